@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// SendCapacity stores the data that Headroom is computed from. Tenants of other accounts are treated as
-// unknown.
+// SendCapacity stores the data from which the headroom is computed. Tenants of other accounts are
+// treated as unknown.
 type SendCapacity interface {
 	// SaveLicenses stores the licences that the platform reported at a time, unless a later report
 	// is stored. It fails with tenant_not_found.

@@ -32,45 +32,40 @@ type Keys interface {
 type Tenants interface {
 	// Tenants lists the owner's tenants, most recently connected first.
 	Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error)
-	// Tenant returns one tenant. Refusal: tenant_not_found.
+	// Tenant returns one tenant. It fails with tenant_not_found.
 	Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error)
 	// TenantCount returns the number of slots that the owner's tenants use.
 	TenantCount(ctx context.Context, owner access.AccountID) (int, error)
-	// Attach makes the account the tenant's one holder, in one transaction
-	// under a lock on the account: a second consent by the present holder
-	// renews ConsentedAt, ConnectedBy and the consent and takes no slot.
-	// slots is the account's ceiling. A managed tenant is attached on the
-	// operator's behalf, which is recorded as ports.Audit says. Refusals:
-	// tenant_limit_reached, account_closed; tenant_held_elsewhere, also for a
-	// managed tenant that the account connected itself.
+	// Attach makes the account the only holder of the tenant, in one transaction under a lock on
+	// the account. slots is the maximum number of the account's tenants. A second consent by the
+	// current holder renews ConsentedAt, ConnectedBy and the consent, and takes no slot. Attaching a
+	// managed tenant is recorded as described at Audit. It fails with tenant_limit_reached,
+	// account_closed or tenant_held_elsewhere. The latter also applies to a managed tenant that the
+	// account has connected itself.
 	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, slots int) (tenant.Tenant, error)
-	// SaveTenant stores what a sync, or an operation that met a lost
-	// consent, found out: names, consent, bootstrap, SMTP AUTH, discovery,
-	// counts of user mailboxes, LastSyncAt. A consent that was renewed after
-	// t was loaded stays granted. Refusal: tenant_not_found.
+	// SaveTenant stores the result of a sync, or of an operation that found the consent revoked:
+	// names, consent, bootstrap, SMTP AUTH, discovery, counts of user mailboxes and LastSyncAt. A
+	// consent that was renewed after t was loaded stays granted. It fails with tenant_not_found.
 	SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error
-	// DeleteTenant removes the tenant and everything below it, or ends the
-	// assignment of a managed one. It commits a Completion. Refusal:
-	// tenant_not_found.
+	// DeleteTenant deletes the tenant and everything that belongs to it, or ends the assignment of a
+	// managed tenant. It commits a Completion. It fails with tenant_not_found.
 	DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID) error
 }
 
-// Assignments keeps managed tenants.
+// Assignments stores which account a managed tenant is assigned to.
 type Assignments interface {
-	// Assigned returns whose managed tenant this is. Refusal: tenant_not_found,
-	// also for one that its account connected itself.
+	// Assigned returns the account that holds a managed tenant. It fails with tenant_not_found, also
+	// for a tenant that its account has connected itself.
 	Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error)
-	// Withdraw ends an assignment on the operator's behalf, which is recorded
-	// as ports.Audit says, with the rules of ours that are left in the tenant;
-	// the account remembers it until it deletes the tenant. Refusal:
-	// tenant_not_found.
+	// Withdraw ends an assignment for the operator and returns the account. The change is recorded as
+	// described at Audit, with rulesLeft, the managed rules that remain in the tenant. Withdrawn
+	// reports it until the account deletes the tenant. It fails with tenant_not_found.
 	Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...string) (access.AccountID, error)
-	// Withdrawn reports whether the owner's assignment of this tenant was
-	// withdrawn.
+	// Withdrawn reports whether the owner's assignment of this tenant was withdrawn.
 	Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error)
 }
 
-// Discovered keeps what discovery finds.
+// Discovered stores the results of discovery.
 type Discovered interface {
 	// SaveDiscovery replaces the stored domains and mailboxes of a tenant by the platform's lists.
 	// A nil list means that the platform's list was not available; the stored rows stay unchanged.
@@ -86,37 +81,34 @@ type Discovered interface {
 	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f Found) error
 }
 
-// Found is one discovery of a tenant.
+// Found is the result of one discovery of a tenant.
 type Found struct {
 	Began time.Time
-	// At is when it is saved, and no earlier than Began: events are of then, as
-	// SendChanges has it.
+	// At is the time of storage, and not before Began. Events get this time, as with
+	// SendChanges.At.
 	At        time.Time
 	Domains   []domain.Domain
 	Mailboxes []mailbox.Platform
 }
 
-// Domains keeps the custom domains of the owner's tenants.
+// Domains stores the custom domains of the owner's tenants.
 type Domains interface {
-	// Domains lists the added domains of a tenant by name. Refusal:
-	// tenant_not_found.
+	// Domains lists the added domains of a tenant by name. It fails with tenant_not_found.
 	Domains(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]domain.Domain, error)
-	// Domain returns an added domain by its name. Refusals: tenant_not_found,
+	// Domain returns an added domain by its name. It fails with tenant_not_found or
 	// domain_not_found.
 	Domain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error)
-	// DomainByID returns an added domain by its row id. Refusal:
-	// domain_not_found.
+	// DomainByID returns an added domain by its row id. It fails with domain_not_found.
 	DomainByID(ctx context.Context, owner access.AccountID, domainID string) (domain.Domain, error)
-	// ReserveDomain takes a place for a domain (Fresh is set), or returns the
-	// row that is there (Added tells whether its adding is finished), in one transaction
-	// under a lock on the tenant. Refusals: tenant_not_found,
-	// domain_limit_reached when max rows exist, unfinished ones included.
+	// ReserveDomain stores a reservation for a domain and returns it with Fresh set. If the domain
+	// has a row already, it returns that row; Added reports whether the domain was added. It runs in
+	// one transaction under a lock on the tenant. It fails with tenant_not_found, or with
+	// domain_limit_reached if the tenant has max rows, including reservations.
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, max int, now time.Time) (domain.Domain, error)
 	// ReleaseDomain deletes an unfinished reservation.
 	ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string) error
-	// SaveDomain stores a domain's state and commits a Completion. It is for who
-	// has just taken its place; others use ChangeDomain. Refusal:
-	// domain_not_found.
+	// SaveDomain stores a domain's state and commits a Completion. Only the caller that has just
+	// reserved the domain may use it; all others use ChangeDomain. It fails with domain_not_found.
 	SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error
 	// ChangeDomain stores the difference between was and now with domain.Domain.With, so that
 	// concurrent changes are not lost. It returns the stored domain and commits a Completion. It
@@ -124,26 +116,24 @@ type Domains interface {
 	ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (domain.Domain, error)
 }
 
-// MailboxStore keeps the shared mailboxes of the owner's tenants.
+// MailboxStore stores the shared mailboxes of the owner's tenants.
 type MailboxStore interface {
-	// Mailboxes lists a tenant's mailboxes by address, without those whose
-	// creation has not reached the platform. Refusal: tenant_not_found.
+	// Mailboxes lists a tenant's mailboxes by address, without those whose creation has not reached
+	// the platform. It fails with tenant_not_found.
 	Mailboxes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]mailbox.Mailbox, error)
-	// Mailbox returns a listed mailbox of the tenant. Refusals:
-	// tenant_not_found, mailbox_not_found.
+	// Mailbox returns one of the mailboxes that Mailboxes lists. It fails with tenant_not_found or
+	// mailbox_not_found.
 	Mailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
-	// ReserveMailboxes takes places for those of specs that have none, in
-	// one transaction under a lock on the domain, and returns the rows in
-	// the order of specs. New rows are in stage reserved, with fresh ids and
-	// Fresh set.
-	// Refusal: mailbox_limit_reached when the new ones do not all fit under
-	// max; then nothing is stored.
+	// ReserveMailboxes stores reservations for the specs that have no row, in one transaction under a
+	// lock on the domain. It returns the rows in the order of specs. New rows are in stage reserved,
+	// with new ids and Fresh set. It fails with mailbox_limit_reached, and stores nothing, if the
+	// domain would have more than max rows.
 	ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, max int, now time.Time) ([]mailbox.Mailbox, error)
-	// SaveMailbox stores a mailbox's state but for its send limit, sends and
-	// block, and returns mailbox_not_found when the row is gone.
+	// SaveMailbox stores a mailbox's state, except its send limit, its number of sent messages and
+	// its block. It fails with mailbox_not_found if the row no longer exists.
 	SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error
-	// ConcludeMailboxes does so for all mailboxes of a request, or for none
-	// of them. It commits a Completion.
+	// ConcludeMailboxes does the same as SaveMailbox for all mailboxes of a request, or for none of
+	// them. It commits a Completion.
 	ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox) error
 	// ReleaseMailbox deletes a reservation whose creation was refused by the platform or never
 	// started.
@@ -161,8 +151,8 @@ type ConnectFlows interface {
 	// TakeFlow moves the flow from one step to the next and returns its previous state. It fails
 	// with connect_link_invalid if the flow is at a different step or expired at now.
 	TakeFlow(ctx context.Context, stateHash [32]byte, from, to ConnectStep, now time.Time) (ConnectFlow, error)
-	// SaveFlow stores what a step added. f.Step names the flow's present
-	// step. Refusal: connect_link_invalid when the flow is not there.
+	// SaveFlow stores the fields that a step has set. f.Step is the flow's current step. It fails
+	// with connect_link_invalid if there is no such flow.
 	SaveFlow(ctx context.Context, f ConnectFlow) error
 	// DropFlows deletes flows that expired before the given time.
 	DropFlows(ctx context.Context, before time.Time) error
@@ -173,7 +163,7 @@ type ConnectStep string
 
 // The steps of a flow, in order.
 const (
-	FlowStarted   ConnectStep = "started"    // the link was given out
+	FlowStarted   ConnectStep = "started"    // the link was created
 	FlowSigningIn ConnectStep = "signing_in" // consent answered; the browser signs in
 	FlowProving   ConnectStep = "proving"    // the sign-in's code is being redeemed
 	FlowConfirm   ConnectStep = "confirm"    // proved; the page asks to confirm

@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// sendingWith returns the platform as a credential reaches it, behind the circuits of b.
+// sendingWith returns p behind the circuits of b, for calls with the credential of the fingerprint.
 func sendingWith(b *Breaker, p ports.SendingPlatform, fingerprint string, ownServer func(context.Context) bool) ports.SendingPlatform {
 	return wire.SendingInProcess(p, wire.Timeout(callTimeout), b.Interceptor(ByProvider(fingerprint, ownServer)), wire.CutReads())
 }
@@ -120,8 +120,8 @@ func TestCredentialsShareACircuit(t *testing.T) {
 	}
 }
 
-// TestCredentialIsCheckedBeforeAWrite checks that the first call to a platform that may work again
-// tests the credential. Until then calls are refused and not sent.
+// TestCredentialIsCheckedBeforeAWrite checks that Check is sent before a write when an open circuit
+// lets a call through again. Until then calls are refused and not sent.
 func TestCredentialIsCheckedBeforeAWrite(t *testing.T) {
 	for _, name := range []string{"start_sign_in", "remove"} {
 		for back, asked := range map[bool]int{true: 2, false: 1} {
@@ -167,14 +167,14 @@ func TestSendingTimeoutsAreFailures(t *testing.T) {
 	}
 }
 
-// TestSendingCallsCountForTheirCredential checks that a budget gets the credential and the operation of
+// TestBudgetSeesCredentialAndOperation checks that a budget gets the credential and the operation of
 // each call, also where all credentials share a circuit.
-func TestSendingCallsCountForTheirCredential(t *testing.T) {
-	var paid []string
+func TestBudgetSeesCredentialAndOperation(t *testing.T) {
+	var counted []string
 	full := false
 	far := &sender{}
 	circuits := New(Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
-		paid = append(paid, domain+" "+operation)
+		counted = append(counted, domain+" "+operation)
 		return time.Minute, !full
 	}})
 	p := sendingWith(circuits, far, "a", shared)
@@ -187,10 +187,10 @@ func TestSendingCallsCountForTheirCredential(t *testing.T) {
 			}
 		}
 	}
-	slices.Sort(paid)
+	slices.Sort(counted)
 	slices.Sort(want)
-	if fmt.Sprint(paid) != fmt.Sprint(want) || len(far.asked) != len(want) {
-		t.Errorf("paid for %v, asked %v", paid, far.asked)
+	if fmt.Sprint(counted) != fmt.Sprint(want) || len(far.asked) != len(want) {
+		t.Errorf("counted for %v, asked %v", counted, far.asked)
 	}
 	far.asked, full = nil, true
 	err := sendingWrites["start_sign_in"](t.Context(), p)

@@ -10,8 +10,9 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// TestNoActWithoutItsRecord checks that an operation fails if its audit event cannot be recorded.
-func TestNoActWithoutItsRecord(t *testing.T) {
+// TestOperationFailsWithoutAuditEvent checks that an operation fails if its audit event cannot be
+// recorded.
+func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
 		now := time.Now()
@@ -27,7 +28,7 @@ func TestNoActWithoutItsRecord(t *testing.T) {
 		if _, err := s.Attach(t.Context(), ann.ID, tenant.Tenant{GUID: held, Managed: true, ConsentedAt: now}, 9); err != nil {
 			t.Fatal(err)
 		}
-		before := everything(t, s, ann.ID)
+		before := readState(t, s, ann.ID)
 		exec(t, s, "DROP TABLE audit_events")
 
 		fresh := access.Key{ID: newID(), Account: ann.ID, Hash: [32]byte{2}, Form: access.Live, CreatedAt: now}
@@ -51,7 +52,7 @@ func TestNoActWithoutItsRecord(t *testing.T) {
 			if err := act(); err == nil {
 				t.Errorf("%s is done without a record", name)
 			}
-			if after := everything(t, s, ann.ID); after != before {
+			if after := readState(t, s, ann.ID); after != before {
 				t.Errorf("%s changed something: %+v, before %+v", name, after, before)
 			}
 		}
@@ -68,7 +69,7 @@ type state struct {
 	tenants  int
 }
 
-func everything(t *testing.T, s *Store, id access.AccountID) state {
+func readState(t *testing.T, s *Store, id access.AccountID) state {
 	t.Helper()
 	accounts, err := s.Accounts(t.Context())
 	if err != nil {

@@ -24,8 +24,8 @@ const (
 	manyMailboxes = manyTenants * 12 * mailbox.MaxPerDomain
 )
 
-// withMailboxes stores an account of that size and one integration.
-func withMailboxes(t *testing.T, s *Store, name string) (access.AccountID, integration.Integration) {
+// addLargeAccount stores an account of that size and one integration.
+func addLargeAccount(t *testing.T, s *Store, name string) (access.AccountID, integration.Integration) {
 	t.Helper()
 	a, err := s.CreateAccount(t.Context(), name+"@example.test", "complete", 0, began)
 	must(t, err)
@@ -62,21 +62,23 @@ func withMailboxes(t *testing.T, s *Store, name string) (access.AccountID, integ
 	return a.ID, i
 }
 
-// counting is a hook that counts statements.
-type counting struct{ n int }
+// statementCounter is a hook that counts statements.
+type statementCounter struct{ n int }
 
-func (*counting) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
+func (*statementCounter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context {
+	return ctx
+}
 
-func (c *counting) AfterQuery(context.Context, *bun.QueryEvent) { c.n++ }
+func (c *statementCounter) AfterQuery(context.Context, *bun.QueryEvent) { c.n++ }
 
-// TestARefreshOfAWholeAccount refreshes 3,600 mailboxes on PostgreSQL. They are read in two
-// statements, by indexes among the rows of other accounts, and stored in a few. The log shows the
-// duration.
-func TestARefreshOfAWholeAccount(t *testing.T) {
+// TestRefreshOfLargeAccountUsesFewStatements refreshes 3,600 mailboxes on PostgreSQL. They are read
+// in two statements, by indexes among the rows of other accounts, and stored in a few. The log
+// shows the duration.
+func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
-		var seen counting
+		var seen statementCounter
 		s := migrated(t, newSchema(t), &seen)
-		owner, i := withMailboxes(t, s, "ann")
+		owner, i := addLargeAccount(t, s, "ann")
 		for round := range 2 {
 			now := began.Add(time.Duration(round+1) * time.Hour)
 			seen.n = 0
@@ -97,7 +99,7 @@ func TestARefreshOfAWholeAccount(t *testing.T) {
 				t.Errorf("%d were read in %d statements, %d stored in %d", len(all), statements, stored, seen.n)
 			}
 		}
-		manyOthers(t, s)
+		copyToOtherAccounts(t, s)
 		for _, query := range []*bun.SelectQuery{
 			eligibleMailboxes(s.db, string(owner), i.ID, "").Order("m.address", "m.id"), selectConnections(s.db, &[]connectionRow{}, string(owner), i.ID),
 		} {
@@ -121,8 +123,8 @@ func connectedAt(e integration.Eligible, now time.Time) integration.Connection {
 	return c
 }
 
-// manyOthers copies the rows of an account to nine other accounts.
-func manyOthers(t *testing.T, s *Store) {
+// copyToOtherAccounts copies the rows of an account to nine other accounts.
+func copyToOtherAccounts(t *testing.T, s *Store) {
 	t.Helper()
 	tables, err := s.Tables(t.Context())
 	must(t, err)

@@ -70,15 +70,15 @@ func newSchema(t testing.TB) string {
 	return shared.url + "?search_path=" + name
 }
 
-// onlyAHang is a time limit that only a hang reaches, however slow the machine is.
-const onlyAHang = 5 * time.Minute
+// hangTimeout is a time limit that only a hang reaches, however slow the machine is.
+const hangTimeout = 5 * time.Minute
 
 // opened opens a store that waits as long as a busy machine needs.
 func opened(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 	t.Helper()
 	s, err := open(t.Context(), url, Options{Operator: contract.Operator}, hooks...)
 	must(t, err)
-	s.queryTimeout, s.connWait = onlyAHang, onlyAHang
+	s.queryTimeout, s.connWait = hangTimeout, hangTimeout
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -95,9 +95,9 @@ func migrated(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 	return s
 }
 
-// emptied returns a function that deletes what a test left in a migrated store and returns the
+// newEmptier returns a function that deletes what a test left in a migrated store and returns the
 // store to the next test. Migrating a database for each test would cost far more.
-func emptied(t testing.TB, s *Store) func(testing.TB) contract.Stores {
+func newEmptier(t testing.TB, s *Store) func(testing.TB) contract.Stores {
 	t.Helper()
 	all, err := s.Tables(t.Context())
 	must(t, err)
@@ -135,7 +135,7 @@ var suites = map[string]func(*testing.T, func(testing.TB) contract.Stores){
 // TestEveryStatementNamesTheOwner runs them on SQLite in memory.
 func TestContract(t *testing.T) {
 	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
-		store := emptied(t, migrated(t, url(t)))
+		store := newEmptier(t, migrated(t, url(t)))
 		for name, suite := range suites {
 			t.Run(name, func(t *testing.T) { suite(t, store) })
 		}

@@ -18,8 +18,8 @@ import (
 
 var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-// withJobs stores an account with so many domains, each with a queued job.
-func withJobs(t *testing.T, s *Store, name string, count int, now time.Time) access.AccountID {
+// addJobs stores an account with so many domains, each with a queued job.
+func addJobs(t *testing.T, s *Store, name string, count int, now time.Time) access.AccountID {
 	t.Helper()
 	a, err := s.CreateAccount(t.Context(), name+"@example.test", "complete", 0, now)
 	must(t, err)
@@ -52,12 +52,12 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestAnAccountWithTenThousandJobsDelaysNobody checks that the job of a second account is the
+// TestLargeBacklogDoesNotDelayOtherAccounts checks that the job of a second account is the
 // next one that a worker claims, while all workers are busy with the jobs of the first.
-func TestAnAccountWithTenThousandJobsDelaysNobody(t *testing.T) {
+func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
 	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
-		withJobs(t, s, "ann", 10_000, began)
+		addJobs(t, s, "ann", 10_000, began)
 		now := began.Add(time.Hour)
 		work := func() (claimed []provisioning.Job) {
 			due, err := s.DueJobs(t.Context(), now, 4)
@@ -77,21 +77,21 @@ func TestAnAccountWithTenThousandJobsDelaysNobody(t *testing.T) {
 				t.Fatalf("%d were due", n)
 			}
 		}
-		bob := withJobs(t, s, "bob", 1, began.Add(59*time.Minute))
+		bob := addJobs(t, s, "bob", 1, began.Add(59*time.Minute))
 		if got := work()[0]; got.Account != bob {
 			t.Errorf("the next job belongs to account %s, want the second account %s", got.Account, bob)
 		}
 	})
 }
 
-// TestTwoProcessesShareTheJobs checks that one process at a time works on a job, and that all jobs
+// TestTwoProcessesShareJobs checks that one process at a time works on a job, and that all jobs
 // finish.
-func TestTwoProcessesShareTheJobs(t *testing.T) {
+func TestTwoProcessesShareJobs(t *testing.T) {
 	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		one, two := migrated(t, address), opened(t, address)
 		const jobs = 60
-		owner := withJobs(t, one, "ann", jobs, began)
+		owner := addJobs(t, one, "ann", jobs, began)
 		var mu sync.Mutex
 		claims := map[string]int{}
 		var wg sync.WaitGroup
@@ -143,12 +143,13 @@ func TestTwoProcessesShareTheJobs(t *testing.T) {
 	})
 }
 
-// TestTwoProcessesCreateOneRun checks that the unique index admits one of two concurrent runs.
-func TestTwoProcessesCreateOneRun(t *testing.T) {
+// TestConcurrentProcessesCreateOneRun checks that the unique index admits one of two concurrent
+// runs.
+func TestConcurrentProcessesCreateOneRun(t *testing.T) {
 	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		one, two := migrated(t, address), opened(t, address)
-		owner := withJobs(t, one, "ann", 1, began)
+		owner := addJobs(t, one, "ann", 1, began)
 		due, err := one.DueJobs(t.Context(), began, 1)
 		must(t, err)
 		j, _, err := one.ClaimJob(t.Context(), due[0].ID, time.Minute, began)
@@ -181,11 +182,11 @@ func TestTwoProcessesCreateOneRun(t *testing.T) {
 	})
 }
 
-// TestEndLeasesGivesJobsFree and the next test cover the start of the only process of an embedded
+// TestEndLeasesReleasesJobs and the next test cover the start of the only process of an embedded
 // database.
-func TestEndLeasesGivesJobsFree(t *testing.T) {
+func TestEndLeasesReleasesJobs(t *testing.T) {
 	s := migrated(t, Memory)
-	withJobs(t, s, "ann", 1, began)
+	addJobs(t, s, "ann", 1, began)
 	due, err := s.DueJobs(t.Context(), began, 1)
 	must(t, err)
 	first, _, err := s.ClaimJob(t.Context(), due[0].ID, time.Hour, began)
@@ -198,9 +199,9 @@ func TestEndLeasesGivesJobsFree(t *testing.T) {
 	}
 }
 
-func TestEndLeasesGivesTenantsFree(t *testing.T) {
+func TestEndLeasesReleasesTenants(t *testing.T) {
 	s := migrated(t, Memory)
-	first, _ := blockable(t, s)
+	first, _ := addClaimedMailbox(t, s)
 	now := time.Now().Add(time.Hour)
 	if _, won, err := s.ClaimTenant(t.Context(), first.Account, first.Tenant, time.Hour, now); won || err != nil {
 		t.Fatalf("taken from a run: %v, %v", won, err)

@@ -14,11 +14,11 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// TestDumpsCarryEveryTableBothWays dumps every table from each database into the other. A table
-// that a later migration adds is included.
-func TestDumpsCarryEveryTableBothWays(t *testing.T) {
+// TestDumpRestoresEveryTableIntoBothDatabases dumps every table from each database into the other.
+// A table that a later migration adds is included.
+func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 	first, lite, second := migrated(t, newSchema(t)), migrated(t, newFile(t)), migrated(t, newSchema(t))
-	fillAll(t, first)
+	fillEmptyTables(t, first)
 	want := dump(t, first)
 	all := tables(t, first)
 	if len(want.tables) != len(all) || len(all) < 10 {
@@ -46,8 +46,8 @@ func TestDumpsCarryEveryTableBothWays(t *testing.T) {
 	}
 }
 
-// TestRestoredTimesReadAsWrittenOnes checks the text of times, by which SQLite sorts them.
-func TestRestoredTimesReadAsWrittenOnes(t *testing.T) {
+// TestRestoredTimesKeepTheirText checks the text of times, by which SQLite sorts them.
+func TestRestoredTimesKeepTheirText(t *testing.T) {
 	from, to := migrated(t, Memory), migrated(t, Memory)
 	if _, err := from.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestRestoredTimesReadAsWrittenOnes(t *testing.T) {
 	}
 }
 
-func TestASnapshotIsOfOneMomentAndStopsNobody(t *testing.T) {
+func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		one := url(t)
 		if one == Memory {
@@ -95,7 +95,7 @@ func TestASnapshotIsOfOneMomentAndStopsNobody(t *testing.T) {
 	})
 }
 
-func TestLoadRefusesAndLeavesNothing(t *testing.T) {
+func TestFailedLoadStoresNothing(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		from := migrated(t, Memory)
 		if _, err := from.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
@@ -125,9 +125,9 @@ func TestLoadRefusesAndLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestMigrationsThatABackupLacksRunAgain loads a backup of an older release, which lacks the last
+// TestMigrationsMissingFromBackupRunAgain loads a backup of an older release, which lacks the last
 // migrations.
-func TestMigrationsThatABackupLacksRunAgain(t *testing.T) {
+func TestMigrationsMissingFromBackupRunAgain(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		old, s := dump(t, migrated(t, Memory)), migrated(t, url(t))
 		last := len(old.migrations) - 1
@@ -146,7 +146,7 @@ func TestMigrationsThatABackupLacksRunAgain(t *testing.T) {
 	})
 }
 
-func TestUnknownMigrationsAreNamed(t *testing.T) {
+func TestUnknownMigrationsAreReported(t *testing.T) {
 	known := dump(t, migrated(t, Memory)).migrations
 	got, err := UnknownMigrations(append(known, "29990101000000"))
 	if err != nil || !slices.Equal(got, []string{"29990101000000"}) {
@@ -154,7 +154,7 @@ func TestUnknownMigrationsAreNamed(t *testing.T) {
 	}
 }
 
-func TestRowsThatDoNotFitAreRefused(t *testing.T) {
+func TestInvalidRowsAreRefused(t *testing.T) {
 	table := Table{"t", []Column{{"a", Text}, {"b", Int}, {"c", Bool}, {"d", Time}, {"e", Bytes}}}
 	if _, err := parseRow(table, []byte(`["x",1,true,"2026-01-01T00:00:00Z","AA=="]`)); err != nil {
 		t.Fatal(err)
@@ -172,16 +172,16 @@ func TestRowsThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// dumped is a whole snapshot in memory.
-type dumped struct {
+// memoryDump is a whole snapshot in memory.
+type memoryDump struct {
 	migrations []string
 	tables     []Table
 	rows       map[string][][]byte
 }
 
-func dump(t *testing.T, s *Store) dumped {
+func dump(t *testing.T, s *Store) memoryDump {
 	t.Helper()
-	d := dumped{rows: map[string][][]byte{}}
+	d := memoryDump{rows: map[string][][]byte{}}
 	err := s.Snapshot(t.Context(), func(ctx context.Context, n *Snapshot) error {
 		d.migrations, d.tables = n.Migrations, n.Tables
 		for _, table := range n.Tables {
@@ -200,7 +200,7 @@ func dump(t *testing.T, s *Store) dumped {
 	return d
 }
 
-func (d dumped) load(ctx context.Context, s *Store) error {
+func (d memoryDump) load(ctx context.Context, s *Store) error {
 	return s.Load(ctx, d.migrations, func(ctx context.Context, l *Loading) error {
 		for _, table := range d.tables {
 			if err := l.Fits(table); err != nil {
@@ -215,7 +215,7 @@ func (d dumped) load(ctx context.Context, s *Store) error {
 }
 
 // content returns the rows of a dump in a form that ignores their order and the spaces in JSON.
-func (d dumped) content() map[string]string {
+func (d memoryDump) content() map[string]string {
 	all := map[string]string{}
 	for _, table := range d.tables {
 		var rows []string
@@ -228,9 +228,9 @@ func (d dumped) content() map[string]string {
 	return all
 }
 
-// fillAll writes two rows into every empty table: one with odd values, one with NULL in every
-// nullable column. An unknown column type fails the test, as it would fail a backup.
-func fillAll(t *testing.T, s *Store) {
+// fillEmptyTables writes two rows into every empty table: one with odd values, one with NULL in
+// every nullable column. An unknown column type fails the test, as it would fail a backup.
+func fillEmptyTables(t *testing.T, s *Store) {
 	t.Helper()
 	tables, err := s.Tables(t.Context())
 	if err != nil {
@@ -247,7 +247,7 @@ func fillAll(t *testing.T, s *Store) {
 		for n := range 2 {
 			row := map[string]any{}
 			for _, column := range table.Columns {
-				row[column.Name] = odd(types[table.Name+"."+column.Name], n)
+				row[column.Name] = oddValue(types[table.Name+"."+column.Name], n)
 			}
 			if _, err := s.db.NewInsert().Model(&row).TableExpr("?", bun.Ident(table.Name)).Exec(t.Context()); err != nil {
 				t.Fatalf("%s: %v", table.Name, err)
@@ -272,8 +272,8 @@ func columnTypes(t *testing.T, s *Store) map[string]columnType {
 	return types
 }
 
-// odd returns the first or the second odd value of a column.
-func odd(column columnType, n int) any {
+// oddValue returns the first or the second odd value of a column.
+func oddValue(column columnType, n int) any {
 	switch {
 	case n == 1 && column.IsNullable == "YES":
 		return nil

@@ -23,9 +23,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestDaysOfEventsComeFromTheirIndex checks that retention finds old days without scanning the
+// TestDaysOfEventsAreReadFromIndex checks that retention finds old days without scanning the
 // counts of all tenants.
-func TestDaysOfEventsComeFromTheirIndex(t *testing.T) {
+func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
 		var owners []string
@@ -69,9 +69,9 @@ func TestDaysOfEventsComeFromTheirIndex(t *testing.T) {
 	})
 }
 
-// TestEventsAreDroppedInParts checks that the counts are right if retention stops between two
+// TestEventsAreDroppedInBatches checks that the counts are right if retention stops between two
 // transactions.
-func TestEventsAreDroppedInParts(t *testing.T) {
+func TestEventsAreDroppedInBatches(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
 		ctx, at := t.Context(), time.Date(2026, 1, 2, 23, 30, 0, 0, time.UTC)

@@ -163,8 +163,8 @@ func (s *Store) Reap(ctx context.Context, now time.Time, most int) (int, error) 
 	return int(gone), err
 }
 
-// EndLeases expires the leases of all keys, jobs and enforcement runs. It is for the start of the
-// only process of an embedded database: every lease holder has exited.
+// EndLeases expires the leases of all keys, jobs and enforcement runs. Call it only when the
+// single process of an embedded database starts: every process that held a lease has then exited.
 func (s *Store) EndLeases(ctx context.Context) error {
 	return s.inTransaction(ctx, "end leases", func(ctx context.Context, tx bun.IDB) error {
 		for _, table := range []any{(*idempotencyRow)(nil), (*dnsJobRow)(nil), (*sendTenantRow)(nil)} {

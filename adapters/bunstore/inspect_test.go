@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 )
 
-func inspected(t testing.TB, url string) *Inspection {
+func openInspection(t testing.TB, url string) *Inspection {
 	t.Helper()
 	i, err := Inspect(t.Context(), url)
 	if err != nil {
@@ -27,7 +27,7 @@ func inspected(t testing.TB, url string) *Inspection {
 	return i
 }
 
-func TestInspectionOfEmptyAndMigratedDatabases(t *testing.T) {
+func TestInspectReportsMigrations(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		if address == Memory {
@@ -38,7 +38,7 @@ func TestInspectionOfEmptyAndMigratedDatabases(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer func() { _ = s.Close() }()
-		i := inspected(t, address)
+		i := openInspection(t, address)
 		if m, err := i.Migrations(t.Context()); err != nil || len(m.Pending) == 0 || m.Applied != 0 || m.InUse {
 			t.Fatalf("empty: %+v, %v", m, err)
 		}
@@ -73,7 +73,7 @@ func TestInspectionOfEmptyAndMigratedDatabases(t *testing.T) {
 	})
 }
 
-func TestInspectionLeavesNothing(t *testing.T) {
+func TestInspectDoesNotChangeDatabase(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "tenantry.db")
 	if _, err := Inspect(t.Context(), "sqlite://"+path); !errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +101,7 @@ func TestInspectionLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestInspectionSaysWhatIsWrongAndNoSecret(t *testing.T) {
+func TestInspectErrorsContainCauseAndNoPassword(t *testing.T) {
 	garbage := filepath.Join(t.TempDir(), "garbage.db")
 	if err := os.WriteFile(garbage, []byte(strings.Repeat("no database ", 100)), 0o600); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestInspectionSaysWhatIsWrongAndNoSecret(t *testing.T) {
 	}
 }
 
-func TestWhatIsSealedIsFound(t *testing.T) {
+func TestHoldsSealedFindsCredentials(t *testing.T) {
 	for what, add := range map[string]func(ctx context.Context, s *Store, owner access.AccountID) error{
 		"a DNS connection": func(ctx context.Context, s *Store, owner access.AccountID) error {
 			c := dnsconnection.Connection{ID: newID(), AccountID: owner, Provider: "cloudflare", Status: dnsconnection.Connected, TestedAt: began, CreatedAt: began}

@@ -22,7 +22,7 @@ func exec(t testing.TB, s *Store, statement string, args ...any) {
 	}
 }
 
-func TestPendingNamesWhatMigrateDoes(t *testing.T) {
+func TestPendingListsMissingMigrations(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		s, err := Open(t.Context(), url(t), Options{})
 		if err != nil {
@@ -42,9 +42,9 @@ func TestPendingNamesWhatMigrateDoes(t *testing.T) {
 	})
 }
 
-// TestMigrationsMayRunAgain covers a process that crashes between running a migration and marking
+// TestMigrationsCanRunTwice covers a process that crashes between running a migration and marking
 // it.
-func TestMigrationsMayRunAgain(t *testing.T) {
+func TestMigrationsCanRunTwice(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
 		if _, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
@@ -62,7 +62,7 @@ func TestMigrationsMayRunAgain(t *testing.T) {
 	})
 }
 
-func TestMigrationsGoDownAndUpAgain(t *testing.T) {
+func TestMigrationsRollBackAndRunAgain(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
 		m, err := s.migrator()
@@ -81,7 +81,7 @@ func TestMigrationsGoDownAndUpAgain(t *testing.T) {
 	})
 }
 
-func TestProcessesThatStartTogetherMigrateOnce(t *testing.T) {
+func TestConcurrentProcessesMigrateOnce(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		one := url(t)
 		if one == Memory {
@@ -108,7 +108,7 @@ func TestProcessesThatStartTogetherMigrateOnce(t *testing.T) {
 	})
 }
 
-func TestADatabaseOfANewerReleaseIsRefused(t *testing.T) {
+func TestDatabaseOfNewerReleaseIsRefused(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		one := url(t)
 		s := migrated(t, one)
@@ -161,9 +161,9 @@ func TestPlansAreSeeded(t *testing.T) {
 	}
 }
 
-// TestTablesLeadWithTheAccount checks that every table but these leads with account_id. A
+// TestPrimaryKeysBeginWithAccount checks that every table but these leads with account_id. A
 // PostgreSQL cluster can then shard by account.
-func TestTablesLeadWithTheAccount(t *testing.T) {
+func TestPrimaryKeysBeginWithAccount(t *testing.T) {
 	shared := []string{"api_keys", "tenant_holders", "plans", "schema_release"}
 	s := migrated(t, Memory)
 	for _, table := range tables(t, s) {

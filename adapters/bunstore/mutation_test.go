@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// mutable matches a condition on the owner in this package's source.
-var mutable = regexp.MustCompile(`(?:\w+\.)?account_id = (?:\?|\w+\.account_id)`)
+// ownerCondition matches a condition on the owner in this package's source.
+var ownerCondition = regexp.MustCompile(`(?:\w+\.)?account_id = (?:\?|\w+\.account_id)`)
 
 // mutant is the source of a file with one condition removed.
 type mutant struct {
@@ -39,7 +39,7 @@ func mutants(t *testing.T) (all []mutant) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, at := range mutable.FindAllIndex(source, -1) {
+		for _, at := range ownerCondition.FindAllIndex(source, -1) {
 			instead := "1 = 1"
 			if source[at[1]-1] == '?' {
 				instead = "? IS NOT NULL"
@@ -61,19 +61,19 @@ func lineOf(source []byte, at int) string {
 	return string(bytes.TrimSpace(line))
 }
 
-// spared holds conditions that follow from others, with the reason.
-var spared = map[string]string{
+// redundantConditions holds conditions that follow from others, with the reason.
+var redundantConditions = map[string]string{
 	"h.account_id = t.account_id AND h.guid = t.guid": "a GUID has one row of a tenant, that of its holder; the statement is the operator's",
 }
 
-// TestNoConditionOnTheOwnerIsIdle removes each condition on the owner from the source in turn and
+// TestEveryOwnerConditionIsTested removes each condition on the owner from the source in turn and
 // runs the tests of ownership on the result, which must fail. Each mutant is compiled, so this is
 // for TENANTRY_SOAK. Without it the test checks that every exception still applies.
-func TestNoConditionOnTheOwnerIsIdle(t *testing.T) {
+func TestEveryOwnerConditionIsTested(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{}
 	for _, m := range mutants(t) {
-		if exception := sparedBy(m); exception != "" {
+		if exception := exceptionFor(m); exception != "" {
 			used[exception] = true
 			continue
 		}
@@ -84,15 +84,15 @@ func TestNoConditionOnTheOwnerIsIdle(t *testing.T) {
 			t.Errorf("the tests pass without the condition in %s\n%s", m.where, out)
 		}
 	}
-	for exception := range spared {
+	for exception := range redundantConditions {
 		if !used[exception] {
 			t.Errorf("no condition needs the exception %q", exception)
 		}
 	}
 }
 
-func sparedBy(m mutant) string {
-	for exception := range spared {
+func exceptionFor(m mutant) string {
+	for exception := range redundantConditions {
 		if strings.Contains(m.where, exception) {
 			return exception
 		}

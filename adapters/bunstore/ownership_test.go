@@ -59,8 +59,8 @@ var (
 	condition = regexp.MustCompile(`(?:\w+\.)?"?account_id"? = (?:''|\$1|\w+\.account_id)`)
 )
 
-// ownerless describes a missing condition of a statement, or returns "".
-func ownerless(statement string) string {
+// missingOwnerCondition describes a missing condition of a statement, or returns "".
+func missingOwnerCondition(statement string) string {
 	owned := 0
 	for _, m := range named.FindAllStringSubmatch(statement, -1) {
 		if slices.Contains(ownedTables, m[1]) {
@@ -96,12 +96,12 @@ func (s *statements) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 	s.all[literal.ReplaceAllString(e.Query, "''")] = true
 }
 
-// ran returns all statements that the store runs in the contract suites.
-func ran(t *testing.T) []string {
+// statementsOfSuites returns all statements that the store runs in the contract suites.
+func statementsOfSuites(t *testing.T) []string {
 	t.Helper()
 	seen := &statements{all: map[string]bool{}}
 	s := migrated(t, Memory)
-	store := emptied(t, s)
+	store := newEmptier(t, s)
 	s.db, s.hooks = s.db.WithQueryHook(seen), append(s.hooks, seen)
 	for _, suite := range suites {
 		suite(t, store)
@@ -118,16 +118,16 @@ func ran(t *testing.T) []string {
 
 func TestEveryStatementNamesTheOwner(t *testing.T) {
 	used := map[string]bool{}
-	for _, statement := range ran(t) {
+	for _, statement := range statementsOfSuites(t) {
 		if exempt(statement, used) {
 			continue
 		}
-		if wrong := ownerless(statement); wrong != "" {
+		if wrong := missingOwnerCondition(statement); wrong != "" {
 			t.Errorf("%s: %s", wrong, statement)
 			continue
 		}
-		for _, mutant := range withoutOne(statement) {
-			if ownerless(mutant) == "" {
+		for _, mutant := range withoutOneCondition(statement) {
+			if missingOwnerCondition(mutant) == "" {
 				t.Errorf("this test would not notice a condition less in: %s", mutant)
 			}
 		}
@@ -149,8 +149,8 @@ func exempt(statement string, used map[string]bool) bool {
 	return false
 }
 
-// withoutOne returns the statement with each condition on the account removed in turn.
-func withoutOne(statement string) []string {
+// withoutOneCondition returns the statement with each condition on the account removed in turn.
+func withoutOneCondition(statement string) []string {
 	if strings.HasPrefix(statement, "INSERT") {
 		return []string{strings.Replace(statement, `"account_id"`, `"id"`, 1)}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// TestAPreparedReadOutlivesAMigration changes tables as the migration of a next release would,
+// TestPreparedReadSurvivesMigration changes tables as the migration of a next release would,
 // after this release has prepared statements on them.
-func TestAPreparedReadOutlivesAMigration(t *testing.T) {
+func TestPreparedReadSurvivesMigration(t *testing.T) {
 	s := migrated(t, newSchema(t))
 	list := func() {
 		t.Helper()
@@ -31,10 +31,10 @@ func TestAPreparedReadOutlivesAMigration(t *testing.T) {
 	}
 }
 
-// TestAPreparedReadPassesOverDeadConnections ends the connections of the pool, as a restart of
+// TestPreparedReadSurvivesDeadConnections ends the connections of the pool, as a restart of
 // the server does. The next read succeeds all the same. The test needs its own database, because
 // it ends all connections to it.
-func TestAPreparedReadPassesOverDeadConnections(t *testing.T) {
+func TestPreparedReadSurvivesDeadConnections(t *testing.T) {
 	url := testserver.Database(t)
 	s, other := migrated(t, url), migrated(t, url)
 	s.db.SetMaxIdleConns(4)
@@ -64,9 +64,9 @@ func TestAPreparedReadPassesOverDeadConnections(t *testing.T) {
 	}
 }
 
-// TestAPoolerMayForbidPreparing checks that the execution mode in the URL applies to prepared
-// statements.
-func TestAPoolerMayForbidPreparing(t *testing.T) {
+// TestExecModeOfURLDisablesPreparedStatements checks that the execution mode in the URL applies to
+// prepared statements.
+func TestExecModeOfURLDisablesPreparedStatements(t *testing.T) {
 	for _, tt := range []struct {
 		query string
 		kept  bool

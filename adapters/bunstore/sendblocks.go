@@ -145,7 +145,7 @@ func deleteBlock(ctx context.Context, tx bun.IDB, owner, mailboxID string) error
 	return err
 }
 
-// deleteOrphanPolicies deletes the policies of these scopes whose domains no longer exist.
+// deleteOrphanPolicies deletes the policy of each of the scopes whose domain no longer exists.
 func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, scopes []string) error {
 	if len(scopes) == 0 {
 		return nil
@@ -176,8 +176,8 @@ func blockReasons(ctx context.Context, tx bun.IDB, owner string, boxes []mailbox
 	return reasons, nil
 }
 
-// sendBox returns the mailbox in the form that enforcement evaluates. A mailbox that an earlier
-// release blocked has no reason.
+// sendBox returns the mailbox in the form that enforcement evaluates. Releases
+// before reasons were stored left none: g is then zero, and BlockedBy stays 0.
 func (r mailboxRow) sendBox(g blockReasonRow) sendlimit.MailboxState {
 	b := sendlimit.MailboxState{ID: r.ID, Address: r.Address, Domain: r.DomainName, Own: r.DailySendLimit, BlockedAt: r.BlockedAt.UTC()}
 	if !b.BlockedAt.IsZero() && !g.DecidedAt.IsZero() {

@@ -16,34 +16,34 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// cutBefore ends the context of the caller when a statement is about to run.
-type cutBefore struct {
+// cancelBefore ends the context of the caller when a statement is about to run.
+type cancelBefore struct {
 	statement string
 	cut       context.CancelFunc
 }
 
-func (c *cutBefore) BeforeQuery(ctx context.Context, e *bun.QueryEvent) context.Context {
+func (c *cancelBefore) BeforeQuery(ctx context.Context, e *bun.QueryEvent) context.Context {
 	if c.cut != nil && strings.HasPrefix(e.Query, c.statement) {
 		c.cut()
 	}
 	return ctx
 }
 
-func (*cutBefore) AfterQuery(context.Context, *bun.QueryEvent) {}
+func (*cancelBefore) AfterQuery(context.Context, *bun.QueryEvent) {}
 
-// TestAChangeAndItsEventAreOneTransaction cuts the caller off at each statement of a change in
+// TestChangeAndEventAreOneTransaction cuts the caller off at each statement of a change in
 // turn. No mailbox is blocked without its event.
-func TestAChangeAndItsEventAreOneTransaction(t *testing.T) {
+func TestChangeAndEventAreOneTransaction(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
-		hook := &cutBefore{}
+		hook := &cancelBefore{}
 		s := migrated(t, url(t), hook)
-		empty := emptied(t, s)
+		empty := newEmptier(t, s)
 		for _, statement := range []string{
 			`INSERT INTO "mailbox_blocks"`, `INSERT INTO "block_grounds"`, `INSERT INTO "enforcement_events"`, `INSERT INTO "enforcement_counts"`,
 		} {
 			empty(t)
 			hook.statement = statement
-			run, m := blockable(t, s)
+			run, m := addClaimedMailbox(t, s)
 			now := time.Now()
 			change := sendlimit.Change{Box: m.ID, Action: sendlimit.Blocked, At: now, Event: sendlimit.Event{
 				Tenant: run.Tenant, Address: m.Address, Action: sendlimit.Blocked, Sent: 26, Limit: 25}}
@@ -69,8 +69,8 @@ func TestAChangeAndItsEventAreOneTransaction(t *testing.T) {
 	})
 }
 
-// blockable returns a mailbox whose tenant is held by a run.
-func blockable(t *testing.T, s *Store) (ports.SendRun, mailbox.Mailbox) {
+// addClaimedMailbox adds a mailbox, and claims its tenant for a pass.
+func addClaimedMailbox(t *testing.T, s *Store) (ports.SendRun, mailbox.Mailbox) {
 	t.Helper()
 	ctx, now := t.Context(), time.Now()
 	a, err := s.CreateAccount(ctx, "ann@example.test", "complete", 0, now)

@@ -276,7 +276,7 @@ func (s *Store) SendHealth(ctx context.Context, now, behind time.Time) (h ports.
 			Where(limitedTenant)
 		late := countedAt + " < ? OR " + countedAt + " > ? OR " + countedAt + " IS NULL AND (st.mark IS NULL AND " + readySince + " < ? OR st.mark < ?)"
 		if err := limited.ColumnExpr("count(*)").ColumnExpr("count(CASE WHEN "+late+" THEN 1 END)",
-			storedTime(behind), storedTime(now.Add(dueSlack)), storedTime(behind), storedTime(behind.Add(-maxMarkLag))).
+			storedTime(behind), storedTime(now.Add(maxClockSkew)), storedTime(behind), storedTime(behind.Add(-maxMarkLag))).
 			Scan(ctx, &h.Limited, &h.Behind); err != nil {
 			return err
 		}

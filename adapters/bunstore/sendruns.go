@@ -36,8 +36,8 @@ func (r sendTenantRow) run(id string) ports.SendRun {
 	return ports.SendRun{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(id), Epoch: r.Epoch, TimeZone: r.Place, Mark: r.Mark.UTC(), Due: r.DueAt.UTC()}
 }
 
-// These conditions join rows of one account. Each is defined once, because a statement across
-// accounts would not fail without it.
+// These conditions join rows of one account. Each is defined only here: a statement that forgot the
+// account would not fail, but return rows of other accounts.
 const (
 	sendStateOfTenant = "LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id"
 	policyOfTenant    = "sp.account_id = t.account_id AND sp.tenant_id = t.id"
@@ -49,15 +49,16 @@ const (
 // dueSince is when a tenant became due. A tenant without a row has never had a run.
 const dueSince = "COALESCE(st.due_at, t.consented_at)"
 
-// dueSlack is the largest expected clock skew between replicas.
-const dueSlack = 5 * time.Minute
+// maxClockSkew is the largest expected clock skew between replicas.
+const maxClockSkew = 5 * time.Minute
 
-// isDue returns the condition that a tenant is due at the time in isDueArgs. A due time beyond
-// sendlimit.MaxInterval can only come from clock skew and counts as due.
+// isDue returns the SQL condition that a tenant is due. isDueArgs returns its arguments. A due time
+// further ahead than sendlimit.MaxInterval and maxClockSkew can only come from a wrong clock, so the
+// tenant counts as due.
 func isDue(since string) string { return "(" + since + " <= ? OR " + since + " > ?)" }
 
 func isDueArgs(now time.Time) []any {
-	return []any{storedTime(now), storedTime(now.Add(sendlimit.MaxInterval + dueSlack))}
+	return []any{storedTime(now), storedTime(now.Add(sendlimit.MaxInterval + maxClockSkew))}
 }
 
 // enforceable restricts a query to tenants whose sent messages can be read. It includes suspended
@@ -145,8 +146,8 @@ func updateSendRun(db bun.IDB, r ports.SendRun) *bun.UpdateQuery {
 		Where("st.tenant_id = "+tenantOfRun, owner, ident.Lookup(string(r.Tenant))).Where("st.epoch = ?", r.Epoch)
 }
 
-// inSendRun runs w in one transaction if the run still holds the tenant. It reports whether it
-// does. The lock keeps the tenant until the transaction ends.
+// inSendRun runs w in one transaction if the run still holds the tenant, which held reports. It locks
+// the row of the tenant, so that no other run takes the tenant before the transaction ends.
 func (s *Store) inSendRun(ctx context.Context, operation string, r ports.SendRun, w sendRunFunc) (held bool, err error) {
 	return s.inSendRunLocking(ctx, operation, func(ctx context.Context, tx bun.IDB, state *sendTenantRow) error {
 		return s.lockSendRun(ctx, tx, r, state)
@@ -202,8 +203,8 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 	return row.run(guid), err == nil, err
 }
 
-// lockSendState locks the enforcement state of a tenant before its rows change. Runs lock in the
-// same order. A tenant that never had a run has no row, and is due anyway.
+// lockSendState locks the enforcement state of a tenant before its other rows change. Enforcement
+// runs lock this row first too, so that the two do not deadlock. A tenant that never had a run has no row, and is due anyway.
 func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, of *bun.SelectQuery) (state sendTenantRow, err error) {
 	err = s.lockRows(tx.NewSelect().Model(&state).Where("st.account_id = ?", owner).Where("st.tenant_id = (?)", of), "st").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -213,7 +214,8 @@ func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, of 
 }
 
 // makeDue makes a tenant due at now unless it is due earlier. A run in progress may have read the
-// old values. Its tenant gets a due time before the claim, which ReleaseTenant does not overwrite.
+// old values, so its tenant gets a due time just before the one that the run claimed. ReleaseTenant
+// keeps such an earlier time, and the tenant is evaluated again.
 func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time) error {
 	due := storedTime(now)
 	if due.After(state.DueAt) {

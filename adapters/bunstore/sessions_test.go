@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// withMailbox stores an account with a mailbox and two integrations.
-func withMailbox(t *testing.T, s *Store) (access.AccountID, string, [2]integration.Integration) {
+// addMailbox stores an account with a mailbox and two integrations.
+func addMailbox(t *testing.T, s *Store) (access.AccountID, string, [2]integration.Integration) {
 	t.Helper()
 	a, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, began)
 	must(t, err)
@@ -34,13 +34,13 @@ func withMailbox(t *testing.T, s *Store) (access.AccountID, string, [2]integrati
 	return a.ID, box.ID, both
 }
 
-// TestTwoProcessesBeginOneSession checks that one of 50 concurrent sessions of a mailbox begins, at
-// two integrations and in two processes.
-func TestTwoProcessesBeginOneSession(t *testing.T) {
+// TestConcurrentProcessesBeginOneSession checks that one of 50 concurrent sessions of a mailbox
+// begins, at two integrations and in two processes.
+func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		one, two := migrated(t, address), opened(t, address)
-		owner, box, both := withMailbox(t, one)
+		owner, box, both := addMailbox(t, one)
 		errs := make([]error, 50)
 		var wg sync.WaitGroup
 		for n := range errs {

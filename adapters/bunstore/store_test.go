@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-func TestSQLiteFilesAreOnlyTheOwners(t *testing.T) {
+func TestSQLiteFilesAreReadableByOwnerOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "on the way")
 	path := filepath.Join(dir, "odd %41 name?x#y.db")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -57,7 +57,7 @@ func TestSQLitePragmas(t *testing.T) {
 	}
 }
 
-func TestDataOutlivesTheProcess(t *testing.T) {
+func TestDataSurvivesReopen(t *testing.T) {
 	url := "sqlite://" + filepath.Join(t.TempDir(), "t.db")
 	first, err := Open(t.Context(), url, Options{})
 	if err != nil {
@@ -78,7 +78,7 @@ func TestDataOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-func TestADatabaseThatIsAwayIsSaidSo(t *testing.T) {
+func TestUnreachableDatabaseIsReported(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestADatabaseThatIsAwayIsSaidSo(t *testing.T) {
 	}
 }
 
-func TestOtherURLsAreRefusedWithoutTellingThem(t *testing.T) {
+func TestInvalidURLsAreRefusedWithoutPassword(t *testing.T) {
 	for _, url := range []string{"", "mysql://ann:hunter2@db/x", "sqlite://", "sqlite:x", "postgres://ann:hunter2@[/x", "/var/lib/x.db"} {
 		s, err := Open(t.Context(), url, Options{})
 		if err == nil {

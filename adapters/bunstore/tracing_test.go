@@ -17,7 +17,7 @@ import (
 
 const canary = "canary7c1d"
 
-func TestSpansHoldNoValues(t *testing.T) {
+func TestSpansContainNoValues(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		spans := tracetest.NewInMemoryExporter()
 		tracer := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
@@ -29,7 +29,7 @@ func TestSpansHoldNoValues(t *testing.T) {
 		if err := s.Migrate(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		useEverything(t, s)
+		runStatementsWithCanary(t, s)
 		// PostgreSQL quotes the value in its error.
 		if _, err := s.db.ExecContext(t.Context(), "SELECT CAST(? AS integer)", canary); err == nil && s.postgres() {
 			t.Fatal("the statement works")
@@ -49,8 +49,8 @@ func TestSpansHoldNoValues(t *testing.T) {
 	})
 }
 
-// useEverything runs statements of each kind with the canary as the values.
-func useEverything(t *testing.T, s *Store) {
+// runStatementsWithCanary runs statements of each kind with the canary as the values.
+func runStatementsWithCanary(t *testing.T, s *Store) {
 	t.Helper()
 	a, err := s.CreateAccount(t.Context(), canary+"@example.test", "complete", 0, time.Now())
 	if err != nil {

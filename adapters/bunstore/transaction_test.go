@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-func TestErrorsOfPostgres(t *testing.T) {
+func TestPostgresErrorsAreClassified(t *testing.T) {
 	for code, want := range map[string]error{
 		"23505": errDuplicate, "23503": errMissingParent, "40001": errConflict, "40P01": errConflict, "55P03": errConflict,
 		"57P01": errUnavailable, "57P03": errUnavailable, "53300": errUnavailable, "08006": errUnavailable, "25006": errUnavailable, "42601": nil, "22P02": nil,
@@ -29,7 +29,7 @@ func TestErrorsOfPostgres(t *testing.T) {
 	}
 }
 
-func TestErrorsOfConnections(t *testing.T) {
+func TestConnectionErrorsAreClassified(t *testing.T) {
 	for _, err := range []error{driver.ErrBadConn, io.ErrUnexpectedEOF, io.EOF, new(pgconn.ConnectError)} {
 		if got := kindOf(fmt.Errorf("wrapped: %w", err)); !errors.Is(got, errUnavailable) {
 			t.Errorf("%v is %v", err, got)
@@ -37,7 +37,7 @@ func TestErrorsOfConnections(t *testing.T) {
 	}
 }
 
-func TestErrorsOfBothDatabases(t *testing.T) {
+func TestConstraintErrorsAreClassified(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
 		for statement, want := range map[string]error{
@@ -54,7 +54,7 @@ func TestErrorsOfBothDatabases(t *testing.T) {
 	})
 }
 
-func TestTriesAgain(t *testing.T) {
+func TestRetryRepeatsTransientErrors(t *testing.T) {
 	lost := &pgconn.PgError{Code: "40001"}
 	refusal := fault.TenantNotFound.With("no")
 	for _, tt := range []struct {
@@ -94,7 +94,7 @@ func TestTriesAgain(t *testing.T) {
 	}
 }
 
-func TestAnEndedContextPassesThrough(t *testing.T) {
+func TestRetryStopsWhenContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	tries := 0
 	err := migrated(t, Memory).retry(ctx, "test", func() error {
@@ -107,9 +107,9 @@ func TestAnEndedContextPassesThrough(t *testing.T) {
 	}
 }
 
-// TestADeadlockIsRunAgain runs two transactions that wait for each other. PostgreSQL ends one,
+// TestDeadlockIsRetried runs two transactions that wait for each other. PostgreSQL ends one,
 // and the store runs it again.
-func TestADeadlockIsRunAgain(t *testing.T) {
+func TestDeadlockIsRetried(t *testing.T) {
 	s := migrated(t, newSchema(t))
 	var first sync.WaitGroup
 	first.Add(2)
@@ -139,9 +139,9 @@ func TestADeadlockIsRunAgain(t *testing.T) {
 	}
 }
 
-// TestADatabaseThatHangs checks that a database that hangs counts as unavailable, and that a
-// caller whose own deadline passes gets that deadline's error.
-func TestADatabaseThatHangs(t *testing.T) {
+// TestHangingDatabaseIsUnavailable checks that a database that hangs counts as unavailable, and
+// that a caller whose own deadline passes gets that deadline's error.
+func TestHangingDatabaseIsUnavailable(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
 		endless := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
@@ -157,22 +157,22 @@ func TestADatabaseThatHangs(t *testing.T) {
 			if err := attempt(t.Context(), "hang", hang); fault.Of(err).Code != fault.ServiceUnavailable || fault.Of(err).RetryAfter == 0 {
 				t.Errorf("%s: %v", name, err)
 			}
-			impatient, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-			if err := attempt(impatient, "hang", hang); !errors.Is(err, context.DeadlineExceeded) || fault.Of(err).Code != fault.InternalError {
+			shortCtx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			if err := attempt(shortCtx, "hang", hang); !errors.Is(err, context.DeadlineExceeded) || fault.Of(err).Code != fault.InternalError {
 				t.Errorf("%s for an impatient caller: %v", name, err)
 			}
 			cancel()
 		}
-		s.queryTimeout = onlyAHang
+		s.queryTimeout = hangTimeout
 		if err := s.Ping(t.Context()); err != nil {
 			t.Errorf("ping after the hang: %v", err)
 		}
 	})
 }
 
-// TestWritersTakeTurns checks that the writers of SQLite wait for each other in the process,
-// and that readers do not wait.
-func TestWritersTakeTurns(t *testing.T) {
+// TestSQLiteWritersWaitForEachOther checks that the writers of SQLite wait for each other in the
+// process, and that readers do not wait.
+func TestSQLiteWritersWaitForEachOther(t *testing.T) {
 	s := migrated(t, newFile(t))
 	s.writeSlot <- struct{}{}
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

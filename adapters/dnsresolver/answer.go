@@ -12,19 +12,19 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// Limits on one answer, because the owner of the domain writes it.
+// Limits on one answer. The owner of the domain controls what it contains.
 const (
 	maxRecords = 500
-	maxLinks   = 8
+	maxCNAMEs  = 8
 )
 
-var errTooMany = errors.New("more records than a set may have")
+var errTooManyRecords = errors.New("more records than a set may have")
 
 // parsedAnswer is the content of one answer to a question.
 type parsedAnswer struct {
 	values []string // in canonical form, sorted, without duplicate records
 	ttl    int
-	alias  string // the target of the asked name, when it is a CNAME
+	alias  string // the target of the CNAME at the name of the question, "" if there is none
 	// aliasTTL is the TTL of that CNAME.
 	aliasTTL int
 	// pendingTarget is the last CNAME target when the answer does not say whether it has records;
@@ -33,7 +33,7 @@ type parsedAnswer struct {
 }
 
 // parseAnswer returns the content of the answer to q. It follows the CNAMEs that the answer holds,
-// except for questions about CNAME and NS. It fails with errTooMany above maxRecords.
+// except for questions about CNAME and NS. It fails with errTooManyRecords above maxRecords.
 func parseAnswer(m *wire.Msg, q question) (parsedAnswer, error) {
 	var v parsedAnswer
 	owner := q.name
@@ -45,14 +45,14 @@ func parseAnswer(m *wire.Msg, q question) (parsedAnswer, error) {
 		if h.Rrtype != q.qtype || h.Class != wire.ClassINET || canonicalName(h.Name) != owner || owner == "" {
 			continue
 		}
-		// TXT records that differ only in how they are split into strings are two records, as for
-		// the receivers of mail.
+		// TXT records with the same text that is split differently stay two records, because
+		// receivers of mail also see two. Only exact duplicates are dropped.
 		same := func(other wire.RR) bool { return wire.IsDuplicate(other, rr) }
 		if q.qtype == wire.TypeTXT && slices.ContainsFunc(m.Answer[:i], same) {
 			continue
 		}
 		if len(v.values) == maxRecords {
-			return parsedAnswer{}, errTooMany
+			return parsedAnswer{}, errTooManyRecords
 		}
 		if len(v.values) == 0 || int(h.Ttl) < v.ttl {
 			v.ttl = int(h.Ttl)
@@ -75,7 +75,7 @@ func isNegative(m *wire.Msg) bool {
 }
 
 // followAliases follows the CNAMEs from name and returns the last target. It returns "" for a loop
-// or for more than maxLinks CNAMEs.
+// or for more than maxCNAMEs CNAMEs.
 func followAliases(m *wire.Msg, name string) (parsedAnswer, string) {
 	var v parsedAnswer
 	targets := map[string]*wire.CNAME{}
@@ -87,7 +87,7 @@ func followAliases(m *wire.Msg, name string) (parsedAnswer, string) {
 	if c, ok := targets[name]; ok {
 		v.alias, v.aliasTTL = canonicalName(c.Target), int(c.Hdr.Ttl)
 	}
-	for range maxLinks + 1 {
+	for range maxCNAMEs + 1 {
 		c, ok := targets[name]
 		if !ok {
 			return v, name

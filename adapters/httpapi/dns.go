@@ -35,7 +35,7 @@ func dnsByName(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-tenant-domain-dns", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/dns", Tags: []string{tagDNS},
 		Summary:     "Get the stored DNS of a tenant's domain",
-		Description: "Returns the records to publish and how they stood at the last read. Nothing is read anew.",
+		Description: "Returns the records to publish and their state at the last DNS read. The DNS is not read again.",
 		Metadata: terms{bucket: reads, answer: exampleTenantDNS,
 			refuses: only(fault.TenantNotFound, fault.DomainNotFound)}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (tenantDNS, error) {
@@ -51,7 +51,7 @@ func dnsByID(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-domain-dns", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns", Tags: []string{tagDNS},
 		Summary:     "Get the stored DNS of a domain by its id",
-		Description: "Returns the records to publish, the DKIM records apart, and how they stood at the last read. Nothing is read anew.",
+		Description: "Returns the records to publish, with the DKIM records listed separately, and their state at the last DNS read. The DNS is not read again.",
 		Metadata:    terms{bucket: reads, answer: exampleStoredDNS, refuses: only(fault.DomainNotFound)}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainIDPath) (storedDNS, error) {
 		d, err := service.ByID(ctx, who.Account.ID, ident.Lookup(in.DomainID))
@@ -66,9 +66,9 @@ func livePlan(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-domain-dns-plan", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns/plan", Tags: []string{tagDNS},
 		Summary: "Plan a domain's DNS",
-		Description: "Reads the domain's DNS from its authoritative name servers, now, and compares it with the records that the mail platform " +
-			"asks for. Each action says what would be done about one of them and why; nothing is written. Where the account has a connection " +
-			"to the DNS provider that reaches the zone, the provider's own list of records is what is compared.",
+		Description: "Reads the domain's DNS from its authoritative name servers at the time of the request, and compares it with the records that the mail platform " +
+			"requires. Each action says what would be done about one of these records and why. Nothing is written. If the account has a connection " +
+			"to the DNS provider with access to the zone, the provider's own list of records is compared instead.",
 		Metadata: terms{bucket: expensive, answer: examplePlan, refuses: codes(platformCodes, only(fault.DomainNotFound))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainIDPath) (dnsPlan, error) {
 		v, err := service.Survey(ctx, who.Account.ID, ident.Lookup(in.DomainID))
@@ -82,9 +82,9 @@ func livePlan(api huma.API, service *domains.Service) {
 func automationReadiness(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-domain-dns-automation", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns/automation", Tags: []string{tagDNS},
-		Summary: "Tell whether a domain's DNS can be automated",
-		Description: "Makes the same live plan and tells whether its changes can be written for the account, and what a person has to do first " +
-			"when they cannot.",
+		Summary: "Check whether a domain's DNS can be automated",
+		Description: "Makes the same live plan. Returns whether its changes can be written for the account, and what a person must do first " +
+			"if they cannot.",
 		Metadata: terms{bucket: expensive, answer: exampleAutomation, refuses: codes(platformCodes, only(fault.DomainNotFound))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainIDPath) (domainAutomation, error) {
 		v, err := service.Survey(ctx, who.Account.ID, ident.Lookup(in.DomainID))
@@ -100,9 +100,9 @@ type tenantDNS struct {
 	DomainName                  string      `json:"domain_name" doc:"The domain, in A-labels."`
 	IsDefault                   bool        `json:"is_default" doc:"Whether it is the tenant's primary domain."`
 	IsVerified                  bool        `json:"is_verified" doc:"Whether the mail platform has verified it."`
-	DNSStatus                   dnsStatus   `json:"dns_status" doc:"How the records stood at the last read."`
-	VerificationDNSRecords      []dnsRecord `json:"verification_dns_records" doc:"They prove ownership."`
-	ServiceConfigurationRecords []dnsRecord `json:"service_configuration_records" doc:"They make e-mail work."`
+	DNSStatus                   dnsStatus   `json:"dns_status" doc:"The state of the records at the last DNS read."`
+	VerificationDNSRecords      []dnsRecord `json:"verification_dns_records" doc:"The records that prove ownership of the domain."`
+	ServiceConfigurationRecords []dnsRecord `json:"service_configuration_records" doc:"The records that the domain's e-mail service needs."`
 	LastChecked                 *time.Time  `json:"last_checked" doc:"The last DNS read, null before the first."`
 }
 
@@ -114,10 +114,10 @@ type storedDNS struct {
 	IsDefault                   bool        `json:"is_default" doc:"Whether it is the tenant's primary domain."`
 	IsVerified                  bool        `json:"is_verified" doc:"Whether the mail platform has verified it."`
 	DKIMEnabled                 bool        `json:"dkim_enabled" doc:"Whether the mail platform signs the domain's mail."`
-	DNSStatus                   dnsStatus   `json:"dns_status" doc:"How the records stood at the last read."`
-	VerificationDNSRecords      []dnsRecord `json:"verification_dns_records" doc:"They prove ownership."`
-	ServiceConfigurationRecords []dnsRecord `json:"service_configuration_records" doc:"They make e-mail work."`
-	DKIMDNSRecords              []dnsRecord `json:"dkim_dns_records" doc:"The two DKIM records, once the mail platform has made them."`
+	DNSStatus                   dnsStatus   `json:"dns_status" doc:"The state of the records at the last DNS read."`
+	VerificationDNSRecords      []dnsRecord `json:"verification_dns_records" doc:"The records that prove ownership of the domain."`
+	ServiceConfigurationRecords []dnsRecord `json:"service_configuration_records" doc:"The records that the domain's e-mail service needs."`
+	DKIMDNSRecords              []dnsRecord `json:"dkim_dns_records" doc:"The two DKIM records, once the mail platform has created them."`
 	LastChecked                 *time.Time  `json:"last_checked" doc:"The last DNS read, null before the first."`
 }
 
@@ -184,7 +184,7 @@ func (r dnsRecord) MarshalJSON() ([]byte, error) {
 func (dnsRecord) Schema(r huma.Registry) *huma.Schema {
 	txt, mx, cname := r.Schema(typeOf[txtRecord](), true, ""), r.Schema(typeOf[mxRecord](), true, ""), r.Schema(typeOf[cnameRecord](), true, "")
 	return &huma.Schema{
-		Description: "A DNS record to publish; recordType tells which kind.",
+		Description: "A DNS record to publish. recordType is its kind.",
 		OneOf:       []*huma.Schema{txt, mx, cname},
 		Discriminator: &huma.Discriminator{PropertyName: "recordType", Mapping: map[string]string{
 			"domainDnsTxtRecord": txt.Ref, "domainDnsMxRecord": mx.Ref, "domainDnsCnameRecord": cname.Ref,
@@ -202,14 +202,14 @@ type txtRecord struct {
 type mxRecord struct {
 	RecordType   string `json:"recordType" enum:"domainDnsMxRecord" doc:"The kind."`
 	Label        string `json:"label" doc:"The name, fully qualified."`
-	MailExchange string `json:"mailExchange" doc:"The host that takes the mail."`
-	Preference   int    `json:"preference" doc:"Lower comes first."`
+	MailExchange string `json:"mailExchange" doc:"The host that receives the mail."`
+	Preference   int    `json:"preference" doc:"The preference. A lower value is tried first."`
 	TTL          int    `json:"ttl" doc:"Seconds."`
 }
 
 type cnameRecord struct {
 	RecordType    string `json:"recordType" enum:"domainDnsCnameRecord" doc:"The kind."`
-	Label         string `json:"label" doc:"The name: fully qualified, but selector1._domainkey and selector2._domainkey for DKIM, below the domain."`
+	Label         string `json:"label" doc:"The name, fully qualified. For DKIM it is selector1._domainkey or selector2._domainkey, relative to the domain."`
 	CanonicalName string `json:"canonicalName" doc:"The name to point to."`
 	TTL           int    `json:"ttl" doc:"Seconds."`
 }
@@ -217,33 +217,33 @@ type cnameRecord struct {
 type dnsPlan struct {
 	DomainID        string           `json:"domain_id" format:"uuid" doc:"The domain's id."`
 	DomainName      string           `json:"domain_name" doc:"The domain, in A-labels."`
-	DNSProvider     planProvider     `json:"dns_provider" doc:"Who serves the domain's zone."`
-	Read            planRead         `json:"read" doc:"How the read went on which the plan rests."`
-	DesiredRecords  []desiredRecord  `json:"desired_records" doc:"The records that the domain is to have, as the mail platform names them, and a DMARC record. What it has not named yet is not there; most it names after verification."`
-	ObservedRecords []observedRecord `json:"observed_records" doc:"What stands at the names that the plan looks at."`
-	Actions         []planAction     `json:"actions" doc:"What would be done about each of the desired records. Conflicts are settled by a person, never written."`
-	BlockingChanges []planAction     `json:"blocking_changes" doc:"The actions that block: as long as there are any, nothing is written."`
-	SafeToApply     bool             `json:"safe_to_apply" doc:"Whether the changes may be written: the read is reliable and nothing blocks."`
+	DNSProvider     planProvider     `json:"dns_provider" doc:"The DNS provider that serves the domain's zone."`
+	Read            planRead         `json:"read" doc:"The result of the DNS read on which the plan is based."`
+	DesiredRecords  []desiredRecord  `json:"desired_records" doc:"The records that the domain must have according to the mail platform, and a DMARC record. Records that the mail platform has not provided yet are missing here; it provides most of them after verification."`
+	ObservedRecords []observedRecord `json:"observed_records" doc:"The existing records at the names that the plan checks."`
+	Actions         []planAction     `json:"actions" doc:"What would be done about each of the desired records. A person must resolve conflicts; they are never overwritten."`
+	BlockingChanges []planAction     `json:"blocking_changes" doc:"The actions that block the plan. While there are any, nothing is written."`
+	SafeToApply     bool             `json:"safe_to_apply" doc:"Whether the changes may be written: the read is reliable and no action blocks."`
 	CheckedAt       time.Time        `json:"checked_at" doc:"The time of this read."`
 }
 
 type planProvider struct {
-	ID          *string  `json:"id" doc:"cloudflare, powerdns or another that this service can write to, else null."`
-	Name        *string  `json:"name" doc:"Its name for people, or the domain of its name servers; null when several serve the zone, or nobody is known to."`
+	ID          *string  `json:"id" doc:"The provider's id: cloudflare, powerdns or another provider that this service can write to; otherwise null."`
+	Name        *string  `json:"name" doc:"The provider's display name, or the domain of its name servers. Null when several providers serve the zone, or when the provider is unknown."`
 	Nameservers []string `json:"nameservers" doc:"The name servers to which the zone is delegated."`
-	Detected    bool     `json:"detected" doc:"Whether it is known who serves the zone."`
-	Supported   bool     `json:"supported" doc:"Whether this service can write there."`
+	Detected    bool     `json:"detected" doc:"Whether the provider that serves the zone is known."`
+	Supported   bool     `json:"supported" doc:"Whether this service can write at this provider."`
 }
 
 type planRead struct {
-	Reliable            bool    `json:"reliable" doc:"Whether enough of the name servers answered everything, and the same."`
-	Reason              *string `json:"reason" doc:"Why the read is not reliable, as zone_cut_unknown, not_delegated, no_authoritative_answer, single_server_answered, servers_disagree, type_unknown, dnssec_bogus, read_deadline, recursive_only, or provider_unavailable when the account's DNS provider did not answer; of a reliable one what is wrong with the zone all the same, as lame_delegation, server_unreachable, delegation_mismatch, tcp_blocked, ns_address_forbidden, wildcard_ambiguous or multi_provider, or null."`
-	NameserversAsked    int     `json:"nameservers_asked" doc:"How many name servers were asked."`
-	NameserversAgreeing int     `json:"nameservers_agreeing" doc:"How many of them serve the zone, and alike."`
+	Reliable            bool    `json:"reliable" doc:"Whether enough of the name servers answered all queries with the same content."`
+	Reason              *string `json:"reason" doc:"Why the read is not reliable: zone_cut_unknown, not_delegated, no_authoritative_answer, single_server_answered, servers_disagree, type_unknown, dnssec_bogus, read_deadline, recursive_only, or provider_unavailable when the account's DNS provider did not answer. For a reliable read, a problem of the zone: lame_delegation, server_unreachable, delegation_mismatch, tcp_blocked, ns_address_forbidden, wildcard_ambiguous or multi_provider. Null when there is no problem."`
+	NameserversAsked    int     `json:"nameservers_asked" doc:"The number of name servers that were queried."`
+	NameserversAgreeing int     `json:"nameservers_agreeing" doc:"The number of queried name servers that serve the zone with the same content."`
 }
 
 type desiredRecord struct {
-	Purpose    string `json:"purpose" enum:"verification,mx,spf,autodiscover,dmarc,dkim_selector1,dkim_selector2" doc:"What it is for."`
+	Purpose    string `json:"purpose" enum:"verification,mx,spf,autodiscover,dmarc,dkim_selector1,dkim_selector2" doc:"The purpose of the record."`
 	RecordType string `json:"record_type" enum:"TXT,MX,CNAME" doc:"Its type."`
 	Name       string `json:"name" doc:"Its name, fully qualified, without the final dot."`
 	Content    string `json:"content" doc:"Its content: the text of a TXT, unquoted; preference and host of an MX; the target of a CNAME."`
@@ -253,20 +253,20 @@ type desiredRecord struct {
 type observedRecord struct {
 	RecordType string   `json:"record_type" doc:"The type."`
 	Name       string   `json:"name" doc:"The name, fully qualified, without the final dot."`
-	Contents   []string `json:"contents" doc:"All contents that stand there, in the form of the desired ones. Octets that are no text are written \\DDD."`
+	Contents   []string `json:"contents" doc:"All contents at this name, in the same format as the desired records. Octets that are not printable text are written as \\DDD."`
 	TTL        int      `json:"ttl" doc:"Seconds."`
 }
 
 type planAction struct {
-	Action     string       `json:"action" enum:"create,update,preserve,conflict" doc:"create: nothing of the kind is there. update: our part of what is there is added or replaced. preserve: it is as it should be and stays. conflict: a person decides."`
+	Action     string       `json:"action" enum:"create,update,preserve,conflict" doc:"create: no such record exists. update: the part that this service manages is added or replaced. preserve: the existing record stays unchanged. conflict: a person must decide."`
 	RecordType string       `json:"record_type" enum:"TXT,MX,CNAME" doc:"The type of the record."`
 	Name       string       `json:"name" doc:"Its name, fully qualified, without the final dot."`
-	Desired    *string      `json:"desired" doc:"The content that is to stand there, of an SPF record with all that stays of the present one; null while the mail platform has named none."`
-	Observed   []string     `json:"observed" doc:"The contents there that concern it."`
+	Desired    *string      `json:"desired" doc:"The content that the record must have. For an SPF record it includes the parts of the current record that are kept. Null while the mail platform has not provided it."`
+	Observed   []string     `json:"observed" doc:"The existing contents at this name that are relevant to the action."`
 	Reason     planReason   `json:"reason"`
-	Notes      []planRemark `json:"notes" doc:"What else to know, as stable words."`
-	Message    string       `json:"message" doc:"Reason and notes in sentences, and what to do."`
-	Blocking   bool         `json:"blocking" doc:"Whether nothing is written before this is settled."`
+	Notes      []planRemark `json:"notes" doc:"Additional remarks, as stable words."`
+	Message    string       `json:"message" doc:"The reason and the notes as sentences, with what to do."`
+	Blocking   bool         `json:"blocking" doc:"Whether this action must be resolved before anything is written."`
 }
 
 // planReason and planRemark are enums that core defines.
@@ -277,12 +277,12 @@ type (
 
 // Schema documents the reasons.
 func (planReason) Schema(huma.Registry) *huma.Schema {
-	return enumSchema("Why, as a stable word.", dns.Reasons())
+	return enumSchema("The reason for the action, as a stable word.", dns.Reasons())
 }
 
 // Schema documents the notes.
 func (planRemark) Schema(huma.Registry) *huma.Schema {
-	return enumSchema("What else to know, as a stable word.", dns.Notes())
+	return enumSchema("An additional remark, as a stable word.", dns.Notes())
 }
 
 func enumSchema[W interface {
@@ -341,13 +341,13 @@ type domainAutomation struct {
 }
 
 type automation struct {
-	Provider             *string `json:"provider" doc:"The DNS provider's id when this service can write there, else null."`
+	Provider             *string `json:"provider" doc:"The DNS provider's id if this service can write there, otherwise null."`
 	ProviderSupported    bool    `json:"provider_supported" doc:"Whether this service can write at the provider that serves the domain's zone."`
-	ConnectionPresent    bool    `json:"connection_present" doc:"Whether the account has a connection to that provider. Whether it reaches the zone, action_required_code tells."`
-	SafeToApply          bool    `json:"safe_to_apply" doc:"Whether the changes of the plan may be written: the read is reliable and nothing blocks."`
-	ManualActionRequired bool    `json:"manual_action_required" doc:"Whether a person has to do something first."`
-	ActionRequiredCode   *string `json:"action_required_code" enum:"dns_provider_unsupported,dns_connection_required,dns_credential_rejected,dns_read_unreliable,dns_conflict" doc:"What has to be done, null when nothing has to."`
-	Message              string  `json:"message" doc:"The same in words."`
+	ConnectionPresent    bool    `json:"connection_present" doc:"Whether the account has a connection to that provider. action_required_code shows whether the connection has access to the zone."`
+	SafeToApply          bool    `json:"safe_to_apply" doc:"Whether the changes of the plan may be written: the read is reliable and no action blocks."`
+	ManualActionRequired bool    `json:"manual_action_required" doc:"Whether a person must act first."`
+	ActionRequiredCode   *string `json:"action_required_code" enum:"dns_provider_unsupported,dns_connection_required,dns_credential_rejected,dns_read_unreliable,dns_conflict" doc:"The required action, null when none is required."`
+	Message              string  `json:"message" doc:"The result as a sentence."`
 }
 
 func automationOf(v domains.Survey) domainAutomation {

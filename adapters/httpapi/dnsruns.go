@@ -37,10 +37,10 @@ func provisionDNS(api huma.API, service *dnsruns.Service) {
 		OperationID: "provision-domain-dns", Method: http.MethodPost, Path: "/v1/domains/{domain_id}/dns/provision", Tags: []string{tagDNS},
 		DefaultStatus: http.StatusAccepted,
 		Summary:       "Provision a domain's DNS",
-		Description: "Queues a job that takes the domain all the way: its records are written at the account's DNS provider, seen on all " +
-			"name servers, verified by the mail platform, signed with DKIM and checked once more. The answer comes before that; follow the " +
-			"run. What only a person can settle is refused at once; a read of the DNS that is not reliable is not, the job waits for a " +
-			"better one. A domain has one active job.",
+		Description: "Queues a job that sets up the domain completely: it writes the records at the account's DNS provider, waits until all name " +
+			"servers return them, has the mail platform verify the domain, enables DKIM and does a final check. The response does not wait " +
+			"for the job; poll the run. The request is refused if a person must act first. An unreliable read of the DNS is not a " +
+			"reason to refuse: the job waits for a reliable one. A domain can have one active job.",
 		Metadata: terms{bucket: providerHeavy, write: true, answer: exampleBegun, refuses: codes(platformCodes, only(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.DomainNotFound, fault.ProviderUnsupported, fault.ConnectionRequired, fault.DNSConflict,
 			fault.JobActive))}.metadata(),
@@ -57,7 +57,7 @@ func getRun(api huma.API, service *dnsruns.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-provisioning-run", Method: http.MethodGet, Path: "/v1/dns/provisioning-runs/{run_id}", Tags: []string{tagDNS},
 		Summary:     "Get a provisioning run",
-		Description: "Returns a run with its jobs: how far each has come, what it waits for, and what a person has to do.",
+		Description: "Returns a run with its jobs: the stage of each job, what the job waits for, and what a person must do.",
 		Metadata:    terms{bucket: reads, answer: exampleRunDetail, refuses: only(fault.RunNotFound)}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *runPath) (runDetail, error) {
 		r, jobs, err := service.Get(ctx, who.Account.ID, ident.Lookup(in.RunID))
@@ -72,8 +72,8 @@ func retryJob(api huma.API, service *dnsruns.Service) {
 	register(api, huma.Operation{
 		OperationID: "retry-provisioning-job", Method: http.MethodPost, Path: "/v1/dns/provisioning-jobs/{job_id}/retry", Tags: []string{tagDNS},
 		Summary: "Retry a provisioning job",
-		Description: "Queues a job that is `waiting` or `action_required` for another attempt, now. It goes on where it stopped; after a " +
-			"stop it has all its time again.",
+		Description: "Queues a job that is `waiting` or `action_required` for an immediate attempt. The job continues where it stopped. A job " +
+			"that was `action_required` gets its full time limit again.",
 		Metadata: terms{bucket: providerHeavy, write: true, answer: exampleRetried, refuses: only(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.JobNotFound, fault.JobNotRetryable)}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *jobPath) (retriedJob, error) {
@@ -122,10 +122,10 @@ func (in *runsInput) query() (ports.RunQuery, error) {
 	q := ports.RunQuery{ActiveOnly: in.ActiveOnly == "true", Limit: defaultRunLimit}
 	var wrong []fault.Field
 	if in.ActiveOnly != "" && in.ActiveOnly != "true" && in.ActiveOnly != "false" {
-		wrong = append(wrong, fault.Field{Location: "query.active_only", Message: "neither true nor false"})
+		wrong = append(wrong, fault.Field{Location: "query.active_only", Message: "must be true or false"})
 	}
 	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxRunLimit, &q.Limit) {
-		wrong = append(wrong, fault.Field{Location: "query.limit", Message: "no integer from 1 to 100"})
+		wrong = append(wrong, fault.Field{Location: "query.limit", Message: "must be an integer from 1 to 100"})
 	}
 	if wrong != nil {
 		return q, invalid("a query parameter is not valid", wrong...)
@@ -146,8 +146,8 @@ type runDetail struct {
 
 type runList struct {
 	Runs  []provisioningRun `json:"runs" doc:"Newest first."`
-	Count int               `json:"count" doc:"How many are listed."`
-	Limit int               `json:"limit" doc:"How many are listed at most."`
+	Count int               `json:"count" doc:"The number of runs in the response."`
+	Limit int               `json:"limit" doc:"The maximum number of runs in the response."`
 }
 
 type retriedJob struct {
@@ -157,12 +157,12 @@ type retriedJob struct {
 
 type provisioningRun struct {
 	ID           string     `json:"id" format:"uuid" doc:"The run's id; used in paths."`
-	Status       string     `json:"status" enum:"queued,running,action_required,completed,failed" doc:"It follows from the jobs: running while one of them is at work or waits, action_required when one waits for a person and none is at work, failed when all have ended and one failed."`
-	TotalDomains int        `json:"total_domains" doc:"How many domains were asked for."`
-	CreatedAt    time.Time  `json:"created_at" doc:"When it was asked for."`
-	StartedAt    *time.Time `json:"started_at" doc:"When the first of its jobs began, null before."`
-	CompletedAt  *time.Time `json:"completed_at" doc:"When the last of its jobs ended, null before."`
-	UpdatedAt    *time.Time `json:"updated_at" doc:"When something last happened, null when nothing has yet."`
+	Status       string     `json:"status" enum:"queued,running,action_required,completed,failed" doc:"The status is derived from the jobs: running while a job is running or waiting, action_required when a job needs a person and no other job is in progress, failed when all jobs have ended and one of them failed."`
+	TotalDomains int        `json:"total_domains" doc:"The number of domains that were requested."`
+	CreatedAt    time.Time  `json:"created_at" doc:"When the run was requested."`
+	StartedAt    *time.Time `json:"started_at" doc:"When the first of its jobs started, null before that."`
+	CompletedAt  *time.Time `json:"completed_at" doc:"When the last of its jobs ended, null before that."`
+	UpdatedAt    *time.Time `json:"updated_at" doc:"When the run last changed, null if it has not changed yet."`
 }
 
 type provisioningJob struct {
@@ -171,12 +171,12 @@ type provisioningJob struct {
 	DomainID           string    `json:"domain_id" format:"uuid" doc:"The domain's id."`
 	TenantID           string    `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
 	DomainName         string    `json:"domain_name" doc:"The domain, in A-labels."`
-	Stage              string    `json:"stage" enum:"queued,dns_plan,dns_apply,dns_propagation,domain_verification,dkim_publication,dkim_enablement,health_validation,done" doc:"How far it has come."`
-	Status             string    `json:"status" enum:"queued,running,waiting,action_required,completed,failed" doc:"waiting: it goes on by itself at next_attempt_at. action_required: a person acts, then the job is retried."`
+	Stage              string    `json:"stage" enum:"queued,dns_plan,dns_apply,dns_propagation,domain_verification,dkim_publication,dkim_enablement,health_validation,done" doc:"The stage of the job."`
+	Status             string    `json:"status" enum:"queued,running,waiting,action_required,completed,failed" doc:"waiting: the job continues automatically at next_attempt_at. action_required: a person must act, then retry the job."`
 	Provider           *string   `json:"provider" doc:"The DNS provider that holds the zone, null while it is not known."`
-	ActionRequiredCode *string   `json:"action_required_code" enum:"dns_connection_required,dns_conflict,dns_provider_unsupported,dns_credential_rejected,dns_changed,dns_read_unreliable,domain_unavailable,propagation_timeout,verification_timeout,dkim_timeout,tenant_access_lost" doc:"What a person has to do, null for nothing."`
-	Message            *string   `json:"message" doc:"The same in words, or what the job waits for; null for nothing to say."`
-	NextAttemptAt      time.Time `json:"next_attempt_at" doc:"When the job goes on, or last did."`
+	ActionRequiredCode *string   `json:"action_required_code" enum:"dns_connection_required,dns_conflict,dns_provider_unsupported,dns_credential_rejected,dns_changed,dns_read_unreliable,domain_unavailable,propagation_timeout,verification_timeout,dkim_timeout,tenant_access_lost" doc:"The action that a person must take, null for none."`
+	Message            *string   `json:"message" doc:"The required action as a sentence, or what the job waits for. Null if neither applies."`
+	NextAttemptAt      time.Time `json:"next_attempt_at" doc:"When the job makes its next attempt, or made its last one."`
 }
 
 func begunOf(b dnsruns.Begun) begunRun {

@@ -48,10 +48,10 @@ func newDocument() *huma.OpenAPI {
 		Components: components(),
 		Tags: []*huma.Tag{
 			{Name: tagTenants, Description: "Connect, list, synchronize and delete tenants of the mail platform."},
-			{Name: tagDomains, Description: "Add, verify and sign the custom domains of a tenant."},
+			{Name: tagDomains, Description: "Add and verify the custom domains of a tenant, and enable DKIM signing."},
 			{Name: tagDNS, Description: "The DNS of a domain by the domain's own id."},
 			{Name: tagMailboxes, Description: "Provision, change and read shared mailboxes."},
-			{Name: tagLimits, Description: "Limit what mailboxes send a day, and see what was done about it."},
+			{Name: tagLimits, Description: "Limit how many messages a mailbox sends in a day, and list when mailboxes were blocked and unblocked."},
 			{Name: tagSending, Description: "Connect mailboxes to sending platforms."},
 			{Name: tagKeys, Description: "Rotate the key that a caller uses."},
 		},

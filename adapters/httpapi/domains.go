@@ -39,7 +39,7 @@ func listDomains(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-domains", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains", Tags: []string{tagDomains},
 		Summary:     "List domains",
-		Description: "Lists the custom domains of a tenant by name, those found by discovery included, as they were last read.",
+		Description: "Lists the custom domains of a tenant by name, including those that discovery found, with their state at the last DNS read.",
 		Metadata:    terms{bucket: reads, answer: exampleDomainList, refuses: only(fault.TenantNotFound)}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (domainList, error) {
 		id := tenant.LookupGUID(in.TenantID)
@@ -57,8 +57,8 @@ func addADomain(api huma.API, service *domains.Service) {
 		OperationID: "add-domain", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains", Tags: []string{tagDomains},
 		Summary: "Add a domain",
 		Description: "Adds a custom domain to a tenant and returns the DNS records to publish. Publish the verification record and all " +
-			"service records, wait for propagation (typically 5 to 30 minutes, up to 48 hours), then verify. A domain that is on the " +
-			"tenant already is answered with `status` `exists`, and nothing is changed.",
+			"service records, wait for propagation (typically 5 to 30 minutes, up to 48 hours), then verify. If the tenant already " +
+			"has the domain, `status` is `exists` and nothing is changed.",
 		Metadata: terms{bucket: providerHeavy, write: true, request: exampleAddDomain, answer: exampleAddedDomain,
 			refuses: codes(platformCodes, only(fault.InvalidDomain, fault.BuiltinDomain, fault.DomainLimitReached,
 				fault.TenantLimitReached, fault.TenantNotFound, fault.DomainUnavailable))}.metadata(),
@@ -77,7 +77,7 @@ func verifyDomain(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "verify-domain", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/verify", Tags: []string{tagDomains},
 		Summary: "Verify a domain",
-		Description: "Asks the mail platform to look for the verification record, and switches its e-mail service on for the domain. " +
+		Description: "Asks the mail platform to check the verification record, and enables its e-mail service for the domain. " +
 			"It is safe to repeat.",
 		Metadata: terms{bucket: providerHeavy, write: true, answer: exampleVerified,
 			refuses: codes(platformCodes, only(fault.VerificationFailed, fault.TenantNotFound, fault.DomainNotFound, fault.DomainUnavailable))}.metadata(),
@@ -95,7 +95,7 @@ func enableDKIM(api huma.API, service *domains.Service) {
 		OperationID: "enable-dkim", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/enable-dkim", Tags: []string{tagDomains},
 		Summary: "Enable DKIM",
 		Description: "Starts DKIM signing for a verified domain whose two selector records are published. It is safe to repeat; " +
-			"`dkim-status` tells beforehand whether it can work.",
+			"`dkim-status` shows beforehand whether it can succeed.",
 		Metadata: terms{bucket: providerHeavy, write: true, answer: exampleSigned,
 			refuses: codes(platformCodes, only(fault.DKIMNotReady, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (signedDomain, error) {
@@ -112,7 +112,7 @@ func dkimStatus(api huma.API, service *domains.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-dkim-status", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/dkim-status", Tags: []string{tagDomains},
 		Summary:     "Get the DKIM status",
-		Description: "Reads the two selector records of a domain from its authoritative name servers, now.",
+		Description: "Reads the two selector records of a domain from its authoritative name servers at the time of the request.",
 		Metadata: terms{bucket: expensive, answer: exampleDKIMReport,
 			refuses: codes(platformCodes, only(fault.TenantNotFound, fault.DomainNotFound))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (dkimReport, error) {
@@ -136,7 +136,7 @@ type domainEntry struct {
 	IsDefault   bool       `json:"is_default" doc:"Whether it is the tenant's primary domain."`
 	IsVerified  bool       `json:"is_verified" doc:"Whether the mail platform has verified it."`
 	SPFStatus   string     `json:"spf_status" doc:"The SPF record as published, or missing."`
-	DKIMStatus  string     `json:"dkim_status" doc:"healthy when both selectors point where the mail platform says, partial when one does, else missing."`
+	DKIMStatus  string     `json:"dkim_status" doc:"healthy when both selectors point to the targets that the mail platform requires, partial when one does, otherwise missing."`
 	DMARCStatus string     `json:"dmarc_status" doc:"The DMARC record as published, or missing."`
 	MXStatus    string     `json:"mx_status" doc:"The exchange of the preferred MX as published, or missing."`
 	LastChecked *time.Time `json:"last_checked" doc:"The last DNS read, null before the first."`
@@ -144,17 +144,17 @@ type domainEntry struct {
 
 // addDomain has no schema rules for the domain: core checks it and has specific error codes.
 type addDomain struct {
-	Domain string `json:"domain" doc:"The domain to add: a host name of two labels or more that is no public suffix. U-labels become A-labels, one final dot is dropped."`
+	Domain string `json:"domain" doc:"The domain to add: a host name of two labels or more that is not a public suffix. U-labels are converted to A-labels, and one final dot is removed."`
 }
 
 type addedDomain struct {
-	Status                      string       `json:"status" enum:"added,exists" doc:"exists when it was on this tenant already."`
+	Status                      string       `json:"status" enum:"added,exists" doc:"exists when the tenant already had the domain."`
 	TenantID                    string       `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
 	Domain                      domainState  `json:"domain" doc:"The domain."`
 	VerificationDNSRecords      []dnsRecord  `json:"verification_dns_records" doc:"Publish these to prove ownership."`
 	ServiceConfigurationRecords []dnsRecord  `json:"service_configuration_records" doc:"Publish these for e-mail. The list may be short or empty before verification."`
-	LiveDNSStatus               liveStatus   `json:"live_dns_status" doc:"What the world sees now."`
-	DKIMVerificationState       dkimSentence `json:"dkim_verification_state" doc:"Where DKIM stands."`
+	LiveDNSStatus               liveStatus   `json:"live_dns_status" doc:"The records that are published now."`
+	DKIMVerificationState       dkimSentence `json:"dkim_verification_state" doc:"The state of DKIM."`
 }
 
 type domainState struct {
@@ -171,29 +171,29 @@ type liveStatus struct {
 }
 
 type dkimSentence struct {
-	Status  string `json:"status" enum:"pending,ready,enabled" doc:"Where DKIM stands."`
-	Message string `json:"message" doc:"The same in words."`
+	Status  string `json:"status" enum:"pending,ready,enabled" doc:"The state of DKIM."`
+	Message string `json:"message" doc:"The state as a sentence."`
 }
 
 type verifiedDomain struct {
 	Status     string `json:"status" enum:"verified" doc:"Always verified."`
 	DomainName string `json:"domain_name" doc:"The domain, in A-labels."`
 	IsVerified bool   `json:"is_verified" doc:"Always true."`
-	Message    string `json:"message" doc:"What comes next."`
+	Message    string `json:"message" doc:"The next step."`
 }
 
 type signedDomain struct {
 	Status     string `json:"status" enum:"enabled" doc:"Always enabled."`
 	DomainName string `json:"domain_name" doc:"The domain, in A-labels."`
 	DKIMStatus string `json:"dkim_status" enum:"enabled" doc:"Always enabled."`
-	Message    string `json:"message" doc:"The same in words."`
+	Message    string `json:"message" doc:"The state as a sentence."`
 }
 
 type dkimReport struct {
 	DomainName    string    `json:"domain_name" doc:"The domain, in A-labels."`
-	DKIMStatus    string    `json:"dkim_status" enum:"pending,ready,enabled" doc:"Where DKIM stands."`
+	DKIMStatus    string    `json:"dkim_status" enum:"pending,ready,enabled" doc:"The state of DKIM."`
 	Selectors     selectors `json:"selectors" doc:"The two selector records."`
-	ReadyToEnable bool      `json:"ready_to_enable" doc:"Whether enable-dkim can work now."`
+	ReadyToEnable bool      `json:"ready_to_enable" doc:"Whether enable-dkim can succeed now."`
 	LastChecked   time.Time `json:"last_checked" doc:"The time of this read."`
 }
 

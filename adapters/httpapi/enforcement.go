@@ -37,11 +37,11 @@ type eventsInput struct {
 
 type eventList struct {
 	Events  []enforcementEvent `json:"events" doc:"Newest first."`
-	Count   int                `json:"count" doc:"How many are in this answer."`
-	Total   int                `json:"total" doc:"How many there are on all pages. Paging ends when as many were collected."`
-	Limit   int                `json:"limit" doc:"How many are listed at most."`
-	Offset  int                `json:"offset" doc:"How many newer ones were passed over."`
-	Filters eventFilters       `json:"filters" doc:"What was asked for."`
+	Count   int                `json:"count" doc:"The number of events in this response."`
+	Total   int                `json:"total" doc:"The number of events on all pages. The last page is reached when this many were collected."`
+	Limit   int                `json:"limit" doc:"The maximum number of events in the response."`
+	Offset  int                `json:"offset" doc:"The number of newer events that were skipped."`
+	Filters eventFilters       `json:"filters" doc:"The filters of the request."`
 }
 
 type eventFilters struct {
@@ -56,7 +56,7 @@ type enforcementEvent struct {
 	ActionTaken    string    `json:"action_taken" enum:"blocked,unblocked" doc:"What was done."`
 	SentCount      int       `json:"sent_count" doc:"How many messages were counted when it was done."`
 	LimitValue     int       `json:"limit_value" doc:"The limit that applied."`
-	Message        string    `json:"message" doc:"The same in words."`
+	Message        string    `json:"message" doc:"The event as a sentence."`
 	CreatedAt      time.Time `json:"created_at" doc:"When it was done."`
 }
 
@@ -64,7 +64,7 @@ func enforcementOperations(api huma.API, service *enforcement.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-enforcement-events", Method: http.MethodGet, Path: "/v1/enforcement/events", Tags: []string{tagLimits},
 		Summary: "List enforcement events",
-		Description: "Lists what the enforcement of send limits did, newest first: which mailbox was blocked, and when it was let go. " +
+		Description: "Lists what the enforcement of send limits did, newest first: which mailbox was blocked, and when it was unblocked. " +
 			"`total` is exact, and any offset takes the same time.",
 		Metadata: terms{bucket: reads, answer: exampleEventList, refuses: only(fault.InvalidRequest, fault.TenantNotFound)}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *eventsInput) (eventList, error) {
@@ -89,13 +89,13 @@ func (in *eventsInput) query() (ports.EventQuery, error) {
 	}
 	var wrong []fault.Field
 	if in.Action != "" && !q.Action.Known() {
-		wrong = append(wrong, fault.Field{Location: "query.action", Message: "neither blocked nor unblocked"})
+		wrong = append(wrong, fault.Field{Location: "query.action", Message: "must be blocked or unblocked"})
 	}
 	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxEventLimit, &q.Limit) {
-		wrong = append(wrong, fault.Field{Location: "query.limit", Message: "no integer from 1 to 200"})
+		wrong = append(wrong, fault.Field{Location: "query.limit", Message: "must be an integer from 1 to 200"})
 	}
 	if in.Offset != "" && !parsePlainInt(in.Offset, 0, maxOffset, &q.Offset) {
-		wrong = append(wrong, fault.Field{Location: "query.offset", Message: "no integer from 0 to " + strconv.Itoa(maxOffset)})
+		wrong = append(wrong, fault.Field{Location: "query.offset", Message: "must be an integer from 0 to " + strconv.Itoa(maxOffset)})
 	}
 	if wrong != nil {
 		return q, invalid("a query parameter is not valid", wrong...)

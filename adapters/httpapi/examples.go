@@ -122,7 +122,7 @@ var examplePlan = dnsPlan{DomainID: exampleDomainID, DomainName: exampleDomain,
 
 var exampleAutomation = domainAutomation{DomainID: exampleDomainID, Automation: automation{Provider: ptr("cloudflare"), ProviderSupported: true,
 	ConnectionPresent: true, ManualActionRequired: true, ActionRequiredCode: ptr(string(dns.ConflictToResolve)),
-	Message: "Settle this first. MX at example.com: " + dns.ReasonMXOther.Explain()}}
+	Message: "Resolve these conflicts first. MX at example.com: " + dns.ReasonMXOther.Explain()}}
 
 var exampleMailboxList = mailboxList{TenantID: exampleTenantID, Count: 1, Mailboxes: []mailboxEntry{{
 	ID: exampleMailboxID, DisplayName: "Ana Lima", PrimarySMTP: exampleAddress, UserPrincipalName: exampleAddress, MailNickname: "ana.example",

@@ -25,7 +25,7 @@ import (
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/limits"
 	"github.com/tenantry/tenantry/app/mailboxes"
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
@@ -87,18 +87,18 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 		t.Fatal(err)
 	}
 	platform := wire.MailInProcess(env.platform, recordingCalls(breaker.ByTenant))
-	pass := &settling.Pass{Platform: platform, Domains: store, DNS: env.platform.DNS, Now: time.Now, Limit: testTimeout, Pause: time.Millisecond}
+	pass := &reconcile.Pass{Platform: platform, Domains: store, DNS: env.platform.DNS, Now: time.Now, Limit: testTimeout, Pause: time.Millisecond}
 	env.options = httpapi.Options{
 		Log:  slog.New(slog.DiscardHandler),
 		Keys: &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
 		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store, Policies: store, Runs: store, Room: store,
-			Platform: platform, Settling: pass, Sealer: keyset, Random: rand.Reader, Now: time.Now,
+			Platform: platform, Reconciler: pass, Sealer: keyset, Random: rand.Reader, Now: time.Now,
 			PublicURL: "https://api.example"},
-		Domains: &domains.Service{Tenants: store, Domains: store, Platform: platform, DNS: env.platform.DNS, Settling: pass, Writes: store, Now: time.Now,
+		Domains: &domains.Service{Tenants: store, Domains: store, Platform: platform, DNS: env.platform.DNS, Reconciler: pass, Writes: store, Now: time.Now,
 			Connections: &dnsconnections.Service{Connections: store, Providers: &env.dnsProviders, Sealer: keyset, Now: time.Now}},
 		DNSRuns: &dnsruns.Service{Tenants: store, Domains: store, Runs: store, Queue: &env.queue, Random: rand.Reader, Now: time.Now,
 			Trace: func(context.Context) string { return "" }},
-		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Settling: pass, Now: time.Now,
+		Mailboxes: &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Reconciler: pass, Now: time.Now,
 			RequireSMTPAuth: true, Pause: time.Millisecond, Limit: testTimeout},
 		Integrations: &integrations.Service{Integrations: store, Connections: store, Tenants: store, Platforms: sendingInProcess{&env.sendingPlatforms, recordingCalls(breaker.ByCredential("one"))}, Sealer: keyset,
 			Queue: &env.queue, Random: rand.Reader, Now: time.Now},

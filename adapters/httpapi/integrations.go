@@ -32,9 +32,9 @@ type createIntegrationInput struct {
 // credential.
 type createIntegration struct {
 	Provider    string        `json:"provider" minLength:"1" maxLength:"64" doc:"The sending platform: instantly, plusvibe, smartlead, salesblink, or one that the operator added."`
-	Name        string        `json:"name" doc:"A label of your own, 1 to 256 characters."`
-	APIKey      string        `json:"api_key" minLength:"1" maxLength:"4096" writeOnly:"true" doc:"The platform's credential. It is tested, stored encrypted and never shown. Where a platform takes more than a key it is a JSON object in a text, as the guide above says."`
-	WorkspaceID workspaceName `json:"workspace_id,omitempty" maxLength:"256" doc:"The workspace at the platform, where the credential reaches several."`
+	Name        string        `json:"name" doc:"A label of your choice, 1 to 256 characters."`
+	APIKey      string        `json:"api_key" minLength:"1" maxLength:"4096" writeOnly:"true" doc:"The platform's credential. It is tested, stored encrypted and never shown. If a platform needs more than a key, this is a JSON object encoded as a string, as described in the guide above."`
+	WorkspaceID workspaceName `json:"workspace_id,omitempty" maxLength:"256" doc:"The workspace at the platform, if the credential has access to several."`
 }
 
 // workspaceName is an optional text that must not be null. Huma accepts null for every optional
@@ -78,8 +78,8 @@ func createIntegrationOperation(api huma.API, service *integrations.Service) {
 	register(api, huma.Operation{
 		OperationID: "create-integration", Method: http.MethodPost, Path: "/v1/integrations", Tags: []string{tagSending},
 		Summary: "Add an integration",
-		Description: "Stores the credential of a sending platform, after a test of it at the platform. It is never shown again. When it reaches " +
-			"several workspaces and none of them is named, the refusal lists them: send the request again with `workspace_id` and a new " +
+		Description: "Tests the credential at the sending platform, then stores it. It is never shown again. If it has access to " +
+			"several workspaces and the request names none, the error lists them: send the request again with `workspace_id` and a new " +
 			"Idempotency-Key.",
 		Metadata: terms{bucket: providerHeavyWrites, write: true, request: exampleCreate, answer: exampleIntegration,
 			refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.UnknownProvider, fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace,
@@ -117,7 +117,7 @@ func getIntegration(api huma.API, service *integrations.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-integration", Method: http.MethodGet, Path: "/v1/integrations/{integration_id}", Tags: []string{tagSending},
 		Summary:     "Get an integration",
-		Description: "Returns an integration with the number of its mailbox connections, from what is stored. The platform is not asked.",
+		Description: "Returns a stored integration with the number of its mailbox connections. The platform is not called.",
 		Metadata:    terms{bucket: reads, answer: exampleIntegrationDetail, refuses: only(fault.IntegrationNotFound)}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (integrationDetail, error) {
 		i, counts, err := service.Get(ctx, who.Account.ID, ident.Lookup(in.IntegrationID))
@@ -132,7 +132,7 @@ func testIntegration(api huma.API, service *integrations.Service) {
 	register(api, huma.Operation{
 		OperationID: "test-integration", Method: http.MethodPost, Path: "/v1/integrations/{integration_id}/test", Tags: []string{tagSending},
 		Summary: "Test an integration",
-		Description: "Asks the platform whether it takes the credential. That it does not is an answer too: 200 with `status` `failed`, and " +
+		Description: "Asks the platform whether it accepts the credential. If the platform rejects it, the response is 200 with `status` `failed`, and " +
 			"`has_error` of the integration is true until a test succeeds.",
 		Metadata: terms{bucket: providerHeavyWrites, write: true, answer: exampleTested,
 			refuses: codes(sendingCodes, only(fault.IntegrationNotFound))}.metadata(),
@@ -149,8 +149,8 @@ func deleteIntegration(api huma.API, service *integrations.Service) {
 	register(api, huma.Operation{
 		OperationID: "delete-integration", Method: http.MethodDelete, Path: "/v1/integrations/{integration_id}", Tags: []string{tagSending},
 		Summary: "Delete an integration",
-		Description: "Removes the stored credential with the integration's connections and sessions, so that its mailboxes may connect " +
-			"elsewhere. The platform is not called: what is connected there stays until somebody takes it out there.",
+		Description: "Removes the stored credential with the integration's connections and sessions, so that its mailboxes can be connected " +
+			"elsewhere. The platform is not called: accounts that are connected there stay until they are removed there.",
 		Metadata: terms{bucket: providerHeavyWrites, write: true, answer: exampleGone, refuses: only(fault.IntegrationNotFound)}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (deletedIntegration, error) {
 		d, err := service.Delete(completing(ctx, deletedIntegrationOf), who.Account.ID, ident.Lookup(in.IntegrationID))
@@ -163,58 +163,58 @@ func deleteIntegration(api huma.API, service *integrations.Service) {
 
 type integrationList struct {
 	Integrations []IntegrationEntry `json:"integrations" doc:"The integrations of the account, newest first."`
-	Count        int                `json:"count" doc:"How many are listed."`
+	Count        int                `json:"count" doc:"The number of entries in the response."`
 }
 
 // IntegrationEntry is exported because huma documents only exported embedded types.
 type IntegrationEntry struct {
 	ID                    string               `json:"id" format:"uuid" doc:"The integration's id; used in paths."`
 	Provider              string               `json:"provider" doc:"The sending platform: instantly, plusvibe, smartlead, salesblink, or one that the operator added."`
-	Name                  string               `json:"name" doc:"The label that you gave it."`
-	ProviderWorkspaceID   *string              `json:"provider_workspace_id" doc:"The workspace at the platform, null where it has none or has not told yet."`
-	ProviderWorkspaceName *string              `json:"provider_workspace_name" doc:"The workspace's name, null where it has none."`
-	Status                string               `json:"status" enum:"connected,failed" doc:"failed: the platform does not take the credential any more."`
+	Name                  string               `json:"name" doc:"The label that you chose."`
+	ProviderWorkspaceID   *string              `json:"provider_workspace_id" doc:"The workspace at the platform, null if there is none or it is not known yet."`
+	ProviderWorkspaceName *string              `json:"provider_workspace_name" doc:"The workspace's name, null if it has none."`
+	Status                string               `json:"status" enum:"connected,failed" doc:"failed: the platform no longer accepts the credential."`
 	LastTestedAt          time.Time            `json:"last_tested_at" doc:"When the credential was last tested."`
 	HasError              bool                 `json:"has_error" doc:"Whether the last test or refresh failed."`
 	CreatedAt             time.Time            `json:"created_at" doc:"When it was added."`
 	UpdatedAt             time.Time            `json:"updated_at" doc:"When it last changed."`
-	Capabilities          platformCapabilities `json:"capabilities" doc:"What this integration can do. It follows from the platform, from the credential and from the operator's settings."`
+	Capabilities          platformCapabilities `json:"capabilities" doc:"What this integration can do. This depends on the platform, the credential and the operator's settings."`
 }
 
 type platformCapabilities struct {
 	MicrosoftOAuth    bool `json:"microsoft_oauth" doc:"Whether mailboxes can be signed in by a link."`
-	MailboxRefresh    bool `json:"mailbox_refresh" doc:"Whether it can be looked up which mailboxes are connected."`
-	MailboxDisconnect bool `json:"mailbox_disconnect" doc:"Whether a mailbox can be taken out of the platform."`
+	MailboxRefresh    bool `json:"mailbox_refresh" doc:"Whether the list of connected mailboxes can be read from the platform."`
+	MailboxDisconnect bool `json:"mailbox_disconnect" doc:"Whether a mailbox can be removed from the platform."`
 }
 
 type integrationDetail struct {
 	IntegrationEntry
 
-	MailboxConnections connectionCounts `json:"mailbox_connections" doc:"The connections of its mailboxes as they are stored; the platform is not asked."`
+	MailboxConnections connectionCounts `json:"mailbox_connections" doc:"The stored connections of its mailboxes. The platform is not called."`
 }
 
 type connectionCounts struct {
-	Total        int  `json:"total" doc:"Mailboxes that have, or had, a connection here: the sum of the others."`
-	Connected    int  `json:"connected" doc:"The platform can send with them."`
-	Pending      int  `json:"pending" doc:"A sign-in is open."`
-	Failed       int  `json:"failed" doc:"The platform cannot sign in, or the last sign-in failed."`
-	Disconnected int  `json:"disconnected" doc:"They are not at the platform any more."`
-	Other        int  `json:"other" doc:"The outcome of a disconnect is not known yet, or the platform says something that is not known here."`
-	HasErrors    bool `json:"has_errors" doc:"Whether one of them has an error."`
+	Total        int  `json:"total" doc:"Mailboxes that have or had a connection here: the sum of the other counts."`
+	Connected    int  `json:"connected" doc:"Mailboxes with which the platform can send."`
+	Pending      int  `json:"pending" doc:"Mailboxes with a sign-in in progress."`
+	Failed       int  `json:"failed" doc:"Mailboxes to which the platform cannot sign in, or whose last sign-in failed."`
+	Disconnected int  `json:"disconnected" doc:"Mailboxes that are no longer at the platform."`
+	Other        int  `json:"other" doc:"Mailboxes whose disconnect has an unknown outcome, or for which the platform reports an unknown state."`
+	HasErrors    bool `json:"has_errors" doc:"Whether at least one connection has an error."`
 }
 
 type testedIntegration struct {
-	Status        string    `json:"status" enum:"connected,failed" doc:"failed: the platform does not take the credential any more."`
+	Status        string    `json:"status" enum:"connected,failed" doc:"failed: the platform no longer accepts the credential."`
 	IntegrationID string    `json:"integration_id" format:"uuid" doc:"The integration."`
 	Provider      string    `json:"provider" doc:"Its platform."`
-	Message       string    `json:"message" doc:"The same in words, with what to do."`
+	Message       string    `json:"message" doc:"The result as a sentence, with what to do."`
 	TestedAt      time.Time `json:"tested_at" doc:"When it was tested."`
 }
 
 type eligibleList struct {
 	IntegrationID string            `json:"integration_id" format:"uuid" doc:"The integration."`
-	Mailboxes     []eligibleMailbox `json:"mailboxes" doc:"All mailboxes that this service made in tenants of the account, by address."`
-	Count         int               `json:"count" doc:"How many are listed."`
+	Mailboxes     []eligibleMailbox `json:"mailboxes" doc:"All mailboxes that this service created in tenants of the account, sorted by address."`
+	Count         int               `json:"count" doc:"The number of entries in the response."`
 }
 
 type eligibleMailbox struct {
@@ -224,18 +224,18 @@ type eligibleMailbox struct {
 	DomainName     string                      `json:"domain_name" doc:"The mailbox's domain."`
 	DisplayName    string                      `json:"display_name" doc:"The mailbox's display name."`
 	PrimarySMTP    string                      `json:"primary_smtp" doc:"The mailbox's address."`
-	AccountEnabled bool                        `json:"account_enabled" doc:"Whether it may sign in."`
-	Managed        bool                        `json:"managed_by_tenantcore" doc:"Always true: only mailboxes that this service made are listed."`
-	Connection     nullable[mailboxConnection] `json:"connection" doc:"Its connection through this integration, null when it never had one."`
+	AccountEnabled bool                        `json:"account_enabled" doc:"Whether the mailbox's account is enabled for sign-in."`
+	Managed        bool                        `json:"managed_by_tenantcore" doc:"Always true: only mailboxes that this service created are listed."`
+	Connection     nullable[mailboxConnection] `json:"connection" doc:"The mailbox's connection through this integration, null if it never had one."`
 }
 
 type mailboxConnection struct {
 	ID                   string     `json:"id" format:"uuid" doc:"The connection's id."`
-	Status               string     `json:"status" enum:"pending,connected,failed,disconnected,disconnecting,other" doc:"disconnecting: a disconnect whose outcome is not known; a refresh decides. other: the platform says something that is not known here."`
+	Status               string     `json:"status" enum:"pending,connected,failed,disconnected,disconnecting,other" doc:"disconnecting: the outcome of a disconnect is unknown; a refresh resolves it. other: the platform reports an unknown state."`
 	ProviderAccountID    *string    `json:"provider_account_id" doc:"The platform's id of the mail account, null until known."`
-	ProviderAccountEmail *string    `json:"provider_account_email" doc:"The mail account's address as the platform has it, null until known."`
-	HasError             bool       `json:"has_error" doc:"Whether the platform has a problem with it, also one that leaves it connected."`
-	ConnectedAt          *time.Time `json:"connected_at" doc:"Since when it is connected, or when it last was; null for never."`
+	ProviderAccountEmail *string    `json:"provider_account_email" doc:"The mail account's address at the platform, null until known."`
+	HasError             bool       `json:"has_error" doc:"Whether the platform reports a problem with the account, including one that leaves it connected."`
+	ConnectedAt          *time.Time `json:"connected_at" doc:"When the mailbox was last connected, null if never."`
 	UpdatedAt            time.Time  `json:"updated_at" doc:"When it last changed."`
 }
 
@@ -244,32 +244,32 @@ type begunSession struct {
 	IntegrationID string    `json:"integration_id" format:"uuid" doc:"The integration."`
 	Provider      string    `json:"provider" doc:"Its platform."`
 	MailboxID     string    `json:"mailbox_id" format:"uuid" doc:"The mailbox."`
-	Mailbox       string    `json:"mailbox" doc:"The mailbox's address: with this one, and no other, a person signs in."`
+	Mailbox       string    `json:"mailbox" doc:"The mailbox's address. Sign in with exactly this address."`
 	SessionID     string    `json:"session_id" format:"uuid" doc:"The session; a query parameter of its status."`
-	AuthURL       string    `json:"auth_url" format:"uri" doc:"Where a person signs in. Open it in a browser and do not read or build it; whoever has it can use it."`
-	ExpiresAt     time.Time `json:"expires_at" doc:"Until when the link works."`
+	AuthURL       string    `json:"auth_url" format:"uri" doc:"The link to the sign-in page. Open it in a browser. Do not parse or construct it. Anyone who has the link can use it."`
+	ExpiresAt     time.Time `json:"expires_at" doc:"When the link expires."`
 }
 
 type sessionState struct {
-	Status              string     `json:"status" enum:"pending,connected,failed,expired" doc:"connected, failed and expired are final. failed: declined, or another account than the mailbox signed in; nothing was connected."`
+	Status              string     `json:"status" enum:"pending,connected,failed,expired" doc:"connected, failed and expired are final. failed: the sign-in was declined, or a different account than the mailbox signed in; nothing was connected."`
 	IntegrationID       string     `json:"integration_id" format:"uuid" doc:"The integration."`
 	MailboxID           string     `json:"mailbox_id" format:"uuid" doc:"The mailbox."`
 	SessionID           string     `json:"session_id" format:"uuid" doc:"The session."`
 	ProviderAccountID   *string    `json:"provider_account_id" doc:"The platform's id of the mail account, null until known."`
-	ProviderAccountName *string    `json:"provider_account_name" doc:"The name that the platform has for it, null until known."`
+	ProviderAccountName *string    `json:"provider_account_name" doc:"The mail account's name at the platform, null until known."`
 	ConnectedAt         *time.Time `json:"connected_at" doc:"When it was connected, null until then."`
-	ExpiresAt           time.Time  `json:"expires_at" doc:"Until when the link works."`
+	ExpiresAt           time.Time  `json:"expires_at" doc:"When the link expires."`
 }
 
 type refreshedMailboxes struct {
 	IntegrationID  string `json:"integration_id" format:"uuid" doc:"The integration."`
 	Provider       string `json:"provider" doc:"Its platform."`
-	Checked        int    `json:"checked" doc:"How many mailboxes were compared with the platform's list."`
-	Connected      int    `json:"connected" doc:"How many of them are connected now."`
-	NewlyConnected int    `json:"newly_connected" doc:"How many of these were not before."`
-	Unchanged      int    `json:"unchanged" doc:"How many stand as they did."`
-	ErrorCount     int    `json:"error_count" doc:"How many could not be read."`
-	Status         string `json:"status" enum:"completed,partial" doc:"partial: the list broke off, and nothing was changed."`
+	Checked        int    `json:"checked" doc:"The number of mailboxes that were compared with the platform's list."`
+	Connected      int    `json:"connected" doc:"The number of these mailboxes that are connected now."`
+	NewlyConnected int    `json:"newly_connected" doc:"The number of connected mailboxes that were not connected before."`
+	Unchanged      int    `json:"unchanged" doc:"The number of mailboxes whose state did not change."`
+	ErrorCount     int    `json:"error_count" doc:"The number of mailboxes that could not be read."`
+	Status         string `json:"status" enum:"completed,partial" doc:"partial: the list could not be read completely, and nothing was changed."`
 }
 
 type disconnectedMailbox struct {
@@ -282,7 +282,7 @@ type disconnectedMailbox struct {
 type deletedIntegration struct {
 	Status        string `json:"status" enum:"deleted" doc:"Always deleted."`
 	IntegrationID string `json:"integration_id" format:"uuid" doc:"The integration."`
-	Message       string `json:"message" doc:"What was done, and what was left."`
+	Message       string `json:"message" doc:"What was removed, and what was not changed."`
 }
 
 // workspace is a workspace that the caller can choose, listed in a *_workspace_required error.
@@ -326,16 +326,16 @@ func refreshedOf(r integrations.Refreshed) refreshedMailboxes {
 }
 
 func disconnectedOf(d integrations.Disconnected) disconnectedMailbox {
-	message := "The mailbox was taken out of the sending platform."
+	message := "The mailbox was removed from the sending platform."
 	if !d.Removed {
-		message = "The mailbox was not connected: there was nothing to take out."
+		message = "The mailbox was not connected, so nothing was removed."
 	}
 	return disconnectedMailbox{Status: "disconnected", IntegrationID: d.IntegrationID, MailboxID: d.MailboxID, Message: message}
 }
 
 func deletedIntegrationOf(i integration.Integration) deletedIntegration {
 	return deletedIntegration{Status: "deleted", IntegrationID: i.ID,
-		Message: "The credential and the connections of the integration were removed. The sending platform was not called: what is connected there stays."}
+		Message: "The credential and the connections of the integration were removed. The sending platform was not called: accounts that are connected there stay."}
 }
 
 func eligibleOf(e integration.Eligible) eligibleMailbox {

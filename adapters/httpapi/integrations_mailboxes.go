@@ -34,7 +34,7 @@ func listEligible(api huma.API, service *integrations.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-integration-mailboxes", Method: http.MethodGet, Path: connectionsPath, Tags: []string{tagSending},
 		Summary: "List mailboxes that can be connected",
-		Description: "Lists all mailboxes that this service made in tenants of the account, with their connection through this integration. " +
+		Description: "Lists all mailboxes that this service created in tenants of the account, with their connection through this integration. " +
 			"Mailboxes that discovery found are not listed and cannot be connected.",
 		Metadata: terms{bucket: reads, answer: exampleEligible, refuses: only(fault.IntegrationNotFound)}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (eligibleList, error) {
@@ -51,9 +51,9 @@ func listEligible(api huma.API, service *integrations.Service) {
 func beginSignIn(api huma.API, service *integrations.Service) {
 	register(api, huma.Operation{
 		OperationID: "begin-microsoft-oauth", Method: http.MethodPost, Path: signInPath + "/init", Tags: []string{tagSending},
-		Summary: "Begin to connect a mailbox",
-		Description: "Has the platform make a link by which a person signs this mailbox in with Microsoft. Open `auth_url` in a browser, best in " +
-			"a private window, and sign in as the mailbox and nobody else; then ask for the status of the session. A mailbox connects through " +
+		Summary: "Start connecting a mailbox",
+		Description: "Gets a link from the platform with which a person signs in to this mailbox at Microsoft. Open `auth_url` in a browser, preferably in " +
+			"a private window, and sign in with exactly this mailbox. Then poll the status of the session. A mailbox can be connected through " +
 			"one integration at a time.",
 		Metadata: terms{bucket: providerHeavyWrites, write: true, answer: exampleSignIn,
 			refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.TenantLimitReached, fault.IntegrationNotFound, fault.MailboxNotFound,
@@ -70,10 +70,10 @@ func beginSignIn(api huma.API, service *integrations.Service) {
 func getSignIn(api huma.API, service *integrations.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-microsoft-oauth-status", Method: http.MethodGet, Path: signInPath + "/status", Tags: []string{tagSending},
-		Summary: "Get how a sign-in stands",
-		Description: "Asks the platform how a session stands, at most every 3 seconds however often this is called. `connected` is certain: the " +
-			"account that signed in is the mailbox's. A session that nobody finished is looked at once more before it is `expired`; begin a " +
-			"new one after `failed` or `expired`.",
+		Summary: "Get the status of a sign-in",
+		Description: "Asks the platform for the status of a session, at most every 3 seconds regardless of how often this is called. `connected` means that " +
+			"the account that signed in was verified to be the mailbox's. An unfinished session is checked once more before it becomes " +
+			"`expired`. Start a new session after `failed` or `expired`.",
 		Metadata: terms{bucket: providerHeavy, answer: exampleSession,
 			refuses: codes(sendingCodes, only(fault.InvalidRequest, fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.SessionNotFound))}.metadata(),
@@ -90,9 +90,9 @@ func refreshMailboxes(api huma.API, service *integrations.Service) {
 	register(api, huma.Operation{
 		OperationID: "refresh-integration-mailboxes", Method: http.MethodPost, Path: connectionsPath + "/refresh", Tags: []string{tagSending},
 		Summary: "Refresh the connections",
-		Description: "Reads the platform's list of mail accounts and stores which mailboxes are connected. It is for when something was missed: a " +
-			"closed popup, an account that was taken out there, a disconnect without an answer. A list that could not be read to its end " +
-			"disconnects nobody.",
+		Description: "Reads the platform's list of mail accounts and stores which mailboxes are connected. Use it after a change that was missed: a " +
+			"closed popup, an account that was removed there, a disconnect with an unknown outcome. If the list cannot be read completely, " +
+			"no mailbox is marked as disconnected.",
 		Metadata: terms{bucket: providerHeavyWrites, write: true, answer: exampleRefreshed,
 			refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.IntegrationNotFound, fault.CapabilityMissing))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (refreshedMailboxes, error) {
@@ -108,9 +108,9 @@ func disconnectMailbox(api huma.API, service *integrations.Service) {
 	register(api, huma.Operation{
 		OperationID: "disconnect-mailbox", Method: http.MethodDelete, Path: connectionsPath + "/{mailbox_id}", Tags: []string{tagSending},
 		Summary: "Disconnect a mailbox",
-		Description: "Takes the mailbox's account out of the platform, campaigns included. An account that is gone already is disconnected. When the " +
-			"outcome is not known the answer is 504 and the connection is `disconnecting`: the same request again, or a refresh, decides, and " +
-			"until then the mailbox connects nowhere else.",
+		Description: "Removes the mailbox's account from the platform and from its campaigns. An account that no longer exists counts as disconnected. If the " +
+			"outcome is unknown, the response is 504 and the connection is `disconnecting`. Repeat the request or refresh to resolve it; " +
+			"until then the mailbox cannot be connected elsewhere.",
 		Metadata: terms{bucket: providerHeavyWrites, write: true, answer: exampleDisconnected,
 			refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *connectionPath) (disconnectedMailbox, error) {

@@ -161,7 +161,7 @@ func TestOAuthAnswersHaveTheirMembers(t *testing.T) {
 	if again.body["status"] != "disconnected" || len(s.platform.Held()) != 0 || s.platform.Calls("Remove")+s.platform.Calls("Account") != calls {
 		t.Errorf("disconnected %s", again.raw)
 	}
-	if again.body["message"] != "The mailbox was not connected: there was nothing to take out." {
+	if again.body["message"] != "The mailbox was not connected, so nothing was removed." {
 		t.Errorf("the platform was not called, but the message is %s", again.raw)
 	}
 }

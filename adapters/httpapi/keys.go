@@ -20,17 +20,17 @@ type rotateInput struct {
 
 type rotatedKey struct {
 	Status    string    `json:"status" enum:"rotated" doc:"Always rotated."`
-	APIKey    string    `json:"api_key" doc:"The new key. It is shown this once."`
+	APIKey    string    `json:"api_key" doc:"The new key. It is shown only this once."`
 	KeyHint   string    `json:"key_hint" doc:"The last four characters of the new key."`
-	RotatedAt time.Time `json:"rotated_at" doc:"Since when the old key is dead."`
+	RotatedAt time.Time `json:"rotated_at" doc:"When the old key was revoked."`
 }
 
 func keyOperations(api huma.API, service *keys.Service) {
 	register(api, huma.Operation{
 		OperationID: "rotate-api-key", Method: http.MethodPost, Path: "/api-key/rotate", Tags: []string{tagKeys},
 		Summary: "Rotate the API key",
-		Description: "Replaces the key that the request carries. The old one is dead when the answer leaves; the new one is shown this " +
-			"once and stored as a hash. It takes no Idempotency-Key and has no replay: who lost the answer asks the operator for a new key.",
+		Description: "Replaces the API key of the request. The old key is invalid as soon as the response is sent. The new key is shown only this " +
+			"once and stored as a hash. This operation takes no Idempotency-Key and cannot be replayed: if you lose the response, ask the operator for a new key.",
 		Metadata: terms{bucket: reads, answer: exampleRotated, refuses: only(fault.AccessDenied)}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *rotateInput) (rotatedKey, error) {
 		fresh, err := service.Rotate(ctx, who, in.UserEmail)

@@ -51,7 +51,7 @@ func listMailboxes(api huma.API, service *mailboxes.Service) {
 	register(api, huma.Operation{
 		OperationID: "list-mailboxes", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailboxes", Tags: []string{tagMailboxes},
 		Summary:     "List mailboxes",
-		Description: "Lists the shared mailboxes of a tenant across all its domains by address, those found by discovery included.",
+		Description: "Lists the shared mailboxes of all domains of a tenant, sorted by address, including those that discovery found.",
 		Metadata:    terms{bucket: reads, answer: exampleMailboxList, refuses: only(fault.TenantNotFound)}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (mailboxList, error) {
 		id := tenant.LookupGUID(in.TenantID)
@@ -68,10 +68,10 @@ func provision(api huma.API, service *mailboxes.Service) {
 	register(api, huma.Operation{
 		OperationID: "provision-mailboxes", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/mailboxes", Tags: []string{tagMailboxes},
 		Summary: "Provision mailboxes",
-		Description: "Creates shared mailboxes on a verified domain, with a password that is used and forgotten. Addresses that exist " +
-			"already are answered `exists` and left alone; they take no new place under the cap of 3 a domain. A new mailbox is usable " +
-			"for sending after 2 to 5 minutes. When the mail platform has not finished in time the answer is 504: send the same request " +
-			"again with the same Idempotency-Key and it goes on.",
+		Description: "Creates shared mailboxes on a verified domain. The password is used and not stored. Addresses that already " +
+			"exist get the status `exists` and are not changed; they do not count again toward the limit of 3 per domain. A new mailbox can " +
+			"send after 2 to 5 minutes. If the mail platform does not finish in time, the response is 504: send the same request " +
+			"again with the same Idempotency-Key, and it continues.",
 		Metadata: terms{bucket: providerHeavy, write: true, request: exampleProvision, answer: exampleProvisioned,
 			refuses: codes(platformCodes, only(fault.InvalidMailboxEmail, fault.DuplicateMailboxEmail, fault.WeakPassword, fault.DomainNotVerified,
 				fault.MailboxLimitReached, fault.TenantLimitReached, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady,
@@ -116,7 +116,7 @@ func usage(api huma.API, service *mailboxes.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-mailbox-usage", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}/usage", Tags: []string{tagMailboxes},
 		Summary:     "Get a mailbox's usage",
-		Description: "Returns what a mailbox has sent today of what its effective limit allows. Without any limit the computed members are null.",
+		Description: "Returns how many messages a mailbox has sent today and how many its effective limit allows. Without a limit the computed members are null.",
 		Metadata: terms{bucket: reads, answer: exampleUsage,
 			refuses: only(fault.TenantNotFound, fault.MailboxNotFound)}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *mailboxPath) (mailboxUsage, error) {
@@ -132,8 +132,8 @@ func usage(api huma.API, service *mailboxes.Service) {
 // schema rules: core checks them and has specific error codes.
 type provisionMailboxes struct {
 	Domain          string          `json:"domain" doc:"A verified domain of the tenant."`
-	AccountPassword string          `json:"account_password" writeOnly:"true" doc:"8 to 256 characters with three of the four classes: lower case, upper case, digit (each as Unicode has it, so ö is lower case) and everything else. It is never stored or shown."`
-	Mailboxes       []wantedMailbox `json:"mailboxes" minItems:"1" doc:"The mailboxes. With those that exist a domain holds at most 3."`
+	AccountPassword string          `json:"account_password" writeOnly:"true" doc:"8 to 256 characters from at least three of four classes: lower-case letters, upper-case letters, digits (each as defined by Unicode, so ö is lower case) and all other characters. It is never stored or shown."`
+	Mailboxes       []wantedMailbox `json:"mailboxes" minItems:"1" doc:"The mailboxes to create. A domain can have at most 3 mailboxes, including existing ones."`
 }
 
 type wantedMailbox struct {
@@ -173,7 +173,7 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 	name, named := b.members["display_name"]
 	limit, limited := b.members["daily_send_limit"]
 	if unknown := b.unknown(); len(unknown) > 0 && (named || limited) {
-		return c, invalid("the body has members that this operation does not know", unknown...)
+		return c, invalid("the body has unknown members", unknown...)
 	}
 	if named {
 		var text *string
@@ -224,7 +224,7 @@ func (updateMailbox) Schema(huma.Registry) *huma.Schema {
 		Properties: map[string]*huma.Schema{
 			"display_name": {Type: huma.TypeString, MinLength: &one, MaxLength: &longest, Description: "The new display name."},
 			"daily_send_limit": {Type: huma.TypeInteger, Minimum: &least, Maximum: &most,
-				Description: "The most messages a day, written as an integer."},
+				Description: "The maximum number of messages per day, as an integer."},
 		},
 	}
 }
@@ -232,7 +232,7 @@ func (updateMailbox) Schema(huma.Registry) *huma.Schema {
 type mailboxList struct {
 	TenantID  string         `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
 	Mailboxes []mailboxEntry `json:"mailboxes"`
-	Count     int            `json:"count" doc:"How many there are."`
+	Count     int            `json:"count" doc:"The number of mailboxes."`
 }
 
 type mailboxEntry struct {
@@ -242,28 +242,28 @@ type mailboxEntry struct {
 	UserPrincipalName string     `json:"user_principal_name" doc:"The sign-in name."`
 	MailNickname      string     `json:"mail_nickname" doc:"The alias at the mail platform."`
 	AccountEnabled    bool       `json:"account_enabled" doc:"Whether the account behind it is enabled."`
-	DailySendLimit    *int       `json:"daily_send_limit" doc:"The stored limit, null for none."`
-	SendsToday        int        `json:"sends_today" doc:"Sent today, 0 until the first count."`
-	SendsTodayAt      *time.Time `json:"sends_today_at" doc:"When that was counted, null until then."`
-	BlockedAt         *time.Time `json:"blocked_at" doc:"When enforcement blocked it, null when it did not."`
+	DailySendLimit    *int       `json:"daily_send_limit" doc:"The stored limit, null if there is none."`
+	SendsToday        int        `json:"sends_today" doc:"The number of messages sent today, 0 until the first count."`
+	SendsTodayAt      *time.Time `json:"sends_today_at" doc:"When the messages were counted, null until the first count."`
+	BlockedAt         *time.Time `json:"blocked_at" doc:"When enforcement blocked the mailbox, null if it is not blocked."`
 	CreatedAt         time.Time  `json:"created_at" doc:"When it was created."`
 	DomainName        string     `json:"domain_name" doc:"The domain it is on."`
 	TenantName        string     `json:"tenant_name" doc:"The tenant it is in."`
 }
 
 type provisioned struct {
-	CreatedCount int               `json:"created_count" doc:"How many were created."`
-	ExistsCount  int               `json:"exists_count" doc:"How many were there already."`
-	FailedCount  int               `json:"failed_count" doc:"How many the mail platform refused."`
-	Results      []provisionResult `json:"results" doc:"One for each mailbox of the request, in its order."`
+	CreatedCount int               `json:"created_count" doc:"The number of mailboxes that were created."`
+	ExistsCount  int               `json:"exists_count" doc:"The number of mailboxes that already existed."`
+	FailedCount  int               `json:"failed_count" doc:"The number of mailboxes that the mail platform rejected."`
+	Results      []provisionResult `json:"results" doc:"One result for each mailbox of the request, in the order of the request."`
 }
 
 type provisionResult struct {
-	Status  string           `json:"status" enum:"created,exists,failed" doc:"What became of it."`
-	Name    string           `json:"name" doc:"The name that was asked for."`
-	Email   string           `json:"email" doc:"The address that was asked for."`
-	Details provisionDetails `json:"details" doc:"The mailbox; what was asked for when it failed."`
-	Error   *provisionError  `json:"error,omitempty" doc:"Why it failed."`
+	Status  string           `json:"status" enum:"created,exists,failed" doc:"The outcome for this mailbox."`
+	Name    string           `json:"name" doc:"The requested name."`
+	Email   string           `json:"email" doc:"The requested address."`
+	Details provisionDetails `json:"details" doc:"The mailbox, or the requested values if it failed."`
+	Error   *provisionError  `json:"error,omitempty" doc:"The reason for the failure."`
 }
 
 type provisionDetails struct {
@@ -275,7 +275,7 @@ type provisionDetails struct {
 
 type provisionError struct {
 	Code    string `json:"code" doc:"One of the codes under /docs/errors."`
-	Message string `json:"message" doc:"The same in words."`
+	Message string `json:"message" doc:"The reason as a sentence."`
 }
 
 type updatedMailbox struct {
@@ -287,9 +287,9 @@ type changedMailbox struct {
 	ID             string     `json:"id" format:"uuid" doc:"The mailbox's id."`
 	DisplayName    string     `json:"display_name" doc:"The name that recipients see."`
 	PrimarySMTP    string     `json:"primary_smtp" doc:"The address."`
-	DailySendLimit *int       `json:"daily_send_limit" doc:"The stored limit, null for none."`
-	SendsToday     int        `json:"sends_today" doc:"Sent today, 0 until the first count."`
-	SendsTodayAt   *time.Time `json:"sends_today_at" doc:"When that was counted, null until then."`
+	DailySendLimit *int       `json:"daily_send_limit" doc:"The stored limit, null if there is none."`
+	SendsToday     int        `json:"sends_today" doc:"The number of messages sent today, 0 until the first count."`
+	SendsTodayAt   *time.Time `json:"sends_today_at" doc:"When the messages were counted, null until the first count."`
 	AccountEnabled bool       `json:"account_enabled" doc:"Whether the account behind it is enabled."`
 }
 
@@ -298,13 +298,13 @@ type mailboxUsage struct {
 	PrimarySMTP    string     `json:"primary_smtp" doc:"The address."`
 	DisplayName    string     `json:"display_name" doc:"The name that recipients see."`
 	AccountEnabled bool       `json:"account_enabled" doc:"Whether the account behind it is enabled."`
-	DailySendLimit *int       `json:"daily_send_limit" doc:"The effective limit, null for none."`
-	SendsToday     int        `json:"sends_today" doc:"Sent today, 0 until the first count."`
-	SendsTodayAt   *time.Time `json:"sends_today_at" doc:"When that was counted, null until then."`
-	RemainingSends *int       `json:"remaining_sends" doc:"What is left today, null without a limit."`
-	IsBlocked      bool       `json:"is_blocked" doc:"Whether enforcement blocks it."`
-	BlockedAt      *time.Time `json:"blocked_at" doc:"Since when, null when it does not."`
-	UtilizationPct *float64   `json:"utilization_pct" doc:"Sent of allowed, in percent with one decimal; null without a limit."`
+	DailySendLimit *int       `json:"daily_send_limit" doc:"The effective limit, null if there is none."`
+	SendsToday     int        `json:"sends_today" doc:"The number of messages sent today, 0 until the first count."`
+	SendsTodayAt   *time.Time `json:"sends_today_at" doc:"When the messages were counted, null until the first count."`
+	RemainingSends *int       `json:"remaining_sends" doc:"The number of messages that may still be sent today, null without a limit."`
+	IsBlocked      bool       `json:"is_blocked" doc:"Whether enforcement blocks the mailbox."`
+	BlockedAt      *time.Time `json:"blocked_at" doc:"When the mailbox was blocked, null if it is not blocked."`
+	UtilizationPct *float64   `json:"utilization_pct" doc:"The used part of the limit, in percent with one decimal. Null without a limit."`
 }
 
 func mailboxOf(m mailbox.Mailbox) mailboxEntry {

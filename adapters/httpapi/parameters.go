@@ -11,57 +11,57 @@ import (
 // in a path must be answered with 404, so huma must not validate it.
 var parameterDocs = map[string]huma.Param{
 	"tenant_id": {
-		Description: "The mail platform's GUID of the tenant, in any case. One that is malformed is answered like an unknown one.",
+		Description: "The mail platform's GUID of the tenant, in upper or lower case. A malformed GUID is handled like an unknown one.",
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
 		Example:     exampleTenantID,
 	},
 	"domain_name": {
-		Description: "The custom domain. Case and one final dot do not matter; U-labels are taken as their A-labels.",
+		Description: "The custom domain. Case and one final dot do not matter; U-labels are converted to A-labels.",
 		Schema:      &huma.Schema{Type: huma.TypeString},
 		Example:     exampleDomain,
 	},
 	"domain_id": {
-		Description: "The id of the domain as the domain list shows it.",
+		Description: "The id of the domain, from the domain list.",
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
 		Example:     exampleDomainID,
 	},
 	"mailbox_id": {
-		Description: "The id of the mailbox as the mailbox list shows it.",
+		Description: "The id of the mailbox, from the mailbox list.",
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
 		Example:     exampleMailboxID,
 	},
 	"run_id": {
-		Description: "The id of the run as provisioning and the list of runs show it.",
+		Description: "The id of the run, from the provisioning response or the list of runs.",
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
 		Example:     exampleProvisioningID,
 	},
 	"job_id": {
-		Description: "The id of the job as its run shows it.",
+		Description: "The id of the job, from its run.",
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
 		Example:     exampleJobID,
 	},
 	"integration_id": {
-		Description: "The id of the integration as the list of integrations shows it.",
+		Description: "The id of the integration, from the list of integrations.",
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
 		Example:     exampleIntegrationID,
 	},
 	"session_id": {
-		Description: "The session as the answer that began it names it.",
+		Description: "The id of the session, from the response that started it.",
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
 		Example:     exampleSessionID,
 	},
 	"active_only": {
-		Description: "Whether to leave out runs of which every job has ended.",
+		Description: "Whether to omit runs in which every job has ended.",
 		Schema:      &huma.Schema{Type: huma.TypeBoolean, Default: false},
 		Example:     true,
 	},
 	"limit": {
-		Description: "How many to list at most.",
+		Description: "The maximum number of entries to list.",
 		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultRunLimit, Minimum: ptr(1.0), Maximum: ptr(float64(maxRunLimit))},
 		Example:     50,
 	},
 	"domain_scope": {
-		Description:     "A domain of the tenant; left out it is the whole tenant. Case and one final dot do not matter.",
+		Description:     "A domain of the tenant. If omitted, the whole tenant. Case and one final dot do not matter.",
 		Schema:          &huma.Schema{Type: huma.TypeString},
 		AllowEmptyValue: true, // an empty value is not a domain
 		Example:         exampleDomain,
@@ -77,12 +77,12 @@ var parameterDocs = map[string]huma.Param{
 		Example:     "blocked",
 	},
 	"list-enforcement-events.limit": {
-		Description: "How many to list at most.",
+		Description: "The maximum number of entries to list.",
 		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultEventLimit, Minimum: ptr(1.0), Maximum: ptr(float64(maxEventLimit))},
 		Example:     100,
 	},
 	"offset": {
-		Description: "How many of the newest to pass over.",
+		Description: "The number of newest events to skip.",
 		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: 0, Minimum: ptr(0.0), Maximum: ptr(float64(maxOffset))},
 		Example:     100,
 	},
@@ -108,15 +108,15 @@ func documentParameters(_ *huma.OpenAPI, op *huma.Operation) {
 		least, most := 1, 255
 		op.Parameters = append(op.Parameters, &huma.Param{
 			Name: "Idempotency-Key", In: "header", Required: true,
-			Description: "A string of your choice, new for each new operation. Sent again with the same request within 24 hours, " +
-				"it gets the same answer and nothing is done twice.",
+			Description: "A string of your choice, new for each new operation. The same request with the same key within 24 hours " +
+				"gets the same response, and nothing is done twice.",
 			Schema:  &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most, Pattern: "^[!-~]+$"},
 			Example: "3f1c9c1e-add-domain",
 		})
 	}
 	op.Parameters = append(op.Parameters, &huma.Param{
 		Name: "X-Request-ID", In: "header",
-		Description: "An id of your own for this request. It comes back when it has this form, and is replaced when not.",
+		Description: "An id of your choice for this request. The response returns it if it has this format; otherwise it is replaced by a new one.",
 		Schema:      &huma.Schema{Type: huma.TypeString, Pattern: safeRequestID.String()},
 		Example:     exampleRequestID,
 	})

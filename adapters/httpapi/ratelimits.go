@@ -226,13 +226,13 @@ func rateHeaders() map[string]*huma.Header {
 	}
 	return map[string]*huma.Header{
 		"X-RateLimit-Bucket": {
-			Description: "The limit that the request counted in.",
+			Description: "The rate limit that applied to the request.",
 			Schema:      &huma.Schema{Type: huma.TypeString, Enum: []any{string(reads), string(expensive), string(providerHeavy), string(providerHeavyWrites), concurrency}},
 			Example:     string(reads),
 		},
-		"X-RateLimit-Limit":     number("How many requests the limit allows in its window.", 600),
-		"X-RateLimit-Remaining": number("How many more are allowed now.", 598),
-		"X-RateLimit-Reset":     number("When the oldest request that counts leaves the window, in Unix seconds.", 1_780_000_000),
+		"X-RateLimit-Limit":     number("The number of requests that the limit allows in its window.", 600),
+		"X-RateLimit-Remaining": number("The number of further requests that are allowed now.", 598),
+		"X-RateLimit-Reset":     number("When the oldest counted request leaves the window, in Unix seconds.", 1_780_000_000),
 	}
 }
 

@@ -51,8 +51,8 @@ func strictStore(ctx context.Context, folder string) (*bunstore.Store, error) {
 	return bunstore.Open(ctx, "sqlite://"+filepath.Join(folder, "strict.db"), bunstore.Options{Log: slog.New(slog.DiscardHandler)})
 }
 
-// serveStrict serves one write in the strictest bucket until its input ends, and prints its
-// address. Limits.AtOnce is too high to matter.
+// serveStrict runs a server with one write operation, which is in the strictest bucket. It prints
+// the address of the server, and stops when its standard input is closed. Limits.AtOnce is too high to matter.
 func serveStrict(ctx context.Context, folder, redis string) error {
 	store, err := strictStore(ctx, folder)
 	if err != nil {

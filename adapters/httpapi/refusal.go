@@ -42,22 +42,22 @@ var statusOf = map[fault.Kind]int{
 
 // problem is the body of every error answer (RFC 9457).
 type problem struct {
-	Type       string         `json:"type" format:"uri-reference" doc:"The page about this code, below this service's address." example:"/docs/errors/tenant_not_found"`
-	Title      string         `json:"title" doc:"The code's name for people. It does not change." example:"Tenant not found"`
+	Type       string         `json:"type" format:"uri-reference" doc:"The page about this code, relative to this service's address." example:"/docs/errors/tenant_not_found"`
+	Title      string         `json:"title" doc:"The human-readable name of the code. It does not change." example:"Tenant not found"`
 	Status     int            `json:"status" doc:"The HTTP status." example:"404"`
 	Detail     string         `json:"detail" doc:"What happened in this request." example:"the account holds no such tenant"`
-	Code       string         `json:"code" doc:"The stable code to decide on." example:"tenant_not_found"`
+	Code       string         `json:"code" doc:"The stable code, for use by programs." example:"tenant_not_found"`
 	RequestID  string         `json:"request_id" doc:"The value of X-Request-ID, for support." example:"req-7f3c2a"`
-	Errors     []problemField `json:"errors,omitempty" doc:"The places in the request that are to blame. Rejected values are never repeated."`
-	Conflicts  []planAction   `json:"conflicts,omitempty" doc:"With dns_conflict: the actions of the plan that block."`
-	Workspaces []workspace    `json:"workspaces,omitempty" doc:"With the codes that end in workspace_required: what the credential reaches."`
+	Errors     []problemField `json:"errors,omitempty" doc:"The invalid parts of the request. Rejected values are never repeated."`
+	Conflicts  []planAction   `json:"conflicts,omitempty" doc:"With dns_conflict: the actions that block the plan."`
+	Workspaces []workspace    `json:"workspaces,omitempty" doc:"With the codes that end in workspace_required: the workspaces that the credential has access to."`
 
 	retryAfter time.Duration
 }
 
 type problemField struct {
-	Location string `json:"location" doc:"Where in the request." example:"body.domain"`
-	Message  string `json:"message" doc:"What is wrong there." example:"expected string"`
+	Location string `json:"location" doc:"The location in the request." example:"body.domain"`
+	Message  string `json:"message" doc:"The problem at this location." example:"expected string"`
 }
 
 // problemOf returns the body for an error.

@@ -89,7 +89,7 @@ func documentReplays(documented map[string]*huma.Response) {
 }
 
 func replayedHeader() *huma.Header {
-	return &huma.Param{Description: "Present when this is the answer of an earlier request with the same Idempotency-Key, given again.",
+	return &huma.Param{Description: "Present when this response repeats the response to an earlier request with the same Idempotency-Key.",
 		Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}, Example: "true"}
 }
 
@@ -205,6 +205,6 @@ func retryAfter(about string, example int) *huma.Param {
 func requestIDRef() *huma.Param { return &huma.Param{Ref: "#/components/headers/X-Request-ID"} }
 
 func requestIDHeader() *huma.Param {
-	return &huma.Param{Description: "The request's id: yours when it was safe to repeat, else a new one.",
+	return &huma.Param{Description: "The request's id: the one of the request if it has the allowed format, otherwise a new one.",
 		Schema: &huma.Schema{Type: huma.TypeString, Pattern: safeRequestID.String()}, Example: exampleRequestID}
 }

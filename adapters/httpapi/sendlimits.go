@@ -48,10 +48,10 @@ func setMailboxLimit(api huma.API, service *limits.Service) {
 	register(api, huma.Operation{
 		OperationID: "set-mailbox-limit", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
 		Summary: "Enforce a daily send limit",
-		Description: "Sets a limit that is enforced, for one domain or, without `domain_scope`, for all of the tenant, and makes sure of the " +
-			"mail flow rule that blocks mailboxes beyond it. A mailbox's own stored limit goes before its domain's, and that before the " +
-			"tenant's. It is safe to repeat. Counts come from the mail platform's message trace, which is minutes late, and the mail platform " +
-			"needs up to about 30 minutes to act on a rule: a mailbox can pass its limit by what it sends meanwhile.",
+		Description: "Sets and enforces a limit for one domain or, without `domain_scope`, for the whole tenant. It also creates or updates the " +
+			"mail flow rule that blocks mailboxes above the limit. A mailbox's own stored limit takes precedence over its domain's, which takes " +
+			"precedence over the tenant's. It is safe to repeat. Counts come from the mail platform's message trace, which lags by minutes, and the " +
+			"mail platform needs up to about 30 minutes to apply a rule: a mailbox can exceed its limit by the messages it sends in this time.",
 		Metadata: terms{bucket: providerHeavy, write: true, request: exampleSetLimit, answer: exampleLimitSet,
 			refuses: codes(platformCodes, only(fault.InvalidSendLimit, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.metadata(),
 		SkipValidateBody: true, // setLimit validates the body
@@ -72,7 +72,7 @@ func getMailboxLimit(api huma.API, service *limits.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-mailbox-limit", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
 		Summary:     "Get an enforced send limit",
-		Description: "Returns the limit that is enforced in a domain or, without `domain_scope`, in all of the tenant.",
+		Description: "Returns the limit that is enforced in a domain or, without `domain_scope`, in the whole tenant.",
 		Metadata: terms{bucket: reads, answer: exampleLimitShown,
 			refuses: only(fault.InvalidRequest, fault.TenantNotFound, fault.PolicyNotFound)}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *getLimitInput) (limitShown, error) {
@@ -109,7 +109,7 @@ func (b setLimit) wanted() (w limits.Wanted, err error) {
 		}
 	}
 	if len(unknown) > 0 {
-		return w, invalid("the body has members that this operation does not know", unknown...)
+		return w, invalid("the body has unknown members", unknown...)
 	}
 	if scope, scoped := b.members["domain_scope"]; scoped {
 		if err := json.Unmarshal(scope, &w.DomainScope); err != nil || w.DomainScope == nil {
@@ -127,15 +127,15 @@ func (setLimit) Schema(huma.Registry) *huma.Schema {
 		Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"daily_send_limit"},
 		Properties: map[string]*huma.Schema{
 			"daily_send_limit": {Type: huma.TypeInteger, Minimum: &least, Maximum: &most,
-				Description: "The most messages a day, written as an integer."},
-			"domain_scope": {Type: huma.TypeString, Description: "A domain of the tenant; without it the limit is the whole tenant's."},
+				Description: "The maximum number of messages per day, as an integer."},
+			"domain_scope": {Type: huma.TypeString, Description: "A domain of the tenant. Without it the limit applies to the whole tenant."},
 		},
 	}
 }
 
 type limitShown struct {
 	TenantID       string     `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
-	DailySendLimit int        `json:"daily_send_limit" minimum:"1" maximum:"25" doc:"The most messages a day."`
+	DailySendLimit int        `json:"daily_send_limit" minimum:"1" maximum:"25" doc:"The maximum number of messages per day."`
 	DomainScope    *string    `json:"domain_scope" doc:"The domain, null for the whole tenant."`
 	ScopeLabel     string     `json:"scope_label" doc:"The domain, or tenant."`
 	Policy         sendPolicy `json:"policy" doc:"The policy that is in force."`
@@ -144,28 +144,28 @@ type limitShown struct {
 type limitSet struct {
 	Status         string     `json:"status" enum:"provisioned" doc:"Always provisioned."`
 	TenantID       string     `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
-	DailySendLimit int        `json:"daily_send_limit" minimum:"1" maximum:"25" doc:"The most messages a day."`
+	DailySendLimit int        `json:"daily_send_limit" minimum:"1" maximum:"25" doc:"The maximum number of messages per day."`
 	DomainScope    *string    `json:"domain_scope" doc:"The domain, null for the whole tenant."`
 	ScopeLabel     string     `json:"scope_label" doc:"The domain, or tenant."`
 	Policy         sendPolicy `json:"policy" doc:"The policy that is in force now."`
-	Provisioning   limitWork  `json:"provisioning" doc:"What was done about it."`
+	Provisioning   limitWork  `json:"provisioning" doc:"What was done to enforce the limit."`
 }
 
 type sendPolicy struct {
 	ID               string    `json:"id" format:"uuid" doc:"The policy's id."`
-	DailySendLimit   int       `json:"daily_send_limit" minimum:"1" maximum:"25" doc:"The most messages a day."`
+	DailySendLimit   int       `json:"daily_send_limit" minimum:"1" maximum:"25" doc:"The maximum number of messages per day."`
 	DomainScope      *string   `json:"domain_scope" doc:"The domain, null for the whole tenant."`
 	State            string    `json:"state" enum:"active" doc:"Always active."`
-	MailboxesInScope int       `json:"mailboxes_in_scope" doc:"How many mailboxes there are in the domain or the tenant."`
+	MailboxesInScope int       `json:"mailboxes_in_scope" doc:"The number of mailboxes in the domain or the tenant."`
 	CreatedAt        time.Time `json:"created_at" doc:"When it was first set."`
 	UpdatedAt        time.Time `json:"updated_at" doc:"When it last changed."`
 }
 
 type limitWork struct {
-	Status   string  `json:"status" enum:"created,updated,unchanged" doc:"What became of the policy and its rule: created until the rule is there, so a scope that had no mailboxes yet is told so again by the request that makes its rule."`
+	Status   string  `json:"status" enum:"created,updated,unchanged" doc:"The outcome for the policy and its rule. It is created until the rule exists. For a scope without mailboxes, a later request that creates the rule therefore returns created again."`
 	RuleName string  `json:"rule_name" doc:"The name of the mail flow rule in the tenant."`
-	RuleID   *string `json:"rule_id" doc:"The mail platform's id of it, null until it is made."`
-	Message  string  `json:"message" doc:"The same in words."`
+	RuleID   *string `json:"rule_id" doc:"The mail platform's id of the rule, null until the rule is created."`
+	Message  string  `json:"message" doc:"The outcome as a sentence."`
 }
 
 func limitShownOf(l limits.Limit) limitShown {
@@ -189,11 +189,11 @@ func policyOf(l limits.Limit) sendPolicy {
 func setMessage(o limits.Outcome) string {
 	switch {
 	case o.Policy.RuleID == "":
-		return "The limit is in force. The scope has no mailboxes yet: the mail flow rule is made when one is first blocked."
+		return "The limit is in force. The scope has no mailboxes yet: the mail flow rule is created when a mailbox is first blocked."
 	case o.Became == sendlimit.Unchanged:
-		return "The limit was in force already, and the mail flow rule is there."
+		return "The limit was already in force, and the mail flow rule exists."
 	}
-	return "The limit is in force. The mail flow rule blocks mailboxes once they were counted beyond it."
+	return "The limit is in force. The mail flow rule blocks a mailbox once its count exceeds the limit."
 }
 
 var (
@@ -205,5 +205,5 @@ var (
 	exampleLimitSet = limitSet{Status: "provisioned", TenantID: exampleTenantID, DailySendLimit: 25, DomainScope: ptr(exampleDomain),
 		ScopeLabel: exampleDomain, Policy: examplePolicy, Provisioning: limitWork{Status: "created",
 			RuleName: sendlimit.RuleName(exampleDomain), RuleID: ptr("5f1c7c3e-2a86-4d0c-9d5e-1b6f3a7e2c41"),
-			Message: "The limit is in force. The mail flow rule blocks mailboxes once they were counted beyond it."}}
+			Message: "The limit is in force. The mail flow rule blocks a mailbox once its count exceeds the limit."}}
 )

@@ -95,7 +95,7 @@ func TestMailboxLimitRefusals(t *testing.T) {
 		client.expect(call{method: "GET", path: foreign + "?domain_scope=" + url.QueryEscape(scope), key: env.accountA.key}, 404, "tenant_not_found")
 	}
 	repeated := client.expect(call{method: "GET", path: path + "?domain_scope=a.example&domain_scope=b.example", key: env.accountA.key}, 400, "invalid_request")
-	if !strings.Contains(repeated.raw, "given more than once, or not text") { // an empty value is valid
+	if !strings.Contains(repeated.raw, "must occur once and be valid text") { // an empty value is valid
 		t.Errorf("got %s", repeated.raw)
 	}
 	env.updateTenant(t, env.accountA, func(stored *tenant.Tenant) { stored.Bootstrap = tenant.BootstrapPending })
@@ -165,7 +165,7 @@ func (env *testEnv) addSendCount(t *testing.T, mailboxID string, sent int) {
 // rules were removed.
 func TestDeleteTenantReportsItsRules(t *testing.T) {
 	for want, prepare := range map[string]func(*testEnv){
-		"were taken out of the tenant":                  func(*testEnv) {},
+		"were removed from the tenant":                  func(*testEnv) {},
 		sendlimit.RuleName(sendlimit.TenantWide) + ". ": func(env *testEnv) { env.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Down}) },
 	} {
 		env, client, path, _ := newMailboxLimitEnv(t)
@@ -262,7 +262,7 @@ func TestInvalidEnforcementEventQueriesAreRefused(t *testing.T) {
 	for _, query := range []string{"limit=0", "limit=201", "limit=5.0", "limit=+5", "limit=x", "offset=-1", "offset=1e3", "offset=9007199254740992",
 		"offset=99999999999999999999", "action=Blocked", "action=paused", "limit=1&limit=2"} {
 		got := client.expect(call{method: "GET", path: eventsPath + "?" + query, key: env.accountA.key}, 400, "invalid_request")
-		if strings.HasPrefix(query, "offset") && !strings.Contains(got.raw, "no integer from 0 to 9007199254740991") {
+		if strings.HasPrefix(query, "offset") && !strings.Contains(got.raw, "must be an integer from 0 to 9007199254740991") {
 			t.Errorf("%s: got %s", query, got.raw)
 		}
 	}

@@ -35,7 +35,7 @@ func connectLink(api huma.API, service *tenants.Service) {
 		OperationID: "get-connect-url", Method: http.MethodGet, Path: "/v1/tenants/connect-url", Tags: []string{tagTenants},
 		Summary: "Get a connect link",
 		Description: "Returns a signed link for an administrator of a tenant: opened in a browser, it asks for consent and connects the " +
-			"tenant to the account of the key. The link lives 15 minutes and works once. Nothing reports completion: poll the tenant " +
+			"tenant to the account of the key. The link is valid for 15 minutes and works once. There is no notification of completion: poll the tenant " +
 			"list until the tenant appears, then sync it.",
 		Metadata: terms{bucket: reads, answer: exampleConnectURL, refuses: only(fault.TenantLimitReached,
 			fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.metadata(),
@@ -83,9 +83,9 @@ func syncTenant(api huma.API, service *tenants.Service) {
 	register(api, huma.Operation{
 		OperationID: "sync-tenant", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/sync", Tags: []string{tagTenants},
 		Summary: "Synchronize a tenant",
-		Description: "Prepares the tenant's mail server, switches organization-wide SMTP AUTH on when the server is ready, and discovers " +
-			"domains and mailboxes anew. It answers when all of that is done, which may take up to 110 seconds; `status` is `partial` " +
-			"when a part could not be done yet.",
+		Description: "Prepares the tenant's mail server, enables organization-wide SMTP AUTH if the server is ready, and discovers " +
+			"domains and mailboxes again. The response is sent when all of that is done, which may take up to 110 seconds. `status` is " +
+			"`partial` if a part could not be done yet.",
 		Metadata: terms{bucket: providerHeavy, write: true, timeLimit: syncTime, answer: exampleSynced,
 			refuses: codes(platformCodes, only(fault.TenantNotFound))}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (synced, error) {
@@ -101,9 +101,9 @@ func deleteTenant(api huma.API, service *tenants.Service) {
 	register(api, huma.Operation{
 		OperationID: "delete-tenant", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}", Tags: []string{tagTenants},
 		Summary: "Delete a tenant",
-		Description: "Removes the tenant and all its domains, mailboxes and sync history from the service. Of the tenant at the mail " +
-			"platform nothing is touched but the rules by which mailboxes are blocked: they are taken out first, if the platform allows it, " +
-			"and `message` says what was left. This cannot be undone. For a managed tenant it ends the assignment.",
+		Description: "Removes the tenant and all its domains, mailboxes and sync history from the service. At the mail platform " +
+			"only the rules that block mailboxes are changed: they are removed first, if the platform allows it, " +
+			"and `message` lists any that remain. This cannot be undone. For a managed tenant it ends the assignment.",
 		Metadata: terms{bucket: reads, write: true, answer: exampleDeleted, refuses: only(fault.TenantNotFound)}.metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (deletedTenant, error) {
 		t, err := service.Delete(completing(ctx, deletedOf), who.Account.ID, tenant.LookupGUID(in.TenantID))
@@ -116,12 +116,12 @@ func deleteTenant(api huma.API, service *tenants.Service) {
 
 type connectURL struct {
 	ConnectURL string    `json:"connect_url" format:"uri" doc:"Open it in an administrator's browser. Do not parse or build it."`
-	ExpiresAt  time.Time `json:"expires_at" doc:"When the link ends."`
+	ExpiresAt  time.Time `json:"expires_at" doc:"When the link expires."`
 }
 
 type tenantList struct {
 	Tenants []tenantSummary `json:"tenants"`
-	Count   int             `json:"count" doc:"How many there are."`
+	Count   int             `json:"count" doc:"The number of tenants."`
 }
 
 type tenantSummary struct {
@@ -129,7 +129,7 @@ type tenantSummary struct {
 	TenantID                string     `json:"tenant_id" format:"uuid" doc:"The mail platform's GUID; used in paths."`
 	TenantName              string     `json:"tenant_name" doc:"Display name from the mail platform."`
 	TenantDomain            string     `json:"tenant_domain" doc:"The platform's built-in domain of the tenant."`
-	DefaultDomain           string     `json:"default_domain" doc:"The primary verified custom domain, else the built-in one."`
+	DefaultDomain           string     `json:"default_domain" doc:"The primary verified custom domain, otherwise the built-in one."`
 	DomainCount             int        `json:"domain_count" doc:"Custom domains on the tenant."`
 	MailboxCount            int        `json:"mailbox_count" doc:"Mailboxes across all domains."`
 	Status                  *string    `json:"status" doc:"Always null for now."`
@@ -144,7 +144,7 @@ type tenantDetail struct {
 	TenantID                string     `json:"tenant_id" format:"uuid" doc:"The mail platform's GUID; used in paths."`
 	TenantName              string     `json:"tenant_name" doc:"Display name from the mail platform."`
 	TenantDomain            string     `json:"tenant_domain" doc:"The platform's built-in domain of the tenant."`
-	DefaultDomain           string     `json:"default_domain" doc:"The primary verified custom domain, else the built-in one."`
+	DefaultDomain           string     `json:"default_domain" doc:"The primary verified custom domain, otherwise the built-in one."`
 	DomainCount             int        `json:"domain_count" doc:"Custom domains on the tenant."`
 	MailboxCount            int        `json:"mailbox_count" doc:"Mailboxes across all domains."`
 	Status                  *string    `json:"status" doc:"Always null for now."`
@@ -154,11 +154,11 @@ type tenantDetail struct {
 	ConsentedAt             *time.Time `json:"consented_at" doc:"When consent was given; null for a tenant that was assigned."`
 	LastSyncAt              *time.Time `json:"last_sync_at" doc:"Last successful discovery, null before the first."`
 	ConnectedBy             *string    `json:"connected_by" doc:"The address of the administrator who consented; null for a tenant that was assigned."`
-	Readiness               readiness  `json:"readiness" doc:"How far the setup has come."`
+	Readiness               readiness  `json:"readiness" doc:"The state of the setup."`
 }
 
 type readiness struct {
-	Consent           string  `json:"consent" enum:"granted,revoked" doc:"Whether the administrator's consent holds."`
+	Consent           string  `json:"consent" enum:"granted,revoked" doc:"Whether the administrator's consent is still valid."`
 	ExchangeBootstrap string  `json:"exchange_bootstrap" enum:"ready,pending,failed" doc:"Mail-server automation."`
 	SMTPAuth          string  `json:"smtp_auth" enum:"enabled,disabled,refused,unknown" doc:"Organization-wide SMTP AUTH."`
 	Discovery         string  `json:"discovery" enum:"completed,pending,failed" doc:"The last discovery."`
@@ -166,20 +166,20 @@ type readiness struct {
 	DomainsTotal      int     `json:"domains_total" doc:"All custom domains."`
 	MailboxesTotal    int     `json:"mailboxes_total" doc:"All mailboxes."`
 	ReadyToProvision  bool    `json:"ready_to_provision" doc:"Whether mailboxes can be provisioned on a verified domain."`
-	NextStep          *string `json:"next_step" enum:"reconnect,grant_role,sync,add_domain,publish_dns,verify_domain,enable_dkim,create_mailboxes" doc:"The first thing to do, or null."`
+	NextStep          *string `json:"next_step" enum:"reconnect,grant_role,sync,add_domain,publish_dns,verify_domain,enable_dkim,create_mailboxes" doc:"The next thing to do, or null."`
 
-	Headroom nullable[headroom] `json:"headroom" doc:"How near the tenant is to what its mail platform lets it send; null until a sync has read its licences. An estimate that nothing else here depends on."`
+	Headroom nullable[headroom] `json:"headroom" doc:"How close the tenant is to the sending limit of its mail platform. Null until a sync has read its licences. This is an estimate; nothing else depends on it."`
 }
 
 type deletedTenant struct {
 	Status     string `json:"status" enum:"deleted" doc:"Always deleted."`
 	TenantID   string `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
-	TenantName string `json:"tenant_name" doc:"The name that it had."`
-	Message    string `json:"message" doc:"What was and what was not done."`
+	TenantName string `json:"tenant_name" doc:"The name of the deleted tenant."`
+	Message    string `json:"message" doc:"What was removed and what was not."`
 }
 
 type synced struct {
-	Status    string     `json:"status" enum:"completed,partial" doc:"Whether every part was done."`
+	Status    string     `json:"status" enum:"completed,partial" doc:"completed if every part was done, otherwise partial."`
 	RunID     string     `json:"run_id" format:"uuid" doc:"The id of this sync."`
 	TenantID  string     `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
 	Bootstrap bootstrap  `json:"bootstrap" doc:"Mail-server automation."`
@@ -188,23 +188,23 @@ type synced struct {
 }
 
 type bootstrap struct {
-	Status  string `json:"status" enum:"ready,pending,failed" doc:"How far it is."`
-	Message string `json:"message" doc:"The same in words."`
+	Status  string `json:"status" enum:"ready,pending,failed" doc:"The state of the setup."`
+	Message string `json:"message" doc:"The state as a sentence."`
 	Skipped bool   `json:"skipped" doc:"Whether it was not attempted."`
 }
 
 type smtpAuth struct {
 	Status  string `json:"status" enum:"enabled,disabled,failed,skipped" doc:"Its state after the sync."`
-	Message string `json:"message" doc:"The same in words."`
-	Skipped bool   `json:"skipped" doc:"True when the mail server is not ready for it."`
+	Message string `json:"message" doc:"The state as a sentence."`
+	Skipped bool   `json:"skipped" doc:"Whether it was skipped because the mail server is not ready."`
 }
 
 type discovered struct {
 	Status           string  `json:"status" enum:"completed,failed" doc:"Whether discovery finished."`
 	TenantName       string  `json:"tenant_name" doc:"Display name from the mail platform."`
-	DefaultDomain    string  `json:"default_domain" doc:"The primary verified custom domain, else the built-in one."`
+	DefaultDomain    string  `json:"default_domain" doc:"The primary verified custom domain, otherwise the built-in one."`
 	DomainCount      int     `json:"domain_count" doc:"Custom domains on the tenant."`
-	UserMailboxCount int     `json:"user_mailbox_count" doc:"Licensed user mailboxes, which the service leaves alone."`
+	UserMailboxCount int     `json:"user_mailbox_count" doc:"Licensed user mailboxes, which the service does not change."`
 	MailboxError     *string `json:"mailbox_error" doc:"Why mailboxes could not be listed, or null."`
 }
 
@@ -254,12 +254,12 @@ func deletedOf(d tenants.Deleted) deletedTenant {
 	}
 	switch {
 	case len(d.Left) > 0:
-		message += "Mail flow rules by which mailboxes were blocked may still be in the tenant, and block whom they list until they are removed there: " +
-			strings.Join(d.Left, ", ") + ". Nothing else at the mail platform was touched."
+		message += "Mail flow rules that blocked mailboxes may still exist in the tenant. They block the mailboxes that they list until they are removed there: " +
+			strings.Join(d.Left, ", ") + ". Nothing else at the mail platform was changed."
 	case d.Removed:
-		message += "The mail flow rules by which mailboxes were blocked were taken out of the tenant; nothing else at the mail platform was touched."
+		message += "The mail flow rules that blocked mailboxes were removed from the tenant; nothing else at the mail platform was changed."
 	default:
-		message += "The tenant at the mail platform was not touched."
+		message += "The tenant at the mail platform was not changed."
 	}
 	return deletedTenant{Status: "deleted", TenantID: string(d.GUID), TenantName: d.Name, Message: message}
 }
@@ -287,13 +287,13 @@ func textOrNil(text string) *string {
 }
 
 type headroom struct {
-	ExternalRecipientLimit int        `json:"external_recipient_limit" doc:"How many recipients outside the tenant all of its mail together may have in 24 hours, by the platform's published formula: 500 times the bought licences for e-mail to the power of 0.7, plus 9500; 5000 where none are bought. The platform may apply another limit."`
-	SendsToday             int        `json:"sends_today" doc:"What the tenant's mailboxes sent on its present day, as counted: 0 until its first count, while the mailboxes still show that of the day before. Messages are counted here and not their recipients, of shared mailboxes alone, from midnight on; the platform counts external recipients of the last 24 hours."`
-	SendsTodayAt           *time.Time `json:"sends_today_at" doc:"When the oldest of these counts was taken, null before the day's first."`
-	Remaining              int        `json:"remaining" doc:"What is left of the limit, 0 beyond it."`
+	ExternalRecipientLimit int        `json:"external_recipient_limit" doc:"The maximum number of recipients outside the tenant for all of its mail in 24 hours, by the platform's published formula: 500 times the purchased e-mail licences to the power of 0.7, plus 9500; 5000 if no licences were purchased. The platform may apply another limit."`
+	SendsToday             int        `json:"sends_today" doc:"The number of messages that the tenant's mailboxes have sent on the current day in the tenant's time zone. It is 0 until the first count of the day, while the mailboxes still show the count of the previous day. This counts messages of shared mailboxes since midnight, not recipients; the platform counts external recipients of the last 24 hours."`
+	SendsTodayAt           *time.Time `json:"sends_today_at" doc:"When the oldest of these counts was taken, null before the first count of the day."`
+	Remaining              int        `json:"remaining" doc:"The remaining part of the limit, 0 if the limit is exceeded."`
 	UtilizationPct         float64    `json:"utilization_pct" doc:"How much of the limit is used, in percent with one decimal."`
-	EmailLicenses          int        `json:"email_licenses" doc:"Bought licences for e-mail, given to somebody or not. Those on trial do not count, and shared mailboxes have none."`
-	EstimatedAt            time.Time  `json:"estimated_at" doc:"When the licences were read: the last sync that could."`
+	EmailLicenses          int        `json:"email_licenses" doc:"The number of purchased e-mail licences, assigned or not. Trial licences do not count, and shared mailboxes need no licence."`
+	EstimatedAt            time.Time  `json:"estimated_at" doc:"When the licences were read: the last sync that could read them."`
 }
 
 func headroomOf(h *tenant.Headroom) nullable[headroom] {

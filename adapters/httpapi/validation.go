@@ -32,9 +32,9 @@ func (g *guard) checkQuery(next http.Handler) http.Handler {
 			}
 			values, ok := queryValues(r.URL.RawQuery, p.Name)
 			if !ok || len(values) > 1 || len(values) == 1 && values[0] == "" && !p.AllowEmptyValue {
-				why := "given more than once, empty, or not text"
+				why := "must occur once, not be empty, and be valid text"
 				if p.AllowEmptyValue {
-					why = "given more than once, or not text"
+					why = "must occur once and be valid text"
 				}
 				refuse(w, r, invalid("a query parameter is not valid", fault.Field{Location: "query." + p.Name, Message: why}))
 				return

@@ -16,27 +16,31 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/tenantry/tenantry/adapters/queue"
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// BenchmarkJobs shows how many wake-ups with nothing to do are handled in a
-// second, of those that wait when the worker starts, beside River's own jobs
-// with nothing to do on as many workers.
+// TestBenchmarks runs the benchmark once, so that it keeps working.
+func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Jobs") }
+
+// BenchmarkJobs measures how many empty wake-ups a worker handles in a second, when all of them
+// wait at its start. `bare` is unmodified River with as many workers, for comparison.
 func BenchmarkJobs(b *testing.B) {
 	b.Run("local", func(b *testing.B) {
 		l, err := queue.NewLocal(queue.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
-		stopped(b, l)
-		handled(b, l)
+		stopAtCleanup(b, l)
+		benchWorker(b, l)
 	})
-	b.Run("river", func(b *testing.B) { handled(b, openRiver(b, migrated(b), queue.Options{})) })
-	b.Run("bare", bare)
+	b.Run("river", func(b *testing.B) { benchWorker(b, openRiver(b, newMigratedDatabase(b), queue.Options{})) })
+	b.Run("bare", benchBareRiver)
 }
 
-func handled(b *testing.B, w ports.Worker) {
+// benchWorker measures the wake-ups that w handles in a second.
+func benchWorker(b *testing.B, w ports.Worker) {
 	all := make([]ports.Wakeup, b.N)
 	for i := range all {
 		all[i] = ports.Wakeup{Kind: "job", ID: fmt.Sprint(i), Account: access.AccountID(fmt.Sprint("ann-", i%50))}
@@ -58,15 +62,16 @@ func handled(b *testing.B, w ports.Worker) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "job/s")
 }
 
-type nothing struct {
+// emptyJob is a River job without work.
+type emptyJob struct {
 	Number int `json:"number"`
 }
 
-func (nothing) Kind() string { return "nothing" }
+func (emptyJob) Kind() string { return "nothing" }
 
-// bare is River as it comes.
-func bare(b *testing.B) {
-	pool, err := pgxpool.New(b.Context(), migrated(b))
+// benchBareRiver measures River without this package.
+func benchBareRiver(b *testing.B) {
+	pool, err := pgxpool.New(b.Context(), newMigratedDatabase(b))
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -74,7 +79,7 @@ func bare(b *testing.B) {
 	workers := river.NewWorkers()
 	var done sync.WaitGroup
 	done.Add(b.N)
-	river.AddWorker(workers, river.WorkFunc(func(context.Context, *river.Job[nothing]) error {
+	river.AddWorker(workers, river.WorkFunc(func(context.Context, *river.Job[emptyJob]) error {
 		done.Done()
 		return nil
 	}))
@@ -87,10 +92,10 @@ func bare(b *testing.B) {
 	}
 	all := make([]river.InsertManyParams, b.N)
 	for i := range all {
-		all[i] = river.InsertManyParams{Args: nothing{i}}
+		all[i] = river.InsertManyParams{Args: emptyJob{i}}
 	}
-	for some := range slices.Chunk(all, 1000) {
-		if _, err := client.InsertMany(b.Context(), some); err != nil {
+	for batch := range slices.Chunk(all, 1000) {
+		if _, err := client.InsertMany(b.Context(), batch); err != nil {
 			b.Fatal(err)
 		}
 	}

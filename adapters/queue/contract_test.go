@@ -13,38 +13,38 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// forContract is what the contract asks for.
-var forContract = queue.Options{
+// contractOptions are the options that the contract suite requires.
+var contractOptions = queue.Options{
 	AtOnce: contract.QueueAtOnce, Deadline: contract.QueueDeadline, Rescue: contract.QueueRescue, Pause: contract.QueuePause,
 	Poll: 100 * time.Millisecond,
 }
 
-// hang is how long a test waits for an event. Only a test that hangs reaches it.
-const hang = 4 * time.Minute
+// hangTimeout is how long a test waits for an event. Only a test that hangs reaches it.
+const hangTimeout = 4 * time.Minute
 
 func TestContract(t *testing.T) {
 	t.Run("local", func(t *testing.T) {
 		contract.QueueWithFakeTime(t, func(t testing.TB) func() ports.Worker {
 			return func() ports.Worker {
-				l, err := queue.NewLocal(forContract)
+				l, err := queue.NewLocal(contractOptions)
 				if err != nil {
 					t.Fatal(err)
 				}
-				stopped(t, l)
+				stopAtCleanup(t, l)
 				return l
 			}
 		})
 	})
 	t.Run("river", func(t *testing.T) {
 		contract.Queue(t, func(t testing.TB) func() ports.Worker {
-			url := migrated(t)
-			return func() ports.Worker { return openRiver(t, url, forContract) }
+			url := newMigratedDatabase(t)
+			return func() ports.Worker { return openRiver(t, url, contractOptions) }
 		})
 	})
 }
 
-// migrated is a database with the queue's tables.
-func migrated(t testing.TB) (url string) {
+// newMigratedDatabase returns the URL of a new database with the queue's tables.
+func newMigratedDatabase(t testing.TB) (url string) {
 	t.Helper()
 	url = testserver.Database(t)
 	if _, err := queue.Migrate(t.Context(), url); err != nil {
@@ -53,6 +53,7 @@ func migrated(t testing.TB) (url string) {
 	return url
 }
 
+// openRiver opens a River queue that is stopped and closed when the test ends.
 func openRiver(t testing.TB, url string, o queue.Options) *queue.River {
 	t.Helper()
 	r, err := queue.OpenRiver(t.Context(), url, o)
@@ -60,20 +61,20 @@ func openRiver(t testing.TB, url string, o queue.Options) *queue.River {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), hang)
+		ctx, cancel := context.WithTimeout(context.Background(), hangTimeout)
 		defer cancel()
 		if err := r.Close(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	stopped(t, r)
+	stopAtCleanup(t, r)
 	return r
 }
 
-// stopped ends a worker with its test. A check may have stopped it already.
-func stopped(t testing.TB, w ports.Worker) {
+// stopAtCleanup stops a worker when the test ends. The test may have stopped it already.
+func stopAtCleanup(t testing.TB, w ports.Worker) {
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), hang)
+		ctx, cancel := context.WithTimeout(context.Background(), hangTimeout)
 		defer cancel()
 		if err := w.Stop(ctx); err != nil {
 			t.Error(err)

@@ -12,29 +12,29 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Local is the queue of one process. Nothing of it survives the process: the
-// sweep of its start finds what was due.
+// Local is a queue in the memory of one process. Wake-ups are lost when the process ends. The
+// sweeps that run at the next start find the due jobs again.
 type Local struct {
-	o     Options
-	ctx   context.Context // of handlers
-	cut   context.CancelFunc
-	kinds kinds
+	options        Options
+	handlerCtx     context.Context
+	cancelHandlers context.CancelFunc
+	handlers       handlers
 
-	mu      sync.Mutex
-	plan    plan
-	timer   *time.Timer // of the next wake-up that is not due yet
-	working bool
-	idle    chan struct{} // closed by the last handler once working has ended
+	mu        sync.Mutex // guards the fields below
+	scheduler scheduler
+	timer     *time.Timer   // fires when the next wake-up becomes due
+	working   bool          // between Start and Stop
+	idle      chan struct{} // closed when the last handler returns after Stop
 }
 
-// NewLocal makes a queue that is empty.
+// NewLocal returns an empty queue. It fails if an option is out of range.
 func NewLocal(o Options) (*Local, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	l := &Local{o: o, plan: newPlan(o.AtOnce), idle: make(chan struct{})}
-	l.ctx, l.cut = context.WithCancel(context.Background())
+	l := &Local{options: o, scheduler: newScheduler(o.AtOnce), idle: make(chan struct{})}
+	l.handlerCtx, l.cancelHandlers = context.WithCancel(context.Background())
 	return l, nil
 }
 
@@ -49,27 +49,28 @@ func (l *Local) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 		if w.At.IsZero() {
 			w.At = time.Now()
 		}
-		l.plan.add(&entry{Wakeup: caused(ctx, w)})
+		l.scheduler.add(&entry{Wakeup: withTrace(ctx, w)})
 	}
-	l.begin()
+	l.startDue()
 	return nil
 }
 
 // Start implements ports.Worker.
 func (l *Local) Start(ctx context.Context, w ports.Work) error {
-	// Without an id of its own no run of a periodic begins before the last ended.
-	all, err := kindsOf(l, w, func(time.Time) string { return "" })
+	// All runs of a periodic share one id, so that a run starts only after the previous one has
+	// ended.
+	all, err := newHandlers(l, w, func(time.Time) string { return "" })
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
-	if l.kinds != nil {
+	if l.handlers != nil {
 		l.mu.Unlock()
 		return errors.New("queue: started twice")
 	}
-	l.kinds, l.working = all, true
+	l.handlers, l.working = all, true
 	l.mu.Unlock()
-	return l.Wake(ctx, first(w)...)
+	return l.Wake(ctx, startupWakeups(w)...)
 }
 
 // Backlog implements ports.Worker.
@@ -79,70 +80,70 @@ func (l *Local) Backlog(ctx context.Context) ([]ports.Backlog, error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.plan.backlog(time.Now()), nil
+	return l.scheduler.backlog(time.Now()), nil
 }
 
-// begin runs what is due as far as there is room, and comes back when more is
-// due. The caller holds the lock.
-func (l *Local) begin() {
+// startDue starts the handlers of due wake-ups, as far as the limits allow. It sets the timer for
+// the next wake-up. The caller holds the lock.
+func (l *Local) startDue() {
 	if !l.working {
 		return
 	}
 	now := time.Now()
-	for e := l.plan.take(now); e != nil; e = l.plan.take(now) {
+	for e := l.scheduler.take(now); e != nil; e = l.scheduler.take(now) {
 		go l.run(e)
 	}
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	if at, ok := l.plan.nextAt(); ok {
+	if at, ok := l.scheduler.nextAt(); ok {
 		l.timer = time.AfterFunc(time.Until(at), func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.begin()
+			l.startDue()
 		})
 	}
 }
 
 func (l *Local) run(e *entry) {
-	again, retry := l.o.call(l.ctx, l.kinds, e.Wakeup, e.failures)
+	delay, retry := l.options.handle(l.handlerCtx, l.handlers, e.Wakeup, e.failures)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.plan.done(e)
+	l.scheduler.done(e)
 	if retry {
 		e.failures++
-		e.At = time.Now().Add(again)
-		l.plan.add(e)
+		e.At = time.Now().Add(delay)
+		l.scheduler.add(e)
 	}
-	l.begin()
-	if !l.working && l.plan.running == 0 {
+	l.startDue()
+	if !l.working && l.scheduler.running == 0 {
 		close(l.idle)
 	}
 }
 
-// Close frees nothing.
+// Close does nothing, because Local holds no connections.
 func (l *Local) Close(context.Context) error { return nil }
 
 // Stop implements ports.Worker.
 func (l *Local) Stop(ctx context.Context) error {
 	l.mu.Lock()
-	was, running := l.working, l.plan.running
+	wasWorking, running := l.working, l.scheduler.running
 	l.working = false
 	if l.timer != nil {
 		l.timer.Stop()
 	}
 	l.mu.Unlock()
-	defer l.cut()
-	if !was || running == 0 {
+	defer l.cancelHandlers()
+	if !wasWorking || running == 0 {
 		return nil
 	}
-	soft, cancel := cutBefore(ctx)
+	grace, cancel := graceContext(ctx)
 	defer cancel()
 	select {
 	case <-l.idle:
 		return nil
-	case <-soft.Done():
-		l.cut()
+	case <-grace.Done():
+		l.cancelHandlers()
 	}
 	select {
 	case <-l.idle:
@@ -151,8 +152,8 @@ func (l *Local) Stop(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.plan.running == 0 {
+	if l.scheduler.running == 0 {
 		return nil
 	}
-	return fmt.Errorf("queue: %d handlers did not end in time", l.plan.running)
+	return fmt.Errorf("queue: %d handlers did not end in time", l.scheduler.running)
 }

@@ -16,25 +16,27 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// The test's binary is also the process that is killed and paused.
+// The test binary is also the worker process that the tests kill and pause. It is one if
+// TENANTRY_TEST_QUEUE_FOLDER is set.
 const (
 	processFolder   = "TENANTRY_TEST_QUEUE_FOLDER"
-	processDatabase = "TENANTRY_TEST_QUEUE_DATABASE" // of River; none is Local
+	processDatabase = "TENANTRY_TEST_QUEUE_DATABASE" // for River; empty for Local
 )
 
 func TestMain(m *testing.M) {
 	dir := os.Getenv(processFolder)
 	if dir == "" {
-		_ = flag.Set("test.parallel", "8") // most tests wait
+		_ = flag.Set("test.parallel", "8") // most tests wait and use little CPU
 		goleak.VerifyTestMain(m)
 	}
-	if err := process(context.Background(), dir, os.Getenv(processDatabase)); err != nil {
+	if err := runProcess(context.Background(), dir, os.Getenv(processDatabase)); err != nil {
 		panic(err)
 	}
 }
 
-func process(ctx context.Context, dir, database string) error {
-	o := forContract
+// runProcess runs the contract's worker process in a folder.
+func runProcess(ctx context.Context, dir, database string) error {
+	o := contractOptions
 	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	if database == "" {
 		l, err := queue.NewLocal(o)
@@ -53,6 +55,7 @@ func process(ctx context.Context, dir, database string) error {
 	return r.Close(ctx)
 }
 
+// command returns a function that creates the command of a worker process.
 func command(database string) func(dir string) *exec.Cmd {
 	return func(dir string) *exec.Cmd {
 		cmd := exec.CommandContext(context.Background(), os.Args[0])
@@ -61,15 +64,15 @@ func command(database string) func(dir string) *exec.Cmd {
 	}
 }
 
-func TestProcesses(t *testing.T) {
+func TestQueueSurvivesKilledAndPausedProcesses(t *testing.T) {
 	t.Run("local", func(t *testing.T) {
 		contract.QueueProcesses(t, 1, func(*testing.T) func(string) *exec.Cmd { return command("") })
 	})
 	t.Run("river", func(t *testing.T) {
-		contract.QueueProcesses(t, 2, func(t *testing.T) func(string) *exec.Cmd { return command(migrated(t)) })
+		contract.QueueProcesses(t, 2, func(t *testing.T) func(string) *exec.Cmd { return command(newMigratedDatabase(t)) })
 	})
 	t.Run("river without a sweep", func(t *testing.T) {
-		url := migrated(t)
-		contract.QueueOutlives(t, 2, openRiver(t, url, forContract), command(url))
+		url := newMigratedDatabase(t)
+		contract.QueueOutlives(t, 2, openRiver(t, url, contractOptions), command(url))
 	})
 }

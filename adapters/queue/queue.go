@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queue wakes jobs when their time has come: River on PostgreSQL, for
-// any number of replicas, and Local in the memory of the one process of the
-// embedded mode.
+// Package queue implements ports.Worker: it enqueues wake-ups and calls a job's handler when its
+// wake-up is due. Accounts are served round-robin, each with a limited share of the handlers.
+//
+// There are two implementations. River stores wake-ups in PostgreSQL, for any number of replicas.
+// Local keeps them in memory, for the single process of the embedded mode.
+//
+//   - queue.go: Options and the rules that both queues share. Start here.
+//   - handlers.go: how a handler is called: deadline, trace, panics, retries, periodic work.
+//   - local.go, scheduler.go: Local, and the order in which it starts wake-ups.
+//   - river.go: River, its configuration and its metrics.
+//   - river_wake.go: how wake-ups are inserted and duplicates avoided.
+//   - river_driver.go: fairDriver, which replaces how River fetches jobs.
+//   - river_migrate.go: Migrate, which creates the queue's tables.
 package queue
 
 import (
@@ -15,23 +25,22 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Options of both adapters. Zero values are the defaults.
+// Options configure both queues. A zero field has its default value.
 type Options struct {
 	Log *slog.Logger
-	// AtOnce is how many handlers run in this process at the same time, by
-	// default 128.
+	// AtOnce is the maximum number of handlers that run in this process at the same time, 128 by
+	// default. It must be between 2 and 10,000.
 	AtOnce int
-	// Deadline is how long a handler may take, by default 45 s.
+	// Deadline is the time limit of a handler, 45 s by default.
 	Deadline time.Duration
-	// Rescue is when a wake-up that a process took and never came back from is
-	// given to another, by default 60 s. It is longer than Deadline. Local
-	// has no use for it.
+	// Rescue is how long after its claim an unfinished wake-up may be claimed again, 60 s by
+	// default. It must be longer than Deadline. Local ignores it.
 	Rescue time.Duration
-	// Pause is the time until a wake-up whose handler failed comes again, by
-	// default 5 s. It doubles with every failure, up to 60 times as long.
+	// Pause is the delay before the first retry of a handler that failed, 5 s by default. It
+	// doubles with every failure, up to 60 times Pause.
 	Pause time.Duration
-	// Poll is how often River looks for what fell due, by default 250 ms. What
-	// is due at once it learns of at once.
+	// Poll is how often River checks for wake-ups that became due, 250 ms by default. A wake-up
+	// that is due at once does not wait for the next check. Local ignores it.
 	Poll time.Duration
 }
 
@@ -53,29 +62,30 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// pause is how long to wait after the failure that followed so many others.
-func (o Options) pause(failures int) time.Duration {
+// retryDelay returns the delay before the next attempt, after a number of earlier failures.
+func (o Options) retryDelay(failures int) time.Duration {
 	return min(o.Pause<<min(failures, 10), 60*o.Pause)
 }
 
-// strangerPause is for kinds that this process has no handler for: a newer
+// unknownKindDelay is the retry delay of wake-ups for which this process has no handler. A newer
 // replica may have one.
-const strangerPause = time.Minute
+const unknownKindDelay = time.Minute
 
-// turn is whose turn a wake-up takes.
-func turn(w ports.Wakeup) access.AccountID {
+// fairnessGroup returns the group whose share of the handlers a wake-up uses: the account, or the
+// account and the kind if the wake-up is Apart.
+func fairnessGroup(w ports.Wakeup) access.AccountID {
 	if w.Apart {
 		return w.Account + access.AccountID("/"+w.Kind)
 	}
 	return w.Account
 }
 
-// share is how many handlers one of the accounts that have work may run at
-// the same time. There is a share more than there are accounts: what it keeps
-// free is for the first job of the next one.
-func share(atOnce, accounts int) int { return max(1, atOnce/(accounts+1)) }
+// handlersPerGroup returns the maximum number of handlers that one fairness group may run at the
+// same time. It divides by one more than the number of groups, which keeps handlers free for the
+// first job of a further group.
+func handlersPerGroup(maxHandlers, groups int) int { return max(1, maxHandlers/(groups+1)) }
 
-// next is when a periodic comes again.
-func next(p ports.Periodic, now time.Time) time.Time {
+// nextRun returns the first time after now at which p runs.
+func nextRun(p ports.Periodic, now time.Time) time.Time {
 	return now.UTC().Truncate(p.Every).Add(p.Every)
 }

@@ -7,6 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,22 +21,23 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// lane is the one queue that River knows.
-const lane = "wakeups"
+// riverQueue is the name of the only queue in River.
+const riverQueue = "wakeups"
 
-// River is the queue of any number of processes with one PostgreSQL.
+// River is a queue in PostgreSQL that any number of processes share.
 type River struct {
 	river.WorkerDefaults[args]
-	o      Options
-	pool   *pgxpool.Pool
-	client *river.Client[pgx.Tx]
-	turns  *turns
-	kinds  kinds
-	quit   context.CancelFunc
+	options          Options
+	pool             *pgxpool.Pool
+	client           *river.Client[pgx.Tx]
+	driver           *fairDriver
+	handlers         handlers
+	cancelBackground context.CancelFunc // nil before Start
 }
 
-// OpenRiver connects to a database that Migrate has seen. Close frees what it
-// holds.
+// OpenRiver connects to a database that Migrate has prepared. The caller must call Close. It fails
+// with ErrNotMigrated if migrations are missing. It also fails if an option is out of range, if the
+// URL is invalid, or if the database cannot be reached.
 func OpenRiver(ctx context.Context, url string, o Options) (*River, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -47,7 +51,7 @@ func OpenRiver(ctx context.Context, url string, o Options) (*River, error) {
 	if err == nil && len(missing) > 0 {
 		err = fmt.Errorf("%w: %d are missing", ErrNotMigrated, len(missing))
 	}
-	r := &River{o: o, pool: pool}
+	r := &River{options: o, pool: pool}
 	if err == nil {
 		err = r.assemble()
 	}
@@ -58,27 +62,27 @@ func OpenRiver(ctx context.Context, url string, o Options) (*River, error) {
 	return r, nil
 }
 
-// connections of the pool: one listens, the others take wake-ups, finish them
-// and ask for new ones.
-const connections = 5
+// maxConns is the size of the connection pool. One connection listens for notifications, the
+// others insert, fetch and complete wake-ups.
+const maxConns = 5
 
-// schema keeps River's tables apart: a backup holds the jobs' rows, from which
-// a sweep makes wake-ups again, and no wake-ups.
+// schema is the PostgreSQL schema of River's tables. It is separate because backups leave it out.
+// After a restore the sweeps recreate the wake-ups from the jobs' rows.
 const schema = "tenantry_queue"
 
-// connectTime bounds one attempt to connect, stepTime one statement or a few.
+// connectTimeout limits one attempt to connect. opTimeout limits one operation of a few statements.
 const (
-	connectTime = 15 * time.Second
-	stepTime    = 30 * time.Second
+	connectTimeout = 15 * time.Second
+	opTimeout      = 30 * time.Second
 )
 
 func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
-	if err != nil { // which could quote the password
+	if err != nil { // err could contain the password
 		return nil, errors.New("queue: the postgres URL cannot be read")
 	}
-	config.MaxConns = connections
-	config.ConnConfig.ConnectTimeout = connectTime
+	config.MaxConns = maxConns
+	config.ConnConfig.ConnectTimeout = connectTimeout
 	config.ConnConfig.RuntimeParams["application_name"] = "tenantry-queue"
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	config.ConnConfig.RuntimeParams["search_path"] = schema
@@ -90,86 +94,86 @@ func (r *River) assemble() error {
 	if err := river.AddWorkerSafely(workers, r); err != nil {
 		return err
 	}
-	r.turns = newTurns(r.pool, r.o)
+	r.driver = newFairDriver(r.pool, r.options)
 	var err error
-	r.client, err = river.NewClient(r.turns, &river.Config{
-		Logger:  quiet(r.o.Log),
-		Queues:  map[string]river.QueueConfig{lane: {MaxWorkers: r.o.AtOnce}},
+	r.client, err = river.NewClient(r.driver, &river.Config{
+		Logger:  warnLogger(r.options.Log),
+		Queues:  map[string]river.QueueConfig{riverQueue: {MaxWorkers: r.options.AtOnce}},
 		Workers: workers,
-		// A wake-up ends by being done and by nothing else.
+		// Effectively unlimited: a wake-up ends only when its handler succeeds.
 		MaxAttempts: 30_000,
-		JobTimeout:  -1, // call sets it
-		// The next two happen at the same time as in turns.claim, or later.
-		RescueStuckJobsAfter: 2 * r.o.Rescue,
-		RetryPolicy:          promptly{},
-		FetchCooldown:        min(20*time.Millisecond, r.o.Poll),
-		FetchPollInterval:    r.o.Poll,
-		// Rows of what is done serve nobody.
+		JobTimeout:  -1, // no timeout: Options.handle sets the deadline
+		// fairDriver.claim has already rescued these jobs by then.
+		RescueStuckJobsAfter: 2 * r.options.Rescue,
+		RetryPolicy:          retryNow{},
+		FetchCooldown:        min(20*time.Millisecond, r.options.Poll),
+		FetchPollInterval:    r.options.Poll,
+		// Completed rows have no further use.
 		CompletedJobRetentionPeriod: time.Minute,
 	})
 	return err
 }
 
-// promptly is for wake-ups whose process died with them; for the others, call
-// has set a pause.
-type promptly struct{}
+// retryNow retries wake-ups without a delay. It applies to wake-ups that have lost their process.
+// For all others, Work sets the delay with JobSnooze.
+type retryNow struct{}
 
 // NextRetry implements river.ClientRetryPolicy.
-func (promptly) NextRetry(*rivertype.JobRow) time.Time { return time.Now() }
+func (retryNow) NextRetry(*rivertype.JobRow) time.Time { return time.Now() }
 
 // Start implements ports.Worker.
 func (r *River) Start(ctx context.Context, w ports.Work) error {
-	// Two runs at once, as after two starts, each ask for the next time. The time
-	// as the id makes that one wake-up, also while one of them runs.
-	all, err := kindsOf(r, w, func(at time.Time) string { return at.Format(time.RFC3339Nano) })
+	// Replicas that start together each run a periodic and enqueue its next run. With the time as
+	// the id these are duplicates of one wake-up, even while a run is active.
+	all, err := newHandlers(r, w, func(at time.Time) string { return at.Format(time.RFC3339Nano) })
 	if err != nil {
 		return err
 	}
-	if r.kinds != nil {
+	if r.handlers != nil {
 		return errors.New("queue: started twice")
 	}
-	r.kinds = all
-	background, quit := context.WithCancel(context.WithoutCancel(ctx))
-	r.quit = quit
+	r.handlers = all
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r.cancelBackground = cancel
 	if err := r.client.Start(background); err != nil {
 		return fmt.Errorf("start River: %w", err)
 	}
-	go r.turns.nudge(background)
-	return r.Wake(ctx, first(w)...)
+	go r.driver.notifyOnRelease(background)
+	return r.Wake(ctx, startupWakeups(w)...)
 }
 
-// Work is River's way to our handlers.
+// Work implements river.Worker. It calls the handler of a job's kind.
 func (r *River) Work(ctx context.Context, j *river.Job[args]) error {
-	defer r.turns.free(j.ID)
-	var before struct{ Snoozes int }
-	if err := json.Unmarshal(j.Metadata, &before); err != nil {
+	defer r.driver.release(j.ID)
+	var metadata struct{ Snoozes int }
+	if err := json.Unmarshal(j.Metadata, &metadata); err != nil {
 		return fmt.Errorf("read a wake-up: %w", err)
 	}
-	again, retry := r.o.call(ctx, r.kinds, j.Args.wakeup(j.ScheduledAt), before.Snoozes)
+	delay, retry := r.options.handle(ctx, r.handlers, j.Args.wakeup(j.ScheduledAt), metadata.Snoozes)
 	if retry {
-		return river.JobSnooze(again)
+		return river.JobSnooze(delay)
 	}
 	return nil
 }
 
 // Stop implements ports.Worker.
 func (r *River) Stop(ctx context.Context) error {
-	if r.quit == nil {
+	if r.cancelBackground == nil {
 		return nil
 	}
-	defer r.quit()
-	soft, cancel := cutBefore(ctx)
+	defer r.cancelBackground()
+	grace, cancel := graceContext(ctx)
 	defer cancel()
-	if r.client.Stop(soft) == nil {
+	if r.client.Stop(grace) == nil {
 		return nil
 	}
 	if err := r.client.StopAndCancel(ctx); err != nil {
-		return fmt.Errorf("queue: %d handlers did not end in time: %w", r.turns.running(), err)
+		return fmt.Errorf("queue: %d handlers did not end in time: %w", r.driver.running(), err)
 	}
 	return nil
 }
 
-// Close ends the connections, for which it waits until ctx ends.
+// Close closes the connections. It waits for those in use and fails if ctx ends before.
 func (r *River) Close(ctx context.Context) error {
 	closed := make(chan struct{})
 	go func() {
@@ -184,36 +188,84 @@ func (r *River) Close(ctx context.Context) error {
 	}
 }
 
-// args is a wake-up as River stores it.
+// args is a wake-up as River stores it, in JSON.
 type args struct {
 	Job string `json:"job" river:"unique"`
 	ID  string `json:"id" river:"unique"`
-	// Beside is the wake-up of the same job that this one does not wait for:
-	// that one runs already, or comes too late.
+	// Beside is the River job id of an earlier wake-up of the same job, or 0. It makes this wake-up
+	// unique although the earlier one exists, which runs already or is due too late.
 	Beside int64 `json:"beside" river:"unique"`
-	// Turn is whose turn it takes; its name in the database is older than work
-	// that stands apart, whose account is Owner.
-	Turn  access.AccountID `json:"account"`
+	// Group is the fairness group. Its JSON name is account, which is true unless Apart is set. The
+	// account of an Apart wake-up is in Owner.
+	Group access.AccountID `json:"account"`
 	Owner access.AccountID `json:"owner,omitempty"`
 	Apart bool             `json:"apart,omitempty"`
 	Trace string           `json:"trace,omitempty"`
 }
 
 func argsOf(w ports.Wakeup) args {
-	a := args{Job: w.Kind, ID: w.ID, Turn: turn(w), Apart: w.Apart, Trace: w.Trace}
+	a := args{Job: w.Kind, ID: w.ID, Group: fairnessGroup(w), Apart: w.Apart, Trace: w.Trace}
 	if w.Apart {
 		a.Owner = w.Account
 	}
 	return a
 }
 
-// Kind is River's name for all wake-ups.
+// Kind implements river.JobArgs. All wake-ups have one kind in River.
 func (args) Kind() string { return "wakeup" }
 
 func (a args) wakeup(at time.Time) ports.Wakeup {
-	w := ports.Wakeup{Kind: a.Job, ID: a.ID, Account: a.Turn, Apart: a.Apart, At: at, Trace: a.Trace}
+	w := ports.Wakeup{Kind: a.Job, ID: a.ID, Account: a.Group, Apart: a.Apart, At: at, Trace: a.Trace}
 	if a.Apart {
 		w.Account = a.Owner
 	}
 	return w
+}
+
+const countWaiting = `
+SELECT args->>'job', count(*), greatest(0, extract(epoch FROM now() - min(scheduled_at)))::float8
+FROM river_job WHERE state IN ('available', 'scheduled', 'retryable') AND queue = $1 GROUP BY 1`
+
+// Backlog implements ports.Worker.
+func (r *River) Backlog(ctx context.Context) ([]ports.Backlog, error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	rows, err := r.pool.Query(ctx, countWaiting, riverQueue)
+	if err != nil {
+		return nil, fmt.Errorf("count what waits: %w", err)
+	}
+	backlogs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (b ports.Backlog, err error) {
+		var late float64
+		err = row.Scan(&b.Kind, &b.Waiting, &late)
+		b.Late = time.Duration(late * float64(time.Second))
+		return b, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("count what waits: %w", err)
+	}
+	slices.SortFunc(backlogs, byKind)
+	return backlogs, nil
+}
+
+func byKind(a, b ports.Backlog) int { return strings.Compare(a.Kind, b.Kind) }
+
+// warnLogger returns a logger that passes on only warnings and errors. River logs its routine work
+// at lower levels.
+func warnLogger(log *slog.Logger) *slog.Logger { return slog.New(warnHandler{log.Handler()}) }
+
+type warnHandler struct{ slog.Handler }
+
+// Enabled implements slog.Handler.
+func (w warnHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
+}
+
+// WithAttrs implements slog.Handler.
+func (w warnHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warnHandler{w.Handler.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (w warnHandler) WithGroup(name string) slog.Handler {
+	return warnHandler{w.Handler.WithGroup(name)}
 }

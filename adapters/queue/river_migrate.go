@@ -14,21 +14,21 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// ErrNotMigrated is of a database that lacks tables of the queue.
+// ErrNotMigrated reports that a database lacks migrations of the queue.
 var ErrNotMigrated = errors.New("the queue's migrations are missing")
 
-// migrationLock makes processes that migrate at once do it one after the
-// other. The number means nothing; it is only ours.
+// migrationLock is the PostgreSQL advisory lock that serializes concurrent migrations. The number
+// is arbitrary.
 const migrationLock = 7_365_001_827_364_502
 
-// turnsIndex is what turns.take walks along.
-const turnsIndex = "river_job_turns"
+// fetchIndex is the index that claimJobs uses.
+const fetchIndex = "river_job_turns"
 
-const createTurnsIndex = `CREATE INDEX IF NOT EXISTS ` + turnsIndex + `
+const createFetchIndex = `CREATE INDEX IF NOT EXISTS ` + fetchIndex + `
 ON river_job ((args->>'account'), scheduled_at, id) WHERE state = 'available'`
 
-// Migrate brings River's tables, and ours beside them, up to this release and
-// names what was missing.
+// Migrate brings River's tables and tenantry's index on them up to this release. It returns the
+// names of the migrations that were missing. Processes may call it at the same time.
 func Migrate(ctx context.Context, url string) (ran []string, err error) {
 	pool, err := connect(ctx, url)
 	if err != nil {
@@ -52,7 +52,7 @@ func Migrate(ctx context.Context, url string) (ran []string, err error) {
 		if _, err := m.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 			return err
 		}
-		_, err = pool.Exec(ctx, createTurnsIndex)
+		_, err = pool.Exec(ctx, createFetchIndex)
 		return err
 	})
 	if err != nil {
@@ -61,12 +61,12 @@ func Migrate(ctx context.Context, url string) (ran []string, err error) {
 	return ran, nil
 }
 
-// createSchema leaves one alone that is there: making it takes a right that
-// using it does not.
+// createSchema creates the schema if it does not exist. It does not use IF NOT EXISTS, which needs
+// the right to create schemas even if the schema exists.
 func createSchema(ctx context.Context, pool *pgxpool.Pool) error {
-	var there bool
-	err := pool.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", schema).Scan(&there)
-	if err == nil && !there {
+	var exists bool
+	err := pool.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", schema).Scan(&exists)
+	if err == nil && !exists {
 		_, err = pool.Exec(ctx, "CREATE SCHEMA "+schema)
 	}
 	if err != nil {
@@ -75,7 +75,7 @@ func createSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// Pending names the migrations that a database lacks.
+// Pending returns the names of the migrations that a database lacks.
 func Pending(ctx context.Context, url string) ([]string, error) {
 	pool, err := connect(ctx, url)
 	if err != nil {
@@ -90,26 +90,26 @@ func pending(ctx context.Context, pool *pgxpool.Pool) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	there, err := m.ExistingVersions(ctx)
+	applied, err := m.ExistingVersions(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the queue's migrations: %w", err)
 	}
-	known := map[int]bool{}
-	for _, v := range there {
-		known[v.Version] = true
+	isApplied := map[int]bool{}
+	for _, v := range applied {
+		isApplied[v.Version] = true
 	}
 	var names []string
 	for _, v := range m.AllVersions() {
-		if !known[v.Version] {
+		if !isApplied[v.Version] {
 			names = append(names, fmt.Sprintf("river_%03d", v.Version))
 		}
 	}
 	var indexed bool
-	if err := pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", turnsIndex).Scan(&indexed); err != nil {
+	if err := pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", fetchIndex).Scan(&indexed); err != nil {
 		return nil, fmt.Errorf("read the queue's migrations: %w", err)
 	}
 	if !indexed {
-		names = append(names, turnsIndex)
+		names = append(names, fetchIndex)
 	}
 	return names, nil
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-func TestADatabaseThatIsNotMigratedIsRefused(t *testing.T) {
+func TestOpenRiverRefusesDatabaseWithoutMigrations(t *testing.T) {
 	url := testserver.Database(t)
-	if _, err := queue.OpenRiver(t.Context(), url, forContract); !errors.Is(err, queue.ErrNotMigrated) {
+	if _, err := queue.OpenRiver(t.Context(), url, contractOptions); !errors.Is(err, queue.ErrNotMigrated) {
 		t.Fatalf("%v, want %v", err, queue.ErrNotMigrated)
 	}
 	missing, err := queue.Pending(t.Context(), url)
@@ -27,73 +27,73 @@ func TestADatabaseThatIsNotMigratedIsRefused(t *testing.T) {
 		t.Fatalf("%v, %v", missing, err)
 	}
 	// Replicas migrate at the same time.
-	var all sync.WaitGroup
+	var migrations sync.WaitGroup
 	ran := make([][]string, 3)
 	for i := range ran {
-		all.Go(func() {
+		migrations.Go(func() {
 			var err error
 			if ran[i], err = queue.Migrate(t.Context(), url); err != nil {
 				t.Error(err)
 			}
 		})
 	}
-	all.Wait()
+	migrations.Wait()
 	if got := slices.Concat(ran...); !slices.Equal(got, missing) {
 		t.Errorf("%v ran, %v were missing", got, missing)
 	}
 	if missing, err := queue.Pending(t.Context(), url); err != nil || len(missing) > 0 {
 		t.Errorf("%v, %v", missing, err)
 	}
-	openRiver(t, url, forContract)
+	openRiver(t, url, contractOptions)
 }
 
-func TestAnUnreadableURLStaysSecret(t *testing.T) {
+func TestOpenRiverErrorDoesNotContainURL(t *testing.T) {
 	_, err := queue.OpenRiver(t.Context(), "postgres://tenantry:hunter2@:port/", queue.Options{})
 	if err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Fatal(err)
 	}
 }
 
-func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+func TestInvalidOptionsAreRefused(t *testing.T) {
 	for name, o := range map[string]queue.Options{
-		"a rescue of the living": {Deadline: time.Minute, Rescue: time.Minute},
-		"one at once":            {AtOnce: 1},
-		"more than River has":    {AtOnce: 10_001},
+		"rescue before the deadline":      {Deadline: time.Minute, Rescue: time.Minute},
+		"one handler":                     {AtOnce: 1},
+		"more handlers than River allows": {AtOnce: 10_001},
 	} {
 		if _, err := queue.NewLocal(o); err == nil {
-			t.Errorf("%s is taken", name)
+			t.Errorf("%s is accepted", name)
 		}
 	}
 }
 
-// TestPeriodicWorkIsOneForAllReplicas starts three replicas.
-func TestPeriodicWorkIsOneForAllReplicas(t *testing.T) {
+// TestPeriodicWorkRunsOnceForAllReplicas starts three replicas.
+func TestPeriodicWorkRunsOnceForAllReplicas(t *testing.T) {
 	t.Parallel()
-	url := migrated(t)
+	url := newMigratedDatabase(t)
 	replicas := make([]ports.Worker, 3)
 	for i := range replicas {
-		replicas[i] = openRiver(t, url, forContract)
+		replicas[i] = openRiver(t, url, contractOptions)
 	}
 	contract.QueuePeriodic(t, 8, replicas...)
 }
 
-// TestTheDatabaseRestarts: wake-ups from before and after a crash of the database
-// both come.
-func TestTheDatabaseRestarts(t *testing.T) {
+// TestWakeupsSurviveDatabaseCrash checks that wake-ups from before and after a crash of the
+// database are both handled.
+func TestWakeupsSurviveDatabaseCrash(t *testing.T) {
 	t.Parallel()
 	server, err := testserver.StartPostgres(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	url := server.URL + "?synchronous_commit=on" // which test servers have off
+	url := server.URL + "?synchronous_commit=on" // test servers disable it
 	if _, err := queue.Migrate(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
-	r := openRiver(t, url, forContract)
-	heard := make(chan string, 100)
+	r := openRiver(t, url, contractOptions)
+	handled := make(chan string, 100)
 	job := func(_ context.Context, w ports.Wakeup) error {
-		heard <- w.ID
+		handled <- w.ID
 		return nil
 	}
 	if err := r.Start(t.Context(), ports.Work{Handlers: map[string]ports.Handler{"job": job}}); err != nil {
@@ -110,9 +110,9 @@ func TestTheDatabaseRestarts(t *testing.T) {
 	}
 	for left := map[string]bool{"before": true, "after": true}; len(left) > 0; {
 		select {
-		case id := <-heard:
+		case id := <-handled:
 			delete(left, id)
-		case <-time.After(hang):
+		case <-time.After(hangTimeout):
 			t.Fatalf("these jobs were not woken: %v", left)
 		}
 	}

@@ -15,102 +15,105 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// live are the states in which a wake-up is still to come or runs.
-var live = []rivertype.JobState{
+// unfinishedStates are the states of a wake-up that waits or runs.
+var unfinishedStates = []rivertype.JobState{
 	rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable, rivertype.JobStateRunning, rivertype.JobStateScheduled,
 }
 
 const (
-	batch = 200
-	// mostBeside ends a race that cannot be won: after that a double comes in.
-	mostBeside = 5
+	insertBatch = 200
+	// maxUniqueRounds is the number of rounds with a check for duplicates. After that a possible
+	// duplicate is inserted, so that a race with other processes ends.
+	maxUniqueRounds = 5
 )
 
 // Wake implements ports.Queue.
 func (r *River) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
-	for some := range slices.Chunk(wakeups, batch) {
-		if err := r.wake(ctx, some); err != nil {
+	for batch := range slices.Chunk(wakeups, insertBatch) {
+		if err := r.wake(ctx, batch); err != nil {
 			return fmt.Errorf("enqueue: %w", err)
 		}
 	}
 	return nil
 }
 
-// ask is one that still has to be put in.
-type ask struct {
+// insertion is a wake-up that is still to be inserted.
+type insertion struct {
 	args
 	at time.Time
 }
 
+// wake inserts wake-ups, the earliest of each job. It repeats the insertion of those that River
+// rejects as duplicates although no stored wake-up replaces them.
 func (r *River) wake(ctx context.Context, wakeups []ports.Wakeup) error {
-	ctx, cancel := context.WithTimeout(ctx, stepTime)
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
-	left := map[job]ask{}
+	left := map[jobKey]insertion{}
 	for _, w := range wakeups {
-		w = caused(ctx, w)
-		known, twice := left[job{w.Kind, w.ID}]
-		if !twice || w.At.Before(known.at) {
-			left[job{w.Kind, w.ID}] = ask{argsOf(w), w.At}
+		w = withTrace(ctx, w)
+		known, found := left[jobKey{w.Kind, w.ID}]
+		if !found || w.At.Before(known.at) {
+			left[jobKey{w.Kind, w.ID}] = insertion{argsOf(w), w.At}
 		}
 	}
 	for round := 0; len(left) > 0; round++ {
-		var all []river.InsertManyParams
-		for _, a := range left {
-			o := &river.InsertOpts{Queue: lane, ScheduledAt: a.at}
-			if round < mostBeside {
-				o.UniqueOpts = river.UniqueOpts{ByArgs: true, ByState: live}
+		var params []river.InsertManyParams
+		for _, i := range left {
+			opts := &river.InsertOpts{Queue: riverQueue, ScheduledAt: i.at}
+			if round < maxUniqueRounds {
+				opts.UniqueOpts = river.UniqueOpts{ByArgs: true, ByState: unfinishedStates}
 			}
-			all = append(all, river.InsertManyParams{Args: a.args, InsertOpts: o})
+			params = append(params, river.InsertManyParams{Args: i.args, InsertOpts: opts})
 		}
-		results, err := r.insert(ctx, all)
+		results, err := r.insert(ctx, params)
 		if err != nil {
 			return err
 		}
-		if left, err = uncovered(left, results); err != nil {
+		if left, err = notCovered(left, results); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// insert tries again: after a restart of the database each connection of the
-// pool may be a dead one. What was put in nevertheless is found there.
-func (r *River) insert(ctx context.Context, all []river.InsertManyParams) (results []*rivertype.JobInsertResult, err error) {
-	for try := range connections + 1 {
-		if results, err = r.client.InsertMany(ctx, all); err == nil {
+// insert inserts jobs. It retries, because after a restart of the database every connection in the
+// pool may be dead. A job that a failed attempt did insert counts as a duplicate.
+func (r *River) insert(ctx context.Context, params []river.InsertManyParams) (results []*rivertype.JobInsertResult, err error) {
+	for attempt := range maxConns + 1 {
+		if results, err = r.client.InsertMany(ctx, params); err == nil {
 			return results, nil
 		}
 		select {
 		case <-ctx.Done():
 			return nil, err
-		case <-time.After(time.Duration(try) * 50 * time.Millisecond):
+		case <-time.After(time.Duration(attempt) * 50 * time.Millisecond):
 		}
 	}
 	return nil, err
 }
 
-// uncovered are those that River holds for doubles though the one that it has
-// runs already, so that it may have read the job's row too early, or comes
-// later.
-func uncovered(asked map[job]ask, results []*rivertype.JobInsertResult) (map[job]ask, error) {
-	left := map[job]ask{}
+// notCovered returns the wake-ups that River rejected as duplicates although the stored wake-up
+// does not replace them. The stored one may be running and may have read the job's row too early,
+// or it may be due later by more than a second.
+func notCovered(requested map[jobKey]insertion, results []*rivertype.JobInsertResult) (map[jobKey]insertion, error) {
+	left := map[jobKey]insertion{}
 	for _, r := range results {
 		if !r.UniqueSkippedAsDuplicate {
 			continue
 		}
-		var known args
-		if err := json.Unmarshal(r.Job.EncodedArgs, &known); err != nil {
+		var stored args
+		if err := json.Unmarshal(r.Job.EncodedArgs, &stored); err != nil {
 			return nil, fmt.Errorf("read a wake-up: %w", err)
 		}
-		key := job{known.Job, known.ID}
-		a := asked[key]
-		at := a.at
+		key := jobKey{stored.Job, stored.ID}
+		i := requested[key]
+		at := i.at
 		if at.IsZero() {
 			at = time.Now()
 		}
 		if r.Job.State == rivertype.JobStateRunning || r.Job.ScheduledAt.After(at.Add(time.Second)) {
-			a.Beside = r.Job.ID
-			left[key] = a
+			i.Beside = r.Job.ID
+			left[key] = i
 		}
 	}
 	return left, nil

@@ -45,8 +45,8 @@ func measurement(t *testing.T, o CallOptions) wire.Interceptor {
 	return measure
 }
 
-// TestEachMethodIsAnOperation checks that each method of the provider ports makes a span with its own
-// operation.
+// TestEachMethodIsAnOperation checks that each method of the provider ports makes a span with its
+// own operation.
 func TestEachMethodIsAnOperation(t *testing.T) {
 	for port, call := range map[string]func(wire.Interceptor) int{
 		"mail platform": func(measure wire.Interceptor) int {
@@ -129,8 +129,8 @@ func TestOutcomeOfACallIsRecorded(t *testing.T) {
 	}
 }
 
-// TestZonesAreCustomerData checks that spans carry the name of a zone only when customer data may be
-// traced, and that the log never does.
+// TestZonesAreCustomerData checks that spans carry the name of a zone only when customer data may
+// be traced, and that the log never does.
 func TestZonesAreCustomerData(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		var log strings.Builder
@@ -186,8 +186,8 @@ func TestMailboxesAreCustomerData(t *testing.T) {
 	}
 }
 
-// TestTenantsAreCustomerData checks that spans of the mail platform carry the tenant, domain or mailbox
-// of a call only when customer data may be traced.
+// TestTenantsAreCustomerData checks that spans of the mail platform carry the tenant, domain or
+// mailbox of a call only when customer data may be traced.
 func TestTenantsAreCustomerData(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		spans := spansOf(t, func() {

@@ -15,14 +15,14 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// Enforcement measures how send limits are enforced.
+// Enforcement holds the metrics of enforcement passes.
 type Enforcement struct {
 	lag           metric.Float64Histogram
 	changes, runs metric.Int64Counter
 }
 
-// NewEnforcement makes it. It shows a 0 for each action and outcome at once, so
-// that Prometheus sees the first of each.
+// NewEnforcement registers the metrics with the global meter provider. Each counter starts at 0 for
+// every action and outcome, so that Prometheus sees the first increase.
 func NewEnforcement() (*Enforcement, error) {
 	meter := otel.Meter(scope)
 	lag, errLag := meter.Float64Histogram("tenantry.enforcement.lag", metric.WithUnit("s"),
@@ -40,26 +40,25 @@ func NewEnforcement() (*Enforcement, error) {
 		changes.Add(context.Background(), 0, byAction(a))
 	}
 	runs.Add(context.Background(), 0, byOutcome(nil))
-	runs.Add(context.Background(), 0, byOutcome(errOurs))
+	runs.Add(context.Background(), 0, byOutcome(errInternal))
 	for kind := outcome.Refused; kind <= outcome.Unknown; kind++ {
 		runs.Add(context.Background(), 0, byOutcome(&outcome.Error{Kind: kind}))
 	}
 	return e, nil
 }
 
-// errOurs stands for what no provider did.
-var errOurs = errors.New("failed")
+// errInternal represents the failures that do not come from a provider.
+var errInternal = errors.New("failed")
 
-// Late is told how long after the message that was one too many a block was
-// stored.
+// Late records the time from the first message beyond the limit to the storage of the block.
 func (e *Enforcement) Late(ctx context.Context, lag time.Duration) { e.lag.Record(ctx, lag.Seconds()) }
 
-// Changed is told that a mailbox was blocked or let go.
+// Changed counts a mailbox that was blocked or unblocked.
 func (e *Enforcement) Changed(ctx context.Context, a sendlimit.Action) {
 	e.changes.Add(ctx, 1, byAction(a))
 }
 
-// Ended is told how a look at a tenant ended.
+// Ended counts an enforcement pass of a tenant, with the outcome that err stands for.
 func (e *Enforcement) Ended(ctx context.Context, err error) { e.runs.Add(ctx, 1, byOutcome(err)) }
 
 func byAction(a sendlimit.Action) metric.MeasurementOption {

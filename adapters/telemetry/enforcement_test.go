@@ -19,9 +19,9 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// exported are the samples of all metrics of what enforcement did, by name and
-// label; those of histograms are cumulative.
-func exported(t *testing.T, do func(*Enforcement)) map[string]float64 {
+// collect returns the samples of all metrics that record has written, by name and label. Buckets of
+// histograms are cumulative.
+func collect(t *testing.T, record func(*Enforcement)) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	meters, err := meter(t.Context(), resource.Empty(), registry)
@@ -34,7 +34,7 @@ func exported(t *testing.T, do func(*Enforcement)) map[string]float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	do(e)
+	record(e)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -53,10 +53,10 @@ func exported(t *testing.T, do func(*Enforcement)) map[string]float64 {
 	return samples
 }
 
-// TestEveryOutcomeOfARunIsShownFromTheStart: Prometheus does not see the first
-// failure of a counter that begins with it.
-func TestEveryOutcomeOfARunIsShownFromTheStart(t *testing.T) {
-	found := exported(t, func(e *Enforcement) {
+// TestCountersStartAtZero checks that every outcome has a series from the start. Otherwise
+// Prometheus would not see the first increase.
+func TestCountersStartAtZero(t *testing.T) {
+	found := collect(t, func(e *Enforcement) {
 		e.Ended(t.Context(), errors.Join(errors.New("read trace"), &outcome.Error{Kind: outcome.Throttled}))
 		e.Changed(t.Context(), sendlimit.Blocked)
 	})
@@ -74,12 +74,12 @@ func TestEveryOutcomeOfARunIsShownFromTheStart(t *testing.T) {
 	}
 }
 
-// TestLagsOfMinutesToHoursAreToldApart: what is usual, what is late, and what
-// stood still for a night lie in buckets of their own.
-func TestLagsOfMinutesToHoursAreToldApart(t *testing.T) {
+// TestLagBucketsSeparateMinutesFromHours checks that lags between 4 minutes and 20 hours fall into
+// different buckets.
+func TestLagBucketsSeparateMinutesFromHours(t *testing.T) {
 	lags := []time.Duration{4 * time.Minute, 9 * time.Minute, 25 * time.Minute, 39 * time.Minute, 50 * time.Minute, 80 * time.Minute,
 		110 * time.Minute, 150 * time.Minute, 5 * time.Hour, 11 * time.Hour, 20 * time.Hour}
-	found := exported(t, func(e *Enforcement) {
+	found := collect(t, func(e *Enforcement) {
 		for _, lag := range lags {
 			e.Late(t.Context(), lag)
 		}

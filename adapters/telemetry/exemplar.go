@@ -11,18 +11,18 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/exemplar"
 )
 
-// traceOnly keeps exemplars, which lead from a point on a graph to a trace, but
-// not the attributes that a view took off the series. The SDK would hand them
-// on with each exemplar: they can be longer than Prometheus allows, which is an
-// error at every scrape, and they were taken off for a reason.
-func traceOnly(kept sdkmetric.Aggregation) exemplar.ReservoirProvider {
-	provider := sdkmetric.DefaultExemplarReservoirProviderSelector(kept)
-	return func(attributes attribute.Set) exemplar.Reservoir { return bare{provider(attributes)} }
+// traceOnly returns reservoirs whose exemplars carry only the ids of trace and span. By default the
+// SDK adds the attributes that a view has removed from the series. These can be longer than
+// Prometheus allows, which makes every scrape report an error.
+func traceOnly(aggregation sdkmetric.Aggregation) exemplar.ReservoirProvider {
+	provider := sdkmetric.DefaultExemplarReservoirProviderSelector(aggregation)
+	return func(attributes attribute.Set) exemplar.Reservoir { return withoutAttributes{provider(attributes)} }
 }
 
-type bare struct{ exemplar.Reservoir }
+// withoutAttributes drops the removed attributes of each measurement.
+type withoutAttributes struct{ exemplar.Reservoir }
 
 // Offer implements exemplar.Reservoir.
-func (b bare) Offer(ctx context.Context, at time.Time, value exemplar.Value, _ []attribute.KeyValue) {
-	b.Reservoir.Offer(ctx, at, value, nil)
+func (w withoutAttributes) Offer(ctx context.Context, at time.Time, value exemplar.Value, _ []attribute.KeyValue) {
+	w.Reservoir.Offer(ctx, at, value, nil)
 }

@@ -14,9 +14,9 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// TestExemplarsNameTheTraceAlone: what a view takes off a series does not come
-// back as an exemplar, where it is too long for Prometheus besides.
-func TestExemplarsNameTheTraceAlone(t *testing.T) {
+// TestExemplarsContainOnlyTraceIDs checks that an attribute that a view removed from a series does
+// not appear in the exemplar. Such an attribute can be too long for Prometheus.
+func TestExemplarsContainOnlyTraceIDs(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	meters, err := meter(t.Context(), resource.Empty(), registry)
 	if err != nil {
@@ -26,15 +26,15 @@ func TestExemplarsNameTheTraceAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var complaints []error
+	var exportErrors []error
 	defer otel.SetErrorHandler(otel.GetErrorHandler())
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { complaints = append(complaints, err) }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { exportErrors = append(exportErrors, err) }))
 	ctx, span := sdktrace.NewTracerProvider().Tracer("test").Start(t.Context(), "call")
 	histogram.Record(ctx, 0.1, metric.WithAttributes(
 		attribute.String("rpc.method", "M"), attribute.String("server.address", strings.Repeat("/a/socket", 30))))
 	families, err := registry.Gather()
-	if err != nil || len(complaints) > 0 {
-		t.Fatalf("a scrape complains: %v %v", err, complaints)
+	if err != nil || len(exportErrors) > 0 {
+		t.Fatalf("errors at a scrape: %v %v", err, exportErrors)
 	}
 	found := map[string]string{}
 	for _, family := range families {
@@ -48,6 +48,6 @@ func TestExemplarsNameTheTraceAlone(t *testing.T) {
 		}
 	}
 	if len(found) != 2 || found["trace_id"] != span.SpanContext().TraceID().String() || found["span_id"] == "" {
-		t.Errorf("the exemplar says %v", found)
+		t.Errorf("the exemplar has %v", found)
 	}
 }

@@ -8,39 +8,57 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tenantry/tenantry/core/provisioning"
 )
 
-// Jobs makes each step of a provisioning job a span, with a link to the request
-// that caused the job: that one may have ended two days ago.
+// Jobs records each step of a provisioning job as a span. The span has a link to the request that
+// caused the job. It is not a child span, because the request may have ended long ago.
 type Jobs struct {
-	// CustomerData lets spans carry the tenant's GUID and the domain.
+	// CustomerData allows spans to carry the tenant's GUID and the domain.
 	CustomerData bool
 }
 
-// Step does a step under its span.
-func (o Jobs) Step(ctx context.Context, j provisioning.Job, s provisioning.Step, do func(context.Context) error) {
-	about := []attribute.KeyValue{
+// Step runs a step inside a span. It takes the outcome from the error of run.
+func (o Jobs) Step(ctx context.Context, j provisioning.Job, s provisioning.Step, run func(context.Context) error) {
+	attributes := []attribute.KeyValue{
 		attribute.String("tenantry.job.id", j.ID), attribute.String("tenantry.job.stage", string(j.Stage)),
 		attribute.String("tenantry.job.step", string(s)), attribute.Int("tenantry.job.attempt", j.Attempt),
 	}
 	if o.CustomerData {
-		about = append(about, attribute.String("tenantry.tenant", string(j.TenantGUID)), attribute.String("tenantry.domain", j.DomainName))
+		attributes = append(attributes, attribute.String("tenantry.tenant", string(j.TenantGUID)), attribute.String("tenantry.domain", j.DomainName))
 	}
-	options := []trace.SpanStartOption{trace.WithAttributes(about...)}
-	from := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": j.Trace})
-	if caused := trace.SpanContextFromContext(from); caused.IsValid() {
-		options = append(options, trace.WithLinks(trace.Link{SpanContext: caused}))
+	options := []trace.SpanStartOption{trace.WithAttributes(attributes...)}
+	remote := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": j.Trace})
+	if request := trace.SpanContextFromContext(remote); request.IsValid() {
+		options = append(options, trace.WithLinks(trace.Link{SpanContext: request}))
 	}
 	ctx, span := otel.Tracer(scope).Start(ctx, "dns job "+string(s), options...)
 	defer span.End()
-	err := do(ctx)
+	err := run(ctx)
 	result := resultOf(err)
 	span.SetAttributes(attribute.String("tenantry.outcome", result))
 	if _, failed := severity(err); failed {
 		span.SetStatus(codes.Error, result)
 	}
+}
+
+// DomainChecks registers the counter of repeated DNS checks of verified domains. It returns the
+// function that counts a check by its result. The counter starts at 0 for each of the results.
+func DomainChecks(results ...string) (count func(ctx context.Context, result string), err error) {
+	checks, err := otel.Meter(scope).Int64Counter("tenantry.domain.checks",
+		metric.WithDescription("Reads of the DNS of verified domains, made by the service itself, by result."))
+	if err != nil {
+		return nil, err
+	}
+	by := func(result string) metric.MeasurementOption {
+		return metric.WithAttributes(attribute.String("result", result))
+	}
+	for _, result := range results {
+		checks.Add(context.Background(), 0, by(result))
+	}
+	return func(ctx context.Context, result string) { checks.Add(ctx, 1, by(result)) }, nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/core/provisioning"
 )
 
-// TestStepIsLinkedToItsRequest: a step's span has a link to the request behind
-// the job, and names no customer unless it may.
+// TestStepIsLinkedToItsRequest checks that the span of a step has a link to the request that caused
+// the job. It contains customer data only if that is allowed.
 func TestStepIsLinkedToItsRequest(t *testing.T) {
 	const traceID, spanID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	j := provisioning.Job{ID: "job-1", Stage: provisioning.StageApply, Trace: "00-" + traceID + "-" + spanID + "-01",
@@ -32,11 +32,11 @@ func TestStepIsLinkedToItsRequest(t *testing.T) {
 	if len(step.Links) != 1 || step.Links[0].SpanContext.TraceID().String() != traceID || step.Links[0].SpanContext.SpanID().String() != spanID {
 		t.Errorf("links %v", step.Links)
 	}
-	told := fmt.Sprint(step.Name, step.Attributes, step.Status)
-	if strings.Contains(told, "customer.test") || strings.Contains(told, "guid-1") || !strings.Contains(told, "unknown") || step.Status.Code != codes.Error {
-		t.Errorf("the span tells %s", told)
+	text := fmt.Sprint(step.Name, step.Attributes, step.Status)
+	if strings.Contains(text, "customer.test") || strings.Contains(text, "guid-1") || !strings.Contains(text, "unknown") || step.Status.Code != codes.Error {
+		t.Errorf("the span has %s", text)
 	}
-	if told = fmt.Sprint(other.Attributes); len(other.Links) != 0 || !strings.Contains(told, "customer.test") || other.Status.Code == codes.Error {
-		t.Errorf("the other tells %s, linked %v", told, other.Links)
+	if text = fmt.Sprint(other.Attributes); len(other.Links) != 0 || !strings.Contains(text, "customer.test") || other.Status.Code == codes.Error {
+		t.Errorf("the other has %s, linked %v", text, other.Links)
 	}
 }

@@ -7,19 +7,22 @@ import (
 	"io"
 	"log/slog"
 
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Logger writes JSON lines that carry the ids of the request and trace that
-// they belong to.
+// Logger returns a logger that writes JSON lines to w. Each line carries the ids of the request,
+// the trace and the span of its context, if the context has them.
 func Logger(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(correlated{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})})
 }
 
+// correlated is a handler that adds the ids of request, trace and span.
 type correlated struct{ slog.Handler }
 
+// Handle implements slog.Handler.
 func (h correlated) Handle(ctx context.Context, r slog.Record) error {
 	if id := ports.RequestID(ctx); id != "" {
 		r.AddAttrs(slog.String("request_id", id))
@@ -30,10 +33,20 @@ func (h correlated) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
+// WithAttrs implements slog.Handler.
 func (h correlated) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return correlated{h.Handler.WithAttrs(attrs)}
 }
 
+// WithGroup implements slog.Handler.
 func (h correlated) WithGroup(name string) slog.Handler {
 	return correlated{h.Handler.WithGroup(name)}
+}
+
+// Traceparent returns the W3C traceparent of the span in ctx, or "" if there is none. It is stored
+// with jobs, to link them to the request that caused them.
+func Traceparent(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier["traceparent"]
 }

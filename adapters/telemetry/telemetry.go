@@ -4,9 +4,10 @@
 //
 //   - telemetry.go: Start, which installs the tracer, the meter and the exporters. Start here.
 //   - calls.go: Calls, the interceptor that measures the calls of providers.
-//   - jobs.go, checks.go, enforcement.go: spans and metrics of background jobs.
-//   - log.go: Logger, the structured log with trace ids.
-//   - exemplar.go, traceparent.go: trace ids on data points and on stored requests.
+//   - jobs.go: Jobs, the spans of provisioning jobs; DomainChecks, the metric of DNS checks.
+//   - enforcement.go: Enforcement, the metrics of enforcement passes.
+//   - log.go: Logger, the structured log with trace ids; Traceparent, for stored requests.
+//   - exemplar.go: the trace ids on data points.
 package telemetry
 
 import (
@@ -28,32 +29,33 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Options says who reports.
+// Options identify the process in its telemetry.
 type Options struct {
 	Service, Version string
 	Log              *slog.Logger
-	// Registry takes the metrics for /metrics.
+	// Registry collects the metrics that /metrics serves.
 	Registry *prometheus.Registry
 }
 
-// Start sets the process's tracer, meter and propagator by the standard OTEL_*
-// variables and returns what flushes and ends them. Without such a variable
-// nothing leaves the process: metrics wait in the registry to be fetched.
+// Start installs the global tracer provider, meter provider and propagator, and returns the
+// function that flushes and stops them. The standard OTEL_* variables configure the exporters.
+// Without them nothing is exported, and the metrics are only in the registry. Start fails if an
+// exporter cannot be configured.
 func Start(ctx context.Context, o Options) (func(context.Context) error, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		o.Log.Warn("telemetry export failed", "error", err)
 	}))
-	// Only the trace context travels: baggage of callers is not ours to hand on.
+	// Only the trace context is propagated: callers' baggage must not reach other services.
 	otel.SetTextMapPropagator(propagation.TraceContext{})
-	about, err := identity(ctx, o)
+	res, err := identity(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	traces, err := tracer(ctx, about)
+	traces, err := tracer(ctx, res)
 	if err != nil {
 		return nil, err
 	}
-	meters, err := meter(ctx, about, o.Registry)
+	meters, err := meter(ctx, res, o.Registry)
 	if err != nil {
 		return nil, err
 	}
@@ -64,23 +66,26 @@ func Start(ctx context.Context, o Options) (func(context.Context) error, error) 
 	}, nil
 }
 
-// identity is who reports: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win.
+// identity returns the resource that identifies the process. OTEL_SERVICE_NAME and
+// OTEL_RESOURCE_ATTRIBUTES override the options.
 func identity(ctx context.Context, o Options) (*resource.Resource, error) {
-	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
+	res, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(
 		attribute.String("service.name", o.Service), attribute.String("service.version", o.Version)), resource.WithFromEnv())
 	if errors.Is(err, resource.ErrPartialResource) {
 		o.Log.Warn("OTEL_RESOURCE_ATTRIBUTES cannot be read in full", "error", err)
-		return about, nil
+		return res, nil
 	}
-	return about, err
+	return res, err
 }
 
-func tracer(ctx context.Context, about *resource.Resource) (*sdktrace.TracerProvider, error) {
-	opts := []sdktrace.TracerProviderOption{sdktrace.WithResource(about)}
+// tracer returns the tracer provider. Unless OTEL_TRACES_SAMPLER is set, it samples 1 % of the
+// traces that begin here, and follows the caller's decision for the others.
+func tracer(ctx context.Context, res *resource.Resource) (*sdktrace.TracerProvider, error) {
+	opts := []sdktrace.TracerProviderOption{sdktrace.WithResource(res)}
 	if os.Getenv("OTEL_TRACES_SAMPLER") == "" {
 		opts = append(opts, sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(0.01))))
 	}
-	if named("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
+	if anySet("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
 		exporter, err := autoexport.NewSpanExporter(ctx)
 		if err != nil {
 			return nil, err
@@ -90,47 +95,46 @@ func tracer(ctx context.Context, about *resource.Resource) (*sdktrace.TracerProv
 	return sdktrace.NewTracerProvider(opts...), nil
 }
 
-// meter keeps metrics in the registry, without the scopes that would double
-// each series' labels, and sends them away too if asked to.
-func meter(ctx context.Context, about *resource.Resource, registry *prometheus.Registry) (*sdkmetric.MeterProvider, error) {
-	fetched, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
+// meter returns the meter provider. It writes metrics to the registry, without the labels of the
+// instrumentation scope. It also exports them if OTEL_METRICS_EXPORTER is set.
+func meter(ctx context.Context, res *resource.Resource, registry *prometheus.Registry) (*sdkmetric.MeterProvider, error) {
+	scraped, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
 	if err != nil {
 		return nil, err
 	}
-	opts := []sdkmetric.Option{sdkmetric.WithReader(fetched), sdkmetric.WithResource(about), sdkmetric.WithView(views...)}
-	if named("OTEL_METRICS_EXPORTER") {
-		sent, err := autoexport.NewMetricReader(ctx)
+	opts := []sdkmetric.Option{sdkmetric.WithReader(scraped), sdkmetric.WithResource(res), sdkmetric.WithView(views...)}
+	if anySet("OTEL_METRICS_EXPORTER") {
+		pushed, err := autoexport.NewMetricReader(ctx)
 		if err != nil {
 			return nil, err
 		}
-		opts = append(opts, sdkmetric.WithReader(sent))
+		opts = append(opts, sdkmetric.WithReader(pushed))
 	}
 	return sdkmetric.NewMeterProvider(opts...), nil
 }
 
-// views say what is kept of the metrics of libraries. Of attributes only those
-// that are worth a series each: a plugin's socket is a new one at each start.
-// Dropped is what others say better: bunotel's time of a statement is in whole
-// milliseconds, by the statement's first word, whatever that is.
+// views filter the metrics of libraries. They keep only attributes with few values: a plugin's
+// socket, for example, is new at each start. go.sql.query_timing is dropped because bunotel
+// measures statements in whole milliseconds.
 var views = []sdkmetric.View{
-	keeping("http.server.request.duration", "http.request.method", "http.route", "http.response.status_code"),
-	keeping("rpc.client.call.duration", "rpc.method", "rpc.response.status_code"),
-	dropping("go.sql.query_timing"),
-	dropping("http.server.*.body.size"),
+	keepAttributes("http.server.request.duration", "http.request.method", "http.route", "http.response.status_code"),
+	keepAttributes("rpc.client.call.duration", "rpc.method", "rpc.response.status_code"),
+	drop("go.sql.query_timing"),
+	drop("http.server.*.body.size"),
 }
 
-func keeping(name string, attributes ...attribute.Key) sdkmetric.View {
+func keepAttributes(name string, attributes ...attribute.Key) sdkmetric.View {
 	return sdkmetric.NewView(sdkmetric.Instrument{Name: name}, sdkmetric.Stream{
 		AttributeFilter: attribute.NewAllowKeysFilter(attributes...), ExemplarReservoirProviderSelector: traceOnly})
 }
 
-func dropping(name string) sdkmetric.View {
+func drop(name string) sdkmetric.View {
 	return sdkmetric.NewView(sdkmetric.Instrument{Name: name}, sdkmetric.Stream{Aggregation: sdkmetric.AggregationDrop{}})
 }
 
-// named is true when the operator named an exporter or where to send to; the
-// exporters' own default would knock at a collector that is not there.
-func named(variables ...string) bool {
+// anySet reports whether one of the variables is set and the SDK is not disabled. Without this
+// check the exporters would send to their default address, where no collector may listen.
+func anySet(variables ...string) bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false
 	}

@@ -14,8 +14,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// TestNothingIsExportedByDefault checks that there is no exporter by default, and none when the SDK is
-// disabled.
+// TestNothingIsExportedByDefault checks that there is no exporter by default, and none when the SDK
+// is disabled.
 func TestNothingIsExportedByDefault(t *testing.T) {
 	for _, tt := range []struct {
 		env  map[string]string
@@ -28,7 +28,7 @@ func TestNothingIsExportedByDefault(t *testing.T) {
 		for name, value := range tt.env {
 			t.Setenv(name, value)
 		}
-		if got := named("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT"); got != tt.want {
+		if got := anySet("OTEL_TRACES_EXPORTER", "OTEL_EXPORTER_OTLP_ENDPOINT"); got != tt.want {
 			t.Errorf("%v: %v", tt.env, got)
 		}
 	}
@@ -38,19 +38,19 @@ func TestNothingIsExportedByDefault(t *testing.T) {
 func TestServiceNameFromEnvironment(t *testing.T) {
 	t.Setenv("OTEL_SERVICE_NAME", "mine")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=staging")
-	about, err := identity(t.Context(), Options{Service: "tenantry", Version: "1", Log: slog.New(slog.DiscardHandler)})
+	res, err := identity(t.Context(), Options{Service: "tenantry", Version: "1", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"service.name=mine", "service.version=1", "deployment.environment.name=staging"} {
-		if !strings.Contains(about.Encoded(attribute.DefaultEncoder()), want) {
-			t.Errorf("%s is missing in %s", want, about)
+		if !strings.Contains(res.Encoded(attribute.DefaultEncoder()), want) {
+			t.Errorf("%s is missing in %s", want, res)
 		}
 	}
 }
 
-// TestLibraryMetricsAreFiltered checks that metrics and labels of libraries are dropped when they have
-// unbounded values or no information.
+// TestLibraryMetricsAreFiltered checks that metrics and labels of libraries are dropped when they
+// have unbounded values or no information.
 func TestLibraryMetricsAreFiltered(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	stop, err := Start(t.Context(), Options{Service: "tenantry", Version: "1", Log: slog.New(slog.DiscardHandler), Registry: registry})
@@ -62,7 +62,7 @@ func TestLibraryMetricsAreFiltered(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	record(t)
+	recordLibraryMetrics(t)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -71,9 +71,9 @@ func TestLibraryMetricsAreFiltered(t *testing.T) {
 	for _, f := range families {
 		text.WriteString(f.String() + "\n")
 	}
-	for _, gone := range []string{"socket", "go_sql_query_timing", "otel_scope"} {
-		if strings.Contains(text.String(), gone) {
-			t.Errorf("%s is kept in %s", gone, text.String())
+	for _, dropped := range []string{"socket", "go_sql_query_timing", "otel_scope"} {
+		if strings.Contains(text.String(), dropped) {
+			t.Errorf("%s is kept in %s", dropped, text.String())
 		}
 	}
 	if !strings.Contains(text.String(), `name:"rpc_client_call_duration_seconds"`) {
@@ -81,7 +81,7 @@ func TestLibraryMetricsAreFiltered(t *testing.T) {
 	}
 }
 
-func record(t *testing.T) {
+func recordLibraryMetrics(t *testing.T) {
 	t.Helper()
 	meter := otel.Meter("test")
 	calls, err := meter.Float64Histogram("rpc.client.call.duration", metric.WithUnit("s"))

@@ -65,11 +65,11 @@ func Command() *cobra.Command {
 		Use:   "backup FILE",
 		Short: "Write database and keyset into one file, while the service runs",
 		Long: "Writes all tables as they are at one moment, and the keyset, into one file. The service may run, and the\n" +
-			"file can be restored on SQLite and on PostgreSQL, whichever it comes from.\n\n" +
+			"file can be restored on SQLite and on PostgreSQL, regardless of its source.\n\n" +
 			"With --credential-file the whole file is encrypted with a passphrase, in the age format. Keep the passphrase\n" +
-			"elsewhere: without it nobody opens the backup. Without one the file is readable by its owner only, and holds\n" +
-			"the keyset in clear.\n\n" +
-			"Settings, the provider's certificate or secret, and plugins are not in it.",
+			"elsewhere: without it the backup cannot be decrypted. Without the flag the file is readable by its owner only, and contains\n" +
+			"the keyset unencrypted.\n\n" +
+			"The backup does not contain settings, the provider's certificate or secret, or plugins.",
 		Args: cli.OneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := settings.Load(cmd.Flags(), nil)
@@ -96,7 +96,7 @@ func Command() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&credential, "credential-file", "", "encrypt the backup with the passphrase in this file, or on standard input (-)")
-	cmd.Flags().BoolVar(&force, "force", false, "replace a file that exists")
+	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
 	settings.Config{}.AddFlags(cmd.Flags())
 	return cmd
 }

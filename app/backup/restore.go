@@ -33,10 +33,10 @@ func RestoreCommand() *cobra.Command {
 	var credential string
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Put a backup into an empty database, and its keyset into place",
-		Long: "Reads a backup through first and checks its sums, then writes it in one transaction: all of it, or nothing.\n" +
-			"The database may be of the other kind than the backup's. It must be empty but may be migrated; a keyset file\n" +
-			"that exists must be that of the backup. Stop the service before, and start it afterwards.",
+		Short: "Restore a backup into an empty database, with its keyset",
+		Long: "Reads the whole backup and checks its checksums, then writes it in one transaction.\n" +
+			"The database may be of a different kind than the backup's. It must be empty but may be migrated. An existing keyset file\n" +
+			"must be the one in the backup. Stop the service before, and start it afterwards.",
 		Args: cli.OneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := settings.Load(cmd.Flags(), nil)
@@ -60,7 +60,7 @@ func RestoreCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&credential, "credential-file", "", "the passphrase of the backup in this file, or on standard input (-)")
+	cmd.Flags().StringVar(&credential, "credential-file", "", "read the passphrase of the backup from this file, or from standard input (-)")
 	settings.Config{}.AddFlags(cmd.Flags())
 	return cmd
 }

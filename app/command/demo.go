@@ -22,7 +22,7 @@ import (
 func demoCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
-		Short: "Show the main job step by step, in a sandbox of its own",
+		Short: "Show the main workflow step by step, in a temporary sandbox",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			folder, err := os.MkdirTemp("", "tenantry-demo-")
 			if err != nil {

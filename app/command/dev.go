@@ -44,9 +44,9 @@ func devCommand() *cobra.Command {
 	var o devOptions
 	cmd := &cobra.Command{
 		Use:   "dev",
-		Short: "Start the sandbox: the service and the outside world, on loopback",
-		Long: "Starts the service with simulators of the outside world, seeds an account, and says where everything is.\n" +
-			"Everything is kept in one folder; started again on it, the sandbox goes on.",
+		Short: "Start the sandbox: the service and simulated providers, on loopback",
+		Long: "Starts the service with simulated providers, seeds an account, and prints all addresses.\n" +
+			"All data is kept in one folder. A sandbox that is started again with the same folder continues with its data.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := devConfig(nil, o)
 			if err != nil {
@@ -65,10 +65,10 @@ func devCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the API; port 0 takes a free one")
-	cmd.Flags().StringVar(&o.data, "data", "./tenantry-dev", "folder that everything is kept in")
+	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the API; port 0 selects a free port")
+	cmd.Flags().StringVar(&o.data, "data", "./tenantry-dev", "folder for all data")
 	cmd.Flags().StringVar(&o.database, "database", "", "postgres://… instead of SQLite in the data folder")
-	cmd.Flags().StringVar(&o.redis, "redis", "", "redis://… to count rate limits in; counted in the process unless set")
+	cmd.Flags().StringVar(&o.redis, "redis", "", "redis://… where rate limits are counted; counted in the process unless set")
 	cmd.Flags().StringVar(&o.limits, "limits", "", "off lifts the rate limits: requests are counted, but none is refused")
 	cmd.Flags().BoolVar(&o.noSeed, "no-seed", false, "no zones and tenants, only the account and its key")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON line when ready, logs to standard error")

@@ -36,7 +36,7 @@ type pluginDoc struct {
 func referenceCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:    "reference",
-		Short:  "Print the page of all settings; standard input is what the plugins' describe prints",
+		Short:  "Print the page of all settings; standard input must be the output of each plugin's describe command",
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var plugins []pluginDoc
@@ -187,7 +187,7 @@ func (v versionRow) Columns() [][2]string {
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Say which version this is",
+		Short: "Print the version",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cli.Show(cmd, versionRow{cli.Version, cli.Commit, runtime.Version()})
 		},

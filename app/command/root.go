@@ -43,7 +43,7 @@ func Root() *cobra.Command {
 		Use:   "tenantry",
 		Short: "Outbound e-mail infrastructure on Microsoft 365 tenants, by API",
 		Long: "Outbound e-mail infrastructure on Microsoft 365 tenants, by API.\n\n" +
-			"To try it on this machine: tenantry dev. For real: tenantry serve, and tenantry doctor says what is missing.",
+			"To try it on this machine: tenantry dev. For production: tenantry serve. tenantry doctor shows what is missing.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}

@@ -23,7 +23,7 @@ func serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve the API",
 		Long: "Serve the API, on an embedded SQLite database unless a PostgreSQL one is set.\n" +
-			"It starts without provider settings; what needs a provider then answers 503.",
+			"It starts without provider settings; requests that need a provider are then answered with 503.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
@@ -46,13 +46,13 @@ type migrated struct {
 }
 
 func (m migrated) Columns() [][2]string {
-	return [][2]string{{"STATUS", m.Status}, {"MIGRATIONS", cmp.Or(strings.Join(m.Migrations, ", "), "none were missing")}}
+	return [][2]string{{"STATUS", m.Status}, {"MIGRATIONS", cmp.Or(strings.Join(m.Migrations, ", "), "none were pending")}}
 }
 
 func migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring the database to this version's schema",
+		Short: "Migrate the database to the schema of this version",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {

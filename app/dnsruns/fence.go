@@ -16,10 +16,10 @@ import (
 // fenced returns a copy of s in which every write runs inside Guard.
 func (c *claim) fenced(s *domains.Service) *domains.Service {
 	platform, stored := c.Fence.Mail(s.Platform, c.lease.Guard), fencedDomains{s.Domains, c}
-	pass, connections, copied := *s.Settling, *s.Connections, *s
+	pass, connections, copied := *s.Reconciler, *s.Connections, *s
 	pass.Platform, pass.Domains = platform, stored
 	connections.Providers = fencedProviders{s.Connections.Providers, c}
-	copied.Platform, copied.Domains, copied.Settling, copied.Connections = platform, stored, &pass, &connections
+	copied.Platform, copied.Domains, copied.Reconciler, copied.Connections = platform, stored, &pass, &connections
 	copied.Writes = fencedWrites{s.Writes, c}
 	return &copied
 }

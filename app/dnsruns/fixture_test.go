@@ -22,7 +22,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/domains"
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -108,7 +108,7 @@ type dependencies struct {
 // worker returns a worker as a new process would have it, with these dependencies.
 func (w *fixture) worker(r dependencies) *Worker {
 	now := func() time.Time { return w.clock }
-	pass := &settling.Pass{Platform: r.platform, Domains: r.domains, DNS: w.fake.DNS, Now: now, Limit: onlyAHang, Pause: time.Millisecond}
+	pass := &reconcile.Pass{Platform: r.platform, Domains: r.domains, DNS: w.fake.DNS, Now: now, Limit: onlyAHang, Pause: time.Millisecond}
 	return &Worker{
 		Jobs: r.jobs, Queue: w.wakeups, Fence: wire.Fence{}, Timetable: provisioning.DefaultTimetable, Now: now, Chance: func() float64 { return 0 },
 		Log: slog.New(slog.DiscardHandler),
@@ -116,7 +116,7 @@ func (w *fixture) worker(r dependencies) *Worker {
 			_ = do(ctx)
 		},
 		Domains: &domains.Service{
-			Tenants: w.store, Domains: r.domains, Platform: r.platform, DNS: w.fake.DNS, Settling: pass, Now: now,
+			Tenants: w.store, Domains: r.domains, Platform: r.platform, DNS: w.fake.DNS, Reconciler: pass, Now: now,
 			Search: time.Second, Writes: w.store,
 			Connections: &dnsconnections.Service{Connections: w.store, Providers: r.providers, Sealer: w.sealer, Now: now},
 		},

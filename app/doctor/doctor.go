@@ -61,10 +61,10 @@ type report struct {
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look at everything the service needs, and say what is wrong and how to fix it",
-		Long: "Looks at everything that `tenantry serve` needs, with the same settings: database, migrations, keyset, public\n" +
-			"URL, plugins, mail platform, DNS, Redis, clock, certificates and secrets. It changes nothing, and may be run\n" +
-			"at any time, also beside the running service. The exit code is 1 when a check failed.",
+		Short: "Check everything that the service needs, and show what is wrong and how to fix it",
+		Long: "Checks everything that `tenantry serve` needs, with the same settings: database, migrations, keyset, public\n" +
+			"URL, plugins, mail platform, DNS, Redis, clock, certificates and secrets. It changes nothing, and can be run\n" +
+			"at any time, even while the service is running. The exit code is 1 when a check failed.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := settings.Read(cmd.Flags(), nil)
 			if err != nil {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -94,7 +94,7 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 		return s.liveResult(ctx, d, true), nil
 	}
 	failpoint.Hit("domains.after-reserve")
-	ctx, cancel := settling.Detach(ctx, workLimit)
+	ctx, cancel := reconcile.Detach(ctx, workLimit)
 	defer cancel()
 	exists, err := s.addAtPlatform(ctx, t.GUID, &d)
 	if err != nil {
@@ -120,7 +120,7 @@ func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id 
 	refused := errors.Is(cause, fault.DomainUnavailable) || errors.Is(cause, fault.InvalidDomain)
 	if refused || d.JustReserved && outcome.ChangedNothing(cause) {
 		release := func(ctx context.Context) error { return s.Domains.ReleaseDomain(ctx, owner, d.ID) }
-		if err := settling.Store(ctx, release); err != nil {
+		if err := reconcile.Store(ctx, release); err != nil {
 			return fmt.Errorf("release domain: %w", err)
 		}
 	}
@@ -132,7 +132,7 @@ func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id 
 
 // liveResult reads the domain's DNS and builds the result of Add.
 func (s *Service) liveResult(ctx context.Context, d domain.Domain, exists bool) Added {
-	sight, err := settling.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
+	sight, err := reconcile.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		sight = dns.ZoneRead{Domain: d.Name}
 	} else {

@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -41,9 +41,9 @@ func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id ten
 	if err := checkMailServerReady(t); err != nil {
 		return domain.Domain{}, err
 	}
-	ctx, cancel := settling.Detach(ctx, workLimit)
+	ctx, cancel := reconcile.Detach(ctx, workLimit)
 	defer cancel()
-	d, err = s.Settling.Domain(ctx, owner, d, true)
+	d, err = s.Reconciler.Domain(ctx, owner, d, true)
 	if err != nil {
 		return domain.Domain{}, s.recordLostConsent(ctx, owner, id, err)
 	}
@@ -65,14 +65,14 @@ func (s *Service) startSigning(ctx context.Context, owner access.AccountID, d do
 	if err := enable(ctx, s.Platform.For(d.TenantGUID), d.Name); err != nil {
 		return domain.Domain{}, s.recordLostConsent(ctx, owner, d.TenantGUID, err)
 	}
-	return settling.Change(ctx, s.Domains, owner, d, func(stored *domain.Domain) {
+	return reconcile.Change(ctx, s.Domains, owner, d, func(stored *domain.Domain) {
 		stored.DKIM, stored.Signing.Enabled = true, true
 	})
 }
 
 // checkPublished fails with dkim_not_ready unless both DKIM records are visible in the DNS.
 func (s *Service) checkPublished(ctx context.Context, d domain.Domain) error {
-	sight, err := settling.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
+	sight, err := reconcile.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return fault.DKIMNotReady.With("the DKIM records could not be read from the DNS in time")
 	}
@@ -87,13 +87,13 @@ func (s *Service) checkPublished(ctx context.Context, d domain.Domain) error {
 // state.
 func enable(ctx context.Context, platform ports.MailTenant, name string) error {
 	failpoint.Hit("domains.before-enable-dkim")
-	err := settling.Call(ctx, func(ctx context.Context) error { return platform.EnableSigning(ctx, name) })
+	err := reconcile.Call(ctx, func(ctx context.Context) error { return platform.EnableSigning(ctx, name) })
 	failpoint.Hit("domains.after-enable-dkim")
 	if err == nil || outcome.ChangedNothing(err) {
 		return err
 	}
 	var found dns.Signing
-	readErr := settling.Call(ctx, func(ctx context.Context) (err error) {
+	readErr := reconcile.Call(ctx, func(ctx context.Context) (err error) {
 		found, err = platform.Signing(ctx, name)
 		return err
 	})
@@ -126,7 +126,7 @@ func (s *Service) fetchSigning(ctx context.Context, owner access.AccountID, t te
 	if err := t.Reachable(); err != nil {
 		return d, err
 	}
-	err := settling.Call(ctx, func(ctx context.Context) (err error) {
+	err := reconcile.Call(ctx, func(ctx context.Context) (err error) {
 		d.Signing, err = s.Platform.For(t.GUID).Signing(ctx, d.Name)
 		return err
 	})
@@ -135,12 +135,12 @@ func (s *Service) fetchSigning(ctx context.Context, owner access.AccountID, t te
 }
 
 func (s *Service) report(ctx context.Context, owner access.AccountID, d domain.Domain) (DKIMReport, error) {
-	sight, err := settling.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
+	sight, err := reconcile.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return DKIMReport{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
 	fetched := d.Signing
-	d, err = settling.Change(ctx, s.Domains, owner, d.WithRead(sight, s.Now()), func(stored *domain.Domain) {
+	d, err = reconcile.Change(ctx, s.Domains, owner, d.WithRead(sight, s.Now()), func(stored *domain.Domain) {
 		if stored.Signing.Selector1.Name == "" {
 			stored.Signing, stored.DKIM = fetched, fetched.Enabled
 		}

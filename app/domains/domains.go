@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/app/dnsconnections"
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -33,11 +33,11 @@ const searchLimit = 6 * time.Second
 
 // Service holds the use cases of domains. All fields but DMARC and Search are required.
 type Service struct {
-	Tenants  ports.Tenants
-	Domains  ports.Domains
-	Platform ports.MailPlatform
-	DNS      ports.DNSReader
-	Settling *settling.Pass
+	Tenants    ports.Tenants
+	Domains    ports.Domains
+	Platform   ports.MailPlatform
+	DNS        ports.DNSReader
+	Reconciler *reconcile.Pass
 	// Connections opens the zones of accounts at their DNS providers. Writes stores which records
 	// tenantry manages, so that they are distinguished from foreign records.
 	Connections *dnsconnections.Service
@@ -67,11 +67,11 @@ func (s *Service) ByID(ctx context.Context, owner access.AccountID, domainID str
 }
 
 func (s *Service) save(ctx context.Context, owner access.AccountID, d domain.Domain) error {
-	return settling.Store(ctx, func(ctx context.Context) error { return s.Domains.SaveDomain(ctx, owner, d) })
+	return reconcile.Store(ctx, func(ctx context.Context) error { return s.Domains.SaveDomain(ctx, owner, d) })
 }
 
 // recordLostConsent returns err unchanged. If err shows that the tenant's consent is gone, it
 // stores that first.
 func (s *Service) recordLostConsent(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
-	return settling.Consent{Tenants: s.Tenants, Platform: s.Platform}.Notice(ctx, owner, id, err)
+	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform}.Notice(ctx, owner, id, err)
 }

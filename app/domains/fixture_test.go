@@ -14,7 +14,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/app/dnsconnections"
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -82,12 +82,12 @@ func openStore(t *testing.T) *bunstore.Store {
 
 // service returns a service as a new process would have it, with the same store and platform.
 func (h *fixture) service(p ports.MailPlatform, d ports.Domains) *Service {
-	pass := &settling.Pass{
+	pass := &reconcile.Pass{
 		Platform: p, Domains: d, DNS: h.fake.DNS, Now: time.Now,
 		Limit: onlyAHang, Pause: time.Millisecond,
 	}
 	return &Service{
-		Tenants: h.store, Domains: d, Platform: p, DNS: h.fake.DNS, Settling: pass, Now: time.Now,
+		Tenants: h.store, Domains: d, Platform: p, DNS: h.fake.DNS, Reconciler: pass, Now: time.Now,
 		Search: onlyAHang, Writes: h.store,
 		Connections: &dnsconnections.Service{Connections: h.store, Providers: h.providers, Sealer: h.sealer, Now: time.Now},
 	}
@@ -96,7 +96,7 @@ func (h *fixture) service(p ports.MailPlatform, d ports.Domains) *Service {
 // lag makes the mail server accept no domain within a pass. It is for tests in fake time.
 func (h *fixture) lag() {
 	h.fake.SetLag(guid, fake.Lag{AcceptedLooks: 1_000_000})
-	h.Settling.Limit = 100 * time.Millisecond
+	h.Reconciler.Limit = 100 * time.Millisecond
 }
 
 func (h *fixture) changeTenant(t *testing.T, change func(*tenant.Tenant)) {

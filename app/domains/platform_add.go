@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -39,7 +39,7 @@ func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.D
 
 func (s *Service) add(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
 	failpoint.Hit("domains.before-add")
-	err = settling.Call(ctx, func(ctx context.Context) error {
+	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		held, err = platform.AddDomain(ctx, name)
 		return err
 	})
@@ -62,7 +62,7 @@ func (s *Service) search(ctx context.Context, platform ports.MailTenant, name st
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err = s.Settling.Persist(ctx, func(ctx context.Context) error {
+	err = s.Reconciler.Persist(ctx, func(ctx context.Context) error {
 		held, err = platform.Domain(ctx, name)
 		return retryNotFound(err)
 	})
@@ -78,7 +78,7 @@ func retryNotFound(err error) error {
 }
 
 func fetchDomain(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
-	err = settling.Call(ctx, func(ctx context.Context) error {
+	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		held, err = platform.Domain(ctx, name)
 		return err
 	})
@@ -88,7 +88,7 @@ func fetchDomain(ctx context.Context, platform ports.MailTenant, name string) (h
 // readRecords reads the DNS records that the platform asks for. It retries, because for some
 // seconds the platform may not know a new domain.
 func (s *Service) readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
-	return s.Settling.Persist(ctx, func(ctx context.Context) error {
+	return s.Reconciler.Persist(ctx, func(ctx context.Context) error {
 		r, err := platform.Records(ctx, d.Name)
 		if err == nil {
 			d.Verification, d.Service = r.Verification, r.Service

@@ -5,7 +5,7 @@ package domains
 import (
 	"context"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
@@ -32,7 +32,7 @@ func (s *Service) EnableMail(ctx context.Context, owner access.AccountID, domain
 	if err != nil {
 		return err
 	}
-	if _, err = s.Settling.Mail(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady); err != nil {
+	if _, err = s.Reconciler.Mail(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady); err != nil {
 		return s.recordLostConsent(ctx, owner, t.GUID, err)
 	}
 	return checkMailServerReady(t)
@@ -48,7 +48,7 @@ func (s *Service) EnsureSigning(ctx context.Context, owner access.AccountID, dom
 	if err != nil {
 		return err
 	}
-	d, err = s.Settling.Signing(ctx, owner, d)
+	d, err = s.Reconciler.Signing(ctx, owner, d)
 	if err == nil && d.Signing.Selector1.Name == "" {
 		return signingNotCreated()
 	}
@@ -81,7 +81,7 @@ func (s *Service) Signs(ctx context.Context, owner access.AccountID, domainID st
 	if err != nil {
 		return false, err
 	}
-	d, err = settling.Change(ctx, s.Domains, owner, d, func(stored *domain.Domain) { stored.DKIM, stored.Signing = d.DKIM, d.Signing })
+	d, err = reconcile.Change(ctx, s.Domains, owner, d, func(stored *domain.Domain) { stored.DKIM, stored.Signing = d.DKIM, d.Signing })
 	return d.DKIM, err
 }
 

@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -52,7 +52,7 @@ func (s *Service) Survey(ctx context.Context, owner access.AccountID, domainID s
 		return Survey{}, err
 	}
 	offer := dns.Offer{Verification: d.Verification, Service: d.Service, Signing: d.Signing, Policy: s.DMARC}
-	sight, err := settling.Sight(ctx, s.DNS, d.Name, dns.Desire(d.Name, offer)...)
+	sight, err := reconcile.Sight(ctx, s.DNS, d.Name, dns.Desire(d.Name, offer)...)
 	if err != nil {
 		return Survey{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
@@ -106,7 +106,7 @@ func (s *Service) fetchMissing(ctx context.Context, owner access.AccountID, d do
 }
 
 func (s *Service) fetchRecords(ctx context.Context, owner access.AccountID, d *domain.Domain) error {
-	err := settling.Call(ctx, func(ctx context.Context) error {
+	err := reconcile.Call(ctx, func(ctx context.Context) error {
 		r, err := s.Platform.For(d.TenantGUID).Records(ctx, d.Name)
 		if err == nil {
 			d.Verification, d.Service = r.Verification, r.Service
@@ -123,7 +123,7 @@ func (s *Service) Write(ctx context.Context, owner access.AccountID, v Survey) e
 	if err := s.Writes.SaveWritten(ctx, owner, v.Domain.ID, v.Plan.Writes); err != nil {
 		return err
 	}
-	return settling.Call(ctx, func(ctx context.Context) error {
+	return reconcile.Call(ctx, func(ctx context.Context) error {
 		failpoint.Hit("domains.before-write")
 		_, err := v.zoneProvider.Apply(ctx, v.Holder.Access.Zone, v.Plan.Changes)
 		failpoint.Hit("domains.after-write")
@@ -135,7 +135,7 @@ func (s *Service) Write(ctx context.Context, owner access.AccountID, v Survey) e
 // platform. It returns the stored domain, and fails when the store fails.
 func (s *Service) Saw(ctx context.Context, owner access.AccountID, v Survey) (domain.Domain, error) {
 	fetched := v.Domain.WithRead(v.Public, s.Now())
-	return settling.Change(ctx, s.Domains, owner, fetched, func(stored *domain.Domain) {
+	return reconcile.Change(ctx, s.Domains, owner, fetched, func(stored *domain.Domain) {
 		if len(stored.Verification) == 0 {
 			stored.Verification = fetched.Verification
 		}

@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
@@ -25,14 +25,14 @@ func (s *Service) Verify(ctx context.Context, owner access.AccountID, id tenant.
 	if err != nil {
 		return domain.Domain{}, err
 	}
-	ctx, cancel := settling.Detach(ctx, workLimit)
+	ctx, cancel := reconcile.Detach(ctx, workLimit)
 	defer cancel()
 	if d, err = s.verifyAndStore(ctx, owner, d); err != nil {
 		return domain.Domain{}, err
 	}
 	// The domain is verified even if the pass fails. The next sync, enable-dkim or provision
 	// repeats the pass.
-	settled, err := s.Settling.Domain(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady)
+	settled, err := s.Reconciler.Domain(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady)
 	if err != nil {
 		_ = s.recordLostConsent(ctx, owner, id, err)
 	}
@@ -45,7 +45,7 @@ func (s *Service) verifyAndStore(ctx context.Context, owner access.AccountID, d 
 	if err != nil {
 		return d, s.recordFailedVerification(ctx, owner, d, err)
 	}
-	return settling.Change(ctx, s.Domains, owner, d, func(stored *domain.Domain) { *stored = stored.As(held) })
+	return reconcile.Change(ctx, s.Domains, owner, d, func(stored *domain.Domain) { *stored = stored.As(held) })
 }
 
 func (s *Service) loadDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (tenant.Tenant, domain.Domain, error) {
@@ -69,7 +69,7 @@ func (s *Service) loadReachable(ctx context.Context, owner access.AccountID, id 
 // verifyAtPlatform resolves an unknown outcome by reading the domain.
 func verifyAtPlatform(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
 	failpoint.Hit("domains.before-verify")
-	err = settling.Call(ctx, func(ctx context.Context) error {
+	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		held, err = platform.VerifyDomain(ctx, name)
 		return err
 	})
@@ -87,7 +87,7 @@ func verifyAtPlatform(ctx context.Context, platform ports.MailTenant, name strin
 // distinguishes a missing record from one that the platform does not see yet.
 func (s *Service) recordFailedVerification(ctx context.Context, owner access.AccountID, d domain.Domain, cause error) error {
 	if errors.Is(cause, fault.VerificationFailed) {
-		if _, err := settling.Change(ctx, s.Domains, owner, s.Settling.Look(ctx, d), noChange); err != nil {
+		if _, err := reconcile.Change(ctx, s.Domains, owner, s.Reconciler.Look(ctx, d), noChange); err != nil {
 			return err
 		}
 	}

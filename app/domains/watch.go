@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
@@ -87,7 +87,7 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	d, err := w.Domains.DomainByID(ctx, wakeup.Account, wakeup.ID)
 	if err == nil && d.Due(w.Now()) {
 		if err = w.read(ctx, &d); err == nil {
-			_, err = settling.Change(ctx, w.Domains, wakeup.Account, d, noChange)
+			_, err = reconcile.Change(ctx, w.Domains, wakeup.Account, d, noChange)
 		}
 	}
 	if errors.Is(err, fault.DomainNotFound) || errors.Is(err, fault.TenantNotFound) {
@@ -97,7 +97,7 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 }
 
 func (w *Watch) read(ctx context.Context, d *domain.Domain) error {
-	sight, err := settling.Sight(ctx, w.DNS, d.Name, dns.Desire(d.Name, d.Offer())...)
+	sight, err := reconcile.Sight(ctx, w.DNS, d.Name, dns.Desire(d.Name, d.Offer())...)
 	if ctx.Err() != nil {
 		return ctx.Err() // the worker is stopping; the error says nothing about the domain
 	}
@@ -173,7 +173,7 @@ func (w *Watch) detectOutage(ctx context.Context, sight dns.ZoneRead) {
 		return
 	}
 	if answering != "" {
-		if again, err := settling.Sight(ctx, w.DNS, answering); err == nil && !again.Silent() {
+		if again, err := reconcile.Sight(ctx, w.DNS, answering); err == nil && !again.Silent() {
 			w.backoff.record(again)
 			return
 		}

@@ -64,8 +64,7 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
 	checkValues(t, runTenantry(t, env, "migrate", "-o", "json").mustJSON(t), object{"status": "migrated"})
 	made := runTenantry(t, env, "account", "create", "--email", "Ann@Example.com", "--plan", "api_starter", "-o", "json").mustJSON(t)
-	const accountMembers = "account_id email plan active tenant_slots created_at"
-	checkMembers(t, "account", made, accountMembers)
+	checkMembers(t, "account", made, "account_id email plan active tenant_slots created_at")
 	checkValues(t, made, object{"plan": "api_starter", "active": true, "tenant_slots": 25})
 	if _, err := time.Parse(time.RFC3339, made.text("created_at")); err != nil {
 		t.Error(err)

@@ -142,7 +142,7 @@ func tenantDeletedDuringPass(l limitedTenant) {
 	}()
 	l.eventually("the pass reads the rule", func() bool { return slices.Contains(l.operationsAt("microsoft365"), "Get-TransportRule") })
 	gone := l.expect("DELETE", l.path(""), nil, http.StatusOK, "")
-	if !strings.Contains(gone.text("message"), "were taken out") {
+	if !strings.Contains(gone.text("message"), "were removed") {
 		l.t.Error(gone.text("message"))
 	}
 	<-ran

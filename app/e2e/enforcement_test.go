@@ -215,7 +215,7 @@ func TestMailboxLimitCreatesATransportRule(t *testing.T) {
 
 	gone := h.expect("DELETE", h.path(""), nil, 200, "")
 	checkValues(t, gone.object, object{"status": "deleted", "message": "The tenant, its domains, its mailboxes and its sync history were removed from the " +
-		"service. The mail flow rules by which mailboxes were blocked were taken out of the tenant; nothing else at the mail platform was touched."})
+		"service. The mail flow rules that blocked mailboxes were removed from the tenant; nothing else at the mail platform was changed."})
 	h.checkPlatformRules(0)
 }
 

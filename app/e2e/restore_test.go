@@ -276,7 +276,7 @@ func TestKilledRestoreLeavesNothing(t *testing.T) {
 	}
 }
 
-const manyAccounts = 8_000
+const manyAccounts = 16_000
 
 // newLargeBackup writes a backup whose rows exceed the size of pipes and buffers.
 func newLargeBackup(t *testing.T) string {

@@ -326,7 +326,7 @@ func checkRunbook(t *testing.T, alert string, line object) {
 		}
 		page := fileText(t, filepath.Join(runbooks, filepath.Base(textAt(rule, "annotations.runbook_url"))))
 		for _, word := range []string{
-			"tenantry_provider_call_duration_seconds_count", line.text("msg"), "`" + line.text("outcome") + "`", "`tenantry doctor`: check `mail_platform`", "**Failing provider calls**",
+			"tenantry_provider_call_duration_seconds_count", line.text("msg"), "`" + line.text("outcome") + "`", "`tenantry doctor`. The check `mail_platform`", "**Failing provider calls**",
 		} {
 			if !strings.Contains(page, word) {
 				t.Errorf("the page lacks %s", word)

@@ -104,7 +104,7 @@ func TestEveryFailpointIsTested(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	must(t, err)
 	var found []string
-	for _, file := range append(files, "../settling/enforcement_intents.go") {
+	for _, file := range append(files, "../reconcile/enforcement_intents.go") {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}

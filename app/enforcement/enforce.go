@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/app/lease"
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/ports"
 	"github.com/tenantry/tenantry/ports/failpoint"
@@ -61,7 +61,7 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 // runs before any decision, because a different decision would leave a block or an unblock without
 // its event.
 func (p *pass) reconcileIntents(ctx context.Context) error {
-	done, held, err := settling.Intents(ctx, p.Runs, p.SendRun, p.Now, p.listRules)
+	done, held, err := reconcile.Intents(ctx, p.Runs, p.SendRun, p.Now, p.listRules)
 	if err := leaseError(held, err); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/app/lease"
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -100,10 +100,10 @@ func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.
 	}
 	if err != nil {
 		due = p.retryAt(ctx)
-		err = settling.Consent{Tenants: r.Tenants, Platform: r.Platform}.Notice(ctx, owner, id, err)
+		err = reconcile.Consent{Tenants: r.Tenants, Platform: r.Platform}.Notice(ctx, owner, id, err)
 	}
 	failpoint.Hit("enforcement.before-release")
-	released := settling.Store(ctx, func(ctx context.Context) error {
+	released := reconcile.Store(ctx, func(ctx context.Context) error {
 		_, err := r.Runs.ReleaseTenant(ctx, claimed, due)
 		return err
 	})
@@ -151,7 +151,7 @@ func (p *pass) countAndEnforce(ctx context.Context) (due time.Time, err error) {
 // cancelled when the lease expires.
 func (p *pass) callWithRenewedLease(ctx context.Context, call func(context.Context) error) error {
 	return p.withCallSlot(ctx, func() error {
-		return p.lease.Guard(ctx, func(ctx context.Context) error { return settling.Call(ctx, call) })
+		return p.lease.Guard(ctx, func(ctx context.Context) error { return reconcile.Call(ctx, call) })
 	})
 }
 
@@ -162,7 +162,7 @@ func (p *pass) callReadOnly(ctx context.Context, call func(context.Context) erro
 		if err := p.lease.RenewIfStale(ctx); err != nil {
 			return err
 		}
-		return p.lease.UntilExpiry(ctx, func(ctx context.Context) error { return settling.Call(ctx, call) })
+		return p.lease.UntilExpiry(ctx, func(ctx context.Context) error { return reconcile.Call(ctx, call) })
 	})
 }
 

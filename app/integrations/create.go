@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -55,7 +55,7 @@ func (s *Service) testCredential(ctx context.Context, n New, credential secret.C
 }
 
 func check(ctx context.Context, platform ports.SendingPlatform) (reach integration.Reach, err error) {
-	err = settling.Call(ctx, func(ctx context.Context) error {
+	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		reach, err = platform.Check(ctx)
 		return err
 	})
@@ -81,7 +81,7 @@ func (s *Service) add(ctx context.Context, i integration.Integration, credential
 		return View{}, err
 	}
 	failpoint.Hit("integrations.before-add")
-	err = settling.Store(ctx, func(ctx context.Context) error { return s.Integrations.AddIntegration(ctx, i, sealed) })
+	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Integrations.AddIntegration(ctx, i, sealed) })
 	if err != nil {
 		return View{}, fmt.Errorf("add integration: %w", err)
 	}

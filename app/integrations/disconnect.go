@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
@@ -120,7 +120,7 @@ func (r *removal) remove(ctx context.Context, id string) error {
 }
 
 func (r *removal) callRemove(ctx context.Context, id string) error {
-	return settling.Call(ctx, func(ctx context.Context) error { return r.platform.Remove(ctx, id) })
+	return reconcile.Call(ctx, func(ctx context.Context) error { return r.platform.Remove(ctx, id) })
 }
 
 // withStatus returns the connection with another status.
@@ -161,7 +161,7 @@ func (r *removal) save(ctx context.Context, c integration.Connection) error {
 }
 
 func (r *removal) saveOnce(ctx context.Context, c integration.Connection) (saved bool, err error) {
-	err = settling.Store(ctx, func(ctx context.Context) error {
+	err = reconcile.Store(ctx, func(ctx context.Context) error {
 		if saved, err = r.Connections.SaveConnection(ctx, r.integration.AccountID, c, r.connection.UpdatedAt); err != nil {
 			return fmt.Errorf("save connection: %w", err)
 		}

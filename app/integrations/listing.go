@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
@@ -86,7 +86,7 @@ func (l *listing) match(accounts []integration.Account) {
 // is time, because a new listing would take longer.
 func (l *listing) page(ctx context.Context, cursor string) (page integration.Page, err error) {
 	for {
-		err = settling.Call(ctx, func(ctx context.Context) error {
+		err = reconcile.Call(ctx, func(ctx context.Context) error {
 			page, err = l.platform.Accounts(ctx, cursor)
 			return err
 		})

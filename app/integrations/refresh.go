@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
@@ -126,7 +126,7 @@ func (s *Service) saveRefresh(ctx context.Context, i integration.Integration, be
 		return err
 	}
 	failpoint.Hit("integrations.before-refresh")
-	err = settling.Store(ctx, func(ctx context.Context) error {
+	err = reconcile.Store(ctx, func(ctx context.Context) error {
 		held, _, err := s.Integrations.Integration(ctx, i.AccountID, i.ID) // a test may have changed it meanwhile
 		if err != nil {
 			return err

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
@@ -53,7 +53,7 @@ func (s *Service) recordRejection(ctx context.Context, owner access.AccountID, i
 // updateStored rereads an integration, changes it and stores it. It ignores an integration that was
 // deleted.
 func (s *Service) updateStored(ctx context.Context, owner access.AccountID, id string, change func(*integration.Integration)) error {
-	err := settling.Store(ctx, func(ctx context.Context) error {
+	err := reconcile.Store(ctx, func(ctx context.Context) error {
 		i, _, err := s.Integrations.Integration(ctx, owner, id)
 		if err != nil {
 			return err

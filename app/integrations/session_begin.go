@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
@@ -79,7 +79,7 @@ func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integr
 
 // detach returns a context that survives the caller's cancellation, and its cancel function.
 func (s *Service) detach(ctx context.Context) (context.Context, context.CancelFunc) {
-	return settling.Detach(ctx, s.limit())
+	return reconcile.Detach(ctx, s.limit())
 }
 
 func (s *Service) limit() time.Duration { return cmp.Or(s.Limit, workLimit) }
@@ -136,7 +136,7 @@ func (o *sessionOpener) open(ctx context.Context) (Begun, error) {
 	}
 	failpoint.Hit("integrations.before-open")
 	var saved bool
-	err = settling.Store(completing, func(ctx context.Context) error {
+	err = reconcile.Store(completing, func(ctx context.Context) error {
 		saved, err = o.Connections.SaveSession(ctx, o.integration.AccountID, o.session, nil)
 		return err
 	})
@@ -160,7 +160,7 @@ func (o *sessionOpener) start(ctx context.Context) (secret.Text, error) {
 	o.session.PreviousMark = before.Mark()
 	var in integration.SignIn
 	failpoint.Hit("integrations.before-start")
-	err = settling.Call(ctx, func(ctx context.Context) error {
+	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		in, err = o.platform.StartSignIn(ctx, o.eligible.Mailbox.Address)
 		return err
 	})
@@ -196,7 +196,7 @@ func (o *sessionOpener) failSession(ctx context.Context, cause error) error {
 		reason = "start_" + kind.String()
 	}
 	failed := o.session.Failed(reason)
-	err := settling.Store(ctx, func(ctx context.Context) error {
+	err := reconcile.Store(ctx, func(ctx context.Context) error {
 		restored, err := o.restoredConnection(ctx, reason)
 		if err != nil {
 			return err
@@ -226,7 +226,7 @@ func (o *sessionOpener) restoredConnection(ctx context.Context, reason string) (
 
 // fetchAccount reads the account with this address from the platform.
 func fetchAccount(ctx context.Context, platform ports.SendingPlatform, address string) (a integration.Account, err error) {
-	err = settling.Call(ctx, func(ctx context.Context) error {
+	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		a, err = platform.Account(ctx, address)
 		return err
 	})

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
@@ -82,7 +82,7 @@ func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingP
 	next, now := sc.session, sc.now()
 	var p integration.Progress
 	if next.PlatformID != "" {
-		err = settling.Call(ctx, func(ctx context.Context) error {
+		err = reconcile.Call(ctx, func(ctx context.Context) error {
 			p, err = platform.SignIn(ctx, next.PlatformID)
 			return err
 		})
@@ -131,7 +131,7 @@ func (sc sessionCheck) storeEnd(ctx context.Context, next integration.Session, s
 
 func (sc sessionCheck) save(ctx context.Context, next integration.Session, seen integration.Account) (saved bool, err error) {
 	failpoint.Hit("integrations.before-settle")
-	err = settling.Store(ctx, func(ctx context.Context) error {
+	err = reconcile.Store(ctx, func(ctx context.Context) error {
 		c := sc.eligible.Connection.After(next, seen, sc.now())
 		ends := &c
 		if c == sc.eligible.Connection || c.ID == "" {

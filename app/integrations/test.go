@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
@@ -82,7 +82,7 @@ func (s *Service) saveTest(ctx context.Context, t Tested) error {
 		return err
 	}
 	failpoint.Hit("integrations.before-test")
-	err = settling.Store(ctx, func(ctx context.Context) error { return s.Integrations.SaveIntegration(ctx, t.Integration) })
+	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Integrations.SaveIntegration(ctx, t.Integration) })
 	if err != nil {
 		return fmt.Errorf("save test of integration: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
@@ -54,7 +54,7 @@ func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUI
 	if limit == 0 {
 		limit = workLimit
 	}
-	ctx, cancel := settling.Detach(ctx, limit)
+	ctx, cancel := reconcile.Detach(ctx, limit)
 	defer cancel()
 	p, err := s.Policies.ReservePolicy(ctx, owner, id, scope, s.Now())
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUI
 	addresses := coveredAddresses(p, all)
 	rule, err := s.ensureRule(ctx, p, addresses)
 	if err != nil {
-		return Outcome{}, settling.Consent{Tenants: s.Tenants, Platform: s.Platform}.Notice(ctx, owner, id, err)
+		return Outcome{}, reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform}.Notice(ctx, owner, id, err)
 	}
 	var out Outcome
 	out.Mailboxes = len(addresses)
@@ -108,7 +108,7 @@ func (s *Service) save(ctx context.Context, owner access.AccountID, out Outcome)
 	if err != nil {
 		return err
 	}
-	err = settling.Store(ctx, func(ctx context.Context) error { return s.Policies.SavePolicy(ctx, owner, out.Policy) })
+	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Policies.SavePolicy(ctx, owner, out.Policy) })
 	failpoint.Hit("limits.after-save")
 	switch {
 	case errors.Is(err, fault.PolicyNotFound):
@@ -152,7 +152,7 @@ func (s *Service) ensureRule(ctx context.Context, p sendlimit.Policy, addresses 
 // ensureRuleWith creates or finds the rule of a scope. The platform finds a rule by its name, so a
 // call whose answer was lost can be repeated.
 func (s *Service) ensureRuleWith(ctx context.Context, platform ports.MailTenant, scope string, senders []string) (rule sendlimit.Rule, err error) {
-	err = settling.Persist(ctx, s.Pause, func(ctx context.Context) (err error) {
+	err = reconcile.Persist(ctx, s.Pause, func(ctx context.Context) (err error) {
 		rule, err = platform.EnsureRule(ctx, scope, senders)
 		return err
 	})
@@ -162,7 +162,7 @@ func (s *Service) ensureRuleWith(ctx context.Context, platform ports.MailTenant,
 // knownAddresses returns the addresses for which the platform lists a mailbox.
 func (s *Service) knownAddresses(ctx context.Context, platform ports.MailTenant, addresses []string) ([]string, error) {
 	var held []mailbox.Platform
-	err := settling.Persist(ctx, s.Pause, func(ctx context.Context) (err error) {
+	err := reconcile.Persist(ctx, s.Pause, func(ctx context.Context) (err error) {
 		held, err = platform.Mailboxes(ctx)
 		return err
 	})

@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
@@ -43,7 +43,7 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 	}
 	c.mayExist = !c.row.JustReserved
 	var found *mailbox.Platform
-	err := settling.Persist(ctx, c.Pause, func(ctx context.Context) (err error) {
+	err := reconcile.Persist(ctx, c.Pause, func(ctx context.Context) (err error) {
 		found, err = fetchMailbox(ctx, c.platform, c.spec.Address)
 		return err
 	})
@@ -86,7 +86,7 @@ func (c *creation) createAtPlatform(requestCtx context.Context) (found *mailbox.
 	}
 	failpoint.Hit("mailboxes.before-create")
 	lookups := 0
-	err = settling.Persist(requestCtx, c.Pause, func(ctx context.Context) error {
+	err = reconcile.Persist(requestCtx, c.Pause, func(ctx context.Context) error {
 		createdMailbox, err := c.platform.CreateMailbox(ctx, c.spec)
 		failpoint.Hit("mailboxes.after-create")
 		held := errors.Is(err, fault.InvalidMailboxEmail)
@@ -142,12 +142,12 @@ func (c *creation) finishSetup(ctx context.Context, found mailbox.Platform) (Res
 		return Result{}, err
 	}
 	failpoint.Hit("mailboxes.before-sign-in")
-	err := settling.Persist(ctx, c.Pause, func(ctx context.Context) error {
+	err := reconcile.Persist(ctx, c.Pause, func(ctx context.Context) error {
 		return c.platform.OpenSignIn(ctx, c.row.ObjectID, c.row.Address, c.password)
 	})
 	failpoint.Hit("mailboxes.after-sign-in")
 	if err == nil && c.submission {
-		err = settling.Persist(ctx, c.Pause, func(ctx context.Context) error {
+		err = reconcile.Persist(ctx, c.Pause, func(ctx context.Context) error {
 			return c.platform.OpenSubmission(ctx, c.row.Address)
 		})
 		failpoint.Hit("mailboxes.after-submission")
@@ -178,7 +178,7 @@ func (c *creation) failed(cause error) Result {
 
 // fetchWithTimeout reads a mailbox with the timeout of one call. It returns nil if there is none.
 func fetchWithTimeout(ctx context.Context, platform ports.MailTenant, address string) (found *mailbox.Platform, err error) {
-	err = settling.Call(ctx, func(ctx context.Context) (err error) {
+	err = reconcile.Call(ctx, func(ctx context.Context) (err error) {
 		found, err = fetchMailbox(ctx, platform, address)
 		return err
 	})

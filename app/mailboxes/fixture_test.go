@@ -13,7 +13,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -81,12 +81,12 @@ func openStore(t *testing.T) *bunstore.Store {
 
 // service returns a service as a new process would have it, with the same store and platform.
 func (h *fixture) service() *Service {
-	pass := &settling.Pass{
+	pass := &reconcile.Pass{
 		Platform: h.fake, Domains: h.store, DNS: h.fake.DNS, Now: time.Now,
 		Limit: onlyAHang, Pause: time.Millisecond,
 	}
 	return &Service{
-		Tenants: h.store, Domains: h.store, Mailboxes: h.store, Policies: h.store, Platform: h.fake, Settling: pass, Now: time.Now,
+		Tenants: h.store, Domains: h.store, Mailboxes: h.store, Policies: h.store, Platform: h.fake, Reconciler: pass, Now: time.Now,
 		RequireSMTPAuth: true, Pause: time.Millisecond, Limit: onlyAHang,
 	}
 }

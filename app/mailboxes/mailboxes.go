@@ -12,7 +12,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/sendlimit"
@@ -25,13 +25,13 @@ const workLimit = 55 * time.Second
 
 // Service holds the use cases of mailboxes.
 type Service struct {
-	Tenants   ports.Tenants
-	Domains   ports.Domains
-	Mailboxes ports.MailboxStore
-	Policies  ports.SendPolicies
-	Platform  ports.MailPlatform
-	Settling  *settling.Pass
-	Now       func() time.Time
+	Tenants    ports.Tenants
+	Domains    ports.Domains
+	Mailboxes  ports.MailboxStore
+	Policies   ports.SendPolicies
+	Platform   ports.MailPlatform
+	Reconciler *reconcile.Pass
+	Now        func() time.Time
 	// RequireSMTPAuth makes Provision refuse tenants whose SMTP AUTH is off. Operators set it to
 	// false where the platform no longer offers SMTP AUTH.
 	RequireSMTPAuth bool
@@ -64,11 +64,11 @@ func (s *Service) detach(ctx context.Context) (context.Context, context.CancelFu
 	if limit == 0 {
 		limit = workLimit
 	}
-	return settling.Detach(ctx, limit)
+	return reconcile.Detach(ctx, limit)
 }
 
 // recordLostConsent returns err unchanged. If err shows that the tenant's consent is gone, it
 // stores that first.
 func (s *Service) recordLostConsent(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
-	return settling.Consent{Tenants: s.Tenants, Platform: s.Platform}.Notice(ctx, owner, id, err)
+	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform}.Notice(ctx, owner, id, err)
 }

@@ -166,7 +166,7 @@ func (s *Service) prepareDomain(ctx context.Context, owner access.AccountID, d d
 	if d.MailReady || !anyUnfinished(rows) {
 		return nil
 	}
-	if d, err := s.Settling.Domain(ctx, owner, d, true); err != nil && !d.MailReady {
+	if d, err := s.Reconciler.Domain(ctx, owner, d, true); err != nil && !d.MailReady {
 		return fmt.Errorf("settle domain: %w", err)
 	}
 	return nil

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
@@ -42,7 +42,7 @@ func (s *Service) storeResults(ctx context.Context, owner access.AccountID, resu
 		}
 	}
 	failpoint.Hit("mailboxes.before-conclude")
-	err := settling.Store(ctx, func(ctx context.Context) error { return s.Mailboxes.ConcludeMailboxes(ctx, owner, created) })
+	err := reconcile.Store(ctx, func(ctx context.Context) error { return s.Mailboxes.ConcludeMailboxes(ctx, owner, created) })
 	if err != nil {
 		return fmt.Errorf("conclude mailboxes: %w", err)
 	}
@@ -114,7 +114,7 @@ func (s *Service) releaseIfFresh(ctx context.Context, owner access.AccountID, ro
 }
 
 func (s *Service) release(ctx context.Context, owner access.AccountID, row mailbox.Mailbox) error {
-	err := settling.Store(ctx, func(ctx context.Context) error { return s.Mailboxes.ReleaseMailbox(ctx, owner, row.ID) })
+	err := reconcile.Store(ctx, func(ctx context.Context) error { return s.Mailboxes.ReleaseMailbox(ctx, owner, row.ID) })
 	if err != nil {
 		return fmt.Errorf("release mailbox: %w", err)
 	}

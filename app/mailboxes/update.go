@@ -6,7 +6,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
@@ -51,7 +51,7 @@ func (s *Service) Update(ctx context.Context, owner access.AccountID, id tenant.
 		set := func(ctx context.Context) error {
 			return s.Mailboxes.SetSendLimit(ctx, owner, m.ID, m.DailySendLimit, s.Now())
 		}
-		if err := settling.Store(ctx, set); err != nil {
+		if err := reconcile.Store(ctx, set); err != nil {
 			return mailbox.Mailbox{}, fmt.Errorf("set send limit: %w", err)
 		}
 	}
@@ -102,7 +102,7 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 // renameAtPlatform resolves an unknown outcome by reading the mailbox.
 func renameAtPlatform(ctx context.Context, platform ports.MailTenant, address, name string) error {
 	failpoint.Hit("mailboxes.before-rename")
-	err := settling.Call(ctx, func(ctx context.Context) error { return platform.Rename(ctx, address, name) })
+	err := reconcile.Call(ctx, func(ctx context.Context) error { return platform.Rename(ctx, address, name) })
 	failpoint.Hit("mailboxes.after-rename")
 	if err == nil || outcome.ChangedNothing(err) {
 		return err
@@ -114,7 +114,7 @@ func renameAtPlatform(ctx context.Context, platform ports.MailTenant, address, n
 }
 
 func (s *Service) save(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {
-	err := settling.Store(ctx, func(ctx context.Context) error { return s.Mailboxes.SaveMailbox(ctx, owner, m) })
+	err := reconcile.Store(ctx, func(ctx context.Context) error { return s.Mailboxes.SaveMailbox(ctx, owner, m) })
 	if err != nil {
 		return fmt.Errorf("save mailbox: %w", err)
 	}

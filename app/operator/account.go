@@ -36,7 +36,7 @@ func createAccountCommand() *cobra.Command {
 	var slots int
 	cmd := &cobra.Command{
 		Use:   "create --email ADDRESS [--plan PLAN] [--tenant-slots N]",
-		Short: "Make an account",
+		Short: "Create an account",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			if err := checkTenantSlots(slots); err != nil {
 				return err
@@ -53,7 +53,7 @@ func createAccountCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&email, "email", "", "address of the account's first member")
 	cmd.Flags().StringVar(&plan, "plan", "complete", planNames())
-	cmd.Flags().IntVar(&slots, "tenant-slots", 0, "tenants the account may hold, instead of its plan's number")
+	cmd.Flags().IntVar(&slots, "tenant-slots", 0, "maximum number of tenants, instead of the plan's number")
 	cli.Require(cmd, "email")
 	return cmd
 }
@@ -61,7 +61,7 @@ func createAccountCommand() *cobra.Command {
 func listAccountsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List all accounts, closed ones too, oldest first",
+		Short: "List all accounts, including closed ones, oldest first",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			accounts, err := store.Accounts(ctx)
 			if err != nil {
@@ -165,7 +165,7 @@ func changePlanCommand() *cobra.Command {
 		return cli.Show(cmd, newAccountStatusRow(changed))
 	})
 	cmd.Flags().StringVar(&plan, "plan", "", planNames())
-	cmd.Flags().IntVar(&slots, "tenant-slots", 0, "tenants the account may hold; 0 is the plan's number")
+	cmd.Flags().IntVar(&slots, "tenant-slots", 0, "maximum number of tenants; 0 means the plan's number")
 	return cmd
 }
 

@@ -30,7 +30,7 @@ func closeCommand() *cobra.Command {
 	var yes bool
 	cmd := withAccount(&cobra.Command{
 		Use:   "close --account ACCOUNT --yes",
-		Short: "Close an account for good",
+		Short: "Close an account permanently",
 		Long: "Closes an account. There is no way back: its API keys are revoked, what is stored of its tenants, domains,\n" +
 			"mailboxes, DNS connections and integrations is removed, their credentials and the log of enforcement too, and\n" +
 			"other accounts may connect those tenants. Our mail flow rules, which block mailboxes, are taken out of the tenants first; where the mail\n" +
@@ -38,7 +38,7 @@ func closeCommand() *cobra.Command {
 			"and at sending platforms.\n\n" +
 			"The account itself stays in `account list`, and what was revoked and released in `audit list`. Its e-mail\n" +
 			"address is free for a new account. To refuse requests for a while only, use `account suspend`.\n\n" +
-			"On a terminal the command asks first. Anywhere else it wants --yes.",
+			"On a terminal the command asks for confirmation. Otherwise it requires --yes.",
 	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, acc access.Account) error {
 		if !yes && acc.Status() != access.StatusClosed {
 			if err := confirm(ctx, cmd, closingQuestion(acc)); err != nil {
@@ -60,7 +60,7 @@ func closeCommand() *cobra.Command {
 		}
 		return cli.Show(cmd, newClosedAccountRow(acc, closing, removals))
 	})
-	cmd.Flags().BoolVar(&yes, "yes", false, "close it without being asked")
+	cmd.Flags().BoolVar(&yes, "yes", false, "close the account without confirmation")
 	return cmd
 }
 

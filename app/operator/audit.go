@@ -58,10 +58,10 @@ func auditCommand() *cobra.Command {
 	var limit int
 	events := &cobra.Command{
 		Use:   "list",
-		Short: "List what operators did: who, when and what, newest first",
-		Long: "Lists the acts of operators, newest first: who did what, and when. An act is recorded together with\n" +
-			"its effect, or both are not there. What was refused, or only looked at, is not listed.\n\n" +
-			"The operator is the system's user and host (the person behind sudo), or what the setting `operator` says.",
+		Short: "List the actions of operators, newest first",
+		Long: "Lists the actions of operators, newest first: who did what, and when. An action is recorded together with\n" +
+			"its effect, in one transaction. Rejected and read-only commands are not listed.\n\n" +
+			"The operator is the system's user and host (the person behind sudo), or the value of the setting `operator`.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			query := ports.AuditQuery{Limit: limit}
 			var err error
@@ -82,9 +82,9 @@ func auditCommand() *cobra.Command {
 			return cli.List(cmd, "events", rows)
 		}),
 	}
-	events.Flags().StringVar(&account, "account", "", "only acts on this account: its id or e-mail address")
-	events.Flags().StringVar(&since, "since", "", "only acts since then: 2026-11-21, 2026-11-21T08:00:00Z, or 24h for the last day")
-	events.Flags().IntVar(&limit, "limit", 100, "at most so many")
+	events.Flags().StringVar(&account, "account", "", "only actions on this account: its id or e-mail address")
+	events.Flags().StringVar(&since, "since", "", "only actions since this time: 2026-11-21, 2026-11-21T08:00:00Z, or 24h for the last day")
+	events.Flags().IntVar(&limit, "limit", 100, "maximum number of entries")
 	settings.Config{}.AddFlags(events.Flags())
 	group.AddCommand(events)
 	return group

@@ -49,7 +49,7 @@ func (r settingRow) Columns() [][2]string {
 func configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Show every setting, its value and where that comes from",
+		Short: "Show every setting, its value and its source",
 		Long: "Shows every setting, its value, and whether that is the default or comes from tenantry.yaml, a variable or a\n" +
 			"flag. Passwords in URLs and other secrets are shown as " + redacted + ".",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -37,8 +37,8 @@ func listDNSConnectionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [--account ACCOUNT]",
 		Short: "List DNS connections, oldest first; never their credentials",
-		Long: "Lists the DNS connections of one account, or of all, oldest first. What it says is stored: how the last\n" +
-			"test ended and how many zones it saw. The providers are not asked; `dns-connection test` does that.",
+		Long: "Lists the DNS connections of one account, or of all, oldest first. It shows stored data: how the last\n" +
+			"test ended and how many zones it saw. The providers are not called; `dns-connection test` does that.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			owner, err := findOptionalAccount(ctx, store, account)
 			if err != nil {
@@ -63,7 +63,7 @@ func testDNSConnectionCommand() *cobra.Command {
 	var id string
 	cmd := &cobra.Command{
 		Use:   "test --connection CONNECTION",
-		Short: "Ask the provider whether it still takes the credential, and store the answer",
+		Short: "Test the stored credential at the provider, and store the result",
 		Long: "Signs in to the provider with the stored credential and counts the zones that it reaches. How that ends is\n" +
 			"stored as the connection's status. Nothing is written into a zone. A test that fails ends with exit code 4.",
 		RunE: withDNSDependencies(func(ctx context.Context, cmd *cobra.Command, deps dnsDependencies) error {
@@ -82,9 +82,9 @@ func removeDNSConnectionCommand() *cobra.Command {
 	var id string
 	cmd := &cobra.Command{
 		Use:   "remove --connection CONNECTION",
-		Short: "Remove a DNS connection and its credential for good",
+		Short: "Remove a DNS connection and its credential permanently",
 		Long: "Removes a connection with its credential from the database. Records that were written with it stay in their\n" +
-			"zones, and the provider is not asked: revoke the credential there too.",
+			"zones, and the provider is not called: revoke the credential there too.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			c, err := (&dnsconnections.Service{Connections: store}).Remove(ctx, id)
 			if err != nil {

@@ -30,13 +30,13 @@ func addDNSConnectionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add --account ACCOUNT --provider PROVIDER --credential-file FILE|- [--name NAME] [--set NAME=VALUE]…",
 		Short: "Connect an account to a DNS provider; the credential is tested first",
-		Long: "Gives an account a connection to a DNS provider, by which this service may write into the account's zones.\n" +
+		Long: "Adds a connection to a DNS provider to an account, so that this service can write to the account's zones.\n" +
 			"The credential is tested first: one that fails is not stored, and the command ends with exit code 4. It is\n" +
 			"stored encrypted and never shown again. An account may have several connections to one provider; for each\n" +
-			"zone the one is used whose credential reaches it.\n\n" +
-			"The file holds the secret as the provider gave it, of a provider with several secrets a JSON object of\n" +
-			"them. What else the provider needs goes into --set, once for each field. Without them the command says\n" +
-			"which there are. For example:\n\n" +
+			"zone, the connection whose credential has access to it is used.\n\n" +
+			"The file holds the secret as the provider issued it. For a provider with several secrets it holds a JSON object of\n" +
+			"them. Pass each other field that the provider needs with --set. Without the fields the command prints\n" +
+			"which fields there are. For example:\n\n" +
 			"  tenantry dns-connection add --account ann@example.com --provider cloudflare --credential-file token\n" +
 			"  tenantry dns-connection add --account ann@example.com --provider powerdns --credential-file key \\\n" +
 			"    --set api_url=https://dns.example.com:8081\n" +
@@ -47,10 +47,10 @@ func addDNSConnectionCommand() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&options.account, "account", "", accountFlagHelp)
-	cmd.Flags().StringVar(&options.provider, "provider", "", "the DNS provider, as cloudflare, powerdns or rfc2136")
+	cmd.Flags().StringVar(&options.provider, "provider", "", "the DNS provider, such as cloudflare, powerdns or rfc2136")
 	cmd.Flags().StringVar(&options.name, "name", "", "what the connection is for")
 	cmd.Flags().StringVar(&options.credential, "credential-file", "", "the file with the secret, or - for standard input")
-	cmd.Flags().StringArrayVar(&options.settings, "set", nil, "a field of the provider's that is no secret, as `NAME=VALUE`")
+	cmd.Flags().StringArrayVar(&options.settings, "set", nil, "a field of the provider that is not a secret, as `NAME=VALUE`")
 	cli.Require(cmd, "account", "provider")
 	return cmd
 }

@@ -32,7 +32,7 @@ func createKeyCommand() *cobra.Command {
 	var name, form string
 	cmd := withAccount(&cobra.Command{
 		Use:   "create --account ACCOUNT",
-		Short: "Make an API key; it is shown this once",
+		Short: "Create an API key, which is shown only once",
 	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.Account) error {
 		c, err := settings.Load(cmd.Flags(), nil)
 		if err != nil {
@@ -62,7 +62,7 @@ func listKeysCommand() *cobra.Command {
 	var account string
 	cmd := &cobra.Command{
 		Use:   "list [--account ACCOUNT]",
-		Short: "List API keys, revoked ones too, oldest first",
+		Short: "List API keys, including revoked ones, oldest first",
 		Long: "Lists the API keys of one account, or of all, oldest first, with those that were revoked or rotated. A key\n" +
 			"itself is not stored and cannot be shown; its last four characters (key_hint) tell keys apart.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
@@ -89,8 +89,8 @@ func rotateKeyCommand() *cobra.Command {
 	var id string
 	cmd := &cobra.Command{
 		Use:   "rotate --key KEY",
-		Short: "Replace an API key by a new one, which is shown this once",
-		Long: "Replaces an API key. The old one is dead at once; the new one has its account and name, is of the form live,\n" +
+		Short: "Replace an API key with a new one, which is shown only once",
+		Long: "Replaces an API key. The old key is revoked at once; the new one has its account and name, is of the form live,\n" +
 			"and is shown this once. To have both for a while, make a second one with `key create` and revoke the first\n" +
 			"when nothing uses it any more.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
@@ -117,7 +117,7 @@ func revokeKeyCommand() *cobra.Command {
 	var id string
 	cmd := &cobra.Command{
 		Use:   "revoke --key KEY",
-		Short: "End an API key for good, at once",
+		Short: "Revoke an API key permanently, at once",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			key, err := store.RevokeKey(ctx, id, time.Now())
 			if err != nil {

@@ -58,23 +58,23 @@ type keysetOperation struct {
 
 // keysetCommand returns the group of commands on the keyset file.
 func keysetCommand() *cobra.Command {
-	group := &cobra.Command{Use: "keyset", Short: "The keys that seal stored secrets"}
+	group := &cobra.Command{Use: "keyset", Short: "The keys that encrypt stored secrets"}
 	create := &cobra.Command{
 		Use:   "create",
-		Short: "Make the keyset; one that exists is never overwritten",
-		Long: "Makes a keyset with one key in the file of the setting `keyset_file`, readable by its owner only. The\n" +
-			"service makes it at its first start where it is missing; make it yourself to hand the same one to several replicas.",
+		Short: "Create the keyset; an existing keyset is never overwritten",
+		Long: "Creates a keyset with one key in the file of the setting `keyset_file`, readable by its owner only. The\n" +
+			"service creates a missing keyset at its first start. Create it yourself to use the same keyset in several replicas.",
 		RunE: withKeyset(func() keysetOperation { return keysetOperation{audit.CreateKeyset, secrets.CreateKeyset} }),
 	}
 	var stage bool
 	rotate := &cobra.Command{
 		Use:   "rotate [--stage]",
-		Short: "Seal with a new key from now on; what older keys sealed still opens",
-		Long: "Adds a key to the keyset and seals with it from now on. Older keys stay: what they sealed still opens. A\n" +
-			"service that runs takes up the changed file by itself, within seconds.\n\n" +
-			"Replicas that get the file separately rotate in two steps, so that none meets a key it does not have:\n" +
-			"  1. tenantry keyset rotate --stage    adds a key that nobody seals with yet; give the file to every replica\n" +
-			"  2. tenantry keyset rotate            seals with the staged key; give the file to every replica again",
+		Short: "Encrypt with a new key from now on; older keys can still decrypt",
+		Long: "Adds a key to the keyset and encrypts with it from now on. Older keys stay, to decrypt existing secrets. A\n" +
+			"running service loads the changed file automatically, within seconds.\n\n" +
+			"If replicas have separate copies of the file, rotate in two steps, so that no replica lacks a key that is in use:\n" +
+			"  1. tenantry keyset rotate --stage    adds a key that is not used to encrypt yet; copy the file to every replica\n" +
+			"  2. tenantry keyset rotate            encrypts with the staged key; copy the file to every replica again",
 		RunE: withKeyset(func() keysetOperation {
 			if stage {
 				return keysetOperation{audit.RotateKeyset, secrets.Stage}
@@ -82,7 +82,7 @@ func keysetCommand() *cobra.Command {
 			return keysetOperation{audit.RotateKeyset, secrets.Rotate}
 		}),
 	}
-	rotate.Flags().BoolVar(&stage, "stage", false, "only add the key; the next rotation seals with it")
+	rotate.Flags().BoolVar(&stage, "stage", false, "only add the key; the next rotation starts to encrypt with it")
 	list := &cobra.Command{
 		Use:   "list",
 		Short: "List the keys by id, oldest first; never their material",

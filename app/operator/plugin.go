@@ -52,7 +52,7 @@ func (r addedPluginRow) Columns() [][2]string {
 func pluginAddCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "add FILE…",
-		Short: "Let these plugin binaries run, exactly as they are now",
+		Short: "Add plugin binaries to the catalog, with their checksums",
 		Long: "Adds plugin binaries to the catalog of the plugin folder, with their SHA-256: from then on exactly\n" +
 			"these files may run under their names. A file from elsewhere is copied into the folder. The binary is run\n" +
 			"to ask what it provides, so add only what you trust. Adding the same file again changes nothing.",
@@ -131,7 +131,7 @@ func pluginListCommand() *cobra.Command {
 		Short: "List the plugins of the catalog, and the settings that each needs",
 		Long: "Lists the plugins of the catalog and what each says of itself: it is started for that, and ended. With\n" +
 			"--output json all its settings are shown, with what they are for. A provider's setting NAME is read from\n" +
-			"providers.PROVIDER.NAME, or TENANTRY_PROVIDERS_<PROVIDER>_<NAME>. `tenantry plugin verify` says what is wrong.",
+			"providers.PROVIDER.NAME, or TENANTRY_PROVIDERS_<PROVIDER>_<NAME>. `tenantry plugin verify` reports problems.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			rows, err := inspectPlugins(cmd, nil)
 			if err != nil {
@@ -153,7 +153,7 @@ func (r verifiedPluginRow) Columns() [][2]string {
 func pluginVerifyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify [NAME…]",
-		Short: "Check that each plugin is the one that was added, and runs",
+		Short: "Check that each plugin is unchanged since it was added, and runs",
 		Long: "Checks each plugin of the catalog, or those named: its file is there and has the catalog's SHA-256, it\n" +
 			"starts, speaks with this version of tenantry, and says of itself what the catalog says. Exit code 1 when\n" +
 			"one does not.",

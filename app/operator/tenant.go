@@ -23,7 +23,7 @@ import (
 
 // tenantCommand returns the group of commands on tenants.
 func tenantCommand() *cobra.Command {
-	group := &cobra.Command{Use: "tenant", Short: "Tenants that accounts hold, and the managed ones among them"}
+	group := &cobra.Command{Use: "tenant", Short: "Tenants of accounts, including managed tenants"}
 	for _, cmd := range []*cobra.Command{listTenantsCommand(), tenantDayCommand(), assignCommand(), withdrawCommand()} {
 		settings.Config{}.AddFlags(cmd.Flags())
 		group.AddCommand(cmd)
@@ -35,12 +35,12 @@ func listTenantsCommand() *cobra.Command {
 	var account string
 	cmd := &cobra.Command{
 		Use:   "list [--account ACCOUNT]",
-		Short: "List the tenants that accounts hold, as stored",
-		Long: "Lists the tenants of one account, or of all. What it says is stored; the mail platform is not asked.\n\n" +
+		Short: "List the stored tenants of accounts",
+		Long: "Lists the stored tenants of one account, or of all. The mail platform is not called.\n\n" +
 			"Status is ready (mailboxes can be created), pending (the next step says what is missing), failed (the mail\n" +
-			"server cannot be prepared) or revoked (the tenant's administrator took the consent back). Days, by which limits\n" +
+			"server cannot be prepared) or revoked (the tenant's administrator revoked the consent). Days, by which limits\n" +
 			"count, begin at midnight in the time zone. Counted is when the messages of its mailboxes were last counted,\n" +
-			"blocked how many of these are blocked as they sent too much.",
+			"blocked is how many mailboxes are blocked because they exceeded their limit.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
@@ -123,8 +123,8 @@ func tenantDayCommand() *cobra.Command {
 		Use:   "day --tenant GUID [--time-zone ZONE]",
 		Short: "Show or set the time zone in which a tenant's days begin",
 		Long: "Daily send limits count by days, and a day begins at midnight in UTC unless this says otherwise. With another\n" +
-			"time zone the day of the tenant is counted anew from its beginning; mailboxes that are blocked stay so until then.\n" +
-			"Without --time-zone it shows the present one.",
+			"time zone the current day is counted again from its start; blocked mailboxes stay blocked until then.\n" +
+			"Without --time-zone the command shows the current time zone.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			id := tenant.LookupGUID(guid)
 			timeZone, owner, err := tenantDay(ctx, store, id, zone)

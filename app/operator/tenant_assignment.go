@@ -26,7 +26,7 @@ func assignCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "assign --tenant GUID --account ACCOUNT",
 		Short: "Assign a managed tenant to an account",
-		Long: "Makes the account the holder of a tenant that you manage. The tenant's administrator must have consented to\n" +
+		Long: "Assigns a tenant that you manage to the account. The tenant's administrator must have consented to\n" +
 			"the application before. It takes one of the account's tenant slots.",
 		RunE: withService(func(ctx context.Context, cmd *cobra.Command, s *wiring.Service) error {
 			owner, err := s.Store.FindAccount(ctx, account)
@@ -55,7 +55,7 @@ func withdrawCommand() *cobra.Command {
 		Short: "End the assignment of a managed tenant",
 		Long: "Takes a managed tenant from the account that it is assigned to, with what is stored of its domains and\n" +
 			"mailboxes. Our mail flow rules, which block mailboxes, are taken out of the tenant first; nothing else is\n" +
-			"changed there. Where the mail platform does not let them go, the tenant is withdrawn all the same, and a\n" +
+			"changed there. If the mail platform does not allow their removal, the tenant is withdrawn anyway, and a\n" +
 			"warning names the rules that its administrator has to remove.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			id := tenant.LookupGUID(tenantID)

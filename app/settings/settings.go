@@ -30,45 +30,45 @@ import (
 // Config holds the value of every setting. It is read once, at start. Later sources override
 // earlier ones: defaults, tenantry.yaml, TENANTRY_… variables, flags.
 type Config struct {
-	Listen      string `koanf:"listen" group:"Addresses" default:"127.0.0.1:8080" help:"address of the API and the pages for people"`
+	Listen      string `koanf:"listen" group:"Addresses" default:"127.0.0.1:8080" help:"address of the API and the HTML pages"`
 	AdminListen string `koanf:"admin_listen" default:"127.0.0.1:9090" help:"address of /metrics, /livez and /readyz"`
 	PublicURL   string `koanf:"public_url" help:"URL at which browsers reach the API, without a final slash; http://LISTEN unless set"`
 
-	TLSCertificateFile string   `koanf:"tls_certificate_file" help:"PEM file with the certificate of listen and its chain: serve then speaks TLS itself, from version 1.2. A replaced file is used by the next connection"`
-	TLSKeyFile         string   `koanf:"tls_key_file" help:"PEM file with the key of tls_certificate_file"`
+	TLSCertificateFile string   `koanf:"tls_certificate_file" help:"PEM file with the certificate chain for listen. With it, the service itself serves TLS 1.2 or later. A replaced file is used from the next connection on"`
+	TLSKeyFile         string   `koanf:"tls_key_file" help:"PEM file with the private key of tls_certificate_file"`
 	TrustedProxies     []string `koanf:"trusted_proxies" help:"addresses or CIDR ranges of proxies whose X-Forwarded-For header is trusted for the client address in the log; none unless set. No other forwarded header is read"`
 
 	DataDir      string        `koanf:"data_dir" group:"Storage" default:"./tenantry-data" help:"folder of the embedded database and the keyset"`
 	DatabaseURL  string        `koanf:"database_url" secret:"url" help:"sqlite:///path or postgres://…; a SQLite file in the data folder unless set"`
 	KeysetFile   string        `koanf:"keyset_file" help:"the keyset that encrypts stored secrets; keyset.json in the data folder unless set"`
-	RedisURL     string        `koanf:"redis_url" secret:"url" help:"redis://host:6379/0 or rediss://…, where replicas count rate limits together; each process counts by itself unless set"`
-	RedisTimeout time.Duration `koanf:"redis_timeout" default:"200ms" help:"how long Redis may take to answer; after that the process counts by itself until Redis answers again"`
+	RedisURL     string        `koanf:"redis_url" secret:"url" help:"redis://host:6379/0 or rediss://…, where replicas count rate limits together; unless set, each process counts on its own"`
+	RedisTimeout time.Duration `koanf:"redis_timeout" default:"200ms" help:"timeout for Redis; after that the process counts on its own until Redis answers again"`
 	Limits       string        `koanf:"limits" default:"on" help:"off counts requests but refuses none; for benchmarks"`
-	MaxInFlight  int           `koanf:"max_in_flight" default:"1000" help:"how many requests a process works on at once; more are answered 503"`
+	MaxInFlight  int           `koanf:"max_in_flight" default:"1000" help:"maximum number of requests that a process handles at once; further requests are answered with 503"`
 	PluginDir    string        `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; plugins beside the binary unless set"`
 	KeyPrefix    string        `koanf:"key_prefix" default:"tny" help:"first part of API keys"`
 	LogLevel     string        `koanf:"log_level" default:"info" help:"debug, info, warn or error"`
 	Worker       bool          `koanf:"worker" default:"true" help:"run the background jobs: provisioning, checks, refreshes, sweeps; with false this process only answers requests and leaves the jobs to other processes on the same database"`
 	Operator     string        `koanf:"operator" help:"name of the operator in the audit log; the system's user and host unless set"`
 
-	DrainTime  time.Duration `koanf:"drain_time" group:"Stopping" default:"25s" help:"how long a stop may take: requests in progress may finish in it, the others are cut off"`
+	DrainTime  time.Duration `koanf:"drain_time" group:"Stopping" default:"25s" help:"how long a stop may take: requests in progress may finish within this time and are aborted after it"`
 	DrainDelay time.Duration `koanf:"drain_delay" default:"1s" help:"the first part of drain_time: new requests are still accepted while /readyz answers 503, so that load balancers notice"`
 
 	DNSResolvers    []string `koanf:"dns_resolvers" group:"DNS" help:"recursive resolvers, addresses with ports; those of the system unless set"`
-	DNSMode         string   `koanf:"dns_mode" default:"authoritative" help:"authoritative asks the name servers of each domain themselves; recursive asks dns_resolvers for everything, for networks where no other servers can be reached: then no read counts as reliable, and no DNS is written"`
+	DNSMode         string   `koanf:"dns_mode" default:"authoritative" help:"authoritative queries the name servers of each domain directly. recursive queries only dns_resolvers, for networks where no other servers can be reached; no read then counts as reliable, and no DNS is written"`
 	DNSPort         int      `koanf:"dns_port" default:"53" help:"port of authoritative servers"`
-	DNSAllowPrivate bool     `koanf:"dns_allow_private" help:"ask authoritative servers on private addresses too; for sandboxes"`
+	DNSAllowPrivate bool     `koanf:"dns_allow_private" help:"also query authoritative servers on private addresses; for sandboxes"`
 	DMARCRecord     string   `koanf:"dmarc_record" default:"v=DMARC1; p=none" help:"DMARC record that is planned for a domain without one, for example with an address for reports: v=DMARC1; p=none; rua=mailto:dmarc@example.com. An existing record is never changed"`
 
 	DomainChecks bool `koanf:"domain_checks" default:"true" help:"read the DNS of each verified domain again about once a day, to notice changes; with false it is read only when a request asks for it"`
 
-	TraceCustomerData bool `koanf:"trace_customer_data" group:"Telemetry" help:"let spans carry tenant GUIDs, domains and mailbox addresses, which are customer data; metrics and the log never do"`
+	TraceCustomerData bool `koanf:"trace_customer_data" group:"Telemetry" help:"add tenant GUIDs, domains and mailbox addresses, which are customer data, to spans; metrics and the log never contain them"`
 
-	CircuitOpen time.Duration `koanf:"circuit_open" group:"Mail platform" default:"30s" help:"how long calls to a provider that keeps failing are refused before it is tried again"`
+	CircuitOpen time.Duration `koanf:"circuit_open" group:"Mail platform" default:"30s" help:"how long calls to a repeatedly failing provider are rejected before the provider is tried again"`
 
-	RequireSMTPAuth bool `koanf:"require_smtp_auth" default:"true" help:"refuse to provision where organization SMTP AUTH is off"`
+	RequireSMTPAuth bool `koanf:"require_smtp_auth" default:"true" help:"refuse to provision mailboxes if SMTP AUTH is disabled for the organization"`
 
-	KeepEventsDays int `koanf:"keep_events_days" group:"Send limits" default:"730" help:"how many whole days (UTC) enforcement events are kept; 0 keeps them for ever"`
+	KeepEventsDays int `koanf:"keep_events_days" group:"Send limits" default:"730" help:"how many whole days (UTC) enforcement events are kept; 0 keeps them forever"`
 
 	// Providers maps the id of a provider to its settings: the variable
 	// TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID sets providers.microsoft365.client_id.

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -16,10 +16,10 @@ import (
 
 // prepareMailServer advances the bootstrap as far as possible within its time limit.
 func (r *syncRun) prepareMailServer(ctx context.Context) {
-	pass, cancel := context.WithTimeout(ctx, orDefault(r.Settling.Limit, bootstrapLimit))
+	pass, cancel := context.WithTimeout(ctx, orDefault(r.Reconciler.Limit, bootstrapLimit))
 	defer cancel()
 	failpoint.Hit("tenants.before-bootstrap")
-	err := settling.Persist(pass, orDefault(r.Pause, time.Second), func(ctx context.Context) error {
+	err := reconcile.Persist(pass, orDefault(r.Pause, time.Second), func(ctx context.Context) error {
 		return r.call(ctx, func(ctx context.Context) error {
 			p, err := r.platform.Bootstrap(ctx)
 			if err != nil {

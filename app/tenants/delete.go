@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -35,7 +35,7 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 	if err != nil {
 		return Deleted{}, err
 	}
-	ctx, cancel := settling.Detach(ctx, deleteLimit)
+	ctx, cancel := reconcile.Detach(ctx, deleteLimit)
 	defer cancel()
 	gone := Deleted{Tenant: t}
 	if gone.Unruled, err = s.removeManagedRules(ctx, owner, t, pauseLease); err != nil {
@@ -46,7 +46,7 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 		return Deleted{}, err
 	}
 	failpoint.Hit("tenants.before-delete")
-	err = settling.Store(ctx, func(ctx context.Context) error { return s.Tenants.DeleteTenant(ctx, owner, id) })
+	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Tenants.DeleteTenant(ctx, owner, id) })
 	if err != nil {
 		s.resumeEnforcement(ctx, gone.Unruled)
 		return Deleted{}, err
@@ -73,7 +73,7 @@ func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (Withdrawn, erro
 	if err != nil {
 		return Withdrawn{}, err
 	}
-	ctx, cancel := settling.Detach(ctx, deleteLimit)
+	ctx, cancel := reconcile.Detach(ctx, deleteLimit)
 	defer cancel()
 	gone, err := s.removeManagedRules(ctx, owner, t, pauseLease)
 	if err != nil {

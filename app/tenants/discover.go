@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
@@ -47,7 +47,7 @@ func (r *syncRun) discover(ctx context.Context) (directory, err error) {
 	}
 	failpoint.Hit("tenants.before-save-discovery")
 	found.At = r.Now()
-	err = settling.Store(ctx, func(ctx context.Context) error {
+	err = reconcile.Store(ctx, func(ctx context.Context) error {
 		return r.Discovered.SaveDiscovery(ctx, r.owner, r.tenant.GUID, found)
 	})
 	failpoint.Hit("tenants.after-save-discovery")
@@ -103,7 +103,7 @@ func (r *syncRun) readLicenses(ctx context.Context) error {
 	if err != nil {
 		return nil //lint:ignore nilerr a failed read keeps the earlier number
 	}
-	return settling.Store(ctx, func(ctx context.Context) error {
+	return reconcile.Store(ctx, func(ctx context.Context) error {
 		return r.Room.SaveLicenses(ctx, r.owner, r.tenant.GUID, have, r.Now())
 	})
 }
@@ -147,7 +147,7 @@ func (r *syncRun) checkDomains(ctx context.Context) error {
 func (r *syncRun) checkDomain(ctx context.Context, d domain.Domain) error {
 	var err error
 	if d.Verified {
-		_, err = r.Settling.Domain(ctx, r.owner, d, r.bootstrap.Status == tenant.BootstrapReady)
+		_, err = r.Reconciler.Domain(ctx, r.owner, d, r.bootstrap.Status == tenant.BootstrapReady)
 	} else {
 		err = r.checkUnverified(ctx, d)
 	}
@@ -159,15 +159,15 @@ func (r *syncRun) checkDomain(ctx context.Context, d domain.Domain) error {
 
 func (r *syncRun) checkUnverified(ctx context.Context, d domain.Domain) error {
 	// If the platform does not answer, the stored records are used.
-	_ = settling.Call(ctx, func(ctx context.Context) error {
+	_ = reconcile.Call(ctx, func(ctx context.Context) error {
 		records, err := r.platform.Records(ctx, d.Name)
 		if err == nil {
 			d.Verification, d.Service = records.Verification, records.Service
 		}
 		return err
 	})
-	checked := r.Settling.Look(ctx, d)
-	_, err := settling.Change(ctx, r.Domains, r.owner, checked, func(stored *domain.Domain) {
+	checked := r.Reconciler.Look(ctx, d)
+	_, err := reconcile.Change(ctx, r.Domains, r.owner, checked, func(stored *domain.Domain) {
 		if !stored.Verified { // a concurrent verification has newer records
 			stored.Verification, stored.Service = checked.Verification, checked.Service
 		}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/secret"
@@ -67,7 +67,7 @@ func newFixture(t *testing.T) *fixture {
 		Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store, Policies: store, Runs: store, Room: store,
 		Platform: fx.platform, Sealer: newSealer(t), Random: rand.Reader, Now: clock, PublicURL: "https://tenantry.test",
 		RequireSMTPAuth: true, Patience: hangTimeout, Pause: time.Millisecond,
-		Settling: &settling.Pass{
+		Reconciler: &reconcile.Pass{
 			Platform: fx.platform, Domains: store, DNS: fx.platform.DNS, Now: clock,
 			Limit: hangTimeout, Pause: time.Millisecond,
 		},

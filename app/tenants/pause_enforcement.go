@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -40,7 +40,7 @@ func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, 
 	if r, held, err = s.Runs.SeizeTenant(ctx, owner, t.GUID, lease); err != nil || !held {
 		return r, false, err
 	}
-	settling.Wait(ctx, cmp.Or(s.RunEnds, callWait))
+	reconcile.Wait(ctx, cmp.Or(s.RunEnds, callWait))
 	return r, true, nil
 }
 
@@ -57,7 +57,7 @@ func (s *Service) claimTenant(ctx context.Context, owner access.AccountID, t ten
 		if won {
 			return r, true, nil
 		}
-		if !settling.Wait(waitCtx, s.Pause) {
+		if !reconcile.Wait(waitCtx, s.Pause) {
 			return r, false, ctx.Err()
 		}
 	}
@@ -69,8 +69,8 @@ func (s *Service) claimTenant(ctx context.Context, owner access.AccountID, t ten
 func (s *Service) reconcileIntents(ctx context.Context, r ports.SendRun) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileLimit)
 	defer cancel()
-	_, _, _ = settling.Intents(ctx, s.Runs, r, s.Now, func(ctx context.Context) (rules []sendlimit.Rule, err error) {
-		err = settling.Call(ctx, func(ctx context.Context) (err error) {
+	_, _, _ = reconcile.Intents(ctx, s.Runs, r, s.Now, func(ctx context.Context) (rules []sendlimit.Rule, err error) {
+		err = reconcile.Call(ctx, func(ctx context.Context) (err error) {
 			rules, err = s.Platform.For(r.Tenant).Rules(ctx)
 			return err
 		})

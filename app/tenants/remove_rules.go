@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
@@ -84,7 +84,7 @@ func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, gone *
 	gone.Why = s.removeRules(ctx, t.GUID)
 	failpoint.Hit("tenants.after-unrule")
 	if gone.Why == nil && gone.paused {
-		return settling.Store(ctx, func(ctx context.Context) error { return s.recordUnblocks(ctx, gone.pause) })
+		return reconcile.Store(ctx, func(ctx context.Context) error { return s.recordUnblocks(ctx, gone.pause) })
 	}
 	if gone.Why == nil && t.Bootstrap == tenant.BootstrapReady {
 		gone.Why = errNotPaused
@@ -97,13 +97,13 @@ const removeTries = 3
 
 func (s *Service) removeRules(ctx context.Context, id tenant.GUID) error {
 	for n := 1; ; n++ {
-		err := settling.Call(ctx, s.Platform.For(id).RemoveRules)
+		err := reconcile.Call(ctx, s.Platform.For(id).RemoveRules)
 		switch outcome.Of(err) {
 		case outcome.NotReady, outcome.Unknown, outcome.Broken:
 		default:
 			return err
 		}
-		if n == removeTries || !settling.Wait(ctx, s.Pause) {
+		if n == removeTries || !reconcile.Wait(ctx, s.Pause) {
 			return err
 		}
 	}
@@ -144,7 +144,7 @@ func (s *Service) resumeEnforcement(ctx context.Context, u Unruled) {
 	if !u.paused {
 		return
 	}
-	_ = settling.Store(ctx, func(ctx context.Context) error { // on failure, the lease expires by itself
+	_ = reconcile.Store(ctx, func(ctx context.Context) error { // on failure, the lease expires by itself
 		_, err := s.Runs.ReleaseTenant(ctx, u.pause, s.Now())
 		return err
 	})

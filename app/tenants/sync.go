@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -67,7 +67,7 @@ func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GU
 	if r.result.RunID, err = s.newID(); err != nil {
 		return Synced{}, err
 	}
-	ctx, cancel := settling.Detach(ctx, orDefault(s.Limit, syncLimit))
+	ctx, cancel := reconcile.Detach(ctx, orDefault(s.Limit, syncLimit))
 	defer cancel()
 	directory := r.readProfile(ctx)
 	if denied(directory) {
@@ -116,7 +116,7 @@ func (r *syncRun) readProfile(ctx context.Context) error {
 
 // call makes one platform call and records whether the platform answered.
 func (r *syncRun) call(ctx context.Context, call func(context.Context) error) error {
-	err := settling.Call(ctx, call)
+	err := reconcile.Call(ctx, call)
 	r.answered = r.answered || err == nil || denied(err)
 	return err
 }
@@ -132,7 +132,7 @@ func (r *syncRun) saveRevoked(ctx context.Context, err error) error {
 }
 
 func (r *syncRun) save(ctx context.Context) error {
-	return settling.Store(ctx, func(ctx context.Context) error { return r.Tenants.SaveTenant(ctx, r.owner, r.tenant) })
+	return reconcile.Store(ctx, func(ctx context.Context) error { return r.Tenants.SaveTenant(ctx, r.owner, r.tenant) })
 }
 
 // finish stores the result of the sync and returns it. When the platform answered no call, the sync
@@ -154,7 +154,7 @@ func (r *syncRun) finish(ctx context.Context, directory error) (Synced, error) {
 		return Synced{}, fmt.Errorf("sync: %w", directory)
 	}
 	r.result.Partial = tenant.Partial(r.result.Bootstrap, r.result.SMTPAuth, r.result.Discovery, r.result.MailboxError)
-	err := settling.Store(ctx, func(ctx context.Context) (err error) {
+	err := reconcile.Store(ctx, func(ctx context.Context) (err error) {
 		r.result.Tenant, err = r.Tenants.Tenant(ctx, r.owner, r.tenant.GUID)
 		return err
 	})

@@ -79,7 +79,7 @@ func TestSyncIgnoresUnreliableDNS(t *testing.T) {
 	fx.platform.DNS.Trouble("")
 	fx.platform.DNS.Publish("one.test", dns.Record{Type: dns.TXT, Name: "one.test", Content: "v=spf1 +all"}, dns.Record{Type: dns.MX, Name: "one.test", Content: "mx.other.test"},
 		dns.Record{Type: dns.TXT, Name: "_dmarc.one.test", Content: "v=DMARC1; p=quarantine"})
-	fx.Settling.DNS = interceptedDNS{fx.platform.DNS, func(_ context.Context, s dns.ZoneRead) (dns.ZoneRead, error) {
+	fx.Reconciler.DNS = interceptedDNS{fx.platform.DNS, func(_ context.Context, s dns.ZoneRead) (dns.ZoneRead, error) {
 		s.Complete, s.Reason = false, "single_server_answered"
 		return s, nil
 	}}
@@ -112,7 +112,7 @@ func TestSyncOfMoreDomainsThanThereIsTimeFor(t *testing.T) {
 			mu    sync.Mutex
 			names []string
 		)
-		fx.Settling.DNS = interceptedDNS{fx.platform.DNS, func(ctx context.Context, s dns.ZoneRead) (dns.ZoneRead, error) {
+		fx.Reconciler.DNS = interceptedDNS{fx.platform.DNS, func(ctx context.Context, s dns.ZoneRead) (dns.ZoneRead, error) {
 			mu.Lock()
 			names = append(names, s.Domain)
 			turn := len(names)

@@ -154,7 +154,7 @@ func TestSyncOfPendingTenant(t *testing.T) {
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			fx := connected(t, tt.setup)
-			fx.Settling.Limit = 50 * time.Millisecond
+			fx.Reconciler.Limit = 50 * time.Millisecond
 			if _, err := fx.platform.For(guid).AddDomain(t.Context(), "one.test"); err != nil {
 				t.Fatal(err)
 			}

@@ -30,7 +30,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/tenantry/tenantry/app/settling"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
@@ -52,11 +52,11 @@ type Service struct {
 	Accounts    ports.Keys
 	// Platform is nil in an operator's command that runs without a mail platform. Only Withdraw,
 	// Unrule, Resume and Delete work then.
-	Platform ports.MailPlatform
-	Settling *settling.Pass
-	Sealer   ports.Sealer
-	Random   io.Reader
-	Now      func() time.Time
+	Platform   ports.MailPlatform
+	Reconciler *reconcile.Pass
+	Sealer     ports.Sealer
+	Random     io.Reader
+	Now        func() time.Time
 	// PublicURL is the base URL of the service, without a final slash.
 	PublicURL string
 	// RequireSMTPAuth makes SMTP AUTH a condition of readiness. It is false if operators accept

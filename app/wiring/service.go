@@ -60,8 +60,8 @@ import (
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/limits"
 	"github.com/tenantry/tenantry/app/mailboxes"
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/app/settings"
-	"github.com/tenantry/tenantry/app/settling"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/core/secret"
@@ -234,16 +234,16 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 	dnsReader := dnsresolver.New(dnsresolver.Options{
 		Resolvers: c.DNSResolvers, Recursive: c.DNSMode == "recursive", Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Now: o.Now, Log: s.Log,
 	})
-	reconciler := &settling.Pass{Platform: s.Platform, Domains: s.Store, DNS: dnsReader, Now: o.Now}
+	reconciler := &reconcile.Pass{Platform: s.Platform, Domains: s.Store, DNS: dnsReader, Now: o.Now}
 	s.keys = &keys.Service{Keys: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now}
 	s.Tenants = &tenants.Service{
 		Tenants: s.Store, Assignments: s.Store, Discovered: s.Store, Domains: s.Store, Flows: s.Store, Accounts: s.Store, Policies: s.Store, Runs: s.Store,
-		Room: s.Store, Platform: s.Platform, Settling: reconciler, Sealer: sealer, Random: rand.Reader, Now: o.Now, PublicURL: publicURL,
+		Room: s.Store, Platform: s.Platform, Reconciler: reconciler, Sealer: sealer, Random: rand.Reader, Now: o.Now, PublicURL: publicURL,
 		RequireSMTPAuth: c.RequireSMTPAuth,
 	}
 	s.Connections = &dnsconnections.Service{Connections: s.Store, Providers: s.dnsProviders, Sealer: sealer, Now: o.Now}
 	s.domains = &domains.Service{
-		Tenants: s.Store, Domains: s.Store, Platform: s.Platform, DNS: dnsReader, Settling: reconciler, Writes: s.Store, DMARC: c.DMARCRecord, Now: o.Now,
+		Tenants: s.Store, Domains: s.Store, Platform: s.Platform, DNS: dnsReader, Reconciler: reconciler, Writes: s.Store, DMARC: c.DMARCRecord, Now: o.Now,
 		Connections: s.Connections,
 	}
 	s.initDNSWorker(c, o)
@@ -256,7 +256,7 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 		Tenants: s.Store, Domains: s.Store, Mailboxes: s.Store, Policies: s.Store, Platform: s.Platform, Now: o.Now,
 	}
 	s.mailboxes = &mailboxes.Service{
-		Tenants: s.Store, Domains: s.Store, Mailboxes: s.Store, Policies: s.Store, Platform: s.Platform, Settling: reconciler, Now: o.Now,
+		Tenants: s.Store, Domains: s.Store, Mailboxes: s.Store, Policies: s.Store, Platform: s.Platform, Reconciler: reconciler, Now: o.Now,
 		RequireSMTPAuth: c.RequireSMTPAuth,
 	}
 }

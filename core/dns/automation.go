@@ -46,7 +46,7 @@ func (h Holder) required(s ZoneRead, p Plan) (ActionRequired, string) {
 	case h.Provider.ID == "":
 		return h.unsupported(s, p)
 	case h.Access.Standing == ProviderRefuses:
-		return CredentialRejected, fmt.Sprintf("%s does not take the credential of the account's connection any more. Replace the connection.", h.Title)
+		return CredentialRejected, fmt.Sprintf("%s no longer accepts the credential of the account's connection. Replace the connection.", h.Title)
 	case h.Access.Standing == SettingsRefused:
 		return ConnectionRequired, h.unusable() + ". Replace the connection."
 	case h.Access.Standing != ReachesZone && !h.Access.Standing.Unread():
@@ -56,7 +56,7 @@ func (h Holder) required(s ZoneRead, p Plan) (ActionRequired, string) {
 	case len(p.Blocking()) > 0:
 		return ConflictToResolve, conflicts(p.Blocking())
 	case len(p.Changes) == 0:
-		return "", "Nothing has to be written."
+		return "", "No records need to be written."
 	default:
 		return "", fmt.Sprintf("The changes of the plan can be written at %s.", h.Title)
 	}
@@ -70,15 +70,15 @@ func (h Holder) unsupported(s ZoneRead, p Plan) (ActionRequired, string) {
 	case h.Reason == DetectionUnknown, h.Access.Standing.Unread():
 		return ReadUnreliable, h.unreliable(p.Reason)
 	case h.Access.Standing == ProviderRefuses:
-		return CredentialRejected, fmt.Sprintf("%s does not take the credential of the account's connection any more", h.Access.Title) + unknown
+		return CredentialRejected, fmt.Sprintf("%s no longer accepts the credential of the account's connection", h.Access.Title) + unknown
 	case h.Access.Standing == SettingsRefused:
 		return ConnectionRequired, h.unusable() + unknown
 	case h.Access.Standing == ReachesIdle, h.Access.Standing == ReachesElsewhere:
 		return ProviderUnsupported, h.misplaced(s) + " " + byHand
 	case h.Reason == DetectionMulti:
-		return ProviderUnsupported, "The name servers of the domain belong to several providers, and a write to one would leave the others as they are. " + byHand
+		return ProviderUnsupported, "The name servers of the domain belong to several providers, and a write to one of them would not change the others. " + byHand
 	default:
-		return ProviderUnsupported, fmt.Sprintf("The DNS of the domain is served by %s, where this service cannot write. ", h.Title) + byHand
+		return ProviderUnsupported, fmt.Sprintf("The DNS of the domain is served by %s, to which this service cannot write. ", h.Title) + byHand
 	}
 }
 
@@ -88,39 +88,39 @@ func (h Holder) unusable() string {
 	if h.Access.Detail != "" {
 		why = " (" + h.Access.Detail + ")"
 	}
-	return fmt.Sprintf("The settings of the account's connection to %s are refused%s", h.Access.Title, why)
+	return fmt.Sprintf("The settings of the account's connection to %s are rejected%s", h.Access.Title, why)
 }
 
 func (h Holder) unconnected(s ZoneRead) string {
 	switch h.Access.Standing {
 	case ZoneUnreached:
-		return fmt.Sprintf("No connection of the account to %s reaches the zone %s. Let its credential reach the zone, or add another connection.", h.Title, s.Zone)
+		return fmt.Sprintf("No connection of the account to %s has access to the zone %s. Give its credential access to the zone, or add another connection.", h.Title, s.Zone)
 	case ReachesIdle, ReachesElsewhere:
 		return h.misplaced(s)
 	default:
-		return fmt.Sprintf("The DNS of the domain is served by %s. Add a connection of the account to it, or publish the records of the plan by hand.", h.Title)
+		return fmt.Sprintf("The DNS of the domain is served by %s. Add a connection to this provider to the account, or publish the records of the plan by hand.", h.Title)
 	}
 }
 
 // misplaced returns the message for a zone that the account reaches but that is not published.
 func (h Holder) misplaced(s ZoneRead) string {
 	if h.Access.Standing == ReachesIdle {
-		return fmt.Sprintf("The account reaches the zone %s at %s, but what is written there is not seen: the zone is %s there.", s.Zone, h.Access.Title, h.Access.Zone.Idle)
+		return fmt.Sprintf("The account has access to the zone %s at %s, but records written there are not visible: the zone is %s there.", s.Zone, h.Access.Title, h.Access.Zone.Idle)
 	}
-	return fmt.Sprintf("The account reaches the zone %s at %s, but the domain is delegated to other name servers (%s) than those of that zone (%s). Add the connection that holds the zone, or change the delegation.",
+	return fmt.Sprintf("The account has access to the zone %s at %s, but the domain is delegated to different name servers (%s) than those of that zone (%s). Add a connection to the provider that serves the zone, or change the delegation.",
 		s.Zone, h.Access.Title, strings.Join(plainNames(s.Delegation), ", "), strings.Join(plainNames(h.Access.Zone.NameServers), ", "))
 }
 
 func (h Holder) unreliable(reason string) string {
 	switch {
 	case reason == ReasonSilent && h.Access.Standing == AnswerTooLarge:
-		return fmt.Sprintf("What %s holds in the zone is too large to be read, so nothing is written there. %s", h.Access.Title, byHand)
+		return fmt.Sprintf("The zone's data at %s is too large to be read, so nothing is written there. %s", h.Access.Title, byHand)
 	case reason == ReasonRecursive:
-		return "This service reads the DNS through resolvers alone, whose answers may be old, so it writes nothing. Publish the records of the plan by hand, or have the operator let it ask name servers themselves."
+		return "This service reads the DNS only through recursive resolvers, whose answers may be outdated, so it writes nothing. Publish the records of the plan by hand, or ask the operator to let the service query authoritative name servers."
 	case reason == ReasonSilent:
-		return fmt.Sprintf("%s, to which the account has a connection, does not answer, so it is not known what it holds. Try again in some minutes.", h.Access.Title)
+		return fmt.Sprintf("%s, to which the account has a connection, does not respond, so its records are unknown. Try again in a few minutes.", h.Access.Title)
 	}
-	return fmt.Sprintf("The DNS of the domain could not be read reliably (%s). Try again in some minutes; if it stays, the domain's name servers need attention.", reason)
+	return fmt.Sprintf("The DNS of the domain could not be read reliably (%s). Try again in a few minutes. If the problem persists, check the domain's name servers.", reason)
 }
 
 func conflicts(items []Item) string {
@@ -128,5 +128,5 @@ func conflicts(items []Item) string {
 	for _, i := range items {
 		out = append(out, fmt.Sprintf("%s at %s: %s", i.Type, i.Name, i.Reason.Explain()))
 	}
-	return "Settle this first. " + strings.Join(out, " ")
+	return "Resolve these conflicts first. " + strings.Join(out, " ")
 }

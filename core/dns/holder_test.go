@@ -154,23 +154,23 @@ func TestAutomation(t *testing.T) {
 		{"an idle zone", cloudServers, []dns.Access{idle(good, "paused")}, nil, "", "dns_connection_required", true, "paused"},
 		{"a rejected credential", cloudServers, []dns.Access{access("cloudflare", dns.ProviderRefuses)}, nil, "", "dns_credential_rejected", true, "Cloudflare"},
 		{"rejected settings", cloudServers, []dns.Access{refusedFor("cloudflare", "no public address")}, nil, "", "dns_connection_required", true,
-			"connection to Cloudflare are refused (no public address). Replace"},
-		{"a zone that is too large", cloudServers, []dns.Access{access("cloudflare", dns.AnswerTooLarge)}, nil, "provider_unavailable", "dns_read_unreliable", true, "Cloudflare holds in the zone is too large"},
+			"connection to Cloudflare are rejected (no public address). Replace"},
+		{"a zone that is too large", cloudServers, []dns.Access{access("cloudflare", dns.AnswerTooLarge)}, nil, "provider_unavailable", "dns_read_unreliable", true, "data at Cloudflare is too large"},
 		{"a conflict", cloudServers, []dns.Access{good}, []dns.RRSet{foreign}, "", "dns_conflict", true, "MX at a.test: Mail for the domain goes to another provider"},
 		{"a conflict in an unreliable read", cloudServers, []dns.Access{good}, []dns.RRSet{foreign}, "servers_disagree", "dns_read_unreliable", true, "servers_disagree"},
-		{"only recursive resolvers", cloudServers, []dns.Access{good}, nil, "recursive_only", "dns_read_unreliable", true, "through resolvers alone"},
-		{"a silent provider", cloudServers, []dns.Access{access("cloudflare", dns.ProviderSilent)}, nil, "provider_unavailable", "dns_read_unreliable", true, "does not answer"},
+		{"only recursive resolvers", cloudServers, []dns.Access{good}, nil, "recursive_only", "dns_read_unreliable", true, "only through recursive resolvers"},
+		{"a silent provider", cloudServers, []dns.Access{access("cloudflare", dns.ProviderSilent)}, nil, "provider_unavailable", "dns_read_unreliable", true, "does not respond"},
 		{"a missing connection comes before an unreliable read", cloudServers, nil, nil, "servers_disagree", "dns_connection_required", false, "Cloudflare"},
 		{"no plugin", []string{"ns01.domaincontrol.com"}, nil, nil, "", "dns_provider_unsupported", false, "domaincontrol.com"},
 		{"no plugin, and an unreliable read", []string{"ns01.domaincontrol.com"}, nil, nil, "servers_disagree", "dns_provider_unsupported", false, "domaincontrol.com"},
 		{"several providers", append([]string{"ns01.domaincontrol.com"}, cloudServers...), nil, nil, "", "dns_provider_unsupported", false, "several providers"},
 		{"a zone that waits for its delegation", []string{"ns01.domaincontrol.com"}, []dns.Access{idle(good, "pending")}, nil, "", "dns_provider_unsupported", false, "pending"},
 		{"not delegated", nil, nil, nil, "not_delegated", "dns_read_unreliable", false, "not_delegated"},
-		{"a silent provider without patterns", []string{"ns1.a.test"}, []dns.Access{access("powerdns", dns.ProviderSilent)}, nil, "provider_unavailable", "dns_read_unreliable", false, "PowerDNS, to which the account has a connection, does not answer"},
-		{"a rejected credential of a provider without patterns", []string{"ns1.a.test"}, []dns.Access{access("powerdns", dns.ProviderRefuses)}, nil, "", "dns_credential_rejected", false, "PowerDNS does not take the credential"},
+		{"a silent provider without patterns", []string{"ns1.a.test"}, []dns.Access{access("powerdns", dns.ProviderSilent)}, nil, "provider_unavailable", "dns_read_unreliable", false, "PowerDNS, to which the account has a connection, does not respond"},
+		{"a rejected credential of a provider without patterns", []string{"ns1.a.test"}, []dns.Access{access("powerdns", dns.ProviderRefuses)}, nil, "", "dns_credential_rejected", false, "PowerDNS no longer accepts the credential"},
 		{"rejected settings of a provider without patterns", []string{"ns1.a.test"}, []dns.Access{refusedFor("powerdns", "")}, nil, "", "dns_connection_required", false,
-			"connection to PowerDNS are refused, so it is not known"},
-		{"a zone that is too large, of a provider without patterns", []string{"ns1.a.test"}, []dns.Access{access("powerdns", dns.AnswerTooLarge)}, nil, "provider_unavailable", "dns_read_unreliable", false, "PowerDNS holds"},
+			"connection to PowerDNS are rejected, so it is not known"},
+		{"a zone that is too large, of a provider without patterns", []string{"ns1.a.test"}, []dns.Access{access("powerdns", dns.AnswerTooLarge)}, nil, "provider_unavailable", "dns_read_unreliable", false, "data at PowerDNS is too large"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := reliable(tt.sets...)
@@ -197,7 +197,7 @@ func TestAutomationWithoutChanges(t *testing.T) {
 	s := reliable(sets...)
 	s.Delegation = cloudServers
 	h := dns.FindHolder(s, []dns.Provider{cloudflare}, []dns.Access{access("cloudflare", dns.ReachesZone, cloudServers...)})
-	if got := h.Automate(s, dns.NewPlan(offer(), s, nil)); got.Required != "" || !got.Safe || !strings.Contains(got.Message, "Nothing") {
+	if got := h.Automate(s, dns.NewPlan(offer(), s, nil)); got.Required != "" || !got.Safe || !strings.Contains(got.Message, "No records") {
 		t.Fatalf("got %+v", got)
 	}
 }

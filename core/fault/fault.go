@@ -116,22 +116,22 @@ func (c Code) Again() string {
 func (k Kind) again() string {
 	switch k {
 	case Invalid:
-		return "Not as it is: the same request gets the same answer until what is said above has changed. Then send it with a new Idempotency-Key."
+		return "Not unchanged: the same request fails again until the problem described above is fixed. Then send it with a new Idempotency-Key."
 	case Unauthenticated:
-		return "Not with these credentials. Nothing was done; once the header is right, the same request may be sent with the same Idempotency-Key."
+		return "Not with these credentials. Nothing was changed. Once the header is correct, you can send the same request with the same Idempotency-Key."
 	case PaymentRequired:
-		return "When the account's plan has changed. Nothing was done, so the same Idempotency-Key may be used."
+		return "Yes, after the account's plan has changed. Nothing was changed, so you can use the same Idempotency-Key."
 	case Forbidden:
-		return "When the permission is there again. Until then every such request gets this answer."
+		return "Yes, after the permission is restored. Until then every such request fails with this error."
 	case NotFound, MethodNotAllowed, NotAcceptable, TooLarge, UnsupportedMedia:
-		return "No. Nothing was done; the request itself has to change."
+		return "No. Nothing was changed; correct the request first."
 	case Conflict:
-		return "When the state that is named above has changed. Then send it with a new Idempotency-Key."
+		return "Yes, after the state described above has changed. Then send it with a new Idempotency-Key."
 	case Unavailable:
-		return "Yes: after the seconds of the header `Retry-After`, with the same Idempotency-Key."
+		return "Yes: wait for the number of seconds in the `Retry-After` header, then use the same Idempotency-Key."
 	case Timeout:
-		return "Yes, with the same Idempotency-Key, after some seconds. What was done already is found, not done twice."
+		return "Yes, with the same Idempotency-Key, after a few seconds. Completed work is detected and not repeated."
 	default: // Internal and BadGateway
-		return "Yes, with the same Idempotency-Key, a few times and with growing pauses. What was done already is found, not done twice."
+		return "Yes, with the same Idempotency-Key, a few times and with increasing delays. Completed work is detected and not repeated."
 	}
 }

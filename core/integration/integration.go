@@ -99,11 +99,11 @@ type Reach struct {
 // the choice is missing, invalid or not possible.
 func (r Reach) Choose(provider, given string) (Workspace, error) {
 	if len(r.Workspaces) == 0 {
-		return Workspace{}, fault.CredentialRejected.With("the credential reaches no workspace")
+		return Workspace{}, fault.CredentialRejected.With("the credential has no access to any workspace")
 	}
 	several := len(r.Workspaces) > 1
 	if several && r.SelectedWorkspaceOnly {
-		return Workspace{}, workspaceRequired(provider, r.Workspaces, "the credential acts in whichever of its workspaces is selected at the platform")
+		return Workspace{}, workspaceRequired(provider, r.Workspaces, "the credential works in the workspace that is currently selected at the platform")
 	}
 	only := r.Workspaces[0]
 	switch {
@@ -112,14 +112,14 @@ func (r Reach) Choose(provider, given string) (Workspace, error) {
 	case !several && only.ID == "": // the platform leaves no choice and has validated given itself
 		return Workspace{ID: given, Name: only.Name}, nil
 	case given == "":
-		return Workspace{}, workspaceRequired(provider, r.Workspaces, "the credential reaches several workspaces")
+		return Workspace{}, workspaceRequired(provider, r.Workspaces, "the credential has access to several workspaces")
 	}
 	for _, w := range r.Workspaces {
 		if w.ID == given {
 			return w, nil
 		}
 	}
-	return Workspace{}, workspaceRequired(provider, r.Workspaces, "the credential does not reach the workspace that is asked for")
+	return Workspace{}, workspaceRequired(provider, r.Workspaces, "the credential has no access to the requested workspace")
 }
 
 // workspaceRequired returns the provider's own error code if one is published, else
@@ -128,7 +128,7 @@ func workspaceRequired(provider string, all []Workspace, why string) error {
 	code, ok := fault.ByName(provider + "_workspace_required")
 	if !ok {
 		return &fault.Error{Code: fault.InvalidRequest, Detail: why, Shows: all,
-			Fields: []fault.Field{{Location: "body.workspace_id", Message: "not a workspace that the credential reaches"}}}
+			Fields: []fault.Field{{Location: "body.workspace_id", Message: "not a workspace that the credential has access to"}}}
 	}
 	return code.Showing(all, "%s", why)
 }

@@ -323,7 +323,7 @@ func TestMessages(t *testing.T) {
 	for name, want := range map[string]string{
 		"no connection": "words of dns_connection_required", "conflict": zoneWithConflict.Message,
 		"access denied": advice[TenantAccessLost], "gone": messageGone,
-		"refused":   "A provider refuses a step for good: why. Once that is mended, provision the domain again.",
+		"refused":   "A provider permanently rejects a step: why. After that is fixed, provision the domain again.",
 		"throttled": waitMessages[StagePlan] + suffixUnavailable, "unreliable": waitMessages[StagePlan],
 	} {
 		if got := afterObservations(t, newJob(), name).Message; got != want {

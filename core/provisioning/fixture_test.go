@@ -27,7 +27,7 @@ var (
 	unchangedZone        = Zone{Provider: "powerdns", Held: true, Reliable: true, Hash: "settled"}
 	zoneNotShown         = Zone{Provider: "powerdns", Reliable: true, Changes: true, Hash: "plan"} // by the public name servers
 	zoneWithConflict     = Zone{Provider: "powerdns", Held: true, Reliable: true, Conflict: true, Changes: true, Hash: "blocked",
-		Required: dns.ConflictToResolve, Message: "Settle this first. MX at contoso.test."}
+		Required: dns.ConflictToResolve, Message: "Resolve these conflicts first. MX at contoso.test."}
 	unreliableZone = Zone{Provider: "powerdns", Required: dns.ReadUnreliable, Message: "The DNS could not be read reliably (servers_disagree)."}
 )
 

@@ -17,36 +17,36 @@ const (
 // advice holds the message for each required action. If a plan has a more specific message for the
 // domain, that one is shown instead.
 var advice = map[dns.ActionRequired]string{
-	dns.ConnectionRequired:  "The account has no connection to the domain's DNS provider that reaches the zone. Add one, or publish the records of the plan by hand; then retry the job.",
-	dns.ConflictToResolve:   "A record that is there stands against what the mail platform needs, and is not overwritten. The plan names it: settle it, then retry the job.",
-	dns.ProviderUnsupported: "The domain's DNS is served where this service cannot write. Publish the records of the plan by hand, then retry the job.",
-	dns.CredentialRejected:  "The DNS provider does not take the credential of the account's connection any more. Replace the connection, then retry the job.",
-	dns.ReadUnreliable:      "The domain's DNS could not be read reliably for an hour. Its name servers need attention; the plan says what is wrong with them. Then retry the job.",
-	ZoneChanged:             "The zone was changed three times while its records were being written, so something else writes it too. Let that finish, then retry the job.",
+	dns.ConnectionRequired:  "The account has no connection to the domain's DNS provider with access to the zone. Add one, or publish the records of the plan by hand; then retry the job.",
+	dns.ConflictToResolve:   "An existing record conflicts with a record that the mail platform needs, and is not overwritten. The plan lists the conflict. Resolve it, then retry the job.",
+	dns.ProviderUnsupported: "The domain's DNS is served by a provider to which this service cannot write. Publish the records of the plan by hand, then retry the job.",
+	dns.CredentialRejected:  "The DNS provider no longer accepts the credential of the account's connection. Replace the connection, then retry the job.",
+	dns.ReadUnreliable:      "The domain's DNS could not be read reliably for an hour. Check its name servers; the plan shows what is wrong with them. Then retry the job.",
+	ZoneChanged:             "The zone was changed three times while its records were being written, so something else is also changing it. Wait until that has finished, then retry the job.",
 	DomainUnavailable:       "The domain belongs to another tenant of the mail platform. Remove it there, then retry the job.",
-	PropagationTimeout:      "The records were not visible on all name servers of the domain within 48 hours. Check that all of them serve the zone that is written; then retry the job.",
-	VerificationTimeout:     "The mail platform did not verify the domain and take up its e-mail service within 48 hours. Check the domain at the mail platform and the tenant's readiness; then retry the job.",
-	DKIMTimeout:             "DKIM signing was not in place within 48 hours. The domain's dkim-status and the tenant's readiness tell what is missing; then retry the job.",
-	TenantAccessLost:        "The mail platform does not let this service manage the tenant any more. Give consent again, or run a sync; then retry the job.",
+	PropagationTimeout:      "The records were not visible on all name servers of the domain within 48 hours. Check that all of them serve the zone to which the records were written. Then retry the job.",
+	VerificationTimeout:     "The mail platform did not verify the domain and enable its e-mail service within 48 hours. Check the domain at the mail platform and the tenant's readiness; then retry the job.",
+	DKIMTimeout:             "DKIM signing was not enabled within 48 hours. The domain's dkim-status and the tenant's readiness show what is missing. Fix it, then retry the job.",
+	TenantAccessLost:        "The mail platform no longer lets this service manage the tenant. Give consent again, or run a sync; then retry the job.",
 }
 
 // waitMessages holds the message of a waiting job for each stage.
 var waitMessages = map[Stage]string{
-	StagePlan:               "Waiting for what a plan needs: a reliable read of the domain's DNS, and the mail platform's word on its records.",
-	StageApply:              "Waiting for the DNS provider to take the records.",
-	StagePropagation:        "The records are written. Waiting for all name servers of the domain to show them.",
-	StageDomainVerification: "The records are visible. Waiting for the mail platform to verify the domain and take up its e-mail service.",
-	StageDKIMPublication:    "Waiting for the DKIM records: the mail platform makes them, then they are written, then all name servers show them.",
-	StageDKIMEnablement:     "The DKIM records are visible. Waiting for the mail platform to sign.",
-	StageHealth:             "Waiting for the last check of the domain.",
+	StagePlan:               "Waiting for the input of the plan: a reliable read of the domain's DNS, and the records that the mail platform requires.",
+	StageApply:              "Waiting for the DNS provider to accept the records.",
+	StagePropagation:        "The records are written. Waiting until all name servers of the domain return them.",
+	StageDomainVerification: "The records are visible. Waiting for the mail platform to verify the domain and enable its e-mail service.",
+	StageDKIMPublication:    "Waiting for the DKIM records: the mail platform creates them, they are written, and all name servers must return them.",
+	StageDKIMEnablement:     "The DKIM records are visible. Waiting for the mail platform to enable signing.",
+	StageHealth:             "Waiting for the final check of the domain.",
 }
 
 const (
-	suffixUnavailable      = " A provider is out of reach or wants us to wait; the job goes on as soon as it answers."
-	suffixUnavailableAtEnd = " At the end a provider was out of reach."
+	suffixUnavailable      = " A provider is unavailable or limits the request rate. The job continues as soon as the provider responds."
+	suffixUnavailableAtEnd = " At the last attempt a provider was unavailable."
 
-	messageMoved   = "The zone was changed while its records were being written. It is planned anew."
-	messageRefused = "A provider refuses a step for good: %s. Once that is mended, provision the domain again."
-	messageGone    = "The domain is gone from the tenant, or the tenant from the account. Nothing more is done."
-	messageFaults  = "A fault on our side kept the job from going on, 20 times in a row. Provision the domain again; tell support the job's id if it stays."
+	messageMoved   = "The zone was changed while its records were being written. A new plan is being made."
+	messageRefused = "A provider permanently rejects a step: %s. After that is fixed, provision the domain again."
+	messageGone    = "The domain was removed from the tenant, or the tenant from the account. The job has ended."
+	messageFaults  = "The job failed 20 times in a row because of an internal error of this service. Provision the domain again. If the error persists, send the job's id to support."
 )

@@ -46,7 +46,7 @@ func (t Tenant) Bootstrapped(p Progress) Progress {
 func GrantLost() Progress {
 	return Progress{
 		Status: BootstrapFailed, Step: StepGrantRole,
-		Message: "the mail server's grant is missing; an administrator has to give it back, or to consent again",
+		Message: "the application's role at the mail server is missing; an administrator must assign it again, or give consent again",
 	}
 }
 
@@ -57,18 +57,18 @@ func SMTPAuthPart(state SMTPAuth) Part {
 	case SMTPAuthEnabled:
 		return Part{Status: string(SMTPAuthEnabled), Message: "authenticated SMTP is enabled for the tenant"}
 	case SMTPAuthDisabled:
-		return Part{Status: string(SMTPAuthDisabled), Message: "authenticated SMTP is switched off for the tenant"}
+		return Part{Status: string(SMTPAuthDisabled), Message: "authenticated SMTP is disabled for the tenant"}
 	case SMTPAuthRefused:
-		return Part{Status: PartFailed, Message: "the mail platform does not let authenticated SMTP be enabled for the tenant"}
+		return Part{Status: PartFailed, Message: "the mail platform does not allow authenticated SMTP to be enabled for the tenant"}
 	default:
-		return Part{Status: PartFailed, Message: "the state of authenticated SMTP could not be had"}
+		return Part{Status: PartFailed, Message: "the state of authenticated SMTP could not be read"}
 	}
 }
 
 // SMTPAuthComing returns the part of a sync that has enabled SMTP AUTH, when the platform does not
 // report it as enabled yet.
 func SMTPAuthComing() Part {
-	return Part{Status: string(SMTPAuthDisabled), Message: "authenticated SMTP was switched on and takes effect soon; sync again in a few minutes"}
+	return Part{Status: string(SMTPAuthDisabled), Message: "authenticated SMTP was enabled and takes effect soon; sync again in a few minutes"}
 }
 
 // SMTPAuthSkipped returns the part of a sync that did not check SMTP AUTH.

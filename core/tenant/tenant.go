@@ -136,7 +136,7 @@ type Administrator struct {
 // does not, because it detects that a consent works again.
 func (t Tenant) Reachable() error {
 	if t.Consent == ConsentRevoked {
-		return fault.AccessDenied.With("the consent of the tenant's administrator is gone; connect the tenant again")
+		return fault.AccessDenied.With("the tenant's administrator has revoked the consent; connect the tenant again")
 	}
 	return nil
 }

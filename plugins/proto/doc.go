@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package proto is the protocol between tenantry and its plugins: .proto files
-// and the Go code that generate.sh makes of them.
+// Package proto is the gRPC protocol between tenantry and its plugins. generate.sh generates the Go
+// code from the .proto files.
+//
+//   - plugin.proto: the service that every plugin implements. Start here.
+//   - mail.proto, dns.proto, sending.proto: the services of the three kinds of provider.
+//   - options.proto: the options that describe methods and fields.
+//
+// Outside tests, package plugins/wire is the only user of the generated code. Authors of plugins use plugins/sdk.
 package proto
 
 //go:generate ./generate.sh

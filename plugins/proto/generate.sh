@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 
-# Writes the Go code of the .proto files beside them. protoc comes from the
-# distribution; its two Go generators are pinned in .ci/tools/go.mod.
+# Generates the Go code next to the .proto files. protoc is the package of the distribution. Its two
+# Go generators are pinned in .ci/tools/go.mod.
 set -eu
 cd "$(dirname "$0")"
 tools=../../.ci/tools/go.mod
@@ -20,6 +20,6 @@ protoc --proto_path=../.. \
 	plugins/proto/options.proto plugins/proto/plugin.proto plugins/proto/mail.proto plugins/proto/dns.proto \
 	plugins/proto/sending.proto
 
-# The distribution's protoc names its own version in each file; leaving it out
-# keeps the files equal whatever distribution wrote them.
+# protoc writes its version into each file. Without that line the files are the same on every
+# distribution.
 sed -i '/^\/\/ .*protoc  *v[0-9.]*$/d' ./*.pb.go

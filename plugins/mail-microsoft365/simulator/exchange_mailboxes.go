@@ -79,7 +79,7 @@ func getMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	kinds := call.params.textList("RecipientTypeDetails")
 	rows := []object{}
 	for _, m := range t.Exchange.Mailboxes {
-		// readParams accepts a prefix of a kind, but a prefix matches no mailbox.
+		// readParams also accepts a shortened kind ("Shared"). No mailbox matches it.
 		if kinds == nil || slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, m.Kind) }) {
 			rows = append(rows, t.mailboxRow(m))
 		}

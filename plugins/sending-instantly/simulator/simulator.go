@@ -35,7 +35,8 @@ type instantly struct {
 	limiter *rateLimiter
 }
 
-// New returns the handler of the simulator and what its ready line tells. It fails when the data
+// New returns the handler of the simulator, and the content of the line that it prints when it is
+// ready. It fails when the data
 // folder cannot be read.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, file, err := simulate.OpenState(provider, "instantly.json", o, fresh)
@@ -72,7 +73,8 @@ func (s *instantly) routes() {
 	})
 }
 
-// Call implements simulate.Provider. The operations have the names of the sending port.
+// Call implements simulate.Provider. It names each request after the method of ports.SendingPlatform
+// that sends it.
 func (s *instantly) Call(r *http.Request, _ []byte) simulate.Call {
 	name := ""
 	switch path := strings.TrimPrefix(r.URL.Path, prefix); {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package settling
+package reconcile
 
 import (
 	"context"
@@ -56,7 +56,7 @@ func mail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mail
 func signing(ctx context.Context, platform ports.MailTenant, d *domain.Domain, try retryPolicy) error {
 	return try(ctx, func(ctx context.Context) error {
 		signing, err := platform.EnsureSigning(ctx, d.Name)
-		failpoint.Hit("settling.after-ensure-signing")
+		failpoint.Hit("reconcile.after-ensure-signing")
 		if err == nil {
 			d.Signing, d.DKIM = signing, signing.Enabled
 		}
@@ -72,7 +72,7 @@ func enableMail(ctx context.Context, platform ports.MailTenant, name string, mai
 			return nil
 		}
 		err := platform.EnableMail(ctx, name)
-		failpoint.Hit("settling.after-enable-mail")
+		failpoint.Hit("reconcile.after-enable-mail")
 		return err
 	})
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package settling completes the asynchronous work of the mail platform on verified domains, and
+// Package reconcile completes the asynchronous work of the mail platform on verified domains, and
 // provides the calls that it shares with other packages. The work is the e-mail service, the
 // acceptance by the mail server, and the DKIM configuration.
 //
@@ -11,7 +11,7 @@
 // Calls with timeouts and the retry policy are in calls.go, together with the detection of a lost
 // consent. Intents in enforcement_intents.go resolves the unknown outcomes of an interrupted
 // enforcement run. Start reading at Pass.Domain.
-package settling
+package reconcile
 
 import (
 	"context"

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"container/heap"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// entry is a wake-up in a scheduler.
+type entry struct {
+	ports.Wakeup
+	failures  int
+	heapIndex int // index in scheduler.later, -1 when the entry is due
+}
+
+// jobKey identifies a job.
+type jobKey struct{ kind, id string }
+
+func (e *entry) job() jobKey { return jobKey{e.Kind, e.ID} }
+
+// scheduler decides which wake-up of Local starts next. It keeps at most one waiting wake-up for
+// each job. While a job's handler runs, it keeps at most one more, for a second run.
+//
+// Fairness groups, as returned by fairnessGroup, have the type access.AccountID.
+type scheduler struct {
+	maxHandlers int
+	waiting     map[jobKey]*entry             // wake-ups that may start, due or not
+	later       entryHeap                     // the entries of waiting that are not due
+	due         map[access.AccountID][]*entry // the entries of waiting that are due, by group
+	rotation    []access.AccountID            // groups with due entries, in the order of service
+	active      map[jobKey]bool               // jobs whose handler runs
+	rerun       map[jobKey]*entry             // wake-ups that arrived while their job was active
+	busy        map[access.AccountID]int      // number of running handlers, by group
+	running     int                           // number of running handlers
+}
+
+func newScheduler(maxHandlers int) scheduler {
+	return scheduler{
+		maxHandlers: maxHandlers, waiting: map[jobKey]*entry{}, due: map[access.AccountID][]*entry{},
+		active: map[jobKey]bool{}, rerun: map[jobKey]*entry{}, busy: map[access.AccountID]int{},
+	}
+}
+
+// add enqueues a wake-up. Of two waiting wake-ups of a job it keeps the earlier one.
+func (s *scheduler) add(e *entry) {
+	if s.active[e.job()] {
+		if known := s.rerun[e.job()]; known == nil || e.At.Before(known.At) {
+			s.rerun[e.job()] = e
+		}
+		return
+	}
+	known := s.waiting[e.job()]
+	if known == nil {
+		s.waiting[e.job()] = e
+		heap.Push(&s.later, e)
+		return
+	}
+	if known.heapIndex >= 0 && e.At.Before(known.At) {
+		known.At = e.At
+		heap.Fix(&s.later, known.heapIndex)
+	}
+}
+
+// take returns the next wake-up to start and marks its job as active. It serves the groups
+// round-robin and skips those that have used their share. It returns nil if nothing can start.
+func (s *scheduler) take(now time.Time) *entry {
+	for len(s.later) > 0 && !s.later[0].At.After(now) {
+		e := heap.Pop(&s.later).(*entry)
+		group := fairnessGroup(e.Wakeup)
+		if len(s.due[group]) == 0 {
+			s.rotation = append(s.rotation, group)
+		}
+		s.due[group] = append(s.due[group], e)
+	}
+	if s.running >= s.maxHandlers {
+		return nil
+	}
+	limit := handlersPerGroup(s.maxHandlers, s.groups())
+	next := slices.IndexFunc(s.rotation, func(group access.AccountID) bool { return s.busy[group] < limit })
+	if next < 0 {
+		return nil
+	}
+	group := s.rotation[next]
+	e := s.due[group][0]
+	s.due[group] = s.due[group][1:]
+	s.rotation = slices.Delete(s.rotation, next, next+1)
+	if len(s.due[group]) > 0 {
+		s.rotation = append(s.rotation, group)
+	} else {
+		delete(s.due, group)
+	}
+	delete(s.waiting, e.job())
+	s.active[e.job()] = true
+	s.busy[group]++
+	s.running++
+	return e
+}
+
+// groups returns the number of groups that have due wake-ups or running handlers.
+func (s *scheduler) groups() int {
+	n := len(s.rotation)
+	for group := range s.busy {
+		if len(s.due[group]) == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// done records that the handler of an entry from take has returned. If the job was woken in the
+// meantime, done enqueues that wake-up.
+func (s *scheduler) done(e *entry) {
+	delete(s.active, e.job())
+	s.running--
+	group := fairnessGroup(e.Wakeup)
+	if s.busy[group]--; s.busy[group] == 0 {
+		delete(s.busy, group)
+	}
+	if rerun := s.rerun[e.job()]; rerun != nil {
+		delete(s.rerun, e.job())
+		s.add(rerun)
+	}
+}
+
+// backlog returns the waiting wake-ups by kind, sorted by kind.
+func (s *scheduler) backlog(now time.Time) []ports.Backlog {
+	kinds := map[string]ports.Backlog{}
+	for _, entries := range []map[jobKey]*entry{s.waiting, s.rerun} {
+		for key, e := range entries {
+			b := kinds[key.kind]
+			kinds[key.kind] = ports.Backlog{Kind: key.kind, Waiting: b.Waiting + 1, Late: max(b.Late, now.Sub(e.At))}
+		}
+	}
+	return slices.SortedFunc(maps.Values(kinds), byKind)
+}
+
+// nextAt returns the time at which the next wake-up becomes due. It reports false if there is none.
+func (s *scheduler) nextAt() (time.Time, bool) {
+	if len(s.later) == 0 {
+		return time.Time{}, false
+	}
+	return s.later[0].At, true
+}
+
+// entryHeap is a heap of entries, the earliest first.
+type entryHeap []*entry
+
+func (h entryHeap) Len() int           { return len(h) }
+func (h entryHeap) Less(i, j int) bool { return h[i].At.Before(h[j].At) }
+func (h entryHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].heapIndex, h[j].heapIndex = i, j
+}
+
+// Push implements heap.Interface.
+func (h *entryHeap) Push(x any) {
+	e := x.(*entry)
+	e.heapIndex = len(*h)
+	*h = append(*h, e)
+}
+
+// Pop implements heap.Interface.
+func (h *entryHeap) Pop() any {
+	last := len(*h) - 1
+	e := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	e.heapIndex = -1
+	return e
+}
