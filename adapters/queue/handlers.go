@@ -93,7 +93,7 @@ func (o Options) handle(ctx context.Context, all handlers, w ports.Wakeup, failu
 		return 0, true
 	}
 	delay = o.retryDelay(failures)
-	o.Log.WarnContext(ctx, "a job's step failed and comes again", "kind", w.Kind, "failures", failures+1, "again_in", delay.String(), "error", err)
+	o.Log.WarnContext(ctx, "a job's step failed and will be repeated", "kind", w.Kind, "failures", failures+1, "again_in", delay.String(), "error", err)
 	return delay, true
 }
 

@@ -29,9 +29,9 @@ func NewEnforcement() (*Enforcement, error) {
 		metric.WithDescription("Time from the message that was one too many, as the platform dates it, to the block that was stored. What the platform needs to act on its rule comes on top."),
 		metric.WithExplicitBucketBoundaries(60, 120, 300, 600, 900, 1200, 1800, 2400, 3600, 5400, 7200, 10800, 14400, 21600, 43200, 86400))
 	changes, errChanges := meter.Int64Counter("tenantry.enforcement.changes",
-		metric.WithDescription("Mailboxes that were blocked or let go, by action."))
+		metric.WithDescription("Mailboxes that were blocked or unblocked, by action."))
 	runs, errRuns := meter.Int64Counter("tenantry.enforcement.runs",
-		metric.WithDescription("Looks at a tenant's counts and limits, by outcome."))
+		metric.WithDescription("Enforcement passes, by outcome."))
 	if err := errors.Join(errLag, errChanges, errRuns); err != nil {
 		return nil, err
 	}

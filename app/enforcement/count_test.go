@@ -95,7 +95,7 @@ func TestLongTraceIsReadByManyPasses(t *testing.T) {
 		}
 	}
 	if today == 0 {
-		t.Error("the present day did not come first")
+		t.Error("the current day did not come first")
 	}
 	if got := fx.dayTotals(t, bob.ID); passes < 2 || !slices.Equal(got, []int{20, 20, 20}) && !slices.Equal(got, []int{20, 20, 20, 20}) {
 		t.Fatalf("counted are %v after %d passes", got, passes)

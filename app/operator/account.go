@@ -144,13 +144,13 @@ func changePlanCommand() *cobra.Command {
 	cmd := withAccount(&cobra.Command{
 		Use:   "plan --account ACCOUNT [--plan PLAN] [--tenant-slots N]",
 		Short: "Change an account's plan, or its number of tenants",
-		Long: "Changes the plan of an account, or the number of tenants that it may hold. It takes effect with the next\n" +
-			"request.\n\n" +
-			"A plan brings its own number of tenants: without --tenant-slots the account has that of the plan\n" +
-			"afterwards, even if it had been given another number before. To keep such a number, say it again. Without\n" +
-			"--plan the plan stays, and --tenant-slots 0 goes back to the plan's number.\n\n" +
-			"An account that holds more tenants than it now may keeps them all. Until it holds fewer, it is refused\n" +
-			"what would make it larger (402 tenant_limit_reached). A suspended account stays suspended.",
+		Long: "Changes the plan of an account, or the number of tenants that it may hold. The change takes effect with\n" +
+			"the next request.\n\n" +
+			"Each plan has a number of tenants. Without --tenant-slots the account gets the number of the new plan,\n" +
+			"even if it had a number of its own before. To keep that number, pass it again. Without --plan the plan\n" +
+			"stays, and --tenant-slots 0 sets the number of the plan.\n\n" +
+			"An account that holds more tenants than it may hold keeps all of them. It cannot connect another tenant\n" +
+			"(402 tenant_limit_reached) until it holds fewer. A suspended account stays suspended.",
 	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, acc access.Account) error {
 		if !cmd.Flags().Changed("plan") && !cmd.Flags().Changed("tenant-slots") {
 			return cli.Usage(errors.New("give --plan, --tenant-slots or both"))
@@ -173,9 +173,9 @@ func suspendCommand() *cobra.Command {
 	return withAccount(&cobra.Command{
 		Use:   "suspend --account ACCOUNT",
 		Short: "Refuse all requests of an account, until it is resumed",
-		Long: "Suspends an account: each of its requests is answered with 402 no_api_plan from now on. Nothing is lost:\n" +
-			"keys, tenants and everything below them stay as they are. Send limits go on: mailboxes are blocked, and\n" +
-			"released when their day is over, as ever. `account resume` ends it.",
+		Long: "Suspends an account: each of its requests is answered with 402 no_api_plan from now on. No data is\n" +
+			"removed: keys, tenants and everything that belongs to them stay. Send limits stay in force: mailboxes are\n" +
+			"still blocked, and unblocked at the end of their day. `account resume` ends the suspension.",
 	}, setActive(false))
 }
 

@@ -31,13 +31,14 @@ func closeCommand() *cobra.Command {
 	cmd := withAccount(&cobra.Command{
 		Use:   "close --account ACCOUNT --yes",
 		Short: "Close an account permanently",
-		Long: "Closes an account. There is no way back: its API keys are revoked, what is stored of its tenants, domains,\n" +
-			"mailboxes, DNS connections and integrations is removed, their credentials and the log of enforcement too, and\n" +
-			"other accounts may connect those tenants. Our mail flow rules, which block mailboxes, are taken out of the tenants first; where the mail\n" +
-			"platform does not let them go, a warning names those that stay. Nothing else is changed there, at DNS providers\n" +
-			"and at sending platforms.\n\n" +
-			"The account itself stays in `account list`, and what was revoked and released in `audit list`. Its e-mail\n" +
-			"address is free for a new account. To refuse requests for a while only, use `account suspend`.\n\n" +
+		Long: "Closes an account. This cannot be undone. The API keys of the account are revoked. The stored data of its\n" +
+			"tenants, domains, mailboxes, DNS connections and integrations is removed, with their credentials and the\n" +
+			"enforcement events. Other accounts can then connect these tenants.\n\n" +
+			"First, our mail flow rules, which block mailboxes, are removed from the tenants. If the mail platform does\n" +
+			"not allow that, a warning names the rules that remain. Nothing else is changed at the mail platform, at DNS\n" +
+			"providers and at sending platforms.\n\n" +
+			"`account list` still shows the account, and `audit list` shows what was revoked and released. The e-mail\n" +
+			"address can be used for a new account. To refuse requests only for a while, use `account suspend`.\n\n" +
 			"On a terminal the command asks for confirmation. Otherwise it requires --yes.",
 	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, acc access.Account) error {
 		if !yes && acc.Status() != access.StatusClosed {

@@ -38,7 +38,7 @@ func listDNSConnectionsCommand() *cobra.Command {
 		Use:   "list [--account ACCOUNT]",
 		Short: "List DNS connections, oldest first; never their credentials",
 		Long: "Lists the DNS connections of one account, or of all, oldest first. It shows stored data: how the last\n" +
-			"test ended and how many zones it saw. The providers are not called; `dns-connection test` does that.",
+			"test ended and how many zones it found. The providers are not called; `dns-connection test` calls them.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			owner, err := findOptionalAccount(ctx, store, account)
 			if err != nil {
@@ -64,8 +64,8 @@ func testDNSConnectionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test --connection CONNECTION",
 		Short: "Test the stored credential at the provider, and store the result",
-		Long: "Signs in to the provider with the stored credential and counts the zones that it reaches. How that ends is\n" +
-			"stored as the connection's status. Nothing is written into a zone. A test that fails ends with exit code 4.",
+		Long: "Signs in to the provider with the stored credential and counts the zones that it reaches. The result is\n" +
+			"stored as the connection's status. Nothing is written to a zone. If the test fails, the exit code is 4.",
 		RunE: withDNSDependencies(func(ctx context.Context, cmd *cobra.Command, deps dnsDependencies) error {
 			c, err := deps.connections.Test(ctx, "", id)
 			if err != nil {

@@ -63,8 +63,8 @@ func listKeysCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [--account ACCOUNT]",
 		Short: "List API keys, including revoked ones, oldest first",
-		Long: "Lists the API keys of one account, or of all, oldest first, with those that were revoked or rotated. A key\n" +
-			"itself is not stored and cannot be shown; its last four characters (key_hint) tell keys apart.",
+		Long: "Lists the API keys of one account, or of all, oldest first, including revoked and rotated keys. Keys\n" +
+			"themselves are not stored and cannot be shown. The last four characters (key_hint) identify a key.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			owner, err := findOptionalAccount(ctx, store, account)
 			if err != nil {
@@ -90,9 +90,9 @@ func rotateKeyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate --key KEY",
 		Short: "Replace an API key with a new one, which is shown only once",
-		Long: "Replaces an API key. The old key is revoked at once; the new one has its account and name, is of the form live,\n" +
-			"and is shown this once. To have both for a while, make a second one with `key create` and revoke the first\n" +
-			"when nothing uses it any more.",
+		Long: "Replaces an API key. The old key is revoked at once. The new key has the same account and name and the form\n" +
+			"live, and it is shown only once. To use both keys for a while, create a second key with `key create`, and\n" +
+			"revoke the first key when nothing uses it.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
