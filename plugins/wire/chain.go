@@ -19,7 +19,6 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/proto"
-	"github.com/tenantry/tenantry/ports"
 )
 
 // Call is one call of a provider, as interceptors see it. All of it comes from the .proto files, so
@@ -182,16 +181,6 @@ func Timeout(limit time.Duration) Interceptor {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		return next(ctx)
-	}
-}
-
-// guardWrites returns an interceptor that runs each write inside guard.
-func guardWrites(guard ports.WriteGuard) Interceptor {
-	return func(ctx context.Context, c Call, next func(context.Context) error) error {
-		if c.ReadOnly {
-			return next(ctx)
-		}
-		return guard(ctx, next)
 	}
 }
 

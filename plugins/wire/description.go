@@ -14,6 +14,7 @@
 //   - process.go, runner.go: Process and the operating system's process behind it.
 //   - mailclient.go, mailserver.go, dns.go, sending.go: one client and one server for each port.
 //   - chain.go: Interceptor, which runs around each call of a client.
+//   - fence.go: Fence, which runs each write of a port inside a guard.
 //   - inprocess.go: clients that call a provider in the same process.
 //   - outcome.go: how errors cross the connection.
 //   - convert.go: the conversions.

@@ -69,24 +69,3 @@ func (c inProcessConn) Invoke(ctx context.Context, method string, request, reply
 func (inProcessConn) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, errors.New("the plugin protocol has no streams")
 }
-
-// Fence implements ports.Fence.
-type Fence struct{}
-
-var _ ports.Fence = Fence{}
-
-// Mail implements ports.Fence.
-func (Fence) Mail(p ports.MailPlatform, guard ports.WriteGuard) ports.MailPlatform {
-	if client, ok := p.(mailClient); ok {
-		return newMailClient(client.chain.with(guardWrites(guard)))
-	}
-	return MailInProcess(p, guardWrites(guard))
-}
-
-// DNS implements ports.Fence.
-func (Fence) DNS(p ports.DNSProvider, guard ports.WriteGuard) ports.DNSProvider {
-	if client, ok := p.(dnsClient); ok {
-		return newDNSClient(client.chain.with(guardWrites(guard)))
-	}
-	return DNSInProcess(p, guardWrites(guard))
-}

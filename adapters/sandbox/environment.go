@@ -4,11 +4,11 @@
 // the providers, and the time. It also serves the control interface, by which tests and people
 // change the simulation.
 //
-// A Environment is that simulated environment. The bundled plugins bring the simulators of their
+// Environment is that simulated environment. The bundled plugins bring the simulators of their
 // providers; sandbox starts them as processes. They read and edit zones through the API in
 // zonecalls.go.
 //
-//   - world.go: World, Start and Close. Start here.
+//   - environment.go: Environment, Start and Close. Start here.
 //   - seed.go: Open, which creates the first account and tenants, and Ready, what it returns.
 //   - control.go: the control interface: its calls and what they need of the service. http.go has
 //     its server, errors and JSON.
