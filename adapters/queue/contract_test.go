@@ -15,8 +15,8 @@ import (
 
 // contractOptions are the options that the contract suite requires.
 var contractOptions = queue.Options{
-	AtOnce: contract.QueueAtOnce, Deadline: contract.QueueDeadline, Rescue: contract.QueueRescue, Pause: contract.QueuePause,
-	Poll: 100 * time.Millisecond,
+	MaxHandlers: contract.QueueMaxHandlers, HandlerTimeout: contract.QueueHandlerTimeout, RescueAfter: contract.QueueRescueAfter, RetryDelay: contract.QueueRetryDelay,
+	PollInterval: 100 * time.Millisecond,
 }
 
 // hangTimeout is how long a test waits for an event. Only a test that hangs reaches it.

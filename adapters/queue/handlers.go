@@ -83,7 +83,7 @@ func (o Options) handle(ctx context.Context, all handlers, w ports.Wakeup, failu
 		o.Log.WarnContext(ctx, "a job is of a kind that this version does not know", "kind", w.Kind, "again_in", unknownKindDelay.String())
 		return unknownKindDelay, true
 	}
-	limited, cancel := context.WithTimeout(ctx, o.Deadline)
+	limited, cancel := context.WithTimeout(ctx, o.HandlerTimeout)
 	defer cancel()
 	err := o.runTraced(limited, handler, w)
 	switch {

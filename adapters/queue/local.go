@@ -33,7 +33,7 @@ func NewLocal(o Options) (*Local, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Local{options: o, scheduler: newScheduler(o.AtOnce), idle: make(chan struct{})}
+	l := &Local{options: o, scheduler: newScheduler(o.MaxHandlers), idle: make(chan struct{})}
 	l.handlerCtx, l.cancelHandlers = context.WithCancel(context.Background())
 	return l, nil
 }

@@ -4,18 +4,17 @@ package queue
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
-	"github.com/riverqueue/river/rivertype"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/ports"
@@ -24,15 +23,17 @@ import (
 // riverQueue is the name of the only queue in River.
 const riverQueue = "wakeups"
 
-// River is a queue in PostgreSQL that any number of processes share.
+// River is a queue in PostgreSQL that any number of processes share. The wake-ups are in the table
+// wakeup; River runs those that are admitted. See admission.
 type River struct {
 	river.WorkerDefaults[args]
-	options          Options
-	pool             *pgxpool.Pool
-	client           *river.Client[pgx.Tx]
-	driver           *fairDriver
-	handlers         handlers
-	cancelBackground context.CancelFunc // nil before Start
+	options       Options
+	pool          *pgxpool.Pool
+	client        *river.Client[pgx.Tx]
+	admission     *admission
+	handlers      handlers
+	running       atomic.Int64
+	stopAdmission context.CancelFunc // nil before Start
 }
 
 // OpenRiver connects to a database that Migrate has prepared. The caller must call Close. It fails
@@ -63,10 +64,10 @@ func OpenRiver(ctx context.Context, url string, o Options) (*River, error) {
 }
 
 // maxConns is the size of the connection pool. One connection listens for notifications, the
-// others insert, fetch and complete wake-ups.
+// others add, admit, fetch and complete wake-ups.
 const maxConns = 5
 
-// schema is the PostgreSQL schema of River's tables. It is separate because backups leave it out.
+// schema is the PostgreSQL schema of the table wakeup and of River's tables. It is separate because backups leave it out.
 // After a restore the sweeps recreate the wake-ups from the jobs' rows.
 const schema = "tenantry_queue"
 
@@ -94,32 +95,24 @@ func (r *River) assemble() error {
 	if err := river.AddWorkerSafely(workers, r); err != nil {
 		return err
 	}
-	r.driver = newFairDriver(r.pool, r.options)
 	var err error
-	r.client, err = river.NewClient(r.driver, &river.Config{
+	r.client, err = river.NewClient(riverpgxv5.New(r.pool), &river.Config{
 		Logger:  warnLogger(r.options.Log),
-		Queues:  map[string]river.QueueConfig{riverQueue: {MaxWorkers: r.options.AtOnce}},
+		Queues:  map[string]river.QueueConfig{riverQueue: {MaxWorkers: r.options.MaxHandlers}},
 		Workers: workers,
-		// Effectively unlimited: a wake-up ends only when its handler succeeds.
-		MaxAttempts: 30_000,
-		JobTimeout:  -1, // no timeout: Options.handle sets the deadline
-		// fairDriver.claim has already rescued these jobs by then.
-		RescueStuckJobsAfter: 2 * r.options.Rescue,
-		RetryPolicy:          retryNow{},
-		FetchCooldown:        min(20*time.Millisecond, r.options.Poll),
-		FetchPollInterval:    r.options.Poll,
+		// Options.handle sets the deadline of a handler.
+		JobTimeout: -1,
+		// The wake-ups of a dead process have been admitted again by then. See River.Work.
+		RescueStuckJobsAfter: 2 * r.options.RescueAfter,
+		// Shorter than the time between two rounds, so that each of them is announced.
+		FetchCooldown:     minRoundInterval / 2,
+		FetchPollInterval: 2 * idlePollInterval, // for a notification that was lost
 		// Completed rows have no further use.
 		CompletedJobRetentionPeriod: time.Minute,
 	})
+	r.admission = newAdmission(r.pool, r.client, r.options)
 	return err
 }
-
-// retryNow retries wake-ups without a delay. It applies to wake-ups that have lost their process.
-// For all others, Work sets the delay with JobSnooze.
-type retryNow struct{}
-
-// NextRetry implements river.ClientRetryPolicy.
-func (retryNow) NextRetry(*rivertype.JobRow) time.Time { return time.Now() }
 
 // Start implements ports.Worker.
 func (r *River) Start(ctx context.Context, w ports.Work) error {
@@ -134,41 +127,96 @@ func (r *River) Start(ctx context.Context, w ports.Work) error {
 	}
 	r.handlers = all
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r.cancelBackground = cancel
 	if err := r.client.Start(background); err != nil {
+		cancel()
 		return fmt.Errorf("start River: %w", err)
 	}
-	go r.driver.notifyOnRelease(background)
+	r.stopAdmission = cancel
+	go r.admission.run(background)
 	return r.Wake(ctx, startupWakeups(w)...)
 }
 
-// Work implements river.Worker. It calls the handler of a job's kind.
-func (r *River) Work(ctx context.Context, j *river.Job[args]) error {
-	defer r.driver.release(j.ID)
-	var metadata struct{ Snoozes int }
-	if err := json.Unmarshal(j.Metadata, &metadata); err != nil {
-		return fmt.Errorf("read a wake-up: %w", err)
+// Wake implements ports.Queue.
+func (r *River) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
+	for batch := range slices.Chunk(wakeups, insertBatch) {
+		if err := r.wake(ctx, batch); err != nil {
+			return fmt.Errorf("enqueue: %w", err)
+		}
 	}
-	delay, retry := r.options.handle(ctx, r.handlers, j.Args.wakeup(j.ScheduledAt), metadata.Snoozes)
-	if retry {
-		return river.JobSnooze(delay)
-	}
+	r.admission.trigger()
 	return nil
 }
 
-// Stop implements ports.Worker.
-func (r *River) Stop(ctx context.Context) error {
-	if r.cancelBackground == nil {
+// insertBatch is the number of wake-ups that one statement inserts.
+const insertBatch = 1000
+
+// wake inserts wake-ups, the earliest of each job. It retries, because after a restart of the
+// database every connection in the pool may be dead.
+func (r *River) wake(ctx context.Context, wakeups []ports.Wakeup) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	earliest := map[jobKey]ports.Wakeup{}
+	for _, w := range wakeups {
+		known, found := earliest[jobKey{w.Kind, w.ID}]
+		if !found || w.At.Before(known.At) {
+			earliest[jobKey{w.Kind, w.ID}] = withTrace(ctx, w)
+		}
+	}
+	var kinds, ids, groups, accounts, traces []string
+	var apart []bool
+	var due []*time.Time // nil for the time of the database
+	for _, w := range earliest {
+		kinds, ids, traces = append(kinds, w.Kind), append(ids, w.ID), append(traces, w.Trace)
+		groups, accounts, apart = append(groups, string(fairnessGroup(w))), append(accounts, string(w.Account)), append(apart, w.Apart)
+		var at *time.Time
+		if !w.At.IsZero() {
+			at = &w.At
+		}
+		due = append(due, at)
+	}
+	for attempt := range maxConns + 1 {
+		if _, err = r.pool.Exec(ctx, addWakeups, kinds, ids, groups, accounts, apart, traces, due); err == nil {
+			return nil
+		}
+		if !sleep(ctx, time.Duration(attempt)*50*time.Millisecond, nil) {
+			return err
+		}
+	}
+	return err
+}
+
+// Work implements river.Worker. It calls the handler of a job's kind. A job that is older than
+// Options.RescueAfter is not run, because its wake-up is admitted again.
+func (r *River) Work(ctx context.Context, j *river.Job[args]) error {
+	if time.Since(j.CreatedAt) > r.options.RescueAfter {
 		return nil
 	}
-	defer r.cancelBackground()
+	r.running.Add(1)
+	defer r.running.Add(-1)
+	delay, retry := r.options.handle(ctx, r.handlers, j.Args.wakeup(), j.Args.Failures)
+	return r.admission.finish(&finished{job: j.Args, retry: retry, delay: delay})
+}
+
+// errStopped ends a River job whose wake-up is not recorded as done. It is admitted again.
+var errStopped = errors.New("the queue has stopped")
+
+// Stop implements ports.Worker.
+func (r *River) Stop(ctx context.Context) error {
+	if r.stopAdmission == nil {
+		return nil
+	}
+	r.admission.stopAdmitting()
+	defer func() {
+		r.stopAdmission()
+		<-r.admission.stopped
+	}()
 	grace, cancel := graceContext(ctx)
 	defer cancel()
 	if r.client.Stop(grace) == nil {
 		return nil
 	}
 	if err := r.client.StopAndCancel(ctx); err != nil {
-		return fmt.Errorf("queue: %d handlers did not end in time: %w", r.driver.running(), err)
+		return fmt.Errorf("queue: %d handlers did not end in time: %w", r.running.Load(), err)
 	}
 	return nil
 }
@@ -188,49 +236,31 @@ func (r *River) Close(ctx context.Context) error {
 	}
 }
 
-// args is a wake-up as River stores it, in JSON.
+// args is an admitted wake-up as River stores it, in JSON.
 type args struct {
-	Job string `json:"job" river:"unique"`
-	ID  string `json:"id" river:"unique"`
-	// Beside is the River job id of an earlier wake-up of the same job, or 0. It makes this wake-up
-	// unique although the earlier one exists, which runs already or is due too late.
-	Beside int64 `json:"beside" river:"unique"`
-	// Group is the fairness group. Its JSON name is account, which is true unless Apart is set. The
-	// account of an Apart wake-up is in Owner.
-	Group access.AccountID `json:"account"`
-	Owner access.AccountID `json:"owner,omitempty"`
-	Apart bool             `json:"apart,omitempty"`
-	Trace string           `json:"trace,omitempty"`
-}
-
-func argsOf(w ports.Wakeup) args {
-	a := args{Job: w.Kind, ID: w.ID, Group: fairnessGroup(w), Apart: w.Apart, Trace: w.Trace}
-	if w.Apart {
-		a.Owner = w.Account
-	}
-	return a
+	Job      string           `json:"job"`
+	ID       string           `json:"id"`
+	Account  access.AccountID `json:"account"`
+	Apart    bool             `json:"apart,omitempty"`
+	At       time.Time        `json:"at"`
+	Trace    string           `json:"trace,omitempty"`
+	Failures int              `json:"failures,omitempty"`
+	// Admission is the number of times that the wake-up was admitted, with this one.
+	Admission int64 `json:"admission"`
 }
 
 // Kind implements river.JobArgs. All wake-ups have one kind in River.
 func (args) Kind() string { return "wakeup" }
 
-func (a args) wakeup(at time.Time) ports.Wakeup {
-	w := ports.Wakeup{Kind: a.Job, ID: a.ID, Account: a.Group, Apart: a.Apart, At: at, Trace: a.Trace}
-	if a.Apart {
-		w.Account = a.Owner
-	}
-	return w
+func (a args) wakeup() ports.Wakeup {
+	return ports.Wakeup{Kind: a.Job, ID: a.ID, Account: a.Account, Apart: a.Apart, At: a.At, Trace: a.Trace}
 }
-
-const countWaiting = `
-SELECT args->>'job', count(*), greatest(0, extract(epoch FROM now() - min(scheduled_at)))::float8
-FROM river_job WHERE state IN ('available', 'scheduled', 'retryable') AND queue = $1 GROUP BY 1`
 
 // Backlog implements ports.Worker.
 func (r *River) Backlog(ctx context.Context) ([]ports.Backlog, error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
-	rows, err := r.pool.Query(ctx, countWaiting, riverQueue)
+	rows, err := r.pool.Query(ctx, countWakeups)
 	if err != nil {
 		return nil, fmt.Errorf("count what waits: %w", err)
 	}
@@ -243,11 +273,8 @@ func (r *River) Backlog(ctx context.Context) ([]ports.Backlog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("count what waits: %w", err)
 	}
-	slices.SortFunc(backlogs, byKind)
 	return backlogs, nil
 }
-
-func byKind(a, b ports.Backlog) int { return strings.Compare(a.Kind, b.Kind) }
 
 // warnLogger returns a logger that passes on only warnings and errors. River logs its routine work
 // at lower levels.

@@ -21,13 +21,10 @@ var ErrNotMigrated = errors.New("the queue's migrations are missing")
 // is arbitrary.
 const migrationLock = 7_365_001_827_364_502
 
-// fetchIndex is the index that claimJobs uses.
-const fetchIndex = "river_job_turns"
+// wakeupTable is the name of the migration that creates the table wakeup.
+const wakeupTable = "wakeup"
 
-const createFetchIndex = `CREATE INDEX IF NOT EXISTS ` + fetchIndex + `
-ON river_job ((args->>'account'), scheduled_at, id) WHERE state = 'available'`
-
-// Migrate brings River's tables and tenantry's index on them up to this release. It returns the
+// Migrate brings the table of wake-ups and River's tables up to this release. It returns the
 // names of the migrations that were missing. Processes may call it at the same time.
 func Migrate(ctx context.Context, url string) (ran []string, err error) {
 	pool, err := connect(ctx, url)
@@ -52,7 +49,7 @@ func Migrate(ctx context.Context, url string) (ran []string, err error) {
 		if _, err := m.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 			return err
 		}
-		_, err = pool.Exec(ctx, createFetchIndex)
+		_, err = pool.Exec(ctx, createWakeups)
 		return err
 	})
 	if err != nil {
@@ -104,12 +101,12 @@ func pending(ctx context.Context, pool *pgxpool.Pool) ([]string, error) {
 			names = append(names, fmt.Sprintf("river_%03d", v.Version))
 		}
 	}
-	var indexed bool
-	if err := pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", fetchIndex).Scan(&indexed); err != nil {
+	var exists bool
+	if err := pool.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", wakeupTable).Scan(&exists); err != nil {
 		return nil, fmt.Errorf("read the queue's migrations: %w", err)
 	}
-	if !indexed {
-		names = append(names, fetchIndex)
+	if !exists {
+		names = append(names, wakeupTable)
 	}
 	return names, nil
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/tenantry/tenantry/adapters/queue"
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/ports"
@@ -56,9 +58,9 @@ func TestOpenRiverErrorDoesNotContainURL(t *testing.T) {
 
 func TestInvalidOptionsAreRefused(t *testing.T) {
 	for name, o := range map[string]queue.Options{
-		"rescue before the deadline":      {Deadline: time.Minute, Rescue: time.Minute},
-		"one handler":                     {AtOnce: 1},
-		"more handlers than River allows": {AtOnce: 10_001},
+		"rescue before the deadline":      {HandlerTimeout: time.Minute, RescueAfter: time.Minute},
+		"one handler":                     {MaxHandlers: 1},
+		"more handlers than River allows": {MaxHandlers: 10_001},
 	} {
 		if _, err := queue.NewLocal(o); err == nil {
 			t.Errorf("%s is accepted", name)
@@ -91,12 +93,8 @@ func TestWakeupsSurviveDatabaseCrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := openRiver(t, url, contractOptions)
-	handled := make(chan string, 100)
-	job := func(_ context.Context, w ports.Wakeup) error {
-		handled <- w.ID
-		return nil
-	}
-	if err := r.Start(t.Context(), ports.Work{Handlers: map[string]ports.Handler{"job": job}}); err != nil {
+	handled := newHandled()
+	if err := r.Start(t.Context(), ports.Work{Handlers: map[string]ports.Handler{"job": handled.record}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "before", At: time.Now().Add(2 * time.Second)}); err != nil {
@@ -108,12 +106,67 @@ func TestWakeupsSurviveDatabaseCrash(t *testing.T) {
 	if err := r.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "after", At: time.Now().Add(3 * time.Second)}); err != nil {
 		t.Fatal(err)
 	}
-	for left := map[string]bool{"before": true, "after": true}; len(left) > 0; {
+	handled.wait(t, "before", "after")
+}
+
+// handled records the ids of the jobs that were handled.
+type handled struct{ ids chan string }
+
+func newHandled() handled { return handled{make(chan string, 100)} }
+
+func (h handled) record(_ context.Context, w ports.Wakeup) error {
+	h.ids <- w.ID
+	return nil
+}
+
+// wait returns when all these jobs were handled.
+func (h handled) wait(t *testing.T, ids ...string) {
+	t.Helper()
+	for len(ids) > 0 {
 		select {
-		case id := <-handled:
-			delete(left, id)
+		case id := <-h.ids:
+			ids = slices.DeleteFunc(ids, func(left string) bool { return left == id })
 		case <-time.After(hangTimeout):
-			t.Fatalf("these jobs were not woken: %v", left)
+			t.Fatalf("these jobs were not woken: %v", ids)
 		}
 	}
+}
+
+// TestIdleQueueMakesFewStatements counts the transactions of a replica that has nothing to do. It
+// allows 4 a second in one of several periods, because River and the server do some work only once.
+func TestIdleQueueMakesFewStatements(t *testing.T) {
+	t.Parallel()
+	url := newMigratedDatabase(t)
+	db, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	count := func() (n int) {
+		t.Helper()
+		const transactions = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+		if err := db.QueryRow(t.Context(), transactions).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	handled := newHandled()
+	r := openRiver(t, url, contractOptions)
+	if err := r.Start(t.Context(), ports.Work{Handlers: map[string]ports.Handler{"job": handled.record}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "1"}, ports.Wakeup{Kind: "job", ID: "2", At: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	handled.wait(t, "1")
+	const period, most, periods = 10 * time.Second, 40, 12
+	var counts []int
+	for before := count(); len(counts) < periods; before = count() {
+		time.Sleep(period)
+		counts = append(counts, count()-before)
+		if counts[len(counts)-1] <= most {
+			return
+		}
+	}
+	t.Errorf("an idle queue made %v transactions in periods of %s, want at most %d in one of them", counts, period, most)
 }

@@ -6,6 +6,7 @@ import (
 	"container/heap"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
@@ -137,7 +138,7 @@ func (s *scheduler) backlog(now time.Time) []ports.Backlog {
 			kinds[key.kind] = ports.Backlog{Kind: key.kind, Waiting: b.Waiting + 1, Late: max(b.Late, now.Sub(e.At))}
 		}
 	}
-	return slices.SortedFunc(maps.Values(kinds), byKind)
+	return slices.SortedFunc(maps.Values(kinds), func(a, b ports.Backlog) int { return strings.Compare(a.Kind, b.Kind) })
 }
 
 // nextAt returns the time at which the next wake-up becomes due. It reports false if there is none.

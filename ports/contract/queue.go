@@ -19,10 +19,10 @@ import (
 
 // Options of the queue under test. Production uses minutes where these use seconds.
 const (
-	QueueDeadline = time.Second            // of a handler
-	QueueRescue   = 2 * time.Second        // until the jobs of a dead process come back
-	QueuePause    = 200 * time.Millisecond // before the retry of a failed handler
-	QueueAtOnce   = 8                      // concurrent handlers of a process
+	QueueHandlerTimeout = time.Second            // of a handler
+	QueueRescueAfter    = 2 * time.Second        // until the jobs of a dead process come back
+	QueueRetryDelay     = 200 * time.Millisecond // before the retry of a failed handler
+	QueueMaxHandlers    = 8                      // concurrent handlers of a process
 )
 
 // eventTimeout is how long a check waits for an event. Only a hang reaches it.
@@ -233,6 +233,30 @@ var queueWakes = []queueCheck{
 		e.requireNext(t, "1")
 		e.requireNoWakeup(t, 500*time.Millisecond)
 	}},
+	{"the last wake-up of a job is never lost", func(t testing.TB, open func() ports.Worker) {
+		w := open()
+		var row atomic.Int64 // the job's row: what the last wake-up has to see
+		seen := make(chan int64, 10_000)
+		start(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
+			seen <- row.Load()
+			return nil
+		}})
+		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
+		receiveWithin(t, eventTimeout, seen, "the handler")
+		for _, err := range concurrently(4, func(int) (err error) {
+			for range 100 {
+				row.Add(1)
+				err = errors.Join(err, w.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "1"}))
+			}
+			return err
+		}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for receiveWithin(t, eventTimeout, seen, "a handler that sees the last change") != 400 {
+		}
+	}},
 	{"a handler can wake its own job later, with the same trace", func(t testing.TB, open func() ports.Worker) {
 		w, e := open(), newWakeupRecorder()
 		asked := make(chan time.Time, 10)
@@ -325,7 +349,7 @@ var queueBacklogs = []queueCheck{
 
 // maxJobsBefore is how many jobs of other accounts may start between a wake-up and its handler: as
 // many as the workers start in 5 s.
-const maxJobsBefore = QueueAtOnce * int(5*time.Second/QueueDeadline)
+const maxJobsBefore = QueueMaxHandlers * int(5*time.Second/QueueHandlerTimeout)
 
 func flood(t testing.TB, q ports.Queue, account access.AccountID, n int) {
 	t.Helper()
@@ -413,7 +437,7 @@ var queueShares = []queueCheck{
 			<-release
 			return nil
 		}})
-		for seen := map[string]bool{}; len(seen) < QueueAtOnce/2; {
+		for seen := map[string]bool{}; len(seen) < QueueMaxHandlers/2; {
 			seen[receiveWithin(t, eventTimeout, begun, "one handler more")] = true
 		}
 	}},

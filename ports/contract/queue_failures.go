@@ -64,7 +64,7 @@ var queueFailures = []queueCheck{
 		before := <-tries
 		for range 2 {
 			try := <-tries
-			if pause := try.Sub(before); pause < QueuePause*9/10 {
+			if pause := try.Sub(before); pause < QueueRetryDelay*9/10 {
 				t.Fatalf("it came again after %s", pause)
 			}
 			before = try
@@ -96,7 +96,7 @@ var queueFailures = []queueCheck{
 			return ctx.Err()
 		}})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
-		if left := receiveWithin(t, eventTimeout, limit, "the handler"); left > QueueDeadline {
+		if left := receiveWithin(t, eventTimeout, limit, "the handler"); left > QueueHandlerTimeout {
 			t.Fatalf("the handler's deadline is in %s", left)
 		}
 		e.requireNext(t, "1")
@@ -180,7 +180,7 @@ var queueStops = []queueCheck{
 		receiveWithin(t, eventTimeout, begun, "the handler")
 		// Stop may return an error because the handler ended late. The job must come back in either
 		// case.
-		_ = stopWorker(t, w, QueueDeadline/2)
+		_ = stopWorker(t, w, QueueHandlerTimeout/2)
 		after, e := open(), newWakeupRecorder()
 		start(t, after, recordJobs(e), rows.sweep(after))
 		e.requireNext(t, "1")

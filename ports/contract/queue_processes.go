@@ -177,7 +177,7 @@ func (p processes) killRepeatedly(t *testing.T, jobs *jobLog) {
 		}
 		// More than half of the workers of one process have taken a job, so some jobs are in the
 		// middle of their work.
-		waitFor(t, "work begins", func() bool { return countEvents(jobs.events(t), "taken") > before+QueueAtOnce/2 })
+		waitFor(t, "work begins", func() bool { return countEvents(jobs.events(t), "taken") > before+QueueMaxHandlers/2 })
 		for _, c := range running {
 			c.kill()
 		}
@@ -290,7 +290,9 @@ type jobState struct {
 	saved bool
 }
 
-func (s jobState) available(now time.Time) bool { return !s.saved && now.Sub(s.taken) > QueueRescue }
+func (s jobState) available(now time.Time) bool {
+	return !s.saved && now.Sub(s.taken) > QueueRescueAfter
+}
 
 func jobStates(events []jobEvent) (ids []string, all map[string]jobState) {
 	all = map[string]jobState{}

@@ -170,6 +170,7 @@ var brokenQueues = []struct {
 	}},
 	{"the first one counts", "of two wake-ups of a job the earlier time counts", oncePerJob},
 	{"a running job is not woken", "a wake-up of a running job runs it again", oncePerJob},
+	{"only the first wake-up arrives", "the last wake-up of a job is never lost", oncePerJob},
 	{"a handler cannot wake its own job", "a handler can wake its own job later, with the same trace", oncePerJob},
 	{"a handler's wake-ups run at once", "a handler can wake its own job later, with the same trace", func() brokenQueue {
 		return brokenQueue{wake: each(func(w *ports.Wakeup) { w.At = time.Time{} })}
@@ -196,7 +197,7 @@ var brokenQueues = []struct {
 		}}
 	}},
 	{"a retry without a pause", "a job is retried with pauses after an error or a panic", func() brokenQueue {
-		return brokenQueue{options: func(o *queue.Options) { o.Pause = time.Millisecond }}
+		return brokenQueue{options: func(o *queue.Options) { o.RetryDelay = time.Millisecond }}
 	}},
 	{"one failure stops all jobs", "a failing job does not affect other jobs", func() brokenQueue {
 		var failed atomic.Bool
@@ -213,7 +214,7 @@ var brokenQueues = []struct {
 		}}
 	}},
 	{"no deadline", "a handler has a deadline, after which its job is retried", func() brokenQueue {
-		return brokenQueue{options: func(o *queue.Options) { o.Deadline, o.Rescue = time.Minute, time.Hour }}
+		return brokenQueue{options: func(o *queue.Options) { o.HandlerTimeout, o.RescueAfter = time.Minute, time.Hour }}
 	}},
 	{"periodic work runs once", "periodic work runs at the start and again, even after a failure", func() brokenQueue {
 		return brokenQueue{start: func(w ports.Worker, ctx context.Context, all ports.Work) error {
@@ -249,7 +250,7 @@ var brokenQueues = []struct {
 		return disguised(func(_ int, w *ports.Wakeup) { w.Account = "all" })
 	}},
 	{"a quarter of the workers", "a single account can use half of the workers", func() brokenQueue {
-		return brokenQueue{options: func(o *queue.Options) { o.AtOnce = QueueAtOnce / 2 }}
+		return brokenQueue{options: func(o *queue.Options) { o.MaxHandlers = QueueMaxHandlers / 2 }}
 	}},
 	{"a stop waits for no handler", "a stop waits for running handlers and starts no job", func() brokenQueue {
 		return brokenQueue{stop: func(w ports.Worker, ctx context.Context) error {
@@ -318,7 +319,7 @@ func TestQueueSuiteDetectsBrokenPromises(t *testing.T) {
 }
 
 func opened(t testing.TB, b brokenQueue) ports.Worker {
-	o := queue.Options{AtOnce: QueueAtOnce, Deadline: QueueDeadline, Rescue: QueueRescue, Pause: QueuePause}
+	o := queue.Options{MaxHandlers: QueueMaxHandlers, HandlerTimeout: QueueHandlerTimeout, RescueAfter: QueueRescueAfter, RetryDelay: QueueRetryDelay}
 	if b.options != nil {
 		b.options(&o)
 	}

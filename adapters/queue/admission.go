@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+)
+
+// admission decides which due wake-ups River gets. River starts jobs in the order in which they
+// were inserted, so 10,000 of one account would delay the first of the next account. A wake-up
+// therefore stays in the table wakeup until its fairness group has a free share of the handlers.
+//
+// The table is authoritative. A wake-up whose River job is lost, or whose process died, is admitted
+// again after Options.RescueAfter.
+type admission struct {
+	pool    *pgxpool.Pool
+	client  *river.Client[pgx.Tx]
+	options Options
+
+	triggered chan struct{} // receives a value when a round may have something to do
+	stopped   chan struct{} // closed when rounds have ended
+
+	mu       sync.Mutex
+	finished []*finished // handlers that ended and are not recorded yet
+	stopping bool        // record the end of handlers, but admit nothing
+	failing  bool
+}
+
+// finished is the end of a handler.
+type finished struct {
+	job      args
+	retry    bool
+	delay    time.Duration // until the retry
+	recorded chan struct{} // closed when the table says so
+}
+
+func newAdmission(pool *pgxpool.Pool, client *river.Client[pgx.Tx], o Options) *admission {
+	return &admission{
+		pool: pool, client: client, options: o,
+		triggered: make(chan struct{}, 1), stopped: make(chan struct{}),
+	}
+}
+
+// trigger starts a round soon.
+func (a *admission) trigger() {
+	select {
+	case a.triggered <- struct{}{}:
+	default:
+	}
+}
+
+// finish records the end of a handler. It returns when the table says so, and fails if the rounds
+// have ended before.
+func (a *admission) finish(f *finished) error {
+	f.recorded = make(chan struct{})
+	a.mu.Lock()
+	a.finished = append(a.finished, f)
+	a.mu.Unlock()
+	a.trigger()
+	select {
+	case <-f.recorded:
+		return nil
+	case <-a.stopped:
+		return errStopped
+	}
+}
+
+// stopAdmitting makes the next rounds only record the end of handlers.
+func (a *admission) stopAdmitting() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.stopping = true
+}
+
+// minRoundInterval is the shortest time between two rounds. All that happens in between is one
+// transaction.
+const minRoundInterval = 10 * time.Millisecond
+
+// run runs rounds until ctx ends.
+func (a *admission) run(ctx context.Context) {
+	defer close(a.stopped)
+	for {
+		next, err := a.round(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		a.logChange(ctx, err)
+		if !sleep(ctx, minRoundInterval, nil) || !sleep(ctx, next-minRoundInterval, a.triggered) {
+			return
+		}
+	}
+}
+
+// sleep returns after d, or earlier when wake receives a value. It reports whether ctx lasts.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+// round records the handlers that ended and admits due wake-ups. It returns the time until the next
+// round. A process without work makes one statement in a round.
+func (a *admission) round(ctx context.Context) (next time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	a.mu.Lock()
+	ended, stopping := a.finished, a.stopping
+	a.finished = nil
+	a.mu.Unlock()
+	defer func() {
+		if err != nil {
+			a.mu.Lock()
+			a.finished = append(ended, a.finished...)
+			a.mu.Unlock()
+			return
+		}
+		for _, f := range ended {
+			close(f.recorded)
+		}
+	}()
+	now, err := a.look(ctx)
+	if err != nil {
+		return a.options.PollInterval, err
+	}
+	if len(ended) == 0 && (stopping || !now.due && !now.lost) {
+		return now.next(a.options), nil
+	}
+	err = pgx.BeginFunc(ctx, a.pool, func(tx pgx.Tx) error {
+		later, err := record(ctx, tx, ended)
+		if err != nil || stopping {
+			return err
+		}
+		now.later = earlier(now.later, later)
+		if now.lost {
+			if _, err := tx.Exec(ctx, rescueWakeups, a.options.RescueAfter); err != nil {
+				return fmt.Errorf("rescue wake-ups: %w", err)
+			}
+		}
+		return a.admit(ctx, tx)
+	})
+	if err != nil {
+		return a.options.PollInterval, err
+	}
+	now.admitted = true
+	return now.next(a.options), nil
+}
+
+// situation says what a round has to do.
+type situation struct {
+	due, lost bool     // there are due wake-ups, or wake-ups to rescue
+	admitted  bool     // this process has admitted wake-ups that have not ended
+	later     *float64 // seconds until the next wake-up becomes due, nil if there is none
+}
+
+func earlier(a, b *float64) *float64 {
+	if a == nil || b != nil && *b < *a {
+		return b
+	}
+	return a
+}
+
+// next returns the time until the next round. A process with admitted wake-ups comes back soon,
+// because their handlers may end in a different process.
+func (s situation) next(o Options) time.Duration {
+	next := idlePollInterval
+	if s.admitted {
+		next = o.PollInterval
+	}
+	if s.later != nil {
+		next = min(next, time.Duration(*s.later*float64(time.Second)))
+	}
+	return max(next, minRoundInterval)
+}
+
+// idlePollInterval is the time between two rounds of a process without work. It bounds the delay
+// after which a wake-up from a process without handlers is found.
+const idlePollInterval = time.Second
+
+func (a *admission) look(ctx context.Context) (s situation, err error) {
+	err = a.pool.QueryRow(ctx, lookAtWakeups, a.client.ID(), a.options.RescueAfter).Scan(&s.due, &s.lost, &s.admitted, &s.later)
+	if err != nil {
+		return s, fmt.Errorf("look for wake-ups: %w", err)
+	}
+	return s, nil
+}
+
+// admit gives River the due wake-ups for which there is a free share of the handlers.
+func (a *admission) admit(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, admitWakeups, a.client.ID(), a.options.MaxHandlers)
+	if err != nil {
+		return fmt.Errorf("admit wake-ups: %w", err)
+	}
+	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p river.InsertManyParams, err error) {
+		var j args
+		err = row.Scan(&j.Job, &j.ID, &j.Account, &j.Apart, &j.Trace, &j.At, &j.Failures, &j.Admission)
+		return river.InsertManyParams{Args: j, InsertOpts: &river.InsertOpts{Queue: riverQueue}}, err
+	})
+	if err != nil || len(jobs) == 0 {
+		return err
+	}
+	if _, err := a.client.InsertManyFastTx(ctx, tx, jobs); err != nil {
+		return fmt.Errorf("give wake-ups to River: %w", err)
+	}
+	return nil
+}
+
+// record stores the ends of handlers. It returns the seconds until the first of their wake-ups is
+// due again, nil if none is.
+func record(ctx context.Context, tx pgx.Tx, ended []*finished) (later *float64, err error) {
+	if len(ended) == 0 {
+		return nil, nil
+	}
+	var kinds, ids []string
+	var admissions []int64
+	var delays []*float64 // in seconds, nil for a handler that succeeded
+	for _, f := range ended {
+		kinds, ids, admissions = append(kinds, f.job.Job), append(ids, f.job.ID), append(admissions, f.job.Admission)
+		var delay *float64
+		if f.retry {
+			seconds := f.delay.Seconds()
+			delay = &seconds
+		}
+		delays = append(delays, delay)
+	}
+	if err := tx.QueryRow(ctx, endWakeups, kinds, ids, admissions, delays).Scan(&later); err != nil {
+		return nil, fmt.Errorf("record handlers that ended: %w", err)
+	}
+	if _, err := tx.Exec(ctx, deleteEndedWakeups, kinds, ids); err != nil {
+		return nil, fmt.Errorf("delete wake-ups that ended: %w", err)
+	}
+	return later, nil
+}
+
+// logChange logs the first of several failures in a row, and the first success after them.
+func (a *admission) logChange(ctx context.Context, err error) {
+	switch {
+	case err != nil && !a.failing:
+		a.options.Log.WarnContext(ctx, "jobs wait: the queue does not reach its database and keeps trying", "error", err)
+	case err == nil && a.failing:
+		a.options.Log.InfoContext(ctx, "the queue reaches its database again")
+	}
+	a.failing = err != nil
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+// The statements on the table wakeup. A row is a wake-up that waits (admitted_by is null) or that
+// River has (admitted_by is the id of the River client that admitted it). A job has one row.
+// admission counts how often the row was admitted: the end of an older handler does not count.
+// again_at is the time of a wake-up that arrived while River had the job.
+
+const createWakeups = `
+CREATE TABLE IF NOT EXISTS wakeup (
+	kind text NOT NULL,
+	id text NOT NULL,
+	fairness_group text NOT NULL,
+	account text NOT NULL,
+	apart boolean NOT NULL,
+	trace text NOT NULL,
+	due_at timestamptz NOT NULL,
+	failures integer NOT NULL DEFAULT 0,
+	admission bigint NOT NULL DEFAULT 0,
+	admitted_by text,
+	admitted_at timestamptz,
+	again_at timestamptz,
+	PRIMARY KEY (kind, id)
+);
+CREATE INDEX IF NOT EXISTS wakeup_group ON wakeup (fairness_group, due_at, kind, id) WHERE admitted_by IS NULL;
+CREATE INDEX IF NOT EXISTS wakeup_due ON wakeup (due_at) WHERE admitted_by IS NULL;
+CREATE INDEX IF NOT EXISTS wakeup_admitted ON wakeup (admitted_by, fairness_group) WHERE admitted_by IS NOT NULL;
+CREATE INDEX IF NOT EXISTS wakeup_rescue ON wakeup (admitted_at) WHERE admitted_by IS NOT NULL`
+
+// addWakeups adds wake-ups. Of two for a job the earlier one counts. Rows are locked in one order,
+// so that two statements do not wait for each other.
+const addWakeups = `
+INSERT INTO wakeup (kind, id, fairness_group, account, apart, trace, due_at)
+SELECT kind, id, fairness_group, account, apart, trace, coalesce(due_at, now())
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::text[], $7::timestamptz[])
+	AS added (kind, id, fairness_group, account, apart, trace, due_at)
+ORDER BY kind, id
+ON CONFLICT (kind, id) DO UPDATE SET
+	trace = CASE WHEN wakeup.admitted_by IS NULL THEN excluded.trace ELSE wakeup.trace END,
+	due_at = CASE WHEN wakeup.admitted_by IS NULL THEN excluded.due_at ELSE wakeup.due_at END,
+	again_at = CASE WHEN wakeup.admitted_by IS NULL THEN NULL ELSE least(wakeup.again_at, excluded.due_at) END
+WHERE CASE WHEN wakeup.admitted_by IS NULL THEN excluded.due_at < wakeup.due_at
+	ELSE wakeup.again_at IS NULL OR excluded.due_at < wakeup.again_at END`
+
+// lookAtWakeups reads what a round has to do. $1 is the id of the River client, $2 the time after
+// which an admitted wake-up is rescued.
+const lookAtWakeups = `
+SELECT
+	EXISTS (SELECT FROM wakeup WHERE admitted_by IS NULL AND due_at <= now()),
+	coalesce((SELECT min(admitted_at) FROM wakeup WHERE admitted_by IS NOT NULL) < now() - $2::interval, false),
+	EXISTS (SELECT FROM wakeup WHERE admitted_by = $1),
+	(SELECT extract(epoch FROM min(due_at) - now())::float8 FROM wakeup WHERE admitted_by IS NULL AND due_at > now())`
+
+// admitWakeups admits due wake-ups, one after the other of each fairness group, and returns them.
+// $1 is the id of the River client, $2 its maximum number of handlers, which the client divides
+// among the groups.
+//
+// The statement steps through the groups by the index wakeup_group, so that its cost depends on the
+// number of groups and not on their backlogs.
+const admitWakeups = `
+WITH RECURSIVE waiting AS (
+	(SELECT fairness_group FROM wakeup WHERE admitted_by IS NULL ORDER BY fairness_group LIMIT 1)
+	UNION ALL
+	SELECT (SELECT wakeup.fairness_group FROM wakeup
+		WHERE admitted_by IS NULL AND wakeup.fairness_group > waiting.fairness_group ORDER BY wakeup.fairness_group LIMIT 1)
+	FROM waiting WHERE waiting.fairness_group IS NOT NULL
+), due AS (
+	SELECT fairness_group FROM waiting CROSS JOIN LATERAL (
+		SELECT FROM wakeup WHERE admitted_by IS NULL AND wakeup.fairness_group = waiting.fairness_group AND due_at <= now() LIMIT 1
+	) AS first
+), busy AS (
+	SELECT fairness_group, count(*) AS handlers FROM wakeup WHERE admitted_by = $1 GROUP BY fairness_group
+), share AS (
+	SELECT greatest(1, $2::int / (1 + count(*))) AS size
+	FROM (SELECT fairness_group FROM due UNION SELECT fairness_group FROM busy) AS having_work
+), picked AS (
+	SELECT turn.kind, turn.id FROM due CROSS JOIN share LEFT JOIN busy USING (fairness_group)
+	CROSS JOIN LATERAL (
+		SELECT kind, id, due_at, row_number() OVER (ORDER BY due_at, kind, id) AS number FROM (
+			SELECT kind, id, due_at FROM wakeup
+			WHERE admitted_by IS NULL AND wakeup.fairness_group = due.fairness_group AND due_at <= now()
+			ORDER BY due_at, kind, id LIMIT greatest(0, share.size - coalesce(busy.handlers, 0))
+		) AS oldest
+	) AS turn
+	ORDER BY turn.number, turn.due_at LIMIT greatest(0, $2::int - (SELECT coalesce(sum(handlers), 0) FROM busy))
+), locked AS (
+	SELECT kind, id FROM wakeup JOIN picked USING (kind, id) WHERE admitted_by IS NULL FOR UPDATE OF wakeup SKIP LOCKED
+)
+UPDATE wakeup SET admitted_by = $1, admitted_at = now(), admission = admission + 1
+FROM locked WHERE wakeup.kind = locked.kind AND wakeup.id = locked.id
+RETURNING wakeup.kind, wakeup.id, account, apart, trace, due_at, failures, admission`
+
+// endWakeups records handlers that ended, and returns the seconds until the first of their wake-ups
+// is due again. $1 to $3 are the kind, id and admission of each wake-up. $4 is the delay of the
+// retry in seconds, null after a success. A wake-up that has nothing left to do becomes due never.
+const endWakeups = `
+WITH again AS (
+	UPDATE wakeup SET admitted_by = NULL, admitted_at = NULL, again_at = NULL,
+		due_at = coalesce(least(again_at, now() + delay * interval '1 s'), 'infinity'),
+		failures = CASE WHEN delay IS NULL THEN 0 ELSE failures + 1 END
+	FROM unnest($1::text[], $2::text[], $3::bigint[], $4::float8[]) AS ended (kind, id, admission, delay)
+	WHERE wakeup.kind = ended.kind AND wakeup.id = ended.id AND wakeup.admission = ended.admission AND admitted_by IS NOT NULL
+	RETURNING due_at
+)
+SELECT extract(epoch FROM min(due_at) - now())::float8 FROM again WHERE due_at < 'infinity'`
+
+// deleteEndedWakeups deletes those of the wake-ups in $1 and $2 that have nothing left to do. It
+// runs after endWakeups, which has locked them.
+const deleteEndedWakeups = `
+DELETE FROM wakeup USING unnest($1::text[], $2::text[]) AS ended (kind, id)
+WHERE wakeup.kind = ended.kind AND wakeup.id = ended.id AND admitted_by IS NULL AND due_at = 'infinity'`
+
+// rescueWakeups makes wake-ups wait again that were admitted longer than $1 ago: their process is
+// dead, or their River job is lost.
+const rescueWakeups = `
+UPDATE wakeup SET admitted_by = NULL, admitted_at = NULL, due_at = least(due_at, again_at), again_at = NULL
+WHERE (kind, id) IN (
+	SELECT kind, id FROM wakeup WHERE admitted_by IS NOT NULL AND admitted_at < now() - $1::interval FOR UPDATE SKIP LOCKED
+)`
+
+// countWakeups counts the waiting wake-ups by kind, with the seconds for which the oldest is due.
+const countWakeups = `
+SELECT kind, count(*), greatest(0, extract(epoch FROM now() - min(due_at)))::float8
+FROM (
+	SELECT kind, due_at FROM wakeup WHERE admitted_by IS NULL
+	UNION ALL
+	SELECT kind, again_at FROM wakeup WHERE again_at IS NOT NULL
+) AS waiting GROUP BY kind ORDER BY kind`
