@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -297,7 +298,7 @@ func enumSchema[W interface {
 	return s
 }
 
-func planOf(v domains.Survey) dnsPlan {
+func planOf(v domainsteps.Survey) dnsPlan {
 	p := v.Plan
 	return dnsPlan{
 		DomainID: v.Domain.ID, DomainName: v.Domain.Name, DNSProvider: providerOf(v), Read: readOf(v.Sight),
@@ -307,7 +308,7 @@ func planOf(v domains.Survey) dnsPlan {
 	}
 }
 
-func providerOf(v domains.Survey) planProvider {
+func providerOf(v domainsteps.Survey) planProvider {
 	return planProvider{ID: textOrNil(v.Holder.Provider.ID), Name: textOrNil(v.Holder.Title), Detected: v.Holder.Title != "", Supported: v.Holder.Provider.ID != "",
 		Nameservers: each(v.Sight.Delegation, func(name string) string { return name })}
 }
@@ -350,7 +351,7 @@ type automation struct {
 	Message              string  `json:"message" doc:"The result as a sentence."`
 }
 
-func automationOf(v domains.Survey) domainAutomation {
+func automationOf(v domainsteps.Survey) domainAutomation {
 	a := v.Automation()
 	return domainAutomation{DomainID: v.Domain.ID, Automation: automation{
 		Provider: textOrNil(a.Provider.ID), ProviderSupported: a.Provider.ID != "", ConnectionPresent: a.Connected, SafeToApply: a.Safe,

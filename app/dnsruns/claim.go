@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/app/lease"
 	"github.com/tenantry/tenantry/core/provisioning"
 )
@@ -16,7 +16,7 @@ type claim struct {
 	*Worker
 	lease   *lease.Lease
 	job     provisioning.Job
-	domains *domains.Service // fenced: each write checks the lease
+	domains *domainsteps.Steps // fenced: each write checks the lease
 	release func()
 }
 

@@ -16,7 +16,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/ports"
@@ -28,7 +28,7 @@ const Kind = "dns_job"
 
 // Surveyor reads a domain's DNS live and plans the changes that it needs.
 type Surveyor interface {
-	Survey(ctx context.Context, owner access.AccountID, domainID string) (domains.Survey, error)
+	Survey(ctx context.Context, owner access.AccountID, domainID string) (domainsteps.Survey, error)
 }
 
 // Service holds the use cases of callers.

@@ -5,7 +5,7 @@ package dnsruns
 import (
 	"context"
 
-	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -14,7 +14,7 @@ import (
 )
 
 // fenced returns a copy of s in which every write runs inside Guard.
-func (c *claim) fenced(s *domains.Service) *domains.Service {
+func (c *claim) fenced(s *domainsteps.Steps) *domainsteps.Steps {
 	platform, stored := c.Fence.Mail(s.Platform, c.lease.Guard), fencedDomains{s.Domains, c}
 	pass, connections, copied := *s.Reconciler, *s.Connections, *s
 	pass.Platform, pass.Domains = platform, stored

@@ -22,6 +22,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
@@ -87,7 +88,7 @@ func newFixtureIn(t *testing.T, url string) *fixture {
 	_, err = w.store.Attach(t.Context(), w.acc.ID, tenant.Tenant{GUID: theTenant, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: w.clock}, 10)
 	must(t, err)
 	w.change(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapReady, tenant.ConsentGranted })
-	added, err := w.Domains.Add(t.Context(), w.acc, theTenant, zone)
+	added, err := (&domains.Service{Steps: w.Domains}).Add(t.Context(), w.acc, theTenant, zone)
 	must(t, err)
 	w.domain = added.Domain
 	w.provider = &published{DNSProvider: &fake.DNSProvider{}, publicDNS: w.fake.DNS}
@@ -115,9 +116,9 @@ func (w *fixture) worker(r dependencies) *Worker {
 		Traced: func(ctx context.Context, _ provisioning.Job, _ provisioning.Step, do func(context.Context) error) {
 			_ = do(ctx)
 		},
-		Domains: &domains.Service{
+		Domains: &domainsteps.Steps{
 			Tenants: w.store, Domains: r.domains, Platform: r.platform, DNS: w.fake.DNS, Reconciler: pass, Now: now,
-			Search: time.Second, Writes: w.store,
+			Writes:      w.store,
 			Connections: &dnsconnections.Service{Connections: w.store, Providers: r.providers, Sealer: w.sealer, Now: now},
 		},
 	}

@@ -8,7 +8,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -85,7 +85,7 @@ func (s *Service) checkDomain(ctx context.Context, owner access.AccountID, d dom
 }
 
 // checkAutomation refuses a survey with a condition that a person must fix first.
-func checkAutomation(v domains.Survey) error {
+func checkAutomation(v domainsteps.Survey) error {
 	switch a := v.Automation(); a.Required {
 	case dns.ProviderUnsupported:
 		return fault.ProviderUnsupported.With("%s", a.Message)
@@ -98,7 +98,7 @@ func checkAutomation(v domains.Survey) error {
 	}
 }
 
-func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domain.Domain, v domains.Survey) (Begun, error) {
+func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domain.Domain, v domainsteps.Survey) (Begun, error) {
 	now := s.now()
 	runID, err := s.newID(now)
 	if err != nil {

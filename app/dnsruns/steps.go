@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -39,7 +39,7 @@ func (c *claim) observe(ctx context.Context, step provisioning.Step) provisionin
 }
 
 // survey reads the DNS and plans the changes.
-func (c *claim) survey(ctx context.Context) (domains.Survey, provisioning.Observation) {
+func (c *claim) survey(ctx context.Context) (domainsteps.Survey, provisioning.Observation) {
 	v, err := c.domains.Survey(ctx, c.job.Account, c.job.DomainID)
 	if err != nil {
 		return v, provisioning.Observation{Err: err}
@@ -48,7 +48,7 @@ func (c *claim) survey(ctx context.Context) (domains.Survey, provisioning.Observ
 }
 
 // surveyAndStore makes a survey and stores its DNS state with the domain.
-func (c *claim) surveyAndStore(ctx context.Context) (domains.Survey, provisioning.Observation) {
+func (c *claim) surveyAndStore(ctx context.Context) (domainsteps.Survey, provisioning.Observation) {
 	v, o := c.survey(ctx)
 	if o.Err == nil {
 		_, o.Err = c.domains.Saw(ctx, c.job.Account, v)

@@ -9,7 +9,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/app/lease"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -33,7 +33,7 @@ const (
 // Worker executes provisioning jobs.
 type Worker struct {
 	Jobs    ports.DNSJobs
-	Domains *domains.Service
+	Domains *domainsteps.Steps
 	Queue   ports.Queue
 	// Fence makes the writes to providers check the lease of the job.
 	Fence ports.Fence

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -197,11 +198,11 @@ func TestPassesAndJobsShareTheirWork(t *testing.T) {
 	w.connect(t, w.provider)
 	id := w.begin(t).ID
 	w.until(t, id, provisioning.StagePropagation)
-	_, err := w.Domains.Verify(t.Context(), w.acc.ID, theTenant, zone)
+	_, err := (&domains.Service{Steps: w.Domains}).Verify(t.Context(), w.acc.ID, theTenant, zone)
 	must(t, err)
 	w.wait(w.job(t, id).NextAttemptAt)
 	w.healthy(t, w.run(t, w.Worker, id))
-	_, err = w.Domains.EnableDKIM(t.Context(), w.acc.ID, theTenant, zone)
+	_, err = (&domains.Service{Steps: w.Domains}).EnableDKIM(t.Context(), w.acc.ID, theTenant, zone)
 	must(t, err)
 	w.healthy(t, w.job(t, id))
 }

@@ -127,7 +127,7 @@ func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id 
 	if outcome.Of(cause) == outcome.NotReady {
 		return fault.ProviderTimeout.With("the mail platform has not finished its part yet")
 	}
-	return s.recordLostConsent(ctx, owner, id, cause)
+	return s.RecordLostConsent(ctx, owner, id, cause)
 }
 
 // liveResult reads the domain's DNS and builds the result of Add.

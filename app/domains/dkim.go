@@ -6,15 +6,13 @@ import (
 	"context"
 	"time"
 
+	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
-	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // DKIMReport is the live DKIM state of a domain.
@@ -38,69 +36,19 @@ func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id ten
 	if !d.Verified {
 		return domain.Domain{}, fault.DKIMNotReady.With("the domain is not verified yet")
 	}
-	if err := checkMailServerReady(t); err != nil {
+	if err := domainsteps.CheckMailServerReady(t); err != nil {
 		return domain.Domain{}, err
 	}
 	ctx, cancel := reconcile.Detach(ctx, workLimit)
 	defer cancel()
 	d, err = s.Reconciler.Domain(ctx, owner, d, true)
 	if err != nil {
-		return domain.Domain{}, s.recordLostConsent(ctx, owner, id, err)
+		return domain.Domain{}, s.RecordLostConsent(ctx, owner, id, err)
 	}
 	if !d.DKIM {
-		return s.startSigning(ctx, owner, d)
+		return s.StartSigningOf(ctx, owner, d)
 	}
 	return d, nil
-}
-
-// startSigning checks the public DNS before it calls the platform. The platform caches a missing
-// record for a long time.
-func (s *Service) startSigning(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
-	if d.Signing.Selector1.Name == "" {
-		return domain.Domain{}, signingNotCreated()
-	}
-	if err := s.checkPublished(ctx, d); err != nil {
-		return domain.Domain{}, err
-	}
-	if err := enable(ctx, s.Platform.For(d.TenantGUID), d.Name); err != nil {
-		return domain.Domain{}, s.recordLostConsent(ctx, owner, d.TenantGUID, err)
-	}
-	return reconcile.Change(ctx, s.Domains, owner, d, func(stored *domain.Domain) {
-		stored.DKIM, stored.Signing.Enabled = true, true
-	})
-}
-
-// checkPublished fails with dkim_not_ready unless both DKIM records are visible in the DNS.
-func (s *Service) checkPublished(ctx context.Context, d domain.Domain) error {
-	sight, err := reconcile.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
-	if err != nil {
-		return fault.DKIMNotReady.With("the DKIM records could not be read from the DNS in time")
-	}
-	selector1, selector2 := dns.ReadSelectors(sight, d.Signing)
-	if selector1 != dns.SelectorPropagated || selector2 != dns.SelectorPropagated {
-		return fault.DKIMNotReady.With("selector1 is %s, selector2 is %s in the DNS", selector1, selector2)
-	}
-	return nil
-}
-
-// enable starts signing at the platform. It resolves an unknown outcome by reading the signing
-// state.
-func enable(ctx context.Context, platform ports.MailTenant, name string) error {
-	failpoint.Hit("domains.before-enable-dkim")
-	err := reconcile.Call(ctx, func(ctx context.Context) error { return platform.EnableSigning(ctx, name) })
-	failpoint.Hit("domains.after-enable-dkim")
-	if err == nil || outcome.ChangedNothing(err) {
-		return err
-	}
-	var found dns.Signing
-	readErr := reconcile.Call(ctx, func(ctx context.Context) (err error) {
-		found, err = platform.Signing(ctx, name)
-		return err
-	})
-	if readErr == nil && found.Enabled {
-		return nil
-	}
-	return err
 }
 
 // DKIMStatus reads a domain's DKIM records from the DNS and stores the result. It asks the platform
@@ -114,24 +62,11 @@ func (s *Service) DKIMStatus(ctx context.Context, owner access.AccountID, id ten
 		return DKIMReport{}, err
 	}
 	if d.Signing.Selector1.Name == "" && d.Verified && t.Bootstrap == tenant.BootstrapReady {
-		if d, err = s.fetchSigning(ctx, owner, t, d); err != nil {
+		if d, err = s.FetchSigning(ctx, owner, t, d); err != nil {
 			return DKIMReport{}, err
 		}
 	}
 	return s.report(ctx, owner, d)
-}
-
-// fetchSigning returns d with the signing state that the platform reports. It does not store it.
-func (s *Service) fetchSigning(ctx context.Context, owner access.AccountID, t tenant.Tenant, d domain.Domain) (domain.Domain, error) {
-	if err := t.Reachable(); err != nil {
-		return d, err
-	}
-	err := reconcile.Call(ctx, func(ctx context.Context) (err error) {
-		d.Signing, err = s.Platform.For(t.GUID).Signing(ctx, d.Name)
-		return err
-	})
-	d.DKIM = d.Signing.Enabled
-	return d, s.recordLostConsent(ctx, owner, t.GUID, err)
 }
 
 func (s *Service) report(ctx context.Context, owner access.AccountID, d domain.Domain) (DKIMReport, error) {

@@ -14,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
@@ -86,11 +87,10 @@ func (h *fixture) service(p ports.MailPlatform, d ports.Domains) *Service {
 		Platform: p, Domains: d, DNS: h.fake.DNS, Now: time.Now,
 		Limit: onlyAHang, Pause: time.Millisecond,
 	}
-	return &Service{
-		Tenants: h.store, Domains: d, Platform: p, DNS: h.fake.DNS, Reconciler: pass, Now: time.Now,
-		Search: onlyAHang, Writes: h.store,
+	return &Service{Search: onlyAHang, Steps: &domainsteps.Steps{
+		Tenants: h.store, Domains: d, Platform: p, DNS: h.fake.DNS, Reconciler: pass, Now: time.Now, Writes: h.store,
 		Connections: &dnsconnections.Service{Connections: h.store, Providers: h.providers, Sealer: h.sealer, Now: time.Now},
-	}
+	}}
 }
 
 // lag makes the mail server accept no domain within a pass. It is for tests in fake time.

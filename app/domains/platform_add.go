@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
@@ -20,7 +21,7 @@ import (
 // reservation it existed before tenantry; then exists is true.
 func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.Domain) (exists bool, err error) {
 	platform := s.Platform.For(id)
-	held, err := fetchDomain(ctx, platform, d.Name)
+	held, err := domainsteps.FetchDomain(ctx, platform, d.Name)
 	switch {
 	case err == nil:
 		exists = d.JustReserved
@@ -75,14 +76,6 @@ func retryNotFound(err error) error {
 		return &outcome.Error{Kind: outcome.NotReady, Detail: "the platform does not show the domain yet"}
 	}
 	return err
-}
-
-func fetchDomain(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
-	err = reconcile.Call(ctx, func(ctx context.Context) error {
-		held, err = platform.Domain(ctx, name)
-		return err
-	})
-	return held, err
 }
 
 // readRecords reads the DNS records that the platform asks for. It retries, because for some

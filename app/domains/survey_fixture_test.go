@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/app/dnsconnections"
+	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
@@ -43,7 +44,7 @@ func (h *fixture) connect(t *testing.T, provider, token string, at ports.DNSProv
 	h.providers.Hold(provider, token, at)
 }
 
-func (h *fixture) survey(t *testing.T) Survey {
+func (h *fixture) survey(t *testing.T) domainsteps.Survey {
 	t.Helper()
 	v, err := h.Survey(t.Context(), h.acc.ID, h.stored(t, zone).ID)
 	must(t, err)

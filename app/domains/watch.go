@@ -87,7 +87,7 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	d, err := w.Domains.DomainByID(ctx, wakeup.Account, wakeup.ID)
 	if err == nil && d.Due(w.Now()) {
 		if err = w.read(ctx, &d); err == nil {
-			_, err = reconcile.Change(ctx, w.Domains, wakeup.Account, d, noChange)
+			_, err = reconcile.Change(ctx, w.Domains, wakeup.Account, d, func(*domain.Domain) {})
 		}
 	}
 	if errors.Is(err, fault.DomainNotFound) || errors.Is(err, fault.TenantNotFound) {

@@ -158,7 +158,7 @@ func (s *Service) initDNSWorker(c settings.Config, o Overrides) {
 	spans := telemetry.Jobs{CustomerData: c.TraceCustomerData}
 	s.jobSweepInterval = cmp.Or(o.JobSweep, jobSweepEvery)
 	s.dnsWorker = &dnsruns.Worker{
-		Jobs: s.Store, Domains: s.domains, Queue: s.Queue, Fence: wire.Fence{}, Timetable: cmp.Or(o.Timetable, provisioning.DefaultTimetable),
+		Jobs: s.Store, Domains: s.domains.Steps, Queue: s.Queue, Fence: wire.Fence{}, Timetable: cmp.Or(o.Timetable, provisioning.DefaultTimetable),
 		Now: o.Now, Chance: mathrand.Float64, Log: s.Log, Traced: spans.Step,
 	}
 }

@@ -55,6 +55,7 @@ import (
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/app/keys"
@@ -242,10 +243,10 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 		RequireSMTPAuth: c.RequireSMTPAuth,
 	}
 	s.Connections = &dnsconnections.Service{Connections: s.Store, Providers: s.dnsProviders, Sealer: sealer, Now: o.Now}
-	s.domains = &domains.Service{
+	s.domains = &domains.Service{Steps: &domainsteps.Steps{
 		Tenants: s.Store, Domains: s.Store, Platform: s.Platform, DNS: dnsReader, Reconciler: reconciler, Writes: s.Store, DMARC: c.DMARCRecord, Now: o.Now,
 		Connections: s.Connections,
-	}
+	}}
 	s.initDNSWorker(c, o)
 	s.dnsRuns = &dnsruns.Service{
 		Tenants: s.Store, Domains: s.Store, Runs: s.Store, Survey: s.domains, Queue: s.Queue, Random: rand.Reader, Now: o.Now,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package domains
+package domainsteps
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func (v Survey) Automation() dns.Automation { return v.Holder.Automate(v.Sight, 
 //
 // It fails with domain_not_found, with provider_timeout when the DNS cannot be read, and with an
 // error of the mail platform if no records of the domain are known yet.
-func (s *Service) Survey(ctx context.Context, owner access.AccountID, domainID string) (Survey, error) {
+func (s *Steps) Survey(ctx context.Context, owner access.AccountID, domainID string) (Survey, error) {
 	d, err := s.Domains.DomainByID(ctx, owner, domainID)
 	if err != nil {
 		return Survey{}, err
@@ -62,7 +62,7 @@ func (s *Service) Survey(ctx context.Context, owner access.AccountID, domainID s
 // plan plans from the provider's own records where the account has access, and else from the public
 // DNS. Name servers flatten CNAMEs, proxy addresses and expand wildcards, so their answers can
 // differ from the zone.
-func (s *Service) plan(ctx context.Context, owner access.AccountID, d domain.Domain, offer dns.Offer, sight dns.ZoneRead) (Survey, error) {
+func (s *Steps) plan(ctx context.Context, owner access.AccountID, d domain.Domain, offer dns.Offer, sight dns.ZoneRead) (Survey, error) {
 	managed, err := s.Writes.Written(ctx, owner, d.ID)
 	if err != nil {
 		return Survey{}, err
@@ -80,7 +80,7 @@ func (s *Service) plan(ctx context.Context, owner access.AccountID, d domain.Dom
 // fetchMissing asks the mail platform for the records and the signing state that are not stored
 // yet. Stored values are not read again. If the platform does not answer, stored records suffice;
 // without any records it returns the platform's error.
-func (s *Service) fetchMissing(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
+func (s *Steps) fetchMissing(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	records := len(d.Service) == 0 && (d.Verified || len(d.Verification) == 0)
 	signing := d.Verified && d.Signing.Selector1.Name == ""
 	if !records && !signing {
@@ -97,7 +97,7 @@ func (s *Service) fetchMissing(ctx context.Context, owner access.AccountID, d do
 		err = s.fetchRecords(callCtx, owner, &d)
 	}
 	if signing && err == nil && t.Bootstrap == tenant.BootstrapReady {
-		d, err = s.fetchSigning(callCtx, owner, t, d)
+		d, err = s.FetchSigning(callCtx, owner, t, d)
 	}
 	if len(d.Verification) == 0 && len(d.Service) == 0 {
 		return d, err
@@ -105,7 +105,7 @@ func (s *Service) fetchMissing(ctx context.Context, owner access.AccountID, d do
 	return d, nil
 }
 
-func (s *Service) fetchRecords(ctx context.Context, owner access.AccountID, d *domain.Domain) error {
+func (s *Steps) fetchRecords(ctx context.Context, owner access.AccountID, d *domain.Domain) error {
 	err := reconcile.Call(ctx, func(ctx context.Context) error {
 		r, err := s.Platform.For(d.TenantGUID).Records(ctx, d.Name)
 		if err == nil {
@@ -113,13 +113,13 @@ func (s *Service) fetchRecords(ctx context.Context, owner access.AccountID, d *d
 		}
 		return err
 	})
-	return s.recordLostConsent(ctx, owner, d.TenantGUID, err)
+	return s.RecordLostConsent(ctx, owner, d.TenantGUID, err)
 }
 
 // Write applies a survey's changes at the provider that holds the zone. It stores the written
 // records first, so that they are known as managed even if the outcome is unknown. It fails with
 // the error of the store or of the provider.
-func (s *Service) Write(ctx context.Context, owner access.AccountID, v Survey) error {
+func (s *Steps) Write(ctx context.Context, owner access.AccountID, v Survey) error {
 	if err := s.Writes.SaveWritten(ctx, owner, v.Domain.ID, v.Plan.Writes); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (s *Service) Write(ctx context.Context, owner access.AccountID, v Survey) e
 
 // Saw stores the DNS state that a survey read, and the records that it fetched from the mail
 // platform. It returns the stored domain, and fails when the store fails.
-func (s *Service) Saw(ctx context.Context, owner access.AccountID, v Survey) (domain.Domain, error) {
+func (s *Steps) Saw(ctx context.Context, owner access.AccountID, v Survey) (domain.Domain, error) {
 	fetched := v.Domain.WithRead(v.Public, s.Now())
 	return reconcile.Change(ctx, s.Domains, owner, fetched, func(stored *domain.Domain) {
 		if len(stored.Verification) == 0 {

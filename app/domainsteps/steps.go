@@ -1,49 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package domains
+// Package domainsteps has the steps that take a custom domain from its first DNS record to signed
+// mail. Requests (app/domains) and provisioning jobs (app/dnsruns) share them.
+//
+// Start reading at Steps. The steps at the mail platform are in steps.go and platform.go. Survey, the
+// live read of a domain's DNS with its plan, is in survey.go, and the search for the DNS provider that
+// holds a zone in zone_holder.go.
+package domainsteps
 
 import (
 	"context"
+	"time"
 
+	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
-// The methods in this file are steps of provisioning jobs at the mail platform. Each tries once.
-// The job schedules its own retries.
+// Steps are the steps of domains. Each tries once: who calls it decides about another attempt. All
+// fields but DMARC are required.
+type Steps struct {
+	Tenants    ports.Tenants
+	Domains    ports.Domains
+	Platform   ports.MailPlatform
+	DNS        ports.DNSReader
+	Reconciler *reconcile.Pass
+	// Connections opens the zones of accounts at their DNS providers. Writes stores which records
+	// tenantry manages, so that they are distinguished from foreign records.
+	Connections *dnsconnections.Service
+	Writes      ports.DNSWrites
+	// DMARC is the operator's DMARC record for domains that have none. It defaults to
+	// dns.DefaultPolicy.
+	DMARC string
+	Now   func() time.Time
+}
 
 // Prove asks the mail platform to verify a domain, and stores the result. It fails with
 // verification_failed when the platform does not see the record.
-func (s *Service) Prove(ctx context.Context, owner access.AccountID, domainID string) error {
+func (s *Steps) Prove(ctx context.Context, owner access.AccountID, domainID string) error {
 	_, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err == nil {
-		_, err = s.verifyAndStore(ctx, owner, d)
+		_, err = s.VerifyAndStore(ctx, owner, d)
 	}
 	return err
 }
 
 // EnableMail enables the e-mail service of a verified domain. It fails with exchange_not_ready
 // while the tenant's mail server is not prepared.
-func (s *Service) EnableMail(ctx context.Context, owner access.AccountID, domainID string) error {
+func (s *Steps) EnableMail(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err != nil {
 		return err
 	}
 	if _, err = s.Reconciler.Mail(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady); err != nil {
-		return s.recordLostConsent(ctx, owner, t.GUID, err)
+		return s.RecordLostConsent(ctx, owner, t.GUID, err)
 	}
-	return checkMailServerReady(t)
+	return CheckMailServerReady(t)
 }
 
 // EnsureSigning makes the platform create the DKIM records of a domain. It fails with
 // exchange_not_ready, or with dkim_not_ready while the records do not exist.
-func (s *Service) EnsureSigning(ctx context.Context, owner access.AccountID, domainID string) error {
+func (s *Steps) EnsureSigning(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err == nil {
-		err = checkMailServerReady(t)
+		err = CheckMailServerReady(t)
 	}
 	if err != nil {
 		return err
@@ -52,31 +76,31 @@ func (s *Service) EnsureSigning(ctx context.Context, owner access.AccountID, dom
 	if err == nil && d.Signing.Selector1.Name == "" {
 		return signingNotCreated()
 	}
-	return s.recordLostConsent(ctx, owner, t.GUID, err)
+	return s.RecordLostConsent(ctx, owner, t.GUID, err)
 }
 
 // StartSigning enables DKIM signing once the DKIM records are visible. It does nothing when the
 // stored state says that signing is enabled. It fails with exchange_not_ready or dkim_not_ready.
-func (s *Service) StartSigning(ctx context.Context, owner access.AccountID, domainID string) error {
+func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err == nil {
-		err = checkMailServerReady(t)
+		err = CheckMailServerReady(t)
 	}
 	if err == nil && !d.DKIM {
-		_, err = s.startSigning(ctx, owner, d)
+		_, err = s.StartSigningOf(ctx, owner, d)
 	}
 	return err
 }
 
 // Signs returns whether the platform signs a domain, and stores the answer. It fails with
 // exchange_not_ready or an error of the platform.
-func (s *Service) Signs(ctx context.Context, owner access.AccountID, domainID string) (bool, error) {
+func (s *Steps) Signs(ctx context.Context, owner access.AccountID, domainID string) (bool, error) {
 	t, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err == nil {
-		err = checkMailServerReady(t)
+		err = CheckMailServerReady(t)
 	}
 	if err == nil {
-		d, err = s.fetchSigning(ctx, owner, t, d)
+		d, err = s.FetchSigning(ctx, owner, t, d)
 	}
 	if err != nil {
 		return false, err
@@ -85,7 +109,7 @@ func (s *Service) Signs(ctx context.Context, owner access.AccountID, domainID st
 	return d.DKIM, err
 }
 
-func (s *Service) loadReachableByID(ctx context.Context, owner access.AccountID, domainID string) (tenant.Tenant, domain.Domain, error) {
+func (s *Steps) loadReachableByID(ctx context.Context, owner access.AccountID, domainID string) (tenant.Tenant, domain.Domain, error) {
 	d, err := s.Domains.DomainByID(ctx, owner, domainID)
 	if err != nil {
 		return tenant.Tenant{}, d, err
@@ -97,8 +121,8 @@ func (s *Service) loadReachableByID(ctx context.Context, owner access.AccountID,
 	return t, d, err
 }
 
-// checkMailServerReady fails with exchange_not_ready unless the tenant's mail server is prepared.
-func checkMailServerReady(t tenant.Tenant) error {
+// CheckMailServerReady fails with exchange_not_ready unless the tenant's mail server is prepared.
+func CheckMailServerReady(t tenant.Tenant) error {
 	if t.Bootstrap != tenant.BootstrapReady {
 		return fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
 	}

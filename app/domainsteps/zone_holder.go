@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package domains
+package domainsteps
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 //
 // If a provider does not answer, the sight is marked unreliable: the zone may contain records that
 // its name servers do not show.
-func (s *Service) findHolder(ctx context.Context, owner access.AccountID, sight dns.ZoneRead) (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
+func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, sight dns.ZoneRead) (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
 	providers, err := s.Connections.Providers.Providers(ctx)
 	if err != nil {
 		return dns.Holder{}, sight, nil, err
@@ -69,7 +69,7 @@ func providerOrder(first string, connections []dnsconnection.Connection) []strin
 
 // findConnection asks the account's connections for the zone, provider by provider, until one
 // serves it. It returns the access to each provider asked, and the serving provider or nil.
-func (s *Service) findConnection(ctx context.Context, owner access.AccountID, sight dns.ZoneRead, order []string) (accesses []dns.Access, zoneProvider ports.DNSProvider) {
+func (s *Steps) findConnection(ctx context.Context, owner access.AccountID, sight dns.ZoneRead, order []string) (accesses []dns.Access, zoneProvider ports.DNSProvider) {
 	if sight.Zone == "" || len(sight.Delegation) == 0 {
 		return nil, nil
 	}

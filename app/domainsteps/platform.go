@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domainsteps
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tenantry/tenantry/app/reconcile"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
+)
+
+// VerifyAndStore asks the platform to verify a domain, and stores the result.
+func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
+	held, err := verifyAtPlatform(ctx, s.Platform.For(d.TenantGUID), d.Name)
+	if err != nil {
+		return d, s.recordFailedVerification(ctx, owner, d, err)
+	}
+	return reconcile.Change(ctx, s.Domains, owner, d, func(stored *domain.Domain) { *stored = stored.As(held) })
+}
+
+// verifyAtPlatform resolves an unknown outcome by reading the domain.
+func verifyAtPlatform(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
+	failpoint.Hit("domains.before-verify")
+	err = reconcile.Call(ctx, func(ctx context.Context) error {
+		held, err = platform.VerifyDomain(ctx, name)
+		return err
+	})
+	failpoint.Hit("domains.after-verify")
+	if err == nil || outcome.ChangedNothing(err) {
+		return held, err
+	}
+	if found, readErr := FetchDomain(ctx, platform, name); readErr == nil && found.Verified {
+		return found, nil
+	}
+	return held, err
+}
+
+// recordFailedVerification stores the current DNS of a domain that failed verification. The DNS
+// distinguishes a missing record from one that the platform does not see yet.
+func (s *Steps) recordFailedVerification(ctx context.Context, owner access.AccountID, d domain.Domain, cause error) error {
+	if errors.Is(cause, fault.VerificationFailed) {
+		if _, err := reconcile.Change(ctx, s.Domains, owner, s.Reconciler.Look(ctx, d), func(*domain.Domain) {}); err != nil {
+			return err
+		}
+	}
+	return s.RecordLostConsent(ctx, owner, d.TenantGUID, cause)
+}
+
+// FetchDomain returns a domain as the platform has it. It fails with domain_not_found.
+func FetchDomain(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
+	err = reconcile.Call(ctx, func(ctx context.Context) error {
+		held, err = platform.Domain(ctx, name)
+		return err
+	})
+	return held, err
+}
+
+// StartSigningOf starts DKIM signing of a domain and returns the stored domain. It checks the public DNS before it calls the platform. The platform caches a missing
+// record for a long time.
+func (s *Steps) StartSigningOf(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
+	if d.Signing.Selector1.Name == "" {
+		return domain.Domain{}, signingNotCreated()
+	}
+	if err := s.checkPublished(ctx, d); err != nil {
+		return domain.Domain{}, err
+	}
+	if err := enable(ctx, s.Platform.For(d.TenantGUID), d.Name); err != nil {
+		return domain.Domain{}, s.RecordLostConsent(ctx, owner, d.TenantGUID, err)
+	}
+	return reconcile.Change(ctx, s.Domains, owner, d, func(stored *domain.Domain) {
+		stored.DKIM, stored.Signing.Enabled = true, true
+	})
+}
+
+// checkPublished fails with dkim_not_ready unless both DKIM records are visible in the DNS.
+func (s *Steps) checkPublished(ctx context.Context, d domain.Domain) error {
+	sight, err := reconcile.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
+	if err != nil {
+		return fault.DKIMNotReady.With("the DKIM records could not be read from the DNS in time")
+	}
+	selector1, selector2 := dns.ReadSelectors(sight, d.Signing)
+	if selector1 != dns.SelectorPropagated || selector2 != dns.SelectorPropagated {
+		return fault.DKIMNotReady.With("selector1 is %s, selector2 is %s in the DNS", selector1, selector2)
+	}
+	return nil
+}
+
+// enable starts signing at the platform. It resolves an unknown outcome by reading the signing
+// state.
+func enable(ctx context.Context, platform ports.MailTenant, name string) error {
+	failpoint.Hit("domains.before-enable-dkim")
+	err := reconcile.Call(ctx, func(ctx context.Context) error { return platform.EnableSigning(ctx, name) })
+	failpoint.Hit("domains.after-enable-dkim")
+	if err == nil || outcome.ChangedNothing(err) {
+		return err
+	}
+	var found dns.Signing
+	readErr := reconcile.Call(ctx, func(ctx context.Context) (err error) {
+		found, err = platform.Signing(ctx, name)
+		return err
+	})
+	if readErr == nil && found.Enabled {
+		return nil
+	}
+	return err
+}
+
+// FetchSigning returns d with the signing state that the platform reports. It does not store it.
+func (s *Steps) FetchSigning(ctx context.Context, owner access.AccountID, t tenant.Tenant, d domain.Domain) (domain.Domain, error) {
+	if err := t.Reachable(); err != nil {
+		return d, err
+	}
+	err := reconcile.Call(ctx, func(ctx context.Context) (err error) {
+		d.Signing, err = s.Platform.For(t.GUID).Signing(ctx, d.Name)
+		return err
+	})
+	d.DKIM = d.Signing.Enabled
+	return d, s.RecordLostConsent(ctx, owner, t.GUID, err)
+}
+
+// RecordLostConsent returns err unchanged. If err shows that the tenant's consent is gone, it
+// stores that first.
+func (s *Steps) RecordLostConsent(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
+	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform}.Notice(ctx, owner, id, err)
+}
