@@ -15,12 +15,12 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox"
 )
 
-// cloudflareFixture is a World with the real simulator of Cloudflare.
+// cloudflareFixture is a sandbox with the real simulator of Cloudflare.
 type cloudflareFixture struct {
-	t       *testing.T
-	world   *sandbox.Environment
-	service *service
-	ready   sandbox.Ready
+	t           *testing.T
+	environment *sandbox.Environment
+	service     *service
+	ready       sandbox.Ready
 }
 
 // apiRecord is a record as Cloudflare's API lists it.
@@ -39,12 +39,12 @@ type apiRecord struct {
 
 func openCloudflare(t *testing.T, plugins, data string) *cloudflareFixture {
 	t.Helper()
-	world, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: data, PluginDir: plugins, Seed: true})
+	environment, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: data, PluginDir: plugins, Seed: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cloudflareFixture{t: t, world: world, service: newService(t)}
-	if c.ready, err = world.Open(t.Context(), c.service.services(world)); err != nil {
+	c := &cloudflareFixture{t: t, environment: environment, service: newService(t)}
+	if c.ready, err = environment.Open(t.Context(), c.service.services(environment)); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -54,12 +54,12 @@ func openCloudflare(t *testing.T, plugins, data string) *cloudflareFixture {
 // of the first error.
 func (c *cloudflareFixture) api(method, path, body string, result any) (code int) {
 	c.t.Helper()
-	return c.apiAs(c.world.Secrets()["cloudflare"]["api_token"].Reveal(), method, path, body, result)
+	return c.apiAs(c.environment.Secrets()["cloudflare"]["api_token"].Reveal(), method, path, body, result)
 }
 
 func (c *cloudflareFixture) apiAs(token, method, path, body string, result any) (code int) {
 	c.t.Helper()
-	req, err := http.NewRequestWithContext(c.t.Context(), method, c.world.Settings()["cloudflare"]["api_url"]+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(c.t.Context(), method, c.environment.Settings()["cloudflare"]["api_url"]+path, strings.NewReader(body))
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -175,11 +175,11 @@ func TestCloudflareEditsReachTheDNS(t *testing.T) {
 	if code := c.batch(zone, fmt.Sprintf(`{"deletes":[{"id":%q}]}`, before[1].ID)); code != 81044 {
 		t.Errorf("a record changed by hand is still there by its old id: %d", code)
 	}
-	if err := c.world.Close(); err != nil {
+	if err := c.environment.Close(); err != nil {
 		t.Fatal(err)
 	}
 	c = openCloudflare(t, plugins, data)
-	defer closeWorld(t, c.world)
+	defer closeEnvironment(t, c.environment)
 	if got := c.records(c.zone("example-one.test")); c.zone("example-one.test") != zone || !slices.Equal(got, after) {
 		t.Errorf("after a restart %v", got)
 	}
@@ -217,7 +217,7 @@ func (c *cloudflareFixture) checkTokensPerAccount() {
 // set through the control interface.
 func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 	c := openCloudflare(t, bundledPlugin(t, "dns", "cloudflare"), t.TempDir())
-	defer closeWorld(t, c.world)
+	defer closeEnvironment(t, c.environment)
 	zone := c.zone("example-two.test")
 	c.put("example-two.test", `[{"type":"A","name":"www.example-two.test","content":"192.0.2.1","ttl":300},{"type":"CNAME","name":"app.example-two.test","content":"a.example.net","ttl":300}]`)
 	a := `{"type":"A","name":"%s.example-two.test","content":"192.0.2.1","ttl":%d}`
@@ -253,7 +253,7 @@ func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 // answers differ.
 func TestCloudflareProxiesAndFlattens(t *testing.T) {
 	c := openCloudflare(t, bundledPlugin(t, "dns", "cloudflare"), t.TempDir())
-	defer closeWorld(t, c.world)
+	defer closeEnvironment(t, c.environment)
 	c.put("example-four.test", `[{"type":"A","name":"web.example-four.test","content":"192.0.2.9","ttl":60},{"type":"TXT","name":"key.example-four.test","content":"v=DKIM1; p=","ttl":60}]`)
 	zone := c.zone("example-three.test")
 	if code := c.batch(zone, `{"posts":[

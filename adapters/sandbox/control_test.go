@@ -20,21 +20,21 @@ import (
 
 func secretOf(s string) secret.Text { return secret.New(s) }
 
-// fixture is a World with a fake service.
+// fixture is a sandbox with a fake service.
 type fixture struct {
-	t       testing.TB
-	world   *sandbox.Environment
-	service *service
-	ready   sandbox.Ready
-	tenant  string
+	t           testing.TB
+	environment *sandbox.Environment
+	service     *service
+	ready       sandbox.Ready
+	tenant      string
 }
 
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	s := &fixture{t: t, service: newService(t)}
-	s.world = start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake", "without"), Seed: true})
+	s.environment = start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake", "without"), Seed: true})
 	var err error
-	if s.ready, err = s.world.Open(t.Context(), s.service.services(s.world)); err != nil {
+	if s.ready, err = s.environment.Open(t.Context(), s.service.services(s.environment)); err != nil {
 		t.Fatal(err)
 	}
 	s.tenant = s.ready.Tenants[0].TenantID
@@ -128,11 +128,11 @@ func TestClockMovesServiceAndSimulators(t *testing.T) {
 	s := newFixture(t)
 	before := time.Now()
 	s.mustCall("POST", "/clock", `{"advance":"24h"}`, "{}")
-	if ahead := s.world.Now().Sub(before); ahead < 24*time.Hour || ahead > 24*time.Hour+time.Minute {
+	if ahead := s.environment.Now().Sub(before); ahead < 24*time.Hour || ahead > 24*time.Hour+time.Minute {
 		t.Fatalf("ahead by %s", ahead)
 	}
 	s.mustCall("POST", "/clock", `{"now":"2030-01-02T03:04:05Z"}`, "{}")
-	if now := s.world.Now().Format("2006-01-02T15:04"); now != "2030-01-02T03:04" {
+	if now := s.environment.Now().Format("2006-01-02T15:04"); now != "2030-01-02T03:04" {
 		t.Fatal(now)
 	}
 	if received := s.receivedCalls(); len(received) != 2 || received[1] != `POST /_control/clock {"now":"2030-01-02T03:04:05Z"}` {
@@ -187,7 +187,7 @@ func TestRestartKeepsTheState(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer closeWorld(t, w)
+		defer closeEnvironment(t, w)
 		r, err := w.Open(t.Context(), service.services(w))
 		if err != nil {
 			t.Fatal(err)

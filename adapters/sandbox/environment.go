@@ -37,9 +37,9 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// Options configures a World.
+// Options configures a sandbox.
 type Options struct {
-	// DataDir is the directory of all state. A World that is started with it again continues from
+	// DataDir is the directory of all state. A sandbox that is started with it again continues from
 	// that state.
 	DataDir string
 	// PluginDir is the directory of the plugin binaries and their catalog.
@@ -118,7 +118,7 @@ func (w *Environment) listen(ctx context.Context, h http.Handler) (string, error
 	return s.url, nil
 }
 
-// Close stops everything that the World has started and waits for it. It stops all parts
+// Close stops everything that the sandbox has started and waits for it. It stops all parts
 // concurrently, because a running call may wait for a simulator that hangs.
 func (w *Environment) Close() error {
 	closed := make([]error, len(w.servers))
@@ -143,7 +143,7 @@ func (w *Environment) Now() time.Time { return w.clock.Now() }
 // DNSAddr returns the address of the DNS server, which is both resolver and name server.
 func (w *Environment) DNSAddr() string { return w.dns.Addr() }
 
-// DNSPort returns the port of DNSAddr, which all name servers of the World share.
+// DNSPort returns the port of DNSAddr, which all name servers of the sandbox share.
 func (w *Environment) DNSPort() int { return w.dns.Port() }
 
 // Settings returns the settings that connect each plugin to its simulator, by provider.

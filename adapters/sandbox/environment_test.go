@@ -23,7 +23,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox"
 )
 
-// runChild runs a World in a child process, which the test kills.
+// runChild runs a sandbox in a child process, which the test kills.
 func runChild(dir string) {
 	plugins := os.Getenv("SANDBOX_TEST_PLUGINS")
 	w, err := sandbox.Start(childContext(), sandbox.Options{DataDir: dir, PluginDir: plugins})
@@ -41,7 +41,7 @@ func TestSimulatorsEndWithTheWorld(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := connectTo(t, w.Settings()["fake"]["login_url"])
-	closeWorld(t, w)
+	closeEnvironment(t, w)
 	waitUntilClosed(t, conn)
 }
 
@@ -81,7 +81,7 @@ func TestCloseDoesNotWaitForAStoppedSimulator(t *testing.T) {
 	for _, event := range []struct {
 		name string
 		c    <-chan error
-	}{{"the close of the world", closed}, {"the call of the stopped simulator", called}} {
+	}{{"the close of the sandbox", closed}, {"the call of the stopped simulator", called}} {
 		select {
 		case err := <-event.c:
 			if event.c == closed && err != nil {

@@ -61,18 +61,18 @@ func plugins(t testing.TB, names ...string) string {
 	return dir
 }
 
-// start starts a World that is closed at the end of the test.
+// start starts a sandbox that is closed at the end of the test.
 func start(t testing.TB, o sandbox.Options) *sandbox.Environment {
 	t.Helper()
 	w, err := sandbox.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { closeWorld(t, w) })
+	t.Cleanup(func() { closeEnvironment(t, w) })
 	return w
 }
 
-func closeWorld(t testing.TB, w *sandbox.Environment) {
+func closeEnvironment(t testing.TB, w *sandbox.Environment) {
 	t.Helper()
 	if err := w.Close(); err != nil {
 		t.Error(err)

@@ -43,11 +43,11 @@ func bundledPlugin(t *testing.T, kind, name string) string {
 // realConsent returns consent URLs of the real simulator.
 type realConsent struct {
 	*service
-	world *sandbox.Environment
+	environment *sandbox.Environment
 }
 
 func (p realConsent) ConsentURL(_ context.Context, state, redirect string) (string, error) {
-	s := p.world.Settings()["microsoft365"]
+	s := p.environment.Settings()["microsoft365"]
 	return s["login_url"] + "/organizations/v2.0/adminconsent?" + url.Values{
 		"client_id": {s["client_id"]}, "scope": {"https://graph.microsoft.com/.default"}, "state": {state}, "redirect_uri": {redirect},
 	}.Encode(), nil

@@ -105,7 +105,7 @@ func TestSimulatorsKeepTheirAddress(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer closeWorld(t, w)
+		defer closeEnvironment(t, w)
 		return w.Settings()["fake"]["login_url"]
 	}
 	first := startedURL()

@@ -125,18 +125,18 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 	if err != nil {
 		return errors.Join(err, api.Close())
 	}
-	world, err := sandbox.Start(context.WithoutCancel(ctx), sandbox.Options{
+	environment, err := sandbox.Start(context.WithoutCancel(ctx), sandbox.Options{
 		DataDir: c.DataDir, PluginDir: c.PluginDir, Seed: !o.noSeed, Log: log,
 	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())
 	}
-	err = devIn(ctx, world, c, log, api, admin, ready)
-	return errors.Join(err, world.Close())
+	err = devIn(ctx, environment, c, log, api, admin, ready)
+	return errors.Join(err, environment.Close())
 }
 
-func devIn(ctx context.Context, world *sandbox.Environment, c settings.Config, log *slog.Logger, api, admin net.Listener, ready func(sandbox.Ready)) error {
-	inWorld(&c, world)
+func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Config, log *slog.Logger, api, admin net.Listener, ready func(sandbox.Ready)) error {
+	useSimulators(&c, environment)
 	if strings.HasPrefix(c.DatabaseURL, "postgres") {
 		if _, err := wiring.MigrateNow(ctx, c, log); err != nil {
 			return errors.Join(err, api.Close(), admin.Close())
@@ -144,7 +144,7 @@ func devIn(ctx context.Context, world *sandbox.Environment, c settings.Config, l
 	}
 	url := "http://" + api.Addr().String()
 	s, err := wiring.Assemble(ctx, c, log, url, wiring.Overrides{
-		Now: world.Now, Secrets: world.Secrets(), Timetable: wiring.SandboxTimetable, JobSweep: wiring.SandboxSweepEvery, CheckTick: wiring.SandboxSweepEvery,
+		Now: environment.Now, Secrets: environment.Secrets(), Timetable: wiring.SandboxTimetable, JobSweep: wiring.SandboxSweepEvery, CheckTick: wiring.SandboxSweepEvery,
 		OnlyLimited: true,
 	})
 	if err != nil {
@@ -153,7 +153,7 @@ func devIn(ctx context.Context, world *sandbox.Environment, c settings.Config, l
 	if err := s.FinishInterrupted(ctx, c.DatabaseURL); err != nil {
 		return errors.Join(err, api.Close(), admin.Close(), s.Close(context.WithoutCancel(ctx)))
 	}
-	opened, err := world.Open(ctx, sandbox.Services{
+	opened, err := environment.Open(ctx, sandbox.Services{
 		Accounts: s.Store, Keys: s.Store, Consent: s.Platform, Managed: s.Tenants, ConnectDNS: connectDNS(s), Enforce: s.EnforceNow, KillPlugin: s.Host.Kill,
 		APIURL: url, AdminURL: "http://" + admin.Addr().String(), KeyPrefix: c.KeyPrefix,
 	})
@@ -166,12 +166,12 @@ func devIn(ctx context.Context, world *sandbox.Environment, c settings.Config, l
 	return server.Run(ctx, s, api, admin, nil, func() { ready(opened) })
 }
 
-// inWorld points the settings at the simulators, except those that the operator set.
-func inWorld(c *settings.Config, world *sandbox.Environment) {
+// useSimulators points the settings at the simulators, except those that the operator set.
+func useSimulators(c *settings.Config, environment *sandbox.Environment) {
 	if len(c.DNSResolvers) == 0 {
-		c.DNSResolvers, c.DNSPort, c.DNSAllowPrivate = []string{world.DNSAddr()}, world.DNSPort(), true
+		c.DNSResolvers, c.DNSPort, c.DNSAllowPrivate = []string{environment.DNSAddr()}, environment.DNSPort(), true
 	}
-	providers := world.Settings()
+	providers := environment.Settings()
 	for provider, settings := range c.Providers {
 		if providers[provider] == nil {
 			providers[provider] = map[string]string{}

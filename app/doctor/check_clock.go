@@ -42,7 +42,7 @@ func (e *examination) clock(ctx context.Context) finding {
 	const fix = "set the clocks by NTP: timedatectl set-ntp true"
 	switch {
 	case len(compared) == 0:
-		return warned("mend the check mail_platform first, or set the clock by NTP: timedatectl set-ntp true", "no other clock could be asked")
+		return warned("fix the check mail_platform first, or set the clock by NTP: timedatectl set-ntp true", "no other clock could be asked")
 	case largest > clockFailure:
 		return failed(fix, "%s", summary)
 	case largest > clockWarning:

@@ -63,7 +63,7 @@ func failed(fix, summary string, args ...any) finding {
 
 // skipped returns the finding of a check that cannot run until a different check passes.
 func skipped(other string) finding {
-	return warned("mend the check "+other+" first", "not checked: the check %s comes first", other)
+	return warned("fix the check "+other+" first", "not checked: the check %s comes first", other)
 }
 
 // examination is one run of doctor. Several checks share its database and its plugin host. The

@@ -92,16 +92,16 @@ func (p *slowPlatform) sweep(b *testing.B, s *wiring.Service, tenants int, now f
 			close(done)
 		}
 	}
-	patience := 5 * time.Minute
+	deadline := 5 * time.Minute
 	if testing.Short() {
-		patience = time.Minute
+		deadline = time.Minute
 	}
 	peak := watchMemory()
 	began := time.Now()
 	mustSweep(b, s.Queue.Start(b.Context(), ports.Work{Handlers: s.Enforcer.Handlers(), Periodic: s.Enforcer.Periodic(wiring.EnforceSweepEvery, s.Queue)}))
 	select {
 	case <-done:
-	case <-time.After(patience):
+	case <-time.After(deadline):
 		b.Fatalf("%d of %d tenants were looked at", ended.Load(), tenants)
 	}
 	took := time.Since(began)

@@ -73,7 +73,7 @@ func advice(err error) string {
 	if planInactive(err) {
 		return "Renew the plan there, then test again."
 	}
-	return "Mend that there and test again, or add an integration with a new credential."
+	return "Fix that there and test again, or add an integration with a new credential."
 }
 
 func (s *Service) saveTest(ctx context.Context, t Tested) error {

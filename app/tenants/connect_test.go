@@ -412,7 +412,7 @@ func TestReconnectRetriesBootstrap(t *testing.T) {
 func TestSignInWithoutConsent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fx := newFixture(t)
-		fx.Patience = 20 * time.Millisecond
+		fx.ConsentTimeout = 20 * time.Millisecond
 		forged := withParam(t, fx.consent(t, fx.ann, admin), "tenant", string(other))
 		_, err := fx.callback(t, forged).signIn(t, otherAdmin)
 		refused(t, err, fault.ConsentDeclined)

@@ -66,7 +66,7 @@ func newFixture(t *testing.T) *fixture {
 	fx.Service = &tenants.Service{
 		Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store, Policies: store, Runs: store, Room: store,
 		Platform: fx.platform, Sealer: newSealer(t), Random: rand.Reader, Now: clock, PublicURL: "https://tenantry.test",
-		RequireSMTPAuth: true, Patience: hangTimeout, Pause: time.Millisecond,
+		RequireSMTPAuth: true, ConsentTimeout: hangTimeout, Pause: time.Millisecond,
 		Reconciler: &reconcile.Pass{
 			Platform: fx.platform, Domains: store, DNS: fx.platform.DNS, Now: clock,
 			Limit: hangTimeout, Pause: time.Millisecond,

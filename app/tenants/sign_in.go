@@ -123,9 +123,9 @@ func (s *Service) prove(ctx context.Context, flow ports.ConnectFlow, cookie, cod
 
 // consentedProfile reads the tenant's names. The call also proves the consent, because a sign-in
 // alone gives no access. A new consent takes the platform some seconds to apply, so a denied call
-// is tried again until Patience ends.
+// is tried again until ConsentTimeout ends.
 func (s *Service) consentedProfile(ctx context.Context, id tenant.GUID) (tenant.Profile, error) {
-	waitCtx, cancel := context.WithTimeout(ctx, orDefault(s.Patience, 15*time.Second))
+	waitCtx, cancel := context.WithTimeout(ctx, orDefault(s.ConsentTimeout, 15*time.Second))
 	defer cancel()
 	pause := time.NewTicker(orDefault(s.Pause, time.Second))
 	defer pause.Stop()

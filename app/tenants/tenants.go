@@ -64,9 +64,9 @@ type Service struct {
 	RequireSMTPAuth bool
 	// Limit bounds a sync. It defaults to 105 s.
 	Limit time.Duration
-	// Patience is how long SignedIn waits for a new consent to take effect at the platform. Pause
+	// ConsentTimeout is how long SignedIn waits for a new consent to take effect at the platform. Pause
 	// is the time between two tries. They default to 15 s and 1 s.
-	Patience, Pause time.Duration
+	ConsentTimeout, Pause time.Duration
 	// RunTurn is how long a deletion waits for an enforcement pass to finish. RunEnds is how long
 	// it then waits for the last platform call of a pass whose lease was revoked. They default to 5
 	// s and 20 s.

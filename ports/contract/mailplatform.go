@@ -77,7 +77,7 @@ type Setup struct {
 	TracePage int
 }
 
-// Tenant is a tenant of a World, with the usernames of three people.
+// Tenant is a tenant of the platform, with the usernames of three people.
 type Tenant struct {
 	GUID tenant.GUID
 	Name string
