@@ -285,14 +285,6 @@ type deletedIntegration struct {
 	Message       string `json:"message" doc:"What was removed, and what was not changed."`
 }
 
-// workspace is a workspace that the caller can choose, listed in a *_workspace_required error.
-type workspace struct {
-	ID   string `json:"id" doc:"The workspace's id at the platform." example:"65f31c0a9b2e4d7781aa0c11"`
-	Name string `json:"name" doc:"Its name." example:"Outbound"`
-}
-
-func workspaceOf(w integration.Workspace) workspace { return workspace{ID: w.ID, Name: w.Name} }
-
 func capabilitiesOf(c integration.Capabilities) platformCapabilities {
 	return platformCapabilities{MicrosoftOAuth: c.MicrosoftOAuth, MailboxRefresh: c.MailboxRefresh, MailboxDisconnect: c.MailboxDisconnect}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/pages"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
@@ -20,14 +21,14 @@ func addPublicRoutes(mux *http.ServeMux, operations map[string]route) {
 			refuse(w, r, fault.RouteNotFound.With("no operation or page has this path"))
 		}
 	})
-	mux.HandleFunc("GET /docs/errors", pages.Errors(statusOf))
+	mux.HandleFunc("GET /docs/errors", pages.Errors(refusal.StatusOf))
 	mux.HandleFunc("GET /docs/errors/{code}", func(w http.ResponseWriter, r *http.Request) {
 		code, ok := fault.ByName(r.PathValue("code"))
 		if !ok {
 			refuse(w, r, fault.RouteNotFound.With("no error has this code"))
 			return
 		}
-		pages.Error(w, code, statusOf[code.Kind], originOf(operations, code))
+		pages.Error(w, code, refusal.StatusOf[code.Kind], originOf(operations, code))
 	})
 }
 

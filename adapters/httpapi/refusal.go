@@ -10,108 +10,24 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math"
 	"net/http"
 	"runtime"
 	"strconv"
-	"time"
 
-	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/integration"
 )
-
-// statusOf maps the kinds of errors to HTTP statuses.
-var statusOf = map[fault.Kind]int{
-	fault.Invalid:          http.StatusBadRequest,
-	fault.Unauthenticated:  http.StatusUnauthorized,
-	fault.PaymentRequired:  http.StatusPaymentRequired,
-	fault.Forbidden:        http.StatusForbidden,
-	fault.NotFound:         http.StatusNotFound,
-	fault.MethodNotAllowed: http.StatusMethodNotAllowed,
-	fault.NotAcceptable:    http.StatusNotAcceptable,
-	fault.Conflict:         http.StatusConflict,
-	fault.TooLarge:         http.StatusRequestEntityTooLarge,
-	fault.UnsupportedMedia: http.StatusUnsupportedMediaType,
-	fault.RateLimited:      http.StatusTooManyRequests,
-	fault.Internal:         http.StatusInternalServerError,
-	fault.BadGateway:       http.StatusBadGateway,
-	fault.Unavailable:      http.StatusServiceUnavailable,
-	fault.Timeout:          http.StatusGatewayTimeout,
-}
-
-// problem is the body of every error answer (RFC 9457).
-type problem struct {
-	Type       string         `json:"type" format:"uri-reference" doc:"The page about this code, relative to this service's address." example:"/docs/errors/tenant_not_found"`
-	Title      string         `json:"title" doc:"The human-readable name of the code. It does not change." example:"Tenant not found"`
-	Status     int            `json:"status" doc:"The HTTP status." example:"404"`
-	Detail     string         `json:"detail" doc:"What happened in this request." example:"the account holds no such tenant"`
-	Code       string         `json:"code" doc:"The stable code, for use by programs." example:"tenant_not_found"`
-	RequestID  string         `json:"request_id" doc:"The value of X-Request-ID, for support." example:"req-7f3c2a"`
-	Errors     []problemField `json:"errors,omitempty" doc:"The invalid parts of the request. Rejected values are never repeated."`
-	Conflicts  []planAction   `json:"conflicts,omitempty" doc:"With dns_conflict: the actions that block the plan."`
-	Workspaces []workspace    `json:"workspaces,omitempty" doc:"With the codes that end in workspace_required: the workspaces that the credential has access to."`
-
-	retryAfter time.Duration
-}
-
-type problemField struct {
-	Location string `json:"location" doc:"The location in the request." example:"body.domain"`
-	Message  string `json:"message" doc:"The problem at this location." example:"expected string"`
-}
-
-// problemOf returns the body for an error.
-func problemOf(f *fault.Error, requestID string) *problem {
-	p := &problem{
-		Type: "/docs/errors/" + f.Code.Name, Title: f.Code.Title, Status: statusOf[f.Code.Kind],
-		Detail: f.Detail, Code: f.Code.Name, RequestID: requestID, retryAfter: f.RetryAfter,
-	}
-	for _, field := range f.Fields {
-		p.Errors = append(p.Errors, problemField{Location: field.Location, Message: field.Message})
-	}
-	switch shown := f.Shows.(type) {
-	case []dns.Item:
-		p.Conflicts = each(shown, actionOf)
-	case []integration.Workspace:
-		p.Workspaces = each(shown, workspaceOf)
-	}
-	return p
-}
-
-// Error, GetStatus, ContentType and GetHeaders make a problem an error that huma writes unchanged.
-func (p *problem) Error() string             { return p.Code }
-func (p *problem) GetStatus() int            { return p.Status }
-func (p *problem) ContentType(string) string { return "application/problem+json" }
-
-// GetHeaders returns the headers that belong to the status.
-func (p *problem) GetHeaders() http.Header {
-	h := http.Header{}
-	if p.Status == http.StatusUnauthorized {
-		h.Set("WWW-Authenticate", "Bearer")
-	}
-	wait := p.retryAfter
-	if p.Status == http.StatusServiceUnavailable && wait <= 0 {
-		wait = defaultRetryAfter
-	}
-	if wait > 0 {
-		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
-	}
-	return h
-}
-
-// defaultRetryAfter is the Retry-After of a 503 answer that has no time of its own.
-const defaultRetryAfter = 10 * time.Second
 
 // refusalOf returns the error answer for err. It stores the refusal and err in the exchange for the
 // log.
-func refusalOf(ctx context.Context, err error) *problem {
+func refusalOf(ctx context.Context, err error) *refusal.Problem {
 	e := exchangeOf(ctx)
 	f := fault.Of(err)
 	if f.Code == fault.InternalError {
 		f = timeoutRefusal(f, err, e.route.terms)
 	}
 	e.refusal, e.cause = f, err
-	return problemOf(f, e.id)
+	return refusal.Of(f, e.id)
 }
 
 // timeoutRefusal replaces internal_error if err is a timeout or a cancellation. Otherwise it

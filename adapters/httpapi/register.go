@@ -16,6 +16,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 )
@@ -138,7 +139,7 @@ func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 func init() {
 	huma.ValidateStrictCasing = true
 	huma.DefaultArrayNullable = false
-	huma.NewError = func(int, string, ...error) huma.StatusError { return &problem{} } // only the type matters
+	huma.NewError = func(int, string, ...error) huma.StatusError { return &refusal.Problem{} } // only the type matters
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, detail string, errs ...error) huma.StatusError {
 		return refusalOf(ctx.Context(), humaRefusal(status, errs))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
@@ -54,7 +55,7 @@ func responses(op huma.Operation, t terms) map[string]*huma.Response {
 	byStatus := map[int][]fault.Code{}
 	for _, c := range fault.All() { // in the order of the table in core/fault
 		if slices.Contains(all, c) {
-			byStatus[statusOf[c.Kind]] = append(byStatus[statusOf[c.Kind]], c)
+			byStatus[refusal.StatusOf[c.Kind]] = append(byStatus[refusal.StatusOf[c.Kind]], c)
 		}
 	}
 	done, about := strconv.Itoa(success(&op)), "Done."
@@ -114,7 +115,7 @@ func components() *huma.Components {
 	}
 	byStatus := map[int][]fault.Code{}
 	for _, code := range codes(commonCodes, bodyCodes) {
-		byStatus[statusOf[code.Kind]] = append(byStatus[statusOf[code.Kind]], code)
+		byStatus[refusal.StatusOf[code.Kind]] = append(byStatus[refusal.StatusOf[code.Kind]], code)
 	}
 	for status, name := range sharedResponses {
 		c.Responses[name] = refusals(status, byStatus[status])
@@ -134,15 +135,8 @@ func exampleComponents(c *huma.Components, used map[string]*huma.Response) {
 	}
 }
 
-func exampleProblem(code fault.Code) *problem {
-	p := problemOf(&fault.Error{Code: code, Detail: exampleDetail(code)}, exampleRequestID)
-	switch code {
-	case fault.DNSConflict:
-		p.Conflicts = []planAction{exampleMXAction}
-	case fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace, fault.EmailBisonWorkspace:
-		p.Workspaces = exampleWorkspaces
-	}
-	return p
+func exampleProblem(code fault.Code) *refusal.Problem {
+	return refusal.Of(&fault.Error{Code: code, Detail: exampleDetail(code), Shows: exampleShows[code]}, exampleRequestID)
 }
 
 // refusals documents one error status. The schema lists the codes, so an answer with a different
