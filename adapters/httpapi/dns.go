@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/core/access"
@@ -37,8 +38,8 @@ func dnsByName(api huma.API, service *domains.Service) {
 		OperationID: "get-tenant-domain-dns", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/dns", Tags: []string{tagDNS},
 		Summary:     "Get the stored DNS of a tenant's domain",
 		Description: "Returns the records to publish and their state at the last DNS read. The DNS is not read again.",
-		Metadata: terms{bucket: reads, answer: exampleTenantDNS,
-			refuses: only(fault.TenantNotFound, fault.DomainNotFound)}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleTenantDNS,
+			Refuses: only(fault.TenantNotFound, fault.DomainNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (tenantDNS, error) {
 		d, err := service.Stored(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
 		if err != nil {
@@ -53,7 +54,7 @@ func dnsByID(api huma.API, service *domains.Service) {
 		OperationID: "get-domain-dns", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns", Tags: []string{tagDNS},
 		Summary:     "Get the stored DNS of a domain by its id",
 		Description: "Returns the records to publish, with the DKIM records listed separately, and their state at the last DNS read. The DNS is not read again.",
-		Metadata:    terms{bucket: reads, answer: exampleStoredDNS, refuses: only(fault.DomainNotFound)}.metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleStoredDNS, Refuses: only(fault.DomainNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainIDPath) (storedDNS, error) {
 		d, err := service.ByID(ctx, who.Account.ID, ident.Lookup(in.DomainID))
 		if err != nil {
@@ -70,7 +71,7 @@ func livePlan(api huma.API, service *domains.Service) {
 		Description: "Reads the domain's DNS from its authoritative name servers at the time of the request, and compares it with the records that the mail platform " +
 			"requires. Each action says what would be done about one of these records and why. Nothing is written. If the account has a connection " +
 			"to the DNS provider with access to the zone, the provider's own list of records is compared instead.",
-		Metadata: terms{bucket: expensive, answer: examplePlan, refuses: codes(platformCodes, only(fault.DomainNotFound))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.Expensive, Answer: examplePlan, Refuses: codes(platformCodes, only(fault.DomainNotFound))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainIDPath) (dnsPlan, error) {
 		v, err := service.Survey(ctx, who.Account.ID, ident.Lookup(in.DomainID))
 		if err != nil {
@@ -86,7 +87,7 @@ func automationReadiness(api huma.API, service *domains.Service) {
 		Summary: "Check whether a domain's DNS can be automated",
 		Description: "Makes the same live plan. Returns whether its changes can be written for the account, and what a person must do first " +
 			"if they cannot.",
-		Metadata: terms{bucket: expensive, answer: exampleAutomation, refuses: codes(platformCodes, only(fault.DomainNotFound))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.Expensive, Answer: exampleAutomation, Refuses: codes(platformCodes, only(fault.DomainNotFound))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainIDPath) (domainAutomation, error) {
 		v, err := service.Survey(ctx, who.Account.ID, ident.Lookup(in.DomainID))
 		if err != nil {

@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 )
 
 // apiVersion is the version of the API, not of the program.
@@ -93,7 +95,7 @@ var document = sync.OnceValues(func() (Documents, error) {
 func finishDocument(doc *huma.OpenAPI) {
 	exampleComponents(doc.Components, doc.Components.Responses)
 	for _, item := range doc.Paths {
-		for _, op := range operationsOf(item) {
+		for _, op := range guard.OperationsOf(item) {
 			exampleComponents(doc.Components, op.Responses)
 		}
 	}
@@ -106,7 +108,7 @@ func allowNewAnswerMembers(doc *huma.OpenAPI) {
 	schemas := doc.Components.Schemas.Map()
 	sent := map[string]bool{}
 	for _, item := range doc.Paths {
-		for _, op := range operationsOf(item) {
+		for _, op := range guard.OperationsOf(item) {
 			if op.RequestBody != nil {
 				markComponents(schemas, op.RequestBody.Content["application/json"].Schema, sent)
 			}

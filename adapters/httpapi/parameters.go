@@ -4,6 +4,8 @@ package httpapi
 
 import (
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 )
 
 // parameterDocs describes each parameter, keyed by name. A key "operation-id.name" overrides the
@@ -104,7 +106,7 @@ func documentParameters(_ *huma.OpenAPI, op *huma.Operation) {
 		described.Name, described.In, described.Required = p.Name, p.In, p.Required
 		op.Parameters[i] = &described
 	}
-	if termsOf(op).write {
+	if guard.TermsOf(op).Write {
 		least, most := 1, 255
 		op.Parameters = append(op.Parameters, &huma.Param{
 			Name: "Idempotency-Key", In: "header", Required: true,
@@ -117,7 +119,7 @@ func documentParameters(_ *huma.OpenAPI, op *huma.Operation) {
 	op.Parameters = append(op.Parameters, &huma.Param{
 		Name: "X-Request-ID", In: "header",
 		Description: "An id of your choice for this request. The response returns it if it has this format; otherwise it is replaced by a new one.",
-		Schema:      &huma.Schema{Type: huma.TypeString, Pattern: safeRequestID.String()},
+		Schema:      &huma.Schema{Type: huma.TypeString, Pattern: guard.RequestIDPattern},
 		Example:     exampleRequestID,
 	})
 }

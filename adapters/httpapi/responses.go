@@ -4,6 +4,7 @@ package httpapi
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,61 +12,29 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// commonCodes are the error codes of every operation. writeCodes are added for every write,
-// bodyCodes for every operation that can have a body.
-var (
-	commonCodes = []fault.Code{fault.InvalidAuthHeader, fault.MissingAPIKey, fault.InvalidAPIKey, fault.NoAPIPlan,
-		fault.WrongAccept, fault.RateLimitExceeded, fault.InternalError, fault.ServiceUnavailable}
-	writeCodes = []fault.Code{fault.KeyRequired, fault.InvalidKey, fault.KeyInProgress, fault.KeyConflict}
-	bodyCodes  = []fault.Code{fault.InvalidRequest, fault.WrongMedia, fault.BodyTooLarge}
-)
-
-// platformCodes are the error codes of operations that call the mail platform. sendingCodes are
-// those of operations that call a sending platform.
-var (
-	platformCodes = []fault.Code{fault.AccessDenied, fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout}
-	sendingCodes  = []fault.Code{fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout}
-)
-
-func codes(lists ...[]fault.Code) []fault.Code { return slices.Concat(lists...) }
-
-// only lists the error codes that are specific to an operation.
-func only(list ...fault.Code) []fault.Code { return list }
-
-// refusalCodes returns all error codes of an operation.
-func refusalCodes(method string, t terms) []fault.Code {
-	all := codes(t.refuses, commonCodes)
-	if hasBody(method) {
-		all = codes(all, bodyCodes)
-	}
-	if t.write {
-		all = codes(all, writeCodes)
-	}
-	return all
-}
-
 // responses documents the answers of an operation: the success, and each error status with its
 // codes.
-func responses(op huma.Operation, t terms) map[string]*huma.Response {
-	all := refusalCodes(op.Method, t)
+func responses(op huma.Operation, t guard.Terms) map[string]*huma.Response {
+	all := t.Codes(op.Method)
 	byStatus := map[int][]fault.Code{}
 	for _, c := range fault.All() { // in the order of the table in core/fault
 		if slices.Contains(all, c) {
 			byStatus[refusal.StatusOf[c.Kind]] = append(byStatus[refusal.StatusOf[c.Kind]], c)
 		}
 	}
-	done, about := strconv.Itoa(success(&op)), "Done."
-	if success(&op) == http.StatusAccepted {
+	done, about := strconv.Itoa(guard.SuccessStatus(&op)), "Done."
+	if guard.SuccessStatus(&op) == http.StatusAccepted {
 		about = "Queued."
 	}
 	documented := map[string]*huma.Response{done: {
 		Description: about,
 		Headers:     addRateHeaderRefs(map[string]*huma.Param{"X-Request-ID": requestIDRef()}),
-		Content:     map[string]*huma.MediaType{"application/json": {Example: t.answer}},
+		Content:     map[string]*huma.MediaType{"application/json": {Example: t.Answer}},
 	}}
 	for status, list := range byStatus {
 		documented[strconv.Itoa(status)] = refusals(status, list)
@@ -73,7 +42,7 @@ func responses(op huma.Operation, t terms) map[string]*huma.Response {
 			documented[strconv.Itoa(status)] = &huma.Response{Ref: "#/components/responses/" + name}
 		}
 	}
-	if t.write {
+	if t.Write {
 		documentReplays(documented)
 	}
 	return documented
@@ -113,8 +82,9 @@ func components() *huma.Components {
 			Description: "An API key of the account: `Authorization: Bearer tny_live_…`. Treat it as opaque and keep it on your server.",
 		}},
 	}
+	var anyOperation guard.Terms
 	byStatus := map[int][]fault.Code{}
-	for _, code := range codes(commonCodes, bodyCodes) {
+	for _, code := range anyOperation.Codes(http.MethodPost) {
 		byStatus[refusal.StatusOf[code.Kind]] = append(byStatus[refusal.StatusOf[code.Kind]], code)
 	}
 	for status, name := range sharedResponses {
@@ -200,5 +170,38 @@ func requestIDRef() *huma.Param { return &huma.Param{Ref: "#/components/headers/
 
 func requestIDHeader() *huma.Param {
 	return &huma.Param{Description: "The request's id: the one of the request if it has the allowed format, otherwise a new one.",
-		Schema: &huma.Schema{Type: huma.TypeString, Pattern: safeRequestID.String()}, Example: exampleRequestID}
+		Schema: &huma.Schema{Type: huma.TypeString, Pattern: guard.RequestIDPattern}, Example: exampleRequestID}
+}
+
+// rateHeaders returns the definitions of the rate limit headers. Every answer that was counted in a
+// bucket has them.
+func rateHeaders() map[string]*huma.Header {
+	none := 0.0
+	number := func(about string, example int) *huma.Header {
+		return &huma.Header{Description: about, Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &none}, Example: example}
+	}
+	return map[string]*huma.Header{
+		"X-RateLimit-Bucket": {
+			Description: "The rate limit that applied to the request.",
+			Schema:      &huma.Schema{Type: huma.TypeString, Enum: []any{string(guard.Reads), string(guard.Expensive), string(guard.ProviderHeavy), string(guard.ProviderHeavyWrites), guard.ProviderConcurrency}},
+			Example:     string(guard.Reads),
+		},
+		"X-RateLimit-Limit":     number("The number of requests that the limit allows in its window.", 600),
+		"X-RateLimit-Remaining": number("The number of further requests that are allowed now.", 598),
+		"X-RateLimit-Reset":     number("When the oldest counted request leaves the window, in Unix seconds.", 1_780_000_000),
+	}
+}
+
+// addRateHeaders adds the definitions of the rate limit headers to a map of components.
+func addRateHeaders(to map[string]*huma.Header) map[string]*huma.Header {
+	maps.Copy(to, rateHeaders())
+	return to
+}
+
+// addRateHeaderRefs adds references to the rate limit headers to the headers of a response.
+func addRateHeaderRefs(to map[string]*huma.Param) map[string]*huma.Param {
+	for name := range rateHeaders() {
+		to[name] = &huma.Param{Ref: "#/components/headers/" + name}
+	}
+	return to
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package httpapi
+package guard
 
 import (
 	"bytes"
@@ -18,9 +18,9 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// refusalOf returns the error answer for err. It stores the refusal and err in the exchange for the
+// RefusalOf returns the error answer for err. It stores the refusal and err in the exchange for the
 // log.
-func refusalOf(ctx context.Context, err error) *refusal.Problem {
+func RefusalOf(ctx context.Context, err error) *refusal.Problem {
 	e := exchangeOf(ctx)
 	f := fault.Of(err)
 	if f.Code == fault.InternalError {
@@ -32,7 +32,7 @@ func refusalOf(ctx context.Context, err error) *refusal.Problem {
 
 // timeoutRefusal replaces internal_error if err is a timeout or a cancellation. Otherwise it
 // returns f.
-func timeoutRefusal(f *fault.Error, err error, t terms) *fault.Error {
+func timeoutRefusal(f *fault.Error, err error, t Terms) *fault.Error {
 	switch expired := errors.Is(err, context.DeadlineExceeded); {
 	case expired && t.mayRefuse(fault.ProviderTimeout):
 		return &fault.Error{Code: fault.ProviderTimeout, Detail: "the operation was not finished in time"}
@@ -43,9 +43,9 @@ func timeoutRefusal(f *fault.Error, err error, t terms) *fault.Error {
 	}
 }
 
-// refuse writes an error answer. Operations do not call it: they return their errors to huma.
-func refuse(w http.ResponseWriter, r *http.Request, err error) {
-	p := refusalOf(r.Context(), err)
+// Refuse writes an error answer. Operations do not call it: they return their errors to huma.
+func Refuse(w http.ResponseWriter, r *http.Request, err error) {
+	p := RefusalOf(r.Context(), err)
 	for name, values := range p.GetHeaders() {
 		w.Header()[name] = values
 	}
@@ -64,7 +64,7 @@ func (g *guard) recoverPanics(next http.Handler) http.Handler {
 		a := newAnswer(before)
 		if !g.runRecovered(func() { next.ServeHTTP(a, r) }, r) {
 			a = newAnswer(before)
-			refuse(a, r, fault.InternalError)
+			Refuse(a, r, fault.InternalError)
 		}
 		exchangeOf(r.Context()).status = a.status
 		a.send(w)
