@@ -15,8 +15,8 @@
 // answers. Each operation declares guard.Terms: rate limit, error codes, examples. register.go
 // configures the huma library and adds operations to the API.
 //
-// Document: document.go builds it, with parameters.go, responses.go and examples.go. public.go
-// serves the document and the pages.
+// Document: package openapi shapes it. document.go and examples.go hold what it says about
+// operations. public.go serves the document and the pages.
 package httpapi
 
 import (

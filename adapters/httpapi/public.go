@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/openapi"
 	"github.com/tenantry/tenantry/adapters/httpapi/pages"
 	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/fault"
@@ -16,8 +17,8 @@ import (
 
 // addPublicRoutes adds the routes that need no key: the document and the pages about the API.
 func addPublicRoutes(mux *http.ServeMux, doc *huma.OpenAPI) {
-	mux.HandleFunc("GET /openapi.json", serveDocument("application/json", func(d Documents) []byte { return d.JSON }))
-	mux.HandleFunc("GET /openapi.yaml", serveDocument("application/yaml", func(d Documents) []byte { return d.YAML }))
+	mux.HandleFunc("GET /openapi.json", serveDocument("application/json", func(d openapi.Documents) []byte { return d.JSON }))
+	mux.HandleFunc("GET /openapi.yaml", serveDocument("application/yaml", func(d openapi.Documents) []byte { return d.YAML }))
 	mux.HandleFunc("GET /docs", pages.API)
 	mux.HandleFunc("GET /docs/assets/{file}", func(w http.ResponseWriter, r *http.Request) {
 		if !pages.Asset(w, r, r.PathValue("file")) {
@@ -53,7 +54,7 @@ func originOf(doc *huma.OpenAPI, c fault.Code) pages.Origin {
 
 // serveDocument serves the OpenAPI document. The first request builds the document, which takes
 // longer than the rest of the start of the service.
-func serveDocument(contentType string, notation func(Documents) []byte) http.HandlerFunc {
+func serveDocument(contentType string, notation func(openapi.Documents) []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		d, err := Document()
 		if err != nil {

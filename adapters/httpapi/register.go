@@ -15,6 +15,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/openapi"
 	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -29,14 +30,7 @@ type result[O any] struct{ Body O }
 
 // register adds an operation to the API. Every operation is added by register.
 func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
-	t := guard.TermsOf(&op)
-	op.Security = []map[string][]string{{"bearer": {}}}
-	op.Responses = responses(op, t)
-	if t.Request != nil {
-		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-			"application/json": {Example: t.Request},
-		}}
-	}
+	openapi.Describe(&op)
 	op.MaxBodyBytes = guard.MaxBody + 1 // readBody enforces the limit; huma refuses a body of exactly its limit
 	op.BodyReadTimeout = -1             // readBody has read the body
 	huma.Register(api, op, func(ctx context.Context, in *I) (*result[O], error) {
@@ -71,7 +65,7 @@ func operations(api huma.API, o Options) {
 	enforcementOperations(api, o.Enforcement)
 	integrationOperations(api, o.Integrations)
 	keyOperations(api, o.Guard.Keys)
-	finishDocument(api.OpenAPI())
+	openapi.Finish(api.OpenAPI(), exampleShows)
 }
 
 // nullable is an object that is null in JSON if it is not set. It documents itself, because huma
@@ -112,11 +106,13 @@ func init() {
 // links.
 func newAPI(mux *http.ServeMux) huma.API {
 	config := huma.Config{
-		OpenAPI:       newDocument(),
+		OpenAPI:       openapi.New(tags),
 		Formats:       map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
 		DefaultFormat: "application/json",
 	}
-	config.OnAddOperation = append(config.OnAddOperation, documentParameters)
+	config.OnAddOperation = append(config.OnAddOperation, func(_ *huma.OpenAPI, op *huma.Operation) {
+		openapi.DescribeParameters(op, parameterDocs)
+	})
 	return humago.New(mux, config)
 }
 

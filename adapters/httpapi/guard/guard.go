@@ -173,7 +173,7 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// Caller returns the caller of the request in ctx. The request has passed authenticate.
+// Caller returns the caller of the request in ctx, which must have passed authenticate.
 func Caller(ctx context.Context) access.Caller { return exchangeOf(ctx).caller }
 
 // WithCaller returns the context of a request of caller, for tests of operations without New.

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package httpapi
+package openapi
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -16,52 +13,6 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/fault"
 )
-
-// responses documents the answers of an operation: the success, and each error status with its
-// codes.
-func responses(op huma.Operation, t guard.Terms) map[string]*huma.Response {
-	all := t.Codes(op.Method)
-	byStatus := map[int][]fault.Code{}
-	for _, c := range fault.All() { // in the order of the table in core/fault
-		if slices.Contains(all, c) {
-			byStatus[refusal.StatusOf[c.Kind]] = append(byStatus[refusal.StatusOf[c.Kind]], c)
-		}
-	}
-	done, about := strconv.Itoa(guard.SuccessStatus(&op)), "Done."
-	if guard.SuccessStatus(&op) == http.StatusAccepted {
-		about = "Queued."
-	}
-	documented := map[string]*huma.Response{done: {
-		Description: about,
-		Headers:     addRateHeaderRefs(map[string]*huma.Param{"X-Request-ID": requestIDRef()}),
-		Content:     map[string]*huma.MediaType{"application/json": {Example: t.Answer}},
-	}}
-	for status, list := range byStatus {
-		documented[strconv.Itoa(status)] = refusals(status, list)
-		if name, ok := sharedResponses[status]; ok {
-			documented[strconv.Itoa(status)] = &huma.Response{Ref: "#/components/responses/" + name}
-		}
-	}
-	if t.Write {
-		documentReplays(documented)
-	}
-	return documented
-}
-
-// documentReplays adds the headers that only writes have.
-func documentReplays(documented map[string]*huma.Response) {
-	for _, status := range []string{"200", "202", "400", "403", "404", "409"} {
-		if r, ok := documented[status]; ok {
-			r.Headers["Idempotency-Replayed"] = &huma.Param{Ref: "#/components/headers/Idempotency-Replayed"}
-		}
-	}
-	documented["409"].Headers["Retry-After"] = retryAfter("Only with `idempotency_request_in_progress`: seconds after which to try again.", 1)
-}
-
-func replayedHeader() *huma.Header {
-	return &huma.Param{Description: "Present when this response repeats the response to an earlier request with the same Idempotency-Key.",
-		Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}, Example: "true"}
-}
 
 // sharedResponses are the statuses that mean the same in every operation, with their component
 // names.
@@ -72,11 +23,14 @@ var sharedResponses = map[int]string{
 
 // components returns the parts of the document that operations refer to.
 func components() *huma.Components {
+	headers := rateHeaders()
+	headers["X-Request-ID"] = requestIDHeader()
+	headers["Idempotency-Replayed"] = replayedHeader()
 	c := &huma.Components{
 		Schemas:   huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
 		Responses: map[string]*huma.Response{},
 		Examples:  map[string]*huma.Example{},
-		Headers:   addRateHeaders(map[string]*huma.Header{"X-Request-ID": requestIDHeader(), "Idempotency-Replayed": replayedHeader()}),
+		Headers:   headers,
 		SecuritySchemes: map[string]*huma.SecurityScheme{"bearer": {
 			Type: "http", Scheme: "bearer",
 			Description: "An API key of the account: `Authorization: Bearer tny_live_…`. Treat it as opaque and keep it on your server.",
@@ -93,20 +47,17 @@ func components() *huma.Components {
 	return c
 }
 
-// exampleComponents adds an example for each error code in used.
-func exampleComponents(c *huma.Components, used map[string]*huma.Response) {
+// exampleComponents adds an example for each error code in used. See Finish for shows.
+func exampleComponents(c *huma.Components, used map[string]*huma.Response, shows map[fault.Code]any) {
 	for _, r := range used {
 		for _, content := range r.Content {
 			for name := range content.Examples {
 				code, _ := fault.ByName(name)
-				c.Examples[name] = &huma.Example{Summary: code.Title, Value: exampleProblem(code)}
+				f := &fault.Error{Code: code, Detail: exampleDetail(code), Shows: shows[code]}
+				c.Examples[name] = &huma.Example{Summary: code.Title, Value: refusal.Of(f, exampleRequestID)}
 			}
 		}
 	}
-}
-
-func exampleProblem(code fault.Code) *refusal.Problem {
-	return refusal.Of(&fault.Error{Code: code, Detail: exampleDetail(code), Shows: exampleShows[code]}, exampleRequestID)
 }
 
 // refusals documents one error status. The schema lists the codes, so an answer with a different
@@ -173,6 +124,11 @@ func requestIDHeader() *huma.Param {
 		Schema: &huma.Schema{Type: huma.TypeString, Pattern: guard.RequestIDPattern}, Example: exampleRequestID}
 }
 
+func replayedHeader() *huma.Header {
+	return &huma.Param{Description: "Present when this response repeats the response to an earlier request with the same Idempotency-Key.",
+		Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}, Example: "true"}
+}
+
 // rateHeaders returns the definitions of the rate limit headers. Every answer that was counted in a
 // bucket has them.
 func rateHeaders() map[string]*huma.Header {
@@ -190,12 +146,6 @@ func rateHeaders() map[string]*huma.Header {
 		"X-RateLimit-Remaining": number("The number of further requests that are allowed now.", 598),
 		"X-RateLimit-Reset":     number("When the oldest counted request leaves the window, in Unix seconds.", 1_780_000_000),
 	}
-}
-
-// addRateHeaders adds the definitions of the rate limit headers to a map of components.
-func addRateHeaders(to map[string]*huma.Header) map[string]*huma.Header {
-	maps.Copy(to, rateHeaders())
-	return to
 }
 
 // addRateHeaderRefs adds references to the rate limit headers to the headers of a response.
