@@ -29,8 +29,8 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 		}
 		var body []byte
 		var err error
-		stays := g.releaseSlotDuring(e, func() { body, err = readJSONBody(w, r, op.RequestBody != nil) })
-		if err == nil && !stays {
+		hasSlot := g.releaseSlotDuring(e, func() { body, err = readJSONBody(w, r, op.RequestBody != nil) })
+		if err == nil && !hasSlot {
 			err = tooManyInFlight()
 		}
 		if err != nil {

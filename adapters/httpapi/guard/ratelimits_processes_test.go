@@ -55,7 +55,8 @@ func strictStore(ctx context.Context, folder string) (*bunstore.Store, error) {
 }
 
 // serveStrict runs a server with one write operation, which is in the strictest bucket. It prints
-// the address of the server, and stops when its standard input is closed. Limits.AtOnce is too high to matter.
+// the address of the server, and stops when its standard input is closed. Limits.AtOnce is too high
+// to matter.
 func serveStrict(ctx context.Context, folder, redis string) error {
 	store, err := strictStore(ctx, folder)
 	if err != nil {

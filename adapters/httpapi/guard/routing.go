@@ -148,15 +148,15 @@ func acceptsJSON(accept []string) bool {
 	if all == "" {
 		return true
 	}
-	rank, takes := 0, false
+	rank, accepted := 0, false
 	for entry := range strings.SplitSeq(all, ",") {
 		kind, params, err := mime.ParseMediaType(entry)
 		if err != nil || specificity[kind] <= rank {
 			continue
 		}
-		rank, takes = specificity[kind], isPositiveWeight(params["q"])
+		rank, accepted = specificity[kind], isPositiveWeight(params["q"])
 	}
-	return takes
+	return accepted
 }
 
 func isPositiveWeight(q string) bool {

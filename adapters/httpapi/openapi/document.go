@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openapi shapes the OpenAPI document of the HTTP API. The huma library derives schemas from
-// the types of requests and answers; this package adds what huma does not know.
+// Package openapi shapes the OpenAPI document of the HTTP API. The huma library derives schemas
+// from the types of requests and answers. This package adds what huma does not know.
 //
 // New returns the document without operations: introduction.md, the tags and the components.
 // Describe and DescribeParameters document one operation from its guard.Terms. Finish completes the
