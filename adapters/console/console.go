@@ -23,8 +23,8 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// New returns the handler of all paths below /connect/. It must run behind the middleware of
-// package httpapi, which assigns the request id, the trace and the log line.
+// New returns the handler of all paths below /connect/. It must run behind package guard, the API's
+// middleware, which assigns the request id, the trace and the log line.
 func New(o Options) http.Handler {
 	if o.Timeout == 0 {
 		o.Timeout = 55 * time.Second

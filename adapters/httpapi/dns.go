@@ -11,6 +11,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/core/access"
@@ -37,8 +39,8 @@ func dnsByName(api huma.API, service *domains.Service) {
 		OperationID: "get-tenant-domain-dns", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/dns", Tags: []string{tagDNS},
 		Summary:     "Get the stored DNS of a tenant's domain",
 		Description: "Returns the records to publish and their state at the last DNS read. The DNS is not read again.",
-		Metadata: terms{bucket: reads, answer: exampleTenantDNS,
-			refuses: only(fault.TenantNotFound, fault.DomainNotFound)}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleTenantDNS,
+			Refuses: only(fault.TenantNotFound, fault.DomainNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (tenantDNS, error) {
 		d, err := service.Stored(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
 		if err != nil {
@@ -53,7 +55,7 @@ func dnsByID(api huma.API, service *domains.Service) {
 		OperationID: "get-domain-dns", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns", Tags: []string{tagDNS},
 		Summary:     "Get the stored DNS of a domain by its id",
 		Description: "Returns the records to publish, with the DKIM records listed separately, and their state at the last DNS read. The DNS is not read again.",
-		Metadata:    terms{bucket: reads, answer: exampleStoredDNS, refuses: only(fault.DomainNotFound)}.metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleStoredDNS, Refuses: only(fault.DomainNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainIDPath) (storedDNS, error) {
 		d, err := service.ByID(ctx, who.Account.ID, ident.Lookup(in.DomainID))
 		if err != nil {
@@ -70,7 +72,7 @@ func livePlan(api huma.API, service *domains.Service) {
 		Description: "Reads the domain's DNS from its authoritative name servers at the time of the request, and compares it with the records that the mail platform " +
 			"requires. Each action says what would be done about one of these records and why. Nothing is written. If the account has a connection " +
 			"to the DNS provider with access to the zone, the provider's own list of records is compared instead.",
-		Metadata: terms{bucket: expensive, answer: examplePlan, refuses: codes(platformCodes, only(fault.DomainNotFound))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.Expensive, Answer: examplePlan, Refuses: codes(platformCodes, only(fault.DomainNotFound))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainIDPath) (dnsPlan, error) {
 		v, err := service.Survey(ctx, who.Account.ID, ident.Lookup(in.DomainID))
 		if err != nil {
@@ -86,7 +88,7 @@ func automationReadiness(api huma.API, service *domains.Service) {
 		Summary: "Check whether a domain's DNS can be automated",
 		Description: "Makes the same live plan. Returns whether its changes can be written for the account, and what a person must do first " +
 			"if they cannot.",
-		Metadata: terms{bucket: expensive, answer: exampleAutomation, refuses: codes(platformCodes, only(fault.DomainNotFound))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.Expensive, Answer: exampleAutomation, Refuses: codes(platformCodes, only(fault.DomainNotFound))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainIDPath) (domainAutomation, error) {
 		v, err := service.Survey(ctx, who.Account.ID, ident.Lookup(in.DomainID))
 		if err != nil {
@@ -216,16 +218,16 @@ type cnameRecord struct {
 }
 
 type dnsPlan struct {
-	DomainID        string           `json:"domain_id" format:"uuid" doc:"The domain's id."`
-	DomainName      string           `json:"domain_name" doc:"The domain, in A-labels."`
-	DNSProvider     planProvider     `json:"dns_provider" doc:"The DNS provider that serves the domain's zone."`
-	Read            planRead         `json:"read" doc:"The result of the DNS read on which the plan is based."`
-	DesiredRecords  []desiredRecord  `json:"desired_records" doc:"The records that the domain must have according to the mail platform, and a DMARC record. Records that the mail platform has not provided yet are missing here; it provides most of them after verification."`
-	ObservedRecords []observedRecord `json:"observed_records" doc:"The existing records at the names that the plan checks."`
-	Actions         []planAction     `json:"actions" doc:"What would be done about each of the desired records. A person must resolve conflicts; they are never overwritten."`
-	BlockingChanges []planAction     `json:"blocking_changes" doc:"The actions that block the plan. While there are any, nothing is written."`
-	SafeToApply     bool             `json:"safe_to_apply" doc:"Whether the changes may be written: the read is reliable and no action blocks."`
-	CheckedAt       time.Time        `json:"checked_at" doc:"The time of this read."`
+	DomainID        string               `json:"domain_id" format:"uuid" doc:"The domain's id."`
+	DomainName      string               `json:"domain_name" doc:"The domain, in A-labels."`
+	DNSProvider     planProvider         `json:"dns_provider" doc:"The DNS provider that serves the domain's zone."`
+	Read            planRead             `json:"read" doc:"The result of the DNS read on which the plan is based."`
+	DesiredRecords  []desiredRecord      `json:"desired_records" doc:"The records that the domain must have according to the mail platform, and a DMARC record. Records that the mail platform has not provided yet are missing here; it provides most of them after verification."`
+	ObservedRecords []observedRecord     `json:"observed_records" doc:"The existing records at the names that the plan checks."`
+	Actions         []refusal.PlanAction `json:"actions" doc:"What would be done about each of the desired records. A person must resolve conflicts; they are never overwritten."`
+	BlockingChanges []refusal.PlanAction `json:"blocking_changes" doc:"The actions that block the plan. While there are any, nothing is written."`
+	SafeToApply     bool                 `json:"safe_to_apply" doc:"Whether the changes may be written: the read is reliable and no action blocks."`
+	CheckedAt       time.Time            `json:"checked_at" doc:"The time of this read."`
 }
 
 type planProvider struct {
@@ -258,52 +260,12 @@ type observedRecord struct {
 	TTL        int      `json:"ttl" doc:"Seconds."`
 }
 
-type planAction struct {
-	Action     string       `json:"action" enum:"create,update,preserve,conflict" doc:"create: no such record exists. update: the part that this service manages is added or replaced. preserve: the existing record stays unchanged. conflict: a person must decide."`
-	RecordType string       `json:"record_type" enum:"TXT,MX,CNAME" doc:"The type of the record."`
-	Name       string       `json:"name" doc:"Its name, fully qualified, without the final dot."`
-	Desired    *string      `json:"desired" doc:"The content that the record must have. For an SPF record it includes the parts of the current record that are kept. Null while the mail platform has not provided it."`
-	Observed   []string     `json:"observed" doc:"The existing contents at this name that are relevant to the action."`
-	Reason     planReason   `json:"reason"`
-	Notes      []planRemark `json:"notes" doc:"Additional remarks, as stable words."`
-	Message    string       `json:"message" doc:"The reason and the notes as sentences, with what to do."`
-	Blocking   bool         `json:"blocking" doc:"Whether this action must be resolved before anything is written."`
-}
-
-// planReason and planRemark are enums that core defines.
-type (
-	planReason dns.Reason
-	planRemark dns.Note
-)
-
-// Schema documents the reasons.
-func (planReason) Schema(huma.Registry) *huma.Schema {
-	return enumSchema("The reason for the action, as a stable word.", dns.Reasons())
-}
-
-// Schema documents the notes.
-func (planRemark) Schema(huma.Registry) *huma.Schema {
-	return enumSchema("An additional remark, as a stable word.", dns.Notes())
-}
-
-func enumSchema[W interface {
-	~string
-	Explain() string
-}](about string, words []W) *huma.Schema {
-	s := &huma.Schema{Type: huma.TypeString, Description: about + "\n"}
-	for _, w := range words {
-		s.Enum = append(s.Enum, string(w))
-		s.Description += "\n- `" + string(w) + "`: " + w.Explain()
-	}
-	return s
-}
-
 func planOf(v domainsteps.Survey) dnsPlan {
 	p := v.Plan
 	return dnsPlan{
 		DomainID: v.Domain.ID, DomainName: v.Domain.Name, DNSProvider: providerOf(v), Read: readOf(v.Sight),
 		DesiredRecords: each(p.Desired, desiredOf), ObservedRecords: each(p.Observed, observedOf),
-		Actions: each(p.Items, actionOf), BlockingChanges: each(p.Blocking(), actionOf),
+		Actions: each(p.Items, refusal.ActionOf), BlockingChanges: each(p.Blocking(), refusal.ActionOf),
 		SafeToApply: p.SafeToApply(), CheckedAt: p.At.UTC().Truncate(time.Microsecond),
 	}
 }
@@ -327,13 +289,6 @@ func desiredOf(d dns.Desired) desiredRecord {
 
 func observedOf(s dns.RRSet) observedRecord {
 	return observedRecord{RecordType: string(s.Type), Name: s.Name, Contents: each(s.Values, dns.EscapeText), TTL: s.TTL}
-}
-
-func actionOf(i dns.Item) planAction {
-	return planAction{
-		Action: string(i.Action), RecordType: string(i.Type), Name: i.Name, Desired: textOrNil(dns.EscapeText(i.Desired)), Observed: each(i.Observed, dns.EscapeText),
-		Reason: planReason(i.Reason), Notes: each(i.Notes, func(n dns.Note) planRemark { return planRemark(n) }), Message: i.Explain(), Blocking: i.Blocking,
-	}
 }
 
 type domainAutomation struct {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -41,11 +42,11 @@ func provisionDNS(api huma.API, service *dnsruns.Service) {
 			"servers return them, has the mail platform verify the domain, enables DKIM and does a final check. The response does not wait " +
 			"for the job; poll the run. The request is refused if a person must act first. An unreliable read of the DNS is not a " +
 			"reason to refuse: the job waits for a reliable one. A domain can have one active job.",
-		Metadata: terms{bucket: providerHeavy, write: true, answer: exampleBegun, refuses: codes(platformCodes, only(fault.DNSAutomationNotInPlan,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Answer: exampleBegun, Refuses: codes(platformCodes, only(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.DomainNotFound, fault.ProviderUnsupported, fault.ConnectionRequired, fault.DNSConflict,
-			fault.JobActive))}.metadata(),
+			fault.JobActive))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainIDPath) (begunRun, error) {
-		b, err := service.Provision(completing(ctx, begunOf), who.Account, ident.Lookup(in.DomainID))
+		b, err := service.Provision(guard.Completing(ctx, begunOf), who.Account, ident.Lookup(in.DomainID))
 		if err != nil {
 			return begunRun{}, err
 		}
@@ -58,7 +59,7 @@ func getRun(api huma.API, service *dnsruns.Service) {
 		OperationID: "get-provisioning-run", Method: http.MethodGet, Path: "/v1/dns/provisioning-runs/{run_id}", Tags: []string{tagDNS},
 		Summary:     "Get a provisioning run",
 		Description: "Returns a run with its jobs: the stage of each job, what the job waits for, and what a person must do.",
-		Metadata:    terms{bucket: reads, answer: exampleRunDetail, refuses: only(fault.RunNotFound)}.metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleRunDetail, Refuses: only(fault.RunNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *runPath) (runDetail, error) {
 		r, jobs, err := service.Get(ctx, who.Account.ID, ident.Lookup(in.RunID))
 		if err != nil {
@@ -74,10 +75,10 @@ func retryJob(api huma.API, service *dnsruns.Service) {
 		Summary: "Retry a provisioning job",
 		Description: "Queues a job that is `waiting` or `action_required` for an immediate attempt. The job continues where it stopped. A job " +
 			"that was `action_required` gets its full time limit again.",
-		Metadata: terms{bucket: providerHeavy, write: true, answer: exampleRetried, refuses: only(fault.DNSAutomationNotInPlan,
-			fault.TenantLimitReached, fault.JobNotFound, fault.JobNotRetryable)}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Answer: exampleRetried, Refuses: only(fault.DNSAutomationNotInPlan,
+			fault.TenantLimitReached, fault.JobNotFound, fault.JobNotRetryable)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *jobPath) (retriedJob, error) {
-		j, err := service.Retry(completing(ctx, retriedOf), who.Account, ident.Lookup(in.JobID))
+		j, err := service.Retry(guard.Completing(ctx, retriedOf), who.Account, ident.Lookup(in.JobID))
 		if err != nil {
 			return retriedJob{}, err
 		}
@@ -103,7 +104,7 @@ func listRuns(api huma.API, service *dnsruns.Service) {
 		OperationID: "list-provisioning-runs", Method: http.MethodGet, Path: "/v1/dns/provisioning-runs", Tags: []string{tagDNS},
 		Summary:     "List provisioning runs",
 		Description: "Lists the account's provisioning runs, newest first.",
-		Metadata:    terms{bucket: reads, answer: exampleRunList, refuses: only(fault.InvalidRequest)}.metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleRunList, Refuses: only(fault.InvalidRequest)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *runsInput) (runList, error) {
 		q, err := in.query()
 		if err != nil {

@@ -3,25 +3,13 @@
 package httpapi
 
 import (
-	"bytes"
-	_ "embed"
-	"encoding/json"
-	"fmt"
-	"maps"
 	"net/http"
-	"strings"
 	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/openapi"
 )
-
-// apiVersion is the version of the API, not of the program.
-const apiVersion = "1.0.0"
-
-// introduction is what the document says before the operations.
-//
-//go:embed introduction.md
-var introduction string
 
 // The tags of the document, one per resource.
 const (
@@ -34,108 +22,110 @@ const (
 	tagKeys      = "API keys"
 )
 
-// newDocument returns the document without operations.
-func newDocument() *huma.OpenAPI {
-	_, description, _ := strings.Cut(introduction, "\n") // the first line is the licence
-	return &huma.OpenAPI{
-		OpenAPI: "3.1.0",
-		Info: &huma.Info{
-			Title: "tenantry API", Version: apiVersion, Description: description,
-			Contact: &huma.Contact{Name: "tenantry", URL: "https://github.com/tenantry/tenantry/issues"},
-			License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
-		},
-		Servers:    []*huma.Server{{URL: "/", Description: "The service that this document came from."}},
-		Components: components(),
-		Tags: []*huma.Tag{
-			{Name: tagTenants, Description: "Connect, list, synchronize and delete tenants of the mail platform."},
-			{Name: tagDomains, Description: "Add and verify the custom domains of a tenant, and enable DKIM signing."},
-			{Name: tagDNS, Description: "The DNS of a domain by the domain's own id."},
-			{Name: tagMailboxes, Description: "Provision, change and read shared mailboxes."},
-			{Name: tagLimits, Description: "Limit how many messages a mailbox sends in a day, and list when mailboxes were blocked and unblocked."},
-			{Name: tagSending, Description: "Connect mailboxes to sending platforms."},
-			{Name: tagKeys, Description: "Rotate the key that a caller uses."},
-		},
-	}
+// tags describes the tags, in the order of the document.
+var tags = []*huma.Tag{
+	{Name: tagTenants, Description: "Connect, list, synchronize and delete tenants of the mail platform."},
+	{Name: tagDomains, Description: "Add and verify the custom domains of a tenant, and enable DKIM signing."},
+	{Name: tagDNS, Description: "The DNS of a domain by the domain's own id."},
+	{Name: tagMailboxes, Description: "Provision, change and read shared mailboxes."},
+	{Name: tagLimits, Description: "Limit how many messages a mailbox sends in a day, and list when mailboxes were blocked and unblocked."},
+	{Name: tagSending, Description: "Connect mailboxes to sending platforms."},
+	{Name: tagKeys, Description: "Rotate the key that a caller uses."},
 }
 
-// Documents is the OpenAPI document as JSON and as YAML.
-type Documents struct{ JSON, YAML []byte }
-
-const yamlHead = "# SPDX-License-Identifier: Apache-2.0\n# Generated from the code by `make openapi`.\n"
-
-func render(doc *huma.OpenAPI) (Documents, error) {
-	compact, err := json.Marshal(doc)
-	if err != nil {
-		return Documents{}, fmt.Errorf("render the document: %w", err)
-	}
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, compact, "", "  "); err != nil {
-		return Documents{}, fmt.Errorf("render the document: %w", err)
-	}
-	yaml, err := doc.YAML()
-	if err != nil {
-		return Documents{}, fmt.Errorf("render the document as YAML: %w", err)
-	}
-	return Documents{JSON: append(indented.Bytes(), '\n'), YAML: append([]byte(yamlHead), yaml...)}, nil
+// parameterDocs describes each parameter, keyed by name. A key "operation-id.name" overrides the
+// name for one operation. The formats are defined here and not in the input types: a malformed id
+// in a path must be answered with 404, so huma must not validate it.
+var parameterDocs = map[string]huma.Param{
+	"tenant_id": {
+		Description: "The mail platform's GUID of the tenant, in upper or lower case. A malformed GUID is handled like an unknown one.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleTenantID,
+	},
+	"domain_name": {
+		Description: "The custom domain. Case and one final dot do not matter; U-labels are converted to A-labels.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     exampleDomain,
+	},
+	"domain_id": {
+		Description: "The id of the domain, from the domain list.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleDomainID,
+	},
+	"mailbox_id": {
+		Description: "The id of the mailbox, from the mailbox list.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleMailboxID,
+	},
+	"run_id": {
+		Description: "The id of the run, from the provisioning response or the list of runs.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleProvisioningID,
+	},
+	"job_id": {
+		Description: "The id of the job, from its run.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleJobID,
+	},
+	"integration_id": {
+		Description: "The id of the integration, from the list of integrations.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleIntegrationID,
+	},
+	"session_id": {
+		Description: "The id of the session, from the response that started it.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleSessionID,
+	},
+	"active_only": {
+		Description: "Whether to omit runs in which every job has ended.",
+		Schema:      &huma.Schema{Type: huma.TypeBoolean, Default: false},
+		Example:     true,
+	},
+	"limit": {
+		Description: "The maximum number of entries to list.",
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultRunLimit, Minimum: ptr(1.0), Maximum: ptr(float64(maxRunLimit))},
+		Example:     50,
+	},
+	"domain_scope": {
+		Description:     "A domain of the tenant. If omitted, the whole tenant. Case and one final dot do not matter.",
+		Schema:          &huma.Schema{Type: huma.TypeString},
+		AllowEmptyValue: true, // an empty value is not a domain
+		Example:         exampleDomain,
+	},
+	"list-enforcement-events.tenant_id": {
+		Description: "Only events of this tenant, by its GUID.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleTenantID,
+	},
+	"action": {
+		Description: "Only events with this action.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Enum: []any{"blocked", "unblocked"}},
+		Example:     "blocked",
+	},
+	"list-enforcement-events.limit": {
+		Description: "The maximum number of entries to list.",
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultEventLimit, Minimum: ptr(1.0), Maximum: ptr(float64(maxEventLimit))},
+		Example:     100,
+	},
+	"offset": {
+		Description: "The number of newest events to skip.",
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: 0, Minimum: ptr(0.0), Maximum: ptr(float64(maxOffset))},
+		Example:     100,
+	},
+	"user_email": {
+		Description: "The e-mail address of a member of the key's own account. It never selects the account.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     "ops@acme.example",
+	},
 }
 
 // Document returns the OpenAPI document. It needs no services. The document is built once per
 // process.
-func Document() (Documents, error) { return document() }
+func Document() (openapi.Documents, error) { return document() }
 
-var document = sync.OnceValues(func() (Documents, error) {
+var document = sync.OnceValues(func() (openapi.Documents, error) {
 	api := newAPI(http.NewServeMux())
 	operations(api, Options{})
-	return render(api.OpenAPI())
+	return openapi.Render(api.OpenAPI())
 })
-
-// finishDocument completes the document after all operations are registered.
-func finishDocument(doc *huma.OpenAPI) {
-	exampleComponents(doc.Components, doc.Components.Responses)
-	for _, item := range doc.Paths {
-		for _, op := range operationsOf(item) {
-			exampleComponents(doc.Components, op.Responses)
-		}
-	}
-	allowNewAnswerMembers(doc)
-}
-
-// allowNewAnswerMembers lets answers gain members in later versions. Only the schemas of request
-// bodies forbid unknown members.
-func allowNewAnswerMembers(doc *huma.OpenAPI) {
-	schemas := doc.Components.Schemas.Map()
-	sent := map[string]bool{}
-	for _, item := range doc.Paths {
-		for _, op := range operationsOf(item) {
-			if op.RequestBody != nil {
-				markComponents(schemas, op.RequestBody.Content["application/json"].Schema, sent)
-			}
-		}
-	}
-	for name, s := range maps.All(schemas) {
-		if sent[name] {
-			continue
-		}
-		s.AdditionalProperties = nil
-		for _, p := range s.Properties {
-			if p.Nullable && p.Enum != nil {
-				p.Enum = append(p.Enum, nil) // huma lists null only in the type
-			}
-		}
-	}
-}
-
-// markComponents adds to seen the names of all components that s refers to.
-func markComponents(schemas map[string]*huma.Schema, s *huma.Schema, seen map[string]bool) {
-	if s == nil {
-		return
-	}
-	if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok && !seen[name] {
-		seen[name] = true
-		markComponents(schemas, schemas[name], seen)
-	}
-	markComponents(schemas, s.Items, seen)
-	for _, p := range s.Properties {
-		markComponents(schemas, p, seen)
-	}
-}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
@@ -40,7 +41,7 @@ func listDomains(api huma.API, service *domains.Service) {
 		OperationID: "list-domains", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains", Tags: []string{tagDomains},
 		Summary:     "List domains",
 		Description: "Lists the custom domains of a tenant by name, including those that discovery found, with their state at the last DNS read.",
-		Metadata:    terms{bucket: reads, answer: exampleDomainList, refuses: only(fault.TenantNotFound)}.metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleDomainList, Refuses: only(fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (domainList, error) {
 		id := tenant.LookupGUID(in.TenantID)
 		all, err := service.List(ctx, who.Account.ID, id)
@@ -59,13 +60,13 @@ func addADomain(api huma.API, service *domains.Service) {
 		Description: "Adds a custom domain to a tenant and returns the DNS records to publish. Publish the verification record and all " +
 			"service records, wait for propagation (typically 5 to 30 minutes, up to 48 hours), then verify. If the tenant already " +
 			"has the domain, `status` is `exists` and nothing is changed.",
-		Metadata: terms{bucket: providerHeavy, write: true, request: exampleAddDomain, answer: exampleAddedDomain,
-			refuses: codes(platformCodes, only(fault.InvalidDomain, fault.BuiltinDomain, fault.DomainLimitReached,
-				fault.TenantLimitReached, fault.TenantNotFound, fault.DomainUnavailable))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Request: exampleAddDomain, Answer: exampleAddedDomain,
+			Refuses: codes(platformCodes, only(fault.InvalidDomain, fault.BuiltinDomain, fault.DomainLimitReached,
+				fault.TenantLimitReached, fault.TenantNotFound, fault.DomainUnavailable))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *addDomainInput) (addedDomain, error) {
 		id := tenant.LookupGUID(in.TenantID)
 		shape := func(a domains.Added) addedDomain { return addedOf(id, a) }
-		added, err := service.Add(completing(ctx, shape), who.Account, id, in.Body.Domain)
+		added, err := service.Add(guard.Completing(ctx, shape), who.Account, id, in.Body.Domain)
 		if err != nil {
 			return addedDomain{}, err
 		}
@@ -79,8 +80,8 @@ func verifyDomain(api huma.API, service *domains.Service) {
 		Summary: "Verify a domain",
 		Description: "Asks the mail platform to check the verification record, and enables its e-mail service for the domain. " +
 			"It is safe to repeat.",
-		Metadata: terms{bucket: providerHeavy, write: true, answer: exampleVerified,
-			refuses: codes(platformCodes, only(fault.VerificationFailed, fault.TenantNotFound, fault.DomainNotFound, fault.DomainUnavailable))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Answer: exampleVerified,
+			Refuses: codes(platformCodes, only(fault.VerificationFailed, fault.TenantNotFound, fault.DomainNotFound, fault.DomainUnavailable))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (verifiedDomain, error) {
 		d, err := service.Verify(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
 		if err != nil {
@@ -96,8 +97,8 @@ func enableDKIM(api huma.API, service *domains.Service) {
 		Summary: "Enable DKIM",
 		Description: "Starts DKIM signing for a verified domain whose two selector records are published. It is safe to repeat; " +
 			"`dkim-status` shows beforehand whether it can succeed.",
-		Metadata: terms{bucket: providerHeavy, write: true, answer: exampleSigned,
-			refuses: codes(platformCodes, only(fault.DKIMNotReady, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Answer: exampleSigned,
+			Refuses: codes(platformCodes, only(fault.DKIMNotReady, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (signedDomain, error) {
 		d, err := service.EnableDKIM(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
 		if err != nil {
@@ -113,8 +114,8 @@ func dkimStatus(api huma.API, service *domains.Service) {
 		OperationID: "get-dkim-status", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/dkim-status", Tags: []string{tagDomains},
 		Summary:     "Get the DKIM status",
 		Description: "Reads the two selector records of a domain from its authoritative name servers at the time of the request.",
-		Metadata: terms{bucket: expensive, answer: exampleDKIMReport,
-			refuses: codes(platformCodes, only(fault.TenantNotFound, fault.DomainNotFound))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.Expensive, Answer: exampleDKIMReport,
+			Refuses: codes(platformCodes, only(fault.TenantNotFound, fault.DomainNotFound))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (dkimReport, error) {
 		r, err := service.DKIMStatus(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -66,7 +67,7 @@ func enforcementOperations(api huma.API, service *enforcement.Service) {
 		Summary: "List enforcement events",
 		Description: "Lists what the enforcement of send limits did, newest first: which mailbox was blocked, and when it was unblocked. " +
 			"`total` is exact, and any offset takes the same time.",
-		Metadata: terms{bucket: reads, answer: exampleEventList, refuses: only(fault.InvalidRequest, fault.TenantNotFound)}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleEventList, Refuses: only(fault.InvalidRequest, fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *eventsInput) (eventList, error) {
 		q, err := in.query()
 		if err != nil {

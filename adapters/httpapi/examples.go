@@ -5,7 +5,10 @@ package httpapi
 import (
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
 )
 
 // The examples of the document have the types of requests and answers. Tests validate or execute
@@ -104,8 +107,21 @@ var exampleStoredDNS = storedDNS{DomainID: exampleDomainID, TenantResourceID: ex
 	VerificationDNSRecords: exampleVerification, ServiceConfigurationRecords: exampleService, DKIMDNSRecords: exampleSigning,
 	LastChecked: &exampleTime}
 
-var exampleMXAction = planAction{Action: "conflict", RecordType: "MX", Name: exampleDomain, Desired: ptr("0 " + exampleMX),
-	Observed: []string{"1 aspmx.l.google.com"}, Reason: planReason(dns.ReasonMXOther), Notes: []planRemark{}, Message: dns.ReasonMXOther.Explain(), Blocking: true}
+// examplePlanItems are a conflict, which blocks the plan, and an update.
+var examplePlanItems = []dns.Item{
+	{Action: dns.Conflict, Type: dns.MX, Name: exampleDomain, Desired: "0 " + exampleMX,
+		Observed: []string{"1 aspmx.l.google.com"}, Reason: dns.ReasonMXOther, Blocking: true},
+	{Action: dns.Update, Type: dns.TXT, Name: exampleDomain, Desired: "v=spf1 ip4:192.0.2.7 include:spf.protection.outlook.com ~all",
+		Observed: []string{"v=spf1 ip4:192.0.2.7 ~all"}, Reason: dns.ReasonSPFMerged},
+}
+
+// exampleShows are the values of fault.Error.Shows in the examples of errors, keyed by code.
+var exampleShows = map[fault.Code]any{
+	fault.DNSConflict:         examplePlanItems[:1],
+	fault.PlusVibeWorkspace:   exampleWorkspaces,
+	fault.SalesBlinkWorkspace: exampleWorkspaces,
+	fault.EmailBisonWorkspace: exampleWorkspaces,
+}
 
 var examplePlan = dnsPlan{DomainID: exampleDomainID, DomainName: exampleDomain,
 	DNSProvider: planProvider{ID: ptr("cloudflare"), Name: ptr("Cloudflare"), Nameservers: []string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"},
@@ -115,10 +131,7 @@ var examplePlan = dnsPlan{DomainID: exampleDomainID, DomainName: exampleDomain,
 		{Purpose: "spf", RecordType: "TXT", Name: exampleDomain, Content: exampleSPF, TTL: 3600}},
 	ObservedRecords: []observedRecord{{RecordType: "MX", Name: exampleDomain, Contents: []string{"1 aspmx.l.google.com"}, TTL: 300},
 		{RecordType: "TXT", Name: exampleDomain, Contents: []string{"v=spf1 ip4:192.0.2.7 ~all"}, TTL: 300}},
-	Actions: []planAction{exampleMXAction, {Action: "update", RecordType: "TXT", Name: exampleDomain,
-		Desired:  ptr("v=spf1 ip4:192.0.2.7 include:spf.protection.outlook.com ~all"),
-		Observed: []string{"v=spf1 ip4:192.0.2.7 ~all"}, Reason: planReason(dns.ReasonSPFMerged), Notes: []planRemark{}, Message: dns.ReasonSPFMerged.Explain()}},
-	BlockingChanges: []planAction{exampleMXAction}, CheckedAt: exampleTime}
+	Actions: each(examplePlanItems, refusal.ActionOf), BlockingChanges: each(examplePlanItems[:1], refusal.ActionOf), CheckedAt: exampleTime}
 
 var exampleAutomation = domainAutomation{DomainID: exampleDomainID, Automation: automation{Provider: ptr("cloudflare"), ProviderSupported: true,
 	ConnectionPresent: true, ManualActionRequired: true, ActionRequiredCode: ptr(string(dns.ConflictToResolve)),
@@ -191,7 +204,7 @@ const exampleSendingKey = "<PROVIDER_API_KEY>"
 
 var exampleCreate = createIntegration{Provider: exampleSending, Name: "Outbound", APIKey: exampleSendingKey}
 
-var exampleWorkspaces = []workspace{{ID: "65f31c0a9b2e4d7781aa0c11", Name: "Outbound"}, {ID: "65f31c0a9b2e4d7781aa0c12", Name: "Newsletters"}}
+var exampleWorkspaces = []integration.Workspace{{ID: "65f31c0a9b2e4d7781aa0c11", Name: "Outbound"}, {ID: "65f31c0a9b2e4d7781aa0c12", Name: "Newsletters"}}
 
 var exampleIntegration = IntegrationEntry{ID: exampleIntegrationID, Provider: exampleSending, Name: "Outbound",
 	ProviderWorkspaceID: ptr("3f0a8f62-7a55-4b52-9a46-1f4f0d4c8e10"), ProviderWorkspaceName: ptr("Contoso"), Status: "connected",

@@ -3,9 +3,9 @@
 package httpapi
 
 import (
-	"context"
 	"net/http"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/core/access"
 )
 
@@ -14,6 +14,6 @@ func Unguarded(o Options, caller access.Caller) http.Handler {
 	mux := http.NewServeMux()
 	operations(newAPI(mux), o)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, &exchange{caller: caller})))
+		mux.ServeHTTP(w, r.WithContext(guard.WithCaller(r.Context(), caller)))
 	})
 }

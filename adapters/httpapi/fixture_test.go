@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/app/dnsconnections"
@@ -90,8 +91,12 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 	platform := wire.MailInProcess(env.platform, recordingCalls(breaker.ByTenant))
 	pass := &reconcile.Pass{Platform: platform, Domains: store, DNS: env.platform.DNS, Now: time.Now, Limit: testTimeout, Pause: time.Millisecond}
 	env.options = httpapi.Options{
-		Log:  slog.New(slog.DiscardHandler),
-		Keys: &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
+		Guard: guard.Options{
+			Log:         slog.New(slog.DiscardHandler),
+			Keys:        &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
+			Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
+			Limits:      guard.Limits{Counters: newCounters(t), Off: true},
+		},
 		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store, Policies: store, Runs: store, Room: store,
 			Platform: platform, Reconciler: pass, Sealer: keyset, Random: rand.Reader, Now: time.Now,
 			PublicURL: "https://api.example"},
@@ -106,8 +111,6 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 		SendLimits: &limits.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Now: time.Now,
 			Pause: time.Millisecond, Limit: testTimeout},
 		Enforcement: &enforcement.Service{Events: store, Now: time.Now},
-		Idempotency: httpapi.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
-		Limits:      httpapi.Limits{Counters: newCounters(t), Off: true},
 	}
 	env.options.DNSRuns.Survey = env.options.Domains
 	env.accountA = env.addAccount(t, "ann@a.example", tenantOfA)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/adapters/testserver"
@@ -65,13 +66,14 @@ func newGuardBench(b *testing.B) guardBench {
 	stored, err := store.Mailboxes(b.Context(), account.ID, tenantOfA)
 	must(err)
 	o := httpapi.Options{
-		Log:       slog.New(slog.DiscardHandler),
-		Keys:      &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
 		Tenants:   &tenants.Service{Tenants: store, Now: time.Now},
 		Mailboxes: &mailboxes.Service{Tenants: store, Mailboxes: store, Policies: store, Now: time.Now},
-
-		Idempotency: httpapi.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
-		Limits:      httpapi.Limits{Counters: counters, Off: true},
+		Guard: guard.Options{
+			Log:         slog.New(slog.DiscardHandler),
+			Keys:        &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
+			Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
+			Limits:      guard.Limits{Counters: counters, Off: true},
+		},
 	}
 	return guardBench{
 		with: httpapi.New(o), without: httpapi.Unguarded(o, access.Caller{Account: account}), key: text.Reveal(),

@@ -41,7 +41,7 @@ func (env *testEnv) failBeforeStoring(t *testing.T) finishHook {
 		if err != nil || r.Answer == nil {
 			return err
 		}
-		sealer := env.options.Idempotency.Sealer
+		sealer := env.options.Guard.Idempotency.Sealer
 		committed, err := sealer.Open(r.Answer, place.String())
 		sent, sentErr := sealer.Open(answer, place.String())
 		if err != nil || sentErr != nil || committed.Reveal() != sent.Reveal() {
@@ -56,7 +56,7 @@ func (env *testEnv) failBeforeStoring(t *testing.T) finishHook {
 // first answer.
 func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 	env := newTestEnv(t)
-	env.options.Idempotency.Keys = env.failBeforeStoring(t)
+	env.options.Guard.Idempotency.Keys = env.failBeforeStoring(t)
 	client := serve(t, env.handler(t))
 	base := "/v1/tenants/" + string(env.accountA.tenant)
 	replayAfterFailure := func(key, method, path, body, want string) {
@@ -147,7 +147,7 @@ func TestKeyLeaseIsRenewed(t *testing.T) {
 	env := newTestEnv(t)
 	renewed := make(chan struct{}, 1)
 	keys := &hookedKeys{Idempotency: env.store}
-	env.options.Idempotency.Lease = 150 * time.Millisecond
+	env.options.Guard.Idempotency.Lease = 150 * time.Millisecond
 	keys.hold = func(place idempotency.KeyID, attempt string) (bool, error) {
 		held, err := env.store.Hold(context.Background(), place, attempt, time.Hour)
 		select {
@@ -156,7 +156,7 @@ func TestKeyLeaseIsRenewed(t *testing.T) {
 		}
 		return held, err
 	}
-	env.options.Idempotency.Keys = keys
+	env.options.Guard.Idempotency.Keys = keys
 	client := serve(t, env.handler(t))
 	gate := env.platform.Hold("AddDomain")
 	answered := make(chan reply, 1)
@@ -178,7 +178,7 @@ func TestExpiredKeyIsTakenOver(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	request := idempotency.Request{Method: "POST", Path: domainsOfA, Body: []byte(`{"domain":"example.com"}`)}
-	fingerprint, err := env.options.Idempotency.Prints.Fingerprint(request.Text())
+	fingerprint, err := env.options.Guard.Idempotency.Prints.Fingerprint(request.Text())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,9 +233,9 @@ func (env *testEnv) expireLease(t *testing.T, key string) {
 // during a test.
 func serveWithoutRenewal(t *testing.T, env *testEnv) *apiClient {
 	t.Helper()
-	before := env.options.Idempotency
-	defer func() { env.options.Idempotency = before }()
-	env.options.Idempotency.Lease = time.Hour
+	before := env.options.Guard.Idempotency
+	defer func() { env.options.Guard.Idempotency = before }()
+	env.options.Guard.Idempotency.Lease = time.Hour
 	return serve(t, env.handler(t))
 }
 
@@ -246,14 +246,14 @@ func TestLostLeaseStopsTheRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			env := newTestEnv(t)
 			renewalAsked, reachedPlatform := make(chan struct{}, 100), make(chan struct{})
-			env.options.Idempotency.Keys = &hookedKeys{Idempotency: env.store, hold: func(idempotency.KeyID, string) (bool, error) {
+			env.options.Guard.Idempotency.Keys = &hookedKeys{Idempotency: env.store, hold: func(idempotency.KeyID, string) (bool, error) {
 				<-reachedPlatform
 				renewalAsked <- struct{}{}
 				return false, lost
 			}}
 			stopped := make(chan struct{})
-			env.options.Log = slog.New(logSignal{slog.DiscardHandler, "an Idempotency-Key could not be held", stopped})
-			env.options.Idempotency.Lease = 150 * time.Millisecond
+			env.options.Guard.Log = slog.New(logSignal{slog.DiscardHandler, "an Idempotency-Key could not be held", stopped})
+			env.options.Guard.Idempotency.Lease = 150 * time.Millisecond
 			client := serve(t, env.handler(t))
 			gate := env.platform.Hold("AddDomain")
 			answered := make(chan reply, 1)
@@ -293,7 +293,7 @@ func (s logSignal) Handle(_ context.Context, r slog.Record) error {
 func TestAnswerThatCannotBeStoredIsNotSent(t *testing.T) {
 	env := newTestEnv(t)
 	keys := &hookedKeys{Idempotency: env.store, finish: func() error { return fault.ServiceUnavailable.With("the database is away") }}
-	env.options.Idempotency.Keys = keys
+	env.options.Guard.Idempotency.Keys = keys
 	client := serve(t, env.handler(t))
 	client.expect(addDomainCall(env, "k"), 503, "service_unavailable")
 	keys.finish = nil

@@ -80,7 +80,7 @@ func (env *testEnv) serveWithKeyset(t *testing.T, path string) *apiClient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.options.Idempotency.Sealer, env.options.Idempotency.Prints = keyset, keyset
+	env.options.Guard.Idempotency.Sealer, env.options.Guard.Idempotency.Prints = keyset, keyset
 	return serve(t, env.handler(t))
 }
 
@@ -118,10 +118,10 @@ func TestReplayAfterKeyRotation(t *testing.T) {
 	env := newTestEnv(t)
 	path := filepath.Join(t.TempDir(), "keyset.json")
 	first := env.serveWithKeyset(t, path).expect(addDomainCall(env, "k"), 200, "")
-	env.options.Idempotency.Keys = finishHook{env.store, func(idempotency.KeyID, []byte) error { panic("the process ends here") }}
+	env.options.Guard.Idempotency.Keys = finishHook{env.store, func(idempotency.KeyID, []byte) error { panic("the process ends here") }}
 	unanswered := keyedCall(env, "unanswered", "POST", "/v1/tenants/"+string(env.accountA.tenant)+"/sync", "")
 	env.serveWithKeyset(t, path).expect(unanswered, 500, "internal_error")
-	env.options.Idempotency.Keys = env.store
+	env.options.Guard.Idempotency.Keys = env.store
 
 	if _, err := secrets.Rotate(path); err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func checkReplay(t *testing.T, first, second reply) {
 func TestWriteIsReplayed(t *testing.T) {
 	env := newTestEnv(t)
 	now := time.Now()
-	env.options.Idempotency.Now = func() time.Time { return now }
+	env.options.Guard.Idempotency.Now = func() time.Time { return now }
 	client := serve(t, env.handler(t))
 	first := client.expect(addDomainCall(env, "k"), 200, "")
 	checkReplay(t, first, client.expect(addDomainCall(env, "k"), 200, ""))
@@ -283,7 +283,7 @@ func TestTamperedStoredAnswerIsAnError(t *testing.T) {
 	if n := env.platform.Calls("AddDomain"); n != calls {
 		t.Errorf("the operation ran again")
 	}
-	if got, err := env.options.Idempotency.Sealer.Open(stored.Answer, env.keyPlace("k").String()); err != nil || !strings.Contains(got.Reveal(), "content_type") {
+	if got, err := env.options.Guard.Idempotency.Sealer.Open(stored.Answer, env.keyPlace("k").String()); err != nil || !strings.Contains(got.Reveal(), "content_type") {
 		t.Errorf("the stored answer cannot be opened: %v", err)
 	}
 	if strings.Contains(string(stored.Answer), "example.com") {

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -81,15 +82,15 @@ func createIntegrationOperation(api huma.API, service *integrations.Service) {
 		Description: "Tests the credential at the sending platform, then stores it. It is never shown again. If it has access to " +
 			"several workspaces and the request names none, the error lists them: send the request again with `workspace_id` and a new " +
 			"Idempotency-Key.",
-		Metadata: terms{bucket: providerHeavyWrites, write: true, request: exampleCreate, answer: exampleIntegration,
-			refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.UnknownProvider, fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace,
-				fault.EmailBisonWorkspace))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Request: exampleCreate, Answer: exampleIntegration,
+			Refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.UnknownProvider, fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace,
+				fault.EmailBisonWorkspace))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *createIntegrationInput) (IntegrationEntry, error) {
 		wanted, err := in.Body.newIntegration(who.Account.ID)
 		if err != nil {
 			return IntegrationEntry{}, err
 		}
-		made, err := service.Create(completing(ctx, integrationOf), wanted)
+		made, err := service.Create(guard.Completing(ctx, integrationOf), wanted)
 		if err != nil {
 			return IntegrationEntry{}, err
 		}
@@ -102,7 +103,7 @@ func listIntegrations(api huma.API, service *integrations.Service) {
 		OperationID: "list-integrations", Method: http.MethodGet, Path: "/v1/integrations", Tags: []string{tagSending},
 		Summary:     "List integrations",
 		Description: "Lists the account's integrations with sending platforms, newest first.",
-		Metadata:    terms{bucket: reads, answer: exampleIntegrationList}.metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleIntegrationList}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, _ *struct{}) (integrationList, error) {
 		all, err := service.List(ctx, who.Account.ID)
 		if err != nil {
@@ -118,7 +119,7 @@ func getIntegration(api huma.API, service *integrations.Service) {
 		OperationID: "get-integration", Method: http.MethodGet, Path: "/v1/integrations/{integration_id}", Tags: []string{tagSending},
 		Summary:     "Get an integration",
 		Description: "Returns a stored integration with the number of its mailbox connections. The platform is not called.",
-		Metadata:    terms{bucket: reads, answer: exampleIntegrationDetail, refuses: only(fault.IntegrationNotFound)}.metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleIntegrationDetail, Refuses: only(fault.IntegrationNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (integrationDetail, error) {
 		i, counts, err := service.Get(ctx, who.Account.ID, ident.Lookup(in.IntegrationID))
 		if err != nil {
@@ -134,10 +135,10 @@ func testIntegration(api huma.API, service *integrations.Service) {
 		Summary: "Test an integration",
 		Description: "Asks the platform whether it accepts the credential. If the platform rejects it, the response is 200 with `status` `failed`, and " +
 			"`has_error` of the integration is true until a test succeeds.",
-		Metadata: terms{bucket: providerHeavyWrites, write: true, answer: exampleTested,
-			refuses: codes(sendingCodes, only(fault.IntegrationNotFound))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Answer: exampleTested,
+			Refuses: codes(sendingCodes, only(fault.IntegrationNotFound))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (testedIntegration, error) {
-		t, err := service.Test(completing(ctx, testedOf), who.Account.ID, ident.Lookup(in.IntegrationID))
+		t, err := service.Test(guard.Completing(ctx, testedOf), who.Account.ID, ident.Lookup(in.IntegrationID))
 		if err != nil {
 			return testedIntegration{}, err
 		}
@@ -151,9 +152,9 @@ func deleteIntegration(api huma.API, service *integrations.Service) {
 		Summary: "Delete an integration",
 		Description: "Removes the stored credential with the integration's connections and sessions, so that its mailboxes can be connected " +
 			"elsewhere. The platform is not called: accounts that are connected there stay until they are removed there.",
-		Metadata: terms{bucket: providerHeavyWrites, write: true, answer: exampleGone, refuses: only(fault.IntegrationNotFound)}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Answer: exampleGone, Refuses: only(fault.IntegrationNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (deletedIntegration, error) {
-		d, err := service.Delete(completing(ctx, deletedIntegrationOf), who.Account.ID, ident.Lookup(in.IntegrationID))
+		d, err := service.Delete(guard.Completing(ctx, deletedIntegrationOf), who.Account.ID, ident.Lookup(in.IntegrationID))
 		if err != nil {
 			return deletedIntegration{}, err
 		}
@@ -284,14 +285,6 @@ type deletedIntegration struct {
 	IntegrationID string `json:"integration_id" format:"uuid" doc:"The integration."`
 	Message       string `json:"message" doc:"What was removed, and what was not changed."`
 }
-
-// workspace is a workspace that the caller can choose, listed in a *_workspace_required error.
-type workspace struct {
-	ID   string `json:"id" doc:"The workspace's id at the platform." example:"65f31c0a9b2e4d7781aa0c11"`
-	Name string `json:"name" doc:"Its name." example:"Outbound"`
-}
-
-func workspaceOf(w integration.Workspace) workspace { return workspace{ID: w.ID, Name: w.Name} }
 
 func capabilitiesOf(c integration.Capabilities) platformCapabilities {
 	return platformCapabilities{MicrosoftOAuth: c.MicrosoftOAuth, MailboxRefresh: c.MailboxRefresh, MailboxDisconnect: c.MailboxDisconnect}

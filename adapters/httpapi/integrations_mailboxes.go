@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -36,7 +37,7 @@ func listEligible(api huma.API, service *integrations.Service) {
 		Summary: "List mailboxes that can be connected",
 		Description: "Lists all mailboxes that this service created in tenants of the account, with their connection through this integration. " +
 			"Mailboxes that discovery found are not listed and cannot be connected.",
-		Metadata: terms{bucket: reads, answer: exampleEligible, refuses: only(fault.IntegrationNotFound)}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleEligible, Refuses: only(fault.IntegrationNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (eligibleList, error) {
 		id := ident.Lookup(in.IntegrationID)
 		all, err := service.Mailboxes(ctx, who.Account.ID, id)
@@ -55,11 +56,11 @@ func beginSignIn(api huma.API, service *integrations.Service) {
 		Description: "Gets a link from the platform with which a person signs in to this mailbox at Microsoft. Open `auth_url` in a browser, preferably in " +
 			"a private window, and sign in with exactly this mailbox. Then poll the status of the session. A mailbox can be connected through " +
 			"one integration at a time.",
-		Metadata: terms{bucket: providerHeavyWrites, write: true, answer: exampleSignIn,
-			refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.TenantLimitReached, fault.IntegrationNotFound, fault.MailboxNotFound,
-				fault.ConnectedElsewhere, fault.SessionActive, fault.CapabilityMissing))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Answer: exampleSignIn,
+			Refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.TenantLimitReached, fault.IntegrationNotFound, fault.MailboxNotFound,
+				fault.ConnectedElsewhere, fault.SessionActive, fault.CapabilityMissing))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *connectionPath) (begunSession, error) {
-		b, err := service.Begin(completing(ctx, begunSessionOf), who.Account, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID))
+		b, err := service.Begin(guard.Completing(ctx, begunSessionOf), who.Account, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID))
 		if err != nil {
 			return begunSession{}, err
 		}
@@ -74,9 +75,9 @@ func getSignIn(api huma.API, service *integrations.Service) {
 		Description: "Asks the platform for the status of a session, at most every 3 seconds regardless of how often this is called. `connected` means that " +
 			"the account that signed in was verified to be the mailbox's. An unfinished session is checked once more before it becomes " +
 			"`expired`. Start a new session after `failed` or `expired`.",
-		Metadata: terms{bucket: providerHeavy, answer: exampleSession,
-			refuses: codes(sendingCodes, only(fault.InvalidRequest, fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound,
-				fault.SessionNotFound))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Answer: exampleSession,
+			Refuses: codes(sendingCodes, only(fault.InvalidRequest, fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound,
+				fault.SessionNotFound))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *sessionInput) (sessionState, error) {
 		s, err := service.Status(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID), ident.Lookup(in.SessionID))
 		if err != nil {
@@ -93,10 +94,10 @@ func refreshMailboxes(api huma.API, service *integrations.Service) {
 		Description: "Reads the platform's list of mail accounts and stores which mailboxes are connected. Use it after a change that was missed: a " +
 			"closed popup, an account that was removed there, a disconnect with an unknown outcome. If the list cannot be read completely, " +
 			"no mailbox is marked as disconnected.",
-		Metadata: terms{bucket: providerHeavyWrites, write: true, answer: exampleRefreshed,
-			refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.IntegrationNotFound, fault.CapabilityMissing))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Answer: exampleRefreshed,
+			Refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.IntegrationNotFound, fault.CapabilityMissing))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (refreshedMailboxes, error) {
-		r, err := service.Refresh(completing(ctx, refreshedOf), who.Account.ID, ident.Lookup(in.IntegrationID))
+		r, err := service.Refresh(guard.Completing(ctx, refreshedOf), who.Account.ID, ident.Lookup(in.IntegrationID))
 		if err != nil {
 			return refreshedMailboxes{}, err
 		}
@@ -111,10 +112,10 @@ func disconnectMailbox(api huma.API, service *integrations.Service) {
 		Description: "Removes the mailbox's account from the platform and from its campaigns. An account that no longer exists counts as disconnected. If the " +
 			"outcome is unknown, the response is 504 and the connection is `disconnecting`. Repeat the request or refresh to resolve it; " +
 			"until then the mailbox cannot be connected elsewhere.",
-		Metadata: terms{bucket: providerHeavyWrites, write: true, answer: exampleDisconnected,
-			refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Answer: exampleDisconnected,
+			Refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *connectionPath) (disconnectedMailbox, error) {
-		d, err := service.Disconnect(completing(ctx, disconnectedOf), who.Account.ID, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID))
+		d, err := service.Disconnect(guard.Completing(ctx, disconnectedOf), who.Account.ID, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID))
 		if err != nil {
 			return disconnectedMailbox{}, err
 		}

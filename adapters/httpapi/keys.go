@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -31,7 +32,7 @@ func keyOperations(api huma.API, service *keys.Service) {
 		Summary: "Rotate the API key",
 		Description: "Replaces the API key of the request. The old key is invalid as soon as the response is sent. The new key is shown only this " +
 			"once and stored as a hash. This operation takes no Idempotency-Key and cannot be replayed: if you lose the response, ask the operator for a new key.",
-		Metadata: terms{bucket: reads, answer: exampleRotated, refuses: only(fault.AccessDenied)}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleRotated, Refuses: only(fault.AccessDenied)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *rotateInput) (rotatedKey, error) {
 		fresh, err := service.Rotate(ctx, who, in.UserEmail)
 		if err != nil {

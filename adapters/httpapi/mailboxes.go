@@ -14,6 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/app/mailboxes"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -52,7 +53,7 @@ func listMailboxes(api huma.API, service *mailboxes.Service) {
 		OperationID: "list-mailboxes", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailboxes", Tags: []string{tagMailboxes},
 		Summary:     "List mailboxes",
 		Description: "Lists the shared mailboxes of all domains of a tenant, sorted by address, including those that discovery found.",
-		Metadata:    terms{bucket: reads, answer: exampleMailboxList, refuses: only(fault.TenantNotFound)}.metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleMailboxList, Refuses: only(fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (mailboxList, error) {
 		id := tenant.LookupGUID(in.TenantID)
 		all, err := service.List(ctx, who.Account.ID, id)
@@ -72,16 +73,16 @@ func provision(api huma.API, service *mailboxes.Service) {
 			"exist get the status `exists` and are not changed; they do not count again toward the limit of 3 per domain. A new mailbox can " +
 			"send after 2 to 5 minutes. If the mail platform does not finish in time, the response is 504: send the same request " +
 			"again with the same Idempotency-Key, and it continues.",
-		Metadata: terms{bucket: providerHeavy, write: true, request: exampleProvision, answer: exampleProvisioned,
-			refuses: codes(platformCodes, only(fault.InvalidMailboxEmail, fault.DuplicateMailboxEmail, fault.WeakPassword, fault.DomainNotVerified,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Request: exampleProvision, Answer: exampleProvisioned,
+			Refuses: codes(platformCodes, only(fault.InvalidMailboxEmail, fault.DuplicateMailboxEmail, fault.WeakPassword, fault.DomainNotVerified,
 				fault.MailboxLimitReached, fault.TenantLimitReached, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady,
-				fault.SMTPAuthNotEnabled))}.metadata(),
+				fault.SMTPAuthNotEnabled))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *provisionInput) (provisioned, error) {
 		request, err := in.Body.request()
 		if err != nil {
 			return provisioned{}, err
 		}
-		results, err := service.Provision(completing(ctx, provisionedOf), who.Account, tenant.LookupGUID(in.TenantID), request)
+		results, err := service.Provision(guard.Completing(ctx, provisionedOf), who.Account, tenant.LookupGUID(in.TenantID), request)
 		if err != nil {
 			return provisioned{}, err
 		}
@@ -95,9 +96,9 @@ func changeMailbox(api huma.API, service *mailboxes.Service) {
 		Summary: "Change a mailbox",
 		Description: "Renames a mailbox at the mail platform, stores its daily send limit, or both. A stored limit alone does not restrict " +
 			"sending. It can be changed but not cleared.",
-		Metadata: terms{bucket: reads, callsProviderIf: hasMember("display_name"), write: true, request: exampleUpdate, answer: exampleUpdated,
-			refuses: codes(platformCodes, only(fault.InvalidSendLimit, fault.NoUpdates, fault.TenantNotFound, fault.MailboxNotFound,
-				fault.ExchangeNotReady))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, CallsProviderIf: hasMember("display_name"), Write: true, Request: exampleUpdate, Answer: exampleUpdated,
+			Refuses: codes(platformCodes, only(fault.InvalidSendLimit, fault.NoUpdates, fault.TenantNotFound, fault.MailboxNotFound,
+				fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // updateMailbox validates the body
 	}, func(ctx context.Context, who access.Caller, in *updateInput) (updatedMailbox, error) {
 		change, err := in.Body.change()
@@ -112,13 +113,23 @@ func changeMailbox(api huma.API, service *mailboxes.Service) {
 	})
 }
 
+// hasMember returns a function that reports whether a JSON object has the member.
+func hasMember(member string) func(body []byte) bool {
+	return func(body []byte) bool {
+		var members map[string]json.RawMessage
+		_ = json.Unmarshal(body, &members)
+		_, ok := members[member]
+		return ok
+	}
+}
+
 func usage(api huma.API, service *mailboxes.Service) {
 	register(api, huma.Operation{
 		OperationID: "get-mailbox-usage", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}/usage", Tags: []string{tagMailboxes},
 		Summary:     "Get a mailbox's usage",
 		Description: "Returns how many messages a mailbox has sent today and how many its effective limit allows. Without a limit the computed members are null.",
-		Metadata: terms{bucket: reads, answer: exampleUsage,
-			refuses: only(fault.TenantNotFound, fault.MailboxNotFound)}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleUsage,
+			Refuses: only(fault.TenantNotFound, fault.MailboxNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *mailboxPath) (mailboxUsage, error) {
 		u, err := service.Usage(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), ident.Lookup(in.MailboxID))
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
@@ -23,13 +24,13 @@ func TestOperationsDeclareTheirTerms(t *testing.T) {
 	// The only write outside /v1 takes no Idempotency-Key and has no replay.
 	keyless := map[string]bool{"rotate-api-key": true}
 	for _, item := range api.OpenAPI().Paths {
-		for _, op := range operationsOf(item) {
-			terms, ok := op.Metadata[termsKey].(terms)
-			if !ok || !slices.Contains([]bucket{reads, expensive, providerHeavy, providerHeavyWrites}, terms.bucket) {
+		for _, op := range guard.OperationsOf(item) {
+			terms := guard.TermsOf(op)
+			if !slices.Contains([]guard.Bucket{guard.Reads, guard.Expensive, guard.ProviderHeavy, guard.ProviderHeavyWrites}, terms.Bucket) {
 				t.Errorf("%s declares no bucket", op.OperationID)
 			}
-			if want := slices.Contains(writes, op.Method) && !keyless[op.OperationID]; terms.write != want {
-				t.Errorf("%s: write is %v, want %v", op.OperationID, terms.write, want)
+			if want := slices.Contains(writes, op.Method) && !keyless[op.OperationID]; terms.Write != want {
+				t.Errorf("%s: write is %v, want %v", op.OperationID, terms.Write, want)
 			}
 			if len(op.Security) != 1 {
 				t.Errorf("%s needs no key", op.OperationID)
@@ -40,22 +41,22 @@ func TestOperationsDeclareTheirTerms(t *testing.T) {
 
 // TestOperationBuckets checks that each operation counts in the documented bucket.
 func TestOperationBuckets(t *testing.T) {
-	want := map[string]bucket{
-		"get-dkim-status": expensive, "get-domain-dns-plan": expensive, "get-domain-dns-automation": expensive, "sync-tenant": providerHeavy, "add-domain": providerHeavy, "verify-domain": providerHeavy,
-		"enable-dkim": providerHeavy, "provision-mailboxes": providerHeavy, "set-mailbox-limit": providerHeavy, "provision-domain-dns": providerHeavy, "retry-provisioning-job": providerHeavy,
-		"create-integration": providerHeavyWrites, "test-integration": providerHeavyWrites, "delete-integration": providerHeavyWrites,
-		"begin-microsoft-oauth": providerHeavyWrites, "get-microsoft-oauth-status": providerHeavy, "refresh-integration-mailboxes": providerHeavyWrites,
-		"disconnect-mailbox": providerHeavyWrites,
+	want := map[string]guard.Bucket{
+		"get-dkim-status": guard.Expensive, "get-domain-dns-plan": guard.Expensive, "get-domain-dns-automation": guard.Expensive, "sync-tenant": guard.ProviderHeavy, "add-domain": guard.ProviderHeavy, "verify-domain": guard.ProviderHeavy,
+		"enable-dkim": guard.ProviderHeavy, "provision-mailboxes": guard.ProviderHeavy, "set-mailbox-limit": guard.ProviderHeavy, "provision-domain-dns": guard.ProviderHeavy, "retry-provisioning-job": guard.ProviderHeavy,
+		"create-integration": guard.ProviderHeavyWrites, "test-integration": guard.ProviderHeavyWrites, "delete-integration": guard.ProviderHeavyWrites,
+		"begin-microsoft-oauth": guard.ProviderHeavyWrites, "get-microsoft-oauth-status": guard.ProviderHeavy, "refresh-integration-mailboxes": guard.ProviderHeavyWrites,
+		"disconnect-mailbox": guard.ProviderHeavyWrites,
 	}
 	api := newAPI(http.NewServeMux())
 	operations(api, Options{})
 	for _, item := range api.OpenAPI().Paths {
-		for _, op := range operationsOf(item) {
+		for _, op := range guard.OperationsOf(item) {
 			expected, listed := want[op.OperationID]
 			if !listed {
-				expected = reads
+				expected = guard.Reads
 			}
-			if got := termsOf(op).bucket; got != expected {
+			if got := guard.TermsOf(op).Bucket; got != expected {
 				t.Errorf("%s counts in %s, want %s", op.OperationID, got, expected)
 			}
 		}
@@ -67,12 +68,12 @@ func TestOperationTimeouts(t *testing.T) {
 	api := newAPI(http.NewServeMux())
 	operations(api, Options{})
 	for _, item := range api.OpenAPI().Paths {
-		for _, op := range operationsOf(item) {
-			want := 55 * time.Second
+		for _, op := range guard.OperationsOf(item) {
+			var want time.Duration // the default of package guard
 			if op.OperationID == "sync-tenant" {
 				want = 110 * time.Second
 			}
-			if got := termsOf(op).timeout(); got != want {
+			if got := guard.TermsOf(op).TimeLimit; got != want {
 				t.Errorf("%s gets %v, want %v", op.OperationID, got, want)
 			}
 		}
@@ -82,7 +83,7 @@ func TestOperationTimeouts(t *testing.T) {
 // TestErrorPagesExplainTheirCode checks that the page of each code explains the code, says whether
 // to retry, and lists the operations that return it.
 func TestErrorPagesExplainTheirCode(t *testing.T) {
-	api := New(Options{Log: slog.New(slog.DiscardHandler)})
+	api := New(Options{Guard: guard.Options{Log: slog.New(slog.DiscardHandler)}})
 	page := func(code string) string {
 		recorder := httptest.NewRecorder()
 		api.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/docs/errors/"+code, nil))

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/core/idempotency"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -24,7 +24,7 @@ var rateHeaders = []string{"X-RateLimit-Bucket", "X-RateLimit-Limit", "X-RateLim
 func newRateLimitedEnv(t *testing.T) (*testEnv, *apiClient) {
 	t.Helper()
 	env := newTestEnv(t)
-	env.options.Limits = httpapi.Limits{Counters: newCounters(t)}
+	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t)}
 	return env, serve(t, env.handler(t))
 }
 
@@ -132,7 +132,7 @@ func (k *staleKeys) Remembered(ctx context.Context, place idempotency.KeyID) (id
 func TestLostKeyRaceIsRefunded(t *testing.T) {
 	env := newTestEnv(t)
 	keys := &staleKeys{Idempotency: env.store, staleReads: 2}
-	env.options.Idempotency.Keys, env.options.Limits = keys, httpapi.Limits{Counters: newCounters(t)}
+	env.options.Guard.Idempotency.Keys, env.options.Guard.Limits = keys, guard.Limits{Counters: newCounters(t)}
 	client := serve(t, env.handler(t))
 	first := client.expect(addDomainCall(env, "k"), 200, "")
 	checkRateHeaders(t, first, "provider_heavy", 240, 239)
@@ -161,7 +161,7 @@ func (r slotRecorder) Enter(ctx context.Context, name string, slots int) (func()
 func TestFifthConcurrentProviderOperationIsRefused(t *testing.T) {
 	env := newTestEnv(t)
 	recorder := slotRecorder{newCounters(t), make(chan struct{}, 100)}
-	env.options.Limits = httpapi.Limits{Counters: recorder}
+	env.options.Guard.Limits = guard.Limits{Counters: recorder}
 	client := serve(t, env.handler(t))
 	_, addedMailbox := env.addDomainAndMailbox(t, env.accountA)
 	mailboxPath := "/v1/tenants/" + string(tenantOfA) + "/mailboxes/" + addedMailbox.ID
@@ -206,7 +206,7 @@ func (f readNotifier) Read(p []byte) (int, error) {
 // request whose body is still arriving does not count.
 func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 	env := newTestEnv(t)
-	env.options.Limits = httpapi.Limits{Counters: newCounters(t), InFlight: 1}
+	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), InFlight: 1}
 	h, reading := env.handler(t), make(chan struct{})
 	began := sync.OnceFunc(func() { close(reading) })
 	client := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

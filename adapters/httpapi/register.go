@@ -3,7 +3,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -11,45 +10,16 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/openapi"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 )
-
-// terms is what an operation declares in addition to huma's own fields.
-type terms struct {
-	bucket bucket
-	write  bool // it requires an Idempotency-Key
-	// callsProviderIf reports, given the body, whether the operation calls a provider. It is set
-	// for operations whose bucket does not imply a provider call.
-	callsProviderIf func(body []byte) bool
-	timeLimit       time.Duration // the default is requestTime
-	refuses         []fault.Code  // in addition to those of every operation
-	// request and answer are the examples in the document.
-	request, answer any
-}
-
-const termsKey = "terms"
-
-func (t terms) metadata() map[string]any { return map[string]any{termsKey: t} }
-
-func termsOf(op *huma.Operation) terms {
-	t, _ := op.Metadata[termsKey].(terms)
-	return t
-}
-
-func (t terms) timeout() time.Duration {
-	if t.timeLimit > 0 {
-		return t.timeLimit
-	}
-	return requestTime
-}
-
-func (t terms) mayRefuse(c fault.Code) bool { return slices.Contains(t.refuses, c) }
 
 // handler implements an operation for an authenticated caller. It returns a refusal as an error and
 // sets no HTTP status.
@@ -60,24 +30,29 @@ type result[O any] struct{ Body O }
 
 // register adds an operation to the API. Every operation is added by register.
 func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
-	t := termsOf(&op)
-	op.Security = []map[string][]string{{"bearer": {}}}
-	op.Responses = responses(op, t)
-	if t.request != nil {
-		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
-			"application/json": {Example: t.request},
-		}}
-	}
-	op.MaxBodyBytes = maxBody + 1 // readBody enforces the limit; huma refuses a body of exactly its limit
-	op.BodyReadTimeout = -1       // readBody has read the body
+	openapi.Describe(&op)
+	op.MaxBodyBytes = guard.MaxBody + 1 // readBody enforces the limit; huma refuses a body of exactly its limit
+	op.BodyReadTimeout = -1             // readBody has read the body
 	huma.Register(api, op, func(ctx context.Context, in *I) (*result[O], error) {
-		out, err := h(ctx, exchangeOf(ctx).caller, in)
+		out, err := h(ctx, guard.Caller(ctx), in)
 		if err != nil {
-			return nil, refusalOf(ctx, err)
+			return nil, guard.RefusalOf(ctx, err)
 		}
 		return &result[O]{Body: out}, nil
 	})
 }
+
+// platformCodes are the error codes of operations that call the mail platform. sendingCodes are
+// those of operations that call a sending platform.
+var (
+	platformCodes = []fault.Code{fault.AccessDenied, fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout}
+	sendingCodes  = []fault.Code{fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout}
+)
+
+func codes(lists ...[]fault.Code) []fault.Code { return slices.Concat(lists...) }
+
+// only lists the error codes that are specific to an operation.
+func only(list ...fault.Code) []fault.Code { return list }
 
 // operations registers all operations and completes the document.
 func operations(api huma.API, o Options) {
@@ -89,26 +64,9 @@ func operations(api huma.API, o Options) {
 	sendLimitOperations(api, o.SendLimits)
 	enforcementOperations(api, o.Enforcement)
 	integrationOperations(api, o.Integrations)
-	keyOperations(api, o.Keys)
-	finishDocument(api.OpenAPI())
+	keyOperations(api, o.Guard.Keys)
+	openapi.Finish(api.OpenAPI(), exampleShows)
 }
-
-// success returns the status of a successful answer.
-func success(op *huma.Operation) int { return cmp.Or(op.DefaultStatus, http.StatusOK) }
-
-// operationsOf returns the operations of one path.
-func operationsOf(item *huma.PathItem) []*huma.Operation {
-	var ops []*huma.Operation
-	for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
-		if op != nil {
-			ops = append(ops, op)
-		}
-	}
-	return ops
-}
-
-// hasBody reports whether requests with the method can have a body.
-func hasBody(method string) bool { return method != http.MethodGet }
 
 // nullable is an object that is null in JSON if it is not set. It documents itself, because huma
 // cannot describe an object that can be null.
@@ -138,9 +96,9 @@ func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 func init() {
 	huma.ValidateStrictCasing = true
 	huma.DefaultArrayNullable = false
-	huma.NewError = func(int, string, ...error) huma.StatusError { return &problem{} } // only the type matters
+	huma.NewError = func(int, string, ...error) huma.StatusError { return &refusal.Problem{} } // only the type matters
 	huma.NewErrorWithContext = func(ctx huma.Context, status int, detail string, errs ...error) huma.StatusError {
-		return refusalOf(ctx.Context(), humaRefusal(status, errs))
+		return guard.RefusalOf(ctx.Context(), humaRefusal(status, errs))
 	}
 }
 
@@ -148,11 +106,13 @@ func init() {
 // links.
 func newAPI(mux *http.ServeMux) huma.API {
 	config := huma.Config{
-		OpenAPI:       newDocument(),
+		OpenAPI:       openapi.New(tags),
 		Formats:       map[string]huma.Format{"application/json": huma.DefaultJSONFormat, "json": huma.DefaultJSONFormat},
 		DefaultFormat: "application/json",
 	}
-	config.OnAddOperation = append(config.OnAddOperation, documentParameters)
+	config.OnAddOperation = append(config.OnAddOperation, func(_ *huma.OpenAPI, op *huma.Operation) {
+		openapi.DescribeParameters(op, parameterDocs)
+	})
 	return humago.New(mux, config)
 }
 
@@ -188,4 +148,9 @@ func fieldOf(d *huma.ErrorDetail) fault.Field {
 		f.Message = "a value does not fit its member"
 	}
 	return f
+}
+
+// invalid returns an invalid_request error that names fields.
+func invalid(detail string, fields ...fault.Field) error {
+	return fault.InvalidRequest.At(detail, fields...)
 }

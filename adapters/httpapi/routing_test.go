@@ -11,7 +11,7 @@ import (
 
 func TestUnknownRoutesAndMethods(t *testing.T) {
 	env := newTestEnv(t)
-	env.options.Pages = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(rw, "a page") })
+	env.options.Guard.Pages = http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(rw, "a page") })
 	client := serve(t, env.handler(t))
 	for _, tt := range []struct {
 		method, path string

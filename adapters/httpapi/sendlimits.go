@@ -12,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/app/limits"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -52,15 +53,15 @@ func setMailboxLimit(api huma.API, service *limits.Service) {
 			"mail flow rule that blocks mailboxes above the limit. A mailbox's own stored limit takes precedence over its domain's, which takes " +
 			"precedence over the tenant's. It is safe to repeat. Counts come from the mail platform's message trace, which lags by minutes, and the " +
 			"mail platform needs up to about 30 minutes to apply a rule: a mailbox can exceed its limit by the messages it sends in this time.",
-		Metadata: terms{bucket: providerHeavy, write: true, request: exampleSetLimit, answer: exampleLimitSet,
-			refuses: codes(platformCodes, only(fault.InvalidSendLimit, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Request: exampleSetLimit, Answer: exampleLimitSet,
+			Refuses: codes(platformCodes, only(fault.InvalidSendLimit, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // setLimit validates the body
 	}, func(ctx context.Context, who access.Caller, in *setLimitInput) (limitSet, error) {
 		wanted, err := in.Body.wanted()
 		if err != nil {
 			return limitSet{}, err
 		}
-		out, err := service.Set(completing(ctx, limitSetOf), who.Account.ID, tenant.LookupGUID(in.TenantID), wanted)
+		out, err := service.Set(guard.Completing(ctx, limitSetOf), who.Account.ID, tenant.LookupGUID(in.TenantID), wanted)
 		if err != nil {
 			return limitSet{}, err
 		}
@@ -73,8 +74,8 @@ func getMailboxLimit(api huma.API, service *limits.Service) {
 		OperationID: "get-mailbox-limit", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
 		Summary:     "Get an enforced send limit",
 		Description: "Returns the limit that is enforced in a domain or, without `domain_scope`, in the whole tenant.",
-		Metadata: terms{bucket: reads, answer: exampleLimitShown,
-			refuses: only(fault.InvalidRequest, fault.TenantNotFound, fault.PolicyNotFound)}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleLimitShown,
+			Refuses: only(fault.InvalidRequest, fault.TenantNotFound, fault.PolicyNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *getLimitInput) (limitShown, error) {
 		l, err := service.Get(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.domainScope)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -37,8 +38,8 @@ func connectLink(api huma.API, service *tenants.Service) {
 		Description: "Returns a signed link for an administrator of a tenant: opened in a browser, it asks for consent and connects the " +
 			"tenant to the account of the key. The link is valid for 15 minutes and works once. There is no notification of completion: poll the tenant " +
 			"list until the tenant appears, then sync it.",
-		Metadata: terms{bucket: reads, answer: exampleConnectURL, refuses: only(fault.TenantLimitReached,
-			fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleConnectURL, Refuses: only(fault.TenantLimitReached,
+			fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, _ *noInput) (connectURL, error) {
 		link, err := service.ConnectURL(ctx, who.Account)
 		if err != nil {
@@ -53,7 +54,7 @@ func listTenants(api huma.API, service *tenants.Service) {
 		OperationID: "list-tenants", Method: http.MethodGet, Path: "/v1/tenants", Tags: []string{tagTenants},
 		Summary:     "List tenants",
 		Description: "Lists the account's tenants, most recently connected first.",
-		Metadata:    terms{bucket: reads, answer: exampleTenantList}.metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleTenantList}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, _ *noInput) (tenantList, error) {
 		all, err := service.List(ctx, who.Account.ID)
 		if err != nil {
@@ -69,7 +70,7 @@ func getTenant(api huma.API, service *tenants.Service) {
 		OperationID: "get-tenant", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}", Tags: []string{tagTenants},
 		Summary:     "Get a tenant",
 		Description: "Returns one tenant with the state of its setup. `readiness.next_step` says what to do next.",
-		Metadata:    terms{bucket: reads, answer: exampleTenantDetail, refuses: only(fault.TenantNotFound)}.metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleTenantDetail, Refuses: only(fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (tenantDetail, error) {
 		t, ready, err := service.Get(ctx, who.Account, tenant.LookupGUID(in.TenantID))
 		if err != nil {
@@ -79,6 +80,9 @@ func getTenant(api huma.API, service *tenants.Service) {
 	})
 }
 
+// syncTime is the time limit of sync-tenant. It is the longest of all operations.
+const syncTime = 110 * time.Second
+
 func syncTenant(api huma.API, service *tenants.Service) {
 	register(api, huma.Operation{
 		OperationID: "sync-tenant", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/sync", Tags: []string{tagTenants},
@@ -86,8 +90,8 @@ func syncTenant(api huma.API, service *tenants.Service) {
 		Description: "Prepares the tenant's mail server, enables organization-wide SMTP AUTH if the server is ready, and discovers " +
 			"domains and mailboxes again. The response is sent when all of that is done, which may take up to 110 seconds. `status` is " +
 			"`partial` if a part could not be done yet.",
-		Metadata: terms{bucket: providerHeavy, write: true, timeLimit: syncTime, answer: exampleSynced,
-			refuses: codes(platformCodes, only(fault.TenantNotFound))}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, TimeLimit: syncTime, Answer: exampleSynced,
+			Refuses: codes(platformCodes, only(fault.TenantNotFound))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (synced, error) {
 		s, err := service.Sync(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID))
 		if err != nil {
@@ -104,9 +108,9 @@ func deleteTenant(api huma.API, service *tenants.Service) {
 		Description: "Removes the tenant and all its domains, mailboxes and sync history from the service. At the mail platform " +
 			"only the rules that block mailboxes are changed: they are removed first, if the platform allows it, " +
 			"and `message` lists any that remain. This cannot be undone. For a managed tenant it ends the assignment.",
-		Metadata: terms{bucket: reads, write: true, answer: exampleDeleted, refuses: only(fault.TenantNotFound)}.metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Write: true, Answer: exampleDeleted, Refuses: only(fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (deletedTenant, error) {
-		t, err := service.Delete(completing(ctx, deletedOf), who.Account.ID, tenant.LookupGUID(in.TenantID))
+		t, err := service.Delete(guard.Completing(ctx, deletedOf), who.Account.ID, tenant.LookupGUID(in.TenantID))
 		if err != nil {
 			return deletedTenant{}, err
 		}

@@ -113,7 +113,7 @@ func TestProxyTimeoutsMatchTheService(t *testing.T) {
 	t.Parallel()
 	server := httpapi.Server("", nil)
 	nginx, caddy, page := fileTextAt(t, proxyFolder+"nginx.conf"), fileTextAt(t, proxyFolder+"Caddyfile"), fileTextAt(t, proxyFolder+"README.md")
-	longest := secondsIn(t, fileTextAt(t, "../../adapters/httpapi/validation.go"), `syncTime\s+= (\d+) \* time\.Second`)
+	longest := secondsIn(t, fileTextAt(t, "../../adapters/httpapi/tenants.go"), `syncTime\s+= (\d+) \* time\.Second`)
 	if server.WriteTimeout <= longest {
 		t.Errorf("the service closes connections after %s, a sync takes %s", server.WriteTimeout, longest)
 	}

@@ -48,6 +48,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/console"
 	"github.com/tenantry/tenantry/adapters/dnsresolver"
 	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/telemetry"
@@ -107,7 +108,7 @@ type Service struct {
 	// RunsJobs reports whether this process runs the background jobs.
 	RunsJobs         bool
 	limiter          *limiter.Limiter
-	requestLimits    httpapi.Limits
+	requestLimits    guard.Limits
 	Host             *pluginhost.Host
 	mailCircuits     *breaker.Breaker
 	Platform         ports.MailPlatform
@@ -124,7 +125,7 @@ type Service struct {
 	Enforcer     *enforcement.Runner
 	sendLimits   *limits.Service
 	dnsRuns      *dnsruns.Service
-	idempotency  httpapi.Idempotency
+	idempotency  guard.Idempotency
 
 	dnsWorker            *dnsruns.Worker
 	domainWatch          *domains.Watch
@@ -170,7 +171,7 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if s.limiter, err = limiter.Open(ctx, limiter.Options{URL: c.RedisURL, AnswerTimeout: c.RedisTimeout, Log: log}); err != nil {
 		return nil, errors.Join(err, s.Queue.Close(ctx), s.Store.Close())
 	}
-	s.requestLimits = httpapi.Limits{Counters: s.limiter, Off: c.Limits == "off", InFlight: c.MaxInFlight}
+	s.requestLimits = guard.Limits{Counters: s.limiter, Off: c.Limits == "off", InFlight: c.MaxInFlight}
 	if s.Host, err = openHost(c, log); err != nil {
 		return nil, errors.Join(err, s.limiter.Close(), s.Queue.Close(ctx), s.Store.Close())
 	}
@@ -198,7 +199,7 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if err := s.InitEnforcer(o); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
 	}
-	s.idempotency = httpapi.Idempotency{Keys: s.Store, Sealer: sealer, Prints: sealer, Now: o.Now}
+	s.idempotency = guard.Idempotency{Keys: s.Store, Sealer: sealer, Prints: sealer, Now: o.Now}
 	if err := s.initDomainWatch(c, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
 	}
@@ -265,11 +266,13 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 // Handler returns the handler of the API's listener: the API and the connect pages.
 func (s *Service) Handler() http.Handler {
 	return httpapi.New(httpapi.Options{
-		Keys: s.keys, Tenants: s.Tenants, Domains: s.domains, DNSRuns: s.dnsRuns, Mailboxes: s.mailboxes, Integrations: s.integrations,
+		Tenants: s.Tenants, Domains: s.domains, DNSRuns: s.dnsRuns, Mailboxes: s.mailboxes, Integrations: s.integrations,
 		Enforcement: s.enforcement, SendLimits: s.sendLimits,
-		Idempotency: s.idempotency, Limits: s.requestLimits,
-		Pages: console.New(console.Options{Tenants: s.Tenants, Log: s.Log}), Log: s.Log,
-		TrustedProxies: s.trustedProxies,
+		Guard: guard.Options{
+			Keys: s.keys, Idempotency: s.idempotency, Limits: s.requestLimits,
+			Pages: console.New(console.Options{Tenants: s.Tenants, Log: s.Log}), Log: s.Log,
+			TrustedProxies: s.trustedProxies,
+		},
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Kind groups codes by who has to act next. Package httpapi maps it to an HTTP status.
+// Kind groups codes by who has to act next. The HTTP API maps it to a status.
 type Kind int
 
 // The kinds, in the order of the HTTP statuses they become.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package httpapi
+package guard_test
 
 import (
 	"context"
@@ -19,8 +19,11 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/adapters/testserver"
@@ -52,7 +55,8 @@ func strictStore(ctx context.Context, folder string) (*bunstore.Store, error) {
 }
 
 // serveStrict runs a server with one write operation, which is in the strictest bucket. It prints
-// the address of the server, and stops when its standard input is closed. Limits.AtOnce is too high to matter.
+// the address of the server, and stops when its standard input is closed. Limits.AtOnce is too high
+// to matter.
 func serveStrict(ctx context.Context, folder, redis string) error {
 	store, err := strictStore(ctx, folder)
 	if err != nil {
@@ -69,24 +73,24 @@ func serveStrict(ctx context.Context, folder, redis string) error {
 	}
 	defer func() { _ = counters.Close() }()
 	mux := http.NewServeMux()
-	api := newAPI(mux)
-	register(api, huma.Operation{
+	api := humago.New(mux, huma.DefaultConfig("strict", "1"))
+	huma.Register(api, huma.Operation{
 		OperationID: "strict-write", Method: http.MethodPost, Path: "/v1/strict",
-		Metadata: terms{bucket: providerHeavyWrites, write: true}.metadata(),
-	}, func(context.Context, access.Caller, *struct{}) (map[string]bool, error) {
-		return map[string]bool{"done": true}, nil
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true}.Metadata(),
+	}, func(context.Context, *struct{}) (*struct{ Body map[string]bool }, error) {
+		return &struct{ Body map[string]bool }{map[string]bool{"done": true}}, nil
 	})
-	guard := newGuard(Options{
+	handler := guard.New(mux, api.OpenAPI(), guard.Options{
 		Keys: &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now}, Log: slog.New(slog.DiscardHandler),
-		Idempotency: Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now, Lease: time.Minute},
-		Limits:      Limits{Counters: counters, AtOnce: 1000, InFlight: 1000},
-	}, mux, api.OpenAPI())
+		Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now, Lease: time.Minute},
+		Limits:      guard.Limits{Counters: counters, AtOnce: 1000, InFlight: 1000},
+	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	fmt.Println("http://" + l.Addr().String())
-	server := Server("", guard.handler())
+	server := httpapi.Server("", handler)
 	go func() { _ = server.Serve(l) }()
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	return server.Close()
@@ -170,9 +174,9 @@ func TestStrictBucketIsSharedByProcesses(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			switch bucket := answer.Header.Get("X-RateLimit-Bucket"); {
-			case answer.StatusCode == 200 && bucket == string(providerHeavyWrites):
+			case answer.StatusCode == 200 && bucket == string(guard.ProviderHeavyWrites):
 				passed++
-			case answer.StatusCode == 429 && bucket == string(providerHeavyWrites):
+			case answer.StatusCode == 429 && bucket == string(guard.ProviderHeavyWrites):
 				refused++
 			default:
 				t.Errorf("%d in %q", answer.StatusCode, bucket)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package httpapi
+package guard
 
 import (
 	"context"
@@ -53,7 +53,7 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 	failpoint.Hit("idempotency.after-finish")
 	switch {
 	case err != nil:
-		refuse(w, r, err)
+		Refuse(w, r, err)
 	case !held:
 		g.answerAfterLostKey(w, r, x.keyedWrite)
 	default:
@@ -119,7 +119,7 @@ func (g *guard) keyStillHeld(ctx context.Context, held bool, err error) bool {
 // of the attempt that has the key now.
 func (g *guard) answerAfterLostKey(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) {
 	if g.lookUp(w, r, keyed) {
-		refuse(w, r, busy())
+		Refuse(w, r, busy())
 	}
 }
 
@@ -157,7 +157,7 @@ func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedW
 	s, err := g.once.open(keyed.place, keyed.record.Answer)
 	if err != nil {
 		g.log.LogAttrs(r.Context(), slog.LevelError, "a remembered answer was changed, moved, or its key is gone")
-		refuse(w, r, fmt.Errorf("%w: %w", fault.InternalError, err))
+		Refuse(w, r, fmt.Errorf("%w: %w", fault.InternalError, err))
 		return
 	}
 	exchangeOf(r.Context()).replayed = true
@@ -181,17 +181,17 @@ func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	})
 }
 
-// completing returns a context with which a use case commits the answer in the transaction of its
+// Completing returns a context with which a use case commits the answer in the transaction of its
 // change. shape converts the result of the use case to the answer. It is for writes that would
 // answer differently on a second run, such as a deletion. If the process dies after the commit, the
 // answer can still be replayed.
-func completing[R, O any](ctx context.Context, shape func(R) O) context.Context {
+func Completing[R, O any](ctx context.Context, shape func(R) O) context.Context {
 	x, ok := ctx.Value(runKey{}).(*run)
 	if !ok {
 		return ctx
 	}
 	return ports.WithCompletion(ctx, func(result R) (ports.Completion, error) {
-		return x.completion(success(exchangeOf(ctx).route.op), shape(result))
+		return x.completion(SuccessStatus(exchangeOf(ctx).route.op), shape(result))
 	})
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package httpapi
+package guard
 
 import (
 	"context"
@@ -9,10 +9,9 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 	"unicode/utf8"
 
-	"github.com/tenantry/tenantry/adapters/httpapi/strictjson"
+	"github.com/tenantry/tenantry/adapters/httpapi/guard/strictjson"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
@@ -36,7 +35,7 @@ func (g *guard) checkQuery(next http.Handler) http.Handler {
 				if p.AllowEmptyValue {
 					why = "must occur once and be valid text"
 				}
-				refuse(w, r, invalid("a query parameter is not valid", fault.Field{Location: "query." + p.Name, Message: why}))
+				Refuse(w, r, fault.InvalidRequest.At("a query parameter is not valid", fault.Field{Location: "query." + p.Name, Message: why}))
 				return
 			}
 			if len(values) == 1 {
@@ -81,7 +80,7 @@ func (g *guard) validateJSON(next http.Handler) http.Handler {
 			err = checkBody(body, op.RequestBody != nil)
 		}
 		if err != nil {
-			refuse(w, r, err)
+			Refuse(w, r, err)
 			return
 		}
 		r.Body = bufferedBody(body)
@@ -94,26 +93,21 @@ func (g *guard) validateJSON(next http.Handler) http.Handler {
 func checkBody(body []byte, wanted bool) error {
 	switch {
 	case len(body) == 0 && wanted:
-		return invalid("the operation needs a body", fault.Field{Location: "body", Message: "missing"})
+		return fault.InvalidRequest.At("the operation needs a body", fault.Field{Location: "body", Message: "missing"})
 	case len(body) == 0:
 		return nil
 	}
 	if err := strictjson.Check(body); err != nil {
-		return invalid("the body is not strict JSON", fault.Field{Location: "body", Message: err.Error()})
+		return fault.InvalidRequest.At("the body is not strict JSON", fault.Field{Location: "body", Message: err.Error()})
 	}
 	if wanted {
 		return nil
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil || members == nil || len(members) > 0 {
-		return invalid("the operation takes no body", fault.Field{Location: "body", Message: "not empty and not {}"})
+		return fault.InvalidRequest.At("the operation takes no body", fault.Field{Location: "body", Message: "not empty and not {}"})
 	}
 	return nil
-}
-
-// invalid returns an invalid_request error that names fields.
-func invalid(detail string, fields ...fault.Field) error {
-	return fault.InvalidRequest.At(detail, fields...)
 }
 
 // setDeadline limits the time that the operation gets. A write continues after its caller
@@ -134,9 +128,3 @@ func (g *guard) setDeadline(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
-
-// requestTime is the default time limit of an operation. syncTime is the one of sync-tenant.
-const (
-	requestTime = 55 * time.Second
-	syncTime    = 110 * time.Second
-)

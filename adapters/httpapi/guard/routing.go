@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package httpapi
+package guard
 
 import (
 	"mime"
@@ -19,16 +19,16 @@ type route struct {
 	pattern string // "GET /v1/tenants/{tenant_id}", "" when unknown
 	path    string // the template alone
 	op      *huma.Operation
-	terms   terms
+	terms   Terms
 }
 
 // routesOf returns the operations of the document, keyed by mux pattern.
 func routesOf(doc *huma.OpenAPI) map[string]route {
 	routes := map[string]route{}
 	for path, item := range doc.Paths {
-		for _, op := range operationsOf(item) {
+		for _, op := range OperationsOf(item) {
 			pattern := op.Method + " " + path
-			routes[pattern] = route{pattern: pattern, path: path, op: op, terms: termsOf(op)}
+			routes[pattern] = route{pattern: pattern, path: path, op: op, terms: TermsOf(op)}
 		}
 	}
 	return routes
@@ -44,7 +44,7 @@ func fixedPaths(doc *huma.OpenAPI) map[string]string {
 			continue
 		}
 		var methods []string
-		for _, op := range operationsOf(item) {
+		for _, op := range OperationsOf(item) {
 			methods = append(methods, op.Method)
 			if op.Method == http.MethodGet {
 				methods = append(methods, http.MethodHead)
@@ -120,9 +120,9 @@ func (g *guard) route(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		case e.allow != "":
 			w.Header().Set("Allow", e.allow)
-			refuse(w, r, fault.WrongMethod.With("the path exists, but not with this method"))
+			Refuse(w, r, fault.WrongMethod.With("the path exists, but not with this method"))
 		default:
-			refuse(w, r, fault.RouteNotFound.With("no operation or page has this path"))
+			Refuse(w, r, fault.RouteNotFound.With("no operation or page has this path"))
 		}
 	})
 }
@@ -131,7 +131,7 @@ func (g *guard) route(next http.Handler) http.Handler {
 func (g *guard) checkAccept(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if exchangeOf(r.Context()).route.op != nil && !acceptsJSON(r.Header.Values("Accept")) {
-			refuse(w, r, fault.WrongAccept.With("answers are application/json or application/problem+json"))
+			Refuse(w, r, fault.WrongAccept.With("answers are application/json or application/problem+json"))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -148,15 +148,15 @@ func acceptsJSON(accept []string) bool {
 	if all == "" {
 		return true
 	}
-	rank, takes := 0, false
+	rank, accepted := 0, false
 	for entry := range strings.SplitSeq(all, ",") {
 		kind, params, err := mime.ParseMediaType(entry)
 		if err != nil || specificity[kind] <= rank {
 			continue
 		}
-		rank, takes = specificity[kind], isPositiveWeight(params["q"])
+		rank, accepted = specificity[kind], isPositiveWeight(params["q"])
 	}
-	return takes
+	return accepted
 }
 
 func isPositiveWeight(q string) bool {

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package httpapi
+package guard
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"io"
-	"maps"
 	"math"
 	"net/http"
 	"strconv"
 	"sync/atomic"
 	"time"
 
-	"github.com/danielgtaylor/huma/v2"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -25,27 +22,27 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// bucket is the name of a rate limit. Each operation counts in one bucket.
-type bucket string
+// Bucket is the name of a rate limit. Each operation counts in one bucket.
+type Bucket string
 
 // The buckets. Operations in the last two call a provider.
 const (
-	reads               bucket = "read"
-	expensive           bucket = "expensive"
-	providerHeavy       bucket = "provider_heavy"
-	providerHeavyWrites bucket = "provider_heavy_writes"
+	Reads               Bucket = "read"
+	Expensive           Bucket = "expensive"
+	ProviderHeavy       Bucket = "provider_heavy"
+	ProviderHeavyWrites Bucket = "provider_heavy_writes"
 )
 
 // quotas is the rate limit of an account in each bucket.
-var quotas = map[bucket]ratelimit.Bucket{
-	reads:               {Limit: 600, Window: time.Minute},
-	expensive:           {Limit: 30, Window: time.Minute},
-	providerHeavy:       {Limit: 240, Window: 10 * time.Minute},
-	providerHeavyWrites: {Limit: 12, Window: 10 * time.Minute},
+var quotas = map[Bucket]ratelimit.Bucket{
+	Reads:               {Limit: 600, Window: time.Minute},
+	Expensive:           {Limit: 30, Window: time.Minute},
+	ProviderHeavy:       {Limit: 240, Window: 10 * time.Minute},
+	ProviderHeavyWrites: {Limit: 12, Window: 10 * time.Minute},
 }
 
-// concurrency is the bucket name in answers to a request that exceeds Limits.AtOnce.
-const concurrency = "provider_concurrency"
+// ProviderConcurrency is the bucket name in answers to a request that exceeds Limits.AtOnce.
+const ProviderConcurrency = "provider_concurrency"
 
 // Limits configures the rate limits and the concurrency limits.
 type Limits struct {
@@ -61,7 +58,7 @@ type Limits struct {
 }
 
 // forAccount returns the rate limit of one account in this bucket.
-func (b bucket) forAccount(account access.AccountID) ratelimit.Bucket {
+func (b Bucket) forAccount(account access.AccountID) ratelimit.Bucket {
 	q := quotas[b]
 	q.Key = string(b) + ":" + string(account)
 	return q
@@ -69,8 +66,8 @@ func (b bucket) forAccount(account access.AccountID) ratelimit.Bucket {
 
 // needsProviderSlot reports whether the request calls a provider and so counts against
 // Limits.AtOnce.
-func (t terms) needsProviderSlot(r *http.Request) bool {
-	return t.bucket == providerHeavy || t.bucket == providerHeavyWrites || t.callsProviderIf != nil && t.callsProviderIf(peekBody(r))
+func (t Terms) needsProviderSlot(r *http.Request) bool {
+	return t.Bucket == ProviderHeavy || t.Bucket == ProviderHeavyWrites || t.CallsProviderIf != nil && t.CallsProviderIf(peekBody(r))
 }
 
 // peekBody returns the buffered body and leaves it readable.
@@ -78,16 +75,6 @@ func peekBody(r *http.Request) []byte {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = bufferedBody(body)
 	return body
-}
-
-// hasMember returns a function that reports whether a JSON object has the member.
-func hasMember(member string) func(body []byte) bool {
-	return func(body []byte) bool {
-		var members map[string]json.RawMessage
-		_ = json.Unmarshal(body, &members)
-		_, ok := members[member]
-		return ok
-	}
 }
 
 // limitRate counts each request for an operation in its bucket and answers 429 if the bucket is
@@ -100,7 +87,7 @@ func (g *guard) limitRate(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		refund, ok := g.countRequest(w, r, e.route.terms.bucket)
+		refund, ok := g.countRequest(w, r, e.route.terms.Bucket)
 		if !ok {
 			return
 		}
@@ -108,7 +95,7 @@ func (g *guard) limitRate(next http.Handler) http.Handler {
 			leave, ok := g.limits.Counters.Enter(r.Context(), "account:"+string(e.caller.Account.ID), g.providerSlots())
 			if !ok {
 				refund()
-				g.refuseTooMany(w, r, concurrency, ratelimit.Verdict{Limit: g.limits.AtOnce, ResetIn: time.Second, RetryIn: time.Second},
+				g.refuseTooMany(w, r, ProviderConcurrency, ratelimit.Verdict{Limit: g.limits.AtOnce, ResetIn: time.Second, RetryIn: time.Second},
 					"%d operations of the account are at work at the providers already", g.limits.AtOnce)
 				return
 			}
@@ -130,7 +117,7 @@ func (g *guard) providerSlots() int {
 
 // countRequest counts a request in bucket b and sets the rate limit headers. If the bucket is full,
 // countRequest answers the request and returns false. refund undoes the count.
-func (g *guard) countRequest(w http.ResponseWriter, r *http.Request, b bucket) (refund func(), ok bool) {
+func (g *guard) countRequest(w http.ResponseWriter, r *http.Request, b Bucket) (refund func(), ok bool) {
 	v, refund := g.limits.Counters.Take(r.Context(), b.forAccount(exchangeOf(r.Context()).caller.Account.ID))
 	if !v.Allowed && !g.limits.Off {
 		g.refuseTooMany(w, r, string(b), v, "%d requests in %s of this kind are allowed", v.Limit, windowText(quotas[b].Window))
@@ -143,7 +130,7 @@ func (g *guard) countRequest(w http.ResponseWriter, r *http.Request, b bucket) (
 func (g *guard) refuseTooMany(w http.ResponseWriter, r *http.Request, name string, v ratelimit.Verdict, detail string, args ...any) {
 	g.setRateHeaders(w, name, v)
 	g.countRefusal(r.Context(), name)
-	refuse(w, r, fault.RateLimitExceeded.RetryIn(max(v.RetryIn, time.Second), detail, args...))
+	Refuse(w, r, fault.RateLimitExceeded.RetryIn(max(v.RetryIn, time.Second), detail, args...))
 }
 
 // setRateHeaders sets the four X-RateLimit headers.
@@ -189,7 +176,7 @@ func (c *inFlightLimit) release() { c.current.Add(-1) }
 func (g *guard) limitInFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !g.inFlight.acquire() {
-			refuse(w, r, tooManyInFlight())
+			Refuse(w, r, tooManyInFlight())
 			return
 		}
 		e := exchangeOf(r.Context())
@@ -215,39 +202,6 @@ func (g *guard) releaseSlotDuring(e *exchange, wait func()) bool {
 
 func tooManyInFlight() error {
 	return fault.ServiceUnavailable.RetryIn(time.Second, "more requests are under way than this server works on at once")
-}
-
-// rateHeaders returns the definitions of the rate limit headers. Every answer that was counted in a
-// bucket has them.
-func rateHeaders() map[string]*huma.Header {
-	none := 0.0
-	number := func(about string, example int) *huma.Header {
-		return &huma.Header{Description: about, Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &none}, Example: example}
-	}
-	return map[string]*huma.Header{
-		"X-RateLimit-Bucket": {
-			Description: "The rate limit that applied to the request.",
-			Schema:      &huma.Schema{Type: huma.TypeString, Enum: []any{string(reads), string(expensive), string(providerHeavy), string(providerHeavyWrites), concurrency}},
-			Example:     string(reads),
-		},
-		"X-RateLimit-Limit":     number("The number of requests that the limit allows in its window.", 600),
-		"X-RateLimit-Remaining": number("The number of further requests that are allowed now.", 598),
-		"X-RateLimit-Reset":     number("When the oldest counted request leaves the window, in Unix seconds.", 1_780_000_000),
-	}
-}
-
-// addRateHeaders adds the definitions of the rate limit headers to a map of components.
-func addRateHeaders(to map[string]*huma.Header) map[string]*huma.Header {
-	maps.Copy(to, rateHeaders())
-	return to
-}
-
-// addRateHeaderRefs adds references to the rate limit headers to the headers of a response.
-func addRateHeaderRefs(to map[string]*huma.Param) map[string]*huma.Param {
-	for name := range rateHeaders() {
-		to[name] = &huma.Param{Ref: "#/components/headers/" + name}
-	}
-	return to
 }
 
 // refusalCounter returns a function that counts a 429 answer by its bucket.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package httpapi
+package guard
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// maxBody is the size limit of a request body in bytes.
-const maxBody = 64 << 10
+// MaxBody is the size limit of a request body in bytes.
+const MaxBody = 64 << 10
 
 // readBody reads the request body into memory, so that all later steps see the same bytes. It
 // answers 413 or 415 for a body that is not accepted. The request holds no in-flight slot while the
@@ -29,12 +29,12 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 		}
 		var body []byte
 		var err error
-		stays := g.releaseSlotDuring(e, func() { body, err = readJSONBody(w, r, op.RequestBody != nil) })
-		if err == nil && !stays {
+		hasSlot := g.releaseSlotDuring(e, func() { body, err = readJSONBody(w, r, op.RequestBody != nil) })
+		if err == nil && !hasSlot {
 			err = tooManyInFlight()
 		}
 		if err != nil {
-			refuse(w, r, err)
+			Refuse(w, r, err)
 			return
 		}
 		r.Body = bufferedBody(body)
@@ -53,7 +53,7 @@ func readJSONBody(w http.ResponseWriter, r *http.Request, wanted bool) ([]byte, 
 	if media == otherMediaType && wanted || !isUnencoded(r.Header) {
 		return nil, wrongMedia()
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):

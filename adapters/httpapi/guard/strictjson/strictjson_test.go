@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/tenantry/tenantry/adapters/httpapi/strictjson"
+	"github.com/tenantry/tenantry/adapters/httpapi/guard/strictjson"
 )
 
 func TestCheck(t *testing.T) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package httpapi
+package guard
 
 import (
 	"context"
@@ -18,7 +18,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-var safeRequestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
+// RequestIDPattern matches the values of X-Request-ID that are safe to repeat.
+const RequestIDPattern = `^[A-Za-z0-9._-]{1,128}$`
+
+var safeRequestID = regexp.MustCompile(RequestIDPattern)
 
 // assignRequestID sets the request id and creates the exchange. It uses the caller's X-Request-ID
 // if that is safe to repeat, else a random id.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package httpapi
+package guard
 
 import (
 	"context"
@@ -45,13 +45,13 @@ type keyedWrite struct {
 func (g *guard) replayStored(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
-		if !e.route.terms.write {
+		if !e.route.terms.Write {
 			next.ServeHTTP(w, r)
 			return
 		}
 		keyed, err := writeOf(r, e)
 		if err != nil {
-			refuse(w, r, err)
+			Refuse(w, r, err)
 			return
 		}
 		e.write = keyed
@@ -78,7 +78,7 @@ func writeOf(r *http.Request, e *exchange) (*keyedWrite, error) {
 func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) bool {
 	var err error
 	if keyed.record, keyed.recorded, err = g.once.Keys.Remembered(r.Context(), keyed.place); err != nil {
-		refuse(w, r, err)
+		Refuse(w, r, err)
 		return false
 	}
 	if !keyed.recorded {
@@ -89,16 +89,16 @@ func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, keyed *keyedWrite
 		return true
 	}
 	// A request that is answered here counts as a read, whatever its operation is.
-	if _, ok := g.countRequest(w, r, reads); !ok {
+	if _, ok := g.countRequest(w, r, Reads); !ok {
 		return false
 	}
 	switch verdict {
 	case idempotency.Replay:
 		g.sendStored(w, r, keyed)
 	case idempotency.Busy:
-		refuse(w, r, busy())
+		Refuse(w, r, busy())
 	default:
-		refuse(w, r, fault.KeyConflict.With("the Idempotency-Key was used for another method, path, query string or body"))
+		Refuse(w, r, fault.KeyConflict.With("the Idempotency-Key was used for another method, path, query string or body"))
 	}
 	return false
 }
@@ -113,7 +113,7 @@ func busy() error {
 func (g *guard) claimKey(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
-		if !e.route.terms.write {
+		if !e.route.terms.Write {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -138,7 +138,7 @@ func (g *guard) acquireKey(w http.ResponseWriter, r *http.Request, keyed *keyedW
 	for range maxClaimAttempts {
 		attempt, won, err := g.tryClaim(r.Context(), keyed)
 		if err != nil {
-			refuse(w, r, err)
+			Refuse(w, r, err)
 			return "", false
 		}
 		if won {
@@ -149,7 +149,7 @@ func (g *guard) acquireKey(w http.ResponseWriter, r *http.Request, keyed *keyedW
 			return "", false
 		}
 	}
-	refuse(w, r, busy())
+	Refuse(w, r, busy())
 	return "", false
 }
 
@@ -171,15 +171,15 @@ func (g *guard) tryClaim(ctx context.Context, keyed *keyedWrite) (string, bool, 
 // checkKey answers 400 if a write has no valid Idempotency-Key header.
 func (g *guard) checkKey(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !exchangeOf(r.Context()).route.terms.write {
+		if !exchangeOf(r.Context()).route.terms.Write {
 			next.ServeHTTP(w, r)
 			return
 		}
 		switch given := r.Header.Values("Idempotency-Key"); {
 		case len(given) == 0:
-			refuse(w, r, fault.KeyRequired.With("a write needs an Idempotency-Key header"))
+			Refuse(w, r, fault.KeyRequired.With("a write needs an Idempotency-Key header"))
 		case len(given) > 1 || !isVisibleASCII(given[0]):
-			refuse(w, r, fault.InvalidKey.With("the Idempotency-Key is not one header of 1 to 255 visible ASCII characters"))
+			Refuse(w, r, fault.InvalidKey.With("the Idempotency-Key is not one header of 1 to 255 visible ASCII characters"))
 		default:
 			next.ServeHTTP(w, r)
 		}

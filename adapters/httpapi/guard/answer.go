@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"runtime"
+	"strconv"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// RefusalOf returns the error answer for err. It stores the refusal and err in the exchange for the
+// log.
+func RefusalOf(ctx context.Context, err error) *refusal.Problem {
+	e := exchangeOf(ctx)
+	f := fault.Of(err)
+	if f.Code == fault.InternalError {
+		f = timeoutRefusal(f, err, e.route.terms)
+	}
+	e.refusal, e.cause = f, err
+	return refusal.Of(f, e.id)
+}
+
+// timeoutRefusal replaces internal_error if err is a timeout or a cancellation. Otherwise it
+// returns f.
+func timeoutRefusal(f *fault.Error, err error, t Terms) *fault.Error {
+	switch expired := errors.Is(err, context.DeadlineExceeded); {
+	case expired && t.mayRefuse(fault.ProviderTimeout):
+		return &fault.Error{Code: fault.ProviderTimeout, Detail: "the operation was not finished in time"}
+	case expired || errors.Is(err, context.Canceled):
+		return &fault.Error{Code: fault.ServiceUnavailable, Detail: "the operation was not finished in time"}
+	default:
+		return f
+	}
+}
+
+// Refuse writes an error answer. Operations do not call it: they return their errors to huma.
+func Refuse(w http.ResponseWriter, r *http.Request, err error) {
+	p := RefusalOf(r.Context(), err)
+	for name, values := range p.GetHeaders() {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", p.ContentType(""))
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(p.Status)
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	_ = out.Encode(p) // writes to memory, cannot fail
+}
+
+// recoverPanics buffers the answer until the handler returns. A panic becomes a 500 answer.
+func (g *guard) recoverPanics(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		before := w.Header().Clone()
+		a := newAnswer(before)
+		if !g.runRecovered(func() { next.ServeHTTP(a, r) }, r) {
+			a = newAnswer(before)
+			Refuse(a, r, fault.InternalError)
+		}
+		exchangeOf(r.Context()).status = a.status
+		a.send(w)
+	})
+}
+
+// runRecovered runs work and reports whether it returned without a panic. It logs the type and the
+// stack of a panic, but not its value: the value can hold customer data.
+func (g *guard) runRecovered(work func(), r *http.Request) (done bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			g.log.LogAttrs(r.Context(), slog.LevelError, "panic",
+				slog.String("type", fmt.Sprintf("%T", v)), slog.Any("stack", stackLines()))
+		}
+	}()
+	work()
+	return true
+}
+
+// stackLines returns the functions and lines that led to a panic, without arguments.
+func stackLines() []string {
+	pcs := make([]uintptr, 64)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(4, pcs)])
+	var lines []string
+	for {
+		f, more := frames.Next()
+		lines = append(lines, fmt.Sprintf("%s:%d", f.Function, f.Line))
+		if !more {
+			return lines
+		}
+	}
+}
+
+// answer buffers a response until it is complete, so that a panic halfway still becomes a clean
+// 500. Answers are small: the longest list has 100 tenants, and the largest file is a 500 KB
+// script.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func newAnswer(header http.Header) *answer { return &answer{header: header.Clone()} }
+
+func (a *answer) Header() http.Header { return a.header }
+
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(p)
+}
+
+// send writes the buffered answer to w.
+func (a *answer) send(w http.ResponseWriter) {
+	a.WriteHeader(http.StatusOK)
+	maps.Copy(w.Header(), a.header)
+	if a.status != http.StatusNotModified && a.status != http.StatusNoContent {
+		w.Header().Set("Content-Length", strconv.Itoa(a.body.Len()))
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body.Bytes()) // the caller may have disconnected
+}

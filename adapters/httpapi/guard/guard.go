@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package guard is the middleware of the HTTP API. It does for every request what no operation has
+// to know: logging, authentication, limits, idempotency.
+//
+// New wraps a mux in the steps. A request passes them in this order, and the first step that fails
+// determines the answer:
+//
+//  1. assignRequestID sets X-Request-ID and finds the route (request_log.go, routing.go).
+//  2. trace creates the server span and the HTTP metrics (trace.go).
+//  3. logRequest writes one log line (request_log.go).
+//  4. recoverPanics buffers the answer and turns a panic into a 500 (answer.go).
+//  5. limitInFlight answers 503 if the process has too many requests in flight (ratelimits.go).
+//  6. authenticate finds the caller of the API key, or answers 401 (guard.go).
+//  7. checkPlan answers 402 without an active API plan (guard.go).
+//  8. route answers 404 and 405 (routing.go).
+//  9. checkAccept answers 406 (routing.go).
+//  10. checkKey answers 400 for a bad Idempotency-Key (idempotency.go).
+//  11. readBody reads the body, or answers 415 and 413 (body.go).
+//  12. replayStored sends the stored answer of the Idempotency-Key, or a 409 (idempotency.go).
+//  13. limitRate counts the request in its bucket, or answers 429 (ratelimits.go).
+//  14. claimKey lets one request per Idempotency-Key run (idempotency.go, idempotency_run.go).
+//  15. checkQuery answers 400 for bad query parameters (validation.go).
+//  16. validateJSON answers 400 for a body that is not strict JSON (validation.go).
+//  17. setDeadline sets the time limit of the operation (validation.go).
+//
+// The main types are guard (what the steps need), exchange (the state of one request) and Terms
+// (what an operation declares, in terms.go). Start reading with the method steps.
+//
+// Refuse and RefusalOf convert an error to the answer of a request. Package refusal defines the
+// body of that answer.
+package guard
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tenantry/tenantry/app/keys"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/idempotency"
+)
+
+// Options are the components that the middleware uses and reports to.
+type Options struct {
+	Keys *keys.Service
+	// Pages serves all paths under /connect/, if it is set. Its requests pass the same steps; the
+	// steps for operations skip them.
+	Pages http.Handler
+	// Log receives one line per request. Its handler must add the request id and the trace id from
+	// the context. The default is slog.Default.
+	Log *slog.Logger
+	// TrustedProxies are the proxies whose X-Forwarded-For header is believed.
+	TrustedProxies []netip.Prefix
+	// Idempotency stores the answers of writes.
+	Idempotency Idempotency
+	// Limits are the rate limits and the concurrency limits.
+	Limits Limits
+	// Tracer and Meter default to the global providers of the process.
+	Tracer trace.TracerProvider
+	Meter  metric.MeterProvider
+}
+
+// New returns the handler that passes each request through the steps to its handler in mux. doc
+// describes the operations in mux.
+func New(mux *http.ServeMux, doc *huma.OpenAPI, o Options) http.Handler {
+	return newGuard(mux, doc, o).handler()
+}
+
+// step is one middleware of the chain that every request passes.
+type step func(next http.Handler) http.Handler
+
+// guard holds what the steps need.
+type guard struct {
+	keys *keys.Service
+	log  *slog.Logger
+	once Idempotency
+
+	limits       Limits
+	inFlight     inFlightLimit
+	countRefusal func(ctx context.Context, bucket string) // counts a 429 answer
+
+	trace step
+	pages http.Handler
+	// trusted are the proxies whose X-Forwarded-For header is believed.
+	trusted    []netip.Prefix
+	mux        *http.ServeMux
+	routes     map[string]route  // keyed by mux pattern
+	fixedPaths map[string]string // by path, see fixedPaths
+}
+
+func newGuard(mux *http.ServeMux, doc *huma.OpenAPI, o Options) *guard {
+	o.Idempotency.Lease = cmp.Or(o.Idempotency.Lease, idempotency.Lease)
+	g := &guard{
+		keys: o.Keys, log: cmp.Or(o.Log, slog.Default()), once: o.Idempotency, trace: traceStep(o), pages: o.Pages, trusted: o.TrustedProxies,
+		limits: o.Limits.orDefaults(), countRefusal: refusalCounter(o),
+		mux: mux, routes: routesOf(doc), fixedPaths: fixedPaths(doc),
+	}
+	g.inFlight.max = int64(g.limits.InFlight)
+	return g
+}
+
+// steps returns the middleware, outermost first. The package comment says what each step does. The
+// API documents this order.
+func (g *guard) steps() []step {
+	return []step{
+		g.assignRequestID,
+		g.trace,
+		g.logRequest,
+		g.recoverPanics,
+		g.limitInFlight,
+		g.authenticate,
+		g.checkPlan,
+		g.route,
+		g.checkAccept,
+		g.checkKey,
+		g.readBody,
+		g.replayStored,
+		g.limitRate,
+		g.claimKey,
+		g.checkQuery,
+		g.validateJSON,
+		g.setDeadline,
+	}
+}
+
+// handler returns the whole chain around the mux.
+func (g *guard) handler() http.Handler {
+	var h http.Handler = http.HandlerFunc(g.serve)
+	steps := g.steps()
+	for i := len(steps) - 1; i >= 0; i-- {
+		h = steps[i](h)
+	}
+	return h
+}
+
+func (g *guard) serve(w http.ResponseWriter, r *http.Request) {
+	if exchangeOf(r.Context()).page {
+		g.pages.ServeHTTP(w, r)
+		return
+	}
+	g.mux.ServeHTTP(w, r)
+}
+
+// exchange is the state of one request. assignRequestID creates it and stores it in the context;
+// later steps fill it in.
+type exchange struct {
+	id        string
+	route     route
+	known     bool   // the mux has a handler for it
+	allow     string // the methods of the path, if it does not have the requested one
+	page      bool   // Options.Pages serves it
+	caller    access.Caller
+	status    int
+	holdsSlot bool // it holds a slot of guard.inFlight
+	// write is set for a request that carries an Idempotency-Key. keyLost says that a different
+	// request claimed the key first. replayed says that the answer is a stored one.
+	write             *keyedWrite
+	keyLost, replayed bool
+	// refusal is the error that was sent to the caller. cause is the underlying error; it is only
+	// logged.
+	refusal *fault.Error
+	cause   error
+}
+
+type exchangeKey struct{}
+
+// Caller returns the caller of the request in ctx, which must have passed authenticate.
+func Caller(ctx context.Context) access.Caller { return exchangeOf(ctx).caller }
+
+// WithCaller returns the context of a request of caller, for tests of operations without New.
+func WithCaller(ctx context.Context, caller access.Caller) context.Context {
+	return context.WithValue(ctx, exchangeKey{}, &exchange{caller: caller})
+}
+
+// exchangeOf returns the state of the request in ctx. It returns nil outside of a request.
+func exchangeOf(ctx context.Context) *exchange {
+	e, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return e
+}
+
+// needsKey reports whether the request needs an API key. Every operation does, and so does every
+// path under /v1, known or not, so that a caller without a key cannot probe for routes.
+func (e *exchange) needsKey(path string) bool {
+	return path == "/v1" || strings.HasPrefix(path, "/v1/") || e.route.op != nil
+}
+
+// authenticate identifies the caller by the API key, or answers 401.
+func (g *guard) authenticate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := exchangeOf(r.Context())
+		if !e.needsKey(r.URL.Path) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Cache-Control", "no-store")
+		caller, err := g.keys.Authenticate(r.Context(), r.Header.Values("Authorization"))
+		if err != nil {
+			Refuse(w, r, err)
+			return
+		}
+		e.caller = caller
+		next.ServeHTTP(w, r)
+	})
+}
+
+// checkPlan answers 402 for an account without an active API plan.
+func (g *guard) checkPlan(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := exchangeOf(r.Context())
+		if e.needsKey(r.URL.Path) && !e.caller.Account.Active {
+			Refuse(w, r, fault.NoAPIPlan.With("the account has no active API plan"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

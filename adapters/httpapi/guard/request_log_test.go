@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guard_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"regexp"
+	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/keys"
+)
+
+// newHandler returns the middleware around an API without operations.
+func newHandler(o guard.Options) http.Handler {
+	return guard.New(http.NewServeMux(), &huma.OpenAPI{}, o)
+}
+
+// TestClientAddressBehindTrustedProxies checks that the client address is the peer of the
+// connection, unless a trusted proxy names a different one.
+func TestClientAddressBehindTrustedProxies(t *testing.T) {
+	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
+	for name, tt := range map[string]struct {
+		trusted   []netip.Prefix
+		forwarded []string
+		want      string
+	}{
+		"no trusted proxy":              {nil, []string{"198.51.100.7"}, "127.0.0.1"},
+		"a different proxy is trusted":  {loopback[1:], []string{"198.51.100.7"}, "127.0.0.1"},
+		"nothing forwarded":             {loopback, nil, "127.0.0.1"},
+		"one proxy":                     {loopback, []string{"198.51.100.7"}, "198.51.100.7"},
+		"forged by the client":          {loopback, []string{"203.0.113.1, 198.51.100.7"}, "198.51.100.7"},
+		"the client names a proxy":      {loopback, []string{"10.1.1.1, 198.51.100.7"}, "198.51.100.7"},
+		"two proxies":                   {loopback, []string{"203.0.113.1, 198.51.100.7, 10.1.2.3"}, "198.51.100.7"},
+		"two headers":                   {loopback, []string{"203.0.113.1, 198.51.100.7", "10.1.2.3"}, "198.51.100.7"},
+		"only proxies":                  {loopback, []string{"10.1.2.4,10.1.2.3"}, "10.1.2.4"},
+		"not an address":                {loopback, []string{"unknown"}, "127.0.0.1"},
+		"not an address before a proxy": {loopback, []string{"198.51.100.7, x\", \"a\":\"b, 10.1.2.3"}, "10.1.2.3"},
+		"empty":                         {loopback, []string{""}, "127.0.0.1"},
+		"IPv6":                          {loopback, []string{"2001:db8::7, fd00::1"}, "2001:db8::7"},
+		"IPv4 in IPv6":                  {loopback, []string{"198.51.100.7, ::ffff:10.1.2.3"}, "198.51.100.7"},
+		"a zone":                        {loopback, []string{"fe80::1%x y"}, "fe80::1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var lines bytes.Buffer
+			h := newHandler(guard.Options{Log: telemetry.Logger(&lines, slog.LevelInfo), TrustedProxies: tt.trusted})
+			r := httptest.NewRequest("GET", "/nowhere", nil)
+			r.RemoteAddr, r.Header["X-Forwarded-For"] = "127.0.0.1:50000", tt.forwarded
+			h.ServeHTTP(httptest.NewRecorder(), r)
+			var line map[string]any
+			if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line["client"] != tt.want {
+				t.Errorf("%v: %s is not from %s", err, lines.String(), tt.want)
+			}
+		})
+	}
+}
+
+var validRequestID = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,128}\z`)
+
+// FuzzRequestHeaders checks that no X-Request-ID, Traceparent, Accept or Authorization header
+// breaks the handler, and that only a valid request id is echoed.
+func FuzzRequestHeaders(f *testing.F) {
+	h := newHandler(guard.Options{Keys: &keys.Service{Prefix: "tny"}, Log: telemetry.Logger(io.Discard, slog.LevelDebug)})
+	f.Add("a.B-9_", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "*/*", "Bearer x")
+	f.Add("a b", "00-0-0-0", "a/b;q=", "Basic \x00")
+	f.Add("x\r\nSet-Cookie: a=b", "\xff", ";;,", "bearer")
+	f.Fuzz(func(t *testing.T, id, parent, accept, authorization string) {
+		r := httptest.NewRequest("GET", "/v1/tenants", nil)
+		for name, value := range map[string]string{"X-Request-Id": id, "Traceparent": parent, "Tracestate": parent, "Accept": accept, "Authorization": authorization, "X-Forwarded-For": parent} {
+			r.Header[name] = []string{value}
+		}
+		recorder := httptest.NewRecorder()
+		h.ServeHTTP(recorder, r)
+		got := recorder.Header().Get("X-Request-Id")
+		if valid := validRequestID.MatchString(id); recorder.Code != 401 && !keyFormat.MatchString(authorization) || valid != (got == id) || !validRequestID.MatchString(got) {
+			t.Errorf("%q is answered %d as %q", id, recorder.Code, got)
+		}
+	})
+}
+
+// keyFormat matches an API key. Only an Authorization header with one leads to a query of the
+// store.
+var keyFormat = regexp.MustCompile(`tny_(live|trial)_[0-9a-f]{48}`)

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// Terms is what an operation declares in addition to huma's own fields. The middleware enforces it,
+// and the OpenAPI document describes it.
+type Terms struct {
+	Bucket Bucket
+	Write  bool // it requires an Idempotency-Key
+	// CallsProviderIf reports, given the body, whether the operation calls a provider. It is set
+	// for operations whose bucket does not imply a provider call.
+	CallsProviderIf func(body []byte) bool
+	TimeLimit       time.Duration // the default is requestTime
+	Refuses         []fault.Code  // in addition to those of every operation
+	// Request and Answer are the examples in the document.
+	Request, Answer any
+}
+
+const termsKey = "terms"
+
+// Metadata returns the huma metadata of an operation with these terms.
+func (t Terms) Metadata() map[string]any { return map[string]any{termsKey: t} }
+
+// TermsOf returns the terms of an operation, or zero Terms if it declares none.
+func TermsOf(op *huma.Operation) Terms {
+	t, _ := op.Metadata[termsKey].(Terms)
+	return t
+}
+
+// requestTime is the default time limit of an operation.
+const requestTime = 55 * time.Second
+
+func (t Terms) timeout() time.Duration { return cmp.Or(t.TimeLimit, requestTime) }
+
+func (t Terms) mayRefuse(c fault.Code) bool { return slices.Contains(t.Refuses, c) }
+
+// commonCodes are the error codes of every operation. writeCodes are added for every write,
+// bodyCodes for every operation that can have a body.
+var (
+	commonCodes = []fault.Code{fault.InvalidAuthHeader, fault.MissingAPIKey, fault.InvalidAPIKey, fault.NoAPIPlan,
+		fault.WrongAccept, fault.RateLimitExceeded, fault.InternalError, fault.ServiceUnavailable}
+	writeCodes = []fault.Code{fault.KeyRequired, fault.InvalidKey, fault.KeyInProgress, fault.KeyConflict}
+	bodyCodes  = []fault.Code{fault.InvalidRequest, fault.WrongMedia, fault.BodyTooLarge}
+)
+
+// Codes returns all error codes of an operation with these terms and this method. They include the
+// codes of the middleware.
+func (t Terms) Codes(method string) []fault.Code {
+	all := slices.Concat(t.Refuses, commonCodes)
+	if hasBody(method) {
+		all = append(all, bodyCodes...)
+	}
+	if t.Write {
+		all = append(all, writeCodes...)
+	}
+	return all
+}
+
+// SuccessStatus returns the status of a successful answer.
+func SuccessStatus(op *huma.Operation) int { return cmp.Or(op.DefaultStatus, http.StatusOK) }
+
+// OperationsOf returns the operations of one path.
+func OperationsOf(item *huma.PathItem) []*huma.Operation {
+	var ops []*huma.Operation
+	for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
+		if op != nil {
+			ops = append(ops, op)
+		}
+	}
+	return ops
+}
+
+// hasBody reports whether requests with the method can have a body.
+func hasBody(method string) bool { return method != http.MethodGet }

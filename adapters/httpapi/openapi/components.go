@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package openapi
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// sharedResponses are the statuses that mean the same in every operation, with their component
+// names.
+var sharedResponses = map[int]string{
+	http.StatusUnauthorized: "Unauthorized", http.StatusNotAcceptable: "NotAcceptable", http.StatusRequestEntityTooLarge: "TooLarge",
+	http.StatusUnsupportedMediaType: "UnsupportedMediaType", http.StatusTooManyRequests: "RateLimited", http.StatusInternalServerError: "InternalError",
+}
+
+// components returns the parts of the document that operations refer to.
+func components() *huma.Components {
+	headers := rateHeaders()
+	headers["X-Request-ID"] = requestIDHeader()
+	headers["Idempotency-Replayed"] = replayedHeader()
+	c := &huma.Components{
+		Schemas:   huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+		Responses: map[string]*huma.Response{},
+		Examples:  map[string]*huma.Example{},
+		Headers:   headers,
+		SecuritySchemes: map[string]*huma.SecurityScheme{"bearer": {
+			Type: "http", Scheme: "bearer",
+			Description: "An API key of the account: `Authorization: Bearer tny_live_…`. Treat it as opaque and keep it on your server.",
+		}},
+	}
+	var anyOperation guard.Terms
+	byStatus := map[int][]fault.Code{}
+	for _, code := range anyOperation.Codes(http.MethodPost) {
+		byStatus[refusal.StatusOf[code.Kind]] = append(byStatus[refusal.StatusOf[code.Kind]], code)
+	}
+	for status, name := range sharedResponses {
+		c.Responses[name] = refusals(status, byStatus[status])
+	}
+	return c
+}
+
+// exampleComponents adds an example for each error code in used. See Finish for shows.
+func exampleComponents(c *huma.Components, used map[string]*huma.Response, shows map[fault.Code]any) {
+	for _, r := range used {
+		for _, content := range r.Content {
+			for name := range content.Examples {
+				code, _ := fault.ByName(name)
+				f := &fault.Error{Code: code, Detail: exampleDetail(code), Shows: shows[code]}
+				c.Examples[name] = &huma.Example{Summary: code.Title, Value: refusal.Of(f, exampleRequestID)}
+			}
+		}
+	}
+}
+
+// refusals documents one error status. The schema lists the codes, so an answer with a different
+// code does not validate.
+func refusals(status int, list []fault.Code) *huma.Response {
+	var about []string
+	var names []any
+	examples := map[string]*huma.Example{}
+	for _, c := range list {
+		about = append(about, fmt.Sprintf("- `%s`: %s", c.Name, c.About))
+		names = append(names, c.Name)
+		examples[c.Name] = &huma.Example{Ref: "#/components/examples/" + c.Name}
+	}
+	return &huma.Response{
+		Description: http.StatusText(status) + "\n\n" + strings.Join(about, "\n"),
+		Headers:     refusalHeaders(status),
+		Content: map[string]*huma.MediaType{"application/problem+json": {
+			Schema: &huma.Schema{AllOf: []*huma.Schema{
+				{Ref: "#/components/schemas/Problem"},
+				{Type: huma.TypeObject, Properties: map[string]*huma.Schema{"code": {Type: huma.TypeString, Enum: names}}},
+			}},
+			Examples: examples,
+		}},
+	}
+}
+
+// exampleDetail returns the title of c with a lower-case first letter. Titles that begin with an
+// acronym or a header name stay unchanged.
+func exampleDetail(c fault.Code) string {
+	first, _, _ := strings.Cut(c.Title, " ")
+	if strings.ToLower(first[1:]) != first[1:] {
+		return c.Title
+	}
+	return strings.ToLower(c.Title[:1]) + c.Title[1:]
+}
+
+const exampleRequestID = "req-7f3c2a"
+
+func refusalHeaders(status int) map[string]*huma.Param {
+	headers := map[string]*huma.Param{"X-Request-ID": requestIDRef()}
+	if status == http.StatusUnauthorized {
+		headers["WWW-Authenticate"] = &huma.Param{Description: "The scheme to use.",
+			Schema: &huma.Schema{Type: huma.TypeString}, Example: "Bearer"}
+	}
+	if status == http.StatusTooManyRequests {
+		headers["Retry-After"] = retryAfter("Seconds after which the request would be allowed.", 7)
+		addRateHeaderRefs(headers)
+	}
+	if status == http.StatusServiceUnavailable {
+		headers["Retry-After"] = retryAfter("Seconds after which to try again.", 10)
+	}
+	return headers
+}
+
+func retryAfter(about string, example int) *huma.Param {
+	least := 1.0
+	return &huma.Param{Description: about, Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &least}, Example: example}
+}
+
+func requestIDRef() *huma.Param { return &huma.Param{Ref: "#/components/headers/X-Request-ID"} }
+
+func requestIDHeader() *huma.Param {
+	return &huma.Param{Description: "The request's id: the one of the request if it has the allowed format, otherwise a new one.",
+		Schema: &huma.Schema{Type: huma.TypeString, Pattern: guard.RequestIDPattern}, Example: exampleRequestID}
+}
+
+func replayedHeader() *huma.Header {
+	return &huma.Param{Description: "Present when this response repeats the response to an earlier request with the same Idempotency-Key.",
+		Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}, Example: "true"}
+}
+
+// rateHeaders returns the definitions of the rate limit headers. Every answer that was counted in a
+// bucket has them.
+func rateHeaders() map[string]*huma.Header {
+	none := 0.0
+	number := func(about string, example int) *huma.Header {
+		return &huma.Header{Description: about, Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: &none}, Example: example}
+	}
+	return map[string]*huma.Header{
+		"X-RateLimit-Bucket": {
+			Description: "The rate limit that applied to the request.",
+			Schema:      &huma.Schema{Type: huma.TypeString, Enum: []any{string(guard.Reads), string(guard.Expensive), string(guard.ProviderHeavy), string(guard.ProviderHeavyWrites), guard.ProviderConcurrency}},
+			Example:     string(guard.Reads),
+		},
+		"X-RateLimit-Limit":     number("The number of requests that the limit allows in its window.", 600),
+		"X-RateLimit-Remaining": number("The number of further requests that are allowed now.", 598),
+		"X-RateLimit-Reset":     number("When the oldest counted request leaves the window, in Unix seconds.", 1_780_000_000),
+	}
+}
+
+// addRateHeaderRefs adds references to the rate limit headers to the headers of a response.
+func addRateHeaderRefs(to map[string]*huma.Param) map[string]*huma.Param {
+	for name := range rateHeaders() {
+		to[name] = &huma.Param{Ref: "#/components/headers/" + name}
+	}
+	return to
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package openapi shapes the OpenAPI document of the HTTP API. The huma library derives schemas
+// from the types of requests and answers. This package adds what huma does not know.
+//
+// New returns the document without operations: introduction.md, the tags and the components.
+// Describe and DescribeParameters document one operation from its guard.Terms. Finish completes the
+// document, and Render returns it as JSON and as YAML.
+//
+// Start reading with document.go. operation.go documents operations. components.go has the parts
+// that operations share: error answers, their examples, and headers.
+package openapi
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// apiVersion is the version of the API, not of the program.
+const apiVersion = "1.0.0"
+
+// introduction is what the document says before the operations.
+//
+//go:embed introduction.md
+var introduction string
+
+// New returns the document without operations. tags describe the groups of operations.
+func New(tags []*huma.Tag) *huma.OpenAPI {
+	_, description, _ := strings.Cut(introduction, "\n") // the first line is the licence
+	return &huma.OpenAPI{
+		OpenAPI: "3.1.0",
+		Info: &huma.Info{
+			Title: "tenantry API", Version: apiVersion, Description: description,
+			Contact: &huma.Contact{Name: "tenantry", URL: "https://github.com/tenantry/tenantry/issues"},
+			License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"},
+		},
+		Servers:    []*huma.Server{{URL: "/", Description: "The service that this document came from."}},
+		Components: components(),
+		Tags:       tags,
+	}
+}
+
+// Documents is the OpenAPI document as JSON and as YAML.
+type Documents struct{ JSON, YAML []byte }
+
+// yamlHead begins the YAML notation.
+const yamlHead = "# SPDX-License-Identifier: Apache-2.0\n# Generated from the code by `make openapi`.\n"
+
+// Render returns both notations of doc.
+func Render(doc *huma.OpenAPI) (Documents, error) {
+	compact, err := json.Marshal(doc)
+	if err != nil {
+		return Documents{}, fmt.Errorf("render the document: %w", err)
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, compact, "", "  "); err != nil {
+		return Documents{}, fmt.Errorf("render the document: %w", err)
+	}
+	yaml, err := doc.YAML()
+	if err != nil {
+		return Documents{}, fmt.Errorf("render the document as YAML: %w", err)
+	}
+	return Documents{JSON: append(indented.Bytes(), '\n'), YAML: append([]byte(yamlHead), yaml...)}, nil
+}
+
+// Finish completes the document after all operations are registered. shows are the values of
+// fault.Error.Shows in the examples of errors, keyed by code.
+func Finish(doc *huma.OpenAPI, shows map[fault.Code]any) {
+	exampleComponents(doc.Components, doc.Components.Responses, shows)
+	for _, item := range doc.Paths {
+		for _, op := range guard.OperationsOf(item) {
+			exampleComponents(doc.Components, op.Responses, shows)
+		}
+	}
+	allowNewAnswerMembers(doc)
+}
+
+// allowNewAnswerMembers lets answers gain members in later versions. Only the schemas of request
+// bodies forbid unknown members.
+func allowNewAnswerMembers(doc *huma.OpenAPI) {
+	schemas := doc.Components.Schemas.Map()
+	sent := map[string]bool{}
+	for _, item := range doc.Paths {
+		for _, op := range guard.OperationsOf(item) {
+			if op.RequestBody != nil {
+				markComponents(schemas, op.RequestBody.Content["application/json"].Schema, sent)
+			}
+		}
+	}
+	for name, s := range maps.All(schemas) {
+		if sent[name] {
+			continue
+		}
+		s.AdditionalProperties = nil
+		for _, p := range s.Properties {
+			if p.Nullable && p.Enum != nil {
+				p.Enum = append(p.Enum, nil) // huma lists null only in the type
+			}
+		}
+	}
+}
+
+// markComponents adds to seen the names of all components that s refers to.
+func markComponents(schemas map[string]*huma.Schema, s *huma.Schema, seen map[string]bool) {
+	if s == nil {
+		return
+	}
+	if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok && !seen[name] {
+		seen[name] = true
+		markComponents(schemas, schemas[name], seen)
+	}
+	markComponents(schemas, s.Items, seen)
+	for _, p := range s.Properties {
+		markComponents(schemas, p, seen)
+	}
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package openapi
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// Describe documents what the terms of an operation say: the API key, the example of the body, the
+// answers.
+func Describe(op *huma.Operation) {
+	t := guard.TermsOf(op)
+	op.Security = []map[string][]string{{"bearer": {}}}
+	op.Responses = responses(op, t)
+	if t.Request != nil {
+		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+			"application/json": {Example: t.Request},
+		}}
+	}
+}
+
+// responses documents the answers of an operation: the success, and each error status with its
+// codes.
+func responses(op *huma.Operation, t guard.Terms) map[string]*huma.Response {
+	all := t.Codes(op.Method)
+	byStatus := map[int][]fault.Code{}
+	for _, c := range fault.All() { // in the order of the table in core/fault
+		if slices.Contains(all, c) {
+			byStatus[refusal.StatusOf[c.Kind]] = append(byStatus[refusal.StatusOf[c.Kind]], c)
+		}
+	}
+	done, about := strconv.Itoa(guard.SuccessStatus(op)), "Done."
+	if guard.SuccessStatus(op) == http.StatusAccepted {
+		about = "Queued."
+	}
+	documented := map[string]*huma.Response{done: {
+		Description: about,
+		Headers:     addRateHeaderRefs(map[string]*huma.Param{"X-Request-ID": requestIDRef()}),
+		Content:     map[string]*huma.MediaType{"application/json": {Example: t.Answer}},
+	}}
+	for status, list := range byStatus {
+		documented[strconv.Itoa(status)] = refusals(status, list)
+		if name, ok := sharedResponses[status]; ok {
+			documented[strconv.Itoa(status)] = &huma.Response{Ref: "#/components/responses/" + name}
+		}
+	}
+	if t.Write {
+		documentReplays(documented)
+	}
+	return documented
+}
+
+// documentReplays adds the headers that only writes have.
+func documentReplays(documented map[string]*huma.Response) {
+	for _, status := range []string{"200", "202", "400", "403", "404", "409"} {
+		if r, ok := documented[status]; ok {
+			r.Headers["Idempotency-Replayed"] = &huma.Param{Ref: "#/components/headers/Idempotency-Replayed"}
+		}
+	}
+	documented["409"].Headers["Retry-After"] = retryAfter("Only with `idempotency_request_in_progress`: seconds after which to try again.", 1)
+}
+
+// DescribeParameters replaces the parameters that huma derived from an input type by those of
+// described. A key of described is a parameter's name, or "operation-id.name" for one operation.
+// DescribeParameters also adds the header parameters.
+func DescribeParameters(op *huma.Operation, described map[string]huma.Param) {
+	for i, p := range op.Parameters {
+		d, own := described[op.OperationID+"."+p.Name]
+		if !own {
+			d = described[p.Name]
+		}
+		d.Name, d.In, d.Required = p.Name, p.In, p.Required
+		op.Parameters[i] = &d
+	}
+	if guard.TermsOf(op).Write {
+		least, most := 1, 255
+		op.Parameters = append(op.Parameters, &huma.Param{
+			Name: "Idempotency-Key", In: "header", Required: true,
+			Description: "A string of your choice, new for each new operation. The same request with the same key within 24 hours " +
+				"gets the same response, and nothing is done twice.",
+			Schema:  &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most, Pattern: "^[!-~]+$"},
+			Example: "3f1c9c1e-add-domain",
+		})
+	}
+	op.Parameters = append(op.Parameters, &huma.Param{
+		Name: "X-Request-ID", In: "header",
+		Description: "An id of your choice for this request. The response returns it if it has this format; otherwise it is replaced by a new one.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Pattern: guard.RequestIDPattern},
+		Example:     exampleRequestID,
+	})
+}

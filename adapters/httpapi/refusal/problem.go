@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package refusal converts the errors of core/fault to the bodies, statuses and headers of the
+// answers that report them.
+//
+// Of returns a Problem, the one body of every error answer (RFC 9457). StatusOf maps the kinds of
+// errors to HTTP statuses. A Problem can contain actions of a DNS plan and workspaces of a sending
+// platform, so their shapes are here too.
+package refusal
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+)
+
+// StatusOf maps the kinds of errors to HTTP statuses.
+var StatusOf = map[fault.Kind]int{
+	fault.Invalid:          http.StatusBadRequest,
+	fault.Unauthenticated:  http.StatusUnauthorized,
+	fault.PaymentRequired:  http.StatusPaymentRequired,
+	fault.Forbidden:        http.StatusForbidden,
+	fault.NotFound:         http.StatusNotFound,
+	fault.MethodNotAllowed: http.StatusMethodNotAllowed,
+	fault.NotAcceptable:    http.StatusNotAcceptable,
+	fault.Conflict:         http.StatusConflict,
+	fault.TooLarge:         http.StatusRequestEntityTooLarge,
+	fault.UnsupportedMedia: http.StatusUnsupportedMediaType,
+	fault.RateLimited:      http.StatusTooManyRequests,
+	fault.Internal:         http.StatusInternalServerError,
+	fault.BadGateway:       http.StatusBadGateway,
+	fault.Unavailable:      http.StatusServiceUnavailable,
+	fault.Timeout:          http.StatusGatewayTimeout,
+}
+
+// Problem is the body of every error answer (RFC 9457).
+type Problem struct {
+	Type       string         `json:"type" format:"uri-reference" doc:"The page about this code, relative to this service's address." example:"/docs/errors/tenant_not_found"`
+	Title      string         `json:"title" doc:"The human-readable name of the code. It does not change." example:"Tenant not found"`
+	Status     int            `json:"status" doc:"The HTTP status." example:"404"`
+	Detail     string         `json:"detail" doc:"What happened in this request." example:"the account holds no such tenant"`
+	Code       string         `json:"code" doc:"The stable code, for use by programs." example:"tenant_not_found"`
+	RequestID  string         `json:"request_id" doc:"The value of X-Request-ID, for support." example:"req-7f3c2a"`
+	Errors     []problemField `json:"errors,omitempty" doc:"The invalid parts of the request. Rejected values are never repeated."`
+	Conflicts  []PlanAction   `json:"conflicts,omitempty" doc:"With dns_conflict: the actions that block the plan."`
+	Workspaces []workspace    `json:"workspaces,omitempty" doc:"With the codes that end in workspace_required: the workspaces that the credential has access to."`
+
+	retryAfter time.Duration
+}
+
+// problemField is one invalid part of a request.
+type problemField struct {
+	Location string `json:"location" doc:"The location in the request." example:"body.domain"`
+	Message  string `json:"message" doc:"The problem at this location." example:"expected string"`
+}
+
+// Of returns the body that reports f to the request with this id.
+func Of(f *fault.Error, requestID string) *Problem {
+	p := &Problem{
+		Type: "/docs/errors/" + f.Code.Name, Title: f.Code.Title, Status: StatusOf[f.Code.Kind],
+		Detail: f.Detail, Code: f.Code.Name, RequestID: requestID, retryAfter: f.RetryAfter,
+	}
+	for _, field := range f.Fields {
+		p.Errors = append(p.Errors, problemField{Location: field.Location, Message: field.Message})
+	}
+	switch shown := f.Shows.(type) {
+	case []dns.Item:
+		for _, item := range shown {
+			p.Conflicts = append(p.Conflicts, ActionOf(item))
+		}
+	case []integration.Workspace:
+		for _, w := range shown {
+			p.Workspaces = append(p.Workspaces, workspace{ID: w.ID, Name: w.Name})
+		}
+	}
+	return p
+}
+
+// Error returns the code. Error, GetStatus, ContentType and GetHeaders make a Problem an error that
+// huma writes unchanged.
+func (p *Problem) Error() string { return p.Code }
+
+// GetStatus returns the HTTP status.
+func (p *Problem) GetStatus() int { return p.Status }
+
+// ContentType returns the media type of a problem, whatever the caller asked for.
+func (p *Problem) ContentType(string) string { return "application/problem+json" }
+
+// GetHeaders returns the headers that belong to the status.
+func (p *Problem) GetHeaders() http.Header {
+	h := http.Header{}
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", "Bearer")
+	}
+	wait := p.retryAfter
+	if p.Status == http.StatusServiceUnavailable && wait <= 0 {
+		wait = defaultRetryAfter
+	}
+	if wait > 0 {
+		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
+	}
+	return h
+}
+
+// defaultRetryAfter is the Retry-After of a 503 answer that has no time of its own.
+const defaultRetryAfter = 10 * time.Second
+
+// workspace is a workspace that the caller can choose, listed in a *_workspace_required error.
+type workspace struct {
+	ID   string `json:"id" doc:"The workspace's id at the platform." example:"65f31c0a9b2e4d7781aa0c11"`
+	Name string `json:"name" doc:"Its name." example:"Outbound"`
+}
+
+// PlanAction is one action of a DNS plan. The plan itself has them too.
+type PlanAction struct {
+	Action     string       `json:"action" enum:"create,update,preserve,conflict" doc:"create: no such record exists. update: the part that this service manages is added or replaced. preserve: the existing record stays unchanged. conflict: a person must decide."`
+	RecordType string       `json:"record_type" enum:"TXT,MX,CNAME" doc:"The type of the record."`
+	Name       string       `json:"name" doc:"Its name, fully qualified, without the final dot."`
+	Desired    *string      `json:"desired" doc:"The content that the record must have. For an SPF record it includes the parts of the current record that are kept. Null while the mail platform has not provided it."`
+	Observed   []string     `json:"observed" doc:"The existing contents at this name that are relevant to the action."`
+	Reason     planReason   `json:"reason"`
+	Notes      []planRemark `json:"notes" doc:"Additional remarks, as stable words."`
+	Message    string       `json:"message" doc:"The reason and the notes as sentences, with what to do."`
+	Blocking   bool         `json:"blocking" doc:"Whether this action must be resolved before anything is written."`
+}
+
+// planReason and planRemark are enums that core defines.
+type (
+	planReason dns.Reason
+	planRemark dns.Note
+)
+
+// Schema documents the reasons.
+func (planReason) Schema(huma.Registry) *huma.Schema {
+	return enumSchema("The reason for the action, as a stable word.", dns.Reasons())
+}
+
+// Schema documents the notes.
+func (planRemark) Schema(huma.Registry) *huma.Schema {
+	return enumSchema("An additional remark, as a stable word.", dns.Notes())
+}
+
+// enumSchema documents words with the explanation of each.
+func enumSchema[W interface {
+	~string
+	Explain() string
+}](about string, words []W) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeString, Description: about + "\n"}
+	for _, w := range words {
+		s.Enum = append(s.Enum, string(w))
+		s.Description += "\n- `" + string(w) + "`: " + w.Explain()
+	}
+	return s
+}
+
+// ActionOf returns the shape of an item of a DNS plan.
+func ActionOf(i dns.Item) PlanAction {
+	a := PlanAction{
+		Action: string(i.Action), RecordType: string(i.Type), Name: i.Name, Observed: []string{},
+		Reason: planReason(i.Reason), Notes: []planRemark{}, Message: i.Explain(), Blocking: i.Blocking,
+	}
+	if desired := dns.EscapeText(i.Desired); desired != "" {
+		a.Desired = &desired
+	}
+	for _, content := range i.Observed {
+		a.Observed = append(a.Observed, dns.EscapeText(content))
+	}
+	for _, n := range i.Notes {
+		a.Notes = append(a.Notes, planRemark(n))
+	}
+	return a
+}
