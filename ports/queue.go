@@ -19,9 +19,9 @@ type Wakeup struct {
 	ID string
 	// Account is the account whose fair share the job uses, empty for the service's own.
 	Account access.AccountID
-	// Apart puts the job into a separate fairness group of the account, so that bulk work does not
-	// delay the account's other jobs.
-	Apart bool
+	// SeparateGroup puts the job into a fairness group of its account and kind, so that bulk work
+	// does not delay the account's other jobs.
+	SeparateGroup bool
 	// At is the due time. A zero or past time means at once.
 	At time.Time
 	// Trace is the traceparent of the request that caused the job. If it is empty, Wake uses that
@@ -33,7 +33,7 @@ type Wakeup struct {
 //
 // Accounts are served round-robin. Each account has a share of the workers, and one more worker is
 // kept free. However much work is due for other accounts, the first job of an account therefore
-// starts at most 5 s late. The Apart wake-ups of each kind count as an account of their own.
+// starts at most 5 s late. Wake-ups with SeparateGroup count, by kind, as an account of their own.
 type Queue interface {
 	// Wake enqueues wake-ups. Call it after the job's row is committed, also from handlers. A
 	// handler that starts after Wake was called sees what was committed before. A wake-up for a job

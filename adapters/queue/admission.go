@@ -204,7 +204,7 @@ func (a *admission) admit(ctx context.Context, tx pgx.Tx) error {
 	}
 	jobs, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p river.InsertManyParams, err error) {
 		var j args
-		err = row.Scan(&j.Job, &j.ID, &j.Account, &j.Apart, &j.Trace, &j.At, &j.Failures, &j.Admission)
+		err = row.Scan(&j.Job, &j.ID, &j.Account, &j.SeparateGroup, &j.Trace, &j.At, &j.Failures, &j.Admission)
 		return river.InsertManyParams{Args: j, InsertOpts: &river.InsertOpts{Queue: riverQueue}}, err
 	})
 	if err != nil || len(jobs) == 0 {

@@ -72,9 +72,9 @@ func (o Options) retryDelay(failures int) time.Duration {
 const unknownKindDelay = time.Minute
 
 // fairnessGroup returns the group whose share of the handlers a wake-up uses: the account, or the
-// account and the kind if the wake-up is Apart.
+// account and the kind for a wake-up with SeparateGroup.
 func fairnessGroup(w ports.Wakeup) access.AccountID {
-	if w.Apart {
+	if w.SeparateGroup {
 		return w.Account + access.AccountID("/"+w.Kind)
 	}
 	return w.Account

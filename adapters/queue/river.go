@@ -67,7 +67,7 @@ func OpenRiver(ctx context.Context, url string, o Options) (*River, error) {
 // others add, admit, fetch and complete wake-ups.
 const maxConns = 5
 
-// schema is the PostgreSQL schema of the table wakeup and of River's tables. It is separate because backups leave it out.
+// schema is the PostgreSQL schema of the table wakeup and of River's tables. Backups leave it out.
 // After a restore the sweeps recreate the wake-ups from the jobs' rows.
 const schema = "tenantry_queue"
 
@@ -163,11 +163,11 @@ func (r *River) wake(ctx context.Context, wakeups []ports.Wakeup) (err error) {
 		}
 	}
 	var kinds, ids, groups, accounts, traces []string
-	var apart []bool
+	var separate []bool
 	var due []*time.Time // nil for the time of the database
 	for _, w := range earliest {
 		kinds, ids, traces = append(kinds, w.Kind), append(ids, w.ID), append(traces, w.Trace)
-		groups, accounts, apart = append(groups, string(fairnessGroup(w))), append(accounts, string(w.Account)), append(apart, w.Apart)
+		groups, accounts, separate = append(groups, string(fairnessGroup(w))), append(accounts, string(w.Account)), append(separate, w.SeparateGroup)
 		var at *time.Time
 		if !w.At.IsZero() {
 			at = &w.At
@@ -175,7 +175,7 @@ func (r *River) wake(ctx context.Context, wakeups []ports.Wakeup) (err error) {
 		due = append(due, at)
 	}
 	for attempt := range maxConns + 1 {
-		if _, err = r.pool.Exec(ctx, addWakeups, kinds, ids, groups, accounts, apart, traces, due); err == nil {
+		if _, err = r.pool.Exec(ctx, addWakeups, kinds, ids, groups, accounts, separate, traces, due); err == nil {
 			return nil
 		}
 		if !sleep(ctx, time.Duration(attempt)*50*time.Millisecond, nil) {
@@ -238,13 +238,13 @@ func (r *River) Close(ctx context.Context) error {
 
 // args is an admitted wake-up as River stores it, in JSON.
 type args struct {
-	Job      string           `json:"job"`
-	ID       string           `json:"id"`
-	Account  access.AccountID `json:"account"`
-	Apart    bool             `json:"apart,omitempty"`
-	At       time.Time        `json:"at"`
-	Trace    string           `json:"trace,omitempty"`
-	Failures int              `json:"failures,omitempty"`
+	Job           string           `json:"job"`
+	ID            string           `json:"id"`
+	Account       access.AccountID `json:"account"`
+	SeparateGroup bool             `json:"separate_group,omitempty"`
+	At            time.Time        `json:"at"`
+	Trace         string           `json:"trace,omitempty"`
+	Failures      int              `json:"failures,omitempty"`
 	// Admission is the number of times that the wake-up was admitted, with this one.
 	Admission int64 `json:"admission"`
 }
@@ -253,7 +253,7 @@ type args struct {
 func (args) Kind() string { return "wakeup" }
 
 func (a args) wakeup() ports.Wakeup {
-	return ports.Wakeup{Kind: a.Job, ID: a.ID, Account: a.Account, Apart: a.Apart, At: a.At, Trace: a.Trace}
+	return ports.Wakeup{Kind: a.Job, ID: a.ID, Account: a.Account, SeparateGroup: a.SeparateGroup, At: a.At, Trace: a.Trace}
 }
 
 // Backlog implements ports.Worker.

@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS wakeup (
 	id text NOT NULL,
 	fairness_group text NOT NULL,
 	account text NOT NULL,
-	apart boolean NOT NULL,
+	separate_group boolean NOT NULL,
 	trace text NOT NULL,
 	due_at timestamptz NOT NULL,
 	failures integer NOT NULL DEFAULT 0,
@@ -31,10 +31,10 @@ CREATE INDEX IF NOT EXISTS wakeup_rescue ON wakeup (admitted_at) WHERE admitted_
 // addWakeups adds wake-ups. Of two for a job the earlier one counts. Rows are locked in one order,
 // so that two statements do not wait for each other.
 const addWakeups = `
-INSERT INTO wakeup (kind, id, fairness_group, account, apart, trace, due_at)
-SELECT kind, id, fairness_group, account, apart, trace, coalesce(due_at, now())
+INSERT INTO wakeup (kind, id, fairness_group, account, separate_group, trace, due_at)
+SELECT kind, id, fairness_group, account, separate_group, trace, coalesce(due_at, now())
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::text[], $7::timestamptz[])
-	AS added (kind, id, fairness_group, account, apart, trace, due_at)
+	AS added (kind, id, fairness_group, account, separate_group, trace, due_at)
 ORDER BY kind, id
 ON CONFLICT (kind, id) DO UPDATE SET
 	trace = CASE WHEN wakeup.admitted_by IS NULL THEN excluded.trace ELSE wakeup.trace END,
@@ -89,7 +89,7 @@ WITH RECURSIVE waiting AS (
 )
 UPDATE wakeup SET admitted_by = $1, admitted_at = now(), admission = admission + 1
 FROM locked WHERE wakeup.kind = locked.kind AND wakeup.id = locked.id
-RETURNING wakeup.kind, wakeup.id, account, apart, trace, due_at, failures, admission`
+RETURNING wakeup.kind, wakeup.id, account, separate_group, trace, due_at, failures, admission`
 
 // endWakeups records handlers that ended, and returns the seconds until the first of their wake-ups
 // is due again. $1 to $3 are the kind, id and admission of each wake-up. $4 is the delay of the

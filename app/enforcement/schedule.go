@@ -90,7 +90,7 @@ func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more b
 				continue
 			}
 		}
-		all = append(all, ports.Wakeup{Kind: kindRun, ID: string(d.Tenant), Account: d.Account, Apart: true})
+		all = append(all, ports.Wakeup{Kind: kindRun, ID: string(d.Tenant), Account: d.Account, SeparateGroup: true})
 	}
 	return all, len(due) == maxDue, err
 }

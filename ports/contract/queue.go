@@ -414,7 +414,7 @@ var queueShares = []queueCheck{
 		w, e, f := open(), newWakeupRecorder(), &floods{begun: make(chan access.AccountID, 2000)}
 		var all []ports.Wakeup
 		for i := range 2000 {
-			all = append(all, ports.Wakeup{Kind: "flood", ID: fmt.Sprint(i), Account: "ann", Apart: true})
+			all = append(all, ports.Wakeup{Kind: "flood", ID: fmt.Sprint(i), Account: "ann", SeparateGroup: true})
 		}
 		wake(t, w, all...)
 		start(t, w, map[string]ports.Handler{"job": e.record, "flood": f.handle})

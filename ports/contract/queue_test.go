@@ -241,7 +241,7 @@ var brokenQueues = []struct {
 		}}
 	}},
 	{"no separate fairness groups", "an account's jobs in a separate fairness group do not delay its others by more than 5 s", func() brokenQueue {
-		return brokenQueue{wake: each(func(w *ports.Wakeup) { w.Apart = false })}
+		return brokenQueue{wake: each(func(w *ports.Wakeup) { w.SeparateGroup = false })}
 	}},
 	{"no fair share", "10,000 jobs of an account delay another's first by at most 5 s", func() brokenQueue {
 		return disguised(func(_ int, w *ports.Wakeup) { w.Account = "all" })
