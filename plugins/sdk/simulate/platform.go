@@ -97,6 +97,23 @@ type Answer struct {
 // OK returns the answer 200 with a body.
 func OK(body any) Answer { return Answer{http.StatusOK, body} }
 
+// encode returns the body of an answer. Every body is made of plain values, so it has a JSON form.
+func (a Answer) encode() []byte {
+	var raw bytes.Buffer
+	if a.Body != nil {
+		_ = json.NewEncoder(&raw).Encode(a.Body)
+	}
+	return raw.Bytes()
+}
+
+func (a Answer) send(w http.ResponseWriter, body []byte) {
+	if len(body) > 0 {
+		w.Header().Set("Content-Type", "application/json")
+	}
+	w.WriteHeader(a.Status)
+	_, _ = w.Write(body)
+}
+
 // server is a Platform that runs.
 type server[K, A, V any] struct {
 	Platform[K, A, V]
@@ -165,7 +182,7 @@ func (s *server[K, A, V]) Fail(w http.ResponseWriter, _ *http.Request, status, r
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
 	answer := s.PlannedFault(status, retryAfter)
-	WriteJSON(w, answer.Status, answer.Body)
+	answer.send(w, answer.encode())
 }
 
 // ServeHTTP implements Provider.
@@ -221,7 +238,7 @@ func (e endpoint[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s := e.server
 	q := &Request[K, A, V]{HTTP: r, Header: w.Header(), Route: e.match(r), Now: s.kit.Now(), server: s}
 	var answer Answer
-	var body bytes.Buffer
+	var body []byte
 	serve := func(all *State[K, A, V]) {
 		q.State = all
 		if answer = s.Admit(q); answer.Status == 0 && q.Route == nil {
@@ -229,10 +246,7 @@ func (e endpoint[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		} else if answer.Status == 0 {
 			answer = q.Route.Serve(q)
 		}
-		if answer.Body != nil {
-			w.Header().Set("Content-Type", "application/json")
-			_ = json.NewEncoder(&body).Encode(answer.Body) // every body is made of plain values
-		}
+		body = answer.encode()
 	}
 	if r.Method == http.MethodGet {
 		s.file.View(serve)
@@ -240,8 +254,7 @@ func (e endpoint[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.kit.failInternally(w, err)
 		return
 	}
-	w.WriteHeader(answer.Status)
-	_, _ = w.Write(body.Bytes())
+	answer.send(w, body)
 }
 
 // controls returns the handler of the control calls.
