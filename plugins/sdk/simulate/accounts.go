@@ -37,7 +37,9 @@ func (s State[K, A, V]) complete() State[K, A, V] {
 	if s.Keys == nil {
 		s.Keys = map[string]K{}
 	}
-	s.SignIns = map[string]*SignIn{}
+	if s.SignIns == nil {
+		s.SignIns = map[string]*SignIn{}
+	}
 	return s
 }
 
@@ -134,14 +136,14 @@ func (q *Request[K, A, V]) Visible(workspace string) (docs []*A) {
 func (q *Request[K, A, V]) Account(workspace, address string, lag time.Duration) *A {
 	a := q.State.Find(workspace, address)
 	if a == nil {
-		a = &Account[A]{Workspace: workspace, Address: address, Doc: q.server.NewAccount(q, workspace, address)}
+		a = &Account[A]{Workspace: workspace, Address: address, Doc: q.server.platform.NewAccount(q, workspace, address)}
 		if lag > 0 {
 			a.VisibleAt = q.Now.Add(lag)
 		}
 		q.State.Accounts = append(q.State.Accounts, a)
 		return &a.Doc
 	}
-	q.server.Touch(&a.Doc, q.Now)
+	q.server.platform.Touch(&a.Doc, q.Now)
 	return &a.Doc
 }
 
@@ -155,8 +157,8 @@ func (q *Request[K, A, V]) StartSignIn(workspace string, lifetime time.Duration)
 // PutKey is a control call "PUT /keys/{key}", which creates or replaces a key.
 func (q *Request[K, A, V]) PutKey() (any, error) {
 	var key K
-	if q.server.NewKey != nil {
-		key = q.server.NewKey()
+	if q.server.platform.NewKey != nil {
+		key = q.server.platform.NewKey()
 	}
 	err := q.Read(&key)
 	q.State.Keys[q.Path("key")] = key
@@ -171,10 +173,10 @@ func (q *Request[K, A, V]) DeleteKey() (any, error) {
 
 // workspace returns the workspace that a control call sees, or "" for all.
 func (q *Request[K, A, V]) workspace() string {
-	if q.server.WorkspaceOf != nil {
+	if q.server.platform.WorkspaceOf != nil {
 		return ""
 	}
-	return cmp.Or(q.Query("workspace_id"), q.server.Workspace)
+	return cmp.Or(q.Query("workspace_id"), q.server.platform.Workspace)
 }
 
 func (s *server[K, A, V]) listAccounts(q *Request[K, A, V]) (any, error) {
@@ -190,7 +192,7 @@ func (s *server[K, A, V]) listAccounts(q *Request[K, A, V]) (any, error) {
 // putAccount creates an account, or changes the members in the body.
 func (s *server[K, A, V]) putAccount(q *Request[K, A, V]) (any, error) {
 	in, address := q.workspace(), q.Path("address")
-	if s.WorkspaceOf != nil {
+	if s.platform.WorkspaceOf != nil {
 		raw, err := io.ReadAll(q.HTTP.Body)
 		if err != nil {
 			return nil, err
@@ -198,11 +200,11 @@ func (s *server[K, A, V]) putAccount(q *Request[K, A, V]) (any, error) {
 		q.HTTP.Body = io.NopCloser(bytes.NewReader(raw))
 		var named A
 		_ = json.Unmarshal(raw, &named) // Read reports the error
-		if in = s.WorkspaceOf(&named); in == "" {
-			in = s.Workspace
-			if a := q.State.Find("", address); a != nil {
-				in = a.Workspace
-			}
+		in = s.platform.Workspace
+		if number := s.platform.WorkspaceOf(&named); number != 0 {
+			in = strconv.Itoa(number)
+		} else if a := q.State.Find("", address); a != nil {
+			in = a.Workspace
 		}
 	}
 	return nil, q.Read(q.Account(in, address, 0))

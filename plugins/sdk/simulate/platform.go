@@ -5,6 +5,7 @@ package simulate
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -47,9 +48,9 @@ type Platform[K, A, V any] struct {
 	NewAccount func(q *Request[K, A, V], workspace, address string) A
 	// Touch sets the time at which an account was changed.
 	Touch func(a *A, now time.Time)
-	// WorkspaceOf returns the workspace that an account's own members name, or "". It is nil if
-	// they do not name it. Control calls then see one workspace, else all workspaces.
-	WorkspaceOf func(a *A) string
+	// WorkspaceOf returns the number of the workspace that a member of an account names, or 0. With
+	// it, control calls see the accounts of all workspaces. Without it they see one workspace.
+	WorkspaceOf func(a *A) int
 
 	// Page is the page on which people connect mailboxes.
 	Page Page
@@ -116,12 +117,12 @@ func (a Answer) send(w http.ResponseWriter, body []byte) {
 
 // server is a Platform that runs.
 type server[K, A, V any] struct {
-	Platform[K, A, V]
-	kit     *Kit
-	file    *File[State[K, A, V]]
-	mux     *http.ServeMux
-	signIns SignInLinks[State[K, A, V]]
-	limiter limiter
+	platform Platform[K, A, V]
+	kit      *Kit
+	file     *File[State[K, A, V]]
+	mux      *http.ServeMux
+	signIns  SignInLinks[State[K, A, V]]
+	limiter  limiter
 }
 
 // Open returns the handler of the simulator, and the content of the line that it prints when it is
@@ -131,7 +132,7 @@ func (p Platform[K, A, V]) Open(o Options) (http.Handler, Ready, error) {
 	if err != nil {
 		return nil, Ready{}, err
 	}
-	s := &server[K, A, V]{Platform: p, kit: kit, file: file, mux: http.NewServeMux()}
+	s := &server[K, A, V]{platform: p, kit: kit, file: file, mux: http.NewServeMux()}
 	s.signIns = SignInLinks[State[K, A, V]]{
 		Platform: p.Title, Path: p.Page.Path, ClosedStatus: p.Page.ClosedStatus, Kit: kit, File: file,
 		Started: func(all *State[K, A, V]) map[string]*SignIn { return all.SignIns }, Attach: s.attach,
@@ -153,15 +154,15 @@ func (p Platform[K, A, V]) Open(o Options) (http.Handler, Ready, error) {
 
 // attach is the Attach of SignInLinks.
 func (s *server[K, A, V]) attach(all *State[K, A, V], workspace, address string, now time.Time) {
-	s.SignedIn(&Request[K, A, V]{State: all, Now: now, server: s}, workspace, address)
+	s.platform.SignedIn(&Request[K, A, V]{State: all, Now: now, server: s}, workspace, address)
 }
 
 // Call implements Provider. A 504 comes from a gateway, behind which the platform executes the
 // request. A sign-in page is requested by a person, so it never counts as a write.
 func (s *server[K, A, V]) Call(r *http.Request, _ []byte) Call {
-	c := Call{Write: r.Method != http.MethodGet, Host: s.Prefix, WorkAt: []int{http.StatusGatewayTimeout}}
-	if r.URL.Path == s.Page.Path {
-		if c.Operation = s.Page.Operation; s.Page.Workspace == "" {
+	c := Call{Write: r.Method != http.MethodGet, Host: s.platform.Prefix, WorkAt: []int{http.StatusGatewayTimeout}}
+	if r.URL.Path == s.platform.Page.Path {
+		if c.Operation = s.platform.Page.Operation; s.platform.Page.Workspace == "" {
 			return Call{Operation: c.Operation}
 		}
 		return c
@@ -181,20 +182,20 @@ func (s *server[K, A, V]) Fail(w http.ResponseWriter, _ *http.Request, status, r
 	if retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
-	answer := s.PlannedFault(status, retryAfter)
+	answer := s.platform.PlannedFault(status, retryAfter)
 	answer.send(w, answer.encode())
 }
 
 // ServeHTTP implements Provider.
 func (s *server[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case r.URL.Path != s.Page.Path:
+	case r.URL.Path != s.platform.Page.Path:
 		s.mux.ServeHTTP(w, s.withoutSlash(r))
-	case s.Page.Workspace == "":
+	case s.platform.Page.Workspace == "":
 		s.signIns.ServeHTTP(w, r)
 	default:
-		ConnectPage{Platform: s.Title, Path: s.Page.Path, Connect: func(address string) error {
-			return s.file.Do(func(all *State[K, A, V]) { s.attach(all, s.Page.Workspace, address, s.kit.Now()) })
+		ConnectPage{Platform: s.platform.Title, Path: s.platform.Page.Path, Connect: func(address string) error {
+			return s.file.Do(func(all *State[K, A, V]) { s.attach(all, s.platform.Page.Workspace, address, s.kit.Now()) })
 		}}.ServeHTTP(w, r)
 	}
 }
@@ -202,7 +203,7 @@ func (s *server[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // withoutSlash returns r without the slash at the end of its path, if the platform ignores it.
 func (s *server[K, A, V]) withoutSlash(r *http.Request) *http.Request {
 	path := strings.TrimSuffix(r.URL.Path, "/")
-	if !s.TrailingSlash || path == "" {
+	if !s.platform.TrailingSlash || path == "" {
 		return r
 	}
 	trimmed := *r
@@ -241,8 +242,8 @@ func (e endpoint[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body []byte
 	serve := func(all *State[K, A, V]) {
 		q.State = all
-		if answer = s.Admit(q); answer.Status == 0 && q.Route == nil {
-			answer = s.NotFound(q)
+		if answer = s.platform.Admit(q); answer.Status == 0 && q.Route == nil {
+			answer = s.platform.NotFound(q)
 		} else if answer.Status == 0 {
 			answer = q.Route.Serve(q)
 		}
@@ -262,9 +263,7 @@ func (s *server[K, A, V]) controls() http.Handler {
 	calls := map[string]func(*Request[K, A, V]) (any, error){
 		"GET /accounts": s.listAccounts, "PUT /accounts/{address}": s.putAccount, "DELETE /accounts/{address}": s.deleteAccount,
 	}
-	for pattern, call := range s.Controls {
-		calls[pattern] = call
-	}
+	maps.Copy(calls, s.platform.Controls)
 	mux := http.NewServeMux()
 	for pattern, call := range calls {
 		method, path, _ := strings.Cut(pattern, " ")

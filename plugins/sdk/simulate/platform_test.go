@@ -18,7 +18,7 @@ import (
 
 // book is what a library, an invented platform, has for an account.
 type book struct {
-	Library string   `json:"library"`
+	Library int      `json:"library"`
 	Title   string   `json:"title"`
 	Tags    []string `json:"tags"`
 	Changes int      `json:"changes"`
@@ -29,13 +29,13 @@ type libraryRequest = simulate.Request[bool, book, int]
 func library(rates ...simulate.Rate) simulate.Platform[bool, book, int] {
 	titles := func(q *libraryRequest) simulate.Answer {
 		titles := []string{}
-		for _, b := range q.Visible("main") {
+		for _, b := range q.Visible("1") {
 			titles = append(titles, b.Title)
 		}
 		return simulate.OK(titles)
 	}
 	return simulate.Platform[bool, book, int]{
-		Name: "library", Prefix: "/v1", TrailingSlash: true, Workspace: "main",
+		Name: "library", Prefix: "/v1", TrailingSlash: true, Workspace: "1",
 		Fresh: func(time.Time) simulate.State[bool, book, int] {
 			return simulate.State[bool, book, int]{Keys: map[string]bool{"reader": true}}
 		},
@@ -55,16 +55,17 @@ func library(rates ...simulate.Rate) simulate.Platform[bool, book, int] {
 			{On: "GET /books", Name: "list", Serve: titles},
 			{On: "POST /books/search", Name: "search", ReadOnly: true, Serve: titles},
 			{On: "DELETE /books/{address}", Name: "remove", Serve: func(q *libraryRequest) simulate.Answer {
-				return simulate.OK(q.State.Remove("main", q.Path("address")))
+				return simulate.OK(q.State.Remove("1", q.Path("address")))
 			}},
 		},
 		NotFound:     func(*libraryRequest) simulate.Answer { return simulate.Answer{Status: http.StatusNotFound} },
 		PlannedFault: func(status, wait int) simulate.Answer { return simulate.Answer{Status: status, Body: wait} },
 		NewAccount: func(_ *libraryRequest, in, address string) book {
-			return book{Library: in, Title: strings.ToUpper(address)}
+			number, _ := strconv.Atoi(in)
+			return book{Library: number, Title: strings.ToUpper(address)}
 		},
 		Touch:       func(b *book, _ time.Time) { b.Changes++ },
-		WorkspaceOf: func(b *book) string { return b.Library },
+		WorkspaceOf: func(b *book) int { return b.Library },
 	}
 }
 
@@ -127,14 +128,14 @@ func TestControlCallsKeepOmittedMembers(t *testing.T) {
 		status     int
 		accounts   string
 	}{
-		{"PUT /_control/accounts/a", `{"tags":["x"]}`, 200, `[{"library":"main","title":"A","tags":["x"],"changes":0}]`},
-		{"PUT /_control/accounts/A", `{"title":"One"}`, 200, `[{"library":"main","title":"One","tags":["x"],"changes":1}]`},
-		{"PUT /_control/accounts/a", `{"title":"Two","tags":["y"],"pages":7}`, 400, `[{"library":"main","title":"One","tags":["x"],"changes":1}]`},
-		{"PUT /_control/accounts/b", `{"title":7}`, 400, `[{"library":"main","title":"One","tags":["x"],"changes":1}]`},
-		{"DELETE /_control/accounts/b", ``, 404, `[{"library":"main","title":"One","tags":["x"],"changes":1}]`},
+		{"PUT /_control/accounts/a", `{"tags":["x"]}`, 200, `[{"library":1,"title":"A","tags":["x"],"changes":0}]`},
+		{"PUT /_control/accounts/A", `{"title":"One"}`, 200, `[{"library":1,"title":"One","tags":["x"],"changes":1}]`},
+		{"PUT /_control/accounts/a", `{"title":"Two","tags":["y"],"pages":7}`, 400, `[{"library":1,"title":"One","tags":["x"],"changes":1}]`},
+		{"PUT /_control/accounts/b", `{"title":7}`, 400, `[{"library":1,"title":"One","tags":["x"],"changes":1}]`},
+		{"DELETE /_control/accounts/b", ``, 404, `[{"library":1,"title":"One","tags":["x"],"changes":1}]`},
 		{"DELETE /_control/accounts/a", ``, 200, `[]`},
-		{"PUT /_control/accounts/c", `{"library":"other"}`, 200, `[{"library":"other","title":"C","tags":null,"changes":0}]`},
-		{"PUT /_control/accounts/c", `{}`, 200, `[{"library":"other","title":"C","tags":null,"changes":1}]`},
+		{"PUT /_control/accounts/c", `{"library":2}`, 200, `[{"library":2,"title":"C","tags":null,"changes":0}]`},
+		{"PUT /_control/accounts/c", `{}`, 200, `[{"library":2,"title":"C","tags":null,"changes":1}]`},
 	} {
 		status, _, _ := call(tt.call, tt.body)
 		if _, accounts, _ := call("GET /_control/accounts", ""); status != tt.status || accounts != tt.accounts {

@@ -64,6 +64,17 @@ func find(q *request) *simulate.Account[sender] {
 	return nil
 }
 
+// ofSender returns the Serve of a route that names a sender.
+func ofSender(serve func(*request, *simulate.Account[sender]) simulate.Answer) func(*request) simulate.Answer {
+	return func(q *request) simulate.Answer {
+		a := find(q)
+		if a == nil {
+			return notFound
+		}
+		return serve(q, a)
+	}
+}
+
 func listSenders(q *request) simulate.Answer {
 	size, found := pageSize, []map[string]any{}
 	if n, ok := q.Number("per_page", 0); ok && n > 0 && q.State.Vendor.Quirks.HonourPerPage {
@@ -78,19 +89,9 @@ func listSenders(q *request) simulate.Answer {
 	return pageOf(q, found, size)
 }
 
-func getSender(q *request) simulate.Answer {
-	a := find(q)
-	if a == nil {
-		return notFound()
-	}
-	return data(a.Doc.doc())
-}
+func getSender(_ *request, a *simulate.Account[sender]) simulate.Answer { return data(a.Doc.doc()) }
 
-func deleteSender(q *request) simulate.Answer {
-	a := find(q)
-	if a == nil {
-		return notFound()
-	}
+func deleteSender(q *request, a *simulate.Account[sender]) simulate.Answer {
 	q.State.Remove(a.Workspace, a.Address)
 	return data(map[string]any{"success": true, "message": "The sender email has been deleted."})
 }
@@ -105,7 +106,7 @@ func updateSender(q *request) simulate.Answer {
 	}
 	a := find(q)
 	if a == nil {
-		return notFound()
+		return notFound
 	}
 	if in.Name != nil {
 		a.Doc.Name = *in.Name
@@ -138,10 +139,7 @@ func createSender(q *request) simulate.Answer {
 }
 
 // accessToken answers with the access token of the mailbox. The plugin must never call it.
-func accessToken(q *request) simulate.Answer {
-	if find(q) == nil {
-		return notFound()
-	}
+func accessToken(*request, *simulate.Account[sender]) simulate.Answer {
 	return data(map[string]string{"access_token": "simulated-mailbox-token"})
 }
 
@@ -167,7 +165,7 @@ func user(q *request) simulate.Answer {
 
 func listWorkspaces(q *request) simulate.Answer {
 	if q.State.Vendor.Quirks.HideList && !q.Key.isSuperAdmin() {
-		return forbidden()
+		return forbidden
 	}
 	return pageOf(q, visibleWorkspaces(q), pageSize)
 }
@@ -178,7 +176,7 @@ func getWorkspace(q *request) simulate.Answer {
 			return data(w)
 		}
 	}
-	return notFound()
+	return notFound
 }
 
 // switchWorkspace selects the workspace in which all super-admin tokens act from now on.
@@ -188,7 +186,7 @@ func switchWorkspace(q *request) simulate.Answer {
 	}
 	switch err := q.Decode(&in); {
 	case !q.Key.isSuperAdmin():
-		return forbidden()
+		return forbidden
 	case err != nil || in.Team == nil:
 		return invalid("team_id", "The team id field is required.")
 	}

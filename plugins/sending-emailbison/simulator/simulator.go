@@ -53,23 +53,23 @@ var platform = simulate.Platform[token, sender, instance]{
 		{On: "GET /workspaces/v1.1/{id}", Name: "getWorkspace", Serve: getWorkspace},
 		{On: "POST /workspaces/v1.1/switch-workspace", Name: "switchWorkspace", Serve: switchWorkspace},
 		{On: "GET /sender-emails", Name: "listSenders", Serve: listSenders},
-		{On: "GET /sender-emails/{id}", Name: "getSender", Serve: getSender},
+		{On: "GET /sender-emails/{id}", Name: "getSender", Serve: ofSender(getSender)},
 		{On: "PATCH /sender-emails/{id}", Name: "updateSender", Serve: updateSender},
-		{On: "DELETE /sender-emails/{id}", Name: "deleteSender", Serve: deleteSender},
+		{On: "DELETE /sender-emails/{id}", Name: "deleteSender", Serve: ofSender(deleteSender)},
 		{On: "POST /sender-emails/imap-smtp", Name: "createSender", Serve: createSender},
-		{On: "GET /sender-emails/{id}/oauth-access-token", Name: "oauthAccessToken", Serve: accessToken},
+		{On: "GET /sender-emails/{id}/oauth-access-token", Name: "oauthAccessToken", Serve: ofSender(accessToken)},
 	},
-	NotFound:     func(*request) simulate.Answer { return notFound() },
-	PlannedFault: plannedFault,
-	NewAccount:   newSender,
-	Touch:        func(a *sender, now time.Time) { a.Updated = timestamp(now) },
-	WorkspaceOf: func(a *sender) string {
-		if a.Workspace == 0 {
-			return ""
+	NotFound: func(*request) simulate.Answer { return notFound },
+	PlannedFault: func(status, _ int) simulate.Answer {
+		if answer, planned := plannedFaults[status]; planned {
+			return answer
 		}
-		return strconv.Itoa(a.Workspace)
+		return message(status, "Server Error")
 	},
-	Page: simulate.Page{Path: connect, Operation: "uploader", Workspace: "1"},
+	NewAccount:  newSender,
+	Touch:       func(a *sender, now time.Time) { a.Updated = timestamp(now) },
+	WorkspaceOf: func(a *sender) int { return a.Workspace },
+	Page:        simulate.Page{Path: connect, Operation: "uploader", Workspace: "1"},
 	SignedIn: func(q *request, workspace, address string) {
 		q.Account(workspace, address, 0).Status = "Connected"
 	},
@@ -168,33 +168,21 @@ func message(status int, text string) simulate.Answer {
 	return simulate.Answer{Status: status, Body: map[string]string{"message": text}}
 }
 
-func forbidden() simulate.Answer {
-	return message(http.StatusForbidden, "This action is unauthorized.")
-}
-
-func notFound() simulate.Answer {
-	return simulate.Answer{Status: http.StatusNotFound, Body: map[string]any{"data": map[string]any{"success": false, "message": "Record not found."}}}
-}
+var (
+	forbidden = message(http.StatusForbidden, "This action is unauthorized.")
+	notFound  = simulate.Answer{Status: http.StatusNotFound, Body: map[string]any{"data": map[string]any{"success": false, "message": "Record not found."}}}
+)
 
 // invalid returns the 422 for a field that fails validation.
 func invalid(field, text string) simulate.Answer {
 	return simulate.Answer{Status: http.StatusUnprocessableEntity, Body: map[string]any{"message": text, "errors": map[string][]string{field: {text}}}}
 }
 
-func plannedFault(status, _ int) simulate.Answer {
-	switch status {
-	case http.StatusUnauthorized:
-		return message(status, "Unauthenticated.")
-	case http.StatusForbidden:
-		return forbidden()
-	case http.StatusNotFound:
-		return notFound()
-	case http.StatusUnprocessableEntity:
-		return invalid("search", "The search field is invalid.")
-	case http.StatusTooManyRequests:
-		return message(status, "Too Many Attempts.")
-	}
-	return message(status, "Server Error")
+// plannedFaults are the answers to planned faults by status. Any other status is a server error.
+var plannedFaults = map[int]simulate.Answer{
+	http.StatusUnauthorized: message(http.StatusUnauthorized, "Unauthenticated."), http.StatusForbidden: forbidden,
+	http.StatusNotFound: notFound, http.StatusUnprocessableEntity: invalid("search", "The search field is invalid."),
+	http.StatusTooManyRequests: message(http.StatusTooManyRequests, "Too Many Attempts."),
 }
 
 // pageOf returns the page of all that the request asks for, as Laravel does.

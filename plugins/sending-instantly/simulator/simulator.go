@@ -65,7 +65,7 @@ var platform = simulate.Platform[key, account, extra]{
 	NewKey:       newKey,
 	NewAccount:   newAccount,
 	Touch:        func(a *account, now time.Time) { a.Updated = simulate.NextStamp(a.Updated, now) },
-	WorkspaceOf:  func(*account) string { return "" }, // control calls see the accounts of all workspaces
+	WorkspaceOf:  func(*account) int { return 0 }, // control calls see the accounts of all workspaces
 	Page:         simulate.Page{Path: authorize, Operation: "authorize", ClosedStatus: http.StatusGone},
 	SignedIn: func(q *request, in, address string) {
 		attach(q, in, address, simulate.DisplayName(address))

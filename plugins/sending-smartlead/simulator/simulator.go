@@ -58,14 +58,9 @@ var platform = simulate.Platform[keyOwner, account, extra]{
 	NewKey:       func() keyOwner { return keyOwner{UserID: FirstUser} },
 	NewAccount:   newAccount,
 	Touch:        func(a *account, now time.Time) { a.Updated = simulate.FormatTime(now) },
-	WorkspaceOf: func(a *account) string {
-		if a.UserID == 0 {
-			return ""
-		}
-		return strconv.Itoa(a.UserID)
-	},
-	Page:     simulate.Page{Path: connect, Operation: "dashboard", Workspace: strconv.Itoa(FirstUser)},
-	SignedIn: func(q *request, user, address string) { attach(q, user, address) },
+	WorkspaceOf:  func(a *account) int { return a.UserID },
+	Page:         simulate.Page{Path: connect, Operation: "dashboard", Workspace: strconv.Itoa(FirstUser)},
+	SignedIn:     func(q *request, user, address string) { attach(q, user, address) },
 	Controls: map[string]func(*request) (any, error){
 		"PUT /keys/{key}": (*request).PutKey,
 		"PUT /clients": func(q *request) (any, error) {
