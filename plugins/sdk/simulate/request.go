@@ -21,7 +21,7 @@ type State[K, A, V any] struct {
 	Keys     map[string]K       `json:"keys"`     // by the key's text
 	Accounts []*Account[A]      `json:"accounts"` // in the order of creation
 	SignIns  map[string]*SignIn `json:"sign_ins"` // by the parameter `state` of their links
-	Vendor   V                  `json:"vendor"`
+	Vendor   V                  `json:"vendor"`   // what only this platform has
 }
 
 // Account is a mailbox that is connected to a workspace of a Platform.
@@ -52,21 +52,21 @@ func (s *State[K, A, V]) NextSerial() int {
 // Find returns the account of an address in a workspace, or nil. An empty workspace stands for all.
 func (s *State[K, A, V]) Find(workspace, address string) *Account[A] {
 	for _, a := range s.Accounts {
-		if a.is(workspace, address) {
+		if a.matches(workspace, address) {
 			return a
 		}
 	}
 	return nil
 }
 
-func (a *Account[A]) is(workspace, address string) bool {
+func (a *Account[A]) matches(workspace, address string) bool {
 	return (workspace == "" || a.Workspace == workspace) && strings.EqualFold(a.Address, address)
 }
 
 // Remove removes the accounts that Find finds, and reports whether there were any.
 func (s *State[K, A, V]) Remove(workspace, address string) bool {
 	before := len(s.Accounts)
-	s.Accounts = slices.DeleteFunc(s.Accounts, func(a *Account[A]) bool { return a.is(workspace, address) })
+	s.Accounts = slices.DeleteFunc(s.Accounts, func(a *Account[A]) bool { return a.matches(workspace, address) })
 	return len(s.Accounts) < before
 }
 
