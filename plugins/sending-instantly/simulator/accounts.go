@@ -71,7 +71,7 @@ func readListing(q url.Values) (limit int, problem string) {
 		return 0, "querystring/limit must be <= 100 and >= 1"
 	}
 	created, _, _ := strings.Cut(q.Get("starting_after"), "&")
-	if _, err := time.Parse(time.RFC3339, created); created != "" && err != nil {
+	if _, err := time.Parse(time.RFC3339, created); q.Get("starting_after") != "" && err != nil {
 		return 0, "Invalid starting_after"
 	}
 	return limit, ""
