@@ -133,8 +133,8 @@ func SendingSimulator(t *testing.T, open opener, p sdk.Plugin, invalid string) {
 	})
 }
 
-// ReadmeNamesTests checks that README.md has at least some number of table rows that end with the
-// name of a test, and that each of these tests exists in the folder.
+// ReadmeNamesTests checks the table rows of README.md that end with the name of a test. There are at
+// least this many rows, and each test exists in the folder.
 func ReadmeNamesTests(t *testing.T, least int) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {

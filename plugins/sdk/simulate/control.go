@@ -119,8 +119,8 @@ func WriteError(w http.ResponseWriter, status int, text string) {
 	WriteJSON(w, status, map[string]string{"error": text})
 }
 
-// ControlCalls returns a handler for the control calls of mux. It answers 400 when the path exists only
-// with a different method. It passes unknown paths to next, or answers 404 if next is nil.
+// ControlCalls returns a handler for the control calls of mux. It answers 400 when the path exists
+// only with a different method. It passes unknown paths to next, or answers 404 if next is nil.
 func ControlCalls(mux *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {

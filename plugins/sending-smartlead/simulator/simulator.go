@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator simulates the part of Smartlead's API that concerns mail accounts, with its
-// three error formats, its rate limits and the dashboard page on which people connect mailboxes.
-// New is the entry point, and platform is the table of the simulator.
+// Package simulator simulates the part of Smartlead's API that concerns mail accounts. It has the
+// error formats, the rate limits and the dashboard page on which people connect mailboxes. New is
+// the entry point, and platform is the table of the simulator.
 //
 //   - simulator.go: the table, the state, the check of keys and rate limits, and the error formats.
 //   - accounts.go: the accounts and the operations of the API.
