@@ -12,6 +12,8 @@
 //   - plugin.go: the checks that every plugin passes.
 //   - mailfailures.go: the checks of a mail plugin whose provider fails.
 //   - simulate.go: Simulate, which starts a plugin's simulator inside the test.
+//   - sendingtest.go: SimulateSending, the same for a sending platform, with the environment of the
+//     contract. sendingsimulator.go: SendingSimulator, the checks of such a simulator.
 //   - faults.go: Simulator.Fail, which makes the simulated provider fail.
 package conformance
 

@@ -24,7 +24,7 @@ type dnsServer struct {
 	records map[string][]dns.Record
 }
 
-func newDNSServer(t *testing.T) *dnsServer {
+func newDNSServer(t testing.TB) *dnsServer {
 	t.Helper()
 	z := &dnsServer{records: map[string][]dns.Record{}}
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -86,19 +85,8 @@ func (env *testEnv) mailDomain(t testing.TB, c sdk.MailTenant) string {
 // path.
 func (env *testEnv) calls(t testing.TB) map[string]int {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, env.url+"/_control/calls", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
 	var list []struct{ Method, Path, Operation string }
-	if err := json.NewDecoder(resp.Body).Decode(&list); err != nil {
-		t.Fatal(err)
-	}
+	env.Control(t, http.MethodGet, "/calls", nil, &list)
 	out := map[string]int{}
 	for _, c := range list {
 		if c.Operation != "" {
@@ -112,19 +100,7 @@ func (env *testEnv) calls(t testing.TB) map[string]int {
 func (env *testEnv) injectFault(t testing.TB, f options) {
 	t.Helper()
 	env.control(t, http.MethodPost, "/faults", f)
-	t.Cleanup(func() {
-		r, err := http.NewRequest(http.MethodDelete, env.url+"/_control/faults", nil)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		_ = resp.Body.Close()
-	})
+	t.Cleanup(func() { env.control(t, http.MethodDelete, "/faults", nil) })
 }
 
 // expectOutcome checks the kind of the outcome and, if code has a name, the error code.

@@ -3,12 +3,9 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -18,10 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/simulator"
 	"github.com/tenantry/tenantry/plugins/sdk"
@@ -57,64 +56,47 @@ func startSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	return handler, ready, err
 }
 
-// testEnv is the plugin and its simulator in one process. It implements contract.MailPlatformEnv.
+// testEnv is a platform of the plugin and its simulator. It implements contract.MailPlatformEnv.
 type testEnv struct {
-	url         string
+	*conformance.Simulator
 	platform    sdk.MailPlatform
 	dnsServer   *dnsServer
 	lastNumber  atomic.Int64
 	clockOffset atomic.Int64 // how far the simulator's clock was advanced
 }
 
+// newTestEnv returns an environment whose platform runs in the test process.
 func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
-	env := &testEnv{dnsServer: newDNSServer(t)}
-	server := httptest.NewUnstartedServer(nil)
-	env.url = "http://" + server.Listener.Addr().String()
-	handler, ready, err := startSimulator(simulate.Options{URL: env.url, DataDir: t.TempDir(), World: env.dnsServer.url, Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.Config.Handler = handler
-	server.Start()
-	t.Cleanup(server.Close)
+	return newTestEnvWith(t, func(c sdk.Connection) sdk.MailPlatform {
+		state := newProcessState()
+		state.retry = call.RetryPolicy{MaxAttempts: 3, BaseDelay: 20 * time.Millisecond}
+		state.httpClient.Transport = graphValidator{next: state.httpClient.Transport, base: c.Settings["graph_url"], t: t, description: graphDescription(t)}
+		platform, err := state.newPlatform(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return platform
+	})
+}
 
-	connection := sdk.Connection{Settings: ready.Settings, Secrets: map[string]secret.Text{}}
-	connection.Settings["pacing"] = "0"
-	for name, value := range ready.Secrets {
-		connection.Secrets[name] = secret.New(value)
-	}
-	state := newProcessState()
-	state.retry = call.RetryPolicy{MaxAttempts: 3, BaseDelay: 20 * time.Millisecond}
-	state.httpClient.Transport = graphValidator{next: state.httpClient.Transport, base: ready.Settings["graph_url"], t: t, description: graphDescription(t)}
-	if env.platform, err = state.newPlatform(connection); err != nil {
-		t.Fatal(err)
-	}
+func newTestEnvWith(t testing.TB, newPlatform func(sdk.Connection) sdk.MailPlatform) *testEnv {
+	t.Helper()
+	env := &testEnv{dnsServer: newDNSServer(t)}
+	env.Simulator = conformance.Simulate(t, func(o simulate.Options) (http.Handler, simulate.Ready, error) {
+		o.World = env.dnsServer.url
+		return startSimulator(o)
+	})
+	env.platform = newPlatform(env.Connection(map[string]string{"pacing": "0"}, nil))
 	return env
 }
 
 func (env *testEnv) Platform() ports.MailPlatform { return env.platform }
 
 // control calls the simulator's control interface.
-func (env *testEnv) control(t testing.TB, method, path string, body any) map[string]any {
+func (env *testEnv) control(t testing.TB, method, path string, body any) (out map[string]any) {
 	t.Helper()
-	raw, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := http.NewRequestWithContext(t.Context(), method, env.url+"/_control"+path, bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	var out map[string]any
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || resp.StatusCode != http.StatusOK {
-		t.Fatalf("control %s %s: %d %v %v", method, path, resp.StatusCode, out, err)
-	}
+	env.Control(t, method, path, body, &out)
 	return out
 }
 
@@ -259,8 +241,24 @@ func (env *testEnv) Fail(t testing.TB, _ tenant.GUID, method string, how contrac
 }
 
 // TestContract runs the contract suite of the port with the plugin and its simulator.
-// plugins/conformance runs it with the built binary.
 func TestContract(t *testing.T) {
 	env := newTestEnv(t)
 	contract.MailPlatform(t, func(testing.TB) contract.MailPlatformEnv { return env })
+}
+
+// TestBinary runs every suite of a mail platform over the built plugin.
+func TestBinary(t *testing.T) {
+	path := testserver.Program(t, "release/plugins/mail-microsoft365")
+	connect := func(base string) sdk.Connection {
+		return sdk.Connection{
+			Settings: map[string]string{
+				"login_url": base + "/login", "graph_url": base + "/graph", "exchange_url": base + "/exchange",
+				"client_id": "11111111-1111-4111-8111-111111111111", "pacing": "0",
+			},
+			Secrets: map[string]secret.Text{"client_secret": secret.New("not-a-real-one")},
+		}
+	}
+	conformance.Mail(t, conformance.Binary{Path: path, Connect: connect}, func(t testing.TB, newPlatform func(sdk.Connection) sdk.MailPlatform) contract.MailPlatformEnv {
+		return newTestEnvWith(t, newPlatform)
+	})
 }

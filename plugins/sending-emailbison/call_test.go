@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -36,11 +35,11 @@ func TestOutcomeOfEachErrorStatus(t *testing.T) {
 		500: {Kind: sdk.Broken}, 503: {Kind: sdk.Down}, 504: {Kind: sdk.Unknown}, 302: {Kind: sdk.Broken},
 	} {
 		i := newInstance(t)
-		fault := map[string]any{"kind": "status", "status": status, "times": 1}
+		fault := map[string]any{"kind": "status", "status": status}
 		if status == 429 {
 			fault["retry_after"] = 7
 		}
-		i.Control(t, http.MethodPost, "/faults", fault, nil)
+		i.FailOnce(fault)
 		_, err := i.with(simulator.Token, "").Accounts(t.Context(), "")
 		if o := outcomeOf(err); o.Kind != want.Kind || want.Cause != "" && o.Cause != want.Cause || o.RetryAfter != want.RetryAfter {
 			t.Errorf("%d: %+v", status, o)
@@ -48,11 +47,11 @@ func TestOutcomeOfEachErrorStatus(t *testing.T) {
 	}
 	i := newInstance(t)
 	for _, want := range []sdk.Outcome{{Kind: sdk.Broken}, {Kind: sdk.Refused}} {
-		fault := map[string]any{"kind": "html", "status": 403, "times": 1} // a filter in front of the instance
+		fault := map[string]any{"kind": "html", "status": 403} // a filter in front of the instance
 		if want.Kind == sdk.Refused {
-			fault = map[string]any{"kind": "status", "status": 404, "times": 1} // the host runs a different service
+			fault = map[string]any{"kind": "status", "status": 404} // the host runs a different service
 		}
-		i.Control(t, http.MethodPost, "/faults", fault, nil)
+		i.FailOnce(fault)
 		if _, err := i.with(simulator.Token, "").Check(t.Context()); outcomeOf(err).Kind != want.Kind {
 			t.Errorf("%v: %v", fault, err)
 		}

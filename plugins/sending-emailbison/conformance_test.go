@@ -3,9 +3,6 @@
 package main
 
 import (
-	"fmt"
-	"net/http"
-	"net/url"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -15,49 +12,30 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-emailbison/simulator"
 )
 
+// accountForms are the states that an account can have, with EmailBison's status.
+var accountForms = []conformance.AccountForm{
+	{Account: sdk.Account{State: sdk.AccountConnected}, Members: map[string]any{"status": "Connected"}},
+	{Account: sdk.Account{State: sdk.AccountFailed, HasError: true, Reason: "disconnected"}, Members: map[string]any{"status": "Not connected"}},
+	{Account: sdk.Account{State: sdk.AccountOther}, Members: map[string]any{"status": "Pending move"}},
+}
+
 // newFixture returns the environment of the contract, with the simulator as EmailBison.
 func newFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
-	s := conformance.Simulate(t, simulator.New)
+	i := newInstance(t)
 	with := func(instance, token string) sdk.SendingPlatform {
-		return newPlatform(s.Connection(map[string]string{"instance_url": instance}, map[string]string{"api_key": token}))
+		return newPlatform(i.Given(map[string]string{"instance_url": instance, "api_key": token}))
 	}
-	return conformance.SendingFixture{
-		Platform: newPlatform(s.Connection(nil, nil)),
-		Refused:  with(s.URL, "9|guessed"),
-		Absent:   with(conformance.UnreachableURL(t), simulator.Token),
-		Secrets:  []string{simulator.Token},
-		Can:      description().Capabilities,
-		Looks: []sdk.Account{
-			{State: sdk.AccountConnected},
-			{State: sdk.AccountFailed, HasError: true, Reason: "disconnected"},
-			{State: sdk.AccountOther},
-		},
-		Put: func(t testing.TB, accounts ...sdk.Account) {
-			status := map[sdk.AccountState]string{sdk.AccountConnected: "Connected", sdk.AccountFailed: "Not connected", sdk.AccountOther: "Pending move"}
-			for _, a := range accounts {
-				doc := map[string]string{"name": a.Name, "status": status[a.State]}
-				s.Control(t, http.MethodPut, "/accounts/"+url.PathEscape(a.Address), doc, nil)
-			}
-		},
-		Held: func(t testing.TB) (addresses []string) {
-			var all []struct{ Email string }
-			s.Control(t, http.MethodGet, "/accounts", nil, &all)
-			for _, a := range all {
-				addresses = append(addresses, a.Email)
-			}
-			return addresses
-		},
-		Reaching: func(t testing.TB, n int) sdk.SendingPlatform {
-			all := []map[string]any{}
-			for i := range n {
-				all = append(all, map[string]any{"id": i + 1, "name": fmt.Sprint("Workspace ", i+1)})
-			}
-			s.Control(t, http.MethodPut, "/workspaces", all, nil)
-			s.Control(t, http.MethodPut, "/tokens", map[string]string{"token": superAdminToken, "type": "super-admin"}, nil)
-			return with(s.URL, superAdminToken)
-		},
-		Fail: s.Fail,
+	// The token alone and the instance replace the credential of both that the simulator names.
+	i.Ready.Secrets["api_key"], i.Ready.Settings["instance_url"] = simulator.Token, i.URL
+	out := i.Fixture(description(), newPlatform, accountForms, "email", func(name string) map[string]any {
+		return map[string]any{"name": name}
+	})
+	out.Absent = with(conformance.UnreachableURL(t), simulator.Token)
+	out.Reaching = func(_ testing.TB, n int) sdk.SendingPlatform {
+		i.superAdmin(n)
+		return with(i.URL, superAdminToken)
 	}
+	return out
 }
 
 // superAdminToken is a token that the tests create with the type super-admin.

@@ -11,40 +11,40 @@ import (
 
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
-	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 	"github.com/tenantry/tenantry/plugins/sending-emailbison/simulator"
 )
 
 // instance is a simulated instance of EmailBison.
 type instance struct {
-	*conformance.Simulator
+	*conformance.SendingTest
 	t testing.TB
 }
 
-func newInstance(t testing.TB) instance { return instance{conformance.Simulate(t, simulator.New), t} }
+func newInstance(t testing.TB) instance {
+	return instance{conformance.SimulateSending(t, simulator.New, newProcessState().newPlatform), t}
+}
 
-func (i instance) quirks(q map[string]bool) { i.Control(i.t, http.MethodPut, "/quirks", q, nil) }
+func (i instance) quirks(q map[string]bool) { i.Send(http.MethodPut, "/quirks", q) }
 
 // with returns the platform of a token. workspace is the setting workspace_id; empty leaves it out.
 func (i instance) with(token, workspace string) sdk.SendingPlatform {
-	i.t.Helper()
-	p, err := newProcessState().newPlatform(i.Connection(map[string]string{"instance_url": i.URL, "workspace_id": workspace}, map[string]string{"api_key": token}))
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	return p
+	return i.With(map[string]string{"instance_url": i.URL, "workspace_id": workspace, "api_key": token})
 }
 
 func (i instance) put(addresses ...string) {
 	for _, a := range addresses {
-		i.Control(i.t, http.MethodPut, "/accounts/"+a, map[string]string{"status": "connected "}, nil)
+		i.Put(a, map[string]any{"status": "connected "})
 	}
 }
 
-// calls returns the requests that the instance received.
-func (i instance) calls() (all []simulate.Entry) {
-	i.Control(i.t, http.MethodGet, "/calls", nil, &all)
-	return all
+// superAdmin creates the token superAdminToken and a number of workspaces.
+func (i instance) superAdmin(workspaces int) {
+	all := []map[string]any{}
+	for n := range workspaces {
+		all = append(all, map[string]any{"id": n + 1, "name": fmt.Sprint("W", n+1)})
+	}
+	i.Send(http.MethodPut, "/workspaces", all)
+	i.Send(http.MethodPut, "/tokens", map[string]string{"token": superAdminToken, "type": "super-admin"})
 }
 
 func outcomeOf(err error) *sdk.Outcome {
@@ -83,12 +83,7 @@ func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 // itself.
 func TestSuperAdminTokenIsReportedAsRoaming(t *testing.T) {
 	i := newInstance(t)
-	all := []map[string]any{}
-	for n := range 20 {
-		all = append(all, map[string]any{"id": n + 1, "name": fmt.Sprint("W", n+1)})
-	}
-	i.Control(t, http.MethodPut, "/workspaces", all, nil)
-	i.Control(t, http.MethodPut, "/tokens", map[string]string{"token": superAdminToken, "type": "super-admin"}, nil)
+	i.superAdmin(20)
 	p := i.with(superAdminToken, "")
 	reach, err := p.Check(t.Context())
 	if err != nil || !reach.SelectedWorkspaceOnly || len(reach.Workspaces) != 20 || reach.Workspaces[19].Name != "W20" {
@@ -105,7 +100,7 @@ func TestSuperAdminTokenIsReportedAsRoaming(t *testing.T) {
 		t.Fatalf("after a different workspace was selected: %+v, %v", a, err)
 	}
 	writes := 0
-	for _, c := range i.calls() {
+	for _, c := range i.Requests() {
 		if c.Write {
 			writes++
 		}
@@ -152,7 +147,7 @@ func TestPluginCallsOnlyReadsAndDelete(t *testing.T) {
 	if err := p.Remove(t.Context(), a.ID); err != nil {
 		t.Fatal(err)
 	}
-	calls := i.calls()
+	calls := i.Requests()
 	for n, want := range []string{"user", "listWorkspaces", "listSenders", "listSenders", "deleteSender"} {
 		if n >= len(calls) || calls[n].Operation != want {
 			t.Fatalf("call %d is not %s: %+v", n, want, calls)
@@ -177,18 +172,13 @@ func TestListingAndSearchWorkForEveryPageSize(t *testing.T) {
 		calls    int64
 	}{{false, 9}, {true, 2}} {
 		i.quirks(map[string]bool{"honour_per_page": tt.honoured})
-		before, seen, cursor := i.Calls.Load(), map[string]bool{}, ""
-		for {
-			page, err := p.Accounts(t.Context(), cursor)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, a := range page.Accounts {
-				seen[a.ID] = true
-			}
-			if cursor = page.Next; cursor == "" {
-				break
-			}
+		before, seen := i.Calls.Load(), map[string]bool{}
+		all, _, err := i.List(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range all {
+			seen[a.ID] = true
 		}
 		if calls := i.Calls.Load() - before; calls != tt.calls || len(seen) != 130 {
 			t.Errorf("per_page honoured %v: %d calls, %d accounts", tt.honoured, calls, len(seen))
@@ -223,7 +213,7 @@ func TestListingFailsWhenAccountsWereRemoved(t *testing.T) {
 		t.Errorf("after an account was added: %v", err)
 	}
 	for n := range 2 {
-		i.Control(t, http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", n), nil, nil)
+		i.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", n), nil)
 	}
 	if page, err := p.Accounts(t.Context(), first.Next); outcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("%+v, %v", page, err)

@@ -25,18 +25,18 @@ import (
 
 func TestCheckReturnsTheWorkspaceOfTheKey(t *testing.T) {
 	env := newTestEnv(t)
-	reach, err := env.platform().Check(t.Context())
+	reach, err := env.With().Check(t.Context())
 	if err != nil || len(reach.Workspaces) != 1 || reach.Workspaces[0].Name != "Example Outreach" || reach.SelectedWorkspaceOnly {
 		t.Fatalf("%+v, %v", reach, err)
 	}
 	whole := reach.Workspaces[0].ID
 	// A key without workspaces:read: the plugin takes the id from an account.
-	env.control(http.MethodPut, "/keys/narrow", m{"workspace": whole, "scopes": []string{"accounts:all"}})
-	if reach, err = env.with("narrow").Check(t.Context()); err != nil || len(reach.Workspaces) != 1 || reach.Workspaces[0].ID != "" {
+	env.Send(http.MethodPut, "/keys/narrow", m{"workspace": whole, "scopes": []string{"accounts:all"}})
+	if reach, err = env.With(texts{"api_key": "narrow"}).Check(t.Context()); err != nil || len(reach.Workspaces) != 1 || reach.Workspaces[0].ID != "" {
 		t.Fatalf("without accounts: %+v, %v", reach, err)
 	}
-	env.put("ann@one.test", m{})
-	if reach, err = env.with("narrow").Check(t.Context()); err != nil || reach.Workspaces[0].ID != whole {
+	env.Put("ann@one.test", m{})
+	if reach, err = env.With(texts{"api_key": "narrow"}).Check(t.Context()); err != nil || reach.Workspaces[0].ID != whole {
 		t.Fatalf("with one: %+v, %v", reach, err)
 	}
 }
@@ -45,20 +45,19 @@ func TestCheckReturnsTheWorkspaceOfTheKey(t *testing.T) {
 // account.
 func TestCheckRefusesAWorkspaceThatItCannotVerify(t *testing.T) {
 	env := newTestEnv(t)
-	env.control(http.MethodPut, "/keys/narrow", m{"scopes": []string{"accounts:read"}})
-	env.settings = map[string]string{"workspace_id": "asked-for"}
-	if _, err := env.with("narrow").Check(t.Context()); !errors.Is(err, fault.InvalidRequest) {
+	env.Send(http.MethodPut, "/keys/narrow", m{"scopes": []string{"accounts:read"}})
+	if _, err := env.With(texts{"api_key": "narrow", "workspace_id": "asked-for"}).Check(t.Context()); !errors.Is(err, fault.InvalidRequest) {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestKeysWithoutPermissionOrPlanAreRefused(t *testing.T) {
 	env := newTestEnv(t)
-	env.control(http.MethodPut, "/keys/reader", m{"scopes": []string{"accounts:read"}})
-	env.control(http.MethodPut, "/keys/other", m{"scopes": []string{"campaigns:all"}})
-	env.control(http.MethodPut, "/keys/revoked", m{"revoked": true})
-	env.control(http.MethodPut, "/workspaces/unpaid", m{"inactive": true})
-	env.control(http.MethodPut, "/keys/unpaid", m{"workspace": "unpaid"})
+	env.Send(http.MethodPut, "/keys/reader", m{"scopes": []string{"accounts:read"}})
+	env.Send(http.MethodPut, "/keys/other", m{"scopes": []string{"campaigns:all"}})
+	env.Send(http.MethodPut, "/keys/revoked", m{"revoked": true})
+	env.Send(http.MethodPut, "/workspaces/unpaid", m{"inactive": true})
+	env.Send(http.MethodPut, "/keys/unpaid", m{"workspace": "unpaid"})
 	check := func(p sdk.SendingPlatform) error { _, err := p.Check(t.Context()); return err }
 	for _, tt := range []struct {
 		name, key, cause string
@@ -72,7 +71,7 @@ func TestKeysWithoutPermissionOrPlanAreRefused(t *testing.T) {
 		{"may not delete", "reader", "instantly 403", func(p sdk.SendingPlatform) error { return p.Remove(t.Context(), "a@b.test") }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			err := tt.call(env.with(tt.key))
+			err := tt.call(env.With(texts{"api_key": tt.key}))
 			var o *outcome.Error
 			if !errors.As(err, &o) || o.Kind != outcome.Refused || !errors.Is(err, fault.AccessDenied) || o.Cause != tt.cause {
 				t.Errorf("%v", err)
@@ -99,8 +98,8 @@ func TestAccountStateOfEachStatus(t *testing.T) {
 		{"cannot send", m{"status": -3}, sdk.Account{State: sdk.AccountConnected, HasError: true, Reason: "sending_error"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			env.put("ann.lee@one.test", tt.fields)
-			got, err := env.platform().Account(t.Context(), "ann.lee@one.test")
+			env.Put("ann.lee@one.test", tt.fields)
+			got, err := env.With().Account(t.Context(), "ann.lee@one.test")
 			tt.want.ID, tt.want.Address, tt.want.Name, tt.want.Stamp = "ann.lee@one.test", "ann.lee@one.test", "Ann Lee", got.Stamp
 			if err != nil || got != tt.want || got.Stamp == "" {
 				t.Errorf("got %+v, %v", got, err)
@@ -121,15 +120,15 @@ func TestListingEndsWithAndWithoutALastCursor(t *testing.T) {
 	for _, noCursor := range []bool{false, true} {
 		t.Run(fmt.Sprint("no cursor at the end: ", noCursor), func(t *testing.T) {
 			env := newTestEnv(t)
-			env.control(http.MethodPost, "/behaviour", m{"no_cursor": noCursor})
+			env.Send(http.MethodPost, "/behaviour", m{"no_cursor": noCursor})
 			var many []m
 			for i := range 250 {
 				many = append(many, m{"email": fmt.Sprintf("box+%03d@one.test", i)})
 			}
-			env.control(http.MethodPost, "/accounts", many)
+			env.Send(http.MethodPost, "/accounts", many)
 			seen, pages := map[string]bool{}, 0
 			for cursor := ""; pages == 0 || cursor != ""; pages++ {
-				page, err := env.platform().Accounts(t.Context(), cursor)
+				page, err := env.With().Accounts(t.Context(), cursor)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -148,33 +147,33 @@ func TestListingEndsWithAndWithoutALastCursor(t *testing.T) {
 func TestAddressesAreEscapedAndComparedWithoutCase(t *testing.T) {
 	env := newTestEnv(t)
 	for _, address := range []string{"a/b@one.test", "per%cent@one.test", "plus+tag@one.test", "who?@one.test", "Mixed.Case@one.test"} {
-		env.put(address, m{})
+		env.Put(address, m{})
 		for _, asked := range []string{address, strings.ToLower(address), strings.ToUpper(address)} {
-			if got, err := env.platform().Account(t.Context(), asked); err != nil || got.Address != address {
+			if got, err := env.With().Account(t.Context(), asked); err != nil || got.Address != address {
 				t.Errorf("%s: got %+v, %v", asked, got, err)
 			}
 		}
-		if err := env.platform().Remove(t.Context(), address); err != nil {
+		if err := env.With().Remove(t.Context(), address); err != nil {
 			t.Error(err)
 		}
-		if got, err := env.platform().Account(t.Context(), address); err != nil || got.Exists() {
+		if got, err := env.With().Account(t.Context(), address); err != nil || got.Exists() {
 			t.Errorf("%s is still there: %+v, %v", address, got, err)
 		}
-		if err := env.platform().Remove(t.Context(), address); err != nil {
+		if err := env.With().Remove(t.Context(), address); err != nil {
 			t.Errorf("removed twice: %v", err)
 		}
 	}
 	for _, odd := range []string{"", "..", "."} {
-		if got, err := env.platform().Account(t.Context(), odd); err != nil || got.Exists() {
+		if got, err := env.With().Account(t.Context(), odd); err != nil || got.Exists() {
 			t.Errorf("%q: %+v, %v", odd, got, err)
 		}
-		if err := env.platform().Remove(t.Context(), odd); err != nil {
+		if err := env.With().Remove(t.Context(), odd); err != nil {
 			t.Errorf("%q: %v", odd, err)
 		}
 	}
 	// An account that only contains the address is a different account.
-	env.put("joann@one.test", m{})
-	if got, err := env.platform().Account(t.Context(), "ann@one.test"); err != nil || got.Exists() {
+	env.Put("joann@one.test", m{})
+	if got, err := env.With().Account(t.Context(), "ann@one.test"); err != nil || got.Exists() {
 		t.Errorf("found %+v, %v", got, err)
 	}
 }
@@ -182,7 +181,7 @@ func TestAddressesAreEscapedAndComparedWithoutCase(t *testing.T) {
 // start starts a sign-in with the full-access key.
 func (env *testEnv) start(address string) sdk.SignInSession {
 	env.t.Helper()
-	s, err := env.platform().StartSignIn(env.t.Context(), address)
+	s, err := env.With().StartSignIn(env.t.Context(), address)
 	if err != nil {
 		env.t.Fatal(err)
 	}
@@ -192,7 +191,7 @@ func (env *testEnv) start(address string) sdk.SignInSession {
 // progress returns the progress of a sign-in.
 func (env *testEnv) progress(s sdk.SignInSession) sdk.Progress {
 	env.t.Helper()
-	now, err := env.platform().SignIn(env.t.Context(), s.ID)
+	now, err := env.With().SignIn(env.t.Context(), s.ID)
 	if err != nil {
 		env.t.Fatal(err)
 	}
@@ -209,26 +208,26 @@ func TestSignInAttachesTheAccount(t *testing.T) {
 	if now := env.progress(s); now != (sdk.Progress{State: sdk.SignInPending}) {
 		t.Errorf("at first %+v", now)
 	}
-	if page := env.page(s.URL); !strings.Contains(page, `name="username" type="text" value="ann.lee@one.test"`) {
+	if _, page := env.OpenLink(s.URL); !strings.Contains(page, `name="username" type="text" value="ann.lee@one.test"`) {
 		t.Errorf("the page does not fill in the address: %s", page)
 	}
-	if status := env.decide(s.URL, "ann.lee@one.test", "accept"); status != http.StatusOK {
+	if status, _ := env.Decide(s.URL, "ann.lee@one.test", "accept"); status != http.StatusOK {
 		t.Fatalf("the page answers %d", status)
 	}
 	if now := env.progress(s); now != (sdk.Progress{State: sdk.SignInSucceeded, Address: "ann.lee@one.test", Name: "Ann Lee"}) {
 		t.Errorf("then %+v", now)
 	}
-	first, err := env.platform().Account(t.Context(), "ann.lee@one.test")
+	first, err := env.With().Account(t.Context(), "ann.lee@one.test")
 	if err != nil || first.State != sdk.AccountConnected {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	if status := env.decide(s.URL, "bob@one.test", "accept"); status != http.StatusGone {
+	if status, _ := env.Decide(s.URL, "bob@one.test", "accept"); status != http.StatusGone {
 		t.Errorf("a used link answers %d", status)
 	}
 	// A second sign-in changes the stamp of the account.
-	env.control(http.MethodPost, "/clock", m{"advance": "1s"})
-	env.decide(env.start("ann.lee@one.test").URL, "ann.lee@one.test", "accept")
-	if again, err := env.platform().Account(t.Context(), "ann.lee@one.test"); err != nil || again.Stamp == first.Stamp {
+	env.Send(http.MethodPost, "/clock", m{"advance": "1s"})
+	env.Decide(env.start("ann.lee@one.test").URL, "ann.lee@one.test", "accept")
+	if again, err := env.With().Account(t.Context(), "ann.lee@one.test"); err != nil || again.Stamp == first.Stamp {
 		t.Errorf("%+v, %v", again, err)
 	}
 }
@@ -236,11 +235,11 @@ func TestSignInAttachesTheAccount(t *testing.T) {
 func TestSignInAttachesTheAddressThatSignedIn(t *testing.T) {
 	env := newTestEnv(t)
 	s := env.start("ann@one.test")
-	env.decide(s.URL, "bob@one.test", "accept")
+	env.Decide(s.URL, "bob@one.test", "accept")
 	if now := env.progress(s); now.State != sdk.SignInSucceeded || now.Address != "bob@one.test" {
 		t.Errorf("%+v", now)
 	}
-	if got, err := env.platform().Account(t.Context(), "bob@one.test"); err != nil || !got.Exists() {
+	if got, err := env.With().Account(t.Context(), "bob@one.test"); err != nil || !got.Exists() {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -248,40 +247,40 @@ func TestSignInAttachesTheAddressThatSignedIn(t *testing.T) {
 func TestDeniedExpiredAndUnknownSessions(t *testing.T) {
 	env := newTestEnv(t)
 	denied, late, forgotten := env.start("a@one.test"), env.start("b@one.test"), env.start("c@one.test")
-	env.decide(denied.URL, "a@one.test", "deny")
+	env.Decide(denied.URL, "a@one.test", "deny")
 	if now := env.progress(denied); now != (sdk.Progress{State: sdk.SignInFailed, Reason: "access_denied"}) {
 		t.Errorf("denied: %+v", now)
 	}
-	env.control(http.MethodPost, "/sessions/"+forgotten.ID+"/forget", m{})
+	env.Send(http.MethodPost, "/sessions/"+forgotten.ID+"/forget", m{})
 	if now := env.progress(forgotten); now.State != sdk.SignInExpired {
 		t.Errorf("forgotten: %+v", now)
 	}
-	env.control(http.MethodPost, "/clock", m{"advance": "10m"})
+	env.Send(http.MethodPost, "/clock", m{"advance": "10m"})
 	if now := env.progress(late); now.State != sdk.SignInExpired {
 		t.Errorf("late: %+v", now)
 	}
-	if status := env.decide(late.URL, "b@one.test", "accept"); status != http.StatusGone {
+	if status, _ := env.Decide(late.URL, "b@one.test", "accept"); status != http.StatusGone {
 		t.Errorf("a late page answers %d", status)
 	}
-	if now, err := env.platform().SignIn(t.Context(), ".."); err != nil || now.State != sdk.SignInExpired {
+	if now, err := env.With().SignIn(t.Context(), ".."); err != nil || now.State != sdk.SignInExpired {
 		t.Errorf("an id that is a path: %+v, %v", now, err)
 	}
 	// The key of a different workspace does not see the session.
-	env.control(http.MethodPut, "/keys/other", m{"workspace": "another"})
-	if now, err := env.with("other").SignIn(t.Context(), denied.ID); err != nil || now.State != sdk.SignInExpired {
+	env.Send(http.MethodPut, "/keys/other", m{"workspace": "another"})
+	if now, err := env.With(texts{"api_key": "other"}).SignIn(t.Context(), denied.ID); err != nil || now.State != sdk.SignInExpired {
 		t.Errorf("a session of a different workspace: %+v, %v", now, err)
 	}
 }
 
 func TestNewAccountAppearsAfterTheListLag(t *testing.T) {
 	env := newTestEnv(t)
-	env.control(http.MethodPost, "/behaviour", m{"list_lag_ms": 5000})
-	env.decide(env.start("ann@one.test").URL, "ann@one.test", "accept")
-	if got, err := env.platform().Account(t.Context(), "ann@one.test"); err != nil || got.Exists() {
+	env.Send(http.MethodPost, "/behaviour", m{"list_lag_ms": 5000})
+	env.Decide(env.start("ann@one.test").URL, "ann@one.test", "accept")
+	if got, err := env.With().Account(t.Context(), "ann@one.test"); err != nil || got.Exists() {
 		t.Errorf("at once: %+v, %v", got, err)
 	}
-	env.control(http.MethodPost, "/clock", m{"advance": "5s"})
-	if got, err := env.platform().Account(t.Context(), "ann@one.test"); err != nil || !got.Exists() {
+	env.Send(http.MethodPost, "/clock", m{"advance": "5s"})
+	if got, err := env.With().Account(t.Context(), "ann@one.test"); err != nil || !got.Exists() {
 		t.Errorf("later: %+v, %v", got, err)
 	}
 }
@@ -336,13 +335,11 @@ func TestSignInStartsAreThrottled(t *testing.T) {
 
 func TestLinksToOtherHostsAreRefused(t *testing.T) {
 	env := newTestEnv(t)
-	env.settings = map[string]string{"auth_hosts": "login.microsoftonline.com"}
-	if s, err := env.platform().StartSignIn(t.Context(), "a@one.test"); err == nil || outcome.Of(err) != outcome.Broken {
+	if s, err := env.With(texts{"auth_hosts": "login.microsoftonline.com"}).StartSignIn(t.Context(), "a@one.test"); err == nil || outcome.Of(err) != outcome.Broken {
 		t.Errorf("%+v, %v", s, err)
 	}
-	env.settings = nil
-	env.control(http.MethodPost, "/behaviour", m{"auth_host": "login.microsoftonline.com.evil.test"})
-	if s, err := env.platform().StartSignIn(t.Context(), "a@one.test"); err == nil || outcome.Of(err) != outcome.Broken {
+	env.Send(http.MethodPost, "/behaviour", m{"auth_host": "login.microsoftonline.com.evil.test"})
+	if s, err := env.With().StartSignIn(t.Context(), "a@one.test"); err == nil || outcome.Of(err) != outcome.Broken {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -353,13 +350,13 @@ func TestRepeatedPageBreaksTheListing(t *testing.T) {
 	for i := range 120 {
 		many = append(many, m{"email": fmt.Sprintf("box%03d@one.test", i)})
 	}
-	env.control(http.MethodPost, "/accounts", many)
-	env.control(http.MethodPost, "/behaviour", m{"repeat_page": true})
-	first, err := env.platform().Accounts(t.Context(), "")
+	env.Send(http.MethodPost, "/accounts", many)
+	env.Send(http.MethodPost, "/behaviour", m{"repeat_page": true})
+	first, err := env.With().Accounts(t.Context(), "")
 	if err != nil || first.Next == "" {
 		t.Fatalf("%d accounts, %v", len(first.Accounts), err)
 	}
-	if _, err := env.platform().Accounts(t.Context(), first.Next); outcome.Of(err) != outcome.Broken {
+	if _, err := env.With().Accounts(t.Context(), first.Next); outcome.Of(err) != outcome.Broken {
 		t.Errorf("%v", err)
 	}
 }
@@ -369,7 +366,7 @@ func TestThrottledStartHasARetryAfter(t *testing.T) {
 	env := newTestEnv(t)
 	env.Fail(t, contract.IsDown)
 	var o *outcome.Error
-	if _, err := env.platform().StartSignIn(t.Context(), "a@one.test"); !errors.As(err, &o) || o.Kind != outcome.Down || o.RetryAfter != upstreamRetryAfter {
+	if _, err := env.With().StartSignIn(t.Context(), "a@one.test"); !errors.As(err, &o) || o.Kind != outcome.Down || o.RetryAfter != upstreamRetryAfter {
 		t.Errorf("%v", err)
 	}
 }
@@ -378,8 +375,8 @@ func TestProxyPagesAreBrokenWhateverTheirStatus(t *testing.T) {
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusPaymentRequired, http.StatusNotFound, http.StatusFound} {
 		env := newTestEnv(t)
 		env.unchecked = true
-		env.control(http.MethodPost, "/faults", m{"kind": "html", "status": status, "times": 3})
-		p := env.platform()
+		env.Send(http.MethodPost, "/faults", m{"kind": "html", "status": status, "times": 3})
+		p := env.With()
 		_, err := p.Check(t.Context())
 		_, accountErr := p.Account(t.Context(), "a@one.test")
 		for what, err := range map[string]error{"check": err, "account": accountErr, "remove": p.Remove(t.Context(), "a@one.test")} {

@@ -4,8 +4,7 @@ package main
 
 import (
 	"fmt"
-	"net/http"
-	"net/url"
+	"maps"
 	"strings"
 	"testing"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
-	"github.com/tenantry/tenantry/ports/contract"
 )
 
 // TestContract runs the contract of a sending platform over the plugin's code and the simulator.
@@ -28,64 +26,26 @@ func TestBinary(t *testing.T) {
 	conformance.Sending(t, conformance.Binary{Path: path, Connect: connect}, newFixture)
 }
 
-// accountForms are the states that an account can have, by PlusVibe's status.
-var accountForms = map[string]sdk.Account{
-	"ACTIVE":       {State: sdk.AccountConnected},
-	"PAUSED":       {State: sdk.AccountConnected, Paused: true},
-	"SMTP_ERROR":   {State: sdk.AccountFailed, HasError: true, Reason: "connection_error"},
-	"CONNECTING":   {State: sdk.AccountPending},
-	"CONTEMPLATES": {State: sdk.AccountOther, Reason: "unknown_status"},
+// accountForms are the states that an account can have, with PlusVibe's status.
+var accountForms = []conformance.AccountForm{
+	{Account: sdk.Account{State: sdk.AccountConnected}, Members: m{"status": "ACTIVE"}},
+	{Account: sdk.Account{State: sdk.AccountConnected, Paused: true}, Members: m{"status": "PAUSED"}},
+	{Account: sdk.Account{State: sdk.AccountFailed, HasError: true, Reason: "connection_error"}, Members: m{"status": "SMTP_ERROR"}},
+	{Account: sdk.Account{State: sdk.AccountPending}, Members: m{"status": "CONNECTING"}},
+	{Account: sdk.Account{State: sdk.AccountOther, Reason: "unknown_status"}, Members: m{"status": "CONTEMPLATES"}},
 }
 
 // newFixture returns the environment of the contract, with the simulator as PlusVibe.
-func newFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) contract.SendingPlatformEnv {
+func newFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 	env := newTestEnv(t)
-	good := env.key("examined", 1)
-	workspace := good["workspace_id"]
-	guessed := texts{"api_key": "guessed", "partner_username": "guessed@agency.example", "partner_password": "guessed-password"}
-	with := func(given ...texts) sdk.SendingPlatform { return newPlatform(env.connection(merged(given...))) }
-	out := contract.SendingPlatformEnv{
-		Platform: with(good), Refused: with(good, guessed), Absent: with(good, texts{"base_url": conformance.UnreachableURL(t)}),
-		Can:    description().Capabilities,
-		Lesser: with(good, texts{"partner_username": "", "partner_password": ""}),
-		Reaching: func(_ testing.TB, n int) sdk.SendingPlatform {
-			return with(env.key(fmt.Sprint("reaching-", n), n), texts{"workspace_id": ""})
-		},
-		AuthHosts: []string{env.Ready.Settings["auth_hosts"]},
-		Put: func(_ testing.TB, accounts ...sdk.Account) {
-			for _, a := range accounts {
-				first, last, _ := strings.Cut(a.Name, " ")
-				env.control(http.MethodPut, "/accounts/"+url.PathEscape(a.Address)+"?workspace_id="+workspace, m{
-					"status": statusOf(t, a), "payload": m{"name": m{"first_name": first, "last_name": last}},
-				})
-			}
-		},
-		Held: func(testing.TB) (addresses []string) {
-			for _, a := range env.held(workspace) {
-				addresses = append(addresses, a["email"].(string))
-			}
-			return addresses
-		},
-		SignIn: func(_ testing.TB, at sdk.SignInSession, address string) { env.decide(at.URL, address, "accept") },
-		Fail:   env.Fail,
-	}
-	for _, given := range []texts{good, guessed} {
-		out.Secrets = append(out.Secrets, given["api_key"], given["partner_username"], given["partner_password"])
-	}
-	for _, form := range accountForms {
-		out.Looks = append(out.Looks, form)
+	maps.Copy(env.Ready.Secrets, env.key("examined", 1))
+	out := env.Fixture(description(), newPlatform, accountForms, "email", func(name string) m {
+		first, last, _ := strings.Cut(name, " ")
+		return m{"payload": m{"name": m{"first_name": first, "last_name": last}}}
+	})
+	out.Lesser = newPlatform(env.Given(texts{"partner_username": "", "partner_password": ""}))
+	out.Reaching = func(_ testing.TB, n int) sdk.SendingPlatform {
+		return newPlatform(env.Given(env.key(fmt.Sprint("reaching-", n), n), texts{"workspace_id": ""}))
 	}
 	return out
-}
-
-// statusOf returns PlusVibe's status for the state of an account.
-func statusOf(t testing.TB, a sdk.Account) string {
-	t.Helper()
-	for status, form := range accountForms {
-		if form == (sdk.Account{State: a.State, Paused: a.Paused, HasError: a.HasError, Reason: a.Reason}) {
-			return status
-		}
-	}
-	t.Fatalf("no status stands for %+v", a)
-	return ""
 }

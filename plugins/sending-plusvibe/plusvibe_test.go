@@ -47,18 +47,18 @@ func TestStampChangesWithTheUpdateTimeAndTheStatus(t *testing.T) {
 // TestCallsAreLimitedToTheWorkspace also checks that every call except Check requires a workspace.
 func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	env := newTestEnv(t)
-	env.put("anna@a.example", m{})
-	if a, err := env.with(nil).Account(t.Context(), "anna@a.example"); err != nil || !a.Exists() {
+	env.Put("anna@a.example", m{})
+	if a, err := env.With(nil).Account(t.Context(), "anna@a.example"); err != nil || !a.Exists() {
 		t.Errorf("in its workspace: %+v, %v", a, err)
 	}
-	other := env.with(texts{"workspace_id": env.Ready.Sending.Workspaces[1].ID})
+	other := env.With(texts{"workspace_id": env.Ready.Sending.Workspaces[1].ID})
 	if a, err := other.Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
 		t.Errorf("in a different workspace: %+v, %v", a, err)
 	}
-	if _, err := env.with(texts{"workspace_id": "65f3a1b2c3d4e5f6ffffffff"}).Accounts(t.Context(), ""); outcome.Of(err) != outcome.Refused {
+	if _, err := env.With(texts{"workspace_id": "65f3a1b2c3d4e5f6ffffffff"}).Accounts(t.Context(), ""); outcome.Of(err) != outcome.Refused {
 		t.Errorf("in a workspace that the key does not reach: %v", err)
 	}
-	withoutWorkspace := env.with(texts{"workspace_id": ""})
+	withoutWorkspace := env.With(texts{"workspace_id": ""})
 	if reach, err := withoutWorkspace.Check(t.Context()); err != nil || len(reach.Workspaces) != 2 {
 		t.Errorf("check without a workspace: %+v, %v", reach, err)
 	}
@@ -75,22 +75,22 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 // does not exist.
 func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 	env := newTestEnv(t)
-	env.put("anna@a.example", m{})
-	env.behave(m{"delete_path": ""})
-	if err := env.with(nil).Remove(t.Context(), "anna@a.example"); !errors.Is(err, fault.CapabilityMissing) {
+	env.Put("anna@a.example", m{})
+	env.Behave(m{"delete_path": ""})
+	if err := env.With(nil).Remove(t.Context(), "anna@a.example"); !errors.Is(err, fault.CapabilityMissing) {
 		t.Errorf("an account that exists: %v", err)
 	}
-	if err := env.with(nil).Remove(t.Context(), "bob@a.example"); err != nil {
+	if err := env.With(nil).Remove(t.Context(), "bob@a.example"); err != nil {
 		t.Errorf("an account that does not exist: %v", err)
 	}
-	env.behave(m{"delete_path": deletePath})
-	env.fault(m{"kind": "status", "status": 400, "operation": "remove"})
-	if err := env.with(nil).Remove(t.Context(), "anna@a.example"); outcome.Of(err) != outcome.Refused || errors.Is(err, fault.CapabilityMissing) {
+	env.Behave(m{"delete_path": deletePath})
+	env.FailOnce(m{"kind": "status", "status": 400, "operation": "remove"})
+	if err := env.With(nil).Remove(t.Context(), "anna@a.example"); outcome.Of(err) != outcome.Refused || errors.Is(err, fault.CapabilityMissing) {
 		t.Errorf("a refused call: %v", err)
 	}
-	env.fault(m{"kind": "status", "status": 400, "operation": "remove"})
-	env.fault(m{"kind": "status", "status": 503, "operation": "account"})
-	if err := env.with(nil).Remove(t.Context(), "anna@a.example"); outcome.Of(err) != outcome.Unknown {
+	env.FailOnce(m{"kind": "status", "status": 400, "operation": "remove"})
+	env.FailOnce(m{"kind": "status", "status": 503, "operation": "account"})
+	if err := env.With(nil).Remove(t.Context(), "anna@a.example"); outcome.Of(err) != outcome.Unknown {
 		t.Errorf("a refused call and a failed lookup: %v", err)
 	}
 }
@@ -99,8 +99,8 @@ func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 // URL, and the reconnection, which does not work for Microsoft accounts.
 func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	env := newTestEnv(t)
-	p := env.with(nil)
-	env.put("anna@a.example", m{"status": "ERROR"})
+	p := env.With(nil)
+	env.Put("anna@a.example", m{"status": "ERROR"})
 	_, check := p.Check(t.Context())
 	_, accounts := p.Accounts(t.Context(), "")
 	_, account := p.Account(t.Context(), "anna@a.example")
@@ -197,7 +197,7 @@ func TestMalformedCheckAnswersAreBroken(t *testing.T) {
 func TestInvalidCursorsAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	for _, cursor := range []string{"100", "-1 abc", "x y", "0 abc"} {
-		if _, err := env.with(nil).Accounts(t.Context(), cursor); outcome.Of(err) != outcome.Refused {
+		if _, err := env.With(nil).Accounts(t.Context(), cursor); outcome.Of(err) != outcome.Refused {
 			t.Errorf("%q: %v", cursor, err)
 		}
 	}
@@ -213,11 +213,11 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	for _, removed := range removals {
 		env := newTestEnv(t)
 		for i := range 320 {
-			env.put(fmt.Sprintf("user%03d@a.example", i), m{})
+			env.Put(fmt.Sprintf("user%03d@a.example", i), m{})
 		}
 		seen, broken := map[string]int{}, false
 		for at, n := "", 0; n == 0 || at != ""; n++ {
-			page, err := env.with(nil).Accounts(t.Context(), at)
+			page, err := env.With(nil).Accounts(t.Context(), at)
 			if broken = err != nil; broken {
 				break
 			}
@@ -226,7 +226,7 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 			}
 			if at = page.Next; n == 1 {
 				for i := range removed {
-					env.control(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil)
+					env.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil)
 				}
 			}
 		}

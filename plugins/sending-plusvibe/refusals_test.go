@@ -17,20 +17,20 @@ import (
 // key, the HTML page of its edge, and 402.
 func TestRefusedKeysAreDistinguishedFromTheEdge(t *testing.T) {
 	env := newTestEnv(t)
-	bad := env.with(texts{"api_key": "guessed"})
+	bad := env.With(texts{"api_key": "guessed"})
 	for _, status := range []int{401, 403, 200} {
-		env.behave(m{"bad_key": status})
+		env.Behave(m{"bad_key": status})
 		if _, err := bad.Check(t.Context()); !errors.Is(err, fault.AccessDenied) {
 			t.Errorf("status %d: %v", status, err)
 		}
 	}
-	env.fault(m{"kind": "html", "status": 403})
-	if _, err := env.with(nil).Check(t.Context()); outcome.Of(err) != outcome.Throttled || errors.Is(err, fault.AccessDenied) {
+	env.FailOnce(m{"kind": "html", "status": 403})
+	if _, err := env.With(nil).Check(t.Context()); outcome.Of(err) != outcome.Throttled || errors.Is(err, fault.AccessDenied) {
 		t.Errorf("a page of the edge: %v", err)
 	}
-	env.fault(m{"kind": "status", "status": 402})
+	env.FailOnce(m{"kind": "status", "status": 402})
 	var o *outcome.Error
-	if _, err := env.with(nil).Check(t.Context()); !errors.As(err, &o) || o.Cause != "plan_inactive" {
+	if _, err := env.With(nil).Check(t.Context()); !errors.As(err, &o) || o.Cause != "plan_inactive" {
 		t.Errorf("without a plan: %v", err)
 	}
 }
@@ -39,9 +39,9 @@ func TestRefusedKeysAreDistinguishedFromTheEdge(t *testing.T) {
 // Retry-After.
 func TestThrottlingWithoutRetryAfterHasADefaultWait(t *testing.T) {
 	env := newTestEnv(t)
-	env.fault(m{"kind": "status", "status": 429})
+	env.FailOnce(m{"kind": "status", "status": 429})
 	var f *fault.Error
-	if _, err := env.with(nil).Check(t.Context()); outcome.Of(err) != outcome.Throttled || !errors.As(err, &f) || f.RetryAfter <= 0 {
+	if _, err := env.With(nil).Check(t.Context()); outcome.Of(err) != outcome.Throttled || !errors.As(err, &f) || f.RetryAfter <= 0 {
 		t.Errorf("got %v", err)
 	}
 }
@@ -50,15 +50,15 @@ func TestThrottlingWithoutRetryAfterHasADefaultWait(t *testing.T) {
 func TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt(t *testing.T) {
 	env := newTestEnv(t)
 	wrong := texts{"partner_password": "guessed-password"}
-	if _, err := env.with(wrong).Check(t.Context()); !errors.Is(err, fault.AccessDenied) {
+	if _, err := env.With(wrong).Check(t.Context()); !errors.Is(err, fault.AccessDenied) {
 		t.Errorf("a wrong password: %v", err)
 	}
-	if _, err := env.with(wrong).StartSignIn(t.Context(), "anna@a.example"); !errors.Is(err, fault.AccessDenied) {
+	if _, err := env.With(wrong).StartSignIn(t.Context(), "anna@a.example"); !errors.Is(err, fault.AccessDenied) {
 		t.Errorf("a start with a wrong password: %v", err)
 	}
 	for _, off := range []string{"false", ""} {
-		env.control(http.MethodDelete, "/calls", nil)
-		p := env.with(merged(wrong, texts{"allow_password_credentials": off}))
+		env.Send(http.MethodDelete, "/calls", nil)
+		p := env.With(wrong, texts{"allow_password_credentials": off})
 		if _, err := p.Check(t.Context()); outcome.Of(err) != outcome.Refused || !errors.Is(err, fault.InvalidRequest) {
 			t.Errorf("a login that the operator does not allow: %v", err)
 		}
@@ -76,16 +76,16 @@ func TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt(t *testing.T) {
 func TestSignInLinksAreFoundAndTheirHostsChecked(t *testing.T) {
 	env := newTestEnv(t)
 	for _, path := range []string{"data.url", "data.auth_url", "url", "auth_url", "oauth_url"} {
-		env.behave(m{"link_at": path})
-		if s, err := env.with(nil).StartSignIn(t.Context(), "anna@a.example"); err != nil || !strings.Contains(s.URL, "state=") || s.ID != "" || !s.ExpiresAt.IsZero() {
+		env.Behave(m{"link_at": path})
+		if s, err := env.With(nil).StartSignIn(t.Context(), "anna@a.example"); err != nil || !strings.Contains(s.URL, "state=") || s.ID != "" || !s.ExpiresAt.IsZero() {
 			t.Errorf("at %s: %+v, %v", path, s, err)
 		}
 	}
-	env.behave(m{"link_at": "elsewhere"})
-	if _, err := env.with(nil).StartSignIn(t.Context(), "anna@a.example"); outcome.Of(err) != outcome.Broken {
+	env.Behave(m{"link_at": "elsewhere"})
+	if _, err := env.With(nil).StartSignIn(t.Context(), "anna@a.example"); outcome.Of(err) != outcome.Broken {
 		t.Errorf("a link at an unknown path: %v", err)
 	}
-	env.behave(m{"link_at": "url"})
+	env.Behave(m{"link_at": "url"})
 	for link, allowed := range map[string]bool{
 		"https://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=x": true,
 		"http://login.microsoftonline.com/common/oauth2/v2.0/authorize?state=x":  false,
@@ -93,8 +93,8 @@ func TestSignInLinksAreFoundAndTheirHostsChecked(t *testing.T) {
 		"https://app.plusvibe.ai/login":                                          false,
 		"javascript:alert(1)":                                                    false,
 	} {
-		env.behave(m{"link_to": link})
-		s, err := env.with(texts{"auth_hosts": " login.microsoftonline.com , other.example"}).StartSignIn(t.Context(), "anna@a.example")
+		env.Behave(m{"link_to": link})
+		s, err := env.With(texts{"auth_hosts": " login.microsoftonline.com , other.example"}).StartSignIn(t.Context(), "anna@a.example")
 		if (err == nil) != allowed || (s.URL == link) != allowed || !allowed && outcome.Of(err) != outcome.Broken {
 			t.Errorf("%s: %v", link, err)
 		}
@@ -106,7 +106,7 @@ func TestInvalidConnectionsAreRefusedWithoutACall(t *testing.T) {
 	for name, value := range map[string]string{
 		"api_key": "two words", "base_url": "plusvibe", "user_agent": "a\nb", "partner_password": "",
 	} {
-		_, err := newProcessState().newPlatform(env.connection(texts{name: value}))
+		_, err := newProcessState().newPlatform(env.Given(texts{name: value}))
 		var o *outcome.Error
 		if !errors.Is(err, fault.InvalidRequest) || !errors.As(err, &o) || o.Cause != outcome.CauseSetting+name {
 			t.Errorf("%s: %v", name, err)
@@ -116,7 +116,7 @@ func TestInvalidConnectionsAreRefusedWithoutACall(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"", "k\r\nX: y", "schlüssel"} {
-		if _, err := newProcessState().newPlatform(env.connection(texts{"api_key": key})); !errors.Is(err, fault.InvalidRequest) {
+		if _, err := newProcessState().newPlatform(env.Given(texts{"api_key": key})); !errors.Is(err, fault.InvalidRequest) {
 			t.Errorf("the key %q: %v", key, err)
 		}
 	}

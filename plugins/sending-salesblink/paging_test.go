@@ -34,10 +34,10 @@ func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 		}
 		env := newTestEnv(t)
 		for i := range tt.senders {
-			env.put(fmt.Sprintf("user%03d@a.example", i), m{"folder": fmt.Sprint("Folder ", i%3)})
+			env.Put(fmt.Sprintf("user%03d@a.example", i), m{"folder": fmt.Sprint("Folder ", i%3)})
 		}
-		env.behave(tt.behaviour)
-		all, err := env.listing(env.with(nil))
+		env.Behave(tt.behaviour)
+		all, _, err := env.List(env.With(nil))
 		ids := map[string]bool{}
 		for _, a := range all {
 			ids[a.ID] = true
@@ -53,16 +53,16 @@ func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 func TestIgnoredSkipBreaksAListingOfSeveralPages(t *testing.T) {
 	env := newTestEnv(t)
 	for i := range 130 {
-		env.put(fmt.Sprintf("user%03d@a.example", i), m{})
+		env.Put(fmt.Sprintf("user%03d@a.example", i), m{})
 	}
-	env.behave(m{"skip": "ignored", "search": false})
-	if all, err := env.listing(env.with(nil)); outcome.Of(err) != outcome.Broken {
+	env.Behave(m{"skip": "ignored", "search": false})
+	if all, _, err := env.List(env.With(nil)); outcome.Of(err) != outcome.Broken {
 		t.Errorf("%d senders, %v", len(all), err)
 	}
-	if a, err := env.with(nil).Account(t.Context(), "user129@a.example"); outcome.Of(err) != outcome.Broken {
+	if a, err := env.With(nil).Account(t.Context(), "user129@a.example"); outcome.Of(err) != outcome.Broken {
 		t.Errorf("a sender after the first page: %+v, %v", a, err)
 	}
-	if a, err := env.with(nil).Account(t.Context(), "user007@a.example"); err != nil || !a.Exists() {
+	if a, err := env.With(nil).Account(t.Context(), "user007@a.example"); err != nil || !a.Exists() {
 		t.Errorf("a sender of the first page: %+v, %v", a, err)
 	}
 }
@@ -107,12 +107,12 @@ func TestRemovalsDuringAListingSkipNoSender(t *testing.T) {
 	for _, removed := range removals {
 		env := newTestEnv(t)
 		for i := range senders {
-			env.put(fmt.Sprintf("user%03d@a.example", i), m{})
+			env.Put(fmt.Sprintf("user%03d@a.example", i), m{})
 		}
-		env.behave(m{"skip": "offset", "limits": false})
+		env.Behave(m{"skip": "offset", "limits": false})
 		ids, broken := map[string]bool{}, false
 		for at, n := "", 0; n == 0 || at != ""; n++ {
-			page, err := env.with(nil).Accounts(t.Context(), at)
+			page, err := env.With(nil).Accounts(t.Context(), at)
 			if broken = err != nil; broken {
 				break
 			}
@@ -121,7 +121,7 @@ func TestRemovalsDuringAListingSkipNoSender(t *testing.T) {
 			}
 			if at = page.Next; n == 1 {
 				for i := range removed {
-					env.control(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil)
+					env.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil)
 				}
 			}
 		}
@@ -139,7 +139,7 @@ func TestRemovalsDuringAListingSkipNoSender(t *testing.T) {
 func TestInvalidCursorsAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	for _, at := range []string{"x", "{}", `{"skip": -1}`, "null"} {
-		if _, err := env.with(nil).Accounts(t.Context(), at); outcome.Of(err) != outcome.Refused {
+		if _, err := env.With(nil).Accounts(t.Context(), at); outcome.Of(err) != outcome.Refused {
 			t.Errorf("%q: %v", at, err)
 		}
 	}

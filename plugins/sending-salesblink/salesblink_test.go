@@ -24,20 +24,20 @@ import (
 func TestCheckOfOwnersAndMembers(t *testing.T) {
 	env := newTestEnv(t)
 	ids := env.key("key-owner", "owner", 3)
-	if reach, err := env.with(texts{"api_key": "key-owner"}).Check(t.Context()); err != nil || len(reach.Workspaces) != 3 || reach.Workspaces[1].ID != ids[1] || reach.SelectedWorkspaceOnly {
+	if reach, err := env.With(texts{"api_key": "key-owner"}).Check(t.Context()); err != nil || len(reach.Workspaces) != 3 || reach.Workspaces[1].ID != ids[1] || reach.SelectedWorkspaceOnly {
 		t.Errorf("an owner: %+v, %v", reach, err)
 	}
 	ids = env.key("key-member", "member", 2)
 	for _, named := range []string{"", ids[1]} {
-		reach, err := env.with(texts{"api_key": "key-member", "workspace_id": named}).Check(t.Context())
+		reach, err := env.With(texts{"api_key": "key-member", "workspace_id": named}).Check(t.Context())
 		if err != nil || !slices.Equal(reach.Workspaces, []sdk.Workspace{{ID: named}}) {
 			t.Errorf("a member who names %q: %+v, %v", named, reach, err)
 		}
 	}
-	if _, err := env.with(texts{"api_key": "key-member", "workspace_id": "another"}).Check(t.Context()); outcome.Of(err) != outcome.Refused {
+	if _, err := env.With(texts{"api_key": "key-member", "workspace_id": "another"}).Check(t.Context()); outcome.Of(err) != outcome.Refused {
 		t.Errorf("a member with a workspace of others: %v", err)
 	}
-	if _, err := env.with(texts{"api_key": "Bearer"}).Check(t.Context()); !errors.Is(err, fault.AccessDenied) {
+	if _, err := env.With(texts{"api_key": "Bearer"}).Check(t.Context()); !errors.Is(err, fault.AccessDenied) {
 		t.Errorf("a bad key: %v", err)
 	}
 }
@@ -46,16 +46,16 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	env := newTestEnv(t)
 	ids := env.key("key-owner", "owner", 2)
 	for i, named := range []string{ids[0], ids[1], ""} {
-		p, address := env.with(texts{"api_key": "key-owner", "workspace_id": named}), fmt.Sprintf("anna%d@a.example", i)
+		p, address := env.With(texts{"api_key": "key-owner", "workspace_id": named}), fmt.Sprintf("anna%d@a.example", i)
 		s, err := p.StartSignIn(t.Context(), address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		env.decide(s.URL, address, "accept")
+		env.Decide(s.URL, address, "accept")
 		if a, err := p.Account(t.Context(), address); err != nil || !a.Exists() {
 			t.Errorf("in %q: %+v, %v", named, a, err)
 		}
-		other := env.with(texts{"api_key": "key-owner", "workspace_id": ids[(i+1)%2]})
+		other := env.With(texts{"api_key": "key-owner", "workspace_id": ids[(i+1)%2]})
 		if a, err := other.Account(t.Context(), address); err != nil || a.Exists() {
 			t.Errorf("of %q in a different workspace: %+v, %v", named, a, err)
 		}
@@ -65,7 +65,7 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 // TestRefusalsWithASuccessStatusAreRefusals also covers the other statuses of a refusal.
 func TestRefusalsWithASuccessStatusAreRefusals(t *testing.T) {
 	env := newTestEnv(t)
-	p := env.with(texts{"workspace_id": "5b1e0000-0000-4000-8000-00000000ffff"})
+	p := env.With(texts{"workspace_id": "5b1e0000-0000-4000-8000-00000000ffff"})
 	_, accounts := p.Accounts(t.Context(), "")
 	_, account := p.Account(t.Context(), "anna@a.example")
 	_, start := p.StartSignIn(t.Context(), "anna@a.example")
@@ -75,13 +75,13 @@ func TestRefusalsWithASuccessStatusAreRefusals(t *testing.T) {
 		}
 	}
 	for status, want := range map[int]error{400: fault.ProviderError, 402: fault.AccessDenied, 403: fault.AccessDenied, 404: fault.ProviderError, 409: fault.ProviderError} {
-		env.fault(m{"kind": "status", "status": status})
-		if _, err := env.with(nil).StartSignIn(t.Context(), "anna@a.example"); outcome.Of(err) != outcome.Refused || !errors.Is(err, want) {
+		env.FailOnce(m{"kind": "status", "status": status})
+		if _, err := env.With(nil).StartSignIn(t.Context(), "anna@a.example"); outcome.Of(err) != outcome.Refused || !errors.Is(err, want) {
 			t.Errorf("%d: %v", status, err)
 		}
 	}
-	env.fault(m{"kind": "html", "status": 403})
-	if _, err := env.with(nil).Check(t.Context()); outcome.Of(err) != outcome.Broken || errors.Is(err, fault.AccessDenied) {
+	env.FailOnce(m{"kind": "html", "status": 403})
+	if _, err := env.With(nil).Check(t.Context()); outcome.Of(err) != outcome.Broken || errors.Is(err, fault.AccessDenied) {
 		t.Errorf("an HTML page with 403: %v", err)
 	}
 }
@@ -94,15 +94,15 @@ func TestKeyIsPausedAfterThrottling(t *testing.T) {
 		now := time.Now()
 		env.process.pauses = newKeyPauses(func() time.Time { return now })
 		env.key("key-other", "owner", 1)
-		env.fault(m{"kind": "status", "status": 429, "retry_after": wait})
+		env.FailOnce(m{"kind": "status", "status": 429, "retry_after": wait})
 		for i := range 2 {
-			_, err := env.with(nil).Check(t.Context())
+			_, err := env.With(nil).Check(t.Context())
 			var o *outcome.Error
 			if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != want || env.Calls.Load() != 1 {
 				t.Errorf("%d, try %d: %v, %d calls", wait, i, err, env.Calls.Load())
 			}
 		}
-		if _, err := env.with(texts{"api_key": "key-other"}).Check(t.Context()); err != nil {
+		if _, err := env.With(texts{"api_key": "key-other"}).Check(t.Context()); err != nil {
 			t.Errorf("a different key: %v", err)
 		}
 		if now = now.Add(want - time.Second); outcome.Of(check(t, env)) != outcome.Throttled {
@@ -115,7 +115,7 @@ func TestKeyIsPausedAfterThrottling(t *testing.T) {
 }
 
 func check(t *testing.T, env *testEnv) error {
-	_, err := env.with(nil).Check(t.Context())
+	_, err := env.With(nil).Check(t.Context())
 	return err
 }
 
@@ -186,8 +186,8 @@ func TestLinksToOtherHostsAreRefused(t *testing.T) {
 		"https://run.salesblink.io/oauth/outlook":                                false,
 		"https://login.microsoftonline.com.evil.example/":                        false,
 	} {
-		env.behave(m{"link_to": link})
-		s, err := env.with(texts{"auth_hosts": "login.microsoftonline.com, other.example"}).StartSignIn(t.Context(), "anna@a.example")
+		env.Behave(m{"link_to": link})
+		s, err := env.With(texts{"auth_hosts": "login.microsoftonline.com, other.example"}).StartSignIn(t.Context(), "anna@a.example")
 		if (err == nil) != allowed || (s.URL == link) != allowed || !allowed && outcome.Of(err) != outcome.Broken {
 			t.Errorf("%s: %v", link, err)
 		}
@@ -197,7 +197,7 @@ func TestLinksToOtherHostsAreRefused(t *testing.T) {
 func TestInvalidConnectionsAreRefusedWithoutACall(t *testing.T) {
 	env := newTestEnv(t)
 	for _, given := range []texts{{"api_key": ""}, {"api_key": "Bearer key-canary"}, {"api_key": "key-canary\r\n"}, {"base_url": "salesblink"}} {
-		_, err := env.process.newPlatform(env.connection(given))
+		_, err := env.process.newPlatform(env.Given(given))
 		if !errors.Is(err, fault.InvalidRequest) || strings.Contains(fmt.Sprintf("%v %+v", err, err), "canary") {
 			t.Errorf("%v: %v", given, err)
 		}

@@ -114,7 +114,7 @@ func reply(w http.ResponseWriter, status int, body string) {
 // TestAccountPasswordIsNotDecoded: one of Smartlead's answers contains the password in plain text.
 func TestAccountPasswordIsNotDecoded(t *testing.T) {
 	w := newTestEnv(t)
-	w.put(t, connected("anna@a.example"))
+	w.connect("anna@a.example")
 	p := w.with("")
 	a, err := p.Account(t.Context(), "anna@a.example")
 	if err != nil {

@@ -15,26 +15,21 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
-	"github.com/tenantry/tenantry/ports/contract"
 )
 
 // TestContract runs the contract of a sending platform over the plugin's code and the simulator.
-func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), newFixture) }
+func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), fixtureWith(m{})) }
 
 // TestContractWithStringsAndEnvelopes runs the contract with numbers as strings and lists in an
 // envelope.
 func TestContractWithStringsAndEnvelopes(t *testing.T) {
-	conformance.SendingInProcess(t, plugin(), func(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) contract.SendingPlatformEnv {
-		env := newTestEnv(t)
-		env.Control(t, http.MethodPut, "/quirks", map[string]bool{"numbers_as_strings": true, "envelope": true}, nil)
-		return env.fixture(t, newPlatform)
-	})
+	conformance.SendingInProcess(t, plugin(), fixtureWith(m{"numbers_as_strings": true, "envelope": true}))
 }
 
 // TestBinary runs every suite of a sending platform over the built plugin.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/sending-smartlead")
-	conformance.Sending(t, conformance.Binary{Path: path}, newFixture)
+	conformance.Sending(t, conformance.Binary{Path: path}, fixtureWith(m{}))
 }
 
 // TestWorkspaceIsTheUserOrTheConfiguredClient: the user of the key is known once there is an
@@ -50,12 +45,12 @@ func TestWorkspaceIsTheUserOrTheConfiguredClient(t *testing.T) {
 	}
 	check("", "", "")
 	check("user:4001", "user:4001", "")
-	env.put(t, connected("anna@a.example"))
+	env.connect("anna@a.example")
 	check("", "user:4001", "")
 	check("user:4001", "user:4001", "")
 	check("user:1", "user:4001", "")
-	env.Control(t, http.MethodPut, "/clients", []map[string]any{{"id": 7, "name": "Ann & Co"}}, nil)
-	env.Control(t, http.MethodPut, "/accounts/bob@a.example", map[string]any{"client_id": 7}, nil)
+	env.Send(http.MethodPut, "/clients", []m{{"id": 7, "name": "Ann & Co"}})
+	env.Send(http.MethodPut, "/accounts/bob@a.example", m{"client_id": 7})
 	check("7", "7", "Ann & Co")
 	if _, err := env.with("8").Check(t.Context()); !errors.Is(err, faults.InvalidRequest) {
 		t.Errorf("an unknown client: %v", err)
@@ -75,14 +70,14 @@ func TestWorkspaceIsTheUserOrTheConfiguredClient(t *testing.T) {
 // TestAccountIsFoundBySenderAddressAndByUserName also checks that a Microsoft account is preferred.
 func TestAccountIsFoundBySenderAddressAndByUserName(t *testing.T) {
 	env := newTestEnv(t)
-	env.Control(t, http.MethodPut, "/accounts/sales@a.example", map[string]any{"username": "anna@a.example", "type": "SMTP"}, nil)
+	env.Send(http.MethodPut, "/accounts/sales@a.example", m{"username": "anna@a.example", "type": "SMTP"})
 	p := env.with("")
 	for _, address := range []string{"sales@a.example", "Anna@a.example"} {
 		if a, err := p.Account(t.Context(), address); err != nil || !strings.EqualFold(a.Address, address) || a.State != sdk.AccountOther {
 			t.Errorf("%s: %+v, %v", address, a, err)
 		}
 	}
-	env.put(t, connected("anna@a.example"))
+	env.connect("anna@a.example")
 	if a, err := p.Account(t.Context(), "anna@a.example"); err != nil || a.State != sdk.AccountConnected {
 		t.Errorf("the Microsoft account is not preferred: %+v, %v", a, err)
 	}
@@ -93,20 +88,20 @@ func TestAccountIsFoundBySenderAddressAndByUserName(t *testing.T) {
 func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	for removed, want := range map[int]outcome.Kind{0: 0, 3: 0, 10: outcome.Broken} {
 		env := newTestEnv(t)
-		var all []sdk.Account
+		var all []string
 		for i := range 220 {
-			all = append(all, connected(fmt.Sprintf("user%03d@a.example", i)))
+			all = append(all, fmt.Sprintf("user%03d@a.example", i))
 		}
-		env.put(t, all...)
+		env.connect(all...)
 		p := env.with("")
 		first, err := p.Accounts(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range removed {
-			env.Control(t, http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil, nil)
+			env.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil)
 		}
-		env.put(t, connected("new@a.example"))
+		env.connect("new@a.example")
 		seen := map[string]bool{}
 		page := first
 		for {
@@ -139,21 +134,15 @@ func TestListingOf3600AccountsNeedsAtMost40Calls(t *testing.T) {
 		t.Errorf("%d calls", calls)
 	}
 	env := newTestEnv(t)
-	var all []sdk.Account
+	var all []string
 	for i := range 250 {
-		all = append(all, connected(fmt.Sprintf("user%03d@a.example", i)))
+		all = append(all, fmt.Sprintf("user%03d@a.example", i))
 	}
-	env.put(t, all...)
-	before, cursor, n := env.Calls.Load(), "", int64(0)
-	for {
-		page, err := env.with("").Accounts(t.Context(), cursor)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n++; page.Next == "" {
-			break
-		}
-		cursor = page.Next
+	env.connect(all...)
+	before := env.Calls.Load()
+	_, n, err := env.List(env.With())
+	if err != nil {
+		t.Fatal(err)
 	}
 	if calls := env.Calls.Load() - before; n != 3 || calls != 3 {
 		t.Errorf("%d pages in %d calls", n, calls)

@@ -4,102 +4,63 @@ package main
 
 import (
 	"net/http"
-	"net/url"
 	"testing"
 
-	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sending-smartlead/simulator"
-	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// testEnv is a simulated Smartlead whose plan has no rate limits.
-type testEnv struct {
-	*conformance.Simulator
-	newPlatform func(sdk.Connection) sdk.SendingPlatform
-}
+// m is a JSON object.
+type m = map[string]any
 
-func newTestEnv(t testing.TB) *testEnv {
+// testEnv is a simulated Smartlead whose plan has no rate limits.
+type testEnv struct{ *conformance.SendingTest }
+
+func newTestEnv(t testing.TB) testEnv {
 	t.Helper()
-	env := &testEnv{Simulator: conformance.Simulate(t, simulator.New), newPlatform: func(c sdk.Connection) sdk.SendingPlatform {
-		p, err := newProcessState().newPlatform(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}}
-	env.Control(t, http.MethodPut, "/plan", map[string]string{"plan": "enterprise"}, nil)
+	env := testEnv{conformance.SimulateSending(t, simulator.New, newProcessState().newPlatform)}
+	env.Send(http.MethodPut, "/plan", m{"plan": "enterprise"})
 	return env
 }
 
 // with returns the platform of a workspace_id.
-func (env *testEnv) with(workspace string) sdk.SendingPlatform {
-	return env.newPlatform(env.Connection(map[string]string{"workspace_id": workspace}, nil))
+func (env testEnv) with(workspace string) sdk.SendingPlatform {
+	return env.With(map[string]string{"workspace_id": workspace})
 }
 
-// newFixture returns the environment of the contract, with the simulator as Smartlead.
-func newFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) contract.SendingPlatformEnv {
-	return newTestEnv(t).fixture(t, newPlatform)
-}
-
-// fixture returns the environment of the contract. newPlatform makes its platforms.
-func (env *testEnv) fixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) contract.SendingPlatformEnv {
-	env.newPlatform = newPlatform
-	return contract.SendingPlatformEnv{
-		Platform: env.with(""),
-		Refused:  newPlatform(env.Connection(nil, map[string]string{"api_key": "guessed"})),
-		Absent:   newPlatform(env.Connection(map[string]string{"base_url": conformance.UnreachableURL(t)}, nil)),
-		Secrets:  []string{simulator.Key},
-		Can:      description().Capabilities,
-		Looks: []integration.Account{
-			{State: sdk.AccountConnected},
-			{State: sdk.AccountConnected, Paused: true},
-			{State: sdk.AccountPending},
-			{State: sdk.AccountFailed, HasError: true, Reason: "connection_error"},
-			{State: sdk.AccountFailed, HasError: true, Reason: "smtp_failure"},
-			{State: sdk.AccountFailed, HasError: true, Reason: "imap_failure"},
-			{State: sdk.AccountOther},
-		},
-		Put: env.put, Held: env.held, Fail: env.Fail,
+// connect creates connected accounts at Smartlead.
+func (env testEnv) connect(addresses ...string) {
+	for _, address := range addresses {
+		env.Put(address, m{"from_name": "Anna"})
 	}
 }
 
-// put creates or changes accounts at Smartlead.
-func (env *testEnv) put(t testing.TB, accounts ...integration.Account) {
-	t.Helper()
-	for _, a := range accounts {
-		smtp := a.State != sdk.AccountFailed || a.Reason == "imap_failure"
-		imap := a.State != sdk.AccountFailed || a.Reason == "smtp_failure"
-		doc := map[string]any{"from_name": a.Name, "is_smtp_success": smtp, "is_imap_success": imap, "is_suspended": a.Paused}
-		if !smtp {
-			doc["smtp_failure_error"] = "SMTP Failure - 535 5.7.3 Authentication unsuccessful"
-		}
-		switch a.State {
-		case sdk.AccountPending:
-			doc["is_smtp_success"], doc["is_imap_success"] = nil, nil
-		case sdk.AccountOther:
-			doc["type"] = "SMTP"
-		}
-		env.Control(t, http.MethodPut, "/accounts/"+url.PathEscape(a.Address), doc, nil)
+// form returns a state of an account, and the fields that create such an account.
+func form(a sdk.Account, smtp, imap any, kind string) conformance.AccountForm {
+	members := m{"is_smtp_success": smtp, "is_imap_success": imap, "is_suspended": a.Paused, "type": kind}
+	if smtp == false {
+		members["smtp_failure_error"] = "SMTP Failure - 535 5.7.3 Authentication unsuccessful"
 	}
+	return conformance.AccountForm{Account: a, Members: members}
 }
 
-// held returns the addresses of all accounts at Smartlead.
-func (env *testEnv) held(t testing.TB) []string {
-	t.Helper()
-	var all []struct {
-		FromEmail string `json:"from_email"`
-	}
-	env.Control(t, http.MethodGet, "/accounts", nil, &all)
-	var addresses []string
-	for _, a := range all {
-		addresses = append(addresses, a.FromEmail)
-	}
-	return addresses
+var accountForms = []conformance.AccountForm{
+	form(sdk.Account{State: sdk.AccountConnected}, true, true, "OUTLOOK"),
+	form(sdk.Account{State: sdk.AccountConnected, Paused: true}, true, true, "OUTLOOK"),
+	form(sdk.Account{State: sdk.AccountPending}, nil, nil, "OUTLOOK"),
+	form(sdk.Account{State: sdk.AccountFailed, HasError: true, Reason: "connection_error"}, false, false, "OUTLOOK"),
+	form(sdk.Account{State: sdk.AccountFailed, HasError: true, Reason: "smtp_failure"}, false, true, "OUTLOOK"),
+	form(sdk.Account{State: sdk.AccountFailed, HasError: true, Reason: "imap_failure"}, true, false, "OUTLOOK"),
+	form(sdk.Account{State: sdk.AccountOther}, true, true, "SMTP"),
 }
 
-// connected returns a connected account of an address.
-func connected(address string) sdk.Account {
-	return sdk.Account{Address: address, Name: "Anna", State: sdk.AccountConnected}
+// fixtureWith returns the function that makes the environment of the contract, with the simulator
+// as Smartlead with quirks.
+func fixtureWith(quirks m) conformance.NewSendingFixture {
+	return func(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
+		env := newTestEnv(t)
+		env.Send(http.MethodPut, "/quirks", quirks)
+		return env.Fixture(description(), newPlatform, accountForms, "from_email", func(name string) m { return m{"from_name": name} })
+	}
 }

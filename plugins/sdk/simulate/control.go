@@ -6,15 +6,36 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 )
 
-// badRequestError is the error of an invalid control call. It is answered with 400.
-type badRequestError struct{ text string }
+// controlError is the error of a refused control call. It is answered with its status.
+type controlError struct {
+	status int
+	text   string
+}
 
-func (b badRequestError) Error() string { return b.text }
+func (c controlError) Error() string { return c.text }
+
+// BadRequest returns the error of an invalid control call, which is answered with 400.
+func BadRequest(text string) error { return controlError{http.StatusBadRequest, text} }
+
+// NotFound returns the error of a control call whose object does not exist. It is answered with 404.
+func NotFound(text string) error { return controlError{http.StatusNotFound, text} }
+
+// OneOf returns a BadRequest unless the member of a control call has one of the values, or nil.
+func OneOf[T comparable](member string, value T, allowed ...T) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	last := len(allowed) - 1
+	text := strings.Trim(strings.ReplaceAll(fmt.Sprint(allowed[:last]), " ", ", "), "[]")
+	return BadRequest(fmt.Sprint(member, " is ", text, " or ", allowed[last]))
+}
 
 // controlHandler returns a handler for the common control calls. It passes all other calls to rest.
 func (k *Kit) controlHandler(rest http.Handler) http.Handler {
@@ -48,24 +69,21 @@ func (k *Kit) addFault(r *http.Request) error {
 		return err
 	}
 	if err := f.check(); err != nil {
-		return badRequestError{err.Error()}
+		return BadRequest(err.Error())
 	}
 	if f.Provider != "" && f.Provider != k.name {
-		return badRequestError{"this is the simulator of " + k.name}
+		return BadRequest("this is the simulator of " + k.name)
 	}
 	return k.plan.Do(func(p *plan) { p.Faults = append(slices.Clone(p.Faults), f) })
 }
 
+// done answers a common control call. It logs an error of the simulator itself.
 func (k *Kit) done(w http.ResponseWriter, v any, err error) {
-	var bad badRequestError
-	switch {
-	case errors.As(err, &bad):
-		WriteError(w, http.StatusBadRequest, bad.text)
-	case err != nil:
+	if err != nil && !errors.As(err, new(controlError)) {
 		k.failInternally(w, err)
-	default:
-		WriteJSON(w, http.StatusOK, v)
+		return
 	}
+	reply(w, v, err)
 }
 
 // ReadBody decodes the JSON body of a control call into v. An unknown member is an error, because a
@@ -73,18 +91,18 @@ func (k *Kit) done(w http.ResponseWriter, v any, err error) {
 func ReadBody(r *http.Request, v any) error {
 	raw, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	if err != nil {
-		return badRequestError{"body: " + err.Error()}
+		return BadRequest("body: " + err.Error())
 	}
 	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
-		return badRequestError{"body: null is not allowed"}
+		return BadRequest("body: null is not allowed")
 	}
 	in := json.NewDecoder(bytes.NewReader(raw))
 	in.DisallowUnknownFields()
 	if err := in.Decode(v); err != nil && !errors.Is(err, io.EOF) {
-		return badRequestError{"body: " + err.Error()}
+		return BadRequest("body: " + err.Error())
 	}
 	if _, err := in.Token(); !errors.Is(err, io.EOF) {
-		return badRequestError{"body: more than one value"}
+		return BadRequest("body: more than one value")
 	}
 	return nil
 }
@@ -101,8 +119,8 @@ func WriteError(w http.ResponseWriter, status int, text string) {
 	WriteJSON(w, status, map[string]string{"error": text})
 }
 
-// ControlCalls returns a handler for the control calls of mux. It answers 400 when the path exists only
-// with a different method. It passes unknown paths to next, or answers 404 if next is nil.
+// ControlCalls returns a handler for the control calls of mux. It answers 400 when the path exists
+// only with a different method. It passes unknown paths to next, or answers 404 if next is nil.
 func ControlCalls(mux *http.ServeMux, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := mux.Handler(r); pattern != "" {
@@ -131,38 +149,19 @@ func Change[T any](w http.ResponseWriter, r *http.Request, f *File[T], in any, f
 	if err == nil {
 		err = f.Do(fn)
 	}
-	ReplyDone(w, err)
+	reply(w, struct{}{}, err)
 }
 
-// MergeBody decodes the body of a control call over an object in the state: members that the body does
-// not have keep their values. of returns a pointer to the object and may create it. After an
-// invalid call the state is unchanged, and a created object is discarded.
-func MergeBody[T any](w http.ResponseWriter, r *http.Request, f *File[T], of func(*T) any) {
-	ReplyDone(w, f.Try(func(all *T) error { return ReadBody(r, of(all)) }))
-}
-
-// ChangeOrNotFound changes the state with fn for a control call without a body. fn returns false if
-// the object to change does not exist. The call is then answered with 404 and the text missing.
-func ChangeOrNotFound[T any](w http.ResponseWriter, f *File[T], missing string, fn func(*T) bool) {
-	found := false
-	err := f.Do(func(all *T) { found = fn(all) })
-	if err == nil && !found {
-		WriteError(w, http.StatusNotFound, missing)
-		return
-	}
-	ReplyDone(w, err)
-}
-
-// ReplyDone answers a control call: 200 with an empty object, 400 for an error of Read, or 500 for any
-// other error.
-func ReplyDone(w http.ResponseWriter, err error) {
-	var bad badRequestError
+// reply answers a control call: 200 with v, the status of a controlError, or 500 for any other
+// error.
+func reply(w http.ResponseWriter, v any, err error) {
+	var refused controlError
 	switch {
-	case errors.As(err, &bad):
-		WriteError(w, http.StatusBadRequest, bad.text)
+	case errors.As(err, &refused):
+		WriteError(w, refused.status, refused.text)
 	case err != nil:
 		WriteError(w, http.StatusInternalServerError, err.Error())
 	default:
-		WriteJSON(w, http.StatusOK, struct{}{})
+		WriteJSON(w, http.StatusOK, v)
 	}
 }

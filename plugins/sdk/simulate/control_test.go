@@ -14,99 +14,26 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// shelf is the state that the control calls of the tests change.
-type shelf struct {
-	Books map[string]*book `json:"books"`
-}
-
-type book struct {
-	Title string   `json:"title"`
-	Tags  []string `json:"tags"`
-}
-
-func (s *shelf) book(name string) *book {
-	if s.Books[name] == nil {
-		s.Books[name] = &book{Title: "Untitled"}
-	}
-	return s.Books[name]
-}
-
-func openShelf(t *testing.T) (*simulate.File[shelf], string) {
-	t.Helper()
+// TestChangeReportsErrors checks an invalid body and a failing disk.
+func TestChangeReportsErrors(t *testing.T) {
 	dir := t.TempDir()
-	f, err := simulate.OpenFile(filepath.Join(dir, "shelf.json"), shelf{Books: map[string]*book{}})
+	f, err := simulate.OpenFile(filepath.Join(dir, "book.json"), book{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f, dir
-}
-
-// statusOf returns the status of a control call with a body.
-func statusOf(body string, call http.HandlerFunc) int {
-	out := httptest.NewRecorder()
-	call(out, httptest.NewRequest(http.MethodPut, "/_control/books", strings.NewReader(body)))
-	return out.Code
-}
-
-// TestAmendKeepsOmittedMembers also checks that an invalid call creates and changes nothing.
-func TestAmendKeepsOmittedMembers(t *testing.T) {
-	f, _ := openShelf(t)
-	put := func(name, body string) int {
-		return statusOf(body, func(w http.ResponseWriter, r *http.Request) {
-			simulate.MergeBody(w, r, f, func(s *shelf) any { return s.book(name) })
-		})
-	}
-	for _, tt := range []struct {
-		name, body string
-		status     int
-	}{
-		{"a", `{"tags":["x"]}`, http.StatusOK}, {"a", `{"title":"One"}`, http.StatusOK},
-		{"a", `{"title":"Two","tags":["y"],"pages":7}`, http.StatusBadRequest}, {"b", `{"title":7}`, http.StatusBadRequest},
-	} {
-		if got := put(tt.name, tt.body); got != tt.status {
-			t.Errorf("%s: %d", tt.body, got)
-		}
-	}
-	f.View(func(s *shelf) {
-		if a := s.Books["a"]; len(s.Books) != 1 || a.Title != "One" || len(a.Tags) != 1 || a.Tags[0] != "x" {
-			t.Errorf("there are %v, a is %+v", s.Books, a)
-		}
-	})
-}
-
-// TestChangeAndAlterReportErrors checks an invalid body, a missing object and a failing disk.
-func TestChangeAndAlterReportErrors(t *testing.T) {
-	f, dir := openShelf(t)
-	change := func(w http.ResponseWriter, r *http.Request) {
+	statusOf := func(body string) int {
 		var in book
-		simulate.Change(w, r, f, &in, func(s *shelf) { s.Books["a"] = &in })
+		out := httptest.NewRecorder()
+		simulate.Change(out, httptest.NewRequest(http.MethodPut, "/_control/book", strings.NewReader(body)), f, &in, func(b *book) { *b = in })
+		return out.Code
 	}
-	drop := func(w http.ResponseWriter, _ *http.Request) {
-		simulate.ChangeOrNotFound(w, f, "no such book", func(s *shelf) bool {
-			_, found := s.Books["a"]
-			delete(s.Books, "a")
-			return found
-		})
-	}
-	for _, step := range []struct {
-		what   string
-		body   string
-		call   http.HandlerFunc
-		status int
-	}{
-		{"nonsense", `{"pages":7}`, change, http.StatusBadRequest},
-		{"dropped before it is there", "", drop, http.StatusNotFound},
-		{"put", `{"title":"One"}`, change, http.StatusOK},
-		{"dropped", "", drop, http.StatusOK},
-	} {
-		if got := statusOf(step.body, step.call); got != step.status {
-			t.Errorf("%s: %d", step.what, got)
-		}
+	if a, b := statusOf(`{"pages":7}`), statusOf(`{"title":"One"}`); a != http.StatusBadRequest || b != http.StatusOK {
+		t.Errorf("an unknown member: %d, a valid body: %d", a, b)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if got := statusOf(`{}`, change); got != http.StatusInternalServerError {
+	if got := statusOf(`{}`); got != http.StatusInternalServerError {
 		t.Errorf("on a broken disk: %d", got)
 	}
 }

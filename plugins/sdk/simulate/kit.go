@@ -140,7 +140,7 @@ func (k *Kit) setClock(c clockRequest) error {
 	defer k.clockMu.Unlock()
 	offset, err := c.newOffset(time.Duration(k.clockOffset.Load()), time.Now())
 	if err != nil {
-		return badRequestError{err.Error()}
+		return BadRequest(err.Error())
 	}
 	if err := k.plan.Do(func(p *plan) { p.ClockOffset = offset }); err != nil {
 		return err

@@ -3,6 +3,7 @@
 package simulate
 
 import (
+	"cmp"
 	_ "embed"
 	"html/template"
 	"net/http"
@@ -69,20 +70,31 @@ func (c ConnectPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	page.Show(w)
 }
 
-// SignIn is a sign-in that was started at a platform whose API returns only a link.
+// SignIn is a sign-in that was started at a platform whose API returns a link.
 type SignIn struct {
+	ID        string    `json:"id,omitempty"` // of the session, if the platform has sessions
 	Workspace string    `json:"workspace"`
+	StartedAt time.Time `json:"started"`
 	ExpiresAt time.Time `json:"ends"`
 	Used      bool      `json:"used"`
+	// Address and Name are the mail address and the display name that signed in. They are empty if
+	// the person declined.
+	Address string `json:"address,omitempty"`
+	Name    string `json:"name,omitempty"`
 }
 
-// SignInLinks serves the page behind the links of SignIn. A link works once, until it expires. It does
-// not name a mailbox, so the field `username` is empty and any mailbox that signs in is attached.
+// Open reports whether the link still works.
+func (s *SignIn) Open(now time.Time) bool { return !s.Used && s.ExpiresAt.After(now) }
+
+// SignInLinks serves the page behind the links of SignIn. A link works once, until it expires. It
+// does not bind the sign-in to a mailbox: its parameter `login_hint` only fills in the form.
 type SignInLinks[T any] struct {
 	Platform string // display name
 	Path     string // path of the page
-	Kit      *Kit
-	File     *File[T] // the simulator's state
+	// ClosedStatus is the status for an unknown, used or expired link, 0 for 400.
+	ClosedStatus int
+	Kit          *Kit
+	File         *File[T] // the simulator's state
 	// Started returns the sign-ins in the state, keyed by the `state` parameter of their links.
 	Started func(*T) map[string]*SignIn
 	// Attach changes the state after an accepted sign-in.
@@ -92,7 +104,8 @@ type SignInLinks[T any] struct {
 // Start stores a sign-in that expires after lifetime and returns the link to its page. The caller
 // passes the state from within File.Do, and an id that is unique.
 func (s SignInLinks[T]) Start(all *T, id, workspace string, lifetime time.Duration) (link string) {
-	s.Started(all)[id] = &SignIn{Workspace: workspace, ExpiresAt: s.Kit.Now().Add(lifetime)}
+	now := s.Kit.Now()
+	s.Started(all)[id] = &SignIn{Workspace: workspace, StartedAt: now, ExpiresAt: now.Add(lifetime)}
 	return s.Kit.URL + s.Path + "?client_id=" + s.Kit.name + "&response_type=code&state=" + id
 }
 
@@ -100,6 +113,7 @@ func (s SignInLinks[T]) Start(all *T, id, workspace string, lifetime time.Durati
 func (s SignInLinks[T]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := r.URL.Query().Get("state")
 	page := s.page(id)
+	page.Username = r.URL.Query().Get("login_hint")
 	if page.Action != "" && r.Method == http.MethodPost {
 		page = s.submit(page, id, r)
 	}
@@ -108,7 +122,7 @@ func (s SignInLinks[T]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // page returns the page of a link. It has no Action if the link is unknown, used or expired.
 func (s SignInLinks[T]) page(id string) SignInPage {
-	page := SignInPage{Platform: s.Platform, Status: http.StatusBadRequest}
+	page := SignInPage{Platform: s.Platform, Status: cmp.Or(s.ClosedStatus, http.StatusBadRequest)}
 	s.File.View(func(all *T) {
 		switch link := s.Started(all)[id]; {
 		case link == nil:
@@ -154,6 +168,7 @@ func (s SignInLinks[T]) use(id, username string, accepted bool) error {
 			return // a concurrent request has used it
 		}
 		if link.Used = true; accepted {
+			link.Address, link.Name = username, DisplayName(username)
 			s.Attach(all, link.Workspace, username, s.Kit.Now())
 		}
 	})

@@ -3,12 +3,16 @@
 // Package simulate is the common part of the simulators of providers. A simulator runs on a
 // loopback address and imitates a provider's API for tests and for `tenantry dev`.
 //
-// A simulator opens a Kit with Open or OpenState and serves Kit.Handler. The Kit adds a clock,
-// planned faults, a journal of calls and the HTTP control interface below /_control/ to the
-// provider's API. The simulator keeps its own state in a File.
+// The simulator of a sending platform is a Platform: a table of its routes, its key check, its error
+// format and its control calls. Any other simulator opens a Kit with Open, serves Kit.Handler and
+// keeps its own state in a File. The Kit adds a clock, planned faults, a journal of calls and the
+// HTTP control interface below /_control/ to the provider's API. Every Platform has a Kit too.
 //
 //   - simulate.go: Options and Ready, the parameters and the first output of a simulator.
-//   - kit.go: Kit, Provider and the simulated clock. Start here.
+//   - platform.go: Platform and its parts. Start here for a sending platform.
+//   - request.go: the State of a Platform, and the Request with which its functions read and change
+//     it. limiter.go: rate limits.
+//   - kit.go: Kit, Provider and the simulated clock. Start here for any other provider.
 //   - handler.go, fault.go: how a call is served with planned faults.
 //   - control.go: the control interface, and helpers for a simulator's own control calls.
 //   - file.go, journal.go: state on disk.
@@ -69,8 +73,8 @@ type Workspace struct {
 // FormatTime returns a time in the format of JavaScript's toISOString, which most platforms use.
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// NextStamp returns the Stamp of a change at now. It is at least one millisecond later than before, the
-// FormatTime of the previous change, so that the two differ.
+// NextStamp returns the FormatTime of a change at now. It is at least one millisecond later than
+// before, the FormatTime of the previous change, so that the two differ.
 func NextStamp(before string, now time.Time) string {
 	if last, err := time.Parse(time.RFC3339, before); err == nil && now.Before(last.Add(time.Millisecond)) {
 		now = last.Add(time.Millisecond)

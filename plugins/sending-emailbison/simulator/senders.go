@@ -3,8 +3,6 @@
 package simulator
 
 import (
-	"encoding/json"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,8 +11,11 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// account is a sender e-mail, with the member names of the API.
-type account struct {
+// pageSize is the default page size of Laravel.
+const pageSize = 15
+
+// sender is a sender e-mail, with the member names of the API.
+type sender struct {
 	ID         int    `json:"id"`
 	Workspace  int    `json:"workspace_id"`
 	Name       string `json:"name"`
@@ -30,8 +31,21 @@ type account struct {
 	Updated    string `json:"updated_at"`
 }
 
-// doc returns the account as the API shows it.
-func (a account) doc() map[string]any {
+func timestamp(at time.Time) string { return at.Format("2006-01-02T15:04:05.000000Z") }
+
+// newSender returns a sender as the uploader creates it.
+func newSender(q *request, workspace, address string) sender {
+	id, _ := strconv.Atoi(workspace)
+	local, _, _ := strings.Cut(address, "@")
+	return sender{
+		ID: q.State.NextSerial(), Workspace: id, Name: local, Email: address, IMAPServer: "outlook.office365.com", IMAPPort: 993,
+		SMTPServer: "smtp.office365.com", SMTPPort: 587, DailyLimit: 15, Type: "Microsoft", Status: "Connected",
+		Created: timestamp(q.Now), Updated: timestamp(q.Now),
+	}
+}
+
+// doc returns the sender as the API shows it.
+func (a sender) doc() map[string]any {
 	return map[string]any{
 		"id": a.ID, "name": a.Name, "email": a.Email, "email_signature": nil, "imap_server": a.IMAPServer, "imap_port": a.IMAPPort,
 		"smtp_server": a.SMTPServer, "smtp_port": a.SMTPPort, "daily_limit": a.DailyLimit, "type": a.Type, "status": a.Status, "warmup_enabled": false,
@@ -39,164 +53,147 @@ func (a account) doc() map[string]any {
 	}
 }
 
-func timestamp(at time.Time) string { return at.Format("2006-01-02T15:04:05.000000Z") }
-
-// add stores a new account as the uploader creates it.
-func (s *state) add(workspace int, address string, now time.Time) *account {
-	s.Serial++
-	local, _, _ := strings.Cut(address, "@")
-	a := &account{
-		ID: s.Serial, Workspace: workspace, Name: local, Email: address, IMAPServer: "outlook.office365.com", IMAPPort: 993,
-		SMTPServer: "smtp.office365.com", SMTPPort: 587, DailyLimit: 15, Type: "Microsoft", Status: "Connected", Created: timestamp(now), Updated: timestamp(now),
-	}
-	s.Accounts = append(s.Accounts, a)
-	return a
-}
-
-// account returns the account of an address in a workspace, or nil.
-func (s *state) account(workspace int, address string) *account {
-	for _, a := range s.Accounts {
-		if a.Workspace == workspace && strings.EqualFold(a.Email, address) {
+// find returns the account that the path names in the caller's workspace, or nil. As in the API,
+// the path holds the id or the address.
+func find(q *request) *simulate.Account[sender] {
+	for _, a := range q.State.Accounts {
+		if id := q.Path("id"); a.Workspace == q.Workspace && (strconv.Itoa(a.Doc.ID) == id || strings.EqualFold(a.Address, id)) {
 			return a
 		}
 	}
 	return nil
 }
 
-// indexOf returns the index of the account that r names in the caller's workspace, or -1. As in the
-// API, the path holds the id or the address.
-func (s *state) indexOf(caller token, r *http.Request) int {
-	id := r.PathValue("id")
-	return slices.IndexFunc(s.Accounts, func(a *account) bool {
-		return a.Workspace == caller.Workspace && (strconv.Itoa(a.ID) == id || strings.EqualFold(a.Email, id))
-	})
-}
-
-func (e *emailbison) listSenders(w http.ResponseWriter, r *http.Request, caller token) {
-	found, size := []map[string]any{}, pageSize
-	search := strings.ToLower(r.URL.Query().Get("search"))
-	e.file.View(func(s *state) {
-		if n, err := strconv.Atoi(r.URL.Query().Get("per_page")); err == nil && n > 0 && s.Quirks.HonourPerPage {
-			size = n
+// ofSender returns the Serve of a route that names a sender.
+func ofSender(serve func(*request, *simulate.Account[sender]) simulate.Answer) func(*request) simulate.Answer {
+	return func(q *request) simulate.Answer {
+		a := find(q)
+		if a == nil {
+			return notFound
 		}
-		for _, a := range s.Accounts {
-			if a.Workspace == caller.Workspace && (s.Quirks.IgnoreSearch || strings.Contains(strings.ToLower(a.Name+"\n"+a.Email), search)) {
-				found = append(found, a.doc())
-			}
-		}
-	})
-	replyPage(w, r, found, size)
-}
-
-func (e *emailbison) getSender(w http.ResponseWriter, r *http.Request, caller token) {
-	var doc map[string]any
-	e.file.View(func(s *state) {
-		if i := s.indexOf(caller, r); i >= 0 {
-			doc = s.Accounts[i].doc()
-		}
-	})
-	if doc == nil {
-		replyNotFound(w)
-		return
+		return serve(q, a)
 	}
-	replyData(w, doc)
 }
 
-func (e *emailbison) deleteSender(w http.ResponseWriter, r *http.Request, caller token) {
-	removed := false
-	err := e.file.Do(func(s *state) {
-		if i := s.indexOf(caller, r); i >= 0 {
-			s.Accounts, removed = slices.Delete(s.Accounts, i, i+1), true
-		}
-	})
-	if err == nil && !removed {
-		replyNotFound(w)
-		return
+func listSenders(q *request) simulate.Answer {
+	size, found := pageSize, []map[string]any{}
+	if n, ok := q.Number("per_page", 0); ok && n > 0 && q.State.Vendor.Quirks.HonourPerPage {
+		size = n
 	}
-	replyResult(w, err, map[string]any{"success": true, "message": "The sender email has been deleted."})
+	search := strings.ToLower(q.Query("search"))
+	for _, a := range q.Visible(q.Workspace) {
+		if q.State.Vendor.Quirks.IgnoreSearch || strings.Contains(strings.ToLower(a.Name+"\n"+a.Email), search) {
+			found = append(found, a.doc())
+		}
+	}
+	return pageOf(q, found, size)
 }
 
-func (e *emailbison) updateSender(w http.ResponseWriter, r *http.Request, caller token) {
+func getSender(_ *request, a *simulate.Account[sender]) simulate.Answer { return data(a.Doc.doc()) }
+
+func deleteSender(q *request, a *simulate.Account[sender]) simulate.Answer {
+	q.State.Remove(a.Workspace, a.Address)
+	return data(map[string]any{"success": true, "message": "The sender email has been deleted."})
+}
+
+func updateSender(q *request) simulate.Answer {
 	var in struct {
 		Name       *string `json:"name"`
 		DailyLimit *int    `json:"daily_limit"`
 	}
-	if json.NewDecoder(r.Body).Decode(&in) != nil || in.DailyLimit != nil && *in.DailyLimit < 0 {
-		replyInvalid(w, "daily_limit", "The daily limit field must be at least 0.")
-		return
+	if q.Decode(&in) != nil || in.DailyLimit != nil && *in.DailyLimit < 0 {
+		return invalid("daily_limit", "The daily limit field must be at least 0.")
 	}
-	var doc map[string]any
-	err := e.file.Do(func(s *state) {
-		i := s.indexOf(caller, r)
-		if i < 0 {
-			return
-		}
-		a := s.Accounts[i]
-		if in.Name != nil {
-			a.Name = *in.Name
-		}
-		if in.DailyLimit != nil {
-			a.DailyLimit = *in.DailyLimit
-		}
-		a.Updated = timestamp(e.kit.Now())
-		doc = a.doc()
-	})
-	if err == nil && doc == nil {
-		replyNotFound(w)
-		return
+	a := find(q)
+	if a == nil {
+		return notFound
 	}
-	replyResult(w, err, doc)
+	if in.Name != nil {
+		a.Doc.Name = *in.Name
+	}
+	if in.DailyLimit != nil {
+		a.Doc.DailyLimit = *in.DailyLimit
+	}
+	a.Doc.Updated = timestamp(q.Now)
+	return data(a.Doc.doc())
 }
 
 // createSender connects a mailbox by IMAP and SMTP password. Microsoft 365 mailboxes cannot be
 // connected this way.
-func (e *emailbison) createSender(w http.ResponseWriter, r *http.Request, caller token) {
+func createSender(q *request) simulate.Answer {
 	var in map[string]any
-	_ = json.NewDecoder(r.Body).Decode(&in)
+	_ = q.Decode(&in)
 	for _, field := range []string{"name", "email", "password", "imap_server", "imap_port", "smtp_server", "smtp_port"} {
 		if in[field] == nil || in[field] == "" {
-			replyInvalid(w, field, "The "+strings.ReplaceAll(field, "_", " ")+" field is required.")
-			return
+			return invalid(field, "The "+strings.ReplaceAll(field, "_", " ")+" field is required.")
 		}
 	}
 	address, _ := in["email"].(string)
-	taken, doc := false, map[string]any{}
-	err := e.file.Do(func(s *state) {
-		if taken = s.account(caller.Workspace, address) != nil; taken {
-			return
-		}
-		a := s.add(caller.Workspace, address, e.kit.Now())
-		a.Name, _ = in["name"].(string)
-		a.Type, a.Status = "Inbox", "Connected"
-		doc = a.doc()
-	})
-	if taken {
-		replyInvalid(w, "email", "The email has already been taken.")
-		return
+	if q.State.Find(q.Workspace, address) != nil {
+		return invalid("email", "The email has already been taken.")
 	}
-	replyResult(w, err, doc)
+	a := q.Account(q.Workspace, address, 0)
+	a.Name, _ = in["name"].(string)
+	a.Type = "Inbox"
+	return data(a.doc())
 }
 
 // accessToken answers with the access token of the mailbox. The plugin must never call it.
-func (e *emailbison) accessToken(w http.ResponseWriter, r *http.Request, caller token) {
-	known := false
-	e.file.View(func(s *state) { known = s.indexOf(caller, r) >= 0 })
-	if !known {
-		replyNotFound(w)
-		return
-	}
-	replyData(w, map[string]string{"access_token": "simulated-mailbox-token"})
+func accessToken(*request, *simulate.Account[sender]) simulate.Answer {
+	return data(map[string]string{"access_token": "simulated-mailbox-token"})
 }
 
-// uploader returns the form on which a person connects a mailbox to the first workspace.
-func (e *emailbison) uploader() simulate.ConnectPage {
-	return simulate.ConnectPage{Platform: "EmailBison", Path: connect, Connect: func(address string) error {
-		return e.file.Do(func(s *state) {
-			a := s.account(1, address)
-			if a == nil {
-				a = s.add(1, address, e.kit.Now())
-			}
-			a.Status, a.Updated = "Connected", timestamp(e.kit.Now())
-		})
-	}}
+// visibleWorkspaces returns the workspaces that the caller may read.
+func visibleWorkspaces(q *request) []workspace {
+	return slices.DeleteFunc(slices.Clone(q.State.Vendor.Workspaces), func(w workspace) bool {
+		return !q.Key.isSuperAdmin() && w.ID != q.Key.Workspace
+	})
+}
+
+func user(q *request) simulate.Answer {
+	doc := map[string]any{
+		"id": 1, "name": "Olga Owner", "email": "owner@example.com", "created_at": "2025-04-14T16:59:21.000000Z",
+		"updated_at": "2025-04-14T16:59:21.000000Z", "workspace": nil,
+	}
+	for _, own := range q.State.Vendor.Workspaces {
+		if own.ID == q.Key.Workspace && !q.State.Vendor.Quirks.HideOwn {
+			doc["workspace"] = own
+		}
+	}
+	return data(doc)
+}
+
+func listWorkspaces(q *request) simulate.Answer {
+	if q.State.Vendor.Quirks.HideList && !q.Key.isSuperAdmin() {
+		return forbidden
+	}
+	return pageOf(q, visibleWorkspaces(q), pageSize)
+}
+
+func getWorkspace(q *request) simulate.Answer {
+	for _, w := range visibleWorkspaces(q) {
+		if strconv.Itoa(w.ID) == q.Path("id") {
+			return data(w)
+		}
+	}
+	return notFound
+}
+
+// switchWorkspace selects the workspace in which all super-admin tokens act from now on.
+func switchWorkspace(q *request) simulate.Answer {
+	var in struct {
+		Team *int `json:"team_id"`
+	}
+	switch err := q.Decode(&in); {
+	case !q.Key.isSuperAdmin():
+		return forbidden
+	case err != nil || in.Team == nil:
+		return invalid("team_id", "The team id field is required.")
+	}
+	i := slices.IndexFunc(q.State.Vendor.Workspaces, func(w workspace) bool { return w.ID == *in.Team })
+	if i < 0 {
+		return invalid("team_id", "The selected team id is invalid.")
+	}
+	q.State.Vendor.Active = *in.Team
+	return data(q.State.Vendor.Workspaces[i])
 }

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates a customer's instance of EmailBison: API tokens, workspaces, sender
-// e-mails, and the form of the uploader on which people connect mailboxes. New is the entry point.
+// e-mails, and the form of the uploader on which people connect mailboxes. New is the entry point,
+// and platform is the table of the simulator.
 //
-//   - simulator.go: New, the state, the routes and the authentication.
-//   - senders.go, workspaces.go: the operations of the API, and the uploader.
-//   - answers.go: Laravel's answers, pages and errors, and the rate limit.
-//   - control.go: the control interface, by which tests and the sandbox change the instance.
+//   - simulator.go: the table, the state, the check of tokens and the rate limit, and Laravel's
+//     answers.
+//   - senders.go: the sender e-mails and the workspaces.
 package simulator
 
 import (
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,34 +20,103 @@ import (
 )
 
 const (
-	provider = "emailbison"
-	prefix   = "/api"
-	connect  = "/uploader/connect"
+	connect = "/uploader/connect"
 	// Token is the API token of the sandbox. It belongs to the first workspace.
 	Token = "9|q8kSimulatedTokenOfOneWorkspace"
 )
 
-// state is what the simulator stores in its data folder.
-type state struct {
-	Serial     int         `json:"serial"`
-	Tokens     []*token    `json:"tokens"`
-	Workspaces []workspace `json:"workspaces"`
-	// Active is the id of the selected workspace. All super-admin tokens act in it.
-	Active   int        `json:"active"`
-	Accounts []*account `json:"accounts"`
-	Quirks   quirks     `json:"quirks"`
+type (
+	route   = simulate.Route[token, sender, instance]
+	request = simulate.Request[token, sender, instance]
+	state   = simulate.State[token, sender, instance]
+)
+
+var platform = simulate.Platform[token, sender, instance]{
+	Name: "emailbison", Title: "EmailBison", Prefix: "/api", Workspace: "1",
+	Fresh: func(time.Time) state {
+		return state{
+			Keys:   map[string]token{Token: {Type: "api-user", Workspace: 1}},
+			Vendor: instance{Workspaces: []workspace{{1, "Simulated"}}, Active: 1},
+		}
+	},
+	Ready: func(url, _ string) simulate.Ready {
+		credential := url + "#" + Token
+		return simulate.Ready{
+			Settings: map[string]string{"allow_private": "true"},
+			Secrets:  map[string]string{"api_key": credential}, Sending: &simulate.Sending{APIKey: credential},
+		}
+	},
+	Admit: admit,
+	Routes: []route{
+		{On: "GET /users", Name: "user", Serve: user},
+		{On: "GET /workspaces/v1.1", Name: "listWorkspaces", Serve: listWorkspaces},
+		{On: "GET /workspaces/v1.1/{id}", Name: "getWorkspace", Serve: getWorkspace},
+		{On: "POST /workspaces/v1.1/switch-workspace", Name: "switchWorkspace", Serve: switchWorkspace},
+		{On: "GET /sender-emails", Name: "listSenders", Serve: listSenders},
+		{On: "GET /sender-emails/{id}", Name: "getSender", Serve: ofSender(getSender)},
+		{On: "PATCH /sender-emails/{id}", Name: "updateSender", Serve: updateSender},
+		{On: "DELETE /sender-emails/{id}", Name: "deleteSender", Serve: ofSender(deleteSender)},
+		{On: "POST /sender-emails/imap-smtp", Name: "createSender", Serve: createSender},
+		{On: "GET /sender-emails/{id}/oauth-access-token", Name: "oauthAccessToken", Serve: ofSender(accessToken)},
+	},
+	NotFound: func(*request) simulate.Answer { return notFound },
+	PlannedFault: func(status, _ int) simulate.Answer {
+		if answer, planned := plannedFaults[status]; planned {
+			return answer
+		}
+		return message(status, "Server Error")
+	},
+	NewAccount:  newSender,
+	Touch:       func(a *sender, now time.Time) { a.Updated = timestamp(now) },
+	WorkspaceOf: func(a *sender) int { return a.Workspace },
+	Page:        simulate.Page{Path: connect, Operation: "uploader", Workspace: "1"},
+	SignedIn: func(q *request, workspace, address string) {
+		q.Account(workspace, address, 0).Status = "Connected"
+	},
+	Controls: map[string]func(*request) (any, error){
+		"PUT /tokens": func(q *request) (any, error) {
+			in := struct {
+				Token string `json:"token"`
+				token
+			}{token: token{Type: "api-user", Workspace: 1}}
+			if q.Read(&in) != nil || in.Token == "" || in.Type != "api-user" && !in.isSuperAdmin() {
+				return nil, simulate.BadRequest("token is its text, type is api-user or super-admin")
+			}
+			q.State.Keys[in.Token] = in.token
+			return nil, nil
+		},
+		"PUT /workspaces": func(q *request) (any, error) {
+			q.State.Vendor.Workspaces = nil
+			return nil, q.Read(&q.State.Vendor.Workspaces)
+		},
+		"PUT /quirks": func(q *request) (any, error) {
+			q.State.Vendor.Quirks = quirks{}
+			return nil, q.Read(&q.State.Vendor.Quirks)
+		},
+	},
 }
+
+// New returns the handler of the simulator and what its ready line tells. It fails when the data
+// folder cannot be read.
+func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
 
 // token is an API token. Workspace is the workspace of an api-user token, 0 when its user was
 // removed from the workspace.
 type token struct {
-	Token     string `json:"token"`
 	Type      string `json:"type"`
 	Workspace int    `json:"workspace_id"`
 	Revoked   bool   `json:"revoked"`
 }
 
 func (t token) isSuperAdmin() bool { return t.Type == "super-admin" }
+
+// instance is the state that only an instance of EmailBison has.
+type instance struct {
+	Workspaces []workspace `json:"workspaces"`
+	// Active is the id of the selected workspace. All super-admin tokens act in it.
+	Active int    `json:"active"`
+	Quirks quirks `json:"quirks"`
+}
 
 type workspace struct {
 	ID   int    `json:"id"`
@@ -60,108 +131,83 @@ type quirks struct {
 	IgnoreSearch  bool `json:"ignore_search"`
 }
 
-type emailbison struct {
-	kit     *simulate.Kit
-	file    *simulate.File[state]
-	mux     *http.ServeMux
-	limiter rateLimiter
-}
+// rate is the limit of calls of an instance, which all tokens share.
+var rate = simulate.Rate{Calls: 3000, Window: time.Minute, Fixed: true}
 
-func initialState(time.Time) state {
-	return state{Tokens: []*token{{Token: Token, Type: "api-user", Workspace: 1}}, Workspaces: []workspace{{1, "Simulated"}}, Active: 1}
-}
-
-// New returns the handler of the simulator and what its ready line tells. It fails when the data
-// folder cannot be read.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, file, err := simulate.OpenState(provider, "senders.json", o, initialState)
-	if err != nil {
-		return nil, simulate.Ready{}, err
+// admit counts the call and accepts a valid token. As Laravel does, it redirects a request without
+// a valid token that does not accept JSON to the sign-in page.
+func admit(q *request) simulate.Answer {
+	used := q.Count("instance", q.Now, rate)
+	q.Header.Set("X-RateLimit-Limit", strconv.Itoa(rate.Calls))
+	q.Header.Set("X-RateLimit-Remaining", strconv.Itoa(used.Left))
+	if used.Wait > 0 {
+		q.RetryAfter(used.Wait)
+		return message(http.StatusTooManyRequests, "Too Many Attempts.")
 	}
-	e := &emailbison{kit: kit, file: file, mux: http.NewServeMux(), limiter: rateLimiter{now: kit.Now}}
-	for pattern, handle := range map[string]handler{
-		"GET /users":                                 e.user,
-		"GET /workspaces/v1.1":                       e.workspaces,
-		"GET /workspaces/v1.1/{id}":                  e.workspace,
-		"POST /workspaces/v1.1/switch-workspace":     e.switchWorkspace,
-		"GET /sender-emails":                         e.listSenders,
-		"GET /sender-emails/{id}":                    e.getSender,
-		"PATCH /sender-emails/{id}":                  e.updateSender,
-		"DELETE /sender-emails/{id}":                 e.deleteSender,
-		"POST /sender-emails/imap-smtp":              e.createSender,
-		"GET /sender-emails/{id}/oauth-access-token": e.accessToken,
-	} {
-		method, path, _ := strings.Cut(pattern, " ")
-		e.mux.HandleFunc(method+" "+prefix+path, e.authenticated(handle))
-	}
-	e.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { replyNotFound(w) })
-	credential := o.URL + "#" + Token
-	return kit.Handler(e, e.controls()), simulate.Ready{
-		Provider: provider, URL: o.URL,
-		Settings: map[string]string{"allow_private": "true"},
-		Secrets:  map[string]string{"api_key": credential},
-		Control:  []string{},
-		Sending:  &simulate.Sending{APIKey: credential},
-	}, nil
-}
-
-// Call implements simulate.Provider.
-func (e *emailbison) Call(r *http.Request, _ []byte) simulate.Call {
-	operation, path := "", strings.TrimPrefix(r.URL.Path, prefix)
+	text, bearer := strings.CutPrefix(q.HTTP.Header.Get("Authorization"), "Bearer ")
+	caller, known := q.State.Keys[text]
 	switch {
-	case r.URL.Path == connect:
-		operation = "uploader"
-	case path == "/users":
-		operation = "user"
-	case strings.HasSuffix(path, "/oauth-access-token"):
-		operation = "oauthAccessToken"
-	case path == "/sender-emails" && r.Method == http.MethodGet:
-		operation = "listSenders"
-	case r.Method == http.MethodDelete:
-		operation = "deleteSender"
-	case path == "/workspaces/v1.1":
-		operation = "listWorkspaces"
-	}
-	return simulate.Call{Operation: operation, Write: r.Method != http.MethodGet, Host: prefix, WorkAt: []int{http.StatusGatewayTimeout}}
-}
-
-// ServeHTTP implements simulate.Provider.
-func (e *emailbison) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case r.URL.Path == connect:
-		e.uploader().ServeHTTP(w, r)
-	case e.limiter.allow(w):
-		e.mux.ServeHTTP(w, r)
-	}
-}
-
-// handler serves a request of a caller with a valid token.
-type handler func(w http.ResponseWriter, r *http.Request, caller token)
-
-// authenticated calls next with the caller's token. Without a valid token it answers 401. As
-// Laravel does, it redirects a request that does not accept JSON to the sign-in page instead.
-func (e *emailbison) authenticated(next handler) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		given, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		var caller *token
-		e.file.View(func(s *state) {
-			for _, t := range s.Tokens {
-				if bearer && t.Token == given && !t.Revoked {
-					found := *t
-					caller = &found
-					if caller.isSuperAdmin() {
-						caller.Workspace = s.Active
-					}
-				}
-			}
-		})
-		switch {
-		case caller != nil:
-			next(w, r, *caller)
-		case !strings.Contains(r.Header.Get("Accept"), "json"):
-			http.Redirect(w, r, "/login", http.StatusFound)
-		default:
-			replyMessage(w, http.StatusUnauthorized, "Unauthenticated.")
+	case q.Route == nil:
+	case bearer && known && !caller.Revoked:
+		if caller.isSuperAdmin() {
+			caller.Workspace = q.State.Vendor.Active
 		}
+		q.Key, q.Workspace = caller, strconv.Itoa(caller.Workspace)
+	case !strings.Contains(q.HTTP.Header.Get("Accept"), "json"):
+		q.Header.Set("Location", "/login")
+		return simulate.Answer{Status: http.StatusFound}
+	default:
+		return message(http.StatusUnauthorized, "Unauthenticated.")
 	}
+	return simulate.Answer{}
+}
+
+func data(v any) simulate.Answer { return simulate.OK(map[string]any{"data": v}) }
+
+func message(status int, text string) simulate.Answer {
+	return simulate.Answer{Status: status, Body: map[string]string{"message": text}}
+}
+
+var (
+	forbidden = message(http.StatusForbidden, "This action is unauthorized.")
+	notFound  = simulate.Answer{Status: http.StatusNotFound, Body: map[string]any{"data": map[string]any{"success": false, "message": "Record not found."}}}
+)
+
+// invalid returns the 422 for a field that fails validation.
+func invalid(field, text string) simulate.Answer {
+	return simulate.Answer{Status: http.StatusUnprocessableEntity, Body: map[string]any{"message": text, "errors": map[string][]string{field: {text}}}}
+}
+
+// plannedFaults are the answers to planned faults by status. Any other status is a server error.
+var plannedFaults = map[int]simulate.Answer{
+	http.StatusUnauthorized: message(http.StatusUnauthorized, "Unauthenticated."), http.StatusForbidden: forbidden,
+	http.StatusNotFound: notFound, http.StatusUnprocessableEntity: invalid("search", "The search field is invalid."),
+	http.StatusTooManyRequests: message(http.StatusTooManyRequests, "Too Many Attempts."),
+}
+
+// pageOf returns the page of all that the request asks for, as Laravel does.
+func pageOf[T any](q *request, all []T, size int) simulate.Answer {
+	number, ok := q.Number("page", 1)
+	if !ok || number == 0 {
+		number = 1 // Laravel reads an invalid number as 1
+	}
+	last := max(1, (len(all)+size-1)/size)
+	from := min((number-1)*size, len(all))
+	entries := simulate.Slice(all, from, size)
+	link := func(n int) any {
+		if n < 1 || n > last {
+			return nil
+		}
+		query := q.HTTP.URL.Query()
+		query.Set("page", strconv.Itoa(n))
+		return (&url.URL{Scheme: "http", Host: q.HTTP.Host, Path: q.HTTP.URL.Path, RawQuery: query.Encode()}).String()
+	}
+	return simulate.OK(map[string]any{
+		"data":  entries,
+		"links": map[string]any{"first": link(1), "last": link(last), "prev": link(number - 1), "next": link(number + 1)},
+		"meta": map[string]any{
+			"current_page": number, "last_page": last, "per_page": size, "total": len(all), "path": "http://" + q.HTTP.Host + q.HTTP.URL.Path,
+			"from": from + 1, "to": from + len(entries),
+		},
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
@@ -178,17 +179,29 @@ func TestListsHavePagesOfFifteen(t *testing.T) {
 
 // TestRateLimitOfTheInstance checks the limit of calls per minute, which all tokens share.
 func TestRateLimitOfTheInstance(t *testing.T) {
-	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-	l := rateLimiter{now: func() time.Time { return now }}
-	for range limit {
-		if !l.allow(httptest.NewRecorder()) {
-			t.Fatal("throttled below the limit")
+	synctest.Test(t, func(t *testing.T) {
+		h, _, err := New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), Log: io.Discard})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	out := httptest.NewRecorder()
-	if l.allow(out) || out.Code != 429 || out.Header().Get("Retry-After") != "60" || out.Header().Get("X-RateLimit-Remaining") != "0" {
-		t.Errorf("%d %v", out.Code, out.Header())
-	}
+		call := func() *httptest.ResponseRecorder {
+			out := httptest.NewRecorder()
+			h.ServeHTTP(out, httptest.NewRequest(http.MethodGet, "/api/users", nil))
+			return out
+		}
+		for range rate.Calls {
+			if call().Code == 429 {
+				t.Fatal("throttled below the limit")
+			}
+		}
+		if out := call(); out.Code != 429 || out.Header().Get("Retry-After") != "60" || out.Header().Get("X-RateLimit-Remaining") != "0" {
+			t.Errorf("%d %v", out.Code, out.Header())
+		}
+		time.Sleep(time.Minute)
+		if out := call(); out.Code == 429 || out.Header().Get("X-RateLimit-Remaining") != "2999" {
+			t.Errorf("in the next window: %d %v", out.Code, out.Header())
+		}
+	})
 }
 
 // TestUploaderConnectsMailboxes also checks that accounts survive a restart.

@@ -14,9 +14,6 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// microsoft is the provider code of accounts that sign in with Microsoft.
-const microsoft = 3
-
 // account is an account as the API shows it.
 type account struct {
 	Email         string `json:"email"`
@@ -34,144 +31,160 @@ type account struct {
 	AutofixFailed *bool  `json:"autofix_failed"`
 }
 
-// storedAccount is an account with the fields that the API does not show.
-type storedAccount struct {
-	account
-	VisibleAt time.Time `json:"visible_at"`
+// newAccount returns an account with the values that Instantly sets. The provider code 3 stands for
+// accounts that sign in with Microsoft.
+func newAccount(q *request, in, address string) account {
+	now := simulate.FormatTime(q.Now)
+	a := account{Email: address, Created: now, Updated: now, Organization: in, Status: 1, ProviderCode: 3, DailyLimit: new(30), AutofixFailed: new(false)}
+	a.setName(simulate.DisplayName(address))
+	return a
 }
 
-func (s *instantly) workspace(w http.ResponseWriter, _ *http.Request, in *workspace) {
-	simulate.WriteJSON(w, http.StatusOK, map[string]any{
-		"id": in.ID, "name": in.Name, "owner": "019ffad2-5cac-7fb9-a336-43e00eee8acc",
+func (a *account) setName(name string) { a.FirstName, a.LastName, _ = strings.Cut(name, " ") }
+
+// attach connects the account.
+func attach(q *request, in, email, name string) {
+	workspaceOf(q, in)
+	a := q.Account(in, email, time.Duration(q.State.Vendor.Behaviour.ListLagMS)*time.Millisecond)
+	a.setName(name)
+	a.Status, a.AutofixFailed, a.SetupPending = 1, new(false), false
+}
+
+func currentWorkspace(q *request) simulate.Answer {
+	in := q.State.Vendor.Workspaces[q.Workspace]
+	return simulate.OK(map[string]any{
+		"id": q.Workspace, "name": in.Name, "owner": "019ffad2-5cac-7fb9-a336-43e00eee8acc",
 		"timestamp_created": simulate.FormatTime(in.Created), "timestamp_updated": simulate.FormatTime(in.Created),
 		"plan_id": "pid_hg_v1", "org_logo_url": nil, "org_client_domain": nil,
 	})
 }
 
-// visible returns the visible accounts of a workspace for which take returns true, oldest first.
-func (s *instantly) visible(in *workspace, take func(*account) bool) []*account {
-	var out []*account
-	now := s.kit.Now()
-	s.file.View(func(all *state) {
-		for _, a := range all.Workspaces[in.ID].Accounts {
-			if shown := a.account; !a.VisibleAt.After(now) && take(&shown) {
-				out = append(out, &shown)
-			}
-		}
-	})
-	slices.SortFunc(out, func(a, b *account) int {
-		return cmp.Or(strings.Compare(a.Created, b.Created), strings.Compare(a.Email, b.Email))
-	})
-	return out
-}
-
-// cursor returns the cursor of the page after an account.
-func (a *account) cursor() string { return a.Created + "&" + a.Email }
-
-// listing holds the parameters of a request for a page of accounts.
-type listing struct {
-	limit  int
-	after  string
-	search string
-	equals map[string]func(*account) string // the fields that filters compare, by parameter name
-}
-
-// takes reports whether an account passes the filters and comes after the cursor.
-func (l listing) takes(q url.Values, a *account) bool {
-	for name, of := range l.equals {
-		if want := q.Get(name); want != "" && want != of(a) {
-			return false
+// readListing reads the parameters of a list. problem is the message of a 400, or "".
+func readListing(q url.Values) (limit int, problem string) {
+	for name := range q {
+		if !slices.Contains([]string{"limit", "starting_after", "search", "status", "provider_code"}, name) {
+			return 0, "querystring/" + name + " is not simulated"
 		}
 	}
-	return l.isAfterCursor(a) && (l.search == "" || strings.Contains(strings.ToLower(a.Email), l.search))
+	limit, err := strconv.Atoi(cmp.Or(q.Get("limit"), "10"))
+	if err != nil || limit < 1 || limit > 100 {
+		return 0, "querystring/limit must be <= 100 and >= 1"
+	}
+	created, _, _ := strings.Cut(q.Get("starting_after"), "&")
+	if _, err := time.Parse(time.RFC3339, created); q.Get("starting_after") != "" && err != nil {
+		return 0, "Invalid starting_after"
+	}
+	return limit, ""
 }
 
-// isAfterCursor reports whether an account comes after the cursor. Instantly also accepts the
-// former cursors, which hold only a time.
-func (l listing) isAfterCursor(a *account) bool {
-	created, email, hasEmail := strings.Cut(l.after, "&")
+// takes reports whether an account passes the filters of a list.
+func (a *account) takes(q url.Values) bool {
+	status, provider := q.Get("status"), q.Get("provider_code")
+	return (status == "" || status == strconv.Itoa(a.Status)) && (provider == "" || provider == strconv.Itoa(a.ProviderCode)) &&
+		strings.Contains(strings.ToLower(a.Email), strings.ToLower(q.Get("search")))
+}
+
+// isAfter reports whether an account comes after a cursor. Instantly also accepts the former
+// cursors, which hold only a time.
+func (a *account) isAfter(cursor string) bool {
+	created, email, hasEmail := strings.Cut(cursor, "&")
 	return a.Created > created || hasEmail && a.Created == created && a.Email > email
 }
 
-// readListing reads the parameters of a list. problem is the message of a 400, or "".
-func readListing(q url.Values) (l listing, problem string) {
-	l = listing{limit: 10, after: q.Get("starting_after"), search: strings.ToLower(q.Get("search")), equals: map[string]func(*account) string{
-		"status":        func(a *account) string { return strconv.Itoa(a.Status) },
-		"provider_code": func(a *account) string { return strconv.Itoa(a.ProviderCode) },
-	}}
-	for name := range q {
-		if !slices.Contains([]string{"limit", "starting_after", "search", "status", "provider_code"}, name) {
-			return l, "querystring/" + name + " is not simulated"
-		}
-	}
-	if text := q.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > 100 {
-			return l, "querystring/limit must be <= 100 and >= 1"
-		}
-		l.limit = n
-	}
-	created, _, _ := strings.Cut(l.after, "&")
-	if _, err := time.Parse(time.RFC3339, created); l.after != "" && err != nil {
-		return l, "Invalid starting_after"
-	}
-	return l, ""
-}
-
-// listAccounts answers with a page. Every page with accounts has a cursor, the last one too.
-func (s *instantly) listAccounts(w http.ResponseWriter, r *http.Request, in *workspace) {
-	q := r.URL.Query()
-	l, problem := readListing(q)
+// listAccounts answers with a page, oldest first. Every page with accounts has a cursor, the last
+// one too.
+func listAccounts(q *request) simulate.Answer {
+	query, b := q.HTTP.URL.Query(), q.State.Vendor.Behaviour
+	limit, problem := readListing(query)
 	if problem != "" {
-		refuse(w, http.StatusBadRequest, problem)
-		return
+		return refuse(http.StatusBadRequest, problem)
 	}
-	noCursor, repeatPage := false, false
-	s.file.View(func(all *state) { noCursor, repeatPage = all.NoCursor, all.RepeatPage })
-	if repeatPage {
-		l.after = ""
+	var found []*account
+	for _, a := range q.Visible(q.Workspace) {
+		if a.takes(query) && (b.RepeatPage || a.isAfter(query.Get("starting_after"))) {
+			found = append(found, a)
+		}
 	}
-	all := s.visible(in, func(a *account) bool { return l.takes(q, a) })
-	items := append([]*account{}, all[:min(l.limit, len(all))]...)
+	slices.SortFunc(found, func(a, b *account) int {
+		return cmp.Or(strings.Compare(a.Created, b.Created), strings.Compare(a.Email, b.Email))
+	})
+	items := simulate.Slice(found, 0, limit)
 	doc := map[string]any{"items": items}
-	if len(items) > 0 && !(noCursor && len(items) == len(all)) {
-		doc["next_starting_after"] = items[len(items)-1].cursor()
+	if len(items) > 0 && !(b.NoCursor && len(items) == len(found)) {
+		last := items[len(items)-1]
+		doc["next_starting_after"] = last.Created + "&" + last.Email
 	}
-	simulate.WriteJSON(w, http.StatusOK, doc)
+	return simulate.OK(doc)
 }
 
-func (s *instantly) getAccount(w http.ResponseWriter, r *http.Request, in *workspace) {
-	email, now := r.PathValue("email"), s.kit.Now()
-	var found *account
-	s.file.View(func(all *state) {
-		if a := all.Workspaces[in.ID].Accounts[strings.ToLower(email)]; a != nil && a.Email == email && !a.VisibleAt.After(now) {
-			shown := a.account
-			found = &shown
+func getAccount(q *request) simulate.Answer {
+	for _, a := range q.Visible(q.Workspace) {
+		if a.Email == q.Path("email") {
+			return simulate.OK(a)
 		}
-	})
-	if found == nil {
-		refuse(w, http.StatusNotFound, "Account not found")
-		return
 	}
-	simulate.WriteJSON(w, http.StatusOK, found)
+	return refuse(http.StatusNotFound, "Account not found")
 }
 
-func (s *instantly) deleteAccount(w http.ResponseWriter, r *http.Request, in *workspace) {
-	var removed *storedAccount
-	email := r.PathValue("email")
-	err := s.file.Do(func(all *state) {
-		accounts := all.Workspaces[in.ID].Accounts
-		if a := accounts[strings.ToLower(email)]; a != nil && a.Email == email {
-			removed = a
-			delete(accounts, strings.ToLower(email))
-		}
-	})
-	switch {
-	case err != nil:
-		refuse(w, http.StatusInternalServerError, err.Error())
-	case removed == nil:
-		refuse(w, http.StatusNotFound, "Account not found")
-	default:
-		simulate.WriteJSON(w, http.StatusOK, removed.account)
+func deleteAccount(q *request) simulate.Answer {
+	a := q.State.Find(q.Workspace, q.Path("email"))
+	if a == nil || a.Address != q.Path("email") {
+		return refuse(http.StatusNotFound, "Account not found")
 	}
+	q.State.Remove(a.Workspace, a.Address)
+	return simulate.OK(a.Doc)
+}
+
+// accountChange is the body of a control call that creates or changes an account. Absent fields
+// stay unchanged.
+type accountChange struct {
+	Email         string `json:"email"`
+	Name          string `json:"name"`
+	Workspace     string `json:"workspace"`
+	Status        *int   `json:"status"`
+	SetupPending  *bool  `json:"setup_pending"`
+	ProviderCode  *int   `json:"provider_code"`
+	AutofixFailed *bool  `json:"autofix_failed"`
+	// Reconnecting sets autofix_failed to null.
+	Reconnecting bool `json:"reconnecting"`
+}
+
+// apply creates or changes the account in the state.
+func (c accountChange) apply(q *request) {
+	in := cmp.Or(c.Workspace, Workspace)
+	workspaceOf(q, in)
+	a := q.Account(in, c.Email, 0)
+	if c.Name != "" {
+		a.setName(c.Name)
+	}
+	set(&a.Status, c.Status)
+	set(&a.SetupPending, c.SetupPending)
+	set(&a.ProviderCode, c.ProviderCode)
+	if c.AutofixFailed != nil || c.Reconnecting {
+		a.AutofixFailed = c.AutofixFailed
+	}
+}
+
+// set copies from into to, unless from is nil.
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+func putAccount(q *request) (any, error) {
+	var c accountChange
+	err := q.Read(&c)
+	c.Email = q.Path("address")
+	c.apply(q)
+	return nil, err
+}
+
+func putAccounts(q *request) (any, error) {
+	var list []accountChange
+	err := q.Read(&list)
+	for _, c := range list {
+		c.apply(q)
+	}
+	return nil, err
 }

@@ -3,9 +3,11 @@
 package simulator
 
 import (
-	"crypto/rand"
+	"cmp"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,167 +17,111 @@ import (
 // sessionLifetime is how long a session is open.
 const sessionLifetime = 10 * time.Minute
 
-// session is an OAuth session. It is not bound to a mailbox: the mailbox that signs in is attached.
-type session struct {
-	ID          string    `json:"id"`
-	State       string    `json:"state"` // the parameter "state" of the link
-	Workspace   string    `json:"workspace"`
-	Created     time.Time `json:"created"`
-	Status      string    `json:"status"`
-	Email       string    `json:"email"`
-	Name        string    `json:"name"`
-	Error       string    `json:"error"`
-	Description string    `json:"description"`
-}
-
-// statusAt returns the status of the session at a time.
-func (x *session) statusAt(now time.Time) string {
-	if x.Status == "pending" && !now.Before(x.Created.Add(sessionLifetime)) {
-		return "expired"
+// initOAuth starts a session. It is not bound to a mailbox: the mailbox that signs in is attached.
+func initOAuth(q *request) simulate.Answer {
+	if wait := startThrottled(q); wait > 0 {
+		q.RetryAfter(wait)
+		return refuse(http.StatusTooManyRequests, "Rate limit exceeded for OAuth session creation")
 	}
-	return x.Status
-}
-
-func (s *instantly) initOAuth(w http.ResponseWriter, r *http.Request, in *workspace) {
-	if s.startThrottled(w, r, in) {
-		return
+	id, link := q.StartSignIn(q.Workspace, sessionLifetime)
+	x := q.State.SignIns[id]
+	x.ID = fmt.Sprintf("sess-%012x", q.State.NextSerial())
+	base, _, _ := strings.Cut(link, authorize)
+	if host := q.State.Vendor.Behaviour.AuthHost; host != "" {
+		base = "https://" + host
 	}
-	now := s.kit.Now()
-	x := &session{State: rand.Text(), Workspace: in.ID, Created: now, Status: "pending"}
-	base := s.kit.URL
-	err := s.file.Do(func(all *state) {
-		x.ID = all.nextID("sess-")
-		all.Sessions[x.ID] = x
-		if all.AuthHost != "" {
-			base = "https://" + all.AuthHost
-		}
-	})
-	if err != nil {
-		refuse(w, http.StatusInternalServerError, err.Error())
-		return
-	}
-	q := url.Values{"client_id": {"65ad96b6-fbeb-40b5-b404-2a415d074c97"}, "response_type": {"code"}, "state": {x.State},
+	query := url.Values{"client_id": {"65ad96b6-fbeb-40b5-b404-2a415d074c97"}, "response_type": {"code"}, "state": {id},
 		"scope": {"offline_access https://outlook.office.com/SMTP.Send"}}
-	simulate.WriteJSON(w, http.StatusOK, map[string]any{
-		"session_id": x.ID, "auth_url": base + authorize + "?" + q.Encode(), "expires_at": simulate.FormatTime(now.Add(sessionLifetime)),
+	return simulate.OK(map[string]any{
+		"session_id": x.ID, "auth_url": base + authorize + "?" + query.Encode(), "expires_at": simulate.FormatTime(x.ExpiresAt),
 	})
 }
 
-func (s *instantly) sessionStatus(w http.ResponseWriter, r *http.Request, in *workspace) {
-	doc := map[string]any{}
-	s.file.View(func(all *state) {
-		x := all.Sessions[r.PathValue("code")]
-		if x == nil || x.Workspace != in.ID {
-			return
-		}
-		doc["status"] = x.statusAt(s.kit.Now())
-		switch doc["status"] {
-		case "success":
-			doc["email"], doc["name"] = x.Email, x.Name
-		case "error":
-			doc["error"], doc["error_description"] = x.Error, x.Description
-		}
-	})
-	if len(doc) == 0 {
-		refuse(w, http.StatusNotFound, "OAuth session not found")
-		return
-	}
-	simulate.WriteJSON(w, http.StatusOK, doc)
-}
-
-// complete ends the matching session as successful and attaches the account. open is false when no
-// matching session is pending.
-func (s *instantly) complete(matches func(*session) bool, email, name string) (open bool, err error) {
-	return s.finish(matches, func(all *state, x *session) {
-		x.Status, x.Email, x.Name = "success", email, name
-		all.attach(x.Workspace, email, name, s.kit.Now())
-	})
-}
-
-// deny ends the matching session with access_denied.
-func (s *instantly) deny(matches func(*session) bool) (open bool, err error) {
-	return s.finish(matches, func(_ *state, x *session) {
-		x.Status, x.Error, x.Description = "error", "access_denied", "The user has denied access to the application"
-	})
-}
-
-// finish calls change for each matching session that is pending. open is false when there is none.
-func (s *instantly) finish(matches func(*session) bool, change func(*state, *session)) (open bool, err error) {
-	now := s.kit.Now()
-	err = s.file.Do(func(all *state) {
-		for _, x := range all.Sessions {
-			if matches(x) && x.statusAt(now) == "pending" {
-				change(all, x)
-				open = true
-			}
-		}
-	})
-	return open, err
-}
-
-const (
-	linkClosed     = "This link is not open any more: it is unknown, was used, or is older than ten minutes. Ask for a new one."
-	addressMissing = "Enter the address of the mailbox that signs in."
-)
-
-func (s *instantly) show(w http.ResponseWriter, p simulate.SignInPage) {
-	p.Platform = "Instantly"
-	p.Show(w)
-}
-
-// byState matches the session of the requested link.
-func byState(r *http.Request) func(*session) bool {
-	state := r.URL.Query().Get("state")
-	return func(x *session) bool { return x.State == state }
-}
-
-func (s *instantly) showPage(w http.ResponseWriter, r *http.Request) {
-	open := false
-	s.file.View(func(all *state) {
-		for _, x := range all.Sessions {
-			open = open || byState(r)(x) && x.statusAt(s.kit.Now()) == "pending"
-		}
-	})
-	if !open {
-		s.show(w, simulate.SignInPage{Status: http.StatusGone, Problem: linkClosed})
-		return
-	}
-	s.show(w, simulate.SignInPage{Action: r.URL.RequestURI(), Username: r.URL.Query().Get("login_hint")})
-}
-
-func (s *instantly) submitPage(w http.ResponseWriter, r *http.Request) {
-	var open bool
-	var err error
-	username, isAddress := simulate.Username(r)
-	switch r.PostFormValue("decision") {
-	case "accept":
-		if !isAddress {
-			s.show(w, simulate.SignInPage{Status: http.StatusBadRequest, Problem: addressMissing, Action: r.URL.RequestURI(), Username: username})
-			return
-		}
-		open, err = s.complete(byState(r), username, nameOf(username))
-	case "deny":
-		open, err = s.deny(byState(r))
-	default:
-		s.show(w, simulate.SignInPage{Status: http.StatusBadRequest, Problem: "Accept or cancel.", Action: r.URL.RequestURI(), Username: username})
-		return
-	}
+// statusOf returns the status of a session, and the error of a session that failed.
+func statusOf(x *simulate.SignIn, now time.Time) (status, code, description string) {
 	switch {
-	case err != nil:
-		s.show(w, simulate.SignInPage{Status: http.StatusInternalServerError, Problem: err.Error()})
-	case !open:
-		s.show(w, simulate.SignInPage{Status: http.StatusGone, Problem: linkClosed})
-	default:
-		s.show(w, simulate.SignInPage{})
+	case x.Open(now):
+		return "pending", "", ""
+	case !x.Used:
+		return "expired", "", ""
+	case x.Address == "":
+		return "error", "access_denied", "The user has denied access to the application"
+	}
+	return "success", "", ""
+}
+
+// session returns the session of an id, or nil.
+func session(q *request, id string) *simulate.SignIn {
+	for _, x := range q.State.SignIns {
+		if x.ID == id {
+			return x
+		}
+	}
+	return nil
+}
+
+func sessionStatus(q *request) simulate.Answer {
+	x := session(q, q.Path("code"))
+	if x == nil || x.Workspace != q.Workspace {
+		return refuse(http.StatusNotFound, "OAuth session not found")
+	}
+	status, code, description := statusOf(x, q.Now)
+	doc := map[string]any{"status": status}
+	switch status {
+	case "success":
+		doc["email"], doc["name"] = x.Address, x.Name
+	case "error":
+		doc["error"], doc["error_description"] = code, description
+	}
+	return simulate.OK(doc)
+}
+
+func listSessions(q *request) (any, error) {
+	all := []map[string]any{}
+	for state, x := range q.State.SignIns {
+		status, code, description := statusOf(x, q.Now)
+		all = append(all, map[string]any{
+			"id": x.ID, "state": state, "workspace": x.Workspace, "created": x.StartedAt, "status": status,
+			"email": x.Address, "name": x.Name, "error": code, "description": description,
+		})
+	}
+	slices.SortFunc(all, func(a, b map[string]any) int { return strings.Compare(a["id"].(string), b["id"].(string)) })
+	return all, nil
+}
+
+// endSession returns a control call that changes the pending session in the path.
+func endSession(end func(x *simulate.SignIn, now time.Time)) func(*request) (any, error) {
+	return func(q *request) (any, error) {
+		x := session(q, q.Path("id"))
+		if x == nil || !x.Open(q.Now) {
+			return nil, simulate.NotFound("Instantly has no such session, or it is not open any more")
+		}
+		end(x, q.Now)
+		return nil, nil
 	}
 }
 
-// nameOf derives a person's name from an address: ann.lee@example.com gives "Ann Lee".
-func nameOf(address string) string {
-	local, _, _ := strings.Cut(address, "@")
-	words := strings.FieldsFunc(local, func(r rune) bool { return r == '.' || r == '-' || r == '_' })
-	for i, word := range words {
-		words[i] = strings.ToUpper(word[:1]) + word[1:]
+// completeSession signs in the mailbox of a control call.
+func completeSession(q *request) (any, error) {
+	var in struct{ Email, Name string }
+	if err := q.Read(&in); err != nil {
+		return nil, err
 	}
-	return strings.Join(words, " ")
+	if in.Email == "" {
+		return nil, simulate.BadRequest("email is missing")
+	}
+	return endSession(func(x *simulate.SignIn, _ time.Time) {
+		x.Used, x.Address, x.Name = true, in.Email, cmp.Or(in.Name, simulate.DisplayName(in.Email))
+		attach(q, x.Workspace, x.Address, x.Name)
+	})(q)
+}
+
+func forgetSession(q *request) (any, error) {
+	for state, x := range q.State.SignIns {
+		if x.ID == q.Path("id") {
+			delete(q.State.SignIns, state)
+			return nil, nil
+		}
+	}
+	return nil, simulate.NotFound("Instantly has no such session")
 }

@@ -2,114 +2,207 @@
 
 // Package simulator simulates the part of Instantly's API v2 that concerns mailboxes: API keys with
 // scopes, the workspace, accounts, Microsoft OAuth sessions, rate limits and error envelopes. New
-// is the entry point.
+// is the entry point, and platform is the table of the simulator.
 //
-//   - simulator.go: New and the routes. state.go: the state, which is stored in one file.
-//   - auth.go: API keys, scopes and rate limits.
+//   - simulator.go: the table, the state, and the check of keys and rate limits.
 //   - accounts.go: the accounts and their list.
-//   - oauth.go: the OAuth sessions and the sign-in page.
-//   - control.go: the control interface, by which tests and the sandbox change Instantly.
+//   - oauth.go: the OAuth sessions, and the control calls that end them.
 package simulator
 
 import (
+	"cmp"
+	"io"
+	"net"
 	"net/http"
-	"strconv"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
 const (
-	provider = "instantly"
-	prefix   = "/api/v2"
-	// authorize is the path of the sign-in page, as at Microsoft.
-	authorize = "/common/oauth2/v2.0/authorize"
-	// Key is an API key with all scopes in the first workspace.
-	Key = "simulated-instantly-key"
+	// Key is an API key with all scopes in the first workspace, whose id is Workspace.
+	Key       = "simulated-instantly-key"
+	Workspace = "019ffad2-5cac-7fb9-a336-000000000001"
+	authorize = "/common/oauth2/v2.0/authorize" // the path of the sign-in page, as at Microsoft
 )
 
-type instantly struct {
-	kit     *simulate.Kit
-	file    *simulate.File[state]
-	mux     *http.ServeMux
-	limiter *rateLimiter
+type (
+	route   = simulate.Route[key, account, extra]
+	request = simulate.Request[key, account, extra]
+	state   = simulate.State[key, account, extra]
+)
+
+var platform = simulate.Platform[key, account, extra]{
+	Name: "instantly", Title: "Instantly", Prefix: "/api/v2",
+	Fresh: func(now time.Time) state {
+		return state{
+			Keys:   map[string]key{Key: newKey()},
+			Vendor: extra{Workspaces: map[string]*workspace{Workspace: {Name: "Example Outreach", Created: now}}},
+		}
+	},
+	Ready: func(url, host string) simulate.Ready {
+		return simulate.Ready{
+			Settings: map[string]string{"base_url": url, "auth_hosts": host},
+			Secrets:  map[string]string{"api_key": Key}, Sending: &simulate.Sending{APIKey: Key},
+		}
+	},
+	Admit: admit,
+	Routes: []route{
+		{On: "GET /workspaces/current", Name: "check", Scope: "workspaces:read", Serve: currentWorkspace},
+		{On: "GET /accounts?search", Name: "account", Scope: "accounts:read", Serve: listAccounts},
+		{On: "GET /accounts", Name: "accounts", Scope: "accounts:read", Serve: listAccounts},
+		{On: "GET /accounts/{email}", Name: "account", Scope: "accounts:read", Serve: getAccount},
+		{On: "DELETE /accounts/{email}", Name: "remove", Scope: "accounts:delete", Serve: deleteAccount},
+		{On: "POST /oauth/microsoft/init", Name: "start_sign_in", Scope: "accounts:create", Serve: initOAuth},
+		{On: "GET /oauth/session/status/{code}", Name: "sign_in", Scope: "accounts:read", Serve: sessionStatus},
+	},
+	NotFound: func(q *request) simulate.Answer {
+		return refuse(http.StatusNotFound, "Route "+q.HTTP.Method+":"+q.HTTP.URL.Path+" not found")
+	},
+	PlannedFault: func(status, _ int) simulate.Answer { return refuse(status, "A planned fault") },
+	NewKey:       newKey,
+	NewAccount:   newAccount,
+	Touch:        func(a *account, now time.Time) { a.Updated = simulate.NextStamp(a.Updated, now) },
+	WorkspaceOf:  func(*account) int { return 0 }, // control calls see the accounts of all workspaces
+	Page:         simulate.Page{Path: authorize, Operation: "authorize", ClosedStatus: http.StatusGone},
+	SignedIn: func(q *request, in, address string) {
+		attach(q, in, address, simulate.DisplayName(address))
+	},
+	Controls: map[string]func(*request) (any, error){
+		"POST /accounts":          putAccounts,
+		"PUT /accounts/{address}": putAccount,
+		"PUT /keys/{key}": func(q *request) (any, error) {
+			_, err := q.PutKey()
+			workspaceOf(q, q.State.Keys[q.Path("key")].Workspace)
+			return nil, err
+		},
+		"PUT /workspaces/{id}": func(q *request) (any, error) {
+			var in struct {
+				Name     string `json:"name"`
+				Inactive bool   `json:"inactive"`
+			}
+			err := q.Read(&in)
+			w := workspaceOf(q, q.Path("id"))
+			w.Name, w.Inactive = cmp.Or(in.Name, w.Name), in.Inactive
+			return nil, err
+		},
+		"GET /sessions":                listSessions,
+		"POST /sessions/{id}/complete": completeSession,
+		"POST /sessions/{id}/deny":     endSession(func(x *simulate.SignIn, _ time.Time) { x.Used = true }),
+		"POST /sessions/{id}/expire":   endSession(func(x *simulate.SignIn, now time.Time) { x.ExpiresAt = now }),
+		"POST /sessions/{id}/forget":   forgetSession,
+		"POST /behaviour":              func(q *request) (any, error) { return nil, q.Read(&q.State.Vendor.Behaviour) },
+	},
 }
 
-// New returns the handler of the simulator, and the content of the line that it prints when it is
-// ready. It fails when the data
+// New returns the handler of the simulator and what its ready line tells. It fails when the data
 // folder cannot be read.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, file, err := simulate.OpenState(provider, "instantly.json", o, fresh)
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
-	s := &instantly{kit: kit, file: file, mux: http.NewServeMux(), limiter: newRateLimiter()}
-	s.routes()
-	return kit.Handler(s, s.controls()), simulate.Ready{
-		Provider: provider, URL: o.URL,
-		Settings: map[string]string{"base_url": o.URL, "auth_hosts": kit.Host()},
-		Secrets:  map[string]string{"api_key": Key},
-		Control:  []string{},
-		Sending:  &simulate.Sending{APIKey: Key},
-	}, nil
+func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
+
+// key is an API key. It belongs to one workspace.
+type key struct {
+	Workspace string   `json:"workspace"`
+	Scopes    []string `json:"scopes"`
+	Revoked   bool     `json:"revoked"`
 }
 
-func (s *instantly) routes() {
-	for pattern, o := range map[string]operation{
-		"GET /workspaces/current":          {"workspaces:read", s.workspace},
-		"GET /accounts":                    {"accounts:read", s.listAccounts},
-		"GET /accounts/{email}":            {"accounts:read", s.getAccount},
-		"DELETE /accounts/{email}":         {"accounts:delete", s.deleteAccount},
-		"POST /oauth/microsoft/init":       {"accounts:create", s.initOAuth},
-		"GET /oauth/session/status/{code}": {"accounts:read", s.sessionStatus},
-	} {
-		method, path, _ := strings.Cut(pattern, " ")
-		s.mux.Handle(method+" "+prefix+path, s.authorized(o))
-	}
-	s.mux.HandleFunc("GET "+authorize, s.showPage)
-	s.mux.HandleFunc("POST "+authorize, s.submitPage)
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, "Route "+r.Method+":"+r.URL.Path+" not found")
+func newKey() key { return key{Workspace: Workspace, Scopes: []string{"all:all"}} }
+
+// hasScope reports whether one of the scopes of the key covers scope.
+func (k key) hasScope(scope string) bool {
+	resource, action, _ := strings.Cut(scope, ":")
+	return slices.ContainsFunc([]string{scope, resource + ":all", "all:" + action, "all:all"}, func(s string) bool {
+		return slices.Contains(k.Scopes, s)
 	})
 }
 
-// Call implements simulate.Provider. It names each request after the method of ports.SendingPlatform
-// that sends it.
-func (s *instantly) Call(r *http.Request, _ []byte) simulate.Call {
-	name := ""
-	switch path := strings.TrimPrefix(r.URL.Path, prefix); {
-	case path == "/workspaces/current":
-		name = "check"
-	case path == "/accounts" && r.URL.Query().Has("search"):
-		name = "account"
-	case path == "/accounts":
-		name = "accounts"
-	case strings.HasPrefix(path, "/accounts/") && r.Method == http.MethodDelete:
-		name = "remove"
-	case strings.HasPrefix(path, "/accounts/"):
-		name = "account"
-	case path == "/oauth/microsoft/init":
-		name = "start_sign_in"
-	case strings.HasPrefix(path, "/oauth/session/status/"):
-		name = "sign_in"
-	case path == authorize:
-		return simulate.Call{Operation: "authorize"} // requested by a browser, not by tenantry
-	}
-	return simulate.Call{Operation: name, Write: r.Method != http.MethodGet, Host: prefix, WorkAt: []int{http.StatusGatewayTimeout}}
+// extra is the state that only Instantly has.
+type extra struct {
+	Workspaces map[string]*workspace `json:"workspaces"` // by id
+	Behaviour  behaviour             `json:"behaviour"`
 }
 
-// Fail implements simulate.Provider.
-func (s *instantly) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
-	if retryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
-	}
-	refuse(w, status, "A planned fault")
+type workspace struct {
+	Name     string    `json:"name"`
+	Inactive bool      `json:"inactive"` // without a paid plan
+	Created  time.Time `json:"created"`
 }
 
-// ServeHTTP implements simulate.Provider.
-func (s *instantly) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+type behaviour struct {
+	ListLagMS  int    `json:"list_lag_ms"` // how long, in milliseconds, an account is invisible after its first sign-in
+	NoCursor   bool   `json:"no_cursor"`   // leaves out the cursor of the last page that has accounts
+	RepeatPage bool   `json:"repeat_page"` // answers every request for a page with the first page
+	AuthHost   string `json:"auth_host"`   // replaces the host of the sign-in links; empty for the simulator itself
+}
 
-// refuse answers with Instantly's error envelope.
-func refuse(w http.ResponseWriter, status int, message string) {
-	simulate.WriteJSON(w, status, map[string]any{"statusCode": status, "error": http.StatusText(status), "message": message})
+// workspaceOf returns the workspace of an id and creates it if it does not exist.
+func workspaceOf(q *request, id string) *workspace {
+	all := q.State.Vendor.Workspaces
+	if all[id] == nil {
+		all[id] = &workspace{Name: "Workspace", Created: q.Now}
+	}
+	return all[id]
+}
+
+// refuse returns Instantly's error envelope.
+func refuse(status int, message string) simulate.Answer {
+	return simulate.Answer{Status: status, Body: map[string]any{"statusCode": status, "error": http.StatusText(status), "message": message}}
+}
+
+// The published rate limits.
+var (
+	perSecond      = simulate.Rate{Calls: 100, Window: time.Second}
+	perMinute      = simulate.Rate{Calls: 6000, Window: time.Minute}
+	workspaceStart = simulate.Rate{Calls: 75, Window: time.Minute}
+	addressStart   = simulate.Rate{Calls: 150, Window: time.Minute}
+)
+
+// admit checks the key, the rate limits, the scope, the plan and the body. Rates are counted by the
+// machine's clock, because the sandbox's clock moves only when it is advanced.
+func admit(q *request) simulate.Answer {
+	if q.Route == nil {
+		return simulate.Answer{}
+	}
+	header := q.HTTP.Header.Get("Authorization")
+	token, _ := strings.CutPrefix(header, "Bearer ")
+	k, known := q.State.Keys[token]
+	q.Key, q.Workspace = k, k.Workspace
+	switch {
+	case header == "":
+		return refuse(http.StatusUnauthorized, "Missing Authorization header")
+	case !known || k.Revoked:
+		return refuse(http.StatusUnauthorized, "Invalid API key")
+	case q.Count("all "+k.Workspace, time.Now(), perSecond, perMinute).Wait > 0:
+		return refuse(http.StatusTooManyRequests, "Rate limit exceeded")
+	case !k.hasScope(q.Route.Scope):
+		return refuse(http.StatusForbidden, "The API key lacks the scope "+q.Route.Scope)
+	case q.State.Vendor.Workspaces[k.Workspace].Inactive:
+		return refuse(http.StatusPaymentRequired, "Workspace does not have an active paid plan")
+	case emptyJSON(q.HTTP):
+		return refuse(http.StatusBadRequest, "Body cannot be empty when content-type is set to 'application/json'")
+	}
+	return simulate.Answer{}
+}
+
+// emptyJSON reports whether r is a write with the content type of JSON and an empty body, which
+// Instantly's framework refuses.
+func emptyJSON(r *http.Request) bool {
+	if r.Method == http.MethodGet || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+		return false
+	}
+	body, err := io.ReadAll(r.Body)
+	return err == nil && len(body) == 0
+}
+
+// startThrottled returns how long the caller must wait because a start of OAuth exceeds the limit
+// of its IP address or of the workspace. A start that only the workspace refuses counts for the
+// address.
+func startThrottled(q *request) time.Duration {
+	address, _, _ := net.SplitHostPort(q.HTTP.RemoteAddr)
+	if wait := q.Count("start from "+address, time.Now(), addressStart).Wait; wait > 0 {
+		return wait
+	}
+	return q.Count("start in "+q.Workspace, time.Now(), workspaceStart).Wait
 }

@@ -2,29 +2,23 @@
 
 // Package simulator simulates the part of PlusVibe's API that concerns mailboxes: API keys,
 // workspaces, accounts, and the partner calls that start a Microsoft sign-in. Where PlusVibe
-// documents no answer, the behaviour can be switched. New is the entry point.
-//
-//   - simulator.go: New and the routes. state.go: the state, which is stored in one file.
-//   - accounts.go: the calls that need an API key. partner.go: the calls that need a partner's
-//     login.
-//   - control.go: the control interface, by which tests and the sandbox change PlusVibe.
+// documents no answer, the behaviour can be switched. New is the entry point, and platform is the
+// table of the simulator.
 package simulator
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"net/http"
-	"strconv"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
 const (
-	provider = "plusvibe"
-	prefix   = "/api/v1"
-	// authorize is the path of the sign-in page, as at Microsoft.
-	authorize = "/common/oauth2/v2.0/authorize"
-
 	// Key is an API key that reaches two workspaces.
 	Key = "simulated-plusvibe-key"
 	// Username and Password are a partner's login for the same workspaces.
@@ -32,91 +26,259 @@ const (
 	Password = "simulated-plusvibe-password"
 )
 
-type plusvibe struct {
-	kit     *simulate.Kit
-	file    *simulate.File[state]
-	mux     *http.ServeMux
-	signIns simulate.SignInLinks[state]
+var firstWorkspaces = []simulate.Workspace{
+	{ID: "65f3a1b2c3d4e5f600000001", Name: "Example Outreach"}, {ID: "65f3a1b2c3d4e5f600000002", Name: "Example Recruiting"},
+}
+
+type (
+	route   = simulate.Route[customer, account, behaviour]
+	request = simulate.Request[customer, account, behaviour]
+	state   = simulate.State[customer, account, behaviour]
+)
+
+// The path and the scope of calls that are special.
+const (
+	deletePath = "/account/delete"
+	partner    = "partner" // needs a partner's login instead of a key
+)
+
+var platform = simulate.Platform[customer, account, behaviour]{
+	Name: "plusvibe", Title: "PlusVibe", Prefix: "/api/v1", Workspace: firstWorkspaces[0].ID,
+	Fresh: func(time.Time) state {
+		return state{
+			Keys:   map[string]customer{Key: {firstWorkspaces, Username, Password}},
+			Vendor: behaviour{BadKey: http.StatusUnauthorized, DeletePath: deletePath, LinkAt: "data.url"},
+		}
+	},
+	Ready: ready,
+	Admit: admit,
+	Routes: []route{
+		{On: "GET /authenticate", Name: "check", Serve: authenticate},
+		{On: "GET /account/list?email", Name: "account", Serve: listAccounts},
+		{On: "GET /account/list", Name: "accounts", Serve: listAccounts},
+		{On: "POST " + deletePath, Name: "remove", Serve: deleteAccount},
+		{On: "POST /webhook/partner-list-workspace", Name: "check", Scope: partner, ReadOnly: true, Serve: partnerWorkspaces},
+		{On: "POST /webhook/partner-microsoft-oauth-url", Name: "start_sign_in", Scope: partner, Serve: startOAuth},
+	},
+	NotFound:     notFound,
+	PlannedFault: func(status, _ int) simulate.Answer { return refuse(status, http.StatusText(status)) },
+	NewAccount: func(q *request, _, address string) account {
+		a := account{ID: fmt.Sprintf("66a0b1c2d3e4f5%010x", q.State.NextSerial()), Email: address, Status: "ACTIVE", Warmup: "INACTIVE", Provider: "MICROSOFT365"}
+		a.Created, a.Updated = simulate.FormatTime(q.Now), simulate.FormatTime(q.Now)
+		a.Payload.DailyLimit, a.Payload.Tags = 30, []string{}
+		return a
+	},
+	Touch:    func(a *account, now time.Time) { a.Updated = simulate.NextStamp(a.Updated, now) },
+	Page:     simulate.Page{Path: "/common/oauth2/v2.0/authorize", Operation: "authorize"}, // as at Microsoft
+	SignedIn: signedIn,
+	Controls: map[string]func(*request) (any, error){
+		"PUT /keys/{key}":    (*request).PutKey,
+		"DELETE /keys/{key}": (*request).DeleteKey,
+		"POST /behaviour":    setBehaviour,
+	},
 }
 
 // New returns the handler of the simulator and what its ready line tells. It fails when the data
 // folder cannot be read.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, file, err := simulate.OpenState(provider, "plusvibe.json", o, initialState)
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
-	s := &plusvibe{kit: kit, file: file, mux: http.NewServeMux(), signIns: simulate.SignInLinks[state]{
-		Platform: "PlusVibe", Path: authorize, Kit: kit, File: file, Started: startedSignIns, Attach: (*state).attach,
-	}}
-	s.routes()
+func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
+
+func ready(url, host string) simulate.Ready {
 	credential := map[string]string{"api_key": Key, "partner_username": Username, "partner_password": Password}
-	text, err := json.Marshal(credential)
-	if err != nil {
-		return nil, simulate.Ready{}, err
+	text, _ := json.Marshal(credential) // a map of strings always has a JSON form
+	return simulate.Ready{
+		Settings: map[string]string{"base_url": url + "/api/v1", "auth_hosts": host, "allow_password_credentials": "true"},
+		Secrets:  credential, Sending: &simulate.Sending{APIKey: string(text), Workspaces: firstWorkspaces},
 	}
-	return kit.Handler(s, s.controls()), simulate.Ready{
-		Provider: provider, URL: o.URL,
-		Settings: map[string]string{"base_url": o.URL + prefix, "auth_hosts": kit.Host(), "allow_password_credentials": "true"},
-		Secrets:  credential,
-		Control:  []string{},
-		Sending:  &simulate.Sending{APIKey: string(text), Workspaces: firstWorkspaces},
-	}, nil
 }
 
-func (s *plusvibe) routes() {
-	s.mux.HandleFunc("GET "+prefix+"/authenticate", s.requireKey(s.authenticate))
-	s.mux.HandleFunc("GET "+prefix+"/account/list", s.requireKey(s.listAccounts))
-	s.mux.HandleFunc("POST "+prefix+"/webhook/partner-list-workspace", s.requireLogin(s.partnerWorkspaces))
-	s.mux.HandleFunc("POST "+prefix+"/webhook/partner-microsoft-oauth-url", s.requireLogin(s.startOAuth))
-	s.mux.Handle("GET "+authorize, s.signIns)
-	s.mux.Handle("POST "+authorize, s.signIns)
-	s.mux.HandleFunc("/", s.serveOther)
+// customer is the owner of an API key. Username and Password are the login if the customer is a
+// partner.
+type customer struct {
+	Workspaces []simulate.Workspace `json:"workspaces"`
+	Username   string               `json:"partner_username"`
+	Password   string               `json:"partner_password"`
 }
 
-// serveOther serves the deletion, whose path can be switched, and answers 404 for other paths.
-func (s *plusvibe) serveOther(w http.ResponseWriter, r *http.Request) {
-	if path := s.behaviour().DeletePath; path != "" && r.Method == http.MethodPost && r.URL.Path == prefix+path {
-		s.requireKey(s.deleteAccount)(w, r)
-		return
+func (c customer) reaches(id string) bool {
+	return slices.ContainsFunc(c.Workspaces, func(w simulate.Workspace) bool { return w.ID == id })
+}
+
+// docs returns the workspaces with the members of the API.
+func (c customer) docs() []map[string]string {
+	out := []map[string]string{}
+	for _, w := range c.Workspaces {
+		out = append(out, map[string]string{"_id": w.ID, "name": w.Name})
 	}
-	refuse(w, http.StatusNotFound, "Cannot "+r.Method+" "+r.URL.Path)
+	return out
 }
 
-// Call implements simulate.Provider. The operations have the names of the sending port.
-func (s *plusvibe) Call(r *http.Request, _ []byte) simulate.Call {
-	name, write := "", r.Method != http.MethodGet
-	switch path := strings.TrimPrefix(r.URL.Path, prefix); {
-	case path == "/authenticate":
-		name = "check"
-	case path == "/webhook/partner-list-workspace":
-		name, write = "check", false
-	case path == "/account/list" && r.URL.Query().Has("email"):
-		name = "account"
-	case path == "/account/list":
-		name = "accounts"
-	case path == "/webhook/partner-microsoft-oauth-url":
-		name = "start_sign_in"
-	case path == s.behaviour().DeletePath:
-		name = "remove"
-	case path == authorize:
-		return simulate.Call{Operation: "authorize"} // requested by a browser, not by tenantry
+// account is an account with the members of the API.
+type account struct {
+	ID       string `json:"_id"`
+	Email    string `json:"email"`
+	Status   string `json:"status"`
+	Warmup   string `json:"warmup_status"`
+	Provider string `json:"provider"`
+	Created  string `json:"timestamp_created"`
+	Updated  string `json:"timestamp_updated"`
+	Payload  struct {
+		Name struct {
+			First string `json:"first_name"`
+			Last  string `json:"last_name"`
+		} `json:"name"`
+		DailyLimit int      `json:"daily_limit"`
+		SendingGap int      `json:"sending_gap"`
+		Signature  string   `json:"signature"`
+		Tags       []string `json:"tags"`
+	} `json:"payload"`
+}
+
+// behaviour is how the simulator answers where PlusVibe documents nothing.
+type behaviour struct {
+	// ListLagMS is how long, in milliseconds, an account is invisible after its first sign-in.
+	ListLagMS int `json:"list_lag_ms"`
+	// BadKey is the status of the answer to an unknown key: 401, 403 or 200.
+	BadKey int `json:"bad_key"`
+	// DeletePath is the path of the deletion. There is none unless it is deletePath.
+	DeletePath string `json:"delete_path"`
+	// LinkAt is the member path of the link in the answer to a start, such as data.url. LinkTo
+	// replaces the link; empty for the simulator's own page.
+	LinkAt string `json:"link_at"`
+	LinkTo string `json:"link_to"`
+	// DeafToSkip answers with the first page for every value of skip.
+	DeafToSkip bool `json:"deaf_to_skip"`
+}
+
+// setBehaviour changes the behaviours given.
+func setBehaviour(q *request) (any, error) {
+	b := &q.State.Vendor
+	if err := q.Read(b); err != nil {
+		return nil, err
 	}
-	return simulate.Call{Operation: name, Write: write, Host: prefix, WorkAt: []int{http.StatusGatewayTimeout}}
-}
-
-// Fail implements simulate.Provider.
-func (s *plusvibe) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
-	if retryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	if b.LinkAt == "" {
+		return nil, simulate.BadRequest("link_at is a path such as data.url")
 	}
-	refuse(w, status, http.StatusText(status))
+	return nil, simulate.OneOf("bad_key", b.BadKey, 200, 401, 403)
 }
 
-// ServeHTTP implements simulate.Provider.
-func (s *plusvibe) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+// refuse returns an error. PlusVibe does not document its form.
+func refuse(status int, message string) simulate.Answer {
+	return simulate.Answer{Status: status, Body: map[string]string{"status": "error", "message": message}}
+}
 
-// refuse answers with an error. PlusVibe does not document its form.
-func refuse(w http.ResponseWriter, status int, message string) {
-	simulate.WriteJSON(w, status, map[string]string{"status": "error", "message": message})
+func notFound(q *request) simulate.Answer {
+	return refuse(http.StatusNotFound, "Cannot "+q.HTTP.Method+" "+q.HTTP.URL.Path)
+}
+
+// refusePartner refuses a partner call with status 200 and code 0, because the documented answers
+// to partners have a code.
+func refusePartner(message string) simulate.Answer {
+	return simulate.OK(map[string]any{"code": 0, "message": message})
+}
+
+// login is the body of every partner call.
+type login struct {
+	Flow      string `json:"flow"`
+	Username  string `json:"pipl_username"`
+	Password  string `json:"pipl_password"`
+	Workspace string `json:"workspace_id"`
+}
+
+// admit accepts a known key, or a partner's login. The status of the refusal can be switched.
+func admit(q *request) simulate.Answer {
+	switch known := false; {
+	case q.Route == nil:
+		return simulate.Answer{}
+	case q.Route.Scope == partner:
+		return admitPartner(q)
+	default:
+		if q.Key, known = q.State.Keys[q.HTTP.Header.Get("X-Api-Key")]; !known {
+			return refuse(q.State.Vendor.BadKey, "Invalid API key")
+		}
+		return simulate.Answer{}
+	}
+}
+
+func admitPartner(q *request) simulate.Answer {
+	var in login
+	if q.Decode(&in) != nil || in.Flow != "app_user" {
+		return refusePartner("flow must be app_user")
+	}
+	for _, c := range q.State.Keys {
+		if c.Password != "" && c.Username == in.Username && c.Password == in.Password {
+			q.Key, q.Workspace = c, in.Workspace
+			return simulate.Answer{}
+		}
+	}
+	return refusePartner("Invalid username or password")
+}
+
+func authenticate(q *request) simulate.Answer {
+	return simulate.OK(map[string]any{"status": "success", "workspaces": q.Key.docs()})
+}
+
+func partnerWorkspaces(q *request) simulate.Answer {
+	return simulate.OK(map[string]any{"code": 1, "message": "success", "data": q.Key.docs()})
+}
+
+// listAccounts answers with a page of accounts. The parameter "email" matches parts of addresses.
+func listAccounts(q *request) simulate.Answer {
+	skip, okSkip := q.Number("skip", 0)
+	limit, okLimit := q.Number("limit", 100)
+	switch {
+	case !q.Key.reaches(q.Query("workspace_id")):
+		return refuse(http.StatusBadRequest, "Invalid workspace_id")
+	case !okSkip, !okLimit, limit < 1, limit > 1000:
+		return refuse(http.StatusBadRequest, "Invalid paging")
+	}
+	if q.State.Vendor.DeafToSkip {
+		skip = 0
+	}
+	var found []*account
+	for _, a := range q.Visible(q.Query("workspace_id")) {
+		if strings.Contains(strings.ToLower(a.Email), strings.ToLower(q.Query("email"))) {
+			found = append(found, a)
+		}
+	}
+	return simulate.OK(map[string]any{"accounts": simulate.Slice(found, skip, limit)})
+}
+
+func deleteAccount(q *request) simulate.Answer {
+	var in struct {
+		Workspace string `json:"workspace_id"`
+		Email     string `json:"email"`
+	}
+	switch {
+	case q.State.Vendor.DeletePath != deletePath:
+		return notFound(q)
+	case q.Decode(&in) != nil || !q.Key.reaches(in.Workspace):
+		return refuse(http.StatusBadRequest, "Invalid workspace_id")
+	case !q.State.Remove(in.Workspace, in.Email):
+		return refuse(http.StatusNotFound, "Email account not found")
+	}
+	return simulate.OK(map[string]string{"status": "success"})
+}
+
+// startOAuth answers with a sign-in link, at the member path that LinkAt sets. PlusVibe does not
+// document how long the link works.
+func startOAuth(q *request) simulate.Answer {
+	if !q.Key.reaches(q.Workspace) {
+		return refusePartner("Invalid workspace_id")
+	}
+	_, link := q.StartSignIn(q.Workspace, 10*time.Minute)
+	var doc any = cmp.Or(q.State.Vendor.LinkTo, link)
+	path := strings.Split(q.State.Vendor.LinkAt, ".")
+	for _, name := range slices.Backward(path) {
+		doc = map[string]any{name: doc}
+	}
+	answer := doc.(map[string]any)
+	answer["code"], answer["message"] = 1, "success"
+	return simulate.OK(answer)
+}
+
+// signedIn connects the account.
+func signedIn(q *request, workspace, address string) {
+	a := q.Account(workspace, address, time.Duration(q.State.Vendor.ListLagMS)*time.Millisecond)
+	a.Status, a.Provider = "ACTIVE", "MICROSOFT365"
+	a.Payload.Name.First, a.Payload.Name.Last, _ = strings.Cut(simulate.DisplayName(address), " ")
 }

@@ -2,154 +2,239 @@
 
 // Package simulator simulates the part of SalesBlink's API that concerns mailboxes: API keys,
 // workspaces, senders in folders, and the start of a Microsoft sign-in. Where SalesBlink documents
-// no answer, the behaviour can be switched. New is the entry point.
-//
-//   - simulator.go: New, the routes, the start of a sign-in and the rate limits.
-//   - senders.go: API keys, workspaces and the list of senders.
-//   - state.go: the state, which is stored in one file.
-//   - control.go: the control interface, by which tests and the sandbox change SalesBlink.
+// no answer, the behaviour can be switched. New is the entry point, and platform is the table of
+// the simulator.
 package simulator
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
-	"strconv"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-const (
-	provider = "salesblink"
-	prefix   = "/api/public/v1.0.0"
-	// authorize is the path of the sign-in page, as at Microsoft.
-	authorize = "/common/oauth2/v2.0/authorize"
+// Key is the API key of an owner with one workspace.
+const Key = "key-simulated-salesblink"
 
-	// Key is the API key of an owner with one workspace.
-	Key = "key-simulated-salesblink"
+var firstWorkspace = simulate.Workspace{ID: "5b1e0000-0000-4000-8000-000000000001", Name: "Example Outreach"}
+
+type (
+	route   = simulate.Route[customer, sender, behaviour]
+	request = simulate.Request[customer, sender, behaviour]
+	state   = simulate.State[customer, sender, behaviour]
 )
 
-type salesblink struct {
-	kit     *simulate.Kit
-	file    *simulate.File[state]
-	mux     *http.ServeMux
-	limiter *rateLimiter
-	signIns simulate.SignInLinks[state]
+var platform = simulate.Platform[customer, sender, behaviour]{
+	Name: "salesblink", Title: "SalesBlink", Prefix: "/api/public/v1.0.0", Workspace: firstWorkspace.ID,
+	Fresh: func(time.Time) state {
+		return state{
+			Keys:   map[string]customer{Key: {[]simulate.Workspace{firstWorkspace}, "owner"}},
+			Vendor: behaviour{Skip: "offset", PastEnd: "empty", Shape: "grouped", Search: true, Limits: true},
+		}
+	},
+	Ready: func(url, host string) simulate.Ready {
+		return simulate.Ready{
+			Settings: map[string]string{"base_url": url + "/api/public/v1.0.0", "auth_hosts": host},
+			Secrets:  map[string]string{"api_key": Key}, Sending: &simulate.Sending{APIKey: Key},
+		}
+	},
+	Admit: admit,
+	Routes: []route{
+		{On: "GET /workspaces", Name: "check", Serve: listWorkspaces},
+		{On: "GET /senders?skip&search", Name: "account", Serve: listSenders},
+		{On: "GET /senders?skip", Name: "accounts", Serve: listSenders},
+		{On: "GET /senders", Name: "check", Serve: listSenders},
+		{On: "POST /oauth/outlook", Name: "start_sign_in", Serve: startOAuth},
+	},
+	NotFound:     func(*request) simulate.Answer { return refuse(http.StatusNotFound, "Not found") },
+	PlannedFault: func(status, _ int) simulate.Answer { return refuse(status, http.StatusText(status)) },
+	NewAccount: func(q *request, _, address string) sender {
+		now := simulate.FormatTime(q.Now)
+		return sender{ID: nextID(q), Email: address, Status: "active", Provider: "outlook", Folder: "Default", Created: now, Updated: now}
+	},
+	Touch:    func(a *sender, now time.Time) { a.Updated = simulate.NextStamp(a.Updated, now) },
+	Page:     simulate.Page{Path: "/common/oauth2/v2.0/authorize", Operation: "authorize"}, // as at Microsoft
+	SignedIn: signedIn,
+	Controls: map[string]func(*request) (any, error){
+		"PUT /keys/{key}":    (*request).PutKey,
+		"DELETE /keys/{key}": (*request).DeleteKey,
+		"POST /behaviour":    setBehaviour,
+	},
 }
 
 // New returns the handler of the simulator and what its ready line tells. It fails when the data
 // folder cannot be read.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, file, err := simulate.OpenState(provider, "salesblink.json", o, initialState)
-	if err != nil {
-		return nil, simulate.Ready{}, err
-	}
-	s := &salesblink{kit: kit, file: file, mux: http.NewServeMux(), limiter: newRateLimiter(), signIns: simulate.SignInLinks[state]{
-		Platform: "SalesBlink", Path: authorize, Kit: kit, File: file, Started: startedSignIns, Attach: (*state).attach,
-	}}
-	s.mux.HandleFunc("GET "+prefix+"/workspaces", s.requireKey(s.listWorkspaces))
-	s.mux.HandleFunc("GET "+prefix+"/senders", s.requireKey(s.listSenders))
-	s.mux.HandleFunc("POST "+prefix+"/oauth/outlook", s.requireKey(s.startOAuth))
-	s.mux.Handle("GET "+authorize, s.signIns)
-	s.mux.Handle("POST "+authorize, s.signIns)
-	s.mux.HandleFunc("/", s.requireKey(func(w http.ResponseWriter, _ *http.Request, _ customer) {
-		refuse(w, http.StatusNotFound, "Not found")
-	}))
-	return kit.Handler(s, s.controls()), simulate.Ready{
-		Provider: provider, URL: o.URL,
-		Settings: map[string]string{"base_url": o.URL + prefix, "auth_hosts": kit.Host()},
-		Secrets:  map[string]string{"api_key": Key},
-		Control:  []string{},
-		Sending:  &simulate.Sending{APIKey: Key},
-	}, nil
+func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
+
+// customer is the owner of an API key.
+type customer struct {
+	Workspaces []simulate.Workspace `json:"workspaces"` // the first is the default
+	Role       string               `json:"role"`       // only "owner" may list workspaces
 }
 
-// Call implements simulate.Provider. The operations have the names of the sending port.
-func (s *salesblink) Call(r *http.Request, _ []byte) simulate.Call {
-	name := ""
-	switch path := strings.TrimPrefix(r.URL.Path, prefix); {
-	case path == "/workspaces", path == "/senders" && !r.URL.Query().Has("skip"):
-		name = "check"
-	case path == "/senders" && r.URL.Query().Has("search"):
-		name = "account"
-	case path == "/senders":
-		name = "accounts"
-	case path == "/oauth/outlook":
-		name = "start_sign_in"
-	case path == authorize:
-		return simulate.Call{Operation: "authorize"} // requested by a browser, not by tenantry
-	}
-	return simulate.Call{Operation: name, Write: r.Method != http.MethodGet, Host: prefix, WorkAt: []int{http.StatusGatewayTimeout}}
+// sender is an account with the members of the API, whose names SalesBlink does not document.
+type sender struct {
+	ID       string  `json:"id"`
+	Email    string  `json:"from_email"`
+	Name     string  `json:"from_name"`
+	Status   string  `json:"status"`
+	Error    *string `json:"error"`
+	Provider string  `json:"provider"`
+	Folder   string  `json:"folder"`
+	Created  string  `json:"created_at"`
+	Updated  string  `json:"updated_at"`
 }
 
-// Fail implements simulate.Provider.
-func (s *salesblink) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
-	if retryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
-	}
-	refuse(w, status, http.StatusText(status))
+// behaviour is how the simulator answers where SalesBlink documents nothing.
+type behaviour struct {
+	ListLagMS int    `json:"list_lag_ms"` // how long a sender is invisible after its first sign-in
+	Skip      string `json:"skip"`        // offset, page or ignored
+	PastEnd   string `json:"past_end"`    // the page after the last: empty, or repeat the last page
+	Shape     string `json:"shape"`       // grouped, folders or flat
+	Search    bool   `json:"search"`      // whether the parameter search has an effect
+	LinkTo    string `json:"link_to"`     // replaces the sign-in link; empty for the page of the simulator
+	Limits    bool   `json:"limits"`      // whether the rate limits apply
 }
 
-// ServeHTTP implements simulate.Provider.
-func (s *salesblink) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
-
-// refuse answers with an error in SalesBlink's envelope.
-func refuse(w http.ResponseWriter, status int, message string) {
-	simulate.WriteJSON(w, status, map[string]any{"success": false, "message": message})
+// setBehaviour changes the behaviours given.
+func setBehaviour(q *request) (any, error) {
+	b := &q.State.Vendor
+	err := q.Read(b)
+	return nil, cmp.Or(err, simulate.OneOf("skip", b.Skip, "offset", "page", "ignored"),
+		simulate.OneOf("past_end", b.PastEnd, "empty", "repeat"), simulate.OneOf("shape", b.Shape, "grouped", "folders", "flat"))
 }
 
-// answer answers with data in SalesBlink's envelope.
-func answer(w http.ResponseWriter, data any) {
-	simulate.WriteJSON(w, http.StatusOK, map[string]any{"success": true, "data": data})
+// refuse returns an error in SalesBlink's envelope.
+func refuse(status int, message string) simulate.Answer {
+	return simulate.Answer{Status: status, Body: map[string]any{"success": false, "message": message}}
 }
 
-// linkLifetime is how long a sign-in link works. SalesBlink does not document it.
-const linkLifetime = 10 * time.Minute
+// data returns an answer in SalesBlink's envelope.
+func data(v any) simulate.Answer { return simulate.OK(map[string]any{"success": true, "data": v}) }
 
-// startOAuth answers with a sign-in link.
-func (s *salesblink) startOAuth(w http.ResponseWriter, r *http.Request, owner customer) {
-	workspaceID, ok := owner.workspaceOf(w, r)
-	if !ok {
-		return
+// admit accepts a known key that is within its limits: 30 reads and 15 writes per minute. The key
+// is the whole value of the header Authorization, without the word Bearer. The limits are counted
+// by the machine's clock, because the sandbox's clock moves only when it is advanced.
+func admit(q *request) simulate.Answer {
+	text, known := q.HTTP.Header.Get("Authorization"), false
+	if q.Key, known = q.State.Keys[text]; !known {
+		return refuse(http.StatusUnauthorized, "Invalid API key")
 	}
-	link := ""
-	err := s.file.Do(func(all *state) {
-		link = cmp.Or(all.Behaviour.LinkTo, s.signIns.Start(all, all.nextID(), workspaceID, linkLifetime))
-	})
-	if err != nil {
-		refuse(w, http.StatusInternalServerError, "Internal error")
-		return
+	rate := simulate.Rate{Calls: 15, Window: time.Minute}
+	if q.HTTP.Method == http.MethodGet {
+		rate.Calls = 30
 	}
-	answer(w, map[string]string{"auth_url": link})
+	if q.State.Vendor.Limits && q.Count(q.HTTP.Method+" "+text, time.Now(), rate).Wait > 0 {
+		return refuse(http.StatusTooManyRequests, "Too many requests, wait a minute")
+	}
+	return simulate.Answer{}
 }
 
-// rateLimiter allows 30 reads and 15 writes per minute for each key. It counts by the machine's
-// clock, because the sandbox's clock moves only when it is advanced.
-type rateLimiter struct {
-	mu    sync.Mutex
-	calls map[string][]time.Time // the times of recent calls, by method and key
+// nextID returns a unique id in the form of a version 4 UUID.
+func nextID(q *request) string {
+	return fmt.Sprintf("5b1e0000-0000-4000-8001-%012x", q.State.NextSerial())
 }
 
-func newRateLimiter() *rateLimiter { return &rateLimiter{calls: map[string][]time.Time{}} }
+func listWorkspaces(q *request) simulate.Answer {
+	if q.Key.Role != "owner" {
+		return refuse(http.StatusForbidden, "Only the owner can list workspaces")
+	}
+	return data(append([]simulate.Workspace{}, q.Key.Workspaces...))
+}
 
-// allow counts one call and returns true, or returns false when the call exceeds the limit.
-func (l *rateLimiter) allow(key, method string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	limit := 15
-	if method == http.MethodGet {
-		limit = 30
+// workspaceOf returns the id of the workspace in the query of a GET or the body of a POST, or else
+// the default of the key. It returns "" for a workspace that the key does not reach.
+func workspaceOf(q *request) string {
+	body := struct {
+		Workspace string `json:"workspace_id"`
+	}{q.Query("workspace_id")}
+	if q.HTTP.Method != http.MethodGet {
+		body.Workspace = ""
+		_ = q.Decode(&body) // the body may be empty
 	}
-	now, kept := time.Now(), l.calls[method+" "+key]
-	for len(kept) > 0 && now.Sub(kept[0]) >= time.Minute {
-		kept = kept[1:]
+	for _, reached := range q.Key.Workspaces {
+		if body.Workspace == "" || body.Workspace == reached.ID {
+			return reached.ID
+		}
 	}
-	allowed := len(kept) < limit
-	if allowed {
-		kept = append(kept, now)
+	return ""
+}
+
+// refuseWorkspace refuses a workspace that the key does not reach, with status 200.
+func refuseWorkspace() simulate.Answer { return refuse(http.StatusOK, "Workspace not found") }
+
+// listSenders answers with a page of senders, sorted by folder.
+func listSenders(q *request) simulate.Answer {
+	workspace, b := workspaceOf(q), q.State.Vendor
+	if workspace == "" {
+		return refuseWorkspace()
 	}
-	l.calls[method+" "+key] = kept
-	return allowed
+	skip, okSkip := q.Number("skip", 0)
+	limit, okLimit := q.Number("limit", 20)
+	if !okSkip || !okLimit || limit < 1 || limit > 100 {
+		return refuse(http.StatusBadRequest, "limit is at most 100")
+	}
+	var found []*sender
+	for _, a := range q.Visible(workspace) {
+		if !b.Search || strings.Contains(strings.ToLower(a.Email), strings.ToLower(q.Query("search"))) {
+			found = append(found, a)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *sender) int { return strings.Compare(a.Folder, b.Folder) })
+	return data(b.format(b.slicePage(found, skip, limit)))
+}
+
+// slicePage returns the page of the senders that skip and limit select.
+func (b behaviour) slicePage(all []*sender, skip, limit int) []*sender {
+	switch b.Skip {
+	case "page":
+		skip *= limit
+	case "ignored":
+		skip = 0
+	}
+	if skip >= len(all) && len(all) > 0 && b.PastEnd == "repeat" {
+		skip = (len(all) - 1) / limit * limit
+	}
+	return simulate.Slice(all, skip, limit)
+}
+
+// format returns a page in the form that Shape sets.
+func (b behaviour) format(page []*sender) any {
+	folders := map[string][]*sender{}
+	groups := []map[string]any{}
+	for _, a := range page {
+		folders[a.Folder] = append(folders[a.Folder], a)
+	}
+	switch b.Shape {
+	case "flat":
+		return page
+	case "folders":
+		return folders
+	}
+	for i, a := range page { // the page is sorted by folder
+		if i == 0 || page[i-1].Folder != a.Folder {
+			groups = append(groups, map[string]any{"folder": map[string]string{"name": a.Folder}, "senders": folders[a.Folder]})
+		}
+	}
+	return groups
+}
+
+// startOAuth answers with a sign-in link. SalesBlink does not document how long it works.
+func startOAuth(q *request) simulate.Answer {
+	workspace := workspaceOf(q)
+	if workspace == "" {
+		return refuseWorkspace()
+	}
+	_, link := q.StartSignIn(workspace, 10*time.Minute)
+	return data(map[string]string{"auth_url": cmp.Or(q.State.Vendor.LinkTo, link)})
+}
+
+// signedIn connects the sender.
+func signedIn(q *request, workspace, address string) {
+	a := q.Account(workspace, address, time.Duration(q.State.Vendor.ListLagMS)*time.Millisecond)
+	a.Name, a.Status, a.Error, a.Provider = simulate.DisplayName(address), "active", nil, "outlook"
 }

@@ -5,7 +5,6 @@ package simulator
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,25 +33,24 @@ type account struct {
 	Created     string  `json:"created_at"`
 	Updated     string  `json:"updated_at"`
 	Status      string  `json:"connection_status,omitempty"`
-	// Visible is the time from which lists contain the account.
-	Visible time.Time `json:"visible"`
 }
 
-// clone returns a deep copy.
-func (a account) clone() account {
-	a.ClientID, a.SMTP, a.IMAP = clonePointer(a.ClientID), clonePointer(a.SMTP), clonePointer(a.IMAP)
-	a.SMTPFailure, a.IMAPFailure = clonePointer(a.SMTPFailure), clonePointer(a.IMAPFailure)
+func newAccount(q *request, user, address string) account {
+	id, _ := strconv.Atoi(user)
+	local, _, _ := strings.Cut(address, "@")
+	now := simulate.FormatTime(q.Now)
+	return account{
+		ID: q.State.NextSerial(), UserID: id, FromEmail: address, Username: address, FromName: local, Type: "OUTLOOK",
+		SMTP: new(true), IMAP: new(true), PerDay: 20, Created: now, Updated: now,
+	}
+}
+
+// attach connects an account of a user.
+func attach(q *request, user, address string) *account {
+	a := q.Account(user, address, time.Duration(q.State.Vendor.Quirks.LagSeconds)*time.Second)
+	a.Type, a.SMTP, a.IMAP, a.SMTPFailure, a.IMAPFailure = "OUTLOOK", new(true), new(true), nil, nil
 	return a
 }
-
-func clonePointer[T any](p *T) *T {
-	if p == nil {
-		return nil
-	}
-	return new(*p)
-}
-
-func pointerToTrue() *bool { return new(true) }
 
 // doc returns the account as the API shows it.
 func (a account) doc(q quirks) map[string]any {
@@ -78,40 +76,28 @@ func (a account) doc(q quirks) map[string]any {
 	return doc
 }
 
-func (s *smartlead) listAccounts(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	offset, limit := 0, maxPage
-	for name, into := range map[string]*int{"offset": &offset, "limit": &limit} {
-		if text := query.Get(name); text != "" {
-			n, err := strconv.Atoi(text)
-			if err != nil || n < 0 {
-				simulate.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "Bad Request", "message": `"` + name + `" must be a number`})
-				return
-			}
-			*into = n
+func listAccounts(q *request) simulate.Answer {
+	offset, okOffset := q.Number("offset", 0)
+	limit, okLimit := q.Number("limit", maxPage)
+	switch {
+	case !okOffset:
+		return badRequest(`"offset" must be a number`)
+	case !okLimit:
+		return badRequest(`"limit" must be a number`)
+	case limit < 1 || limit > maxPage:
+		return badRequest(`"limit" must be between 1 and 100`)
+	}
+	found := []map[string]any{}
+	for _, a := range q.Visible(q.Workspace) {
+		if a.matches(q.Query) {
+			found = append(found, a.doc(q.State.Vendor.Quirks))
 		}
 	}
-	if limit < 1 || limit > maxPage {
-		simulate.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "Bad Request", "message": `"limit" must be between 1 and 100`})
-		return
+	found = simulate.Slice(found, offset, limit)
+	if q.State.Vendor.Quirks.Envelope {
+		return simulate.OK(map[string]any{"success": true, "data": found})
 	}
-	found, q := []map[string]any{}, quirks{}
-	now := s.kit.Now()
-	s.file.View(func(st *state) {
-		q = st.Quirks
-		for _, a := range st.Accounts {
-			if a.UserID == user(r) && !a.Visible.After(now) && a.matches(query.Get) {
-				found = append(found, a.doc(q))
-			}
-		}
-	})
-	found = found[min(offset, len(found)):]
-	found = found[:min(limit, len(found))]
-	if q.Envelope {
-		simulate.WriteJSON(w, http.StatusOK, map[string]any{"success": true, "data": found})
-		return
-	}
-	simulate.WriteJSON(w, http.StatusOK, found)
+	return simulate.OK(found)
 }
 
 // matches reports whether an account passes the filters of a list.
@@ -130,79 +116,121 @@ func (a account) matches(filter func(string) string) bool {
 	return true
 }
 
-// getAccount answers with an account, including what lists leave out, such as the password in plain
-// text.
-func (s *smartlead) getAccount(w http.ResponseWriter, r *http.Request) {
-	var doc map[string]any
-	s.file.View(func(st *state) {
-		if i := st.indexOf(user(r), r.PathValue("id")); i >= 0 {
-			a := st.Accounts[i]
-			doc = a.doc(st.Quirks)
-			doc["user_id"], doc["password"], doc["signature"] = a.UserID, Password(a.ID), ""
-			if st.Quirks.NumbersAsStrings {
-				doc["user_id"] = strconv.Itoa(a.UserID)
-			}
+// find returns the account of the caller that the path names, or nil.
+func find(q *request) *simulate.Account[account] {
+	for _, a := range q.State.Accounts {
+		if a.Workspace == q.Workspace && strconv.Itoa(a.Doc.ID) == q.Path("id") {
+			return a
 		}
-	})
-	if doc == nil {
-		simulate.WriteJSON(w, http.StatusNotFound, map[string]any{"success": false, "error": map[string]string{"code": "NOT_FOUND", "message": "Email account not found"}})
-		return
 	}
-	simulate.WriteJSON(w, http.StatusOK, doc)
+	return nil
 }
 
-// Password returns the password that the API shows for an account.
-func Password(id int) string { return fmt.Sprintf("simulated-password-of-%d", id) }
-
-func (s *smartlead) deleteAccount(w http.ResponseWriter, r *http.Request) {
-	removed, err := false, error(nil)
-	id, _ := strconv.Atoi(r.PathValue("id"))
-	err = s.file.Do(func(st *state) {
-		if i := st.indexOf(user(r), r.PathValue("id")); i >= 0 {
-			st.Accounts, removed = slices.Delete(st.Accounts, i, i+1), true
-		}
-	})
-	switch {
-	case err != nil:
-		fail(w, http.StatusInternalServerError, err.Error())
-	case !removed:
-		simulate.WriteJSON(w, http.StatusNotFound, map[string]any{"ok": false, "message": "Email account not found!", "errorCode": "ACCOUNT_NOT_FOUND", "emailAccountId": id})
-	default:
-		simulate.WriteJSON(w, http.StatusOK, map[string]any{"ok": true, "message": "Email account deleted successfully!", "emailAccountId": id})
+// getAccount answers with an account, including what lists leave out, such as the password in plain
+// text.
+func getAccount(q *request) simulate.Answer {
+	a := find(q)
+	if a == nil {
+		return coded(http.StatusNotFound, "NOT_FOUND", "Email account not found")
 	}
+	doc := a.Doc.doc(q.State.Vendor.Quirks)
+	doc["user_id"], doc["password"], doc["signature"] = a.Doc.UserID, fmt.Sprintf("simulated-password-of-%d", a.Doc.ID), ""
+	if q.State.Vendor.Quirks.NumbersAsStrings {
+		doc["user_id"] = strconv.Itoa(a.Doc.UserID)
+	}
+	return simulate.OK(doc)
+}
+
+func deleteAccount(q *request) simulate.Answer {
+	id, _ := strconv.Atoi(q.Path("id"))
+	a := find(q)
+	if a == nil {
+		return simulate.Answer{Status: http.StatusNotFound, Body: map[string]any{
+			"ok": false, "message": "Email account not found!", "errorCode": "ACCOUNT_NOT_FOUND", "emailAccountId": id,
+		}}
+	}
+	q.State.Remove(a.Workspace, a.Address)
+	return simulate.OK(map[string]any{"ok": true, "message": "Email account deleted successfully!", "emailAccountId": id})
 }
 
 // suspend suspends an account on PUT and resumes it on DELETE.
-func (s *smartlead) suspend(w http.ResponseWriter, r *http.Request) {
-	suspended, known := r.Method == http.MethodPut, false
-	err := s.file.Do(func(st *state) {
-		if i := st.indexOf(user(r), r.PathValue("id")); i >= 0 {
-			st.Accounts[i].Suspended, known = suspended, true
-		}
-	})
-	switch {
-	case err != nil:
-		fail(w, http.StatusInternalServerError, err.Error())
-	case !known:
-		fail(w, http.StatusBadRequest, "Email account not found")
-	default:
-		simulate.WriteJSON(w, http.StatusOK, map[string]any{"success": true, "message": "done", "data": map[string]any{"accountId": r.PathValue("id"), "isSuspended": suspended}})
+func suspend(q *request) simulate.Answer {
+	a := find(q)
+	if a == nil {
+		return fail(http.StatusBadRequest, "Email account not found")
 	}
+	a.Doc.Suspended = q.HTTP.Method == http.MethodPut
+	return simulate.OK(map[string]any{"success": true, "message": "done", "data": map[string]any{"accountId": q.Path("id"), "isSuspended": a.Doc.Suspended}})
 }
 
-func (s *smartlead) listClients(w http.ResponseWriter, r *http.Request) {
+func listClients(q *request) simulate.Answer {
 	all := []client{}
-	s.file.View(func(st *state) {
-		for _, c := range st.Clients {
-			if c.UserID == user(r) {
-				all = append(all, c)
-			}
+	for _, c := range q.State.Vendor.Clients {
+		if c.UserID == q.Key.UserID {
+			all = append(all, c)
 		}
-	})
-	simulate.WriteJSON(w, http.StatusOK, map[string]any{"ok": true, "data": all})
+	}
+	return simulate.OK(map[string]any{"ok": true, "data": all})
 }
 
-// indexOf returns the index of the account with an id that belongs to a user, or -1.
-func (st *state) indexOf(user int, id string) int {
-	return slices.IndexFunc(st.Accounts, func(a *account) bool { return a.UserID == user && strconv.Itoa(a.ID) == id })
+// saveOAuthRequest is the body of save-oauth.
+type saveOAuthRequest struct {
+	ID        *int    `json:"id"`
+	FromName  *string `json:"from_name"`
+	FromEmail *string `json:"from_email"`
+	Username  *string `json:"username"`
+	Type      string  `json:"type"`
+	Token     *struct {
+		Scope        string `json:"scope"`
+		TokenType    string `json:"token_type"`
+		AccessToken  string `json:"access_token"`
+		RefreshToken string `json:"refresh_token"`
+		ExpiryDate   int64  `json:"expiry_date"`
+	} `json:"token"`
+	Warmup     *bool `json:"warmup_enabled"`
+	WhiteLabel *bool `json:"use_whitelabel_credentials"`
+	ClientID   *int  `json:"client_id"`
+}
+
+// saveOAuth creates an account from OAuth tokens that the caller already has.
+func saveOAuth(q *request) simulate.Answer {
+	var in saveOAuthRequest
+	if q.Decode(&in) != nil {
+		return badRequest("the body is not JSON")
+	}
+	if problem := in.problem(); problem != "" {
+		return invalid(problem)
+	}
+	if t := in.Token; t.TokenType != "Bearer" || time.UnixMilli(t.ExpiryDate).Before(q.Now) {
+		return simulate.Answer{Status: http.StatusBadRequest, Body: map[string]any{"ok": false, "message": "Invalid or expired OAuth token"}}
+	}
+	a := attach(q, q.Workspace, *in.FromEmail)
+	a.Username, a.Type, a.ClientID = *in.Username, in.Type, in.ClientID
+	if *in.FromName != "" {
+		a.FromName = *in.FromName
+	}
+	return simulate.OK(map[string]any{"ok": true, "message": "Email account saved", "data": map[string]any{
+		"id": a.ID, "from_email": a.FromEmail, "type": a.Type, "is_smtp_success": a.SMTP, "is_imap_success": a.IMAP,
+	}})
+}
+
+// problem returns the message for the first invalid field, or "".
+func (in saveOAuthRequest) problem() string {
+	switch t := in.Token; {
+	case in.FromName == nil:
+		return "from_name is required"
+	case in.FromEmail == nil || !strings.Contains(*in.FromEmail, "@"):
+		return "from_email is required"
+	case in.Username == nil:
+		return "username is required"
+	case in.Type != "GMAIL" && in.Type != "OUTLOOK":
+		return "type must be one of [GMAIL, OUTLOOK]"
+	case t == nil || t.Scope == "" || t.AccessToken == "" || t.RefreshToken == "" || t.ExpiryDate == 0:
+		return "token is required"
+	case in.Warmup == nil:
+		return "warmup_enabled is required"
+	case in.WhiteLabel == nil:
+		return "use_whitelabel_credentials is required"
+	}
+	return ""
 }

@@ -1,46 +1,108 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator simulates the part of Smartlead's API that concerns mail accounts, with its
-// three error formats, its rate limits and the dashboard page on which people connect mailboxes.
-// New is the entry point.
+// Package simulator simulates the part of Smartlead's API that concerns mail accounts. It has the
+// error formats, the rate limits and the dashboard page on which people connect mailboxes. New is
+// the entry point, and platform is the table of the simulator.
 //
-//   - simulator.go: New, the state, the routes and the authentication.
-//   - accounts.go: the operations of the API. signin.go: save-oauth and the dashboard page.
-//   - answers.go: the error formats. limits.go: the rate limits of a plan.
-//   - control.go: the control interface, by which tests and the sandbox change Smartlead.
+//   - simulator.go: the table, the state, the check of keys and rate limits, and the error formats.
+//   - accounts.go: the accounts and the operations of the API.
 package simulator
 
 import (
+	"cmp"
+	"fmt"
 	"net/http"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
 const (
-	provider = "smartlead"
-	prefix   = "/api/v1"
-	connect  = "/dashboard/email-accounts/connect"
+	prefix  = "/api/v1"
+	connect = "/dashboard/email-accounts/connect"
 	// Key is the API key of the sandbox. It belongs to the user FirstUser.
 	Key       = "5f3c1a90-7d1e-4b7a-9c55-simulated_x1y2z3a"
 	FirstUser = 4001
 )
 
-// state is what the simulator stores in its data folder.
-type state struct {
-	Serial   int                  `json:"serial"`
-	Keys     map[string]*keyOwner `json:"keys"`
-	Accounts []*account           `json:"accounts"`
-	Clients  []client             `json:"clients"`
-	Quirks   quirks               `json:"quirks"`
-	Plan     string               `json:"plan"`
+type (
+	route   = simulate.Route[keyOwner, account, extra]
+	request = simulate.Request[keyOwner, account, extra]
+	state   = simulate.State[keyOwner, account, extra]
+)
+
+var platform = simulate.Platform[keyOwner, account, extra]{
+	Name: "smartlead", Title: "Smartlead", Prefix: prefix, TrailingSlash: true, Workspace: strconv.Itoa(FirstUser),
+	Fresh: func(time.Time) state {
+		return state{Serial: 139918, Keys: map[string]keyOwner{Key: {UserID: FirstUser}}, Vendor: extra{Plan: "standard"}}
+	},
+	Ready: func(url, _ string) simulate.Ready {
+		return simulate.Ready{
+			Settings: map[string]string{"base_url": url + prefix},
+			Secrets:  map[string]string{"api_key": Key}, Sending: &simulate.Sending{APIKey: Key},
+		}
+	},
+	Admit: admit,
+	Routes: []route{
+		{On: "GET /email-accounts", Name: "listAccounts", Serve: listAccounts},
+		{On: "GET /email-accounts/{id}", Name: "getAccount", Serve: getAccount},
+		{On: "DELETE /email-accounts/{id}", Name: "deleteAccount", Serve: deleteAccount},
+		{On: "PUT /email-accounts/suspend/{id}", Name: "suspendAccount", Serve: suspend},
+		{On: "DELETE /email-accounts/unsuspend/{id}", Name: "unsuspendAccount", Serve: suspend},
+		{On: "POST /email-accounts/save-oauth", Name: "saveOAuth", Serve: saveOAuth},
+		{On: "GET /client", Name: "listClients", Serve: listClients},
+	},
+	NotFound:     func(*request) simulate.Answer { return fail(http.StatusNotFound, "Not Found") },
+	PlannedFault: plannedFault,
+	NewKey:       func() keyOwner { return keyOwner{UserID: FirstUser} },
+	NewAccount:   newAccount,
+	Touch:        func(a *account, now time.Time) { a.Updated = simulate.FormatTime(now) },
+	WorkspaceOf:  func(a *account) int { return a.UserID },
+	Page:         simulate.Page{Path: connect, Operation: "dashboard", Workspace: strconv.Itoa(FirstUser)},
+	SignedIn:     func(q *request, user, address string) { attach(q, user, address) },
+	Controls: map[string]func(*request) (any, error){
+		"PUT /keys/{key}": (*request).PutKey,
+		"PUT /clients": func(q *request) (any, error) {
+			q.State.Vendor.Clients = nil
+			err := q.Read(&q.State.Vendor.Clients)
+			for i, c := range q.State.Vendor.Clients {
+				if c.UserID == 0 {
+					q.State.Vendor.Clients[i].UserID = FirstUser
+				}
+			}
+			return nil, err
+		},
+		"PUT /plan": func(q *request) (any, error) {
+			var in struct {
+				Plan string `json:"plan"`
+			}
+			err := q.Read(&in)
+			q.State.Vendor.Plan = in.Plan
+			return nil, cmp.Or(err, simulate.OneOf("plan", in.Plan, "standard", "pro", "enterprise"))
+		},
+		"PUT /quirks": func(q *request) (any, error) {
+			q.State.Vendor.Quirks = quirks{}
+			return nil, q.Read(&q.State.Vendor.Quirks)
+		},
+	},
 }
+
+// New returns the handler of the simulator and what its ready line tells. It fails when the data
+// folder cannot be read.
+func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
 
 // keyOwner is the user of an API key.
 type keyOwner struct {
 	UserID  int  `json:"user_id"`
 	Revoked bool `json:"revoked"`
+}
+
+// extra is the state that only Smartlead has.
+type extra struct {
+	Clients []client `json:"clients"`
+	Quirks  quirks   `json:"quirks"`
+	Plan    string   `json:"plan"`
 }
 
 // client is a client of an agency.
@@ -60,90 +122,76 @@ type quirks struct {
 	ErrorOnGood      bool `json:"error_on_success"` // every answer is an error with status 200
 }
 
-type smartlead struct {
-	kit     *simulate.Kit
-	file    *simulate.File[state]
-	mux     *http.ServeMux
-	limiter rateLimiter
+// plans are the published limits of a key per minute, hour and second. The headers show the limit
+// per minute. The limits of the plan enterprise are individual; here it has none.
+var plans = map[string][]simulate.Rate{
+	"standard":   {{Calls: 60, Window: time.Minute}, {Calls: 1000, Window: time.Hour}, {Calls: 10, Window: time.Second}},
+	"pro":        {{Calls: 120, Window: time.Minute}, {Calls: 3000, Window: time.Hour}, {Calls: 20, Window: time.Second}},
+	"enterprise": nil,
 }
 
-func initialState(time.Time) state {
-	return state{Serial: 139918, Plan: "standard", Keys: map[string]*keyOwner{Key: {UserID: FirstUser}}}
-}
-
-// New returns the handler of the simulator and what its ready line tells. It fails when the data
-// folder cannot be read.
-func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
-	kit, file, err := simulate.OpenState(provider, "accounts.json", o, initialState)
-	if err != nil {
-		return nil, simulate.Ready{}, err
+// admit accepts a known key in the query that is within the limits of the plan.
+func admit(q *request) simulate.Answer {
+	text, plan := q.Query("api_key"), plans[q.State.Vendor.Plan]
+	owner, known := q.State.Keys[text]
+	if !known || owner.Revoked {
+		return fail(http.StatusUnauthorized, "Invalid API Key")
 	}
-	s := &smartlead{kit: kit, file: file, mux: http.NewServeMux(), limiter: rateLimiter{now: kit.Now}}
-	s.mux.HandleFunc("GET "+prefix+"/email-accounts", s.listAccounts)
-	s.mux.HandleFunc("GET "+prefix+"/email-accounts/{id}", s.getAccount)
-	s.mux.HandleFunc("DELETE "+prefix+"/email-accounts/{id}", s.deleteAccount)
-	s.mux.HandleFunc("PUT "+prefix+"/email-accounts/suspend/{id}", s.suspend)
-	s.mux.HandleFunc("DELETE "+prefix+"/email-accounts/unsuspend/{id}", s.suspend)
-	s.mux.HandleFunc("POST "+prefix+"/email-accounts/save-oauth", s.saveOAuth)
-	s.mux.HandleFunc("GET "+prefix+"/client", s.listClients)
-	s.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { fail(w, http.StatusNotFound, "Not Found") })
-	return kit.Handler(s, s.controls()), simulate.Ready{
-		Provider: provider, URL: o.URL,
-		Settings: map[string]string{"base_url": o.URL + prefix},
-		Secrets:  map[string]string{"api_key": Key},
-		Control:  []string{},
-		Sending:  &simulate.Sending{APIKey: Key},
-	}, nil
-}
-
-// Call implements simulate.Provider.
-func (s *smartlead) Call(r *http.Request, _ []byte) simulate.Call {
-	operation := ""
-	switch path := strings.TrimSuffix(r.URL.Path, "/"); {
-	case path == connect:
-		operation = "dashboard"
-	case strings.HasSuffix(path, "/save-oauth"):
-		operation = "saveOAuth"
-	case strings.HasSuffix(path, "/email-accounts"):
-		operation = "listAccounts"
-	case strings.HasSuffix(path, "/client"):
-		operation = "listClients"
-	case r.Method == http.MethodDelete:
-		operation = "deleteAccount"
-	case r.Method == http.MethodGet:
-		operation = "getAccount"
+	q.Key, q.Workspace = owner, strconv.Itoa(owner.UserID)
+	used := q.Count(text, q.Now, plan...)
+	if len(plan) > 0 {
+		q.Header.Set("X-RateLimit-Limit", strconv.Itoa(plan[0].Calls))
+		q.Header.Set("X-RateLimit-Remaining", strconv.Itoa(used.Left))
+		q.Header.Set("X-RateLimit-Reset", strconv.FormatInt(q.Now.Add(used.Reset).Unix(), 10))
 	}
-	return simulate.Call{Operation: operation, Write: r.Method != http.MethodGet, Host: prefix, WorkAt: []int{http.StatusGatewayTimeout}}
-}
-
-// ServeHTTP implements simulate.Provider. It checks the key, then the rate limit, and then serves
-// the operation. It accepts every path with and without a trailing slash.
-func (s *smartlead) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == connect {
-		s.dashboard().ServeHTTP(w, r)
-		return
-	}
-	key := r.URL.Query().Get("api_key")
-	var plan string
-	var q quirks
-	var owner *keyOwner
-	s.file.View(func(st *state) {
-		plan, q = st.Plan, st.Quirks
-		if h := st.Keys[key]; h != nil && !h.Revoked {
-			owner = &keyOwner{UserID: h.UserID}
-		}
-	})
 	switch {
-	case owner == nil:
-		fail(w, http.StatusUnauthorized, "Invalid API Key")
-	case !s.limiter.allow(w, key, plan):
-	case q.ErrorOnGood:
-		simulate.WriteJSON(w, http.StatusOK, map[string]any{"success": false, "error": map[string]string{"code": "INTERNAL_ERROR", "message": "Something went wrong"}})
-	default:
-		if path := strings.TrimSuffix(r.URL.Path, "/"); path != "" {
-			r.URL.Path, r.URL.RawPath = path, strings.TrimSuffix(r.URL.RawPath, "/")
-		}
-		r = r.WithContext(withUser(r.Context(), owner.UserID))
-		s.mux.ServeHTTP(w, r)
+	case used.Wait > 0:
+		return tooMany(q.RetryAfter(used.Wait))
+	case q.State.Vendor.Quirks.ErrorOnGood:
+		return coded(http.StatusOK, "INTERNAL_ERROR", "Something went wrong")
 	}
+	return simulate.Answer{}
+}
+
+// fail returns the most common of the three error formats.
+func fail(status int, message string) simulate.Answer {
+	return simulate.Answer{Status: status, Body: map[string]any{"message": message}}
+}
+
+// coded returns the error format that has a code.
+func coded(status int, code, message string) simulate.Answer {
+	return simulate.Answer{Status: status, Body: map[string]any{"success": false, "error": map[string]string{"code": code, "message": message}}}
+}
+
+// badRequest returns the format of a request that Smartlead cannot read.
+func badRequest(message string) simulate.Answer {
+	return simulate.Answer{Status: http.StatusBadRequest, Body: map[string]string{"error": "Bad Request", "message": message}}
+}
+
+// invalid returns the format of a failed validation.
+func invalid(message string) simulate.Answer {
+	return simulate.Answer{Status: http.StatusUnprocessableEntity, Body: map[string]any{"error": message}}
+}
+
+// tooMany returns the format of an exceeded rate limit.
+func tooMany(seconds int) simulate.Answer {
+	return simulate.Answer{Status: http.StatusTooManyRequests, Body: map[string]any{"error": map[string]any{
+		"code": "RATE_LIMIT_EXCEEDED", "message": fmt.Sprintf("Rate limit exceeded. Try again in %d seconds", seconds), "retry_after": seconds,
+	}}}
+}
+
+func plannedFault(status, retryAfter int) simulate.Answer {
+	switch {
+	case status == http.StatusTooManyRequests && retryAfter > 0:
+		return tooMany(retryAfter)
+	case status == http.StatusTooManyRequests:
+		return simulate.Answer{Status: status, Body: map[string]any{"error": map[string]any{"code": "RATE_LIMIT_EXCEEDED", "message": "Rate limit exceeded", "retry_after": 30}}}
+	case status == http.StatusBadRequest:
+		return badRequest("something about the request")
+	case status == http.StatusUnprocessableEntity:
+		return invalid("something about a field")
+	case status >= http.StatusInternalServerError:
+		return coded(status, "INTERNAL_ERROR", http.StatusText(status))
+	}
+	return fail(status, http.StatusText(status))
 }

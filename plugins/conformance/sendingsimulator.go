@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// SendingSimulator checks the simulator of a platform whose API only starts sign-ins: the links, the
+// control calls, and the state after a restart. The simulator has the control calls of
+// simulate.Platform, and POST /behaviour with `list_lag_ms`. invalid is a body of POST /behaviour
+// with a value that is not allowed.
+func SendingSimulator(t *testing.T, open opener, p sdk.Plugin, invalid string) {
+	start := func(t *testing.T) (*SendingTest, func(address string) sdk.Account, func() string) {
+		env := SimulateSending(t, open, p.Sending)
+		if all := env.Ready.Sending.Workspaces; len(all) > 0 {
+			env.Ready.Settings["workspace_id"] = all[0].ID
+		}
+		account := func(address string) sdk.Account {
+			t.Helper()
+			a, err := env.With().Account(t.Context(), address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		return env, account, func() string {
+			t.Helper()
+			s, err := env.With().StartSignIn(t.Context(), "anna@a.example")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.URL
+		}
+	}
+	t.Run("a sign-in link works once for ten minutes", func(t *testing.T) {
+		env, account, link := start(t)
+		used := link()
+		if status, page := env.OpenLink(used); status != http.StatusOK || !strings.Contains(page, p.Describe.Title) || strings.Contains(page, "anna@a.example") {
+			t.Errorf("%d %s", status, page)
+		}
+		if status, _ := env.Decide(used, "bob.king@a.example", "accept"); status != http.StatusOK {
+			t.Errorf("accepted: %d", status)
+		}
+		if a := account("bob.king@a.example"); a.State != sdk.AccountConnected || a.Name != "Bob King" {
+			t.Errorf("the account that signed in: %+v", a)
+		}
+		late := link()
+		env.Send(http.MethodPost, "/clock", map[string]string{"advance": "10m"})
+		for _, closed := range []string{used, late} {
+			if status, _ := env.Decide(closed, "carl@a.example", "accept"); status != http.StatusBadRequest {
+				t.Errorf("a used or expired link: %d", status)
+			}
+		}
+		if a := account("carl@a.example"); a.Exists() {
+			t.Errorf("got %+v", a)
+		}
+	})
+	t.Run("a new account appears after the list lag", func(t *testing.T) {
+		env, account, link := start(t)
+		env.Behave(map[string]any{"list_lag_ms": 60000})
+		env.Decide(link(), "anna@a.example", "accept")
+		if a := account("anna@a.example"); a.Exists() {
+			t.Errorf("at once: %+v", a)
+		}
+		env.Send(http.MethodPost, "/clock", map[string]string{"advance": "1m"})
+		if a := account("anna@a.example"); !a.Exists() {
+			t.Error("a minute later the account does not exist")
+		}
+	})
+	t.Run("control calls change accounts", func(t *testing.T) {
+		env, account, _ := start(t)
+		env.Put("anna@a.example", map[string]any{})
+		first := account("anna@a.example")
+		env.Put("anna@a.example", map[string]any{"status": "ERROR"})
+		if second := account("anna@a.example"); first.State != sdk.AccountConnected || second.State != sdk.AccountFailed || second.Stamp == first.Stamp {
+			t.Errorf("%+v, then %+v", first, second)
+		}
+		env.Send(http.MethodDelete, "/accounts/anna@a.example", nil)
+		if third := account("anna@a.example"); third.Exists() {
+			t.Errorf("got %+v", third)
+		}
+		env.Send(http.MethodDelete, "/keys/"+env.Ready.Secrets["api_key"], nil)
+		if _, err := env.With().Check(t.Context()); !errors.Is(err, fault.AccessDenied) {
+			t.Errorf("a deleted key: %v", err)
+		}
+	})
+	t.Run("invalid control calls change nothing", func(t *testing.T) {
+		env, _, _ := start(t)
+		for call, body := range map[string]string{
+			"PUT /accounts/anna@a.example": `{"state": "active"}`, "DELETE /accounts/anna@a.example": ``, "PUT /keys/k": `{"workspace": "w"}`,
+			"POST /behaviour": invalid, "PUT /behaviour": `{}`, "POST /accounts": ``,
+		} {
+			method, path, _ := strings.Cut(call, " ")
+			req, err := http.NewRequest(method, env.URL+"/_control"+path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if status, _ := env.read(http.DefaultClient.Do(req)); status != http.StatusBadRequest && status != http.StatusNotFound {
+				t.Errorf("%s: %d", call, status)
+			}
+		}
+		if held := env.Held(""); len(held) != 0 {
+			t.Errorf("held: %v", held)
+		}
+	})
+	t.Run("the state survives a restart", func(t *testing.T) {
+		dir := t.TempDir()
+		for _, call := range []string{"PUT {}", "DELETE "} {
+			handler, ready, err := open(simulate.Options{URL: "http://127.0.0.1:1", DataDir: dir, Log: io.Discard})
+			if err != nil {
+				t.Fatal(err)
+			}
+			method, body, _ := strings.Cut(call, " ")
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, httptest.NewRequest(method, ready.URL+"/_control/accounts/anna@a.example", strings.NewReader(body)))
+			if answer.Code != http.StatusOK {
+				t.Errorf("%s: %d", method, answer.Code)
+			}
+		}
+	})
+}
+
+// ReadmeNamesTests checks the table rows of README.md that end with the name of a test. There are at
+// least this many rows, and each test exists in the folder.
+func ReadmeNamesTests(t *testing.T, least int) {
+	page, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sources strings.Builder
+	for _, name := range files {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = sources.Write(raw)
+	}
+	named := regexp.MustCompile("`(Test[A-Za-z]+)` \\|").FindAllStringSubmatch(string(page), -1)
+	for _, n := range named {
+		if !strings.Contains(sources.String(), "func "+n[1]+"(t *testing.T)") {
+			t.Errorf("there is no %s", n[1])
+		}
+	}
+	if len(named) < least {
+		t.Errorf("only %d rows were read", len(named))
+	}
+}

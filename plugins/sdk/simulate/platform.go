@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Platform is the simulator of a sending platform, as a table of what is special about it. K is
+// what the platform knows of an API key. A is an account as the API shows it. V is the state that
+// only this platform has, and the switches of its behaviour.
+type Platform[K, A, V any] struct {
+	Name   string // the provider's id
+	Title  string // the display name on pages
+	Prefix string // the path prefix of the API, such as "/api/v1"
+	// TrailingSlash makes every path valid with and without a slash at its end.
+	TrailingSlash bool
+	// Workspace is the workspace of a control call that names none.
+	Workspace string
+
+	// Fresh returns the state of a new simulator. Maps may be nil.
+	Fresh func(now time.Time) State[K, A, V]
+	// Ready returns the settings, the secrets and the customer's credential for a simulator at url,
+	// whose host and port are host.
+	Ready func(url, host string) Ready
+
+	// Admit checks the key and the rate limits of every API request, and sets Request.Key. It
+	// returns a refusal, or the zero Answer. Request.Route is nil if no route matches.
+	Admit func(*Request[K, A, V]) Answer
+	// Routes are the operations of the API.
+	Routes []Route[K, A, V]
+	// NotFound answers an admitted request that no route matches.
+	NotFound func(*Request[K, A, V]) Answer
+	// PlannedFault returns the answer with a status in the platform's error format. retryAfter is
+	// the value of the header Retry-After, which the Platform sets, or 0.
+	PlannedFault func(status, retryAfter int) Answer
+
+	// NewKey returns a key as Request.PutKey creates it. It is nil if that is the zero value.
+	NewKey func() K
+	// NewAccount returns a connected account with an address.
+	NewAccount func(q *Request[K, A, V], workspace, address string) A
+	// Touch sets the time at which an account was changed.
+	Touch func(a *A, now time.Time)
+	// WorkspaceOf returns the number of the workspace that a member of an account names, or 0. With
+	// it, control calls see the accounts of all workspaces. Without it they see one workspace.
+	WorkspaceOf func(a *A) int
+
+	// Page is the page on which people connect mailboxes.
+	Page Page
+	// SignedIn changes the state after a person has connected a mailbox on the page.
+	SignedIn func(q *Request[K, A, V], workspace, address string)
+
+	// Controls are the control calls of this platform, by a pattern such as "PUT /keys/{key}". They
+	// are added to GET /accounts, and PUT and DELETE /accounts/{address}, or replace them. The
+	// result is the answer; nil stands for an empty object. A call that returns an error changes
+	// nothing.
+	Controls map[string]func(*Request[K, A, V]) (any, error)
+}
+
+// Route is an operation of the API.
+type Route[K, A, V any] struct {
+	// On is a method and a path below Platform.Prefix, as in http.ServeMux. Query parameters that
+	// the request must have may follow, as in "GET /accounts?search". The first match is taken.
+	On string
+	// Name is the name by which the journal and planned faults know the operation.
+	Name string
+	// Scope is for Platform.Admit, for example the permission that the operation requires.
+	Scope string
+	// ReadOnly says that the operation changes nothing although its method is not GET.
+	ReadOnly bool
+	// Serve answers a request. The state is locked meanwhile, and saved if the method is not GET.
+	Serve func(*Request[K, A, V]) Answer
+}
+
+// Page describes the page on which people connect mailboxes. With a Workspace it is the page of a
+// dashboard, which connects mailboxes to that workspace. Else it is the page behind the links of
+// Request.StartSignIn.
+type Page struct {
+	Path, Operation string
+	Workspace       string
+	// ClosedStatus is the status for an unknown, used or expired link, 0 for 400.
+	ClosedStatus int
+}
+
+// Answer is an answer of the API. Without a Body it has only a status and headers.
+type Answer struct {
+	Status int
+	Body   any // encoded as JSON
+}
+
+// OK returns the answer 200 with a body.
+func OK(body any) Answer { return Answer{http.StatusOK, body} }
+
+// encode returns the body of an answer. Every body is made of plain values, so it has a JSON form.
+func (a Answer) encode() []byte {
+	var raw bytes.Buffer
+	if a.Body != nil {
+		_ = json.NewEncoder(&raw).Encode(a.Body)
+	}
+	return raw.Bytes()
+}
+
+func (a Answer) send(w http.ResponseWriter, body []byte) {
+	if len(body) > 0 {
+		w.Header().Set("Content-Type", "application/json")
+	}
+	w.WriteHeader(a.Status)
+	_, _ = w.Write(body)
+}
+
+// server is a Platform that runs.
+type server[K, A, V any] struct {
+	platform Platform[K, A, V]
+	kit      *Kit
+	file     *File[State[K, A, V]]
+	mux      *http.ServeMux
+	signIns  SignInLinks[State[K, A, V]]
+	limiter  limiter
+}
+
+// Open returns the handler of the simulator, and the content of the line that it prints when it is
+// ready. It fails when the data folder cannot be read.
+func (p Platform[K, A, V]) Open(o Options) (http.Handler, Ready, error) {
+	kit, file, err := OpenState(p.Name, "platform.json", o, func(now time.Time) State[K, A, V] { return p.Fresh(now).complete() })
+	if err != nil {
+		return nil, Ready{}, err
+	}
+	s := &server[K, A, V]{platform: p, kit: kit, file: file, mux: http.NewServeMux()}
+	s.signIns = SignInLinks[State[K, A, V]]{
+		Platform: p.Title, Path: p.Page.Path, ClosedStatus: p.Page.ClosedStatus, Kit: kit, File: file,
+		Started: func(all *State[K, A, V]) map[string]*SignIn { return all.SignIns }, Attach: s.attach,
+	}
+	endpoints := map[string]endpoint[K, A, V]{"/": {server: s}}
+	for _, route := range p.Routes {
+		method, path, _ := strings.Cut(route.On, " ")
+		path, _, _ = strings.Cut(path, "?")
+		pattern := method + " " + p.Prefix + path
+		endpoints[pattern] = endpoint[K, A, V]{s, append(endpoints[pattern].routes, &route)}
+	}
+	for pattern, e := range endpoints {
+		s.mux.Handle(pattern, e)
+	}
+	ready := p.Ready(o.URL, kit.Host())
+	ready.Provider, ready.URL, ready.Control = p.Name, o.URL, []string{}
+	return kit.Handler(s, s.controls()), ready, nil
+}
+
+// attach is the Attach of SignInLinks.
+func (s *server[K, A, V]) attach(all *State[K, A, V], workspace, address string, now time.Time) {
+	s.platform.SignedIn(&Request[K, A, V]{State: all, Now: now, server: s}, workspace, address)
+}
+
+// Call implements Provider. A 504 comes from a gateway, behind which the platform executes the
+// request. A sign-in page is requested by a person, so it never counts as a write.
+func (s *server[K, A, V]) Call(r *http.Request, _ []byte) Call {
+	c := Call{Write: r.Method != http.MethodGet, Host: s.platform.Prefix, WorkAt: []int{http.StatusGatewayTimeout}}
+	if r.URL.Path == s.platform.Page.Path {
+		if c.Operation = s.platform.Page.Operation; s.platform.Page.Workspace == "" {
+			return Call{Operation: c.Operation}
+		}
+		return c
+	}
+	r = s.withoutSlash(r)
+	handler, _ := s.mux.Handler(r)
+	if e, ok := handler.(endpoint[K, A, V]); ok {
+		if route := e.match(r); route != nil {
+			c.Operation, c.Write = route.Name, c.Write && !route.ReadOnly
+		}
+	}
+	return c
+}
+
+// Fail implements Provider.
+func (s *server[K, A, V]) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
+	if retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	answer := s.platform.PlannedFault(status, retryAfter)
+	answer.send(w, answer.encode())
+}
+
+// ServeHTTP implements Provider.
+func (s *server[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path != s.platform.Page.Path:
+		s.mux.ServeHTTP(w, s.withoutSlash(r))
+	case s.platform.Page.Workspace == "":
+		s.signIns.ServeHTTP(w, r)
+	default:
+		ConnectPage{Platform: s.platform.Title, Path: s.platform.Page.Path, Connect: func(address string) error {
+			return s.file.Do(func(all *State[K, A, V]) { s.attach(all, s.platform.Page.Workspace, address, s.kit.Now()) })
+		}}.ServeHTTP(w, r)
+	}
+}
+
+// withoutSlash returns r without the slash at the end of its path, if the platform ignores it.
+func (s *server[K, A, V]) withoutSlash(r *http.Request) *http.Request {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	if !s.platform.TrailingSlash || path == "" {
+		return r
+	}
+	trimmed := *r
+	trimmed.URL = new(url.URL)
+	*trimmed.URL = *r.URL
+	trimmed.URL.Path, trimmed.URL.RawPath = path, strings.TrimSuffix(r.URL.RawPath, "/")
+	return &trimmed
+}
+
+// endpoint has the routes of one method and path. They differ in their query parameters.
+type endpoint[K, A, V any] struct {
+	server *server[K, A, V]
+	routes []*Route[K, A, V]
+}
+
+// match returns the first route whose query parameters r has, or nil.
+func (e endpoint[K, A, V]) match(r *http.Request) *Route[K, A, V] {
+	for _, route := range e.routes {
+		_, names, _ := strings.Cut(route.On, "?")
+		matches := true
+		for name := range strings.SplitSeq(names, "&") {
+			matches = matches && (name == "" || r.URL.Query().Has(name))
+		}
+		if matches {
+			return route
+		}
+	}
+	return nil
+}
+
+// ServeHTTP answers a request of the API. The answer is encoded while the state is locked.
+func (e endpoint[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s := e.server
+	q := &Request[K, A, V]{HTTP: r, Header: w.Header(), Route: e.match(r), Now: s.kit.Now(), server: s}
+	var answer Answer
+	var body []byte
+	serve := func(all *State[K, A, V]) {
+		q.State = all
+		if answer = s.platform.Admit(q); answer.Status == 0 && q.Route == nil {
+			answer = s.platform.NotFound(q)
+		} else if answer.Status == 0 {
+			answer = q.Route.Serve(q)
+		}
+		body = answer.encode()
+	}
+	if r.Method == http.MethodGet {
+		s.file.View(serve)
+	} else if err := s.file.Do(serve); err != nil {
+		s.kit.failInternally(w, err)
+		return
+	}
+	answer.send(w, body)
+}
+
+// controls returns the handler of the control calls.
+func (s *server[K, A, V]) controls() http.Handler {
+	calls := map[string]func(*Request[K, A, V]) (any, error){
+		"GET /accounts": s.listAccounts, "PUT /accounts/{address}": s.putAccount, "DELETE /accounts/{address}": s.deleteAccount,
+	}
+	maps.Copy(calls, s.platform.Controls)
+	mux := http.NewServeMux()
+	for pattern, call := range calls {
+		method, path, _ := strings.Cut(pattern, " ")
+		mux.HandleFunc(method+" /_control"+path, func(w http.ResponseWriter, r *http.Request) {
+			q := &Request[K, A, V]{HTTP: r, Header: w.Header(), Now: s.kit.Now(), server: s}
+			var raw json.RawMessage
+			err := s.file.Try(func(all *State[K, A, V]) error {
+				q.State = all
+				result, err := call(q)
+				if err != nil {
+					return err
+				}
+				if result == nil {
+					result = struct{}{}
+				}
+				raw, err = json.Marshal(result)
+				return err
+			})
+			reply(w, raw, err)
+		})
+	}
+	return ControlCalls(mux, nil)
+}

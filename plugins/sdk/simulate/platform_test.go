@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// book is what a library, an invented platform, has for an account.
+type book struct {
+	Library int      `json:"library"`
+	Title   string   `json:"title"`
+	Tags    []string `json:"tags"`
+	Changes int      `json:"changes"`
+}
+
+type libraryRequest = simulate.Request[bool, book, int]
+
+func library(rates ...simulate.Rate) simulate.Platform[bool, book, int] {
+	titles := func(q *libraryRequest) simulate.Answer {
+		titles := []string{}
+		for _, b := range q.Visible("1") {
+			titles = append(titles, b.Title)
+		}
+		return simulate.OK(titles)
+	}
+	return simulate.Platform[bool, book, int]{
+		Name: "library", Prefix: "/v1", TrailingSlash: true, Workspace: "1",
+		Fresh: func(time.Time) simulate.State[bool, book, int] {
+			return simulate.State[bool, book, int]{Keys: map[string]bool{"reader": true}}
+		},
+		Ready: func(string, string) simulate.Ready { return simulate.Ready{} },
+		Admit: func(q *libraryRequest) simulate.Answer {
+			if q.Key = q.State.Keys[q.Query("key")]; !q.Key {
+				return simulate.Answer{Status: http.StatusUnauthorized}
+			}
+			if used := q.Count("all", q.Now, rates...); used.Wait > 0 {
+				q.RetryAfter(used.Wait)
+				return simulate.Answer{Status: http.StatusTooManyRequests}
+			}
+			return simulate.Answer{}
+		},
+		Routes: []simulate.Route[bool, book, int]{
+			{On: "GET /books?title", Name: "find", Serve: titles},
+			{On: "GET /books", Name: "list", Serve: titles},
+			{On: "POST /books/search", Name: "search", ReadOnly: true, Serve: titles},
+			{On: "DELETE /books/{address}", Name: "remove", Serve: func(q *libraryRequest) simulate.Answer {
+				return simulate.OK(q.State.Remove("1", q.Path("address")))
+			}},
+		},
+		NotFound:     func(*libraryRequest) simulate.Answer { return simulate.Answer{Status: http.StatusNotFound} },
+		PlannedFault: func(status, wait int) simulate.Answer { return simulate.Answer{Status: status, Body: wait} },
+		NewAccount: func(_ *libraryRequest, in, address string) book {
+			number, _ := strconv.Atoi(in)
+			return book{Library: number, Title: strings.ToUpper(address)}
+		},
+		Touch:       func(b *book, _ time.Time) { b.Changes++ },
+		WorkspaceOf: func(b *book) int { return b.Library },
+	}
+}
+
+// openLibrary returns a function that makes a call and returns the status and the body.
+func openLibrary(t *testing.T, dir string, rates ...simulate.Rate) func(call, body string) (int, string, http.Header) {
+	t.Helper()
+	h, _, err := library(rates...).Open(simulate.Options{DataDir: dir, Log: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(call, body string) (int, string, http.Header) {
+		method, path, _ := strings.Cut(call, " ")
+		out := httptest.NewRecorder()
+		h.ServeHTTP(out, httptest.NewRequest(method, path, strings.NewReader(body)))
+		return out.Code, strings.TrimSpace(out.Body.String()), out.Header()
+	}
+}
+
+// TestRoutesAreAdmittedNamedAndServed also checks the journal, a planned fault, and the state after
+// a restart.
+func TestRoutesAreAdmittedNamedAndServed(t *testing.T) {
+	dir := t.TempDir()
+	call := openLibrary(t, dir)
+	call("PUT /_control/accounts/a", `{}`)
+	for _, tt := range []struct {
+		call, answer, name string
+		status             int
+		write              bool
+	}{
+		{"GET /v1/books?key=guessed", "", "list", 401, false},
+		{"GET /v1/books?key=reader", `["A"]`, "list", 200, false},
+		{"GET /v1/books/?key=reader&title", `["A"]`, "find", 200, false},
+		{"POST /v1/books/search?key=reader", `["A"]`, "search", 200, false},
+		{"POST /v1/books?key=reader", "", "", 404, true},
+		{"DELETE /v1/books/A?key=reader", "true", "remove", 200, true},
+	} {
+		call("DELETE /_control/calls", "")
+		status, answer, _ := call(tt.call, "")
+		_, journal, _ := call("GET /_control/calls", "")
+		if status != tt.status || answer != tt.answer || !strings.Contains(journal, `"operation":"`+tt.name+`"`) || strings.Contains(journal, `"write":true`) != tt.write {
+			t.Errorf("%s: %d %s, %s", tt.call, status, answer, journal)
+		}
+	}
+	call("POST /_control/faults", `{"kind":"status","status":429,"retry_after":7,"times":1,"operation":"list"}`)
+	if status, answer, h := call("GET /v1/books?key=reader", ""); status != 429 || answer != "7" || h.Get("Retry-After") != "7" {
+		t.Errorf("a planned fault: %d %s %v", status, answer, h)
+	}
+	if _, answer, _ := openLibrary(t, dir)("GET /v1/books?key=reader", ""); answer != "[]" {
+		t.Errorf("after a restart: %s", answer)
+	}
+}
+
+// TestControlCallsKeepOmittedMembers also checks that an invalid call creates and changes nothing,
+// a missing account, an account that names its workspace, and a failing disk.
+func TestControlCallsKeepOmittedMembers(t *testing.T) {
+	dir := t.TempDir()
+	call := openLibrary(t, dir)
+	for _, tt := range []struct {
+		call, body string
+		status     int
+		accounts   string
+	}{
+		{"PUT /_control/accounts/a", `{"tags":["x"]}`, 200, `[{"library":1,"title":"A","tags":["x"],"changes":0}]`},
+		{"PUT /_control/accounts/A", `{"title":"One"}`, 200, `[{"library":1,"title":"One","tags":["x"],"changes":1}]`},
+		{"PUT /_control/accounts/a", `{"title":"Two","tags":["y"],"pages":7}`, 400, `[{"library":1,"title":"One","tags":["x"],"changes":1}]`},
+		{"PUT /_control/accounts/b", `{"title":7}`, 400, `[{"library":1,"title":"One","tags":["x"],"changes":1}]`},
+		{"DELETE /_control/accounts/b", ``, 404, `[{"library":1,"title":"One","tags":["x"],"changes":1}]`},
+		{"DELETE /_control/accounts/a", ``, 200, `[]`},
+		{"PUT /_control/accounts/c", `{"library":2}`, 200, `[{"library":2,"title":"C","tags":null,"changes":0}]`},
+		{"PUT /_control/accounts/c", `{}`, 200, `[{"library":2,"title":"C","tags":null,"changes":1}]`},
+	} {
+		status, _, _ := call(tt.call, tt.body)
+		if _, accounts, _ := call("GET /_control/accounts", ""); status != tt.status || accounts != tt.accounts {
+			t.Errorf("%s %s: %d, then %s", tt.call, tt.body, status, accounts)
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, _ := call("PUT /_control/accounts/d", `{}`); status != http.StatusInternalServerError {
+		t.Errorf("on a broken disk: %d", status)
+	}
+}
+
+// TestRatesSlideOrAreFixed makes a call after each number of seconds, and expects the seconds to
+// wait.
+func TestRatesSlideOrAreFixed(t *testing.T) {
+	slides, fixed := simulate.Rate{Calls: 2, Window: time.Minute}, simulate.Rate{Calls: 2, Window: time.Minute, Fixed: true}
+	for name, tt := range map[string]struct {
+		rates        []simulate.Rate
+		after, waits []int
+	}{
+		"a sliding window":              {[]simulate.Rate{slides}, []int{0, 30, 10, 20, 1, 29}, []int{0, 0, 20, 0, 29, 0}},
+		"a fixed window":                {[]simulate.Rate{fixed}, []int{0, 30, 10, 20, 1, 1}, []int{0, 0, 20, 0, 0, 58}},
+		"the longer of two":             {[]simulate.Rate{slides, {Calls: 1, Window: 40 * time.Second}}, []int{0, 10, 30}, []int{0, 30, 0}},
+		"without a rate":                {nil, []int{0, 0, 0}, []int{0, 0, 0}},
+		"a refused call is not counted": {[]simulate.Rate{{Calls: 1, Window: time.Minute}}, []int{0, 59, 1}, []int{0, 1, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				call := openLibrary(t, t.TempDir(), tt.rates...)
+				for i, after := range tt.after {
+					time.Sleep(time.Duration(after) * time.Second)
+					_, _, h := call("GET /v1/books?key=reader", "")
+					if wait, _ := strconv.Atoi(h.Get("Retry-After")); wait != tt.waits[i] {
+						t.Errorf("call %d: wait %d seconds, want %d", i, wait, tt.waits[i])
+					}
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// State is the state of a Platform, which is saved in one file.
+type State[K, A, V any] struct {
+	Serial   int                `json:"serial"`
+	Keys     map[string]K       `json:"keys"`     // by the key's text
+	Accounts []*Account[A]      `json:"accounts"` // in the order of creation
+	SignIns  map[string]*SignIn `json:"sign_ins"` // by the parameter `state` of their links
+	Vendor   V                  `json:"vendor"`   // what only this platform has
+}
+
+// Account is a mailbox that is connected to a workspace of a Platform.
+type Account[A any] struct {
+	Workspace string    `json:"workspace"`
+	Address   string    `json:"address"`
+	VisibleAt time.Time `json:"visible_at"` // when the API begins to show it
+	Doc       A         `json:"doc"`
+}
+
+// complete returns the state with empty maps instead of nil.
+func (s State[K, A, V]) complete() State[K, A, V] {
+	if s.Keys == nil {
+		s.Keys = map[string]K{}
+	}
+	if s.SignIns == nil {
+		s.SignIns = map[string]*SignIn{}
+	}
+	return s
+}
+
+// NextSerial returns a number that no call before has returned.
+func (s *State[K, A, V]) NextSerial() int {
+	s.Serial++
+	return s.Serial
+}
+
+// Find returns the account of an address in a workspace, or nil. An empty workspace stands for all.
+func (s *State[K, A, V]) Find(workspace, address string) *Account[A] {
+	for _, a := range s.Accounts {
+		if a.matches(workspace, address) {
+			return a
+		}
+	}
+	return nil
+}
+
+func (a *Account[A]) matches(workspace, address string) bool {
+	return (workspace == "" || a.Workspace == workspace) && strings.EqualFold(a.Address, address)
+}
+
+// Remove removes the accounts that Find finds, and reports whether there were any.
+func (s *State[K, A, V]) Remove(workspace, address string) bool {
+	before := len(s.Accounts)
+	s.Accounts = slices.DeleteFunc(s.Accounts, func(a *Account[A]) bool { return a.matches(workspace, address) })
+	return len(s.Accounts) < before
+}
+
+// Request is a request to a Platform: of the API, a control call, or, without HTTP, a sign-in.
+type Request[K, A, V any] struct {
+	HTTP   *http.Request
+	Header http.Header     // of the answer
+	Route  *Route[K, A, V] // nil for control calls and if no route matches
+	Key    K               // the caller's key, from Platform.Admit
+	// Workspace is for Platform.Admit: the workspace in which the caller acts.
+	Workspace string
+	State     *State[K, A, V] // valid during the call only
+	Now       time.Time       // by the simulated clock
+	server    *server[K, A, V]
+}
+
+// Path returns a wildcard of the path.
+func (q *Request[K, A, V]) Path(name string) string { return q.HTTP.PathValue(name) }
+
+// Query returns a query parameter.
+func (q *Request[K, A, V]) Query(name string) string { return q.HTTP.URL.Query().Get(name) }
+
+// Number returns a query parameter that is a number of at least 0, or fallback if the query does
+// not have it.
+func (q *Request[K, A, V]) Number(name string, fallback int) (n int, ok bool) {
+	text := q.Query(name)
+	if text == "" {
+		return fallback, true
+	}
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n >= 0
+}
+
+// Decode decodes the body of an API request, and ignores unknown members.
+func (q *Request[K, A, V]) Decode(into any) error {
+	return json.NewDecoder(q.HTTP.Body).Decode(into)
+}
+
+// Read decodes the body of a control call over into, as ReadBody does.
+func (q *Request[K, A, V]) Read(into any) error { return ReadBody(q.HTTP, into) }
+
+// Count counts one call by a clock, unless it exceeds a rate. Calls with different counters are
+// counted separately.
+func (q *Request[K, A, V]) Count(counter string, now time.Time, rates ...Rate) Usage {
+	return q.server.limiter.count(counter, now, rates)
+}
+
+// RetryAfter sets the header Retry-After and returns its value in seconds.
+func (q *Request[K, A, V]) RetryAfter(wait time.Duration) (seconds int) {
+	seconds = int((wait + time.Second - 1) / time.Second)
+	q.Header.Set("Retry-After", strconv.Itoa(seconds))
+	return seconds
+}
+
+// Visible returns the accounts of a workspace that the API shows, in the order of creation.
+func (q *Request[K, A, V]) Visible(workspace string) (docs []*A) {
+	for _, a := range q.State.Accounts {
+		if a.Workspace == workspace && !a.VisibleAt.After(q.Now) {
+			docs = append(docs, &a.Doc)
+		}
+	}
+	return docs
+}
+
+// Account returns the account of an address in a workspace to change it. A new account is created
+// with Platform.NewAccount and is invisible for lag; an existing one is changed by Platform.Touch.
+func (q *Request[K, A, V]) Account(workspace, address string, lag time.Duration) *A {
+	a := q.State.Find(workspace, address)
+	if a == nil {
+		a = &Account[A]{Workspace: workspace, Address: address, Doc: q.server.platform.NewAccount(q, workspace, address)}
+		if lag > 0 {
+			a.VisibleAt = q.Now.Add(lag)
+		}
+		q.State.Accounts = append(q.State.Accounts, a)
+		return &a.Doc
+	}
+	q.server.platform.Touch(&a.Doc, q.Now)
+	return &a.Doc
+}
+
+// StartSignIn stores a sign-in that expires after lifetime. It returns the link to its page, and
+// the link's parameter `state`, which is the key of State.SignIns.
+func (q *Request[K, A, V]) StartSignIn(workspace string, lifetime time.Duration) (state, link string) {
+	state = rand.Text()
+	return state, q.server.signIns.Start(q.State, state, workspace, lifetime)
+}
+
+// PutKey is a control call "PUT /keys/{key}", which creates or replaces a key.
+func (q *Request[K, A, V]) PutKey() (any, error) {
+	var key K
+	if q.server.platform.NewKey != nil {
+		key = q.server.platform.NewKey()
+	}
+	err := q.Read(&key)
+	q.State.Keys[q.Path("key")] = key
+	return nil, err
+}
+
+// DeleteKey is a control call "DELETE /keys/{key}".
+func (q *Request[K, A, V]) DeleteKey() (any, error) {
+	delete(q.State.Keys, q.Path("key"))
+	return nil, nil
+}
+
+// workspace returns the workspace that a control call sees, or "" for all.
+func (q *Request[K, A, V]) workspace() string {
+	if q.server.platform.WorkspaceOf != nil {
+		return ""
+	}
+	return cmp.Or(q.Query("workspace_id"), q.server.platform.Workspace)
+}
+
+func (s *server[K, A, V]) listAccounts(q *Request[K, A, V]) (any, error) {
+	docs := []A{}
+	for _, a := range q.State.Accounts {
+		if in := q.workspace(); in == "" || a.Workspace == in {
+			docs = append(docs, a.Doc)
+		}
+	}
+	return docs, nil
+}
+
+// putAccount creates an account, or changes the members in the body.
+func (s *server[K, A, V]) putAccount(q *Request[K, A, V]) (any, error) {
+	in, address := q.workspace(), q.Path("address")
+	if s.platform.WorkspaceOf != nil {
+		raw, err := io.ReadAll(q.HTTP.Body)
+		if err != nil {
+			return nil, err
+		}
+		q.HTTP.Body = io.NopCloser(bytes.NewReader(raw))
+		var named A
+		_ = json.Unmarshal(raw, &named) // Read reports the error
+		in = s.platform.Workspace
+		if number := s.platform.WorkspaceOf(&named); number != 0 {
+			in = strconv.Itoa(number)
+		} else if a := q.State.Find("", address); a != nil {
+			in = a.Workspace
+		}
+	}
+	return nil, q.Read(q.Account(in, address, 0))
+}
+
+func (s *server[K, A, V]) deleteAccount(q *Request[K, A, V]) (any, error) {
+	if !q.State.Remove(q.workspace(), q.Path("address")) {
+		return nil, NotFound("no such account")
+	}
+	return nil, nil
+}
+
+// Slice returns at most limit elements of all after the first skip. It is never nil.
+func Slice[T any](all []T, skip, limit int) []T {
+	skip = min(skip, len(all))
+	return append([]T{}, all[skip:min(skip+limit, len(all))]...)
+}
