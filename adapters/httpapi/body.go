@@ -61,8 +61,8 @@ func readJSONBody(w http.ResponseWriter, r *http.Request, wanted bool) ([]byte, 
 		return nil, fault.BodyTooLarge.With("the body is larger than 64 KiB")
 	case err != nil:
 		w.Header().Set("Connection", "close")
-		return nil, fault.InvalidRequest.At("the body could not be read",
-			fault.Field{Location: "body", Message: "broken off, too slow, or not framed as HTTP demands"})
+		return nil, invalid("the body could not be read",
+			problemField{Location: "body", Message: "broken off, too slow, or not framed as HTTP demands"})
 	case len(body) > 0 && (media == otherMediaType || media == noMediaType && wanted):
 		return nil, wrongMedia()
 	}

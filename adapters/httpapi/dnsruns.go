@@ -120,12 +120,12 @@ func listRuns(api huma.API, service *dnsruns.Service) {
 
 func (in *runsInput) query() (ports.RunQuery, error) {
 	q := ports.RunQuery{ActiveOnly: in.ActiveOnly == "true", Limit: defaultRunLimit}
-	var wrong []fault.Field
+	var wrong []problemField
 	if in.ActiveOnly != "" && in.ActiveOnly != "true" && in.ActiveOnly != "false" {
-		wrong = append(wrong, fault.Field{Location: "query.active_only", Message: "must be true or false"})
+		wrong = append(wrong, problemField{Location: "query.active_only", Message: "must be true or false"})
 	}
 	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxRunLimit, &q.Limit) {
-		wrong = append(wrong, fault.Field{Location: "query.limit", Message: "must be an integer from 1 to 100"})
+		wrong = append(wrong, problemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
 	}
 	if wrong != nil {
 		return q, invalid("a query parameter is not valid", wrong...)

@@ -87,15 +87,15 @@ func (in *eventsInput) query() (ports.EventQuery, error) {
 	if in.TenantID != "" {
 		q.Tenant = tenant.GUID(ident.Lookup(in.TenantID))
 	}
-	var wrong []fault.Field
+	var wrong []problemField
 	if in.Action != "" && !q.Action.Known() {
-		wrong = append(wrong, fault.Field{Location: "query.action", Message: "must be blocked or unblocked"})
+		wrong = append(wrong, problemField{Location: "query.action", Message: "must be blocked or unblocked"})
 	}
 	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxEventLimit, &q.Limit) {
-		wrong = append(wrong, fault.Field{Location: "query.limit", Message: "must be an integer from 1 to 200"})
+		wrong = append(wrong, problemField{Location: "query.limit", Message: "must be an integer from 1 to 200"})
 	}
 	if in.Offset != "" && !parsePlainInt(in.Offset, 0, maxOffset, &q.Offset) {
-		wrong = append(wrong, fault.Field{Location: "query.offset", Message: "must be an integer from 0 to " + strconv.Itoa(maxOffset)})
+		wrong = append(wrong, problemField{Location: "query.offset", Message: "must be an integer from 0 to " + strconv.Itoa(maxOffset)})
 	}
 	if wrong != nil {
 		return q, invalid("a query parameter is not valid", wrong...)

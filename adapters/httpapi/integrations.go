@@ -55,9 +55,9 @@ func (w *workspaceName) UnmarshalJSON(raw []byte) error {
 
 func (b createIntegration) newIntegration(owner access.AccountID) (integrations.New, error) {
 	if b.WorkspaceID == nullWorkspace {
-		return integrations.New{}, invalid("a member has the wrong type", fault.Field{Location: "body.workspace_id", Message: "expected string"})
+		return integrations.New{}, invalid("a member has the wrong type", problemField{Location: "body.workspace_id", Message: "expected string"})
 	}
-	name, err := mailbox.DisplayName(norm.NFC.String(b.Name), "body.name")
+	name, err := mailbox.DisplayName(norm.NFC.String(b.Name), "name")
 	return integrations.New{Account: owner, Provider: b.Provider, Name: name, APIKey: secret.New(b.APIKey), WorkspaceID: string(b.WorkspaceID)}, err
 }
 

@@ -167,7 +167,7 @@ func (b *updateMailbox) UnmarshalJSON(raw []byte) error {
 // limit of the wrong type: core refuses them after it has checked ownership.
 func (b updateMailbox) change() (mailboxes.Change, error) {
 	if b.members == nil {
-		return mailboxes.Change{}, invalid("the body is not an object", fault.Field{Location: "body", Message: "expected object"})
+		return mailboxes.Change{}, invalid("the body is not an object", problemField{Location: "body", Message: "expected object"})
 	}
 	var c mailboxes.Change
 	name, named := b.members["display_name"]
@@ -178,9 +178,9 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 	if named {
 		var text *string
 		if err := json.Unmarshal(name, &text); err != nil || text == nil {
-			return c, invalid("a member has the wrong type", fault.Field{Location: "body.display_name", Message: "expected string"})
+			return c, invalid("a member has the wrong type", problemField{Location: "body.display_name", Message: "expected string"})
 		}
-		canonical, err := mailbox.DisplayName(norm.NFC.String(*text), "body.display_name")
+		canonical, err := mailbox.DisplayName(norm.NFC.String(*text), "display_name")
 		if err != nil {
 			return c, err
 		}
@@ -194,8 +194,8 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 }
 
 // unknown returns the members that are not fields, in the form that huma reports for other bodies.
-func (b updateMailbox) unknown() []fault.Field {
-	var fields []fault.Field
+func (b updateMailbox) unknown() []problemField {
+	var fields []problemField
 	for _, name := range slices.Sorted(maps.Keys(b.members)) {
 		if name != "display_name" && name != "daily_send_limit" && len(fields) < maxFields {
 			fields = append(fields, fieldOf(&huma.ErrorDetail{Location: "body." + name, Message: "unexpected property"}))

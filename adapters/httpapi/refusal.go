@@ -60,16 +60,19 @@ type problemField struct {
 	Message  string `json:"message" doc:"The problem at this location." example:"expected string"`
 }
 
-// problemOf returns the body for an error.
+// problemOf returns the body for an error. The fields of core are those of the body. A check of this
+// package passes the locations itself, see invalid.
 func problemOf(f *fault.Error, requestID string) *problem {
 	p := &problem{
 		Type: "/docs/errors/" + f.Code.Name, Title: f.Code.Title, Status: statusOf[f.Code.Kind],
 		Detail: f.Detail, Code: f.Code.Name, RequestID: requestID, retryAfter: f.RetryAfter,
 	}
 	for _, field := range f.Fields {
-		p.Errors = append(p.Errors, problemField{Location: field.Location, Message: field.Message})
+		p.Errors = append(p.Errors, problemField{Location: "body." + field.Name, Message: field.Message})
 	}
 	switch shown := f.Shows.(type) {
+	case []problemField:
+		p.Errors = shown
 	case []dns.Item:
 		p.Conflicts = each(shown, actionOf)
 	case []integration.Workspace:

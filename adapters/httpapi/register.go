@@ -165,7 +165,7 @@ func humaRefusal(status int, errs []error) error {
 	if status != http.StatusUnprocessableEntity && status != http.StatusBadRequest {
 		return fault.InternalError
 	}
-	var fields []fault.Field
+	var fields []problemField
 	for _, err := range errs {
 		if detail, ok := err.(huma.ErrorDetailer); ok && len(fields) < maxFields {
 			fields = append(fields, fieldOf(detail.ErrorDetail()))
@@ -179,8 +179,8 @@ func humaRefusal(status int, errs []error) error {
 var safeLocation = regexp.MustCompile(`^[a-z]+(\.[a-z0-9_]{1,40}|\[[0-9]{1,5}\])*$`)
 
 // fieldOf returns the location and the message of a finding. It drops the value.
-func fieldOf(d *huma.ErrorDetail) fault.Field {
-	f := fault.Field{Location: d.Location, Message: d.Message}
+func fieldOf(d *huma.ErrorDetail) problemField {
+	f := problemField{Location: d.Location, Message: d.Message}
 	if !safeLocation.MatchString(f.Location) {
 		f.Location, _, _ = strings.Cut(f.Location, ".")
 	}

@@ -100,9 +100,9 @@ func (b *setLimit) UnmarshalJSON(raw []byte) error {
 // wrong type: core refuses them after it has checked ownership.
 func (b setLimit) wanted() (w limits.Wanted, err error) {
 	if b.members == nil {
-		return w, invalid("the body is not an object", fault.Field{Location: "body", Message: "expected object"})
+		return w, invalid("the body is not an object", problemField{Location: "body", Message: "expected object"})
 	}
-	var unknown []fault.Field
+	var unknown []problemField
 	for _, name := range slices.Sorted(maps.Keys(b.members)) {
 		if name != "daily_send_limit" && name != "domain_scope" && len(unknown) < maxFields {
 			unknown = append(unknown, fieldOf(&huma.ErrorDetail{Location: "body." + name, Message: "unexpected property"}))
@@ -113,7 +113,7 @@ func (b setLimit) wanted() (w limits.Wanted, err error) {
 	}
 	if scope, scoped := b.members["domain_scope"]; scoped {
 		if err := json.Unmarshal(scope, &w.DomainScope); err != nil || w.DomainScope == nil {
-			return w, invalid("a member has the wrong type", fault.Field{Location: "body.domain_scope", Message: "expected string"})
+			return w, invalid("a member has the wrong type", problemField{Location: "body.domain_scope", Message: "expected string"})
 		}
 	}
 	w.PerDay = wholeNumber(b.members["daily_send_limit"])

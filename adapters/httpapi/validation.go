@@ -36,7 +36,7 @@ func (g *guard) checkQuery(next http.Handler) http.Handler {
 				if p.AllowEmptyValue {
 					why = "must occur once and be valid text"
 				}
-				refuse(w, r, invalid("a query parameter is not valid", fault.Field{Location: "query." + p.Name, Message: why}))
+				refuse(w, r, invalid("a query parameter is not valid", problemField{Location: "query." + p.Name, Message: why}))
 				return
 			}
 			if len(values) == 1 {
@@ -94,26 +94,26 @@ func (g *guard) validateJSON(next http.Handler) http.Handler {
 func checkBody(body []byte, wanted bool) error {
 	switch {
 	case len(body) == 0 && wanted:
-		return invalid("the operation needs a body", fault.Field{Location: "body", Message: "missing"})
+		return invalid("the operation needs a body", problemField{Location: "body", Message: "missing"})
 	case len(body) == 0:
 		return nil
 	}
 	if err := strictjson.Check(body); err != nil {
-		return invalid("the body is not strict JSON", fault.Field{Location: "body", Message: err.Error()})
+		return invalid("the body is not strict JSON", problemField{Location: "body", Message: err.Error()})
 	}
 	if wanted {
 		return nil
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil || members == nil || len(members) > 0 {
-		return invalid("the operation takes no body", fault.Field{Location: "body", Message: "not empty and not {}"})
+		return invalid("the operation takes no body", problemField{Location: "body", Message: "not empty and not {}"})
 	}
 	return nil
 }
 
-// invalid returns an invalid_request error that names fields.
-func invalid(detail string, fields ...fault.Field) error {
-	return fault.InvalidRequest.At(detail, fields...)
+// invalid returns an invalid_request error that names locations in the request.
+func invalid(detail string, fields ...problemField) error {
+	return fault.InvalidRequest.Showing(fields, "%s", detail)
 }
 
 // setDeadline limits the time that the operation gets. A write continues after its caller

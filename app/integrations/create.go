@@ -49,7 +49,7 @@ func (s *Service) testCredential(ctx context.Context, n New, credential secret.C
 	}
 	reach, err := check(ctx, s.Platforms.For(n.Provider, withWorkspace(credential, asked)))
 	if err != nil {
-		return integration.Workspace{}, locateInRequest(translateError(err))
+		return integration.Workspace{}, nameCredential(translateError(err))
 	}
 	return reach.Choose(n.Provider, asked)
 }
@@ -62,13 +62,13 @@ func check(ctx context.Context, platform ports.SendingPlatform) (reach integrati
 	return reach, err
 }
 
-// locateInRequest adds the location of the credential in the request to invalid_request.
-func locateInRequest(err error) error {
+// nameCredential names the credential as the invalid field in invalid_request.
+func nameCredential(err error) error {
 	if outcome.Of(err) != outcome.Refused || !errors.Is(err, fault.InvalidRequest) {
 		return err
 	}
 	detail := fault.Of(err).Detail
-	return fmt.Errorf("%w (%w)", fault.InvalidRequest.At(detail, fault.Field{Location: "body.api_key", Message: detail}), err)
+	return fmt.Errorf("%w (%w)", fault.InvalidRequest.At(detail, fault.Field{Name: "api_key", Message: detail}), err)
 }
 
 func (s *Service) add(ctx context.Context, i integration.Integration, credential secret.Credential) (View, error) {

@@ -82,7 +82,7 @@ func TestRejectedCredentialIsNotStored(t *testing.T) {
 	} {
 		_, err := w.Create(t.Context(), integrations.New{Account: w.acc.ID, Provider: tt.provider, Name: "x", APIKey: secret.New(tt.key)})
 		f := refused(t, err, tt.want)
-		if tt.key == "absurd" && (len(f.Fields) != 1 || f.Fields[0].Location != "body.api_key") {
+		if tt.key == "absurd" && (len(f.Fields) != 1 || f.Fields[0].Name != "api_key") {
 			t.Errorf("blames %v", f.Fields)
 		}
 		if tt.key == "unpaid" && !strings.Contains(f.Detail, "plan") {

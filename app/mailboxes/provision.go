@@ -78,7 +78,7 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.G
 func checkBody(r Request) ([]mailbox.Spec, error) {
 	if len(r.Mailboxes) == 0 {
 		return nil, fault.InvalidRequest.At("the request names no mailbox",
-			fault.Field{Location: "body.mailboxes", Message: "empty"})
+			fault.Field{Name: "mailboxes", Message: "empty"})
 	}
 	return mailbox.CheckNames(r.Mailboxes)
 }

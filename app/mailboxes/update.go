@@ -64,7 +64,7 @@ func normalize(c Change) (Change, error) {
 	if c.DisplayName == nil {
 		return c, nil
 	}
-	name, err := mailbox.DisplayName(*c.DisplayName, "body.display_name")
+	name, err := mailbox.DisplayName(*c.DisplayName, "display_name")
 	c.DisplayName = &name
 	return c, err
 }

@@ -260,7 +260,7 @@ func TestReadInvalidCredential(t *testing.T) {
 	} {
 		_, err := p.Read(t.Context(), "partnered", secret.New(text))
 		var refusal *fault.Error
-		if !errors.Is(err, fault.InvalidRequest) || !errors.As(err, &refusal) || len(refusal.Fields) != 1 || refusal.Fields[0].Location != "body.api_key" {
+		if !errors.Is(err, fault.InvalidRequest) || !errors.As(err, &refusal) || len(refusal.Fields) != 1 || refusal.Fields[0].Name != "api_key" {
 			t.Errorf("%s: %v", text, err)
 		}
 		if strings.Contains(fmt.Sprintf("%+v %#v", err, refusal), "s3cret") {

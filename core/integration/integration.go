@@ -128,7 +128,7 @@ func workspaceRequired(provider string, all []Workspace, why string) error {
 	code, ok := fault.ByName(provider + "_workspace_required")
 	if !ok {
 		return &fault.Error{Code: fault.InvalidRequest, Detail: why, Shows: all,
-			Fields: []fault.Field{{Location: "body.workspace_id", Message: "not a workspace that the credential has access to"}}}
+			Fields: []fault.Field{{Name: "workspace_id", Message: "not a workspace that the credential has access to"}}}
 	}
 	return code.Showing(all, "%s", why)
 }
