@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // DKIMReport is the live DKIM state of a domain.
@@ -86,9 +85,7 @@ func (s *Service) checkPublished(ctx context.Context, d domain.Domain) error {
 // enable starts signing at the platform. It resolves an unknown outcome by reading the signing
 // state.
 func enable(ctx context.Context, platform ports.MailTenant, name string) error {
-	failpoint.Hit("domains.before-enable-dkim")
 	err := reconcile.Call(ctx, func(ctx context.Context) error { return platform.EnableSigning(ctx, name) })
-	failpoint.Hit("domains.after-enable-dkim")
 	if err == nil || outcome.ChangedNothing(err) {
 		return err
 	}

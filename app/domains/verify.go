@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Verify asks the platform to verify a domain, and returns the stored domain. It is idempotent.
@@ -68,12 +67,10 @@ func (s *Service) loadReachable(ctx context.Context, owner access.AccountID, id 
 
 // verifyAtPlatform resolves an unknown outcome by reading the domain.
 func verifyAtPlatform(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
-	failpoint.Hit("domains.before-verify")
 	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		held, err = platform.VerifyDomain(ctx, name)
 		return err
 	})
-	failpoint.Hit("domains.after-verify")
 	if err == nil || outcome.ChangedNothing(err) {
 		return held, err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Create tests a credential and stores it with a new integration, which it returns. A credential
@@ -80,11 +79,9 @@ func (s *Service) add(ctx context.Context, i integration.Integration, credential
 	if ctx, err = ports.Complete(ctx, view); err != nil {
 		return View{}, err
 	}
-	failpoint.Hit("integrations.before-add")
 	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Integrations.AddIntegration(ctx, i, sealed) })
 	if err != nil {
 		return View{}, fmt.Errorf("add integration: %w", err)
 	}
-	failpoint.Hit("integrations.after-add")
 	return view, nil
 }
