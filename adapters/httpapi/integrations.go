@@ -294,7 +294,7 @@ type workspace struct {
 func workspaceOf(w integration.Workspace) workspace { return workspace{ID: w.ID, Name: w.Name} }
 
 func capabilitiesOf(c integration.Capabilities) platformCapabilities {
-	return platformCapabilities{MicrosoftOAuth: c.MicrosoftOAuth, MailboxRefresh: c.MailboxRefresh, MailboxDisconnect: c.MailboxDisconnect}
+	return platformCapabilities{MicrosoftOAuth: c.OAuth, MailboxRefresh: c.MailboxRefresh, MailboxDisconnect: c.MailboxDisconnect}
 }
 
 func countsOf(c integration.Counts) connectionCounts {

@@ -29,7 +29,7 @@ func TestCreateTestsAndStores(t *testing.T) {
 			ID: v.ID, AccountID: w.acc.ID, Provider: "instantly", Name: "Main", Workspace: integration.Workspace{ID: "ws-1", Name: "Workspace 1"},
 			Status: integration.Connected, CredentialFields: []string{"api_key", "partner"}, LastTestedAt: w.clock, CreatedAt: w.clock, UpdatedAt: w.clock,
 		},
-		Capabilities: integration.Capabilities{MicrosoftOAuth: true, MailboxRefresh: true, MailboxDisconnect: true},
+		Capabilities: integration.Capabilities{OAuth: true, MailboxRefresh: true, MailboxDisconnect: true},
 	}
 	if diff := cmp.Diff(want, v); diff != "" {
 		t.Error(diff)

@@ -67,7 +67,7 @@ func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integr
 	if err := acc.MayGrow(tenantCount); err != nil {
 		return err
 	}
-	if !s.view(ctx, i).Capabilities.MicrosoftOAuth {
+	if !s.view(ctx, i).Capabilities.OAuth {
 		return fault.CapabilityMissing.With("mailboxes cannot be signed in through this integration")
 	}
 	if e.Elsewhere {

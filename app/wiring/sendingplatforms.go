@@ -139,7 +139,7 @@ func (p *sendingPlatforms) Capabilities(ctx context.Context, provider string, ac
 		})
 	}
 	return integration.Capabilities{
-		MicrosoftOAuth: can(integration.CanOAuth), MailboxRefresh: can(integration.CanRefresh), MailboxDisconnect: can(integration.CanDisconnect),
+		OAuth: can(integration.CanOAuth), MailboxRefresh: can(integration.CanRefresh), MailboxDisconnect: can(integration.CanDisconnect),
 	}
 }
 

@@ -289,7 +289,7 @@ func TestCapabilities(t *testing.T) {
 	} {
 		p := describedPlatforms(map[string]map[string]string{"partnered": {"allow_passwords": tt.allowPasswords}}, partnerPlatform)
 		got := p.Capabilities(t.Context(), "partnered", tt.accountFields)
-		if want := (integration.Capabilities{MicrosoftOAuth: tt.wantOAuth, MailboxRefresh: true}); got != want {
+		if want := (integration.Capabilities{OAuth: tt.wantOAuth, MailboxRefresh: true}); got != want {
 			t.Errorf("allowed %q, given %v: %+v", tt.allowPasswords, tt.accountFields, got)
 		}
 	}

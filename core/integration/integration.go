@@ -64,7 +64,7 @@ type Integration struct {
 // Capabilities lists what an integration can do. It depends on the provider's description, the
 // fields of the credential and the operator's settings.
 type Capabilities struct {
-	MicrosoftOAuth    bool // microsoft_oauth
+	OAuth             bool // microsoft_oauth
 	MailboxRefresh    bool // mailbox_refresh
 	MailboxDisconnect bool // mailbox_disconnect
 }
