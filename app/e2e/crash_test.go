@@ -7,8 +7,10 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -49,6 +51,27 @@ func failpointNames() []string {
 		names = append(names, "before "+call, "after "+call)
 	}
 	return names
+}
+
+// TestEveryProviderWriteHasAFailpoint checks that portCalls has each method of the .proto files that
+// is not marked as a read.
+func TestEveryProviderWriteHasAFailpoint(t *testing.T) {
+	t.Parallel()
+	write := regexp.MustCompile(`(?m)^  rpc (\w+)\(.*\);$`) // a read has a block with its mark
+	for _, file := range []string{"mail", "dns", "sending"} {
+		source, err := os.ReadFile("../../plugins/proto/" + file + ".proto")
+		found := write.FindAllStringSubmatch(string(source), -1)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v, %d writes", file, err, len(found))
+		}
+		for _, method := range found {
+			if !slices.ContainsFunc(portCalls, func(call string) bool {
+				return strings.ReplaceAll(call, "_", "") == strings.ToLower(method[1])
+			}) {
+				t.Errorf("no crash is tested around %s of %s.proto", method[1], file)
+			}
+		}
+	}
 }
 
 // allWriteSteps returns the steps that reach every failpoint: the onboarding and all other writes.
