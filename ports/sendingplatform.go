@@ -25,8 +25,8 @@ type SendingPlatform interface {
 	// Accounts returns one page of all accounts. cursor is empty for the first page, then Next of
 	// the previous page.
 	Accounts(ctx context.Context, cursor string) (integration.Page, error)
-	// StartSignIn starts a session in which a person signs this mailbox in with Microsoft. Nothing
-	// is attached before that. Each call starts a new session.
+	// StartSignIn starts a session in which a person signs this mailbox in. Nothing is attached
+	// before that. Each call starts a new session.
 	StartSignIn(ctx context.Context, address string) (integration.SignIn, error)
 	// SignIn returns the progress of a session. An unknown session counts as expired.
 	SignIn(ctx context.Context, session string) (integration.Progress, error)

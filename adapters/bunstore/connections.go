@@ -95,7 +95,7 @@ func (s *Store) ConnectionCounts(ctx context.Context, owner access.AccountID, in
 func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time) (bool, error) {
 	row := newConnectionRow(accountKey(owner), c)
 	var saved bool
-	err := s.inTransaction(ctx, "save connection", func(ctx context.Context, tx bun.IDB) error {
+	err := s.inTransaction(ctx, "save "+row.Status+" connection", func(ctx context.Context, tx bun.IDB) error {
 		saved = false
 		if err := checkNotHeld(ctx, tx, row); err != nil {
 			return err

@@ -138,7 +138,7 @@ func (s *Store) Session(ctx context.Context, owner access.AccountID, integration
 func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, now integration.Session, c *integration.Connection) (bool, error) {
 	row := newSessionRow(accountKey(owner), now)
 	var saved bool
-	err := s.inTransaction(ctx, "save OAuth session", func(ctx context.Context, tx bun.IDB) error {
+	err := s.inTransaction(ctx, "save "+row.Status+" OAuth session", func(ctx context.Context, tx bun.IDB) error {
 		saved = false
 		n, err := savePendingSession(ctx, tx, row)
 		if err != nil || n == 0 {

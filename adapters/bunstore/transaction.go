@@ -14,6 +14,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // maxTries is how often a statement or transaction is tried when it loses a conflict. The loser was
@@ -108,12 +109,14 @@ func (changeHook) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 }
 
 func (s *Store) retry(ctx context.Context, operation string, attempt func() error) error {
+	failpoint.Before(operation)
 	var err error
 	for attemptNo := range maxTries {
 		if attemptNo > 0 && !backOff(ctx, attemptNo) {
 			break
 		}
 		if err = s.withConnSlot(ctx, attempt); err == nil {
+			failpoint.After(operation)
 			return nil
 		}
 		if err = translate(ctx, err); !retryable(err) {

@@ -38,7 +38,7 @@ func (p *SendingPlatforms) Know(provider integration.Provider, capabilities func
 	defer p.mu.Unlock()
 	if capabilities == nil {
 		capabilities = func([]string) integration.Capabilities {
-			return integration.Capabilities{MicrosoftOAuth: true, MailboxRefresh: true, MailboxDisconnect: true}
+			return integration.Capabilities{OAuth: true, MailboxRefresh: true, MailboxDisconnect: true}
 		}
 	}
 	p.known = append(p.known, knownSending{provider, capabilities})

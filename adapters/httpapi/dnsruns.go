@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -121,15 +122,15 @@ func listRuns(api huma.API, service *dnsruns.Service) {
 
 func (in *runsInput) query() (ports.RunQuery, error) {
 	q := ports.RunQuery{ActiveOnly: in.ActiveOnly == "true", Limit: defaultRunLimit}
-	var wrong []fault.Field
+	var wrong []refusal.ProblemField
 	if in.ActiveOnly != "" && in.ActiveOnly != "true" && in.ActiveOnly != "false" {
-		wrong = append(wrong, fault.Field{Location: "query.active_only", Message: "must be true or false"})
+		wrong = append(wrong, refusal.ProblemField{Location: "query.active_only", Message: "must be true or false"})
 	}
 	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxRunLimit, &q.Limit) {
-		wrong = append(wrong, fault.Field{Location: "query.limit", Message: "must be an integer from 1 to 100"})
+		wrong = append(wrong, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
 	}
 	if wrong != nil {
-		return q, invalid("a query parameter is not valid", wrong...)
+		return q, refusal.Invalid("a query parameter is not valid", wrong...)
 	}
 	return q, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -88,18 +89,18 @@ func (in *eventsInput) query() (ports.EventQuery, error) {
 	if in.TenantID != "" {
 		q.Tenant = tenant.GUID(ident.Lookup(in.TenantID))
 	}
-	var wrong []fault.Field
+	var wrong []refusal.ProblemField
 	if in.Action != "" && !q.Action.Known() {
-		wrong = append(wrong, fault.Field{Location: "query.action", Message: "must be blocked or unblocked"})
+		wrong = append(wrong, refusal.ProblemField{Location: "query.action", Message: "must be blocked or unblocked"})
 	}
 	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxEventLimit, &q.Limit) {
-		wrong = append(wrong, fault.Field{Location: "query.limit", Message: "must be an integer from 1 to 200"})
+		wrong = append(wrong, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 200"})
 	}
 	if in.Offset != "" && !parsePlainInt(in.Offset, 0, maxOffset, &q.Offset) {
-		wrong = append(wrong, fault.Field{Location: "query.offset", Message: "must be an integer from 0 to " + strconv.Itoa(maxOffset)})
+		wrong = append(wrong, refusal.ProblemField{Location: "query.offset", Message: "must be an integer from 0 to " + strconv.Itoa(maxOffset)})
 	}
 	if wrong != nil {
-		return q, invalid("a query parameter is not valid", wrong...)
+		return q, refusal.Invalid("a query parameter is not valid", wrong...)
 	}
 	return q, nil
 }

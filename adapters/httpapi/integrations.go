@@ -12,6 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -56,9 +57,9 @@ func (w *workspaceName) UnmarshalJSON(raw []byte) error {
 
 func (b createIntegration) newIntegration(owner access.AccountID) (integrations.New, error) {
 	if b.WorkspaceID == nullWorkspace {
-		return integrations.New{}, invalid("a member has the wrong type", fault.Field{Location: "body.workspace_id", Message: "expected string"})
+		return integrations.New{}, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.workspace_id", Message: "expected string"})
 	}
-	name, err := mailbox.DisplayName(norm.NFC.String(b.Name), "body.name")
+	name, err := mailbox.DisplayName(norm.NFC.String(b.Name), "name")
 	return integrations.New{Account: owner, Provider: b.Provider, Name: name, APIKey: secret.New(b.APIKey), WorkspaceID: string(b.WorkspaceID)}, err
 }
 
@@ -287,7 +288,7 @@ type deletedIntegration struct {
 }
 
 func capabilitiesOf(c integration.Capabilities) platformCapabilities {
-	return platformCapabilities{MicrosoftOAuth: c.MicrosoftOAuth, MailboxRefresh: c.MailboxRefresh, MailboxDisconnect: c.MailboxDisconnect}
+	return platformCapabilities{MicrosoftOAuth: c.OAuth, MailboxRefresh: c.MailboxRefresh, MailboxDisconnect: c.MailboxDisconnect}
 }
 
 func countsOf(c integration.Counts) connectionCounts {

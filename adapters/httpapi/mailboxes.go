@@ -15,6 +15,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/app/mailboxes"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -178,20 +179,20 @@ func (b *updateMailbox) UnmarshalJSON(raw []byte) error {
 // limit of the wrong type: core refuses them after it has checked ownership.
 func (b updateMailbox) change() (mailboxes.Change, error) {
 	if b.members == nil {
-		return mailboxes.Change{}, invalid("the body is not an object", fault.Field{Location: "body", Message: "expected object"})
+		return mailboxes.Change{}, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
 	}
 	var c mailboxes.Change
 	name, named := b.members["display_name"]
 	limit, limited := b.members["daily_send_limit"]
 	if unknown := b.unknown(); len(unknown) > 0 && (named || limited) {
-		return c, invalid("the body has unknown members", unknown...)
+		return c, refusal.Invalid("the body has unknown members", unknown...)
 	}
 	if named {
 		var text *string
 		if err := json.Unmarshal(name, &text); err != nil || text == nil {
-			return c, invalid("a member has the wrong type", fault.Field{Location: "body.display_name", Message: "expected string"})
+			return c, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.display_name", Message: "expected string"})
 		}
-		canonical, err := mailbox.DisplayName(norm.NFC.String(*text), "body.display_name")
+		canonical, err := mailbox.DisplayName(norm.NFC.String(*text), "display_name")
 		if err != nil {
 			return c, err
 		}
@@ -205,8 +206,8 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 }
 
 // unknown returns the members that are not fields, in the form that huma reports for other bodies.
-func (b updateMailbox) unknown() []fault.Field {
-	var fields []fault.Field
+func (b updateMailbox) unknown() []refusal.ProblemField {
+	var fields []refusal.ProblemField
 	for _, name := range slices.Sorted(maps.Keys(b.members)) {
 		if name != "display_name" && name != "daily_send_limit" && len(fields) < maxFields {
 			fields = append(fields, fieldOf(&huma.ErrorDetail{Location: "body." + name, Message: "unexpected property"}))

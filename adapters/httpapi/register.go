@@ -125,13 +125,13 @@ func humaRefusal(status int, errs []error) error {
 	if status != http.StatusUnprocessableEntity && status != http.StatusBadRequest {
 		return fault.InternalError
 	}
-	var fields []fault.Field
+	var fields []refusal.ProblemField
 	for _, err := range errs {
 		if detail, ok := err.(huma.ErrorDetailer); ok && len(fields) < maxFields {
 			fields = append(fields, fieldOf(detail.ErrorDetail()))
 		}
 	}
-	return invalid("the request does not have the form that this operation takes", fields...)
+	return refusal.Invalid("the request does not have the form that this operation takes", fields...)
 }
 
 // safeLocation matches locations that contain only names like those of the API. Other parts come
@@ -139,8 +139,8 @@ func humaRefusal(status int, errs []error) error {
 var safeLocation = regexp.MustCompile(`^[a-z]+(\.[a-z0-9_]{1,40}|\[[0-9]{1,5}\])*$`)
 
 // fieldOf returns the location and the message of a finding. It drops the value.
-func fieldOf(d *huma.ErrorDetail) fault.Field {
-	f := fault.Field{Location: d.Location, Message: d.Message}
+func fieldOf(d *huma.ErrorDetail) refusal.ProblemField {
+	f := refusal.ProblemField{Location: d.Location, Message: d.Message}
 	if !safeLocation.MatchString(f.Location) {
 		f.Location, _, _ = strings.Cut(f.Location, ".")
 	}
@@ -148,9 +148,4 @@ func fieldOf(d *huma.ErrorDetail) fault.Field {
 		f.Message = "a value does not fit its member"
 	}
 	return f
-}
-
-// invalid returns an invalid_request error that names fields.
-func invalid(detail string, fields ...fault.Field) error {
-	return fault.InvalidRequest.At(detail, fields...)
 }

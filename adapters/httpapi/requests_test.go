@@ -140,6 +140,17 @@ func TestUnknownMembersAreLocated(t *testing.T) {
 	}
 }
 
+// TestFieldsOfCoreAreLocatedInTheBody checks the location of a field that core names.
+func TestFieldsOfCoreAreLocatedInTheBody(t *testing.T) {
+	env := newTestEnv(t)
+	got := serve(t, env.handler(t)).expect(call{
+		method: "POST", path: domainsOfA, key: env.accountA.key, body: `{"domain":"com"}`,
+	}, 400, "invalid_domain")
+	if !strings.Contains(got.raw, `"errors":[{"location":"body.domain",`) {
+		t.Fatalf("answered %s", got.raw)
+	}
+}
+
 // TestSendLimitMustBeAnIntegerLiteral also covers bodies without a known member.
 func TestSendLimitMustBeAnIntegerLiteral(t *testing.T) {
 	env := newTestEnv(t)

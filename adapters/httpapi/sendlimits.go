@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/app/limits"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -101,20 +102,20 @@ func (b *setLimit) UnmarshalJSON(raw []byte) error {
 // wrong type: core refuses them after it has checked ownership.
 func (b setLimit) wanted() (w limits.Wanted, err error) {
 	if b.members == nil {
-		return w, invalid("the body is not an object", fault.Field{Location: "body", Message: "expected object"})
+		return w, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
 	}
-	var unknown []fault.Field
+	var unknown []refusal.ProblemField
 	for _, name := range slices.Sorted(maps.Keys(b.members)) {
 		if name != "daily_send_limit" && name != "domain_scope" && len(unknown) < maxFields {
 			unknown = append(unknown, fieldOf(&huma.ErrorDetail{Location: "body." + name, Message: "unexpected property"}))
 		}
 	}
 	if len(unknown) > 0 {
-		return w, invalid("the body has unknown members", unknown...)
+		return w, refusal.Invalid("the body has unknown members", unknown...)
 	}
 	if scope, scoped := b.members["domain_scope"]; scoped {
 		if err := json.Unmarshal(scope, &w.DomainScope); err != nil || w.DomainScope == nil {
-			return w, invalid("a member has the wrong type", fault.Field{Location: "body.domain_scope", Message: "expected string"})
+			return w, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.domain_scope", Message: "expected string"})
 		}
 	}
 	w.PerDay = wholeNumber(b.members["daily_send_limit"])

@@ -20,7 +20,6 @@ var values = map[string][]string{
 	"form":      {"live", "trial"},
 	"plan":      plans(),
 	"limits":    {"off"},
-	"provider":  {"cloudflare", "powerdns", "rfc2136"},
 }
 
 func plans() []string {

@@ -20,7 +20,6 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Kind is the job kind of provisioning jobs.
@@ -82,7 +81,6 @@ func (s *Service) Retry(ctx context.Context, acc access.Account, jobID string) (
 	if _, err := s.Runs.RetryJob(completing, acc.ID, j.ID, now); err != nil {
 		return provisioning.Job{}, err
 	}
-	failpoint.Hit("dnsruns.after-retry")
 	s.wake(ctx, j)
 	return j, nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Begun is a run that has been queued, with its jobs.
@@ -119,7 +118,6 @@ func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domai
 	if err := s.Runs.CreateRun(completing, b.Run, b.Jobs); err != nil {
 		return Begun{}, err
 	}
-	failpoint.Hit("dnsruns.after-create")
 	s.wake(ctx, j)
 	return b, nil
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 const (
@@ -104,11 +103,9 @@ func (c *claim) runJob(ctx context.Context) error {
 			return c.releaseJob(ctx) // the step was interrupted; its error says nothing about it
 		}
 		decided, next := c.Timetable.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
-		failpoint.Hit("dnsruns.before-save")
 		if err := c.save(ctx, decided); err != nil {
 			return err
 		}
-		failpoint.Hit("dnsruns.after-save")
 		step = next
 	}
 	if step == provisioning.None {

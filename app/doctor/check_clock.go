@@ -13,9 +13,9 @@ import (
 	"github.com/tenantry/tenantry/app/wiring"
 )
 
-// The offsets from which the clock check warns and fails. Signatures and tokens carry times, and
-// Microsoft tolerates an offset of five minutes. The failure comes earlier, because a clock that is
-// a minute off usually drifts further.
+// The offsets from which the clock check warns and fails. Signatures and tokens carry times, and the
+// mail platform tolerates an offset of five minutes. The failure comes earlier, because a clock that
+// is a minute off usually drifts further.
 const (
 	clockWarning = 5 * time.Second
 	clockFailure = time.Minute

@@ -16,7 +16,6 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Added is the result of Add.
@@ -93,7 +92,6 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	if d.Added {
 		return s.liveResult(ctx, d, true), nil
 	}
-	failpoint.Hit("domains.after-reserve")
 	ctx, cancel := reconcile.Detach(ctx, workLimit)
 	defer cancel()
 	exists, err := s.addAtPlatform(ctx, t.GUID, &d)
@@ -105,11 +103,9 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	if ctx, err = ports.Complete(ctx, added); err != nil {
 		return Added{}, err
 	}
-	failpoint.Hit("domains.before-save")
 	if err := s.save(ctx, owner, added.Domain); err != nil {
 		return Added{}, fmt.Errorf("save domain: %w", err)
 	}
-	failpoint.Hit("domains.after-save")
 	return added, nil
 }
 

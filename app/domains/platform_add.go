@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // addAtPlatform reads the domain at the platform and adds it only if it is missing. A domain that
@@ -39,12 +38,10 @@ func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.D
 }
 
 func (s *Service) add(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
-	failpoint.Hit("domains.before-add")
 	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		held, err = platform.AddDomain(ctx, name)
 		return err
 	})
-	failpoint.Hit("domains.after-add")
 	if err == nil || outcome.ChangedNothing(err) {
 		return held, err
 	}

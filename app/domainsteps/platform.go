@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // VerifyAndStore asks the platform to verify a domain, and stores the result.
@@ -28,12 +27,10 @@ func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d do
 
 // verifyAtPlatform resolves an unknown outcome by reading the domain.
 func verifyAtPlatform(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
-	failpoint.Hit("domains.before-verify")
 	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		held, err = platform.VerifyDomain(ctx, name)
 		return err
 	})
-	failpoint.Hit("domains.after-verify")
 	if err == nil || outcome.ChangedNothing(err) {
 		return held, err
 	}
@@ -96,9 +93,7 @@ func (s *Steps) checkPublished(ctx context.Context, d domain.Domain) error {
 // enable starts signing at the platform. It resolves an unknown outcome by reading the signing
 // state.
 func enable(ctx context.Context, platform ports.MailTenant, name string) error {
-	failpoint.Hit("domains.before-enable-dkim")
 	err := reconcile.Call(ctx, func(ctx context.Context) error { return platform.EnableSigning(ctx, name) })
-	failpoint.Hit("domains.after-enable-dkim")
 	if err == nil || outcome.ChangedNothing(err) {
 		return err
 	}

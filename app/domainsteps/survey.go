@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // planLimit bounds the calls to the mail platform, and separately those to DNS providers, that a
@@ -124,9 +123,7 @@ func (s *Steps) Write(ctx context.Context, owner access.AccountID, v Survey) err
 		return err
 	}
 	return reconcile.Call(ctx, func(ctx context.Context) error {
-		failpoint.Hit("domains.before-write")
 		_, err := v.zoneProvider.Apply(ctx, v.Holder.Access.Zone, v.Plan.Changes)
-		failpoint.Hit("domains.after-write")
 		return err
 	})
 }

@@ -201,6 +201,8 @@ func TestShellCompletion(t *testing.T) {
 		"tenantry config --output j":     "json",
 		"tenantry serve --log-level err": "error",
 		"tenantry completion z":          "zsh",
+
+		"tenantry dns-connection add --provider p": "powerdns", // from the plugin catalog
 	} {
 		if got := bashCompletes(t, line); len(got) != 1 || got[0] != want {
 			t.Errorf("%q is completed to %v, want %s", line, got, want)

@@ -177,10 +177,35 @@ func newRestartingSandbox(t *testing.T, b programs, armed []string) *restartingS
 	return m
 }
 
+// start starts the service. A background job can reach a failpoint before the service is ready.
 func (m *restartingSandbox) start() {
 	m.t.Helper()
 	env := append([]string{"TENANTRY_FAILPOINTS=" + strings.Join(m.armedFailpoints, ",")}, m.extraEnv...)
-	m.process, m.ready = startDev(m.t, m.binary, m.data, env, m.flags...)
+	p, ready, err := launchDev(m.binary, m.data, env, m.flags...)
+	if p != nil {
+		p.stopAtEnd(m.t)
+	}
+	m.process, m.ready = p, ready
+	switch {
+	case err == nil:
+	case p != nil && m.disarmHit():
+		m.start()
+	default:
+		m.t.Fatal(err)
+	}
+}
+
+var failpointLine = regexp.MustCompile(`(?m)^failpoint (.+)$`)
+
+// disarmHit disarms the failpoint that killed the service. It returns false if none did.
+func (m *restartingSandbox) disarmHit() bool {
+	found := failpointLine.FindStringSubmatch(m.process.logs.String())
+	if found == nil {
+		return false
+	}
+	m.hitFailpoints = append(m.hitFailpoints, found[1])
+	m.armedFailpoints = slices.DeleteFunc(slices.Clone(m.armedFailpoints), func(name string) bool { return name == found[1] })
+	return true
 }
 
 // request is sent until it succeeds.
@@ -234,8 +259,6 @@ func (m *restartingSandbox) retryUntilSuccess(r request) reply {
 	return reply{}
 }
 
-var failpointLine = regexp.MustCompile(`(?m)^failpoint (\S+)$`)
-
 // restartAfterFailpoint starts the service again after a failpoint killed it. It fails the test if
 // the service still runs or ended for a different reason.
 func (m *restartingSandbox) restartAfterFailpoint(r request, lost error) {
@@ -245,12 +268,9 @@ func (m *restartingSandbox) restartAfterFailpoint(r request, lost error) {
 	case <-time.After(waitTimeout):
 		m.t.Fatalf("%s %s got no answer from a running service: %v", r.method, r.path, lost)
 	}
-	found := failpointLine.FindStringSubmatch(m.process.logs.String())
-	if found == nil {
+	if !m.disarmHit() {
 		m.t.Fatalf("%s %s: the service ended without a failpoint: %v", r.method, r.path, lost)
 	}
-	m.hitFailpoints = append(m.hitFailpoints, found[1])
-	m.armedFailpoints = slices.DeleteFunc(slices.Clone(m.armedFailpoints), func(name string) bool { return name == found[1] })
 	m.start()
 }
 

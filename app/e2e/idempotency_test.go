@@ -175,11 +175,11 @@ func TestReplicaTakesOverAfterACrash(t *testing.T) {
 	if got := other.callAPI("POST", "/v1/tenants/"+guid+"/sync", nil); got.text("status") != "completed" {
 		t.Fatalf("sync: %s", got.raw)
 	}
-	points := map[string]string{"idempotency.after-claim": "", "domains.before-add": "", "domains.after-add": "", "idempotency.before-finish": ""}
+	points := map[string]string{"after claim an idempotency key": "", "before add_domain": "", "after add_domain": "", "before finish an idempotency key": ""}
 	for point := range points {
 		points[point] = fmt.Sprintf("takeover-%d.test", uniqueNumber.Add(1))
 		p, c := r.serve(append(env, "TENANTRY_FAILPOINTS="+point))
-		_, err := c.tryWithKey(point, "POST", c.ready.APIURL+"/v1/tenants/"+guid+"/domains", key, object{"domain": points[point]})
+		_, err := c.tryWithKey(points[point], "POST", c.ready.APIURL+"/v1/tenants/"+guid+"/domains", key, object{"domain": points[point]})
 		if err == nil {
 			t.Fatalf("%s: a server that should have died answered", point)
 		}
@@ -210,7 +210,7 @@ func TestReplicaTakesOverAfterACrash(t *testing.T) {
 // after it deleted the tenant.
 func checkDeletionTakeover(t *testing.T, r *serviceFixture, other client, env []string, guid string) {
 	t.Helper()
-	p, c := r.serve(append(env, "TENANTRY_FAILPOINTS=tenants.after-delete"))
+	p, c := r.serve(append(env, "TENANTRY_FAILPOINTS=after delete tenant"))
 	if _, err := c.tryWithKey("delete", "DELETE", c.ready.APIURL+"/v1/tenants/"+guid, other.ready.APIKey, nil); err == nil {
 		t.Fatal("a server that should have died answered")
 	}
@@ -226,7 +226,7 @@ func checkDeletionTakeover(t *testing.T, r *serviceFixture, other client, env []
 func checkTakeover(t *testing.T, other client, guid, point, zone string) {
 	t.Helper()
 	for deadline := time.Now().Add(waitTimeout); ; {
-		got, err := other.tryWithKey(point, "POST", other.ready.APIURL+"/v1/tenants/"+guid+"/domains", other.ready.APIKey, object{"domain": zone})
+		got, err := other.tryWithKey(zone, "POST", other.ready.APIURL+"/v1/tenants/"+guid+"/domains", other.ready.APIKey, object{"domain": zone})
 		switch {
 		case err != nil || time.Now().After(deadline):
 			t.Fatalf("%s: %v, at last %d %s", point, err, got.status, got.raw)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // maxRead is the longest time that one pass spends in trace calls. The time that a call waits for a
@@ -152,10 +151,7 @@ func (p *pass) savePartial(ctx context.Context, r sendlimit.Reading, boxes []por
 }
 
 func (p *pass) saveCounts(ctx context.Context, c ports.SendCounts) error {
-	failpoint.Hit("enforcement.before-counts")
-	err := leaseError(p.Runs.SaveCounts(ctx, p.SendRun, c))
-	failpoint.Hit("enforcement.after-counts")
-	return err
+	return leaseError(p.Runs.SaveCounts(ctx, p.SendRun, c))
 }
 
 // countOn returns the count of a mailbox on a day, and whether there is one.

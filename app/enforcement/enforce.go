@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // enforce decides which mailboxes to block, stores the intents, sets the rules, and stores the
@@ -85,10 +84,7 @@ func (a *applier) saveIntents(ctx context.Context) error {
 	if len(a.Changes) == 0 {
 		return nil
 	}
-	failpoint.Hit("enforcement.before-intents")
-	err := leaseError(a.Runs.SaveIntents(ctx, a.SendRun, a.Changes))
-	failpoint.Hit("enforcement.after-intents")
-	return err
+	return leaseError(a.Runs.SaveIntents(ctx, a.SendRun, a.Changes))
 }
 
 // saveChanges stores the changes that the platform has applied, with their events. It also removes
@@ -111,10 +107,8 @@ func (a *applier) saveChanges(ctx context.Context) error {
 	if len(a.Changes) == 0 && len(c.Emptied) == 0 {
 		return nil
 	}
-	failpoint.Hit("enforcement.before-changes")
 	c.At = a.Now()
 	err := leaseError(a.Runs.SaveChanges(ctx, a.SendRun, c))
-	failpoint.Hit("enforcement.after-changes")
 	if err == nil {
 		a.reportChanges(ctx, c.Done)
 		a.reportLag(ctx, c.Done)

@@ -17,7 +17,6 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // applier applies one decision to the managed rules of a tenant.
@@ -88,8 +87,6 @@ func (a *applier) setRule(ctx context.Context, scope string) error {
 	if sendlimit.RuleOf(scope, a.foundRules).Matches(a.Lists[scope]) {
 		return nil
 	}
-	failpoint.Hit("enforcement.before-rule")
-	defer failpoint.Hit("enforcement.after-rule")
 	err := a.block(ctx, scope)
 	if errors.Is(err, fault.MailboxNotFound) || outcome.Of(err) == outcome.NotReady {
 		return a.blockExisting(ctx, scope, err)

@@ -17,7 +17,6 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // defaultLease must exceed the time of a provider call and of the wait for its slot. The lease is
@@ -102,7 +101,6 @@ func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.
 		due = p.retryAt(ctx)
 		err = reconcile.Consent{Tenants: r.Tenants, Platform: r.Platform}.Notice(ctx, owner, id, err)
 	}
-	failpoint.Hit("enforcement.before-release")
 	released := reconcile.Store(ctx, func(ctx context.Context) error {
 		_, err := r.Runs.ReleaseTenant(ctx, claimed, due)
 		return err

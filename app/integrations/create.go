@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Create tests a credential and stores it with a new integration, which it returns. A credential
@@ -49,7 +48,7 @@ func (s *Service) testCredential(ctx context.Context, n New, credential secret.C
 	}
 	reach, err := check(ctx, s.Platforms.For(n.Provider, withWorkspace(credential, asked)))
 	if err != nil {
-		return integration.Workspace{}, locateInRequest(translateError(err))
+		return integration.Workspace{}, nameCredential(translateError(err))
 	}
 	return reach.Choose(n.Provider, asked)
 }
@@ -62,13 +61,13 @@ func check(ctx context.Context, platform ports.SendingPlatform) (reach integrati
 	return reach, err
 }
 
-// locateInRequest adds the location of the credential in the request to invalid_request.
-func locateInRequest(err error) error {
+// nameCredential names the credential as the invalid field in invalid_request.
+func nameCredential(err error) error {
 	if outcome.Of(err) != outcome.Refused || !errors.Is(err, fault.InvalidRequest) {
 		return err
 	}
 	detail := fault.Of(err).Detail
-	return fmt.Errorf("%w (%w)", fault.InvalidRequest.At(detail, fault.Field{Location: "body.api_key", Message: detail}), err)
+	return fmt.Errorf("%w (%w)", fault.InvalidRequest.At(detail, fault.Field{Name: "api_key", Message: detail}), err)
 }
 
 func (s *Service) add(ctx context.Context, i integration.Integration, credential secret.Credential) (View, error) {
@@ -80,11 +79,9 @@ func (s *Service) add(ctx context.Context, i integration.Integration, credential
 	if ctx, err = ports.Complete(ctx, view); err != nil {
 		return View{}, err
 	}
-	failpoint.Hit("integrations.before-add")
 	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Integrations.AddIntegration(ctx, i, sealed) })
 	if err != nil {
 		return View{}, fmt.Errorf("add integration: %w", err)
 	}
-	failpoint.Hit("integrations.after-add")
 	return view, nil
 }

@@ -29,7 +29,7 @@ func TestCreateTestsAndStores(t *testing.T) {
 			ID: v.ID, AccountID: w.acc.ID, Provider: "instantly", Name: "Main", Workspace: integration.Workspace{ID: "ws-1", Name: "Workspace 1"},
 			Status: integration.Connected, CredentialFields: []string{"api_key", "partner"}, LastTestedAt: w.clock, CreatedAt: w.clock, UpdatedAt: w.clock,
 		},
-		Capabilities: integration.Capabilities{MicrosoftOAuth: true, MailboxRefresh: true, MailboxDisconnect: true},
+		Capabilities: integration.Capabilities{OAuth: true, MailboxRefresh: true, MailboxDisconnect: true},
 	}
 	if diff := cmp.Diff(want, v); diff != "" {
 		t.Error(diff)
@@ -82,7 +82,7 @@ func TestRejectedCredentialIsNotStored(t *testing.T) {
 	} {
 		_, err := w.Create(t.Context(), integrations.New{Account: w.acc.ID, Provider: tt.provider, Name: "x", APIKey: secret.New(tt.key)})
 		f := refused(t, err, tt.want)
-		if tt.key == "absurd" && (len(f.Fields) != 1 || f.Fields[0].Location != "body.api_key") {
+		if tt.key == "absurd" && (len(f.Fields) != 1 || f.Fields[0].Name != "api_key") {
 			t.Errorf("blames %v", f.Fields)
 		}
 		if tt.key == "unpaid" && !strings.Contains(f.Detail, "plan") {

@@ -12,7 +12,6 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Disconnect removes a mailbox's account from the platform. An account that is gone already counts
@@ -82,9 +81,7 @@ func (r *removal) takeOut(ctx context.Context, id string) (Disconnected, error) 
 			return Disconnected{}, err
 		}
 	}
-	failpoint.Hit("integrations.before-remove")
 	err := r.remove(ctx, id)
-	failpoint.Hit("integrations.after-remove")
 	switch {
 	case err == nil:
 		return r.finish(ctx, true)
@@ -137,11 +134,9 @@ func (r *removal) finish(ctx context.Context, removed bool) (Disconnected, error
 	if err != nil {
 		return Disconnected{}, err
 	}
-	failpoint.Hit("integrations.before-disconnect")
 	if err := r.save(ctx, r.connection.Gone("", r.now())); err != nil {
 		return Disconnected{}, err
 	}
-	failpoint.Hit("integrations.after-disconnect")
 	return d, nil
 }
 

@@ -101,7 +101,7 @@ func TestDisconnectHoldsTheMailboxMeanwhile(t *testing.T) {
 func TestDisconnectWithoutTheCapability(t *testing.T) {
 	w := newFixture(t)
 	p := w.platform("salesblink", func([]string) integration.Capabilities {
-		return integration.Capabilities{MicrosoftOAuth: true, MailboxRefresh: true}
+		return integration.Capabilities{OAuth: true, MailboxRefresh: true}
 	})
 	id := w.integrate(t, "salesblink")
 	p.Put(integration.Account{Address: w.anna.Address, State: integration.AccountConnected})

@@ -26,7 +26,6 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // workLimit bounds the work of one request unless Limit is set.
@@ -166,10 +165,8 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string)
 	if ctx, err = ports.Complete(ctx, i); err != nil {
 		return integration.Integration{}, err
 	}
-	failpoint.Hit("integrations.before-delete")
 	if err := s.Integrations.RemoveIntegration(ctx, owner, id); err != nil {
 		return integration.Integration{}, err
 	}
-	failpoint.Hit("integrations.after-delete")
 	return i, nil
 }

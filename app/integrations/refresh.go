@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Refresh reads the platform's list of accounts and stores which mailboxes are connected. An
@@ -125,7 +124,6 @@ func (s *Service) saveRefresh(ctx context.Context, i integration.Integration, be
 	if err != nil {
 		return err
 	}
-	failpoint.Hit("integrations.before-refresh")
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
 		held, _, err := s.Integrations.Integration(ctx, i.AccountID, i.ID) // a test may have changed it meanwhile
 		if err != nil {
@@ -139,7 +137,6 @@ func (s *Service) saveRefresh(ctx context.Context, i integration.Integration, be
 	if err != nil {
 		return fmt.Errorf("save refresh: %w", err)
 	}
-	failpoint.Hit("integrations.after-refresh")
 	return nil
 }
 

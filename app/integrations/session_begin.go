@@ -17,7 +17,6 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // openTimeout is how long a session without a link blocks other sessions of the mailbox. It is
@@ -68,7 +67,7 @@ func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integr
 	if err := acc.MayGrow(tenantCount); err != nil {
 		return err
 	}
-	if !s.view(ctx, i).Capabilities.MicrosoftOAuth {
+	if !s.view(ctx, i).Capabilities.OAuth {
 		return fault.CapabilityMissing.With("mailboxes cannot be signed in through this integration")
 	}
 	if e.Elsewhere {
@@ -120,7 +119,6 @@ func (s *Service) reserve(ctx context.Context, i integration.Integration, e inte
 	if err := s.Connections.BeginSession(ctx, i.AccountID, o.session, connectionID, now.Add(-openTimeout)); err != nil {
 		return nil, err
 	}
-	failpoint.Hit("integrations.after-begin")
 	return o, nil
 }
 
@@ -134,7 +132,6 @@ func (o *sessionOpener) open(ctx context.Context) (Begun, error) {
 	if err != nil {
 		return Begun{}, err
 	}
-	failpoint.Hit("integrations.before-open")
 	var saved bool
 	err = reconcile.Store(completing, func(ctx context.Context) error {
 		saved, err = o.Connections.SaveSession(ctx, o.integration.AccountID, o.session, nil)
@@ -146,7 +143,6 @@ func (o *sessionOpener) open(ctx context.Context) (Begun, error) {
 	if !saved {
 		return Begun{}, fault.SessionActive.With("another request has ended this session before its link was made")
 	}
-	failpoint.Hit("integrations.after-open")
 	return b, nil
 }
 
@@ -159,12 +155,10 @@ func (o *sessionOpener) start(ctx context.Context) (secret.Text, error) {
 	}
 	o.session.PreviousMark = before.Mark()
 	var in integration.SignIn
-	failpoint.Hit("integrations.before-start")
 	err = reconcile.Call(ctx, func(ctx context.Context) error {
 		in, err = o.platform.StartSignIn(ctx, o.eligible.Mailbox.Address)
 		return err
 	})
-	failpoint.Hit("integrations.after-start")
 	if err != nil {
 		return secret.Text{}, err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // minCheckInterval is the minimum time between two checks of a session at the platform, for all
@@ -130,7 +129,6 @@ func (sc sessionCheck) storeEnd(ctx context.Context, next integration.Session, s
 }
 
 func (sc sessionCheck) save(ctx context.Context, next integration.Session, seen integration.Account) (saved bool, err error) {
-	failpoint.Hit("integrations.before-settle")
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
 		c := sc.eligible.Connection.After(next, seen, sc.now())
 		ends := &c
@@ -140,6 +138,5 @@ func (sc sessionCheck) save(ctx context.Context, next integration.Session, seen 
 		saved, err = sc.Connections.SaveSession(ctx, sc.integration.AccountID, next, ends)
 		return err
 	})
-	failpoint.Hit("integrations.after-settle")
 	return saved, err
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Test checks the credential at the platform, stores the result and returns it. A rejected
@@ -81,11 +80,9 @@ func (s *Service) saveTest(ctx context.Context, t Tested) error {
 	if err != nil {
 		return err
 	}
-	failpoint.Hit("integrations.before-test")
 	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Integrations.SaveIntegration(ctx, t.Integration) })
 	if err != nil {
 		return fmt.Errorf("save test of integration: %w", err)
 	}
-	failpoint.Hit("integrations.after-test")
 	return nil
 }

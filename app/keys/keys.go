@@ -17,7 +17,6 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Service authenticates callers and rotates their keys.
@@ -75,10 +74,8 @@ func (s *Service) Rotate(ctx context.Context, caller access.Caller, email string
 	if err != nil {
 		return Rotated{}, fmt.Errorf("rotate key: %w", err)
 	}
-	failpoint.Hit("keys.before-rotate")
 	if err := s.Keys.RotateKey(ctx, caller.Account.ID, caller.KeyID, fresh); err != nil {
 		return Rotated{}, fmt.Errorf("rotate key: %w", err)
 	}
-	failpoint.Hit("keys.after-rotate")
 	return Rotated{Secret: text, Hint: fresh.Hint, At: now}, nil
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Wanted is the limit that a caller asks for. PerDay is 0 when the request had a value of the wrong
@@ -109,7 +108,6 @@ func (s *Service) save(ctx context.Context, owner access.AccountID, out Outcome)
 		return err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Policies.SavePolicy(ctx, owner, out.Policy) })
-	failpoint.Hit("limits.after-save")
 	switch {
 	case errors.Is(err, fault.PolicyNotFound):
 		return s.deletedError(ctx, owner, out.Policy)
@@ -133,8 +131,6 @@ func (s *Service) deletedError(ctx context.Context, owner access.AccountID, p se
 // none of the addresses, no rule is created, and the first block creates it.
 func (s *Service) ensureRule(ctx context.Context, p sendlimit.Policy, addresses []string) (sendlimit.Rule, error) {
 	platform := s.Platform.For(p.Tenant)
-	failpoint.Hit("limits.before-rule")
-	defer failpoint.Hit("limits.after-rule")
 	rule, err := s.ensureRuleWith(ctx, platform, p.Scope, addresses[:min(1, len(addresses))])
 	if !errors.Is(err, fault.MailboxNotFound) {
 		return rule, err

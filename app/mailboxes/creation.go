@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // maxHiddenLookups is how often creation is retried when the address is taken but no mailbox is
@@ -84,11 +83,9 @@ func (c *creation) createAtPlatform(requestCtx context.Context) (found *mailbox.
 	if err := c.save(requestCtx, c.owner, c.row); err != nil {
 		return nil, err
 	}
-	failpoint.Hit("mailboxes.before-create")
 	lookups := 0
 	err = reconcile.Persist(requestCtx, c.Pause, func(ctx context.Context) error {
 		createdMailbox, err := c.platform.CreateMailbox(ctx, c.spec)
-		failpoint.Hit("mailboxes.after-create")
 		held := errors.Is(err, fault.InvalidMailboxEmail)
 		if err == nil {
 			found = &createdMailbox
@@ -141,16 +138,13 @@ func (c *creation) finishSetup(ctx context.Context, found mailbox.Platform) (Res
 	if err := c.save(ctx, c.owner, c.row); err != nil {
 		return Result{}, err
 	}
-	failpoint.Hit("mailboxes.before-sign-in")
 	err := reconcile.Persist(ctx, c.Pause, func(ctx context.Context) error {
 		return c.platform.OpenSignIn(ctx, c.row.ObjectID, c.row.Address, c.password)
 	})
-	failpoint.Hit("mailboxes.after-sign-in")
 	if err == nil && c.submission {
 		err = reconcile.Persist(ctx, c.Pause, func(ctx context.Context) error {
 			return c.platform.OpenSubmission(ctx, c.row.Address)
 		})
-		failpoint.Hit("mailboxes.after-submission")
 	}
 	switch {
 	case isRefusal(err):

@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Request is a request for mailboxes on one domain. Password is used and never stored.
@@ -68,7 +67,6 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.G
 	if err != nil {
 		return nil, err
 	}
-	failpoint.Hit("mailboxes.after-reserve")
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
 	return s.provisionAll(ctx, acc.ID, t, d, specs, rows, r.Password)
@@ -78,7 +76,7 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.G
 func checkBody(r Request) ([]mailbox.Spec, error) {
 	if len(r.Mailboxes) == 0 {
 		return nil, fault.InvalidRequest.At("the request names no mailbox",
-			fault.Field{Location: "body.mailboxes", Message: "empty"})
+			fault.Field{Name: "mailboxes", Message: "empty"})
 	}
 	return mailbox.CheckNames(r.Mailboxes)
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // storeResults stores the created mailboxes and the response in one transaction. If another mailbox
@@ -41,12 +40,10 @@ func (s *Service) storeResults(ctx context.Context, owner access.AccountID, resu
 			return err
 		}
 	}
-	failpoint.Hit("mailboxes.before-conclude")
 	err := reconcile.Store(ctx, func(ctx context.Context) error { return s.Mailboxes.ConcludeMailboxes(ctx, owner, created) })
 	if err != nil {
 		return fmt.Errorf("conclude mailboxes: %w", err)
 	}
-	failpoint.Hit("mailboxes.after-conclude")
 	return nil
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Change holds the fields to change; a nil field stays unchanged. Update checks the range of
@@ -64,7 +63,7 @@ func normalize(c Change) (Change, error) {
 	if c.DisplayName == nil {
 		return c, nil
 	}
-	name, err := mailbox.DisplayName(*c.DisplayName, "body.display_name")
+	name, err := mailbox.DisplayName(*c.DisplayName, "display_name")
 	c.DisplayName = &name
 	return c, err
 }
@@ -101,9 +100,7 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 
 // renameAtPlatform resolves an unknown outcome by reading the mailbox.
 func renameAtPlatform(ctx context.Context, platform ports.MailTenant, address, name string) error {
-	failpoint.Hit("mailboxes.before-rename")
 	err := reconcile.Call(ctx, func(ctx context.Context) error { return platform.Rename(ctx, address, name) })
-	failpoint.Hit("mailboxes.after-rename")
 	if err == nil || outcome.ChangedNothing(err) {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Intents resolves the intents of an interrupted enforcement run by reading the rules at the
@@ -32,8 +31,6 @@ func Intents(ctx context.Context, runs ports.SendRuns, r ports.SendRun, now func
 			done = append(done, c)
 		}
 	}
-	failpoint.Hit("enforcement.before-settled")
 	held, err = runs.SaveChanges(ctx, r, ports.SendChanges{At: now(), Done: done})
-	failpoint.Hit("enforcement.after-settled")
 	return done, held, err
 }

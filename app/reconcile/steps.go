@@ -10,7 +10,6 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // retryPolicy is the retry policy of a step: Call tries once, Persist retries.
@@ -56,7 +55,6 @@ func mail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mail
 func signing(ctx context.Context, platform ports.MailTenant, d *domain.Domain, try retryPolicy) error {
 	return try(ctx, func(ctx context.Context) error {
 		signing, err := platform.EnsureSigning(ctx, d.Name)
-		failpoint.Hit("reconcile.after-ensure-signing")
 		if err == nil {
 			d.Signing, d.DKIM = signing, signing.Enabled
 		}
@@ -71,9 +69,7 @@ func enableMail(ctx context.Context, platform ports.MailTenant, name string, mai
 		if mailServer && checkAccepted(ctx, platform, name) == nil {
 			return nil
 		}
-		err := platform.EnableMail(ctx, name)
-		failpoint.Hit("reconcile.after-enable-mail")
-		return err
+		return platform.EnableMail(ctx, name)
 	})
 }
 

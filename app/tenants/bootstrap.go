@@ -11,14 +11,12 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // prepareMailServer advances the bootstrap as far as possible within its time limit.
 func (r *syncRun) prepareMailServer(ctx context.Context) {
 	pass, cancel := context.WithTimeout(ctx, orDefault(r.Reconciler.Limit, bootstrapLimit))
 	defer cancel()
-	failpoint.Hit("tenants.before-bootstrap")
 	err := reconcile.Persist(pass, orDefault(r.Pause, time.Second), func(ctx context.Context) error {
 		return r.call(ctx, func(ctx context.Context) error {
 			p, err := r.platform.Bootstrap(ctx)
@@ -32,7 +30,6 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 			return nil
 		})
 	})
-	failpoint.Hit("tenants.after-bootstrap")
 	if denied(err) {
 		r.bootstrap = tenant.GrantLost()
 	}
@@ -78,9 +75,7 @@ func (r *syncRun) readSMTPAuth(ctx context.Context) (state tenant.SMTPAuth, err 
 }
 
 func (r *syncRun) enableSMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
-	failpoint.Hit("tenants.before-smtp-auth")
 	err := r.call(ctx, r.platform.EnableSMTPAuth)
-	failpoint.Hit("tenants.after-smtp-auth")
 	switch {
 	case err == nil:
 		return tenant.SMTPAuthEnabled, nil

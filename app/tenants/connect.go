@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // linkLife is the lifetime of a connect link and of the flow that it starts.
@@ -107,7 +106,6 @@ func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, erro
 	if answer != nil {
 		return Redirect{}, answer
 	}
-	failpoint.Hit("tenants.after-consent")
 	return s.sendToSignIn(ctx, flow, claimed)
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 const (
@@ -45,13 +44,11 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 		s.resumeEnforcement(ctx, gone.Unruled)
 		return Deleted{}, err
 	}
-	failpoint.Hit("tenants.before-delete")
 	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Tenants.DeleteTenant(ctx, owner, id) })
 	if err != nil {
 		s.resumeEnforcement(ctx, gone.Unruled)
 		return Deleted{}, err
 	}
-	failpoint.Hit("tenants.after-delete")
 	return gone, nil
 }
 
@@ -79,7 +76,6 @@ func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (Withdrawn, erro
 	if err != nil {
 		return Withdrawn{}, err
 	}
-	failpoint.Hit("tenants.before-withdraw")
 	owner, err = s.Assignments.Withdraw(ctx, guid, gone.Left...)
 	if err != nil {
 		s.resumeEnforcement(ctx, gone)

@@ -15,7 +15,6 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // parallelDomains is how many domains a sync checks in parallel.
@@ -45,12 +44,10 @@ func (r *syncRun) discover(ctx context.Context) (directory, err error) {
 	if denied(directory) {
 		return directory, nil
 	}
-	failpoint.Hit("tenants.before-save-discovery")
 	found.At = r.Now()
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
 		return r.Discovered.SaveDiscovery(ctx, r.owner, r.tenant.GUID, found)
 	})
-	failpoint.Hit("tenants.after-save-discovery")
 	if err != nil || directory != nil {
 		return directory, err
 	}

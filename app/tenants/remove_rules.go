@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 const (
@@ -80,9 +79,7 @@ func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, gone *
 	if gone.paused {
 		s.reconcileIntents(ctx, gone.pause)
 	}
-	failpoint.Hit("tenants.before-unrule")
 	gone.Why = s.removeRules(ctx, t.GUID)
-	failpoint.Hit("tenants.after-unrule")
 	if gone.Why == nil && gone.paused {
 		return reconcile.Store(ctx, func(ctx context.Context) error { return s.recordUnblocks(ctx, gone.pause) })
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Offer is the content of the confirmation page: the account, the tenant it would manage, and the
@@ -106,7 +105,6 @@ func (s *Service) prove(ctx context.Context, flow ports.ConnectFlow, cookie, cod
 	if err != nil {
 		return tenant.Administrator{}, fmt.Errorf("open verifier: %w", err)
 	}
-	failpoint.Hit("tenants.before-prove")
 	admin, err := s.Platform.Administrator(ctx, s.signIn(flow, cookie, verifier), code)
 	if denied(err) {
 		return tenant.Administrator{}, noConsent()
@@ -114,7 +112,6 @@ func (s *Service) prove(ctx context.Context, flow ports.ConnectFlow, cookie, cod
 	if err != nil {
 		return tenant.Administrator{}, fmt.Errorf("sign-in: %w", err)
 	}
-	failpoint.Hit("tenants.after-prove")
 	if proved, ok := tenant.ParseGUID(string(admin.Tenant)); !ok || proved != flow.Claimed {
 		return tenant.Administrator{}, invalidLink()
 	}
@@ -190,7 +187,6 @@ func (s *Service) Confirm(ctx context.Context, cookie secret.Text, csrf string, 
 	if err != nil || !connect {
 		return tenant.Tenant{}, err
 	}
-	failpoint.Hit("tenants.after-confirm")
 	acc, err := s.Accounts.Account(ctx, flow.Account)
 	if err != nil {
 		return tenant.Tenant{}, err

@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 const (
@@ -145,11 +144,9 @@ func (r *syncRun) finish(ctx context.Context, directory error) (Synced, error) {
 	} else {
 		r.tenant.LastSyncAt = r.Now()
 	}
-	failpoint.Hit("tenants.before-save-sync")
 	if err := r.save(ctx); err != nil {
 		return Synced{}, err
 	}
-	failpoint.Hit("tenants.after-save-sync")
 	if !r.answered && directory != nil {
 		return Synced{}, fmt.Errorf("sync: %w", directory)
 	}

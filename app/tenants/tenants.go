@@ -36,7 +36,6 @@ import (
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Service holds the use cases of tenants.
@@ -116,12 +115,10 @@ func (s *Service) Assign(ctx context.Context, acc access.Account, id tenant.GUID
 // attach attaches the tenant to the account. A renewed consent can restore a missing grant, so a
 // failed bootstrap is set back to pending. The next sync then tries it again.
 func (s *Service) attach(ctx context.Context, acc access.Account, t tenant.Tenant) (tenant.Tenant, error) {
-	failpoint.Hit("tenants.before-attach")
 	held, err := s.Tenants.Attach(ctx, acc.ID, t, acc.Plan.TenantSlots)
 	if err != nil {
 		return tenant.Tenant{}, err
 	}
-	failpoint.Hit("tenants.after-attach")
 	if held.Bootstrap != tenant.BootstrapFailed {
 		return held, nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // callChain has the interceptors that all calls of a provider share.
@@ -37,15 +38,25 @@ func newCallChain(c settings.Config, provider string, describe describeFunc, cou
 const accountCallTimeout = 20 * time.Second
 
 // interceptors returns the interceptors of the operator's calls, in the order in which a call passes
-// them: the measurement, then the circuit breaker with the budgets.
+// them: the measurement, then the circuit breaker with the budgets, then the failpoints of tests.
 func (c callChain) interceptors(of breaker.FaultDomain) []wire.Interceptor {
-	return []wire.Interceptor{c.measure, c.circuits.Interceptor(of)}
+	return []wire.Interceptor{c.measure, c.circuits.Interceptor(of), failpoints}
 }
 
 // accountInterceptors returns the interceptors of calls that use the credential of an account. They
 // have a timeout after the measurement.
 func (c callChain) accountInterceptors(of breaker.FaultDomain) []wire.Interceptor {
-	return []wire.Interceptor{c.measure, wire.Timeout(accountCallTimeout), c.circuits.Interceptor(of)}
+	return []wire.Interceptor{c.measure, wire.Timeout(accountCallTimeout), c.circuits.Interceptor(of), failpoints}
+}
+
+// failpoints is an interceptor. It has a failpoint before and after each call.
+func failpoints(ctx context.Context, c wire.Call, next func(context.Context) error) error {
+	failpoint.Before(c.Operation)
+	err := next(ctx)
+	if err == nil {
+		failpoint.After(c.Operation)
+	}
+	return err
 }
 
 // providerOptions are the dependencies of DNSProviders and sendingPlatforms, besides the

@@ -139,7 +139,7 @@ func (p *sendingPlatforms) Capabilities(ctx context.Context, provider string, ac
 		})
 	}
 	return integration.Capabilities{
-		MicrosoftOAuth: can(integration.CanOAuth), MailboxRefresh: can(integration.CanRefresh), MailboxDisconnect: can(integration.CanDisconnect),
+		OAuth: can(integration.CanOAuth), MailboxRefresh: can(integration.CanRefresh), MailboxDisconnect: can(integration.CanDisconnect),
 	}
 }
 
@@ -207,7 +207,7 @@ func (p *sendingPlatforms) plugin(provider string, account wire.Connection, inte
 func (p *sendingPlatforms) Read(ctx context.Context, provider string, text secret.Text) (secret.Credential, error) {
 	if _, ok := p.chains[provider]; !ok {
 		return secret.Credential{}, fault.UnknownProvider.At("There is no sending platform of this name here.",
-			fault.Field{Location: "body.provider", Message: "is none of the sending platforms here"})
+			fault.Field{Name: "provider", Message: "is none of the sending platforms here"})
 	}
 	description, err := p.describe(ctx, provider)
 	if err != nil {
@@ -254,5 +254,5 @@ func parseCredential(description wire.Description, text secret.Text) (secret.Cre
 
 func credentialError(format string, args ...any) error {
 	return fault.InvalidRequest.At("The credential is not what this provider takes.",
-		fault.Field{Location: "body.api_key", Message: fmt.Sprintf(format, args...)})
+		fault.Field{Name: "api_key", Message: fmt.Sprintf(format, args...)})
 }

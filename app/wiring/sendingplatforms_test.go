@@ -260,7 +260,7 @@ func TestReadInvalidCredential(t *testing.T) {
 	} {
 		_, err := p.Read(t.Context(), "partnered", secret.New(text))
 		var refusal *fault.Error
-		if !errors.Is(err, fault.InvalidRequest) || !errors.As(err, &refusal) || len(refusal.Fields) != 1 || refusal.Fields[0].Location != "body.api_key" {
+		if !errors.Is(err, fault.InvalidRequest) || !errors.As(err, &refusal) || len(refusal.Fields) != 1 || refusal.Fields[0].Name != "api_key" {
 			t.Errorf("%s: %v", text, err)
 		}
 		if strings.Contains(fmt.Sprintf("%+v %#v", err, refusal), "s3cret") {
@@ -289,7 +289,7 @@ func TestCapabilities(t *testing.T) {
 	} {
 		p := describedPlatforms(map[string]map[string]string{"partnered": {"allow_passwords": tt.allowPasswords}}, partnerPlatform)
 		got := p.Capabilities(t.Context(), "partnered", tt.accountFields)
-		if want := (integration.Capabilities{MicrosoftOAuth: tt.wantOAuth, MailboxRefresh: true}); got != want {
+		if want := (integration.Capabilities{OAuth: tt.wantOAuth, MailboxRefresh: true}); got != want {
 			t.Errorf("allowed %q, given %v: %+v", tt.allowPasswords, tt.accountFields, got)
 		}
 	}

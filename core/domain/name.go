@@ -56,7 +56,7 @@ func Lookup(raw string) string {
 }
 
 func refuse(code fault.Code, why string) error {
-	return code.At(why, fault.Field{Location: "body.domain", Message: why})
+	return code.At(why, fault.Field{Name: "domain", Message: why})
 }
 
 func canonical(raw string) (string, bool) {

@@ -107,7 +107,7 @@ func TestNameRefused(t *testing.T) {
 			if !errors.Is(err, tt.code) {
 				t.Fatalf("got %q, %v; want %v", got, err, tt.code)
 			}
-			if fields := fault.Of(err).Fields; len(fields) != 1 || fields[0].Location != "body.domain" {
+			if fields := fault.Of(err).Fields; len(fields) != 1 || fields[0].Name != "domain" {
 				t.Fatalf("fields %v", fields)
 			}
 		})

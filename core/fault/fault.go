@@ -52,7 +52,7 @@ func (c Code) With(format string, args ...any) error {
 	return &Error{Code: c, Detail: fmt.Sprintf(format, args...)}
 }
 
-// At returns an Error with code c that names the invalid parts of the request.
+// At returns an Error with code c that names the invalid fields.
 func (c Code) At(detail string, fields ...Field) error {
 	return &Error{Code: c, Detail: detail, Fields: fields}
 }
@@ -67,11 +67,11 @@ func (c Code) Showing(what any, format string, args ...any) error {
 	return &Error{Code: c, Detail: fmt.Sprintf(format, args...), Shows: what}
 }
 
-// Field is one invalid part of a request, such as body.domain or query.limit, with the problem. It
-// never contains the rejected value, which may be a secret.
+// Field is one invalid field of what a caller sent, such as mailboxes[2].email, with the problem. It
+// never contains the rejected value, which may be a secret. Package httpapi locates it in the request.
 type Field struct {
-	Location string
-	Message  string
+	Name    string
+	Message string
 }
 
 // Error is a published error with its details. All fields are safe to show to the caller.
@@ -80,8 +80,8 @@ type Error struct {
 	Detail     string
 	Fields     []Field
 	RetryAfter time.Duration
-	// Shows holds values of package core that the error is about, nil for most errors. Their type
-	// depends on the code.
+	// Shows holds values that the error is about, nil for most errors. Their type depends on the
+	// code.
 	Shows any
 }
 

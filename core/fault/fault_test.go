@@ -76,8 +76,8 @@ func TestOf(t *testing.T) {
 		{"wrapped", fmt.Errorf("load: %w", fault.NoUpdates.With("none")), &fault.Error{Code: fault.NoUpdates, Detail: "none"}},
 		{"a bare code", fault.AccessDenied, &fault.Error{Code: fault.AccessDenied, Detail: fault.AccessDenied.Title}},
 		{
-			"fields", fault.InvalidRequest.At("bad", fault.Field{Location: "body", Message: "m"}),
-			&fault.Error{Code: fault.InvalidRequest, Detail: "bad", Fields: []fault.Field{{Location: "body", Message: "m"}}},
+			"fields", fault.InvalidRequest.At("bad", fault.Field{Name: "domain", Message: "m"}),
+			&fault.Error{Code: fault.InvalidRequest, Detail: "bad", Fields: []fault.Field{{Name: "domain", Message: "m"}}},
 		},
 		{
 			"a wait", fault.ProviderUnavailable.RetryIn(time.Second, "down"),

@@ -68,7 +68,7 @@ func Fold(address string) string {
 }
 
 // Belongs reports whether the account that signed in with this address belongs to the mailbox.
-// Microsoft returns the mailbox's address or its sign-in name.
+// The sign-in returns the mailbox's address or its sign-in name.
 func Belongs(address string, m mailbox.Mailbox) bool {
 	return address != "" && (SameAddress(address, m.Address) || SameAddress(address, m.PrincipalName))
 }

@@ -64,7 +64,7 @@ type Integration struct {
 // Capabilities lists what an integration can do. It depends on the provider's description, the
 // fields of the credential and the operator's settings.
 type Capabilities struct {
-	MicrosoftOAuth    bool // microsoft_oauth
+	OAuth             bool // microsoft_oauth
 	MailboxRefresh    bool // mailbox_refresh
 	MailboxDisconnect bool // mailbox_disconnect
 }
@@ -128,7 +128,7 @@ func workspaceRequired(provider string, all []Workspace, why string) error {
 	code, ok := fault.ByName(provider + "_workspace_required")
 	if !ok {
 		return &fault.Error{Code: fault.InvalidRequest, Detail: why, Shows: all,
-			Fields: []fault.Field{{Location: "body.workspace_id", Message: "not a workspace that the credential has access to"}}}
+			Fields: []fault.Field{{Name: "workspace_id", Message: "not a workspace that the credential has access to"}}}
 	}
 	return code.Showing(all, "%s", why)
 }

@@ -28,13 +28,13 @@ func CheckAddresses(domainName string, specs []Spec) ([]Spec, error) {
 	var bad, repeated []fault.Field
 	first := make(map[string]bool, len(specs))
 	for i, spec := range specs {
-		at := fmt.Sprintf("body.mailboxes[%d].email", i)
+		at := fmt.Sprintf("mailboxes[%d].email", i)
 		address, ok := address(spec.Address, domainName)
 		switch {
 		case !ok:
-			bad = append(bad, fault.Field{Location: at, Message: "not a plain local part followed by @ and the domain of the request"})
+			bad = append(bad, fault.Field{Name: at, Message: "not a plain local part followed by @ and the domain of the request"})
 		case first[address]:
-			repeated = append(repeated, fault.Field{Location: at, Message: "the same address stands earlier in the request"})
+			repeated = append(repeated, fault.Field{Name: at, Message: "the same address stands earlier in the request"})
 		}
 		first[address] = true
 		canonical[i] = Spec{DisplayName: spec.DisplayName, Address: address}
@@ -59,8 +59,8 @@ func address(raw, domainName string) (string, bool) {
 	return canonical, len(canonical) <= maxAddress
 }
 
-// plain reports whether a local part is valid in an SMTP address, a sign-in name and an Exchange
-// alias, without quoting. "+" is not allowed, because the platform treats it as the start of a tag.
+// plain reports whether a local part is valid in an SMTP address, a sign-in name and a mailbox alias,
+// without quoting. "+" is not allowed, because the platform treats it as the start of a tag.
 func plain(local string) bool {
 	if local == "" || len(local) > maxLocal ||
 		strings.HasPrefix(local, ".") || strings.HasSuffix(local, ".") || strings.Contains(local, "..") {
@@ -88,7 +88,7 @@ func CheckNames(specs []Spec) ([]Spec, error) {
 	for i, spec := range specs {
 		name, why := displayName(spec.DisplayName)
 		if why != "" {
-			bad = append(bad, fault.Field{Location: fmt.Sprintf("body.mailboxes[%d].name", i), Message: why})
+			bad = append(bad, fault.Field{Name: fmt.Sprintf("mailboxes[%d].name", i), Message: why})
 		}
 		named[i] = Spec{DisplayName: name, Address: spec.Address}
 	}
@@ -98,12 +98,12 @@ func CheckNames(specs []Spec) ([]Spec, error) {
 	return named, nil
 }
 
-// DisplayName returns the canonical form of one display name. location is its position in the
-// request, for the error. It fails with invalid_request.
-func DisplayName(raw, location string) (string, error) {
+// DisplayName returns the canonical form of one display name. field is its name in the request, for
+// the error. It fails with invalid_request.
+func DisplayName(raw, field string) (string, error) {
 	name, why := displayName(raw)
 	if why != "" {
-		return "", fault.InvalidRequest.At("the display name is not valid", fault.Field{Location: location, Message: why})
+		return "", fault.InvalidRequest.At("the display name is not valid", fault.Field{Name: field, Message: why})
 	}
 	return name, nil
 }
@@ -148,7 +148,7 @@ func CheckPassword(password secret.Text) error {
 	text := password.Reveal()
 	if n := utf8.RuneCountInString(text); n < minPassword || n > maxPassword || classes(text) < passwordClasses {
 		why := "8 to 256 characters with three of lower case, upper case, digit and other"
-		return fault.WeakPassword.At("the password is too weak", fault.Field{Location: "body.account_password", Message: why})
+		return fault.WeakPassword.At("the password is too weak", fault.Field{Name: "account_password", Message: why})
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func TestRefusedAddresses(t *testing.T) {
 			if !errors.Is(err, fault.InvalidMailboxEmail) {
 				t.Fatalf("got %v", err)
 			}
-			if f := fault.Of(err).Fields; len(f) != 1 || f[0].Location != "body.mailboxes[1].email" {
+			if f := fault.Of(err).Fields; len(f) != 1 || f[0].Name != "mailboxes[1].email" {
 				t.Fatalf("fields %v", f)
 			}
 		})
@@ -66,7 +66,7 @@ func TestDuplicateAddresses(t *testing.T) {
 	if !errors.Is(err, fault.DuplicateMailboxEmail) {
 		t.Fatalf("got %v", err)
 	}
-	if f := fault.Of(err).Fields; len(f) != 1 || f[0].Location != "body.mailboxes[2].email" {
+	if f := fault.Of(err).Fields; len(f) != 1 || f[0].Name != "mailboxes[2].email" {
 		t.Fatalf("fields %v", f)
 	}
 	if _, err := mailbox.CheckAddresses("a.test", specs("x", "x")); !errors.Is(err, fault.InvalidMailboxEmail) {
@@ -110,7 +110,7 @@ func TestDisplayName(t *testing.T) {
 		{"a combining mark first", "\u0308a", "\u0308a"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := mailbox.DisplayName(tt.raw, "body.display_name")
+			got, err := mailbox.DisplayName(tt.raw, "display_name")
 			if err != nil || got != tt.want {
 				t.Fatalf("got %q, %v; want %q", got, err, tt.want)
 			}
@@ -134,12 +134,12 @@ func TestRefusedDisplayNames(t *testing.T) {
 		{"invalid UTF-8", "An\xffna"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := mailbox.DisplayName(tt.raw, "body.display_name")
-			if !errors.Is(err, fault.InvalidRequest) || fault.Of(err).Fields[0].Location != "body.display_name" {
+			_, err := mailbox.DisplayName(tt.raw, "display_name")
+			if !errors.Is(err, fault.InvalidRequest) || fault.Of(err).Fields[0].Name != "display_name" {
 				t.Fatalf("got %v", err)
 			}
 			_, err = mailbox.CheckNames([]mailbox.Spec{{DisplayName: "Anna"}, {DisplayName: tt.raw}})
-			if !errors.Is(err, fault.InvalidRequest) || fault.Of(err).Fields[0].Location != "body.mailboxes[1].name" {
+			if !errors.Is(err, fault.InvalidRequest) || fault.Of(err).Fields[0].Name != "mailboxes[1].name" {
 				t.Fatalf("got %v", err)
 			}
 		})

@@ -20,7 +20,7 @@ const (
 func Valid(perDay int) error {
 	if perDay < MinLimit || perDay > MaxLimit {
 		why := fmt.Sprintf("an integer from %d to %d", MinLimit, MaxLimit)
-		return fault.InvalidSendLimit.At("the daily send limit is not "+why, fault.Field{Location: "body.daily_send_limit", Message: why})
+		return fault.InvalidSendLimit.At("the daily send limit is not "+why, fault.Field{Name: "daily_send_limit", Message: why})
 	}
 	return nil
 }

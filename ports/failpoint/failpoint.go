@@ -2,12 +2,16 @@
 
 //go:build !failpoints
 
-// Package failpoint marks the points in use cases at which tests kill the process. A test checks that
-// the service recovers when it starts again.
+// Package failpoint lets a test kill the process before or after a call of a port. The test checks
+// that the service recovers when it starts again. adapters/bunstore passes the name of each
+// operation on the database, app/wiring the name of each provider call.
 //
-//   - failpoint.go: Hit without the build tag `failpoints`, as in every release. It does nothing.
-//   - failpoint_on.go: Hit with the tag. It kills the process if the point is armed.
+//   - failpoint.go: without the build tag `failpoints`, as in every release. Nothing happens.
+//   - failpoint_on.go: with the tag. The process is killed at the points that are armed.
 package failpoint
 
-// Hit marks the crash point with this name. Built without the tag `failpoints` it does nothing.
-func Hit(string) {}
+// Before is the point before a call. Built without the tag `failpoints` it does nothing.
+func Before(string) {}
+
+// After is the point after a successful call. Built without the tag `failpoints` it does nothing.
+func After(string) {}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
@@ -61,8 +62,8 @@ func readJSONBody(w http.ResponseWriter, r *http.Request, wanted bool) ([]byte, 
 		return nil, fault.BodyTooLarge.With("the body is larger than 64 KiB")
 	case err != nil:
 		w.Header().Set("Connection", "close")
-		return nil, fault.InvalidRequest.At("the body could not be read",
-			fault.Field{Location: "body", Message: "broken off, too slow, or not framed as HTTP demands"})
+		return nil, refusal.Invalid("the body could not be read",
+			refusal.ProblemField{Location: "body", Message: "broken off, too slow, or not framed as HTTP demands"})
 	case len(body) > 0 && (media == otherMediaType || media == noMediaType && wanted):
 		return nil, wrongMedia()
 	}

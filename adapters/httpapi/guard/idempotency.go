@@ -13,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/idempotency"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // Idempotency configures how a repeated write with the same Idempotency-Key is recognized and
@@ -118,12 +117,10 @@ func (g *guard) claimKey(next http.Handler) http.Handler {
 			return
 		}
 		r = r.WithContext(context.WithoutCancel(r.Context()))
-		failpoint.Hit("idempotency.before-claim")
 		attempt, ok := g.acquireKey(w, r, e.write)
 		if !ok {
 			return
 		}
-		failpoint.Hit("idempotency.after-claim")
 		g.runOperation(w, r, &run{guard: g, keyedWrite: e.write, attempt: attempt}, next)
 	})
 }

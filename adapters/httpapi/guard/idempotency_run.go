@@ -17,7 +17,6 @@ import (
 	"github.com/tenantry/tenantry/core/idempotency"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
 // run is one attempt to execute a write under a claimed key.
@@ -48,9 +47,7 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 	}()
 	a.WriteHeader(http.StatusOK)
 	ended = true
-	failpoint.Hit("idempotency.before-finish")
 	held, err := x.recordOutcome(r.Context(), a)
-	failpoint.Hit("idempotency.after-finish")
 	switch {
 	case err != nil:
 		Refuse(w, r, err)

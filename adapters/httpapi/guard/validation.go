@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard/strictjson"
-	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 )
 
 // checkQuery answers 400 for a known query parameter that is repeated, is not valid UTF-8 text, or
@@ -35,7 +35,7 @@ func (g *guard) checkQuery(next http.Handler) http.Handler {
 				if p.AllowEmptyValue {
 					why = "must occur once and be valid text"
 				}
-				Refuse(w, r, fault.InvalidRequest.At("a query parameter is not valid", fault.Field{Location: "query." + p.Name, Message: why}))
+				Refuse(w, r, refusal.Invalid("a query parameter is not valid", refusal.ProblemField{Location: "query." + p.Name, Message: why}))
 				return
 			}
 			if len(values) == 1 {
@@ -93,19 +93,19 @@ func (g *guard) validateJSON(next http.Handler) http.Handler {
 func checkBody(body []byte, wanted bool) error {
 	switch {
 	case len(body) == 0 && wanted:
-		return fault.InvalidRequest.At("the operation needs a body", fault.Field{Location: "body", Message: "missing"})
+		return refusal.Invalid("the operation needs a body", refusal.ProblemField{Location: "body", Message: "missing"})
 	case len(body) == 0:
 		return nil
 	}
 	if err := strictjson.Check(body); err != nil {
-		return fault.InvalidRequest.At("the body is not strict JSON", fault.Field{Location: "body", Message: err.Error()})
+		return refusal.Invalid("the body is not strict JSON", refusal.ProblemField{Location: "body", Message: err.Error()})
 	}
 	if wanted {
 		return nil
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil || members == nil || len(members) > 0 {
-		return fault.InvalidRequest.At("the operation takes no body", fault.Field{Location: "body", Message: "not empty and not {}"})
+		return refusal.Invalid("the operation takes no body", refusal.ProblemField{Location: "body", Message: "not empty and not {}"})
 	}
 	return nil
 }

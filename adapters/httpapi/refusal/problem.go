@@ -48,29 +48,37 @@ type Problem struct {
 	Detail     string         `json:"detail" doc:"What happened in this request." example:"the account holds no such tenant"`
 	Code       string         `json:"code" doc:"The stable code, for use by programs." example:"tenant_not_found"`
 	RequestID  string         `json:"request_id" doc:"The value of X-Request-ID, for support." example:"req-7f3c2a"`
-	Errors     []problemField `json:"errors,omitempty" doc:"The invalid parts of the request. Rejected values are never repeated."`
+	Errors     []ProblemField `json:"errors,omitempty" doc:"The invalid parts of the request. Rejected values are never repeated."`
 	Conflicts  []PlanAction   `json:"conflicts,omitempty" doc:"With dns_conflict: the actions that block the plan."`
 	Workspaces []workspace    `json:"workspaces,omitempty" doc:"With the codes that end in workspace_required: the workspaces that the credential has access to."`
 
 	retryAfter time.Duration
 }
 
-// problemField is one invalid part of a request.
-type problemField struct {
+// ProblemField is one invalid part of a request.
+type ProblemField struct {
 	Location string `json:"location" doc:"The location in the request." example:"body.domain"`
 	Message  string `json:"message" doc:"The problem at this location." example:"expected string"`
 }
 
-// Of returns the body that reports f to the request with this id.
+// Invalid returns an invalid_request error that names locations in the request.
+func Invalid(detail string, fields ...ProblemField) error {
+	return fault.InvalidRequest.Showing(fields, "%s", detail)
+}
+
+// Of returns the body that reports f to the request with this id. The fields of core are those of
+// the body. Checks of the HTTP layer pass the locations themselves, see Invalid.
 func Of(f *fault.Error, requestID string) *Problem {
 	p := &Problem{
 		Type: "/docs/errors/" + f.Code.Name, Title: f.Code.Title, Status: StatusOf[f.Code.Kind],
 		Detail: f.Detail, Code: f.Code.Name, RequestID: requestID, retryAfter: f.RetryAfter,
 	}
 	for _, field := range f.Fields {
-		p.Errors = append(p.Errors, problemField{Location: field.Location, Message: field.Message})
+		p.Errors = append(p.Errors, ProblemField{Location: "body." + field.Name, Message: field.Message})
 	}
 	switch shown := f.Shows.(type) {
+	case []ProblemField:
+		p.Errors = shown
 	case []dns.Item:
 		for _, item := range shown {
 			p.Conflicts = append(p.Conflicts, ActionOf(item))
