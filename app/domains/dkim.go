@@ -11,7 +11,6 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 	"github.com/tenantry/tenantry/ports/failpoint"
@@ -87,20 +86,18 @@ func (s *Service) checkPublished(ctx context.Context, d domain.Domain) error {
 // state.
 func enable(ctx context.Context, platform ports.MailTenant, name string) error {
 	failpoint.Hit("domains.before-enable-dkim")
-	err := reconcile.Call(ctx, func(ctx context.Context) error { return platform.EnableSigning(ctx, name) })
-	failpoint.Hit("domains.after-enable-dkim")
-	if err == nil || outcome.ChangedNothing(err) {
+	return reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
+		err := platform.EnableSigning(ctx, name)
+		failpoint.Hit("domains.after-enable-dkim")
 		return err
-	}
-	var found dns.Signing
-	readErr := reconcile.Call(ctx, func(ctx context.Context) (err error) {
-		found, err = platform.Signing(ctx, name)
-		return err
+	}, func(ctx context.Context) (bool, error) {
+		var found dns.Signing
+		err := reconcile.Call(ctx, func(ctx context.Context) (err error) {
+			found, err = platform.Signing(ctx, name)
+			return err
+		})
+		return found.Enabled, err
 	})
-	if readErr == nil && found.Enabled {
-		return nil
-	}
-	return err
 }
 
 // DKIMStatus reads a domain's DKIM records from the DNS and stores the result. It asks the platform

@@ -10,7 +10,6 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 	"github.com/tenantry/tenantry/ports/failpoint"
@@ -69,17 +68,14 @@ func (s *Service) loadReachable(ctx context.Context, owner access.AccountID, id 
 // verifyAtPlatform resolves an unknown outcome by reading the domain.
 func verifyAtPlatform(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
 	failpoint.Hit("domains.before-verify")
-	err = reconcile.Call(ctx, func(ctx context.Context) error {
+	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) (err error) {
 		held, err = platform.VerifyDomain(ctx, name)
+		failpoint.Hit("domains.after-verify")
 		return err
+	}, func(ctx context.Context) (_ bool, err error) {
+		held, err = fetchDomain(ctx, platform, name)
+		return held.Verified, err
 	})
-	failpoint.Hit("domains.after-verify")
-	if err == nil || outcome.ChangedNothing(err) {
-		return held, err
-	}
-	if found, readErr := fetchDomain(ctx, platform, name); readErr == nil && found.Verified {
-		return found, nil
-	}
 	return held, err
 }
 

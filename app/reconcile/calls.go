@@ -20,10 +20,6 @@ const (
 	callLimit  = 20 * time.Second
 	readLimit  = 10 * time.Second
 	storeLimit = 10 * time.Second
-	// maxBrokenTries is how often a step is tried while the platform answers with internal errors.
-	maxBrokenTries = 3
-	// defaultPause is the time between two tries unless the caller sets one.
-	defaultPause = time.Second
 )
 
 // Call makes one provider call with a timeout and returns its error. If the context ends before the
@@ -36,42 +32,6 @@ func Call(ctx context.Context, step func(context.Context) error) error {
 		return &outcome.Error{Kind: outcome.Unknown, Cause: "context", Detail: "the call ended before its answer"}
 	}
 	return err
-}
-
-// Persist retries an idempotent step until it succeeds, is refused, or the context ends, and
-// returns the last error. It retries NotReady and Unknown until the context ends, and internal
-// errors of the platform a few times. It does not retry when the platform throttles or is down.
-func Persist(ctx context.Context, pause time.Duration, step func(context.Context) error) error {
-	for brokenCount := 0; ; {
-		err := Call(ctx, step)
-		switch outcome.Of(err) {
-		case outcome.NotReady, outcome.Unknown:
-		case outcome.Broken:
-			if brokenCount++; brokenCount == maxBrokenTries {
-				return err
-			}
-		default:
-			return err
-		}
-		if !Wait(ctx, pause) {
-			return err
-		}
-	}
-}
-
-// Wait sleeps for pause, by default one second. It returns false if the context ended meanwhile.
-func Wait(ctx context.Context, pause time.Duration) bool {
-	if pause <= 0 {
-		pause = defaultPause
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // Detach returns a context for work that has begun to change the platform. The context survives the

@@ -5,7 +5,6 @@ package tenants
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/fault"
@@ -19,7 +18,7 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 	pass, cancel := context.WithTimeout(ctx, orDefault(r.Reconciler.Limit, bootstrapLimit))
 	defer cancel()
 	failpoint.Hit("tenants.before-bootstrap")
-	err := reconcile.Persist(pass, orDefault(r.Pause, time.Second), func(ctx context.Context) error {
+	err := reconcile.Run(pass, reconcile.RetryPolicy{Pause: r.Pause}, func(ctx context.Context) error {
 		return r.call(ctx, func(ctx context.Context) error {
 			p, err := r.platform.Bootstrap(ctx)
 			if err != nil {
@@ -31,7 +30,7 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 			}
 			return nil
 		})
-	})
+	}, nil)
 	failpoint.Hit("tenants.after-bootstrap")
 	if denied(err) {
 		r.bootstrap = tenant.GrantLost()
@@ -79,18 +78,20 @@ func (r *syncRun) readSMTPAuth(ctx context.Context) (state tenant.SMTPAuth, err 
 
 func (r *syncRun) enableSMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
 	failpoint.Hit("tenants.before-smtp-auth")
-	err := r.call(ctx, r.platform.EnableSMTPAuth)
-	failpoint.Hit("tenants.after-smtp-auth")
+	err := reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
+		err := r.call(ctx, r.platform.EnableSMTPAuth)
+		failpoint.Hit("tenants.after-smtp-auth")
+		return err
+	}, func(ctx context.Context) (bool, error) {
+		state, err := r.readSMTPAuth(ctx)
+		return state == tenant.SMTPAuthEnabled, err
+	})
 	switch {
 	case err == nil:
 		return tenant.SMTPAuthEnabled, nil
 	case errors.Is(err, fault.SMTPAuthNotEnabled):
 		return tenant.SMTPAuthRefused, nil
-	case !outcome.ChangedNothing(err):
-		// The outcome is unknown, so read the state.
-		if state, readErr := r.readSMTPAuth(ctx); readErr == nil && state == tenant.SMTPAuthEnabled {
-			return state, nil
-		}
+	default:
+		return tenant.SMTPAuthDisabled, err
 	}
-	return tenant.SMTPAuthDisabled, err
 }
