@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// maxHiddenLookups is how often creation is repeated when the address is taken but no mailbox is
+// maxHiddenLookups is how often creation is retried when the address is taken but no mailbox is
 // found. The address may belong to our own mailbox that the platform does not show yet.
 const maxHiddenLookups = 5
 
@@ -108,7 +108,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 		return err
 	}, func(ctx context.Context) (bool, error) {
 		var err error
-		found, err = fetchWithTimeout(ctx, c.platform, c.spec.Address)
+		found, err = fetchMailbox(ctx, c.platform, c.spec.Address)
 		switch {
 		case err != nil:
 			c.mayExist = true
@@ -182,23 +182,17 @@ func (c *creation) failed(cause error) Result {
 	return Result{Status: mailbox.ResultFailed, Spec: c.spec, Failure: fault.Of(cause)}
 }
 
-// fetchWithTimeout reads a mailbox with the timeout of one call. It returns nil if there is none.
-func fetchWithTimeout(ctx context.Context, platform ports.MailTenant, address string) (found *mailbox.Platform, err error) {
-	err = reconcile.Call(ctx, func(ctx context.Context) (err error) {
-		found, err = fetchMailbox(ctx, platform, address)
+// fetchMailbox reads a mailbox with the timeout of one call. It returns nil if there is none.
+func fetchMailbox(ctx context.Context, platform ports.MailTenant, address string) (found *mailbox.Platform, err error) {
+	err = reconcile.Call(ctx, func(ctx context.Context) error {
+		m, err := platform.Mailbox(ctx, address)
+		if err == nil {
+			found = &m
+		}
 		return err
 	})
-	return found, err
-}
-
-// fetchMailbox reads a mailbox. It returns nil if there is none.
-func fetchMailbox(ctx context.Context, platform ports.MailTenant, address string) (*mailbox.Platform, error) {
-	found, err := platform.Mailbox(ctx, address)
 	if errors.Is(err, fault.MailboxNotFound) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &found, nil
+	return found, err
 }

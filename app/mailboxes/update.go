@@ -106,7 +106,7 @@ func renameAtPlatform(ctx context.Context, platform ports.MailTenant, address, n
 		failpoint.Hit("mailboxes.after-rename")
 		return err
 	}, func(ctx context.Context) (bool, error) {
-		found, err := fetchWithTimeout(ctx, platform, address)
+		found, err := fetchMailbox(ctx, platform, address)
 		return found != nil && found.DisplayName == name, err
 	})
 }

@@ -8,10 +8,10 @@
 // steps within a time limit. Jobs call the same steps with one try each: Pass.Mail and Pass.Signing
 // in steps.go. Either finds the steps done that the other has finished.
 //
-// Run in run.go is the one loop of retries: it decides whether a provider call is made again. Call
-// in calls.go makes one call with a timeout; the detection of a lost consent is there too. Intents
-// in enforcement_intents.go resolves the unknown outcomes of an interrupted enforcement run. Start
-// reading at Run and Pass.Domain.
+// In calls.go, Call makes one provider call with a timeout. Run is the one loop of retries: it
+// decides whether a call is made again. The detection of a lost consent is there too. Intents in
+// enforcement_intents.go resolves the unknown outcomes of an interrupted enforcement run. Start
+// reading at Pass.Domain and Run.
 package reconcile
 
 import (

@@ -20,9 +20,9 @@ import (
 // is rare.
 const maxAliases = 4
 
-// CreateMailbox implements sdk.MailTenant. It sends a request again only if Exchange did not take it
-// (429, 503, no connection). The host decides about everything else, so an address that is taken by
-// an object which does not show yet is refused at once.
+// CreateMailbox implements sdk.MailTenant. It sends a request again only if Exchange did not take
+// it: after 429, after 503, and without a connection. The host decides about everything else. So an
+// address is refused at once if the object that holds it does not show yet.
 func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -40,9 +40,9 @@ func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailb
 	})
 }
 
-// createOrFind runs New-Mailbox. If that fails, a lookup by address decides. A shared mailbox with the
-// address counts as created. If a different object holds the address, the call is refused. If only
-// the alias is taken, the next alias is tried.
+// createOrFind runs New-Mailbox. If that fails, a lookup by address decides. A shared mailbox with
+// the address counts as created. If a different object holds the address, the call is refused. If
+// only the alias is taken, the next alias is tried.
 func (c *tenantClient) createOrFind(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
 	for alias := 0; ; alias++ {
 		made, err := c.newMailbox(ctx, m, alias)
