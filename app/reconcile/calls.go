@@ -57,10 +57,11 @@ var Once = RetryPolicy{Tries: 1}
 // calls. It fails when it has no answer, or when it proves that a repetition does not help.
 type Look func(ctx context.Context) (done bool, err error)
 
-// Run makes a provider call and decides by its outcome whether to make it again. It is the only
-// place of the program that decides this within a request. The outcomes lead to:
+// Run makes a provider call and decides by its outcome whether to make it again. Use cases leave
+// this decision to Run; they only say what the outcome of a call is. The outcomes lead to:
 //
-//   - done, Refused, Throttled, Down and errors of tenantry itself: Run returns.
+//   - done, Refused, Down and errors of tenantry itself: Run returns.
+//   - Throttled: Run returns, or waits if the policy has a ThrottleReserve.
 //   - NotReady: Run pauses and calls again, until the context ends.
 //   - Unknown: Run looks first. It calls again only after a look that found no effect. A look that
 //     has no answer is repeated like a call. A call without a look must be idempotent.
