@@ -38,16 +38,13 @@ func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.D
 }
 
 func (s *Service) add(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
-	err = reconcile.Call(ctx, func(ctx context.Context) error {
+	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) (err error) {
 		held, err = platform.AddDomain(ctx, name)
 		return err
+	}, func(ctx context.Context) (_ bool, err error) {
+		held, err = s.search(ctx, platform, name)
+		return err == nil, err
 	})
-	if err == nil || outcome.ChangedNothing(err) {
-		return held, err
-	}
-	if found, searchErr := s.search(ctx, platform, name); searchErr == nil {
-		return found, nil
-	}
 	return held, err
 }
 
@@ -60,10 +57,10 @@ func (s *Service) search(ctx context.Context, platform ports.MailTenant, name st
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err = s.Reconciler.Persist(ctx, func(ctx context.Context) error {
+	err = reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Reconciler.Pause}, func(ctx context.Context) error {
 		held, err = platform.Domain(ctx, name)
 		return retryNotFound(err)
-	})
+	}, nil)
 	return held, err
 }
 
@@ -78,11 +75,11 @@ func retryNotFound(err error) error {
 // readRecords reads the DNS records that the platform asks for. It retries, because for some
 // seconds the platform may not know a new domain.
 func (s *Service) readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
-	return s.Reconciler.Persist(ctx, func(ctx context.Context) error {
+	return reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Reconciler.Pause}, func(ctx context.Context) error {
 		r, err := platform.Records(ctx, d.Name)
 		if err == nil {
 			d.Verification, d.Service = r.Verification, r.Service
 		}
 		return retryNotFound(err)
-	})
+	}, nil)
 }

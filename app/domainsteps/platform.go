@@ -11,7 +11,6 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -27,16 +26,13 @@ func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d do
 
 // verifyAtPlatform resolves an unknown outcome by reading the domain.
 func verifyAtPlatform(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
-	err = reconcile.Call(ctx, func(ctx context.Context) error {
+	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) (err error) {
 		held, err = platform.VerifyDomain(ctx, name)
 		return err
+	}, func(ctx context.Context) (_ bool, err error) {
+		held, err = FetchDomain(ctx, platform, name)
+		return held.Verified, err
 	})
-	if err == nil || outcome.ChangedNothing(err) {
-		return held, err
-	}
-	if found, readErr := FetchDomain(ctx, platform, name); readErr == nil && found.Verified {
-		return found, nil
-	}
 	return held, err
 }
 
@@ -93,19 +89,16 @@ func (s *Steps) checkPublished(ctx context.Context, d domain.Domain) error {
 // enable starts signing at the platform. It resolves an unknown outcome by reading the signing
 // state.
 func enable(ctx context.Context, platform ports.MailTenant, name string) error {
-	err := reconcile.Call(ctx, func(ctx context.Context) error { return platform.EnableSigning(ctx, name) })
-	if err == nil || outcome.ChangedNothing(err) {
-		return err
-	}
-	var found dns.Signing
-	readErr := reconcile.Call(ctx, func(ctx context.Context) (err error) {
-		found, err = platform.Signing(ctx, name)
-		return err
+	return reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
+		return platform.EnableSigning(ctx, name)
+	}, func(ctx context.Context) (bool, error) {
+		var found dns.Signing
+		err := reconcile.Call(ctx, func(ctx context.Context) (err error) {
+			found, err = platform.Signing(ctx, name)
+			return err
+		})
+		return found.Enabled, err
 	})
-	if readErr == nil && found.Enabled {
-		return nil
-	}
-	return err
 }
 
 // FetchSigning returns d with the signing state that the platform reports. It does not store it.

@@ -4,7 +4,6 @@ package integrations
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -85,40 +84,15 @@ func (l *listing) match(accounts []integration.Account) {
 // page reads one page. If the platform throttles in the middle of a listing, page waits while there
 // is time, because a new listing would take longer.
 func (l *listing) page(ctx context.Context, cursor string) (page integration.Page, err error) {
-	for {
-		err = reconcile.Call(ctx, func(ctx context.Context) error {
-			page, err = l.platform.Accounts(ctx, cursor)
-			return err
-		})
-		if l.pages == 0 || outcome.Of(err) != outcome.Throttled || !wait(ctx, pause(err)) {
-			return page, err
-		}
+	retry := reconcile.Once
+	if l.pages > 0 {
+		retry.ThrottleReserve = minPageTime
 	}
-}
-
-func pause(err error) time.Duration {
-	var e *outcome.Error
-	if !errors.As(err, &e) {
-		return 0
-	}
-	return e.RetryAfter
-}
-
-// wait sleeps for pause. It returns false without sleeping if pause is unknown or too little time
-// is left.
-func wait(ctx context.Context, pause time.Duration) bool {
-	end, bounded := ctx.Deadline()
-	if pause <= 0 || !bounded || time.Until(end) < pause+minPageTime {
-		return false
-	}
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	err = reconcile.Run(ctx, retry, func(ctx context.Context) (err error) {
+		page, err = l.platform.Accounts(ctx, cursor)
+		return err
+	}, nil)
+	return page, err
 }
 
 const (
@@ -147,7 +121,7 @@ func (r *accountRead) continueAfter(now time.Time) (after time.Duration, later b
 	if !r.resumable || r.listing == nil || r.pages == 0 || outcome.Of(r.cause) != outcome.Throttled {
 		return 0, false
 	}
-	after = max(pause(r.cause), minPause)
+	after = max(outcome.RetryAfter(r.cause), minPause)
 	return after, now.Add(after).Sub(r.began) < maxListingTime
 }
 

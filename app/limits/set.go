@@ -148,20 +148,20 @@ func (s *Service) ensureRule(ctx context.Context, p sendlimit.Policy, addresses 
 // ensureRuleWith creates or finds the rule of a scope. The platform finds a rule by its name, so a
 // call whose answer was lost can be repeated.
 func (s *Service) ensureRuleWith(ctx context.Context, platform ports.MailTenant, scope string, senders []string) (rule sendlimit.Rule, err error) {
-	err = reconcile.Persist(ctx, s.Pause, func(ctx context.Context) (err error) {
+	err = reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Pause}, func(ctx context.Context) (err error) {
 		rule, err = platform.EnsureRule(ctx, scope, senders)
 		return err
-	})
+	}, nil)
 	return rule, err
 }
 
 // knownAddresses returns the addresses for which the platform lists a mailbox.
 func (s *Service) knownAddresses(ctx context.Context, platform ports.MailTenant, addresses []string) ([]string, error) {
 	var held []mailbox.Platform
-	err := reconcile.Persist(ctx, s.Pause, func(ctx context.Context) (err error) {
+	err := reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Pause}, func(ctx context.Context) (err error) {
 		held, err = platform.Mailboxes(ctx)
 		return err
-	})
+	}, nil)
 	return slices.DeleteFunc(slices.Clone(addresses), func(address string) bool {
 		return !slices.ContainsFunc(held, func(m mailbox.Platform) bool { return strings.EqualFold(m.Address, address) })
 	}), err

@@ -25,6 +25,7 @@ type creation struct {
 	*Service
 	owner    access.AccountID
 	platform ports.MailTenant
+	retry    reconcile.RetryPolicy
 	spec     mailbox.Spec
 	row      mailbox.Mailbox
 	password secret.Text
@@ -42,10 +43,10 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 	}
 	c.mayExist = !c.row.JustReserved
 	var found *mailbox.Platform
-	err := reconcile.Persist(ctx, c.Pause, func(ctx context.Context) (err error) {
+	err := reconcile.Run(ctx, c.retry, func(ctx context.Context) (err error) {
 		found, err = fetchMailbox(ctx, c.platform, c.spec.Address)
 		return err
-	})
+	}, nil)
 	if err != nil {
 		return c.releaseFailed(ctx, err)
 	}
@@ -78,38 +79,43 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform) (
 
 // createAtPlatform creates the mailbox. The stage Creating is stored first: from then on a mailbox
 // with this address counts as created by tenantry.
-func (c *creation) createAtPlatform(requestCtx context.Context) (found *mailbox.Platform, err error) {
+//
+// A taken address is an unknown outcome: the address may belong to the mailbox itself. The look
+// decides. If it finds no mailbox, the address belongs to another object, unless an earlier outcome
+// is unknown.
+func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platform, err error) {
 	c.row.Stage = mailbox.Creating
-	if err := c.save(requestCtx, c.owner, c.row); err != nil {
+	if err := c.save(ctx, c.owner, c.row); err != nil {
 		return nil, err
 	}
-	lookups := 0
-	err = reconcile.Persist(requestCtx, c.Pause, func(ctx context.Context) error {
-		createdMailbox, err := c.platform.CreateMailbox(ctx, c.spec)
-		held := errors.Is(err, fault.InvalidMailboxEmail)
-		if err == nil {
-			found = &createdMailbox
-			return nil
-		}
-		if outcome.ChangedNothing(err) && !held {
-			return err
-		}
-		c.mayExist = c.mayExist || !held
-		// This uses the request's context, because the call may have used up its own timeout.
-		var lookupErr error
-		found, lookupErr = fetchWithTimeout(requestCtx, c.platform, c.spec.Address)
+	var taken error // the platform's refusal of the address
+	hiddenLookups := 0
+	err = reconcile.Run(ctx, c.retry, func(ctx context.Context) error {
+		created, err := c.platform.CreateMailbox(ctx, c.spec)
+		taken = nil
 		switch {
-		case found != nil:
-			return nil
-		case held && lookupErr != nil:
+		case err == nil:
+			found = &created
+		case errors.Is(err, fault.InvalidMailboxEmail):
+			taken = err
+			return &outcome.Error{Kind: outcome.Unknown, Cause: "address_taken", Detail: "the address is taken, perhaps by the mailbox itself"}
+		case !outcome.ChangedNothing(err):
 			c.mayExist = true
-			return lookupErr
-		case held && c.mayExist && lookups < maxHiddenLookups:
-			lookups++
-			return &outcome.Error{Kind: outcome.NotReady, Detail: "the platform does not show the mailbox yet"}
-		default:
-			return err
 		}
+		return err
+	}, func(ctx context.Context) (bool, error) {
+		var err error
+		found, err = fetchMailbox(ctx, c.platform, c.spec.Address)
+		switch {
+		case err != nil:
+			c.mayExist = true
+		case found == nil && taken != nil:
+			if !c.mayExist || hiddenLookups == maxHiddenLookups {
+				return false, taken
+			}
+			hiddenLookups++
+		}
+		return found != nil, err
 	})
 	return found, err
 }
@@ -138,13 +144,13 @@ func (c *creation) finishSetup(ctx context.Context, found mailbox.Platform) (Res
 	if err := c.save(ctx, c.owner, c.row); err != nil {
 		return Result{}, err
 	}
-	err := reconcile.Persist(ctx, c.Pause, func(ctx context.Context) error {
+	err := reconcile.Run(ctx, c.retry, func(ctx context.Context) error {
 		return c.platform.OpenSignIn(ctx, c.row.ObjectID, c.row.Address, c.password)
-	})
+	}, nil)
 	if err == nil && c.submission {
-		err = reconcile.Persist(ctx, c.Pause, func(ctx context.Context) error {
+		err = reconcile.Run(ctx, c.retry, func(ctx context.Context) error {
 			return c.platform.OpenSubmission(ctx, c.row.Address)
-		})
+		}, nil)
 	}
 	switch {
 	case isRefusal(err):
@@ -170,23 +176,17 @@ func (c *creation) failed(cause error) Result {
 	return Result{Status: mailbox.ResultFailed, Spec: c.spec, Failure: fault.Of(cause)}
 }
 
-// fetchWithTimeout reads a mailbox with the timeout of one call. It returns nil if there is none.
-func fetchWithTimeout(ctx context.Context, platform ports.MailTenant, address string) (found *mailbox.Platform, err error) {
-	err = reconcile.Call(ctx, func(ctx context.Context) (err error) {
-		found, err = fetchMailbox(ctx, platform, address)
+// fetchMailbox reads a mailbox with the timeout of one call. It returns nil if there is none.
+func fetchMailbox(ctx context.Context, platform ports.MailTenant, address string) (found *mailbox.Platform, err error) {
+	err = reconcile.Call(ctx, func(ctx context.Context) error {
+		m, err := platform.Mailbox(ctx, address)
+		if err == nil {
+			found = &m
+		}
 		return err
 	})
-	return found, err
-}
-
-// fetchMailbox reads a mailbox. It returns nil if there is none.
-func fetchMailbox(ctx context.Context, platform ports.MailTenant, address string) (*mailbox.Platform, error) {
-	found, err := platform.Mailbox(ctx, address)
 	if errors.Is(err, fault.MailboxNotFound) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &found, nil
+	return found, err
 }

@@ -148,6 +148,27 @@ func TestProvisionLooksAgainForWhatHoldsTheAddress(t *testing.T) {
 	})
 }
 
+// TestProvisionGivesUpATakenAddress checks that a row in doubt is released when the address belongs
+// to another object for good.
+func TestProvisionGivesUpATakenAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFixture(t)
+		h.reservesRow(t, "anna@example.test")
+		h.fake.Occupy(guid, "anna@example.test")
+		got, err := h.provision(t.Context(), "anna@example.test")
+		must(t, err)
+		if got[0].Status != "failed" || got[0].Failure.Code != fault.InvalidMailboxEmail {
+			t.Fatalf("got %+v", got[0])
+		}
+		if tries := h.fake.Calls("CreateMailbox"); tries != 1+maxHiddenLookups {
+			t.Fatalf("%d tries", tries)
+		}
+		if free := h.free(t); free != mailbox.MaxPerDomain {
+			t.Fatalf("%d places are free", free)
+		}
+	})
+}
+
 // leaveUnfinished sends a request that creates a mailbox and loses every answer.
 func (h *fixture) leaveUnfinished(t *testing.T) {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
@@ -145,7 +146,8 @@ func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t te
 	var workers sync.WaitGroup
 	for i, row := range rows {
 		c := &creation{
-			Service: s, owner: owner, platform: s.Platform.For(t.GUID), spec: specs[i], row: row, password: password,
+			Service: s, owner: owner, platform: s.Platform.For(t.GUID), retry: reconcile.RetryPolicy{Pause: s.Pause},
+			spec: specs[i], row: row, password: password,
 			submission: s.RequireSMTPAuth || t.SMTPAuth == tenant.SMTPAuthEnabled,
 		}
 		workers.Go(func() { results[i], errs[i] = c.run(ctx) })

@@ -10,7 +10,6 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -100,14 +99,13 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 
 // renameAtPlatform resolves an unknown outcome by reading the mailbox.
 func renameAtPlatform(ctx context.Context, platform ports.MailTenant, address, name string) error {
-	err := reconcile.Call(ctx, func(ctx context.Context) error { return platform.Rename(ctx, address, name) })
-	if err == nil || outcome.ChangedNothing(err) {
+	return reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
+		err := platform.Rename(ctx, address, name)
 		return err
-	}
-	if found, lookupErr := fetchWithTimeout(ctx, platform, address); lookupErr == nil && found != nil && found.DisplayName == name {
-		return nil
-	}
-	return err
+	}, func(ctx context.Context) (bool, error) {
+		found, err := fetchMailbox(ctx, platform, address)
+		return found != nil && found.DisplayName == name, err
+	})
 }
 
 func (s *Service) save(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {

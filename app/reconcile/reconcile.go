@@ -8,9 +8,10 @@
 // steps within a time limit. Jobs call the same steps with one try each: Pass.Mail and Pass.Signing
 // in steps.go. Either finds the steps done that the other has finished.
 //
-// Calls with timeouts and the retry policy are in calls.go, together with the detection of a lost
-// consent. Intents in enforcement_intents.go resolves the unknown outcomes of an interrupted
-// enforcement run. Start reading at Pass.Domain.
+// In calls.go, Call makes one provider call with a timeout. Run is the one loop of retries: it
+// decides whether a call is made again. The detection of a lost consent is there too. Intents in
+// enforcement_intents.go resolves the unknown outcomes of an interrupted enforcement run. Start
+// reading at Pass.Domain and Run.
 package reconcile
 
 import (
@@ -108,15 +109,11 @@ func (p *Pass) runSteps(ctx context.Context, platform ports.MailTenant, d *domai
 }
 
 func (p *Pass) takeSteps(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServer bool) error {
-	if err := mail(ctx, platform, d, mailServer, p.Persist); err != nil || !mailServer {
+	retry := RetryPolicy{Pause: p.Pause}
+	if err := mail(ctx, platform, d, mailServer, retry); err != nil || !mailServer {
 		return err
 	}
-	return signing(ctx, platform, d, p.Persist)
-}
-
-// Persist retries an idempotent step with the pause of the pass. See the function Persist.
-func (p *Pass) Persist(ctx context.Context, step func(context.Context) error) error {
-	return Persist(ctx, p.Pause, step)
+	return signing(ctx, platform, d, retry)
 }
 
 // Look returns d with the current state of its DNS, or unchanged when the DNS cannot be read.

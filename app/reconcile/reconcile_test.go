@@ -188,7 +188,7 @@ func TestAFlattenedSelectorIsPublished(t *testing.T) {
 	}
 }
 
-func TestPersist(t *testing.T) {
+func TestRunDecidesByTheOutcome(t *testing.T) {
 	never := errors.New("not a provider's answer")
 	for _, tt := range []struct {
 		name  string
@@ -197,7 +197,7 @@ func TestPersist(t *testing.T) {
 	}{
 		{"done", nil, 1},
 		{"refused", &outcome.Error{Kind: outcome.Refused, Code: fault.WeakPassword}, 1},
-		{"throttled", &outcome.Error{Kind: outcome.Throttled}, 1},
+		{"throttled", &outcome.Error{Kind: outcome.Throttled, RetryAfter: time.Millisecond}, 1},
 		{"down", &outcome.Error{Kind: outcome.Down}, 1},
 		{"ours", never, 1},
 		{"broken", &outcome.Error{Kind: outcome.Broken}, 3},
@@ -208,19 +208,127 @@ func TestPersist(t *testing.T) {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			tries := 0
-			err := Persist(ctx, time.Millisecond, func(ctx context.Context) error {
-				tries++
-				if _, bounded := ctx.Deadline(); !bounded {
-					t.Error("the call has no deadline")
+			for _, policy := range []RetryPolicy{{Pause: time.Millisecond}, {Tries: 2, Pause: time.Millisecond}, Once} {
+				tries, want := 0, tt.tries
+				if policy.Tries > 0 && (want == 0 || want > policy.Tries) {
+					want = policy.Tries
 				}
-				return tt.err
-			})
-			if tt.tries > 0 && tries != tt.tries || tt.tries == 0 && tries < 2 {
-				t.Fatalf("%d tries, want %d", tries, tt.tries)
+				err := Run(ctx, policy, func(ctx context.Context) error {
+					tries++
+					if _, bounded := ctx.Deadline(); !bounded {
+						t.Error("the call has no deadline")
+					}
+					return tt.err
+				}, nil)
+				if want > 0 && tries != want || want == 0 && tries < 2 {
+					t.Fatalf("%+v: %d tries, want %d", policy, tries, want)
+				}
+				if (err == nil) != (tt.err == nil) || errors.Is(err, context.DeadlineExceeded) {
+					t.Fatalf("got %v", err)
+				}
+				ctx = t.Context() // the policies with a maximum need no end
 			}
-			if (err == nil) != (tt.err == nil) || errors.Is(err, context.DeadlineExceeded) {
-				t.Fatalf("got %v", err)
+		})
+	}
+}
+
+// TestRunLooksBeforeItRepeats checks that a call with an unknown outcome is repeated only after a
+// look has found no effect.
+func TestRunLooksBeforeItRepeats(t *testing.T) {
+	lost := &outcome.Error{Kind: outcome.Unknown, Cause: "lost"}
+	blind := &outcome.Error{Kind: outcome.Unknown, Cause: "blind"}
+	down := &outcome.Error{Kind: outcome.Down}
+	absent, there := errors.New("absent"), errors.New("there")
+	for _, tt := range []struct {
+		name   string
+		policy RetryPolicy
+		calls  []error
+		looks  []error // absent, there, or the error of the look
+		want   error
+		trace  string
+	}{
+		{"the effect is there", RetryPolicy{}, []error{lost}, []error{there}, nil, "CL"},
+		{"there is no effect", RetryPolicy{}, []error{lost, nil}, []error{absent}, nil, "CLC"},
+		{"the look has no answer", RetryPolicy{}, []error{lost, nil}, []error{blind, blind, absent}, nil, "CLLLC"},
+		{"the look finds the platform down", RetryPolicy{}, []error{lost}, []error{down}, down, "CL"},
+		{"nothing changed", RetryPolicy{}, []error{&outcome.Error{Kind: outcome.NotReady}, down}, nil, down, "CC"},
+		{"one try, no effect", Once, []error{lost}, []error{absent}, lost, "CL"},
+		{"one try, the look fails", Once, []error{lost}, []error{down}, lost, "CL"},
+		{"broken", RetryPolicy{}, []error{
+			&outcome.Error{Kind: outcome.Broken}, &outcome.Error{Kind: outcome.Broken}, &outcome.Error{Kind: outcome.Broken, Cause: "last"},
+		}, []error{absent, absent, absent}, &outcome.Error{Kind: outcome.Broken, Cause: "last"}, "CLCLCL"},
+	} {
+		inFakeTime(t, tt.name, func(t *testing.T) {
+			trace := ""
+			next := func(step string, errs *[]error) (err error) {
+				trace += step
+				err, *errs = (*errs)[0], (*errs)[1:]
+				return err
+			}
+			err := Run(t.Context(), tt.policy,
+				func(context.Context) error { return next("C", &tt.calls) },
+				func(context.Context) (bool, error) {
+					switch err := next("L", &tt.looks); err {
+					case absent, there:
+						return err == there, nil
+					default:
+						return false, err
+					}
+				})
+			if trace != tt.trace || !sameError(err, tt.want) {
+				t.Fatalf("%s ended with %v, want %s and %v", trace, err, tt.trace, tt.want)
+			}
+		})
+	}
+}
+
+func sameError(a, b error) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.Error() == b.Error()
+}
+
+// TestRunKeepsTheUnknownOutcomeAtItsEnd checks that a look without an answer does not replace the
+// outcome of the call when time is up.
+func TestRunKeepsTheUnknownOutcomeAtItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		lost := &outcome.Error{Kind: outcome.Unknown, Cause: "lost"}
+		err := Run(ctx, RetryPolicy{}, func(context.Context) error { return lost }, func(context.Context) (bool, error) {
+			return false, &outcome.Error{Kind: outcome.NotReady}
+		})
+		if !errors.Is(err, lost) {
+			t.Fatalf("got %v", err)
+		}
+	})
+}
+
+// TestRunWaitsOutAThrottle checks that a step waits for as long as the provider demands, if its
+// policy allows that and enough time is left.
+func TestRunWaitsOutAThrottle(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		demanded time.Duration
+		tries    int
+	}{
+		{"there is time", 2 * time.Second, 2}, {"there is no time", 6 * time.Second, 1}, {"no wait is known", 0, 1},
+	} {
+		inFakeTime(t, tt.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			policy := Once
+			policy.ThrottleReserve = 5 * time.Second
+			began, tries := time.Now(), 0
+			err := Run(ctx, policy, func(context.Context) error {
+				if tries++; tries == 1 {
+					return &outcome.Error{Kind: outcome.Throttled, RetryAfter: tt.demanded}
+				}
+				return nil
+			}, nil)
+			if tries != tt.tries || (err == nil) != (tt.tries == 2) {
+				t.Fatalf("%d tries end with %v", tries, err)
+			}
+			if took := time.Since(began); tries == 2 && took != tt.demanded {
+				t.Fatalf("it waited %s", took)
 			}
 		})
 	}

@@ -5,7 +5,6 @@ package tenants
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/fault"
@@ -17,7 +16,7 @@ import (
 func (r *syncRun) prepareMailServer(ctx context.Context) {
 	pass, cancel := context.WithTimeout(ctx, orDefault(r.Reconciler.Limit, bootstrapLimit))
 	defer cancel()
-	err := reconcile.Persist(pass, orDefault(r.Pause, time.Second), func(ctx context.Context) error {
+	err := reconcile.Run(pass, reconcile.RetryPolicy{Pause: r.Pause}, func(ctx context.Context) error {
 		return r.call(ctx, func(ctx context.Context) error {
 			p, err := r.platform.Bootstrap(ctx)
 			if err != nil {
@@ -29,7 +28,7 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 			}
 			return nil
 		})
-	})
+	}, nil)
 	if denied(err) {
 		r.bootstrap = tenant.GrantLost()
 	}
@@ -75,17 +74,19 @@ func (r *syncRun) readSMTPAuth(ctx context.Context) (state tenant.SMTPAuth, err 
 }
 
 func (r *syncRun) enableSMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
-	err := r.call(ctx, r.platform.EnableSMTPAuth)
+	err := reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
+		err := r.call(ctx, r.platform.EnableSMTPAuth)
+		return err
+	}, func(ctx context.Context) (bool, error) {
+		state, err := r.readSMTPAuth(ctx)
+		return state == tenant.SMTPAuthEnabled, err
+	})
 	switch {
 	case err == nil:
 		return tenant.SMTPAuthEnabled, nil
 	case errors.Is(err, fault.SMTPAuthNotEnabled):
 		return tenant.SMTPAuthRefused, nil
-	case !outcome.ChangedNothing(err):
-		// The outcome is unknown, so read the state.
-		if state, readErr := r.readSMTPAuth(ctx); readErr == nil && state == tenant.SMTPAuthEnabled {
-			return state, nil
-		}
+	default:
+		return tenant.SMTPAuthDisabled, err
 	}
-	return tenant.SMTPAuthDisabled, err
 }

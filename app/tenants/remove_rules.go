@@ -10,7 +10,6 @@ import (
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -93,17 +92,7 @@ func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, gone *
 const removeTries = 3
 
 func (s *Service) removeRules(ctx context.Context, id tenant.GUID) error {
-	for n := 1; ; n++ {
-		err := reconcile.Call(ctx, s.Platform.For(id).RemoveRules)
-		switch outcome.Of(err) {
-		case outcome.NotReady, outcome.Unknown, outcome.Broken:
-		default:
-			return err
-		}
-		if n == removeTries || !reconcile.Wait(ctx, s.Pause) {
-			return err
-		}
-	}
+	return reconcile.Run(ctx, reconcile.RetryPolicy{Tries: removeTries, Pause: s.Pause}, s.Platform.For(id).RemoveRules, nil)
 }
 
 // recordUnblocks stores that the blocked mailboxes are unblocked. The events of the unblocks are

@@ -129,6 +129,15 @@ func Of(err error) Kind {
 	return 0
 }
 
+// RetryAfter returns the wait that the provider demands in err, or 0 if it demands none.
+func RetryAfter(err error) time.Duration {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.RetryAfter
+	}
+	return 0
+}
+
 // ChangedNothing reports whether err proves that a write changed nothing at the provider. It is
 // false for Unknown and Broken. It is also false for errors that do not come from a provider, such
 // as a cancelled context or a crashed plugin.

@@ -3,7 +3,6 @@
 package provisioning
 
 import (
-	"errors"
 	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
@@ -45,7 +44,7 @@ func classify(err error) (errorClass, time.Duration) {
 	case outcome.NotReady:
 		return notYet, f.RetryAfter
 	case outcome.Throttled, outcome.Down:
-		return unavailable, retryAfter(err)
+		return unavailable, outcome.RetryAfter(err)
 	case outcome.Unknown, outcome.Broken:
 		return outcomeUnknown, 0
 	case outcome.Refused:
@@ -66,13 +65,4 @@ func classifyByKind(f *fault.Error) (errorClass, time.Duration) {
 	default:
 		return refused, 0
 	}
-}
-
-// retryAfter returns the wait that the provider demanded, 0 for none.
-func retryAfter(err error) time.Duration {
-	var o *outcome.Error
-	if errors.As(err, &o) {
-		return o.RetryAfter
-	}
-	return 0
 }

@@ -20,48 +20,66 @@ import (
 // is rare.
 const maxAliases = 4
 
-// CreateMailbox implements sdk.MailTenant. After a failed New-Mailbox, a lookup by address decides.
-// A shared mailbox with the address counts as created. If a different object holds the address, the
-// call is refused. If only the alias is taken, the next alias is tried.
+// CreateMailbox implements sdk.MailTenant. It sends a request again only if Exchange did not take
+// it: after 429, after 503, and without a connection. The host decides about everything else. So an
+// address is refused at once if the object that holds it does not show yet.
 func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	m.Address = strings.ToLower(m.Address)
-	p := c.platform.state.retry
-	alias := 0
-	for n := 0; ; n++ {
-		made, err := c.newMailbox(ctx, m, alias)
-		if err == nil && made.ObjectID != "" {
-			return made, nil
+	unavailable := false // a request was answered with 503; Exchange may have executed it all the same
+	return call.Retry(ctx, c.platform.state.retry, call.Repeatable, func() (mailbox.Platform, error) {
+		made, err := c.createOrFind(ctx, m)
+		if unavailable && isTaken(err) {
+			return made, &outcome.Error{
+				Kind: outcome.Unknown, Cause: call.CauseOf(err), Detail: "the mailbox may have been created and does not show yet",
+			}
 		}
-		if hasKind(err, outcome.Throttled) || hasKind(err, outcome.NotReady) || call.IsDenied(err) || ctx.Err() != nil {
+		unavailable = unavailable || hasKind(err, outcome.Down) && !isUnsent(err)
+		return made, newMailboxError(err)
+	})
+}
+
+// createOrFind runs New-Mailbox. If that fails, a lookup by address decides. A shared mailbox with
+// the address counts as created. If a different object holds the address, the call is refused. If
+// only the alias is taken, the next alias is tried.
+func (c *tenantClient) createOrFind(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
+	for alias := 0; ; alias++ {
+		made, err := c.newMailbox(ctx, m, alias)
+		switch {
+		case err == nil && made.ObjectID != "":
+			return made, nil
+		case hasKind(err, outcome.Throttled), hasKind(err, outcome.NotReady), isUnsent(err), call.IsDenied(err), ctx.Err() != nil:
 			return made, err
 		}
 		found, inUse, lookErr := c.mailboxByAddress(ctx, m.Address)
-		taken := exchange.Is(err, exchange.AddressTaken, exchange.Exists)
 		switch {
 		case lookErr == nil:
 			return found, nil
 		case err == nil:
 			return made, nil // the object id is not known yet; OpenSignIn waits for the account
 		case inUse:
-			return mailbox.Platform{}, call.Refuse(fault.InvalidMailboxEmail, "another object of the tenant holds the address", call.CauseOf(err))
-		case taken && alias+1 < maxAliases && isAbsent(lookErr) && !exchange.MessageContains(err, m.Address):
-			alias++
-		case taken && isAbsent(lookErr) && n+1 < maxAliases && p.Pause(ctx, min(n, 1), err):
-			// The object that holds the address may have been created a moment ago and not show
-			// yet.
-		case hasKind(err, outcome.Down) && isAbsent(lookErr) && n+1 < p.MaxAttempts && p.Pause(ctx, n, err):
-		default:
-			return mailbox.Platform{}, newMailboxError(err)
+			return made, call.Refuse(fault.InvalidMailboxEmail, "another object of the tenant holds the address", call.CauseOf(err))
+		case !isAbsent(lookErr):
+			return made, call.Permanent(err) // a creation is not repeated without a lookup
+		case !isTaken(err) || alias+1 == maxAliases || exchange.MessageContains(err, m.Address):
+			return made, err
 		}
 	}
 }
 
+// isUnsent reports whether a request did not reach the provider.
+func isUnsent(err error) bool { return call.CauseOf(err) == call.CauseUnreachable }
+
+// isTaken reports whether Exchange says that the address or the alias is taken.
+func isTaken(err error) bool { return exchange.Is(err, exchange.AddressTaken, exchange.Exists) }
+
 // newMailbox runs New-Mailbox without password and sign-in name. Microsoft does not document
 // whether Exchange honours them for a shared mailbox, so OpenSignIn sets both through Graph.
 func (c *tenantClient) newMailbox(ctx context.Context, m mailbox.Spec, alias int) (mailbox.Platform, error) {
-	rows, err := exchange.Invoke[mailboxRow](ctx, c.exchange, exchange.Command{
+	once := c.exchange
+	once.Retry.MaxAttempts = 1 // CreateMailbox repeats it
+	rows, err := exchange.Invoke[mailboxRow](ctx, once, exchange.Command{
 		Effect: call.Create, Cmdlet: exchange.NewMailbox,
 		Parameters: map[string]any{
 			"Shared": true, "Name": objectName(m.Address, alias), "DisplayName": m.DisplayName,
@@ -84,7 +102,7 @@ func (c *tenantClient) newMailbox(ctx context.Context, m mailbox.Spec, alias int
 // newMailboxError translates a refusal to create a mailbox that does not exist.
 func newMailboxError(err error) error {
 	switch {
-	case exchange.Is(err, exchange.AddressTaken, exchange.Exists):
+	case isTaken(err):
 		return call.Refuse(fault.InvalidMailboxEmail, "another object of the tenant holds the address", call.CauseOf(err))
 	case exchange.Is(err, exchange.InvalidValue, exchange.LimitReached):
 		return call.Refuse(fault.InvalidMailboxEmail, "the mail platform does not accept the mailbox", call.CauseOf(err))

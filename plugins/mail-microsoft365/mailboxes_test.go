@@ -108,6 +108,34 @@ func TestCreateMailboxWithoutAnAnswerIsUnknown(t *testing.T) {
 	expectOutcome(t, err, outcome.Unknown, fault.ProviderTimeout)
 }
 
+// TestCreateMailboxIsUnknownWhenTheAddressIsTakenAfterA503 checks that a creation which Exchange may
+// have executed is not reported as refused.
+func TestCreateMailboxIsUnknownWhenTheAddressIsTakenAfterA503(t *testing.T) {
+	env := newTestEnv(t)
+	tenantInfo, c := env.preparedTenant(t, nil)
+	address := "anna@" + env.mailDomain(t, c)
+	taken := `|Microsoft.WLCDManagedMemberExistsException|The proxy address "SMTP:` + address + `" is already being used`
+	env.setBehaviour(t, tenantInfo.GUID, options{"cmdlets": options{"New-Mailbox": options{"errors": []string{taken}}}})
+	env.injectFault(t, options{"operation": "New-Mailbox", "kind": "status", "status": 503, "times": 1})
+	_, err := c.CreateMailbox(t.Context(), mailboxSpec(address))
+	expectOutcome(t, err, outcome.Unknown, fault.ProviderTimeout)
+}
+
+// TestCreateMailboxIsNotRepeatedWithoutALookup checks that New-Mailbox is sent once when the lookup
+// after a 503 fails.
+func TestCreateMailboxIsNotRepeatedWithoutALookup(t *testing.T) {
+	env := newTestEnv(t)
+	_, c := env.preparedTenant(t, nil)
+	address := "anna@" + env.mailDomain(t, c)
+	env.injectFault(t, options{"operation": "New-Mailbox", "kind": "status", "status": 503, "times": 9})
+	env.injectFault(t, options{"operation": "Get-Mailbox", "kind": "status", "status": 500, "times": 9})
+	_, err := c.CreateMailbox(t.Context(), mailboxSpec(address))
+	expectOutcome(t, err, outcome.Down, fault.ProviderUnavailable)
+	if n := env.calls(t)["New-Mailbox"]; n != 1 {
+		t.Fatalf("New-Mailbox was sent %d times", n)
+	}
+}
+
 func TestADehydratedTenantIsNotReady(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, c := env.preparedTenant(t, nil)
