@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 type domainPath struct {
@@ -53,7 +54,7 @@ func listDomains(api huma.API, service *domains.Service) {
 }
 
 func addADomain(api huma.API, service *domains.Service) {
-	register(api, huma.Operation{
+	registerAnswering(api, huma.Operation{
 		OperationID: "add-domain", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains", Tags: []string{tagDomains},
 		Summary: "Add a domain",
 		Description: "Adds a custom domain to a tenant and returns the DNS records to publish. Publish the verification record and all " +
@@ -62,14 +63,8 @@ func addADomain(api huma.API, service *domains.Service) {
 		Metadata: terms{bucket: providerHeavy, write: true, request: exampleAddDomain, answer: exampleAddedDomain,
 			refuses: codes(platformCodes, only(fault.InvalidDomain, fault.BuiltinDomain, fault.DomainLimitReached,
 				fault.TenantLimitReached, fault.TenantNotFound, fault.DomainUnavailable))}.metadata(),
-	}, func(ctx context.Context, who access.Caller, in *addDomainInput) (addedDomain, error) {
-		id := tenant.LookupGUID(in.TenantID)
-		shape := func(a domains.Added) addedDomain { return addedOf(id, a) }
-		added, err := service.Add(completing(ctx, shape), who.Account, id, in.Body.Domain)
-		if err != nil {
-			return addedDomain{}, err
-		}
-		return shape(added), nil
+	}, addedOf, func(ctx context.Context, who access.Caller, in *addDomainInput, answer ports.Answer[domains.Added]) (domains.Added, error) {
+		return service.Add(ctx, who.Account, tenant.LookupGUID(in.TenantID), in.Body.Domain, answer)
 	})
 }
 
@@ -208,13 +203,13 @@ func entryOf(d domain.Domain) domainEntry {
 		DKIMStatus: s.DKIMStatus, DMARCStatus: s.DMARCStatus, MXStatus: s.MXStatus, LastChecked: timeOrNil(d.CheckedAt)}
 }
 
-func addedOf(id tenant.GUID, a domains.Added) addedDomain {
+func addedOf(a domains.Added) addedDomain {
 	status := "added"
 	if a.Exists {
 		status = "exists"
 	}
 	return addedDomain{
-		Status: status, TenantID: string(id),
+		Status: status, TenantID: string(a.Domain.TenantGUID),
 		Domain:                      domainState{DomainName: a.Domain.Name, IsDefault: a.Domain.Default, IsVerified: a.Domain.Verified},
 		VerificationDNSRecords:      each(a.Domain.Verification, recordOf),
 		ServiceConfigurationRecords: serviceRecords(a.Domain),

@@ -29,8 +29,6 @@ type run struct {
 	effects ports.Effects
 }
 
-type runKey struct{}
-
 // runOperation runs the operation and records its outcome before it sends the answer. So the first
 // answer and every replay are the same.
 func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, next http.Handler) {
@@ -41,7 +39,8 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 			x.leaveUnresolved(r.Context())
 		}
 	}()
-	ctx, done := x.keepLease(ports.WithEffects(context.WithValue(r.Context(), runKey{}, x), &x.effects))
+	exchangeOf(r.Context()).run = x
+	ctx, done := x.keepLease(ports.WithEffects(r.Context(), &x.effects))
 	func() {
 		defer done()
 		next.ServeHTTP(a, r.WithContext(ctx))
@@ -181,29 +180,18 @@ func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	})
 }
 
-// completing returns a context with which a use case commits the answer in the transaction of its
-// change. shape converts the result of the use case to the answer. It is for writes that would
-// answer differently on a second run, such as a deletion. If the process dies after the commit, the
-// answer can still be replayed.
-func completing[R, O any](ctx context.Context, shape func(R) O) context.Context {
-	x, ok := ctx.Value(runKey{}).(*run)
-	if !ok {
-		return ctx
-	}
-	return ports.WithCompletion(ctx, func(result R) (ports.Completion, error) {
-		return x.completion(success(exchangeOf(ctx).route.op), shape(result))
-	})
-}
-
-// completion returns the stored form of a success. The answer has the same bytes that huma writes.
-// An answer larger than idempotency.MaxAnswer is not stored.
-func (x *run) completion(status int, out any) (c ports.Completion, err error) {
+// completion returns the answer of a success in the form in which a store commits it with a change.
+// It has the same bytes that huma writes. If the process dies after the commit, the answer can
+// still be replayed. An answer larger than idempotency.MaxAnswer has no Completion.
+func (x *run) completion(status int, out any) (*ports.Completion, error) {
 	a := newAnswer(http.Header{"Content-Type": {"application/json"}})
 	a.WriteHeader(status)
-	if err = huma.DefaultJSONFormat.Marshal(a, out); err != nil || a.body.Len() > idempotency.MaxAnswer {
-		return c, err
+	if err := huma.DefaultJSONFormat.Marshal(a, out); err != nil || a.body.Len() > idempotency.MaxAnswer {
+		return nil, err
 	}
-	c = ports.Completion{Key: x.place, Attempt: x.attempt, Until: x.guard.once.Now().Add(idempotency.Retention)}
-	c.Answer, err = x.guard.once.seal(x.place, a)
-	return c, err
+	sealed, err := x.guard.once.seal(x.place, a)
+	if err != nil {
+		return nil, err
+	}
+	return &ports.Completion{Key: x.place, Attempt: x.attempt, Answer: sealed, Until: x.guard.once.Now().Add(idempotency.Retention)}, nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 type mailboxPath struct {
@@ -65,7 +66,7 @@ func listMailboxes(api huma.API, service *mailboxes.Service) {
 }
 
 func provision(api huma.API, service *mailboxes.Service) {
-	register(api, huma.Operation{
+	registerAnswering(api, huma.Operation{
 		OperationID: "provision-mailboxes", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/mailboxes", Tags: []string{tagMailboxes},
 		Summary: "Provision mailboxes",
 		Description: "Creates shared mailboxes on a verified domain. The password is used and not stored. Addresses that already " +
@@ -76,16 +77,12 @@ func provision(api huma.API, service *mailboxes.Service) {
 			refuses: codes(platformCodes, only(fault.InvalidMailboxEmail, fault.DuplicateMailboxEmail, fault.WeakPassword, fault.DomainNotVerified,
 				fault.MailboxLimitReached, fault.TenantLimitReached, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady,
 				fault.SMTPAuthNotEnabled))}.metadata(),
-	}, func(ctx context.Context, who access.Caller, in *provisionInput) (provisioned, error) {
+	}, provisionedOf, func(ctx context.Context, who access.Caller, in *provisionInput, answer ports.Answer[[]mailboxes.Result]) ([]mailboxes.Result, error) {
 		request, err := in.Body.request()
 		if err != nil {
-			return provisioned{}, err
+			return nil, err
 		}
-		results, err := service.Provision(completing(ctx, provisionedOf), who.Account, tenant.LookupGUID(in.TenantID), request)
-		if err != nil {
-			return provisioned{}, err
-		}
-		return provisionedOf(results), nil
+		return service.Provision(ctx, who.Account, tenant.LookupGUID(in.TenantID), request, answer)
 	})
 }
 

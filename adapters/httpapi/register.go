@@ -18,6 +18,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // terms is what an operation declares in addition to huma's own fields.
@@ -76,6 +77,25 @@ func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 			return nil, refusalOf(ctx, err)
 		}
 		return &result[O]{Body: out}, nil
+	})
+}
+
+// answeringHandler implements a write that passes its answer to the use case. It returns the result
+// of the use case.
+type answeringHandler[I, R any] func(ctx context.Context, who access.Caller, in *I, answer ports.Answer[R]) (R, error)
+
+// registerAnswering adds a write whose use case commits the answer together with its last change.
+// shape is the only function that makes the answer of the operation: for the caller, and for the
+// Completion from which replays are sent.
+func registerAnswering[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h answeringHandler[I, R]) {
+	register(api, op, func(ctx context.Context, who access.Caller, in *I) (out O, err error) {
+		r, err := h(ctx, who, in, func(r R) (*ports.Completion, error) {
+			return exchangeOf(ctx).run.completion(success(&op), shape(r))
+		})
+		if err != nil {
+			return out, err
+		}
+		return shape(r), nil
 	})
 }
 

@@ -66,10 +66,6 @@ func (s *Service) ByID(ctx context.Context, owner access.AccountID, domainID str
 	return s.Domains.DomainByID(ctx, owner, domainID)
 }
 
-func (s *Service) save(ctx context.Context, owner access.AccountID, d domain.Domain) error {
-	return reconcile.Store(ctx, func(ctx context.Context) error { return s.Domains.SaveDomain(ctx, owner, d) })
-}
-
 // recordLostConsent returns err unchanged. If err shows that the tenant's consent is gone, it
 // stores that first.
 func (s *Service) recordLostConsent(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
