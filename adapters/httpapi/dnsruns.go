@@ -33,7 +33,7 @@ func provisioningOperations(api huma.API, service *dnsruns.Service) {
 }
 
 func provisionDNS(api huma.API, service *dnsruns.Service) {
-	registerAnswering(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "provision-domain-dns", Method: http.MethodPost, Path: "/v1/domains/{domain_id}/dns/provision", Tags: []string{tagDNS},
 		DefaultStatus: http.StatusAccepted,
 		Summary:       "Provision a domain's DNS",
@@ -65,7 +65,7 @@ func getRun(api huma.API, service *dnsruns.Service) {
 }
 
 func retryJob(api huma.API, service *dnsruns.Service) {
-	registerAnswering(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "retry-provisioning-job", Method: http.MethodPost, Path: "/v1/dns/provisioning-jobs/{job_id}/retry", Tags: []string{tagDNS},
 		Summary: "Retry a provisioning job",
 		Description: "Queues a job that is `waiting` or `action_required` for an immediate attempt. The job continues where it stopped. A job " +

@@ -54,7 +54,7 @@ func listDomains(api huma.API, service *domains.Service) {
 }
 
 func addADomain(api huma.API, service *domains.Service) {
-	registerAnswering(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "add-domain", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains", Tags: []string{tagDomains},
 		Summary: "Add a domain",
 		Description: "Adds a custom domain to a tenant and returns the DNS records to publish. Publish the verification record and all " +

@@ -82,11 +82,11 @@ func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err erro
 func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	sealed, err := x.guard.once.seal(x.place, a)
+	c, err := x.sealed(a)
 	if err != nil {
 		return false, err
 	}
-	return x.guard.once.Keys.Finish(ctx, x.place, x.attempt, sealed, x.guard.once.Now().Add(idempotency.Retention))
+	return x.guard.once.Keys.Finish(ctx, c.Key, c.Attempt, c.Answer, c.Until)
 }
 
 // leaveUnresolved and releaseKey tolerate errors: the lease then expires, and the answer that was
@@ -180,18 +180,23 @@ func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	})
 }
 
-// completion returns the answer of a success in the form in which a store commits it with a change.
-// It has the same bytes that huma writes. If the process dies after the commit, the answer can
-// still be replayed. An answer larger than idempotency.MaxAnswer has no Completion.
-func (x *run) completion(status int, out any) (*ports.Completion, error) {
+// completion returns the answer of a success, for a store that commits it with a change. If the
+// process dies after the commit, the answer can still be replayed. The API marshals it as it
+// marshals what it sends. An answer larger than idempotency.MaxAnswer has no Completion.
+func (x *run) completion(api huma.API, status int, out any) (*ports.Completion, error) {
 	a := newAnswer(http.Header{"Content-Type": {"application/json"}})
 	a.WriteHeader(status)
-	if err := huma.DefaultJSONFormat.Marshal(a, out); err != nil || a.body.Len() > idempotency.MaxAnswer {
+	if err := api.Marshal(a, "application/json", out); err != nil || a.body.Len() > idempotency.MaxAnswer {
 		return nil, err
 	}
-	sealed, err := x.guard.once.seal(x.place, a)
+	return x.sealed(a)
+}
+
+// sealed returns an answer in the form in which it is stored.
+func (x *run) sealed(a *answer) (*ports.Completion, error) {
+	text, err := x.guard.once.seal(x.place, a)
 	if err != nil {
 		return nil, err
 	}
-	return &ports.Completion{Key: x.place, Attempt: x.attempt, Answer: sealed, Until: x.guard.once.Now().Add(idempotency.Retention)}, nil
+	return &ports.Completion{Key: x.place, Attempt: x.attempt, Answer: text, Until: x.guard.once.Now().Add(idempotency.Retention)}, nil
 }

@@ -76,7 +76,7 @@ func integrationOperations(api huma.API, service *integrations.Service) {
 }
 
 func createIntegrationOperation(api huma.API, service *integrations.Service) {
-	registerAnswering(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "create-integration", Method: http.MethodPost, Path: "/v1/integrations", Tags: []string{tagSending},
 		Summary: "Add an integration",
 		Description: "Tests the credential at the sending platform, then stores it. It is never shown again. If it has access to " +
@@ -126,7 +126,7 @@ func getIntegration(api huma.API, service *integrations.Service) {
 }
 
 func testIntegration(api huma.API, service *integrations.Service) {
-	registerAnswering(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "test-integration", Method: http.MethodPost, Path: "/v1/integrations/{integration_id}/test", Tags: []string{tagSending},
 		Summary: "Test an integration",
 		Description: "Asks the platform whether it accepts the credential. If the platform rejects it, the response is 200 with `status` `failed`, and " +
@@ -139,7 +139,7 @@ func testIntegration(api huma.API, service *integrations.Service) {
 }
 
 func deleteIntegration(api huma.API, service *integrations.Service) {
-	registerAnswering(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "delete-integration", Method: http.MethodDelete, Path: "/v1/integrations/{integration_id}", Tags: []string{tagSending},
 		Summary: "Delete an integration",
 		Description: "Removes the stored credential with the integration's connections and sessions, so that its mailboxes can be connected " +

@@ -50,7 +50,7 @@ func listEligible(api huma.API, service *integrations.Service) {
 }
 
 func beginSignIn(api huma.API, service *integrations.Service) {
-	registerAnswering(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "begin-microsoft-oauth", Method: http.MethodPost, Path: signInPath + "/init", Tags: []string{tagSending},
 		Summary: "Start connecting a mailbox",
 		Description: "Gets a link from the platform with which a person signs in to this mailbox at Microsoft. Open `auth_url` in a browser, preferably in " +
@@ -84,7 +84,7 @@ func getSignIn(api huma.API, service *integrations.Service) {
 }
 
 func refreshMailboxes(api huma.API, service *integrations.Service) {
-	registerAnswering(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "refresh-integration-mailboxes", Method: http.MethodPost, Path: connectionsPath + "/refresh", Tags: []string{tagSending},
 		Summary: "Refresh the connections",
 		Description: "Reads the platform's list of mail accounts and stores which mailboxes are connected. Use it after a change that was missed: a " +
@@ -98,7 +98,7 @@ func refreshMailboxes(api huma.API, service *integrations.Service) {
 }
 
 func disconnectMailbox(api huma.API, service *integrations.Service) {
-	registerAnswering(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "disconnect-mailbox", Method: http.MethodDelete, Path: connectionsPath + "/{mailbox_id}", Tags: []string{tagSending},
 		Summary: "Disconnect a mailbox",
 		Description: "Removes the mailbox's account from the platform and from its campaigns. An account that no longer exists counts as disconnected. If the " +

@@ -66,7 +66,7 @@ func listMailboxes(api huma.API, service *mailboxes.Service) {
 }
 
 func provision(api huma.API, service *mailboxes.Service) {
-	registerAnswering(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "provision-mailboxes", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/mailboxes", Tags: []string{tagMailboxes},
 		Summary: "Provision mailboxes",
 		Description: "Creates shared mailboxes on a verified domain. The password is used and not stored. Addresses that already " +

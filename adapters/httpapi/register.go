@@ -80,17 +80,17 @@ func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 	})
 }
 
-// answeringHandler implements a write that passes its answer to the use case. It returns the result
+// completingHandler implements a write whose use case takes a ports.Answer. It returns the result
 // of the use case.
-type answeringHandler[I, R any] func(ctx context.Context, who access.Caller, in *I, answer ports.Answer[R]) (R, error)
+type completingHandler[I, R any] func(ctx context.Context, who access.Caller, in *I, answer ports.Answer[R]) (R, error)
 
-// registerAnswering adds a write whose use case commits the answer together with its last change.
-// shape is the only function that makes the answer of the operation: for the caller, and for the
-// Completion from which replays are sent.
-func registerAnswering[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h answeringHandler[I, R]) {
+// registerCompleting adds a write whose use case commits the answer together with its last change.
+// shape makes the answer from the result of the use case, both for the caller and for the
+// ports.Completion from which replays are sent.
+func registerCompleting[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h completingHandler[I, R]) {
 	register(api, op, func(ctx context.Context, who access.Caller, in *I) (out O, err error) {
 		r, err := h(ctx, who, in, func(r R) (*ports.Completion, error) {
-			return exchangeOf(ctx).run.completion(success(&op), shape(r))
+			return exchangeOf(ctx).run.completion(api, success(&op), shape(r))
 		})
 		if err != nil {
 			return out, err

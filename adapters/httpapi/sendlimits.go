@@ -46,7 +46,7 @@ func sendLimitOperations(api huma.API, service *limits.Service) {
 }
 
 func setMailboxLimit(api huma.API, service *limits.Service) {
-	registerAnswering(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "set-mailbox-limit", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
 		Summary: "Enforce a daily send limit",
 		Description: "Sets and enforces a limit for one domain or, without `domain_scope`, for the whole tenant. It also creates or updates the " +

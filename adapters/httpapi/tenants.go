@@ -99,7 +99,7 @@ func syncTenant(api huma.API, service *tenants.Service) {
 }
 
 func deleteTenant(api huma.API, service *tenants.Service) {
-	registerAnswering(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "delete-tenant", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}", Tags: []string{tagTenants},
 		Summary: "Delete a tenant",
 		Description: "Removes the tenant and all its domains, mailboxes and sync history from the service. At the mail platform " +
