@@ -40,3 +40,28 @@ type Claim struct {
 	Lease       time.Duration
 	Now         time.Time
 }
+
+// Completion is the answer of an idempotent write, sealed for storage. A store that is passed one
+// commits it in the transaction of the change that the answer describes. If a different attempt
+// holds the key by then, the store commits neither and fails with
+// idempotency_request_in_progress. Without a Completion it commits only the change.
+type Completion struct {
+	Key     idempotency.KeyID
+	Attempt string
+	Answer  []byte
+	Until   time.Time
+}
+
+// Answer returns the Completion for the result of a use case, or nil if the answer is not to be
+// stored. A use case takes an Answer only if a second run would return a different result. Before
+// its last change it makes the Completion and passes it to the store. A nil Answer stands for a
+// caller without an Idempotency-Key.
+type Answer[R any] func(R) (*Completion, error)
+
+// Completion calls a with the result. It returns nil if a is nil.
+func (a Answer[R]) Completion(result R) (*Completion, error) {
+	if a == nil {
+		return nil, nil
+	}
+	return a(result)
+}

@@ -13,19 +13,20 @@ import (
 // Integrations stores the integrations of accounts with sending platforms. Credentials are sealed
 // and bound to the integration's row. Integrations of other accounts are treated as unknown.
 type Integrations interface {
-	// AddIntegration stores a new integration with its sealed credential, and commits a Completion.
-	AddIntegration(ctx context.Context, i integration.Integration, credential []byte) error
+	// AddIntegration stores a new integration with its sealed credential, and commits the
+	// completion with it.
+	AddIntegration(ctx context.Context, i integration.Integration, credential []byte, completion *Completion) error
 	// Integrations lists an account's integrations, newest first.
 	Integrations(ctx context.Context, owner access.AccountID) ([]integration.Integration, error)
 	// Integration returns an integration with its sealed credential. It fails with
 	// integration_not_found.
 	Integration(ctx context.Context, owner access.AccountID, id string) (integration.Integration, []byte, error)
 	// SaveIntegration stores Status, HasError, Workspace, LastTestedAt, RefreshedAt and UpdatedAt,
-	// and commits a Completion. It fails with integration_not_found.
-	SaveIntegration(ctx context.Context, i integration.Integration) error
+	// and commits the completion with them. It fails with integration_not_found.
+	SaveIntegration(ctx context.Context, i integration.Integration, completion *Completion) error
 	// RemoveIntegration deletes an integration with its credential, connections and sessions, and
-	// commits a Completion. It fails with integration_not_found.
-	RemoveIntegration(ctx context.Context, owner access.AccountID, id string) error
+	// commits the completion with it. It fails with integration_not_found.
+	RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *Completion) error
 	// DueRefreshes lists at most that many integrations whose last refresh began before the given
 	// time, oldest first. It stores now as the start of their next refresh, so that no other caller
 	// gets them in the meantime. Integrations of accounts without an active plan are left out.
@@ -55,10 +56,10 @@ type Connections interface {
 	// Session returns a session of exactly this integration and mailbox. It fails with
 	// oauth_session_not_found.
 	Session(ctx context.Context, owner access.AccountID, integrationID, mailboxID, id string) (integration.Session, error)
-	// SaveSession stores a session, and c unless it is nil, and commits a Completion. Only a
-	// pending session can change: saved is false, and nothing is stored, if it had already ended.
-	// It fails like BeginSession if a different integration holds the mailbox.
-	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection) (saved bool, err error)
+	// SaveSession stores a session, and c unless it is nil, and commits the completion with them.
+	// Only a pending session can change: saved is false, and nothing is stored, if it had already
+	// ended. It fails like BeginSession if a different integration holds the mailbox.
+	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection, completion *Completion) (saved bool, err error)
 	// TakeLook records that the caller asks the platform about a pending session at now. taken is
 	// false if the platform was asked after since or the session has ended. Of concurrent calls one
 	// wins.
@@ -66,17 +67,18 @@ type Connections interface {
 	// PendingSessions lists at most that many pending sessions of all accounts that expired before
 	// the given time, oldest first.
 	PendingSessions(ctx context.Context, before time.Time, most int) ([]OwnedSession, error)
-	// SaveConnection stores a connection and commits a Completion. saved is false if UpdatedAt of
-	// the stored row differs from before (zero: no row). Storing a disconnected connection ends a
-	// pending session of the mailbox as failed, with the reason disconnected. It fails with
-	// mailbox_already_connected_elsewhere. For a new connection it can also fail like
-	// EligibleMailbox.
-	SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time) (saved bool, err error)
-	// SaveRefresh stores the result of a complete listing in one transaction and commits a
-	// Completion. It skips connections that have changed since began, whose mailbox is gone, or
-	// whose mailbox a different integration holds. If a mailbox occurs several times, the last one
-	// counts. It returns the number of stored connections. It fails with integration_not_found.
-	SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection) (stored int, err error)
+	// SaveConnection stores a connection and commits the completion with it. saved is false, and
+	// nothing is stored, if UpdatedAt of the stored row differs from before (zero: no row). Storing
+	// a disconnected connection ends a pending session of the mailbox as failed, with the reason
+	// disconnected. It fails with mailbox_already_connected_elsewhere. For a new connection it can
+	// also fail like EligibleMailbox.
+	SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *Completion) (saved bool, err error)
+	// SaveRefresh stores the result of a complete listing in one transaction and commits the
+	// completion with it. It skips connections that have changed since began, whose mailbox is
+	// gone, or whose mailbox a different integration holds. If a mailbox occurs several times, the
+	// last one counts. It returns the number of stored connections. It fails with
+	// integration_not_found.
+	SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, completion *Completion) (stored int, err error)
 }
 
 // OwnedSession is a session with the account that owns it.

@@ -11,8 +11,8 @@
 // The main interfaces are MailPlatform (mailplatform.go), DNSReader and DNSProvider (dns.go,
 // dnsprovider.go), SendingPlatform (sendingplatform.go), Queue and Worker (queue.go), and the
 // stores. stores.go holds keys, tenants, domains and mailboxes. sendlimits.go and enforcement.go
-// hold send limits, dnsruns.go provisioning, integrations.go connections, and idempotency.go and
-// completion.go idempotent writes. Start reading at MailPlatform and Tenants.
+// hold send limits, dnsruns.go provisioning, integrations.go connections, and idempotency.go
+// idempotent writes. Start reading at MailPlatform and Tenants.
 package ports
 
 import (

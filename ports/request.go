@@ -2,7 +2,15 @@
 
 package ports
 
-import "context"
+import (
+	"context"
+	"sync"
+
+	"github.com/tenantry/tenantry/core/idempotency"
+)
+
+// A context carries two values of a request from one adapter to another: the request id and the
+// Effects. Use cases read neither of them. See docs/decisions/0018-answers-are-parameters.md.
 
 type requestKey struct{}
 
@@ -15,4 +23,68 @@ func WithRequestID(ctx context.Context, id string) context.Context {
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestKey{}).(string)
 	return id
+}
+
+// Effects collects the effects of a request. Adapters record them: provider ports record calls and
+// answers, stores record changes. Without Effects in the context, recording does nothing.
+type Effects struct {
+	mu      sync.Mutex
+	seen    idempotency.Effects
+	stopped bool
+}
+
+type effectsKey struct{}
+
+// WithEffects returns a context in which effects are recorded in e.
+func WithEffects(ctx context.Context, e *Effects) context.Context {
+	return context.WithValue(ctx, effectsKey{}, e)
+}
+
+// Seen returns the effects so far.
+func (e *Effects) Seen() idempotency.Effects {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.seen
+}
+
+// Stop makes provider ports refuse further calls in the context. Unlike cancellation, this also
+// affects work that was detached from the context.
+func (e *Effects) Stop() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.stopped = true
+}
+
+// Stopped reports whether provider ports must refuse calls in ctx.
+func Stopped(ctx context.Context) bool {
+	e, ok := ctx.Value(effectsKey{}).(*Effects)
+	if !ok {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.stopped
+}
+
+// RecordCall records that a provider was called, whatever the outcome.
+func RecordCall(ctx context.Context) {
+	note(ctx, func(e *idempotency.Effects) { e.Asked = true })
+}
+
+// RecordAnswer records that a provider answered or that the live DNS was read.
+func RecordAnswer(ctx context.Context) {
+	note(ctx, func(e *idempotency.Effects) { e.Asked, e.Answered = true, true })
+}
+
+// RecordChange records that something was stored, or may have been stored.
+func RecordChange(ctx context.Context) {
+	note(ctx, func(e *idempotency.Effects) { e.Changed = true })
+}
+
+func note(ctx context.Context, what func(*idempotency.Effects)) {
+	if e, ok := ctx.Value(effectsKey{}).(*Effects); ok {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		what(&e.seen)
+	}
 }

@@ -23,10 +23,10 @@ type SendPolicies interface {
 	// limit, which stays invisible until SavePolicy. It fails with tenant_not_found or
 	// domain_not_found.
 	ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error)
-	// SavePolicy puts a reserved policy in force, or changes a policy, and commits a Completion. If
-	// the limit changes, the tenant becomes due at once. It fails with policy_not_found if the
-	// policy was deleted in the meantime.
-	SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error
+	// SavePolicy puts a reserved policy in force, or changes a policy, and commits the completion
+	// with it. If the limit changes, the tenant becomes due at once. It fails with policy_not_found
+	// if the policy was deleted in the meantime.
+	SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *Completion) error
 	// RuledScopes lists the scopes for which the mail platform may hold a managed rule: those of
 	// policies, reserved policies, and policies deleted with their domain. It fails with
 	// tenant_not_found.

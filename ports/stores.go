@@ -48,8 +48,8 @@ type Tenants interface {
 	// consent that was renewed after t was loaded stays granted. It fails with tenant_not_found.
 	SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error
 	// DeleteTenant deletes the tenant and everything that belongs to it, or ends the assignment of a
-	// managed tenant. It commits a Completion. It fails with tenant_not_found.
-	DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID) error
+	// managed tenant. It commits the completion with it. It fails with tenant_not_found.
+	DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, completion *Completion) error
 }
 
 // Assignments stores which account a managed tenant is assigned to.
@@ -107,12 +107,13 @@ type Domains interface {
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, max int, now time.Time) (domain.Domain, error)
 	// ReleaseDomain deletes an unfinished reservation.
 	ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string) error
-	// SaveDomain stores a domain's state and commits a Completion. Only the caller that has just
-	// reserved the domain may use it; all others use ChangeDomain. It fails with domain_not_found.
-	SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error
+	// SaveDomain stores a domain's state and commits the completion with it. Only the caller that
+	// has just reserved the domain may use it; all others use ChangeDomain. It fails with
+	// domain_not_found.
+	SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, completion *Completion) error
 	// ChangeDomain stores the difference between was and now with domain.Domain.With, so that
-	// concurrent changes are not lost. It returns the stored domain and commits a Completion. It
-	// fails with domain_not_found.
+	// concurrent changes are not lost. It returns the stored domain. It fails with
+	// domain_not_found.
 	ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (domain.Domain, error)
 }
 
@@ -133,8 +134,8 @@ type MailboxStore interface {
 	// its block. It fails with mailbox_not_found if the row no longer exists.
 	SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error
 	// ConcludeMailboxes does the same as SaveMailbox for all mailboxes of a request, or for none of
-	// them. It commits a Completion.
-	ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox) error
+	// them. It commits the completion with them.
+	ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox, completion *Completion) error
 	// ReleaseMailbox deletes a reservation whose creation was refused by the platform or never
 	// started.
 	ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string) error

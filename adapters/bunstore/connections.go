@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/ports"
 )
 
 type connectionRow struct {
@@ -92,7 +93,7 @@ func (s *Store) ConnectionCounts(ctx context.Context, owner access.AccountID, in
 }
 
 // SaveConnection implements ports.Connections.
-func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time) (bool, error) {
+func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *ports.Completion) (bool, error) {
 	row := newConnectionRow(accountKey(owner), c)
 	var saved bool
 	err := s.inTransaction(ctx, "save "+row.Status+" connection", func(ctx context.Context, tx bun.IDB) error {
@@ -119,7 +120,7 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 				return err
 			}
 		}
-		return s.storeCompletion(ctx, tx)
+		return s.storeCompletion(ctx, tx, completion)
 	})
 	return saved && err == nil, err
 }
@@ -260,12 +261,12 @@ const batchSize = 500
 const maxRefreshTries = 10
 
 // SaveRefresh implements ports.Connections.
-func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection) (int, error) {
+func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, completion *ports.Completion) (int, error) {
 	i.AccountID = owner
 	row := newIntegrationRow(i)
 	seen := newConnectionRows(row, connections)
 	for range maxRefreshTries {
-		stored, err := s.saveRefresh(ctx, row, seen, storedTime(began))
+		stored, err := s.saveRefresh(ctx, row, seen, storedTime(began), completion)
 		if !errors.Is(err, errDuplicate) {
 			return stored, err
 		}
@@ -273,7 +274,7 @@ func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integ
 	return 0, fault.ServiceUnavailable.RetryIn(unavailableRetry, "others are connecting the same mailboxes right now")
 }
 
-func (s *Store) saveRefresh(ctx context.Context, row integrationRow, seen []connectionRow, began time.Time) (stored int, err error) {
+func (s *Store) saveRefresh(ctx context.Context, row integrationRow, seen []connectionRow, began time.Time, completion *ports.Completion) (stored int, err error) {
 	err = s.inTransaction(ctx, "save refresh", func(ctx context.Context, tx bun.IDB) error {
 		stored = 0
 		if err := saveRefreshed(ctx, tx, row, began); err != nil {
@@ -290,7 +291,7 @@ func (s *Store) saveRefresh(ctx context.Context, row integrationRow, seen []conn
 			}
 			stored += int(n)
 		}
-		return s.storeCompletion(ctx, tx)
+		return s.storeCompletion(ctx, tx, completion)
 	})
 	if err != nil {
 		return 0, err

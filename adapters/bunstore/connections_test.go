@@ -58,7 +58,7 @@ func addLargeAccount(t *testing.T, s *Store, name string) (access.AccountID, int
 		}
 	}
 	i := integration.Integration{ID: newID(), AccountID: a.ID, Provider: "instantly", Status: integration.Connected, CreatedAt: began, UpdatedAt: began}
-	must(t, s.AddIntegration(t.Context(), i, []byte("sealed")))
+	must(t, s.AddIntegration(t.Context(), i, []byte("sealed"), nil))
 	return a.ID, i
 }
 
@@ -92,7 +92,7 @@ func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 			}
 			seen.n = 0
 			asked = time.Now()
-			stored, err := s.SaveRefresh(t.Context(), owner, i, now, connections)
+			stored, err := s.SaveRefresh(t.Context(), owner, i, now, connections, nil)
 			must(t, err)
 			t.Logf("round %d: read in %s, stored in %s", round, read, time.Since(asked))
 			if len(all) != manyMailboxes || statements != 2 || stored != manyMailboxes || seen.n > manyMailboxes/batchSize+6 {

@@ -119,7 +119,7 @@ func runNotFound() error { return fault.RunNotFound.With("the account has no suc
 func jobNotFound() error { return fault.JobNotFound.With("the account has no such provisioning job") }
 
 // CreateRun implements ports.DNSRuns.
-func (s *Store) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job) error {
+func (s *Store) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job, completion *ports.Completion) error {
 	row := dnsRunRow{AccountID: accountKey(r.Account), ID: ident.Lookup(r.ID), TotalDomains: r.TotalDomains, CreatedAt: storedTime(r.CreatedAt)}
 	err := s.inTransaction(ctx, "create provisioning run", func(ctx context.Context, tx bun.IDB) error {
 		if err := dropEmptyRuns(ctx, tx, row.AccountID); err != nil {
@@ -134,7 +134,7 @@ func (s *Store) CreateRun(ctx context.Context, r provisioning.Run, jobs []provis
 				return err
 			}
 		}
-		return s.storeCompletion(ctx, tx)
+		return s.storeCompletion(ctx, tx, completion)
 	})
 	if errors.Is(err, errMissingParent) {
 		return domainNotFound()
@@ -263,7 +263,7 @@ func (s *Store) ActiveJob(ctx context.Context, owner access.AccountID, domainID 
 }
 
 // RetryJob implements ports.DNSRuns.
-func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string, now time.Time) (provisioning.Job, error) {
+func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *ports.Completion) (provisioning.Job, error) {
 	var retried provisioning.Job
 	err := s.inTransaction(ctx, "retry provisioning job", func(ctx context.Context, tx bun.IDB) error {
 		var row dnsJobRow
@@ -279,7 +279,7 @@ func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string,
 		if _, err := saveJob(ctx, tx, retried, row.Epoch); err != nil {
 			return err
 		}
-		return s.storeCompletion(ctx, tx)
+		return s.storeCompletion(ctx, tx, completion)
 	})
 	return retried, err
 }

@@ -164,7 +164,7 @@ func TestConcurrentProcessesCreateOneRun(t *testing.T) {
 				r := provisioning.Run{ID: newID(), Account: owner, TotalDomains: 1, CreatedAt: began}
 				errs[i] = []*Store{one, two}[i%2].CreateRun(t.Context(), r, []provisioning.Job{
 					provisioning.New(newID(), r.ID, owner, j.DomainID, j.TenantGUID, j.DomainName, began),
-				})
+				}, nil)
 			})
 		}
 		wg.Wait()

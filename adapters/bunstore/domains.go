@@ -210,9 +210,9 @@ func orDomainNotFound(err error) error {
 }
 
 // SaveDomain implements ports.Domains.
-func (s *Store) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error {
+func (s *Store) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, completion *ports.Completion) error {
 	row := newDomainRow(accountKey(owner), d)
-	return s.runCompleting(ctx, "save domain", func(ctx context.Context, db bun.IDB) error {
+	return s.runCompleting(ctx, "save domain", completion, func(ctx context.Context, db bun.IDB) error {
 		res, err := saveDomain(ctx, db, row)
 		return requireRow(res, err, domainNotFound())
 	})
@@ -230,10 +230,8 @@ func (s *Store) ChangeDomain(ctx context.Context, owner access.AccountID, was, n
 		}
 		d = row.domain().With(was, now)
 		d.TenantGUID = now.TenantGUID
-		if _, err := saveDomain(ctx, tx, newDomainRow(row.AccountID, d)); err != nil {
-			return err
-		}
-		return s.storeCompletion(ctx, tx)
+		_, err := saveDomain(ctx, tx, newDomainRow(row.AccountID, d))
+		return err
 	})
 	return d, err
 }

@@ -127,7 +127,7 @@ func TestHoldsSealedFindsCredentials(t *testing.T) {
 		},
 		"an integration": func(ctx context.Context, s *Store, owner access.AccountID) error {
 			i := integration.Integration{ID: newID(), AccountID: owner, Provider: "instantly", Status: integration.Connected, CreatedAt: began, UpdatedAt: began}
-			return s.AddIntegration(ctx, i, []byte("sealed"))
+			return s.AddIntegration(ctx, i, []byte("sealed"), nil)
 		},
 	} {
 		eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {

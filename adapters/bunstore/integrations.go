@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/ports"
 )
 
 type integrationRow struct {
@@ -64,7 +65,7 @@ func integrationNotFound() error {
 }
 
 // AddIntegration implements ports.Integrations.
-func (s *Store) AddIntegration(ctx context.Context, i integration.Integration, credential []byte) error {
+func (s *Store) AddIntegration(ctx context.Context, i integration.Integration, credential []byte, completion *ports.Completion) error {
 	row := newIntegrationRow(i)
 	row.Credential = credential
 	return s.inTransaction(ctx, "add integration", func(ctx context.Context, tx bun.IDB) error {
@@ -74,7 +75,7 @@ func (s *Store) AddIntegration(ctx context.Context, i integration.Integration, c
 		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
 			return err
 		}
-		return s.storeCompletion(ctx, tx)
+		return s.storeCompletion(ctx, tx, completion)
 	})
 }
 
@@ -114,8 +115,8 @@ func (s *Store) Integration(ctx context.Context, owner access.AccountID, id stri
 }
 
 // SaveIntegration implements ports.Integrations.
-func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration) error {
-	return s.runCompleting(ctx, "save integration", func(ctx context.Context, db bun.IDB) error {
+func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration, completion *ports.Completion) error {
+	return s.runCompleting(ctx, "save integration", completion, func(ctx context.Context, db bun.IDB) error {
 		return saveIntegration(ctx, db, newIntegrationRow(i), "status", "has_error", "workspace_id", "workspace_name",
 			"last_tested_at", "refreshed_at", "updated_at")
 	})
@@ -128,8 +129,8 @@ func saveIntegration(ctx context.Context, db bun.IDB, row integrationRow, column
 }
 
 // RemoveIntegration implements ports.Integrations.
-func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, id string) error {
-	return s.runCompleting(ctx, "remove integration", func(ctx context.Context, db bun.IDB) error {
+func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *ports.Completion) error {
+	return s.runCompleting(ctx, "remove integration", completion, func(ctx context.Context, db bun.IDB) error {
 		res, err := db.NewDelete().Model((*integrationRow)(nil)).
 			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.Lookup(id)).Exec(ctx)
 		return requireRow(res, err, integrationNotFound())

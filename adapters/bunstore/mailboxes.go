@@ -17,6 +17,7 @@ import (
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 type mailboxRow struct {
@@ -138,7 +139,7 @@ func (s *Store) SaveMailbox(ctx context.Context, owner access.AccountID, m mailb
 }
 
 // ConcludeMailboxes implements ports.MailboxStore.
-func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox) error {
+func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox, completion *ports.Completion) error {
 	return s.inTransaction(ctx, "conclude mailboxes", func(ctx context.Context, tx bun.IDB) error {
 		for _, m := range all {
 			res, err := saveMailbox(ctx, tx, newMailboxRow(accountKey(owner), m))
@@ -146,7 +147,7 @@ func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, a
 				return err
 			}
 		}
-		return s.storeCompletion(ctx, tx)
+		return s.storeCompletion(ctx, tx, completion)
 	})
 }
 

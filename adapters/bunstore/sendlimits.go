@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 type policyRow struct {
@@ -142,7 +143,7 @@ func (s *Store) newPolicyRowFor(ctx context.Context, tx bun.IDB, owner, guid, sc
 }
 
 // SavePolicy implements ports.SendPolicies.
-func (s *Store) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error {
+func (s *Store) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *ports.Completion) error {
 	row := newPolicyRow(accountKey(owner), p)
 	return s.inTransaction(ctx, "save send limit", func(ctx context.Context, tx bun.IDB) error {
 		held := tx.NewSelect().Model((*policyRow)(nil)).Where("sp.account_id = ?", row.AccountID).Where("sp.id = ?", row.ID)
@@ -164,7 +165,7 @@ func (s *Store) SavePolicy(ctx context.Context, owner access.AccountID, p sendli
 				return err
 			}
 		}
-		return s.storeCompletion(ctx, tx)
+		return s.storeCompletion(ctx, tx, completion)
 	})
 }
 

@@ -135,7 +135,7 @@ func (s *Store) Session(ctx context.Context, owner access.AccountID, integration
 }
 
 // SaveSession implements ports.Connections.
-func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, now integration.Session, c *integration.Connection) (bool, error) {
+func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, now integration.Session, c *integration.Connection, completion *ports.Completion) (bool, error) {
 	row := newSessionRow(accountKey(owner), now)
 	var saved bool
 	err := s.inTransaction(ctx, "save "+row.Status+" OAuth session", func(ctx context.Context, tx bun.IDB) error {
@@ -150,7 +150,7 @@ func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, now int
 			}
 		}
 		saved = true
-		return s.storeCompletion(ctx, tx)
+		return s.storeCompletion(ctx, tx, completion)
 	})
 	return saved && err == nil, err
 }

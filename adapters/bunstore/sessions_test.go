@@ -29,7 +29,7 @@ func addMailbox(t *testing.T, s *Store) (access.AccountID, string, [2]integratio
 	var both [2]integration.Integration
 	for n := range both {
 		both[n] = integration.Integration{ID: newID(), AccountID: a.ID, Provider: "instantly", CreatedAt: began, UpdatedAt: began}
-		must(t, s.AddIntegration(t.Context(), both[n], []byte("sealed")))
+		must(t, s.AddIntegration(t.Context(), both[n], []byte("sealed"), nil))
 	}
 	return a.ID, box.ID, both
 }

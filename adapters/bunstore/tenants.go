@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 type tenantRow struct {
@@ -198,7 +199,7 @@ func (s *Store) SaveTenant(ctx context.Context, owner access.AccountID, t tenant
 
 // DeleteTenant implements ports.Tenants. Foreign keys delete the tenant's domains, mailboxes and
 // other rows.
-func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID) error {
+func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, completion *ports.Completion) error {
 	held := false
 	err := s.inTransaction(ctx, "delete tenant", func(ctx context.Context, tx bun.IDB) (err error) {
 		guid := ident.Lookup(string(id))
@@ -210,7 +211,7 @@ func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id ten
 		if err != nil || !held {
 			return err
 		}
-		return s.storeCompletion(ctx, tx)
+		return s.storeCompletion(ctx, tx, completion)
 	})
 	if err == nil && !held {
 		return tenantNotFound()

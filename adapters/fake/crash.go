@@ -136,8 +136,8 @@ type crashingDomains struct {
 	life *CrashingProcess
 }
 
-func (s crashingDomains) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error {
-	return s.life.Step(func() error { return s.storedDomains.SaveDomain(ctx, owner, d) })
+func (s crashingDomains) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, completion *ports.Completion) error {
+	return s.life.Step(func() error { return s.storedDomains.SaveDomain(ctx, owner, d, completion) })
 }
 
 func (s crashingDomains) ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (d domain.Domain, err error) {
@@ -214,16 +214,16 @@ type crashingIntegrations struct {
 	life *CrashingProcess
 }
 
-func (s crashingIntegrations) AddIntegration(ctx context.Context, i integration.Integration, credential []byte) error {
-	return s.life.Step(func() error { return s.storedIntegrations.AddIntegration(ctx, i, credential) })
+func (s crashingIntegrations) AddIntegration(ctx context.Context, i integration.Integration, credential []byte, completion *ports.Completion) error {
+	return s.life.Step(func() error { return s.storedIntegrations.AddIntegration(ctx, i, credential, completion) })
 }
 
-func (s crashingIntegrations) SaveIntegration(ctx context.Context, i integration.Integration) error {
-	return s.life.Step(func() error { return s.storedIntegrations.SaveIntegration(ctx, i) })
+func (s crashingIntegrations) SaveIntegration(ctx context.Context, i integration.Integration, completion *ports.Completion) error {
+	return s.life.Step(func() error { return s.storedIntegrations.SaveIntegration(ctx, i, completion) })
 }
 
-func (s crashingIntegrations) RemoveIntegration(ctx context.Context, owner access.AccountID, id string) error {
-	return s.life.Step(func() error { return s.storedIntegrations.RemoveIntegration(ctx, owner, id) })
+func (s crashingIntegrations) RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *ports.Completion) error {
+	return s.life.Step(func() error { return s.storedIntegrations.RemoveIntegration(ctx, owner, id, completion) })
 }
 
 // Connections wraps a connection store so that its writes are steps of l.
@@ -241,18 +241,18 @@ func (s crashingConnections) BeginSession(ctx context.Context, owner access.Acco
 	return s.life.Step(func() error { return s.storedConnections.BeginSession(ctx, owner, in, connectionID, stale) })
 }
 
-func (s crashingConnections) SaveSession(ctx context.Context, owner access.AccountID, in integration.Session, c *integration.Connection) (bool, error) {
-	return Answer(s.life, func() (bool, error) { return s.storedConnections.SaveSession(ctx, owner, in, c) })
+func (s crashingConnections) SaveSession(ctx context.Context, owner access.AccountID, in integration.Session, c *integration.Connection, completion *ports.Completion) (bool, error) {
+	return Answer(s.life, func() (bool, error) { return s.storedConnections.SaveSession(ctx, owner, in, c, completion) })
 }
 
 func (s crashingConnections) TakeLook(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (bool, error) {
 	return Answer(s.life, func() (bool, error) { return s.storedConnections.TakeLook(ctx, owner, sessionID, since, now) })
 }
 
-func (s crashingConnections) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time) (bool, error) {
-	return Answer(s.life, func() (bool, error) { return s.storedConnections.SaveConnection(ctx, owner, c, before) })
+func (s crashingConnections) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *ports.Completion) (bool, error) {
+	return Answer(s.life, func() (bool, error) { return s.storedConnections.SaveConnection(ctx, owner, c, before, completion) })
 }
 
-func (s crashingConnections) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
-	return Answer(s.life, func() (int, error) { return s.storedConnections.SaveRefresh(ctx, owner, i, began, all) })
+func (s crashingConnections) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection, completion *ports.Completion) (int, error) {
+	return Answer(s.life, func() (int, error) { return s.storedConnections.SaveRefresh(ctx, owner, i, began, all, completion) })
 }

@@ -157,7 +157,7 @@ func TestDNSPlanWithoutTheMailPlatform(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Verification, d.Service = nil, nil
-	if err := env.store.SaveDomain(t.Context(), env.accountA.account.ID, d); err != nil {
+	if err := env.store.SaveDomain(t.Context(), env.accountA.account.ID, d, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, end := range []string{"/plan", "/automation"} {
@@ -260,7 +260,7 @@ func (env *testEnv) addRun(t *testing.T, owner testAccount, d domain.Domain) (ru
 	now := time.Now().UTC()
 	run, job = ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:10])), ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:10]))
 	j := provisioning.New(job, run, owner.account.ID, d.ID, owner.tenant, d.Name, now)
-	if err := env.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: owner.account.ID, TotalDomains: 1, CreatedAt: now}, []provisioning.Job{j}); err != nil {
+	if err := env.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: owner.account.ID, TotalDomains: 1, CreatedAt: now}, []provisioning.Job{j}, nil); err != nil {
 		t.Fatal(err)
 	}
 	return run, job

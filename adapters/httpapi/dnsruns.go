@@ -35,7 +35,7 @@ func provisioningOperations(api huma.API, service *dnsruns.Service) {
 }
 
 func provisionDNS(api huma.API, service *dnsruns.Service) {
-	register(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "provision-domain-dns", Method: http.MethodPost, Path: "/v1/domains/{domain_id}/dns/provision", Tags: []string{tagDNS},
 		DefaultStatus: http.StatusAccepted,
 		Summary:       "Provision a domain's DNS",
@@ -46,12 +46,8 @@ func provisionDNS(api huma.API, service *dnsruns.Service) {
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Answer: exampleBegun, Refuses: codes(platformCodes, only(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.DomainNotFound, fault.ProviderUnsupported, fault.ConnectionRequired, fault.DNSConflict,
 			fault.JobActive))}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *domainIDPath) (begunRun, error) {
-		b, err := service.Provision(guard.Completing(ctx, begunOf), who.Account, ident.Lookup(in.DomainID))
-		if err != nil {
-			return begunRun{}, err
-		}
-		return begunOf(b), nil
+	}, begunOf, func(ctx context.Context, who access.Caller, in *domainIDPath, answer ports.Answer[dnsruns.Begun]) (dnsruns.Begun, error) {
+		return service.Provision(ctx, who.Account, ident.Lookup(in.DomainID), answer)
 	})
 }
 
@@ -71,19 +67,15 @@ func getRun(api huma.API, service *dnsruns.Service) {
 }
 
 func retryJob(api huma.API, service *dnsruns.Service) {
-	register(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "retry-provisioning-job", Method: http.MethodPost, Path: "/v1/dns/provisioning-jobs/{job_id}/retry", Tags: []string{tagDNS},
 		Summary: "Retry a provisioning job",
 		Description: "Queues a job that is `waiting` or `action_required` for an immediate attempt. The job continues where it stopped. A job " +
 			"that was `action_required` gets its full time limit again.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Answer: exampleRetried, Refuses: only(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.JobNotFound, fault.JobNotRetryable)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *jobPath) (retriedJob, error) {
-		j, err := service.Retry(guard.Completing(ctx, retriedOf), who.Account, ident.Lookup(in.JobID))
-		if err != nil {
-			return retriedJob{}, err
-		}
-		return retriedOf(j), nil
+	}, retriedOf, func(ctx context.Context, who access.Caller, in *jobPath, answer ports.Answer[provisioning.Job]) (provisioning.Job, error) {
+		return service.Retry(ctx, who.Account, ident.Lookup(in.JobID), answer)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 type domainPath struct {
@@ -54,7 +55,7 @@ func listDomains(api huma.API, service *domains.Service) {
 }
 
 func addADomain(api huma.API, service *domains.Service) {
-	register(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "add-domain", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains", Tags: []string{tagDomains},
 		Summary: "Add a domain",
 		Description: "Adds a custom domain to a tenant and returns the DNS records to publish. Publish the verification record and all " +
@@ -63,14 +64,8 @@ func addADomain(api huma.API, service *domains.Service) {
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Request: exampleAddDomain, Answer: exampleAddedDomain,
 			Refuses: codes(platformCodes, only(fault.InvalidDomain, fault.BuiltinDomain, fault.DomainLimitReached,
 				fault.TenantLimitReached, fault.TenantNotFound, fault.DomainUnavailable))}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *addDomainInput) (addedDomain, error) {
-		id := tenant.LookupGUID(in.TenantID)
-		shape := func(a domains.Added) addedDomain { return addedOf(id, a) }
-		added, err := service.Add(guard.Completing(ctx, shape), who.Account, id, in.Body.Domain)
-		if err != nil {
-			return addedDomain{}, err
-		}
-		return shape(added), nil
+	}, addedOf, func(ctx context.Context, who access.Caller, in *addDomainInput, answer ports.Answer[domains.Added]) (domains.Added, error) {
+		return service.Add(ctx, who.Account, tenant.LookupGUID(in.TenantID), in.Body.Domain, answer)
 	})
 }
 
@@ -209,13 +204,13 @@ func entryOf(d domain.Domain) domainEntry {
 		DKIMStatus: s.DKIMStatus, DMARCStatus: s.DMARCStatus, MXStatus: s.MXStatus, LastChecked: timeOrNil(d.CheckedAt)}
 }
 
-func addedOf(id tenant.GUID, a domains.Added) addedDomain {
+func addedOf(a domains.Added) addedDomain {
 	status := "added"
 	if a.Exists {
 		status = "exists"
 	}
 	return addedDomain{
-		Status: status, TenantID: string(id),
+		Status: status, TenantID: string(a.Domain.TenantGUID),
 		Domain:                      domainState{DomainName: a.Domain.Name, IsDefault: a.Domain.Default, IsVerified: a.Domain.Verified},
 		VerificationDNSRecords:      each(a.Domain.Verification, recordOf),
 		ServiceConfigurationRecords: serviceRecords(a.Domain),

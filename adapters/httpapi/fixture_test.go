@@ -263,7 +263,7 @@ func (env *testEnv) addSendingPlatforms() *fake.SendingPlatform {
 // addIntegration adds an integration with instantly to an account.
 func (env *testEnv) addIntegration(t *testing.T, owner testAccount) integration.Integration {
 	t.Helper()
-	created, err := env.options.Integrations.Create(t.Context(), integrations.New{Account: owner.account.ID, Provider: "instantly", Name: "Outbound", APIKey: secret.New(exampleAPIKey)})
+	created, err := env.options.Integrations.Create(t.Context(), integrations.New{Account: owner.account.ID, Provider: "instantly", Name: "Outbound", APIKey: secret.New(exampleAPIKey)}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

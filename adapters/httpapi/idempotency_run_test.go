@@ -87,9 +87,9 @@ type takeoverStore struct {
 	takeOver func()
 }
 
-func (s takeoverStore) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID) error {
+func (s takeoverStore) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, completion *ports.Completion) error {
 	s.takeOver()
-	return s.tenantStore.DeleteTenant(ctx, owner, id)
+	return s.tenantStore.DeleteTenant(ctx, owner, id, completion)
 }
 
 // TestAttemptThatLostItsKeyDeletesNothing checks that a slow deletion does nothing after a

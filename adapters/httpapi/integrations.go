@@ -20,6 +20,7 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/ports"
 )
 
 type integrationPath struct {
@@ -77,7 +78,7 @@ func integrationOperations(api huma.API, service *integrations.Service) {
 }
 
 func createIntegrationOperation(api huma.API, service *integrations.Service) {
-	register(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "create-integration", Method: http.MethodPost, Path: "/v1/integrations", Tags: []string{tagSending},
 		Summary: "Add an integration",
 		Description: "Tests the credential at the sending platform, then stores it. It is never shown again. If it has access to " +
@@ -86,16 +87,12 @@ func createIntegrationOperation(api huma.API, service *integrations.Service) {
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Request: exampleCreate, Answer: exampleIntegration,
 			Refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.UnknownProvider, fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace,
 				fault.EmailBisonWorkspace))}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *createIntegrationInput) (IntegrationEntry, error) {
+	}, integrationOf, func(ctx context.Context, who access.Caller, in *createIntegrationInput, answer ports.Answer[integrations.View]) (integrations.View, error) {
 		wanted, err := in.Body.newIntegration(who.Account.ID)
 		if err != nil {
-			return IntegrationEntry{}, err
+			return integrations.View{}, err
 		}
-		made, err := service.Create(guard.Completing(ctx, integrationOf), wanted)
-		if err != nil {
-			return IntegrationEntry{}, err
-		}
-		return integrationOf(made), nil
+		return service.Create(ctx, wanted, answer)
 	})
 }
 
@@ -131,35 +128,27 @@ func getIntegration(api huma.API, service *integrations.Service) {
 }
 
 func testIntegration(api huma.API, service *integrations.Service) {
-	register(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "test-integration", Method: http.MethodPost, Path: "/v1/integrations/{integration_id}/test", Tags: []string{tagSending},
 		Summary: "Test an integration",
 		Description: "Asks the platform whether it accepts the credential. If the platform rejects it, the response is 200 with `status` `failed`, and " +
 			"`has_error` of the integration is true until a test succeeds.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Answer: exampleTested,
 			Refuses: codes(sendingCodes, only(fault.IntegrationNotFound))}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *integrationPath) (testedIntegration, error) {
-		t, err := service.Test(guard.Completing(ctx, testedOf), who.Account.ID, ident.Lookup(in.IntegrationID))
-		if err != nil {
-			return testedIntegration{}, err
-		}
-		return testedOf(t), nil
+	}, testedOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integrations.Tested]) (integrations.Tested, error) {
+		return service.Test(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), answer)
 	})
 }
 
 func deleteIntegration(api huma.API, service *integrations.Service) {
-	register(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "delete-integration", Method: http.MethodDelete, Path: "/v1/integrations/{integration_id}", Tags: []string{tagSending},
 		Summary: "Delete an integration",
 		Description: "Removes the stored credential with the integration's connections and sessions, so that its mailboxes can be connected " +
 			"elsewhere. The platform is not called: accounts that are connected there stay until they are removed there.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Answer: exampleGone, Refuses: only(fault.IntegrationNotFound)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *integrationPath) (deletedIntegration, error) {
-		d, err := service.Delete(guard.Completing(ctx, deletedIntegrationOf), who.Account.ID, ident.Lookup(in.IntegrationID))
-		if err != nil {
-			return deletedIntegration{}, err
-		}
-		return deletedIntegrationOf(d), nil
+	}, deletedIntegrationOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integration.Integration]) (integration.Integration, error) {
+		return service.Delete(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), answer)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/ports"
 )
 
 type connectionPath struct {
@@ -50,7 +51,7 @@ func listEligible(api huma.API, service *integrations.Service) {
 }
 
 func beginSignIn(api huma.API, service *integrations.Service) {
-	register(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "begin-microsoft-oauth", Method: http.MethodPost, Path: signInPath + "/init", Tags: []string{tagSending},
 		Summary: "Start connecting a mailbox",
 		Description: "Gets a link from the platform with which a person signs in to this mailbox at Microsoft. Open `auth_url` in a browser, preferably in " +
@@ -59,12 +60,8 @@ func beginSignIn(api huma.API, service *integrations.Service) {
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Answer: exampleSignIn,
 			Refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.TenantLimitReached, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.ConnectedElsewhere, fault.SessionActive, fault.CapabilityMissing))}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *connectionPath) (begunSession, error) {
-		b, err := service.Begin(guard.Completing(ctx, begunSessionOf), who.Account, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID))
-		if err != nil {
-			return begunSession{}, err
-		}
-		return begunSessionOf(b), nil
+	}, begunSessionOf, func(ctx context.Context, who access.Caller, in *connectionPath, answer ports.Answer[integrations.Begun]) (integrations.Begun, error) {
+		return service.Begin(ctx, who.Account, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID), answer)
 	})
 }
 
@@ -88,7 +85,7 @@ func getSignIn(api huma.API, service *integrations.Service) {
 }
 
 func refreshMailboxes(api huma.API, service *integrations.Service) {
-	register(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "refresh-integration-mailboxes", Method: http.MethodPost, Path: connectionsPath + "/refresh", Tags: []string{tagSending},
 		Summary: "Refresh the connections",
 		Description: "Reads the platform's list of mail accounts and stores which mailboxes are connected. Use it after a change that was missed: a " +
@@ -96,17 +93,13 @@ func refreshMailboxes(api huma.API, service *integrations.Service) {
 			"no mailbox is marked as disconnected.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Answer: exampleRefreshed,
 			Refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.IntegrationNotFound, fault.CapabilityMissing))}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *integrationPath) (refreshedMailboxes, error) {
-		r, err := service.Refresh(guard.Completing(ctx, refreshedOf), who.Account.ID, ident.Lookup(in.IntegrationID))
-		if err != nil {
-			return refreshedMailboxes{}, err
-		}
-		return refreshedOf(r), nil
+	}, refreshedOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integrations.Refreshed]) (integrations.Refreshed, error) {
+		return service.Refresh(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), answer)
 	})
 }
 
 func disconnectMailbox(api huma.API, service *integrations.Service) {
-	register(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "disconnect-mailbox", Method: http.MethodDelete, Path: connectionsPath + "/{mailbox_id}", Tags: []string{tagSending},
 		Summary: "Disconnect a mailbox",
 		Description: "Removes the mailbox's account from the platform and from its campaigns. An account that no longer exists counts as disconnected. If the " +
@@ -114,11 +107,7 @@ func disconnectMailbox(api huma.API, service *integrations.Service) {
 			"until then the mailbox cannot be connected elsewhere.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Answer: exampleDisconnected,
 			Refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing))}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *connectionPath) (disconnectedMailbox, error) {
-		d, err := service.Disconnect(guard.Completing(ctx, disconnectedOf), who.Account.ID, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID))
-		if err != nil {
-			return disconnectedMailbox{}, err
-		}
-		return disconnectedOf(d), nil
+	}, disconnectedOf, func(ctx context.Context, who access.Caller, in *connectionPath, answer ports.Answer[integrations.Disconnected]) (integrations.Disconnected, error) {
+		return service.Disconnect(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID), answer)
 	})
 }

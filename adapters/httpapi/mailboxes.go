@@ -24,6 +24,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 type mailboxPath struct {
@@ -67,7 +68,7 @@ func listMailboxes(api huma.API, service *mailboxes.Service) {
 }
 
 func provision(api huma.API, service *mailboxes.Service) {
-	register(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "provision-mailboxes", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/mailboxes", Tags: []string{tagMailboxes},
 		Summary: "Provision mailboxes",
 		Description: "Creates shared mailboxes on a verified domain. The password is used and not stored. Addresses that already " +
@@ -78,16 +79,12 @@ func provision(api huma.API, service *mailboxes.Service) {
 			Refuses: codes(platformCodes, only(fault.InvalidMailboxEmail, fault.DuplicateMailboxEmail, fault.WeakPassword, fault.DomainNotVerified,
 				fault.MailboxLimitReached, fault.TenantLimitReached, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady,
 				fault.SMTPAuthNotEnabled))}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *provisionInput) (provisioned, error) {
+	}, provisionedOf, func(ctx context.Context, who access.Caller, in *provisionInput, answer ports.Answer[[]mailboxes.Result]) ([]mailboxes.Result, error) {
 		request, err := in.Body.request()
 		if err != nil {
-			return provisioned{}, err
+			return nil, err
 		}
-		results, err := service.Provision(guard.Completing(ctx, provisionedOf), who.Account, tenant.LookupGUID(in.TenantID), request)
-		if err != nil {
-			return provisioned{}, err
-		}
-		return provisionedOf(results), nil
+		return service.Provision(ctx, who.Account, tenant.LookupGUID(in.TenantID), request, answer)
 	})
 }
 

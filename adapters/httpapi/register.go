@@ -19,6 +19,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // handler implements an operation for an authenticated caller. It returns a refusal as an error and
@@ -53,6 +54,25 @@ func codes(lists ...[]fault.Code) []fault.Code { return slices.Concat(lists...) 
 
 // only lists the error codes that are specific to an operation.
 func only(list ...fault.Code) []fault.Code { return list }
+
+// completingHandler implements a write whose use case takes a ports.Answer. It returns the result
+// of the use case.
+type completingHandler[I, R any] func(ctx context.Context, who access.Caller, in *I, answer ports.Answer[R]) (R, error)
+
+// registerCompleting adds a write whose use case commits the answer together with its last change.
+// shape makes the answer from the result of the use case, both for the caller and for the
+// ports.Completion from which replays are sent.
+func registerCompleting[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h completingHandler[I, R]) {
+	register(api, op, func(ctx context.Context, who access.Caller, in *I) (out O, err error) {
+		r, err := h(ctx, who, in, func(r R) (*ports.Completion, error) {
+			return guard.Completion(ctx, api, &op, shape(r))
+		})
+		if err != nil {
+			return out, err
+		}
+		return shape(r), nil
+	})
+}
 
 // operations registers all operations and completes the document.
 func operations(api huma.API, o Options) {

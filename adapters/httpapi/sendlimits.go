@@ -19,6 +19,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 type setLimitInput struct {
@@ -47,7 +48,7 @@ func sendLimitOperations(api huma.API, service *limits.Service) {
 }
 
 func setMailboxLimit(api huma.API, service *limits.Service) {
-	register(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "set-mailbox-limit", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
 		Summary: "Enforce a daily send limit",
 		Description: "Sets and enforces a limit for one domain or, without `domain_scope`, for the whole tenant. It also creates or updates the " +
@@ -57,16 +58,12 @@ func setMailboxLimit(api huma.API, service *limits.Service) {
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Request: exampleSetLimit, Answer: exampleLimitSet,
 			Refuses: codes(platformCodes, only(fault.InvalidSendLimit, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // setLimit validates the body
-	}, func(ctx context.Context, who access.Caller, in *setLimitInput) (limitSet, error) {
+	}, limitSetOf, func(ctx context.Context, who access.Caller, in *setLimitInput, answer ports.Answer[limits.Outcome]) (limits.Outcome, error) {
 		wanted, err := in.Body.wanted()
 		if err != nil {
-			return limitSet{}, err
+			return limits.Outcome{}, err
 		}
-		out, err := service.Set(guard.Completing(ctx, limitSetOf), who.Account.ID, tenant.LookupGUID(in.TenantID), wanted)
-		if err != nil {
-			return limitSet{}, err
-		}
-		return limitSetOf(out), nil
+		return service.Set(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), wanted, answer)
 	})
 }
 

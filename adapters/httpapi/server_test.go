@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // TestSlowBodyIsAnsweredAndClosed checks that a caller whose body does not arrive in time gets an
@@ -95,7 +96,7 @@ type tenantDeleter struct {
 	delete func(context.Context) error
 }
 
-func (d tenantDeleter) DeleteTenant(ctx context.Context, _ access.AccountID, _ tenant.GUID) error {
+func (d tenantDeleter) DeleteTenant(ctx context.Context, _ access.AccountID, _ tenant.GUID, _ *ports.Completion) error {
 	return d.delete(ctx)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 type noInput struct{}
@@ -102,19 +103,15 @@ func syncTenant(api huma.API, service *tenants.Service) {
 }
 
 func deleteTenant(api huma.API, service *tenants.Service) {
-	register(api, huma.Operation{
+	registerCompleting(api, huma.Operation{
 		OperationID: "delete-tenant", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}", Tags: []string{tagTenants},
 		Summary: "Delete a tenant",
 		Description: "Removes the tenant and all its domains, mailboxes and sync history from the service. At the mail platform " +
 			"only the rules that block mailboxes are changed: they are removed first, if the platform allows it, " +
 			"and `message` lists any that remain. This cannot be undone. For a managed tenant it ends the assignment.",
 		Metadata: guard.Terms{Bucket: guard.Reads, Write: true, Answer: exampleDeleted, Refuses: only(fault.TenantNotFound)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *tenantPath) (deletedTenant, error) {
-		t, err := service.Delete(guard.Completing(ctx, deletedOf), who.Account.ID, tenant.LookupGUID(in.TenantID))
-		if err != nil {
-			return deletedTenant{}, err
-		}
-		return deletedOf(t), nil
+	}, deletedOf, func(ctx context.Context, who access.Caller, in *tenantPath, answer ports.Answer[tenants.Deleted]) (tenants.Deleted, error) {
+		return service.Delete(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), answer)
 	})
 }
 

@@ -108,7 +108,7 @@ func TestActionRequired(t *testing.T) {
 				t.Error("a zone with a conflict was written")
 			}
 			x.settle(t, w)
-			_, err := w.store.RetryJob(t.Context(), w.acc.ID, id, w.clock)
+			_, err := w.store.RetryJob(t.Context(), w.acc.ID, id, w.clock, nil)
 			must(t, err)
 			w.healthy(t, w.run(t, w.Worker, id))
 		})

@@ -58,11 +58,11 @@ func (s *Service) Get(ctx context.Context, owner access.AccountID, id string) (p
 
 // Retry queues a job for an immediate attempt, when the job waits or a person has fixed its
 // condition. It returns the job as read before the change, with the retry applied, because the
-// response is committed together with the change.
+// answer is committed together with the change.
 //
 // It fails with provisioning_job_not_found, the limits of the plan, or a code of
 // provisioning.Retry.
-func (s *Service) Retry(ctx context.Context, acc access.Account, jobID string) (provisioning.Job, error) {
+func (s *Service) Retry(ctx context.Context, acc access.Account, jobID string, answer ports.Answer[provisioning.Job]) (provisioning.Job, error) {
 	j, err := s.Runs.Job(ctx, acc.ID, jobID)
 	if err != nil {
 		return provisioning.Job{}, err
@@ -74,11 +74,11 @@ func (s *Service) Retry(ctx context.Context, acc access.Account, jobID string) (
 	if j, err = provisioning.Retry(j, now); err != nil {
 		return provisioning.Job{}, err
 	}
-	completing, err := ports.Complete(ctx, j)
+	completion, err := answer.Completion(j)
 	if err != nil {
 		return provisioning.Job{}, err
 	}
-	if _, err := s.Runs.RetryJob(completing, acc.ID, j.ID, now); err != nil {
+	if _, err := s.Runs.RetryJob(ctx, acc.ID, j.ID, now, completion); err != nil {
 		return provisioning.Job{}, err
 	}
 	s.wake(ctx, j)

@@ -88,7 +88,7 @@ func newFixtureIn(t *testing.T, url string) *fixture {
 	_, err = w.store.Attach(t.Context(), w.acc.ID, tenant.Tenant{GUID: theTenant, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: w.clock}, 10)
 	must(t, err)
 	w.change(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapReady, tenant.ConsentGranted })
-	added, err := (&domains.Service{Steps: w.Domains}).Add(t.Context(), w.acc, theTenant, zone)
+	added, err := (&domains.Service{Steps: w.Domains}).Add(t.Context(), w.acc, theTenant, zone, nil)
 	must(t, err)
 	w.domain = added.Domain
 	w.provider = &published{DNSProvider: &fake.DNSProvider{}, publicDNS: w.fake.DNS}
@@ -147,7 +147,7 @@ func (w *fixture) begin(t *testing.T) provisioning.Job {
 	t.Helper()
 	const run, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
 	j := provisioning.New(id, run, w.acc.ID, w.domain.ID, theTenant, zone, w.clock)
-	must(t, w.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: w.acc.ID, TotalDomains: 1, CreatedAt: w.clock}, []provisioning.Job{j}))
+	must(t, w.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: w.acc.ID, TotalDomains: 1, CreatedAt: w.clock}, []provisioning.Job{j}, nil))
 	return j
 }
 

@@ -45,7 +45,7 @@ func shared(t *testing.T, point string) (*fixture, string, *secondProcess) {
 	const run, id = "01890000-0000-7000-8000-000000000001", "01890000-0000-7000-8000-000000000002"
 	j := provisioning.New(id, run, w.acc.ID, w.domain.ID, theTenant, zone, w.clock)
 	j.Stage, j.Next = provisioning.StageDomainVerification, provisioning.Verify
-	must(t, w.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: w.acc.ID, TotalDomains: 1, CreatedAt: w.clock}, []provisioning.Job{j}))
+	must(t, w.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: w.acc.ID, TotalDomains: 1, CreatedAt: w.clock}, []provisioning.Job{j}, nil))
 	o := &secondProcess{cmd: exec.CommandContext(t.Context(), os.Args[0])}
 	o.cmd.Env = append(os.Environ(), pausePointEnv+"="+point, databaseEnv+"="+url, jobEnv+"="+id, leaseEnv+"="+testLease().String())
 	o.cmd.Stderr = os.Stderr

@@ -32,7 +32,7 @@ type Begun struct {
 // It fails with domain_not_found, the limits of the plan, a code of Tenant.Reachable,
 // domain_provisioning_already_active, an error of the survey, dns_provider_unsupported,
 // dns_connection_required, or dns_conflict.
-func (s *Service) Provision(ctx context.Context, acc access.Account, domainID string) (Begun, error) {
+func (s *Service) Provision(ctx context.Context, acc access.Account, domainID string, answer ports.Answer[Begun]) (Begun, error) {
 	d, err := s.Domains.DomainByID(ctx, acc.ID, domainID)
 	if err != nil {
 		return Begun{}, err
@@ -50,7 +50,7 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, domainID st
 	if err := checkAutomation(v); err != nil {
 		return Begun{}, err
 	}
-	return s.createRun(ctx, acc.ID, d, v)
+	return s.createRun(ctx, acc.ID, d, v, answer)
 }
 
 // checkPlan refuses accounts whose plan has no automatic DNS, or which have more tenants than the
@@ -97,7 +97,8 @@ func checkAutomation(v domainsteps.Survey) error {
 	}
 }
 
-func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domain.Domain, v domainsteps.Survey) (Begun, error) {
+func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domain.Domain, v domainsteps.Survey,
+	answer ports.Answer[Begun]) (Begun, error) {
 	now := s.now()
 	runID, err := s.newID(now)
 	if err != nil {
@@ -111,11 +112,11 @@ func (s *Service) createRun(ctx context.Context, owner access.AccountID, d domai
 	j.Provider, j.Trace = v.Holder.Provider.ID, s.Trace(ctx)
 	b := Begun{DomainID: d.ID, Jobs: []provisioning.Job{j}}
 	b.Run = provisioning.Run{ID: runID, Account: owner, TotalDomains: len(b.Jobs), CreatedAt: now}.With(b.Jobs)
-	completing, err := ports.Complete(ctx, b)
+	completion, err := answer.Completion(b)
 	if err != nil {
 		return Begun{}, err
 	}
-	if err := s.Runs.CreateRun(completing, b.Run, b.Jobs); err != nil {
+	if err := s.Runs.CreateRun(ctx, b.Run, b.Jobs, completion); err != nil {
 		return Begun{}, err
 	}
 	s.wake(ctx, j)

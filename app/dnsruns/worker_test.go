@@ -53,7 +53,7 @@ func TestRecordsByHandAreEnough(t *testing.T) {
 			all = append(all, d.Record)
 		}
 		w.fake.DNS.Publish(zone, all...)
-		_, err = w.store.RetryJob(t.Context(), w.acc.ID, id, w.clock)
+		_, err = w.store.RetryJob(t.Context(), w.acc.ID, id, w.clock, nil)
 		must(t, err)
 	}
 	t.Fatalf("the job stands %+v", w.job(t, id))

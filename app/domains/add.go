@@ -37,7 +37,7 @@ type DKIMState struct {
 //
 // It fails with tenant_not_found, invalid_domain, a code of Tenant.Reachable, the domain cap, the
 // plan's ceiling, domain_unavailable, or an error of the platform.
-func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, raw string) (Added, error) {
+func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, raw string, answer ports.Answer[Added]) (Added, error) {
 	t, err := s.Tenants.Tenant(ctx, acc.ID, id)
 	if err != nil {
 		return Added{}, err
@@ -54,7 +54,7 @@ func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, r
 		return Added{}, err
 	}
 	if known == nil {
-		return s.reserveAndAdd(ctx, acc.ID, t, name)
+		return s.reserveAndAdd(ctx, acc.ID, t, name, answer)
 	}
 	return s.liveResult(ctx, *known, true), nil
 }
@@ -84,7 +84,8 @@ func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant
 
 // reserveAndAdd stores a row before it calls the platform. A domain at the platform without a row
 // would not count towards the cap.
-func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t tenant.Tenant, name string) (Added, error) {
+func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t tenant.Tenant, name string,
+	answer ports.Answer[Added]) (Added, error) {
 	d, err := s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now())
 	if err != nil {
 		return Added{}, err
@@ -100,10 +101,14 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	}
 	d.Added = true
 	added := s.liveResult(ctx, d, exists)
-	if ctx, err = ports.Complete(ctx, added); err != nil {
+	completion, err := answer.Completion(added)
+	if err != nil {
 		return Added{}, err
 	}
-	if err := s.save(ctx, owner, added.Domain); err != nil {
+	err = reconcile.Store(ctx, func(ctx context.Context) error {
+		return s.Domains.SaveDomain(ctx, owner, added.Domain, completion)
+	})
+	if err != nil {
 		return Added{}, fmt.Errorf("save domain: %w", err)
 	}
 	return added, nil

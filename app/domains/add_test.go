@@ -20,7 +20,7 @@ import (
 func TestAddNewAndAgain(t *testing.T) {
 	h := newFixture(t)
 	h.fake.DNS.Publish(zone, dns.Record{Type: dns.MX, Name: zone, Content: "mx.other.test", Preference: 10})
-	got, err := h.Add(t.Context(), h.acc, guid, "Example.TEST.")
+	got, err := h.Add(t.Context(), h.acc, guid, "Example.TEST.", nil)
 	must(t, err)
 	if got.Exists || got.Domain.Name != zone || got.Domain.Verified || len(got.Domain.Verification) != 1 {
 		t.Fatalf("got %+v", got)
@@ -63,7 +63,7 @@ func TestAddWhatThePlatformHasAlready(t *testing.T) {
 func TestAddRefusals(t *testing.T) {
 	full := func(t *testing.T, h *fixture) {
 		for n := range domain.MaxPerTenant {
-			_, err := h.Add(t.Context(), h.acc, guid, fmt.Sprintf("full-%d.test", n))
+			_, err := h.Add(t.Context(), h.acc, guid, fmt.Sprintf("full-%d.test", n), nil)
 			must(t, err)
 		}
 	}
@@ -89,7 +89,7 @@ func TestAddRefusals(t *testing.T) {
 				arrange(t, h)
 			}
 			calls := h.fake.Calls("AddDomain")
-			_, err := h.Add(t.Context(), h.acc, guid, tt.domain)
+			_, err := h.Add(t.Context(), h.acc, guid, tt.domain, nil)
 			refused(t, err, tt.want)
 			if h.fake.Calls("AddDomain") != calls {
 				t.Fatal("a refused domain reached the platform")
@@ -101,10 +101,10 @@ func TestAddRefusals(t *testing.T) {
 func TestAtTheCapWhatExistsIsStillAnswered(t *testing.T) {
 	h := newFixture(t)
 	for n := range domain.MaxPerTenant {
-		_, err := h.Add(t.Context(), h.acc, guid, fmt.Sprintf("full-%d.test", n))
+		_, err := h.Add(t.Context(), h.acc, guid, fmt.Sprintf("full-%d.test", n), nil)
 		must(t, err)
 	}
-	got, err := h.Add(t.Context(), h.acc, guid, "full-7.test")
+	got, err := h.Add(t.Context(), h.acc, guid, "full-7.test", nil)
 	must(t, err)
 	if !got.Exists {
 		t.Fatalf("got %+v", got)
@@ -120,7 +120,7 @@ func TestOthersDomainsAreNotFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			calls := map[string]func() error{
 				"list":        func() error { _, err := h.List(t.Context(), otherAccount.ID, foreign); return err },
-				"add":         func() error { _, err := h.Add(t.Context(), otherAccount, foreign, "nonsense"); return err },
+				"add":         func() error { _, err := h.Add(t.Context(), otherAccount, foreign, "nonsense", nil); return err },
 				"verify":      func() error { _, err := h.Verify(t.Context(), otherAccount.ID, foreign, zone); return err },
 				"enable dkim": func() error { _, err := h.EnableDKIM(t.Context(), otherAccount.ID, foreign, zone); return err },
 				"dkim status": func() error { _, err := h.DKIMStatus(t.Context(), otherAccount.ID, foreign, zone); return err },
@@ -170,7 +170,7 @@ func TestAddInTrouble(t *testing.T) {
 			h := newFixture(t)
 			h.Search = time.Second
 			lift := h.fake.Fail(tt.fault)
-			_, err := h.Add(t.Context(), h.acc, guid, zone)
+			_, err := h.Add(t.Context(), h.acc, guid, zone, nil)
 			if tt.want == (fault.Code{}) {
 				must(t, err)
 			} else {
@@ -209,7 +209,7 @@ func TestAddFindsWhatThePlatformShowsLate(t *testing.T) {
 func TestConsentGoneIsStored(t *testing.T) {
 	h := newFixture(t)
 	h.fake.Revoke(guid, "consent")
-	_, err := h.Add(t.Context(), h.acc, guid, zone)
+	_, err := h.Add(t.Context(), h.acc, guid, zone, nil)
 	refused(t, err, fault.AccessDenied)
 	if got := h.tenant(t).Consent; got != tenant.ConsentRevoked {
 		t.Fatalf("the consent is stored as %s", got)
@@ -224,7 +224,7 @@ func TestAfterTheConsentWasLost(t *testing.T) {
 	h.changeTenant(t, func(x *tenant.Tenant) { x.Consent, x.Bootstrap = tenant.ConsentRevoked, tenant.BootstrapPending })
 	h.fake.Fail(fake.Fault{Kind: outcome.Down})
 	h.acc.Plan.TenantSlots = 0
-	add := func(name string) error { _, err := h.Add(t.Context(), h.acc, guid, name); return err }
+	add := func(name string) error { _, err := h.Add(t.Context(), h.acc, guid, name, nil); return err }
 	verify := func(name string) error { _, err := h.Verify(t.Context(), h.acc.ID, guid, name); return err }
 	enable := func(name string) error { _, err := h.EnableDKIM(t.Context(), h.acc.ID, guid, name); return err }
 	status := func(name string) error { _, err := h.DKIMStatus(t.Context(), h.acc.ID, guid, name); return err }
@@ -252,7 +252,7 @@ func TestDKIMStatusWithoutConsent(t *testing.T) {
 	_, err := h.DKIMStatus(t.Context(), h.acc.ID, guid, zone)
 	must(t, err)
 	d.Signing = dns.Signing{}
-	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d))
+	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d, nil))
 	calls := h.fake.Calls("Signing")
 	_, err = h.DKIMStatus(t.Context(), h.acc.ID, guid, zone)
 	refused(t, err, fault.AccessDenied)
@@ -267,7 +267,7 @@ func TestTheCapHoldsUnderManyRequests(t *testing.T) {
 	errs := make([]error, many)
 	var all sync.WaitGroup
 	for n := range many {
-		all.Go(func() { _, errs[n] = h.Add(t.Context(), h.acc, guid, fmt.Sprintf("d-%d.test", n)) })
+		all.Go(func() { _, errs[n] = h.Add(t.Context(), h.acc, guid, fmt.Sprintf("d-%d.test", n), nil) })
 	}
 	all.Wait()
 	for _, err := range errs {
@@ -287,7 +287,7 @@ func TestTheSameDomainManyTimesAtOnce(t *testing.T) {
 	errs := make([]error, 50)
 	var all sync.WaitGroup
 	for n := range errs {
-		all.Go(func() { _, errs[n] = h.Add(t.Context(), h.acc, guid, zone) })
+		all.Go(func() { _, errs[n] = h.Add(t.Context(), h.acc, guid, zone, nil) })
 	}
 	all.Wait()
 	must(t, errors.Join(errs...))

@@ -13,7 +13,7 @@ import (
 // for.
 func (h *fixture) walk(t *testing.T, s *Service) error {
 	t.Helper()
-	if _, err := s.Add(t.Context(), h.acc, guid, zone); err != nil {
+	if _, err := s.Add(t.Context(), h.acc, guid, zone, nil); err != nil {
 		return err
 	}
 	h.publishAll(t)

@@ -144,7 +144,7 @@ func TestDKIMStatusAsksForTargetsItDoesNotKnow(t *testing.T) {
 	d := h.verified(t)
 	known := d.Signing
 	d.Signing = dns.Signing{}
-	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d))
+	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d, nil))
 	h.publish(d, known.Selector1, known.Selector2)
 	r, err := h.DKIMStatus(t.Context(), h.acc.ID, guid, zone)
 	must(t, err)
@@ -152,7 +152,7 @@ func TestDKIMStatusAsksForTargetsItDoesNotKnow(t *testing.T) {
 		t.Fatalf("got %+v", r)
 	}
 	h.fake.Revoke(guid, "consent")
-	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d))
+	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d, nil))
 	_, err = h.DKIMStatus(t.Context(), h.acc.ID, guid, zone)
 	refused(t, err, fault.AccessDenied)
 }

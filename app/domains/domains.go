@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/app/domainsteps"
-	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -47,8 +46,4 @@ func (s *Service) Stored(ctx context.Context, owner access.AccountID, id tenant.
 // ByID returns the stored domain with this row id. It fails with domain_not_found.
 func (s *Service) ByID(ctx context.Context, owner access.AccountID, domainID string) (domain.Domain, error) {
 	return s.Domains.DomainByID(ctx, owner, domainID)
-}
-
-func (s *Service) save(ctx context.Context, owner access.AccountID, d domain.Domain) error {
-	return reconcile.Store(ctx, func(ctx context.Context) error { return s.Domains.SaveDomain(ctx, owner, d) })
 }

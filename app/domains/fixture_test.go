@@ -125,7 +125,7 @@ func (h *fixture) stored(t *testing.T, name string) domain.Domain {
 // and signable also publishes the DKIM CNAMEs.
 func (h *fixture) added(t *testing.T) Added {
 	t.Helper()
-	got, err := h.Add(t.Context(), h.acc, guid, zone)
+	got, err := h.Add(t.Context(), h.acc, guid, zone, nil)
 	must(t, err)
 	return got
 }

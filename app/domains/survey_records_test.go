@@ -19,7 +19,7 @@ func TestSurveyFetchesMissingRecords(t *testing.T) {
 	d := h.verified(t)
 	forget := func() {
 		d.Verification, d.Service, d.Signing = nil, nil, dns.Signing{}
-		must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d))
+		must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d, nil))
 	}
 	forget()
 	if got := h.survey(t).Plan.Desired; len(got) != 7 {
@@ -58,7 +58,7 @@ func TestSurveyWithoutThePlatform(t *testing.T) {
 	h := newFixture(t)
 	d := h.verified(t)
 	d.Signing = dns.Signing{}
-	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d))
+	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d, nil))
 	h.fake.Fail(fake.Fault{Kind: outcome.Down})
 	if got := actions(h.survey(t).Plan); got[dns.Inbound] == "" || got[dns.Selector1] != "" {
 		t.Errorf("got %v", got)
@@ -75,7 +75,7 @@ func TestSurveyBeforeVerification(t *testing.T) {
 	h := newFixture(t)
 	d := h.added(t).Domain
 	d.Service = nil
-	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d))
+	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d, nil))
 	calls := h.platformCalls()
 	h.fake.DNS.Publish(zone, dns.Record{Type: dns.MX, Name: zone, Content: "mx.other.test", Preference: 5})
 	want := map[dns.Purpose]string{dns.Ownership: "create missing", dns.Policy: "create missing", dns.Inbound: "conflict mx_other_provider"}

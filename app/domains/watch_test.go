@@ -153,7 +153,7 @@ func (w *watchFixture) many(t *testing.T, n int, answers func(i int) bool) {
 		d, err := w.store.ReserveDomain(t.Context(), w.acc.ID, guid, name, n+1, w.clock.Add(-domain.Day))
 		must(t, err)
 		d.Added, d.Verified = true, true
-		must(t, w.store.SaveDomain(t.Context(), w.acc.ID, d))
+		must(t, w.store.SaveDomain(t.Context(), w.acc.ID, d, nil))
 		if answers(i) {
 			w.fake.DNS.Publish(name)
 		}

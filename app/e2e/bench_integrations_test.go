@@ -115,7 +115,7 @@ func (svc *benchService) fillTenant(store *bunstore.Store, owner access.AccountI
 	for i := range held {
 		held[i].Provisioned = true
 	}
-	svc.must(store.ConcludeMailboxes(svc.b.Context(), owner, held))
+	svc.must(store.ConcludeMailboxes(svc.b.Context(), owner, held, nil))
 	return addresses
 }
 

@@ -389,7 +389,7 @@ func addWaitingRuns(t *testing.T, file string, all ...accountResources) {
 		j := provisioning.New(job, run, access.AccountID(e.id), e.ids["domain_id"], tenant.GUID(e.guid), e.ids["domain_name"], now)
 		j.Status, j.Required, j.Message = provisioning.ActionRequired, provisioning.DomainUnavailable, "It belongs to another tenant."
 		r := provisioning.Run{ID: run, Account: j.Account, TotalDomains: 1, CreatedAt: now}
-		if err := store.CreateRun(t.Context(), r, []provisioning.Job{j}); err != nil {
+		if err := store.CreateRun(t.Context(), r, []provisioning.Job{j}, nil); err != nil {
 			t.Fatal(err)
 		}
 		e.ids["run_id"], e.ids["job_id"] = run, job

@@ -24,7 +24,7 @@ func (fx *fixture) deletionService() *tenants.Service {
 
 func (fx *fixture) deleteTenant(t *testing.T, s *tenants.Service) {
 	t.Helper()
-	gone, err := s.Delete(t.Context(), fx.owner, fx.id)
+	gone, err := s.Delete(t.Context(), fx.owner, fx.id, nil)
 	if err != nil || !gone.Removed || len(fx.fake.Holds(fx.id).Rules) != 0 {
 		t.Errorf("%+v, %v: left are %v", gone.Unruled, err, fx.fake.Holds(fx.id).Rules)
 	}
@@ -106,7 +106,7 @@ type failingTenants struct{ *bunstore.Store }
 
 var errAway = errors.New("away")
 
-func (failingTenants) DeleteTenant(context.Context, access.AccountID, tenant.GUID) error {
+func (failingTenants) DeleteTenant(context.Context, access.AccountID, tenant.GUID, *ports.Completion) error {
 	return errAway
 }
 
@@ -123,7 +123,7 @@ func TestFailedDeleteResumesEnforcement(t *testing.T) {
 			}
 			s := fx.deletionService()
 			s.Tenants = failingTenants{fx.store}
-			if _, err := s.Delete(t.Context(), fx.owner, fx.id); !errors.Is(err, errAway) || len(fx.blockedByRules(t)) != 0 || len(fx.storedBlocked(t)) != 0 {
+			if _, err := s.Delete(t.Context(), fx.owner, fx.id, nil); !errors.Is(err, errAway) || len(fx.blockedByRules(t)) != 0 || len(fx.storedBlocked(t)) != 0 {
 				t.Fatalf("%v, blocked are %q", err, fx.storedBlocked(t))
 			}
 			if due, err := fx.store.DueTenants(t.Context(), fx.now, 9); err != nil || len(due) != 1 {

@@ -298,7 +298,7 @@ func (h *history) removeTenant(t *testing.T) {
 	for _, lift := range h.clearFaults {
 		lift()
 	}
-	gone, err := h.deletionService().Delete(t.Context(), h.owner, h.id)
+	gone, err := h.deletionService().Delete(t.Context(), h.owner, h.id, nil)
 	must(t, err)
 	if !gone.Removed && len(gone.Left) > 0 {
 		t.Fatalf("left are %q: %v", gone.Left, gone.Why)

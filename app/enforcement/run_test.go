@@ -97,7 +97,7 @@ func (fx *fixture) addDomain(t *testing.T, zone string) domain.Domain {
 	d, err := fx.store.ReserveDomain(t.Context(), fx.owner, fx.id, zone, 12, fx.now)
 	must(t, err)
 	d.Added = true
-	must(t, fx.store.SaveDomain(t.Context(), fx.owner, d))
+	must(t, fx.store.SaveDomain(t.Context(), fx.owner, d, nil))
 	return d
 }
 
@@ -128,7 +128,7 @@ func (fx *fixture) limit(t *testing.T, scope string, perDay int) {
 	p, err := fx.store.ReservePolicy(t.Context(), fx.owner, fx.id, scope, fx.now)
 	must(t, err)
 	p.PerDay = perDay
-	must(t, fx.store.SavePolicy(t.Context(), fx.owner, p))
+	must(t, fx.store.SavePolicy(t.Context(), fx.owner, p, nil))
 }
 
 // run waits until the tenant is due and runs a pass.

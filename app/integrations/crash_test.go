@@ -28,30 +28,30 @@ func (w *fixture) walk(t *testing.T, s *integrations.Service, provider string) e
 	all, err := s.List(t.Context(), w.acc.ID)
 	must(t, err)
 	if len(all) == 0 {
-		v, err := s.Create(t.Context(), integrations.New{Account: w.acc.ID, Provider: provider, Name: "x", APIKey: secret.New("key")})
+		v, err := s.Create(t.Context(), integrations.New{Account: w.acc.ID, Provider: provider, Name: "x", APIKey: secret.New("key")}, nil)
 		if err != nil {
 			return err
 		}
 		all = append(all, v)
 	}
 	id := all[0].ID
-	if _, err := s.Test(t.Context(), w.acc.ID, id); err != nil {
+	if _, err := s.Test(t.Context(), w.acc.ID, id, nil); err != nil {
 		return err
 	}
 	if err := w.signIn(t, s, id); err != nil {
 		return err
 	}
 	w.wait(time.Second)
-	if _, err := s.Refresh(t.Context(), w.acc.ID, id); err != nil {
+	if _, err := s.Refresh(t.Context(), w.acc.ID, id, nil); err != nil {
 		return err
 	}
-	_, err = s.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	_, err = s.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 	return err
 }
 
 func (w *fixture) signIn(t *testing.T, s *integrations.Service, id string) error {
 	t.Helper()
-	b, err := s.Begin(t.Context(), w.acc, id, w.anna.ID)
+	b, err := s.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
 	if err != nil {
 		return err
 	}
@@ -118,13 +118,13 @@ func TestTheSameRequestFindsTheWayFree(t *testing.T) {
 			w.another(t)
 			id := w.integrate(t, "instantly")
 			l := fake.NewCrashingProcess(steps, after)
-			_, err := w.crashingService(l).Begin(t.Context(), w.acc, id, w.anna.ID)
+			_, err := w.crashingService(l).Begin(t.Context(), w.acc, id, w.anna.ID, nil)
 			if finished = !l.Dead(); finished {
 				must(t, err)
 				continue
 			}
 			w.wait(15 * time.Second)
-			_, err = w.Begin(t.Context(), w.acc, id, w.anna.ID)
+			_, err = w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
 			if opened := after && steps == 3; opened != errors.Is(err, fault.SessionActive) || !opened && err != nil {
 				t.Errorf("step %d, after its effect %v: %v", steps, after, err)
 			}
@@ -144,7 +144,7 @@ func TestCrashOfADisconnect(t *testing.T) {
 				w.connect(t, id, w.anna)
 				w.wait(time.Second)
 				l := fake.NewCrashingProcess(steps, after)
-				_, err := w.crashingService(l).Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+				_, err := w.crashingService(l).Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 				if finished = !l.Dead(); finished {
 					must(t, err)
 				}
@@ -152,7 +152,7 @@ func TestCrashOfADisconnect(t *testing.T) {
 				there := w.hasAccount(w.anna.Address)
 				want := integration.ConnectionDisconnected
 				if again {
-					_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+					_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 					must(t, err)
 				} else if w.refresh(t, id); there {
 					want = integration.ConnectionConnected

@@ -18,7 +18,7 @@ import (
 // Create tests a credential and stores it with a new integration, which it returns. A credential
 // that fails the test is not stored. It fails with unknown_provider, invalid_request,
 // provider_credential_rejected, or a code of integration.Reach.Choose.
-func (s *Service) Create(ctx context.Context, n New) (View, error) {
+func (s *Service) Create(ctx context.Context, n New, answer ports.Answer[View]) (View, error) {
 	credential, err := s.Platforms.Read(ctx, n.Provider, n.APIKey)
 	if err != nil {
 		return View{}, err
@@ -37,7 +37,7 @@ func (s *Service) Create(ctx context.Context, n New) (View, error) {
 		ID: id, AccountID: n.Account, Provider: n.Provider, Name: n.Name, Workspace: workspace, CredentialFields: fieldNames(credential),
 		Status: integration.Connected, LastTestedAt: now, CreatedAt: now, UpdatedAt: now,
 	}
-	return s.add(ctx, i, credential)
+	return s.add(ctx, i, credential, answer)
 }
 
 // testCredential tests a credential in the requested workspace, and returns the workspace.
@@ -70,16 +70,19 @@ func nameCredential(err error) error {
 	return fmt.Errorf("%w (%w)", fault.InvalidRequest.At(detail, fault.Field{Name: "api_key", Message: detail}), err)
 }
 
-func (s *Service) add(ctx context.Context, i integration.Integration, credential secret.Credential) (View, error) {
+func (s *Service) add(ctx context.Context, i integration.Integration, credential secret.Credential, answer ports.Answer[View]) (View, error) {
 	sealed, err := s.seal(i, credential)
 	if err != nil {
 		return View{}, err
 	}
 	view := s.view(ctx, i)
-	if ctx, err = ports.Complete(ctx, view); err != nil {
+	completion, err := answer.Completion(view)
+	if err != nil {
 		return View{}, err
 	}
-	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Integrations.AddIntegration(ctx, i, sealed) })
+	err = reconcile.Store(ctx, func(ctx context.Context) error {
+		return s.Integrations.AddIntegration(ctx, i, sealed, completion)
+	})
 	if err != nil {
 		return View{}, fmt.Errorf("add integration: %w", err)
 	}

@@ -22,7 +22,7 @@ import (
 
 func TestCreateTestsAndStores(t *testing.T) {
 	w := newFixture(t)
-	v, err := w.Create(t.Context(), integrations.New{Account: w.acc.ID, Provider: "instantly", Name: "Main", APIKey: secret.New(`{"api_key":"key","partner":"s3cret"}`)})
+	v, err := w.Create(t.Context(), integrations.New{Account: w.acc.ID, Provider: "instantly", Name: "Main", APIKey: secret.New(`{"api_key":"key","partner":"s3cret"}`)}, nil)
 	must(t, err)
 	want := integrations.View{
 		Integration: integration.Integration{
@@ -80,7 +80,7 @@ func TestRejectedCredentialIsNotStored(t *testing.T) {
 		{"instantly", "{s3cret", fault.InvalidRequest},
 		{"lemlist", "s3cret", fault.UnknownProvider},
 	} {
-		_, err := w.Create(t.Context(), integrations.New{Account: w.acc.ID, Provider: tt.provider, Name: "x", APIKey: secret.New(tt.key)})
+		_, err := w.Create(t.Context(), integrations.New{Account: w.acc.ID, Provider: tt.provider, Name: "x", APIKey: secret.New(tt.key)}, nil)
 		f := refused(t, err, tt.want)
 		if tt.key == "absurd" && (len(f.Fields) != 1 || f.Fields[0].Name != "api_key") {
 			t.Errorf("blames %v", f.Fields)
@@ -106,7 +106,7 @@ func TestWorkspaceIsChosen(t *testing.T) {
 		w.platforms.Hold("plusvibe", "many", workspace, at[workspace])
 	}
 	create := func(workspace string) (integrations.View, error) {
-		return w.Create(t.Context(), integrations.New{Account: w.acc.ID, Provider: "plusvibe", Name: "x", APIKey: secret.New("many"), WorkspaceID: workspace})
+		return w.Create(t.Context(), integrations.New{Account: w.acc.ID, Provider: "plusvibe", Name: "x", APIKey: secret.New("many"), WorkspaceID: workspace}, nil)
 	}
 	for _, asked := range []string{"", "c"} {
 		_, err := create(asked)
@@ -131,7 +131,7 @@ func TestTestStoresHowItEnded(t *testing.T) {
 	id := w.integrate(t, "instantly")
 	w.wait(time.Hour)
 	lift := w.instantly.Fail(fake.Fault{Method: "Check", Kind: outcome.Refused, Code: fault.AccessDenied})
-	got, err := w.Test(t.Context(), w.acc.ID, id)
+	got, err := w.Test(t.Context(), w.acc.ID, id, nil)
 	must(t, err)
 	stored := w.integration(t, id)
 	if got.Status != integration.Failed || got.Message == "" || stored.Status != integration.Failed || !stored.HasError || stored.LastTestedAt != w.clock {
@@ -139,30 +139,30 @@ func TestTestStoresHowItEnded(t *testing.T) {
 	}
 	lift()
 	w.instantly.Reach.Workspaces[0].Name = "Renamed"
-	got, err = w.Test(t.Context(), w.acc.ID, id)
+	got, err = w.Test(t.Context(), w.acc.ID, id, nil)
 	must(t, err)
 	stored = w.integration(t, id)
 	if got.Status != integration.Connected || stored.HasError || stored.Status != integration.Connected || stored.Workspace.Name != "Renamed" {
 		t.Errorf("%+v, stored %+v", got, stored)
 	}
 	w.instantly.Reach.Workspaces[0].ID = "another"
-	if got, err = w.Test(t.Context(), w.acc.ID, id); err != nil || got.Status != integration.Failed {
+	if got, err = w.Test(t.Context(), w.acc.ID, id, nil); err != nil || got.Status != integration.Failed {
 		t.Errorf("a workspace that is gone: %+v, %v", got, err)
 	}
 	w.instantly.Fail(fake.Fault{Kind: outcome.Down})
 	before := w.integration(t, id)
 	w.wait(time.Hour)
-	_, err = w.Test(t.Context(), w.acc.ID, id)
+	_, err = w.Test(t.Context(), w.acc.ID, id, nil)
 	refused(t, err, fault.ProviderUnavailable)
 	if diff := cmp.Diff(before, w.integration(t, id)); diff != "" {
 		t.Errorf("a platform that cannot be asked changed the integration: %s", diff)
 	}
 	given, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := w.Test(given, w.acc.ID, id); err == nil {
+	if _, err := w.Test(given, w.acc.ID, id, nil); err == nil {
 		t.Error("a test that was given up has an answer")
 	}
-	_, err = w.Test(t.Context(), w.bob.ID, id)
+	_, err = w.Test(t.Context(), w.bob.ID, id, nil)
 	refused(t, err, fault.IntegrationNotFound)
 }
 
@@ -179,11 +179,11 @@ func TestACredentialIsOfItsIntegrationAccountAndProvider(t *testing.T) {
 	same.ID = "019aa000-0000-7000-8000-000000000002"
 	moved := i
 	moved.Provider = "plusvibe"
-	must(t, w.store.RemoveIntegration(t.Context(), w.acc.ID, id))
+	must(t, w.store.RemoveIntegration(t.Context(), w.acc.ID, id, nil))
 	for _, i := range []integration.Integration{other, same, moved} {
-		must(t, w.store.AddIntegration(t.Context(), i, sealed))
+		must(t, w.store.AddIntegration(t.Context(), i, sealed, nil))
 		var unreadable integrations.Unreadable
-		if _, err := w.Test(t.Context(), i.AccountID, i.ID); !errors.As(err, &unreadable) || fault.Of(err).Code != fault.InternalError {
+		if _, err := w.Test(t.Context(), i.AccountID, i.ID, nil); !errors.As(err, &unreadable) || fault.Of(err).Code != fault.InternalError {
 			t.Errorf("%+v: %v", i, err)
 		}
 	}
@@ -196,9 +196,9 @@ func TestDeleteFreesMailboxes(t *testing.T) {
 	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
 	w.connect(t, id, w.anna)
 	calls := w.instantly.Calls("Remove") + w.instantly.Calls("Account")
-	_, err := w.Delete(t.Context(), w.bob.ID, id)
+	_, err := w.Delete(t.Context(), w.bob.ID, id, nil)
 	refused(t, err, fault.IntegrationNotFound)
-	gone, err := w.Delete(t.Context(), w.acc.ID, id)
+	gone, err := w.Delete(t.Context(), w.acc.ID, id, nil)
 	if err != nil || gone.ID != id {
 		t.Fatalf("%+v, %v", gone, err)
 	}

@@ -21,7 +21,7 @@ import (
 //
 // It fails with integration_not_found, mailbox_not_found, provider_timeout,
 // provider_credential_rejected, or capability_not_supported for an account that still exists.
-func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, mailboxID string) (Disconnected, error) {
+func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, mailboxID string, answer ports.Answer[Disconnected]) (Disconnected, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return Disconnected{}, err
@@ -39,7 +39,7 @@ func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, ma
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
-	r := &removal{Service: s, platform: platform, integration: i, eligible: e, connection: e.Connection}
+	r := &removal{Service: s, platform: platform, integration: i, eligible: e, connection: e.Connection, answer: answer}
 	d, err := r.run(ctx)
 	return d, s.recordRejection(ctx, owner, i.ID, err)
 }
@@ -51,6 +51,7 @@ type removal struct {
 	integration integration.Integration
 	eligible    integration.Eligible
 	connection  integration.Connection // as stored
+	answer      ports.Answer[Disconnected]
 }
 
 func (r *removal) run(ctx context.Context) (Disconnected, error) {
@@ -77,7 +78,7 @@ func (r *removal) run(ctx context.Context) (Disconnected, error) {
 func (r *removal) takeOut(ctx context.Context, id string) (Disconnected, error) {
 	before := r.connection
 	if !r.eligible.Elsewhere {
-		if err := r.save(ctx, r.withStatus(integration.ConnectionDisconnecting)); err != nil {
+		if err := r.save(ctx, r.withStatus(integration.ConnectionDisconnecting), nil); err != nil {
 			return Disconnected{}, err
 		}
 	}
@@ -87,7 +88,7 @@ func (r *removal) takeOut(ctx context.Context, id string) (Disconnected, error) 
 		return r.finish(ctx, true)
 	case outcome.ChangedNothing(err):
 		before.UpdatedAt = r.now()
-		if saved := r.save(ctx, before); saved != nil {
+		if saved := r.save(ctx, before, nil); saved != nil {
 			return Disconnected{}, saved
 		}
 		return Disconnected{}, err
@@ -127,14 +128,14 @@ func (r *removal) withStatus(status integration.ConnectionStatus) integration.Co
 	return c
 }
 
-// finish stores the connection as disconnected, together with the response.
+// finish stores the connection as disconnected, together with the answer.
 func (r *removal) finish(ctx context.Context, removed bool) (Disconnected, error) {
 	d := Disconnected{IntegrationID: r.integration.ID, MailboxID: r.eligible.Mailbox.ID, Removed: removed}
-	ctx, err := ports.Complete(ctx, d)
+	completion, err := r.answer.Completion(d)
 	if err != nil {
 		return Disconnected{}, err
 	}
-	if err := r.save(ctx, r.connection.Gone("", r.now())); err != nil {
+	if err := r.save(ctx, r.connection.Gone("", r.now()), completion); err != nil {
 		return Disconnected{}, err
 	}
 	return d, nil
@@ -145,9 +146,9 @@ const saveTries = 5
 
 // save stores the connection over concurrent changes, because the caller has requested the
 // disconnect.
-func (r *removal) save(ctx context.Context, c integration.Connection) error {
+func (r *removal) save(ctx context.Context, c integration.Connection, completion *ports.Completion) error {
 	for range saveTries {
-		saved, err := r.saveOnce(ctx, c)
+		saved, err := r.saveOnce(ctx, c, completion)
 		if err != nil || saved {
 			return err
 		}
@@ -155,9 +156,9 @@ func (r *removal) save(ctx context.Context, c integration.Connection) error {
 	return fmt.Errorf("save connection: others changed it %d times meanwhile", saveTries)
 }
 
-func (r *removal) saveOnce(ctx context.Context, c integration.Connection) (saved bool, err error) {
+func (r *removal) saveOnce(ctx context.Context, c integration.Connection, completion *ports.Completion) (saved bool, err error) {
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		if saved, err = r.Connections.SaveConnection(ctx, r.integration.AccountID, c, r.connection.UpdatedAt); err != nil {
+		if saved, err = r.Connections.SaveConnection(ctx, r.integration.AccountID, c, r.connection.UpdatedAt, completion); err != nil {
 			return fmt.Errorf("save connection: %w", err)
 		}
 		if saved {

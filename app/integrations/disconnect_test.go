@@ -17,19 +17,19 @@ import (
 func TestDisconnect(t *testing.T) {
 	w := newFixture(t)
 	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
-	d, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	d, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 	if err != nil || d.Removed || d.IntegrationID != id || d.MailboxID != w.anna.ID || w.instantly.Calls("Account")+w.instantly.Calls("Remove") != 0 {
 		t.Fatalf("without a connection: %+v, %v", d, err)
 	}
 	w.connect(t, id, w.anna)
-	if d, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID); err != nil || !d.Removed || len(w.instantly.Held()) != 0 {
+	if d, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil); err != nil || !d.Removed || len(w.instantly.Held()) != 0 {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	if c := w.is(t, id, w.anna, integration.ConnectionDisconnected); c.AccountID != "" {
 		t.Errorf("%+v", c)
 	}
 	calls := w.instantly.Calls("Account")
-	if d, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID); err != nil || d.Removed || w.instantly.Calls("Account") != calls {
+	if d, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil); err != nil || d.Removed || w.instantly.Calls("Account") != calls {
 		t.Fatalf("again: %+v, %v", d, err)
 	}
 	w.connect(t, second, w.anna)
@@ -40,10 +40,10 @@ func TestDisconnect(t *testing.T) {
 		{stranger, w.anna.ID, fault.IntegrationNotFound},
 		{id, stranger, fault.MailboxNotFound},
 	} {
-		_, err := w.Disconnect(t.Context(), w.acc.ID, tt.id, tt.mailbox)
+		_, err := w.Disconnect(t.Context(), w.acc.ID, tt.id, tt.mailbox, nil)
 		refused(t, err, tt.want)
 	}
-	_, err = w.Disconnect(t.Context(), w.bob.ID, second, w.anna.ID)
+	_, err = w.Disconnect(t.Context(), w.bob.ID, second, w.anna.ID, nil)
 	refused(t, err, fault.IntegrationNotFound)
 }
 
@@ -53,7 +53,7 @@ func TestDisconnectOfWhatIsGone(t *testing.T) {
 	id := w.integrate(t, "instantly")
 	w.connect(t, id, w.anna)
 	w.instantly.Drop(w.anna.Address)
-	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 	must(t, err)
 	w.is(t, id, w.anna, integration.ConnectionDisconnected)
 }
@@ -65,7 +65,7 @@ func TestDisconnectOfWhatDoesNotShowYet(t *testing.T) {
 	id := w.integrate(t, "instantly")
 	w.connect(t, id, w.anna)
 	w.platforms.Hold("instantly", "key", "ws-1", hiding{w.instantly})
-	d, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	d, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 	if err != nil || !d.Removed || len(w.instantly.Held()) != 0 {
 		t.Errorf("%+v, %v, held %v", d, err, w.instantly.Held())
 	}
@@ -88,7 +88,7 @@ func TestDisconnectHoldsTheMailboxMeanwhile(t *testing.T) {
 	gate := w.instantly.Hold("Remove")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+		_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 		ended <- err
 	}()
 	<-gate.Arrived()
@@ -106,11 +106,11 @@ func TestDisconnectWithoutTheCapability(t *testing.T) {
 	id := w.integrate(t, "salesblink")
 	p.Put(integration.Account{Address: w.anna.Address, State: integration.AccountConnected})
 	w.refresh(t, id)
-	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 	refused(t, err, fault.CapabilityMissing)
 	w.is(t, id, w.anna, integration.ConnectionConnected)
 	p.Drop(w.anna.Address)
-	_, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	_, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 	must(t, err)
 	w.is(t, id, w.anna, integration.ConnectionDisconnected)
 	if p.Calls("Remove") != 0 {
@@ -142,7 +142,7 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 				lifts = append(lifts, w.instantly.Fail(f))
 			}
 			w.wait(time.Second)
-			_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+			_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 			if tt.want.Name != "" {
 				refused(t, err, tt.want)
 			} else {
@@ -155,7 +155,7 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 			if tt.status != integration.ConnectionDisconnecting {
 				return
 			}
-			_, err = w.Begin(t.Context(), w.acc, second, w.anna.ID)
+			_, err = w.Begin(t.Context(), w.acc, second, w.anna.ID, nil)
 			refused(t, err, fault.ConnectedElsewhere)
 			_, counts, err := w.Get(t.Context(), w.acc.ID, id)
 			if err != nil || counts.Other != 1 {
@@ -170,7 +170,7 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 			} else {
 				w.is(t, id, w.anna, integration.ConnectionConnected)
 			}
-			_, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+			_, err = w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 			must(t, err)
 			w.connect(t, second, w.anna)
 		})
@@ -185,7 +185,7 @@ func TestSignInDuringADisconnect(t *testing.T) {
 	w.connect(t, id, w.anna)
 	lift := w.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Unknown})
 	w.wait(time.Second)
-	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 	refused(t, err, fault.ProviderTimeout)
 	lift()
 	w.wait(time.Second)
@@ -195,7 +195,7 @@ func TestSignInDuringADisconnect(t *testing.T) {
 	w.wait(time.Minute)
 	w.status(t, b, integration.SessionFailed)
 	w.is(t, id, w.anna, integration.ConnectionDisconnecting)
-	_, err = w.Begin(t.Context(), w.acc, second, w.anna.ID)
+	_, err = w.Begin(t.Context(), w.acc, second, w.anna.ID, nil)
 	refused(t, err, fault.ConnectedElsewhere)
 	w.connect(t, id, w.anna)
 }
@@ -209,7 +209,7 @@ func TestDisconnectBesideAnother(t *testing.T) {
 	w.instantly.Put(integration.Account{Address: w.anna.Address, State: integration.AccountFailed})
 	w.refresh(t, id)
 	w.connect(t, second, w.anna)
-	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 	must(t, err)
 	w.is(t, id, w.anna, integration.ConnectionDisconnected)
 	w.is(t, second, w.anna, integration.ConnectionConnected)

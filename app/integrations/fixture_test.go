@@ -123,7 +123,7 @@ func (w *fixture) account(t *testing.T, email string, guid tenant.GUID) access.A
 	d, err := w.store.ReserveDomain(t.Context(), acc.ID, guid, zone, 12, w.clock)
 	must(t, err)
 	d.Added, d.Verified = true, true
-	must(t, w.store.SaveDomain(t.Context(), acc.ID, d))
+	must(t, w.store.SaveDomain(t.Context(), acc.ID, d, nil))
 	return acc
 }
 
@@ -148,14 +148,14 @@ func (w *fixture) integrate(t *testing.T, provider string) string {
 
 func (w *fixture) integrateFor(t *testing.T, acc access.Account, provider string) string {
 	t.Helper()
-	v, err := w.Create(t.Context(), integrations.New{Account: acc.ID, Provider: provider, Name: provider, APIKey: secret.New("key")})
+	v, err := w.Create(t.Context(), integrations.New{Account: acc.ID, Provider: provider, Name: provider, APIKey: secret.New("key")}, nil)
 	must(t, err)
 	return v.ID
 }
 
 func (w *fixture) begin(t *testing.T, id string, m mailbox.Mailbox) integrations.Begun {
 	t.Helper()
-	b, err := w.Begin(t.Context(), w.acc, id, m.ID)
+	b, err := w.Begin(t.Context(), w.acc, id, m.ID, nil)
 	must(t, err)
 	return b
 }
@@ -191,7 +191,7 @@ func (w *fixture) status(t *testing.T, b integrations.Begun, want integration.Se
 func (w *fixture) refresh(t *testing.T, id string) integrations.Refreshed {
 	t.Helper()
 	w.wait(time.Second)
-	r, err := w.Refresh(t.Context(), w.acc.ID, id)
+	r, err := w.Refresh(t.Context(), w.acc.ID, id, nil)
 	must(t, err)
 	return r
 }

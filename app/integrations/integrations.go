@@ -157,15 +157,16 @@ func (s *Service) Mailboxes(ctx context.Context, owner access.AccountID, id stri
 // Delete deletes an integration with its credential and connections, which releases its mailboxes.
 // It does not call the platform. It returns the integration as it was, and fails with
 // integration_not_found.
-func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string) (integration.Integration, error) {
+func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[integration.Integration]) (integration.Integration, error) {
 	i, _, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return integration.Integration{}, err
 	}
-	if ctx, err = ports.Complete(ctx, i); err != nil {
+	completion, err := answer.Completion(i)
+	if err != nil {
 		return integration.Integration{}, err
 	}
-	if err := s.Integrations.RemoveIntegration(ctx, owner, id); err != nil {
+	if err := s.Integrations.RemoveIntegration(ctx, owner, id, completion); err != nil {
 		return integration.Integration{}, err
 	}
 	return i, nil

@@ -54,7 +54,7 @@ func (s *manyMailboxes) Eligible(context.Context, access.AccountID, string) ([]i
 	return s.all, nil
 }
 
-func (s *manyMailboxes) SaveRefresh(_ context.Context, _ access.AccountID, _ integration.Integration, _ time.Time, all []integration.Connection) (int, error) {
+func (s *manyMailboxes) SaveRefresh(_ context.Context, _ access.AccountID, _ integration.Integration, _ time.Time, all []integration.Connection, _ *ports.Completion) (int, error) {
 	s.stored += len(all)
 	return len(all), nil
 }
@@ -76,7 +76,7 @@ func TestRefreshOfManyIsFlat(t *testing.T) {
 		runtime.ReadMemStats(&after)
 	}}
 	w.platforms.Hold("instantly", "key", "ws-1", at)
-	r, err := w.service(w.store, store, w.platforms).Refresh(t.Context(), w.acc.ID, id)
+	r, err := w.service(w.store, store, w.platforms).Refresh(t.Context(), w.acc.ID, id, nil)
 	must(t, err)
 	if r.Checked != 3600 || r.NewlyConnected != 3600 || store.stored != 3600 || at.calls != 40 {
 		t.Errorf("%+v with %d calls, stored %d", r, at.calls, store.stored)

@@ -20,12 +20,12 @@ import (
 // interrupted listing changes no connection. A listing that fails on its first page returns the
 // platform's error. It fails with integration_not_found, capability_not_supported, or
 // provider_credential_rejected.
-func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string) (Refreshed, error) {
-	return s.refresh(ctx, owner, id, &accountRead{})
+func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[Refreshed]) (Refreshed, error) {
+	return s.refresh(ctx, owner, id, &accountRead{}, answer)
 }
 
 // refresh continues the read r if it has started.
-func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string, r *accountRead) (Refreshed, error) {
+func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string, r *accountRead, answer ports.Answer[Refreshed]) (Refreshed, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return Refreshed{}, err
@@ -50,7 +50,7 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 	if r.cause = r.read(ctx); r.cause != nil {
 		return s.handleIncomplete(ctx, i, r)
 	}
-	return s.reconcile(ctx, i, r.began, r.listing, r.all)
+	return s.reconcile(ctx, i, r, answer)
 }
 
 // handleIncomplete leaves all connections unchanged. It marks the integration as failing unless the
@@ -87,13 +87,13 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 }
 
 // reconcile stores the connections that follow from a complete listing.
-func (s *Service) reconcile(ctx context.Context, i integration.Integration, began time.Time, l *listing, all []integration.Eligible) (Refreshed, error) {
+func (s *Service) reconcile(ctx context.Context, i integration.Integration, read *accountRead, answer ports.Answer[Refreshed]) (Refreshed, error) {
 	r := Refreshed{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshCompleted}
 	now := s.now()
 	var changes []integration.Connection
 	var drifts []integration.Drift
-	for n, e := range all {
-		c, changed := integration.Reconcile(e, l.found[n], now)
+	for n, e := range read.all {
+		c, changed := integration.Reconcile(e, read.found[n], now)
 		r.Count(e.Connection, c, changed)
 		if !changed {
 			continue
@@ -110,7 +110,11 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, bega
 			drifts = append(drifts, drift)
 		}
 	}
-	if err := s.saveRefresh(ctx, i, began, changes, r); err != nil {
+	completion, err := answer.Completion(r)
+	if err != nil {
+		return Refreshed{}, err
+	}
+	if err := s.saveRefresh(ctx, i, read.began, changes, completion); err != nil {
 		return Refreshed{}, err
 	}
 	for _, drift := range drifts {
@@ -119,19 +123,16 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, bega
 	return r, nil
 }
 
-func (s *Service) saveRefresh(ctx context.Context, i integration.Integration, began time.Time, changes []integration.Connection, r Refreshed) error {
-	ctx, err := ports.Complete(ctx, r)
-	if err != nil {
-		return err
-	}
-	err = reconcile.Store(ctx, func(ctx context.Context) error {
+func (s *Service) saveRefresh(ctx context.Context, i integration.Integration, began time.Time, changes []integration.Connection,
+	completion *ports.Completion) error {
+	err := reconcile.Store(ctx, func(ctx context.Context) error {
 		held, _, err := s.Integrations.Integration(ctx, i.AccountID, i.ID) // a test may have changed it meanwhile
 		if err != nil {
 			return err
 		}
 		held.Status, held.HasError, held.RefreshedAt = integration.Connected, false, s.now()
 		held.UpdatedAt = held.RefreshedAt
-		_, err = s.Connections.SaveRefresh(ctx, i.AccountID, held, began, changes)
+		_, err = s.Connections.SaveRefresh(ctx, i.AccountID, held, began, changes, completion)
 		return err
 	})
 	if err != nil {

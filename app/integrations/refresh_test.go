@@ -112,7 +112,7 @@ func TestIncompleteListingChangesNothing(t *testing.T) {
 			if tt.fault.Kind == outcome.Throttled {
 				w.Limit = time.Second // less than a pause needs
 			}
-			r, err := w.Refresh(t.Context(), w.acc.ID, id)
+			r, err := w.Refresh(t.Context(), w.acc.ID, id, nil)
 			if tt.want.Name != "" {
 				refused(t, err, tt.want)
 			} else {
@@ -144,7 +144,7 @@ func TestRefreshThatIsGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := w.Refresh(ctx, w.acc.ID, id)
+		_, err := w.Refresh(ctx, w.acc.ID, id, nil)
 		ended <- err
 	}()
 	<-gate.Arrived()
@@ -171,9 +171,9 @@ func TestRefreshNeedsTheCapability(t *testing.T) {
 	w := newFixture(t)
 	p := w.platform("blind", func([]string) integration.Capabilities { return integration.Capabilities{} })
 	id := w.integrate(t, "blind")
-	_, err := w.Refresh(t.Context(), w.acc.ID, id)
+	_, err := w.Refresh(t.Context(), w.acc.ID, id, nil)
 	refused(t, err, fault.CapabilityMissing)
-	_, err = w.Refresh(t.Context(), w.bob.ID, id)
+	_, err = w.Refresh(t.Context(), w.bob.ID, id, nil)
 	refused(t, err, fault.IntegrationNotFound)
 	if n := p.Calls("Accounts"); n != 0 {
 		t.Error("the platform was asked")

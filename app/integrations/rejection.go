@@ -60,7 +60,7 @@ func (s *Service) updateStored(ctx context.Context, owner access.AccountID, id s
 		}
 		change(&i)
 		i.UpdatedAt = s.now()
-		return s.Integrations.SaveIntegration(ctx, i)
+		return s.Integrations.SaveIntegration(ctx, i, nil)
 	})
 	if errors.Is(err, fault.IntegrationNotFound) {
 		return nil

@@ -77,7 +77,7 @@ func refreshAfter(id string, owner access.AccountID, after time.Duration) ports.
 // platform throttles is continued later.
 func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
 	r := s.partial.take(w.ID, s.now())
-	_, err := s.refresh(ctx, w.Account, w.ID, r)
+	_, err := s.refresh(ctx, w.Account, w.ID, r, nil)
 	if after, later := r.continueAfter(s.now()); later && err == nil {
 		s.partial.keep(w.ID, r, s.now())
 		return s.Queue.Wake(ctx, refreshAfter(w.ID, w.Account, after))

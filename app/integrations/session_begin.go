@@ -32,7 +32,7 @@ const openTimeout = 10 * time.Second
 // It fails, in this order and before the platform is called, with integration_not_found,
 // mailbox_not_found, tenant_limit_reached, capability_not_supported,
 // mailbox_already_connected_elsewhere, or oauth_session_pending.
-func (s *Service) Begin(ctx context.Context, acc access.Account, id, mailboxID string) (Begun, error) {
+func (s *Service) Begin(ctx context.Context, acc access.Account, id, mailboxID string, answer ports.Answer[Begun]) (Begun, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, acc.ID, id)
 	if err != nil {
 		return Begun{}, err
@@ -54,7 +54,7 @@ func (s *Service) Begin(ctx context.Context, acc access.Account, id, mailboxID s
 	if err != nil {
 		return Begun{}, err
 	}
-	return o.open(ctx)
+	return o.open(ctx, answer)
 }
 
 // checkAllowed refuses what can be decided from stored state. If several requests pass this check
@@ -122,19 +122,19 @@ func (s *Service) reserve(ctx context.Context, i integration.Integration, e inte
 	return o, nil
 }
 
-func (o *sessionOpener) open(ctx context.Context) (Begun, error) {
+func (o *sessionOpener) open(ctx context.Context, answer ports.Answer[Begun]) (Begun, error) {
 	link, err := o.start(ctx)
 	if err != nil {
 		return Begun{}, o.failSession(ctx, err)
 	}
 	b := Begun{Integration: o.integration, Mailbox: o.eligible.Mailbox.Address, Session: o.session, AuthURL: link}
-	completing, err := ports.Complete(ctx, b)
+	completion, err := answer.Completion(b)
 	if err != nil {
 		return Begun{}, err
 	}
 	var saved bool
-	err = reconcile.Store(completing, func(ctx context.Context) error {
-		saved, err = o.Connections.SaveSession(ctx, o.integration.AccountID, o.session, nil)
+	err = reconcile.Store(ctx, func(ctx context.Context) error {
+		saved, err = o.Connections.SaveSession(ctx, o.integration.AccountID, o.session, nil, completion)
 		return err
 	})
 	if err != nil {
@@ -195,7 +195,7 @@ func (o *sessionOpener) failSession(ctx context.Context, cause error) error {
 		if err != nil {
 			return err
 		}
-		_, err = o.Connections.SaveSession(ctx, o.integration.AccountID, failed, restored)
+		_, err = o.Connections.SaveSession(ctx, o.integration.AccountID, failed, restored, nil)
 		return err
 	})
 	if errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.MailboxNotFound) {

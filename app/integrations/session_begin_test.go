@@ -47,20 +47,20 @@ func TestBeginRefuses(t *testing.T) {
 		{"cannot do it", bison, w.anna.ID, 1, fault.CapabilityMissing},
 	} {
 		over.Plan.TenantSlots = tt.slots
-		_, err := w.Begin(t.Context(), over, tt.id, tt.mailbox)
+		_, err := w.Begin(t.Context(), over, tt.id, tt.mailbox, nil)
 		if fault.Of(err).Code != tt.want {
 			t.Errorf("%s: %v, want %s", tt.name, err, tt.want.Name)
 		}
 	}
-	_, err := w.Begin(t.Context(), w.bob, id, w.anna.ID)
+	_, err := w.Begin(t.Context(), w.bob, id, w.anna.ID, nil)
 	refused(t, err, fault.IntegrationNotFound)
 	if n := w.instantly.Calls("Account") + w.instantly.Calls("StartSignIn"); n != asked {
 		t.Errorf("the platform was asked")
 	}
 	w.begin(t, id, w.anna)
-	_, err = w.Begin(t.Context(), w.acc, id, w.anna.ID)
+	_, err = w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
 	refused(t, err, fault.SessionActive)
-	_, err = w.Begin(t.Context(), w.acc, second, w.anna.ID)
+	_, err = w.Begin(t.Context(), w.acc, second, w.anna.ID, nil)
 	refused(t, err, fault.ConnectedElsewhere)
 }
 
@@ -83,7 +83,7 @@ func TestOneOfFiftyBegins(t *testing.T) {
 	var all sync.WaitGroup
 	for n := range 50 {
 		all.Go(func() {
-			_, err := w.Begin(t.Context(), w.acc, ids[n%2], w.anna.ID)
+			_, err := w.Begin(t.Context(), w.acc, ids[n%2], w.anna.ID, nil)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -124,11 +124,11 @@ func TestOneRequestAtTheStore(t *testing.T) {
 	begun := make(chan error, 2)
 	for _, m := range []mailbox.Mailbox{w.anna, w.ben} {
 		go func() {
-			_, err := s.Begin(t.Context(), w.acc, id, m.ID)
+			_, err := s.Begin(t.Context(), w.acc, id, m.ID, nil)
 			begun <- err
 		}()
 		<-slow.entered
-		_, err := s.Begin(t.Context(), w.acc, id, m.ID)
+		_, err := s.Begin(t.Context(), w.acc, id, m.ID, nil)
 		refused(t, err, fault.SessionActive)
 	}
 	close(slow.proceed)
@@ -161,11 +161,11 @@ func TestFailedStart(t *testing.T) {
 					want = was
 				}
 				if was == integration.ConnectionDisconnected {
-					_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+					_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 					must(t, err)
 				}
 				defer w.instantly.Fail(tt.fault)()
-				_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID)
+				_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
 				refused(t, err, tt.want)
 				w.is(t, id, w.anna, want)
 				if i := w.integration(t, id); i.HasError != (name == "refused") || (i.Status == integration.Failed) != i.HasError {
@@ -206,7 +206,7 @@ func TestRefreshDuringAStart(t *testing.T) {
 		w.is(t, id, w.anna, integration.ConnectionDisconnected)
 	}})
 	w.wait(time.Second)
-	_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID)
+	_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
 	refused(t, err, fault.ProviderUnavailable)
 	w.is(t, id, w.anna, integration.ConnectionDisconnected)
 }
@@ -218,7 +218,7 @@ func TestLinkLeadsToDeclaredHosts(t *testing.T) {
 	w.platforms.Hold("evil", "key", "", w.instantly)
 	w.platforms.Hold("evil", "key", "ws-1", w.instantly)
 	id := w.integrate(t, "evil")
-	b, err := w.Begin(t.Context(), w.acc, id, w.anna.ID)
+	b, err := w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
 	refused(t, err, fault.ProviderError)
 	if b.AuthURL.Reveal() != "" || strings.Contains(err.Error(), "microsoftonline") {
 		t.Errorf("%v, %v", b.AuthURL.Reveal(), err)
@@ -234,7 +234,7 @@ func TestSlowRequestLosesItsSession(t *testing.T) {
 	gate := w.instantly.Hold("StartSignIn")
 	slow := make(chan error, 1)
 	go func() {
-		_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID)
+		_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
 		slow <- err
 	}()
 	<-gate.Arrived()
@@ -243,7 +243,7 @@ func TestSlowRequestLosesItsSession(t *testing.T) {
 	var b integrations.Begun
 	go func() {
 		var err error
-		b, err = w.Begin(t.Context(), w.acc, id, w.anna.ID)
+		b, err = w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
 		quick <- err
 	}()
 	select {

@@ -135,7 +135,7 @@ func (sc sessionCheck) save(ctx context.Context, next integration.Session, seen 
 		if c == sc.eligible.Connection || c.ID == "" {
 			ends = nil
 		}
-		saved, err = sc.Connections.SaveSession(ctx, sc.integration.AccountID, next, ends)
+		saved, err = sc.Connections.SaveSession(ctx, sc.integration.AccountID, next, ends, nil)
 		return err
 	})
 	return saved, err

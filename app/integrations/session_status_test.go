@@ -207,7 +207,7 @@ func TestSignInElsewhereMeanwhile(t *testing.T) {
 	w := newFixture(t)
 	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
 	b := w.begin(t, id, w.anna)
-	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID)
+	_, err := w.Disconnect(t.Context(), w.acc.ID, id, w.anna.ID, nil)
 	must(t, err)
 	w.is(t, id, w.anna, integration.ConnectionDisconnected)
 	w.connect(t, second, w.anna)
@@ -226,7 +226,7 @@ func TestSignInAfterAnotherHasTheMailbox(t *testing.T) {
 	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
 	b := w.begin(t, id, w.anna)
 	c := w.is(t, id, w.anna, integration.ConnectionPending)
-	saved, err := w.store.SaveConnection(t.Context(), w.acc.ID, c.Failed("lost", w.clock), c.UpdatedAt)
+	saved, err := w.store.SaveConnection(t.Context(), w.acc.ID, c.Failed("lost", w.clock), c.UpdatedAt, nil)
 	if err != nil || !saved {
 		t.Fatal(saved, err)
 	}

@@ -92,7 +92,7 @@ func TestSweepOfWhatIsGone(t *testing.T) {
 	for _, p := range w.Periodic(time.Minute, 6*time.Hour) {
 		must(t, p.Do(t.Context()))
 	}
-	_, err := w.Delete(t.Context(), w.acc.ID, id)
+	_, err := w.Delete(t.Context(), w.acc.ID, id, nil)
 	must(t, err)
 	woken := w.wakeups.take()
 	if len(woken) != 2 {

@@ -19,7 +19,7 @@ import (
 // Test checks the credential at the platform, stores the result and returns it. A rejected
 // credential is a result, not an error. It fails with integration_not_found, or when the platform
 // cannot be reached, which says nothing about the credential.
-func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (Tested, error) {
+func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[Tested]) (Tested, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
 		return Tested{}, err
@@ -38,7 +38,7 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 	}
 	t.LastTestedAt = s.now()
 	t.UpdatedAt = t.LastTestedAt
-	return t, s.saveTest(ctx, t)
+	return t, s.saveTest(ctx, t, answer)
 }
 
 // currentWorkspace returns the integration's workspace as the credential reaches it now.
@@ -75,12 +75,14 @@ func advice(err error) string {
 	return "Fix that there and test again, or add an integration with a new credential."
 }
 
-func (s *Service) saveTest(ctx context.Context, t Tested) error {
-	ctx, err := ports.Complete(ctx, t)
+func (s *Service) saveTest(ctx context.Context, t Tested, answer ports.Answer[Tested]) error {
+	completion, err := answer.Completion(t)
 	if err != nil {
 		return err
 	}
-	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Integrations.SaveIntegration(ctx, t.Integration) })
+	err = reconcile.Store(ctx, func(ctx context.Context) error {
+		return s.Integrations.SaveIntegration(ctx, t.Integration, completion)
+	})
 	if err != nil {
 		return fmt.Errorf("save test of integration: %w", err)
 	}

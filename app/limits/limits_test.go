@@ -91,7 +91,7 @@ func (fx *fixture) addDomain(t *testing.T, name string, locals ...string) {
 	d, err := fx.store.ReserveDomain(t.Context(), fx.owner, guid, name, 12, fx.now)
 	must(t, err)
 	d.Added = true
-	must(t, fx.store.SaveDomain(t.Context(), fx.owner, d))
+	must(t, fx.store.SaveDomain(t.Context(), fx.owner, d, nil))
 	for _, local := range locals {
 		made, err := fx.store.ReserveMailboxes(t.Context(), fx.owner, d.ID, []mailbox.Spec{{Address: local + "@" + name}}, 3, fx.now)
 		must(t, err)
@@ -102,14 +102,14 @@ func (fx *fixture) addDomain(t *testing.T, name string, locals ...string) {
 
 func (fx *fixture) set(t *testing.T, scope *string, perDay int) limits.Outcome {
 	t.Helper()
-	out, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{DomainScope: scope, PerDay: perDay})
+	out, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{DomainScope: scope, PerDay: perDay}, nil)
 	must(t, err)
 	return out
 }
 
 func (fx *fixture) refused(t *testing.T, what string, w limits.Wanted, want fault.Code) {
 	t.Helper()
-	if _, err := fx.Set(t.Context(), fx.owner, guid, w); !errors.Is(err, want) {
+	if _, err := fx.Set(t.Context(), fx.owner, guid, w, nil); !errors.Is(err, want) {
 		t.Fatalf("%s: %v", what, err)
 	}
 }
@@ -172,14 +172,14 @@ func TestRefusals(t *testing.T) {
 	far, err := fx.store.ReserveDomain(t.Context(), fx.owner, other, "far.test", 12, fx.now)
 	must(t, err)
 	far.Added = true
-	must(t, fx.store.SaveDomain(t.Context(), fx.owner, far))
+	must(t, fx.store.SaveDomain(t.Context(), fx.owner, far, nil))
 	for _, scope := range []string{"", ".", "unknown.test", "far.test", "nodots", "\x00"} {
 		fx.refused(t, scope, limits.Wanted{DomainScope: ptr(scope), PerDay: 99}, fault.DomainNotFound)
 		if _, err := fx.Get(t.Context(), fx.owner, guid, ptr(scope)); !errors.Is(err, fault.PolicyNotFound) {
 			t.Fatalf("%q: %v", scope, err)
 		}
 	}
-	if _, err := fx.Set(t.Context(), "bob", guid, limits.Wanted{PerDay: 99}); !errors.Is(err, fault.TenantNotFound) {
+	if _, err := fx.Set(t.Context(), "bob", guid, limits.Wanted{PerDay: 99}, nil); !errors.Is(err, fault.TenantNotFound) {
 		t.Fatal(err)
 	}
 	fx.change(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapPending, tenant.ConsentRevoked })
@@ -202,7 +202,7 @@ func TestRefusals(t *testing.T) {
 func TestPolicyNeedsItsRule(t *testing.T) {
 	fx := newFixture(t)
 	fx.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
-	if _, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{PerDay: 5}); outcome.Of(err) != outcome.Down {
+	if _, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{PerDay: 5}, nil); outcome.Of(err) != outcome.Down {
 		t.Fatal(err)
 	}
 	if _, err := fx.Get(t.Context(), fx.owner, guid, nil); !errors.Is(err, fault.PolicyNotFound) {
@@ -213,7 +213,7 @@ func TestPolicyNeedsItsRule(t *testing.T) {
 	}
 	fx.set(t, nil, 5)
 	fx.fake.Fail(fake.Fault{Method: "EnsureRule", Kind: outcome.Down, Times: 1})
-	if _, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{PerDay: 9}); outcome.Of(err) != outcome.Down {
+	if _, err := fx.Set(t.Context(), fx.owner, guid, limits.Wanted{PerDay: 9}, nil); outcome.Of(err) != outcome.Down {
 		t.Fatal(err)
 	}
 	if got, err := fx.Get(t.Context(), fx.owner, guid, nil); err != nil || got.Policy.PerDay != 5 {
@@ -264,7 +264,7 @@ func (a deletingTenant) EnsureRule(ctx context.Context, scope string, all []stri
 
 func TestTenantDeletedDuringSet(t *testing.T) {
 	fx := newFixture(t)
-	fx.Platform = deletingPlatform{fx.fake, func() { must(t, fx.store.DeleteTenant(t.Context(), fx.owner, guid)) }}
+	fx.Platform = deletingPlatform{fx.fake, func() { must(t, fx.store.DeleteTenant(t.Context(), fx.owner, guid, nil)) }}
 	fx.refused(t, "deleted", limits.Wanted{PerDay: 5}, fault.TenantNotFound)
 }
 

@@ -44,7 +44,7 @@ type Outcome struct {
 //
 // Set fails with tenant_not_found, domain_not_found, invalid_send_limit, access_denied or
 // exchange_bootstrap_not_ready, and with the errors of the platform and the store.
-func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUID, w Wanted) (Outcome, error) {
+func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUID, w Wanted, answer ports.Answer[Outcome]) (Outcome, error) {
 	scope, err := s.checkRequest(ctx, owner, id, w)
 	if err != nil {
 		return Outcome{}, err
@@ -72,7 +72,7 @@ func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUI
 	out.Mailboxes = len(addresses)
 	now := s.Now().UTC().Truncate(time.Microsecond) // the precision of the store
 	out.Policy, out.Became = p.With(w.PerDay, rule, now)
-	return out, s.save(ctx, owner, out)
+	return out, s.save(ctx, owner, out, answer)
 }
 
 // checkRequest makes the checks that need no platform call, and returns the scope.
@@ -101,13 +101,16 @@ func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id t
 	return scope, nil
 }
 
-// save stores the policy. If the policy is gone, it returns which object was deleted during Set.
-func (s *Service) save(ctx context.Context, owner access.AccountID, out Outcome) error {
-	ctx, err := ports.Complete(ctx, out)
+// save stores the policy together with the answer. If the policy is gone, it returns which object
+// was deleted during Set.
+func (s *Service) save(ctx context.Context, owner access.AccountID, out Outcome, answer ports.Answer[Outcome]) error {
+	completion, err := answer.Completion(out)
 	if err != nil {
 		return err
 	}
-	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Policies.SavePolicy(ctx, owner, out.Policy) })
+	err = reconcile.Store(ctx, func(ctx context.Context) error {
+		return s.Policies.SavePolicy(ctx, owner, out.Policy, completion)
+	})
 	switch {
 	case errors.Is(err, fault.PolicyNotFound):
 		return s.deletedError(ctx, owner, out.Policy)

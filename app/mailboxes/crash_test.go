@@ -85,8 +85,8 @@ func (s crashingStore) SaveMailbox(ctx context.Context, owner access.AccountID, 
 	return s.step(func() error { return s.MailboxStore.SaveMailbox(ctx, owner, m) })
 }
 
-func (s crashingStore) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox) error {
-	return s.step(func() error { return s.MailboxStore.ConcludeMailboxes(ctx, owner, all) })
+func (s crashingStore) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox, completion *ports.Completion) error {
+	return s.step(func() error { return s.MailboxStore.ConcludeMailboxes(ctx, owner, all, nil) })
 }
 
 func (s crashingStore) ReleaseMailbox(ctx context.Context, owner access.AccountID, id string) error {

@@ -210,7 +210,7 @@ func TestProvisionOvertakenByTheSameRequest(t *testing.T) {
 			t.Fatalf("the other request got %v", statuses(got))
 		}
 	}}
-	got, err := slow.Provision(t.Context(), h.acc, guid, request("anna@example.test"))
+	got, err := slow.Provision(t.Context(), h.acc, guid, request("anna@example.test"), nil)
 	must(t, err)
 	if got[0].Status != "exists" {
 		t.Fatalf("got %v", statuses(got))

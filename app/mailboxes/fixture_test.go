@@ -104,7 +104,7 @@ func (h *fixture) changeDomain(t *testing.T, name string, change func(*domain.Do
 	stored, err := h.store.Domain(t.Context(), h.acc.ID, guid, name)
 	must(t, err)
 	change(&stored)
-	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, stored))
+	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, stored, nil))
 }
 
 func (h *fixture) addDomain(t *testing.T, name string) {
@@ -122,11 +122,11 @@ func (h *fixture) addDomain(t *testing.T, name string) {
 	must(t, err)
 	d.Added, d.Verified, d.MailReady = true, true, true
 	d.Status = dns.Status{MX: dns.Missing}
-	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d))
+	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d, nil))
 }
 
 func (h *fixture) provision(ctx context.Context, addresses ...string) ([]Result, error) {
-	return h.Provision(ctx, h.acc, guid, request(addresses...))
+	return h.Provision(ctx, h.acc, guid, request(addresses...), nil)
 }
 
 func (h *fixture) stored(t *testing.T) []mailbox.Mailbox {

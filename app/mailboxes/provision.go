@@ -14,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // Request is a request for mailboxes on one domain. Password is used and never stored.
@@ -42,7 +43,7 @@ type Result struct {
 //
 // Rows are reserved before the platform is called. A crash therefore leaves rows to continue from,
 // and no mailbox evades the cap.
-func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.GUID, r Request) ([]Result, error) {
+func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.GUID, r Request, answer ports.Answer[[]Result]) ([]Result, error) {
 	specs, err := checkBody(r)
 	if err != nil {
 		return nil, err
@@ -70,7 +71,11 @@ func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.G
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
-	return s.provisionAll(ctx, acc.ID, t, d, specs, rows, r.Password)
+	results, errs := s.provisionAll(ctx, acc.ID, t, d, specs, rows, r.Password)
+	if err := s.storeResults(ctx, acc.ID, results, errs, answer); err != nil {
+		return nil, err
+	}
+	return s.combineResults(ctx, acc.ID, t.GUID, results, errs)
 }
 
 // checkBody refuses malformed bodies. This check comes before the check of ownership.
@@ -133,15 +138,15 @@ func (s *Service) checkCapacity(ctx context.Context, owner access.AccountID, d d
 	return err
 }
 
-// provisionAll creates all mailboxes concurrently and combines their results.
+// provisionAll creates all mailboxes concurrently. It returns a result or an error for each row.
 func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t tenant.Tenant, d domain.Domain,
-	specs []mailbox.Spec, rows []mailbox.Mailbox, password secret.Text) ([]Result, error) {
+	specs []mailbox.Spec, rows []mailbox.Mailbox, password secret.Text) ([]Result, []error) {
 	results, errs := make([]Result, len(rows)), make([]error, len(rows))
 	if err := s.prepareDomain(ctx, owner, d, rows); err != nil {
 		for i, row := range rows {
 			errs[i] = s.releaseIfFresh(ctx, owner, row, err)
 		}
-		return s.combineResults(ctx, owner, t.GUID, results, errs)
+		return results, errs
 	}
 	var workers sync.WaitGroup
 	for i, row := range rows {
@@ -153,10 +158,7 @@ func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t te
 		workers.Go(func() { results[i], errs[i] = c.run(ctx) })
 	}
 	workers.Wait()
-	if err := s.storeResults(ctx, owner, results, errs); err != nil {
-		return nil, err
-	}
-	return s.combineResults(ctx, owner, t.GUID, results, errs)
+	return results, errs
 }
 
 // prepareDomain makes the mail server accept the domain if it does not yet. It does nothing when

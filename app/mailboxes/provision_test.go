@@ -123,7 +123,7 @@ func TestProvisionRefusals(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&r)
 			}
-			_, err := h.Provision(t.Context(), h.acc, guid, r)
+			_, err := h.Provision(t.Context(), h.acc, guid, r, nil)
 			refused(t, err, tt.want)
 			if h.fake.Effects("CreateMailbox") != made {
 				t.Fatal("a mailbox was made all the same")
@@ -138,7 +138,7 @@ func TestProvisionOfOthersIsNotFound(t *testing.T) {
 	must(t, err)
 	for name, id := range map[string]tenant.GUID{"another account's": guid, "unknown": tenant.NoGUID} {
 		t.Run(name, func(t *testing.T) {
-			_, err := h.Provision(t.Context(), stranger, id, request("anna@example.test"))
+			_, err := h.Provision(t.Context(), stranger, id, request("anna@example.test"), nil)
 			refused(t, err, fault.TenantNotFound)
 		})
 	}

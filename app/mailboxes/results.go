@@ -16,10 +16,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// storeResults stores the created mailboxes and the response in one transaction. If another mailbox
+// storeResults stores the created mailboxes and the answer in one transaction. If another mailbox
 // of the request has an error, the caller gets no results. The created mailboxes then stay
 // unfinished, so that a retry reports them as created.
-func (s *Service) storeResults(ctx context.Context, owner access.AccountID, results []Result, errs []error) error {
+func (s *Service) storeResults(ctx context.Context, owner access.AccountID, results []Result, errs []error, answer ports.Answer[[]Result]) error {
 	stage := mailbox.Ready
 	if errors.Join(errs...) != nil {
 		stage = mailbox.Created
@@ -34,13 +34,16 @@ func (s *Service) storeResults(ctx context.Context, owner access.AccountID, resu
 	if len(created) == 0 {
 		return nil
 	}
-	if stage == mailbox.Ready {
-		var err error
-		if ctx, err = ports.Complete(ctx, results); err != nil {
-			return err
-		}
+	if stage != mailbox.Ready {
+		answer = nil
 	}
-	err := reconcile.Store(ctx, func(ctx context.Context) error { return s.Mailboxes.ConcludeMailboxes(ctx, owner, created) })
+	completion, err := answer.Completion(results)
+	if err != nil {
+		return err
+	}
+	err = reconcile.Store(ctx, func(ctx context.Context) error {
+		return s.Mailboxes.ConcludeMailboxes(ctx, owner, created, completion)
+	})
 	if err != nil {
 		return fmt.Errorf("conclude mailboxes: %w", err)
 	}

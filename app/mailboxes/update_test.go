@@ -81,7 +81,7 @@ func (h *fixture) enforce(t *testing.T, scope string, perDay int) {
 	p, err := h.store.ReservePolicy(t.Context(), h.acc.ID, guid, scope, h.Now())
 	must(t, err)
 	p.PerDay = perDay
-	must(t, h.store.SavePolicy(t.Context(), h.acc.ID, p))
+	must(t, h.store.SavePolicy(t.Context(), h.acc.ID, p, nil))
 }
 
 func TestALimitNeedsNoPlatform(t *testing.T) {

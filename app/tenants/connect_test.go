@@ -346,7 +346,7 @@ func TestTenantLimit(t *testing.T) {
 		refused(t, err, fault.TenantLimitReached)
 	})
 	t.Run("reached between page and confirmation", func(t *testing.T) {
-		if _, err := fx.Delete(t.Context(), fx.ann.ID, other); err != nil {
+		if _, err := fx.Delete(t.Context(), fx.ann.ID, other, nil); err != nil {
 			t.Fatal(err)
 		}
 		b, offer := fx.offer(t, fx.ann, admin)

@@ -29,7 +29,7 @@ type Deleted struct {
 // transport rules at the platform, if the platform allows it. Otherwise mail would stay blocked
 // after the service has deleted the reason. Nothing else changes at the platform. Delete fails with
 // tenant_not_found.
-func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.GUID) (Deleted, error) {
+func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.GUID, answer ports.Answer[Deleted]) (Deleted, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if err != nil {
 		return Deleted{}, err
@@ -40,11 +40,12 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 	if gone.Unruled, err = s.removeManagedRules(ctx, owner, t, pauseLease); err != nil {
 		return Deleted{}, err
 	}
-	if ctx, err = ports.Complete(ctx, gone); err != nil {
+	completion, err := answer.Completion(gone)
+	if err != nil {
 		s.resumeEnforcement(ctx, gone.Unruled)
 		return Deleted{}, err
 	}
-	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Tenants.DeleteTenant(ctx, owner, id) })
+	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Tenants.DeleteTenant(ctx, owner, id, completion) })
 	if err != nil {
 		s.resumeEnforcement(ctx, gone.Unruled)
 		return Deleted{}, err

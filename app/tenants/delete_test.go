@@ -71,7 +71,7 @@ func (fx *fixture) ruleNames() (names []string) {
 
 func (fx *fixture) deleteTenant(t *testing.T) tenants.Deleted {
 	t.Helper()
-	gone, err := fx.Delete(t.Context(), fx.ann.ID, guid)
+	gone, err := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestDeleteWaitsForPass(t *testing.T) {
 	}
 	done := make(chan tenants.Deleted)
 	go func() {
-		gone, _ := fx.Delete(t.Context(), fx.ann.ID, guid)
+		gone, _ := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
 		done <- gone
 	}()
 	if _, err := fx.platform.For(guid).Block(t.Context(), "a.test", []string{"ada@a.test"}); err != nil {
@@ -176,7 +176,7 @@ func TestNoPassDuringDelete(t *testing.T) {
 	gate := fx.platform.Hold("RemoveRules")
 	done := make(chan error)
 	go func() {
-		_, err := fx.Delete(t.Context(), fx.ann.ID, guid)
+		_, err := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
 		done <- err
 	}()
 	<-gate.Arrived()

@@ -435,7 +435,7 @@ func TestSyncOfTenantDeletedMeanwhile(t *testing.T) {
 		done <- err
 	}()
 	<-gate.Arrived()
-	if _, err := fx.Delete(t.Context(), fx.ann.ID, guid); err != nil {
+	if _, err := fx.Delete(t.Context(), fx.ann.ID, guid, nil); err != nil {
 		t.Fatal(err)
 	}
 	gate.Release()

@@ -39,17 +39,17 @@ func TestGetForeignAndUnknown(t *testing.T) {
 func TestDelete(t *testing.T) {
 	fx := newFixture(t)
 	first := fx.connect(t, fx.ann, admin)
-	if _, err := fx.Delete(t.Context(), fx.bob.ID, guid); err == nil {
+	if _, err := fx.Delete(t.Context(), fx.bob.ID, guid, nil); err == nil {
 		t.Fatal("another account deleted it")
 	}
-	gone, err := fx.Delete(t.Context(), fx.ann.ID, guid)
+	gone, err := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
 	if err != nil || gone.Name != "One" || len(fx.heldTenants(t, fx.ann)) != 0 {
 		t.Fatalf("got %+v, %v", gone, err)
 	}
 	if got := fx.platform.Holds(guid).Consent; got != "granted" {
 		t.Errorf("the platform was touched: consent %s", got)
 	}
-	_, err = fx.Delete(t.Context(), fx.ann.ID, guid)
+	_, err = fx.Delete(t.Context(), fx.ann.ID, guid, nil)
 	refused(t, err, fault.TenantNotFound)
 	_, err = fx.Sync(t.Context(), fx.ann.ID, guid)
 	refused(t, err, fault.TenantNotFound)
@@ -115,7 +115,7 @@ func TestManagedTenantsTakeSlots(t *testing.T) {
 	fx, _ := managed(t)
 	small := fx.account(t, "none@example.com", 1)
 	fx.connect(t, small, otherAdmin)
-	if _, err := fx.Delete(t.Context(), fx.ann.ID, guid); err != nil {
+	if _, err := fx.Delete(t.Context(), fx.ann.ID, guid, nil); err != nil {
 		t.Fatal(err)
 	}
 	_, err := fx.Assign(t.Context(), small, guid)
@@ -134,7 +134,7 @@ func TestWithdraw(t *testing.T) {
 	refused(t, err, fault.TenantNotFound)
 	_, _, err = fx.Get(t.Context(), fx.ann, guid)
 	refused(t, err, fault.TenantNotFound)
-	_, err = fx.Delete(t.Context(), fx.ann.ID, guid)
+	_, err = fx.Delete(t.Context(), fx.ann.ID, guid, nil)
 	refused(t, err, fault.TenantNotFound)
 	_, err = fx.Withdraw(t.Context(), guid)
 	refused(t, err, fault.TenantNotFound)
@@ -145,7 +145,7 @@ func TestWithdraw(t *testing.T) {
 
 func TestDeleteEndsAssignment(t *testing.T) {
 	fx, _ := managed(t)
-	if _, err := fx.Delete(t.Context(), fx.ann.ID, guid); err != nil {
+	if _, err := fx.Delete(t.Context(), fx.ann.ID, guid, nil); err != nil {
 		t.Fatal(err)
 	}
 	_, err := fx.Sync(t.Context(), fx.ann.ID, guid)

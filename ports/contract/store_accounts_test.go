@@ -234,7 +234,7 @@ func (b listsUnfinished) ReserveDomain(ctx context.Context, owner access.Account
 	d, err := b.domainsPort.ReserveDomain(ctx, owner, id, name, most, now)
 	if err == nil && !d.Added {
 		d.Added = true
-		err = b.SaveDomain(ctx, owner, d)
+		err = b.SaveDomain(ctx, owner, d, nil)
 		d.Added = false
 	}
 	return d, err
@@ -253,7 +253,7 @@ func (b alwaysFresh) ReserveDomain(ctx context.Context, owner access.AccountID, 
 func (b dropsAdded) ReleaseDomain(ctx context.Context, owner access.AccountID, id string) error {
 	if d, err := b.DomainByID(ctx, owner, id); err == nil {
 		d.Added = false
-		_ = b.SaveDomain(ctx, owner, d)
+		_ = b.SaveDomain(ctx, owner, d, nil)
 	}
 	return b.domainsPort.ReleaseDomain(ctx, owner, id)
 }

@@ -3,7 +3,6 @@
 package contract
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -57,7 +56,7 @@ func (h integrationFixture) setConnection(t testing.TB, s Stores, i integration.
 	if was.ID != "" {
 		want.ID = was.ID
 	}
-	requireHeld(t, "connect", true)(s.SaveConnection(t.Context(), h.owner, want, was.UpdatedAt))
+	requireHeld(t, "connect", true)(s.SaveConnection(t.Context(), h.owner, want, was.UpdatedAt, nil))
 	return want
 }
 
@@ -117,16 +116,16 @@ var connectionChecks = []storeCheck{
 		again := first
 		again.ID, again.Status, again.UpdatedAt = connectionID(7), integration.ConnectionFailed, now.Add(time.Second)
 		for _, before := range []time.Time{{}, now.Add(-time.Second), again.UpdatedAt} {
-			requireHeld(t, "save of another state", false)(s.SaveConnection(t.Context(), h.owner, again, before))
+			requireHeld(t, "save of another state", false)(s.SaveConnection(t.Context(), h.owner, again, before, nil))
 			h.requireConnection(t, "not saved", s, h.one, 0, first)
 		}
 		again.AccountID, again.AccountAddress, again.AccountName, again.HasError, again.Reason = "", "", "", true, ""
 		again.ConnectedAt = time.Time{}
-		requireHeld(t, "save", true)(s.SaveConnection(t.Context(), h.owner, again, first.UpdatedAt))
+		requireHeld(t, "save", true)(s.SaveConnection(t.Context(), h.owner, again, first.UpdatedAt, nil))
 		again.ID = first.ID // an integration has one connection for each mailbox
 		h.requireConnection(t, "saved", s, h.one, 0, again)
-		requireHeld(t, "save of one that is not there", false)(s.SaveConnection(t.Context(), h.owner, h.newConnection(h.one, 1, integration.ConnectionFailed), now))
-		requireHeld(t, "save of a foreign one", false)(s.SaveConnection(t.Context(), newAccount(t, s, "bob"), again, again.UpdatedAt))
+		requireHeld(t, "save of one that is not there", false)(s.SaveConnection(t.Context(), h.owner, h.newConnection(h.one, 1, integration.ConnectionFailed), now, nil))
+		requireHeld(t, "save of a foreign one", false)(s.SaveConnection(t.Context(), newAccount(t, s, "bob"), again, again.UpdatedAt, nil))
 	}},
 	{"one integration holds a mailbox, whichever status it has there", func(t testing.TB, s Stores) {
 		h := newIntegrationFixture(t, s, "ann", 1)
@@ -136,7 +135,7 @@ var connectionChecks = []storeCheck{
 			was := h.storedConnection(t, s, h.two, 0)
 			for _, there := range allConnectionStatuses {
 				what := fmt.Sprintf("%s here, %s there", here, there)
-				saved, err := s.SaveConnection(t.Context(), h.owner, h.newConnection(h.two, 0, there), was.UpdatedAt)
+				saved, err := s.SaveConnection(t.Context(), h.owner, h.newConnection(h.two, 0, there), was.UpdatedAt, nil)
 				if here.Held() && there.Held() {
 					requireRefusal(t, what, err, fault.ConnectedElsewhere)
 					h.requireConnection(t, what, s, h.two, 0, was)
@@ -154,7 +153,7 @@ var connectionChecks = []storeCheck{
 		won := make([]bool, concurrency)
 		countWinners(t, concurrently(concurrency, func(n int) (err error) {
 			i := []integration.Integration{h.one, h.two}[n%2]
-			won[n], err = s.SaveConnection(t.Context(), h.owner, h.newConnection(i, 0, allConnectionStatuses[n%2]), time.Time{})
+			won[n], err = s.SaveConnection(t.Context(), h.owner, h.newConnection(i, 0, allConnectionStatuses[n%2]), time.Time{}, nil)
 			return err
 		}), fault.ConnectedElsewhere)
 		if n := countTrue(won); n != 1 {
@@ -185,7 +184,7 @@ var connectionChecks = []storeCheck{
 		requireCounts(t, s, h.owner, h.two.ID, integration.Counts{Total: 1, Disconnected: 1})
 		_, err := s.Session(t.Context(), h.owner, h.one.ID, h.boxes[0].ID, sessionID(1))
 		requireRefusal(t, "its session", err, fault.SessionNotFound)
-		must(t, "delete tenant", s.DeleteTenant(t.Context(), h.owner, guid(1)))
+		must(t, "delete tenant", s.DeleteTenant(t.Context(), h.owner, guid(1), nil))
 		requireCounts(t, s, h.owner, h.one.ID, integration.Counts{})
 		requireIntegrations(t, s, h.owner, h.two, h.one)
 	}},
@@ -194,13 +193,13 @@ var connectionChecks = []storeCheck{
 		was := h.setConnection(t, s, h.one, 0, integration.ConnectionConnected)
 		next := was
 		next.Status, next.UpdatedAt = integration.ConnectionDisconnecting, now.Add(time.Second)
-		requireCommitted(t, s, h.owner, map[string]func(ctx context.Context) error{
-			"another": func(ctx context.Context) error {
-				_, err := s.SaveConnection(ctx, h.owner, next, was.UpdatedAt)
+		requireCommitted(t, s, h.owner, map[string]func(*ports.Completion) error{
+			"another": func(completion *ports.Completion) error {
+				_, err := s.SaveConnection(t.Context(), h.owner, next, was.UpdatedAt, completion)
 				return err
 			},
-			"a new one": func(ctx context.Context) error {
-				_, err := s.SaveConnection(ctx, h.owner, h.newConnection(h.two, 1, integration.ConnectionFailed), time.Time{})
+			"a new one": func(completion *ports.Completion) error {
+				_, err := s.SaveConnection(t.Context(), h.owner, h.newConnection(h.two, 1, integration.ConnectionFailed), time.Time{}, completion)
 				return err
 			},
 		}, func() {
@@ -208,8 +207,8 @@ var connectionChecks = []storeCheck{
 			h.requireConnection(t, "the new one", s, h.two, 1, integration.Connection{})
 		})
 		c := newClaim(h.owner, 99)
-		ctx := completionContext(t, c, mustClaim(t, s, c))
-		requireHeld(t, "save of a state of before", false)(s.SaveConnection(ctx, h.owner, was, was.UpdatedAt))
+		completion := newCompletion(c, mustClaim(t, s, c))
+		requireHeld(t, "save of a state of before", false)(s.SaveConnection(t.Context(), h.owner, was, was.UpdatedAt, completion))
 		if r := requireRecord(t, s, c.Key); r.Answer != nil {
 			t.Fatalf("an answer is stored for nothing: %+v", r)
 		}
@@ -292,7 +291,7 @@ var eligibleChecks = []storeCheck{
 			"save": func(integrationID, mailboxID string) error {
 				c := bob.newConnection(bob.one, 0, integration.ConnectionConnected)
 				c.IntegrationID, c.MailboxID = integrationID, mailboxID
-				_, err := s.SaveConnection(t.Context(), bob.owner, c, time.Time{})
+				_, err := s.SaveConnection(t.Context(), bob.owner, c, time.Time{}, nil)
 				return err
 			},
 		} {

@@ -93,29 +93,29 @@ func disconnectEverywhere(ctx context.Context, s Stores, owner access.AccountID,
 		if err == nil && e.Connection.Status.Held() {
 			was := e.Connection.UpdatedAt
 			e.Connection.Status = integration.ConnectionDisconnected
-			_, _ = s.SaveConnection(ctx, owner, e.Connection, was)
+			_, _ = s.SaveConnection(ctx, owner, e.Connection, was, nil)
 		}
 	}
 }
 
-func (b stealsConnections) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time) (bool, error) {
-	saved, err := b.connectionsPort.SaveConnection(ctx, owner, c, before)
+func (b stealsConnections) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *ports.Completion) (bool, error) {
+	saved, err := b.connectionsPort.SaveConnection(ctx, owner, c, before, completion)
 	if errors.Is(err, fault.ConnectedElsewhere) {
 		disconnectEverywhere(ctx, b.all, owner, c.MailboxID)
-		return b.connectionsPort.SaveConnection(ctx, owner, c, before)
+		return b.connectionsPort.SaveConnection(ctx, owner, c, before, completion)
 	}
 	return saved, err
 }
 
-func (b writesOver) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time) (bool, error) {
+func (b writesOver) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *ports.Completion) (bool, error) {
 	if e, err := b.EligibleMailbox(ctx, owner, c.IntegrationID, c.MailboxID); err == nil {
 		before = e.Connection.UpdatedAt
 	}
-	return b.connectionsPort.SaveConnection(ctx, owner, c, before)
+	return b.connectionsPort.SaveConnection(ctx, owner, c, before, completion)
 }
 
-func (b connectionsAlone) SaveConnection(_ context.Context, owner access.AccountID, c integration.Connection, before time.Time) (bool, error) {
-	return b.connectionsPort.SaveConnection(context.Background(), owner, c, before)
+func (b connectionsAlone) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, _ *ports.Completion) (bool, error) {
+	return b.connectionsPort.SaveConnection(ctx, owner, c, before, nil)
 }
 
 func TestConnectionSuitesDetectBrokenPromises(t *testing.T) {
@@ -183,7 +183,7 @@ func (b twoSessions) BeginSession(ctx context.Context, owner access.AccountID, x
 		all, _ := b.PendingSessions(ctx, stale.Add(1000*time.Hour), 1000)
 		for _, p := range all {
 			p.Session.Status = integration.SessionFailed
-			_, _ = b.SaveSession(ctx, p.Account, p.Session, nil)
+			_, _ = b.SaveSession(ctx, p.Account, p.Session, nil, nil)
 		}
 		return b.connectionsPort.BeginSession(ctx, owner, x, id, stale)
 	}
@@ -202,7 +202,7 @@ func (b demotes) BeginSession(ctx context.Context, owner access.AccountID, x int
 	err := b.Stores.BeginSession(ctx, owner, x, id, stale)
 	if e, found := b.EligibleMailbox(ctx, owner, x.IntegrationID, x.MailboxID); err == nil && found == nil && e.Connection.Status == b.was {
 		e.Connection.Status = integration.ConnectionPending
-		_, err = b.SaveConnection(ctx, owner, e.Connection, e.Connection.UpdatedAt)
+		_, err = b.SaveConnection(ctx, owner, e.Connection, e.Connection.UpdatedAt, nil)
 	}
 	return err
 }
@@ -224,25 +224,25 @@ func (b sessionOfAnyBox) Session(ctx context.Context, owner access.AccountID, i,
 	return x, err
 }
 
-func (b savedAfterTheEnd) SaveSession(ctx context.Context, owner access.AccountID, x integration.Session, c *integration.Connection) (bool, error) {
-	_, err := b.connectionsPort.SaveSession(ctx, owner, x, c)
+func (b savedAfterTheEnd) SaveSession(ctx context.Context, owner access.AccountID, x integration.Session, c *integration.Connection, completion *ports.Completion) (bool, error) {
+	_, err := b.connectionsPort.SaveSession(ctx, owner, x, c, completion)
 	return err == nil, err
 }
 
-func (b sessionsUnattached) SaveSession(ctx context.Context, owner access.AccountID, x integration.Session, _ *integration.Connection) (bool, error) {
-	return b.connectionsPort.SaveSession(ctx, owner, x, nil)
+func (b sessionsUnattached) SaveSession(ctx context.Context, owner access.AccountID, x integration.Session, _ *integration.Connection, completion *ports.Completion) (bool, error) {
+	return b.connectionsPort.SaveSession(ctx, owner, x, nil, completion)
 }
 
-func (b halfSessions) SaveSession(ctx context.Context, owner access.AccountID, x integration.Session, c *integration.Connection) (bool, error) {
-	saved, err := b.connectionsPort.SaveSession(ctx, owner, x, c)
+func (b halfSessions) SaveSession(ctx context.Context, owner access.AccountID, x integration.Session, c *integration.Connection, completion *ports.Completion) (bool, error) {
+	saved, err := b.connectionsPort.SaveSession(ctx, owner, x, c, completion)
 	if errors.Is(err, fault.ConnectedElsewhere) {
-		_, _ = b.connectionsPort.SaveSession(ctx, owner, x, nil)
+		_, _ = b.connectionsPort.SaveSession(ctx, owner, x, nil, completion)
 	}
 	return saved, err
 }
 
-func (b sessionsAlone) SaveSession(_ context.Context, owner access.AccountID, x integration.Session, c *integration.Connection) (bool, error) {
-	return b.connectionsPort.SaveSession(context.Background(), owner, x, c)
+func (b sessionsAlone) SaveSession(ctx context.Context, owner access.AccountID, x integration.Session, c *integration.Connection, _ *ports.Completion) (bool, error) {
+	return b.connectionsPort.SaveSession(ctx, owner, x, c, nil)
 }
 
 func (b everybodyLooks) TakeLook(ctx context.Context, owner access.AccountID, id string, _, at time.Time) (bool, error) {

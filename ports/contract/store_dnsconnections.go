@@ -219,7 +219,7 @@ var dnsWriteChecks = []storeCheck{
 		ann := newAccount(t, s, "ann")
 		d := newOwnedDomain(t, s, ann, 1)
 		must(t, "save", s.SaveWritten(t.Context(), ann, d.ID, []dns.Written{writtenRecord("a", "")}))
-		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1)))
+		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
 		requireWritten(t, s, ann, d.ID)
 	}},
 	{"concurrent writes of one value are all stored", func(t testing.TB, s Stores) {

@@ -3,7 +3,6 @@
 package contract
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -36,7 +35,7 @@ func newRun(owner access.AccountID, d domain.Domain, n int) (provisioning.Run, p
 func startRun(t testing.TB, s Stores, owner access.AccountID, d domain.Domain, n int) provisioning.Job {
 	t.Helper()
 	r, j := newRun(owner, d, n)
-	must(t, "create run", s.CreateRun(t.Context(), r, []provisioning.Job{j}))
+	must(t, "create run", s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil))
 	return j
 }
 
@@ -115,7 +114,7 @@ var dnsRunChecks = []storeCheck{
 		d := newOwnedDomain(t, s, ann, 1)
 		r, j := newRun(ann, d, 1)
 		j.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-		must(t, "create", s.CreateRun(t.Context(), r, []provisioning.Job{j}))
+		must(t, "create", s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil))
 		got, jobs, err := s.Run(t.Context(), ann, r.ID)
 		must(t, "find", err)
 		if diff := cmp.Diff(r.With([]provisioning.Job{j}), got); diff != "" || got.Status != provisioning.Queued {
@@ -136,7 +135,7 @@ var dnsRunChecks = []storeCheck{
 		for i, status := range []provisioning.Status{provisioning.Queued, provisioning.Running, provisioning.Waiting, provisioning.ActionRequired} {
 			_, before := newRun(ann, d, 1)
 			saveJobStatus(t, s, before, status)
-			requireRefusal(t, string(status), s.CreateRun(t.Context(), r, []provisioning.Job{j}), fault.JobActive)
+			requireRefusal(t, string(status), s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil), fault.JobActive)
 			active, found, err := s.ActiveJob(t.Context(), ann, d.ID)
 			must(t, "active job", err)
 			if !found || active.ID != jobID(1) || active.Status != status {
@@ -158,7 +157,7 @@ var dnsRunChecks = []storeCheck{
 		d := newOwnedDomain(t, s, ann, 1)
 		if n := countWinners(t, concurrently(concurrency, func(i int) error {
 			r, j := newRun(ann, d, i)
-			return s.CreateRun(t.Context(), r, []provisioning.Job{j})
+			return s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
 		}), fault.JobActive); n != 1 {
 			t.Fatalf("%d were created", n)
 		}
@@ -173,7 +172,7 @@ var dnsRunChecks = []storeCheck{
 		r, one := newRun(ann, all[0], 2)
 		_, two := newRun(ann, all[1], 3)
 		_, three := newRun(ann, all[2], 4)
-		requireRefusal(t, "one is taken", s.CreateRun(t.Context(), r, []provisioning.Job{one, two, three}), fault.JobActive)
+		requireRefusal(t, "one is taken", s.CreateRun(t.Context(), r, []provisioning.Job{one, two, three}, nil), fault.JobActive)
 		_, _, err := s.Run(t.Context(), ann, r.ID)
 		requireRefusal(t, "the run", err, fault.RunNotFound)
 		_, found, err := s.ActiveJob(t.Context(), ann, all[0].ID)
@@ -181,7 +180,7 @@ var dnsRunChecks = []storeCheck{
 		if found {
 			t.Fatal("a job of a refused run is there")
 		}
-		must(t, "create", s.CreateRun(t.Context(), r, []provisioning.Job{one, three}))
+		must(t, "create", s.CreateRun(t.Context(), r, []provisioning.Job{one, three}, nil))
 		_, jobs, err := s.Run(t.Context(), ann, r.ID)
 		must(t, "find", err)
 		if len(jobs) != 2 {
@@ -197,7 +196,7 @@ var dnsRunChecks = []storeCheck{
 		unknown.ID = unknownID
 		create := func(of domain.Domain) error {
 			r, j := newRun(bob, of, 9)
-			return s.CreateRun(t.Context(), r, []provisioning.Job{j})
+			return s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
 		}
 		requireRefusal(t, "create", create(foreign), fault.DomainNotFound)
 		requireSameError(t, "create", create(foreign), create(unknown))
@@ -211,9 +210,9 @@ var dnsRunChecks = []storeCheck{
 			requireRefusal(t, "job", job, fault.JobNotFound)
 			_, other = s.Job(t.Context(), bob, id)
 			requireSameError(t, "job", job, other)
-			_, retry := s.RetryJob(t.Context(), bob, jobID(1), now)
+			_, retry := s.RetryJob(t.Context(), bob, jobID(1), now, nil)
 			requireRefusal(t, "retry", retry, fault.JobNotFound)
-			_, other = s.RetryJob(t.Context(), bob, id, now)
+			_, other = s.RetryJob(t.Context(), bob, id, now, nil)
 			requireSameError(t, "retry", retry, other)
 		}
 		requireOrder(t, "bob's runs", runIDs(t, s, bob, ports.RunQuery{Limit: 9}))
@@ -253,7 +252,7 @@ var dnsRetryChecks = []storeCheck{
 		for _, status := range []provisioning.Status{provisioning.Queued, provisioning.Running, provisioning.Completed, provisioning.Failed} {
 			_, j := newRun(ann, d, 1)
 			saveJobStatus(t, s, j, status)
-			_, err := s.RetryJob(t.Context(), ann, j.ID, now)
+			_, err := s.RetryJob(t.Context(), ann, j.ID, now, nil)
 			requireRefusal(t, string(status), err, fault.JobNotRetryable)
 		}
 		for _, status := range []provisioning.Status{provisioning.Waiting, provisioning.ActionRequired} {
@@ -261,7 +260,7 @@ var dnsRetryChecks = []storeCheck{
 			stopped := jobWithAllFields(before)
 			saveJobStatus(t, s, stopped, status)
 			stopped.Status = status
-			got, err := s.RetryJob(t.Context(), ann, stopped.ID, now.Add(time.Hour))
+			got, err := s.RetryJob(t.Context(), ann, stopped.ID, now.Add(time.Hour), nil)
 			must(t, "retry", err)
 			want, err := provisioning.Retry(stopped, now.Add(time.Hour))
 			must(t, "decide", err)
@@ -278,7 +277,7 @@ var dnsRetryChecks = []storeCheck{
 		ann := newAccount(t, s, "ann")
 		saveJobStatus(t, s, startRun(t, s, ann, newOwnedDomain(t, s, ann, 1), 1), provisioning.ActionRequired)
 		if n := countWinners(t, concurrently(concurrency, func(int) error {
-			_, err := s.RetryJob(t.Context(), ann, jobID(1), now)
+			_, err := s.RetryJob(t.Context(), ann, jobID(1), now, nil)
 			return err
 		}), fault.JobNotRetryable); n != 1 {
 			t.Fatalf("%d retries won", n)
@@ -289,7 +288,7 @@ var dnsRetryChecks = []storeCheck{
 		startRun(t, s, ann, newOwnedDomain(t, s, ann, 1), 1)
 		startRun(t, s, bob, newOwnedDomain(t, s, bob, 2), 2)
 		j, k := claimJob(t, s, jobID(1), now.Add(time.Hour)), claimJob(t, s, jobID(2), now.Add(time.Hour))
-		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1)))
+		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
 		closeAccount(t, s, bob)
 		for _, j := range []provisioning.Job{j, k} {
 			requireOrder(t, "runs", runIDs(t, s, j.Account, ports.RunQuery{Limit: 9}))
@@ -311,14 +310,19 @@ var dnsRetryChecks = []storeCheck{
 		ann := newAccount(t, s, "ann")
 		d := newOwnedDomain(t, s, ann, 1)
 		r, j := newRun(ann, d, 1)
-		for key, change := range []func(ctx context.Context) error{
-			func(ctx context.Context) error { return s.CreateRun(ctx, r, []provisioning.Job{j}) },
-			func(ctx context.Context) error { _, err := s.RetryJob(ctx, ann, j.ID, now); return err },
+		for key, change := range []func(*ports.Completion) error{
+			func(completion *ports.Completion) error {
+				return s.CreateRun(t.Context(), r, []provisioning.Job{j}, completion)
+			},
+			func(completion *ports.Completion) error {
+				_, err := s.RetryJob(t.Context(), ann, j.ID, now, completion)
+				return err
+			},
 		} {
 			c := newClaim(ann, byte(key))
 			attempt := mustClaim(t, s, c)
-			requireRefusal(t, "an attempt that lost its key", change(completionContext(t, c, "20000000-0000-4000-8000-000000000000")), fault.KeyInProgress)
-			must(t, "change", change(completionContext(t, c, attempt)))
+			requireRefusal(t, "an attempt that lost its key", change(newCompletion(c, "20000000-0000-4000-8000-000000000000")), fault.KeyInProgress)
+			must(t, "change", change(newCompletion(c, attempt)))
 			if a := requireRecord(t, s, c.Key); string(a.Answer) != "answer" || a.Leased {
 				t.Fatalf("got %+v", a)
 			}

@@ -46,20 +46,20 @@ type (
 	tracelessRuns struct{ dnsRunsPort }
 )
 
-func (b twoJobs) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job) error {
+func (b twoJobs) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job, completion *ports.Completion) error {
 	if j, found, _ := b.ActiveJob(ctx, r.Account, jobs[0].DomainID); found {
 		j.Status = provisioning.Failed
 		_, _ = b.all.SaveJob(ctx, j)
 	}
-	return b.dnsRunsPort.CreateRun(ctx, r, jobs)
+	return b.dnsRunsPort.CreateRun(ctx, r, jobs, completion)
 }
 
-func (b halfRuns) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job) error {
-	if err := b.dnsRunsPort.CreateRun(ctx, r, jobs[:1]); err != nil || len(jobs) == 1 {
+func (b halfRuns) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job, completion *ports.Completion) error {
+	if err := b.dnsRunsPort.CreateRun(ctx, r, jobs[:1], completion); err != nil || len(jobs) == 1 {
 		return err
 	}
 	r.ID = runID(99)
-	return b.dnsRunsPort.CreateRun(ctx, r, jobs[1:])
+	return b.dnsRunsPort.CreateRun(ctx, r, jobs[1:], nil)
 }
 
 // firstSuccess calls get for one account after the other and returns the first success.
@@ -81,9 +81,9 @@ func (b anybodysRuns) Run(ctx context.Context, _ access.AccountID, id string) (r
 	return r, jobs, err
 }
 
-func (b anybodysJobs) RetryJob(ctx context.Context, _ access.AccountID, id string, now time.Time) (provisioning.Job, error) {
+func (b anybodysJobs) RetryJob(ctx context.Context, _ access.AccountID, id string, now time.Time, completion *ports.Completion) (provisioning.Job, error) {
 	return firstSuccess(ctx, b.all, func(owner access.AccountID) (provisioning.Job, error) {
-		return b.dnsRunsPort.RetryJob(ctx, owner, id, now)
+		return b.dnsRunsPort.RetryJob(ctx, owner, id, now, completion)
 	})
 }
 
@@ -103,18 +103,18 @@ func (b endedRunsToo) Runs(ctx context.Context, owner access.AccountID, q ports.
 	return b.dnsRunsPort.Runs(ctx, owner, q)
 }
 
-func (b retriesAll) RetryJob(ctx context.Context, owner access.AccountID, id string, now time.Time) (provisioning.Job, error) {
-	j, err := b.dnsRunsPort.RetryJob(ctx, owner, id, now)
+func (b retriesAll) RetryJob(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *ports.Completion) (provisioning.Job, error) {
+	j, err := b.dnsRunsPort.RetryJob(ctx, owner, id, now, completion)
 	if err != nil && fault.Of(err).Code == fault.JobNotRetryable {
 		return b.Job(ctx, owner, id)
 	}
 	return j, err
 }
 
-func (b retryKeepsHold) RetryJob(ctx context.Context, owner access.AccountID, id string, now time.Time) (provisioning.Job, error) {
+func (b retryKeepsHold) RetryJob(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *ports.Completion) (provisioning.Job, error) {
 	before, err := b.Job(ctx, owner, id)
 	if err != nil || before.Status != provisioning.Waiting && before.Status != provisioning.ActionRequired {
-		return b.dnsRunsPort.RetryJob(ctx, owner, id, now)
+		return b.dnsRunsPort.RetryJob(ctx, owner, id, now, completion)
 	}
 	j, err := provisioning.Retry(before, now)
 	j.Epoch = before.Epoch
@@ -122,8 +122,8 @@ func (b retryKeepsHold) RetryJob(ctx context.Context, owner access.AccountID, id
 	return j, err
 }
 
-func (b runsAlone) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job) error {
-	return b.dnsRunsPort.CreateRun(context.WithoutCancel(context.Background()), r, jobs)
+func (b runsAlone) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job, _ *ports.Completion) error {
+	return b.dnsRunsPort.CreateRun(ctx, r, jobs, nil)
 }
 
 // undeadRuns returns jobs that have been deleted.
@@ -137,12 +137,12 @@ func (b undeadRuns) Job(ctx context.Context, owner access.AccountID, id string) 
 	return j, err
 }
 
-func (b tracelessRuns) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job) error {
+func (b tracelessRuns) CreateRun(ctx context.Context, r provisioning.Run, jobs []provisioning.Job, completion *ports.Completion) error {
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
 		jobs[i].Trace = ""
 	}
-	return b.dnsRunsPort.CreateRun(ctx, r, jobs)
+	return b.dnsRunsPort.CreateRun(ctx, r, jobs, completion)
 }
 
 func TestDNSRunSuitesDetectBrokenPromises(t *testing.T) {

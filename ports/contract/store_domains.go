@@ -38,7 +38,7 @@ var storedDomainChecks = []storeCheck{
 	{"a domain comes back as it was saved", func(t testing.TB, s Stores) {
 		ann := newAccount(t, s, "ann")
 		want := withAllFields(addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test"))
-		must(t, "save", s.SaveDomain(t.Context(), ann, want))
+		must(t, "save", s.SaveDomain(t.Context(), ann, want, nil))
 		byName, err := s.Domain(t.Context(), ann, guid(1), "contoso.test")
 		must(t, "by name", err)
 		byID, err := s.DomainByID(t.Context(), ann, want.ID)
@@ -90,7 +90,7 @@ var storedDomainChecks = []storeCheck{
 				_, err := s.DomainByID(t.Context(), o, x.ID)
 				return err
 			}},
-			"save": {fault.DomainNotFound, func(o access.AccountID, x domain.Domain) error { return s.SaveDomain(t.Context(), o, x) }},
+			"save": {fault.DomainNotFound, func(o access.AccountID, x domain.Domain) error { return s.SaveDomain(t.Context(), o, x, nil) }},
 			"change": {fault.DomainNotFound, func(o access.AccountID, x domain.Domain) error {
 				_, err := s.ChangeDomain(t.Context(), o, x, x)
 				return err
@@ -145,7 +145,7 @@ var storedDomainChecks = []storeCheck{
 				return err
 			}
 			d.Added = true
-			return s.SaveDomain(t.Context(), ann, d)
+			return s.SaveDomain(t.Context(), ann, d, nil)
 		})
 		list, err := s.Domains(t.Context(), ann, guid(1))
 		must(t, "list", err)
@@ -408,7 +408,7 @@ var discoveredDomainChecks = []storeCheck{
 			d, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, at)
 			must(t, "reserve", err)
 			d.Added = name == "later.test"
-			must(t, "save", s.SaveDomain(t.Context(), ann, d))
+			must(t, "save", s.SaveDomain(t.Context(), ann, d, nil))
 		}
 		saveDiscovery(t, s, ann, []domain.Domain{}, nil)
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"later.test"}) {
@@ -454,7 +454,7 @@ var discoveredDomainChecks = []storeCheck{
 		ann, d := newMailDomain(t, s)
 		verified := d
 		verified.Verified, verified.CheckedAt = true, discoveryStart.Add(time.Second)
-		must(t, "save", s.SaveDomain(t.Context(), ann, verified))
+		must(t, "save", s.SaveDomain(t.Context(), ann, verified, nil))
 		saveDiscovery(t, s, ann, []domain.Domain{d}, nil)
 		got, err := s.Domain(t.Context(), ann, guid(1), d.Name)
 		must(t, "domain", err)

@@ -35,7 +35,7 @@ type (
 )
 
 func (b lastWriter) ChangeDomain(ctx context.Context, owner access.AccountID, _, now domain.Domain) (domain.Domain, error) {
-	return now, b.SaveDomain(ctx, owner, now)
+	return now, b.SaveDomain(ctx, owner, now, nil)
 }
 
 func (b unlockedChange) ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (domain.Domain, error) {
@@ -44,21 +44,21 @@ func (b unlockedChange) ChangeDomain(ctx context.Context, owner access.AccountID
 		return d, err
 	}
 	b.meet()
-	return d.With(was, now), b.SaveDomain(ctx, owner, d.With(was, now))
+	return d.With(was, now), b.SaveDomain(ctx, owner, d.With(was, now), nil)
 }
 
 func (b lastLook) ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (domain.Domain, error) {
 	d, err := b.domainsPort.ChangeDomain(ctx, owner, was, now)
 	if err == nil && d.CheckedAt.After(now.CheckedAt) && !now.CheckedAt.IsZero() {
 		d.Status, d.CheckedAt = now.Status, now.CheckedAt
-		err = b.SaveDomain(ctx, owner, d)
+		err = b.SaveDomain(ctx, owner, d, nil)
 	}
 	return d, err
 }
 
 func (b changesEarly) ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (domain.Domain, error) {
 	if !was.Added && was.ID != "" {
-		return now, b.SaveDomain(ctx, owner, now)
+		return now, b.SaveDomain(ctx, owner, now, nil)
 	}
 	return b.domainsPort.ChangeDomain(ctx, owner, was, now)
 }

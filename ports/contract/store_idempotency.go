@@ -352,14 +352,16 @@ func newTenantFixture(t testing.TB, s Stores) tenantFixture {
 // completingChange is a change that commits a completion. made reports whether the change is
 // stored.
 type completingChange struct {
-	change func(ctx context.Context) error
+	change func(completion *ports.Completion) error
 	made   func(t testing.TB) bool
 }
 
-func (h tenantFixture) changes(s Stores) map[string]completingChange {
+func (h tenantFixture) changes(t testing.TB, s Stores) map[string]completingChange {
 	return map[string]completingChange{
 		"a deletion": {
-			func(ctx context.Context) error { return s.DeleteTenant(ctx, h.owner, h.d.TenantGUID) },
+			func(completion *ports.Completion) error {
+				return s.DeleteTenant(t.Context(), h.owner, h.d.TenantGUID, completion)
+			},
 			func(t testing.TB) bool {
 				n, err := s.TenantCount(t.Context(), h.owner)
 				must(t, "count tenants", err)
@@ -367,10 +369,10 @@ func (h tenantFixture) changes(s Stores) map[string]completingChange {
 			},
 		},
 		"a saved domain": {
-			func(ctx context.Context) error {
+			func(completion *ports.Completion) error {
 				d := h.d
 				d.Verified = true
-				return s.SaveDomain(ctx, h.owner, d)
+				return s.SaveDomain(t.Context(), h.owner, d, completion)
 			},
 			func(t testing.TB) bool {
 				d, err := s.DomainByID(t.Context(), h.owner, h.d.ID)
@@ -378,21 +380,10 @@ func (h tenantFixture) changes(s Stores) map[string]completingChange {
 				return d.Verified
 			},
 		},
-		"a changed domain": {
-			func(ctx context.Context) error {
-				d := h.d
-				d.MailReady = true
-				_, err := s.ChangeDomain(ctx, h.owner, h.d, d)
-				return err
-			},
-			func(t testing.TB) bool {
-				d, err := s.DomainByID(t.Context(), h.owner, h.d.ID)
-				must(t, "find domain", err)
-				return d.MailReady
-			},
-		},
 		"concluded mailboxes": {
-			func(ctx context.Context) error { return s.ConcludeMailboxes(ctx, h.owner, asReady(h.boxes)) },
+			func(completion *ports.Completion) error {
+				return s.ConcludeMailboxes(t.Context(), h.owner, asReady(h.boxes), completion)
+			},
 			func(t testing.TB) bool { return h.countReady(t, s) == len(h.boxes) },
 		},
 	}
@@ -420,15 +411,9 @@ func asReady(boxes []mailbox.Mailbox) []mailbox.Mailbox {
 	return all
 }
 
-// completionContext returns a context that makes the next write complete this attempt with the
-// answer "answer".
-func completionContext(t testing.TB, c ports.Claim, attempt string) context.Context {
-	t.Helper()
-	end := ports.Completion{Key: c.Key, Attempt: attempt, Answer: []byte("answer"), Until: now.Add(time.Hour)}
-	ctx := ports.WithCompletion(t.Context(), func(string) (ports.Completion, error) { return end, nil })
-	ctx, err := ports.Complete(ctx, "result")
-	must(t, "complete", err)
-	return ctx
+// newCompletion returns the completion of this attempt with the answer "answer".
+func newCompletion(c ports.Claim, attempt string) *ports.Completion {
+	return &ports.Completion{Key: c.Key, Attempt: attempt, Answer: []byte("answer"), Until: now.Add(time.Hour)}
 }
 
 var completionChecks = []storeCheck{
@@ -437,8 +422,8 @@ var completionChecks = []storeCheck{
 		for _, what := range []string{"a saved domain", "concluded mailboxes", "a deletion"} {
 			key++
 			c := newClaim(h.owner, key)
-			x := h.changes(s)[what]
-			must(t, what, x.change(completionContext(t, c, mustClaim(t, s, c))))
+			x := h.changes(t, s)[what]
+			must(t, what, x.change(newCompletion(c, mustClaim(t, s, c))))
 			r := requireRecord(t, s, c.Key)
 			if !x.made(t) || string(r.Answer) != "answer" || r.Leased || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
 				t.Fatalf("%s: made %v, %+v", what, x.made(t), r)
@@ -458,8 +443,8 @@ var completionChecks = []storeCheck{
 		if !won {
 			t.Fatal("a dead owner's key was not taken over")
 		}
-		for what, x := range h.changes(s) {
-			requireRefusal(t, what, x.change(completionContext(t, c, first)), fault.KeyInProgress)
+		for what, x := range h.changes(t, s) {
+			requireRefusal(t, what, x.change(newCompletion(c, first)), fault.KeyInProgress)
 			if r := requireRecord(t, s, c.Key); x.made(t) || r.Answer != nil || r.Attempt != second {
 				t.Fatalf("%s: made %v, %+v", what, x.made(t), r)
 			}
@@ -469,11 +454,11 @@ var completionChecks = []storeCheck{
 		h, bob := newTenantFixture(t, s), newAccount(t, s, "bob")
 		gone := append(asReady(h.boxes), mailbox.Mailbox{ID: string(unknownGUID), Address: "gone@contoso.test", Stage: mailbox.Ready})
 		c := newClaim(h.owner, 1)
-		ctx := completionContext(t, c, mustClaim(t, s, c))
-		requireRefusal(t, "delete", s.DeleteTenant(ctx, bob, h.d.TenantGUID), fault.TenantNotFound)
-		requireRefusal(t, "save domain", s.SaveDomain(ctx, bob, h.d), fault.DomainNotFound)
-		requireRefusal(t, "conclude for another", s.ConcludeMailboxes(ctx, bob, asReady(h.boxes)), fault.MailboxNotFound)
-		requireRefusal(t, "conclude", s.ConcludeMailboxes(ctx, h.owner, gone), fault.MailboxNotFound)
+		completion := newCompletion(c, mustClaim(t, s, c))
+		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), bob, h.d.TenantGUID, completion), fault.TenantNotFound)
+		requireRefusal(t, "save domain", s.SaveDomain(t.Context(), bob, h.d, completion), fault.DomainNotFound)
+		requireRefusal(t, "conclude for another", s.ConcludeMailboxes(t.Context(), bob, asReady(h.boxes), completion), fault.MailboxNotFound)
+		requireRefusal(t, "conclude", s.ConcludeMailboxes(t.Context(), h.owner, gone, completion), fault.MailboxNotFound)
 		if r := requireRecord(t, s, c.Key); r.Answer != nil || !r.Leased || h.countReady(t, s) != 0 {
 			t.Fatalf("%d are concluded, %+v", h.countReady(t, s), r)
 		}

@@ -145,14 +145,14 @@ func (b loudReads) Tenants(ctx context.Context, owner access.AccountID) ([]tenan
 }
 
 // neverComplete deletes the tenant without storing the answer.
-func (b neverComplete) DeleteTenant(_ context.Context, owner access.AccountID, id tenant.GUID) error {
-	return b.tenantsPort.DeleteTenant(context.Background(), owner, id)
+func (b neverComplete) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, _ *ports.Completion) error {
+	return b.tenantsPort.DeleteTenant(ctx, owner, id, nil)
 }
 
 // completeAlone stores the answer after the change, in a second transaction.
-func (b completeAlone) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain) error {
-	err := b.domainsPort.SaveDomain(context.Background(), owner, d)
-	if c, found := ports.CompletionOf(ctx); found && err == nil {
+func (b completeAlone) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, c *ports.Completion) error {
+	err := b.domainsPort.SaveDomain(ctx, owner, d, nil)
+	if c != nil && err == nil {
 		if held, _ := b.all.Finish(ctx, c.Key, c.Attempt, c.Answer, c.Until); !held {
 			return fault.KeyInProgress
 		}
@@ -161,13 +161,13 @@ func (b completeAlone) SaveDomain(ctx context.Context, owner access.AccountID, d
 }
 
 // piecemeal saves the mailboxes one by one, each in its own transaction.
-func (b piecemeal) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox) error {
+func (b piecemeal) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox, completion *ports.Completion) error {
 	for _, m := range all {
 		if err := b.SaveMailbox(ctx, owner, m); err != nil {
 			return err
 		}
 	}
-	return b.mailboxStorePort.ConcludeMailboxes(ctx, owner, all)
+	return b.mailboxStorePort.ConcludeMailboxes(ctx, owner, all, completion)
 }
 
 func TestIdempotencySuitesDetectBrokenPromises(t *testing.T) {

@@ -4,7 +4,6 @@ package contract
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/ports"
 )
 
 func integrationID(n int) string { return fmt.Sprintf("50000000-0000-7000-8000-%012d", n) }
@@ -33,7 +33,7 @@ func credentialOf(n int) []byte { return []byte{0, byte(n), 255} }
 func addIntegration(t testing.TB, s Stores, owner access.AccountID, n int) integration.Integration {
 	t.Helper()
 	i := newIntegration(owner, n)
-	must(t, "add integration", s.AddIntegration(t.Context(), i, credentialOf(n)))
+	must(t, "add integration", s.AddIntegration(t.Context(), i, credentialOf(n), nil))
 	return i
 }
 
@@ -73,7 +73,7 @@ var integrationChecks = []storeCheck{
 		ann := newAccount(t, s, "ann")
 		requireIntegration(t, s, addIntegration(t, s, ann, 1), 1)
 		full := withAllFieldsChanged(newIntegration(ann, 2))
-		must(t, "add", s.AddIntegration(t.Context(), full, credentialOf(2)))
+		must(t, "add", s.AddIntegration(t.Context(), full, credentialOf(2), nil))
 		requireIntegration(t, s, full, 2)
 	}},
 	{"the integrations of an account are listed newest first", func(t testing.TB, s Stores) {
@@ -87,7 +87,7 @@ var integrationChecks = []storeCheck{
 		ann := newAccount(t, s, "ann")
 		want, other := addIntegration(t, s, ann, 1), addIntegration(t, s, ann, 2)
 		saved := withAllFieldsChanged(want)
-		must(t, "save", s.SaveIntegration(t.Context(), saved))
+		must(t, "save", s.SaveIntegration(t.Context(), saved, nil))
 		want.Status, want.HasError, want.Workspace = saved.Status, saved.HasError, saved.Workspace
 		want.LastTestedAt, want.RefreshedAt, want.UpdatedAt = saved.LastTestedAt, saved.RefreshedAt, saved.UpdatedAt
 		requireIntegration(t, s, want, 1)
@@ -97,7 +97,7 @@ var integrationChecks = []storeCheck{
 		h := newIntegrationFixture(t, s, "ann", 1)
 		h.beginSession(t, s, h.one, 0, 1)
 		h.setConnection(t, s, h.one, 1, integration.ConnectionConnected)
-		must(t, "remove", s.RemoveIntegration(t.Context(), h.owner, h.one.ID))
+		must(t, "remove", s.RemoveIntegration(t.Context(), h.owner, h.one.ID, nil))
 		requireIntegrations(t, s, h.owner, h.two)
 		_, _, err := s.Integration(t.Context(), h.owner, h.one.ID)
 		requireRefusal(t, "find", err, fault.IntegrationNotFound)
@@ -106,8 +106,8 @@ var integrationChecks = []storeCheck{
 		requireCounts(t, s, h.owner, h.one.ID, integration.Counts{})
 		h.beginSession(t, s, h.two, 0, 2)
 		h.beginSession(t, s, h.two, 1, 3)
-		requireRefusal(t, "remove again", s.RemoveIntegration(t.Context(), h.owner, h.one.ID), fault.IntegrationNotFound)
-		requireRefusal(t, "save", s.SaveIntegration(t.Context(), h.one), fault.IntegrationNotFound)
+		requireRefusal(t, "remove again", s.RemoveIntegration(t.Context(), h.owner, h.one.ID, nil), fault.IntegrationNotFound)
+		requireRefusal(t, "save", s.SaveIntegration(t.Context(), h.one, nil), fault.IntegrationNotFound)
 	}},
 	{"foreign and unknown integrations get the same answer", func(t testing.TB, s Stores) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
@@ -120,9 +120,9 @@ var integrationChecks = []storeCheck{
 			"save": func(id string) error {
 				foreign := withAllFieldsChanged(i)
 				foreign.AccountID, foreign.ID = bob, id
-				return s.SaveIntegration(t.Context(), foreign)
+				return s.SaveIntegration(t.Context(), foreign, nil)
 			},
-			"remove": func(id string) error { return s.RemoveIntegration(t.Context(), bob, id) },
+			"remove": func(id string) error { return s.RemoveIntegration(t.Context(), bob, id, nil) },
 			"eligible": func(id string) error {
 				_, err := s.Eligible(t.Context(), bob, id)
 				return err
@@ -130,7 +130,7 @@ var integrationChecks = []storeCheck{
 			"refresh": func(id string) error {
 				foreign := withAllFieldsChanged(i)
 				foreign.ID = id
-				_, err := s.SaveRefresh(t.Context(), bob, foreign, now, nil)
+				_, err := s.SaveRefresh(t.Context(), bob, foreign, now, nil, nil)
 				return err
 			},
 		} {
@@ -143,9 +143,9 @@ var integrationChecks = []storeCheck{
 	{"an integration needs an open account", func(t testing.TB, s Stores) {
 		ann := newAccount(t, s, "ann")
 		closeAccount(t, s, ann)
-		requireRefusal(t, "a closed one", s.AddIntegration(t.Context(), newIntegration(ann, 1), credentialOf(1)), fault.AccountClosed)
+		requireRefusal(t, "a closed one", s.AddIntegration(t.Context(), newIntegration(ann, 1), credentialOf(1), nil), fault.AccountClosed)
 		unknown := newIntegration("10000000-0000-4000-8000-000000000000", 1)
-		requireRefusal(t, "an unknown one", s.AddIntegration(t.Context(), unknown, credentialOf(1)), fault.AccountNotFound)
+		requireRefusal(t, "an unknown one", s.AddIntegration(t.Context(), unknown, credentialOf(1), nil), fault.AccountNotFound)
 		requireIntegrations(t, s, ann)
 	}},
 	{"closing an account removes only its own integrations", func(t testing.TB, s Stores) {
@@ -169,14 +169,18 @@ var integrationChecks = []storeCheck{
 		ann := newAccount(t, s, "ann")
 		addIntegration(t, s, ann, 1)
 		addIntegration(t, s, ann, 2)
-		requireCommitted(t, s, ann, map[string]func(ctx context.Context) error{
-			"add": func(ctx context.Context) error { return s.AddIntegration(ctx, newIntegration(ann, 3), credentialOf(3)) },
-			"save": func(ctx context.Context) error {
-				return s.SaveIntegration(ctx, withAllFieldsChanged(newIntegration(ann, 1)))
+		requireCommitted(t, s, ann, map[string]func(*ports.Completion) error{
+			"add": func(completion *ports.Completion) error {
+				return s.AddIntegration(t.Context(), newIntegration(ann, 3), credentialOf(3), completion)
 			},
-			"remove": func(ctx context.Context) error { return s.RemoveIntegration(ctx, ann, integrationID(2)) },
-			"refresh": func(ctx context.Context) error {
-				_, err := s.SaveRefresh(ctx, ann, withAllFieldsChanged(newIntegration(ann, 1)), now, nil)
+			"save": func(completion *ports.Completion) error {
+				return s.SaveIntegration(t.Context(), withAllFieldsChanged(newIntegration(ann, 1)), completion)
+			},
+			"remove": func(completion *ports.Completion) error {
+				return s.RemoveIntegration(t.Context(), ann, integrationID(2), completion)
+			},
+			"refresh": func(completion *ports.Completion) error {
+				_, err := s.SaveRefresh(t.Context(), ann, withAllFieldsChanged(newIntegration(ann, 1)), now, nil, completion)
 				return err
 			},
 		}, func() {
@@ -188,7 +192,7 @@ var integrationChecks = []storeCheck{
 // requireCommitted checks changes that store an idempotent answer. A change whose key was taken
 // over must fail and store nothing, which unchanged checks. A change that holds its key must store
 // the answer.
-func requireCommitted(t testing.TB, s Stores, owner access.AccountID, changes map[string]func(ctx context.Context) error, unchanged func()) {
+func requireCommitted(t testing.TB, s Stores, owner access.AccountID, changes map[string]func(*ports.Completion) error, unchanged func()) {
 	t.Helper()
 	key := byte(0)
 	for what, change := range changes {
@@ -201,13 +205,13 @@ func requireCommitted(t testing.TB, s Stores, owner access.AccountID, changes ma
 		if !won {
 			t.Fatal("a dead owner's key was not taken over")
 		}
-		requireRefusal(t, what, change(completionContext(t, c, lost)), fault.KeyInProgress)
+		requireRefusal(t, what, change(newCompletion(c, lost)), fault.KeyInProgress)
 		unchanged()
 	}
 	for what, change := range changes {
 		key++
 		c := newClaim(owner, key)
-		must(t, what, change(completionContext(t, c, mustClaim(t, s, c))))
+		must(t, what, change(newCompletion(c, mustClaim(t, s, c))))
 		if r := requireRecord(t, s, c.Key); string(r.Answer) != "answer" || r.Leased {
 			t.Fatalf("%s: %+v", what, r)
 		}
@@ -227,7 +231,7 @@ func claimRefreshes(t testing.TB, s Stores, before, at time.Time, most int) (ids
 
 func (h integrationFixture) saveRefresh(t testing.TB, s Stores, i integration.Integration, began time.Time, connections ...integration.Connection) int {
 	t.Helper()
-	stored, err := s.SaveRefresh(t.Context(), h.owner, i, began, connections)
+	stored, err := s.SaveRefresh(t.Context(), h.owner, i, began, connections, nil)
 	must(t, "save refresh", err)
 	return stored
 }
@@ -365,7 +369,7 @@ var refreshChecks = []storeCheck{
 		}
 		errs := concurrently(len(h.boxes)+2, func(n int) error {
 			if n >= len(h.boxes) {
-				_, err := s.SaveRefresh(t.Context(), h.owner, h.one, now, seen)
+				_, err := s.SaveRefresh(t.Context(), h.owner, h.one, now, seen, nil)
 				return err
 			}
 			return s.BeginSession(t.Context(), h.owner, newSession(h.two, h.boxes[n], n), connectionID(5000+n), now)

@@ -65,29 +65,29 @@ func (b oldIntegrationsFirst) Integrations(ctx context.Context, owner access.Acc
 	return all, err
 }
 
-func (b undeadIntegrations) RemoveIntegration(ctx context.Context, owner access.AccountID, id string) error {
+func (b undeadIntegrations) RemoveIntegration(ctx context.Context, owner access.AccountID, id string, _ *ports.Completion) error {
 	_, _, err := b.Integration(ctx, owner, id)
 	return err
 }
 
-func (b stubbornStatus) SaveIntegration(ctx context.Context, i integration.Integration) error {
+func (b stubbornStatus) SaveIntegration(ctx context.Context, i integration.Integration, completion *ports.Completion) error {
 	if was, _, err := b.Integration(ctx, i.AccountID, i.ID); err == nil {
 		i.Status = was.Status
 	}
-	return b.integrationsPort.SaveIntegration(ctx, i)
+	return b.integrationsPort.SaveIntegration(ctx, i, completion)
 }
 
-func (b onlyAPIKeys) AddIntegration(ctx context.Context, i integration.Integration, credential []byte) error {
+func (b onlyAPIKeys) AddIntegration(ctx context.Context, i integration.Integration, credential []byte, completion *ports.Completion) error {
 	i.CredentialFields = []string{"api_key"}
-	return b.integrationsPort.AddIntegration(ctx, i, credential)
+	return b.integrationsPort.AddIntegration(ctx, i, credential, completion)
 }
 
-func (b textualCredentials) AddIntegration(ctx context.Context, i integration.Integration, credential []byte) error {
-	return b.integrationsPort.AddIntegration(ctx, i, []byte(string([]rune(string(credential)))))
+func (b textualCredentials) AddIntegration(ctx context.Context, i integration.Integration, credential []byte, completion *ports.Completion) error {
+	return b.integrationsPort.AddIntegration(ctx, i, []byte(string([]rune(string(credential)))), completion)
 }
 
-func (b integrationsAlone) RemoveIntegration(ctx context.Context, owner access.AccountID, id string) error {
-	return b.integrationsPort.RemoveIntegration(context.WithoutCancel(context.Background()), owner, id)
+func (b integrationsAlone) RemoveIntegration(ctx context.Context, owner access.AccountID, id string, _ *ports.Completion) error {
+	return b.integrationsPort.RemoveIntegration(ctx, owner, id, nil)
 }
 
 func (b dueTwice) DueRefreshes(ctx context.Context, before, _ time.Time, most int) ([]integration.Integration, error) {
@@ -118,41 +118,41 @@ func (b keepsIntegrations) CloseAccount(ctx context.Context, id access.AccountID
 	return ports.Closing{At: at, IntegrationsRemoved: len(kept)}, err
 }
 
-func (b refreshesLate) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
-	return b.connectionsPort.SaveRefresh(ctx, owner, i, began.Add(1000*time.Hour), all)
+func (b refreshesLate) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection, completion *ports.Completion) (int, error) {
+	return b.connectionsPort.SaveRefresh(ctx, owner, i, began.Add(1000*time.Hour), all, completion)
 }
 
-func (b refreshesBlindly) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
-	_, err := b.connectionsPort.SaveRefresh(ctx, owner, i, began, all)
+func (b refreshesBlindly) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection, completion *ports.Completion) (int, error) {
+	_, err := b.connectionsPort.SaveRefresh(ctx, owner, i, began, all, completion)
 	return len(all), err
 }
 
-func (b refreshesRowsAlone) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
+func (b refreshesRowsAlone) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection, _ *ports.Completion) (int, error) {
 	was, _, err := b.all.Integration(ctx, owner, i.ID)
 	if err != nil {
 		return 0, err
 	}
-	return b.connectionsPort.SaveRefresh(ctx, owner, was, began, all)
+	return b.connectionsPort.SaveRefresh(ctx, owner, was, began, all, nil)
 }
 
-func (b refreshesOrFails) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
-	n, err := b.connectionsPort.SaveRefresh(ctx, owner, i, began, all)
+func (b refreshesOrFails) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection, completion *ports.Completion) (int, error) {
+	n, err := b.connectionsPort.SaveRefresh(ctx, owner, i, began, all, completion)
 	if err == nil && n < len(all) {
 		err = context.Canceled
 	}
 	return n, err
 }
 
-func (b refreshesHalf) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
-	return b.connectionsPort.SaveRefresh(ctx, owner, i, began, all[len(all)/2:])
+func (b refreshesHalf) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection, completion *ports.Completion) (int, error) {
+	return b.connectionsPort.SaveRefresh(ctx, owner, i, began, all[len(all)/2:], completion)
 }
 
-func (b refreshesUnasked) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection) (int, error) {
+func (b refreshesUnasked) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection, completion *ports.Completion) (int, error) {
 	if len(all) == 0 {
 		i.AccountID = owner
-		return 0, b.all.SaveIntegration(ctx, i)
+		return 0, b.all.SaveIntegration(ctx, i, completion)
 	}
-	return b.connectionsPort.SaveRefresh(ctx, owner, i, began, all)
+	return b.connectionsPort.SaveRefresh(ctx, owner, i, began, all, completion)
 }
 
 func TestIntegrationSuitesDetectBrokenPromises(t *testing.T) {

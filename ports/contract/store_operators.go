@@ -115,8 +115,8 @@ var operatorActions = []struct {
 	{"actions of callers are not recorded", func(t testing.TB, s Stores, owner access.AccountID) {
 		must(t, "rotate", s.RotateKey(t.Context(), owner, newKey(t, s, owner, 1).ID, apiKey(owner, 2)))
 		attachTenant(t, s, owner, 1)
-		must(t, "remove", s.RemoveIntegration(t.Context(), owner, addIntegration(t, s, owner, 1).ID))
-		must(t, "delete", s.DeleteTenant(t.Context(), owner, guid(1)))
+		must(t, "remove", s.RemoveIntegration(t.Context(), owner, addIntegration(t, s, owner, 1).ID, nil))
+		must(t, "delete", s.DeleteTenant(t.Context(), owner, guid(1), nil))
 	}, []audit.Action{audit.CreateKey}, map[string]string{"key_id": apiKey("", 1).ID, "key_hint": "abcd", "form": "live", "name": "laptop"}},
 	{"refused actions are not recorded", func(t testing.TB, s Stores, owner access.AccountID) {
 		_, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, now)
@@ -310,7 +310,7 @@ var assignmentChecks = []storeCheck{
 			_, err := s.Withdraw(t.Context(), guid(n))
 			must(t, "withdraw", err)
 		}
-		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), ann, guid(0)), fault.TenantNotFound)
+		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), ann, guid(0), nil), fault.TenantNotFound)
 		assignTenant(t, s, ann, 1)
 		requireWithdrawn(t, s, ann, 0, false)
 		requireWithdrawn(t, s, ann, 1, false)
@@ -318,7 +318,7 @@ var assignmentChecks = []storeCheck{
 	{"deleting a managed tenant ends the assignment and records no withdrawal", func(t testing.TB, s Stores) {
 		ann := newAccount(t, s, "ann")
 		assignTenant(t, s, ann, 1)
-		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1)))
+		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
 		requireWithdrawn(t, s, ann, 1, false)
 		_, err := s.Withdraw(t.Context(), guid(1))
 		requireRefusal(t, "withdraw", err, fault.TenantNotFound)

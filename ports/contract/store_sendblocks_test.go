@@ -185,9 +185,9 @@ func (b waitsItsTime) SetSendLimit(ctx context.Context, owner access.AccountID, 
 	return b.Stores.SetSendLimit(ctx, owner, id, perDay, farFuture)
 }
 
-func (b waitsItsTime) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error {
+func (b waitsItsTime) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *ports.Completion) error {
 	p.UpdatedAt = farFuture
-	return b.Stores.SavePolicy(ctx, owner, p)
+	return b.Stores.SavePolicy(ctx, owner, p, completion)
 }
 
 func (b alwaysHastens) SetSendLimit(ctx context.Context, owner access.AccountID, id string, perDay int, at time.Time) error {

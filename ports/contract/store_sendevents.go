@@ -183,7 +183,7 @@ var enforcementEventChecks = []storeCheck{
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		recordEvents(t, s, ann, newEvent(1, 1, now))
-		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1)))
+		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
 		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 50}); page.Total != 1 {
 			t.Fatalf("%+v", page)
 		}
@@ -235,7 +235,7 @@ func (w sendLimitFixture) setTenantLimit(t testing.TB, s Stores) {
 	p, err := s.ReservePolicy(t.Context(), w.owner, w.guid, sendlimit.TenantWide, now)
 	must(t, "reserve", err)
 	p.PerDay = 5
-	must(t, "save policy", s.SavePolicy(t.Context(), w.owner, p))
+	must(t, "save policy", s.SavePolicy(t.Context(), w.owner, p, nil))
 }
 
 var sendWatchChecks = []storeCheck{

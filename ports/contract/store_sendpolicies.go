@@ -25,7 +25,7 @@ func setPolicy(t testing.TB, s Stores, owner access.AccountID, id tenant.GUID, s
 	p, err := s.ReservePolicy(t.Context(), owner, id, scope, now)
 	must(t, "reserve policy", err)
 	p.PerDay, p.RuleID, p.UpdatedAt = perDay, "rule of "+scope, now.Add(time.Minute).Truncate(time.Microsecond)
-	must(t, "save policy", s.SavePolicy(t.Context(), owner, p))
+	must(t, "save policy", s.SavePolicy(t.Context(), owner, p, nil))
 	return p
 }
 
@@ -113,7 +113,7 @@ var sendPolicyChecks = []storeCheck{
 			t.Fatalf("(-first +held):\n%s", diff)
 		}
 		held.PerDay, held.UpdatedAt = 7, held.UpdatedAt.Add(time.Hour)
-		must(t, "save", s.SavePolicy(t.Context(), ann, held))
+		must(t, "save", s.SavePolicy(t.Context(), ann, held, nil))
 		if diff := cmp.Diff([]sendlimit.Policy{held}, listPolicies(t, s, ann, guid(1))); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
@@ -129,7 +129,7 @@ var sendPolicyChecks = []storeCheck{
 				return err
 			}
 			ids[i], p.PerDay, p.UpdatedAt = p.ID, 1+i%25, now
-			return s.SavePolicy(t.Context(), ann, p)
+			return s.SavePolicy(t.Context(), ann, p, nil)
 		}) {
 			must(t, "set", err)
 		}
@@ -160,7 +160,7 @@ var sendPolicyChecks = []storeCheck{
 		wide := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
 		removeAllDomains(t, s, ann, guid(1))
 		requireNoPolicy(t, "its domain is gone", s, ann, guid(1), "a.test")
-		if err := s.SavePolicy(t.Context(), ann, gone); !errors.Is(err, fault.PolicyNotFound) {
+		if err := s.SavePolicy(t.Context(), ann, gone, nil); !errors.Is(err, fault.PolicyNotFound) {
 			t.Fatalf("saved: %v", err)
 		}
 		requireScopesWithRules(t, s, ann, guid(1), "", "a.test")
@@ -178,11 +178,11 @@ var sendPolicyChecks = []storeCheck{
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		p := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
-		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1)))
+		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
 		attachTenant(t, s, ann, 1)
 		requireNoPolicy(t, "connected anew", s, ann, guid(1), sendlimit.TenantWide)
 		requireScopesWithRules(t, s, ann, guid(1))
-		if err := s.SavePolicy(t.Context(), ann, p); !errors.Is(err, fault.PolicyNotFound) {
+		if err := s.SavePolicy(t.Context(), ann, p, nil); !errors.Is(err, fault.PolicyNotFound) {
 			t.Fatalf("saved: %v", err)
 		}
 	}},
@@ -207,7 +207,7 @@ var sendPolicyChecks = []storeCheck{
 		}
 		stolen := p
 		stolen.PerDay = 1
-		if err := s.SavePolicy(t.Context(), ann, stolen); !errors.Is(err, fault.PolicyNotFound) {
+		if err := s.SavePolicy(t.Context(), ann, stolen, nil); !errors.Is(err, fault.PolicyNotFound) {
 			t.Fatalf("saved: %v", err)
 		}
 		if diff := cmp.Diff([]sendlimit.Policy{p}, listPolicies(t, s, bob, guid(2))); diff != "" {
@@ -384,7 +384,7 @@ var sendRoomChecks = []storeCheck{
 	{"licences are deleted with their tenant", func(t testing.TB, s Stores) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		must(t, "save", s.SaveLicenses(t.Context(), w.owner, w.guid, tenant.Licenses{Paid: 9}, now))
-		must(t, "delete", s.DeleteTenant(t.Context(), w.owner, w.guid))
+		must(t, "delete", s.DeleteTenant(t.Context(), w.owner, w.guid, nil))
 		requireRefusal(t, "save", s.SaveLicenses(t.Context(), w.owner, w.guid, tenant.Licenses{Paid: 9}, now), fault.TenantNotFound)
 		attachTenant(t, s, w.owner, 1)
 		w.requireSending(t, s, tenant.Sending{})

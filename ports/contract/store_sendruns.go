@@ -272,7 +272,7 @@ var sendRunChecks = []storeCheck{
 		must(t, "suspend", err)
 		requireOrder(t, "of a suspended account", dueTenantIDs(t, s, dueTime, 9), w.tenantID())
 		r := w.claim(t, s)
-		must(t, "delete", s.DeleteTenant(t.Context(), w.owner, w.guid))
+		must(t, "delete", s.DeleteTenant(t.Context(), w.owner, w.guid, nil))
 		out("deleted")
 		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), r, longLease))
 		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), r, dueTime))
@@ -386,7 +386,7 @@ func limitSetters(t testing.TB, s Stores, w sendLimitFixture) map[string]func(ow
 	return map[string]func(access.AccountID, int, time.Time) error{
 		"policy": func(owner access.AccountID, perDay int, at time.Time) error {
 			p.PerDay, p.UpdatedAt = perDay, at
-			return s.SavePolicy(t.Context(), owner, p)
+			return s.SavePolicy(t.Context(), owner, p, nil)
 		},
 		"own": func(owner access.AccountID, perDay int, at time.Time) error {
 			return s.SetSendLimit(t.Context(), owner, w.boxes[0].ID, perDay, at)

@@ -95,8 +95,8 @@ func (b anyScope) ReservePolicy(ctx context.Context, owner access.AccountID, id 
 }
 
 // undying saves a policy although its domain is deleted.
-func (b undying) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error {
-	err := b.sendPoliciesPort.SavePolicy(ctx, owner, p)
+func (b undying) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *ports.Completion) error {
+	err := b.sendPoliciesPort.SavePolicy(ctx, owner, p, completion)
 	if p.Scope != "" && errors.Is(err, fault.PolicyNotFound) {
 		return nil
 	}

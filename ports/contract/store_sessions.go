@@ -3,7 +3,6 @@
 package contract
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/ports"
 )
 
 func sessionID(n int) string { return fmt.Sprintf("80000000-0000-7000-8000-%012d", n) }
@@ -74,7 +74,7 @@ var sessionChecks = []storeCheck{
 			}
 			h.requireConnection(t, string(status), s, h.one, 0, want)
 			x.Status = integration.SessionFailed
-			requireHeld(t, "end", true)(s.SaveSession(t.Context(), h.owner, x, nil))
+			requireHeld(t, "end", true)(s.SaveSession(t.Context(), h.owner, x, nil, nil))
 		}
 	}},
 	{"a mailbox has one pending session at an integration, until it expires or was never opened", func(t testing.TB, s Stores) {
@@ -96,7 +96,7 @@ var sessionChecks = []storeCheck{
 			n++ // the previous session begins n seconds after now and expires ten minutes later
 			was := h.beginSession(t, s, h.one, 0, n)
 			was.Opened = tt.opened
-			requireHeld(t, tt.name, true)(s.SaveSession(t.Context(), h.owner, was, nil))
+			requireHeld(t, tt.name, true)(s.SaveSession(t.Context(), h.owner, was, nil, nil))
 			fresh := newSession(h.one, h.boxes[0], 10+n)
 			fresh.CreatedAt, fresh.ExpiresAt = tt.begins, tt.begins.Add(time.Hour)
 			err := s.BeginSession(t.Context(), h.owner, fresh, connectionID(9), tt.stale)
@@ -113,7 +113,7 @@ var sessionChecks = []storeCheck{
 				h.requireSession(t, tt.name, s, fresh)
 			}
 			fresh.Status = integration.SessionFailed
-			requireHeld(t, "end", true)(s.SaveSession(t.Context(), h.owner, fresh, nil))
+			requireHeld(t, "end", true)(s.SaveSession(t.Context(), h.owner, fresh, nil, nil))
 		}
 	}},
 	{"no session begins for a mailbox that a different integration holds, and nothing changes", func(t testing.TB, s Stores) {
@@ -129,7 +129,7 @@ var sessionChecks = []storeCheck{
 				must(t, string(status), err)
 				x.Status = integration.SessionFailed
 				c := h.newConnection(h.one, 0, integration.ConnectionDisconnected)
-				requireHeld(t, "end", true)(s.SaveSession(t.Context(), h.owner, x, &c))
+				requireHeld(t, "end", true)(s.SaveSession(t.Context(), h.owner, x, &c, nil))
 				continue
 			}
 			requireRefusal(t, string(status), err, fault.ConnectedElsewhere)
@@ -189,13 +189,13 @@ var sessionChecks = []storeCheck{
 		requireSameError(t, "of another mailbox", find(h, h.one, h.boxes[1], x.ID), unknown)
 		requireSameError(t, "of another account", find(bob, h.one, h.boxes[0], x.ID), unknown)
 		requireSameError(t, "nonsense", find(h, h.one, h.boxes[0], "x"), unknown)
-		requireHeld(t, "save of another account", false)(s.SaveSession(t.Context(), bob.owner, completedSession(x), nil))
+		requireHeld(t, "save of another account", false)(s.SaveSession(t.Context(), bob.owner, completedSession(x), nil, nil))
 		elsewhere := completedSession(x)
 		elsewhere.MailboxID = h.boxes[1].ID
-		requireHeld(t, "save of another mailbox", false)(s.SaveSession(t.Context(), h.owner, elsewhere, nil))
+		requireHeld(t, "save of another mailbox", false)(s.SaveSession(t.Context(), h.owner, elsewhere, nil, nil))
 		elsewhere = completedSession(x)
 		elsewhere.IntegrationID = h.two.ID
-		requireHeld(t, "save of another integration", false)(s.SaveSession(t.Context(), h.owner, elsewhere, nil))
+		requireHeld(t, "save of another integration", false)(s.SaveSession(t.Context(), h.owner, elsewhere, nil, nil))
 		h.requireSession(t, "untouched", s, x)
 	}},
 }
@@ -215,16 +215,16 @@ var sessionEndChecks = []storeCheck{
 		x := h.beginSession(t, s, h.one, 0, 1)
 		opened := completedSession(x)
 		opened.Status = integration.SessionPending
-		requireHeld(t, "open", true)(s.SaveSession(t.Context(), h.owner, opened, nil))
+		requireHeld(t, "open", true)(s.SaveSession(t.Context(), h.owner, opened, nil, nil))
 		h.requireSession(t, "opened", s, opened)
 		done := completedSession(x)
 		c := h.newConnection(h.one, 0, integration.ConnectionConnected)
-		requireHeld(t, "end", true)(s.SaveSession(t.Context(), h.owner, done, &c))
+		requireHeld(t, "end", true)(s.SaveSession(t.Context(), h.owner, done, &c, nil))
 		c.ID = connectionID(1)
 		for _, status := range []integration.SessionStatus{integration.SessionPending, integration.SessionFailed} {
 			late, gone := opened, h.newConnection(h.one, 0, integration.ConnectionFailed)
 			late.Status = status
-			requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), h.owner, late, &gone))
+			requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), h.owner, late, &gone, nil))
 			h.requireSession(t, "ended", s, done)
 			h.requireConnection(t, "its connection", s, h.one, 0, c)
 		}
@@ -237,13 +237,13 @@ var sessionEndChecks = []storeCheck{
 		h.saveRefresh(t, s, h.one, now.Add(time.Hour), here) // the account was removed, so the mailbox is free
 		there := h.setConnection(t, s, h.two, 0, integration.ConnectionConnected)
 		c := h.newConnection(h.one, 0, integration.ConnectionConnected)
-		_, err := s.SaveSession(t.Context(), h.owner, completedSession(x), &c)
+		_, err := s.SaveSession(t.Context(), h.owner, completedSession(x), &c, nil)
 		requireRefusal(t, "connect", err, fault.ConnectedElsewhere)
 		h.requireSession(t, "the session", s, x)
 		h.requireConnection(t, "here", s, h.one, 0, here)
 		h.requireConnection(t, "there", s, h.two, 0, there)
 		failed := h.newConnection(h.one, 0, integration.ConnectionFailed)
-		requireHeld(t, "fail", true)(s.SaveSession(t.Context(), h.owner, completedSession(x), &failed))
+		requireHeld(t, "fail", true)(s.SaveSession(t.Context(), h.owner, completedSession(x), &failed, nil))
 		h.requireConnection(t, "there", s, h.two, 0, there)
 	}},
 	{"of concurrent ends of a session one is stored", func(t testing.TB, s Stores) {
@@ -251,7 +251,7 @@ var sessionEndChecks = []storeCheck{
 		x := h.beginSession(t, s, h.one, 0, 1)
 		won := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(n int) (err error) {
-			won[n], err = s.SaveSession(t.Context(), h.owner, completedSession(x), nil)
+			won[n], err = s.SaveSession(t.Context(), h.owner, completedSession(x), nil, nil)
 			return err
 		}) {
 			must(t, "end", err)
@@ -284,7 +284,7 @@ var sessionEndChecks = []storeCheck{
 		requireHeld(t, "look later", true)(look(10, 13))
 		requireHeld(t, "look of another", false)(s.TakeLook(t.Context(), bob.owner, x.ID, seconds(20), seconds(23)))
 		requireHeld(t, "look at nothing", false)(s.TakeLook(t.Context(), h.owner, "x", seconds(20), seconds(23)))
-		requireHeld(t, "end", true)(s.SaveSession(t.Context(), h.owner, completedSession(x), nil))
+		requireHeld(t, "end", true)(s.SaveSession(t.Context(), h.owner, completedSession(x), nil, nil))
 		requireHeld(t, "look after the end", false)(look(10000, 10003))
 		h.requireSession(t, "ended", s, completedSession(x))
 	}},
@@ -293,8 +293,8 @@ var sessionEndChecks = []storeCheck{
 		third, first := ann.beginSession(t, s, ann.one, 0, 3), ann.beginSession(t, s, ann.two, 1, 1)
 		second, ended := bob.beginSession(t, s, bob.one, 0, 2), bob.beginSession(t, s, bob.one, 1, 4)
 		first.Opened = true
-		requireHeld(t, "open", true)(s.SaveSession(t.Context(), ann.owner, first, nil))
-		requireHeld(t, "end", true)(s.SaveSession(t.Context(), bob.owner, completedSession(ended), nil))
+		requireHeld(t, "open", true)(s.SaveSession(t.Context(), ann.owner, first, nil, nil))
+		requireHeld(t, "end", true)(s.SaveSession(t.Context(), bob.owner, completedSession(ended), nil, nil))
 		for _, tt := range []struct {
 			before time.Time
 			most   int
@@ -325,13 +325,13 @@ var sessionEndChecks = []storeCheck{
 		x, y := h.beginSession(t, s, h.one, 0, 1), h.beginSession(t, s, h.one, 1, 2)
 		c := h.newConnection(h.one, 1, integration.ConnectionConnected)
 		pending := h.storedConnection(t, s, h.one, 1)
-		requireCommitted(t, s, h.owner, map[string]func(ctx context.Context) error{
-			"alone": func(ctx context.Context) error {
-				_, err := s.SaveSession(ctx, h.owner, completedSession(x), nil)
+		requireCommitted(t, s, h.owner, map[string]func(*ports.Completion) error{
+			"alone": func(completion *ports.Completion) error {
+				_, err := s.SaveSession(t.Context(), h.owner, completedSession(x), nil, completion)
 				return err
 			},
-			"with its connection": func(ctx context.Context) error {
-				_, err := s.SaveSession(ctx, h.owner, completedSession(y), &c)
+			"with its connection": func(completion *ports.Completion) error {
+				_, err := s.SaveSession(t.Context(), h.owner, completedSession(y), &c, completion)
 				return err
 			},
 		}, func() {
@@ -340,7 +340,7 @@ var sessionEndChecks = []storeCheck{
 			h.requireConnection(t, "its connection", s, h.one, 1, pending)
 		})
 		late := newClaim(h.owner, 99)
-		requireHeld(t, "save after the end", false)(s.SaveSession(completionContext(t, late, mustClaim(t, s, late)), h.owner, x, nil))
+		requireHeld(t, "save after the end", false)(s.SaveSession(t.Context(), h.owner, x, nil, newCompletion(late, mustClaim(t, s, late))))
 		if r := requireRecord(t, s, late.Key); r.Answer != nil {
 			t.Fatalf("an answer is stored for nothing: %+v", r)
 		}

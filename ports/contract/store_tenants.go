@@ -56,7 +56,7 @@ var tenantChecks = []storeCheck{
 				return err
 			},
 			"save":   func(o access.AccountID, x tenant.Tenant) error { return s.SaveTenant(t.Context(), o, x) },
-			"delete": func(o access.AccountID, x tenant.Tenant) error { return s.DeleteTenant(t.Context(), o, x.GUID) },
+			"delete": func(o access.AccountID, x tenant.Tenant) error { return s.DeleteTenant(t.Context(), o, x.GUID, nil) },
 		} {
 			foreign := call(bob, made)
 			requireRefusal(t, name, foreign, fault.TenantNotFound)
@@ -90,10 +90,10 @@ var tenantChecks = []storeCheck{
 			made := attachTenant(t, s, ann, n)
 			signed := addDomain(t, s, ann, made.GUID, "signed.test")
 			signed.Verified, signed.DKIM, signed.Status.VerificationSeen = true, true, true
-			must(t, "save", s.SaveDomain(t.Context(), ann, signed))
+			must(t, "save", s.SaveDomain(t.Context(), ann, signed, nil))
 			seen := addDomain(t, s, ann, made.GUID, "seen.test")
 			seen.Status.VerificationSeen = true
-			must(t, "save", s.SaveDomain(t.Context(), ann, seen))
+			must(t, "save", s.SaveDomain(t.Context(), ann, seen, nil))
 			_, err := s.ReserveDomain(t.Context(), ann, made.GUID, "unfinished.test", 12, now)
 			must(t, "reserve", err)
 			addMailbox(t, s, ann, signed, "ready", mailbox.Ready)
@@ -130,8 +130,8 @@ var tenantChecks = []storeCheck{
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		d := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
-		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1)))
-		requireRefusal(t, "delete again", s.DeleteTenant(t.Context(), ann, guid(1)), fault.TenantNotFound)
+		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
+		requireRefusal(t, "delete again", s.DeleteTenant(t.Context(), ann, guid(1), nil), fault.TenantNotFound)
 		_, err := s.DomainByID(t.Context(), ann, d.ID)
 		requireRefusal(t, "domain", err, fault.DomainNotFound)
 		attachTenant(t, s, bob, 1)
@@ -151,7 +151,7 @@ var tenantChecks = []storeCheck{
 			for _, err := range concurrently(8, func(i int) error {
 				switch i % 4 {
 				case 0:
-					return s.DeleteTenant(t.Context(), ann, guid(n))
+					return s.DeleteTenant(t.Context(), ann, guid(n), nil)
 				case 1:
 					_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b"), 3, now)
 					return err

@@ -190,7 +190,7 @@ func addDomain(t testing.TB, s Stores, owner access.AccountID, id tenant.GUID, n
 	d, err := s.ReserveDomain(t.Context(), owner, id, name, domain.MaxPerTenant, now)
 	must(t, "reserve domain", err)
 	d.Added, d.JustReserved = true, false
-	must(t, "save domain", s.SaveDomain(t.Context(), owner, d))
+	must(t, "save domain", s.SaveDomain(t.Context(), owner, d, nil))
 	return d
 }
 

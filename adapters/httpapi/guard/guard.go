@@ -165,6 +165,7 @@ type exchange struct {
 	// request claimed the key first. replayed says that the answer is a stored one.
 	write             *keyedWrite
 	keyLost, replayed bool
+	run               *run // set while the operation of a write runs
 	// refusal is the error that was sent to the caller. cause is the underlying error; it is only
 	// logged.
 	refusal *fault.Error

@@ -28,8 +28,6 @@ type run struct {
 	effects ports.Effects
 }
 
-type runKey struct{}
-
 // runOperation runs the operation and records its outcome before it sends the answer. So the first
 // answer and every replay are the same.
 func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, next http.Handler) {
@@ -40,7 +38,8 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 			x.leaveUnresolved(r.Context())
 		}
 	}()
-	ctx, done := x.keepLease(ports.WithEffects(context.WithValue(r.Context(), runKey{}, x), &x.effects))
+	exchangeOf(r.Context()).run = x
+	ctx, done := x.keepLease(ports.WithEffects(r.Context(), &x.effects))
 	func() {
 		defer done()
 		next.ServeHTTP(a, r.WithContext(ctx))
@@ -80,11 +79,11 @@ func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err erro
 func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	sealed, err := x.guard.once.seal(x.place, a)
+	c, err := x.sealed(a)
 	if err != nil {
 		return false, err
 	}
-	return x.guard.once.Keys.Finish(ctx, x.place, x.attempt, sealed, x.guard.once.Now().Add(idempotency.Retention))
+	return x.guard.once.Keys.Finish(ctx, c.Key, c.Attempt, c.Answer, c.Until)
 }
 
 // leaveUnresolved and releaseKey tolerate errors: the lease then expires, and the answer that was
@@ -178,29 +177,23 @@ func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	})
 }
 
-// Completing returns a context with which a use case commits the answer in the transaction of its
-// change. shape converts the result of the use case to the answer. It is for writes that would
-// answer differently on a second run, such as a deletion. If the process dies after the commit, the
-// answer can still be replayed.
-func Completing[R, O any](ctx context.Context, shape func(R) O) context.Context {
-	x, ok := ctx.Value(runKey{}).(*run)
-	if !ok {
-		return ctx
+// Completion returns the answer of a successful write, for a store that commits it with a change. If the
+// process dies after the commit, the answer can still be replayed. The API marshals it as it
+// marshals what it sends. An answer larger than idempotency.MaxAnswer has no Completion.
+func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) (*ports.Completion, error) {
+	a := newAnswer(http.Header{"Content-Type": {"application/json"}})
+	a.WriteHeader(SuccessStatus(op))
+	if err := api.Marshal(a, "application/json", out); err != nil || a.body.Len() > idempotency.MaxAnswer {
+		return nil, err
 	}
-	return ports.WithCompletion(ctx, func(result R) (ports.Completion, error) {
-		return x.completion(SuccessStatus(exchangeOf(ctx).route.op), shape(result))
-	})
+	return exchangeOf(ctx).run.sealed(a)
 }
 
-// completion returns the stored form of a success. The answer has the same bytes that huma writes.
-// An answer larger than idempotency.MaxAnswer is not stored.
-func (x *run) completion(status int, out any) (c ports.Completion, err error) {
-	a := newAnswer(http.Header{"Content-Type": {"application/json"}})
-	a.WriteHeader(status)
-	if err = huma.DefaultJSONFormat.Marshal(a, out); err != nil || a.body.Len() > idempotency.MaxAnswer {
-		return c, err
+// sealed returns an answer in the form in which it is stored.
+func (x *run) sealed(a *answer) (*ports.Completion, error) {
+	text, err := x.guard.once.seal(x.place, a)
+	if err != nil {
+		return nil, err
 	}
-	c = ports.Completion{Key: x.place, Attempt: x.attempt, Until: x.guard.once.Now().Add(idempotency.Retention)}
-	c.Answer, err = x.guard.once.seal(x.place, a)
-	return c, err
+	return &ports.Completion{Key: x.place, Attempt: x.attempt, Answer: text, Until: x.guard.once.Now().Add(idempotency.Retention)}, nil
 }
