@@ -25,7 +25,7 @@ import (
 func TestSandboxReadyLineIsComplete(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	_, r := startDev(t, requirePrograms(t, releaseBuild), data, nil)
+	_, r := startDev(t, requirePrograms(t, releaseBuild), data, []string{allPlugins})
 	line, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +223,7 @@ func TestDemoShowsEveryStep(t *testing.T) {
 	folder := t.TempDir()
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), requirePrograms(t, releaseBuild).binary, "demo")
-	cmd.Dir, cmd.Env = folder, []string{"PATH=/usr/bin:/bin", "HOME=" + folder, "TMPDIR=" + folder}
+	cmd.Dir, cmd.Env = folder, []string{"PATH=/usr/bin:/bin", "HOME=" + folder, "TMPDIR=" + folder, onePluginPerKind(t)}
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	began := time.Now()
 	if err := cmd.Run(); err != nil {
