@@ -220,7 +220,7 @@ func (m *productionHost) uploadRegistration(withRedirects bool) {
 // startService starts the service with the commands of the systemd unit.
 func (m *productionHost) startService() *process {
 	m.t.Helper()
-	unit, err := os.ReadFile(unitFile)
+	unit, err := os.ReadFile("../../deploy/systemd/tenantry.service")
 	if err != nil {
 		m.t.Fatal(err)
 	}
