@@ -14,7 +14,6 @@ import (
 	"math/big"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -102,10 +101,6 @@ type signingKey struct {
 	Private     []byte `json:"private"`     // PKCS #1
 	Certificate []byte `json:"certificate"` // DER
 }
-
-// firstSigningKey returns the key of every new registration of this process. Generating a key takes
-// most of the time in which a simulator starts.
-var firstSigningKey = sync.OnceValues(newSigningKey)
 
 // newSigningKey generates a key of 2048 bits and its certificate.
 func newSigningKey() (signingKey, error) {

@@ -50,7 +50,7 @@ func openRegistration(dataDir string) (*simulate.File[registration], error) {
 
 // newRegistration returns a registration with new ids, secrets and a signing key.
 func newRegistration() (registration, error) {
-	key, err := firstSigningKey()
+	key, err := newSigningKey()
 	if err != nil {
 		return registration{}, err
 	}
