@@ -17,6 +17,7 @@
 //     providers.
 //   - sendingplatform.go: SendingPlatform, one workspace of a sending platform.
 //   - sendingplatforms.go: SendingPlatforms, the set of sending platforms.
+//   - wakeups.go: Wakeups, a job queue that only records.
 package fake
 
 import (

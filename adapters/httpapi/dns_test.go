@@ -3,10 +3,8 @@
 package httpapi_test
 
 import (
-	"context"
 	"crypto/rand"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +18,6 @@ import (
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
-	"github.com/tenantry/tenantry/ports"
 )
 
 const plannedDomain = "planned.example"
@@ -178,24 +175,9 @@ func TestDNSPlanTimeHasMicroseconds(t *testing.T) {
 	}
 }
 
-// recordingQueue is a job queue that only records its wake-ups.
-type recordingQueue struct {
-	mu      sync.Mutex
-	wakeups []ports.Wakeup
-}
-
-func (q *recordingQueue) Wake(_ context.Context, wakeups ...ports.Wakeup) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.wakeups = append(q.wakeups, wakeups...)
-	return nil
-}
-
-// count returns the number of wake-ups of the job or run with this id.
-func (q *recordingQueue) count(id string) (n int) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, wakeup := range q.wakeups {
+// countWakeups returns the number of wake-ups of the job or run with this id.
+func countWakeups(q *fake.Wakeups, id string) (n int) {
+	for _, wakeup := range q.All() {
 		if wakeup.ID == id {
 			n++
 		}

@@ -56,7 +56,7 @@ func TestProvisionAnswerMatchesTheRun(t *testing.T) {
 		t.Errorf("listed %s", list.raw)
 	}
 	again := client.expect(once, 202, "")
-	if again.raw != got.raw || again.header.Get("Idempotency-Replayed") != "true" || env.queue.count(job["id"].(string)) != 1 {
+	if again.raw != got.raw || again.header.Get("Idempotency-Replayed") != "true" || countWakeups(&env.queue, job["id"].(string)) != 1 {
 		t.Errorf("replayed %s", again.raw)
 	}
 	if env.dnsProviders.Writes() != 0 {
@@ -176,7 +176,7 @@ func TestRetryQueuesAStoppedJob(t *testing.T) {
 	if again := client.expect(once, 200, ""); again.raw != got.raw || again.header.Get("Idempotency-Replayed") != "true" {
 		t.Error(again.raw)
 	}
-	if n := env.queue.count(job); n != 2 { // by provision and by the one retry
+	if n := countWakeups(&env.queue, job); n != 2 { // by provision and by the one retry
 		t.Errorf("woken %d times", n)
 	}
 	client.expect(retry, 409, "provisioning_job_not_retryable")
@@ -259,8 +259,8 @@ func provisionConcurrently(t *testing.T, env *testEnv) {
 		t.Errorf("answered %v", countByStatus)
 	}
 	list := client.expect(call{method: "GET", path: runsPath, key: env.accountA.key}, 200, "")
-	if list.body["count"] != 1.0 || len(env.queue.wakeups) != 1 || env.queue.wakeups[0].Account != env.accountA.account.ID {
-		t.Errorf("%s, woken %v", list.raw, env.queue.wakeups)
+	if list.body["count"] != 1.0 || len(env.queue.All()) != 1 || env.queue.All()[0].Account != env.accountA.account.ID {
+		t.Errorf("%s, woken %v", list.raw, env.queue.All())
 	}
 }
 
@@ -288,7 +288,7 @@ func TestProvisioningRunsOncePerKey(t *testing.T) {
 			otherAccount.path, otherAccount.key = "/v1/tenants/"+string(env.accountB.tenant)+"/sync", env.accountB.key
 			client.expect(otherAccount, 200, "") // the same Idempotency-Key of a different account
 			first := client.expect(once, tt.status, "")
-			woken := len(env.queue.wakeups)
+			woken := len(env.queue.All())
 			if again := client.expect(once, tt.status, ""); again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" || again.header.Get("X-RateLimit-Bucket") != "read" {
 				t.Errorf("not replayed: %v %s", again.header, again.raw)
 			}
@@ -303,8 +303,8 @@ func TestProvisioningRunsOncePerKey(t *testing.T) {
 			}
 			env.endPlan(t, env.accountA)
 			client.expect(once, 402, "no_api_plan")
-			if list, err := env.store.Runs(t.Context(), env.accountA.account.ID, ports.RunQuery{Limit: 100}); err != nil || len(list) != 1 || len(env.queue.wakeups) != woken {
-				t.Errorf("%d runs, %d wake-ups of %d, %v", len(list), len(env.queue.wakeups), woken, err)
+			if list, err := env.store.Runs(t.Context(), env.accountA.account.ID, ports.RunQuery{Limit: 100}); err != nil || len(list) != 1 || len(env.queue.All()) != woken {
+				t.Errorf("%d runs, %d wake-ups of %d, %v", len(list), len(env.queue.All()), woken, err)
 			}
 		})
 	}

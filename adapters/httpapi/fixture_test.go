@@ -55,7 +55,7 @@ type testEnv struct {
 	sendingPlatforms   fake.SendingPlatforms
 	sendingPlatform    *fake.SendingPlatform // the platform of exampleAPIKey
 	options            httpapi.Options
-	queue              recordingQueue
+	queue              fake.Wakeups
 	accountA, accountB testAccount
 }
 

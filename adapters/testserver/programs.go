@@ -37,16 +37,22 @@ func FreeAddress(t testing.TB) string {
 	return "127.0.0.1:" + port
 }
 
-// PluginsWithout copies the bundled plugins and their catalog to a new folder, removes one file and
-// returns the folder.
+// PluginsWithout returns a new folder with links to the bundled plugins and their catalog, except
+// one file.
 func PluginsWithout(t testing.TB, file string) string {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "plugins")
-	if err := os.CopyFS(dir, os.DirFS(Program(t, "release/plugins"))); err != nil {
+	bundled, dir := Program(t, "release/plugins"), t.TempDir()
+	files, err := os.ReadDir(bundled)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(dir, file)); err != nil {
-		t.Fatal(err)
+	for _, f := range files {
+		if f.Name() == file {
+			continue
+		}
+		if err := os.Symlink(filepath.Join(bundled, f.Name()), filepath.Join(dir, f.Name())); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir
 }

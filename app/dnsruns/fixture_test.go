@@ -62,7 +62,7 @@ type fixture struct {
 	sealer    ports.Sealer
 	acc       access.Account
 	domain    domain.Domain
-	wakeups   *wakeups
+	wakeups   *fake.Wakeups
 	clock     time.Time
 	lift      func() // ends the condition
 }
@@ -72,7 +72,7 @@ func newFixture(t *testing.T) *fixture { return newFixtureIn(t, bunstore.Memory)
 // newFixtureIn returns a fixture in an empty database.
 func newFixtureIn(t *testing.T, url string) *fixture {
 	t.Helper()
-	w := &fixture{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &wakeups{}, clock: fixtureStart}
+	w := &fixture{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &fake.Wakeups{}, clock: fixtureStart}
 	var err error
 	w.store, err = bunstore.Open(t.Context(), url, bunstore.Options{})
 	must(t, err)
@@ -226,25 +226,6 @@ func records(sets []dns.RRSet) (all []dns.Record) {
 		}
 	}
 	return all
-}
-
-// wakeups is a queue that only records wake-ups.
-type wakeups struct {
-	mu  sync.Mutex
-	all []ports.Wakeup
-}
-
-func (q *wakeups) Wake(_ context.Context, w ...ports.Wakeup) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.all = append(q.all, w...)
-	return nil
-}
-
-func (q *wakeups) asked() []ports.Wakeup {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return slices.Clone(q.all)
 }
 
 // once checks the zone after the writes: no value is duplicated, and no name has two records of

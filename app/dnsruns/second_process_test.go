@@ -93,7 +93,7 @@ func runSecondProcess(point string) {
 	ctx := context.Background()
 	lease, err := time.ParseDuration(os.Getenv(leaseEnv))
 	check(err)
-	w := &fixture{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &wakeups{}, clock: fixtureStart}
+	w := &fixture{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &fake.Wakeups{}, clock: fixtureStart}
 	w.store, err = bunstore.Open(ctx, os.Getenv(databaseEnv), bunstore.Options{})
 	check(err)
 	w.fake.Connect(theTenant, fake.Setup{})

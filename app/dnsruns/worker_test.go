@@ -25,7 +25,7 @@ func TestJobGoesAllTheWay(t *testing.T) {
 	if j.Provider != "cloudflare" || j.StartedAt.IsZero() || j.EndedAt.IsZero() {
 		t.Errorf("the job ended %+v", j)
 	}
-	for _, a := range w.wakeups.asked() {
+	for _, a := range w.wakeups.All() {
 		if a.Kind != Kind || a.ID != j.ID || a.Account != w.acc.ID || a.At.IsZero() {
 			t.Errorf("woken %+v", a)
 		}
@@ -88,7 +88,7 @@ func TestStopHandsBack(t *testing.T) {
 	if j.Status != provisioning.Queued || j.Stage != provisioning.StageDomainVerification || j.Next != provisioning.Verify {
 		t.Fatalf("the job stands %+v", j)
 	}
-	if all := w.wakeups.asked(); all[len(all)-1].At.After(time.Now()) {
+	if all := w.wakeups.All(); all[len(all)-1].At.After(time.Now()) {
 		t.Errorf("it is woken at %s", all[len(all)-1].At)
 	}
 	w.healthy(t, w.run(t, w.Worker, id))
@@ -164,14 +164,14 @@ func TestSweepWakesWhatIsDue(t *testing.T) {
 	j := w.begin(t)
 	sweep := w.Sweep(time.Second)
 	must(t, sweep.Do(t.Context()))
-	all := w.wakeups.asked()
+	all := w.wakeups.All()
 	if len(all) != 1 || all[0].Kind != Kind || all[0].ID != j.ID || all[0].Account != w.acc.ID {
 		t.Fatalf("woken %+v", all)
 	}
 	_, won, err := w.store.ClaimJob(t.Context(), j.ID, time.Minute, w.clock)
 	must(t, err)
 	must(t, sweep.Do(t.Context()))
-	if n := len(w.wakeups.asked()); !won || n != 1 {
+	if n := len(w.wakeups.All()); !won || n != 1 {
 		t.Fatalf("a job at work was woken (%d)", n)
 	}
 }

@@ -39,7 +39,7 @@ func TestConfigShowsTheSourceOfEachValue(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"TENANTRY_LISTEN=127.0.0.1:2", "TENANTRY_ADMIN_LISTEN=127.0.0.1:2", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=from-variable"}
+	env := []string{onePluginPerKind(t), "TENANTRY_LISTEN=127.0.0.1:2", "TENANTRY_ADMIN_LISTEN=127.0.0.1:2", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=from-variable"}
 	got := shownSettings(t, runTenantry(t, env, "config", "--config", file, "--listen", "127.0.0.1:3", "-o", "json"))
 	for name, want := range map[string][2]string{
 		"log_level":                         {"info", "default"},
@@ -72,6 +72,7 @@ func TestConfigRedactsSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = "canary-5c1d"
 	env := []string{
+		onePluginPerKind(t),
 		"TENANTRY_DATABASE_URL=postgres://ann:" + secret + "@db.example/x?sslmode=require&sslpassword=" + secret,
 		"TENANTRY_REDIS_URL=rediss://:" + secret + "@redis.example/0",
 		"TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET=" + secret,

@@ -72,7 +72,7 @@ func newDoctorFixture(t *testing.T) doctorFixture {
 		t.Fatal(err)
 	}
 	p := doctorFixture{service: r, data: t.TempDir()}
-	p.env = append(r.env(p.data, ""), "TENANTRY_PUBLIC_URL=https://api.tenantry-here.test")
+	p.env = append(r.env(p.data, ""), onePluginPerKind(t), "TENANTRY_PUBLIC_URL=https://api.tenantry-here.test")
 	r.newAccount(p.env, "ann@example.com", "complete", 0)
 	r.runCommand(p.env, "keyset", "create")
 	return p

@@ -251,7 +251,7 @@ func forEachPlatform(t *testing.T, capability string, do func(t *testing.T, name
 // newSendingSandbox starts a seeded sandbox, with customers at all sending platforms, for one test.
 func newSendingSandbox(t *testing.T, args ...string) caller {
 	t.Helper()
-	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, args...)
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{allPlugins}, args...)
 	return seededAccount(t, ready)
 }
 

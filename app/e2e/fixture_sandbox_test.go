@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -106,7 +107,49 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// startDev starts a sandbox and waits for its ready line.
+// allPlugins is the environment variable with which a program uses all bundled plugins, as it does
+// by default.
+const allPlugins = "TENANTRY_PLUGIN_DIR="
+
+// onePluginPerKind returns the environment variable with which a program uses one plugin of each
+// kind: Microsoft 365, Cloudflare and Instantly. A sandbox computes the checksum of each of its
+// plugins and starts its simulator, and some commands start each plugin.
+func onePluginPerKind(t *testing.T) string {
+	t.Helper()
+	variable, err := linkPlugins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return variable
+}
+
+// linkPlugins makes the folder of onePluginPerKind and returns the environment variable.
+var linkPlugins = sync.OnceValues(func() (string, error) {
+	bundled, dir := filepath.Join(os.Getenv(testserver.ProgramsEnv), "release", "plugins"), filepath.Join(scratchDir, "plugins")
+	raw, err := os.ReadFile(filepath.Join(bundled, "catalog.json"))
+	if err != nil {
+		return "", err
+	}
+	var catalog struct {
+		Plugins []map[string]string `json:"plugins"`
+	}
+	if err := errors.Join(json.Unmarshal(raw, &catalog), os.Mkdir(dir, 0o700)); err != nil {
+		return "", err
+	}
+	catalog.Plugins = slices.DeleteFunc(catalog.Plugins, func(p map[string]string) bool {
+		return !slices.Contains([]string{"microsoft365", "cloudflare", "instantly"}, p["name"])
+	})
+	for _, p := range catalog.Plugins {
+		err = errors.Join(err, os.Symlink(filepath.Join(bundled, p["file"]), filepath.Join(dir, p["file"])))
+	}
+	if raw, err = json.Marshal(catalog); err == nil {
+		err = os.WriteFile(filepath.Join(dir, "catalog.json"), raw, 0o644)
+	}
+	return allPlugins + dir, err
+})
+
+// startDev starts a sandbox with one plugin of each kind, unless env has allPlugins, and waits for
+// its ready line.
 func startDev(t *testing.T, b programs, data string, env []string, args ...string) (*process, sandbox.Ready) {
 	t.Helper()
 	p, ready, err := launchDev(b, data, env, args...)
@@ -122,8 +165,12 @@ func startDev(t *testing.T, b programs, data string, env []string, args ...strin
 // launchDev is startDev without a test: the caller stops the process.
 func launchDev(b programs, data string, env []string, args ...string) (*process, sandbox.Ready, error) {
 	var ready sandbox.Ready
+	plugins, err := linkPlugins()
+	if err != nil {
+		return nil, ready, err
+	}
 	read, write := io.Pipe()
-	p, err := launchProcess(b, env, write, append([]string{"dev", "--json", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
+	p, err := launchProcess(b, append([]string{plugins}, env...), write, append([]string{"dev", "--json", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
 	if err != nil {
 		return nil, ready, err
 	}
@@ -160,7 +207,7 @@ func sharedSandbox(t *testing.T) caller {
 	t.Helper()
 	b := requirePrograms(t, releaseBuild)
 	sharedState.start.Do(func() {
-		sharedState.process, sharedState.ready, sharedState.err = launchDev(b, filepath.Join(scratchDir, "shared"), nil)
+		sharedState.process, sharedState.ready, sharedState.err = launchDev(b, filepath.Join(scratchDir, "shared"), []string{allPlugins})
 	})
 	if sharedState.err != nil {
 		t.Fatal(sharedState.err)

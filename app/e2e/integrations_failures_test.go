@@ -42,7 +42,7 @@ func (i testIntegration) providerCallRequests() []providerCall {
 // not replayed, and leaves nothing behind: the repeated request succeeds.
 func TestSendingPlatformFailuresAreAnswered(t *testing.T) {
 	t.Parallel()
-	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{"TENANTRY_CIRCUIT_OPEN=100ms"})
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{allPlugins, "TENANTRY_CIRCUIT_OPEN=100ms"})
 	forEachPlatform(t, "mailbox_refresh", func(t *testing.T, name string) {
 		t.Parallel()
 		i := seededAccount(t, ready).newMailboxTenant("ada").addIntegration(name)
@@ -122,7 +122,7 @@ func (i testIntegration) retryAndCleanUp(once string, a providerCall) {
 // outcome of its disconnect is unknown. A refresh resolves it to disconnected or connected.
 func TestUnansweredDisconnectIsResolvedByRefresh(t *testing.T) {
 	t.Parallel()
-	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{"TENANTRY_CIRCUIT_OPEN=100ms"})
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{allPlugins, "TENANTRY_CIRCUIT_OPEN=100ms"})
 	forEachPlatform(t, "mailbox_disconnect", func(t *testing.T, name string) {
 		i := seededAccount(t, ready).newMailboxTenant("ada", "max", "lise").addIntegration(name)
 		i.editPlatformAccount("PUT", 0, object{})
@@ -156,7 +156,8 @@ func TestUnansweredDisconnectIsResolvedByRefresh(t *testing.T) {
 // connection.
 func TestIncompleteListDisconnectsNothing(t *testing.T) {
 	t.Parallel()
-	c := newSendingSandbox(t)
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil)
+	c := seededAccount(t, ready)
 	i := c.newMailboxTenant("ada").addIntegration("instantly")
 	i.connectMailbox(0)
 	crowd := []object{}
@@ -179,7 +180,8 @@ func TestIncompleteListDisconnectsNothing(t *testing.T) {
 // with 504, and that a killed plugin ends only its own call.
 func TestSlowSendingPlatformAnswers504(t *testing.T) {
 	t.Parallel()
-	c := newSendingSandbox(t)
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil)
+	c := seededAccount(t, ready)
 	i := c.newMailboxTenant("ada").addIntegration("instantly")
 	c.control("POST", "/faults", object{"provider": "instantly", "operation": "check", "kind": "delay", "delay_ms": 2 * waitTimeout.Milliseconds(), "times": 1})
 	i.expect("POST", i.path("/test"), nil, 504, "provider_timeout")

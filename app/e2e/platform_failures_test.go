@@ -175,12 +175,20 @@ func (c caller) injectFault(kind string, more object) {
 	c.t.Cleanup(func() { c.control("DELETE", "/faults", nil) })
 }
 
-// TestPlatformFailuresMapToErrorCodes checks the response to each kind of platform failure, and
-// that the same request succeeds afterwards. Each case has its own tenant, because a circuit opens
-// for one tenant.
-func TestPlatformFailuresMapToErrorCodes(t *testing.T) {
+// TestPlatformFailures shares one sandbox between tests that run one after the other, because a
+// fault concerns all requests to the platform.
+func TestPlatformFailures(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)
+	t.Run("error codes", func(t *testing.T) { checkPlatformErrorCodes(t, c.withT(t)) })
+	t.Run("lost answers", func(t *testing.T) { checkLostWriteAnswers(t, c.withT(t)) })
+	t.Run("sync", func(t *testing.T) { checkFailingSync(t, c.withT(t)) })
+}
+
+// checkPlatformErrorCodes checks the response to each kind of platform failure, and that the same
+// request succeeds afterwards. Each case has its own tenant, because a circuit opens for one tenant.
+func checkPlatformErrorCodes(t *testing.T, c caller) {
+	t.Helper()
 	const everything = 1000
 	for _, tt := range []struct {
 		name, kind string
@@ -217,11 +225,10 @@ func TestPlatformFailuresMapToErrorCodes(t *testing.T) {
 	}
 }
 
-// TestLostWriteAnswersCreateNoDuplicates checks that the service looks for the result of a write
-// without a response. The caller gets a success, and nothing exists twice.
-func TestLostWriteAnswersCreateNoDuplicates(t *testing.T) {
-	t.Parallel()
-	c := privateSandbox(t)
+// checkLostWriteAnswers checks that the service looks for the result of a write without a response.
+// The caller gets a success, and nothing exists twice.
+func checkLostWriteAnswers(t *testing.T, c caller) {
+	t.Helper()
 	h := c.newConnectedTenant(nil)
 	zone := h.newZone()
 	for _, kind := range []string{"drop_after", "drop_before"} {
@@ -267,11 +274,10 @@ func TestSlowPlatformAnswers504(t *testing.T) {
 	h.expect("POST", h.path("/domains"), object{"domain": zone}, 504, "provider_timeout")
 }
 
-// TestSyncWithPlatformFailures checks that sync is partial if the mail server fails, and fails like
-// other operations if the whole platform fails.
-func TestSyncWithPlatformFailures(t *testing.T) {
-	t.Parallel()
-	c := privateSandbox(t)
+// checkFailingSync checks that sync is partial if the mail server fails, and fails like other
+// operations if the whole platform fails.
+func checkFailingSync(t *testing.T, c caller) {
+	t.Helper()
 	t.Run("the mail server", func(t *testing.T) {
 		h := c.withT(t).newConnectedTenant(nil)
 		h.injectFault("status", object{"match": "POST /exchange", "status": 503, "times": 1000})
@@ -287,19 +293,5 @@ func TestSyncWithPlatformFailures(t *testing.T) {
 		h.expect("POST", h.path("/sync"), nil, 503, "provider_unavailable")
 		h.control("DELETE", "/faults", nil)
 		h.eventually("the platform is back", func() bool { return h.call("POST", h.path("/sync"), nil).text("status") == "completed" })
-	})
-}
-
-// TestKilledPluginIsRestarted kills the plugin process; a later sync succeeds.
-func TestKilledPluginIsRestarted(t *testing.T) {
-	t.Parallel()
-	h := privateSandbox(t).newConnectedTenant(nil)
-	h.control("POST", "/plugins/microsoft365/kill", nil)
-	h.eventually("a sync works again", func() bool {
-		got := h.call("POST", h.path("/sync"), nil)
-		if got.status != 200 && got.status != 503 && got.status != 504 {
-			t.Errorf("%d %s", got.status, got.raw)
-		}
-		return got.status == 200
 	})
 }

@@ -129,7 +129,7 @@ func pagePlugin(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	for _, args := range [][]string{{"gofmt", "-d", source}, {"go", "build", "-overlay", overlay, "-o", binary, "../../plugins/mail-acme"}} {
+	for _, args := range [][]string{{"gofmt", "-d", source}, {"go", "build", "-ldflags=-s", "-overlay", overlay, "-o", binary, "../../plugins/mail-acme"}} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil || len(out) > 0 {
 			t.Fatalf("%v: %v\n%s", args, err, out)
 		}
@@ -195,7 +195,7 @@ func TestPluginBuildsOutsideTheRepository(t *testing.T) {
 	module.importsOnlyTheSDK(t)
 	binary := filepath.Join(module.home, "sending-emailbison")
 	module.run(t, "go", "build", "-o", binary, ".")
-	if out := module.run(t, "go", "test", "-count=1", "-v", "-timeout", "5m", "-run", "TestBinary", "."); strings.Contains(out, "--- SKIP") ||
+	if out := module.run(t, "go", "test", "-count=1", "-vet=off", "-v", "-timeout", "5m", "-run", "TestBinary", "."); strings.Contains(out, "--- SKIP") ||
 		!strings.Contains(out, "--- PASS: TestBinary/the_contract_of_the_port/") {
 		t.Errorf("its conformance did not run:\n%s", out)
 	}
@@ -269,7 +269,7 @@ func (o outsideModule) run(t *testing.T, program string, args ...string) string 
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Dir = o.home
-	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOFLAGS=-mod=readonly -buildvcs=false -trimpath -ldflags=-s", "GOWORK=off")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %v\n%s", cmd.Args, err, out)

@@ -134,10 +134,11 @@ func newProductionHost(t *testing.T) *productionHost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := filepath.Join(m.root, "bin")
+	bin, built := filepath.Join(m.root, "bin"), filepath.Join(m.work, "bin")
 	for _, err := range []error{
 		os.Mkdir(bin, 0o755), os.Mkdir(filepath.Join(m.root, "opt"), 0o755),
-		os.Symlink(m.binary.folder, filepath.Join(m.work, "bin")), os.Symlink(filepath.Join(repository, "deploy"), filepath.Join(m.work, "deploy")),
+		os.Mkdir(built, 0o755), os.Symlink(m.binary.binary, filepath.Join(built, "tenantry")),
+		os.Symlink(strings.TrimPrefix(onePluginPerKind(t), allPlugins), filepath.Join(built, "plugins")), os.Symlink(filepath.Join(repository, "deploy"), filepath.Join(m.work, "deploy")),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -219,7 +220,7 @@ func (m *productionHost) uploadRegistration(withRedirects bool) {
 // startService starts the service with the commands of the systemd unit.
 func (m *productionHost) startService() *process {
 	m.t.Helper()
-	unit, err := os.ReadFile(unitFile)
+	unit, err := os.ReadFile("../../deploy/systemd/tenantry.service")
 	if err != nil {
 		m.t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ import (
 func TestSandboxReadyLineIsComplete(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	_, r := startDev(t, requirePrograms(t, releaseBuild), data, nil)
+	_, r := startDev(t, requirePrograms(t, releaseBuild), data, []string{allPlugins})
 	line, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
@@ -132,22 +132,17 @@ func remembered(h accountTenant) map[string]string {
 	}
 }
 
-func TestNoSeedStartsAnEmptySandbox(t *testing.T) {
-	t.Parallel()
-	_, r := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--no-seed")
-	if r.Zones == nil || r.Tenants == nil || len(r.Zones)+len(r.Tenants) != 0 || r.APIKey == "" || r.AccountID == "" {
-		t.Errorf("zones %v, tenants %v", r.Zones, r.Tenants)
-	}
-	seededAccount(t, r).checkTenants()
-}
-
-// TestMovedClockSurvivesRestart checks that the sandbox keeps a moved clock. Otherwise stored times
-// would be in the future.
+// TestMovedClockSurvivesRestart checks that a sandbox without a seed is empty, and that it keeps a
+// moved clock. Otherwise stored times would be in the future.
 func TestMovedClockSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	b, data := requirePrograms(t, releaseBuild), t.TempDir()
 	p, r := startDev(t, b, data, nil, "--no-seed")
+	if r.Zones == nil || r.Tenants == nil || len(r.Zones)+len(r.Tenants) != 0 || r.APIKey == "" || r.AccountID == "" {
+		t.Errorf("zones %v, tenants %v", r.Zones, r.Tenants)
+	}
 	c := seededAccount(t, r)
+	c.checkTenants()
 	c.control("POST", "/clock", object{"advance": "240h"})
 	before := c.get("/v1/tenants/connect-url").text("expires_at")
 	p.kill()
@@ -223,7 +218,7 @@ func TestDemoShowsEveryStep(t *testing.T) {
 	folder := t.TempDir()
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), requirePrograms(t, releaseBuild).binary, "demo")
-	cmd.Dir, cmd.Env = folder, []string{"PATH=/usr/bin:/bin", "HOME=" + folder, "TMPDIR=" + folder}
+	cmd.Dir, cmd.Env = folder, []string{"PATH=/usr/bin:/bin", "HOME=" + folder, "TMPDIR=" + folder, onePluginPerKind(t)}
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	began := time.Now()
 	if err := cmd.Run(); err != nil {

@@ -21,25 +21,17 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// recordingQueue records the wake-ups.
-type recordingQueue struct{ woken []ports.Wakeup }
-
-func (b *recordingQueue) Wake(_ context.Context, all ...ports.Wakeup) error {
-	b.woken = append(b.woken, all...)
-	return nil
-}
-
 // sweep runs one sweep and the passes that it wakes, and returns their number.
 func (fx *fixture) sweep(t *testing.T) (woken int) {
 	t.Helper()
-	b := &recordingQueue{}
-	for _, p := range fx.Periodic(time.Minute, b) {
+	queue := &fake.Wakeups{}
+	for _, p := range fx.Periodic(time.Minute, queue) {
 		must(t, p.Do(t.Context()))
 	}
-	for _, w := range b.woken {
+	for _, w := range queue.All() {
 		must(t, fx.Handlers()[w.Kind](t.Context(), w))
 	}
-	return len(b.woken)
+	return len(queue.All())
 }
 
 // A sweep wakes a tenant when it is due. After a platform failure, a later sweep wakes it again.
@@ -153,13 +145,14 @@ func (c endlessDueRuns) ClaimTenant(context.Context, access.AccountID, tenant.GU
 // A sweep that could not wake every due tenant runs again at once.
 func TestSweepRepeatsWhileMoreAreDue(t *testing.T) {
 	for due, again := range map[int]bool{1: false, 1 << 20: true} {
-		b := &recordingQueue{}
+		queue := &fake.Wakeups{}
 		r := &enforcement.Runner{Runs: endlessDueRuns{due: due}, Now: time.Now}
-		sweep := r.Periodic(time.Hour, b)[0]
+		sweep := r.Periodic(time.Hour, queue)[0]
 		must(t, sweep.Do(t.Context()))
-		last := b.woken[len(b.woken)-1]
+		woken := queue.All()
+		last := woken[len(woken)-1]
 		if on := last.Kind == sweep.Kind; on != again || on && time.Until(last.At) > time.Minute {
-			t.Errorf("of %d due tenants %d are woken, then %+v", due, len(b.woken), last)
+			t.Errorf("of %d due tenants %d are woken, then %+v", due, len(woken), last)
 		}
 	}
 }

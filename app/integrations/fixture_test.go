@@ -3,13 +3,10 @@
 package integrations_test
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,7 +49,7 @@ type fixture struct {
 	sealer    ports.Sealer
 	acc, bob  access.Account
 	anna, ben mailbox.Mailbox
-	wakeups   *wakeups
+	wakeups   *fake.Wakeups
 	drifts    []integration.Drift
 	accounts  int
 	clock     time.Time
@@ -67,7 +64,7 @@ func inFakeTime(t *testing.T, name string, run func(*testing.T)) {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &fixture{clock: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC), platforms: &fake.SendingPlatforms{}, wakeups: &wakeups{}}
+	w := &fixture{clock: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC), platforms: &fake.SendingPlatforms{}, wakeups: &fake.Wakeups{}}
 	var err error
 	w.store, err = bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
 	must(t, err)
@@ -229,29 +226,9 @@ func (w *fixture) sweep(t *testing.T, kind string) {
 			must(t, p.Do(t.Context()))
 		}
 	}
-	for _, wakeup := range w.wakeups.take() {
+	for _, wakeup := range w.wakeups.Take() {
 		must(t, w.Handlers()[wakeup.Kind](t.Context(), wakeup))
 	}
-}
-
-type wakeups struct {
-	mu  sync.Mutex
-	all []ports.Wakeup
-}
-
-func (q *wakeups) Wake(_ context.Context, w ...ports.Wakeup) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.all = append(q.all, w...)
-	return nil
-}
-
-func (q *wakeups) take() []ports.Wakeup {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	all := slices.Clone(q.all)
-	q.all = nil
-	return all
 }
 
 // refused checks that an error has a published code and does not contain the credential.

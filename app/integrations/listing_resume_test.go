@@ -33,7 +33,7 @@ func (r *rationed) Accounts(ctx context.Context, cursor string) (integration.Pag
 // due returns the only waiting wake-up.
 func (w *fixture) due(t *testing.T) ports.Wakeup {
 	t.Helper()
-	all := w.wakeups.take()
+	all := w.wakeups.Take()
 	if len(all) != 1 {
 		t.Fatalf("%d wait: %+v", len(all), all)
 	}
@@ -91,7 +91,7 @@ func TestScheduledRefreshReadsOn(t *testing.T) {
 		if n := w.instantly.Calls("Accounts"); n != 7 {
 			t.Errorf("%d pages were read", n)
 		}
-		if all := w.wakeups.take(); len(all) != 0 || w.integration(t, id).RefreshedAt.IsZero() {
+		if all := w.wakeups.Take(); len(all) != 0 || w.integration(t, id).RefreshedAt.IsZero() {
 			t.Errorf("it is not over: %+v", all)
 		}
 	})
@@ -101,9 +101,9 @@ func TestScheduledRefreshReadsOn(t *testing.T) {
 func TestRefreshOnRequestDoesNotReadOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, id, r := rations(t)
-		w.wakeups.take()
+		w.wakeups.Take()
 		r.left = 2
-		if got := w.refresh(t, id); got.Status != integrations.RefreshPartial || !w.integration(t, id).HasError || len(w.wakeups.take()) != 0 {
+		if got := w.refresh(t, id); got.Status != integrations.RefreshPartial || !w.integration(t, id).HasError || len(w.wakeups.Take()) != 0 {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -116,7 +116,7 @@ func TestScheduledRefreshThatTakesTooLong(t *testing.T) {
 		w, id, r := rations(t)
 		r.left = 1
 		parts := 0
-		for all := w.wakeups.take(); len(all) == 1 && parts < 100; all = w.wakeups.take() {
+		for all := w.wakeups.Take(); len(all) == 1 && parts < 100; all = w.wakeups.Take() {
 			must(t, w.Handlers()[all[0].Kind](t.Context(), all[0]))
 			w.wait(time.Minute)
 			parts++

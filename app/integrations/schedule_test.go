@@ -26,7 +26,7 @@ func TestScheduledRefresh(t *testing.T) {
 	for _, p := range w.Periodic(time.Minute, 6*time.Hour) {
 		must(t, p.Do(t.Context()))
 	}
-	woken := w.wakeups.take()
+	woken := w.wakeups.Take()
 	owners := map[string]access.AccountID{}
 	for n, wakeup := range woken {
 		owners[wakeup.ID] = wakeup.Account

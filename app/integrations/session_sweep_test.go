@@ -94,7 +94,7 @@ func TestSweepOfWhatIsGone(t *testing.T) {
 	}
 	_, err := w.Delete(t.Context(), w.acc.ID, id, nil)
 	must(t, err)
-	woken := w.wakeups.take()
+	woken := w.wakeups.Take()
 	if len(woken) != 2 {
 		t.Fatalf("woken %+v", woken)
 	}

@@ -1,28 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package deploy
 
 import (
 	"debug/elf"
 	"encoding/json"
-	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
-	"github.com/tenantry/tenantry/app/command"
-	"github.com/tenantry/tenantry/app/settings"
 )
 
-const containerfile = "../../deploy/container/Containerfile"
+const containerfile = "container/Containerfile"
 
 // TestContainerImageServes reads and starts the image that `make test-programs` builds: its
 // binaries are static, it runs without privileges, and it serves with its plugins.
@@ -46,7 +43,7 @@ func TestContainerImageServes(t *testing.T) {
 	root := testserver.Program(t, "image/root")
 	program := filepath.Join(root, "opt", "tenantry", "tenantry")
 	static(t, program)
-	sources, err := filepath.Glob("../../plugins/*/main.go")
+	sources, err := filepath.Glob("../plugins/*/main.go")
 	if err != nil || len(sources) < 4 {
 		t.Fatalf("%v: %v", sources, err)
 	}
@@ -67,20 +64,20 @@ func TestContainerImageServes(t *testing.T) {
 	if out, err := exec.Command(program, "version").CombinedOutput(); err != nil || !strings.Contains(string(out), "9.8.7") {
 		t.Errorf("version: %v %s", err, out)
 	}
-	r := &serviceFixture{t: t, binary: programs{filepath.Dir(program), program}}
 	var env []string
 	for variable := range strings.FieldsSeq(config["ENV"]) {
 		env = append(env, strings.Replace(variable, "=/data", "="+t.TempDir(), 1))
 	}
-	env = append(env, "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=none")
-	_, server := r.serve(env)
-	if got := server.do("GET", server.ready.AdminURL+"/readyz", "", nil); got.status != 200 {
-		t.Errorf("/readyz: %d %s", got.status, got.raw)
+	env = append(env, "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=none")
+	service := serve(t, program, env)
+	if status, answer := get(t, service.text("admin")+"/readyz", ""); status != http.StatusOK {
+		t.Errorf("/readyz: %d %v", status, answer)
 	}
-	_, key := r.newAccount(env, "ann@example.com", "complete", 0)
+	account := runCommand(t, program, env, "account", "create", "--email", "ann@example.com", "--plan", "complete")
+	key := runCommand(t, program, env, "key", "create", "--account", account.text("account_id")).text("api_key")
 	// The plugin was started and reported missing settings.
-	if got := server.do("GET", server.ready.APIURL+"/v1/tenants/connect-url", key, nil); got.code() != "service_unavailable" {
-		t.Errorf("connect-url: %d %s", got.status, got.raw)
+	if status, answer := get(t, service.text("api")+"/v1/tenants/connect-url", key); answer.text("code") != "service_unavailable" {
+		t.Errorf("connect-url: %d %v", status, answer)
 	}
 }
 
@@ -104,7 +101,7 @@ func static(t *testing.T, file string) {
 // stage is FROM scratch.
 func TestContainerfilePinsTheToolchain(t *testing.T) {
 	t.Parallel()
-	module, err := os.ReadFile("../../go.mod")
+	module, err := os.ReadFile("../go.mod")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,72 +121,5 @@ func TestContainerfilePinsTheToolchain(t *testing.T) {
 	stop := regexp.MustCompile(`--stop-timeout (\d+)s?`).FindSubmatch(page)
 	if wait, err := time.ParseDuration(string(stop[1]) + "s"); err != nil || wait < defaultDrainTime(t)+10*time.Second {
 		t.Errorf("a stop may take %s (%v)", wait, err)
-	}
-}
-
-const unitFile = "../../deploy/systemd/tenantry.service"
-
-// TestSystemdUnitIsValid checks that systemd-analyze finds no mistake in the unit, and rates its
-// exposure at most 1.5. The unit gets the path of the test's binary.
-func TestSystemdUnitIsValid(t *testing.T) {
-	t.Parallel()
-	raw, err := os.ReadFile(unitFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	unit := strings.NewReplacer("/opt/tenantry/current", requirePrograms(t, releaseBuild).folder).Replace(string(raw))
-	file := filepath.Join(t.TempDir(), "tenantry.service")
-	if err := os.WriteFile(file, []byte(unit), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command("systemd-analyze", "verify", file).CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
-	}
-	// The threshold is in tenths; the worst exposure is 10.
-	if out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=15", file).CombinedOutput(); err != nil {
-		t.Errorf("systemd-analyze security: %v\n%s", err, out)
-	}
-	wrong := strings.Replace(unit, "ProtectSystem=strict", "ProtectSytem=strict", 1)
-	if err := os.WriteFile(file, []byte(wrong), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, _ := exec.Command("systemd-analyze", "verify", file).CombinedOutput(); len(out) == 0 {
-		t.Error("a misspelt line is not noticed")
-	}
-}
-
-// defaultDrainTime returns the default of drain_time.
-func defaultDrainTime(t *testing.T) time.Duration {
-	t.Helper()
-	d, err := time.ParseDuration(fmt.Sprint(settings.Defaults()["drain_time"]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-// TestSystemdUnitWaitsForTheDrain checks that systemd waits at least 10 s longer for a stop than
-// drain_time, and that the unit runs existing commands.
-func TestSystemdUnitWaitsForTheDrain(t *testing.T) {
-	t.Parallel()
-	raw, err := os.ReadFile(unitFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := regexp.MustCompile(`(?m)^TimeoutStopSec=(\d+)$`).FindSubmatch(raw)
-	if found == nil {
-		t.Fatal("the unit says nothing about the stop")
-	}
-	seconds, _ := strconv.Atoi(string(found[1]))
-	if spare := time.Duration(seconds)*time.Second - defaultDrainTime(t); spare < 10*time.Second {
-		t.Errorf("after the drain %s are left", spare)
-	}
-	for line := range strings.Lines(string(raw)) {
-		directive, ok := strings.CutPrefix(strings.TrimSpace(line), "Exec")
-		if _, run, starts := strings.Cut(directive, "=/opt/tenantry/current/tenantry "); ok && starts {
-			if cmd, _, err := command.Root().Find(strings.Fields(run)); err != nil || cmd.CommandPath() != "tenantry "+run {
-				t.Errorf("the unit runs %q, which is not a command", run)
-			}
-		}
 	}
 }

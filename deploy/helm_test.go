@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package deploy
 
 import (
 	"encoding/json"
@@ -71,11 +71,11 @@ func checkPod(t *testing.T, pod object) {
 	if ports["http"] != 8080 || ports["admin"] != 9090 {
 		t.Errorf("ports %v", ports)
 	}
-	admin := sharedSandbox(t).ready.AdminURL
+	admin := serve(t, testserver.Program(t, "release/tenantry"), []string{"TENANTRY_DATA_DIR=" + t.TempDir()}).text("admin")
 	for _, probe := range []string{"startupProbe", "livenessProbe", "readinessProbe"} {
 		path, _ := c.at(probe + ".httpGet.path").(string)
-		if got := (client{t: t}).do("GET", admin+path, "", nil); got.status != http.StatusOK || c.at(probe+".httpGet.port") != "admin" {
-			t.Errorf("%s asks port %v for %q, which answers %d", probe, c.at(probe+".httpGet.port"), path, got.status)
+		if status, _ := get(t, admin+path, ""); status != http.StatusOK || c.at(probe+".httpGet.port") != "admin" {
+			t.Errorf("%s asks port %v for %q, which answers %d", probe, c.at(probe+".httpGet.port"), path, status)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestHelmChartRefusesInvalidValues(t *testing.T) {
 	}
 }
 
-const chartFolder = "../../deploy/helm/tenantry"
+const chartFolder = "helm/tenantry"
 
 // renderChart lints and renders a chart with these values, with the code of Helm and Kubernetes in
 // the program of .ci/chart.

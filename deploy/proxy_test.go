@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deploy
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/httpapi"
+)
+
+// TestProxyTimeoutsMatchTheService compares the timeouts of the snippets and of the page with those
+// of the code.
+func TestProxyTimeoutsMatchTheService(t *testing.T) {
+	t.Parallel()
+	server := httpapi.Server("", nil)
+	nginx, caddy, page := fileText(t, "proxy/nginx.conf"), fileText(t, "proxy/Caddyfile"), fileText(t, "proxy/README.md")
+	longest := secondsIn(t, fileText(t, "../adapters/httpapi/validation.go"), `syncTime\s+= (\d+) \* time\.Second`)
+	if server.WriteTimeout <= longest {
+		t.Errorf("the service closes connections after %s, a sync takes %s", server.WriteTimeout, longest)
+	}
+	for _, waits := range []time.Duration{
+		secondsIn(t, nginx, `proxy_read_timeout (\d+)s;`), secondsIn(t, caddy, `response_header_timeout (\d+)s`), secondsIn(t, page, `waits (\d+) s`),
+	} {
+		if waits <= server.WriteTimeout {
+			t.Errorf("a proxy waits %s, the service answers in up to %s", waits, server.WriteTimeout)
+		}
+	}
+	for _, keeps := range []time.Duration{
+		secondsIn(t, nginx, `keepalive_timeout (\d+)s;`), secondsIn(t, caddy, `keepalive (\d+)s`), secondsIn(t, page, `reused for (\d+) s`),
+	} {
+		if keeps >= server.IdleTimeout {
+			t.Errorf("a proxy keeps connections for %s, the service for %s", keeps, server.IdleTimeout)
+		}
+	}
+	for _, same := range []struct {
+		in, pattern string
+		want        time.Duration
+	}{
+		{nginx, `client_header_timeout (\d+)s;`, server.ReadHeaderTimeout},
+		{nginx, `client_body_timeout (\d+)s;`, server.ReadTimeout},
+		{caddy, `read_header (\d+)s`, server.ReadHeaderTimeout},
+		{caddy, `read_body (\d+)s`, server.ReadTimeout},
+		{page, `\| (\d+) s, then a 504`, longest},
+		{page, `closed at (\d+) s`, server.WriteTimeout},
+		{page, `in flight get (\d+) s`, defaultDrainTime(t)},
+		{page, `kept for (\d+) s`, server.IdleTimeout},
+	} {
+		if got := secondsIn(t, same.in, same.pattern); got != same.want {
+			t.Errorf("%s is %s, want %s", same.pattern, got, same.want)
+		}
+	}
+}
+
+// TestProxyConfigurationLimits checks that the proxies pass headers of the size that the service
+// accepts, and that no snippet names the admin listener.
+func TestProxyConfigurationLimits(t *testing.T) {
+	t.Parallel()
+	nginx, caddy := fileText(t, "proxy/nginx.conf"), fileText(t, "proxy/Caddyfile")
+	if heads := httpapi.Server("", nil).MaxHeaderBytes + 4<<10; heads != 16<<10 || !strings.Contains(nginx, "large_client_header_buffers 4 16k;") {
+		t.Errorf("heads of %d bytes", heads)
+	}
+	if strings.Contains(nginx+caddy, "9090") {
+		t.Error("a snippet names the admin listener")
+	}
+}
+
+// secondsIn returns the number that the pattern captures, in seconds.
+func secondsIn(t *testing.T, text, pattern string) time.Duration {
+	t.Helper()
+	found := regexp.MustCompile(pattern).FindStringSubmatch(text)
+	if found == nil {
+		t.Fatalf("no %q", pattern)
+	}
+	n, err := strconv.Atoi(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(n) * time.Second
+}

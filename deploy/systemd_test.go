@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/command"
+)
+
+const unitFile = "systemd/tenantry.service"
+
+// TestSystemdUnitIsValid checks that systemd-analyze finds no mistake in the unit, and rates its
+// exposure at most 1.5. The unit gets the path of the test's binary.
+func TestSystemdUnitIsValid(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(unitFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := strings.NewReplacer("/opt/tenantry/current", filepath.Dir(testserver.Program(t, "release/tenantry"))).Replace(string(raw))
+	file := filepath.Join(t.TempDir(), "tenantry.service")
+	if err := os.WriteFile(file, []byte(unit), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("systemd-analyze", "verify", file).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	// The threshold is in tenths; the worst exposure is 10.
+	if out, err := exec.Command("systemd-analyze", "security", "--offline=true", "--threshold=15", file).CombinedOutput(); err != nil {
+		t.Errorf("systemd-analyze security: %v\n%s", err, out)
+	}
+	wrong := strings.Replace(unit, "ProtectSystem=strict", "ProtectSytem=strict", 1)
+	if err := os.WriteFile(file, []byte(wrong), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, _ := exec.Command("systemd-analyze", "verify", file).CombinedOutput(); len(out) == 0 {
+		t.Error("a misspelt line is not noticed")
+	}
+}
+
+// TestSystemdUnitWaitsForTheDrain checks that systemd waits at least 10 s longer for a stop than
+// drain_time, and that the unit runs existing commands.
+func TestSystemdUnitWaitsForTheDrain(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(unitFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^TimeoutStopSec=(\d+)$`).FindSubmatch(raw)
+	if found == nil {
+		t.Fatal("the unit says nothing about the stop")
+	}
+	seconds, _ := strconv.Atoi(string(found[1]))
+	if spare := time.Duration(seconds)*time.Second - defaultDrainTime(t); spare < 10*time.Second {
+		t.Errorf("after the drain %s are left", spare)
+	}
+	for line := range strings.Lines(string(raw)) {
+		directive, ok := strings.CutPrefix(strings.TrimSpace(line), "Exec")
+		if _, run, starts := strings.Cut(directive, "=/opt/tenantry/current/tenantry "); ok && starts {
+			if cmd, _, err := command.Root().Find(strings.Fields(run)); err != nil || cmd.CommandPath() != "tenantry "+run {
+				t.Errorf("the unit runs %q, which is not a command", run)
+			}
+		}
+	}
+}
