@@ -369,7 +369,7 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 		key := newKey(t, s, ann, 1)
 		assignTenant(t, s, ann, 1)
 		before := readState(t, s, ann)
-		exec(t, s, "DROP TABLE audit_events")
+		execSQL(t, s, "DROP TABLE audit_events")
 		for name, act := range map[string]func() error{
 			"create account": func() error {
 				_, err := s.CreateAccount(t.Context(), "bob@example.test", "complete", 0, now)

@@ -372,7 +372,7 @@ func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 			counted[eventCountRow{AccountID: owners[n%50], TenantGUID: guid, Action: "blocked", Span: day, Starts: int64(n) * day}] = 1
 		}
 		must(t, "in transaction", s.inTransaction(t.Context(), "count", func(ctx context.Context, tx bun.IDB) error { return addCounts(ctx, tx, counted) }))
-		exec(t, s, "ANALYZE enforcement_counts")
+		execSQL(t, s, "ANALYZE enforcement_counts")
 		explain := "EXPLAIN QUERY PLAN "
 		if s.postgres() {
 			explain = "EXPLAIN "

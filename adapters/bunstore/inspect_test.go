@@ -46,8 +46,8 @@ func TestInspectReportsMigrations(t *testing.T) {
 		if m, err := i.Migrations(t.Context()); err != nil || len(m.Pending) != 0 || m.Applied == 0 || !m.InUse || m.Closed != 0 {
 			t.Fatalf("migrated: %+v, %v", m, err)
 		}
-		exec(t, s, "INSERT INTO bun_migrations (name, group_id, migrated_at) VALUES ('29990101000000', 9, current_timestamp)")
-		exec(t, s, "UPDATE schema_release SET min_release = 99")
+		execSQL(t, s, "INSERT INTO bun_migrations (name, group_id, migrated_at) VALUES ('29990101000000', 9, current_timestamp)")
+		execSQL(t, s, "UPDATE schema_release SET min_release = 99")
 		if m, err := i.Migrations(t.Context()); err != nil || len(m.Newer) != 1 || m.Closed != 99 {
 			t.Fatalf("newer: %+v, %v", m, err)
 		}
@@ -103,16 +103,18 @@ func TestHoldsSealedFindsCredentials(t *testing.T) {
 		"a DNS connection": func(t testing.TB, s *Store, owner access.AccountID) { addDNSConnection(t, s, owner, 1) },
 		"an integration":   func(t testing.TB, s *Store, owner access.AccountID) { addIntegration(t, s, owner, 1) },
 	} {
-		eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
-			s := migrated(t, url(t))
-			ann := newAccount(t, s, "ann")
-			if holds, err := s.HoldsSealed(t.Context()); err != nil || holds {
-				t.Errorf("an account alone: %v, %v", holds, err)
-			}
-			add(t, s, ann)
-			if holds, err := s.HoldsSealed(t.Context()); err != nil || !holds {
-				t.Errorf("with %s: %v, %v", what, holds, err)
-			}
+		t.Run(what, func(t *testing.T) {
+			eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+				s := migrated(t, url(t))
+				ann := newAccount(t, s, "ann")
+				if holds, err := s.HoldsSealed(t.Context()); err != nil || holds {
+					t.Errorf("an account alone: %v, %v", holds, err)
+				}
+				add(t, s, ann)
+				if holds, err := s.HoldsSealed(t.Context()); err != nil || !holds {
+					t.Errorf("with it: %v, %v", holds, err)
+				}
+			})
 		})
 	}
 }

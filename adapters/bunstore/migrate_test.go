@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/migrations"
 )
 
-func exec(t testing.TB, s *Store, statement string, args ...any) {
+func execSQL(t testing.TB, s *Store, statement string, args ...any) {
 	t.Helper()
 	if _, err := s.db.ExecContext(t.Context(), statement, args...); err != nil {
 		t.Fatalf("%s: %v", statement, err)
@@ -46,8 +46,8 @@ func TestMigrationsCanRunTwice(t *testing.T) {
 		if _, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		exec(t, s, "UPDATE plans SET tenant_slots = 7 WHERE name = 'complete'")
-		exec(t, s, "DELETE FROM bun_migrations")
+		execSQL(t, s, "UPDATE plans SET tenant_slots = 7 WHERE name = 'complete'")
+		execSQL(t, s, "DELETE FROM bun_migrations")
 		must(t, "migrate", s.Migrate(t.Context()))
 		a, err := s.FindAccount(t.Context(), "ann@example.test")
 		if err != nil || a.Plan.TenantSlots != 7 {
@@ -100,8 +100,8 @@ func TestDatabaseOfNewerReleaseIsRefused(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		one := url(t)
 		s := migrated(t, one)
-		mark := func(oldest int) { exec(t, s, "UPDATE schema_release SET min_release = ?", oldest) }
-		exec(t, s, "INSERT INTO bun_migrations (name, group_id) VALUES ('29990101000000', 99)")
+		mark := func(oldest int) { execSQL(t, s, "UPDATE schema_release SET min_release = ?", oldest) }
+		execSQL(t, s, "INSERT INTO bun_migrations (name, group_id) VALUES ('29990101000000', 99)")
 		if err := s.Migrate(t.Context()); err != nil {
 			t.Fatalf("one release behind: %v", err)
 		}

@@ -317,8 +317,8 @@ func copyToOtherAccounts(t *testing.T, s *Store) {
 		for _, c := range table.Columns[1:] {
 			columns = append(columns, bun.Ident(c.Name))
 		}
-		exec(t, s, "INSERT INTO ? (account_id, ?) SELECT ('00000000-0000-4000-8000-00000000000' || n)::uuid, ? FROM ?, generate_series(1, 9) AS n",
+		execSQL(t, s, "INSERT INTO ? (account_id, ?) SELECT ('00000000-0000-4000-8000-00000000000' || n)::uuid, ? FROM ?, generate_series(1, 9) AS n",
 			bun.Ident(table.Name), bun.List(columns), bun.List(columns), bun.Ident(table.Name))
 	}
-	exec(t, s, "ANALYZE tenants, mailboxes, mailbox_connections")
+	execSQL(t, s, "ANALYZE tenants, mailboxes, mailbox_connections")
 }
