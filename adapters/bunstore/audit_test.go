@@ -322,7 +322,7 @@ func TestOperatorCannotAssignTenantThatAccountConnected(t *testing.T) {
 func TestDeletionOrNewAssignmentClearsWithdrawal(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		for n := range 2 {
+		for n := range 3 {
 			assignTenant(t, s, ann, n)
 			_, err := s.Withdraw(t.Context(), guid(n))
 			must(t, "withdraw", err)
@@ -331,6 +331,7 @@ func TestDeletionOrNewAssignmentClearsWithdrawal(t *testing.T) {
 		assignTenant(t, s, ann, 1)
 		requireWithdrawn(t, s, ann, 0, false)
 		requireWithdrawn(t, s, ann, 1, false)
+		requireWithdrawn(t, s, ann, 2, true)
 	})
 }
 
@@ -368,6 +369,7 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		key := newKey(t, s, ann, 1)
 		assignTenant(t, s, ann, 1)
+		addDNSConnection(t, s, ann, 1)
 		before := readState(t, s, ann)
 		execSQL(t, s, "DROP TABLE audit_events")
 		for name, act := range map[string]func() error{
@@ -385,7 +387,10 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 				_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(2), Managed: true, ConsentedAt: now}, 9)
 				return err
 			},
-			"withdraw": func() error { _, err := s.Withdraw(t.Context(), guid(1)); return err },
+			"withdraw":              func() error { _, err := s.Withdraw(t.Context(), guid(1)); return err },
+			"set day":               func() error { _, err := s.SetDay(t.Context(), guid(1), "Europe/Berlin"); return err },
+			"add DNS connection":    func() error { return s.AddDNSConnection(t.Context(), newDNSConnection(ann, 2), []byte("sealed")) },
+			"remove DNS connection": func() error { _, err := s.RemoveDNSConnection(t.Context(), dnsConnectionID(1)); return err },
 		} {
 			if err := act(); err == nil {
 				t.Errorf("%s is done without a record", name)
@@ -405,6 +410,8 @@ type state struct {
 	keys     int
 	tenant   tenant.Tenant
 	tenants  int
+	timeZone string
+	dns      int // connections
 }
 
 func readState(t *testing.T, s *Store, id access.AccountID) state {
@@ -415,5 +422,9 @@ func readState(t *testing.T, s *Store, id access.AccountID) state {
 	must(t, "issued keys", err)
 	tenants, err := s.Tenants(t.Context(), id)
 	must(t, "tenants", err)
-	return state{accounts[0], len(accounts), keys[0], len(keys), tenants[0], len(tenants)}
+	timeZone, _, err := s.Day(t.Context(), tenants[0].GUID)
+	must(t, "day", err)
+	connections, err := s.DNSConnections(t.Context(), id)
+	must(t, "DNS connections", err)
+	return state{accounts[0], len(accounts), keys[0], len(keys), tenants[0], len(tenants), timeZone, len(connections)}
 }

@@ -228,6 +228,8 @@ func TestForeignRunsAndJobsGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 			_, other = s.RetryJob(t.Context(), bob, id, now)
 			requireSameError(t, "retry", retry, other)
 		}
+		_, own := s.RetryJob(t.Context(), ann, unknownID, now)
+		requireRefusal(t, "retry of an unknown job beside an own one", own, fault.JobNotFound)
 		requireOrder(t, "bob's runs", runIDs(t, s, bob, ports.RunQuery{Limit: 9}))
 		if _, found, err := s.ActiveJob(t.Context(), bob, d.ID); err != nil || found {
 			t.Fatalf("a foreign job is found: %v", err)

@@ -58,7 +58,7 @@ func TestAddedDomainsAreListedByName(t *testing.T) {
 		for _, name := range []string{"b.test", "c.test", "a.test"} {
 			addDomain(t, s, ann, guid(1), name)
 		}
-		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "unfinished.test", 12, now)
+		unfinished, err := s.ReserveDomain(t.Context(), ann, guid(1), "unfinished.test", 12, now)
 		must(t, "reserve", err)
 		list, err := s.Domains(t.Context(), ann, guid(1))
 		must(t, "list", err)
@@ -67,6 +67,8 @@ func TestAddedDomainsAreListedByName(t *testing.T) {
 		}
 		_, err = s.Domain(t.Context(), ann, guid(1), "unfinished.test")
 		requireRefusal(t, "unfinished", err, fault.DomainNotFound)
+		_, err = s.DomainByID(t.Context(), ann, unfinished.ID)
+		requireRefusal(t, "unfinished, by id", err, fault.DomainNotFound)
 	})
 }
 
@@ -129,6 +131,8 @@ func TestDomainIsReservedOnceAndCanBeReleasedUntilItIsAdded(t *testing.T) {
 		must(t, "release by another account", s.ReleaseDomain(t.Context(), newAccount(t, s, "bob"), first.ID))
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		requireRefusal(t, "still beyond the cap", err, fault.DomainLimitReached)
+		_, err = s.ReserveDomain(t.Context(), ann, attachTenant(t, s, ann, 2).GUID, "other.test", 1, now)
+		must(t, "reserve at another tenant", err)
 		must(t, "release", s.ReleaseDomain(t.Context(), ann, first.ID))
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		must(t, "reserve the free place", err)

@@ -145,7 +145,7 @@ func TestExpiredIdempotencyKeysAreDeletedInBatches(t *testing.T) {
 		for i := range byte(5) {
 			c := newClaim(owner, i)
 			attempt := mustClaim(t, s, c)
-			requireHeld(t, "finish", true)(s.Finish(t.Context(), c.Key, attempt, []byte("x"), now.Add(time.Duration(i)*time.Second)))
+			requireHeld(t, "finish", true)(s.Finish(t.Context(), c.Key, attempt, []byte("x"), now.Add(time.Duration(4-i)*time.Second)))
 		}
 		running := newClaim(owner, 9)
 		running.Now = now.Add(-2 * idempotency.Retention)
@@ -156,10 +156,10 @@ func TestExpiredIdempotencyKeysAreDeletedInBatches(t *testing.T) {
 				t.Fatalf("reaped %d, %v, want %d", n, err, want)
 			}
 		}
-		for i := range byte(3) {
-			requireNoRecord(t, "expired", s, newClaim(owner, i).Key)
+		for _, key := range []byte{2, 3, 4} {
+			requireNoRecord(t, "expired", s, newClaim(owner, key).Key)
 		}
-		for _, key := range []byte{3, 4, 9} {
+		for _, key := range []byte{0, 1, 9} {
 			requireRecord(t, s, newClaim(owner, key).Key)
 		}
 	})

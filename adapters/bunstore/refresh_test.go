@@ -156,7 +156,10 @@ func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
 		gone.MailboxID = unknownMailboxID
 		foreign := gone
 		foreign.MailboxID = newIntegrationFixture(t, s, "bob", 2).boxes[0].ID
-		stored := h.saveRefresh(t, s, h.one, changed.UpdatedAt.Add(-time.Microsecond), gone, foreign,
+		saveDiscovery(t, s, h.owner, nil, platformMailboxes("sales@ann.test", "support@ann.test", "a@more.test", "b@more.test", "c@more.test", "found@ann.test"))
+		discovered := gone
+		discovered.MailboxID = findMailbox(t, s, h.owner, "found@ann.test").ID
+		stored := h.saveRefresh(t, s, h.one, changed.UpdatedAt.Add(-time.Microsecond), gone, foreign, discovered,
 			h.newConnection(h.one, 0, integration.ConnectionConnected), h.newConnection(h.one, 1, integration.ConnectionConnected),
 			h.newConnection(h.one, 2, integration.ConnectionConnected), h.newConnection(h.one, 3, integration.ConnectionFailed),
 			h.newConnection(h.one, 4, integration.ConnectionFailed), h.newConnection(h.one, 4, integration.ConnectionConnected))

@@ -93,6 +93,21 @@ func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
 	})
 }
 
+func TestRunChangesOnlyMailboxesOfItsTenant(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		one := newSendLimitFixture(t, s, "ann", 1)
+		two := addSendLimitTenant(t, s, one.owner, 2)
+		ofOne, ofTwo := one.claim(t, s), two.claim(t, s)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), ofOne, doneChanges(one.blockChange(0, 1), two.blockChange(1, 2))))
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), ofTwo, doneChanges(two.blockChange(0, 3), one.blockChange(1, 4))))
+		for _, w := range []sendLimitFixture{one, two} {
+			if w.blockedAt(t, s, 0).IsZero() || !w.blockedAt(t, s, 1).IsZero() {
+				t.Fatalf("blocked are %s and %s", w.blockedAt(t, s, 0), w.blockedAt(t, s, 1))
+			}
+		}
+	})
+}
+
 func TestEventsAreInOrderEvenIfClockStepsBack(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
@@ -185,6 +200,7 @@ func TestEmptiedScopeIsDeletedOnlyAfterItsDomainIsGone(t *testing.T) {
 		requireScopesWithRules(t, s, w.owner, w.guid, both...)
 		removeAllDomains(t, s, w.owner, w.guid)
 		requireHeld(t, "not emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
+		requireHeld(t, "another emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{Emptied: []string{"b.test"}}))
 		requireScopesWithRules(t, s, w.owner, w.guid, both...)
 		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{Emptied: both}))
 		requireScopesWithRules(t, s, w.owner, w.guid, sendlimit.TenantWide)

@@ -40,7 +40,6 @@ func requireScopesWithRules(t testing.TB, s *Store, owner access.AccountID, id t
 	t.Helper()
 	got, err := s.RuledScopes(t.Context(), owner, id)
 	must(t, "list scopes with rules", err)
-	slices.Sort(got)
 	if slices.Sort(want); !slices.Equal(got, want) {
 		t.Fatalf("scopes with rules are %q, want %q", got, want)
 	}
@@ -83,6 +82,11 @@ func TestEachScopeHasItsOwnPolicy(t *testing.T) {
 		requireNoPolicy(t, "another tenant", s, ann, guid(2), sendlimit.TenantWide)
 		requireScopesWithRules(t, s, ann, guid(1), "", "a.test")
 		requireScopesWithRules(t, s, ann, guid(2))
+		addDomain(t, s, ann, guid(2), "a.test")
+		setPolicy(t, s, ann, guid(2), "a.test", 7)
+		if n := len(listPolicies(t, s, ann, guid(1))); n != 2 {
+			t.Fatalf("%d are left beside the policy of the same domain name at another tenant", n)
+		}
 	})
 }
 
