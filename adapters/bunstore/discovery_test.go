@@ -199,6 +199,8 @@ func TestDiscoveryAddsListedMailboxesAndRemovesMissingOnes(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "vanished", mailbox.Ready)
+		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "vanished"), 3, discoveryStart.Add(time.Second))
+		must(t, "reserve an existing one", err)
 		addMailbox(t, s, ann, d, "unfinished", mailbox.Created)
 		saveDiscovery(t, s, ann, nil, platformMailboxes("New@contoso.test", "shared@contoso.onmicrosoft.test"))
 		if got := addressesOf(t, s, ann); !slices.Equal(got, []string{"new@contoso.test", "shared@contoso.onmicrosoft.test"}) {
@@ -281,6 +283,9 @@ func TestDiscoveryReleasesAbandonedReservationOfMailbox(t *testing.T) {
 		must(t, "reserve", err)
 		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "resumed"), 3, now)
 		must(t, "resume", err)
+		other := addDomain(t, s, ann, attachTenant(t, s, ann, 2).GUID, "contoso.test")
+		_, err = s.ReserveMailboxes(t.Context(), ann, other.ID, mailboxSpecs(other, "abandoned"), 3, now)
+		must(t, "reserve at another tenant", err)
 		saveDiscovery(t, s, ann, nil, []mailbox.Platform{})
 		got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "abandoned", "resumed"), 3, now)
 		must(t, "reserve", err)

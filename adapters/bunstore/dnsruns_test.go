@@ -190,11 +190,11 @@ func TestRunIsStoredWithAllOfItsJobsOrNotAtAll(t *testing.T) {
 		if found {
 			t.Fatal("a job of a refused run is there")
 		}
-		must(t, "create", s.CreateRun(t.Context(), r, []provisioning.Job{one, three}))
+		must(t, "create", s.CreateRun(t.Context(), r, []provisioning.Job{three, one}))
 		_, jobs, err := s.Run(t.Context(), ann, r.ID)
 		must(t, "find", err)
-		if len(jobs) != 2 {
-			t.Fatalf("%d jobs", len(jobs))
+		if len(jobs) != 2 || jobs[0].ID != one.ID {
+			t.Fatalf("got %+v, want two jobs by domain", jobs)
 		}
 	})
 }
@@ -230,6 +230,8 @@ func TestForeignRunsAndJobsGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 		}
 		_, own := s.RetryJob(t.Context(), ann, unknownID, now)
 		requireRefusal(t, "retry of an unknown job beside an own one", own, fault.JobNotFound)
+		_, own = s.Job(t.Context(), ann, unknownID)
+		requireRefusal(t, "an unknown job beside an own one", own, fault.JobNotFound)
 		requireOrder(t, "bob's runs", runIDs(t, s, bob, ports.RunQuery{Limit: 9}))
 		if _, found, err := s.ActiveJob(t.Context(), bob, d.ID); err != nil || found {
 			t.Fatalf("a foreign job is found: %v", err)

@@ -398,6 +398,25 @@ func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 	})
 }
 
+// TestEventsAndTheirCountsAreDroppedTogether cuts retention off between the two.
+func TestEventsAndTheirCountsAreDroppedTogether(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		hook := &cancelBefore{statement: `INSERT INTO "enforcement_counts"`}
+		s := migrated(t, url(t), hook)
+		ann := newAccount(t, s, "ann")
+		storeEvents(t, s, ann, newEvent(0, 1, now))
+		var ctx context.Context
+		ctx, hook.cut = context.WithCancel(t.Context())
+		if _, err := s.DropEvents(ctx, now.Add(72*time.Hour)); err == nil {
+			t.Fatal("retention was not cut off")
+		}
+		hook.cut = nil
+		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 9}); page.Total != 1 || len(page.Events) != 1 {
+			t.Fatalf("%d of %d events", len(page.Events), page.Total)
+		}
+	})
+}
+
 // TestEventsAreDroppedInBatches checks that the counts are right if retention stops between two
 // transactions.
 func TestEventsAreDroppedInBatches(t *testing.T) {

@@ -165,6 +165,7 @@ func TestReservationCanBeReleasedUntilMailboxExists(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		bob := newAccount(t, s, "bob")
+		stays := addMailbox(t, s, ann, d, "stays", mailbox.Reserved)
 		for _, tt := range []struct {
 			stage mailbox.Stage
 			freed bool
@@ -177,6 +178,7 @@ func TestReservationCanBeReleasedUntilMailboxExists(t *testing.T) {
 				t.Fatalf("%s: saving after the release gives %v", tt.stage, err)
 			}
 		}
+		must(t, "save the other reservation", s.SaveMailbox(t.Context(), ann, stays))
 	})
 }
 

@@ -93,6 +93,18 @@ func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
 	})
 }
 
+func TestUnblockingLeavesOtherMailboxesBlocked(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r, stays := w.claim(t, s), w.blockChange(1, 2)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 1), stays)))
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(w.newChange(0, 3, sendlimit.Unblocked))))
+		if b := w.listBoxes(t, s, r)[1]; !b.BlockedAt.Equal(stays.At) || b.BlockedBy != 25 || w.blockedAt(t, s, 1).IsZero() {
+			t.Fatalf("the other mailbox is %+v", b)
+		}
+	})
+}
+
 func TestRunChangesOnlyMailboxesOfItsTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		one := newSendLimitFixture(t, s, "ann", 1)
@@ -199,11 +211,15 @@ func TestEmptiedScopeIsDeletedOnlyAfterItsDomainIsGone(t *testing.T) {
 		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{Emptied: both}))
 		requireScopesWithRules(t, s, w.owner, w.guid, both...)
 		removeAllDomains(t, s, w.owner, w.guid)
+		other := addSendLimitTenant(t, s, w.owner, 2)
+		setPolicy(t, s, w.owner, other.guid, "a.test", 5)
+		removeAllDomains(t, s, w.owner, other.guid)
 		requireHeld(t, "not emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
 		requireHeld(t, "another emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{Emptied: []string{"b.test"}}))
 		requireScopesWithRules(t, s, w.owner, w.guid, both...)
 		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{Emptied: both}))
 		requireScopesWithRules(t, s, w.owner, w.guid, sendlimit.TenantWide)
+		requireScopesWithRules(t, s, w.owner, other.guid, "a.test")
 	})
 }
 
@@ -414,6 +430,7 @@ func TestIntentsAreDeletedWithTheirMailbox(t *testing.T) {
 		w.saveIntents(t, s, r, w.blockChange(0, 5))
 		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
 		other.requireIntents(t, s, beside, other.newChange(0, 4, sendlimit.Unblocked))
+		w.requireIntents(t, s, r)
 		stranger := beside
 		stranger.Account = newAccount(t, s, "bob")
 		other.requireIntents(t, s, stranger)

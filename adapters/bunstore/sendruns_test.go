@@ -434,7 +434,9 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		w, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
 		again := dueTime.Add(30 * time.Minute)
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), other.claim(t, s), again))
+		for _, beside := range []sendLimitFixture{other, addSendLimitTenant(t, s, w.owner, 3)} {
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), beside.claim(t, s), again))
+		}
 		at := dueTime
 		for what, set := range limitSetters(t, s, w) {
 			r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, again.Add(time.Hour))

@@ -229,6 +229,17 @@ func everyNth[T any](all []T, n, from int) (some []T) {
 
 // sessionEndChecks cover how sessions change and end.
 
+func TestRefusedSessionDoesNotChangeConnection(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		h.beginSession(t, s, h.one, 0, 1)
+		failed := h.setConnection(t, s, h.one, 0, integration.ConnectionFailed)
+		err := s.BeginSession(t.Context(), h.owner, newSession(h.one, h.boxes[0], 2), connectionID(9), now)
+		requireRefusal(t, "begin", err, fault.SessionActive)
+		h.requireConnection(t, "after the refusal", s, h.one, 0, failed)
+	})
+}
+
 func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		h := newIntegrationFixture(t, s, "ann", 1)
@@ -248,6 +259,12 @@ func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 			h.requireSession(t, "ended", s, done)
 			h.requireConnection(t, "its connection", s, h.one, 0, c)
 		}
+		next := newSession(h.one, h.boxes[0], 2)
+		next.CreatedAt, next.ExpiresAt = done.ExpiresAt.Add(time.Hour), done.ExpiresAt.Add(2*time.Hour)
+		must(t, "begin the next", s.BeginSession(t.Context(), h.owner, next, connectionID(2), next.CreatedAt))
+		requireHeld(t, "save the ended one beside the next", false)(s.SaveSession(t.Context(), h.owner, opened, nil))
+		h.requireSession(t, "ended", s, done)
+		h.requireSession(t, "next", s, next)
 	})
 }
 

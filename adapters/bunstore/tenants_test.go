@@ -332,7 +332,10 @@ func startFlow(t testing.TB, s *Store, owner access.AccountID, n byte) ports.Con
 
 func TestFlowStoresWhatItsStepsAdd(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		want := startFlow(t, s, newAccount(t, s, "ann"), 1)
+		ann := newAccount(t, s, "ann")
+		want, other := startFlow(t, s, ann, 1), startFlow(t, s, ann, 2)
+		_, err := s.TakeFlow(t.Context(), other.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		must(t, "first step of another flow", err)
 		got, err := s.TakeFlow(t.Context(), want.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "first step", err)
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -347,6 +350,12 @@ func TestFlowStoresWhatItsStepsAdd(t *testing.T) {
 		must(t, "second step", err)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("the flow after saving (-want +got):\n%s", diff)
+		}
+		got, err = s.TakeFlow(t.Context(), other.StateHash, ports.FlowSigningIn, ports.FlowProving, now)
+		must(t, "second step of the other flow", err)
+		other.Step = ports.FlowSigningIn
+		if diff := cmp.Diff(other, got); diff != "" {
+			t.Fatalf("the other flow (-want +got):\n%s", diff)
 		}
 	})
 }
