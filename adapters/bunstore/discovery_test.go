@@ -65,6 +65,7 @@ func TestMissingListChangesNothingAndEmptyListRemovesAll(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
+		other := addDomain(t, s, ann, attachTenant(t, s, ann, 2).GUID, "contoso.test")
 		saveDiscovery(t, s, ann, nil, nil)
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 1 || len(boxes) != 1 {
 			t.Fatalf("the domains %v and the mailboxes %v are left", names, boxes)
@@ -73,6 +74,8 @@ func TestMissingListChangesNothingAndEmptyListRemovesAll(t *testing.T) {
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 0 || len(boxes) != 0 {
 			t.Fatalf("the domains %v and the mailboxes %v are left", names, boxes)
 		}
+		_, err := s.DomainByID(t.Context(), ann, other.ID)
+		must(t, "find the domain of another tenant", err)
 	})
 }
 

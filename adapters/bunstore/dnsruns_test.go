@@ -230,6 +230,8 @@ func TestForeignRunsAndJobsGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 		}
 		_, own := s.RetryJob(t.Context(), ann, unknownID, now)
 		requireRefusal(t, "retry of an unknown job beside an own one", own, fault.JobNotFound)
+		_, _, own = s.Run(t.Context(), ann, unknownID)
+		requireRefusal(t, "an unknown run beside an own one", own, fault.RunNotFound)
 		_, own = s.Job(t.Context(), ann, unknownID)
 		requireRefusal(t, "an unknown job beside an own one", own, fault.JobNotFound)
 		requireOrder(t, "bob's runs", runIDs(t, s, bob, ports.RunQuery{Limit: 9}))

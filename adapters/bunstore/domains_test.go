@@ -133,7 +133,13 @@ func TestDomainIsReservedOnceAndCanBeReleasedUntilItIsAdded(t *testing.T) {
 		requireRefusal(t, "still beyond the cap", err, fault.DomainLimitReached)
 		_, err = s.ReserveDomain(t.Context(), ann, attachTenant(t, s, ann, 2).GUID, "other.test", 1, now)
 		must(t, "reserve at another tenant", err)
+		other, err := s.ReserveDomain(t.Context(), ann, guid(2), "third.test", 2, now)
+		must(t, "reserve a third", err)
 		must(t, "release", s.ReleaseDomain(t.Context(), ann, first.ID))
+		kept, err := s.ReserveDomain(t.Context(), ann, guid(2), "third.test", 2, now)
+		if err != nil || kept.ID != other.ID {
+			t.Fatalf("another reservation was released: %+v, %v", kept, err)
+		}
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		must(t, "reserve the free place", err)
 	})

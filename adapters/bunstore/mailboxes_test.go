@@ -127,11 +127,15 @@ func TestReservedMailboxesAreReturnedInOrderOfRequest(t *testing.T) {
 func TestAtLimitExistingMailboxesAreReturned(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
+		unfinished, err := s.ReserveDomain(t.Context(), ann, guid(1), "unfinished.test", 12, now)
+		must(t, "reserve domain", err)
+		_, err = s.ReserveMailboxes(t.Context(), ann, unfinished.ID, mailboxSpecs(unfinished, "a"), 3, now)
+		requireRefusal(t, "mailbox of an unfinished domain", err, fault.DomainNotFound)
 		for range 2 {
-			_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "c"), 3, now)
+			_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "c"), 3, now)
 			must(t, "reserve", err)
 		}
-		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "d"), 3, now)
+		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "d"), 3, now)
 		requireRefusal(t, "one more", err, fault.MailboxLimitReached)
 	})
 }

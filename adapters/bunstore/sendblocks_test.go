@@ -110,6 +110,14 @@ func TestRunChangesOnlyMailboxesOfItsTenant(t *testing.T) {
 		one := newSendLimitFixture(t, s, "ann", 1)
 		two := addSendLimitTenant(t, s, one.owner, 2)
 		ofOne, ofTwo := one.claim(t, s), two.claim(t, s)
+		both := one
+		both.boxes = slices.Concat(one.boxes, two.boxes)
+		both.saveCounts(t, s, ofOne, 3)
+		m, err := s.Mailbox(t.Context(), two.owner, two.guid, two.boxes[0].ID)
+		must(t, "find mailbox", err)
+		if n := len(one.listBoxes(t, s, ofOne)); n != 2 || m.SendsToday != 0 {
+			t.Fatalf("%d mailboxes are listed, %d messages of another tenant are counted", n, m.SendsToday)
+		}
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), ofOne, doneChanges(one.blockChange(0, 1), two.blockChange(1, 2))))
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), ofTwo, doneChanges(two.blockChange(0, 3), one.blockChange(1, 4))))
 		for _, w := range []sendLimitFixture{one, two} {

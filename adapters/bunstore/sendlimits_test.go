@@ -87,6 +87,7 @@ func TestEachScopeHasItsOwnPolicy(t *testing.T) {
 		if n := len(listPolicies(t, s, ann, guid(1))); n != 2 {
 			t.Fatalf("%d are left beside the policy of the same domain name at another tenant", n)
 		}
+		requireScopesWithRules(t, s, ann, guid(2), "a.test")
 	})
 }
 

@@ -148,9 +148,12 @@ func TestDeletingTenantFreesItForOtherAccounts(t *testing.T) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		d := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
+		attachTenant(t, s, ann, 3)
 		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1)))
+		_, err := s.Attach(t.Context(), bob, tenant.Tenant{GUID: guid(3), ConsentedAt: now}, 100)
+		requireRefusal(t, "attach another tenant of the account", err, fault.TenantHeld)
 		requireRefusal(t, "delete again", s.DeleteTenant(t.Context(), ann, guid(1)), fault.TenantNotFound)
-		_, err := s.DomainByID(t.Context(), ann, d.ID)
+		_, err = s.DomainByID(t.Context(), ann, d.ID)
 		requireRefusal(t, "domain", err, fault.DomainNotFound)
 		attachTenant(t, s, bob, 1)
 		if again := attachTenant(t, s, ann, 2); again.DomainCount != 0 || again.MailboxCount != 0 {
