@@ -398,22 +398,29 @@ func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 	})
 }
 
-// TestEventsAndTheirCountsAreDroppedTogether cuts retention off between the two.
-func TestEventsAndTheirCountsAreDroppedTogether(t *testing.T) {
+// TestEventsAndTheirCountsAreStoredAndDroppedTogether cuts the caller off between the two.
+func TestEventsAndTheirCountsAreStoredAndDroppedTogether(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{statement: `INSERT INTO "enforcement_counts"`}
 		s := migrated(t, url(t), hook)
 		ann := newAccount(t, s, "ann")
+		requireCut := func(want int, call func(ctx context.Context) error) {
+			t.Helper()
+			var ctx context.Context
+			ctx, hook.cut = context.WithCancel(t.Context())
+			if call(ctx) == nil {
+				t.Fatal("the call was not cut off")
+			}
+			hook.cut = nil
+			if page := listEvents(t, s, ann, ports.EventQuery{Limit: 9}); page.Total != want || len(page.Events) != want {
+				t.Fatalf("%d of %d events, want %d", len(page.Events), page.Total, want)
+			}
+		}
+		requireCut(0, func(ctx context.Context) error {
+			return s.RecordEvents(ctx, ann, []sendlimit.Event{newEvent(0, 1, now)})
+		})
 		storeEvents(t, s, ann, newEvent(0, 1, now))
-		var ctx context.Context
-		ctx, hook.cut = context.WithCancel(t.Context())
-		if _, err := s.DropEvents(ctx, now.Add(72*time.Hour)); err == nil {
-			t.Fatal("retention was not cut off")
-		}
-		hook.cut = nil
-		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 9}); page.Total != 1 || len(page.Events) != 1 {
-			t.Fatalf("%d of %d events", len(page.Events), page.Total)
-		}
+		requireCut(1, func(ctx context.Context) error { _, err := s.DropEvents(ctx, now.Add(72*time.Hour)); return err })
 	})
 }
 

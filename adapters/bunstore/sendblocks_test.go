@@ -115,6 +115,9 @@ func TestRunChangesOnlyMailboxesOfItsTenant(t *testing.T) {
 		both.saveCounts(t, s, ofOne, 3)
 		m, err := s.Mailbox(t.Context(), two.owner, two.guid, two.boxes[0].ID)
 		must(t, "find mailbox", err)
+		d, err := s.Domain(t.Context(), one.owner, one.guid, "a.test")
+		must(t, "find domain", err)
+		addMailbox(t, s, one.owner, d, "unfinished", mailbox.Creating)
 		if n := len(one.listBoxes(t, s, ofOne)); n != 2 || m.SendsToday != 0 {
 			t.Fatalf("%d mailboxes are listed, %d messages of another tenant are counted", n, m.SendsToday)
 		}

@@ -88,6 +88,8 @@ func TestEachScopeHasItsOwnPolicy(t *testing.T) {
 			t.Fatalf("%d are left beside the policy of the same domain name at another tenant", n)
 		}
 		requireScopesWithRules(t, s, ann, guid(2), "a.test")
+		_, err = s.RuledScopes(t.Context(), ann, unknownGUID)
+		requireRefusal(t, "scopes of an unknown tenant", err, fault.TenantNotFound)
 	})
 }
 
