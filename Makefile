@@ -131,7 +131,7 @@ bench: test-programs ## measure, and write docs/performance.md
 bench-events: ## measure pages of 10 million events, and write docs/event-pages.md; needs 6 GB of disk
 	@.ci/bench-events
 
-soak: ## the long proofs: all crash points, all histories, real time; with the race detector
+soak: ## the long proofs: all crash points, all histories, mutants of the store, real time; with the race detector
 	@.ci/need soak
 	@CGO_ENABLED=0 $(MAKE) --no-print-directory test-programs
 	@TENANTRY_SOAK=1 $(GOTEST) $(RACE) -count=1 $(PACKAGES)

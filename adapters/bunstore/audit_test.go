@@ -3,56 +3,399 @@
 package bunstore
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
+
+// auditEvents returns the audit events that match a query, newest first. The default limit is 100.
+func auditEvents(t testing.TB, s *Store, q ports.AuditQuery) []audit.Event {
+	t.Helper()
+	q.Limit = cmp.Or(q.Limit, 100)
+	found, err := s.AuditEvents(t.Context(), q)
+	must(t, "list audit events", err)
+	return found
+}
+
+// recordedActions returns the audit events of an account, oldest first, without the first arranged
+// ones.
+func recordedActions(t testing.TB, s *Store, owner access.AccountID, arranged int) []audit.Event {
+	t.Helper()
+	all := auditEvents(t, s, ports.AuditQuery{Account: owner})
+	slices.Reverse(all)
+	if len(all) < arranged {
+		t.Fatalf("only %d events: %+v", len(all), all)
+	}
+	return all[arranged:]
+}
+
+// operatorActions are actions on a new account, with the audit events that each must record.
+var operatorActions = []struct {
+	name  string
+	do    func(t testing.TB, s *Store, owner access.AccountID)
+	want  []audit.Action
+	exact map[string]string // details of the last event
+}{
+	{"create key", func(t testing.TB, s *Store, owner access.AccountID) { newKey(t, s, owner, 1) }, []audit.Action{audit.CreateKey},
+		map[string]string{"key_id": apiKey("", 1).ID, "key_hint": "abcd", "form": "live", "name": "laptop"}},
+	{"revoke key", func(t testing.TB, s *Store, owner access.AccountID) {
+		for range 2 { // the second revocation is not recorded
+			_, err := s.RevokeKey(t.Context(), ensureKey(t, s, owner).ID, now)
+			must(t, "revoke", err)
+		}
+	}, []audit.Action{audit.CreateKey, audit.RevokeKey}, map[string]string{"key_id": apiKey("", 1).ID, "key_hint": "abcd", "form": "live", "name": "laptop"}},
+	{"rotate key", func(t testing.TB, s *Store, owner access.AccountID) {
+		_, err := s.ReplaceKey(t.Context(), newKey(t, s, owner, 1).ID, apiKey("", 2))
+		must(t, "replace", err)
+	}, []audit.Action{audit.CreateKey, audit.RotateKey},
+		map[string]string{"key_id": apiKey("", 2).ID, "replaced_key_id": apiKey("", 1).ID, "key_hint": "abcd", "form": "live", "name": "laptop"}},
+	{"change plan", func(t testing.TB, s *Store, owner access.AccountID) {
+		_, err := s.ChangePlan(t.Context(), owner, "api_starter", 3)
+		must(t, "change plan", err)
+	}, []audit.Action{audit.ChangePlan},
+		map[string]string{"plan": "api_starter", "tenant_slots": "3", "plan_before": "complete", "tenant_slots_before": "100"}},
+	{"suspend and resume", func(t testing.TB, s *Store, owner access.AccountID) {
+		for _, active := range []bool{true, false, false, true} { // setting the current value is not recorded
+			_, err := s.SetActive(t.Context(), owner, active)
+			must(t, "set active", err)
+		}
+	}, []audit.Action{audit.SuspendAccount, audit.ResumeAccount}, map[string]string{"email": "ann@example.test"}},
+	{"assign and withdraw", func(t testing.TB, s *Store, owner access.AccountID) {
+		assignTenant(t, s, owner, 1)
+		_, err := s.Withdraw(t.Context(), guid(1))
+		must(t, "withdraw", err)
+	}, []audit.Action{audit.AssignTenant, audit.WithdrawTenant},
+		map[string]string{"tenant_id": string(guid(1)), "tenant_name": "", "tenant_domain": "", "managed": "true"}},
+	{"withdraw with rules left", func(t testing.TB, s *Store, owner access.AccountID) {
+		assignTenant(t, s, owner, 1)
+		_, err := s.Withdraw(t.Context(), guid(1), "one", hostileText)
+		must(t, "withdraw", err)
+	}, []audit.Action{audit.AssignTenant, audit.WithdrawTenant},
+		map[string]string{"tenant_id": string(guid(1)), "tenant_name": "", "tenant_domain": "", "managed": "true", "rules_left": "one, " + hostileText}},
+	{"close with rules left", func(t testing.TB, s *Store, owner access.AccountID) {
+		_, err := s.CloseAccount(t.Context(), owner, now, "one", "two")
+		must(t, "close", err)
+	}, []audit.Action{audit.CloseAccount},
+		map[string]string{"email": "ann@example.test", "plan": "complete", "keys_revoked": "0", "tenants_released": "0", "dns_connections_removed": "0",
+			"integrations_removed": "0", "rules_left": "one, two"}},
+	{"set a tenant's day", func(t testing.TB, s *Store, owner access.AccountID) {
+		attachTenant(t, s, owner, 1)
+		for _, timeZone := range []string{"UTC", "Europe/Berlin", "Europe/Berlin"} { // setting the current value is not recorded
+			_, err := s.SetDay(t.Context(), guid(1), timeZone)
+			must(t, "set day", err)
+		}
+	}, []audit.Action{audit.SetTenantDay}, map[string]string{"tenant_id": string(guid(1)), "time_zone": "Europe/Berlin"}},
+	{"add and remove DNS connection", func(t testing.TB, s *Store, owner access.AccountID) {
+		c := addDNSConnection(t, s, owner, 1)
+		must(t, "save test", s.SaveDNSConnectionTest(t.Context(), c)) // a test is not recorded
+		_, err := s.RemoveDNSConnection(t.Context(), c.ID)
+		must(t, "remove", err)
+	}, []audit.Action{audit.AddDNSConnection, audit.RemoveDNSConnection},
+		map[string]string{"connection_id": dnsConnectionID(1), "provider": "cloudflare", "name": hostileText}},
+	{"close", func(t testing.TB, s *Store, owner access.AccountID) {
+		newKey(t, s, owner, 1)
+		addDNSConnection(t, s, owner, 1)
+		addIntegration(t, s, owner, 1) // actions of the account itself are not recorded
+		addIntegration(t, s, owner, 2)
+		attachTenant(t, s, owner, 1)
+		for range 2 {
+			closeAccount(t, s, owner)
+		}
+	}, []audit.Action{audit.CreateKey, audit.AddDNSConnection, audit.ReleaseTenant, audit.RevokeKey, audit.RemoveDNSConnection, audit.CloseAccount},
+		map[string]string{"email": "ann@example.test", "plan": "complete", "keys_revoked": "1", "tenants_released": "1", "dns_connections_removed": "1",
+			"integrations_removed": "2"}},
+	{"actions of callers are not recorded", func(t testing.TB, s *Store, owner access.AccountID) {
+		must(t, "rotate", s.RotateKey(t.Context(), owner, newKey(t, s, owner, 1).ID, apiKey(owner, 2)))
+		attachTenant(t, s, owner, 1)
+		must(t, "remove", s.RemoveIntegration(t.Context(), owner, addIntegration(t, s, owner, 1).ID, nil))
+		must(t, "delete", s.DeleteTenant(t.Context(), owner, guid(1), nil))
+	}, []audit.Action{audit.CreateKey}, map[string]string{"key_id": apiKey("", 1).ID, "key_hint": "abcd", "form": "live", "name": "laptop"}},
+	{"refused actions are not recorded", func(t testing.TB, s *Store, owner access.AccountID) {
+		_, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, now)
+		requireRefusal(t, "create", err, fault.InvalidRequest)
+		_, err = s.ChangePlan(t.Context(), owner, "gold", 0)
+		requireRefusal(t, "change plan", err, fault.InvalidRequest)
+		attachTenant(t, s, owner, 1)
+		_, err = s.Attach(t.Context(), owner, tenant.Tenant{GUID: guid(1), Managed: true, ConsentedAt: now}, 100)
+		requireRefusal(t, "assign", err, fault.TenantHeld)
+		_, err = s.Withdraw(t.Context(), guid(1))
+		requireRefusal(t, "withdraw", err, fault.TenantNotFound)
+	}, nil, nil},
+}
+
+func TestOperatorActionsAreRecorded(t *testing.T) {
+	for _, tt := range operatorActions {
+		t.Run(tt.name, func(t *testing.T) {
+			eachStore(t, func(t *testing.T, s *Store) {
+				ann := newAccount(t, s, "ann")
+				tt.do(t, s, ann)
+				got := recordedActions(t, s, ann, 1)
+				var actions []audit.Action
+				for _, e := range got {
+					actions = append(actions, e.Action)
+				}
+				if !slices.Equal(actions, tt.want) {
+					t.Fatalf("got %v, want %v", actions, tt.want)
+				}
+				if len(got) > 0 && !maps.Equal(got[len(got)-1].Details, tt.exact) {
+					t.Fatalf("got %v, want %v", got[len(got)-1].Details, tt.exact)
+				}
+			})
+		})
+	}
+}
+
+// ensureKey returns the first key of an account and creates it if it does not exist.
+func ensureKey(t testing.TB, s *Store, owner access.AccountID) access.Key {
+	t.Helper()
+	if k, err := s.IssuedKey(t.Context(), apiKey(owner, 1).ID); err == nil {
+		return k
+	}
+	return newKey(t, s, owner, 1)
+}
+
+func TestAuditEventIsStoredWithOperatorTimeAndDetails(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		before := time.Now().Truncate(time.Microsecond)
+		details := map[string]string{"name": hostileText, "empty": ""}
+		must(t, "record", s.RecordAct(t.Context(), audit.AddPlugin, details))
+		all := auditEvents(t, s, ports.AuditQuery{})
+		if len(all) != 1 {
+			t.Fatalf("got %+v", all)
+		}
+		e := all[0]
+		if e.ID == "" || e.Operator != operator || e.Action != audit.AddPlugin || e.Account != "" || !maps.Equal(e.Details, details) ||
+			e.At.Before(before) || e.At.After(time.Now()) || e.At.Location() != time.UTC {
+			t.Fatalf("got %+v", e)
+		}
+	})
+}
+
+func TestCreationOfAccountIsItsFirstAuditEvent(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		a, err := s.CreateAccount(t.Context(), "Ann@example.test", "api_starter", 7, now)
+		must(t, "create", err)
+		got := recordedActions(t, s, a.ID, 0)
+		want := map[string]string{"email": "ann@example.test", "plan": "api_starter", "tenant_slots": "7"}
+		if len(got) != 1 || got[0].Action != audit.CreateAccount || got[0].Account != a.ID || !maps.Equal(got[0].Details, want) {
+			t.Fatalf("got %+v", got)
+		}
+	})
+}
+
+func TestAuditEventsAreListedNewestFirst(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		must(t, "record", s.RecordAct(t.Context(), audit.Backup, nil))
+		all := auditEvents(t, s, ports.AuditQuery{})
+		if len(all) != 3 || all[0].Action != audit.Backup || all[1].Account != bob || all[2].Account != ann {
+			t.Fatalf("got %+v", all)
+		}
+		for name, tt := range map[string]struct {
+			q    ports.AuditQuery
+			want []audit.Event
+		}{
+			"an account":    {ports.AuditQuery{Account: bob}, all[1:2]},
+			"no account":    {ports.AuditQuery{Account: "10000000-0000-4000-8000-000000000000"}, nil},
+			"a time":        {ports.AuditQuery{Since: all[1].At}, all[:2]},
+			"a later time":  {ports.AuditQuery{Since: time.Now().Add(time.Hour)}, nil},
+			"a number":      {ports.AuditQuery{Limit: 2}, all[:2]},
+			"all of it":     {ports.AuditQuery{Account: ann, Since: all[2].At, Limit: 1}, all[2:]},
+			"an older time": {ports.AuditQuery{Since: all[2].At.Add(-time.Hour)}, all},
+		} {
+			got := auditEvents(t, s, tt.q)
+			if !slices.EqualFunc(got, tt.want, func(a, b audit.Event) bool { return a.ID == b.ID }) {
+				t.Fatalf("%s: got %+v", name, got)
+			}
+		}
+	})
+}
+
+func TestOnlySuccessfulOneOfConcurrentActionsIsRecorded(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		assignTenant(t, s, ann, 1)
+		k := newKey(t, s, ann, 1)
+		concurrently(concurrency, func(i int) error {
+			switch i % 3 {
+			case 0:
+				_, _ = s.Withdraw(t.Context(), guid(1))
+			case 1:
+				_, _ = s.ReplaceKey(t.Context(), k.ID, apiKey("", i+2))
+			default:
+				_, _ = s.SetActive(t.Context(), ann, false)
+			}
+			return nil
+		})
+		counts := map[audit.Action]int{}
+		for _, e := range auditEvents(t, s, ports.AuditQuery{}) {
+			counts[e.Action]++
+		}
+		if !maps.Equal(counts, map[audit.Action]int{
+			audit.CreateAccount: 1, audit.AssignTenant: 1, audit.CreateKey: 1,
+			audit.WithdrawTenant: 1, audit.RotateKey: 1, audit.SuspendAccount: 1,
+		}) {
+			t.Fatalf("got %v", counts)
+		}
+	})
+}
+
+func assignTenant(t testing.TB, s *Store, owner access.AccountID, n int) tenant.Tenant {
+	t.Helper()
+	made, err := s.Attach(t.Context(), owner, tenant.Tenant{GUID: guid(n), Managed: true, ConsentedAt: now}, 100)
+	must(t, "assign", err)
+	if !made.Managed {
+		t.Fatal("the tenant is not managed")
+	}
+	return made
+}
+
+func requireWithdrawn(t testing.TB, s *Store, owner access.AccountID, n int, want bool) {
+	t.Helper()
+	got, err := s.Withdrawn(t.Context(), owner, guid(n))
+	must(t, "withdrawn", err)
+	if got != want {
+		t.Fatalf("withdrawn is %v, want %v", got, want)
+	}
+}
+
+func TestWithdrawnTenantIsGone(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		assignTenant(t, s, ann, 1)
+		addDomain(t, s, ann, guid(1), "contoso.test")
+		requireWithdrawn(t, s, ann, 1, false)
+		if holder, err := s.Assigned(t.Context(), guid(1)); err != nil || holder != ann {
+			t.Fatalf("assigned to %s, want %s: %v", holder, ann, err)
+		}
+		holder, err := s.Withdraw(t.Context(), guid(1))
+		must(t, "withdraw", err)
+		if holder != ann {
+			t.Fatalf("withdrawn from %s, want %s", holder, ann)
+		}
+		_, err = s.Tenant(t.Context(), ann, guid(1))
+		requireRefusal(t, "tenant", err, fault.TenantNotFound)
+		requireWithdrawn(t, s, ann, 1, true)
+		requireWithdrawn(t, s, bob, 1, false)
+		requireWithdrawn(t, s, ann, 2, false)
+		assignTenant(t, s, bob, 1)
+	})
+}
+
+func TestTenantThatOperatorDidNotAssignCannotBeWithdrawn(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		for _, id := range []tenant.GUID{guid(1), unknownGUID, "nonsense"} {
+			_, err := s.Assigned(t.Context(), id)
+			requireRefusal(t, "assigned", err, fault.TenantNotFound)
+			_, err = s.Withdraw(t.Context(), id)
+			requireRefusal(t, "withdraw", err, fault.TenantNotFound)
+		}
+		_, err := s.Tenant(t.Context(), ann, guid(1))
+		must(t, "the tenant afterwards", err)
+	})
+}
+
+func TestOperatorCannotAssignTenantThatAccountConnected(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		connected := attachTenant(t, s, ann, 1)
+		_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), Managed: true, ConsentedAt: now.Add(time.Hour)}, 100)
+		requireRefusal(t, "assign", err, fault.TenantHeld)
+		got, err := s.Tenant(t.Context(), ann, guid(1))
+		must(t, "the tenant afterwards", err)
+		if got != connected {
+			t.Fatalf("got %+v, want %+v", got, connected)
+		}
+	})
+}
+
+func TestDeletionOrNewAssignmentClearsWithdrawal(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		for n := range 3 {
+			assignTenant(t, s, ann, n)
+			_, err := s.Withdraw(t.Context(), guid(n))
+			must(t, "withdraw", err)
+		}
+		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), ann, guid(0), nil), fault.TenantNotFound)
+		assignTenant(t, s, ann, 1)
+		requireWithdrawn(t, s, ann, 0, false)
+		requireWithdrawn(t, s, ann, 1, false)
+		requireWithdrawn(t, s, ann, 2, true)
+	})
+}
+
+func TestDeletingManagedTenantEndsAssignment(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		assignTenant(t, s, ann, 1)
+		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
+		requireWithdrawn(t, s, ann, 1, false)
+		_, err := s.Withdraw(t.Context(), guid(1))
+		requireRefusal(t, "withdraw", err, fault.TenantNotFound)
+	})
+}
+
+func TestOneOfConcurrentWithdrawalsSucceeds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		assignTenant(t, s, ann, 1)
+		errs := concurrently(8, func(int) error {
+			_, err := s.Withdraw(t.Context(), guid(1))
+			return err
+		})
+		if n := countWinners(t, errs, fault.TenantNotFound); n != 1 {
+			t.Fatalf("%d won", n)
+		}
+		requireWithdrawn(t, s, ann, 1, true)
+	})
+}
 
 // TestOperationFailsWithoutAuditEvent checks that an operation fails if its audit event cannot be
 // recorded.
 func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
-		now := time.Now()
-		ann, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		key := access.Key{ID: newID(), Account: ann.ID, Hash: [32]byte{1}, Form: access.Live, CreatedAt: now}
-		if err := s.AddKey(t.Context(), key); err != nil {
-			t.Fatal(err)
-		}
-		const held, free = tenant.GUID("10000000-0000-4000-8000-000000000001"), tenant.GUID("10000000-0000-4000-8000-000000000002")
-		if _, err := s.Attach(t.Context(), ann.ID, tenant.Tenant{GUID: held, Managed: true, ConsentedAt: now}, 9); err != nil {
-			t.Fatal(err)
-		}
-		before := readState(t, s, ann.ID)
-		exec(t, s, "DROP TABLE audit_events")
-
-		fresh := access.Key{ID: newID(), Account: ann.ID, Hash: [32]byte{2}, Form: access.Live, CreatedAt: now}
+		ann := newAccount(t, s, "ann")
+		key := newKey(t, s, ann, 1)
+		assignTenant(t, s, ann, 1)
+		addDNSConnection(t, s, ann, 1)
+		before := readState(t, s, ann)
+		execSQL(t, s, "DROP TABLE audit_events")
 		for name, act := range map[string]func() error{
 			"create account": func() error {
 				_, err := s.CreateAccount(t.Context(), "bob@example.test", "complete", 0, now)
 				return err
 			},
-			"change plan": func() error { _, err := s.ChangePlan(t.Context(), ann.ID, "api_starter", 3); return err },
-			"suspend":     func() error { _, err := s.SetActive(t.Context(), ann.ID, false); return err },
-			"close":       func() error { _, err := s.CloseAccount(t.Context(), ann.ID, now); return err },
-			"create key":  func() error { return s.AddKey(t.Context(), fresh) },
-			"rotate key":  func() error { _, err := s.ReplaceKey(t.Context(), key.ID, fresh); return err },
+			"change plan": func() error { _, err := s.ChangePlan(t.Context(), ann, "api_starter", 3); return err },
+			"suspend":     func() error { _, err := s.SetActive(t.Context(), ann, false); return err },
+			"close":       func() error { _, err := s.CloseAccount(t.Context(), ann, now); return err },
+			"create key":  func() error { return s.AddKey(t.Context(), apiKey(ann, 2)) },
+			"rotate key":  func() error { _, err := s.ReplaceKey(t.Context(), key.ID, apiKey(ann, 2)); return err },
 			"revoke key":  func() error { _, err := s.RevokeKey(t.Context(), key.ID, now); return err },
 			"assign": func() error {
-				_, err := s.Attach(t.Context(), ann.ID, tenant.Tenant{GUID: free, Managed: true, ConsentedAt: now}, 9)
+				_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(2), Managed: true, ConsentedAt: now}, 9)
 				return err
 			},
-			"withdraw": func() error { _, err := s.Withdraw(t.Context(), held); return err },
+			"withdraw":              func() error { _, err := s.Withdraw(t.Context(), guid(1)); return err },
+			"set day":               func() error { _, err := s.SetDay(t.Context(), guid(1), "Europe/Berlin"); return err },
+			"add DNS connection":    func() error { return s.AddDNSConnection(t.Context(), newDNSConnection(ann, 2), []byte("sealed")) },
+			"remove DNS connection": func() error { _, err := s.RemoveDNSConnection(t.Context(), dnsConnectionID(1)); return err },
 		} {
 			if err := act(); err == nil {
 				t.Errorf("%s is done without a record", name)
 			}
-			if after := readState(t, s, ann.ID); after != before {
+			if after := readState(t, s, ann); after != before {
 				t.Errorf("%s changed something: %+v, before %+v", name, after, before)
 			}
 		}
@@ -67,21 +410,21 @@ type state struct {
 	keys     int
 	tenant   tenant.Tenant
 	tenants  int
+	timeZone string
+	dns      int // connections
 }
 
 func readState(t *testing.T, s *Store, id access.AccountID) state {
 	t.Helper()
 	accounts, err := s.Accounts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, "accounts", err)
 	keys, err := s.IssuedKeys(t.Context(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, "issued keys", err)
 	tenants, err := s.Tenants(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return state{accounts[0], len(accounts), keys[0], len(keys), tenants[0], len(tenants)}
+	must(t, "tenants", err)
+	timeZone, _, err := s.Day(t.Context(), tenants[0].GUID)
+	must(t, "day", err)
+	connections, err := s.DNSConnections(t.Context(), id)
+	must(t, "DNS connections", err)
+	return state{accounts[0], len(accounts), keys[0], len(keys), tenants[0], len(tenants), timeZone, len(connections)}
 }

@@ -3,141 +3,356 @@
 package bunstore
 
 import (
-	"context"
 	"fmt"
-	"regexp"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/uptrace/bun"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/ports"
 )
 
-// The size of an account with 100 full tenants.
-const (
-	manyTenants   = 100
-	manyMailboxes = manyTenants * 12 * mailbox.MaxPerDomain
-)
+func connectionID(n int) string { return fmt.Sprintf("60000000-0000-7000-8000-%012d", n) }
 
-// addLargeAccount stores an account of that size and one integration.
-func addLargeAccount(t *testing.T, s *Store, name string) (access.AccountID, integration.Integration) {
+// integrationFixture is an account with two mailboxes and two integrations.
+type integrationFixture struct {
+	owner    access.AccountID
+	d        domain.Domain
+	boxes    []mailbox.Mailbox
+	one, two integration.Integration
+}
+
+// newIntegrationFixture creates the nth account. n makes its ids unique.
+func newIntegrationFixture(t testing.TB, s *Store, name string, n int) integrationFixture {
 	t.Helper()
-	a, err := s.CreateAccount(t.Context(), name+"@example.test", "complete", 0, began)
-	must(t, err)
-	var tenants []tenantRow
-	var domains []domainRow
-	var boxes []mailboxRow
-	for n := range manyTenants {
-		guid := newID()
-		x := tenantRow{AccountID: string(a.ID), ID: newID(), GUID: guid, Name: fmt.Sprint("Tenant ", n), Consent: "granted", ConsentedAt: began}
-		tenants = append(tenants, x)
-		for k := range manyMailboxes / manyTenants {
-			domain := fmt.Sprintf("d%d-%d.test", n, k/mailbox.MaxPerDomain)
-			if k%mailbox.MaxPerDomain == 0 {
-				domains = append(domains, domainRow{AccountID: x.AccountID, ID: newID(), TenantID: x.ID, Name: domain, Added: true, CreatedAt: began, StoredAt: began})
-			}
-			boxes = append(boxes, mailboxRow{
-				AccountID: x.AccountID, ID: newID(), TenantID: x.ID, Address: fmt.Sprintf("m%d@%s", k, domain), DomainName: domain,
-				Stage: mailbox.Ready, Provisioned: true, CreatedAt: began, StoredAt: began,
-			})
-		}
+	h := integrationFixture{owner: newAccount(t, s, name)}
+	h.d = addDomain(t, s, h.owner, attachTenant(t, s, h.owner, n).GUID, name+".test")
+	for _, local := range []string{"sales", "support"} {
+		h.boxes = append(h.boxes, addMailbox(t, s, h.owner, h.d, local, mailbox.Ready))
 	}
-	for at := 0; at < manyMailboxes; at += 600 {
-		part := boxes[at:min(at+600, manyMailboxes)]
-		for _, rows := range []any{&tenants, &domains, &part} {
-			if at > 0 && rows != any(&part) {
-				continue
-			}
-			_, err := s.db.NewInsert().Model(rows).Exec(t.Context())
-			must(t, err)
-		}
-	}
-	i := integration.Integration{ID: newID(), AccountID: a.ID, Provider: "instantly", Status: integration.Connected, CreatedAt: began, UpdatedAt: began}
-	must(t, s.AddIntegration(t.Context(), i, []byte("sealed"), nil))
-	return a.ID, i
+	h.one, h.two = addIntegration(t, s, h.owner, 10*n), addIntegration(t, s, h.owner, 10*n+1)
+	return h
 }
 
-// statementCounter is a hook that counts statements.
-type statementCounter struct{ n int }
-
-func (*statementCounter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context {
-	return ctx
+// newConnection returns a connection of a mailbox with a value in every field.
+func (h integrationFixture) newConnection(i integration.Integration, box int, status integration.ConnectionStatus) integration.Connection {
+	return integration.Connection{
+		ID: connectionID(100*int(i.CreatedAt.Sub(now)/time.Second) + box), IntegrationID: i.ID, MailboxID: h.boxes[box].ID, Status: status,
+		AccountID: "account-" + hostileText, AccountAddress: "Sales@ann.test", AccountName: hostileText,
+		HasError: status == integration.ConnectionFailed, Reason: hostileText, ConnectedAt: now.Add(time.Minute), UpdatedAt: now,
+	}
 }
 
-func (c *statementCounter) AfterQuery(context.Context, *bun.QueryEvent) { c.n++ }
+// setConnection gives the connection of a mailbox this status, whatever its status was.
+func (h integrationFixture) setConnection(t testing.TB, s *Store, i integration.Integration, box int, status integration.ConnectionStatus) integration.Connection {
+	t.Helper()
+	want := h.newConnection(i, box, status)
+	was := h.storedConnection(t, s, i, box)
+	if was.ID != "" {
+		want.ID = was.ID
+	}
+	requireHeld(t, "connect", true)(s.SaveConnection(t.Context(), h.owner, want, was.UpdatedAt, nil))
+	return want
+}
 
-// TestRefreshOfLargeAccountUsesFewStatements refreshes 3,600 mailboxes on PostgreSQL. They are read
-// in two statements, by indexes among the rows of other accounts, and stored in a few. The log
-// shows the duration.
-func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
-	t.Run("postgres", func(t *testing.T) {
-		var seen statementCounter
-		s := migrated(t, newSchema(t), &seen)
-		owner, i := addLargeAccount(t, s, "ann")
-		for round := range 2 {
-			now := began.Add(time.Duration(round+1) * time.Hour)
-			seen.n = 0
-			asked := time.Now()
-			all, err := s.Eligible(t.Context(), owner, i.ID)
-			must(t, err)
-			read, statements := time.Since(asked), seen.n
-			connections := make([]integration.Connection, 0, len(all))
-			for _, e := range all {
-				connections = append(connections, connectedAt(e, now))
-			}
-			seen.n = 0
-			asked = time.Now()
-			stored, err := s.SaveRefresh(t.Context(), owner, i, now, connections, nil)
-			must(t, err)
-			t.Logf("round %d: read in %s, stored in %s", round, read, time.Since(asked))
-			if len(all) != manyMailboxes || statements != 2 || stored != manyMailboxes || seen.n > manyMailboxes/batchSize+6 {
-				t.Errorf("%d were read in %d statements, %d stored in %d", len(all), statements, stored, seen.n)
-			}
+// storedConnection reads the connection of a mailbox.
+func (h integrationFixture) storedConnection(t testing.TB, s *Store, i integration.Integration, box int) integration.Connection {
+	t.Helper()
+	e, err := s.EligibleMailbox(t.Context(), h.owner, i.ID, h.boxes[box].ID)
+	must(t, "find eligible mailbox", err)
+	return e.Connection
+}
+
+func (h integrationFixture) requireConnection(t testing.TB, what string, s *Store, i integration.Integration, box int, want integration.Connection) {
+	t.Helper()
+	if diff := cmp.Diff(want, h.storedConnection(t, s, i, box)); diff != "" {
+		t.Fatalf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func requireCounts(t testing.TB, s *Store, owner access.AccountID, id string, want integration.Counts) {
+	t.Helper()
+	got, err := s.ConnectionCounts(t.Context(), owner, id)
+	must(t, "count", err)
+	if got != want {
+		t.Fatalf("counted %+v, want %+v", got, want)
+	}
+}
+
+// allConnectionStatuses are all statuses of a connection.
+var allConnectionStatuses = []integration.ConnectionStatus{
+	integration.ConnectionPending, integration.ConnectionConnected, integration.ConnectionFailed,
+	integration.ConnectionDisconnected, integration.ConnectionDisconnecting, integration.ConnectionOther,
+}
+
+func TestConnectionsAreCountedByStatus(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		requireCounts(t, s, h.owner, h.one.ID, integration.Counts{})
+		more := addDomain(t, s, h.owner, guid(1), "more.test")
+		for _, local := range []string{"a", "b", "c"} {
+			h.boxes = append(h.boxes, addMailbox(t, s, h.owner, more, local, mailbox.Ready))
 		}
-		copyToOtherAccounts(t, s)
-		for _, query := range []*bun.SelectQuery{
-			eligibleMailboxes(s.db, string(owner), i.ID, "").Order("m.address", "m.id"), selectConnections(s.db, &[]connectionRow{}, string(owner), i.ID),
-		} {
-			var plan []string
-			must(t, s.db.NewRaw("EXPLAIN "+query.String()).Scan(t.Context(), &plan))
-			if whole := strings.Join(plan, "\n"); regexp.MustCompile(`Seq Scan on (mailboxes|tenants|mailbox_connections)\b`).MatchString(whole) {
-				t.Errorf("all rows of a table are read:\n%s", whole)
+		h.boxes = append(h.boxes, addMailbox(t, s, h.owner, h.d, "z", mailbox.Ready))
+		for n, status := range allConnectionStatuses {
+			h.setConnection(t, s, h.one, n, status)
+		}
+		h.setConnection(t, s, h.two, 3, integration.ConnectionConnected)
+		requireCounts(t, s, h.owner, h.one.ID, integration.Counts{
+			Total: 6, Connected: 1, Pending: 1, Failed: 1, Disconnected: 1, Other: 2, HasErrors: true,
+		})
+		requireCounts(t, s, h.owner, h.two.ID, integration.Counts{Total: 1, Connected: 1})
+		requireCounts(t, s, newAccount(t, s, "bob"), h.one.ID, integration.Counts{})
+	})
+}
+
+func TestConnectionThatChangedSinceItWasReadIsNotSaved(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		first := h.setConnection(t, s, h.one, 0, integration.ConnectionConnected)
+		h.requireConnection(t, "stored", s, h.one, 0, first)
+		again := first
+		again.ID, again.Status, again.UpdatedAt = connectionID(7), integration.ConnectionFailed, now.Add(time.Second)
+		for _, before := range []time.Time{{}, now.Add(-time.Second), again.UpdatedAt} {
+			requireHeld(t, "save of another state", false)(s.SaveConnection(t.Context(), h.owner, again, before, nil))
+			h.requireConnection(t, "not saved", s, h.one, 0, first)
+		}
+		again.AccountID, again.AccountAddress, again.AccountName, again.HasError, again.Reason = "", "", "", true, ""
+		again.ConnectedAt = time.Time{}
+		requireHeld(t, "save", true)(s.SaveConnection(t.Context(), h.owner, again, first.UpdatedAt, nil))
+		again.ID = first.ID // an integration has one connection for each mailbox
+		h.requireConnection(t, "saved", s, h.one, 0, again)
+		requireHeld(t, "save of one that is not there", false)(s.SaveConnection(t.Context(), h.owner, h.newConnection(h.one, 1, integration.ConnectionFailed), now, nil))
+		requireHeld(t, "save of a foreign one", false)(s.SaveConnection(t.Context(), newAccount(t, s, "bob"), again, again.UpdatedAt, nil))
+	})
+}
+
+func TestOneIntegrationHoldsMailboxInEveryStatus(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		for _, here := range allConnectionStatuses {
+			h.setConnection(t, s, h.two, 0, integration.ConnectionDisconnected)
+			before := h.setConnection(t, s, h.one, 0, here)
+			was := h.storedConnection(t, s, h.two, 0)
+			for _, there := range allConnectionStatuses {
+				what := fmt.Sprintf("%s here, %s there", here, there)
+				saved, err := s.SaveConnection(t.Context(), h.owner, h.newConnection(h.two, 0, there), was.UpdatedAt, nil)
+				if here.Held() && there.Held() {
+					requireRefusal(t, what, err, fault.ConnectedElsewhere)
+					h.requireConnection(t, what, s, h.two, 0, was)
+				} else {
+					requireHeld(t, what, true)(saved, err)
+					h.setConnection(t, s, h.two, 0, integration.ConnectionDisconnected)
+				}
+				h.requireConnection(t, what, s, h.one, 0, before)
+			}
+			h.setConnection(t, s, h.one, 0, integration.ConnectionDisconnected)
+		}
+	})
+}
+
+func TestOneOfConcurrentConnectionsAtTwoIntegrationsSucceeds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		won := make([]bool, concurrency)
+		countWinners(t, concurrently(concurrency, func(n int) (err error) {
+			i := []integration.Integration{h.one, h.two}[n%2]
+			won[n], err = s.SaveConnection(t.Context(), h.owner, h.newConnection(i, 0, allConnectionStatuses[n%2]), time.Time{}, nil)
+			return err
+		}), fault.ConnectedElsewhere)
+		if n := countTrue(won); n != 1 {
+			t.Fatalf("%d won", n)
+		}
+	})
+}
+
+func TestDisconnectingMailboxEndsItsSession(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		x, other := h.beginSession(t, s, h.one, 0, 1), h.beginSession(t, s, h.one, 1, 2)
+		for _, status := range []integration.ConnectionStatus{integration.ConnectionDisconnecting, integration.ConnectionFailed} {
+			h.setConnection(t, s, h.one, 0, status)
+			h.requireSession(t, string(status), s, x)
+		}
+		h.setConnection(t, s, h.one, 0, integration.ConnectionDisconnected)
+		x.Status, x.Reason = integration.SessionFailed, "disconnected"
+		h.requireSession(t, "ended", s, x)
+		h.requireSession(t, "of the other mailbox", s, other)
+		h.beginSession(t, s, h.two, 0, 3)
+	})
+}
+
+func TestConnectionsAreDeletedWithTheirMailboxAndTenant(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		for box := range h.boxes {
+			h.beginSession(t, s, h.one, box, box+1)
+			h.setConnection(t, s, h.two, box, integration.ConnectionDisconnected)
+		}
+		discoverAndFind(t, s, h, "found@ann.test", h.boxes[1].Address)
+		requireCounts(t, s, h.owner, h.one.ID, integration.Counts{Total: 1, Pending: 1})
+		requireCounts(t, s, h.owner, h.two.ID, integration.Counts{Total: 1, Disconnected: 1})
+		_, err := s.Session(t.Context(), h.owner, h.one.ID, h.boxes[0].ID, sessionID(1))
+		requireRefusal(t, "its session", err, fault.SessionNotFound)
+		must(t, "delete tenant", s.DeleteTenant(t.Context(), h.owner, guid(1), nil))
+		requireCounts(t, s, h.owner, h.one.ID, integration.Counts{})
+		requireIntegrations(t, s, h.owner, h.two, h.one)
+	})
+}
+
+func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		was := h.setConnection(t, s, h.one, 0, integration.ConnectionConnected)
+		next := was
+		next.Status, next.UpdatedAt = integration.ConnectionDisconnecting, now.Add(time.Second)
+		requireCommitted(t, s, h.owner, map[string]func(completion *ports.Completion) error{
+			"another": func(completion *ports.Completion) error {
+				_, err := s.SaveConnection(t.Context(), h.owner, next, was.UpdatedAt, completion)
+				return err
+			},
+			"a new one": func(completion *ports.Completion) error {
+				_, err := s.SaveConnection(t.Context(), h.owner, h.newConnection(h.two, 1, integration.ConnectionFailed), time.Time{}, completion)
+				return err
+			},
+		}, func() {
+			h.requireConnection(t, "the one", s, h.one, 0, was)
+			h.requireConnection(t, "the new one", s, h.two, 1, integration.Connection{})
+		})
+		c := newClaim(h.owner, 99)
+		completion := newCompletion(c, mustClaim(t, s, c))
+		requireHeld(t, "save of a state of before", false)(s.SaveConnection(t.Context(), h.owner, was, was.UpdatedAt, completion))
+		if r := requireRecord(t, s, c.Key); r.Answer != nil {
+			t.Fatalf("an answer is stored for nothing: %+v", r)
+		}
+	})
+}
+
+// unknownMailboxID is the id of no mailbox.
+const unknownMailboxID = "70000000-0000-4000-8000-000000000000"
+
+// eligibleChecks cover the mailboxes that can be connected to a sending platform.
+
+func TestProvisionedMailboxesAreEligibleByAddress(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		newIntegrationFixture(t, s, "bob", 2)
+		second := addDomain(t, s, h.owner, attachTenant(t, s, h.owner, 3).GUID, "more.test")
+		addMailbox(t, s, h.owner, second, "a", mailbox.Created)
+		addMailbox(t, s, h.owner, second, "unfinished", mailbox.Creating)
+		discoverAndFind(t, s, h, "found@ann.test", h.boxes[0].Address, h.boxes[1].Address)
+		want := h.setConnection(t, s, h.one, 0, integration.ConnectionFailed)
+		h.setConnection(t, s, h.two, 1, integration.ConnectionConnected)
+		got, err := s.Eligible(t.Context(), h.owner, h.one.ID)
+		must(t, "eligible", err)
+		if len(got) != 3 || got[0].Mailbox.Address != "a@more.test" || got[0].Mailbox.TenantGUID != guid(3) {
+			t.Fatalf("got %+v", got)
+		}
+		full, err := s.Mailbox(t.Context(), h.owner, guid(1), h.boxes[0].ID)
+		must(t, "mailbox", err)
+		if diff := cmp.Diff([]integration.Eligible{{Mailbox: full, Connection: want}}, got[1:2]); diff != "" ||
+			full.TenantName != "Contoso" || full.DomainName != "ann.test" {
+			t.Fatalf("%+v (-want +got):\n%s", full, diff)
+		}
+		if got[0].Connection != (integration.Connection{}) || got[2].Connection != (integration.Connection{}) {
+			t.Fatalf("a connection of another integration is shown: %+v", got)
+		}
+		one, err := s.EligibleMailbox(t.Context(), h.owner, h.one.ID, full.ID)
+		must(t, "one", err)
+		if diff := cmp.Diff(got[1], one); diff != "" {
+			t.Fatalf("a single read differs from the list (-list +single):\n%s", diff)
+		}
+	})
+}
+
+func TestEligibleMailboxShowsWhetherDifferentIntegrationHoldsIt(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		for _, there := range allConnectionStatuses {
+			h.setConnection(t, s, h.two, 0, there)
+			all, err := s.Eligible(t.Context(), h.owner, h.one.ID)
+			must(t, "eligible", err)
+			if len(all) != 2 || all[0].Elsewhere != there.Held() || all[1].Elsewhere {
+				t.Fatalf("%s there: %+v", there, all)
+			}
+			one, err := s.EligibleMailbox(t.Context(), h.owner, h.one.ID, h.boxes[0].ID)
+			must(t, "one", err)
+			same, err := s.EligibleMailbox(t.Context(), h.owner, h.two.ID, h.boxes[0].ID)
+			must(t, "there", err)
+			if one.Elsewhere != there.Held() || same.Elsewhere {
+				t.Fatalf("%s there: here %+v, there %+v", there, one, same)
 			}
 		}
 	})
 }
 
-// connectedAt returns a connected connection of the mailbox.
-func connectedAt(e integration.Eligible, now time.Time) integration.Connection {
-	c := e.Connection
-	if c.ID == "" {
-		c = integration.Connection{ID: newID(), MailboxID: e.Mailbox.ID}
-	}
-	c.Status, c.AccountID, c.AccountAddress = integration.ConnectionConnected, e.Mailbox.Address, e.Mailbox.Address
-	c.ConnectedAt, c.UpdatedAt = now, now
-	return c
+func TestAccountWithoutMailboxesHasNoneEligible(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		got, err := s.Eligible(t.Context(), ann, addIntegration(t, s, ann, 1).ID)
+		must(t, "eligible", err)
+		if len(got) != 0 {
+			t.Fatalf("got %+v", got)
+		}
+	})
 }
 
-// copyToOtherAccounts copies the rows of an account to nine other accounts.
-func copyToOtherAccounts(t *testing.T, s *Store) {
+func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
+		found := discoverAndFind(t, s, bob, "found@bob.test", bob.boxes[0].Address, bob.boxes[1].Address)
+		for what, call := range map[string]func(integrationID, mailboxID string) error{
+			"find": func(integrationID, mailboxID string) error {
+				_, err := s.EligibleMailbox(t.Context(), bob.owner, integrationID, mailboxID)
+				return err
+			},
+			"begin": func(integrationID, mailboxID string) error {
+				x := newSession(bob.one, bob.boxes[0], 1)
+				x.IntegrationID, x.MailboxID = integrationID, mailboxID
+				return s.BeginSession(t.Context(), bob.owner, x, connectionID(1), now)
+			},
+			"save": func(integrationID, mailboxID string) error {
+				c := bob.newConnection(bob.one, 0, integration.ConnectionConnected)
+				c.IntegrationID, c.MailboxID = integrationID, mailboxID
+				_, err := s.SaveConnection(t.Context(), bob.owner, c, time.Time{}, nil)
+				return err
+			},
+		} {
+			foreign := call(bob.one.ID, ann.boxes[0].ID)
+			requireRefusal(t, what, foreign, fault.MailboxNotFound)
+			for name, id := range map[string]string{"unknown": unknownMailboxID, "nonsense": "x", "found": found.ID} {
+				requireSameError(t, what+" "+name, foreign, call(bob.one.ID, id))
+			}
+			before := call(ann.one.ID, ann.boxes[0].ID)
+			requireRefusal(t, what+" by a foreign integration", before, fault.IntegrationNotFound)
+			requireSameError(t, what+" by an unknown one", before, call(integrationID(99), "x"))
+		}
+		requireCounts(t, s, ann.owner, ann.one.ID, integration.Counts{})
+		requireCounts(t, s, bob.owner, bob.one.ID, integration.Counts{})
+	})
+}
+
+// discoverAndFind stores a discovery that lists exactly these addresses, and returns the mailbox of
+// the first one.
+func discoverAndFind(t testing.TB, s *Store, h integrationFixture, addresses ...string) mailbox.Mailbox {
 	t.Helper()
-	tables, err := s.Tables(t.Context())
-	must(t, err)
-	for _, table := range tables {
-		if !slices.Contains([]string{"accounts", "tenants", "integrations", "mailboxes", "mailbox_connections"}, table.Name) {
-			continue
-		}
-		var columns []bun.Ident // besides account_id, which comes first
-		for _, c := range table.Columns[1:] {
-			columns = append(columns, bun.Ident(c.Name))
-		}
-		exec(t, s, "INSERT INTO ? (account_id, ?) SELECT ('00000000-0000-4000-8000-00000000000' || n)::uuid, ? FROM ?, generate_series(1, 9) AS n",
-			bun.Ident(table.Name), bun.List(columns), bun.List(columns), bun.Ident(table.Name))
+	f := ports.Found{Mailboxes: []mailbox.Platform{}, Began: time.Now().Add(time.Hour)}
+	for _, address := range addresses {
+		f.Mailboxes = append(f.Mailboxes, mailbox.Platform{Address: address})
 	}
-	exec(t, s, "ANALYZE tenants, mailboxes, mailbox_connections")
+	must(t, "save discovery", s.SaveDiscovery(t.Context(), h.owner, h.d.TenantGUID, f))
+	all, err := s.Mailboxes(t.Context(), h.owner, h.d.TenantGUID)
+	must(t, "list mailboxes", err)
+	for _, m := range all {
+		if m.Address == addresses[0] {
+			return m
+		}
+	}
+	t.Fatalf("%s is not there: %+v", addresses[0], all)
+	return mailbox.Mailbox{}
 }

@@ -3,213 +3,379 @@
 package bunstore
 
 import (
-	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/provisioning"
-	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
-var began = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+const unknownID = "10000000-0000-4000-8000-000000000000"
 
-// addJobs stores an account with so many domains, each with a queued job.
-func addJobs(t *testing.T, s *Store, name string, count int, now time.Time) access.AccountID {
+func runID(n int) string { return fmt.Sprintf("30000000-0000-4000-8000-%012d", n) }
+
+func jobID(n int) string { return fmt.Sprintf("40000000-0000-4000-8000-%012d", n) }
+
+// newRun returns the nth run, created n seconds after now, and its only job.
+func newRun(owner access.AccountID, d domain.Domain, n int) (provisioning.Run, provisioning.Job) {
+	made := now.Add(time.Duration(n) * time.Second)
+	r := provisioning.Run{ID: runID(n), Account: owner, TotalDomains: 1, CreatedAt: made}
+	return r, provisioning.New(jobID(n), r.ID, owner, d.ID, d.TenantGUID, d.Name, made)
+}
+
+// startRun stores the nth run of a domain and returns its job.
+func startRun(t testing.TB, s *Store, owner access.AccountID, d domain.Domain, n int) provisioning.Job {
 	t.Helper()
-	a, err := s.CreateAccount(t.Context(), name+"@example.test", "complete", 0, now)
-	must(t, err)
-	made, err := s.Attach(t.Context(), a.ID, tenant.Tenant{GUID: tenant.GUID(newID()), ConsentedAt: now}, 100)
-	must(t, err)
-	var domains []domainRow
-	var runs []dnsRunRow
-	var jobs []dnsJobRow
+	r, j := newRun(owner, d, n)
+	must(t, "create run", s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil))
+	return j
+}
+
+// manyDomains creates domains of an account. They belong to new tenants with the numbers after n,
+// each with as many domains as allowed.
+func manyDomains(t testing.TB, s *Store, owner access.AccountID, n, count int) (all []domain.Domain) {
+	t.Helper()
 	for i := range count {
-		d := domainRow{AccountID: string(a.ID), ID: newID(), TenantID: made.ID, Name: fmt.Sprintf("d%d.test", i), Added: true, CreatedAt: now, StoredAt: now}
-		r := dnsRunRow{AccountID: string(a.ID), ID: newID(), TotalDomains: 1, CreatedAt: now}
-		domains, runs = append(domains, d), append(runs, r)
-		jobs = append(jobs, newDNSJobRow(provisioning.New(newID(), r.ID, a.ID, d.ID, made.GUID, d.Name, now)))
-	}
-	for at := 0; at < count; at += 500 {
-		to := min(at+500, count)
-		part, of, with := domains[at:to], runs[at:to], jobs[at:to]
-		for _, rows := range []any{&part, &of, &with} {
-			_, err := s.db.NewInsert().Model(rows).Exec(t.Context())
-			must(t, err)
+		if i%domain.MaxPerTenant == 0 {
+			n++
+			attachTenant(t, s, owner, n)
 		}
+		all = append(all, addDomain(t, s, owner, guid(n), fmt.Sprintf("d%d.test", i)))
 	}
-	return a.ID
+	return all
 }
 
-func must(t testing.TB, err error) {
+// claimJob claims a job that must be due.
+func claimJob(t testing.TB, s *Store, id string, at time.Time) provisioning.Job {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+	j, won, err := s.ClaimJob(t.Context(), id, longLease, at)
+	must(t, "claim", err)
+	if !won {
+		t.Fatalf("job %s could not be claimed", id)
+	}
+	return j
+}
+
+// saveJobStatus saves a job with a different status.
+func saveJobStatus(t testing.TB, s *Store, j provisioning.Job, status provisioning.Status) {
+	t.Helper()
+	j.Status = status
+	requireHeld(t, "save", true)(s.SaveJob(t.Context(), j))
+}
+
+func storedJob(t testing.TB, s *Store, j provisioning.Job) provisioning.Job {
+	t.Helper()
+	got, err := s.Job(t.Context(), j.Account, j.ID)
+	must(t, "find job", err)
+	return got
+}
+
+func runIDs(t testing.TB, s *Store, owner access.AccountID, q ports.RunQuery) (ids []string) {
+	t.Helper()
+	all, err := s.Runs(t.Context(), owner, q)
+	must(t, "list runs", err)
+	for _, r := range all {
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+func requireOrder(t testing.TB, what string, got []string, want ...string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s (-want +got):\n%s", what, cmp.Diff(want, got))
 	}
 }
 
-// TestLargeBacklogDoesNotDelayOtherAccounts checks that the job of a second account is the
-// next one that a worker claims, while all workers are busy with the jobs of the first.
-func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
-	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
-		s := migrated(t, url(t))
-		addJobs(t, s, "ann", 10_000, began)
-		now := began.Add(time.Hour)
-		work := func() (claimed []provisioning.Job) {
-			due, err := s.DueJobs(t.Context(), now, 4)
-			must(t, err)
-			for _, d := range due {
-				j, won, err := s.ClaimJob(t.Context(), d.ID, time.Minute, now)
-				must(t, err)
-				if !won {
-					t.Fatalf("%s is due and cannot be claimed", d.ID)
-				}
-				claimed = append(claimed, j)
-			}
-			return claimed
+// jobWithAllFields returns a job with a value in every field that can change.
+func jobWithAllFields(j provisioning.Job) provisioning.Job {
+	at := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
+	j.Stage, j.Status, j.Next = provisioning.StageDKIMPublication, provisioning.Waiting, provisioning.ReadDNS
+	j.Provider, j.Required, j.Message = "powerdns", dns.ConflictToResolve, "settle "+hostileText
+	j.NextAttemptAt, j.StartedAt, j.EndedAt, j.UpdatedAt = at(1), at(2), at(3), at(4)
+	j.Progress = provisioning.Progress{
+		PlanHash: "hash", ZoneChanges: 1, Attempt: 2, Faults: 3, Since: at(5), Unavailable: 6 * time.Second, UnavailableSince: at(7),
+		UnreliableSince: at(8), SeenAt: at(9), PublishedAt: at(10), NegativeTTL: time.Hour,
+	}
+	return j
+}
+
+func TestRunIsStoredWithItsJob(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		d := newOwnedDomain(t, s, ann, 1)
+		r, j := newRun(ann, d, 1)
+		j.Trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		must(t, "create", s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil))
+		got, jobs, err := s.Run(t.Context(), ann, r.ID)
+		must(t, "find", err)
+		if diff := cmp.Diff(r.With([]provisioning.Job{j}), got); diff != "" || got.Status != provisioning.Queued {
+			t.Fatalf("the run (-want +got):\n%s", diff)
 		}
-		for range 5 {
-			if n := len(work()); n != 4 {
-				t.Fatalf("%d were due", n)
-			}
+		if diff := cmp.Diff([]provisioning.Job{j}, jobs); diff != "" {
+			t.Fatalf("the job (-want +got):\n%s", diff)
 		}
-		bob := addJobs(t, s, "bob", 1, began.Add(59*time.Minute))
-		if got := work()[0]; got.Account != bob {
-			t.Errorf("the next job belongs to account %s, want the second account %s", got.Account, bob)
+		if diff := cmp.Diff(j, storedJob(t, s, j)); diff != "" {
+			t.Fatalf("the job alone (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestTwoProcessesShareJobs checks that one process at a time works on a job, and that all jobs
-// finish.
-func TestTwoProcessesShareJobs(t *testing.T) {
-	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
-		address := url(t)
-		one, two := migrated(t, address), opened(t, address)
-		const jobs = 60
-		owner := addJobs(t, one, "ann", jobs, began)
-		var mu sync.Mutex
-		claims := map[string]int{}
-		var wg sync.WaitGroup
-		for _, s := range []*Store{one, two, one, two} {
-			wg.Go(func() {
-				for {
-					due, err := s.DueJobs(t.Context(), began.Add(time.Hour), 7)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if len(due) == 0 {
-						return
-					}
-					for _, d := range due {
-						j, won, err := s.ClaimJob(t.Context(), d.ID, time.Minute, began.Add(time.Hour))
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						if !won {
-							continue
-						}
-						mu.Lock()
-						claims[j.ID]++
-						mu.Unlock()
-						j.Status = provisioning.Completed
-						if held, err := s.SaveJob(t.Context(), j); err != nil || !held {
-							t.Errorf("held %v, %v", held, err)
-						}
-					}
-				}
-			})
-		}
-		wg.Wait()
-		for id, n := range claims {
-			if n != 1 {
-				t.Errorf("%s was claimed %d times", id, n)
+func TestDomainHasOneActiveJob(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		d := newOwnedDomain(t, s, ann, 1)
+		startRun(t, s, ann, d, 1)
+		r, j := newRun(ann, d, 2)
+		for i, status := range []provisioning.Status{provisioning.Queued, provisioning.Running, provisioning.Waiting, provisioning.ActionRequired} {
+			_, before := newRun(ann, d, 1)
+			saveJobStatus(t, s, before, status)
+			requireRefusal(t, string(status), s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil), fault.JobActive)
+			active, found, err := s.ActiveJob(t.Context(), ann, d.ID)
+			must(t, "active job", err)
+			if !found || active.ID != jobID(1) || active.Status != status {
+				t.Fatalf("%d: found %v, %+v", i, found, active)
 			}
 		}
-		if len(claims) != jobs {
-			t.Errorf("%d of %d were claimed", len(claims), jobs)
+		for n, status := range []provisioning.Status{provisioning.Completed, provisioning.Failed} {
+			_, before := newRun(ann, d, n+1)
+			saveJobStatus(t, s, before, status)
+			if _, found, err := s.ActiveJob(t.Context(), ann, d.ID); err != nil || found {
+				t.Fatalf("an ended job is active: %v", err)
+			}
+			startRun(t, s, ann, d, n+2)
 		}
-		active, err := one.Runs(t.Context(), owner, ports.RunQuery{Limit: 100, ActiveOnly: true})
-		must(t, err)
-		if len(active) != 0 {
-			t.Errorf("%d runs are active", len(active))
+		requireOrder(t, "runs", runIDs(t, s, ann, ports.RunQuery{Limit: 9}), runID(3), runID(2), runID(1))
+	})
+}
+
+func TestOneOfConcurrentRunsForDomainIsCreated(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		d := newOwnedDomain(t, s, ann, 1)
+		if n := countWinners(t, concurrently(concurrency, func(i int) error {
+			r, j := newRun(ann, d, i)
+			return s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
+		}), fault.JobActive); n != 1 {
+			t.Fatalf("%d were created", n)
+		}
+		if ids := runIDs(t, s, ann, ports.RunQuery{Limit: concurrency}); len(ids) != 1 {
+			t.Fatalf("%d runs are there", len(ids))
 		}
 	})
 }
 
-// TestConcurrentProcessesCreateOneRun checks that the unique index admits one of two concurrent
-// runs.
+func TestRunIsStoredWithAllOfItsJobsOrNotAtAll(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		all := manyDomains(t, s, ann, 1, 3)
+		startRun(t, s, ann, all[1], 1)
+		r, one := newRun(ann, all[0], 2)
+		_, two := newRun(ann, all[1], 3)
+		_, three := newRun(ann, all[2], 4)
+		requireRefusal(t, "one is taken", s.CreateRun(t.Context(), r, []provisioning.Job{one, two, three}, nil), fault.JobActive)
+		_, _, err := s.Run(t.Context(), ann, r.ID)
+		requireRefusal(t, "the run", err, fault.RunNotFound)
+		_, found, err := s.ActiveJob(t.Context(), ann, all[0].ID)
+		must(t, "active", err)
+		if found {
+			t.Fatal("a job of a refused run is there")
+		}
+		must(t, "create", s.CreateRun(t.Context(), r, []provisioning.Job{three, one}, nil))
+		_, jobs, err := s.Run(t.Context(), ann, r.ID)
+		must(t, "find", err)
+		if len(jobs) != 2 || jobs[0].ID != one.ID {
+			t.Fatalf("got %+v, want two jobs by domain", jobs)
+		}
+	})
+}
+
+func TestForeignRunsAndJobsGetTheSameAnswerAsUnknownOnes(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		d := newOwnedDomain(t, s, ann, 1)
+		foreign := d
+		newOwnedDomain(t, s, bob, 2)
+		unknown := foreign
+		unknown.ID = unknownID
+		create := func(of domain.Domain) error {
+			r, j := newRun(bob, of, 9)
+			return s.CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
+		}
+		requireRefusal(t, "create", create(foreign), fault.DomainNotFound)
+		requireSameError(t, "create", create(foreign), create(unknown))
+		saveJobStatus(t, s, startRun(t, s, ann, d, 1), provisioning.Waiting)
+		for _, id := range []string{"x", unknownID} {
+			_, _, run := s.Run(t.Context(), bob, runID(1))
+			requireRefusal(t, "run", run, fault.RunNotFound)
+			_, _, other := s.Run(t.Context(), bob, id)
+			requireSameError(t, "run", run, other)
+			_, job := s.Job(t.Context(), bob, jobID(1))
+			requireRefusal(t, "job", job, fault.JobNotFound)
+			_, other = s.Job(t.Context(), bob, id)
+			requireSameError(t, "job", job, other)
+			_, retry := s.RetryJob(t.Context(), bob, jobID(1), now, nil)
+			requireRefusal(t, "retry", retry, fault.JobNotFound)
+			_, other = s.RetryJob(t.Context(), bob, id, now, nil)
+			requireSameError(t, "retry", retry, other)
+		}
+		_, own := s.RetryJob(t.Context(), ann, unknownID, now, nil)
+		requireRefusal(t, "retry of an unknown job beside an own one", own, fault.JobNotFound)
+		_, _, own = s.Run(t.Context(), ann, unknownID)
+		requireRefusal(t, "an unknown run beside an own one", own, fault.RunNotFound)
+		_, own = s.Job(t.Context(), ann, unknownID)
+		requireRefusal(t, "an unknown job beside an own one", own, fault.JobNotFound)
+		requireOrder(t, "bob's runs", runIDs(t, s, bob, ports.RunQuery{Limit: 9}))
+		if _, found, err := s.ActiveJob(t.Context(), bob, d.ID); err != nil || found {
+			t.Fatalf("a foreign job is found: %v", err)
+		}
+		if j := storedJob(t, s, provisioning.Job{Account: ann, ID: jobID(1)}); j.Status != provisioning.Waiting {
+			t.Fatalf("ann's became %+v", j)
+		}
+	})
+}
+
+func TestRunsAreListedNewestFirst(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		for n, d := range manyDomains(t, s, ann, 1, 4) {
+			startRun(t, s, ann, d, n+1)
+		}
+		j := claimJob(t, s, jobID(2), now.Add(time.Hour))
+		saveJobStatus(t, s, j, provisioning.Completed)
+		saveJobStatus(t, s, claimJob(t, s, jobID(4), now.Add(time.Hour)), provisioning.ActionRequired)
+		requireOrder(t, "all", runIDs(t, s, ann, ports.RunQuery{Limit: 9}), runID(4), runID(3), runID(2), runID(1))
+		requireOrder(t, "active", runIDs(t, s, ann, ports.RunQuery{Limit: 9, ActiveOnly: true}), runID(4), runID(3), runID(1))
+		requireOrder(t, "two", runIDs(t, s, ann, ports.RunQuery{Limit: 2}), runID(4), runID(3))
+		all, err := s.Runs(t.Context(), ann, ports.RunQuery{Limit: 9})
+		must(t, "list", err)
+		var statuses []string
+		for _, r := range all {
+			statuses = append(statuses, string(r.Status))
+		}
+		requireOrder(t, "statuses", statuses, "action_required", "queued", "completed", "queued")
+	})
+}
+
+func TestRetryQueuesOnlyJobsThatWaitOrNeedAction(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		d := newOwnedDomain(t, s, ann, 1)
+		startRun(t, s, ann, d, 1)
+		for _, status := range []provisioning.Status{provisioning.Queued, provisioning.Running, provisioning.Completed, provisioning.Failed} {
+			_, j := newRun(ann, d, 1)
+			saveJobStatus(t, s, j, status)
+			_, err := s.RetryJob(t.Context(), ann, j.ID, now, nil)
+			requireRefusal(t, string(status), err, fault.JobNotRetryable)
+		}
+		for _, status := range []provisioning.Status{provisioning.Waiting, provisioning.ActionRequired} {
+			before := storedJob(t, s, provisioning.Job{Account: ann, ID: jobID(1)})
+			stopped := jobWithAllFields(before)
+			saveJobStatus(t, s, stopped, status)
+			stopped.Status = status
+			got, err := s.RetryJob(t.Context(), ann, stopped.ID, now.Add(time.Hour), nil)
+			must(t, "retry", err)
+			want, err := provisioning.Retry(stopped, now.Add(time.Hour))
+			must(t, "decide", err)
+			if diff := cmp.Diff(want, got); diff != "" || got.Epoch != before.Epoch+1 {
+				t.Fatalf("%s (-want +got):\n%s", status, diff)
+			}
+			if diff := cmp.Diff(got, storedJob(t, s, got)); diff != "" {
+				t.Fatalf("%s is stored otherwise (-want +got):\n%s", status, diff)
+			}
+			requireHeld(t, "save by who had it", false)(s.SaveJob(t.Context(), stopped))
+		}
+	})
+}
+
+func TestOneOfConcurrentRetriesOfJobSucceeds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		saveJobStatus(t, s, startRun(t, s, ann, newOwnedDomain(t, s, ann, 1), 1), provisioning.ActionRequired)
+		if n := countWinners(t, concurrently(concurrency, func(int) error {
+			_, err := s.RetryJob(t.Context(), ann, jobID(1), now, nil)
+			return err
+		}), fault.JobNotRetryable); n != 1 {
+			t.Fatalf("%d retries won", n)
+		}
+	})
+}
+
+func TestRunsAreDeletedWithTheirDomainsAndAccount(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		startRun(t, s, ann, newOwnedDomain(t, s, ann, 1), 1)
+		startRun(t, s, bob, newOwnedDomain(t, s, bob, 2), 2)
+		j, k := claimJob(t, s, jobID(1), now.Add(time.Hour)), claimJob(t, s, jobID(2), now.Add(time.Hour))
+		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
+		closeAccount(t, s, bob)
+		for _, j := range []provisioning.Job{j, k} {
+			requireOrder(t, "runs", runIDs(t, s, j.Account, ports.RunQuery{Limit: 9}))
+			_, _, err := s.Run(t.Context(), j.Account, j.RunID)
+			requireRefusal(t, "run", err, fault.RunNotFound)
+			_, err = s.Job(t.Context(), j.Account, j.ID)
+			requireRefusal(t, "job", err, fault.JobNotFound)
+			requireHeld(t, "hold", false)(s.HoldJob(t.Context(), j, longLease))
+			requireHeld(t, "save", false)(s.SaveJob(t.Context(), j))
+			requireHeld(t, "release", false)(s.ReleaseJob(t.Context(), j, now))
+			if _, won, err := s.ClaimJob(t.Context(), j.ID, longLease, now.Add(time.Hour)); err != nil || won {
+				t.Fatalf("claimed: %v", err)
+			}
+		}
+		startRun(t, s, ann, newOwnedDomain(t, s, ann, 1), 1)
+		requireOrder(t, "the runs of the tenant that came back", runIDs(t, s, ann, ports.RunQuery{Limit: 9}), runID(1))
+	})
+}
+
+func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		d := newOwnedDomain(t, s, ann, 1)
+		r, j := newRun(ann, d, 1)
+		for key, change := range []func(completion *ports.Completion) error{
+			func(completion *ports.Completion) error {
+				return s.CreateRun(t.Context(), r, []provisioning.Job{j}, completion)
+			},
+			func(completion *ports.Completion) error {
+				_, err := s.RetryJob(t.Context(), ann, j.ID, now, completion)
+				return err
+			},
+		} {
+			c := newClaim(ann, byte(key))
+			attempt := mustClaim(t, s, c)
+			requireRefusal(t, "an attempt that lost its key", change(newCompletion(c, "20000000-0000-4000-8000-000000000000")), fault.KeyInProgress)
+			must(t, "change", change(newCompletion(c, attempt)))
+			if a := requireRecord(t, s, c.Key); string(a.Answer) != "answer" || a.Leased {
+				t.Fatalf("got %+v", a)
+			}
+			saveJobStatus(t, s, storedJob(t, s, j), provisioning.Waiting)
+		}
+	})
+}
+
+// TestConcurrentProcessesCreateOneRun checks that the unique index admits one of the concurrent
+// runs of two processes.
 func TestConcurrentProcessesCreateOneRun(t *testing.T) {
 	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		one, two := migrated(t, address), opened(t, address)
-		owner := addJobs(t, one, "ann", 1, began)
-		due, err := one.DueJobs(t.Context(), began, 1)
-		must(t, err)
-		j, _, err := one.ClaimJob(t.Context(), due[0].ID, time.Minute, began)
-		must(t, err)
-		j.Status = provisioning.Failed
-		_, err = one.SaveJob(t.Context(), j)
-		must(t, err)
-		errs := make([]error, 20)
-		var wg sync.WaitGroup
-		for i := range errs {
-			wg.Go(func() {
-				r := provisioning.Run{ID: newID(), Account: owner, TotalDomains: 1, CreatedAt: began}
-				errs[i] = []*Store{one, two}[i%2].CreateRun(t.Context(), r, []provisioning.Job{
-					provisioning.New(newID(), r.ID, owner, j.DomainID, j.TenantGUID, j.DomainName, began),
-				}, nil)
-			})
-		}
-		wg.Wait()
-		won := 0
-		for _, err := range errs {
-			if err == nil {
-				won++
-			} else if !errors.Is(err, fault.JobActive) {
-				t.Error(err)
-			}
-		}
-		if won != 1 {
+		ann := newAccount(t, one, "ann")
+		d := newOwnedDomain(t, one, ann, 1)
+		saveJobStatus(t, one, startRun(t, one, ann, d, 0), provisioning.Failed)
+		errs := concurrently(concurrency, func(i int) error {
+			r, j := newRun(ann, d, i+1)
+			return []*Store{one, two}[i%2].CreateRun(t.Context(), r, []provisioning.Job{j}, nil)
+		})
+		if won := countWinners(t, errs, fault.JobActive); won != 1 {
 			t.Errorf("%d were created", won)
 		}
 	})
-}
-
-// TestEndLeasesReleasesJobs and the next test cover the start of the only process of an embedded
-// database.
-func TestEndLeasesReleasesJobs(t *testing.T) {
-	s := migrated(t, Memory)
-	addJobs(t, s, "ann", 1, began)
-	due, err := s.DueJobs(t.Context(), began, 1)
-	must(t, err)
-	first, _, err := s.ClaimJob(t.Context(), due[0].ID, time.Hour, began)
-	must(t, err)
-	must(t, s.EndLeases(t.Context()))
-	second, won, err := s.ClaimJob(t.Context(), first.ID, time.Hour, began)
-	must(t, err)
-	if !won || second.Epoch != first.Epoch+1 {
-		t.Fatalf("won %v, epoch %d after %d", won, second.Epoch, first.Epoch)
-	}
-}
-
-func TestEndLeasesReleasesTenants(t *testing.T) {
-	s := migrated(t, Memory)
-	first, _ := addClaimedMailbox(t, s)
-	now := time.Now().Add(time.Hour)
-	if _, won, err := s.ClaimTenant(t.Context(), first.Account, first.Tenant, time.Hour, now); won || err != nil {
-		t.Fatalf("taken from a run: %v, %v", won, err)
-	}
-	must(t, s.EndLeases(t.Context()))
-	second, won, err := s.ClaimTenant(t.Context(), first.Account, first.Tenant, time.Hour, now)
-	must(t, err)
-	if !won || second.Epoch != first.Epoch+1 {
-		t.Fatalf("won %v, epoch %d after %d", won, second.Epoch, first.Epoch)
-	}
 }

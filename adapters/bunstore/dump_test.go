@@ -29,13 +29,9 @@ func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 			t.Errorf("nothing of %s", table.Name)
 		}
 	}
-	if err := want.load(t.Context(), lite); err != nil {
-		t.Fatal(err)
-	}
+	must(t, "load", want.load(t.Context(), lite))
 	between := dump(t, lite)
-	if err := between.load(t.Context(), second); err != nil {
-		t.Fatal(err)
-	}
+	must(t, "load", between.load(t.Context(), second))
 	for name, rows := range dump(t, second).content() {
 		if rows != want.content()[name] {
 			t.Errorf("%s was\n%s\nand is\n%s", name, want.content()[name], rows)
@@ -52,14 +48,10 @@ func TestRestoredTimesKeepTheirText(t *testing.T) {
 	if _, err := from.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if err := dump(t, from).load(t.Context(), to); err != nil {
-		t.Fatal(err)
-	}
+	must(t, "load", dump(t, from).load(t.Context(), to))
 	var texts [2]string
 	for i, s := range []*Store{from, to} {
-		if err := s.db.NewRaw("SELECT CAST(created_at AS text) FROM accounts").Scan(t.Context(), &texts[i]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, "read time", s.db.NewRaw("SELECT CAST(created_at AS text) FROM accounts").Scan(t.Context(), &texts[i]))
 	}
 	if texts[0] != texts[1] {
 		t.Errorf("%q became %q", texts[0], texts[1])
@@ -89,9 +81,7 @@ func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, "snapshot", err)
 	})
 }
 
@@ -113,12 +103,8 @@ func TestFailedLoadStoresNothing(t *testing.T) {
 		if !maps.Equal(before, dump(t, s).content()) {
 			t.Fatal("something is left of it")
 		}
-		if err := s.Empty(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := good.load(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, "empty", s.Empty(t.Context()))
+		must(t, "load", good.load(t.Context(), s))
 		if err := good.load(t.Context(), s); !errors.Is(err, ErrOccupied) {
 			t.Fatalf("loaded twice: %v", err)
 		}
@@ -133,16 +119,12 @@ func TestMigrationsMissingFromBackupRunAgain(t *testing.T) {
 		last := len(old.migrations) - 1
 		missing := old.migrations[last]
 		old.migrations = old.migrations[:last]
-		if err := old.load(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, "load", old.load(t.Context(), s))
 		pending, err := s.Pending(t.Context())
 		if err != nil || len(pending) != 1 || !strings.HasPrefix(pending[0], missing) {
 			t.Fatalf("pending: %v, %v", pending, err)
 		}
-		if err := s.Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, "migrate", s.Migrate(t.Context()))
 	})
 }
 
@@ -194,9 +176,7 @@ func dump(t *testing.T, s *Store) memoryDump {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, "snapshot", err)
 	return d
 }
 
@@ -233,15 +213,11 @@ func (d memoryDump) content() map[string]string {
 func fillEmptyTables(t *testing.T, s *Store) {
 	t.Helper()
 	tables, err := s.Tables(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, "list tables", err)
 	types := columnTypes(t, s)
 	for _, table := range tables {
 		if there, err := s.db.NewSelect().TableExpr("?", bun.Ident(table.Name)).Exists(t.Context()); err != nil || there {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, "count rows", err)
 			continue
 		}
 		for n := range 2 {
@@ -263,7 +239,7 @@ type columnType struct{ TableName, ColumnName, DataType, IsNullable string }
 func columnTypes(t *testing.T, s *Store) map[string]columnType {
 	t.Helper()
 	var all []columnType
-	must(t, s.db.NewSelect().TableExpr("information_schema.columns").Column("table_name", "column_name", "data_type", "is_nullable").
+	must(t, "list columns", s.db.NewSelect().TableExpr("information_schema.columns").Column("table_name", "column_name", "data_type", "is_nullable").
 		Where("table_schema = current_schema()").Scan(t.Context(), &all))
 	types := map[string]columnType{}
 	for _, c := range all {

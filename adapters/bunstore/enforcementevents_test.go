@@ -3,25 +3,354 @@
 package bunstore
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	compare "github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
-	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
+
+// newEvent returns the nth event, of tenant guid(of).
+func newEvent(n, of int, at time.Time) sendlimit.Event {
+	action := sendlimit.Blocked
+	if n%3 == 0 {
+		action = sendlimit.Unblocked
+	}
+	entropy := [ident.Entropy]byte{8: byte(n >> 8), 9: byte(n)}
+	return sendlimit.Event{ID: ident.New(at, entropy), Tenant: guid(of), Address: fmt.Sprintf("box%d@d%d.test", n, of),
+		Action: action, Sent: n, Limit: 25, At: at.UTC().Truncate(time.Microsecond)}
+}
+
+func storeEvents(t testing.TB, s *Store, owner access.AccountID, events ...sendlimit.Event) {
+	t.Helper()
+	must(t, "record", s.RecordEvents(t.Context(), owner, events))
+}
+
+func listEvents(t testing.TB, s *Store, owner access.AccountID, q ports.EventQuery) ports.EventPage {
+	t.Helper()
+	page, err := s.Events(t.Context(), owner, q)
+	must(t, "list events", err)
+	return page
+}
+
+// expectedPage computes a page of events from the list of all events.
+func expectedPage(all []sendlimit.Event, q ports.EventQuery) ports.EventPage {
+	page := ports.EventPage{Events: []sendlimit.Event{}}
+	for _, e := range slices.Backward(all) {
+		if q.Tenant != "" && e.Tenant != q.Tenant || q.Action != "" && e.Action != q.Action {
+			continue
+		}
+		if page.Total >= q.Offset && len(page.Events) < q.Limit {
+			page.Events = append(page.Events, e)
+		}
+		page.Total++
+	}
+	return page
+}
+
+// recordSampleEvents records the events of three tenants over several days. Some hours and days
+// have no event, one or many. The random source is seeded, so the events are always the same.
+func recordSampleEvents(t testing.TB, s *Store, owner access.AccountID) (all []sendlimit.Event) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(1, 2))
+	for n := 1; n <= 3; n++ {
+		attachTenant(t, s, owner, n)
+	}
+	at := now.Add(-9 * 24 * time.Hour)
+	for n := range 400 {
+		all = append(all, newEvent(n, 1+r.IntN(3), at))
+		switch r.IntN(20) {
+		case 0:
+			at = at.Add(time.Duration(r.IntN(50)) * time.Hour)
+		case 1:
+			at = at.Truncate(time.Hour).Add(time.Hour) // the first moment of an hour
+		case 2:
+			at = at.Truncate(time.Hour).Add(time.Hour - time.Millisecond)
+		default:
+			at = at.Add(time.Duration(r.IntN(3)) * time.Minute)
+		}
+	}
+	slices.SortFunc(all, func(a, b sendlimit.Event) int { return cmp.Compare(a.ID, b.ID) })
+	for i := 0; i < len(all); {
+		n := min(1+r.IntN(60), len(all)-i)
+		storeEvents(t, s, owner, all[i:i+n]...)
+		i += n
+	}
+	return all
+}
+
+func TestEnforcementEventIsStoredUnchanged(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		e := newEvent(7, 1, now)
+		e.Address = hostileText
+		storeEvents(t, s, ann, e)
+		if diff := compare.Diff(ports.EventPage{Events: []sendlimit.Event{e}, Total: 1}, listEvents(t, s, ann, ports.EventQuery{Limit: 50})); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestEveryPageOfEveryFilterMatchesListOfAllEvents(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		all := recordSampleEvents(t, s, ann)
+		for _, of := range []tenant.GUID{"", guid(1), guid(3)} {
+			for _, action := range []sendlimit.Action{"", sendlimit.Blocked, sendlimit.Unblocked} {
+				for _, limit := range []int{1, 50, 200} {
+					for offset := 0; offset <= len(all)+1; offset += 37 {
+						q := ports.EventQuery{Tenant: of, Action: action, Limit: limit, Offset: offset}
+						if diff := compare.Diff(expectedPage(all, q), listEvents(t, s, ann, q)); diff != "" {
+							t.Fatalf("%+v (-want +got):\n%s", q, diff)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestPagesCollectEveryEventOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		all := recordSampleEvents(t, s, ann)
+		seen := map[string]int{}
+		for offset, added := 0, 0; ; offset += 30 {
+			page := listEvents(t, s, ann, ports.EventQuery{Limit: 30, Offset: offset})
+			for _, e := range page.Events {
+				seen[e.ID]++
+			}
+			if offset+len(page.Events) >= page.Total {
+				break
+			}
+			added++ // new events move old ones to later offsets
+			storeEvents(t, s, ann, newEvent(1000+added, 1, now.Add(time.Duration(added)*time.Second)))
+		}
+		for _, e := range all {
+			if seen[e.ID] == 0 {
+				t.Fatalf("%s was on no page", e.ID)
+			}
+		}
+	})
+}
+
+func TestEventThatIsRecordedTwiceIsStoredOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		one, two := newEvent(1, 1, now), newEvent(2, 1, now)
+		storeEvents(t, s, ann, one)
+		other := one
+		other.Sent = 99
+		storeEvents(t, s, ann, other, two)
+		storeEvents(t, s, ann)
+		if diff := compare.Diff(ports.EventPage{Events: []sendlimit.Event{two, one}, Total: 2}, listEvents(t, s, ann, ports.EventQuery{Limit: 50})); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestConcurrentWritersOfEventsLoseNoCount(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		attachTenant(t, s, ann, 2)
+		if n := countWinners(t, concurrently(concurrency, func(i int) error {
+			return s.RecordEvents(t.Context(), ann, []sendlimit.Event{newEvent(2*i, 1+i%2, now), newEvent(2*i+1, 2-i%2, now.Add(time.Hour))})
+		}), nil); n != concurrency {
+			t.Fatalf("%d of %d wrote", n, concurrency)
+		}
+		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 200}); page.Total != 2*concurrency || len(page.Events) != 2*concurrency {
+			t.Fatalf("%d of %d events", len(page.Events), page.Total)
+		}
+	})
+}
+
+func TestAccountSeesOnlyItsOwnEnforcementEvents(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		attachTenant(t, s, ann, 1)
+		attachTenant(t, s, bob, 2)
+		storeEvents(t, s, bob, newEvent(1, 2, now))
+		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 50}); page.Total != 0 || len(page.Events) != 0 {
+			t.Fatalf("%+v", page)
+		}
+		_, foreign := s.Events(t.Context(), ann, ports.EventQuery{Tenant: guid(2), Limit: 50})
+		_, unknown := s.Events(t.Context(), ann, ports.EventQuery{Tenant: guid(9), Limit: 50})
+		requireSameError(t, "events of a tenant", foreign, unknown)
+		if !errors.Is(foreign, fault.TenantNotFound) {
+			t.Fatal(foreign)
+		}
+	})
+}
+
+func TestEnforcementEventsStayWhenTheirTenantIsDeleted(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		storeEvents(t, s, ann, newEvent(1, 1, now))
+		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
+		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 50}); page.Total != 1 {
+			t.Fatalf("%+v", page)
+		}
+	})
+}
+
+func TestWholeDaysOfEventsAreDroppedWithTheirCounts(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		all := recordSampleEvents(t, s, ann)
+		attachTenant(t, s, bob, 9)
+		storeEvents(t, s, bob, newEvent(1, 9, all[0].At))
+		before := all[200].At.Add(-time.Minute)
+		cut := before.Truncate(24 * time.Hour)
+		left := slices.DeleteFunc(slices.Clone(all), func(e sendlimit.Event) bool { return e.At.Before(cut) })
+		if len(left) == len(all) || len(left) == 0 {
+			t.Fatal("the log has nothing to drop, or nothing to keep")
+		}
+		n, err := s.DropEvents(t.Context(), before)
+		must(t, "drop", err)
+		if want := len(all) - len(left) + 1; n != want {
+			t.Fatalf("%d dropped, want %d", n, want)
+		}
+		for _, q := range []ports.EventQuery{{Limit: 200}, {Limit: 200, Tenant: guid(2), Action: sendlimit.Blocked, Offset: 3}} {
+			if diff := compare.Diff(expectedPage(left, q), listEvents(t, s, ann, q)); diff != "" {
+				t.Fatalf("%+v (-want +got):\n%s", q, diff)
+			}
+		}
+		again, err := s.DropEvents(t.Context(), before)
+		must(t, "drop again", err)
+		if again != 0 {
+			t.Fatalf("%d dropped twice", again)
+		}
+	})
+}
+
+// requireHealth checks the result of SendHealth at a time. Tenants that were not counted for an
+// hour are lagging.
+func requireHealth(t testing.TB, what string, s *Store, at time.Time, want ports.SendHealth) {
+	t.Helper()
+	got, err := s.SendHealth(t.Context(), at, at.Add(-time.Hour))
+	must(t, what, err)
+	want.Due = want.Due.Truncate(time.Microsecond)
+	if diff := compare.Diff(want, got); diff != "" {
+		t.Fatalf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// setTenantLimit stores a tenant-wide limit.
+func (w sendLimitFixture) setTenantLimit(t testing.TB, s *Store) {
+	t.Helper()
+	p, err := s.ReservePolicy(t.Context(), w.owner, w.guid, sendlimit.TenantWide, now)
+	must(t, "reserve", err)
+	p.PerDay = 5
+	must(t, "save policy", s.SavePolicy(t.Context(), w.owner, p, nil))
+}
+
+func TestHealthReportsLongestWaitingTenant(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		other := newSendLimitFixture(t, s, "bob", 2)
+		requireHealth(t, "before", s, now.Add(-time.Second), ports.SendHealth{})
+		requireHealth(t, "never evaluated", s, dueTime, ports.SendHealth{Due: now})
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), other.claim(t, s), dueTime.Add(time.Minute)))
+		r := w.claim(t, s)
+		requireHealth(t, "claimed by a run", s, dueTime, ports.SendHealth{})
+		requireHealth(t, "the other", s, dueTime.Add(time.Hour), ports.SendHealth{Due: dueTime.Add(time.Minute)})
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, dueTime.Add(time.Second)))
+		requireHealth(t, "both", s, dueTime.Add(time.Hour), ports.SendHealth{Due: dueTime.Add(time.Second)})
+	})
+}
+
+func TestTenantThatSetDayMadeDueHasWaitedSinceItsConnection(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		_, err := s.SetDay(t.Context(), w.guid, "Europe/Berlin")
+		must(t, "set day", err)
+		requireHealth(t, "its day was set", s, dueTime, ports.SendHealth{Due: now})
+	})
+}
+
+func TestTenantsWithLimitThatWereNotCountedRecentlyAreLagging(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		requireHealth(t, "without a limit", s, dueTime.Add(48*time.Hour), ports.SendHealth{})
+		w.setTenantLimit(t, s)
+		requireHealth(t, "ready for an hour", s, now.Add(time.Hour), ports.SendHealth{Limited: 1})
+		requireHealth(t, "never counted", s, now.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
+		w.saveCounts(t, s, r, 3)
+		requireHealth(t, "counted", s, dueTime.Add(time.Hour), ports.SendHealth{Limited: 1})
+		requireHealth(t, "counted long ago", s, dueTime.Add(time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
+		ahead := ports.SendCounts{Today: dayStart, At: dueTime.Add(48 * time.Hour), Mark: dayStart, Boxes: map[string][]sendlimit.Count{w.boxes[0].ID: {{Day: dayStart}}}}
+		requireHeld(t, "count by a clock that is ahead", true)(s.SaveCounts(t.Context(), r, ahead))
+		requireHealth(t, "counted ahead of now", s, dueTime, ports.SendHealth{Limited: 1, Behind: 1})
+		there, err := s.Tenant(t.Context(), w.owner, w.guid)
+		must(t, "find", err)
+		there.Consent = tenant.ConsentRevoked
+		must(t, "revoke", s.SaveTenant(t.Context(), w.owner, there))
+		requireHealth(t, "without consent", s, dueTime.Add(48*time.Hour), ports.SendHealth{})
+	})
+}
+
+func TestTenantWithoutMailboxesIsLaggingAfterDayWithoutPass(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		w.setTenantLimit(t, s)
+		r := w.claim(t, s)
+		requireHeld(t, "save", true)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dayStart}))
+		requireHealth(t, "within the day", s, dayStart.Add(27*time.Hour), ports.SendHealth{Limited: 1})
+		requireHealth(t, "later", s, dayStart.Add(27*time.Hour+time.Second), ports.SendHealth{Limited: 1, Behind: 1})
+	})
+}
+
+func TestHealthCountsBlockedMailboxesAndStuckOnes(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 1), w.blockChange(1, 2))))
+		requireHealth(t, "blocked", s, dueTime, ports.SendHealth{Blocked: 2})
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(w.newChange(1, 3, sendlimit.Unblocked))))
+		there, err := s.Tenant(t.Context(), w.owner, w.guid)
+		must(t, "find", err)
+		there.Bootstrap = tenant.BootstrapFailed
+		must(t, "fail", s.SaveTenant(t.Context(), w.owner, there))
+		requireHealth(t, "stranded", s, dueTime, ports.SendHealth{Blocked: 1, Stranded: 1})
+	})
+}
+
+func TestStandingsAreReturnedOnlyToAccountThatHoldsTenant(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		addSendLimitTenant(t, s, w.owner, 2)
+		stranger := newSendLimitFixture(t, s, "bob", 3)
+		r := w.claim(t, s)
+		w.saveCounts(t, s, r, 3)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 1))))
+		stranger.saveCounts(t, s, stranger.claim(t, s), 3)
+		got, err := s.SendStandings(t.Context(), w.owner)
+		must(t, "standings", err)
+		want := map[tenant.GUID]ports.SendStanding{w.guid: {CountedAt: dueTime.Truncate(time.Microsecond), Blocked: 1}}
+		if diff := compare.Diff(want, got); diff != "" {
+			t.Fatalf("(-want +got):\n%s", diff)
+		}
+	})
+}
 
 // TestDaysOfEventsAreReadFromIndex checks that retention finds old days without scanning the
 // counts of all tenants.
@@ -31,7 +360,7 @@ func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 		var owners []string
 		for n := range 50 {
 			a, err := s.CreateAccount(t.Context(), fmt.Sprintf("ann%d@example.test", n), "complete", 0, time.Now())
-			must(t, err)
+			must(t, "create account", err)
 			owners = append(owners, accountKey(a.ID))
 		}
 		counted := map[eventCountRow]int{}
@@ -42,30 +371,56 @@ func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 			}
 			counted[eventCountRow{AccountID: owners[n%50], TenantGUID: guid, Action: "blocked", Span: day, Starts: int64(n) * day}] = 1
 		}
-		must(t, s.inTransaction(t.Context(), "count", func(ctx context.Context, tx bun.IDB) error { return addCounts(ctx, tx, counted) }))
-		exec(t, s, "ANALYZE enforcement_counts")
+		must(t, "in transaction", s.inTransaction(t.Context(), "count", func(ctx context.Context, tx bun.IDB) error { return addCounts(ctx, tx, counted) }))
+		execSQL(t, s, "ANALYZE enforcement_counts")
 		explain := "EXPLAIN QUERY PLAN "
 		if s.postgres() {
 			explain = "EXPLAIN "
 		}
 		rows, err := s.db.QueryContext(t.Context(), explain+eventDaysBefore(s.db, time.Now()).String())
-		must(t, err)
+		must(t, "explain", err)
 		defer func() { _ = rows.Close() }()
 		columns, err := rows.Columns()
-		must(t, err)
+		must(t, "columns", err)
 		var plan []string
 		for rows.Next() {
 			row := make([]any, len(columns))
 			for i := range row {
 				row[i] = new(any)
 			}
-			must(t, rows.Scan(row...))
+			must(t, "scan", rows.Scan(row...))
 			plan = append(plan, fmt.Sprint(*row[len(row)-1].(*any)))
 		}
-		must(t, rows.Err())
+		must(t, "read rows", rows.Err())
 		if whole := strings.Join(plan, "\n"); !strings.Contains(whole, "enforcement_counts_days") {
 			t.Errorf("the days are found by\n%s", whole)
 		}
+	})
+}
+
+// TestEventsAndTheirCountsAreStoredAndDroppedTogether cuts the caller off between the two.
+func TestEventsAndTheirCountsAreStoredAndDroppedTogether(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		hook := &cancelBefore{statement: `INSERT INTO "enforcement_counts"`}
+		s := migrated(t, url(t), hook)
+		ann := newAccount(t, s, "ann")
+		requireCut := func(want int, call func(ctx context.Context) error) {
+			t.Helper()
+			var ctx context.Context
+			ctx, hook.cut = context.WithCancel(t.Context())
+			if call(ctx) == nil {
+				t.Fatal("the call was not cut off")
+			}
+			hook.cut = nil
+			if page := listEvents(t, s, ann, ports.EventQuery{Limit: 9}); page.Total != want || len(page.Events) != want {
+				t.Fatalf("%d of %d events, want %d", len(page.Events), page.Total, want)
+			}
+		}
+		requireCut(0, func(ctx context.Context) error {
+			return s.RecordEvents(ctx, ann, []sendlimit.Event{newEvent(0, 1, now)})
+		})
+		storeEvents(t, s, ann, newEvent(0, 1, now))
+		requireCut(1, func(ctx context.Context) error { _, err := s.DropEvents(ctx, now.Add(72*time.Hour)); return err })
 	})
 }
 
@@ -76,21 +431,21 @@ func TestEventsAreDroppedInBatches(t *testing.T) {
 		s := migrated(t, url(t))
 		ctx, at := t.Context(), time.Date(2026, 1, 2, 23, 30, 0, 0, time.UTC)
 		a, err := s.CreateAccount(ctx, "ann@example.test", "complete", 0, at)
-		must(t, err)
+		must(t, "create account", err)
 		guid := tenant.GUID("10000000-0000-4000-8000-000000000001")
 		_, err = s.Attach(ctx, a.ID, tenant.Tenant{GUID: guid, ConsentedAt: at}, 9)
-		must(t, err)
+		must(t, "attach", err)
 		var events []sendlimit.Event
 		for n := range 7 { // of two hours of a day, and one of the next day
 			e := sendlimit.Event{Tenant: guid, Address: "ada@a.test", Action: []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}[n%2]}
 			events = append(events, withIDAt(e, at.Add(time.Duration(n-5)*20*time.Minute)))
 		}
 		events[6] = withIDAt(events[6], at.Add(time.Hour))
-		must(t, s.RecordEvents(ctx, a.ID, events))
+		must(t, "record events", s.RecordEvents(ctx, a.ID, events))
 		starts := at.Truncate(24 * time.Hour).Unix()
 		for _, want := range []int{2, 2, 2, 0} {
 			n, err := s.dropEventBatch(ctx, eventCountRow{AccountID: accountKey(a.ID), Starts: starts}, 2)
-			must(t, err)
+			must(t, "drop event batch", err)
 			if n != want {
 				t.Fatalf("%d were dropped, not %d", n, want)
 			}
@@ -112,275 +467,3 @@ func TestEventsAreDroppedInBatches(t *testing.T) {
 		}
 	})
 }
-
-// BenchmarkEvents reads pages of a large log of two years, of one account with 100 tenants. The log
-// has 10 million events on PostgreSQL and 2 million on SQLite. Each page is compared with that of
-// the plain query.
-func BenchmarkEvents(b *testing.B) {
-	fewer := 1
-	if testing.Short() {
-		fewer = 1000
-	}
-	b.Run("postgres", func(b *testing.B) { benchEvents(b, testserver.Database(b), 10_000_000/fewer) })
-	b.Run("sqlite", func(b *testing.B) {
-		benchEvents(b, "sqlite://"+filepath.Join(b.TempDir(), "tenantry.db"), 2_000_000/fewer)
-	})
-}
-
-// largestPage is the largest page that callers may request, and the slowest.
-const largestPage = 200
-
-func benchEvents(b *testing.B, url string, size int) {
-	l := newEventLog(b, url, size)
-	began := time.Now()
-	mustBench(b, l.fill(b.Context()))
-	b.Logf("%d events were written in %s", size, time.Since(began).Round(time.Second))
-	for name, q := range map[string]ports.EventQuery{
-		"all": {}, "blocked": {Action: sendlimit.Blocked}, "unblocked": {Action: sendlimit.Unblocked},
-		"tenant": {Tenant: benchGUID(7)}, "tenant blocked": {Tenant: benchGUID(8), Action: sendlimit.Blocked},
-		"tenant unblocked": {Tenant: benchGUID(9), Action: sendlimit.Unblocked},
-	} {
-		b.Run(name, func(b *testing.B) { l.pages(b, q) })
-	}
-	b.Run("batch", l.batches)
-}
-
-func mustBench(b *testing.B, err error) {
-	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
-}
-
-// pages reads pages at the beginning, in the middle, at the end and across the log. It alternates
-// between them, because the machine's speed varies.
-func (l eventLog) pages(b *testing.B, q ports.EventQuery) {
-	q.Limit = largestPage
-	total := l.count(b, q)
-	places := map[string]func() int{
-		"first": func() int { return 0 }, "middle": func() int { return total / 2 },
-		"last": func() int { return total - 1 }, "any": func() int { return rand.IntN(total) },
-	}
-	took := map[string][]time.Duration{}
-	for name, offset := range places {
-		q.Offset = offset()
-		l.compare(b, q, total)
-		l.timed(b, q) // warms the caches
-		took[name] = nil
-	}
-	for b.Loop() {
-		for name, offset := range places {
-			q.Offset = offset()
-			took[name] = append(took[name], l.timed(b, q))
-		}
-	}
-	slowest := 0.0
-	for name := range places {
-		slowest = max(slowest, quantileOf(took[name], .5))
-		b.ReportMetric(quantileOf(took[name], .99), "ms/p99-"+name)
-	}
-	b.ReportMetric(slowest, "ms/median")
-	b.ReportMetric(quantileOf(took["middle"], .5)/quantileOf(took["first"], .5), "x/middle")
-	b.ReportMetric(0, "ns/op")
-}
-
-func (l eventLog) timed(b *testing.B, q ports.EventQuery) time.Duration {
-	began := time.Now()
-	_, err := l.Events(b.Context(), l.owner, q)
-	mustBench(b, err)
-	return time.Since(began)
-}
-
-// quantileOf returns a quantile in milliseconds.
-func quantileOf(all []time.Duration, quantile float64) float64 {
-	slices.Sort(all)
-	return float64(all[int(float64(len(all)-1)*quantile)].Microseconds()) / 1000
-}
-
-// plain returns the query without counts.
-func (l eventLog) plain(q ports.EventQuery) *bun.SelectQuery {
-	query := l.db.NewSelect().Model((*enforcementRow)(nil)).Where("ev.account_id = ?", accountKey(l.owner))
-	if q.Tenant != "" {
-		query = query.Where("ev.tenant_guid = ?", string(q.Tenant))
-	}
-	if q.Action != "" {
-		query = query.Where("ev.action = ?", string(q.Action))
-	}
-	return query
-}
-
-func (l eventLog) count(b *testing.B, q ports.EventQuery) int {
-	total, err := l.plain(q).Count(b.Context())
-	mustBench(b, err)
-	return int(total)
-}
-
-// compare compares pages with those of the plain query.
-func (l eventLog) compare(b *testing.B, q ports.EventQuery, total int) {
-	b.Helper()
-	var rows []enforcementRow
-	mustBench(b, l.plain(q).OrderExpr("ev.id DESC").Limit(int64(q.Limit)).Offset(int64(q.Offset)).Scan(b.Context(), &rows))
-	want := ports.EventPage{Events: []sendlimit.Event{}, Total: total}
-	for _, r := range rows {
-		want.Events = append(want.Events, r.event())
-	}
-	got, err := l.Events(b.Context(), l.owner, q)
-	mustBench(b, err)
-	if diff := cmp.Diff(want, got); diff != "" {
-		b.Fatalf("%+v (-plain +got):\n%s", q, diff)
-	}
-}
-
-// batches inserts the events of one pass, 36 in a transaction, alternately with their counts and
-// without.
-func (l eventLog) batches(b *testing.B) {
-	before, err := l.Events(b.Context(), l.owner, ports.EventQuery{Limit: 1})
-	mustBench(b, err)
-	var with, without []time.Duration
-	for b.Loop() {
-		began := time.Now()
-		mustBench(b, l.RecordEvents(b.Context(), l.owner, batchOf(len(with))))
-		middle := time.Now()
-		mustBench(b, l.plainly(b.Context(), batchOf(len(with))))
-		with, without = append(with, middle.Sub(began)), append(without, time.Since(middle))
-	}
-	after, err := l.Events(b.Context(), l.owner, ports.EventQuery{Limit: 1})
-	mustBench(b, err)
-	if counted := after.Total - before.Total; counted != eventsPerPass*len(with) {
-		b.Fatalf("%d events were counted of %d", counted, eventsPerPass*len(with))
-	}
-	b.ReportMetric(quantileOf(with, .5), "ms/batch")
-	b.ReportMetric(quantileOf(without, .5), "ms/bare")
-	b.ReportMetric(sum(with)/sum(without), "x/mean")
-	b.ReportMetric(quantileOf(with, .5)/quantileOf(without, .5), "x/batch")
-	b.ReportMetric(0, "ns/op")
-}
-
-const eventsPerPass = 36
-
-// batchOf returns n events of one tenant.
-func batchOf(n int) (events []sendlimit.Event) {
-	now := time.Now().UTC()
-	for range eventsPerPass {
-		events = append(events, sendlimit.Event{ID: newID(), Tenant: benchGUID(n % benchTenants),
-			Address: "box@example.test", Action: sendlimit.Blocked, Sent: 26, Limit: 25, At: now})
-	}
-	return events
-}
-
-func sum(all []time.Duration) (s float64) {
-	for _, d := range all {
-		s += d.Seconds()
-	}
-	return s
-}
-
-// plainly inserts events without counts.
-func (l eventLog) plainly(ctx context.Context, events []sendlimit.Event) error {
-	return l.inTransaction(ctx, "record events alone", func(ctx context.Context, tx bun.IDB) error {
-		var rows []enforcementRow
-		for _, e := range events {
-			rows = append(rows, newEnforcementRow(accountKey(l.owner), e))
-		}
-		_, err := tx.NewInsert().Model(&rows).Exec(ctx)
-		return err
-	})
-}
-
-// eventLog is a large log and the account that owns it.
-type eventLog struct {
-	*Store
-	owner access.AccountID
-	size  int
-}
-
-const (
-	logBegins    = 1_699_920_000_000 // a midnight, Unix time in ms
-	logDays      = 730
-	benchTenants = 100
-)
-
-func benchGUID(n int) tenant.GUID {
-	return tenant.GUID(fmt.Sprintf("10000000-0000-4000-8000-%012d", n))
-}
-
-func newEventLog(b *testing.B, url string, size int) eventLog {
-	s := migrated(b, url)
-	s.queryTimeout = time.Hour // filling the log takes long
-	a, err := s.CreateAccount(b.Context(), "ann@example.test", "complete", 0, time.Now())
-	mustBench(b, err)
-	for n := range benchTenants {
-		_, err := s.Attach(b.Context(), a.ID, tenant.Tenant{GUID: benchGUID(n), Name: "Contoso", ConsentedAt: time.Now()}, benchTenants)
-		mustBench(b, err)
-	}
-	return eventLog{s, a.ID, size}
-}
-
-// fill inserts the log in a few statements, with the rows that RecordEvents would write. Half of a
-// day's events are unblocks in the hour after midnight. The other half are blocks in ten working
-// hours.
-func (l eventLog) fill(ctx context.Context) error {
-	err := l.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
-		if l.postgres() { // avoids ten million look-ups of the account
-			if _, err := tx.ExecContext(ctx, "SET LOCAL session_replication_role = replica"); err != nil {
-				return err
-			}
-		}
-		if _, err := tx.ExecContext(ctx, l.events()); err != nil {
-			return err
-		}
-		return l.fillCounts(ctx, tx)
-	})
-	if err != nil {
-		return err
-	}
-	analyze := "ANALYZE"
-	if l.postgres() {
-		analyze = "VACUUM ANALYZE"
-	}
-	_, err = l.db.ExecContext(ctx, analyze)
-	return err
-}
-
-// events returns the statement that inserts all events.
-func (l eventLog) events() string {
-	numbers := "WITH RECURSIVE series(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM series WHERE n + 1 < %d)"
-	id := "printf('%%08x-%%04x-7%%03x-8%%03x-%%012x', ms / 65536, ms %% 65536, n %% 4096, n %% 4096, n)"
-	at, guid := "strftime('%%Y-%%m-%%d %%H:%%M:%%f+00:00', ms / 1000.0, 'unixepoch')", "printf('10000000-0000-4000-8000-%%012d', n * 7 %% 100)"
-	owner := "'" + accountKey(l.owner) + "'"
-	if l.postgres() {
-		numbers = "WITH series AS (SELECT generate_series(0, %d - 1)::bigint AS n)"
-		id = "(lpad(to_hex(ms), 12, '0') || '7' || lpad(to_hex(n %% 4096), 3, '0') || '8' || lpad(to_hex(n), 15, '0'))::uuid"
-		at, guid = "to_timestamp(ms / 1000.0)", "('10000000-0000-4000-8000-' || lpad((n * 7 %% 100)::text, 12, '0'))::uuid"
-		owner += "::uuid"
-	}
-	perDay := l.size/logDays + 1
-	return fmt.Sprintf(numbers+", placed AS (SELECT n, n / %d AS d, n %% %d AS i FROM series), "+
-		"timed AS (SELECT n, i < %d AS night, %d + d * 86400000 + CASE WHEN i < %[4]d THEN i * 3600000 / %[4]d ELSE 28800000 + (i - %[4]d) * 36000000 / %[6]d END AS ms FROM placed) "+
-		"INSERT INTO enforcement_events (account_id, id, tenant_guid, mailbox_address, action, sent_count, limit_value, created_at) "+
-		"SELECT "+owner+", "+id+", "+guid+", 'box@example.test', CASE WHEN night THEN 'unblocked' ELSE 'blocked' END, 26, 25, "+at+" FROM timed",
-		l.size, perDay, perDay, perDay/2, int64(logBegins), perDay-perDay/2)
-}
-
-// fillCounts inserts the counts of the existing events.
-func (l eventLog) fillCounts(ctx context.Context, tx bun.Tx) error {
-	epoch := "CAST(strftime('%s', created_at) AS integer)"
-	if l.postgres() {
-		epoch = "floor(extract(epoch FROM created_at))::bigint"
-	}
-	for _, span := range []int{hour, day} {
-		for _, guid := range []string{"'" + ident.Zero + "'", "tenant_guid"} {
-			if l.postgres() {
-				guid += "::uuid"
-			}
-			if _, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO enforcement_counts (account_id, tenant_guid, action, span, starts, events) "+
-				"SELECT account_id, %s, action, %d, %s / %d * %d AS at, COUNT(*) FROM enforcement_events GROUP BY 1, 2, 3, 5",
-				guid, span, epoch, span, span)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Events") }

@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/migrations"
 )
 
-func exec(t testing.TB, s *Store, statement string, args ...any) {
+func execSQL(t testing.TB, s *Store, statement string, args ...any) {
 	t.Helper()
 	if _, err := s.db.ExecContext(t.Context(), statement, args...); err != nil {
 		t.Fatalf("%s: %v", statement, err)
@@ -25,17 +25,13 @@ func exec(t testing.TB, s *Store, statement string, args ...any) {
 func TestPendingListsMissingMigrations(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		s, err := Open(t.Context(), url(t), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, "open", err)
 		defer func() { _ = s.Close() }()
 		before, err := s.Pending(t.Context())
 		if err != nil || len(before) == 0 || !strings.HasSuffix(before[0], "_accounts") {
 			t.Fatalf("before: %v, %v", before, err)
 		}
-		if err := s.Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, "migrate", s.Migrate(t.Context()))
 		if after, err := s.Pending(t.Context()); err != nil || len(after) != 0 {
 			t.Fatalf("after: %v, %v", after, err)
 		}
@@ -50,11 +46,9 @@ func TestMigrationsCanRunTwice(t *testing.T) {
 		if _, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		exec(t, s, "UPDATE plans SET tenant_slots = 7 WHERE name = 'complete'")
-		exec(t, s, "DELETE FROM bun_migrations")
-		if err := s.Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		execSQL(t, s, "UPDATE plans SET tenant_slots = 7 WHERE name = 'complete'")
+		execSQL(t, s, "DELETE FROM bun_migrations")
+		must(t, "migrate", s.Migrate(t.Context()))
 		a, err := s.FindAccount(t.Context(), "ann@example.test")
 		if err != nil || a.Plan.TenantSlots != 7 {
 			t.Fatalf("got %+v, %v: the migration changed what was there", a, err)
@@ -66,18 +60,14 @@ func TestMigrationsRollBackAndRunAgain(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
 		m, err := s.migrator()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, "open migrator", err)
 		if _, err := m.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if left := tables(t, s); len(left) != 0 {
 			t.Fatalf("left behind: %v", left)
 		}
-		if err := s.Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, "migrate", s.Migrate(t.Context()))
 	})
 }
 
@@ -101,9 +91,7 @@ func TestConcurrentProcessesMigrateOnce(t *testing.T) {
 		}
 		wg.Wait()
 		for _, err := range errs {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, "migrate", err)
 		}
 	})
 }
@@ -112,8 +100,8 @@ func TestDatabaseOfNewerReleaseIsRefused(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		one := url(t)
 		s := migrated(t, one)
-		mark := func(oldest int) { exec(t, s, "UPDATE schema_release SET min_release = ?", oldest) }
-		exec(t, s, "INSERT INTO bun_migrations (name, group_id) VALUES ('29990101000000', 99)")
+		mark := func(oldest int) { execSQL(t, s, "UPDATE schema_release SET min_release = ?", oldest) }
+		execSQL(t, s, "INSERT INTO bun_migrations (name, group_id) VALUES ('29990101000000', 99)")
 		if err := s.Migrate(t.Context()); err != nil {
 			t.Fatalf("one release behind: %v", err)
 		}
@@ -144,9 +132,7 @@ func TestPlansAreSeeded(t *testing.T) {
 		TenantSlots  int
 		AutomaticDNS bool `bun:"automatic_dns"`
 	}
-	if err := s.db.NewSelect().TableExpr("plans").Scan(t.Context(), &rows); err != nil {
-		t.Fatal(err)
-	}
+	must(t, "list plans", s.db.NewSelect().TableExpr("plans").Scan(t.Context(), &rows))
 	var plans []access.Plan
 	for _, r := range rows {
 		plans = append(plans, access.Plan(r))
@@ -169,9 +155,7 @@ func TestPrimaryKeysBeginWithAccount(t *testing.T) {
 	for _, table := range tables(t, s) {
 		var key string
 		err := s.db.NewSelect().TableExpr("pragma_table_info(?)", table).Column("name").Where("pk = 1").Scan(t.Context(), &key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, "read key", err)
 		if !slices.Contains(shared, table) && key != "account_id" {
 			t.Errorf("the key of %s leads with %s", table, key)
 		}
@@ -186,8 +170,6 @@ func tables(t testing.TB, s *Store) []string {
 		q = s.db.NewSelect().TableExpr("information_schema.tables").ColumnExpr("table_name AS name").Where("table_schema = current_schema()")
 	}
 	var names []string
-	if err := q.Where("? NOT LIKE 'bun_%'", bun.Ident(map[bool]string{true: "table_name", false: "name"}[s.postgres()])).Scan(t.Context(), &names); err != nil {
-		t.Fatal(err)
-	}
+	must(t, "list tables", q.Where("? NOT LIKE 'bun_%'", bun.Ident(map[bool]string{true: "table_name", false: "name"}[s.postgres()])).Scan(t.Context(), &names))
 	return names
 }

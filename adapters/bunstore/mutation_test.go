@@ -1,127 +1,293 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bunstore_test
+package bunstore
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// ownerCondition matches a condition on the owner in this package's source.
-var ownerCondition = regexp.MustCompile(`(?:\w+\.)?account_id = (?:\?|\w+\.account_id)`)
-
-// mutant is the source of a file with one condition removed.
-type mutant struct {
-	file, where string
-	source      []byte
+// site is an expression of this package's source that has mutants: expressions that could stand
+// there by mistake.
+type site struct {
+	file     string
+	pos, end int
+	where    string // for people
+	mutants  []string
 }
 
-// mutants returns one mutant for each condition. A placeholder stays in the query, so that only the
-// condition is missing.
-func mutants(t *testing.T) (all []mutant) {
-	t.Helper()
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
+// ownerCondition matches a condition on the owner.
+var ownerCondition = regexp.MustCompile(`(?:\w+\.)?account_id = (?:\?|\w+\.account_id)`)
+
+// sqlFile is a source file that is searched for sites.
+type sqlFile struct {
+	name   string
+	source []byte
+	fset   *token.FileSet
+	sites  []site
+}
+
+func (f *sqlFile) offset(p token.Pos) int { return f.fset.Position(p).Offset }
+
+func (f *sqlFile) text(n ast.Node) string {
+	return string(f.source[f.offset(n.Pos()):f.offset(n.End())])
+}
+
+func (f *sqlFile) add(n ast.Node, mutants ...string) {
+	if len(mutants) == 0 {
+		return
 	}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
+	at := f.fset.Position(n.Pos())
+	line := bytes.TrimSpace(bytes.Split(f.source, []byte("\n"))[at.Line-1])
+	f.sites = append(f.sites, site{f.name, f.offset(n.Pos()), f.offset(n.End()), fmt.Sprintf("%s:%d: %s", f.name, at.Line, line), mutants})
+}
+
+// visit adds the sites of a node. It reports whether the node's children can have further sites.
+func (f *sqlFile) visit(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.ImportSpec, *ast.StructType:
+		return false
+	case *ast.BasicLit:
+		f.add(n, withoutOwner(n.Value)...)
+	case *ast.CallExpr:
+		method, ok := n.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return true
 		}
-		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, at := range ownerCondition.FindAllIndex(source, -1) {
-			instead := "1 = 1"
-			if source[at[1]-1] == '?' {
-				instead = "? IS NOT NULL"
-			}
-			changed := append(append(bytes.Clone(source[:at[0]]), instead...), source[at[1]:]...)
-			line := bytes.Count(source[:at[0]], []byte("\n")) + 1
-			all = append(all, mutant{file, fmt.Sprintf("%s:%d: %s", file, line, lineOf(source, at[0])), changed})
+		switch {
+		case method.Sel.Name == "inTransaction":
+			f.add(method, f.text(method.X)+".run")
+		case method.Sel.Name == "Where":
+			f.add(n.Args[0], f.withoutCondition(n.Args[0])...)
+			f.visitAll(append(n.Args[1:], method.X))
+			return false
+		case method.Sel.Name == "Order" || method.Sel.Name == "OrderExpr":
+			f.add(n.Args[0], reversed(f.text(n.Args[0])))
+			f.visitAll([]ast.Expr{method.X})
+			return false
+		case method.Sel.Name == "Limit" && f.text(n.Args[0]) != "1":
+			f.add(n.Args[0], "int64(1 << 30)")
 		}
 	}
-	if len(all) < 50 {
-		t.Fatalf("only %d conditions were found", len(all))
+	return true
+}
+
+func (f *sqlFile) visitAll(all []ast.Expr) {
+	for _, e := range all {
+		ast.Inspect(e, f.visit)
+	}
+}
+
+// withoutCondition returns the argument of Where without each condition on the owner, and one that
+// holds for all rows. The placeholders stay.
+func (f *sqlFile) withoutCondition(arg ast.Expr) []string {
+	sql := f.text(arg)
+	all := withoutOwner(sql)
+	if ownerCondition.FindString(sql) == strings.Trim(sql, `"`) {
+		return all
+	}
+	return append(all, `"(" + `+sql+` + ") OR 1 = 1"`)
+}
+
+// withoutOwner returns the expression without each of its conditions on the owner.
+func withoutOwner(sql string) (all []string) {
+	for _, at := range ownerCondition.FindAllStringIndex(sql, -1) {
+		instead := "1 = 1"
+		if sql[at[1]-1] == '?' {
+			instead = "? IS NOT NULL"
+		}
+		all = append(all, sql[:at[0]]+instead+sql[at[1]:])
 	}
 	return all
 }
 
-func lineOf(source []byte, at int) string {
-	begin := bytes.LastIndexByte(source[:at], '\n') + 1
-	line, _, _ := bytes.Cut(source[begin:], []byte("\n"))
-	return string(bytes.TrimSpace(line))
-}
-
-// redundantConditions holds conditions that follow from others, with the reason.
-var redundantConditions = map[string]string{
-	"h.account_id = t.account_id AND h.guid = t.guid": "a GUID has one row of a tenant, that of its holder; the statement is the operator's",
-}
-
-// TestEveryOwnerConditionIsTested removes each condition on the owner from the source in turn and
-// runs the tests of ownership on the result, which must fail. Each mutant is compiled, so this is
-// for TENANTRY_SOAK. Without it the test checks that every exception still applies.
-func TestEveryOwnerConditionIsTested(t *testing.T) {
-	t.Parallel()
-	used := map[string]bool{}
-	for _, m := range mutants(t) {
-		if exception := exceptionFor(m); exception != "" {
-			used[exception] = true
-			continue
-		}
-		if os.Getenv("TENANTRY_SOAK") == "" {
-			continue
-		}
-		if out, survived := m.lives(t); survived {
-			t.Errorf("the tests pass without the condition in %s\n%s", m.where, out)
+// reversed returns the argument of Order or OrderExpr with the direction of its first term reversed.
+// The further terms only make the order stable.
+func reversed(sql string) string {
+	end, depth := len(sql)-1, 0
+	for i, c := range sql {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case c == ',' && depth == 0:
+			end = min(end, i)
 		}
 	}
-	for exception := range redundantConditions {
-		if !used[exception] {
-			t.Errorf("no condition needs the exception %q", exception)
-		}
+	if ascending, descends := strings.CutSuffix(sql[:end], " DESC"); descends {
+		return ascending + sql[end:]
+	}
+	return sql[:end] + " DESC" + sql[end:]
+}
+
+// toVar turns a declaration of text constants into one of variables, so that a mutant can be one of
+// their values.
+func (f *sqlFile) toVar(decl ast.Decl) {
+	if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.CONST && strings.Contains(f.text(d), `"`) {
+		f.sites = append(f.sites, site{pos: f.offset(d.Pos()), end: f.offset(d.Pos()) + len("const")})
 	}
 }
 
-func exceptionFor(m mutant) string {
-	for exception := range redundantConditions {
-		if strings.Contains(m.where, exception) {
-			return exception
-		}
-	}
-	return ""
-}
+// operatorFiles hold the tools of operators. Their tests need PostgreSQL.
+var operatorFiles = []string{"dump.go", "inspect.go", "load.go", "migrate.go"}
 
-// lives reports whether the tests of ownership pass on the mutant.
-func (m mutant) lives(t *testing.T) (out []byte, survived bool) {
+// sqlFiles returns this package's other source files with their sites.
+func sqlFiles(t *testing.T) (all []*sqlFile) {
 	t.Helper()
-	dir := t.TempDir()
+	names, err := filepath.Glob("*.go")
+	must(t, "list files", err)
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") || slices.Contains(operatorFiles, name) {
+			continue
+		}
+		f := &sqlFile{name: name, fset: token.NewFileSet()}
+		f.source, err = os.ReadFile(name)
+		must(t, "read file", err)
+		tree, err := parser.ParseFile(f.fset, name, f.source, parser.SkipObjectResolution)
+		must(t, "parse", err)
+		for _, decl := range tree.Decls {
+			ast.Inspect(decl, f.visit)
+			f.toVar(decl)
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// mutated returns the source with a choice of the mutant at each site. It numbers the mutants.
+func (f *sqlFile) mutated(number map[int]string) []byte {
+	source := bytes.Clone(f.source)
+	slices.SortFunc(f.sites, func(a, b site) int { return b.pos - a.pos })
+	for _, s := range f.sites {
+		instead := "var"
+		if len(s.mutants) > 0 {
+			first := len(number) + 1
+			instead = fmt.Sprintf("mutant(%d, %s, %s)", first, source[s.pos:s.end], strings.Join(s.mutants, ", "))
+			for i, m := range s.mutants {
+				number[first+i] = s.where + " -> " + m
+			}
+		}
+		source = slices.Concat(source[:s.pos], []byte(instead), source[s.end:])
+	}
+	return source
+}
+
+// choice is the source of the function that chooses a mutant by its number.
+const choice = `package bunstore
+
+import ("os"; "strconv")
+
+func mutant[T any](first int, original T, mutants ...T) T {
+	chosen, _ := strconv.Atoi(os.Getenv("TENANTRY_MUTANT"))
+	if i := chosen - first; i >= 0 && i < len(mutants) {
+		return mutants[i]
+	}
+	return original
+}
+`
+
+// redundant holds mutants that change nothing, with the reason.
+var redundant = map[string]string{
+	`JOIN tenant_holders AS h ON 1 = 1 AND h.guid`:  "a GUID has one row of a tenant, that of its holder",
+	`"(" + "mc.mailbox_id = ?"`:                     "joinConnections ignores the connections of other mailboxes",
+	`GroupExpr("dj.account_id") -> "(" + wakingJob`: "only a running job is leased",
+	`ident.Zero).Where("ec.span = ?", day).Order`:   "the days of an account are emptied in any order, and as often as they are listed",
+	`"end leases"`:                                          "each lease ends by itself",
+	`"claim tenant"`:                                        "the insert checks again what the select found",
+	`"(" + isDue("st.due_at")`:                              "the select before the insert has the condition",
+	`"(" + "ms.mailbox_id IN (?)"`:                          "counts of other mailboxes are ignored",
+	`"(" + "bg.mailbox_id IN (?)"`:                          "block reasons of other mailboxes are ignored",
+	`guid)) -> "(" + "m.tenant_id = "`:                      "the outer query joins the tenant",
+	`"leased_until <= ?", s.clock()).Exec(ctx)`:             "the inner select has the conditions too",
+	`at.Key[:]). -> "(" + "key_hash = ?"`:                   "an attempt has one key",
+	`"attempt = ?", attempt) -> "(" + "key_hash = ?"`:       "an attempt has one key",
+	`-> "guid DESC"`:                                        "the tenants of a closed account are released in any order",
+	`-> "id DESC"`:                                          "what a closed account loses is deleted in any order",
+	`"(" + "ec.tenant_guid IN (?)"`:                         "no count but those that were subtracted from is 0",
+	`"(" + "ec.span IN (?)"`:                                "no count but those that were subtracted from is 0",
+	`Where("ec.events <= 0").Exec(ctx) -> "(" + "ec.starts`: "no count but those that were subtracted from is 0",
+	`"(" + "ev.id >= ?"`:                                    "earlier days are dropped first",
+	`"(" + "leased_until > 0"`:                              "a lease that ended stays so",
+	`-> "mailbox_id DESC"`:                                  "intents are deleted in any order",
+	`.Where("si.action = ?", string(sendlimit.Blocked)).Scan(ctx, &ids) -> "(" + "si.tenant_id`: "intents of other tenants are ignored",
+	`owner, guid). -> "(" + "sp.tenant_id = "`:                                                  "the outer query joins the tenant",
+	`"(" + "ec.action IN (?)"`:                                                                  "no count but those that were subtracted from is 0",
+	`-> "ev.id DESC"`:                                                                           "the events of a day are dropped in any order",
+	`-> "ec.starts DESC"`:                                                                       "days are emptied in any order",
+	`-> "d.id DESC"`:                                                                            "the order of locks only prevents deadlocks",
+	`"(" + "ms.settled <> EXCLUDED.settled`:                                                     "the condition only avoids writing what is stored",
+}
+
+// TestEveryConditionIsTested runs the tests on mutants of this package, on SQLite, and
+// requires that a test fails for each. A mutant lacks one condition, one transaction or one limit,
+// or it reverses one order. The runs take long, so this is for TENANTRY_SOAK. Without it the test
+// checks that every exception still applies. A part of a mutant's name selects it with -run.
+func TestEveryConditionIsTested(t *testing.T) {
+	t.Parallel()
+	number, overlay, dir := map[int]string{}, map[string]string{}, t.TempDir()
 	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
+	must(t, "find folder", err)
+	write := func(name string, content []byte) {
+		overlay[filepath.Join(here, name)] = filepath.Join(dir, name)
+		must(t, "write", os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
-	changed, overlay := filepath.Join(dir, m.file), filepath.Join(dir, "overlay.json")
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(here, m.file): changed}})
-	if err != nil {
-		t.Fatal(err)
+	write("mutant.go", []byte(choice))
+	for _, f := range sqlFiles(t) {
+		write(f.name, f.mutated(number))
 	}
-	for name, content := range map[string][]byte{changed: m.source, overlay: replace} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
+	for exception := range redundant {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(number)), func(m string) bool { return strings.Contains(m, exception) }) {
+			t.Errorf("no mutant needs the exception %q", exception)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-overlay", overlay, "-count=1", "-run", "^TestEveryStatementNamesTheOwner$", ".")
-	out, err = cmd.CombinedOutput()
-	if err != nil && !bytes.Contains(out, []byte("--- FAIL")) {
-		t.Fatalf("%s: the mutant does not run: %v\n%s", m.where, err, out)
+	if os.Getenv("TENANTRY_SOAK") == "" {
+		return
 	}
-	return out, err == nil
+	list, err := json.Marshal(map[string]any{"Replace": overlay})
+	must(t, "encode", err)
+	write("overlay.json", list)
+	tests := filepath.Join(dir, "tests")
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", filepath.Join(dir, "overlay.json"), "-o", tests, ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if out, err := runMutant(t, tests, 0); err != nil {
+		t.Fatalf("the tests fail without a mutant: %v\n%s", err, out)
+	}
+	for n := range len(number) {
+		t.Run(number[n+1], func(t *testing.T) {
+			t.Parallel()
+			for exception, reason := range redundant {
+				if strings.Contains(number[n+1], exception) {
+					t.Skip(reason)
+				}
+			}
+			if out, err := runMutant(t, tests, n+1); err == nil {
+				t.Errorf("no test fails\n%s", out)
+			}
+		})
+	}
+}
+
+// unmutated are the tests that mutants do not run: those on PostgreSQL, and this one.
+const unmutated = "^Test(Dump|Prepared|ExecMode|Deadlock|Benchmarks|EveryConditionIsTested)|/^postgres$|//^postgres$"
+
+// runMutant runs the tests on a mutant until the first one fails.
+func runMutant(t *testing.T, tests string, n int) ([]byte, error) {
+	cmd := exec.CommandContext(t.Context(), tests, "-test.failfast", "-test.timeout=10m", "-test.skip="+unmutated)
+	cmd.Env = append(os.Environ(), fmt.Sprint("TENANTRY_MUTANT=", n))
+	return cmd.CombinedOutput()
 }

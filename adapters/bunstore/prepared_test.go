@@ -42,9 +42,7 @@ func TestPreparedReadSurvivesDeadConnections(t *testing.T) {
 		var held []*sql.Conn
 		for range 4 {
 			conn, err := s.db.DB.Conn(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, "open connection", err)
 			held = append(held, conn)
 		}
 		for _, conn := range held {

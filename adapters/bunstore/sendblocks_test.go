@@ -3,18 +3,453 @@
 package bunstore
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	compare "github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
+
+// blockChange returns the nth change, which blocks a mailbox of the tenant.
+func (w sendLimitFixture) blockChange(box, n int) sendlimit.Change {
+	return w.newChange(box, n, sendlimit.Blocked)
+}
+
+func (w sendLimitFixture) newChange(box, n int, action sendlimit.Action) sendlimit.Change {
+	return sendlimit.Change{Box: w.boxes[box].ID, Scope: "a.test", Action: action, At: dueTime.Add(time.Duration(n) * time.Second).UTC().Truncate(time.Microsecond),
+		Event: sendlimit.Event{Tenant: w.guid, Address: w.boxes[box].Address, Action: action, Sent: n, Limit: 25}}
+}
+
+// saveTime is the time at which these tests save changes.
+var saveTime = dueTime.Add(time.Hour).UTC().Truncate(time.Microsecond)
+
+// doneChanges returns changes that were applied, saved at saveTime.
+func doneChanges(all ...sendlimit.Change) ports.SendChanges {
+	return ports.SendChanges{At: saveTime, Done: all}
+}
+
+// requireEvents checks the events of the account, newest first. The time of each event must match
+// the time in its id. It returns the events with their ids and times.
+func (w sendLimitFixture) requireEvents(t testing.TB, s *Store, want ...sendlimit.Event) []sendlimit.Event {
+	t.Helper()
+	page := listEvents(t, s, w.owner, ports.EventQuery{Limit: 200})
+	plain := ports.EventPage{Total: page.Total}
+	for _, e := range page.Events {
+		if !e.At.Truncate(time.Millisecond).Equal(ident.Time(e.ID)) {
+			t.Fatalf("the id of the event %s does not match its time %s", e.ID, e.At)
+		}
+		e.ID, e.At = "", time.Time{}
+		plain.Events = append(plain.Events, e)
+	}
+	if diff := compare.Diff(ports.EventPage{Events: want, Total: len(want)}, plain); diff != "" {
+		t.Fatalf("events (-want +got):\n%s", diff)
+	}
+	return page.Events
+}
+
+func (w sendLimitFixture) blockedAt(t testing.TB, s *Store, box int) time.Time {
+	t.Helper()
+	m, err := s.Mailbox(t.Context(), w.owner, w.guid, w.boxes[box].ID)
+	must(t, "find mailbox", err)
+	return m.BlockedAt
+}
+
+func TestBlockAndUnblockRecordOneEventEach(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		block := w.blockChange(0, 1)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(block)))
+		event := w.requireEvents(t, s, block.Event)[0]
+		if at := w.blockedAt(t, s, 0); !event.At.Equal(saveTime) || !at.Equal(event.At) || !w.blockedAt(t, s, 1).IsZero() {
+			t.Fatalf("blocked at %s, but the time of the event is %s", at, event.At)
+		}
+		if boxes := w.listBoxes(t, s, r); !boxes[0].BlockedAt.Equal(block.At) || boxes[0].BlockedBy != 25 || !boxes[1].BlockedAt.IsZero() || boxes[1].BlockedBy != 0 {
+			t.Fatalf("listed %+v", boxes)
+		}
+		requireScopesWithRules(t, s, w.owner, w.guid, "a.test")
+		free := w.newChange(0, 2, sendlimit.Unblocked)
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(free)))
+		w.requireEvents(t, s, free.Event, block.Event)
+		if at := w.blockedAt(t, s, 0); !at.IsZero() {
+			t.Fatalf("still blocked at %s", at)
+		}
+		if boxes := w.listBoxes(t, s, r); !boxes[0].BlockedAt.IsZero() || boxes[0].BlockedBy != 0 {
+			t.Fatalf("listed %+v", boxes)
+		}
+		requireScopesWithRules(t, s, w.owner, w.guid)
+	})
+}
+
+func TestUnblockingLeavesOtherMailboxesBlocked(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r, stays := w.claim(t, s), w.blockChange(1, 2)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 1), stays)))
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(w.newChange(0, 3, sendlimit.Unblocked))))
+		if b := w.listBoxes(t, s, r)[1]; !b.BlockedAt.Equal(stays.At) || b.BlockedBy != 25 || w.blockedAt(t, s, 1).IsZero() {
+			t.Fatalf("the other mailbox is %+v", b)
+		}
+	})
+}
+
+func TestRunChangesOnlyMailboxesOfItsTenant(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		one := newSendLimitFixture(t, s, "ann", 1)
+		two := addSendLimitTenant(t, s, one.owner, 2)
+		ofOne, ofTwo := one.claim(t, s), two.claim(t, s)
+		both := one
+		both.boxes = slices.Concat(one.boxes, two.boxes)
+		both.saveCounts(t, s, ofOne, 3)
+		m, err := s.Mailbox(t.Context(), two.owner, two.guid, two.boxes[0].ID)
+		must(t, "find mailbox", err)
+		d, err := s.Domain(t.Context(), one.owner, one.guid, "a.test")
+		must(t, "find domain", err)
+		addMailbox(t, s, one.owner, d, "unfinished", mailbox.Creating)
+		if n := len(one.listBoxes(t, s, ofOne)); n != 2 || m.SendsToday != 0 {
+			t.Fatalf("%d mailboxes are listed, %d messages of another tenant are counted", n, m.SendsToday)
+		}
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), ofOne, doneChanges(one.blockChange(0, 1), two.blockChange(1, 2))))
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), ofTwo, doneChanges(two.blockChange(0, 3), one.blockChange(1, 4))))
+		for _, w := range []sendLimitFixture{one, two} {
+			if w.blockedAt(t, s, 0).IsZero() || !w.blockedAt(t, s, 1).IsZero() {
+				t.Fatalf("blocked are %s and %s", w.blockedAt(t, s, 0), w.blockedAt(t, s, 1))
+			}
+		}
+	})
+}
+
+func TestEventsAreInOrderEvenIfClockStepsBack(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		var want []sendlimit.Event
+		for n, at := range []time.Time{saveTime, saveTime, saveTime.Add(-24 * time.Hour), saveTime.Add(time.Second)} {
+			c := w.newChange(0, n, []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}[n%2])
+			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{At: at, Done: []sendlimit.Change{c}}))
+			want = append([]sendlimit.Event{c.Event}, want...)
+		}
+		events := w.requireEvents(t, s, want...)
+		for n, e := range slices.Backward(events[:3]) {
+			if !e.At.After(events[n+1].At) {
+				t.Fatalf("%s after %s", e.At, events[n+1].At)
+			}
+		}
+		if at := events[0].At; !at.Equal(saveTime.Add(time.Second)) {
+			t.Fatalf("the last one is of %s", at)
+		}
+	})
+}
+
+func TestRepeatedChangeIsStoredOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		block, twin := w.blockChange(0, 1), w.blockChange(0, 2)
+		for _, c := range []sendlimit.Change{block, block, twin} {
+			requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(c)))
+		}
+		event := w.requireEvents(t, s, block.Event)[0]
+		if at := w.blockedAt(t, s, 0); !at.Equal(event.At) {
+			t.Fatalf("blocked at %s, but the time of the event is %s", at, event.At)
+		}
+		free, again := w.newChange(0, 3, sendlimit.Unblocked), w.newChange(0, 4, sendlimit.Unblocked)
+		for _, c := range []sendlimit.Change{free, again, free} {
+			requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(c)))
+		}
+		w.requireEvents(t, s, free.Event, block.Event)
+	})
+}
+
+func TestOneOfConcurrentRunsWritesEventOfChange(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		first := w.claim(t, s)
+		second := w.takeOver(t, s, first)
+		held := make([]bool, concurrency)
+		for _, err := range concurrently(concurrency, func(i int) (err error) {
+			held[i], err = s.SaveChanges(t.Context(), []ports.SendRun{first, second}[i%2], doneChanges(w.blockChange(1, i), w.blockChange(0, 100+i)))
+			return err
+		}) {
+			must(t, "save", err)
+		}
+		for i, h := range held {
+			if h != (i%2 == 1) {
+				t.Fatalf("%d: held is %v", i, h)
+			}
+		}
+		if page := listEvents(t, s, w.owner, ports.EventQuery{Limit: 200}); page.Total != 2 || len(page.Events) != 2 {
+			t.Fatalf("%d events, total %d", len(page.Events), page.Total)
+		}
+	})
+}
+
+func TestChangeOfDeletedOrForeignMailboxIsSkipped(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		w, other := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
+		r := w.claim(t, s)
+		gone := w.blockChange(0, 1)
+		gone.Box = unknownMailboxID
+		block := w.blockChange(1, 3)
+		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), r, doneChanges(gone, other.blockChange(0, 2), block)))
+		w.requireEvents(t, s, block.Event)
+		if at := other.blockedAt(t, s, 0); !at.IsZero() {
+			t.Fatalf("another tenant's was blocked at %s", at)
+		}
+	})
+}
+
+func TestEmptiedScopeIsDeletedOnlyAfterItsDomainIsGone(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		setPolicy(t, s, w.owner, w.guid, "a.test", 5)
+		setPolicy(t, s, w.owner, w.guid, sendlimit.TenantWide, 5)
+		both := []string{"a.test", sendlimit.TenantWide}
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{Emptied: both}))
+		requireScopesWithRules(t, s, w.owner, w.guid, both...)
+		removeAllDomains(t, s, w.owner, w.guid)
+		other := addSendLimitTenant(t, s, w.owner, 2)
+		setPolicy(t, s, w.owner, other.guid, "a.test", 5)
+		removeAllDomains(t, s, w.owner, other.guid)
+		requireHeld(t, "not emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
+		requireHeld(t, "another emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{Emptied: []string{"b.test"}}))
+		requireScopesWithRules(t, s, w.owner, w.guid, both...)
+		requireHeld(t, "emptied", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{Emptied: both}))
+		requireScopesWithRules(t, s, w.owner, w.guid, sendlimit.TenantWide)
+		requireScopesWithRules(t, s, w.owner, other.guid, "a.test")
+	})
+}
+
+// saveSync stores a sync that ended at this time and found exactly these mailboxes.
+func saveSync(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, at time.Time, there ...string) {
+	t.Helper()
+	must(t, "discover", s.SaveDiscovery(t.Context(), owner, id, ports.Found{Began: at.Add(-time.Second), At: at, Mailboxes: platformMailboxes(there...)}))
+}
+
+// unblockEvent returns the event that is recorded when a blocked mailbox is dropped.
+func (w sendLimitFixture) unblockEvent(box, sent, limit int) sendlimit.Event {
+	e := w.newChange(box, sent, sendlimit.Unblocked).Event
+	e.Limit = limit
+	return e
+}
+
+// requireUnblocked checks that a mailbox exists and is not blocked.
+func (w sendLimitFixture) requireUnblocked(t testing.TB, s *Store, address string) {
+	t.Helper()
+	all, err := s.Mailboxes(t.Context(), w.owner, w.guid)
+	must(t, "list mailboxes", err)
+	for _, m := range all {
+		if m.Address == address && m.BlockedAt.IsZero() {
+			return
+		}
+	}
+	t.Fatalf("%s is not there and free: %+v", address, all)
+}
+
+func TestBlockedMailboxThatSyncDropsIsUnblockedOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		setPolicy(t, s, w.owner, w.guid, "a.test", 6)
+		w.saveCounts(t, s, r, 7)
+		block := w.blockChange(0, 8)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(block)))
+		for range 2 { // the clock of the sync is behind the clock of the block
+			saveSync(t, s, w.owner, w.guid, saveTime.Add(-time.Minute), w.boxes[1].Address)
+		}
+		events := w.requireEvents(t, s, w.unblockEvent(0, 7, 6), block.Event)
+		if !events[0].At.After(events[1].At) {
+			t.Fatalf("unblocked at %s, the block is of %s", events[0].At, events[1].At)
+		}
+		for action, n := range map[sendlimit.Action]int{sendlimit.Blocked: 1, sendlimit.Unblocked: 1, "": 2} {
+			if page := listEvents(t, s, w.owner, ports.EventQuery{Tenant: w.guid, Action: action, Limit: 9}); page.Total != n || len(page.Events) != n {
+				t.Fatalf("%q: %d of %d events", action, len(page.Events), page.Total)
+			}
+		}
+		saveSync(t, s, w.owner, w.guid, saveTime, w.boxes[0].Address, w.boxes[1].Address)
+		w.requireUnblocked(t, s, w.boxes[0].Address)
+		requireHeld(t, "late", true)(s.SaveChanges(t.Context(), r, doneChanges(w.newChange(0, 9, sendlimit.Unblocked))))
+		w.requireEvents(t, s, w.unblockEvent(0, 7, 6), block.Event)
+	})
+}
+
+func TestEventOfMailboxThatSyncDropsHasItsLimitAndCount(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		setPolicy(t, s, w.owner, w.guid, "a.test", 6)
+		w.saveCounts(t, s, r, 7)
+		one, two := w.blockChange(0, 8), w.blockChange(1, 9)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(one)))
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(two)))
+		removeAllDomains(t, s, w.owner, w.guid)
+		saveSync(t, s, w.owner, w.guid, saveTime, w.boxes[1].Address)
+		w.requireEvents(t, s, w.unblockEvent(0, 7, 25), two.Event, one.Event)
+		saveSync(t, s, w.owner, w.guid, saveTime.Add(24*time.Hour))
+		w.requireEvents(t, s, w.unblockEvent(1, 0, 25), w.unblockEvent(0, 7, 25), two.Event, one.Event)
+		requireScopesWithRules(t, s, w.owner, w.guid, "a.test") // until a pass has emptied the rule
+	})
+}
+
+func TestMailboxWithIntentStaysUntilOutcomeIsKnown(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		one, two := w.blockChange(0, 8), w.blockChange(1, 9)
+		w.saveIntents(t, s, r, one, two)
+		saveSync(t, s, w.owner, w.guid, saveTime)
+		w.requireIntents(t, s, r, one, two)
+		requireHeld(t, "one of them was blocked", true)(s.SaveChanges(t.Context(), r, doneChanges(one)))
+		saveSync(t, s, w.owner, w.guid, saveTime)
+		w.requireEvents(t, s, w.unblockEvent(0, 0, 25), one.Event)
+		if left := w.listBoxes(t, s, r); len(left) != 0 {
+			t.Fatalf("left are %+v", left)
+		}
+	})
+}
+
+func TestTenantWhoseBlockedMailboxSyncDroppedIsDueAtOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 8))))
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, saveTime.Add(time.Minute)))
+		saveSync(t, s, w.owner, w.guid, saveTime, w.boxes[0].Address)
+		requireOrder(t, "no mailbox was unblocked", dueTenantIDs(t, s, saveTime, 9))
+		saveSync(t, s, w.owner, w.guid, saveTime)
+		requireOrder(t, "a mailbox was unblocked", dueTenantIDs(t, s, saveTime, 9), w.tenantID())
+	})
+}
+
+func TestSyncDoesNotUnblockMailboxesOfDifferentAccount(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
+		block := other.blockChange(0, 8)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), other.claim(t, s), doneChanges(block)))
+		must(t, "discover", s.SaveDiscovery(t.Context(), w.owner, w.guid, ports.Found{Began: saveTime, At: saveTime, Mailboxes: []mailbox.Platform{}}))
+		other.requireEvents(t, s, block.Event)
+		w.requireEvents(t, s)
+	})
+}
+
+// requireIntents checks the tenant's intents, in any order.
+func (w sendLimitFixture) requireIntents(t testing.TB, s *Store, r ports.SendRun, want ...sendlimit.Change) {
+	t.Helper()
+	got, err := s.Intents(t.Context(), r)
+	must(t, "list intents", err)
+	slices.SortFunc(want, func(a, b sendlimit.Change) int { return cmp.Compare(a.Event.Address, b.Event.Address) })
+	if diff := compare.Diff(append([]sendlimit.Change{}, want...), got); diff != "" {
+		t.Fatalf("intents (-want +got):\n%s", diff)
+	}
+}
+
+func (w sendLimitFixture) saveIntents(t testing.TB, s *Store, r ports.SendRun, all ...sendlimit.Change) {
+	t.Helper()
+	requireHeld(t, "save intents", true)(s.SaveIntents(t.Context(), r, all))
+}
+
+// removeAllMailboxes stores a sync that found no mailboxes.
+func removeAllMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID) {
+	t.Helper()
+	must(t, "discover", s.SaveDiscovery(t.Context(), owner, id, ports.Found{Began: now.Add(time.Hour), Mailboxes: []mailbox.Platform{}}))
+}
+
+func TestIntentsAreKeptUntilNextRunSavesItsOwn(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		w.requireIntents(t, s, r)
+		one, two := w.blockChange(1, 1), w.newChange(0, 2, sendlimit.Unblocked)
+		for range 2 {
+			w.saveIntents(t, s, r, one, two)
+			w.requireIntents(t, s, r, one, two)
+		}
+		next := w.takeOver(t, s, r)
+		w.requireIntents(t, s, next, one, two)
+		if at := w.blockedAt(t, s, 1); !at.IsZero() {
+			t.Fatalf("an intent was applied at %s", at)
+		}
+		if page := listEvents(t, s, w.owner, ports.EventQuery{Limit: 9}); page.Total != 0 {
+			t.Fatalf("%d events of what is only intended", page.Total)
+		}
+		three := w.blockChange(0, 3)
+		w.saveIntents(t, s, next, three)
+		w.requireIntents(t, s, next, three)
+		w.saveIntents(t, s, next)
+		w.requireIntents(t, s, next)
+	})
+}
+
+func TestIntentIsDeletedWhenItsOutcomeIsKnown(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		r := w.claim(t, s)
+		one, two := w.blockChange(0, 1), w.blockChange(1, 2)
+		w.saveIntents(t, s, r, one, two)
+		c := doneChanges(one)
+		c.Open = []string{two.Box}
+		for range 2 {
+			requireHeld(t, "save", true)(s.SaveChanges(t.Context(), r, c))
+			w.requireIntents(t, s, r, two)
+			w.requireEvents(t, s, one.Event)
+		}
+		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
+		w.requireIntents(t, s, r)
+		w.requireEvents(t, s, one.Event)
+		if at := w.blockedAt(t, s, 1); !at.IsZero() {
+			t.Fatalf("a change that did not happen was applied at %s", at)
+		}
+	})
+}
+
+func TestRunThatLostItsTenantCannotSaveIntents(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		first := w.claim(t, s)
+		w.saveIntents(t, s, first, w.blockChange(0, 1))
+		second := w.takeOver(t, s, first)
+		requireHeld(t, "late intents", false)(s.SaveIntents(t.Context(), first, []sendlimit.Change{w.blockChange(1, 2)}))
+		requireHeld(t, "late changes", false)(s.SaveChanges(t.Context(), first, ports.SendChanges{}))
+		w.requireIntents(t, s, second, w.blockChange(0, 1))
+	})
+}
+
+func TestIntentsAreDeletedWithTheirMailbox(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		w, other := addSendLimitTenant(t, s, ann, 1), addSendLimitTenant(t, s, ann, 2)
+		r, beside := w.claim(t, s), other.claim(t, s)
+		gone := w.blockChange(0, 1)
+		gone.Box = unknownMailboxID
+		w.saveIntents(t, s, r, gone, other.blockChange(0, 2), w.blockChange(1, 3))
+		w.requireIntents(t, s, r, w.blockChange(1, 3))
+		other.saveIntents(t, s, beside, other.newChange(0, 4, sendlimit.Unblocked))
+		w.saveIntents(t, s, r, w.blockChange(0, 5))
+		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), r, ports.SendChanges{}))
+		other.requireIntents(t, s, beside, other.newChange(0, 4, sendlimit.Unblocked))
+		w.requireIntents(t, s, r)
+		stranger := beside
+		stranger.Account = newAccount(t, s, "bob")
+		other.requireIntents(t, s, stranger)
+		requireHeld(t, "foreign", false)(s.SaveIntents(t.Context(), stranger, nil))
+		removeAllMailboxes(t, s, ann, other.guid)
+		other.requireIntents(t, s, beside)
+	})
+}
 
 // cancelBefore ends the context of the caller when a statement is about to run.
 type cancelBefore struct {
@@ -37,55 +472,24 @@ func TestChangeAndEventAreOneTransaction(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
 		s := migrated(t, url(t), hook)
-		empty := newEmptier(t, s)
-		for _, statement := range []string{
+		for n, statement := range []string{
 			`INSERT INTO "mailbox_blocks"`, `INSERT INTO "block_grounds"`, `INSERT INTO "enforcement_events"`, `INSERT INTO "enforcement_counts"`,
 		} {
-			empty(t)
-			hook.statement = statement
-			run, m := addClaimedMailbox(t, s)
-			now := time.Now()
-			change := sendlimit.Change{Box: m.ID, Action: sendlimit.Blocked, At: now, Event: sendlimit.Event{
-				Tenant: run.Tenant, Address: m.Address, Action: sendlimit.Blocked, Sent: 26, Limit: 25}}
+			w := newSendLimitFixture(t, s, fmt.Sprint("ann", n), n)
+			r, change := w.claim(t, s), w.blockChange(0, 26)
 			var ctx context.Context
 			ctx, hook.cut = context.WithCancel(t.Context())
-			if _, err := s.SaveChanges(ctx, run, ports.SendChanges{At: now, Done: []sendlimit.Change{change}}); err == nil {
+			hook.statement = statement
+			if _, err := s.SaveChanges(ctx, r, doneChanges(change)); err == nil {
 				t.Fatalf("%s was not cut", statement)
 			}
 			hook.cut = nil
-			before, err := s.Mailbox(t.Context(), run.Account, run.Tenant, m.ID)
-			must(t, err)
-			page, err := s.Events(t.Context(), run.Account, ports.EventQuery{Limit: 9})
-			must(t, err)
-			if !before.BlockedAt.IsZero() || page.Total != 0 {
-				t.Fatalf("cut at %s: blocked at %s, %d events", statement, before.BlockedAt, page.Total)
+			w.requireEvents(t, s)
+			if at := w.blockedAt(t, s, 0); !at.IsZero() {
+				t.Fatalf("cut at %s: blocked at %s", statement, at)
 			}
-			held, err := s.SaveChanges(t.Context(), run, ports.SendChanges{At: now, Done: []sendlimit.Change{change}})
-			must(t, err)
-			if page, err = s.Events(t.Context(), run.Account, ports.EventQuery{Limit: 9}); err != nil || !held || page.Total != 1 {
-				t.Fatalf("after %s: held %v, %d events, %v", statement, held, page.Total, err)
-			}
+			requireHeld(t, "save changes", true)(s.SaveChanges(t.Context(), r, doneChanges(change)))
+			w.requireEvents(t, s, change.Event)
 		}
 	})
-}
-
-// addClaimedMailbox adds a mailbox, and claims its tenant for a pass.
-func addClaimedMailbox(t *testing.T, s *Store) (ports.SendRun, mailbox.Mailbox) {
-	t.Helper()
-	ctx, now := t.Context(), time.Now()
-	a, err := s.CreateAccount(ctx, "ann@example.test", "complete", 0, now)
-	must(t, err)
-	made, err := s.Attach(ctx, a.ID, tenant.Tenant{GUID: "10000000-0000-4000-8000-000000000001", ConsentedAt: now}, 9)
-	must(t, err)
-	made.Bootstrap = tenant.BootstrapReady
-	must(t, s.SaveTenant(ctx, a.ID, made))
-	must(t, s.SaveDiscovery(ctx, a.ID, made.GUID, ports.Found{Began: now, Mailboxes: []mailbox.Platform{{Address: "ada@a.test"}}}))
-	boxes, err := s.Mailboxes(ctx, a.ID, made.GUID)
-	must(t, err)
-	run, won, err := s.ClaimTenant(ctx, a.ID, made.GUID, time.Minute, now)
-	must(t, err)
-	if !won {
-		t.Fatal("not claimed")
-	}
-	return run, boxes[0]
 }

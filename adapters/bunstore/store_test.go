@@ -18,12 +18,8 @@ import (
 func TestSQLiteFilesAreReadableByOwnerOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "on the way")
 	path := filepath.Join(dir, "odd %41 name?x#y.db")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, "mkdir all", os.MkdirAll(dir, 0o700))
+	must(t, "write file", os.WriteFile(path, nil, 0o644))
 	s := migrated(t, "sqlite://"+path)
 	if _, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
 		t.Fatal(err)
@@ -42,9 +38,7 @@ func TestSQLiteFilesAreReadableByOwnerOnly(t *testing.T) {
 func TestSQLitePragmas(t *testing.T) {
 	for synchronous, want := range map[string]string{"": "1", "FULL": "2"} {
 		s, err := Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "t.db"), Options{Synchronous: synchronous})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, "open", err)
 		for pragma, want := range map[string]string{
 			"journal_mode": "wal", "busy_timeout": "5000", "foreign_keys": "1", "synchronous": want,
 		} {
@@ -60,19 +54,11 @@ func TestSQLitePragmas(t *testing.T) {
 func TestDataSurvivesReopen(t *testing.T) {
 	url := "sqlite://" + filepath.Join(t.TempDir(), "t.db")
 	first, err := Open(t.Context(), url, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, "open", err)
+	must(t, "migrate", first.Migrate(t.Context()))
 	a, err := first.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, "create account", err)
+	must(t, "close", first.Close())
 	if got, err := migrated(t, url).FindAccount(t.Context(), "ann@example.test"); err != nil || got != a {
 		t.Fatalf("got %+v, %v", got, err)
 	}
@@ -80,13 +66,9 @@ func TestDataSurvivesReopen(t *testing.T) {
 
 func TestUnreachableDatabaseIsReported(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, "listen", err)
 	nobody := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, "close", l.Close())
 	_, err = Open(t.Context(), fmt.Sprintf("postgres://ann:hunter2@%s/x", nobody), Options{})
 	var refusal *fault.Error
 	if !errors.As(err, &refusal) || refusal.Code != fault.ServiceUnavailable || refusal.RetryAfter <= 0 {
@@ -112,15 +94,9 @@ func TestInvalidURLsAreRefusedWithoutPassword(t *testing.T) {
 func TestPing(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 		s, err := Open(t.Context(), url(t), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Ping(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, "open", err)
+		must(t, "ping", s.Ping(t.Context()))
+		must(t, "close", s.Close())
 		if err := s.Ping(t.Context()); err == nil {
 			t.Fatal("a closed database answers")
 		}

@@ -22,13 +22,9 @@ func TestSpansContainNoValues(t *testing.T) {
 		spans := tracetest.NewInMemoryExporter()
 		tracer := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 		s, err := Open(t.Context(), url(t), Options{TracerProvider: tracer})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, "open", err)
 		defer func() { _ = s.Close() }()
-		if err := s.Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, "migrate", s.Migrate(t.Context()))
 		runStatementsWithCanary(t, s)
 		// PostgreSQL quotes the value in its error.
 		if _, err := s.db.ExecContext(t.Context(), "SELECT CAST(? AS integer)", canary); err == nil && s.postgres() {
@@ -53,25 +49,15 @@ func TestSpansContainNoValues(t *testing.T) {
 func runStatementsWithCanary(t *testing.T, s *Store) {
 	t.Helper()
 	a, err := s.CreateAccount(t.Context(), canary+"@example.test", "complete", 0, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.AddKey(t.Context(), access.Key{Account: a.ID, Name: canary, Hint: canary, CreatedAt: time.Now()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, "create account", err)
+	must(t, "add key", s.AddKey(t.Context(), access.Key{Account: a.ID, Name: canary, Hint: canary, CreatedAt: time.Now()}))
 	made, err := s.Attach(t.Context(), a.ID, tenant.Tenant{
 		GUID: "10000000-0000-4000-8000-000000000001", Name: canary, ConnectedBy: canary, ConsentedAt: time.Now(),
 	}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.SaveTenant(t.Context(), a.ID, made); err != nil {
-		t.Fatal(err)
-	}
+	must(t, "attach", err)
+	must(t, "save tenant", s.SaveTenant(t.Context(), a.ID, made))
 	d, err := s.ReserveDomain(t.Context(), a.ID, made.GUID, canary+".test", 12, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, "reserve domain", err)
 	if _, err := s.Domain(t.Context(), a.ID, made.GUID, d.Name); err == nil {
 		t.Fatal("an unfinished domain is found")
 	}

@@ -129,9 +129,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 		}()
 	}
 	for range 2 {
-		if err := <-errs; err != nil {
-			t.Fatal(err)
-		}
+		must(t, "transaction", <-errs)
 	}
 	var slots int
 	if err := s.db.NewSelect().TableExpr("plans").Column("tenant_slots").Where("name = 'complete'").Scan(t.Context(), &slots); err != nil || slots != 102 {

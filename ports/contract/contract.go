@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package contract holds the test suites of the ports. Every adapter of a port must pass the suite
-// of that port; a check is one promise of the port.
+// Package contract holds the test suites of the ports that have several adapters. Every adapter of
+// such a port must pass its suite; a check is one promise of the port. The stores have one adapter,
+// adapters/bunstore, whose tests hold their promises.
 //
-// An adapter's test calls the function that is named like the port, such as MailPlatform, Queue or
-// Tenants. It passes a function that opens the adapter. The provider suites need a test environment
+// An adapter's test calls the function that is named like the port, such as MailPlatform or Queue.
+// It passes a function that opens the adapter. The provider suites need a test environment
 // besides: World, DNSWorld, ProviderWorld and SendingWorld say what it must be able to do.
 //
 //   - contract.go: the assertions that all suites use. Start with mailplatform.go, the first suite.
@@ -15,7 +16,6 @@
 //   - sendingplatform_signin.go: sign-in, removal and failures of sending platforms.
 //   - limiter.go: the rate limiter.
 //   - queue.go, queue_failures.go, queue_processes.go: the job queue, also with killed processes.
-//   - stores.go: Stores, the suites of all store ports and their fixtures; store_*.go: the checks.
 //
 // The tests of this package run each suite on adapters that break one promise, and fail if the
 // suite does not detect it.
@@ -80,19 +80,4 @@ func concurrently(n int, f func(i int) error) []error {
 	close(start)
 	wg.Wait()
 	return errs
-}
-
-// countWinners returns the number of nil errors. Every other error must be the refusal.
-func countWinners(t testing.TB, errs []error, refusal error) int {
-	t.Helper()
-	won := 0
-	for _, err := range errs {
-		switch {
-		case err == nil:
-			won++
-		case !errors.Is(err, refusal):
-			t.Fatalf("got %v, want success or %v", err, refusal)
-		}
-	}
-	return won
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package contract
+package bunstore
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ func newDNSConnection(owner access.AccountID, n int) dnsconnection.Connection {
 	}
 }
 
-func addDNSConnection(t testing.TB, s Stores, owner access.AccountID, n int) dnsconnection.Connection {
+func addDNSConnection(t testing.TB, s *Store, owner access.AccountID, n int) dnsconnection.Connection {
 	t.Helper()
 	c := newDNSConnection(owner, n)
 	must(t, "add DNS connection", s.AddDNSConnection(t.Context(), c, []byte{0, byte(n), 255}))
@@ -39,7 +39,7 @@ func addDNSConnection(t testing.TB, s Stores, owner access.AccountID, n int) dns
 }
 
 // requireDNSConnections checks the connections of an account, or of all accounts if owner is empty.
-func requireDNSConnections(t testing.TB, s Stores, owner access.AccountID, want ...dnsconnection.Connection) {
+func requireDNSConnections(t testing.TB, s *Store, owner access.AccountID, want ...dnsconnection.Connection) {
 	t.Helper()
 	got, err := s.DNSConnections(t.Context(), owner)
 	must(t, "list DNS connections", err)
@@ -48,8 +48,8 @@ func requireDNSConnections(t testing.TB, s Stores, owner access.AccountID, want 
 	}
 }
 
-var dnsConnectionChecks = []storeCheck{
-	{"a connection is stored with its credential", func(t testing.TB, s Stores) {
+func TestDNSConnectionIsStoredWithItsCredential(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		want := addDNSConnection(t, s, ann, 7)
 		for _, owner := range []access.AccountID{ann, ""} {
@@ -59,16 +59,22 @@ var dnsConnectionChecks = []storeCheck{
 				t.Fatalf("found by %q: credential %v (-want +got):\n%s", owner, credential, diff)
 			}
 		}
-	}},
-	{"connections are listed oldest first, also several of one provider", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestDNSConnectionsAreListedOldestFirst(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		requireDNSConnections(t, s, ann)
 		third, first, bobs := addDNSConnection(t, s, ann, 3), addDNSConnection(t, s, ann, 1), addDNSConnection(t, s, bob, 2)
 		requireDNSConnections(t, s, ann, first, third)
 		requireDNSConnections(t, s, bob, bobs)
 		requireDNSConnections(t, s, "", first, bobs, third)
-	}},
-	{"a test changes only the result of the test", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestSaveDNSConnectionTestChangesOnlyTheResult(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		want, other := addDNSConnection(t, s, ann, 1), addDNSConnection(t, s, ann, 2)
 		want.Status, want.ZonesVisible, want.TestedAt = dnsconnection.Failed, 9, now.Add(time.Hour)
@@ -81,8 +87,11 @@ var dnsConnectionChecks = []storeCheck{
 		if !bytes.Equal(credential, []byte{0, 1, 255}) {
 			t.Fatalf("the credential is %v", credential)
 		}
-	}},
-	{"a removed connection is deleted", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestRemovedDNSConnectionIsDeleted(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		gone, stays := addDNSConnection(t, s, ann, 1), addDNSConnection(t, s, ann, 2)
 		got, err := s.RemoveDNSConnection(t.Context(), gone.ID)
@@ -94,8 +103,11 @@ var dnsConnectionChecks = []storeCheck{
 		_, err = s.RemoveDNSConnection(t.Context(), gone.ID)
 		requireRefusal(t, "remove again", err, fault.DNSConnectionNotFound)
 		requireRefusal(t, "save", s.SaveDNSConnectionTest(t.Context(), gone), fault.DNSConnectionNotFound)
-	}},
-	{"foreign and unknown connections get the same answer", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestForeignAndUnknownDNSConnectionsGetTheSameAnswer(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		c := addDNSConnection(t, s, ann, 1)
 		find := func(id string) error {
@@ -109,16 +121,22 @@ var dnsConnectionChecks = []storeCheck{
 		foreign.AccountID, foreign.Status = bob, dnsconnection.Failed
 		requireRefusal(t, "save", s.SaveDNSConnectionTest(t.Context(), foreign), fault.DNSConnectionNotFound)
 		requireDNSConnections(t, s, ann, c)
-	}},
-	{"a connection needs an open account", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestDNSConnectionNeedsOpenAccount(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		closeAccount(t, s, ann)
 		requireRefusal(t, "a closed one", s.AddDNSConnection(t.Context(), newDNSConnection(ann, 1), []byte("x")), fault.AccountClosed)
 		unknown := newDNSConnection("10000000-0000-4000-8000-000000000000", 1)
 		requireRefusal(t, "an unknown one", s.AddDNSConnection(t.Context(), unknown, []byte("x")), fault.AccountNotFound)
 		requireDNSConnections(t, s, "")
-	}},
-	{"closing an account removes its connections", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestClosingAccountRemovesItsDNSConnections(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		addDNSConnection(t, s, ann, 1)
 		addDNSConnection(t, s, ann, 2)
@@ -127,8 +145,11 @@ var dnsConnectionChecks = []storeCheck{
 			t.Fatalf("got %+v", done)
 		}
 		requireDNSConnections(t, s, "", bobs)
-	}},
-	{"of concurrent removals of a connection one succeeds", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestOneOfConcurrentRemovalsOfDNSConnectionSucceeds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		c := addDNSConnection(t, s, newAccount(t, s, "ann"), 1)
 		errs := concurrently(concurrency, func(int) error {
 			_, err := s.RemoveDNSConnection(t.Context(), c.ID)
@@ -137,11 +158,11 @@ var dnsConnectionChecks = []storeCheck{
 		if n := countWinners(t, errs, fault.DNSConnectionNotFound); n != 1 {
 			t.Fatalf("%d removed it", n)
 		}
-	}},
+	})
 }
 
 // newOwnedDomain attaches the nth tenant to an account and adds the domain contoso.test to it.
-func newOwnedDomain(t testing.TB, s Stores, owner access.AccountID, n int) domain.Domain {
+func newOwnedDomain(t testing.TB, s *Store, owner access.AccountID, n int) domain.Domain {
 	t.Helper()
 	attachTenant(t, s, owner, n)
 	return addDomain(t, s, owner, guid(n), "contoso.test")
@@ -152,7 +173,7 @@ func writtenRecord(value, replaced string) dns.Written {
 }
 
 // requireWritten checks the records that are stored as written for a domain, in any order.
-func requireWritten(t testing.TB, s Stores, owner access.AccountID, domainID string, want ...dns.Written) {
+func requireWritten(t testing.TB, s *Store, owner access.AccountID, domainID string, want ...dns.Written) {
 	t.Helper()
 	got, err := s.Written(t.Context(), owner, domainID)
 	must(t, "list writes", err)
@@ -166,8 +187,8 @@ func requireWritten(t testing.TB, s Stores, owner access.AccountID, domainID str
 	}
 }
 
-var dnsWriteChecks = []storeCheck{
-	{"a written record is stored unchanged, whatever its bytes and length", func(t testing.TB, s Stores) {
+func TestWrittenRecordIsStoredUnchanged(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		d := newOwnedDomain(t, s, ann, 1)
 		want := []dns.Written{
@@ -181,8 +202,11 @@ var dnsWriteChecks = []storeCheck{
 		must(t, "save", s.SaveWritten(t.Context(), ann, d.ID, want[:2]))
 		must(t, "save more", s.SaveWritten(t.Context(), ann, d.ID, want[2:]))
 		requireWritten(t, s, ann, d.ID, want...)
-	}},
-	{"of two writes of one value the last is kept", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestLastOfTwoWritesOfOneValueIsKept(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		d := newOwnedDomain(t, s, ann, 1)
 		must(t, "save", s.SaveWritten(t.Context(), ann, d.ID, []dns.Written{writtenRecord("a", ""), writtenRecord("b", "a")}))
@@ -193,8 +217,11 @@ var dnsWriteChecks = []storeCheck{
 		if got[len(got)-1].Value != "a" {
 			t.Fatalf("the last write is not the last one: %+v", got)
 		}
-	}},
-	{"foreign and unknown domains get the same answer", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestWrittenRecordsOfForeignAndUnknownDomainsGetTheSameAnswer(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		d := newOwnedDomain(t, s, ann, 1)
 		newOwnedDomain(t, s, bob, 2)
@@ -207,22 +234,31 @@ var dnsWriteChecks = []storeCheck{
 			requireSameError(t, "save", err, s.SaveWritten(t.Context(), bob, unknown, []dns.Written{writtenRecord("a", "b")}))
 		}
 		requireWritten(t, s, ann, d.ID, writtenRecord("a", ""))
-	}},
-	{"each domain has its own written records", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestEachDomainHasItsOwnWrittenRecords(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		one := newOwnedDomain(t, s, ann, 1)
 		two := addDomain(t, s, ann, guid(1), "fabrikam.test")
 		must(t, "save", s.SaveWritten(t.Context(), ann, one.ID, []dns.Written{writtenRecord("a", "")}))
 		requireWritten(t, s, ann, two.ID)
-	}},
-	{"written records are deleted with their domain", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestWrittenRecordsAreDeletedWithTheirDomain(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		d := newOwnedDomain(t, s, ann, 1)
 		must(t, "save", s.SaveWritten(t.Context(), ann, d.ID, []dns.Written{writtenRecord("a", "")}))
 		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
 		requireWritten(t, s, ann, d.ID)
-	}},
-	{"concurrent writes of one value are all stored", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestConcurrentWritesOfOneValueAreAllStored(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		d := newOwnedDomain(t, s, ann, 1)
 		for _, err := range concurrently(concurrency, func(i int) error {
@@ -231,5 +267,5 @@ var dnsWriteChecks = []storeCheck{
 			must(t, "save", err)
 		}
 		requireWritten(t, s, ann, d.ID, writtenRecord("", ""), writtenRecord("a", ""), writtenRecord("b", ""), writtenRecord("bb", ""))
-	}},
+	})
 }

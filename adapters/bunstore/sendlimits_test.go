@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package contract
+package bunstore
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 )
 
 // setPolicy stores a policy that is in force.
-func setPolicy(t testing.TB, s Stores, owner access.AccountID, id tenant.GUID, scope string, perDay int) sendlimit.Policy {
+func setPolicy(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, scope string, perDay int) sendlimit.Policy {
 	t.Helper()
 	p, err := s.ReservePolicy(t.Context(), owner, id, scope, now)
 	must(t, "reserve policy", err)
@@ -29,38 +29,37 @@ func setPolicy(t testing.TB, s Stores, owner access.AccountID, id tenant.GUID, s
 	return p
 }
 
-func listPolicies(t testing.TB, s Stores, owner access.AccountID, id tenant.GUID) []sendlimit.Policy {
+func listPolicies(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID) []sendlimit.Policy {
 	t.Helper()
 	all, err := s.Policies(t.Context(), owner, id)
 	must(t, "list policies", err)
 	return all
 }
 
-func requireScopesWithRules(t testing.TB, s Stores, owner access.AccountID, id tenant.GUID, want ...string) {
+func requireScopesWithRules(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, want ...string) {
 	t.Helper()
 	got, err := s.RuledScopes(t.Context(), owner, id)
 	must(t, "list scopes with rules", err)
-	slices.Sort(got)
 	if slices.Sort(want); !slices.Equal(got, want) {
 		t.Fatalf("scopes with rules are %q, want %q", got, want)
 	}
 }
 
 // removeAllDomains stores a discovery that found no domains.
-func removeAllDomains(t testing.TB, s Stores, owner access.AccountID, id tenant.GUID) {
+func removeAllDomains(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID) {
 	t.Helper()
 	must(t, "discover", s.SaveDiscovery(t.Context(), owner, id, ports.Found{Began: now.Add(time.Hour), Domains: []domain.Domain{}}))
 }
 
-func requireNoPolicy(t testing.TB, what string, s Stores, owner access.AccountID, id tenant.GUID, scope string) {
+func requireNoPolicy(t testing.TB, what string, s *Store, owner access.AccountID, id tenant.GUID, scope string) {
 	t.Helper()
 	if _, err := s.Policy(t.Context(), owner, id, scope); !errors.Is(err, fault.PolicyNotFound) {
 		t.Fatalf("%s: %v", what, err)
 	}
 }
 
-var sendPolicyChecks = []storeCheck{
-	{"each scope has its own policy", func(t testing.TB, s Stores) {
+func TestEachScopeHasItsOwnPolicy(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		attachTenant(t, s, ann, 2)
@@ -83,8 +82,19 @@ var sendPolicyChecks = []storeCheck{
 		requireNoPolicy(t, "another tenant", s, ann, guid(2), sendlimit.TenantWide)
 		requireScopesWithRules(t, s, ann, guid(1), "", "a.test")
 		requireScopesWithRules(t, s, ann, guid(2))
-	}},
-	{"a reserved policy is not listed, but its scope can have a rule", func(t testing.TB, s Stores) {
+		addDomain(t, s, ann, guid(2), "a.test")
+		setPolicy(t, s, ann, guid(2), "a.test", 7)
+		if n := len(listPolicies(t, s, ann, guid(1))); n != 2 {
+			t.Fatalf("%d are left beside the policy of the same domain name at another tenant", n)
+		}
+		requireScopesWithRules(t, s, ann, guid(2), "a.test")
+		_, err = s.RuledScopes(t.Context(), ann, unknownGUID)
+		requireRefusal(t, "scopes of an unknown tenant", err, fault.TenantNotFound)
+	})
+}
+
+func TestReservedPolicyIsNotListedButItsScopeCanHaveRule(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		first, err := s.ReservePolicy(t.Context(), ann, guid(1), sendlimit.TenantWide, now)
@@ -102,8 +112,11 @@ var sendPolicyChecks = []storeCheck{
 		if diff := cmp.Diff(first, again); diff != "" {
 			t.Fatalf("another policy (-first +again):\n%s", diff)
 		}
-	}},
-	{"a policy that is set again keeps its identity", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestPolicyThatIsSetAgainKeepsItsIdentity(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		first := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
@@ -117,8 +130,11 @@ var sendPolicyChecks = []storeCheck{
 		if diff := cmp.Diff([]sendlimit.Policy{held}, listPolicies(t, s, ann, guid(1))); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
-	}},
-	{"concurrent writers of a scope set the same policy", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestConcurrentWritersOfScopeSetSamePolicy(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		addDomain(t, s, ann, guid(1), "a.test")
@@ -137,8 +153,11 @@ var sendPolicyChecks = []storeCheck{
 		if n := len(slices.Compact(ids)); n != 2 || len(listPolicies(t, s, ann, guid(1))) != 2 {
 			t.Fatalf("%d policies were set, %d are there", n, len(listPolicies(t, s, ann, guid(1))))
 		}
-	}},
-	{"only an added domain can have a policy", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestOnlyAddedDomainCanHavePolicy(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		attachTenant(t, s, ann, 2)
@@ -151,8 +170,11 @@ var sendPolicyChecks = []storeCheck{
 			}
 		}
 		requireScopesWithRules(t, s, ann, guid(1))
-	}},
-	{"a policy is deleted with its domain, and its scope still has a rule", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestPolicyIsDeletedWithItsDomainAndItsScopeStillHasRule(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		addDomain(t, s, ann, guid(1), "a.test")
@@ -173,8 +195,11 @@ var sendPolicyChecks = []storeCheck{
 		if diff := cmp.Diff([]sendlimit.Policy{wide, fresh}, listPolicies(t, s, ann, guid(1))); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
-	}},
-	{"a policy is deleted with its tenant", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestPolicyIsDeletedWithItsTenant(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		p := setPolicy(t, s, ann, guid(1), sendlimit.TenantWide, 20)
@@ -185,8 +210,11 @@ var sendPolicyChecks = []storeCheck{
 		if err := s.SavePolicy(t.Context(), ann, p, nil); !errors.Is(err, fault.PolicyNotFound) {
 			t.Fatalf("saved: %v", err)
 		}
-	}},
-	{"policies of a foreign tenant get the same answer as those of an unknown one", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestPoliciesOfForeignTenantGetTheSameAnswerAsUnknownOnes(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		attachTenant(t, s, bob, 2)
 		p := setPolicy(t, s, bob, guid(2), sendlimit.TenantWide, 20)
@@ -213,11 +241,11 @@ var sendPolicyChecks = []storeCheck{
 		if diff := cmp.Diff([]sendlimit.Policy{p}, listPolicies(t, s, bob, guid(2))); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
-	}},
+	})
 }
 
 // requireDay checks the time zone of a tenant's day and the account that holds the tenant.
-func requireDay(t testing.TB, s Stores, id tenant.GUID, timeZone string, holder access.AccountID) {
+func requireDay(t testing.TB, s *Store, id tenant.GUID, timeZone string, holder access.AccountID) {
 	t.Helper()
 	got, owner, err := s.Day(t.Context(), id)
 	must(t, "day", err)
@@ -226,8 +254,8 @@ func requireDay(t testing.TB, s Stores, id tenant.GUID, timeZone string, holder 
 	}
 }
 
-var sendDayChecks = []storeCheck{
-	{"a tenant's day is in UTC until its time zone is set", func(t testing.TB, s Stores) {
+func TestDayOfTenantIsInUTCUntilItsTimeZoneIsSet(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		attachTenant(t, s, ann, 1)
 		attachTenant(t, s, bob, 2)
@@ -246,8 +274,11 @@ var sendDayChecks = []storeCheck{
 		if !errors.Is(unknown, fault.TenantNotFound) || !errors.Is(set, fault.TenantNotFound) {
 			t.Fatalf("%v, %v", unknown, set)
 		}
-	}},
-	{"a new time zone restarts the counts and ends the current run's claim", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestNewTimeZoneRestartsCountsAndEndsClaim(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		r := w.claim(t, s)
 		w.saveCounts(t, s, r, 7)
@@ -262,8 +293,11 @@ var sendDayChecks = []storeCheck{
 		if boxes := w.listBoxes(t, s, fresh); len(boxes[0].Counts) != 0 {
 			t.Fatalf("counts were kept: %+v", boxes[0].Counts)
 		}
-	}},
-	{"setting the current time zone changes nothing", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestSettingCurrentTimeZoneChangesNothing(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		r := w.claim(t, s)
 		w.saveCounts(t, s, r, 7)
@@ -273,26 +307,26 @@ var sendDayChecks = []storeCheck{
 		if boxes := w.listBoxes(t, s, r); len(boxes[0].Counts) != 1 {
 			t.Fatalf("counts are gone: %+v", boxes)
 		}
-	}},
+	})
 }
 
 // readSending returns the stored counts and licences of the tenant at a time.
-func (w sendLimitFixture) readSending(t testing.TB, s Stores, at time.Time) tenant.Sending {
+func (w sendLimitFixture) readSending(t testing.TB, s *Store, at time.Time) tenant.Sending {
 	t.Helper()
 	out, err := s.Sending(t.Context(), w.owner, w.guid, at)
 	must(t, "sending", err)
 	return out
 }
 
-func (w sendLimitFixture) requireSending(t testing.TB, s Stores, want tenant.Sending) {
+func (w sendLimitFixture) requireSending(t testing.TB, s *Store, want tenant.Sending) {
 	t.Helper()
 	if got := w.readSending(t, s, dueTime); got != want {
 		t.Fatalf("got %+v, want %+v", got, want)
 	}
 }
 
-var sendRoomChecks = []storeCheck{
-	{"the licences of the latest read are kept", func(t testing.TB, s Stores) {
+func TestLicencesOfLatestReadAreKept(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		w.requireSending(t, s, tenant.Sending{})
 		for _, read := range []struct {
@@ -308,8 +342,11 @@ var sendRoomChecks = []storeCheck{
 			must(t, "save", s.SaveLicenses(t.Context(), w.owner, w.guid, read.have, now.Add(read.at)))
 			w.requireSending(t, s, read.want)
 		}
-	}},
-	{"a tenant that is saved, or connected anew, keeps its licences", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestTenantThatIsSavedOrConnectedAnewKeepsItsLicences(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		have := tenant.Licenses{Paid: 25}
 		must(t, "save", s.SaveLicenses(t.Context(), w.owner, w.guid, have, now))
@@ -319,8 +356,11 @@ var sendRoomChecks = []storeCheck{
 		_, err = s.Attach(t.Context(), w.owner, held, 100)
 		must(t, "attach", err)
 		w.requireSending(t, s, tenant.Sending{Licenses: have, LicensesAt: now})
-	}},
-	{"the counts of all mailboxes of the tenant on the current day are summed", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestCountsOfAllMailboxesOnCurrentDayAreSummed(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		others := addSendLimitTenant(t, s, w.owner, 2)
 		w.saveCounts(t, s, w.claim(t, s), 7)
@@ -336,8 +376,11 @@ var sendRoomChecks = []storeCheck{
 		if got := w.readSending(t, s, dayStart.Add(24*time.Hour-time.Microsecond)).Today; got != 14 {
 			t.Fatalf("%d at the day's end", got)
 		}
-	}},
-	{"counts of an earlier day are not counted today", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestCountsOfEarlierDayAreNotCountedToday(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		r := w.claim(t, s)
 		w.saveCounts(t, s, r, 7)
@@ -356,8 +399,11 @@ var sendRoomChecks = []storeCheck{
 		if got := w.readSending(t, s, next.Add(3*time.Hour)); got.Today != 3 || !got.TodayAt.Equal(next.Add(time.Hour)) {
 			t.Fatalf("%+v, want the oldest count's time", got)
 		}
-	}},
-	{"the day is in the tenant's time zone", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestSummedDayIsInTimeZoneOfTenant(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		_, err := s.SetDay(t.Context(), w.guid, "Pacific/Auckland")
 		must(t, "set day", err)
@@ -368,8 +414,11 @@ var sendRoomChecks = []storeCheck{
 		if within, after := w.readSending(t, s, day.End.Add(-time.Second)).Today, w.readSending(t, s, day.End).Today; within != 14 || after != 0 {
 			t.Fatalf("%d within the day, %d after it", within, after)
 		}
-	}},
-	{"a foreign tenant gets the same answer as an unknown one", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestSendingOfForeignTenantGetsTheSameAnswerAsUnknownOne(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		bob := newAccount(t, s, "bob")
 		foreign := s.SaveLicenses(t.Context(), bob, w.guid, tenant.Licenses{Paid: 9}, now)
@@ -380,13 +429,16 @@ var sendRoomChecks = []storeCheck{
 		_, unknown := s.Sending(t.Context(), w.owner, unknownGUID, dueTime)
 		requireSameError(t, "sending", foreign, unknown)
 		w.requireSending(t, s, tenant.Sending{})
-	}},
-	{"licences are deleted with their tenant", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestLicencesAreDeletedWithTheirTenant(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		must(t, "save", s.SaveLicenses(t.Context(), w.owner, w.guid, tenant.Licenses{Paid: 9}, now))
 		must(t, "delete", s.DeleteTenant(t.Context(), w.owner, w.guid, nil))
 		requireRefusal(t, "save", s.SaveLicenses(t.Context(), w.owner, w.guid, tenant.Licenses{Paid: 9}, now), fault.TenantNotFound)
 		attachTenant(t, s, w.owner, 1)
 		w.requireSending(t, s, tenant.Sending{})
-	}},
+	})
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package contract
+package bunstore
 
 import (
 	"testing"
@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// dayStart is the beginning of the current day in these checks.
+// dayStart is the beginning of the current day in these tests.
 var dayStart = time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
 
 // sendLimitFixture is a tenant with a prepared mail server and two mailboxes, so that its messages
@@ -26,12 +26,12 @@ type sendLimitFixture struct {
 	boxes []mailbox.Mailbox
 }
 
-func newSendLimitFixture(t testing.TB, s Stores, name string, n int) sendLimitFixture {
+func newSendLimitFixture(t testing.TB, s *Store, name string, n int) sendLimitFixture {
 	t.Helper()
 	return addSendLimitTenant(t, s, newAccount(t, s, name), n)
 }
 
-func addSendLimitTenant(t testing.TB, s Stores, owner access.AccountID, n int) sendLimitFixture {
+func addSendLimitTenant(t testing.TB, s *Store, owner access.AccountID, n int) sendLimitFixture {
 	t.Helper()
 	w := sendLimitFixture{owner: owner, guid: guid(n)}
 	markReady(t, s, owner, attachTenant(t, s, owner, n))
@@ -43,13 +43,13 @@ func addSendLimitTenant(t testing.TB, s Stores, owner access.AccountID, n int) s
 }
 
 // markReady marks a tenant's mail server as prepared.
-func markReady(t testing.TB, s Stores, owner access.AccountID, made tenant.Tenant) {
+func markReady(t testing.TB, s *Store, owner access.AccountID, made tenant.Tenant) {
 	t.Helper()
 	made.Bootstrap = tenant.BootstrapReady
 	must(t, "save tenant", s.SaveTenant(t.Context(), owner, made))
 }
 
-func (w sendLimitFixture) claim(t testing.TB, s Stores) ports.SendRun {
+func (w sendLimitFixture) claim(t testing.TB, s *Store) ports.SendRun {
 	t.Helper()
 	r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, dueTime)
 	must(t, "claim", err)
@@ -60,13 +60,13 @@ func (w sendLimitFixture) claim(t testing.TB, s Stores) ports.SendRun {
 }
 
 // takeOver ends the lease of a run and returns a new run that has the tenant.
-func (w sendLimitFixture) takeOver(t testing.TB, s Stores, r ports.SendRun) ports.SendRun {
+func (w sendLimitFixture) takeOver(t testing.TB, s *Store, r ports.SendRun) ports.SendRun {
 	t.Helper()
 	requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), r, expiredLease))
 	return w.claim(t, s)
 }
 
-func (w sendLimitFixture) requireNotClaimed(t testing.TB, what string, s Stores, at time.Time) {
+func (w sendLimitFixture) requireNotClaimed(t testing.TB, what string, s *Store, at time.Time) {
 	t.Helper()
 	if _, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, at); err != nil || won {
 		t.Fatalf("%s was claimed: %v", what, err)
@@ -74,7 +74,7 @@ func (w sendLimitFixture) requireNotClaimed(t testing.TB, what string, s Stores,
 }
 
 // saveCounts stores that each mailbox sent n messages on the current day.
-func (w sendLimitFixture) saveCounts(t testing.TB, s Stores, r ports.SendRun, n int) ports.SendCounts {
+func (w sendLimitFixture) saveCounts(t testing.TB, s *Store, r ports.SendRun, n int) ports.SendCounts {
 	t.Helper()
 	c := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime.Add(-6 * time.Hour), Boxes: map[string][]sendlimit.Count{}}
 	for _, m := range w.boxes {
@@ -84,14 +84,14 @@ func (w sendLimitFixture) saveCounts(t testing.TB, s Stores, r ports.SendRun, n 
 	return c
 }
 
-func (w sendLimitFixture) listBoxes(t testing.TB, s Stores, r ports.SendRun) []ports.SendBox {
+func (w sendLimitFixture) listBoxes(t testing.TB, s *Store, r ports.SendRun) []ports.SendBox {
 	t.Helper()
 	boxes, err := s.SendBoxes(t.Context(), r, dayStart)
 	must(t, "list mailboxes", err)
 	return boxes
 }
 
-func dueTenantIDs(t testing.TB, s Stores, at time.Time, most int) (ids []string) {
+func dueTenantIDs(t testing.TB, s *Store, at time.Time, most int) (ids []string) {
 	t.Helper()
 	all, err := s.DueTenants(t.Context(), at, most)
 	must(t, "list due tenants", err)
@@ -103,8 +103,8 @@ func dueTenantIDs(t testing.TB, s Stores, at time.Time, most int) (ids []string)
 
 func (w sendLimitFixture) tenantID() string { return string(w.guid) }
 
-var sendRunChecks = []storeCheck{
-	{"a claim before the due time does not change the due time", func(t testing.TB, s Stores) {
+func TestClaimBeforeDueTimeDoesNotChangeDueTime(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		for range 2 {
 			r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, dueTime.Add(1000*time.Hour))
@@ -114,8 +114,11 @@ var sendRunChecks = []storeCheck{
 			requireHeld(t, "let the lease end", true)(s.HoldTenant(t.Context(), r, expiredLease))
 			requireOrder(t, "due", dueTenantIDs(t, s, now, 9), w.tenantID())
 		}
-	}},
-	{"SeizeTenant takes a tenant from the run that has it", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestSeizeTenantTakesTenantFromItsRun(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		first, won, err := s.SeizeTenant(t.Context(), w.owner, w.guid, longLease)
 		if must(t, "take one that never had a run", err); !won {
@@ -136,8 +139,11 @@ var sendRunChecks = []storeCheck{
 		if _, won, err := s.SeizeTenant(t.Context(), newAccount(t, s, "bob"), w.guid, longLease); err != nil || won {
 			t.Fatalf("taken by another account: %v", err)
 		}
-	}},
-	{"a tenant is due when it is connected, and then at the time that its last run set", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestTenantIsDueWhenItIsConnected(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		requireOrder(t, "before", dueTenantIDs(t, s, now.Add(-time.Second), 9))
 		w.requireNotClaimed(t, "an early one", s, now.Add(-time.Second))
@@ -158,8 +164,11 @@ var sendRunChecks = []storeCheck{
 		if _, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, at); err != nil || !won {
 			t.Fatalf("not claimed in time: %v", err)
 		}
-	}},
-	{"a tenant whose due time is further ahead than any pass sets is due", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestTenantWithDueTimeBeyondEveryPassIsDue(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		for _, ahead := range []time.Duration{sendlimit.MaxInterval + 10*time.Minute, 30 * 24 * time.Hour, 400 * 24 * time.Hour} {
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), dueTime.Add(ahead)))
@@ -169,8 +178,11 @@ var sendRunChecks = []storeCheck{
 		requireOrder(t, "in its time", dueTenantIDs(t, s, dueTime, 9))
 		w.requireNotClaimed(t, "in its time", s, dueTime)
 		requireOrder(t, "by all times", dueTenantIDs(t, s, dueTime.Add(365*24*time.Hour), 9), w.tenantID())
-	}},
-	{"of concurrent claims exactly one succeeds", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestOneOfConcurrentClaimsOfTenantSucceeds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		for range 2 { // with and without a row of an earlier run
 			won, runs := make([]bool, concurrency), make([]ports.SendRun, concurrency)
@@ -189,8 +201,11 @@ var sendRunChecks = []storeCheck{
 				}
 			}
 		}
-	}},
-	{"a tenant can be claimed from a different run only after its lease expires, by the database's clock", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestTenantOfDifferentRunCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		first := w.claim(t, s)
 		w.requireNotClaimed(t, "a leased one", s, dueTime.Add(1000*time.Hour))
@@ -203,8 +218,11 @@ var sendRunChecks = []storeCheck{
 			}
 			return won, err
 		})
-	}},
-	{"a run that lost its tenant changes nothing", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestRunThatLostItsTenantChangesNothing(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		first := w.claim(t, s)
 		second := w.takeOver(t, s, first)
@@ -226,8 +244,11 @@ var sendRunChecks = []storeCheck{
 		if third := w.claim(t, s); !third.Mark.Equal(dueTime.Add(-6 * time.Hour).Truncate(time.Microsecond)) {
 			t.Fatalf("the mark is %s", third.Mark)
 		}
-	}},
-	{"accounts alternate, and an account with more running work comes later", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestDueTenantsAlternateBetweenAccounts(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		var all []sendLimitFixture
 		for n := 1; n <= 5; n++ {
@@ -247,8 +268,11 @@ var sendRunChecks = []storeCheck{
 			}
 		}
 		requireOrder(t, "with two of ann's at work", dueTenantIDs(t, s, at, 9), all[3].tenantID(), all[4].tenantID(), all[2].tenantID())
-	}},
-	{"tenants that cannot be queried are left out", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestTenantsThatCannotBeQueriedAreNotDue(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		there, err := s.Tenant(t.Context(), w.owner, w.guid)
 		must(t, "find", err)
@@ -276,8 +300,11 @@ var sendRunChecks = []storeCheck{
 		out("deleted")
 		requireHeld(t, "hold", false)(s.HoldTenant(t.Context(), r, longLease))
 		requireHeld(t, "release", false)(s.ReleaseTenant(t.Context(), r, dueTime))
-	}},
-	{"a tenant can be claimed only for the account that holds it", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestTenantCanBeClaimedOnlyForAccountThatHoldsIt(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		stranger := w
 		stranger.owner = newAccount(t, s, "bob")
@@ -290,8 +317,11 @@ var sendRunChecks = []storeCheck{
 		if n := len(w.listBoxes(t, s, r)); n != 0 {
 			t.Fatalf("%d foreign mailboxes", n)
 		}
-	}},
-	{"counts are stored by mailbox and day, and the current day's are shown", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestCountsAreStoredByMailboxAndDay(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		r := w.claim(t, s)
 		must(t, "limit", s.SetSendLimit(t.Context(), w.owner, w.boxes[1].ID, 9, now))
@@ -320,8 +350,11 @@ var sendRunChecks = []storeCheck{
 		if shown[0].SendsToday != 7 || !shown[0].SendsTodayAt.Equal(dueTime.Truncate(time.Microsecond)) || shown[1].SendsToday != 0 || !shown[1].SendsTodayAt.IsZero() {
 			t.Fatalf("shown %+v", shown)
 		}
-	}},
-	{"a partial count stays partial, is not shown, and does not move the mark", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestPartialCountIsNotShownAndDoesNotMoveMark(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		r := w.claim(t, s)
 		counted := func(what string, want sendlimit.Count) {
@@ -353,8 +386,11 @@ var sendRunChecks = []storeCheck{
 		if r = w.takeOver(t, s, r); !r.Mark.Equal(dayStart) {
 			t.Fatalf("the mark is %s", r.Mark)
 		}
-	}},
-	{"counts are deleted two days after the mark has passed them, once a day", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestCountsAreDeletedTwoDaysAfterMarkPassedThem(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		r := w.claim(t, s)
 		w.saveCounts(t, s, r, 7)
@@ -377,11 +413,11 @@ var sendRunChecks = []storeCheck{
 		save("long after it, by a clock that is ahead", dayStart.Add(1000*time.Hour), 1)
 		r.Mark = dayStart.Add(48*time.Hour + time.Microsecond)
 		save("after it", dayStart.Add(72*time.Hour), 0)
-	}},
+	})
 }
 
 // limitSetters returns the two ways to change a limit of a tenant, keyed by name.
-func limitSetters(t testing.TB, s Stores, w sendLimitFixture) map[string]func(owner access.AccountID, perDay int, at time.Time) error {
+func limitSetters(t testing.TB, s *Store, w sendLimitFixture) map[string]func(owner access.AccountID, perDay int, at time.Time) error {
 	p := setPolicy(t, s, w.owner, w.guid, sendlimit.TenantWide, 20)
 	return map[string]func(access.AccountID, int, time.Time) error{
 		"policy": func(owner access.AccountID, perDay int, at time.Time) error {
@@ -394,11 +430,13 @@ func limitSetters(t testing.TB, s Stores, w sendLimitFixture) map[string]func(ow
 	}
 }
 
-var sendDueChecks = []storeCheck{
-	{"a tenant whose limits change is due at once", func(t testing.TB, s Stores) {
+func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
 		again := dueTime.Add(30 * time.Minute)
-		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), other.claim(t, s), again))
+		for _, beside := range []sendLimitFixture{other, addSendLimitTenant(t, s, w.owner, 3)} {
+			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), beside.claim(t, s), again))
+		}
 		at := dueTime
 		for what, set := range limitSetters(t, s, w) {
 			r, won, err := s.ClaimTenant(t.Context(), w.owner, w.guid, longLease, again.Add(time.Hour))
@@ -417,8 +455,11 @@ var sendDueChecks = []storeCheck{
 			must(t, what+" again", set(w.owner, 3, at))
 			requireOrder(t, what+" as it was", dueTenantIDs(t, s, at, 9))
 		}
-	}},
-	{"a tenant that is already due keeps its due time when its limits change", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestTenantThatIsAlreadyDueKeepsItsDueTimeWhenItsLimitsChange(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		all := limitSetters(t, s, w)
 		since := dueTime.Add(time.Minute)
@@ -430,8 +471,11 @@ var sendDueChecks = []storeCheck{
 				t.Fatalf("%s: %+v", what, due)
 			}
 		}
-	}},
-	{"a tenant whose limits change during a run is due right after it", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestTenantWhoseLimitsChangeDuringRunIsDueRightAfterIt(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		again := dueTime.Add(30 * time.Minute)
 		perDay := 3
@@ -455,5 +499,5 @@ var sendDueChecks = []storeCheck{
 			must(t, "claim", err)
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, dueTime))
 		}
-	}},
+	})
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package contract
+package bunstore
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 
 const unknownGUID = tenant.GUID("99999999-0000-4000-8000-000000000000")
 
-var tenantChecks = []storeCheck{
-	{"a tenant comes back as it was saved", func(t testing.TB, s Stores) {
+func TestTenantComesBackAsItWasSaved(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		want := attachTenant(t, s, ann, 1)
 		want.Name, want.BuiltinDomain, want.DefaultDomain = hostileText, "contoso.onmicrosoft.com", "contoso.test"
@@ -33,8 +33,11 @@ var tenantChecks = []storeCheck{
 		if got != want {
 			t.Fatalf("got  %+v\nwant %+v", got, want)
 		}
-	}},
-	{"bytes that are not text do not break a save", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestBytesThatAreNotTextDoNotBreakSaveOfTenant(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		made := attachTenant(t, s, ann, 1)
 		made.Name = "a\x00b\xffc"
@@ -44,8 +47,11 @@ var tenantChecks = []storeCheck{
 		if got.Name == "abc" || got.Name == "" {
 			t.Fatalf("the name is %q", got.Name)
 		}
-	}},
-	{"a foreign tenant gets the same answer as an unknown one", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestForeignTenantGetsTheSameAnswerAsUnknownOne(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		made := attachTenant(t, s, ann, 1)
 		unknown := made
@@ -71,8 +77,11 @@ var tenantChecks = []storeCheck{
 		}
 		_, err = s.Tenant(t.Context(), ann, guid(1))
 		must(t, "the tenant afterwards", err)
-	}},
-	{"tenants are listed by the time of their connection, newest first", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestTenantsAreListedByTimeOfConnection(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		for n, age := range []time.Duration{2 * time.Hour, time.Hour, 3 * time.Hour} {
 			_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(n), ConsentedAt: now.Add(-age)}, 100)
@@ -83,8 +92,11 @@ var tenantChecks = []storeCheck{
 		if len(list) != 3 || list[0].GUID != guid(1) || list[1].GUID != guid(0) || list[2].GUID != guid(2) {
 			t.Fatalf("got %+v", list)
 		}
-	}},
-	{"a tenant counts only its own domains and mailboxes", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestTenantCountsOnlyItsOwnDomainsAndMailboxes(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		for n := range 2 {
 			made := attachTenant(t, s, ann, n)
@@ -110,8 +122,11 @@ var tenantChecks = []storeCheck{
 				t.Fatalf("counts are %v, want %v", got, want)
 			}
 		}
-	}},
-	{"a save that began before a new consent does not overwrite it", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestSaveThatBeganBeforeNewConsentDoesNotOverwriteIt(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		stale := attachTenant(t, s, ann, 1)
 		stale.Consent, stale.Name = tenant.ConsentRevoked, "As it was seen"
@@ -125,14 +140,20 @@ var tenantChecks = []storeCheck{
 		if got.Consent != tenant.ConsentGranted || got.Name != stale.Name || !got.ConsentedAt.Equal(renewal.ConsentedAt) {
 			t.Fatalf("got %+v", got)
 		}
-	}},
-	{"deleting a tenant deletes everything in it and frees it for other accounts", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestDeletingTenantFreesItForOtherAccounts(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		d := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
+		attachTenant(t, s, ann, 3)
 		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
+		_, err := s.Attach(t.Context(), bob, tenant.Tenant{GUID: guid(3), ConsentedAt: now}, 100)
+		requireRefusal(t, "attach another tenant of the account", err, fault.TenantHeld)
 		requireRefusal(t, "delete again", s.DeleteTenant(t.Context(), ann, guid(1), nil), fault.TenantNotFound)
-		_, err := s.DomainByID(t.Context(), ann, d.ID)
+		_, err = s.DomainByID(t.Context(), ann, d.ID)
 		requireRefusal(t, "domain", err, fault.DomainNotFound)
 		attachTenant(t, s, bob, 1)
 		if again := attachTenant(t, s, ann, 2); again.DomainCount != 0 || again.MailboxCount != 0 {
@@ -143,8 +164,11 @@ var tenantChecks = []storeCheck{
 		if len(list) != 0 {
 			t.Fatalf("the next holder sees %+v", list)
 		}
-	}},
-	{"work on a tenant that is being deleted does not find it", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestWorkOnTenantThatIsBeingDeletedDoesNotFindIt(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		for n := range 5 {
 			d := addDomain(t, s, ann, attachTenant(t, s, ann, n).GUID, "contoso.test")
@@ -167,8 +191,11 @@ var tenantChecks = []storeCheck{
 				}
 			}
 		}
-	}},
-	{"a cancelled context ends the call and stores nothing", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestCancelledContextEndsCallAndStoresNothing(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -184,11 +211,11 @@ var tenantChecks = []storeCheck{
 		if held != 0 {
 			t.Fatalf("%d tenants are stored", held)
 		}
-	}},
+	})
 }
 
-var attachChecks = []storeCheck{
-	{"a new tenant starts in the first state", func(t testing.TB, s Stores) {
+func TestNewTenantStartsInFirstState(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		got := attachTenant(t, s, newAccount(t, s, "ann"), 1)
 		want := tenant.Tenant{
 			ID: got.ID, GUID: guid(1), Name: "Contoso", ConsentedAt: now, ConnectedBy: "admin@contoso.test",
@@ -198,8 +225,11 @@ var attachChecks = []storeCheck{
 		if got != want || got.ID == "" {
 			t.Fatalf("got  %+v\nwant %+v", got, want)
 		}
-	}},
-	{"a second consent renews the first and takes no slot", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestSecondConsentRenewsFirstAndTakesNoSlot(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		first := attachTenant(t, s, ann, 1)
 		first.Consent = tenant.ConsentRevoked
@@ -215,16 +245,22 @@ var attachChecks = []storeCheck{
 		}
 		_, err = s.DomainByID(t.Context(), ann, d.ID)
 		must(t, "the domain afterwards", err)
-	}},
-	{"a tenant beyond the limit is refused", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestTenantBeyondLimitIsRefused(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(2), ConsentedAt: now}, 1)
 		requireRefusal(t, "attach", err, fault.TenantLimitReached)
 		_, err = s.Attach(t.Context(), newAccount(t, s, "bob"), tenant.Tenant{GUID: guid(2), ConsentedAt: now}, 1)
 		must(t, "attach by another account", err)
-	}},
-	{"a tenant that a different account holds is refused", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestTenantThatDifferentAccountHoldsIsRefused(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		attachTenant(t, s, ann, 1)
 		_, err := s.Attach(t.Context(), bob, tenant.Tenant{GUID: guid(1), ConsentedAt: now}, 100)
@@ -234,8 +270,11 @@ var attachChecks = []storeCheck{
 		if held != 0 {
 			t.Fatalf("the refused account holds %d", held)
 		}
-	}},
-	{"concurrent attachments take exactly the available slots", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestConcurrentAttachmentsTakeExactlyAvailableSlots(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		errs := concurrently(concurrency, func(i int) error {
 			_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(i), ConsentedAt: now}, 5)
@@ -246,8 +285,11 @@ var attachChecks = []storeCheck{
 		if n := countWinners(t, errs, fault.TenantLimitReached); n != 5 || held != 5 {
 			t.Fatalf("%d were let in, %d are stored, of 5", n, held)
 		}
-	}},
-	{"of several accounts that attach a tenant concurrently one gets it", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestOneOfConcurrentAccountsGetsTenant(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		accounts := make([]access.AccountID, 8)
 		for i := range accounts {
 			accounts[i] = newAccount(t, s, string(rune('a'+i)))
@@ -259,8 +301,11 @@ var attachChecks = []storeCheck{
 		if n := countWinners(t, errs, fault.TenantHeld); n != 1 {
 			t.Fatalf("%d accounts hold the tenant", n)
 		}
-	}},
-	{"concurrent attachments with the same consent create one tenant", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestConcurrentAttachmentsWithSameConsentCreateOneTenant(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		errs := concurrently(8, func(int) error {
 			_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), ConsentedAt: now}, 1)
@@ -271,23 +316,29 @@ var attachChecks = []storeCheck{
 		if n := countWinners(t, errs, nil); n != 8 || len(list) != 1 {
 			t.Fatalf("%d attached, stored: %+v", n, list)
 		}
-	}},
-	{"a tenant needs an open account", func(t testing.TB, s Stores) {
-		_, err := s.Attach(t.Context(), "nonsense", tenant.Tenant{GUID: guid(1), ConsentedAt: now}, 1)
-		requireRefusal(t, "attach", err, fault.AccountNotFound)
-	}},
+	})
 }
 
-func startFlow(t testing.TB, s Stores, owner access.AccountID, n byte) ports.ConnectFlow {
+func TestTenantNeedsOpenAccount(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		_, err := s.Attach(t.Context(), "nonsense", tenant.Tenant{GUID: guid(1), ConsentedAt: now}, 1)
+		requireRefusal(t, "attach", err, fault.AccountNotFound)
+	})
+}
+
+func startFlow(t testing.TB, s *Store, owner access.AccountID, n byte) ports.ConnectFlow {
 	t.Helper()
 	f := ports.ConnectFlow{StateHash: [32]byte{n, 's'}, Account: owner, Step: ports.FlowStarted, ExpiresAt: now.Add(time.Minute)}
 	must(t, "start", s.StartFlow(t.Context(), f))
 	return f
 }
 
-var flowChecks = []storeCheck{
-	{"a flow stores what its steps add", func(t testing.TB, s Stores) {
-		want := startFlow(t, s, newAccount(t, s, "ann"), 1)
+func TestFlowStoresWhatItsStepsAdd(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		want, other := startFlow(t, s, ann, 1), startFlow(t, s, ann, 2)
+		_, err := s.TakeFlow(t.Context(), other.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+		must(t, "first step of another flow", err)
 		got, err := s.TakeFlow(t.Context(), want.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "first step", err)
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -303,8 +354,17 @@ var flowChecks = []storeCheck{
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("the flow after saving (-want +got):\n%s", diff)
 		}
-	}},
-	{"only a flow at the expected step that has not expired moves on", func(t testing.TB, s Stores) {
+		got, err = s.TakeFlow(t.Context(), other.StateHash, ports.FlowSigningIn, ports.FlowProving, now)
+		must(t, "second step of the other flow", err)
+		other.Step = ports.FlowSigningIn
+		if diff := cmp.Diff(other, got); diff != "" {
+			t.Fatalf("the other flow (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		f := startFlow(t, s, newAccount(t, s, "ann"), 1)
 		for _, tt := range []struct {
 			name string
@@ -324,8 +384,11 @@ var flowChecks = []storeCheck{
 		must(t, "the flow afterwards", err)
 		_, err = s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		requireRefusal(t, "used again", err, fault.ConnectLinkInvalid)
-	}},
-	{"of concurrent attempts to take a step one succeeds", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestOneOfConcurrentAttemptsTakesStepOfFlow(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		f := startFlow(t, s, newAccount(t, s, "ann"), 1)
 		errs := concurrently(concurrency, func(int) error {
 			_, err := s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
@@ -334,8 +397,11 @@ var flowChecks = []storeCheck{
 		if n := countWinners(t, errs, fault.ConnectLinkInvalid); n != 1 {
 			t.Fatalf("%d took the step", n)
 		}
-	}},
-	{"a flow that moved on is not overwritten", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestFlowThatMovedOnIsNotOverwritten(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		f := startFlow(t, s, ann, 1)
 		foreign := f
@@ -344,8 +410,11 @@ var flowChecks = []storeCheck{
 		_, err := s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		must(t, "step", err)
 		requireRefusal(t, "save at the step before", s.SaveFlow(t.Context(), f), fault.ConnectLinkInvalid)
-	}},
-	{"expired flows are dropped, others stay", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestExpiredFlowsAreDropped(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		old, live := startFlow(t, s, ann, 1), startFlow(t, s, ann, 2)
 		late := live
@@ -356,5 +425,5 @@ var flowChecks = []storeCheck{
 		requireRefusal(t, "dropped", err, fault.ConnectLinkInvalid)
 		_, err = s.TakeFlow(t.Context(), late.StateHash, ports.FlowStarted, ports.FlowDone, now)
 		must(t, "kept", err)
-	}},
+	})
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package contract
+package bunstore
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,18 +12,19 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/provisioning"
+	"github.com/tenantry/tenantry/ports"
 )
 
-// dueTime is a time at which all jobs and tenants of these checks are due.
+// dueTime is a time at which all jobs and tenants of these tests are due.
 var dueTime = now.Add(time.Hour)
 
 // queueJob creates the nth tenant of an account, a domain in it, and a queued job of that domain.
-func queueJob(t testing.TB, s Stores, owner access.AccountID, n int) provisioning.Job {
+func queueJob(t testing.TB, s *Store, owner access.AccountID, n int) provisioning.Job {
 	t.Helper()
 	return startRun(t, s, owner, newOwnedDomain(t, s, owner, n), n)
 }
 
-func dueJobIDs(t testing.TB, s Stores, at time.Time, most int) (ids []string) {
+func dueJobIDs(t testing.TB, s *Store, at time.Time, most int) (ids []string) {
 	t.Helper()
 	all, err := s.DueJobs(t.Context(), at, most)
 	must(t, "list due jobs", err)
@@ -31,15 +34,15 @@ func dueJobIDs(t testing.TB, s Stores, at time.Time, most int) (ids []string) {
 	return ids
 }
 
-func requireNotClaimed(t testing.TB, what string, s Stores, id string, at time.Time) {
+func requireNotClaimed(t testing.TB, what string, s *Store, id string, at time.Time) {
 	t.Helper()
 	if _, won, err := s.ClaimJob(t.Context(), id, longLease, at); err != nil || won {
 		t.Fatalf("%s was claimed: %v", what, err)
 	}
 }
 
-var dnsJobChecks = []storeCheck{
-	{"a saved job is stored unchanged", func(t testing.TB, s Stores) {
+func TestSavedJobIsStoredUnchanged(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
 		want := jobWithAllFields(claimJob(t, s, jobID(1), dueTime))
 		for range 2 {
@@ -48,8 +51,11 @@ var dnsJobChecks = []storeCheck{
 				t.Fatalf("stored (-want +got):\n%s", diff)
 			}
 		}
-	}},
-	{"a claim takes a due job and does not change its progress", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestClaimDoesNotChangeProgressOfJob(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		j := queueJob(t, s, newAccount(t, s, "ann"), 1)
 		requireNotClaimed(t, "an early one", s, j.ID, j.NextAttemptAt.Add(-time.Microsecond))
 		requireNotClaimed(t, "an unknown one", s, unknownID, dueTime)
@@ -62,8 +68,11 @@ var dnsJobChecks = []storeCheck{
 		if diff := cmp.Diff(j, storedJob(t, s, j)); diff != "" {
 			t.Fatalf("stored (-want +got):\n%s", diff)
 		}
-	}},
-	{"only queued, running and waiting jobs are due and claimed", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestOnlyQueuedRunningAndWaitingJobsAreDueAndClaimed(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		j := queueJob(t, s, newAccount(t, s, "ann"), 1)
 		for status, has := range map[provisioning.Status]bool{
 			provisioning.Queued: true, provisioning.Running: true, provisioning.Waiting: true,
@@ -78,8 +87,11 @@ var dnsJobChecks = []storeCheck{
 				t.Fatalf("%s: claimed %v, %v", status, won, err)
 			}
 		}
-	}},
-	{"of concurrent claims exactly one succeeds", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestOneOfConcurrentClaimsOfJobSucceeds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		j := queueJob(t, s, newAccount(t, s, "ann"), 1)
 		won := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(i int) (err error) {
@@ -91,8 +103,11 @@ var dnsJobChecks = []storeCheck{
 		if n := countTrue(won); n != 1 {
 			t.Fatalf("%d won", n)
 		}
-	}},
-	{"a job can be claimed from a different worker only after its lease expires", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestJobOfDifferentWorkerCanBeClaimedAfterItsLeaseExpires(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
 		first := claimJob(t, s, jobID(1), dueTime)
 		requireNotClaimed(t, "a leased job", s, first.ID, dueTime.Add(1000*time.Hour))
@@ -104,8 +119,11 @@ var dnsJobChecks = []storeCheck{
 		if second := claimJob(t, s, first.ID, dueTime); second.Epoch != first.Epoch+1 {
 			t.Fatalf("epoch %d after %d", second.Epoch, first.Epoch)
 		}
-	}},
-	{"leases follow the database's clock", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestLeasesOfJobsFollowDatabaseClock(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
 		first := claimJob(t, s, jobID(1), dueTime)
 		requireNotClaimed(t, "by the caller's clock", s, first.ID, dueTime.Add(1000*time.Hour))
@@ -114,8 +132,11 @@ var dnsJobChecks = []storeCheck{
 			_, won, err := s.ClaimJob(t.Context(), first.ID, longLease, dueTime)
 			return won, err
 		})
-	}},
-	{"a worker that lost its job changes nothing", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestWorkerThatLostItsJobChangesNothing(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
 		first := claimJob(t, s, jobID(1), dueTime)
 		requireHeld(t, "let the lease end", true)(s.HoldJob(t.Context(), first, expiredLease))
@@ -128,8 +149,11 @@ var dnsJobChecks = []storeCheck{
 		}
 		requireNotClaimed(t, "the job of the second", s, first.ID, dueTime)
 		requireHeld(t, "the second", true)(s.SaveJob(t.Context(), jobWithAllFields(second)))
-	}},
-	{"if two workers had a job one after the other, only the last one can save", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestOnlyLastWorkerOfJobCanSave(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
 		first := claimJob(t, s, jobID(1), dueTime)
 		requireHeld(t, "let the lease end", true)(s.HoldJob(t.Context(), first, expiredLease))
@@ -150,8 +174,11 @@ var dnsJobChecks = []storeCheck{
 		if got := storedJob(t, s, second); got.Message != "second" {
 			t.Fatalf("stored is %q", got.Message)
 		}
-	}},
-	{"a saved job stays leased while it runs, and no longer", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestSavedJobStaysLeasedOnlyWhileItRuns(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
 		j := claimJob(t, s, jobID(1), dueTime)
 		saveJobStatus(t, s, j, provisioning.Running)
@@ -159,8 +186,11 @@ var dnsJobChecks = []storeCheck{
 		saveJobStatus(t, s, j, provisioning.Waiting)
 		requireHeld(t, "hold a job that waits", false)(s.HoldJob(t.Context(), j, longLease))
 		claimJob(t, s, j.ID, dueTime)
-	}},
-	{"a released job can be claimed at once, as it was stored", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestReleasedJobCanBeClaimedAtOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		queueJob(t, s, newAccount(t, s, "ann"), 1)
 		j := claimJob(t, s, jobID(1), dueTime)
 		j.Stage, j.Next, j.ZoneChanges = provisioning.StageApply, provisioning.Apply, 2
@@ -174,8 +204,11 @@ var dnsJobChecks = []storeCheck{
 		}
 		requireOrder(t, "due", dueJobIDs(t, s, dueTime, 9), j.ID)
 		claimJob(t, s, j.ID, dueTime)
-	}},
-	{"due jobs are listed oldest first, up to the limit, and none early", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestDueJobsAreListedOldestFirst(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		for n, d := range manyDomains(t, s, ann, 1, 3) {
 			startRun(t, s, ann, d, 3-n)
@@ -188,8 +221,11 @@ var dnsJobChecks = []storeCheck{
 		if all[0].Account != ann || !all[0].At.Equal(now.Add(time.Second)) {
 			t.Fatalf("got %+v", all[0])
 		}
-	}},
-	{"accounts alternate, and an account with more running work comes later", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestDueJobsAlternateBetweenAccounts(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		for n, d := range manyDomains(t, s, ann, 1, 6) {
 			startRun(t, s, ann, d, n+1)
@@ -201,5 +237,132 @@ var dnsJobChecks = []storeCheck{
 		claimJob(t, s, jobID(1), dueTime)
 		claimJob(t, s, jobID(2), dueTime)
 		requireOrder(t, "with two of ann's at work", dueJobIDs(t, s, dueTime, 3), jobID(10), jobID(11), jobID(3))
-	}},
+	})
+}
+
+// addJobs stores the nth tenant of an account with so many domains, each with a queued job.
+func addJobs(t *testing.T, s *Store, owner access.AccountID, n, count int, at time.Time) {
+	t.Helper()
+	made := attachTenant(t, s, owner, n)
+	var domains []domainRow
+	var runs []dnsRunRow
+	var jobs []dnsJobRow
+	for i := range count {
+		d := domainRow{AccountID: string(owner), ID: newID(), TenantID: made.ID, Name: fmt.Sprintf("d%d.test", i), Added: true, CreatedAt: at, StoredAt: at}
+		r := dnsRunRow{AccountID: string(owner), ID: newID(), TotalDomains: 1, CreatedAt: at}
+		domains, runs = append(domains, d), append(runs, r)
+		jobs = append(jobs, newDNSJobRow(provisioning.New(newID(), r.ID, owner, d.ID, made.GUID, d.Name, at)))
+	}
+	for from := 0; from < count; from += 500 {
+		to := min(from+500, count)
+		part, of, with := domains[from:to], runs[from:to], jobs[from:to]
+		for _, rows := range []any{&part, &of, &with} {
+			_, err := s.db.NewInsert().Model(rows).Exec(t.Context())
+			must(t, "insert", err)
+		}
+	}
+}
+
+// TestLargeBacklogDoesNotDelayOtherAccounts checks that the job of a second account is the
+// next one that a worker claims, while all workers are busy with the jobs of the first.
+func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
+	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
+		s := migrated(t, url(t))
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		addJobs(t, s, ann, 1, 10_000, now)
+		work := func() (claimed []provisioning.Job) {
+			for _, id := range dueJobIDs(t, s, dueTime, 4) {
+				claimed = append(claimed, claimJob(t, s, id, dueTime))
+			}
+			return claimed
+		}
+		for range 5 {
+			if n := len(work()); n != 4 {
+				t.Fatalf("%d were due", n)
+			}
+		}
+		addJobs(t, s, bob, 2, 1, now.Add(59*time.Minute))
+		if got := work()[0]; got.Account != bob {
+			t.Errorf("the next job belongs to account %s, want the second account %s", got.Account, bob)
+		}
+	})
+}
+
+// TestTwoProcessesShareJobs checks that one process at a time works on a job, and that all jobs
+// finish.
+func TestTwoProcessesShareJobs(t *testing.T) {
+	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
+		address := url(t)
+		one, two := migrated(t, address), opened(t, address)
+		const jobs = 60
+		ann := newAccount(t, one, "ann")
+		addJobs(t, one, ann, 1, jobs, now)
+		var mu sync.Mutex
+		claims := map[string]int{}
+		var wg sync.WaitGroup
+		for _, s := range []*Store{one, two, one, two} {
+			wg.Go(func() {
+				for {
+					due, err := s.DueJobs(t.Context(), now.Add(time.Hour), 7)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if len(due) == 0 {
+						return
+					}
+					for _, d := range due {
+						j, won, err := s.ClaimJob(t.Context(), d.ID, time.Minute, now.Add(time.Hour))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if !won {
+							continue
+						}
+						mu.Lock()
+						claims[j.ID]++
+						mu.Unlock()
+						j.Status = provisioning.Completed
+						if held, err := s.SaveJob(t.Context(), j); err != nil || !held {
+							t.Errorf("held %v, %v", held, err)
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
+		for id, n := range claims {
+			if n != 1 {
+				t.Errorf("%s was claimed %d times", id, n)
+			}
+		}
+		if len(claims) != jobs {
+			t.Errorf("%d of %d were claimed", len(claims), jobs)
+		}
+		requireOrder(t, "active runs", runIDs(t, one, ann, ports.RunQuery{Limit: 100, ActiveOnly: true}))
+	})
+}
+
+// TestEndLeasesReleasesJobs and the next test cover the start of the only process of an embedded
+// database.
+func TestEndLeasesReleasesJobs(t *testing.T) {
+	s := migrated(t, Memory)
+	queueJob(t, s, newAccount(t, s, "ann"), 1)
+	first := claimJob(t, s, jobID(1), dueTime)
+	must(t, "end leases", s.EndLeases(t.Context()))
+	if second := claimJob(t, s, jobID(1), dueTime); second.Epoch != first.Epoch+1 {
+		t.Fatalf("epoch %d after %d", second.Epoch, first.Epoch)
+	}
+}
+
+func TestEndLeasesReleasesTenants(t *testing.T) {
+	s := migrated(t, Memory)
+	w := newSendLimitFixture(t, s, "ann", 1)
+	first := w.claim(t, s)
+	w.requireNotClaimed(t, "a claimed tenant", s, dueTime)
+	must(t, "end leases", s.EndLeases(t.Context()))
+	if second := w.claim(t, s); second.Epoch != first.Epoch+1 {
+		t.Fatalf("epoch %d after %d", second.Epoch, first.Epoch)
+	}
 }

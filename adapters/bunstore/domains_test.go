@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package contract
+package bunstore
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -34,8 +32,8 @@ func withAllFields(d domain.Domain) domain.Domain {
 	return d
 }
 
-var storedDomainChecks = []storeCheck{
-	{"a domain comes back as it was saved", func(t testing.TB, s Stores) {
+func TestDomainComesBackAsItWasSaved(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		want := withAllFields(addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test"))
 		must(t, "save", s.SaveDomain(t.Context(), ann, want, nil))
@@ -48,8 +46,11 @@ var storedDomainChecks = []storeCheck{
 				t.Fatalf("not as saved (-want +got):\n%s", diff)
 			}
 		}
-	}},
-	{"domains are listed by name, finished ones only", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestAddedDomainsAreListedByName(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		empty, err := s.Domains(t.Context(), ann, guid(1))
@@ -57,7 +58,7 @@ var storedDomainChecks = []storeCheck{
 		for _, name := range []string{"b.test", "c.test", "a.test"} {
 			addDomain(t, s, ann, guid(1), name)
 		}
-		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "unfinished.test", 12, now)
+		unfinished, err := s.ReserveDomain(t.Context(), ann, guid(1), "unfinished.test", 12, now)
 		must(t, "reserve", err)
 		list, err := s.Domains(t.Context(), ann, guid(1))
 		must(t, "list", err)
@@ -66,8 +67,13 @@ var storedDomainChecks = []storeCheck{
 		}
 		_, err = s.Domain(t.Context(), ann, guid(1), "unfinished.test")
 		requireRefusal(t, "unfinished", err, fault.DomainNotFound)
-	}},
-	{"a foreign domain gets the same answer as an unknown one", func(t testing.TB, s Stores) {
+		_, err = s.DomainByID(t.Context(), ann, unfinished.ID)
+		requireRefusal(t, "unfinished, by id", err, fault.DomainNotFound)
+	})
+}
+
+func TestForeignDomainGetsTheSameAnswerAsUnknownOne(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		d := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
 		attachTenant(t, s, bob, 2)
@@ -106,8 +112,11 @@ var storedDomainChecks = []storeCheck{
 		}
 		_, err := s.Domain(t.Context(), bob, guid(2), d.Name)
 		requireRefusal(t, "the name at the other tenant", err, fault.DomainNotFound)
-	}},
-	{"a domain is reserved once and can be released until it is added", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestDomainIsReservedOnceAndCanBeReleasedUntilItIsAdded(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		first, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
@@ -122,11 +131,22 @@ var storedDomainChecks = []storeCheck{
 		must(t, "release by another account", s.ReleaseDomain(t.Context(), newAccount(t, s, "bob"), first.ID))
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		requireRefusal(t, "still beyond the cap", err, fault.DomainLimitReached)
+		_, err = s.ReserveDomain(t.Context(), ann, attachTenant(t, s, ann, 2).GUID, "other.test", 1, now)
+		must(t, "reserve at another tenant", err)
+		other, err := s.ReserveDomain(t.Context(), ann, guid(2), "third.test", 2, now)
+		must(t, "reserve a third", err)
 		must(t, "release", s.ReleaseDomain(t.Context(), ann, first.ID))
+		kept, err := s.ReserveDomain(t.Context(), ann, guid(2), "third.test", 2, now)
+		if err != nil || kept.ID != other.ID {
+			t.Fatalf("another reservation was released: %+v, %v", kept, err)
+		}
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		must(t, "reserve the free place", err)
-	}},
-	{"an added domain is not released, and is returned at the limit", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestAddedDomainIsNotReleased(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		d := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
 		must(t, "release", s.ReleaseDomain(t.Context(), ann, d.ID))
@@ -135,8 +155,11 @@ var storedDomainChecks = []storeCheck{
 		if again.ID != d.ID || !again.Added {
 			t.Fatalf("got %+v", again)
 		}
-	}},
-	{"concurrent reservations of many domains never exceed the limit", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestConcurrentReservationsOfDomainsNeverExceedLimit(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		errs := concurrently(concurrency, func(i int) error {
@@ -152,8 +175,11 @@ var storedDomainChecks = []storeCheck{
 		if n := countWinners(t, errs, fault.DomainLimitReached); n != domain.MaxPerTenant || len(list) != n {
 			t.Fatalf("%d calls succeeded, %d are stored", n, len(list))
 		}
-	}},
-	{"concurrent reservations of one domain create one domain", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestConcurrentReservationsOfOneDomainCreateOneDomain(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		fresh := make([]bool, concurrency)
@@ -171,8 +197,11 @@ var storedDomainChecks = []storeCheck{
 		if n := countWinners(t, errs, nil); n != concurrency || took != 1 {
 			t.Fatalf("%d calls got the row, %d created it", n, took)
 		}
-	}},
-	{"two tenants can have the same domain name", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestTwoTenantsCanHaveSameDomainName(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		one := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
 		two := addDomain(t, s, ann, attachTenant(t, s, ann, 2).GUID, "contoso.test")
@@ -181,18 +210,18 @@ var storedDomainChecks = []storeCheck{
 		if one.ID == two.ID || got.ID != two.ID || got.TenantGUID != guid(2) {
 			t.Fatalf("got %+v", got)
 		}
-	}},
+	})
 }
 
-func findDomain(t testing.TB, s Stores, owner access.AccountID, d domain.Domain) domain.Domain {
+func findDomain(t testing.TB, s *Store, owner access.AccountID, d domain.Domain) domain.Domain {
 	t.Helper()
 	got, err := s.Domain(t.Context(), owner, d.TenantGUID, d.Name)
 	must(t, "domain", err)
 	return got
 }
 
-var changedDomainChecks = []storeCheck{
-	{"a change is stored and does not overwrite concurrent changes of other fields", func(t testing.TB, s Stores) {
+func TestChangeOfDomainDoesNotOverwriteOtherFields(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		was := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
 		theirs := withAllFields(was)
@@ -210,8 +239,11 @@ var changedDomainChecks = []storeCheck{
 				t.Fatalf("%s (-want +got):\n%s", what, diff)
 			}
 		}
-	}},
-	{"the newer DNS check is kept, whichever is saved last", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestNewerDNSCheckIsKept(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		was := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
 		early, late := was, was
@@ -224,8 +256,11 @@ var changedDomainChecks = []storeCheck{
 		if got := findDomain(t, s, ann, was); got.Status.SPF != "late" || !got.CheckedAt.Equal(late.CheckedAt) {
 			t.Fatalf("stored is %+v", got)
 		}
-	}},
-	{"of concurrent changes none is lost", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestConcurrentChangesOfDomainAreAllStored(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		was := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
 		record := dns.Record{Type: dns.CNAME, Name: "x.contoso.test", Content: "y.contoso.test"}
@@ -256,20 +291,23 @@ var changedDomainChecks = []storeCheck{
 		if diff := cmp.Diff(want, findDomain(t, s, ann, was)); diff != "" {
 			t.Fatalf("stored (-want +got):\n%s", diff)
 		}
-	}},
-	{"a domain that is not added yet is not changed", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestDomainThatIsNotAddedYetIsNotChanged(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		d, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
 		must(t, "reserve", err)
 		_, err = s.ChangeDomain(t.Context(), ann, d, withAllFields(d))
 		requireRefusal(t, "change", err, fault.DomainNotFound)
-	}},
+	})
 }
 
 // addCheckedDomain adds a verified domain whose DNS was last read at now plus after. It was never
 // read if after is 0.
-func addCheckedDomain(t testing.TB, s Stores, owner access.AccountID, tenant int, name string, after time.Duration, drifted ...domain.Drift) domain.Domain {
+func addCheckedDomain(t testing.TB, s *Store, owner access.AccountID, tenant int, name string, after time.Duration, drifted ...domain.Drift) domain.Domain {
 	t.Helper()
 	was := addDomain(t, s, owner, guid(tenant), name)
 	d := was
@@ -283,7 +321,7 @@ func addCheckedDomain(t testing.TB, s Stores, owner access.AccountID, tenant int
 	return d
 }
 
-func staleDomainIDs(t testing.TB, s Stores, before time.Duration, most int) (ids []string) {
+func staleDomainIDs(t testing.TB, s *Store, before time.Duration, most int) (ids []string) {
 	t.Helper()
 	all, err := s.StaleDomains(t.Context(), now.Add(before), most)
 	must(t, "list stale domains", err)
@@ -293,15 +331,15 @@ func staleDomainIDs(t testing.TB, s Stores, before time.Duration, most int) (ids
 	return ids
 }
 
-func domainHealth(t testing.TB, s Stores) ports.DomainHealth {
+func domainHealth(t testing.TB, s *Store) ports.DomainHealth {
 	t.Helper()
 	h, err := s.DomainHealth(t.Context())
 	must(t, "health", err)
 	return h
 }
 
-var staleDomainChecks = []storeCheck{
-	{"the domain that was checked longest ago comes first, whatever its account", func(t testing.TB, s Stores) {
+func TestDomainThatWasCheckedLongestAgoComesFirst(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		attachTenant(t, s, ann, 1)
 		attachTenant(t, s, bob, 2)
@@ -317,8 +355,11 @@ var staleDomainChecks = []storeCheck{
 		if all[0].Account != bob {
 			t.Fatalf("got %+v", all[0])
 		}
-	}},
-	{"only verified domains are checked again", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestOnlyVerifiedDomainsAreCheckedAgain(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
 		addDomain(t, s, ann, guid(1), "unverified.test")
@@ -330,8 +371,11 @@ var staleDomainChecks = []storeCheck{
 		if h := domainHealth(t, s); h.Verified != 0 || !h.Oldest.IsZero() || len(h.Drifted) != 0 {
 			t.Fatalf("counted is %+v", h)
 		}
-	}},
-	{"health counts the domains of all accounts by what drifted", func(t testing.TB, s Stores) {
+	})
+}
+
+func TestHealthCountsDomainsOfAllAccountsByDrift(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		attachTenant(t, s, ann, 1)
 		attachTenant(t, s, bob, 2)
@@ -344,132 +388,5 @@ var staleDomainChecks = []storeCheck{
 		if diff := cmp.Diff(want, domainHealth(t, s)); diff != "" {
 			t.Fatalf("counted (-want +got):\n%s", diff)
 		}
-	}},
-}
-
-// discoveryStart is when the discoveries of these checks begin: after the stored objects were
-// created.
-var discoveryStart = now.Add(time.Minute)
-
-func saveDiscovery(t testing.TB, s Stores, owner access.AccountID, domains []domain.Domain, boxes []mailbox.Platform) {
-	t.Helper()
-	must(t, "save discovery", s.SaveDiscovery(t.Context(), owner, guid(1), ports.Found{Began: discoveryStart, Domains: domains, Mailboxes: boxes}))
-}
-
-func domainNamesOf(t testing.TB, s Stores, owner access.AccountID) []string {
-	t.Helper()
-	list, err := s.Domains(t.Context(), owner, guid(1))
-	must(t, "list domains", err)
-	var names []string
-	for _, d := range list {
-		names = append(names, d.Name)
-	}
-	return names
-}
-
-var discoveredDomainChecks = []storeCheck{
-	{"listed domains are added and updated, and missing ones removed", func(t testing.TB, s Stores) {
-		ann, known := newMailDomain(t, s)
-		addDomain(t, s, ann, guid(1), "vanished.test")
-		known = withAllFields(known)
-		saveDiscovery(t, s, ann, []domain.Domain{known, withAllFields(domain.Domain{Name: "new.test"})}, nil)
-		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"contoso.test", "new.test"}) {
-			t.Fatalf("stored: %v", got)
-		}
-		got, err := s.Domain(t.Context(), ann, guid(1), known.Name)
-		must(t, "known", err)
-		if diff := cmp.Diff(known, got); diff != "" {
-			t.Fatalf("the known domain (-want +got):\n%s", diff)
-		}
-		fresh, err := s.Domain(t.Context(), ann, guid(1), "new.test")
-		must(t, "new", err)
-		want := withAllFields(domain.Domain{
-			ID: fresh.ID, TenantID: known.TenantID, TenantGUID: guid(1), Name: "new.test", Added: true, CreatedAt: discoveryStart,
-		})
-		if diff := cmp.Diff(want, fresh); diff != "" {
-			t.Fatalf("the new domain (-want +got):\n%s", diff)
-		}
-	}},
-	{"a missing list changes nothing, and an empty list removes all", func(t testing.TB, s Stores) {
-		ann, d := newMailDomain(t, s)
-		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
-		saveDiscovery(t, s, ann, nil, nil)
-		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 1 || len(boxes) != 1 {
-			t.Fatalf("the domains %v and the mailboxes %v are left", names, boxes)
-		}
-		saveDiscovery(t, s, ann, []domain.Domain{}, []mailbox.Platform{})
-		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 0 || len(boxes) != 0 {
-			t.Fatalf("the domains %v and the mailboxes %v are left", names, boxes)
-		}
-	}},
-	{"domains that are being added, or were stored after the discovery began, stay", func(t testing.TB, s Stores) {
-		ann, _ := newMailDomain(t, s)
-		for name, at := range map[string]time.Time{"later.test": discoveryStart.Add(time.Second), "underway.test": now} {
-			d, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, at)
-			must(t, "reserve", err)
-			d.Added = name == "later.test"
-			must(t, "save", s.SaveDomain(t.Context(), ann, d, nil))
-		}
-		saveDiscovery(t, s, ann, []domain.Domain{}, nil)
-		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"later.test"}) {
-			t.Fatalf("stored: %v", got)
-		}
-		d, err := s.ReserveDomain(t.Context(), ann, guid(1), "underway.test", 12, now)
-		must(t, "reserve", err)
-		if d.JustReserved {
-			t.Fatal("the reservation of the domain was lost")
-		}
-	}},
-	{"an abandoned reservation of a domain is released", func(t testing.TB, s Stores) {
-		ann := newAccount(t, s, "ann")
-		attachTenant(t, s, ann, 1)
-		for _, name := range []string{"abandoned.test", "resumed.test"} {
-			_, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, discoveryStart.Add(-24*time.Hour))
-			must(t, "reserve", err)
-		}
-		_, err := s.ReserveDomain(t.Context(), ann, guid(1), "resumed.test", 12, now)
-		must(t, "resume", err)
-		saveDiscovery(t, s, ann, []domain.Domain{}, nil)
-		for name, fresh := range map[string]bool{"abandoned.test": true, "resumed.test": false} {
-			d, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, now)
-			must(t, "reserve", err)
-			if d.JustReserved != fresh {
-				t.Fatalf("%s: the reservation was released: %v", name, d.JustReserved)
-			}
-		}
-	}},
-	{"a listed domain whose add call lost its answer becomes added", func(t testing.TB, s Stores) {
-		ann := newAccount(t, s, "ann")
-		attachTenant(t, s, ann, 1)
-		lost, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 12, now)
-		must(t, "reserve", err)
-		saveDiscovery(t, s, ann, []domain.Domain{{Name: "contoso.test", Added: true}}, nil)
-		got, err := s.Domain(t.Context(), ann, guid(1), "contoso.test")
-		must(t, "domain", err)
-		if got.ID != lost.ID {
-			t.Fatalf("got %+v, want the row %s", got, lost.ID)
-		}
-	}},
-	{"newer state that an operation stored is not overwritten", func(t testing.TB, s Stores) {
-		ann, d := newMailDomain(t, s)
-		verified := d
-		verified.Verified, verified.CheckedAt = true, discoveryStart.Add(time.Second)
-		must(t, "save", s.SaveDomain(t.Context(), ann, verified, nil))
-		saveDiscovery(t, s, ann, []domain.Domain{d}, nil)
-		got, err := s.Domain(t.Context(), ann, guid(1), d.Name)
-		must(t, "domain", err)
-		if !got.Verified {
-			t.Fatal("the discovery reverted the verification")
-		}
-	}},
-	{"only the account that holds the tenant can store a discovery", func(t testing.TB, s Stores) {
-		ann, d := newMailDomain(t, s)
-		bob := newAccount(t, s, "bob")
-		foreign := s.SaveDiscovery(t.Context(), bob, guid(1), ports.Found{Began: discoveryStart, Domains: []domain.Domain{}})
-		requireRefusal(t, "save discovery", foreign, fault.TenantNotFound)
-		requireSameError(t, "save discovery", foreign, s.SaveDiscovery(t.Context(), ann, unknownGUID, ports.Found{Began: discoveryStart}))
-		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
-			t.Fatalf("stored: %v", got)
-		}
-	}},
+	})
 }

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+func apiKey(owner access.AccountID, n int) access.Key {
+	return access.Key{
+		ID: fmt.Sprintf("20000000-0000-4000-8000-%012d", n), Account: owner, Hash: [32]byte{byte(n), 0, 'k'},
+		Form: access.Live, Hint: "abcd", Name: "laptop", CreatedAt: now,
+	}
+}
+
+func newKey(t testing.TB, s *Store, owner access.AccountID, n int) access.Key {
+	t.Helper()
+	k := apiKey(owner, n)
+	must(t, "add key", s.AddKey(t.Context(), k))
+	return k
+}
+
+func TestKeyFindsCurrentStateOfItsAccount(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		k := newKey(t, s, ann, 1)
+		newKey(t, s, bob, 2)
+		_, err := s.ChangePlan(t.Context(), ann, "api_starter", 3)
+		must(t, "change plan", err)
+		_, err = s.SetActive(t.Context(), ann, false)
+		must(t, "suspend", err)
+		c, err := s.Caller(t.Context(), k.Hash)
+		must(t, "caller", err)
+		want := access.Plan{Name: "api_starter", TenantSlots: 3}
+		if c.Account.ID != ann || c.KeyID != k.ID || c.Account.Active || c.Account.Plan != want || c.Account.Email != "ann@example.test" {
+			t.Fatalf("got %+v", c)
+		}
+		a, err := s.Account(t.Context(), ann)
+		must(t, "account", err)
+		if a != c.Account {
+			t.Fatalf("the account is %+v, the caller's %+v", a, c.Account)
+		}
+	})
+}
+
+func TestUnknownKeyAndAccountAreRefused(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		newKey(t, s, newAccount(t, s, "ann"), 1)
+		_, err := s.Caller(t.Context(), [32]byte{9})
+		requireRefusal(t, "caller", err, fault.InvalidAPIKey)
+		_, err = s.Account(t.Context(), "nonsense")
+		requireRefusal(t, "account", err, fault.AccountNotFound)
+	})
+}
+
+func TestRotatedKeyIsInvalidAndItsSuccessorIsValid(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		old := newKey(t, s, ann, 1)
+		renamed := apiKey(ann, 2)
+		renamed.Name = "another"
+		must(t, "rotate", s.RotateKey(t.Context(), ann, old.ID, renamed))
+		_, err := s.Caller(t.Context(), old.Hash)
+		requireRefusal(t, "old key", err, fault.InvalidAPIKey)
+		c, err := s.Caller(t.Context(), apiKey(ann, 2).Hash)
+		must(t, "new key", err)
+		if c.Account.ID != ann {
+			t.Fatalf("the new key belongs to %s", c.Account.ID)
+		}
+		fresh, err := s.IssuedKey(t.Context(), c.KeyID)
+		must(t, "find", err)
+		if fresh.Name != old.Name {
+			t.Fatalf("the new key is named %q", fresh.Name)
+		}
+	})
+}
+
+func TestOneOfConcurrentKeyRotationsSucceeds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		old := newKey(t, s, ann, 1)
+		errs := concurrently(concurrency, func(i int) error { return s.RotateKey(t.Context(), ann, old.ID, apiKey(ann, i+2)) })
+		if n := countWinners(t, errs, fault.InvalidAPIKey); n != 1 {
+			t.Fatalf("%d rotations won", n)
+		}
+		for i, lost := range errs {
+			_, err := s.Caller(t.Context(), apiKey(ann, i+2).Hash)
+			if (lost == nil) != (err == nil) {
+				t.Fatalf("rotation %d ended with %v, its key with %v", i, lost, err)
+			}
+		}
+	})
+}
+
+func TestDifferentAccountCannotRotateKey(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		k := newKey(t, s, ann, 1)
+		requireRefusal(t, "rotate", s.RotateKey(t.Context(), bob, k.ID, apiKey(bob, 2)), fault.InvalidAPIKey)
+		_, err := s.Caller(t.Context(), k.Hash)
+		must(t, "the key afterwards", err)
+	})
+}
+
+func TestMemberBelongsToOneAccount(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		for _, tt := range []struct {
+			owner access.AccountID
+			email string
+			want  bool
+		}{
+			{ann, "ann@example.test", true},
+			{ann, "ANN@example.test", true},
+			{bob, "ann@example.test", false},
+			{ann, "", false},
+			{"nonsense", "ann@example.test", false},
+		} {
+			got, err := s.Member(t.Context(), tt.owner, tt.email)
+			must(t, "member", err)
+			if got != tt.want {
+				t.Fatalf("%q of %q: got %v", tt.email, tt.owner, got)
+			}
+		}
+	})
+}
+
+func TestKeysAreListedOldestFirst(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		for n, owner := range []access.AccountID{ann, bob, ann} {
+			k := apiKey(owner, n+1)
+			k.CreatedAt = now.Add(-time.Duration(n) * time.Hour)
+			must(t, "add", s.AddKey(t.Context(), k))
+		}
+		for owner, want := range map[access.AccountID]string{ann: "31", bob: "2", "": "321", "10000000-0000-4000-8000-000000000000": ""} {
+			keys, err := s.IssuedKeys(t.Context(), owner)
+			must(t, "list", err)
+			got := ""
+			for _, k := range keys {
+				got += k.ID[len(k.ID)-1:]
+			}
+			if got != want {
+				t.Fatalf("keys of %q: got %s, want %s", owner, got, want)
+			}
+		}
+	})
+}
+
+func TestKeyIsFoundAsItWasStored(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		k := newKey(t, s, newAccount(t, s, "ann"), 1)
+		got, err := s.IssuedKey(t.Context(), k.ID)
+		must(t, "find", err)
+		if got != k || got.Status() != access.StatusActive {
+			t.Fatalf("got %+v, want %+v", got, k)
+		}
+		for _, id := range []string{"", "nonsense", "20000000-0000-4000-8000-000000000009"} {
+			_, err := s.IssuedKey(t.Context(), id)
+			requireRefusal(t, "find", err, fault.KeyNotFound)
+			_, err = s.RevokeKey(t.Context(), id, now)
+			requireRefusal(t, "revoke", err, fault.KeyNotFound)
+			_, err = s.ReplaceKey(t.Context(), id, apiKey("", 2))
+			requireRefusal(t, "replace", err, fault.KeyNotFound)
+		}
+	})
+}
+
+func TestRevokedKeyIsInvalidAndKeepsItsTimeOfRevocation(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		k, other := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
+		for _, at := range []time.Time{now, now.Add(time.Hour)} {
+			got, err := s.RevokeKey(t.Context(), k.ID, at)
+			must(t, "revoke", err)
+			if got.ID != k.ID || got.Account != ann || !got.RevokedAt.Equal(now) || got.Status() != access.StatusRevoked {
+				t.Fatalf("at %s: %+v", at, got)
+			}
+		}
+		_, err := s.Caller(t.Context(), k.Hash)
+		requireRefusal(t, "the key", err, fault.InvalidAPIKey)
+		_, err = s.Caller(t.Context(), other.Hash)
+		must(t, "the other key", err)
+		requireRefusal(t, "rotate", s.RotateKey(t.Context(), ann, k.ID, apiKey(ann, 3)), fault.InvalidAPIKey)
+	})
+}
+
+func TestReplacedKeyIsInvalidAndItsSuccessorHasItsNameAndAccount(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		old, fresh := newKey(t, s, ann, 1), apiKey("", 2)
+		fresh.Name = "nobody's"
+		got, err := s.ReplaceKey(t.Context(), old.ID, fresh)
+		must(t, "replace", err)
+		if got.ID != fresh.ID || got.Account != ann || got.Name != old.Name {
+			t.Fatalf("got %+v", got)
+		}
+		_, err = s.Caller(t.Context(), old.Hash)
+		requireRefusal(t, "the old key", err, fault.InvalidAPIKey)
+		c, err := s.Caller(t.Context(), fresh.Hash)
+		must(t, "the new key", err)
+		if c.Account.ID != ann {
+			t.Fatalf("the new key belongs to %s", c.Account.ID)
+		}
+		_, err = s.ReplaceKey(t.Context(), old.ID, apiKey("", 3))
+		requireRefusal(t, "replace again", err, fault.KeyRevoked)
+	})
+}
+
+func TestOneOfConcurrentKeyRotationsAndReplacementsSucceeds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		old := newKey(t, s, ann, 1)
+		errs := concurrently(concurrency, func(i int) error {
+			if i%2 == 0 {
+				return s.RotateKey(t.Context(), ann, old.ID, apiKey(ann, i+2))
+			}
+			_, err := s.ReplaceKey(t.Context(), old.ID, apiKey("", i+2))
+			if errors.Is(err, fault.KeyRevoked) {
+				return fault.InvalidAPIKey
+			}
+			return err
+		})
+		if n := countWinners(t, errs, fault.InvalidAPIKey); n != 1 {
+			t.Fatalf("%d won", n)
+		}
+	})
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/idempotency"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+func TestStoredChangesAreNotedAsEffects(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "ann")
+		made := attachTenant(t, s, owner, 1)
+		for name, act := range map[string]func(ctx context.Context) error{
+			"one statement": func(ctx context.Context) error { return s.SaveTenant(ctx, owner, made) },
+			"a transaction": func(ctx context.Context) error {
+				_, err := s.ReserveDomain(ctx, owner, made.GUID, "a.example", 1, now)
+				return err
+			},
+		} {
+			ctx, seen := watchEffects(t)
+			must(t, name, act(ctx))
+			if !seen().Changed {
+				t.Fatalf("%s is not noted", name)
+			}
+		}
+	})
+}
+
+func TestReadsAndRefusedChangesAreNotNotedAsEffects(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner, other := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		made := attachTenant(t, s, owner, 1)
+		addDomain(t, s, owner, made.GUID, "a.example")
+		for name, act := range map[string]func(ctx context.Context) error{
+			"a read":                func(ctx context.Context) error { _, err := s.Tenants(ctx, owner); return err },
+			"a foreign row":         func(ctx context.Context) error { return s.SaveTenant(ctx, other, made) },
+			"a refused transaction": func(ctx context.Context) error { return reserveOneMore(ctx, s, owner, made.GUID) },
+			"a refused attachment": func(ctx context.Context) error {
+				_, err := s.Attach(ctx, other, tenant.Tenant{GUID: made.GUID, ConsentedAt: now}, 100)
+				return err
+			},
+		} {
+			ctx, seen := watchEffects(t)
+			if err := act(ctx); err != nil && fault.Of(err).Code == fault.InternalError {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if seen().Changed {
+				t.Fatalf("%s counts as a change", name)
+			}
+		}
+	})
+}
+
+func reserveOneMore(ctx context.Context, s *Store, owner access.AccountID, id tenant.GUID) error {
+	_, err := s.ReserveDomain(ctx, owner, id, "b.example", 1, now)
+	return err
+}
+
+// watchEffects returns a context and a function that returns the effects noted in it.
+func watchEffects(t testing.TB) (context.Context, func() idempotency.Effects) {
+	var e ports.Effects
+	return ports.WithEffects(t.Context(), &e), e.Seen
+}
+
+// tenantFixture is a tenant with one domain and two mailboxes.
+type tenantFixture struct {
+	owner access.AccountID
+	d     domain.Domain
+	boxes []mailbox.Mailbox
+}
+
+func newTenantFixture(t testing.TB, s *Store) tenantFixture {
+	t.Helper()
+	h := tenantFixture{owner: newAccount(t, s, "ann")}
+	h.d = addDomain(t, s, h.owner, attachTenant(t, s, h.owner, 1).GUID, "contoso.test")
+	for _, local := range []string{"sales", "support"} {
+		h.boxes = append(h.boxes, addMailbox(t, s, h.owner, h.d, local, mailbox.Created))
+	}
+	return h
+}
+
+// completingChange is a change that commits a completion. made reports whether the change is
+// stored.
+type completingChange struct {
+	change func(completion *ports.Completion) error
+	made   func(t testing.TB) bool
+}
+
+func (h tenantFixture) changes(t testing.TB, s *Store) map[string]completingChange {
+	return map[string]completingChange{
+		"a deletion": {
+			func(completion *ports.Completion) error {
+				return s.DeleteTenant(t.Context(), h.owner, h.d.TenantGUID, completion)
+			},
+			func(t testing.TB) bool {
+				n, err := s.TenantCount(t.Context(), h.owner)
+				must(t, "count tenants", err)
+				return n == 0
+			},
+		},
+		"a saved domain": {
+			func(completion *ports.Completion) error {
+				d := h.d
+				d.Verified = true
+				return s.SaveDomain(t.Context(), h.owner, d, completion)
+			},
+			func(t testing.TB) bool {
+				d, err := s.DomainByID(t.Context(), h.owner, h.d.ID)
+				must(t, "find domain", err)
+				return d.Verified
+			},
+		},
+		"concluded mailboxes": {
+			func(completion *ports.Completion) error {
+				return s.ConcludeMailboxes(t.Context(), h.owner, asReady(h.boxes), completion)
+			},
+			func(t testing.TB) bool { return h.countReady(t, s) == len(h.boxes) },
+		},
+	}
+}
+
+// countReady counts the mailboxes in stage ready.
+func (h tenantFixture) countReady(t testing.TB, s *Store) (n int) {
+	t.Helper()
+	all, err := s.Mailboxes(t.Context(), h.owner, h.d.TenantGUID)
+	must(t, "list mailboxes", err)
+	for _, m := range all {
+		if m.Stage == mailbox.Ready {
+			n++
+		}
+	}
+	return n
+}
+
+func asReady(boxes []mailbox.Mailbox) []mailbox.Mailbox {
+	all := make([]mailbox.Mailbox, 0, len(boxes))
+	for _, m := range boxes {
+		m.Stage = mailbox.Ready
+		all = append(all, m)
+	}
+	return all
+}
+
+// newCompletion returns the completion of this attempt with the answer "answer".
+func newCompletion(c ports.Claim, attempt string) *ports.Completion {
+	return &ports.Completion{Key: c.Key, Attempt: attempt, Answer: []byte("answer"), Until: now.Add(time.Hour)}
+}
+
+func TestChangeCommitsItsCompletion(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h, key := newTenantFixture(t, s), byte(0)
+		for _, what := range []string{"a saved domain", "concluded mailboxes", "a deletion"} {
+			key++
+			c := newClaim(h.owner, key)
+			x := h.changes(t, s)[what]
+			must(t, what, x.change(newCompletion(c, mustClaim(t, s, c))))
+			r := requireRecord(t, s, c.Key)
+			if !x.made(t) || string(r.Answer) != "answer" || r.Leased || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
+				t.Fatalf("%s: made %v, %+v", what, x.made(t), r)
+			}
+			// The owner of the key can still extend its lease: it has lost nothing.
+			requireHeld(t, "hold after "+what, true)(s.Hold(t.Context(), c.Key, r.Attempt, longLease))
+			requireHeld(t, "finish after "+what, true)(s.Finish(t.Context(), c.Key, r.Attempt, []byte("answer"), now))
+		}
+	})
+}
+
+func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newTenantFixture(t, s)
+		c := newClaim(h.owner, 1)
+		c.Lease = expiredLease
+		first := mustClaim(t, s, c)
+		second, won, err := s.TakeOver(t.Context(), first, c)
+		must(t, "take over", err)
+		if !won {
+			t.Fatal("a dead owner's key was not taken over")
+		}
+		for what, x := range h.changes(t, s) {
+			requireRefusal(t, what, x.change(newCompletion(c, first)), fault.KeyInProgress)
+			if r := requireRecord(t, s, c.Key); x.made(t) || r.Answer != nil || r.Attempt != second {
+				t.Fatalf("%s: made %v, %+v", what, x.made(t), r)
+			}
+		}
+	})
+}
+
+func TestRefusedChangeCompletesNothing(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h, bob := newTenantFixture(t, s), newAccount(t, s, "bob")
+		gone := append(asReady(h.boxes), mailbox.Mailbox{ID: string(unknownGUID), Address: "gone@contoso.test", Stage: mailbox.Ready})
+		c := newClaim(h.owner, 1)
+		completion := newCompletion(c, mustClaim(t, s, c))
+		requireRefusal(t, "delete", s.DeleteTenant(t.Context(), bob, h.d.TenantGUID, completion), fault.TenantNotFound)
+		requireRefusal(t, "save domain", s.SaveDomain(t.Context(), bob, h.d, completion), fault.DomainNotFound)
+		requireRefusal(t, "conclude for another", s.ConcludeMailboxes(t.Context(), bob, asReady(h.boxes), completion), fault.MailboxNotFound)
+		requireRefusal(t, "conclude", s.ConcludeMailboxes(t.Context(), h.owner, gone, completion), fault.MailboxNotFound)
+		if r := requireRecord(t, s, c.Key); r.Answer != nil || !r.Leased || h.countReady(t, s) != 0 {
+			t.Fatalf("%d are concluded, %+v", h.countReady(t, s), r)
+		}
+	})
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// discoveryStart is when the discoveries of these tests begin: after the stored objects were
+// created.
+var discoveryStart = now.Add(time.Minute)
+
+func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []domain.Domain, boxes []mailbox.Platform) {
+	t.Helper()
+	must(t, "save discovery", s.SaveDiscovery(t.Context(), owner, guid(1), ports.Found{Began: discoveryStart, Domains: domains, Mailboxes: boxes}))
+}
+
+func domainNamesOf(t testing.TB, s *Store, owner access.AccountID) []string {
+	t.Helper()
+	list, err := s.Domains(t.Context(), owner, guid(1))
+	must(t, "list domains", err)
+	var names []string
+	for _, d := range list {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+func TestDiscoveryAddsListedDomainsAndRemovesMissingOnes(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, known := newMailDomain(t, s)
+		addDomain(t, s, ann, guid(1), "vanished.test")
+		known = withAllFields(known)
+		saveDiscovery(t, s, ann, []domain.Domain{known, withAllFields(domain.Domain{Name: "new.test"})}, nil)
+		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"contoso.test", "new.test"}) {
+			t.Fatalf("stored: %v", got)
+		}
+		got, err := s.Domain(t.Context(), ann, guid(1), known.Name)
+		must(t, "known", err)
+		if diff := cmp.Diff(known, got); diff != "" {
+			t.Fatalf("the known domain (-want +got):\n%s", diff)
+		}
+		fresh, err := s.Domain(t.Context(), ann, guid(1), "new.test")
+		must(t, "new", err)
+		want := withAllFields(domain.Domain{
+			ID: fresh.ID, TenantID: known.TenantID, TenantGUID: guid(1), Name: "new.test", Added: true, CreatedAt: discoveryStart,
+		})
+		if diff := cmp.Diff(want, fresh); diff != "" {
+			t.Fatalf("the new domain (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestMissingListChangesNothingAndEmptyListRemovesAll(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
+		other := addDomain(t, s, ann, attachTenant(t, s, ann, 2).GUID, "contoso.test")
+		saveDiscovery(t, s, ann, nil, nil)
+		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 1 || len(boxes) != 1 {
+			t.Fatalf("the domains %v and the mailboxes %v are left", names, boxes)
+		}
+		saveDiscovery(t, s, ann, []domain.Domain{}, []mailbox.Platform{})
+		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 0 || len(boxes) != 0 {
+			t.Fatalf("the domains %v and the mailboxes %v are left", names, boxes)
+		}
+		_, err := s.DomainByID(t.Context(), ann, other.ID)
+		must(t, "find the domain of another tenant", err)
+	})
+}
+
+func TestDiscoveryKeepsDomainsThatAreBeingAdded(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, _ := newMailDomain(t, s)
+		for name, at := range map[string]time.Time{"later.test": discoveryStart.Add(time.Second), "underway.test": now} {
+			d, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, at)
+			must(t, "reserve", err)
+			d.Added = name == "later.test"
+			must(t, "save", s.SaveDomain(t.Context(), ann, d, nil))
+		}
+		saveDiscovery(t, s, ann, []domain.Domain{}, nil)
+		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"later.test"}) {
+			t.Fatalf("stored: %v", got)
+		}
+		d, err := s.ReserveDomain(t.Context(), ann, guid(1), "underway.test", 12, now)
+		must(t, "reserve", err)
+		if d.JustReserved {
+			t.Fatal("the reservation of the domain was lost")
+		}
+	})
+}
+
+func TestDiscoveryReleasesAbandonedReservationOfDomain(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		for _, name := range []string{"abandoned.test", "resumed.test"} {
+			_, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, discoveryStart.Add(-24*time.Hour))
+			must(t, "reserve", err)
+		}
+		_, err := s.ReserveDomain(t.Context(), ann, guid(1), "resumed.test", 12, now)
+		must(t, "resume", err)
+		saveDiscovery(t, s, ann, []domain.Domain{}, nil)
+		for name, fresh := range map[string]bool{"abandoned.test": true, "resumed.test": false} {
+			d, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, now)
+			must(t, "reserve", err)
+			if d.JustReserved != fresh {
+				t.Fatalf("%s: the reservation was released: %v", name, d.JustReserved)
+			}
+		}
+	})
+}
+
+func TestListedDomainWhoseAddCallLostItsAnswerBecomesAdded(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		lost, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 12, now)
+		must(t, "reserve", err)
+		saveDiscovery(t, s, ann, []domain.Domain{{Name: "contoso.test", Added: true}}, nil)
+		got, err := s.Domain(t.Context(), ann, guid(1), "contoso.test")
+		must(t, "domain", err)
+		if got.ID != lost.ID {
+			t.Fatalf("got %+v, want the row %s", got, lost.ID)
+		}
+	})
+}
+
+func TestDiscoveryDoesNotOverwriteNewerState(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		verified := d
+		verified.Verified, verified.CheckedAt = true, discoveryStart.Add(time.Second)
+		must(t, "save", s.SaveDomain(t.Context(), ann, verified, nil))
+		saveDiscovery(t, s, ann, []domain.Domain{d}, nil)
+		got, err := s.Domain(t.Context(), ann, guid(1), d.Name)
+		must(t, "domain", err)
+		if !got.Verified {
+			t.Fatal("the discovery reverted the verification")
+		}
+	})
+}
+
+func TestOnlyHolderOfTenantCanStoreDiscovery(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		bob := newAccount(t, s, "bob")
+		foreign := s.SaveDiscovery(t.Context(), bob, guid(1), ports.Found{Began: discoveryStart, Domains: []domain.Domain{}})
+		requireRefusal(t, "save discovery", foreign, fault.TenantNotFound)
+		requireSameError(t, "save discovery", foreign, s.SaveDiscovery(t.Context(), ann, unknownGUID, ports.Found{Began: discoveryStart}))
+		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
+			t.Fatalf("stored: %v", got)
+		}
+	})
+}
+
+// platformMailboxes returns mailboxes as a platform lists them, with different values in each.
+func platformMailboxes(addresses ...string) []mailbox.Platform {
+	all := make([]mailbox.Platform, 0, len(addresses))
+	for _, a := range addresses {
+		all = append(all, mailbox.Platform{
+			ObjectID: "object of " + a, DisplayName: hostileText, Address: a, PrincipalName: a,
+			Alias: "alias of " + a, AccountEnabled: true, CreatedAt: now.Add(-time.Hour),
+		})
+	}
+	return all
+}
+
+func addressesOf(t testing.TB, s *Store, owner access.AccountID) []string {
+	t.Helper()
+	list, err := s.Mailboxes(t.Context(), owner, guid(1))
+	must(t, "list mailboxes", err)
+	var all []string
+	for _, m := range list {
+		all = append(all, m.Address)
+	}
+	return all
+}
+
+func findMailbox(t testing.TB, s *Store, owner access.AccountID, address string) mailbox.Mailbox {
+	t.Helper()
+	list, err := s.Mailboxes(t.Context(), owner, guid(1))
+	must(t, "list mailboxes", err)
+	i := slices.IndexFunc(list, func(m mailbox.Mailbox) bool { return m.Address == address })
+	if i < 0 {
+		t.Fatalf("%s is not listed", address)
+	}
+	return list[i]
+}
+
+func TestDiscoveryAddsListedMailboxesAndRemovesMissingOnes(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		addMailbox(t, s, ann, d, "vanished", mailbox.Ready)
+		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "vanished"), 3, discoveryStart.Add(time.Second))
+		must(t, "reserve an existing one", err)
+		addMailbox(t, s, ann, d, "unfinished", mailbox.Created)
+		saveDiscovery(t, s, ann, nil, platformMailboxes("New@contoso.test", "shared@contoso.onmicrosoft.test"))
+		if got := addressesOf(t, s, ann); !slices.Equal(got, []string{"new@contoso.test", "shared@contoso.onmicrosoft.test"}) {
+			t.Fatalf("stored: %v", got)
+		}
+		got := findMailbox(t, s, ann, "new@contoso.test")
+		want := mailbox.Mailbox{
+			ID: got.ID, TenantGUID: guid(1), DomainID: d.ID, Stage: mailbox.Ready, ObjectID: "object of New@contoso.test",
+			DisplayName: hostileText, Address: "new@contoso.test", PrincipalName: "New@contoso.test", Alias: "alias of New@contoso.test",
+			AccountEnabled: true, CreatedAt: now.Add(-time.Hour), DomainName: d.Name, TenantName: "Contoso",
+		}
+		if got != want {
+			t.Fatalf("got  %+v\nwant %+v", got, want)
+		}
+		if builtin := findMailbox(t, s, ann, "shared@contoso.onmicrosoft.test"); builtin.DomainID != "" || builtin.DomainName != "contoso.onmicrosoft.test" {
+			t.Fatalf("the built-in domain's mailbox is %+v", builtin)
+		}
+	})
+}
+
+func TestKnownMailboxKeepsItsIDOriginAndLimit(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		ours := addMailbox(t, s, ann, d, "ours", mailbox.Ready)
+		must(t, "limit", s.SetSendLimit(t.Context(), ann, ours.ID, 9, now))
+		for range 2 {
+			saveDiscovery(t, s, ann, nil, platformMailboxes("OURS@contoso.test"))
+		}
+		got := findMailbox(t, s, ann, "ours@contoso.test")
+		if got.ID != ours.ID || !got.Provisioned || got.DailySendLimit != 9 || got.DisplayName != hostileText || !got.AccountEnabled {
+			t.Fatalf("got %+v", got)
+		}
+	})
+}
+
+func TestOutdatedListDoesNotOverwriteSignInNameThatTenantrySet(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		ours := addMailbox(t, s, ann, d, "ours", mailbox.Ready)
+		ours.PrincipalName = ours.Address
+		must(t, "save", s.SaveMailbox(t.Context(), ann, ours))
+		late := platformMailboxes("ours@contoso.test", "foreign@contoso.test")
+		late[0].PrincipalName, late[1].PrincipalName = "ours.1@contoso.onmicrosoft.test", "foreign.1@contoso.onmicrosoft.test"
+		for range 2 {
+			saveDiscovery(t, s, ann, nil, late)
+		}
+		if got := findMailbox(t, s, ann, "ours@contoso.test").PrincipalName; got != ours.Address {
+			t.Fatalf("the sign-in name that tenantry set became %s", got)
+		}
+		if got := findMailbox(t, s, ann, "foreign@contoso.test").PrincipalName; got != late[1].PrincipalName {
+			t.Fatalf("the foreign one is %s", got)
+		}
+	})
+}
+
+func TestDiscoveryKeepsMailboxesThatAreBeingCreated(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		addMailbox(t, s, ann, d, "creating", mailbox.Creating)
+		addMailbox(t, s, ann, d, "reserved", mailbox.Reserved)
+		laterBoxes, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "later"), 3, discoveryStart.Add(time.Second))
+		must(t, "reserve", err)
+		laterBoxes[0].Stage = mailbox.Ready
+		must(t, "save", s.SaveMailbox(t.Context(), ann, laterBoxes[0]))
+		saveDiscovery(t, s, ann, nil, []mailbox.Platform{})
+		got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "creating", "reserved", "later"), 3, now)
+		must(t, "reserve", err)
+		for _, m := range got {
+			if m.JustReserved {
+				t.Fatalf("the reservation of %s was lost", m.Address)
+			}
+		}
+	})
+}
+
+func TestDiscoveryReleasesAbandonedReservationOfMailbox(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "abandoned", "resumed"), 3, discoveryStart.Add(-24*time.Hour))
+		must(t, "reserve", err)
+		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "resumed"), 3, now)
+		must(t, "resume", err)
+		other := addDomain(t, s, ann, attachTenant(t, s, ann, 2).GUID, "contoso.test")
+		_, err = s.ReserveMailboxes(t.Context(), ann, other.ID, mailboxSpecs(other, "abandoned"), 3, now)
+		must(t, "reserve at another tenant", err)
+		saveDiscovery(t, s, ann, nil, []mailbox.Platform{})
+		got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "abandoned", "resumed"), 3, now)
+		must(t, "reserve", err)
+		if !got[0].JustReserved || got[1].JustReserved {
+			t.Fatalf("got %+v", got)
+		}
+	})
+}
+
+func TestStageOfCreationDecidesWhetherListedMailboxIsProvisioned(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		addMailbox(t, s, ann, d, "reserved", mailbox.Reserved)
+		addMailbox(t, s, ann, d, "creating", mailbox.Creating)
+		saveDiscovery(t, s, ann, nil, platformMailboxes("reserved@contoso.test", "creating@contoso.test"))
+		if m := findMailbox(t, s, ann, "reserved@contoso.test"); m.Stage != mailbox.Ready || m.Provisioned {
+			t.Fatalf("the reserved mailbox is %+v", m)
+		}
+		if m := findMailbox(t, s, ann, "creating@contoso.test"); m.Stage != mailbox.Created || !m.Provisioned {
+			t.Fatalf("the mailbox that was being created is %+v", m)
+		}
+	})
+}
+
+func TestConcurrentDiscoveriesAndReservationsStoreEachMailboxOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		errs := concurrently(20, func(i int) error {
+			if i%2 == 0 {
+				_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "c"), 3, now)
+				return err
+			}
+			return s.SaveDiscovery(t.Context(), ann, guid(1), ports.Found{Began: discoveryStart, Mailboxes: platformMailboxes("a@contoso.test", "b@contoso.test", "c@contoso.test")})
+		})
+		if n := countWinners(t, errs, nil); n != 20 || len(addressesOf(t, s, ann)) > 3 {
+			t.Fatalf("%d went well, listed: %v", n, addressesOf(t, s, ann))
+		}
+	})
+}

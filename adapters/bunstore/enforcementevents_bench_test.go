@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// BenchmarkEvents reads pages of a large log of two years, of one account with 100 tenants. The log
+// has 10 million events on PostgreSQL and 2 million on SQLite. Each page is compared with that of
+// the plain query.
+func BenchmarkEvents(b *testing.B) {
+	fewer := 1
+	if testing.Short() {
+		fewer = 1000
+	}
+	b.Run("postgres", func(b *testing.B) { benchEvents(b, testserver.Database(b), 10_000_000/fewer) })
+	b.Run("sqlite", func(b *testing.B) {
+		benchEvents(b, "sqlite://"+filepath.Join(b.TempDir(), "tenantry.db"), 2_000_000/fewer)
+	})
+}
+
+// largestPage is the largest page that callers may request, and the slowest.
+const largestPage = 200
+
+func benchEvents(b *testing.B, url string, size int) {
+	l := newEventLog(b, url, size)
+	began := time.Now()
+	must(b, "fill", l.fill(b.Context()))
+	b.Logf("%d events were written in %s", size, time.Since(began).Round(time.Second))
+	for name, q := range map[string]ports.EventQuery{
+		"all": {}, "blocked": {Action: sendlimit.Blocked}, "unblocked": {Action: sendlimit.Unblocked},
+		"tenant": {Tenant: benchGUID(7)}, "tenant blocked": {Tenant: benchGUID(8), Action: sendlimit.Blocked},
+		"tenant unblocked": {Tenant: benchGUID(9), Action: sendlimit.Unblocked},
+	} {
+		b.Run(name, func(b *testing.B) { l.pages(b, q) })
+	}
+	b.Run("batch", l.batches)
+}
+
+// pages reads pages at the beginning, in the middle, at the end and across the log. It alternates
+// between them, because the machine's speed varies.
+func (l eventLog) pages(b *testing.B, q ports.EventQuery) {
+	q.Limit = largestPage
+	total := l.count(b, q)
+	places := map[string]func() int{
+		"first": func() int { return 0 }, "middle": func() int { return total / 2 },
+		"last": func() int { return total - 1 }, "any": func() int { return rand.IntN(total) },
+	}
+	took := map[string][]time.Duration{}
+	for name, offset := range places {
+		q.Offset = offset()
+		l.compare(b, q, total)
+		l.timed(b, q) // warms the caches
+		took[name] = nil
+	}
+	for b.Loop() {
+		for name, offset := range places {
+			q.Offset = offset()
+			took[name] = append(took[name], l.timed(b, q))
+		}
+	}
+	slowest := 0.0
+	for name := range places {
+		slowest = max(slowest, quantileOf(took[name], .5))
+		b.ReportMetric(quantileOf(took[name], .99), "ms/p99-"+name)
+	}
+	b.ReportMetric(slowest, "ms/median")
+	b.ReportMetric(quantileOf(took["middle"], .5)/quantileOf(took["first"], .5), "x/middle")
+	b.ReportMetric(0, "ns/op")
+}
+
+func (l eventLog) timed(b *testing.B, q ports.EventQuery) time.Duration {
+	began := time.Now()
+	_, err := l.Events(b.Context(), l.owner, q)
+	must(b, "events", err)
+	return time.Since(began)
+}
+
+// quantileOf returns a quantile in milliseconds.
+func quantileOf(all []time.Duration, quantile float64) float64 {
+	slices.Sort(all)
+	return float64(all[int(float64(len(all)-1)*quantile)].Microseconds()) / 1000
+}
+
+// plain returns the query without counts.
+func (l eventLog) plain(q ports.EventQuery) *bun.SelectQuery {
+	query := l.db.NewSelect().Model((*enforcementRow)(nil)).Where("ev.account_id = ?", accountKey(l.owner))
+	if q.Tenant != "" {
+		query = query.Where("ev.tenant_guid = ?", string(q.Tenant))
+	}
+	if q.Action != "" {
+		query = query.Where("ev.action = ?", string(q.Action))
+	}
+	return query
+}
+
+func (l eventLog) count(b *testing.B, q ports.EventQuery) int {
+	total, err := l.plain(q).Count(b.Context())
+	must(b, "plain query", err)
+	return int(total)
+}
+
+// compare compares pages with those of the plain query.
+func (l eventLog) compare(b *testing.B, q ports.EventQuery, total int) {
+	b.Helper()
+	var rows []enforcementRow
+	must(b, "plain query", l.plain(q).OrderExpr("ev.id DESC").Limit(int64(q.Limit)).Offset(int64(q.Offset)).Scan(b.Context(), &rows))
+	want := ports.EventPage{Events: []sendlimit.Event{}, Total: total}
+	for _, r := range rows {
+		want.Events = append(want.Events, r.event())
+	}
+	got, err := l.Events(b.Context(), l.owner, q)
+	must(b, "events", err)
+	if diff := cmp.Diff(want, got); diff != "" {
+		b.Fatalf("%+v (-plain +got):\n%s", q, diff)
+	}
+}
+
+// batches inserts the events of one pass, 36 in a transaction, alternately with their counts and
+// without.
+func (l eventLog) batches(b *testing.B) {
+	before, err := l.Events(b.Context(), l.owner, ports.EventQuery{Limit: 1})
+	must(b, "events", err)
+	var with, without []time.Duration
+	for b.Loop() {
+		began := time.Now()
+		must(b, "record events", l.RecordEvents(b.Context(), l.owner, batchOf(len(with))))
+		middle := time.Now()
+		must(b, "record plainly", l.plainly(b.Context(), batchOf(len(with))))
+		with, without = append(with, middle.Sub(began)), append(without, time.Since(middle))
+	}
+	after, err := l.Events(b.Context(), l.owner, ports.EventQuery{Limit: 1})
+	must(b, "events", err)
+	if counted := after.Total - before.Total; counted != eventsPerPass*len(with) {
+		b.Fatalf("%d events were counted of %d", counted, eventsPerPass*len(with))
+	}
+	b.ReportMetric(quantileOf(with, .5), "ms/batch")
+	b.ReportMetric(quantileOf(without, .5), "ms/bare")
+	b.ReportMetric(sum(with)/sum(without), "x/mean")
+	b.ReportMetric(quantileOf(with, .5)/quantileOf(without, .5), "x/batch")
+	b.ReportMetric(0, "ns/op")
+}
+
+const eventsPerPass = 36
+
+// batchOf returns n events of one tenant.
+func batchOf(n int) (events []sendlimit.Event) {
+	now := time.Now().UTC()
+	for range eventsPerPass {
+		events = append(events, sendlimit.Event{ID: newID(), Tenant: benchGUID(n % benchTenants),
+			Address: "box@example.test", Action: sendlimit.Blocked, Sent: 26, Limit: 25, At: now})
+	}
+	return events
+}
+
+func sum(all []time.Duration) (s float64) {
+	for _, d := range all {
+		s += d.Seconds()
+	}
+	return s
+}
+
+// plainly inserts events without counts.
+func (l eventLog) plainly(ctx context.Context, events []sendlimit.Event) error {
+	return l.inTransaction(ctx, "record events alone", func(ctx context.Context, tx bun.IDB) error {
+		var rows []enforcementRow
+		for _, e := range events {
+			rows = append(rows, newEnforcementRow(accountKey(l.owner), e))
+		}
+		_, err := tx.NewInsert().Model(&rows).Exec(ctx)
+		return err
+	})
+}
+
+// eventLog is a large log and the account that owns it.
+type eventLog struct {
+	*Store
+	owner access.AccountID
+	size  int
+}
+
+const (
+	logBegins    = 1_699_920_000_000 // a midnight, Unix time in ms
+	logDays      = 730
+	benchTenants = 100
+)
+
+func benchGUID(n int) tenant.GUID {
+	return tenant.GUID(fmt.Sprintf("10000000-0000-4000-8000-%012d", n))
+}
+
+func newEventLog(b *testing.B, url string, size int) eventLog {
+	s := migrated(b, url)
+	s.queryTimeout = time.Hour // filling the log takes long
+	a, err := s.CreateAccount(b.Context(), "ann@example.test", "complete", 0, time.Now())
+	must(b, "create account", err)
+	for n := range benchTenants {
+		_, err := s.Attach(b.Context(), a.ID, tenant.Tenant{GUID: benchGUID(n), Name: "Contoso", ConsentedAt: time.Now()}, benchTenants)
+		must(b, "attach", err)
+	}
+	return eventLog{s, a.ID, size}
+}
+
+// fill inserts the log in a few statements, with the rows that RecordEvents would write. Half of a
+// day's events are unblocks in the hour after midnight. The other half are blocks in ten working
+// hours.
+func (l eventLog) fill(ctx context.Context) error {
+	err := l.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+		if l.postgres() { // avoids ten million look-ups of the account
+			if _, err := tx.ExecContext(ctx, "SET LOCAL session_replication_role = replica"); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.ExecContext(ctx, l.events()); err != nil {
+			return err
+		}
+		return l.fillCounts(ctx, tx)
+	})
+	if err != nil {
+		return err
+	}
+	analyze := "ANALYZE"
+	if l.postgres() {
+		analyze = "VACUUM ANALYZE"
+	}
+	_, err = l.db.ExecContext(ctx, analyze)
+	return err
+}
+
+// events returns the statement that inserts all events.
+func (l eventLog) events() string {
+	numbers := "WITH RECURSIVE series(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM series WHERE n + 1 < %d)"
+	id := "printf('%%08x-%%04x-7%%03x-8%%03x-%%012x', ms / 65536, ms %% 65536, n %% 4096, n %% 4096, n)"
+	at, guid := "strftime('%%Y-%%m-%%d %%H:%%M:%%f+00:00', ms / 1000.0, 'unixepoch')", "printf('10000000-0000-4000-8000-%%012d', n * 7 %% 100)"
+	owner := "'" + accountKey(l.owner) + "'"
+	if l.postgres() {
+		numbers = "WITH series AS (SELECT generate_series(0, %d - 1)::bigint AS n)"
+		id = "(lpad(to_hex(ms), 12, '0') || '7' || lpad(to_hex(n %% 4096), 3, '0') || '8' || lpad(to_hex(n), 15, '0'))::uuid"
+		at, guid = "to_timestamp(ms / 1000.0)", "('10000000-0000-4000-8000-' || lpad((n * 7 %% 100)::text, 12, '0'))::uuid"
+		owner += "::uuid"
+	}
+	perDay := l.size/logDays + 1
+	return fmt.Sprintf(numbers+", placed AS (SELECT n, n / %d AS d, n %% %d AS i FROM series), "+
+		"timed AS (SELECT n, i < %d AS night, %d + d * 86400000 + CASE WHEN i < %[4]d THEN i * 3600000 / %[4]d ELSE 28800000 + (i - %[4]d) * 36000000 / %[6]d END AS ms FROM placed) "+
+		"INSERT INTO enforcement_events (account_id, id, tenant_guid, mailbox_address, action, sent_count, limit_value, created_at) "+
+		"SELECT "+owner+", "+id+", "+guid+", 'box@example.test', CASE WHEN night THEN 'unblocked' ELSE 'blocked' END, 26, 25, "+at+" FROM timed",
+		l.size, perDay, perDay, perDay/2, int64(logBegins), perDay-perDay/2)
+}
+
+// fillCounts inserts the counts of the existing events.
+func (l eventLog) fillCounts(ctx context.Context, tx bun.Tx) error {
+	epoch := "CAST(strftime('%s', created_at) AS integer)"
+	if l.postgres() {
+		epoch = "floor(extract(epoch FROM created_at))::bigint"
+	}
+	for _, span := range []int{hour, day} {
+		for _, guid := range []string{"'" + ident.Zero + "'", "tenant_guid"} {
+			if l.postgres() {
+				guid += "::uuid"
+			}
+			if _, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO enforcement_counts (account_id, tenant_guid, action, span, starts, events) "+
+				"SELECT account_id, %s, action, %d, %s / %d * %d AS at, COUNT(*) FROM enforcement_events GROUP BY 1, 2, 3, 5",
+				guid, span, epoch, span, span)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Events") }

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/idempotency"
+	"github.com/tenantry/tenantry/ports"
+)
+
+func newClaim(owner access.AccountID, key byte) ports.Claim {
+	return ports.Claim{
+		Key:         idempotency.KeyID{Account: owner, Key: [32]byte{key}},
+		Fingerprint: []byte{'f', key}, Lease: longLease, Now: now,
+	}
+}
+
+// mustClaim claims a free key and returns the attempt id.
+func mustClaim(t testing.TB, s *Store, c ports.Claim) string {
+	t.Helper()
+	attempt, won, err := s.Claim(t.Context(), c)
+	must(t, "claim", err)
+	if !won || attempt == "" {
+		t.Fatalf("a free key was not won: %q, %v", attempt, won)
+	}
+	return attempt
+}
+
+// requireRecord returns the record of a key. It fails the test if there is none.
+func requireRecord(t testing.TB, s *Store, at idempotency.KeyID) idempotency.Record {
+	t.Helper()
+	r, found, err := s.Remembered(t.Context(), at)
+	must(t, "look up", err)
+	if !found {
+		t.Fatal("the key is not remembered")
+	}
+	return r
+}
+
+func requireNoRecord(t testing.TB, what string, s *Store, at idempotency.KeyID) {
+	t.Helper()
+	if _, found, err := s.Remembered(t.Context(), at); err != nil || found {
+		t.Fatalf("%s: found %v, %v", what, found, err)
+	}
+}
+
+// requireHeld checks the result of a write that reports whether the caller still holds its lease.
+func requireHeld(t testing.TB, what string, want bool) func(held bool, err error) {
+	return func(held bool, err error) {
+		t.Helper()
+		must(t, what, err)
+		if held != want {
+			t.Fatalf("%s: held is %v", what, held)
+		}
+	}
+}
+
+func TestClaimOfKeyIsStoredAsItWasMade(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		c := newClaim(newAccount(t, s, "ann"), 1)
+		requireNoRecord(t, "before", s, c.Key)
+		attempt := mustClaim(t, s, c)
+		r := requireRecord(t, s, c.Key)
+		if r.Attempt != attempt || !bytes.Equal(r.Fingerprint, c.Fingerprint) || r.Answer != nil || !r.Leased ||
+			!r.ExpiresAt.Equal(now.Truncate(time.Microsecond).Add(idempotency.Retention)) {
+			t.Fatalf("got %+v", r)
+		}
+	})
+}
+
+func TestOneOfConcurrentClaimsOfIdempotencyKeySucceeds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		c := newClaim(newAccount(t, s, "ann"), 1)
+		won := make([]bool, concurrency)
+		for _, err := range concurrently(concurrency, func(i int) (err error) {
+			_, won[i], err = s.Claim(t.Context(), c)
+			return err
+		}) {
+			must(t, "claim", err)
+		}
+		if n := countTrue(won); n != 1 {
+			t.Fatalf("%d won", n)
+		}
+	})
+}
+
+func TestAccountsDoNotShareIdempotencyKeys(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newClaim(newAccount(t, s, "ann"), 1), newClaim(newAccount(t, s, "bob"), 1)
+		attempt := mustClaim(t, s, ann)
+		requireNoRecord(t, "bob's", s, bob.Key)
+		requireHeld(t, "finish for bob", false)(s.Finish(t.Context(), bob.Key, attempt, []byte("x"), now))
+		requireHeld(t, "leave for bob", false)(s.Leave(t.Context(), bob.Key, attempt, now))
+		requireHeld(t, "release for bob", false)(s.Release(t.Context(), bob.Key, attempt))
+		requireHeld(t, "hold for bob", false)(s.Hold(t.Context(), bob.Key, attempt, longLease))
+		mustClaim(t, s, bob)
+		if r := requireRecord(t, s, ann.Key); r.Attempt != attempt || r.Answer != nil {
+			t.Fatalf("ann's became %+v", r)
+		}
+	})
+}
+
+func TestAnswerIsStoredUnchangedAndMayBeStoredTwice(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		c := newClaim(newAccount(t, s, "ann"), 1)
+		attempt := mustClaim(t, s, c)
+		answer, until := bytes.Repeat([]byte{0, 255, '\'', '?'}, 64<<10), now.Add(time.Hour)
+		for range 2 {
+			requireHeld(t, "finish", true)(s.Finish(t.Context(), c.Key, attempt, answer, until))
+		}
+		r := requireRecord(t, s, c.Key)
+		if !bytes.Equal(r.Answer, answer) || r.Leased || !r.ExpiresAt.Equal(until) {
+			t.Fatalf("got %d bytes, leased %v, until %v", len(r.Answer), r.Leased, r.ExpiresAt)
+		}
+		_, won, err := s.Claim(t.Context(), c)
+		must(t, "claim again", err)
+		if won {
+			t.Fatal("a finished key was claimed")
+		}
+		requireHeld(t, "release of an answer", false)(s.Release(t.Context(), c.Key, attempt))
+		requireHeld(t, "leave of an answer", false)(s.Leave(t.Context(), c.Key, attempt, until))
+	})
+}
+
+func TestReleasedIdempotencyKeyIsFree(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		c := newClaim(newAccount(t, s, "ann"), 1)
+		first := mustClaim(t, s, c)
+		requireHeld(t, "release", true)(s.Release(t.Context(), c.Key, first))
+		requireNoRecord(t, "released", s, c.Key)
+		if second := mustClaim(t, s, c); second == first {
+			t.Fatal("two attempts have the same id")
+		}
+		requireHeld(t, "finish of the first", false)(s.Finish(t.Context(), c.Key, first, []byte("late"), now))
+	})
+}
+
+func TestExpiredIdempotencyKeysAreDeletedInBatches(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "ann")
+		for i := range byte(5) {
+			c := newClaim(owner, i)
+			attempt := mustClaim(t, s, c)
+			requireHeld(t, "finish", true)(s.Finish(t.Context(), c.Key, attempt, []byte("x"), now.Add(time.Duration(4-i)*time.Second)))
+		}
+		running := newClaim(owner, 9)
+		running.Now = now.Add(-2 * idempotency.Retention)
+		mustClaim(t, s, running)
+		at := now.Add(2 * time.Second)
+		for _, want := range []int{2, 1, 0} {
+			if n, err := s.Reap(t.Context(), at, 2); err != nil || n != want {
+				t.Fatalf("reaped %d, %v, want %d", n, err, want)
+			}
+		}
+		for _, key := range []byte{2, 3, 4} {
+			requireNoRecord(t, "expired", s, newClaim(owner, key).Key)
+		}
+		for _, key := range []byte{0, 1, 9} {
+			requireRecord(t, s, newClaim(owner, key).Key)
+		}
+	})
+}
+
+func TestIdempotencyKeysOfClosedAccountAreDeleted(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "ann")
+		c := newClaim(owner, 1)
+		mustClaim(t, s, c)
+		_, err := s.CloseAccount(t.Context(), owner, now)
+		must(t, "close", err)
+		requireNoRecord(t, "of a closed account", s, c.Key)
+	})
+}
+
+func countTrue(all []bool) int {
+	n := 0
+	for _, one := range all {
+		if one {
+			n++
+		}
+	}
+	return n
+}
+
+// expiredLease has expired when it begins. longLease outlasts every check.
+const expiredLease, longLease = -time.Second, time.Hour
+
+// retryUntilWon repeats a claim until it wins. Only a lease that never expires reaches the time
+// limit.
+func retryUntilWon(t testing.TB, claim func() (bool, error)) {
+	t.Helper()
+	for end := time.Now().Add(hangTimeout); ; {
+		won, err := claim()
+		must(t, "claim", err)
+		if won {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the lease did not end in %s", hangTimeout)
+		}
+	}
+}
+
+func TestIdempotencyKeyIsTakenOverOnceAfterItsLeaseExpires(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		c := newClaim(newAccount(t, s, "ann"), 1)
+		first := mustClaim(t, s, c)
+		_, won, err := s.TakeOver(t.Context(), first, c)
+		must(t, "too early", err)
+		if won {
+			t.Fatal("a live lease was taken over")
+		}
+		requireHeld(t, "let the lease end", true)(s.Hold(t.Context(), c.Key, first, expiredLease))
+		if requireRecord(t, s, c.Key).Leased {
+			t.Fatal("a lease that is over counts")
+		}
+		wins := make([]bool, concurrency)
+		for _, err := range concurrently(concurrency, func(i int) (err error) {
+			_, wins[i], err = s.TakeOver(t.Context(), first, c)
+			return err
+		}) {
+			must(t, "take over", err)
+		}
+		if n := countTrue(wins); n != 1 {
+			t.Fatalf("%d took it over", n)
+		}
+	})
+}
+
+func TestAttemptThatLostItsKeyStoresNoAnswer(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		c := newClaim(newAccount(t, s, "ann"), 1)
+		c.Lease = expiredLease
+		first := mustClaim(t, s, c)
+		c.Lease, c.Fingerprint = longLease, []byte("other")
+		second, won, err := s.TakeOver(t.Context(), first, c)
+		must(t, "take over", err)
+		if !won || second == first {
+			t.Fatalf("won %v, %q after %q", won, second, first)
+		}
+		requireHeld(t, "hold", false)(s.Hold(t.Context(), c.Key, first, time.Hour))
+		requireHeld(t, "finish", false)(s.Finish(t.Context(), c.Key, first, []byte("late"), now))
+		requireHeld(t, "leave", false)(s.Leave(t.Context(), c.Key, first, now))
+		requireHeld(t, "release", false)(s.Release(t.Context(), c.Key, first))
+		if r := requireRecord(t, s, c.Key); r.Attempt != second || r.Answer != nil || !r.Leased || string(r.Fingerprint) != "other" {
+			t.Fatalf("got %+v", r)
+		}
+		requireHeld(t, "the owner", true)(s.Finish(t.Context(), c.Key, second, []byte("right"), now.Add(time.Hour)))
+	})
+}
+
+func TestLeasesOfIdempotencyKeysFollowDatabaseClock(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		c := newClaim(newAccount(t, s, "ann"), 1)
+		first := mustClaim(t, s, c)
+		c.Now = now.Add(1000 * time.Hour)
+		if _, won, err := s.TakeOver(t.Context(), first, c); err != nil || won {
+			t.Fatalf("the caller's clock ended the lease: %v, %v", won, err)
+		}
+		requireHeld(t, "shorten the lease", true)(s.Hold(t.Context(), c.Key, first, time.Millisecond))
+		retryUntilWon(t, func() (bool, error) {
+			_, won, err := s.TakeOver(t.Context(), first, c)
+			return won, err
+		})
+	})
+}
+
+func TestIdempotencyKeyThatWasLeftCanBeTakenOverAtOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		c := newClaim(newAccount(t, s, "ann"), 1)
+		first := mustClaim(t, s, c)
+		requireHeld(t, "leave", true)(s.Leave(t.Context(), c.Key, first, now.Add(time.Hour)))
+		if r := requireRecord(t, s, c.Key); r.Leased || r.Answer != nil || !r.ExpiresAt.Equal(now.Add(time.Hour).Truncate(time.Microsecond)) {
+			t.Fatalf("got %+v", r)
+		}
+		if _, won, err := s.TakeOver(t.Context(), first, c); err != nil || !won {
+			t.Fatalf("not taken over: %v", err)
+		}
+	})
+}
+
+func TestAnswerIsReplacedOnlyAfterItExpires(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		c := newClaim(newAccount(t, s, "ann"), 1)
+		first := mustClaim(t, s, c)
+		until := now.Truncate(time.Microsecond).Add(time.Hour)
+		requireHeld(t, "finish", true)(s.Finish(t.Context(), c.Key, first, []byte("answer"), until))
+		c.Now = until.Add(-time.Microsecond)
+		if _, won, err := s.TakeOver(t.Context(), first, c); err != nil || won {
+			t.Fatalf("taken over a moment early: %v, %v", won, err)
+		}
+		c.Now = until
+		if _, won, err := s.TakeOver(t.Context(), first, c); err != nil || !won {
+			t.Fatalf("not taken over in time: %v", err)
+		}
+		if r := requireRecord(t, s, c.Key); r.Answer != nil || !r.ExpiresAt.Equal(until.Add(idempotency.Retention)) {
+			t.Fatalf("got %+v", r)
+		}
+	})
+}
+
+// storeEffectChecks cover what stores note in ports.Effects. Only a stored change is an effect.

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/ports"
+)
+
+func integrationID(n int) string { return fmt.Sprintf("50000000-0000-7000-8000-%012d", n) }
+
+// newIntegration returns the nth integration, created n seconds after now.
+func newIntegration(owner access.AccountID, n int) integration.Integration {
+	at := now.Add(time.Duration(n) * time.Second)
+	return integration.Integration{
+		ID: integrationID(n), AccountID: owner, Provider: "instantly", Name: hostileText, Workspace: integration.Workspace{ID: "w", Name: hostileText},
+		Status: integration.Connected, CredentialFields: []string{"api_key", hostileText}, LastTestedAt: at, CreatedAt: at, UpdatedAt: at,
+	}
+}
+
+func credentialOf(n int) []byte { return []byte{0, byte(n), 255} }
+
+func addIntegration(t testing.TB, s *Store, owner access.AccountID, n int) integration.Integration {
+	t.Helper()
+	i := newIntegration(owner, n)
+	must(t, "add integration", s.AddIntegration(t.Context(), i, credentialOf(n), nil))
+	return i
+}
+
+// requireIntegrations checks the list of the integrations of an account.
+func requireIntegrations(t testing.TB, s *Store, owner access.AccountID, want ...integration.Integration) {
+	t.Helper()
+	got, err := s.Integrations(t.Context(), owner)
+	must(t, "list integrations", err)
+	if len(got) != len(want) || len(got) > 0 && !cmp.Equal(got, want) {
+		t.Fatalf("the integrations of %q (-want +got):\n%s", owner, cmp.Diff(want, got))
+	}
+}
+
+// requireIntegration checks a stored integration, and that its credential is credentialOf(n).
+func requireIntegration(t testing.TB, s *Store, want integration.Integration, n int) {
+	t.Helper()
+	got, credential, err := s.Integration(t.Context(), want.AccountID, want.ID)
+	must(t, "find integration", err)
+	if diff := cmp.Diff(want, got); diff != "" || !bytes.Equal(credential, credentialOf(n)) {
+		t.Fatalf("credential %v, (-want +got):\n%s", credential, diff)
+	}
+}
+
+// withAllFieldsChanged returns an integration with the same ids and a different value in every
+// other field.
+func withAllFieldsChanged(i integration.Integration) integration.Integration {
+	at := now.Add(time.Hour)
+	return integration.Integration{
+		ID: i.ID, AccountID: i.AccountID, Provider: "other", Name: "other", Workspace: integration.Workspace{ID: "x", Name: "y"},
+		Status: integration.Failed, HasError: true, CredentialFields: []string{"other"}, LastTestedAt: at, RefreshedAt: at.Add(time.Minute),
+		CreatedAt: at, UpdatedAt: at.Add(time.Second),
+	}
+}
+
+func TestIntegrationIsStoredWithItsCredential(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		requireIntegration(t, s, addIntegration(t, s, ann, 1), 1)
+		full := withAllFieldsChanged(newIntegration(ann, 2))
+		must(t, "add", s.AddIntegration(t.Context(), full, credentialOf(2), nil))
+		requireIntegration(t, s, full, 2)
+	})
+}
+
+func TestIntegrationsAreListedNewestFirst(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		requireIntegrations(t, s, ann)
+		third, first, bobs := addIntegration(t, s, ann, 3), addIntegration(t, s, ann, 1), addIntegration(t, s, bob, 2)
+		requireIntegrations(t, s, ann, third, first)
+		requireIntegrations(t, s, bob, bobs)
+	})
+}
+
+func TestSaveIntegrationChangesOnlyResultOfTest(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		want, other := addIntegration(t, s, ann, 1), addIntegration(t, s, ann, 2)
+		saved := withAllFieldsChanged(want)
+		must(t, "save", s.SaveIntegration(t.Context(), saved, nil))
+		want.Status, want.HasError, want.Workspace = saved.Status, saved.HasError, saved.Workspace
+		want.LastTestedAt, want.RefreshedAt, want.UpdatedAt = saved.LastTestedAt, saved.RefreshedAt, saved.UpdatedAt
+		requireIntegration(t, s, want, 1)
+		requireIntegration(t, s, other, 2)
+	})
+}
+
+func TestRemovingIntegrationFreesItsMailboxes(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		h.beginSession(t, s, h.one, 0, 1)
+		h.setConnection(t, s, h.one, 1, integration.ConnectionConnected)
+		must(t, "remove", s.RemoveIntegration(t.Context(), h.owner, h.one.ID, nil))
+		requireIntegrations(t, s, h.owner, h.two)
+		_, _, err := s.Integration(t.Context(), h.owner, h.one.ID)
+		requireRefusal(t, "find", err, fault.IntegrationNotFound)
+		_, err = s.Session(t.Context(), h.owner, h.one.ID, h.boxes[0].ID, sessionID(1))
+		requireRefusal(t, "session", err, fault.SessionNotFound)
+		requireCounts(t, s, h.owner, h.one.ID, integration.Counts{})
+		h.beginSession(t, s, h.two, 0, 2)
+		h.beginSession(t, s, h.two, 1, 3)
+		requireRefusal(t, "remove again", s.RemoveIntegration(t.Context(), h.owner, h.one.ID, nil), fault.IntegrationNotFound)
+		requireRefusal(t, "save", s.SaveIntegration(t.Context(), h.one, nil), fault.IntegrationNotFound)
+	})
+}
+
+func TestForeignAndUnknownIntegrationsGetSameAnswer(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		i := addIntegration(t, s, ann, 1)
+		for what, call := range map[string]func(id string) error{
+			"find": func(id string) error {
+				_, _, err := s.Integration(t.Context(), bob, id)
+				return err
+			},
+			"save": func(id string) error {
+				foreign := withAllFieldsChanged(i)
+				foreign.AccountID, foreign.ID = bob, id
+				return s.SaveIntegration(t.Context(), foreign, nil)
+			},
+			"remove": func(id string) error { return s.RemoveIntegration(t.Context(), bob, id, nil) },
+			"eligible": func(id string) error {
+				_, err := s.Eligible(t.Context(), bob, id)
+				return err
+			},
+			"refresh": func(id string) error {
+				foreign := withAllFieldsChanged(i)
+				foreign.ID = id
+				_, err := s.SaveRefresh(t.Context(), bob, foreign, now, nil, nil)
+				return err
+			},
+		} {
+			requireRefusal(t, what, call(i.ID), fault.IntegrationNotFound)
+			requireSameError(t, what, call(i.ID), call(integrationID(9)))
+			requireSameError(t, what+" by nonsense", call(i.ID), call("x"))
+		}
+		requireIntegration(t, s, i, 1)
+	})
+}
+
+func TestIntegrationNeedsOpenAccount(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		closeAccount(t, s, ann)
+		requireRefusal(t, "a closed one", s.AddIntegration(t.Context(), newIntegration(ann, 1), credentialOf(1), nil), fault.AccountClosed)
+		unknown := newIntegration("10000000-0000-4000-8000-000000000000", 1)
+		requireRefusal(t, "an unknown one", s.AddIntegration(t.Context(), unknown, credentialOf(1), nil), fault.AccountNotFound)
+		requireIntegrations(t, s, ann)
+	})
+}
+
+func TestClosingAccountRemovesOnlyItsOwnIntegrations(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
+		ann.beginSession(t, s, ann.one, 0, 1)
+		bob.beginSession(t, s, bob.one, 0, 2)
+		if done := closeAccount(t, s, ann.owner); done.IntegrationsRemoved != 2 {
+			t.Fatalf("got %+v", done)
+		}
+		requireIntegrations(t, s, ann.owner)
+		_, _, err := s.Integration(t.Context(), ann.owner, ann.one.ID)
+		requireRefusal(t, "find", err, fault.IntegrationNotFound)
+		requireIntegrations(t, s, bob.owner, bob.two, bob.one)
+		pending, err := s.PendingSessions(t.Context(), now.Add(1000*time.Hour), 9)
+		must(t, "sessions", err)
+		if len(pending) != 1 || pending[0].Account != bob.owner {
+			t.Fatalf("sessions are left: %+v", pending)
+		}
+	})
+}
+
+func TestIntegrationAndItsAnswerAreCommittedTogether(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		addIntegration(t, s, ann, 1)
+		addIntegration(t, s, ann, 2)
+		requireCommitted(t, s, ann, map[string]func(completion *ports.Completion) error{
+			"add": func(completion *ports.Completion) error {
+				return s.AddIntegration(t.Context(), newIntegration(ann, 3), credentialOf(3), completion)
+			},
+			"save": func(completion *ports.Completion) error {
+				return s.SaveIntegration(t.Context(), withAllFieldsChanged(newIntegration(ann, 1)), completion)
+			},
+			"remove": func(completion *ports.Completion) error {
+				return s.RemoveIntegration(t.Context(), ann, integrationID(2), completion)
+			},
+			"refresh": func(completion *ports.Completion) error {
+				_, err := s.SaveRefresh(t.Context(), ann, withAllFieldsChanged(newIntegration(ann, 1)), now, nil, completion)
+				return err
+			},
+		}, func() {
+			requireIntegrations(t, s, ann, newIntegration(ann, 2), newIntegration(ann, 1))
+		})
+	})
+}
+
+// requireCommitted checks changes that store an idempotent answer. A change whose key was taken
+// over must fail and store nothing, which unchanged checks. A change that holds its key must store
+// the answer.
+func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes map[string]func(completion *ports.Completion) error, unchanged func()) {
+	t.Helper()
+	key := byte(0)
+	for what, change := range changes {
+		key++
+		c := newClaim(owner, key)
+		c.Lease = expiredLease
+		lost := mustClaim(t, s, c)
+		_, won, err := s.TakeOver(t.Context(), lost, c)
+		must(t, "take over", err)
+		if !won {
+			t.Fatal("a dead owner's key was not taken over")
+		}
+		requireRefusal(t, what, change(newCompletion(c, lost)), fault.KeyInProgress)
+		unchanged()
+	}
+	for what, change := range changes {
+		key++
+		c := newClaim(owner, key)
+		must(t, what, change(newCompletion(c, mustClaim(t, s, c))))
+		if r := requireRecord(t, s, c.Key); string(r.Answer) != "answer" || r.Leased {
+			t.Fatalf("%s: %+v", what, r)
+		}
+	}
+}

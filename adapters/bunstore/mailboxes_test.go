@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+)
+
+// newMailDomain creates an account with one tenant and one domain, contoso.test.
+func newMailDomain(t testing.TB, s *Store) (access.AccountID, domain.Domain) {
+	t.Helper()
+	ann := newAccount(t, s, "ann")
+	return ann, addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
+}
+
+func TestMailboxComesBackAsItWasSaved(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		want := addMailbox(t, s, ann, d, "sales", mailbox.Creating)
+		must(t, "limit", s.SetSendLimit(t.Context(), ann, want.ID, 7, now))
+		want.Stage, want.Provisioned, want.AccountEnabled = mailbox.Ready, true, true
+		want.ObjectID, want.DisplayName, want.PrincipalName, want.Alias = "object", hostileText, "sales@contoso.test", "sales.contoso"
+		want.DailySendLimit, want.SendsToday, want.BlockedAt = 25, 99, now
+		must(t, "save", s.SaveMailbox(t.Context(), ann, want))
+		want.DailySendLimit, want.SendsToday, want.BlockedAt = 7, 0, want.SendsTodayAt
+		want.TenantName, want.DomainName, want.DomainID = "Contoso", "contoso.test", d.ID
+		got, err := s.Mailbox(t.Context(), ann, guid(1), want.ID)
+		must(t, "mailbox", err)
+		if got != want {
+			t.Fatalf("got  %+v\nwant %+v", got, want)
+		}
+	})
+}
+
+func TestMailboxesAreListedByAddressOnceTheyExist(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		empty, err := s.Mailboxes(t.Context(), ann, guid(1))
+		must(t, "list", err)
+		hidden := addMailbox(t, s, ann, d, "a", mailbox.Creating)
+		addMailbox(t, s, ann, d, "c", mailbox.Created)
+		addMailbox(t, s, ann, d, "b", mailbox.Ready)
+		list, err := s.Mailboxes(t.Context(), ann, guid(1))
+		must(t, "list", err)
+		if len(empty) != 0 || len(list) != 2 || list[0].Address != "b@contoso.test" || list[1].Address != "c@contoso.test" {
+			t.Fatalf("got %+v, before %+v", list, empty)
+		}
+		_, err = s.Mailbox(t.Context(), ann, guid(1), hidden.ID)
+		requireRefusal(t, "one that is being created", err, fault.MailboxNotFound)
+	})
+}
+
+func TestForeignMailboxGetsTheSameAnswerAsUnknownOne(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		m := addMailbox(t, s, ann, d, "sales", mailbox.Ready)
+		bob := newAccount(t, s, "bob")
+		attachTenant(t, s, bob, 2)
+		unknown := m
+		unknown.ID, unknown.TenantGUID, unknown.DomainID = string(unknownGUID), unknownGUID, string(unknownGUID)
+		for name, c := range map[string]struct {
+			code fault.Code
+			call func(o access.AccountID, x mailbox.Mailbox) error
+		}{
+			"list": {fault.TenantNotFound, func(o access.AccountID, x mailbox.Mailbox) error {
+				_, err := s.Mailboxes(t.Context(), o, x.TenantGUID)
+				return err
+			}},
+			"mailbox": {fault.TenantNotFound, func(o access.AccountID, x mailbox.Mailbox) error {
+				_, err := s.Mailbox(t.Context(), o, x.TenantGUID, x.ID)
+				return err
+			}},
+			"reserve": {fault.DomainNotFound, func(o access.AccountID, x mailbox.Mailbox) error {
+				_, err := s.ReserveMailboxes(t.Context(), o, x.DomainID, mailboxSpecs(d, "new"), 3, now)
+				return err
+			}},
+			"save":  {fault.MailboxNotFound, func(o access.AccountID, x mailbox.Mailbox) error { return s.SaveMailbox(t.Context(), o, x) }},
+			"limit": {fault.MailboxNotFound, func(o access.AccountID, x mailbox.Mailbox) error { return s.SetSendLimit(t.Context(), o, x.ID, 5, now) }},
+		} {
+			foreign := c.call(bob, m)
+			requireRefusal(t, name, foreign, c.code)
+			requireSameError(t, name, foreign, c.call(ann, unknown))
+		}
+		_, err := s.Mailbox(t.Context(), bob, guid(2), m.ID)
+		requireRefusal(t, "at the other tenant", err, fault.MailboxNotFound)
+		_, err = s.Mailbox(t.Context(), ann, guid(1), "nonsense")
+		requireRefusal(t, "malformed", err, fault.MailboxNotFound)
+	})
+}
+
+func TestMailboxBelongsToOneTenantOfAccount(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		m := addMailbox(t, s, ann, d, "sales", mailbox.Ready)
+		attachTenant(t, s, ann, 2)
+		_, err := s.Mailbox(t.Context(), ann, guid(2), m.ID)
+		requireRefusal(t, "at the other tenant", err, fault.MailboxNotFound)
+	})
+}
+
+func TestReservedMailboxesAreReturnedInOrderOfRequest(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		old := addMailbox(t, s, ann, d, "m", mailbox.Ready)
+		got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "z", "m", "a"), 3, now)
+		must(t, "reserve", err)
+		for i, want := range []string{"z@contoso.test", "m@contoso.test", "a@contoso.test"} {
+			m := got[i]
+			existing := want == old.Address
+			if m.Address != want || m.JustReserved == existing || (m.ID == old.ID) != existing || m.DomainID != d.ID ||
+				m.TenantGUID != guid(1) || m.TenantName != "Contoso" || m.DomainName != d.Name || m.ID == "" {
+				t.Fatalf("reservation %d is %+v", i, m)
+			}
+		}
+		if got[0].Stage != mailbox.Reserved || got[0].Provisioned || got[0].DisplayName != "Name of z" {
+			t.Fatalf("a new reservation is %+v", got[0])
+		}
+	})
+}
+
+func TestAtLimitExistingMailboxesAreReturned(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		unfinished, err := s.ReserveDomain(t.Context(), ann, guid(1), "unfinished.test", 12, now)
+		must(t, "reserve domain", err)
+		_, err = s.ReserveMailboxes(t.Context(), ann, unfinished.ID, mailboxSpecs(unfinished, "a"), 3, now)
+		requireRefusal(t, "mailbox of an unfinished domain", err, fault.DomainNotFound)
+		for range 2 {
+			_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "c"), 3, now)
+			must(t, "reserve", err)
+		}
+		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "d"), 3, now)
+		requireRefusal(t, "one more", err, fault.MailboxLimitReached)
+	})
+}
+
+func TestRequestThatExceedsLimitStoresNoMailbox(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		addMailbox(t, s, ann, d, "a", mailbox.Ready)
+		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "b", "c", "d"), 3, now)
+		requireRefusal(t, "reserve", err, fault.MailboxLimitReached)
+		got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "b", "e"), 3, now)
+		must(t, "two that fit", err)
+		if !got[0].JustReserved || !got[1].JustReserved {
+			t.Fatalf("a refused reservation left %+v", got)
+		}
+	})
+}
+
+func TestDiscoveredMailboxesCountTowardsLimit(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		saveDiscovery(t, s, ann, nil, platformMailboxes("x@contoso.test", "y@contoso.test", "other@elsewhere.test"))
+		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b"), 3, now)
+		requireRefusal(t, "two more", err, fault.MailboxLimitReached)
+		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a"), 3, now)
+		must(t, "one more", err)
+	})
+}
+
+func TestReservationCanBeReleasedUntilMailboxExists(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		bob := newAccount(t, s, "bob")
+		stays := addMailbox(t, s, ann, d, "stays", mailbox.Reserved)
+		for _, tt := range []struct {
+			stage mailbox.Stage
+			freed bool
+		}{{mailbox.Reserved, true}, {mailbox.Creating, true}, {mailbox.Created, false}, {mailbox.Ready, false}} {
+			m := addMailbox(t, s, ann, d, string(tt.stage), tt.stage)
+			must(t, "release by another account", s.ReleaseMailbox(t.Context(), bob, m.ID))
+			must(t, "the row afterwards", s.SetSendLimit(t.Context(), ann, m.ID, 1, now))
+			must(t, "release", s.ReleaseMailbox(t.Context(), ann, m.ID))
+			if err := s.SaveMailbox(t.Context(), ann, m); (err != nil) != tt.freed {
+				t.Fatalf("%s: saving after the release gives %v", tt.stage, err)
+			}
+		}
+		must(t, "save the other reservation", s.SaveMailbox(t.Context(), ann, stays))
+	})
+}
+
+func TestConcurrentReservationsOfMailboxesNeverExceedLimit(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		errs := concurrently(concurrency, func(i int) error {
+			got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, fmt.Sprintf("m%d", i)), 3, now)
+			if err != nil {
+				return err
+			}
+			got[0].Stage = mailbox.Ready
+			return s.SaveMailbox(t.Context(), ann, got[0])
+		})
+		list, err := s.Mailboxes(t.Context(), ann, guid(1))
+		must(t, "list", err)
+		if n := countWinners(t, errs, fault.MailboxLimitReached); n != 3 || len(list) != 3 {
+			t.Fatalf("%d calls succeeded, %d are stored", n, len(list))
+		}
+	})
+}
+
+func TestConcurrentReservationsOfPairsNeverStoreHalfPair(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		errs := concurrently(concurrency, func(i int) error {
+			_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, fmt.Sprintf("l%d", i), fmt.Sprintf("r%d", i)), 3, now)
+			return err
+		})
+		if n := countWinners(t, errs, fault.MailboxLimitReached); n != 1 {
+			t.Fatalf("%d pairs were stored", n)
+		}
+		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "single"), 3, now)
+		must(t, "the one place left", err)
+	})
+}
+
+func TestConcurrentReservationsOfOneAddressCreateOneMailbox(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		took := make([]int, concurrency)
+		errs := concurrently(concurrency, func(i int) error {
+			got, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "sales"), 1, now)
+			if err == nil && got[0].JustReserved {
+				took[i] = 1
+			}
+			return err
+		})
+		sum := 0
+		for _, n := range took {
+			sum += n
+		}
+		if n := countWinners(t, errs, nil); n != concurrency || sum != 1 {
+			t.Fatalf("%d calls got the row, %d created it", n, sum)
+		}
+	})
+}

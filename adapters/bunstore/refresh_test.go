@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/mailbox"
+)
+
+// claimRefreshes claims due refreshes and returns the ids of their integrations.
+func claimRefreshes(t testing.TB, s *Store, before, at time.Time, most int) (ids []string) {
+	t.Helper()
+	all, err := s.DueRefreshes(t.Context(), before, at, most)
+	must(t, "due refreshes", err)
+	for _, i := range all {
+		ids = append(ids, i.ID)
+	}
+	return ids
+}
+
+func (h integrationFixture) saveRefresh(t testing.TB, s *Store, i integration.Integration, began time.Time, connections ...integration.Connection) int {
+	t.Helper()
+	stored, err := s.SaveRefresh(t.Context(), h.owner, i, began, connections, nil)
+	must(t, "save refresh", err)
+	return stored
+}
+
+func TestDueRefreshesAreClaimedOldestFirst(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		for n := 1; n <= 4; n++ {
+			owner := ann
+			if n%2 == 0 {
+				owner = bob
+			}
+			addIntegration(t, s, owner, n)
+		}
+		hours := func(n int) time.Time { return now.Add(time.Duration(n) * time.Hour) }
+		requireOrder(t, "never refreshed", claimRefreshes(t, s, now, hours(1), 2), integrationID(1), integrationID(2))
+		requireOrder(t, "the others", claimRefreshes(t, s, now, hours(2), 9), integrationID(3), integrationID(4))
+		requireOrder(t, "all began", claimRefreshes(t, s, hours(1), hours(3), 9))
+		requireOrder(t, "the first", claimRefreshes(t, s, hours(1).Add(time.Microsecond), hours(9), 1), integrationID(1))
+		requireOrder(t, "the rest", claimRefreshes(t, s, hours(9), hours(9), 9), integrationID(2), integrationID(3), integrationID(4))
+		got, err := s.DueRefreshes(t.Context(), hours(10), hours(10), 1)
+		must(t, "due", err)
+		want := newIntegration(ann, 1)
+		if diff := cmp.Diff([]integration.Integration{want}, got); diff != "" {
+			t.Fatalf("not as it is stored (-want +got):\n%s", diff)
+		}
+		requireIntegration(t, s, want, 1)
+	})
+}
+
+func TestConcurrentClaimsOfRefreshesDoNotOverlap(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		for n := range 10 {
+			addIntegration(t, s, ann, n)
+			addIntegration(t, s, bob, 100+n)
+		}
+		got := make([][]integration.Integration, concurrency)
+		for _, err := range concurrently(concurrency, func(n int) (err error) {
+			got[n], err = s.DueRefreshes(t.Context(), now, now.Add(time.Hour), 3)
+			return err
+		}) {
+			must(t, "due", err)
+		}
+		handed := map[string]int{}
+		for _, some := range got {
+			for _, i := range some {
+				handed[i.ID]++
+			}
+		}
+		for id, n := range handed {
+			if n != 1 {
+				t.Fatalf("%s was handed out %d times", id, n)
+			}
+		}
+		if len(handed) != 20 {
+			t.Fatalf("%d were handed out", len(handed))
+		}
+	})
+}
+
+func TestAccountsWithoutActivePlanAreNotRefreshed(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob, eve := newAccount(t, s, "ann"), newAccount(t, s, "bob"), newAccount(t, s, "eve")
+		addIntegration(t, s, ann, 1)
+		addIntegration(t, s, bob, 2)
+		addIntegration(t, s, eve, 3)
+		_, err := s.SetActive(t.Context(), ann, false)
+		must(t, "suspend", err)
+		closeAccount(t, s, eve)
+		requireOrder(t, "due", claimRefreshes(t, s, now, now, 9), integrationID(2))
+		_, err = s.SetActive(t.Context(), ann, true)
+		must(t, "resume", err)
+		requireOrder(t, "due", claimRefreshes(t, s, now, now, 9), integrationID(1))
+	})
+}
+
+func TestRequestedRefreshCountsAsBegun(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		h.saveRefresh(t, s, h.one, now.Add(time.Hour))
+		requireOrder(t, "before it", claimRefreshes(t, s, now.Add(time.Hour), now.Add(2*time.Hour), 9), h.two.ID)
+		h.saveRefresh(t, s, h.two, now) // a second refresh began before the first one was saved
+		requireOrder(t, "before the other", claimRefreshes(t, s, now.Add(2*time.Hour), now.Add(2*time.Hour), 9), h.one.ID)
+	})
+}
+
+func TestRefreshStoresIntegrationAndItsConnections(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		was := h.setConnection(t, s, h.one, 0, integration.ConnectionConnected)
+		seen := h.newConnection(h.one, 0, integration.ConnectionFailed)
+		seen.ID, seen.AccountID, seen.AccountAddress, seen.AccountName, seen.Reason = connectionID(7), "other", "o@b.test", "", "other"
+		seen.ConnectedAt, seen.UpdatedAt = time.Time{}, now.Add(time.Minute)
+		fresh := h.newConnection(h.one, 1, integration.ConnectionConnected)
+		after := withAllFieldsChanged(h.one)
+		if n := h.saveRefresh(t, s, after, was.UpdatedAt, seen, fresh); n != 2 {
+			t.Fatalf("%d were stored", n)
+		}
+		seen.ID = was.ID
+		h.requireConnection(t, "seen", s, h.one, 0, seen)
+		h.requireConnection(t, "new", s, h.one, 1, fresh)
+		after.Provider, after.Name, after.CredentialFields, after.CreatedAt = h.one.Provider, h.one.Name, h.one.CredentialFields, h.one.CreatedAt
+		requireIntegration(t, s, after, 10)
+	})
+}
+
+func TestRefreshSkipsConnectionsThatChanged(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		more := addDomain(t, s, h.owner, guid(1), "more.test")
+		for _, local := range []string{"a", "b", "c"} {
+			h.boxes = append(h.boxes, addMailbox(t, s, h.owner, more, local, mailbox.Ready))
+		}
+		changed := h.setConnection(t, s, h.one, 0, integration.ConnectionDisconnecting)
+		theirs := h.setConnection(t, s, h.two, 1, integration.ConnectionPending)
+		former := h.setConnection(t, s, h.two, 2, integration.ConnectionDisconnected)
+		held := h.setConnection(t, s, h.two, 3, integration.ConnectionOther)
+		gone := h.newConnection(h.one, 0, integration.ConnectionConnected)
+		gone.MailboxID = unknownMailboxID
+		foreign := gone
+		foreign.MailboxID = newIntegrationFixture(t, s, "bob", 2).boxes[0].ID
+		saveDiscovery(t, s, h.owner, nil, platformMailboxes("sales@ann.test", "support@ann.test", "a@more.test", "b@more.test", "c@more.test", "found@ann.test"))
+		discovered := gone
+		discovered.MailboxID = findMailbox(t, s, h.owner, "found@ann.test").ID
+		stored := h.saveRefresh(t, s, h.one, changed.UpdatedAt.Add(-time.Microsecond), gone, foreign, discovered,
+			h.newConnection(h.one, 0, integration.ConnectionConnected), h.newConnection(h.one, 1, integration.ConnectionConnected),
+			h.newConnection(h.one, 2, integration.ConnectionConnected), h.newConnection(h.one, 3, integration.ConnectionFailed),
+			h.newConnection(h.one, 4, integration.ConnectionFailed), h.newConnection(h.one, 4, integration.ConnectionConnected))
+		if stored != 2 {
+			t.Fatalf("%d were stored", stored)
+		}
+		h.requireConnection(t, "changed", s, h.one, 0, changed)
+		h.requireConnection(t, "held elsewhere, and refused", s, h.one, 1, integration.Connection{})
+		h.requireConnection(t, "held elsewhere", s, h.two, 1, theirs)
+		h.requireConnection(t, "free elsewhere", s, h.one, 2, h.newConnection(h.one, 2, integration.ConnectionConnected))
+		h.requireConnection(t, "free there", s, h.two, 2, former)
+		h.requireConnection(t, "failed here", s, h.one, 3, integration.Connection{})
+		h.requireConnection(t, "and held there", s, h.two, 3, held)
+		h.requireConnection(t, "told twice", s, h.one, 4, h.newConnection(h.one, 4, integration.ConnectionConnected))
+	})
+}
+
+func TestConcurrentRefreshesAndSessionsShareMailboxes(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		for n := range 4 {
+			d := addDomain(t, s, h.owner, guid(1), []string{"a.test", "b.test", "c.test", "e.test"}[n])
+			for _, local := range []string{"a", "b", "c"} {
+				h.boxes = append(h.boxes, addMailbox(t, s, h.owner, d, local, mailbox.Ready))
+			}
+		}
+		var seen []integration.Connection
+		for box := range h.boxes {
+			seen = append(seen, h.newConnection(h.one, box, integration.ConnectionConnected))
+		}
+		errs := concurrently(len(h.boxes)+2, func(n int) error {
+			if n >= len(h.boxes) {
+				_, err := s.SaveRefresh(t.Context(), h.owner, h.one, now, seen, nil)
+				return err
+			}
+			return s.BeginSession(t.Context(), h.owner, newSession(h.two, h.boxes[n], n), connectionID(5000+n), now)
+		})
+		must(t, "a refresh", errs[len(h.boxes)])
+		must(t, "the other refresh", errs[len(h.boxes)+1])
+		begun := countWinners(t, errs[:len(h.boxes)], fault.ConnectedElsewhere)
+		requireCounts(t, s, h.owner, h.two.ID, integration.Counts{Total: begun, Pending: begun})
+		requireCounts(t, s, h.owner, h.one.ID, integration.Counts{Total: len(h.boxes) - begun, Connected: len(h.boxes) - begun})
+	})
+}
+
+// The size of an account with 100 full tenants.
+const (
+	manyTenants   = 100
+	manyMailboxes = manyTenants * 12 * mailbox.MaxPerDomain
+)
+
+// addLargeAccount stores an account of that size and one integration.
+func addLargeAccount(t *testing.T, s *Store, name string) (access.AccountID, integration.Integration) {
+	t.Helper()
+	owner := newAccount(t, s, name)
+	var tenants []tenantRow
+	var domains []domainRow
+	var boxes []mailboxRow
+	for n := range manyTenants {
+		guid := newID()
+		x := tenantRow{AccountID: string(owner), ID: newID(), GUID: guid, Name: fmt.Sprint("Tenant ", n), Consent: "granted", ConsentedAt: now}
+		tenants = append(tenants, x)
+		for k := range manyMailboxes / manyTenants {
+			domain := fmt.Sprintf("d%d-%d.test", n, k/mailbox.MaxPerDomain)
+			if k%mailbox.MaxPerDomain == 0 {
+				domains = append(domains, domainRow{AccountID: x.AccountID, ID: newID(), TenantID: x.ID, Name: domain, Added: true, CreatedAt: now, StoredAt: now})
+			}
+			boxes = append(boxes, mailboxRow{
+				AccountID: x.AccountID, ID: newID(), TenantID: x.ID, Address: fmt.Sprintf("m%d@%s", k, domain), DomainName: domain,
+				Stage: mailbox.Ready, Provisioned: true, CreatedAt: now, StoredAt: now,
+			})
+		}
+	}
+	for at := 0; at < manyMailboxes; at += 600 {
+		part := boxes[at:min(at+600, manyMailboxes)]
+		for _, rows := range []any{&tenants, &domains, &part} {
+			if at > 0 && rows != any(&part) {
+				continue
+			}
+			_, err := s.db.NewInsert().Model(rows).Exec(t.Context())
+			must(t, "insert", err)
+		}
+	}
+	return owner, addIntegration(t, s, owner, 1)
+}
+
+// statementCounter is a hook that counts statements.
+type statementCounter struct{ n int }
+
+func (*statementCounter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context {
+	return ctx
+}
+
+func (c *statementCounter) AfterQuery(context.Context, *bun.QueryEvent) { c.n++ }
+
+// TestRefreshOfLargeAccountUsesFewStatements refreshes 3,600 mailboxes on PostgreSQL. They are read
+// in two statements, by indexes among the rows of other accounts, and stored in a few. The log
+// shows the duration.
+func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) {
+		var seen statementCounter
+		s := migrated(t, newSchema(t), &seen)
+		owner, i := addLargeAccount(t, s, "ann")
+		for round := range 2 {
+			at := now.Add(time.Duration(round+1) * time.Hour)
+			seen.n = 0
+			asked := time.Now()
+			all, err := s.Eligible(t.Context(), owner, i.ID)
+			must(t, "list eligible", err)
+			read, statements := time.Since(asked), seen.n
+			connections := make([]integration.Connection, 0, len(all))
+			for _, e := range all {
+				connections = append(connections, connectedAt(e, at))
+			}
+			seen.n = 0
+			asked = time.Now()
+			stored, err := s.SaveRefresh(t.Context(), owner, i, at, connections, nil)
+			must(t, "save refresh", err)
+			t.Logf("round %d: read in %s, stored in %s", round, read, time.Since(asked))
+			if len(all) != manyMailboxes || statements != 2 || stored != manyMailboxes || seen.n > manyMailboxes/batchSize+6 {
+				t.Errorf("%d were read in %d statements, %d stored in %d", len(all), statements, stored, seen.n)
+			}
+		}
+		copyToOtherAccounts(t, s)
+		for _, query := range []*bun.SelectQuery{
+			eligibleMailboxes(s.db, string(owner), i.ID, "").Order("m.address", "m.id"), selectConnections(s.db, &[]connectionRow{}, string(owner), i.ID),
+		} {
+			var plan []string
+			must(t, "explain", s.db.NewRaw("EXPLAIN "+query.String()).Scan(t.Context(), &plan))
+			if whole := strings.Join(plan, "\n"); regexp.MustCompile(`Seq Scan on (mailboxes|tenants|mailbox_connections)\b`).MatchString(whole) {
+				t.Errorf("all rows of a table are read:\n%s", whole)
+			}
+		}
+	})
+}
+
+// connectedAt returns a connected connection of the mailbox.
+func connectedAt(e integration.Eligible, now time.Time) integration.Connection {
+	c := e.Connection
+	if c.ID == "" {
+		c = integration.Connection{ID: newID(), MailboxID: e.Mailbox.ID}
+	}
+	c.Status, c.AccountID, c.AccountAddress = integration.ConnectionConnected, e.Mailbox.Address, e.Mailbox.Address
+	c.ConnectedAt, c.UpdatedAt = now, now
+	return c
+}
+
+// copyToOtherAccounts copies the rows of an account to nine other accounts.
+func copyToOtherAccounts(t *testing.T, s *Store) {
+	t.Helper()
+	tables, err := s.Tables(t.Context())
+	must(t, "list tables", err)
+	for _, table := range tables {
+		if !slices.Contains([]string{"accounts", "tenants", "integrations", "mailboxes", "mailbox_connections"}, table.Name) {
+			continue
+		}
+		var columns []bun.Ident // besides account_id, which comes first
+		for _, c := range table.Columns[1:] {
+			columns = append(columns, bun.Ident(c.Name))
+		}
+		execSQL(t, s, "INSERT INTO ? (account_id, ?) SELECT ('00000000-0000-4000-8000-00000000000' || n)::uuid, ? FROM ?, generate_series(1, 9) AS n",
+			bun.Ident(table.Name), bun.List(columns), bun.List(columns), bun.Ident(table.Name))
+	}
+	execSQL(t, s, "ANALYZE tenants, mailboxes, mailbox_connections")
+}
