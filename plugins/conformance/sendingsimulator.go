@@ -104,11 +104,8 @@ func SendingSimulator(t *testing.T, open opener, p sdk.Plugin, invalid string) {
 			"POST /behaviour": invalid, "PUT /behaviour": `{}`, "POST /accounts": ``,
 		} {
 			method, path, _ := strings.Cut(call, " ")
-			req, err := http.NewRequest(method, env.URL+"/_control"+path, strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if status, _ := env.read(http.DefaultClient.Do(req)); status != http.StatusBadRequest && status != http.StatusNotFound {
+			status, _ := env.request(method, env.URL+"/_control"+path, "application/json", body)
+			if status != http.StatusBadRequest && status != http.StatusNotFound {
 				t.Errorf("%s: %d", call, status)
 			}
 		}
@@ -125,7 +122,7 @@ func SendingSimulator(t *testing.T, open opener, p sdk.Plugin, invalid string) {
 			}
 			method, body, _ := strings.Cut(call, " ")
 			answer := httptest.NewRecorder()
-			handler.ServeHTTP(answer, httptest.NewRequest(method, ready.URL+"/_control/accounts/anna@a.example", strings.NewReader(body)))
+			handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), method, ready.URL+"/_control/accounts/anna@a.example", strings.NewReader(body)))
 			if answer.Code != http.StatusOK {
 				t.Errorf("%s: %d", method, answer.Code)
 			}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
@@ -111,17 +112,24 @@ func (s *SendingTest) List(p sdk.SendingPlatform) (all []sdk.Account, pages int,
 // OpenLink returns the status and the text of the page behind a sign-in link.
 func (s *SendingTest) OpenLink(link string) (status int, text string) {
 	s.t.Helper()
-	return s.read(http.Get(link))
+	return s.request(http.MethodGet, link, "", "")
 }
 
 // Decide submits the page behind a sign-in link. decision is "accept" or "deny".
 func (s *SendingTest) Decide(link, username, decision string) (status int, text string) {
 	s.t.Helper()
-	return s.read(http.PostForm(link, url.Values{"username": {username}, "decision": {decision}}))
+	form := url.Values{"username": {username}, "decision": {decision}}
+	return s.request(http.MethodPost, link, "application/x-www-form-urlencoded", form.Encode())
 }
 
-func (s *SendingTest) read(resp *http.Response, err error) (status int, text string) {
+func (s *SendingTest) request(method, link, contentType, body string) (status int, text string) {
 	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, link, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", contentType)
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		s.t.Fatal(err)
 	}
