@@ -17,8 +17,8 @@ type comparison struct {
 	zone    zone
 	reports map[netip.AddrPort]report
 	serving []report // the reports of servers that serve the zone, in the order of zone.servers
-	// agrees holds the addresses whose report agrees with the largest group. disagree is set when
-	// some do not; multiProvider when the difference will not disappear by itself.
+	// agrees holds the addresses whose report agrees with the largest group of servers. disagree is
+	// set when two reports differ. multiProvider is set when waiting will not remove the difference.
 	agrees                  map[netip.AddrPort]bool
 	disagree, multiProvider bool
 }
@@ -54,7 +54,7 @@ func compareServers(z zone, reports map[netip.AddrPort]report) comparison {
 	return v
 }
 
-// agreesWith compares the sets that both servers answered.
+// agreesWith reports whether two servers have the same values in all sets that both answered.
 func (r report) agreesWith(other report) bool { return r.covers(other) && other.covers(r) }
 
 func (r report) covers(other report) bool {
@@ -67,7 +67,7 @@ func (r report) covers(other report) bool {
 }
 
 // same compares the values of two servers. SOA records may differ. Addresses often rotate between
-// answers, so only their presence counts: it excludes a CNAME.
+// answers, so only their presence is compared: a name with an address cannot have a CNAME.
 func (k key) same(a, b []string) bool {
 	switch k.kind {
 	case dns.SOA:
@@ -79,8 +79,8 @@ func (k key) same(a, b []string) bool {
 	}
 }
 
-// keepsDisagreeing reports whether two servers that disagree will continue to do so. That is so
-// when their SOA serials are equal, or when the SOA records belong to different providers.
+// keepsDisagreeing reports whether two servers that disagree will continue to disagree. They do so
+// when their SOA serials are equal, or when their SOA records belong to different providers.
 func (r report) keepsDisagreeing(other report, apex string) bool {
 	own, others := r.sets[key{apex, dns.SOA}].values, other.sets[key{apex, dns.SOA}].values
 	if len(own) == 0 || len(others) == 0 {
@@ -91,7 +91,7 @@ func (r report) keepsDisagreeing(other report, apex string) bool {
 }
 
 // states returns the state of each name server. A server with several addresses has the best state
-// of them.
+// of its addresses.
 func (v comparison) states() []dns.Server {
 	out := make([]dns.Server, len(v.zone.servers))
 	for i, s := range v.zone.servers {
@@ -111,7 +111,7 @@ func (v comparison) states() []dns.Server {
 	return out
 }
 
-// reason returns why the answers are not reliable, or "" when they are.
+// reason returns why the answers are not reliable, or "" when they are reliable.
 func (v comparison) reason(servers []dns.Server) string {
 	serving := 0
 	for _, s := range servers {
@@ -135,7 +135,7 @@ func (v comparison) reason(servers []dns.Server) string {
 	}
 }
 
-// warnings returns the faults that do not make the read incomplete.
+// warnings returns the faults of the zone that do not make the read incomplete.
 func (v comparison) warnings(s dns.ZoneRead) []string {
 	anyServer := func(state dns.ServerState) bool {
 		return slices.ContainsFunc(s.Servers, func(n dns.Server) bool { return n.State == state })
@@ -184,8 +184,8 @@ func (v comparison) unaskedServers() []string {
 	return out
 }
 
-// mergeReports returns a ZoneRead with the values that all serving servers return. A mail platform may
-// ask any server, so a value that one server lacks is not published yet.
+// mergeReports returns a ZoneRead with the values that all serving servers return. A mail platform
+// may ask any server. A value that one server lacks is therefore not published yet.
 func mergeReports(name, apex string, serving []report) dns.ZoneRead {
 	s := dns.ZoneRead{Domain: name, Zone: apex}
 	if len(serving) > 0 {

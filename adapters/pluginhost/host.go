@@ -7,12 +7,12 @@
 // the plugin's process. A process starts with the first call that needs it.
 //
 //   - host.go: Host, its options and the supervision policy. Start here.
-//   - supervise.go: supervisor, which keeps at most one process of a plugin and restarts it.
-//   - launch.go: instance, one process. How its file is verified and its environment is chosen.
-//   - status.go: Status, what metrics and operators see of a plugin.
-//   - output.go, redact.go: what a plugin prints, made safe for the log.
-//   - catalog.go, add.go, inspect.go: the list of plugins that may run, and the operator's commands
-//     on it.
+//   - supervise.go: supervisor, which runs at most one process of a plugin and restarts it.
+//   - launch.go: instance, one process; the check of its file, and its environment.
+//   - status.go: Status, the state of a plugin for metrics and operators.
+//   - output.go, redact.go: the output of plugins, made safe for the log.
+//   - catalog.go: the catalog, the list of plugins that may run.
+//   - add.go, inspect.go: the operator's commands on the catalog.
 package pluginhost
 
 import (
@@ -50,8 +50,8 @@ type Options struct {
 
 // SupervisionPolicy has the timeouts and the restart limits of plugin processes.
 type SupervisionPolicy struct {
-	// StartTimeout limits the start of a plugin until it is healthy, and then its description.
-	// The default is 30 s, because a plugin that starts on a busy machine may need several seconds.
+	// StartTimeout limits the start of a plugin until it is healthy. The same limit applies again to
+	// its description. The default is 30 s, because a start on a busy machine takes several seconds.
 	StartTimeout time.Duration
 	// PingTimeout limits a health check. The default is 1 s.
 	PingTimeout time.Duration
@@ -81,8 +81,8 @@ func (p SupervisionPolicy) withDefaults() SupervisionPolicy {
 	}
 }
 
-// restartDelay returns the delay before the next start after this many crashes in a row, and
-// whether they make a crash loop. crashes is at least 1.
+// restartDelay returns the delay before the next start, and whether the plugin is in a crash loop.
+// crashes is the number of crashes in a row, at least 1.
 func (p SupervisionPolicy) restartDelay(crashes int) (delay time.Duration, crashLoop bool) {
 	if crashes >= p.CrashLimit {
 		return p.Cooldown, true
@@ -101,7 +101,7 @@ type Host struct {
 // catalog is missing or invalid.
 func New(o Options) (*Host, error) {
 	if o.Dir == "" {
-		dir, err := pluginDirBesideProgram()
+		dir, err := defaultPluginDir()
 		if err != nil {
 			return nil, err
 		}
@@ -127,9 +127,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Mail returns the mail platform of the plugin with this name. Calls pass the interceptors, the
-// first outermost, before they are sent to the plugin. connection is called for each call, and its
-// error becomes the call's error.
+// Mail returns the mail platform of the plugin with this name. Calls pass the interceptors before
+// they are sent to the plugin; the first interceptor is the outermost. connection is called for each
+// call, and its error becomes the call's error.
 func (h *Host) Mail(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.MailPlatform {
 	return wire.Mail(h.opener(name, connection), interceptors...)
 }
