@@ -89,8 +89,8 @@ func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, 
 	}
 }
 
-// spend counts the call against the budgets of budgetDomain. It returns outcome.Throttled when a budget is
-// exceeded.
+// spend counts the call against the budgets of budgetDomain. It returns outcome.Throttled when a
+// budget is exceeded.
 func (c *circuit) spend(ctx context.Context, call wire.Call, budgetDomain string) error {
 	if call.WithoutProvider {
 		return nil

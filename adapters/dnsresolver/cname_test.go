@@ -40,10 +40,10 @@ func TestCNAMEsAreFollowed(t *testing.T) {
 		{"out of the zone to nothing", "_dmarc.example.test. 300 IN CNAME q.vendor.test.\n", "q.vendor.test", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newFixture(t, delegation+"p.vendor.test. 300 IN TXT \"v=DMARC1; p=vendor\"\n")
-			w.startServer("127.0.0.2", newServer(t, base+tt.records))
-			w.startServer("127.0.0.3", newServer(t, base+tt.records))
-			got := w.read("example.test")
+			env := newFixture(t, delegation+"p.vendor.test. 300 IN TXT \"v=DMARC1; p=vendor\"\n")
+			env.startServer("127.0.0.2", newServer(t, base+tt.records))
+			env.startServer("127.0.0.3", newServer(t, base+tt.records))
+			got := env.read("example.test")
 			if !got.Complete {
 				t.Fatalf("not complete: %s", got.Reason)
 			}
@@ -81,11 +81,11 @@ func TestUnresolvedTargets(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newFixture(t, delegation)
+			env := newFixture(t, delegation)
 			if tt.silent {
-				w.wait = brief
+				env.wait = brief
 			}
-			w.resolver.setChange(func(m, q *wire.Msg) {
+			env.resolver.setChange(func(m, q *wire.Msg) {
 				if q.Question[0].Name != tt.target {
 					return
 				}
@@ -93,9 +93,9 @@ func TestUnresolvedTargets(t *testing.T) {
 					m.Id++ // a wrong id, so the answer is ignored
 				}
 			})
-			w.startServer("127.0.0.2", tt.servers)
-			w.startServer("127.0.0.3", tt.servers)
-			if got := w.read("example.test"); got.Reason != tt.reason || got.Complete != (tt.reason == "") {
+			env.startServer("127.0.0.2", tt.servers)
+			env.startServer("127.0.0.3", tt.servers)
+			if got := env.read("example.test"); got.Reason != tt.reason || got.Complete != (tt.reason == "") {
 				t.Fatalf("got %q, complete %v", got.Reason, got.Complete)
 			}
 		})

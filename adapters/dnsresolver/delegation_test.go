@@ -57,12 +57,12 @@ example.test. 300 IN NS ns2.example.test.
 		{"the parent says nothing", "", standard, []string{"ns1.example.test", "ns2.example.test"}, all[:2], nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newFixture(t, delegation+registry)
-			w.startServer("127.0.0.4", newReferralServer(t, tt.above))
+			env := newFixture(t, delegation+registry)
+			env.startServer("127.0.0.4", newReferralServer(t, tt.above))
 			for _, ip := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.5"} {
-				w.startServer(ip, newServer(t, tt.own))
+				env.startServer(ip, newServer(t, tt.own))
 			}
-			got := w.read("example.test")
+			got := env.read("example.test")
 			if !got.Complete {
 				t.Errorf("not complete: %s", got.Reason)
 			}
@@ -81,11 +81,11 @@ example.test. 300 IN NS ns2.example.test.
 
 // When no server serves the zone, a resolver answers only SERVFAIL.
 func TestDelegationToLameServers(t *testing.T) {
-	w := newFixture(t, registry)
-	w.resolver.failOn("example.test.")
-	w.startServer("127.0.0.4", newReferralServer(t, "example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.5\n"))
-	w.startServer("127.0.0.5", respondWith(wire.RcodeRefused))
-	got := w.read("example.test")
+	env := newFixture(t, registry)
+	env.resolver.failOn("example.test.")
+	env.startServer("127.0.0.4", newReferralServer(t, "example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.5\n"))
+	env.startServer("127.0.0.5", respondWith(wire.RcodeRefused))
+	got := env.read("example.test")
 	if got.Zone != "example.test" || got.Reason != "no_authoritative_answer" {
 		t.Fatalf("zone %q, reason %q", got.Zone, got.Reason)
 	}
@@ -96,14 +96,14 @@ func TestDelegationToLameServers(t *testing.T) {
 
 func TestSilentParentIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, delegation+registry+strings.ReplaceAll(delegation, "example.test", "second.test"))
-	w.wait = brief
+	env := newFixture(t, delegation+registry+strings.ReplaceAll(delegation, "example.test", "second.test"))
+	env.wait = brief
 	asked := make(chan string, 10)
-	w.startServer("127.0.0.4", wire.HandlerFunc(func(_ wire.ResponseWriter, q *wire.Msg) { asked <- q.Question[0].Name }))
+	env.startServer("127.0.0.4", wire.HandlerFunc(func(_ wire.ResponseWriter, q *wire.Msg) { asked <- q.Question[0].Name }))
 	for _, ip := range []string{"127.0.0.2", "127.0.0.3"} {
-		w.startServer(ip, newServer(t, standard+strings.ReplaceAll(standard, "example.test", "second.test")))
+		env.startServer(ip, newServer(t, standard+strings.ReplaceAll(standard, "example.test", "second.test")))
 	}
-	r := w.reader()
+	r := env.reader()
 	for _, name := range []string{"example.test", "second.test"} {
 		if got, err := r.Read(t.Context(), name); err != nil || !got.Complete {
 			t.Fatalf("%s: %q, %v", name, got.Reason, err)
@@ -130,11 +130,11 @@ func TestDNSSEC(t *testing.T) {
 		}, "dnssec_bogus", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newFixture(t, delegation)
-			w.resolver.setChange(tt.change)
-			w.startServer("127.0.0.2", newServer(t, standard))
-			w.startServer("127.0.0.3", newServer(t, standard))
-			got := w.read("example.test")
+			env := newFixture(t, delegation)
+			env.resolver.setChange(tt.change)
+			env.startServer("127.0.0.2", newServer(t, standard))
+			env.startServer("127.0.0.3", newServer(t, standard))
+			got := env.read("example.test")
 			if got.Reason != tt.reason || got.Complete != (tt.reason == "") || got.Secure != tt.secure || len(got.Sets) == 0 {
 				t.Fatalf("got %q, complete %v, secure %v, sets %v", got.Reason, got.Complete, got.Secure, got.Sets)
 			}
@@ -143,16 +143,16 @@ func TestDNSSEC(t *testing.T) {
 }
 
 func TestOneFailureIsNotDNSSECBogus(t *testing.T) {
-	w := newFixture(t, delegation)
+	env := newFixture(t, delegation)
 	var failed atomic.Bool
-	w.resolver.setChange(func(m, q *wire.Msg) {
+	env.resolver.setChange(func(m, q *wire.Msg) {
 		if q.Question[0].Qtype == wire.TypeNS && failed.CompareAndSwap(false, true) {
 			m.SetRcode(q, wire.RcodeServerFailure)
 		}
 	})
-	w.startServer("127.0.0.2", newServer(t, standard))
-	w.startServer("127.0.0.3", newServer(t, standard))
-	if got := w.read("example.test"); !got.Complete || !failed.Load() {
+	env.startServer("127.0.0.2", newServer(t, standard))
+	env.startServer("127.0.0.3", newServer(t, standard))
+	if got := env.read("example.test"); !got.Complete || !failed.Load() {
 		t.Fatalf("got %q", got.Reason)
 	}
 }

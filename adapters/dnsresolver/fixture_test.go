@@ -60,17 +60,17 @@ ns2.example.test. 300 IN A 127.0.0.3
 // newFixture starts the resolver with these records.
 func newFixture(t testing.TB, records string) *fixture {
 	t.Helper()
-	w := &fixture{t: t, resolver: newServer(t, records)}
+	env := &fixture{t: t, resolver: newServer(t, records)}
 	for try := 0; ; try++ {
 		l, err := net.ListenPacket("udp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.port = l.LocalAddr().(*net.UDPAddr).Port
-		tcp, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", w.port))
+		env.port = l.LocalAddr().(*net.UDPAddr).Port
+		tcp, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", env.port))
 		if err == nil {
-			serve(t, l, tcp, w.resolver)
-			return w
+			serve(t, l, tcp, env.resolver)
+			return env
 		}
 		_ = l.Close()
 		if try == 10 {
@@ -80,18 +80,18 @@ func newFixture(t testing.TB, records string) *fixture {
 }
 
 // server starts a name server at an address of the loopback network.
-func (w *fixture) startServer(ip string, h wire.Handler) {
-	w.t.Helper()
-	addr := fmt.Sprintf("%s:%d", ip, w.port)
+func (f *fixture) startServer(ip string, h wire.Handler) {
+	f.t.Helper()
+	addr := fmt.Sprintf("%s:%d", ip, f.port)
 	udp, err := net.ListenPacket("udp", addr)
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	tcp, err := net.Listen("tcp", addr)
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	serve(w.t, udp, tcp, h)
+	serve(f.t, udp, tcp, h)
 }
 
 func serve(t testing.TB, udp net.PacketConn, tcp net.Listener, h wire.Handler) {
@@ -114,11 +114,11 @@ const hang = 4 * time.Minute
 const brief = time.Second
 
 // reader returns a Reader that uses the fixture's resolver.
-func (w *fixture) reader() *dnsresolver.Reader {
-	wait := cmp.Or(w.wait, hang)
+func (f *fixture) reader() *dnsresolver.Reader {
+	wait := cmp.Or(f.wait, hang)
 	return dnsresolver.New(dnsresolver.Options{
-		Resolvers:    []string{fmt.Sprintf("127.0.0.1:%d", w.port)},
-		Port:         w.port,
+		Resolvers:    []string{fmt.Sprintf("127.0.0.1:%d", f.port)},
+		Port:         f.port,
 		AllowPrivate: true,
 		Timeout:      hang,
 		UDPTimeout:   wait,
@@ -126,13 +126,13 @@ func (w *fixture) reader() *dnsresolver.Reader {
 	})
 }
 
-func (w *fixture) read(name string) dns.ZoneRead {
-	w.t.Helper()
-	sight, err := w.reader().Read(w.t.Context(), name)
+func (f *fixture) read(name string) dns.ZoneRead {
+	f.t.Helper()
+	zoneRead, err := f.reader().Read(f.t.Context(), name)
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	return sight
+	return zoneRead
 }
 
 // recordServer answers from a list of records and counts the questions.

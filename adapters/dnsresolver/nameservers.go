@@ -92,7 +92,7 @@ func (r *Reader) resolveHosts(ctx context.Context, ref referral, apex string, ex
 }
 
 // glueAddrs returns the addresses of host in the additional section of m. For a host outside the
-// zone it returns nil, because only the host's own zone is trusted for its addresses.
+// zone it returns nil; only hosts inside the zone may have no addresses elsewhere.
 func glueAddrs(m *wire.Msg, host, apex string) []netip.Addr {
 	if !within(host, apex) {
 		return nil

@@ -105,19 +105,19 @@ func TestTwoPowerDNS(t *testing.T) {
 			if tt.second != none {
 				two.load(t, zone, records(t, zone, apexRecords(zone, tt.serial)+tt.second))
 			}
-			w := newRealServersFixture(t, zone, "")
-			w.startServer("127.0.0.2", forwardTo(one.addr()))
-			w.startServer("127.0.0.3", forwardTo(two.addr()))
-			tt.want.check(t, w.read(zone))
+			env := newRealServersFixture(t, zone, "")
+			env.startServer("127.0.0.2", forwardTo(one.addr()))
+			env.startServer("127.0.0.3", forwardTo(two.addr()))
+			tt.want.check(t, env.read(zone))
 		})
 	}
 	t.Run("the second is stopped", func(t *testing.T) {
 		two.Stop()
-		w := newRealServersFixture(t, "zone-0.test", "")
-		w.wait = brief
-		w.startServer("127.0.0.2", forwardTo(one.addr()))
-		w.startServer("127.0.0.3", forwardTo(two.addr()))
-		got := w.read("zone-0.test")
+		env := newRealServersFixture(t, "zone-0.test", "")
+		env.wait = brief
+		env.startServer("127.0.0.2", forwardTo(one.addr()))
+		env.startServer("127.0.0.3", forwardTo(two.addr()))
+		got := env.read("zone-0.test")
 		expectation{"single_server_answered", []string{"server_unreachable"}, [2]dns.ServerState{dns.ServerOK, dns.ServerUnreachable}, 1}.check(t, got)
 		if diff := cmp.Diff([]string{"0 mail.example.net"}, values(got, "zone-0.test", dns.MX)); diff != "" {
 			t.Error(diff)
@@ -204,10 +204,10 @@ func TestPowerDNSAndBIND(t *testing.T) {
 			zone := zones[i]
 			power.load(t, zone, records(t, zone, apexRecords(zone, 7)+tt.records))
 			bind.load(t, zone, records(t, zone, tt.records))
-			w := newRealServersFixture(t, zone, "policy.vendor.test. 300 IN TXT \"v=DMARC1; p=vendor\"\n_dmarc."+zone+". 300 IN TXT \"v=DMARC1; p=delegated\"\n")
-			w.startServer("127.0.0.2", forwardTo(power.addr()))
-			w.startServer("127.0.0.3", forwardTo(bind.addr()))
-			got := w.read(zone)
+			env := newRealServersFixture(t, zone, "policy.vendor.test. 300 IN TXT \"v=DMARC1; p=vendor\"\n_dmarc."+zone+". 300 IN TXT \"v=DMARC1; p=delegated\"\n")
+			env.startServer("127.0.0.2", forwardTo(power.addr()))
+			env.startServer("127.0.0.3", forwardTo(bind.addr()))
+			got := env.read(zone)
 			tt.want.check(t, got)
 			var want []string
 			for _, line := range tt.shows {
@@ -226,10 +226,10 @@ func TestDNAME(t *testing.T) {
 	server := newBIND(t, "old.test", "new.test")
 	server.load(t, "old.test", records(t, "old.test", "_domainkey DNAME keys.new.test.\n_dmarc CNAME a.branch\nbranch DNAME new.test.\n"))
 	server.load(t, "new.test", records(t, "new.test", "selector1.keys CNAME k.test.\n"))
-	w := newRealServersFixture(t, "old.test", "a.new.test. 300 IN TXT \"v=DMARC1; p=none\"\n")
-	w.startServer("127.0.0.2", forwardTo(server.addr()))
-	w.startServer("127.0.0.3", forwardTo(server.addr()))
-	got := w.read("old.test")
+	env := newRealServersFixture(t, "old.test", "a.new.test. 300 IN TXT \"v=DMARC1; p=none\"\n")
+	env.startServer("127.0.0.2", forwardTo(server.addr()))
+	env.startServer("127.0.0.3", forwardTo(server.addr()))
+	got := env.read("old.test")
 	reliable.check(t, got)
 	if diff := cmp.Diff([]string{
 		"_dmarc CNAME a.branch.old.test", "_dmarc TXT v=DMARC1; p=none",
@@ -247,10 +247,10 @@ func TestChildZoneAtTheSameServer(t *testing.T) {
 			server := newPowerDNS(t)
 			server.load(t, "up.test", records(t, "up.test", apexRecords("up.test", 7)))
 			server.load(t, "_domainkey.up.test", records(t, "_domainkey.up.test", apexRecords("_domainkey.up.test", 7)+selector))
-			w := newRealServersFixture(t, "up.test", "")
-			w.startServer("127.0.0.2", forwardTo(server.addr()))
-			w.startServer("127.0.0.3", forwardTo(server.addr()))
-			got := w.read("up.test")
+			env := newRealServersFixture(t, "up.test", "")
+			env.startServer("127.0.0.2", forwardTo(server.addr()))
+			env.startServer("127.0.0.3", forwardTo(server.addr()))
+			got := env.read("up.test")
 			reliable.check(t, got)
 			if diff := cmp.Diff([]string{"ns1.provider.example", "ns2.provider.example"}, values(got, "_domainkey.up.test", dns.NS)); diff != "" {
 				t.Error(diff)
@@ -262,11 +262,11 @@ func TestChildZoneAtTheSameServer(t *testing.T) {
 func TestSubdomainSynthesisedByAWildcard(t *testing.T) {
 	server := newPowerDNS(t)
 	server.load(t, "up.test", records(t, "up.test", apexRecords("up.test", 7)+"* MX 5 m.test.\nown MX 5 m.test.\nown TXT mine\n"))
-	w := newRealServersFixture(t, "up.test", "")
-	w.startServer("127.0.0.2", forwardTo(server.addr()))
-	w.startServer("127.0.0.3", forwardTo(server.addr()))
+	env := newRealServersFixture(t, "up.test", "")
+	env.startServer("127.0.0.2", forwardTo(server.addr()))
+	env.startServer("127.0.0.3", forwardTo(server.addr()))
 	for name, want := range map[string][]string{"made": {"* made MX 5 m.test"}, "own": {"own MX 5 m.test", "own TXT mine"}} {
-		if diff := cmp.Diff(want, setsOf(w.read(name+".up.test"))); diff != "" {
+		if diff := cmp.Diff(want, setsOf(env.read(name+".up.test"))); diff != "" {
 			t.Error(diff)
 		}
 	}

@@ -15,12 +15,12 @@ import (
 
 // TestResolversAreCheckedSeparately: one resolver works, one does not answer, one refuses.
 func TestResolversAreCheckedSeparately(t *testing.T) {
-	w := newFixture(t, delegation)
-	w.startServer("127.0.0.9", wire.HandlerFunc(func(to wire.ResponseWriter, q *wire.Msg) {
-		_ = to.WriteMsg(new(wire.Msg).SetRcode(q, wire.RcodeRefused))
+	env := newFixture(t, delegation)
+	env.startServer("127.0.0.9", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
+		_ = w.WriteMsg(new(wire.Msg).SetRcode(q, wire.RcodeRefused))
 	}))
 	reader := dnsresolver.New(dnsresolver.Options{
-		Resolvers:  []string{fmt.Sprintf("127.0.0.1:%d", w.port), "127.0.0.1:1", fmt.Sprintf("127.0.0.9:%d", w.port)},
+		Resolvers:  []string{fmt.Sprintf("127.0.0.1:%d", env.port), "127.0.0.1:1", fmt.Sprintf("127.0.0.9:%d", env.port)},
 		UDPTimeout: hang, TCPTimeout: hang,
 	})
 	got := reader.Resolvers(t.Context(), "Example.test.")
@@ -35,12 +35,12 @@ func TestResolversAreCheckedSeparately(t *testing.T) {
 // TestRecursiveReadAsksOnlyResolvers: the records are read, but the read is not complete, because
 // resolvers answer from a cache.
 func TestRecursiveReadAsksOnlyResolvers(t *testing.T) {
-	w := newFixture(t, standard)
-	w.resolver.setChange(func(m, _ *wire.Msg) { m.Authoritative, m.RecursionAvailable = false, true })
+	env := newFixture(t, standard)
+	env.resolver.setChange(func(m, _ *wire.Msg) { m.Authoritative, m.RecursionAvailable = false, true })
 	server := newServer(t, standard)
-	w.startServer("127.0.0.2", server)
+	env.startServer("127.0.0.2", server)
 	reader := dnsresolver.New(dnsresolver.Options{
-		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", w.port)}, Port: w.port, AllowPrivate: true, Recursive: true,
+		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port, AllowPrivate: true, Recursive: true,
 		UDPTimeout: hang, TCPTimeout: hang,
 	})
 	got, err := reader.Read(t.Context(), "example.test")

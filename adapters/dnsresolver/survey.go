@@ -91,7 +91,7 @@ func (rd *domainRead) readServer(ctx context.Context, to netip.AddrPort) report 
 	return sr.report
 }
 
-// classify returns the state of a server. m and err are the result of asking it for the zone's SOA.
+// classify returns the state of a server. m and err are its answer for the SOA of the zone apex.
 func (rd *domainRead) classify(m *wire.Msg, err error) dns.ServerState {
 	if err != nil {
 		return dns.ServerUnreachable

@@ -70,7 +70,7 @@ func TestPluginNameMustMatchTheCatalog(t *testing.T) {
 	editCatalog(t, dir, `"name":"puppet"`, `"name":"microsoft365"`)
 	h, _ := newHost(t, pluginhost.Options{Dir: dir})
 	_, err := h.Describe(t.Context(), "microsoft365")
-	if err == nil || !strings.Contains(err.Error(), `says it is "puppet"`) {
+	if err == nil || !strings.Contains(err.Error(), `describes itself as "puppet"`) {
 		t.Fatalf("got %v", err)
 	}
 }

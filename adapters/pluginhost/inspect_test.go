@@ -30,7 +30,7 @@ func TestInspectReportsProblems(t *testing.T) {
 			problems[inspection.Name] = inspection.Problem.Error()
 		}
 	}
-	for name, want := range map[string]string{"crashes": "mail-crashes", "gone": "is missing", "older": `it is "good"`, "liar": "mail-liar"} {
+	for name, want := range map[string]string{"crashes": "mail-crashes", "gone": "is missing", "older": `itself as "good"`, "liar": "mail-liar"} {
 		if !strings.Contains(problems[name], want) {
 			t.Errorf("%s: %q, want it to say %q", name, problems[name], want)
 		}
@@ -112,9 +112,9 @@ func TestAddRefusesFilesThatAreNotPlugins(t *testing.T) {
 		"fails":                      {writeScript(t, "exit 7", 0o755), "exit status 7"},
 		"prints other text":          {writeScript(t, "echo hello", 0o755), "not a plugin"},
 		"has no name":                {writeScript(t, "echo '{}'", 0o755), "no name"},
-		"only describes itself":      {writeScript(t, printDescription, 0o755), "does not speak"},
+		"only describes itself":      {writeScript(t, printDescription, 0o755), "does not work with"},
 		"crashes":                    {copyProgram(t, "puppet", "mail-crashes"), "exit status 3"},
-		"different protocol version": {writeScript(t, `[ "$1" = describe ] && `+printDescription+` || echo "1|9|unix|/nowhere|grpc|"; sleep 1`, 0o755), "does not speak"},
+		"different protocol version": {writeScript(t, `[ "$1" = describe ] && `+printDescription+` || echo "1|9|unix|/nowhere|grpc|"; sleep 1`, 0o755), "does not work with"},
 		"incomplete description":     {writeScript(t, `[ "$1" = describe ] && printf '{"name":'`, 0o755), "not JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -166,8 +166,8 @@ func (s *supervisor) recordFailure(err error) {
 const exitRecordTimeout = 200 * time.Millisecond
 
 // callEnded updates the state of a process from the error of a call that ended. For an error with
-// wire.CausePluginExited, it first waits until the exit is recorded, at most exitRecordTimeout. So the
-// caller's next call gets a new process.
+// wire.CausePluginExited, it first waits until the exit is recorded, at most exitRecordTimeout. So
+// the caller's next call gets a new process.
 func (s *supervisor) callEnded(i *instance, err error) {
 	var o *outcome.Error
 	errors.As(err, &o)

@@ -181,21 +181,21 @@ func TestControlCallsReachTheSimulators(t *testing.T) {
 func TestRestartKeepsTheState(t *testing.T) {
 	service := newService(t)
 	o := sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true}
-	run := func(during func(w *sandbox.Environment, r sandbox.Ready)) sandbox.Ready {
+	run := func(during func(env *sandbox.Environment, r sandbox.Ready)) sandbox.Ready {
 		t.Helper()
-		w, err := sandbox.Start(t.Context(), o)
+		env, err := sandbox.Start(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer closeEnvironment(t, w)
-		r, err := w.Open(t.Context(), service.services(w))
+		defer closeEnvironment(t, env)
+		r, err := env.Open(t.Context(), service.services(env))
 		if err != nil {
 			t.Fatal(err)
 		}
-		during(w, r)
+		during(env, r)
 		return r
 	}
-	first := run(func(w *sandbox.Environment, r sandbox.Ready) {
+	first := run(func(env *sandbox.Environment, r sandbox.Ready) {
 		ask(t, "PUT", r.ControlURL+"/zones/example-two.test/records", `[{"type":"A","name":"example-two.test","content":"192.0.2.1","ttl":60}]`)
 		ask(t, "POST", r.ControlURL+"/clock", `{"advance":"48h"}`)
 		if status, body := ask(t, "POST", r.ControlURL+"/tenants/"+r.Tenants[0].TenantID+"/consent", `{"api_key":"`+r.APIKey+`"}`); status != http.StatusOK {
@@ -205,12 +205,12 @@ func TestRestartKeepsTheState(t *testing.T) {
 	if first.UserEmail != "owner@example.com" || len(first.Tenants) != 3 || len(first.Zones) != 12 || first.Zones[11] != "example-twelve.test" {
 		t.Fatalf("%+v", first)
 	}
-	second := run(func(w *sandbox.Environment, r sandbox.Ready) {
+	second := run(func(env *sandbox.Environment, r sandbox.Ready) {
 		if _, body := ask(t, "GET", r.ControlURL+"/zones/example-two.test/records", ""); !strings.Contains(body, "192.0.2.1") {
 			t.Error(body)
 		}
-		if time.Until(w.Now()) < 47*time.Hour {
-			t.Error(w.Now())
+		if time.Until(env.Now()) < 47*time.Hour {
+			t.Error(env.Now())
 		}
 	})
 	if second.APIKey != first.APIKey || second.AccountID != first.AccountID {
@@ -231,8 +231,8 @@ func TestRestartKeepsTheState(t *testing.T) {
 
 func TestUnseededSandboxIsEmpty(t *testing.T) {
 	service := newService(t)
-	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
-	r, err := w.Open(t.Context(), service.services(w))
+	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
+	r, err := env.Open(t.Context(), service.services(env))
 	if err != nil {
 		t.Fatal(err)
 	}

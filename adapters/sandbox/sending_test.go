@@ -37,15 +37,15 @@ func api(t *testing.T, method, url string) (int, map[string]any) {
 
 // TestControlOfASendingPlatform: package sandbox knows nothing of the platform but its binary.
 func TestControlOfASendingPlatform(t *testing.T) {
-	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly"), Seed: true})
-	r, err := w.Open(t.Context(), newService(t).services(w))
+	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly"), Seed: true})
+	r, err := env.Open(t.Context(), newService(t).services(env))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if line, err := json.Marshal(r.Sending); err != nil || string(line) != `{"instantly":{"api_key":"`+instantlyKey+`"}}` {
 		t.Fatalf("sending: %s, %v", line, err)
 	}
-	base := w.Settings()["instantly"]["base_url"] + "/api/v2"
+	base := env.Settings()["instantly"]["base_url"] + "/api/v2"
 	_, session := api(t, "POST", base+"/oauth/microsoft/init")
 	status := base + "/oauth/session/status/" + session["session_id"].(string)
 	for _, c := range []struct {
@@ -82,8 +82,8 @@ func TestControlOfASendingPlatform(t *testing.T) {
 }
 
 func TestUnseededSandboxHasNoSendingCustomers(t *testing.T) {
-	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly")})
-	r, err := w.Open(t.Context(), newService(t).services(w))
+	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly")})
+	r, err := env.Open(t.Context(), newService(t).services(env))
 	if err != nil || r.Sending == nil || len(r.Sending) > 0 {
 		t.Fatalf("%v, %v", r.Sending, err)
 	}
@@ -101,12 +101,12 @@ func TestOnlySendingPlatformsHaveSendingCalls(t *testing.T) {
 func TestSimulatorsKeepTheirAddress(t *testing.T) {
 	o := sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")}
 	startedURL := func() string {
-		w, err := sandbox.Start(t.Context(), o)
+		env, err := sandbox.Start(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer closeEnvironment(t, w)
-		return w.Settings()["fake"]["login_url"]
+		defer closeEnvironment(t, env)
+		return env.Settings()["fake"]["login_url"]
 	}
 	first := startedURL()
 	if again := startedURL(); again != first {

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// BIND is an authoritative DNS server on loopback. One TSIG key may change its zones by dynamic
-// update and transfer them.
+// BIND is an authoritative DNS server on loopback. Clients with its TSIG key may change the zones by
+// dynamic update, and may transfer them.
 type BIND struct {
 	*child
 	Addr   string // host:port, for UDP and TCP
@@ -41,8 +41,8 @@ key "%s" { algorithm hmac-sha256; secret "%s"; };
 `
 )
 
-// StartBIND starts a server and waits until it answers for each zone. The zones hold only SOA and
-// NS records.
+// StartBIND starts a server and waits until it answers for each zone. At the start the zones hold
+// only SOA and NS records.
 func StartBIND(ctx context.Context, zones ...string) (*BIND, error) {
 	port, err := freePort()
 	if err != nil {
@@ -66,7 +66,8 @@ func StartBIND(ctx context.Context, zones ...string) (*BIND, error) {
 	return b, nil
 }
 
-// answers asks for the SOA of every zone. The port opens before the zones are loaded.
+// answers asks for the SOA of every zone. Connecting is not enough, because the port opens before the
+// zones are loaded.
 func (b *BIND) answers(ctx context.Context) error {
 	var d net.Dialer
 	for _, zone := range b.zones {
