@@ -23,7 +23,7 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// contractFixture serves one zone. Each check of the contract opens its own fixture.
+// contractFixture is the environment of one check of the contract. It serves one zone.
 type contractFixture struct {
 	*fixture
 	server *recordServer

@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// registry holds the records of the parent zone of example.test that the resolver knows.
+// registry holds the resolver's records about the parent zone of example.test.
 const registry = `
 test. 300 IN SOA ns.registry.test. host.registry.test. 1 1 1 1 60
 test. 300 IN NS ns.registry.test.
@@ -21,8 +21,8 @@ ns.registry.test. 300 IN A 127.0.0.4
 ns3.example.test. 300 IN A 127.0.0.5
 `
 
-// newReferralServer returns a server of the parent zone that answers with a referral of these
-// records.
+// newReferralServer returns a server of the parent zone. It answers every question with a referral
+// that contains these records.
 func newReferralServer(t testing.TB, records string) *recordServer {
 	s := newServer(t, records)
 	s.refersOnly = true
@@ -51,10 +51,10 @@ example.test. 300 IN NS ns2.example.test.
 		servers     []string
 		warnings    []string
 	}{
-		{"alike", own, standard, []string{"ns1.example.test", "ns2.example.test"}, all[:2], nil},
-		{"the parent has another", moved, standard, []string{"ns1.example.test", "ns3.example.test"}, all, []string{"delegation_mismatch"}},
-		{"the zone names another", own, strings.ReplaceAll(standard, "ns2.", "ns3."), []string{"ns1.example.test", "ns2.example.test"}, all, []string{"delegation_mismatch"}},
-		{"the parent says nothing", "", standard, []string{"ns1.example.test", "ns2.example.test"}, all[:2], nil},
+		{"the parent and the zone list the same servers", own, standard, []string{"ns1.example.test", "ns2.example.test"}, all[:2], nil},
+		{"the parent lists a different server", moved, standard, []string{"ns1.example.test", "ns3.example.test"}, all, []string{"delegation_mismatch"}},
+		{"the zone lists a different server", own, strings.ReplaceAll(standard, "ns2.", "ns3."), []string{"ns1.example.test", "ns2.example.test"}, all, []string{"delegation_mismatch"}},
+		{"the parent lists no servers", "", standard, []string{"ns1.example.test", "ns2.example.test"}, all[:2], nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			env := newFixture(t, delegation+registry)
@@ -79,7 +79,8 @@ example.test. 300 IN NS ns2.example.test.
 	}
 }
 
-// When no server serves the zone, a resolver answers only SERVFAIL.
+// TestDelegationToLameServers checks a zone that no server serves. For such a zone a resolver answers
+// SERVFAIL, so the delegation comes from the parent zone.
 func TestDelegationToLameServers(t *testing.T) {
 	env := newFixture(t, registry)
 	env.resolver.failOn("example.test.")
@@ -122,7 +123,7 @@ func TestDNSSEC(t *testing.T) {
 		secure bool
 	}{
 		{"not signed", func(*wire.Msg, *wire.Msg) {}, "", false},
-		{"signed well", func(m, q *wire.Msg) { m.AuthenticatedData = q.AuthenticatedData }, "", true},
+		{"signed correctly", func(m, q *wire.Msg) { m.AuthenticatedData = q.AuthenticatedData }, "", true},
 		{"forged", func(m, q *wire.Msg) {
 			if !q.CheckingDisabled && strings.HasSuffix(q.Question[0].Name, "example.test.") && q.Question[0].Qtype == wire.TypeNS {
 				m.SetRcode(q, wire.RcodeServerFailure)

@@ -28,7 +28,7 @@ func wanted(domain string) []dns.Desired {
 	})
 }
 
-// readForPlan reads example.test with wanted records, from two servers with the same records.
+// readForPlan reads example.test with the records of wanted. Two servers serve the same records.
 func (f *fixture) readForPlan(records string) dns.ZoneRead {
 	f.t.Helper()
 	f.startServer("127.0.0.2", newServer(f.t, records))
@@ -89,7 +89,7 @@ selector2._domainkey.example.test. 300 IN TXT "v=DKIM1; p=abc"
 		}
 	}
 	if n := env.resolver.count("example-test.mx.platform.test. A") + env.resolver.count("key1.platform.test. TXT"); n > 0 {
-		t.Errorf("%d questions that nobody needs", n)
+		t.Errorf("%d unnecessary questions", n)
 	}
 }
 
@@ -112,7 +112,8 @@ func TestReadIsIncompleteWithoutTheParentPolicy(t *testing.T) {
 	}
 }
 
-// The plan decides what a missing SPF name means; the read stays complete.
+// TestFailingSPFNameIsAbsent checks that an SPF name without an answer is missing in the result, and
+// that the read is complete.
 func TestFailingSPFNameIsAbsent(t *testing.T) {
 	env := newFixture(t, delegation)
 	env.resolver.failOn("spf.platform.test.")
@@ -135,8 +136,8 @@ func TestSPFTreeIsBounded(t *testing.T) {
 	}
 	wide.WriteString(` -all"`)
 	for _, tt := range []struct {
-		name, zone string
-		most       int
+		name, zone   string
+		maxQuestions int
 	}{
 		{"wide", wide.String(), 50},
 		{"deep", `example.test. 300 IN TXT "v=spf1 include:deep0.test -all"`, 12},
@@ -150,7 +151,7 @@ func TestSPFTreeIsBounded(t *testing.T) {
 					texts += n
 				}
 			}
-			if !got.Complete || texts > tt.most || texts < 10 || len(got.Beyond.SPF) > tt.most {
+			if !got.Complete || texts > tt.maxQuestions || texts < 10 || len(got.Beyond.SPF) > tt.maxQuestions {
 				t.Fatalf("%q, %d questions, %d names", got.Reason, texts, len(got.Beyond.SPF))
 			}
 		})
@@ -169,7 +170,8 @@ func TestAtMostTenExchangesAreChecked(t *testing.T) {
 	}
 }
 
-// The slow server answers only after the dependencies of the other servers' answers were asked for.
+// TestSlowServerDoesNotDelayDependencies uses a server that answers only after the resolver was asked
+// for the dependencies of the other servers' answers.
 func TestSlowServerDoesNotDelayDependencies(t *testing.T) {
 	three := bare + "example.test. 300 IN NS ns3.example.test.\n"
 	env := newFixture(t, delegation+"example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.4\n")

@@ -31,7 +31,7 @@ type fixture struct {
 	port int
 	// resolver answers with the records that the resolver knows.
 	resolver *recordServer
-	// wait is the timeout of one question; hang when zero.
+	// wait is the timeout of one question. Zero means hang.
 	wait time.Duration
 }
 
@@ -49,6 +49,7 @@ selector2._domainkey.example.test. 300 IN TXT "v=DKIM1; p=abc"
 autodiscover.example.test. 300 IN A 192.0.2.7
 `
 
+// delegation holds the resolver's records about example.test and its name servers.
 const delegation = `
 example.test. 300 IN SOA ns1.example.test. hostmaster.example.test. 7 3600 600 86400 60
 example.test. 300 IN NS ns1.example.test.
@@ -57,7 +58,7 @@ ns1.example.test. 300 IN A 127.0.0.2
 ns2.example.test. 300 IN A 127.0.0.3
 `
 
-// newFixture starts the resolver with these records.
+// newFixture returns a fixture whose resolver answers with these records.
 func newFixture(t testing.TB, records string) *fixture {
 	t.Helper()
 	env := &fixture{t: t, resolver: newServer(t, records)}
@@ -79,7 +80,7 @@ func newFixture(t testing.TB, records string) *fixture {
 	}
 }
 
-// server starts a name server at an address of the loopback network.
+// startServer starts a name server at an address of the loopback network.
 func (f *fixture) startServer(ip string, h wire.Handler) {
 	f.t.Helper()
 	addr := fmt.Sprintf("%s:%d", ip, f.port)
@@ -109,8 +110,8 @@ func serve(t testing.TB, udp net.PacketConn, tcp net.Listener, h wire.Handler) {
 // hang is how long a test waits for an event. Only a test that hangs reaches it.
 const hang = 4 * time.Minute
 
-// brief is the timeout of a question in tests with a server that never answers. It also applies to
-// servers that do answer, so it is not shorter.
+// brief is the timeout of a question in tests with a server that never answers. It must be long enough
+// for the servers that do answer.
 const brief = time.Second
 
 // reader returns a Reader that uses the fixture's resolver.
@@ -140,8 +141,8 @@ type recordServer struct {
 	mu      sync.Mutex
 	records []wire.RR
 	asked   map[string]int
-	// refersOnly makes it answer with referrals, as a parent zone does. failName is a name for
-	// which it answers SERVFAIL. change is applied to each answer.
+	// refersOnly makes the server answer with referrals, like a server of the parent zone. The server
+	// answers SERVFAIL for failName. change is applied to each answer.
 	refersOnly bool
 	failName   string
 	change     func(m, q *wire.Msg)
@@ -244,10 +245,11 @@ func (s *recordServer) answerNegative(m *wire.Msg, name string) {
 	}
 }
 
-func (s *recordServer) count(what string) int {
+// count returns how often a question, such as "example.test. MX", was asked.
+func (s *recordServer) count(question string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked[what]
+	return s.asked[question]
 }
 
 func (s *recordServer) counts() map[string]int {

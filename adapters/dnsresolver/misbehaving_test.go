@@ -59,14 +59,14 @@ func TestStateOfASecondServer(t *testing.T) {
 	}{
 		{"refuses the zone", respondWith(wire.RcodeRefused), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"fails", respondWith(wire.RcodeServerFailure), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"serves only the zone above", changedStandard(t, func(m, _ *wire.Msg) {
+		{"serves only the parent zone", changedStandard(t, func(m, _ *wire.Msg) {
 			m.Rcode, m.Answer = wire.RcodeNameError, nil
 			m.Ns = []wire.RR{&wire.SOA{Hdr: wire.RR_Header{Name: "test.", Rrtype: wire.TypeSOA, Class: wire.ClassINET}, Ns: "a.", Mbox: "b."}}
 		}), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"is not authoritative", respondWith(wire.RcodeNotAuth), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"answers from a cache", changedStandard(t, notOurs), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"refers upwards", changedStandard(t, upward), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"says nothing", silent, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"does not answer", silent, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 		{"does not run", nil, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 		{"refuses one type", changedStandard(t, onlyFor(wire.TypeTXT, func(m, q *wire.Msg) { m.SetRcode(q, wire.RcodeRefused) })), dns.ServerOK, "type_unknown", []string{"wildcard_ambiguous"}},
 		{"answers one type from a cache", changedStandard(t, onlyFor(wire.TypeMX, notOurs)), dns.ServerOK, "type_unknown", nil},
@@ -81,7 +81,7 @@ func TestStateOfASecondServer(t *testing.T) {
 				m.SetRcode(q, wire.RcodeNotImplemented)
 			}
 		}), dns.ServerOK, "", nil},
-		{"shouts", changedStandard(t, func(m, _ *wire.Msg) {
+		{"answers in upper case", changedStandard(t, func(m, _ *wire.Msg) {
 			m.Question[0].Name = strings.ToUpper(m.Question[0].Name)
 			for i, rr := range m.Answer {
 				m.Answer[i] = wire.Copy(rr)
@@ -110,7 +110,7 @@ func TestStateOfASecondServer(t *testing.T) {
 				t.Fatal(diff)
 			}
 			if tt.reason == "" && len(values(got, "example.test", dns.MX)) != 2 {
-				t.Fatalf("MX is gone: %v", got.Sets)
+				t.Fatalf("the MX records are missing: %v", got.Sets)
 			}
 		})
 	}

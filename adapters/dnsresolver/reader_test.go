@@ -68,8 +68,8 @@ func TestReadAsksOnlyTheListedQuestions(t *testing.T) {
 	}
 }
 
-// askedQuestions counts the questions that a server received. Random probe names are counted as
-// "nobody".
+// askedQuestions returns the questions that a server received, with their counts. It replaces the
+// random label of a wildcard probe by "nobody".
 func askedQuestions(s *recordServer) map[string]int {
 	out := map[string]int{}
 	for what, n := range s.counts() {
@@ -116,9 +116,10 @@ func TestMissingNameEndsTheWildcardProbe(t *testing.T) {
 	}
 }
 
-// The next read finds a server that moved to a new address.
+// TestAddressesOfFailedServersAreNotCached checks that the next read finds a server that moved to a
+// new address.
 func TestAddressesOfFailedServersAreNotCached(t *testing.T) {
-	// Server names outside the zone, so that no glue is used.
+	// The server names are outside the zone, so that no glue is used.
 	named := strings.NewReplacer("ns1.example.test", "ns1.provider.test", "ns2.example.test", "ns2.provider.test")
 	before := named.Replace(delegation)
 	env := newFixture(t, before)
@@ -151,11 +152,11 @@ func TestSubdomainIsReadInItsEnclosingZone(t *testing.T) {
 func TestZoneThatCannotBeFound(t *testing.T) {
 	root := "test. 300 IN SOA ns.test. host.test. 1 1 1 1 60\n"
 	for _, tt := range []struct{ name, resolver, domain, reason string }{
-		{"nobody registered it", root, "example.test", "not_delegated"},
-		{"a resolver that knows nothing at all", "", "example.test", "not_delegated"},
+		{"the domain is not registered", root, "example.test", "not_delegated"},
+		{"the resolver has no records", "", "example.test", "not_delegated"},
 		{"the zone lists no name servers", root + "example.test. 300 IN SOA a. b. 1 1 1 1 1\n", "example.test", "no_authoritative_answer"},
 		{"name servers without an address", root + "example.test. 300 IN SOA a. b. 1 1 1 1 1\nexample.test. 300 IN NS ns.nowhere.test.\n", "example.test", "no_authoritative_answer"},
-		{"no domain name", root, strings.Repeat("a", 64) + ".test", "zone_cut_unknown"},
+		{"the name is not a domain name", root, strings.Repeat("a", 64) + ".test", "zone_cut_unknown"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := newFixture(t, tt.resolver).read(tt.domain)
@@ -218,14 +219,14 @@ func TestConcurrentReadsAreShared(t *testing.T) {
 	}
 	wg.Go(read)
 	<-second
-	left, cancel := context.WithCancel(t.Context())
+	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.Read(left, "example.test"); !errors.Is(err, context.Canceled) {
+	if _, err := r.Read(cancelled, "example.test"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	joined := dnsresolver.WaitForReaders(r, "example.test")
+	waitForReaders := dnsresolver.WaitForReaders(r, "example.test")
 	wg.Go(read)
-	joined(2)
+	waitForReaders(2)
 	close(hold)
 	wg.Wait()
 	if n := s.count("example.test. MX"); n != 1 {

@@ -72,23 +72,23 @@ func TestTwoPowerDNS(t *testing.T) {
 	const none = "none"
 	for i, tt := range []struct {
 		name          string
-		first, second string // "" means the same records as the first; none means that the server lacks the zone
+		first, second string // second "" means the records of first; none means that the server lacks the zone
 		serial        int    // SOA serial of the second server
 		want          expectation
 	}{
-		{"alike", mail, "", 7, reliable},
+		{"the same records", mail, "", 7, reliable},
 		{"a fresh zone", "", "", 7, reliable},
-		{"alike but for the serial", mail, "", 8, reliable},
-		{"alike but for the TTL", "@ 300 MX 0 m.test.\n", "@ 600 MX 0 m.test.\n", 7, reliable},
-		{"other texts in another order", "@ TXT a\n@ TXT b\n", "@ TXT b\n@ TXT a\n", 7, reliable},
-		{"one text in other pieces", `@ TXT "v=spf1 -all"` + "\n", `@ TXT "v=spf1" " -all"` + "\n", 7, reliable},
-		{"names in capitals", "@ MX 0 m.test.\n", "@ MX 0 M.Test.\n", 7, reliable},
-		{"addresses in turn", "autodiscover A 192.0.2.1\n", "autodiscover A 192.0.2.2\n", 7, reliable},
-		{"the second is behind", mail + "@ TXT new\n", mail, 6, expectation{"servers_disagree", nil, bothOK, 1}},
-		{"as new, and yet different", mail + "@ TXT new\n", mail, 7, expectation{"servers_disagree", []string{"multi_provider"}, bothOK, 1}},
-		{"another MX", "@ MX 0 a.test.\n", "@ MX 0 b.test.\n", 8, expectation{"servers_disagree", nil, bothOK, 1}},
-		{"a selector that one has", mail + "selector1._domainkey CNAME k.test.\n", mail, 8, expectation{"servers_disagree", nil, bothOK, 1}},
-		{"an address that one has", mail + "autodiscover AAAA 2001:db8::1\n", mail, 8, expectation{"servers_disagree", nil, bothOK, 1}},
+		{"a different serial", mail, "", 8, reliable},
+		{"a different TTL", "@ 300 MX 0 m.test.\n", "@ 600 MX 0 m.test.\n", 7, reliable},
+		{"texts in a different order", "@ TXT a\n@ TXT b\n", "@ TXT b\n@ TXT a\n", 7, reliable},
+		{"a text split into different strings", `@ TXT "v=spf1 -all"` + "\n", `@ TXT "v=spf1" " -all"` + "\n", 7, reliable},
+		{"names in upper case", "@ MX 0 m.test.\n", "@ MX 0 M.Test.\n", 7, reliable},
+		{"addresses that rotate", "autodiscover A 192.0.2.1\n", "autodiscover A 192.0.2.2\n", 7, reliable},
+		{"the second server lags", mail + "@ TXT new\n", mail, 6, expectation{"servers_disagree", nil, bothOK, 1}},
+		{"the same serial with different records", mail + "@ TXT new\n", mail, 7, expectation{"servers_disagree", []string{"multi_provider"}, bothOK, 1}},
+		{"a different MX", "@ MX 0 a.test.\n", "@ MX 0 b.test.\n", 8, expectation{"servers_disagree", nil, bothOK, 1}},
+		{"a selector that only the first server has", mail + "selector1._domainkey CNAME k.test.\n", mail, 8, expectation{"servers_disagree", nil, bothOK, 1}},
+		{"an address that only the first server has", mail + "autodiscover AAAA 2001:db8::1\n", mail, 8, expectation{"servers_disagree", nil, bothOK, 1}},
 		{"the second does not have the zone", mail, none, 7,
 			expectation{"single_server_answered", []string{"lame_delegation"}, [2]dns.ServerState{dns.ServerOK, dns.ServerLame}, 1}},
 		{"neither has the zone", none, none, 7,
@@ -143,8 +143,8 @@ func setsOf(s dns.ZoneRead) []string {
 	return out
 }
 
-// TestPowerDNSAndBIND reads zones that both servers serve. The answers of both must lead to the
-// same sets.
+// TestPowerDNSAndBIND reads zones that both servers serve. The answers of both servers must lead to
+// the same sets.
 func TestPowerDNSAndBIND(t *testing.T) {
 	var big, bigShown strings.Builder
 	for i := range 50 {
@@ -157,11 +157,11 @@ func TestPowerDNSAndBIND(t *testing.T) {
 		want          expectation
 		shows         []string
 	}{
-		{"all there is", mail + "selector1._domainkey CNAME k1.test.\nselector2._domainkey CNAME k2.test.\nautodiscover CNAME a.test.\n", reliable, []string{
+		{"all record types", mail + "selector1._domainkey CNAME k1.test.\nselector2._domainkey CNAME k2.test.\nautodiscover CNAME a.test.\n", reliable, []string{
 			" MX 0 mail.example.net", " TXT v=spf1 -all", "_dmarc TXT v=DMARC1; p=none", "autodiscover CNAME a.test",
 			"selector1._domainkey CNAME k1.test", "selector2._domainkey CNAME k2.test",
 		}},
-		{"large sets come by TCP", big.String(), reliable, []string{" TXT " + strings.TrimPrefix(bigShown.String(), " | ")}},
+		{"large sets are read by TCP", big.String(), reliable, []string{" TXT " + strings.TrimPrefix(bigShown.String(), " | ")}},
 		{"a wildcard text", "* TXT \"v=spf1 -all\"\n", wild, []string{
 			"* _dmarc TXT v=spf1 -all", "* autodiscover TXT v=spf1 -all", "* selector1._domainkey TXT v=spf1 -all", "* selector2._domainkey TXT v=spf1 -all",
 		}},
@@ -188,11 +188,11 @@ func TestPowerDNSAndBIND(t *testing.T) {
 		{"an alias out of the zone", "_dmarc CNAME policy.vendor.test.\n", reliable, []string{"_dmarc CNAME policy.vendor.test", "_dmarc TXT v=DMARC1; p=vendor"}},
 		{"an alias to nothing", "_dmarc CNAME nothing\n", reliable, []string{"_dmarc CNAME nothing.@"}},
 		{"a loop of aliases", "_dmarc CNAME one\none CNAME _dmarc\n", reliable, []string{"_dmarc CNAME one.@"}},
-		{"names between that hold nothing", "x.selector1._domainkey TXT below\n", reliable, nil},
+		{"empty non-terminal names", "x.selector1._domainkey TXT below\n", reliable, nil},
 		{"delegated keys", "_domainkey NS ns1.vendor.test.\n", reliable, []string{"_domainkey NS ns1.vendor.test"}},
-		{"a delegated policy that the world sees", "_dmarc NS ns1.vendor.test.\n", reliable, []string{"_dmarc NS ns1.vendor.test", "_dmarc TXT v=DMARC1; p=delegated"}},
+		{"a delegated policy that resolvers find", "_dmarc NS ns1.vendor.test.\n", reliable, []string{"_dmarc NS ns1.vendor.test", "_dmarc TXT v=DMARC1; p=delegated"}},
 		{"a null MX", "@ MX 0 .\n", reliable, []string{" MX 0 ."}},
-		{"texts that are not text", "@ TXT \"a\\000\\255\\\"b\"\n", reliable, []string{" TXT a\x00\xff\"b"}},
+		{"texts with binary bytes", "@ TXT \"a\\000\\255\\\"b\"\n", reliable, []string{" TXT a\x00\xff\"b"}},
 	}
 	zones := make([]string, len(cases))
 	for i := range cases {
@@ -221,7 +221,8 @@ func TestPowerDNSAndBIND(t *testing.T) {
 	}
 }
 
-// TestDNAME: BIND answers with CNAMEs that it synthesises from a DNAME.
+// TestDNAME checks zones with DNAME records. BIND answers with CNAMEs that it synthesises from a
+// DNAME.
 func TestDNAME(t *testing.T) {
 	server := newBIND(t, "old.test", "new.test")
 	server.load(t, "old.test", records(t, "old.test", "_domainkey DNAME keys.new.test.\n_dmarc CNAME a.branch\nbranch DNAME new.test.\n"))
@@ -239,8 +240,8 @@ func TestDNAME(t *testing.T) {
 	}
 }
 
-// TestChildZoneAtTheSameServer: the server answers from the child zone directly, so no referral
-// shows it.
+// TestChildZoneAtTheSameServer checks that a child zone is found although the server also serves the
+// child zone and therefore sends no referral.
 func TestChildZoneAtTheSameServer(t *testing.T) {
 	for name, selector := range map[string]string{"without the selector": "", "with the selector": "selector1 CNAME k.test.\n"} {
 		t.Run(name, func(t *testing.T) {

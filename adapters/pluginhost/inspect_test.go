@@ -32,7 +32,7 @@ func TestInspectReportsProblems(t *testing.T) {
 	}
 	for name, want := range map[string]string{"crashes": "mail-crashes", "gone": "is missing", "older": `itself as "good"`, "liar": "mail-liar"} {
 		if !strings.Contains(problems[name], want) {
-			t.Errorf("%s: %q, want it to say %q", name, problems[name], want)
+			t.Errorf("%s: problem %q, want %q in it", name, problems[name], want)
 		}
 	}
 	if problems["good"] != "" || inspections[0].Description.Title != "Puppet" {
@@ -43,7 +43,7 @@ func TestInspectReportsProblems(t *testing.T) {
 		t.Errorf("by its name: %+v, %v", selected, err)
 	}
 	if _, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart}, "nobody"); !errors.Is(err, pluginhost.ErrNotInCatalog) {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("an unknown name: %v", err)
 	}
 	if _, err := pluginhost.Inspect(pluginhost.Options{Dir: t.TempDir()}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no catalog: %v", err)
@@ -119,7 +119,7 @@ func TestAddRefusesFilesThatAreNotPlugins(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, _, err := pluginhost.Add(t.Context(), dir, tt.file); err == nil || !strings.Contains(err.Error(), tt.wantError) || !strings.Contains(err.Error(), tt.file) {
-				t.Errorf("got %v, want it to say %q", err, tt.wantError)
+				t.Errorf("got %v, want an error with %q", err, tt.wantError)
 			}
 		})
 	}

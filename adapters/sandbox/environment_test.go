@@ -23,7 +23,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox"
 )
 
-// runChild runs a sandbox in a child process, which the test kills.
+// runChild runs a sandbox until the process is killed. The test binary calls it in a child process.
 func runChild(dir string) {
 	plugins := os.Getenv("SANDBOX_TEST_PLUGINS")
 	env, err := sandbox.Start(childContext(), sandbox.Options{DataDir: dir, PluginDir: plugins})
@@ -48,8 +48,8 @@ func TestSimulatorsEndWithTheSandbox(t *testing.T) {
 // hang is how long a test waits for an event. Only a test that hangs reaches it.
 const hang = 4 * time.Minute
 
-// TestCloseDoesNotWaitForAStoppedSimulator: a process that is suspended neither ends nor answers a
-// call.
+// TestCloseDoesNotWaitForAStoppedSimulator suspends a simulator with SIGSTOP. A suspended process
+// neither ends nor answers a call.
 func TestCloseDoesNotWaitForAStoppedSimulator(t *testing.T) {
 	env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
 	if err != nil {
@@ -121,27 +121,28 @@ func TestSimulatorsEndWhenTheirParentIsKilled(t *testing.T) {
 	waitUntilClosed(t, conn)
 }
 
-// connectTo opens a connection to a simulator, which is closed when its process ends.
-func connectTo(t *testing.T, at string) net.Conn {
+// connectTo opens a connection to a simulator. The connection is closed when the simulator's process
+// ends.
+func connectTo(t *testing.T, simulatorURL string) net.Conn {
 	t.Helper()
-	u, err := url.Parse(at)
+	u, err := url.Parse(simulatorURL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c, err := net.Dial("tcp", u.Host)
 	if err != nil {
-		t.Fatalf("%s: %v", at, err)
+		t.Fatalf("%s: %v", simulatorURL, err)
 	}
 	return c
 }
 
-// waitUntilClosed waits until the process at the other end has ended.
+// waitUntilClosed waits until the process at the other end of the connection has ended.
 func waitUntilClosed(t *testing.T, c net.Conn) {
 	t.Helper()
 	defer c.Close()
 	_ = c.SetReadDeadline(time.Now().Add(hang))
 	if _, err := c.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
-		t.Fatalf("the simulator lives on: %v", err)
+		t.Fatalf("the simulator still runs: %v", err)
 	}
 }
 
@@ -180,9 +181,9 @@ func TestStartErrorsNameTheProblem(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, data, plugins, want string }{
 		{"a simulator that fails", t.TempDir(), plugins(t, "broken"), "simulator of broken: it ended with exit status 1: the disk is full"},
-		{"one that says nonsense", t.TempDir(), plugins(t, "babbling"), "simulator of babbling: ready line"},
-		{"one that is another's", t.TempDir(), plugins(t, "liar"), `it stands in for "somebody-else"`},
-		{"one that is open to the world", t.TempDir(), plugins(t, "open"), "it does not listen on a loopback address"},
+		{"a simulator with an invalid ready line", t.TempDir(), plugins(t, "babbling"), "simulator of babbling: ready line"},
+		{"a simulator of a different provider", t.TempDir(), plugins(t, "liar"), `it simulates "somebody-else"`},
+		{"a simulator that does not listen on loopback", t.TempDir(), plugins(t, "open"), "it does not listen on a loopback address"},
 		{"a binary that was changed", t.TempDir(), changed, "not the file that the catalog lists"},
 		{"a damaged state", damaged, plugins(t), "read zones: zones.json"},
 	} {

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// plugins creates a plugin directory that holds the fake plugin under these names.
+// plugins creates a plugin directory with the fake plugin under each of these names.
 func plugins(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()

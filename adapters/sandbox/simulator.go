@@ -116,7 +116,7 @@ func (s *simulator) parseReadyLine(line []byte, name string) error {
 	addr, err := netip.ParseAddr(baseURL.Hostname())
 	switch {
 	case s.ready.Provider != name:
-		return fmt.Errorf("it stands in for %q", s.ready.Provider)
+		return fmt.Errorf("it simulates %q", s.ready.Provider)
 	case baseURL.Scheme != "http" || err != nil || !addr.IsLoopback():
 		return errors.New("it does not listen on a loopback address")
 	}
