@@ -72,12 +72,12 @@ type Breaker struct{ circuits *registry }
 // New returns a Breaker without circuits. A circuit is created by the first call of its domain.
 func New(o Options) *Breaker { return &Breaker{newRegistry(o.orDefaults())} }
 
-// FaultDomain returns the fault domain whose circuit a call uses, and the fault domain whose budgets
-// the call is counted against.
+// FaultDomain returns the fault domain whose circuit a call uses, and the fault domain whose
+// budgets the call is counted against.
 type FaultDomain func(ctx context.Context, c wire.Call) (circuit, budgetDomain string)
 
-// ByTenant gives each tenant of a mail platform its own circuit. Calls that name no tenant go to the
-// platform's login host and share one circuit.
+// ByTenant gives each tenant of a mail platform its own circuit. Calls that name no tenant go to
+// the platform's login host and share one circuit.
 func ByTenant(_ context.Context, c wire.Call) (circuit, budgetDomain string) {
 	domain := loginDomain
 	if id := c.Tenant(); id != "" {

@@ -116,8 +116,8 @@ func recordEffects(ctx context.Context, call wire.Call, err error) {
 	}
 }
 
-// judge classifies a finished call for gobreaker. It returns nil if the provider works, errFailed if
-// it does not, and errNoEvidence if the call shows neither.
+// judge classifies a finished call for gobreaker. It returns nil if the provider works, errFailed
+// if it does not, and errNoEvidence if the call shows neither.
 func judge(ctx context.Context, call wire.Call, err error) error {
 	switch kind := outcome.Of(err); {
 	case errors.Is(context.Cause(ctx), context.Canceled):
@@ -151,7 +151,8 @@ func (c *circuit) remaining() time.Duration {
 }
 
 // waitAfterProbe returns the Retry-After of a write whose probe failed or was not sent. A failed
-// probe has opened the circuit again. A probe is not sent while a different call tests the provider.
+// probe has opened the circuit again. A probe is not sent while a different call tests the
+// provider.
 func (c *circuit) waitAfterProbe() time.Duration {
 	if c.breaker.State() == gobreaker.StateOpen {
 		return c.remaining()

@@ -21,8 +21,8 @@ type model struct {
 	until  time.Time // the end of the open state
 }
 
-// call records a call with this outcome. It returns the calls that the provider receives, and whether
-// the caller is refused.
+// call records a call with this outcome. It returns the calls that the provider receives, and
+// whether the caller is refused.
 func (m *model) call(write bool, kind outcome.Kind, limit int) (asked []string, refuse bool) {
 	name := "Mailboxes"
 	if write {

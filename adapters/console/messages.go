@@ -49,8 +49,8 @@ var messages = map[string]message{
 	},
 }
 
-// messageOf returns the message of an error code. A code without its own message gets the message of
-// its kind.
+// messageOf returns the message of an error code. A code without its own message gets the message
+// of its kind.
 func messageOf(code fault.Code) message {
 	if m, ok := messages[code.Name]; ok {
 		return m

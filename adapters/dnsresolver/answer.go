@@ -33,8 +33,8 @@ type parsedAnswer struct {
 	pendingTarget string
 }
 
-// parseAnswer returns the content of m, the answer to q. It follows the CNAMEs in the answer, except
-// for questions about CNAME and NS. It returns errTooManyRecords above maxRecords.
+// parseAnswer returns the content of m, the answer to q. It follows the CNAMEs in the answer,
+// except for questions about CNAME and NS. It returns errTooManyRecords above maxRecords.
 func parseAnswer(m *wire.Msg, q question) (parsedAnswer, error) {
 	var parsed parsedAnswer
 	owner := q.name

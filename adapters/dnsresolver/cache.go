@@ -15,8 +15,8 @@ const (
 	cacheMaxEntries = 4096
 )
 
-// ttlCache caches values by name for cacheTTL. It uses the machine's clock, even in a sandbox with a
-// different clock.
+// ttlCache caches values by name for cacheTTL. It uses the machine's clock, even in a sandbox with
+// a different clock.
 type ttlCache[T any] struct {
 	mu      sync.Mutex
 	entries map[string]cacheEntry[T]

@@ -54,8 +54,8 @@ var (
 	modeUnchecked        = queryMode{tries: 1, recurse: true, checkingDisabled: true}
 )
 
-// exchange sends q to a server and returns its answer. It uses TCP when the UDP answer is truncated.
-// It fails when no attempt gets an answer or ctx ends.
+// exchange sends q to a server and returns its answer. It uses TCP when the UDP answer is
+// truncated. It fails when no attempt gets an answer or ctx ends.
 func (c client) exchange(ctx context.Context, serverAddr netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
 	release, err := c.slots.acquire(ctx, serverAddr, mode)
 	if err != nil {

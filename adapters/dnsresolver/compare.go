@@ -18,7 +18,8 @@ type comparison struct {
 	reports map[netip.AddrPort]report
 	serving []report // the reports of servers that serve the zone, in the order of zone.servers
 	// agrees holds the addresses whose report agrees with the largest group of servers. disagree is
-	// set when two reports differ. multiProvider is set when waiting will not remove the difference.
+	// set when two reports differ. multiProvider is set when waiting will not remove the
+	// difference.
 	agrees                  map[netip.AddrPort]bool
 	disagree, multiProvider bool
 }

@@ -41,8 +41,8 @@ func (r *Reader) findZone(ctx context.Context, name string) (zone, string) {
 }
 
 // walkToZone asks for the NS records of name, then of each parent name. It stops when a resolver's
-// answer shows the zone, or when the parent zone refers to the zone's servers. At a public suffix it
-// returns reasonNotDelegated, because no customer owns the zone of a public suffix.
+// answer shows the zone, or when the parent zone refers to the zone's servers. At a public suffix
+// it returns reasonNotDelegated, because no customer owns the zone of a public suffix.
 func (r *Reader) walkToZone(ctx context.Context, name string) (zone, string) {
 	if _, ok := wire.IsDomainName(name); !ok || name == "" {
 		return zone{}, reasonZoneCut
@@ -104,7 +104,8 @@ func zoneOf(m *wire.Msg, name string) (string, bool) {
 	return soaOwner(m, name)
 }
 
-// soaOwner returns the owner name of an SOA record in m. It ignores owners that do not contain name.
+// soaOwner returns the owner name of an SOA record in m. It ignores owners that do not contain
+// name.
 func soaOwner(m *wire.Msg, name string) (string, bool) {
 	for _, rr := range slices.Concat(m.Answer, m.Ns) {
 		owner := canonicalName(rr.Header().Name)

@@ -112,8 +112,8 @@ func TestReadIsIncompleteWithoutTheParentPolicy(t *testing.T) {
 	}
 }
 
-// TestFailingSPFNameIsAbsent checks that an SPF name without an answer is missing in the result, and
-// that the read is complete.
+// TestFailingSPFNameIsAbsent checks that an SPF name without an answer is missing in the result,
+// and that the read is complete.
 func TestFailingSPFNameIsAbsent(t *testing.T) {
 	env := newFixture(t, delegation)
 	env.resolver.failOn("spf.platform.test.")
@@ -170,8 +170,8 @@ func TestAtMostTenExchangesAreChecked(t *testing.T) {
 	}
 }
 
-// TestSlowServerDoesNotDelayDependencies uses a server that answers only after the resolver was asked
-// for the dependencies of the other servers' answers.
+// TestSlowServerDoesNotDelayDependencies uses a server that answers only after the resolver was
+// asked for the dependencies of the other servers' answers.
 func TestSlowServerDoesNotDelayDependencies(t *testing.T) {
 	three := bare + "example.test. 300 IN NS ns3.example.test.\n"
 	env := newFixture(t, delegation+"example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.4\n")

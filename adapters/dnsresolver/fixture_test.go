@@ -110,8 +110,8 @@ func serve(t testing.TB, udp net.PacketConn, tcp net.Listener, h wire.Handler) {
 // hang is how long a test waits for an event. Only a test that hangs reaches it.
 const hang = 4 * time.Minute
 
-// brief is the timeout of a question in tests with a server that never answers. It must be long enough
-// for the servers that do answer.
+// brief is the timeout of a question in tests with a server that never answers. It must be long
+// enough for the servers that do answer.
 const brief = time.Second
 
 // reader returns a Reader that uses the fixture's resolver.
@@ -141,8 +141,8 @@ type recordServer struct {
 	mu      sync.Mutex
 	records []wire.RR
 	asked   map[string]int
-	// refersOnly makes the server answer with referrals, like a server of the parent zone. The server
-	// answers SERVFAIL for failName. change is applied to each answer.
+	// refersOnly makes the server answer with referrals, like a server of the parent zone. The
+	// server answers SERVFAIL for failName. change is applied to each answer.
 	refersOnly bool
 	failName   string
 	change     func(m, q *wire.Msg)

@@ -129,8 +129,8 @@ func normalise(name string) string {
 	return name
 }
 
-// read finds the zone and asks each of its servers all questions. Then it asks the resolvers for the
-// names that the records depend on.
+// read finds the zone and asks each of its servers all questions. Then it asks the resolvers for
+// the names that the records depend on.
 func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dns.ZoneRead {
 	zoneRead := dns.ZoneRead{Domain: name, At: r.now()}
 	found, reason := r.findZone(ctx, name)
@@ -207,8 +207,8 @@ const (
 	reasonDeadline     = "read_deadline"
 )
 
-// The values of ZoneRead.Warnings: faults of a zone that do not prevent reading it. They are part of
-// the API and do not change.
+// The values of ZoneRead.Warnings: faults of a zone that do not prevent reading it. They are part
+// of the API and do not change.
 const (
 	warnLame        = "lame_delegation"
 	warnUnreachable = "server_unreachable"

@@ -125,8 +125,8 @@ func TestTwoPowerDNS(t *testing.T) {
 	})
 }
 
-// setsOf returns the sets of a ZoneRead as text, without the SOA and NS of the zone. Synthesised sets
-// begin with *.
+// setsOf returns the sets of a ZoneRead as text, without the SOA and NS of the zone. Synthesised
+// sets begin with *.
 func setsOf(s dns.ZoneRead) []string {
 	var out []string
 	for _, set := range s.Sets {
@@ -240,8 +240,8 @@ func TestDNAME(t *testing.T) {
 	}
 }
 
-// TestChildZoneAtTheSameServer checks that a child zone is found although the server also serves the
-// child zone and therefore sends no referral.
+// TestChildZoneAtTheSameServer checks that a child zone is found although the server also serves
+// the child zone and therefore sends no referral.
 func TestChildZoneAtTheSameServer(t *testing.T) {
 	for name, selector := range map[string]string{"without the selector": "", "with the selector": "selector1 CNAME k.test.\n"} {
 		t.Run(name, func(t *testing.T) {

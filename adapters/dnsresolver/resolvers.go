@@ -71,9 +71,9 @@ func (r *Reader) queryResolversAs(ctx context.Context, q question, mode queryMod
 	return nil, failure
 }
 
-// queryChecked is like queryResolvers. It also returns bogus, which is true when the resolvers answer
-// only without DNSSEC validation. Validating resolvers, such as those of mail platforms, then get no
-// answer.
+// queryChecked is like queryResolvers. It also returns bogus, which is true when the resolvers
+// answer only without DNSSEC validation. Validating resolvers, such as those of mail platforms,
+// then get no answer.
 func (r *Reader) queryChecked(ctx context.Context, q question) (m *wire.Msg, bogus bool, err error) {
 	m, err = r.queryResolvers(ctx, q)
 	if !errors.Is(err, errFailing) {
@@ -121,8 +121,8 @@ func (r *Reader) checkResolver(ctx context.Context, addr netip.AddrPort, q quest
 	}
 }
 
-// resolversAsServers returns the resolvers in place of a zone's servers, for Options.Recursive. They
-// appear as one server named "resolver", which hides their addresses from API clients.
+// resolversAsServers returns the resolvers in place of a zone's servers, for Options.Recursive.
+// They appear as one server named "resolver", which hides their addresses from API clients.
 func (r *Reader) resolversAsServers() []server {
 	return []server{{name: "resolver", addrs: r.resolvers[:min(len(r.resolvers), maxPerServer)]}}
 }

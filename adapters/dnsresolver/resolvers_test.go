@@ -33,8 +33,8 @@ func TestResolversAreCheckedSeparately(t *testing.T) {
 	}
 }
 
-// TestRecursiveReadAsksOnlyResolvers checks that Options.Recursive reads all records from resolvers.
-// The read is not complete, because resolvers answer from a cache.
+// TestRecursiveReadAsksOnlyResolvers checks that Options.Recursive reads all records from
+// resolvers. The read is not complete, because resolvers answer from a cache.
 func TestRecursiveReadAsksOnlyResolvers(t *testing.T) {
 	env := newFixture(t, standard)
 	env.resolver.setChange(func(m, _ *wire.Msg) { m.Authoritative, m.RecursionAvailable = false, true })

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// sharedReads lets concurrent callers that need the same domain share one read. The read is cancelled
-// when its last caller stops waiting.
+// sharedReads lets concurrent callers that need the same domain share one read. The read is
+// cancelled when its last caller stops waiting.
 type sharedReads struct {
 	mu      sync.Mutex
 	running map[readKey]*sharedRead

@@ -33,8 +33,8 @@ func newSlots() *slots {
 }
 
 // acquire waits for a free slot and returns the function that releases it. It fails when ctx ends.
-// It takes the slot of the address first. So a question that waits for a busy server does not use up
-// a slot of the total.
+// It takes the slot of the address first. So a question that waits for a busy server does not use
+// up a slot of the total.
 func (s *slots) acquire(ctx context.Context, addr netip.AddrPort, mode queryMode) (release func(), err error) {
 	addrSlots := s.retain(addr, mode)
 	if err := acquireSlot(ctx, addrSlots.sem); err != nil {

@@ -71,8 +71,8 @@ func (rd *domainRead) askAll(ctx context.Context, servers []server, reports map[
 	wg.Wait()
 }
 
-// readServer asks the server at address to for the SOA, which shows whether it serves the zone. Then
-// it asks all other questions concurrently, probes for wildcards, and reads the dependencies.
+// readServer asks the server at address to for the SOA, which shows whether it serves the zone.
+// Then it asks all other questions concurrently, probes for wildcards, and reads the dependencies.
 func (rd *domainRead) readServer(ctx context.Context, to netip.AddrPort) report {
 	sr := &serverReader{read: rd, to: to, askedNS: map[string]bool{}, report: report{
 		sets: map[key]set{}, unanswered: map[key]bool{}, absent: map[string]bool{},

@@ -17,9 +17,9 @@ type wildcardScope struct {
 	names  []string
 }
 
-// detectWildcards marks the answers that a wildcard record may have synthesised. It asks for a random
-// name with the same parent and compares the answers. A name that does not exist proves that there is
-// no wildcard.
+// detectWildcards marks the answers that a wildcard record may have synthesised. It asks for a
+// random name with the same parent and compares the answers. A name that does not exist proves that
+// there is no wildcard.
 func (sr *serverReader) detectWildcards(ctx context.Context) {
 	keys := "_domainkey." + sr.read.name
 	all := []wildcardScope{
@@ -60,8 +60,8 @@ func (sr *serverReader) typesToProbe(names []string) []dns.Type {
 	return kinds
 }
 
-// probeWildcard returns the values of the random name below parentName, by type. It returns nil when
-// the server gives no usable answer.
+// probeWildcard returns the values of the random name below parentName, by type. It returns nil
+// when the server gives no usable answer.
 func (sr *serverReader) probeWildcard(ctx context.Context, parentName string, kinds []dns.Type) map[dns.Type][]string {
 	wildcardValues := map[dns.Type][]string{}
 	for _, kind := range kinds {

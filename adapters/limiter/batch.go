@@ -119,8 +119,8 @@ func (s *shared) sendBatches(session *redisSession, b *batch) {
 	}
 }
 
-// roundTrip sends commands to Redis and reads their answers, within readTimeout. When Redis has lost
-// the scripts, roundTrip loads them and repeats the commands that failed.
+// roundTrip sends commands to Redis and reads their answers, within readTimeout. When Redis has
+// lost the scripts, roundTrip loads them and repeats the commands that failed.
 func (s *shared) roundTrip(commands ...*command) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.readTimeout())
 	defer cancel()

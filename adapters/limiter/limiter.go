@@ -40,8 +40,8 @@ type Options struct {
 	AnswerTimeout time.Duration
 }
 
-// Limiter implements ports.Limiter. It also counts each request in the process. So the requests that
-// this process has accepted still count after Redis has failed or lost its data.
+// Limiter implements ports.Limiter. It also counts each request in the process. So the requests
+// that this process has accepted still count after Redis has failed or lost its data.
 type Limiter struct {
 	local  *counters
 	slots  *localSlots

@@ -85,8 +85,8 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 	}
 }
 
-// TestFullRedisIsNotUsed checks that the process counts alone while Redis refuses writes because its
-// memory is full.
+// TestFullRedisIsNotUsed checks that the process counts alone while Redis refuses writes because
+// its memory is full.
 func TestFullRedisIsNotUsed(t *testing.T) {
 	t.Parallel()
 	server, log := testserver.NewRedis(t), &logBuffer{}
@@ -131,8 +131,8 @@ func TestSlowRedisIsNotUsed(t *testing.T) {
 	eventually(t, "it counts in Redis again", func() bool { return !l.State().Fallback })
 }
 
-// TestClockSkewOfRedisDoesNotBlock checks that a clock that jumps does not block a bucket for longer
-// than a window. A process still allows at most its limit.
+// TestClockSkewOfRedisDoesNotBlock checks that a clock that jumps does not block a bucket for
+// longer than a window. A process still allows at most its limit.
 func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 	server := testserver.NewRedis(t)
 	client, b := redisClient(t, server), bucket(2)

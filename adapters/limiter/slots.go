@@ -11,7 +11,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// slotLease holds one concurrency slot in Redis. It renews the slot's lease until release is called.
+// slotLease holds one concurrency slot in Redis. It renews the slot's lease until release is
+// called.
 type slotLease struct {
 	s        *shared
 	name     string

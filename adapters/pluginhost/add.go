@@ -81,8 +81,9 @@ func hasContent(dir string, e Entry) bool {
 	return f.Close() == nil
 }
 
-// readPlugin returns the content of a plugin's file, and the catalog entry that the plugin describes.
-// It also starts the plugin as the service does, and fails when the plugin does not start.
+// readPlugin returns the content of a plugin's file, and the catalog entry that the plugin
+// describes. It also starts the plugin as the service does, and fails when the plugin does not
+// start.
 func readPlugin(ctx context.Context, file string) (Entry, []byte, error) {
 	info, err := os.Stat(file)
 	switch {

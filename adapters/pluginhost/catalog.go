@@ -66,8 +66,8 @@ func (e Entry) check() error {
 	return nil
 }
 
-// defaultPluginDir returns the path of the folder `plugins` next to the running program. It resolves
-// symbolic links to the program first.
+// defaultPluginDir returns the path of the folder `plugins` next to the running program. It
+// resolves symbolic links to the program first.
 func defaultPluginDir() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {

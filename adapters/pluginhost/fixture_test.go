@@ -114,8 +114,8 @@ func newHost(t *testing.T, o pluginhost.Options) (*pluginhost.Host, *logBuffer) 
 	return h, logged
 }
 
-// tenantOf returns a tenant at a plugin. The setting do tells the plugin puppet how to misbehave. With
-// "" the plugin works normally.
+// tenantOf returns a tenant at a plugin. The setting do tells the plugin puppet how to misbehave.
+// With "" the plugin works normally.
 func tenantOf(h *pluginhost.Host, name, do string) ports.MailTenant {
 	return h.Mail(name, func(context.Context) (wire.Connection, error) {
 		return wire.Connection{

@@ -50,8 +50,9 @@ type Options struct {
 
 // SupervisionPolicy has the timeouts and the restart limits of plugin processes.
 type SupervisionPolicy struct {
-	// StartTimeout limits the start of a plugin until it is healthy. The same limit applies again to
-	// its description. The default is 30 s, because a start on a busy machine takes several seconds.
+	// StartTimeout limits the start of a plugin until it is healthy. The same limit applies again
+	// to its description. The default is 30 s, because a start on a busy machine takes several
+	// seconds.
 	StartTimeout time.Duration
 	// PingTimeout limits a health check. The default is 1 s.
 	PingTimeout time.Duration
@@ -128,8 +129,8 @@ func (o Options) withDefaults() Options {
 }
 
 // Mail returns the mail platform of the plugin with this name. Calls pass the interceptors before
-// they are sent to the plugin; the first interceptor is the outermost. connection is called for each
-// call, and its error becomes the call's error.
+// they are sent to the plugin; the first interceptor is the outermost. connection is called for
+// each call, and its error becomes the call's error.
 func (h *Host) Mail(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.MailPlatform {
 	return wire.Mail(h.opener(name, connection), interceptors...)
 }

@@ -213,8 +213,8 @@ func TestUnknownPluginIsDown(t *testing.T) {
 	}
 }
 
-// TestAccountCannotOverrideOperatorSettings checks that an account cannot set allow_private for a DNS
-// plugin. Only the operator may set this field.
+// TestAccountCannotOverrideOperatorSettings checks that an account cannot set allow_private for a
+// DNS plugin. Only the operator may set this field.
 func TestAccountCannotOverrideOperatorSettings(t *testing.T) {
 	dir := t.TempDir()
 	if entry, _, err := pluginhost.Add(t.Context(), dir, testserver.Program(t, "release/plugins/dns-powerdns")); err != nil || entry.Kind != "dns" {

@@ -97,8 +97,9 @@ func openVerified(dir string, e Entry) (*os.File, error) {
 }
 
 // executablePath returns a path that executes the open file. On Linux the path contains the host's
-// process id and the descriptor, because descriptor numbers may differ in the child. On other systems
-// it is the file's path. There, only the permissions of the folder prevent a later replacement.
+// process id and the descriptor, because descriptor numbers may differ in the child. On other
+// systems it is the file's path. There, only the permissions of the folder prevent a later
+// replacement.
 func executablePath(f *os.File) string {
 	if runtime.GOOS == "linux" {
 		return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd())
@@ -106,9 +107,9 @@ func executablePath(f *os.File) string {
 	return f.Name()
 }
 
-// allowedVariables are the variables of the host's environment that a plugin receives. They configure
-// the export of spans, the trusted certificate authorities and the time zone. All other variables
-// may hold secrets.
+// allowedVariables are the variables of the host's environment that a plugin receives. They
+// configure the export of spans, the trusted certificate authorities and the time zone. All other
+// variables may hold secrets.
 var allowedVariables = []string{
 	"OTEL_EXPORTER_OTLP_ENDPOINT",
 	"OTEL_EXPORTER_OTLP_PROTOCOL",

@@ -40,8 +40,8 @@ func newSupervisor(h *Host, e Entry) *supervisor {
 }
 
 // acquire returns the running process. If no process runs, it starts one; concurrent callers share
-// one start. acquire fails with outcome.Down when the host is closed, when a restart is delayed after
-// a crash, and when ctx ends during the start.
+// one start. acquire fails with outcome.Down when the host is closed, when a restart is delayed
+// after a crash, and when ctx ends during the start.
 func (s *supervisor) acquire(ctx context.Context) (*instance, error) {
 	for {
 		s.mu.Lock()
@@ -66,9 +66,9 @@ func (s *supervisor) acquire(ctx context.Context) (*instance, error) {
 	}
 }
 
-// startOrJoin returns a channel that is closed when acquire should check again. That is when the exit
-// of the last process is recorded, or when the start in progress ends. startOrJoin begins a start if
-// necessary. It fails while a restart is delayed. The caller holds s.mu.
+// startOrJoin returns a channel that is closed when acquire should check again. That is when the
+// exit of the last process is recorded, or when the start in progress ends. startOrJoin begins a
+// start if necessary. It fails while a restart is delayed. The caller holds s.mu.
 func (s *supervisor) startOrJoin() (<-chan struct{}, error) {
 	if s.running != nil {
 		return s.running.exitRecorded, nil
@@ -195,8 +195,8 @@ func (s *supervisor) callEnded(i *instance, err error) {
 }
 
 // checkResponsive runs a health check after a call that ended at its deadline. A plugin that passes
-// the check is kept, because only its provider is slow. A plugin that fails the check is killed once
-// TimeoutLimit calls in a row have ended at their deadline.
+// the check is kept, because only its provider is slow. A plugin that fails the check is killed
+// once TimeoutLimit calls in a row have ended at their deadline.
 func (s *supervisor) checkResponsive(i *instance) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.policy.PingTimeout)
 	defer cancel()

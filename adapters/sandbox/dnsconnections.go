@@ -73,8 +73,8 @@ func (s *simulator) credential(ctx context.Context, customer string) (secret.Cre
 	return out, nil
 }
 
-// customerSecrets asks the simulator for a customer's secrets. It returns nil for a simulator without
-// this call, which has the same secrets for all customers.
+// customerSecrets asks the simulator for a customer's secrets. It returns nil for a simulator
+// without this call, which has the same secrets for all customers.
 func (s *simulator) customerSecrets(ctx context.Context, customer string) (map[string]string, error) {
 	body, err := json.Marshal(map[string]string{"customer": customer})
 	if err != nil {

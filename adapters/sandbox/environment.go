@@ -5,8 +5,8 @@
 // change the simulation.
 //
 // Environment is the simulated environment. Each bundled plugin can contain a simulator of its
-// provider, which the sandbox starts as a process. Simulators read and edit zones through the API in
-// zonecalls.go.
+// provider, which the sandbox starts as a process. Simulators read and edit zones through the API
+// in zonecalls.go.
 //
 //   - environment.go: Environment, Start and Close. Start here.
 //   - seed.go: Open, which creates the first account and tenants, and its result, Ready.
@@ -40,7 +40,8 @@ import (
 
 // Options configures a sandbox.
 type Options struct {
-	// DataDir is the directory of all state. A sandbox continues from the state that it finds there.
+	// DataDir is the directory of all state. A sandbox continues from the state that it finds
+	// there.
 	DataDir string
 	// PluginDir is the directory of the plugin binaries and their catalog.
 	PluginDir string
@@ -49,8 +50,8 @@ type Options struct {
 	Log  *slog.Logger
 }
 
-// Environment is the simulated environment of the service. It starts before the service, because the
-// service needs the addresses of the simulators. It runs until Close.
+// Environment is the simulated environment of the service. It starts before the service, because
+// the service needs the addresses of the simulators. It runs until Close.
 type Environment struct {
 	options    Options
 	log        *slog.Logger

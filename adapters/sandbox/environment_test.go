@@ -121,8 +121,8 @@ func TestSimulatorsEndWhenTheirParentIsKilled(t *testing.T) {
 	waitUntilClosed(t, conn)
 }
 
-// connectTo opens a connection to a simulator. The connection is closed when the simulator's process
-// ends.
+// connectTo opens a connection to a simulator. The connection is closed when the simulator's
+// process ends.
 func connectTo(t *testing.T, simulatorURL string) net.Conn {
 	t.Helper()
 	u, err := url.Parse(simulatorURL)

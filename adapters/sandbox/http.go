@@ -169,8 +169,8 @@ func allowedMethod(mux *http.ServeMux, r *http.Request) (string, bool) {
 
 func noSuchCall(*http.Request) (any, error) { return nil, notFound("there is no such call") }
 
-// loopbackServer is an HTTP server on loopback. Its callers control the whole sandbox. So it listens
-// on loopback only, and refuses cross-origin requests of browsers on this machine.
+// loopbackServer is an HTTP server on loopback. Its callers control the whole sandbox. So it
+// listens on loopback only, and refuses cross-origin requests of browsers on this machine.
 type loopbackServer struct {
 	url    string
 	server *http.Server

@@ -82,8 +82,8 @@ func startProcess(ctx context.Context, log *slog.Logger, exe string, args ...str
 	return nil, nil, err
 }
 
-// run starts the process, and waits for its end on the same OS thread. With Pdeathsig, Linux kills a
-// child when the thread that started the child ends.
+// run starts the process, and waits for its end on the same OS thread. With Pdeathsig, Linux kills
+// a child when the thread that started the child ends.
 func (p *process) run() error {
 	started := make(chan error, 1)
 	go func() {

@@ -84,8 +84,8 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 	}
 }
 
-// TestEveryProviderHasAListOfCalls checks that GET /calls knows every provider. The list is empty for
-// a provider without a simulator.
+// TestEveryProviderHasAListOfCalls checks that GET /calls knows every provider. The list is empty
+// for a provider without a simulator.
 func TestEveryProviderHasAListOfCalls(t *testing.T) {
 	f := newFixture(t)
 	for _, id := range []string{"microsoft365", "cloudflare", "powerdns", "rfc2136", "instantly", "plusvibe", "smartlead", "salesblink", "emailbison"} {

@@ -131,8 +131,8 @@ func (env *Environment) seedZones() error {
 	return nil
 }
 
-// unconnectedTenants returns the seeded tenants without consent. It creates missing tenants, so that
-// each start offers as many tenants as tenantNames has names.
+// unconnectedTenants returns the seeded tenants without consent. It creates missing tenants, so
+// that each start offers as many tenants as tenantNames has names.
 func (env *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error) {
 	out := []Tenant{}
 	if _, ok := env.simulatorFor("tenants"); !ok {

@@ -24,8 +24,8 @@ import (
 
 func childContext() context.Context { return context.Background() }
 
-// service is a fake of the service. It has accounts in memory, and the pages of the connect flow. The
-// pages check what a browser must send.
+// service is a fake of the service. It has accounts in memory, and the pages of the connect flow.
+// The pages check what a browser must send.
 type service struct {
 	ports.Consent // only ConsentURL is called
 

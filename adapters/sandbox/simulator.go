@@ -44,8 +44,8 @@ type simulator struct {
 	client *http.Client
 }
 
-// startSimulators starts the simulators of all plugins that have one. zonesURL is the base URL of the
-// API through which simulators read and edit zones.
+// startSimulators starts the simulators of all plugins that have one. zonesURL is the base URL of
+// the API through which simulators read and edit zones.
 func (env *Environment) startSimulators(ctx context.Context, zonesURL string) error {
 	list, err := catalog(env.options.PluginDir)
 	if err != nil {
@@ -103,8 +103,8 @@ func (env *Environment) startSimulator(ctx context.Context, p plugin, zonesURL s
 	return s, nil
 }
 
-// parseReadyLine decodes the ready line of the plugin name. It fails when the line names a different
-// provider, and when the address is not on loopback.
+// parseReadyLine decodes the ready line of the plugin name. It fails when the line names a
+// different provider, and when the address is not on loopback.
 func (s *simulator) parseReadyLine(line []byte, name string) error {
 	if err := json.Unmarshal(line, &s.ready); err != nil {
 		return fmt.Errorf("ready line: %w", err)

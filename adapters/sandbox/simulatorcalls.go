@@ -103,8 +103,8 @@ func (c *controller) listCalls(r *http.Request) (any, error) {
 // kindSending is the kind of sending platforms in the plugin catalog.
 const kindSending = "sending"
 
-// sendingCustomers returns the credentials of one customer at each simulated sending platform, keyed
-// by provider.
+// sendingCustomers returns the credentials of one customer at each simulated sending platform,
+// keyed by provider.
 func (env *Environment) sendingCustomers() map[string]any {
 	out := map[string]any{}
 	for _, s := range env.simulators {
@@ -115,8 +115,8 @@ func (env *Environment) sendingCustomers() map[string]any {
 	return out
 }
 
-// forwardSending forwards a call below /sending/{provider} to the simulator of that provider. Such a
-// call represents what a person does on the website of the platform.
+// forwardSending forwards a call below /sending/{provider} to the simulator of that provider. Such
+// a call represents what a person does on the website of the platform.
 func (env *Environment) forwardSending(r *http.Request) (any, error) {
 	provider := r.PathValue("provider")
 	s, err := env.simulator(provider)

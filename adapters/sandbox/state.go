@@ -66,8 +66,8 @@ func (c *Clock) set(now time.Time) error {
 // anyPort lets the kernel choose a free port on loopback.
 const anyPort = "127.0.0.1:0"
 
-// addresses stores the address of each simulator, keyed by provider. So a simulator keeps its address
-// after a restart, and links and credentials that contain the address stay valid.
+// addresses stores the address of each simulator, keyed by provider. So a simulator keeps its
+// address after a restart, and links and credentials that contain the address stay valid.
 type addresses struct {
 	path string
 	all  map[string]string

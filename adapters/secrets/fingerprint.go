@@ -20,8 +20,8 @@ import (
 
 var _ ports.Fingerprinter = (*Sealer)(nil)
 
-// keyring holds the AEAD of a keyset, and one fingerprint key for each key of the keyset. Fingerprint
-// keys are derived, so the keyset file, its rotation and its backup cover them too.
+// keyring holds the AEAD of a keyset, and one fingerprint key for each key of the keyset.
+// Fingerprint keys are derived, so the keyset file, its rotation and its backup cover them too.
 type keyring struct {
 	tink.AEAD
 

@@ -15,13 +15,13 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 )
 
-// forbiddenMode holds the permissions that a keyset file must not have: write for the group, and any
-// for other users. The group may read the file, because orchestrators mount secrets that way.
+// forbiddenMode holds the permissions that a keyset file must not have: write for the group, and
+// any for other users. The group may read the file, because orchestrators mount secrets that way.
 const forbiddenMode fs.FileMode = 0o027
 
 // OpenKeyset returns a Sealer for the keyset file at path. If create is set, it creates a missing
-// file with a new key, readable by its owner only. OpenKeyset fails when the file is missing, is not
-// a keyset, or has permissions in forbiddenMode.
+// file with a new key, readable by its owner only. OpenKeyset fails when the file is missing, is
+// not a keyset, or has permissions in forbiddenMode.
 //
 // The file holds the keyset in clear text (Tink's JSON). Sealing protects copies of the database
 // without the file: replicas, backups of the database, a stolen disk of the database server.

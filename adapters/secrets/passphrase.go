@@ -46,8 +46,9 @@ func encrypt(to io.Writer, passphrase secret.Text, workFactor int) (io.WriteClos
 	return w, nil
 }
 
-// Decrypt returns a reader that decrypts data of Encrypt. It fails with ErrPassphrase for a different
-// passphrase. If the data was changed, the reader fails before it returns the changed part.
+// Decrypt returns a reader that decrypts data of Encrypt. It fails with ErrPassphrase for a
+// different passphrase. If the data was changed, the reader fails before it returns the changed
+// part.
 func Decrypt(from io.Reader, passphrase secret.Text) (io.Reader, error) {
 	identity, err := age.NewScryptIdentity(passphrase.Reveal())
 	if err != nil {

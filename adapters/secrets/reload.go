@@ -12,8 +12,8 @@ import (
 // checkInterval limits how often sealing checks the file for a change.
 const checkInterval = time.Second
 
-// unchanged reports whether info shows the same file, time, size and mode as this version. After any
-// difference the file must be read again.
+// unchanged reports whether info shows the same file, time, size and mode as this version. After
+// any difference the file must be read again.
 func (v fileVersion) unchanged(info fs.FileInfo) bool {
 	return os.SameFile(v.info, info) && v.info.ModTime().Equal(info.ModTime()) &&
 		v.info.Size() == info.Size() && v.info.Mode() == info.Mode()

@@ -16,8 +16,8 @@ import (
 // KeyStatus says what a key of a keyset is used for.
 type KeyStatus string
 
-// A primary key seals and opens secrets. A staged key opens secrets, and becomes primary at the next
-// rotation. An old key opens the secrets that it sealed. A disabled key is not used.
+// A primary key seals and opens secrets. A staged key opens secrets, and becomes primary at the
+// next rotation. An old key opens the secrets that it sealed. A disabled key is not used.
 const (
 	Primary  KeyStatus = "primary"
 	Staged   KeyStatus = "staged"
@@ -62,8 +62,8 @@ func Rotate(path string) ([]Key, error) {
 	})
 }
 
-// Stage adds a staged key and returns the keys. Staging gives every replica the key before the first
-// replica seals with it. Stage fails with ErrStaged when the keyset already has a staged key.
+// Stage adds a staged key and returns the keys. Staging gives every replica the key before the
+// first replica seals with it. Stage fails with ErrStaged when the keyset already has a staged key.
 func Stage(path string) ([]Key, error) {
 	return change(path, func(manager *keyset.Manager, keys []Key) error {
 		if keys[len(keys)-1].Status == Staged {
@@ -74,8 +74,8 @@ func Stage(path string) ([]Key, error) {
 	})
 }
 
-// change edits the keyset file. It replaces the file atomically and keeps the file's mode and owner.
-// If path is a symbolic link, as orchestrators create, change replaces the link's target.
+// change edits the keyset file. It replaces the file atomically and keeps the file's mode and
+// owner. If path is a symbolic link, as orchestrators create, change replaces the link's target.
 func change(path string, edit func(*keyset.Manager, []Key) error) ([]Key, error) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {

@@ -75,8 +75,8 @@ func (s *Sealer) Seal(plain secret.Text, associatedData string) ([]byte, error) 
 }
 
 // Open implements ports.Sealer. Its error is the same for all causes, because the cause would help
-// only an attacker. Before it fails, Open reads the keyset file again: a replica with a newer keyset
-// may have sealed the secret.
+// only an attacker. Before it fails, Open reads the keyset file again: a replica with a newer
+// keyset may have sealed the secret.
 func (s *Sealer) Open(sealed []byte, associatedData string) (secret.Text, error) {
 	ring := s.loadedRing()
 	plain, err := ring.Decrypt(sealed, []byte(associatedData))

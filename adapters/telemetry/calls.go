@@ -67,8 +67,8 @@ func Calls(o CallOptions) (wire.Interceptor, error) {
 	}, nil
 }
 
-// severity returns whether a call with this error is logged as failed, and the level of the log line.
-// A refusal is an answer, so it is not logged. Neither is a call that its caller cancelled.
+// severity returns whether a call with this error is logged as failed, and the level of the log
+// line. A refusal is an answer, so it is not logged. Neither is a call that its caller cancelled.
 func severity(err error) (slog.Level, bool) {
 	switch outcome.Of(err) {
 	case outcome.Refused, outcome.NotReady:

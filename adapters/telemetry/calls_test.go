@@ -129,8 +129,8 @@ func TestOutcomeOfACallIsRecorded(t *testing.T) {
 	}
 }
 
-// TestZonesAreCustomerData checks that spans contain the name of a zone only if CustomerData is set.
-// The log never contains the name.
+// TestZonesAreCustomerData checks that spans contain the name of a zone only if CustomerData is
+// set. The log never contains the name.
 func TestZonesAreCustomerData(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		var log strings.Builder
@@ -155,8 +155,8 @@ func TestZonesAreCustomerData(t *testing.T) {
 	}
 }
 
-// TestMailboxesAreCustomerData checks that spans contain an address only if CustomerData is set. The
-// log never contains an address. Links and cursors are neither in spans nor in the log.
+// TestMailboxesAreCustomerData checks that spans contain an address only if CustomerData is set.
+// The log never contains an address. Links and cursors are neither in spans nor in the log.
 func TestMailboxesAreCustomerData(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		var log strings.Builder

@@ -40,8 +40,8 @@ type Options struct {
 
 // Start installs the global tracer provider, meter provider and propagator. It returns the function
 // that flushes and stops them. The standard OTEL_* variables configure the exporters. Without these
-// variables nothing is exported, and the metrics are only in the registry. Start fails if an exporter
-// cannot be configured.
+// variables nothing is exported, and the metrics are only in the registry. Start fails if an
+// exporter cannot be configured.
 func Start(ctx context.Context, o Options) (func(context.Context) error, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
 		o.Log.Warn("telemetry export failed", "error", err)
@@ -79,8 +79,8 @@ func identity(ctx context.Context, o Options) (*resource.Resource, error) {
 	return res, err
 }
 
-// tracer returns the tracer provider. Without OTEL_TRACES_SAMPLER, it samples 1 % of the traces that
-// begin in this process. For other traces it follows the caller's sampling decision.
+// tracer returns the tracer provider. Without OTEL_TRACES_SAMPLER, it samples 1 % of the traces
+// that begin in this process. For other traces it follows the caller's sampling decision.
 func tracer(ctx context.Context, res *resource.Resource) (*sdktrace.TracerProvider, error) {
 	opts := []sdktrace.TracerProviderOption{sdktrace.WithResource(res)}
 	if os.Getenv("OTEL_TRACES_SAMPLER") == "" {
@@ -115,8 +115,8 @@ func meter(ctx context.Context, res *resource.Resource, registry *prometheus.Reg
 }
 
 // views filter the metrics of libraries. They keep only attributes with few values. A plugin's
-// socket, for example, is new at each start. go.sql.query_timing is dropped, because package bunotel
-// measures statements in whole milliseconds.
+// socket, for example, is new at each start. go.sql.query_timing is dropped, because package
+// bunotel measures statements in whole milliseconds.
 var views = []sdkmetric.View{
 	keepAttributes("http.server.request.duration", "http.request.method", "http.route", "http.response.status_code"),
 	keepAttributes("rpc.client.call.duration", "rpc.method", "rpc.response.status_code"),

@@ -49,8 +49,8 @@ func TestServiceNameFromEnvironment(t *testing.T) {
 	}
 }
 
-// TestLibraryMetricsAreFiltered checks that views drop labels with unbounded values, and metrics that
-// the service does not need.
+// TestLibraryMetricsAreFiltered checks that views drop labels with unbounded values, and metrics
+// that the service does not need.
 func TestLibraryMetricsAreFiltered(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	stop, err := Start(t.Context(), Options{Service: "tenantry", Version: "1", Log: slog.New(slog.DiscardHandler), Registry: registry})

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// BIND is an authoritative DNS server on loopback. Clients with its TSIG key may change the zones by
-// dynamic update, and may transfer them.
+// BIND is an authoritative DNS server on loopback. Clients with its TSIG key may change the zones
+// by dynamic update, and may transfer them.
 type BIND struct {
 	*child
 	Addr   string // host:port, for UDP and TCP
@@ -66,8 +66,8 @@ func StartBIND(ctx context.Context, zones ...string) (*BIND, error) {
 	return b, nil
 }
 
-// answers asks for the SOA of every zone. Connecting is not enough, because the port opens before the
-// zones are loaded.
+// answers asks for the SOA of every zone. Connecting is not enough, because the port opens before
+// the zones are loaded.
 func (b *BIND) answers(ctx context.Context) error {
 	var d net.Dialer
 	for _, zone := range b.zones {

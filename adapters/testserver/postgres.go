@@ -34,8 +34,8 @@ import (
 const startLimit = 5 * time.Minute
 
 // postgresScript runs the server and waits for the end of the script's standard input. The kernel
-// closes the input when the parent process ends, even after a crash. Then the script ends the server
-// and removes its files. The file "restart" makes the script start the server again.
+// closes the input when the parent process ends, even after a crash. Then the script ends the
+// server and removes its files. The file "restart" makes the script start the server again.
 const postgresScript = `
 exec 3<&0 # what the shell puts into the background loses its input
 "$1/initdb" --pgdata "$2/data" --username "$3" --pwfile "$2/password" --auth scram-sha-256 \
@@ -171,8 +171,8 @@ func (p *Postgres) Stop() {
 // ports. So no connection takes a port between freePort and the start of the server.
 const minPort, maxPort = 10_000, 32_000
 
-// freePort returns a port on which nothing listens on 127.0.0.1. The port is random, so that tests in
-// concurrent processes choose different ports.
+// freePort returns a port on which nothing listens on 127.0.0.1. The port is random, so that tests
+// in concurrent processes choose different ports.
 func freePort() (string, error) {
 	var err error
 	for range 100 {

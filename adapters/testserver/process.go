@@ -41,8 +41,8 @@ type child struct {
 }
 
 // startChild writes the files to a new directory, starts the program and waits until ready returns
-// nil. As root it starts the program as an unprivileged user. It replaces $DIR in files and arguments
-// by the directory. It fails when the program ends, or is not ready within startLimit.
+// nil. As root it starts the program as an unprivileged user. It replaces $DIR in files and
+// arguments by the directory. It fails when the program ends, or is not ready within startLimit.
 func startChild(ctx context.Context, program string, args []string, files map[string]string, ready func(context.Context) error) (*child, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -139,8 +139,8 @@ func findProgram(program string) (string, error) {
 	return "", fmt.Errorf("%s is not installed: `make test` installs what tests need", program)
 }
 
-// postgresBinaries returns the directory of PostgreSQL's programs. Debian installs each version in a
-// directory outside PATH; the newest version is used. An initdb in PATH may be a link, so the
+// postgresBinaries returns the directory of PostgreSQL's programs. Debian installs each version in
+// a directory outside PATH; the newest version is used. An initdb in PATH may be a link, so the
 // directory of the link's target is searched too.
 func postgresBinaries() (string, error) {
 	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
@@ -174,8 +174,8 @@ func hasPostgresPrograms(dir string) bool {
 }
 
 // newServerHome creates a directory with one file that only the server may read. It returns the
-// directory and the process attributes. PostgreSQL refuses to run as root, so root starts servers as
-// a different user.
+// directory and the process attributes. PostgreSQL refuses to run as root, so root starts servers
+// as a different user.
 func newServerHome(server, name, content string) (string, *syscall.SysProcAttr, error) {
 	dir, err := os.MkdirTemp("", "tenantry-"+server+"-")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 const ProgramsEnv = "TENANTRY_TEST_BIN"
 
 // Program returns the path of a program that was built for the tests, such as
-// "release/plugins/dns-powerdns" or "testdata/puppet". Tests must not change the file. Program fails
-// the test when the file does not exist.
+// "release/plugins/dns-powerdns" or "testdata/puppet". Tests must not change the file. Program
+// fails the test when the file does not exist.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(os.Getenv(ProgramsEnv), name)
@@ -51,8 +51,8 @@ func PluginsWithout(t testing.TB, file string) string {
 	return dir
 }
 
-// Benchmarks runs the benchmarks of the calling package whose names match, for one iteration and with
-// -short. It fails the test when a benchmark fails, and when no benchmark matches.
+// Benchmarks runs the benchmarks of the calling package whose names match, for one iteration and
+// with -short. It fails the test when a benchmark fails, and when no benchmark matches.
 func Benchmarks(t *testing.T, match string) {
 	t.Helper()
 	exe, err := os.Executable()

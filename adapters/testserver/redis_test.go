@@ -39,7 +39,8 @@ func TestRedisRestartsAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// serverUser returns the id of the user that runs the server. pattern matches the server's directory.
+// serverUser returns the id of the user that runs the server. pattern matches the server's
+// directory.
 func serverUser(t *testing.T, pattern string) uint32 {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), pattern, "server"))

@@ -71,8 +71,8 @@ func (g *guard) recoverPanics(next http.Handler) http.Handler {
 	})
 }
 
-// runRecovered runs work and reports whether work returned without a panic. It logs the type and the
-// stack of a panic. It does not log the panic's value, which can hold customer data.
+// runRecovered runs work and reports whether work returned without a panic. It logs the type and
+// the stack of a panic. It does not log the panic's value, which can hold customer data.
 func (g *guard) runRecovered(work func(), r *http.Request) (done bool) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -165,8 +165,8 @@ type exchange struct {
 	// claimed the key first. replayed is set when the answer is a stored answer.
 	write             *keyedWrite
 	keyLost, replayed bool
-	// refusal is the error that was sent to the caller. cause is the underlying error, which is only
-	// logged.
+	// refusal is the error that was sent to the caller. cause is the underlying error, which is
+	// only logged.
 	refusal *fault.Error
 	cause   error
 }
@@ -176,8 +176,8 @@ type exchangeKey struct{}
 // Caller returns the caller of the request in ctx. The request must have passed authenticate.
 func Caller(ctx context.Context) access.Caller { return exchangeOf(ctx).caller }
 
-// WithCaller returns a context in which Caller returns caller. It is for tests of operations without
-// the middleware.
+// WithCaller returns a context in which Caller returns caller. It is for tests of operations
+// without the middleware.
 func WithCaller(ctx context.Context, caller access.Caller) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, &exchange{caller: caller})
 }

@@ -41,7 +41,8 @@ var quotas = map[Bucket]ratelimit.Bucket{
 	ProviderHeavyWrites: {Limit: 12, Window: 10 * time.Minute},
 }
 
-// ProviderConcurrency is the X-RateLimit-Bucket of an answer to a request that exceeds Limits.AtOnce.
+// ProviderConcurrency is the X-RateLimit-Bucket of an answer to a request that exceeds
+// Limits.AtOnce.
 const ProviderConcurrency = "provider_concurrency"
 
 // Limits configures the rate limits and the concurrency limits.

@@ -54,9 +54,9 @@ func strictStore(ctx context.Context, folder string) (*bunstore.Store, error) {
 	return bunstore.Open(ctx, "sqlite://"+filepath.Join(folder, "strict.db"), bunstore.Options{Log: slog.New(slog.DiscardHandler)})
 }
 
-// serveStrict runs a server with one write operation, which counts in the strictest bucket. It prints
-// the address of the server, and stops when its standard input is closed. Limits.AtOnce is so high
-// that it refuses no request.
+// serveStrict runs a server with one write operation, which counts in the strictest bucket. It
+// prints the address of the server, and stops when its standard input is closed. Limits.AtOnce is
+// so high that it refuses no request.
 func serveStrict(ctx context.Context, folder, redis string) error {
 	store, err := strictStore(ctx, folder)
 	if err != nil {

@@ -23,8 +23,8 @@ const RequestIDPattern = `^[A-Za-z0-9._-]{1,128}$`
 
 var safeRequestID = regexp.MustCompile(RequestIDPattern)
 
-// assignRequestID sets the request id and creates the exchange. It uses the caller's X-Request-ID if
-// the value matches RequestIDPattern, otherwise a random id.
+// assignRequestID sets the request id and creates the exchange. It uses the caller's X-Request-ID
+// if the value matches RequestIDPattern, otherwise a random id.
 func (g *guard) assignRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := g.newExchange(r)

@@ -66,8 +66,8 @@ func TestClientAddressBehindTrustedProxies(t *testing.T) {
 
 var validRequestID = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,128}\z`)
 
-// FuzzRequestHeaders sends arbitrary X-Request-ID, Traceparent, Accept and Authorization headers. The
-// handler must not panic, and must return only a valid request id.
+// FuzzRequestHeaders sends arbitrary X-Request-ID, Traceparent, Accept and Authorization headers.
+// The handler must not panic, and must return only a valid request id.
 func FuzzRequestHeaders(f *testing.F) {
 	h := newHandler(guard.Options{Keys: &keys.Service{Prefix: "tny"}, Log: telemetry.Logger(io.Discard, slog.LevelDebug)})
 	f.Add("a.B-9_", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "*/*", "Bearer x")

@@ -16,8 +16,8 @@ import (
 )
 
 // checkQuery answers 400 for an invalid query parameter of the operation. A parameter is invalid if
-// it is repeated, is not UTF-8 text, or is empty without AllowEmptyValue. checkQuery removes unknown
-// parameters.
+// it is repeated, is not UTF-8 text, or is empty without AllowEmptyValue. checkQuery removes
+// unknown parameters.
 func (g *guard) checkQuery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := exchangeOf(r.Context()).route.op
@@ -111,8 +111,8 @@ func checkBody(body []byte, required bool) error {
 	return nil
 }
 
-// setDeadline sets the time limit of the operation. An operation that can have a body continues when
-// its caller disconnects, so that no change is left half done.
+// setDeadline sets the time limit of the operation. An operation that can have a body continues
+// when its caller disconnects, so that no change is left half done.
 func (g *guard) setDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route := exchangeOf(r.Context()).route

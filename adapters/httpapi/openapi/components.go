@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// sharedResponses maps the error statuses that have the same codes in every operation to the names of
-// their components.
+// sharedResponses maps the error statuses that have the same codes in every operation to the names
+// of their components.
 var sharedResponses = map[int]string{
 	http.StatusUnauthorized: "Unauthorized", http.StatusNotAcceptable: "NotAcceptable", http.StatusRequestEntityTooLarge: "TooLarge",
 	http.StatusUnsupportedMediaType: "UnsupportedMediaType", http.StatusTooManyRequests: "RateLimited", http.StatusInternalServerError: "InternalError",
@@ -61,8 +61,8 @@ func exampleComponents(c *huma.Components, used map[string]*huma.Response, shows
 	}
 }
 
-// refusals returns the documentation of one error status with its codes. The schema lists the codes,
-// so an answer with a different code does not validate.
+// refusals returns the documentation of one error status with its codes. The schema lists the
+// codes, so an answer with a different code does not validate.
 func refusals(status int, list []fault.Code) *huma.Response {
 	var about []string
 	var names []any
@@ -130,8 +130,8 @@ func replayedHeader() *huma.Header {
 		Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}, Example: "true"}
 }
 
-// rateHeaders returns the definitions of the rate limit headers. The answer to every request that was
-// counted in a bucket has these headers.
+// rateHeaders returns the definitions of the rate limit headers. The answer to every request that
+// was counted in a bucket has these headers.
 func rateHeaders() map[string]*huma.Header {
 	none := 0.0
 	number := func(about string, example int) *huma.Header {

@@ -85,8 +85,8 @@ func Finish(doc *huma.OpenAPI, shows map[fault.Code]any) {
 	allowNewAnswerMembers(doc)
 }
 
-// allowNewAnswerMembers allows unknown members in the schemas of answers, because later versions may
-// add members. The schemas of request bodies still forbid unknown members.
+// allowNewAnswerMembers allows unknown members in the schemas of answers, because later versions
+// may add members. The schemas of request bodies still forbid unknown members.
 func allowNewAnswerMembers(doc *huma.OpenAPI) {
 	schemas := doc.Components.Schemas.Map()
 	sent := map[string]bool{}

@@ -68,9 +68,9 @@ func documentReplays(documented map[string]*huma.Response) {
 	documented["409"].Headers["Retry-After"] = retryAfter("Only with `idempotency_request_in_progress`: seconds after which to try again.", 1)
 }
 
-// DescribeParameters replaces the parameters that huma derived from an input type with the parameters
-// in described. A key of described is a parameter's name, or "operation-id.name" for one operation.
-// DescribeParameters also adds the header parameters.
+// DescribeParameters replaces the parameters that huma derived from an input type with the
+// parameters in described. A key of described is a parameter's name, or "operation-id.name" for one
+// operation. DescribeParameters also adds the header parameters.
 func DescribeParameters(op *huma.Operation, described map[string]huma.Param) {
 	for i, p := range op.Parameters {
 		d, own := described[op.OperationID+"."+p.Name]

@@ -2,9 +2,9 @@
 
 // Package refusal converts the errors of core/fault to HTTP error answers.
 //
-// Of returns a Problem, the body of every error answer (RFC 9457). StatusOf maps the kinds of errors
-// to HTTP statuses. A Problem can contain actions of a DNS plan and workspaces of a sending platform.
-// So this package also defines their JSON types.
+// Of returns a Problem, the body of every error answer (RFC 9457). StatusOf maps the kinds of
+// errors to HTTP statuses. A Problem can contain actions of a DNS plan and workspaces of a sending
+// platform. So this package also defines their JSON types.
 package refusal
 
 import (
@@ -82,8 +82,8 @@ func Of(f *fault.Error, requestID string) *Problem {
 	return p
 }
 
-// Error returns the code. With the methods Error, GetStatus, ContentType and GetHeaders, a Problem is
-// an error that huma writes unchanged.
+// Error returns the code. With the methods Error, GetStatus, ContentType and GetHeaders, a Problem
+// is an error that huma writes unchanged.
 func (p *Problem) Error() string { return p.Code }
 
 // GetStatus returns the HTTP status.

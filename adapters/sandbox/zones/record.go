@@ -42,8 +42,8 @@ var (
 	withPriority = []string{"MX", "SRV"}
 )
 
-// UnmarshalJSON decodes a record. It refuses unknown and missing members, so that misspelled members
-// are noticed.
+// UnmarshalJSON decodes a record. It refuses unknown and missing members, so that misspelled
+// members are noticed.
 func (r *Record) UnmarshalJSON(data []byte) error {
 	type plain Record
 	var members map[string]json.RawMessage

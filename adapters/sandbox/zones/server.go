@@ -43,8 +43,8 @@ func Listen(ctx context.Context, store *Store) (*Server, error) {
 	return s, nil
 }
 
-// listenUDPAndTCP opens the same free port for UDP and TCP. The kernel chooses the UDP port. When the
-// TCP port with the same number is in use, listenUDPAndTCP tries again.
+// listenUDPAndTCP opens the same free port for UDP and TCP. The kernel chooses the UDP port. When
+// the TCP port with the same number is in use, listenUDPAndTCP tries again.
 func listenUDPAndTCP(ctx context.Context) (net.PacketConn, net.Listener, error) {
 	var config net.ListenConfig
 	var failed error

@@ -72,8 +72,8 @@ func (s *Store) Names() []string {
 	return slices.Sorted(maps.Keys(s.stored))
 }
 
-// Add creates an empty zone at a provider. It does nothing when the provider already has the zone. It
-// fails with Invalid for an invalid name or provider, and for a zone of another provider.
+// Add creates an empty zone at a provider. It does nothing when the provider already has the zone.
+// It fails with Invalid for an invalid name or provider, and for a zone of another provider.
 func (s *Store) Add(name, provider string) error {
 	name = strings.ToLower(name)
 	if _, ok := hostings[provider]; !ok {
@@ -147,8 +147,8 @@ func (s *Store) enclosing(name string) *zone {
 	return nil
 }
 
-// registryOf returns the zone in which name would be registered. That is the top-level domain if any
-// zone exists below it, otherwise the root "".
+// registryOf returns the zone in which name would be registered. That is the top-level domain if
+// any zone exists below it, otherwise the root "".
 func (s *Store) registryOf(name string) string {
 	top := name[strings.LastIndexByte(name, '.')+1:]
 	for apex := range s.zones {
@@ -197,8 +197,8 @@ func (s *Store) hostedZone(name string) Hosted {
 }
 
 // Edit replaces all records of a zone. It fails with ErrUnknown when the zone does not exist, with
-// ErrChanged when the zone no longer has h.Version, and with Invalid for an invalid record. After an
-// error the zone is unchanged.
+// ErrChanged when the zone no longer has h.Version, and with Invalid for an invalid record. After
+// an error the zone is unchanged.
 func (s *Store) Edit(h Hosted) error {
 	name := strings.ToLower(h.Name)
 	s.mu.Lock()

@@ -57,8 +57,8 @@ func (z *zone) addVeiled(v Veiled) error {
 	return nil
 }
 
-// veiledAnswer returns the answer about name from the veiled records of owner. owner is name, or the
-// wildcard that answers for name. The caller holds the lock.
+// veiledAnswer returns the answer about name from the veiled records of owner. owner is name, or
+// the wildcard that answers for name. The caller holds the lock.
 func (s *Store) veiledAnswer(z *zone, owner, name string, qtype uint16, depth int) []wire.RR {
 	var out []wire.RR
 	for _, v := range z.veils[owner] {

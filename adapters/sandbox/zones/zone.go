@@ -24,8 +24,8 @@ type zone struct {
 // negativeTTL is short, so that users of the sandbox see a new record soon. In seconds.
 const negativeTTL = 5
 
-// newZone checks the records and returns a zone with these records and the SOA and NS records of the
-// provider. It fails with Invalid.
+// newZone checks the records and returns a zone with these records and the SOA and NS records of
+// the provider. It fails with Invalid.
 func newZone(apex string, stored storedZone) (*zone, error) {
 	if len(stored.Records)+len(stored.Veiled) > maxRecords {
 		return nil, invalid("a zone holds at most %d records", maxRecords)

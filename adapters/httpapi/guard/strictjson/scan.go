@@ -7,8 +7,8 @@ import (
 	"unicode/utf16"
 )
 
-// scan checks the nesting depth and the escapes in strings, in one pass. It does not check the other
-// syntax.
+// scan checks the nesting depth and the escapes in strings, in one pass. It does not check the
+// other syntax.
 func scan(document []byte) error {
 	depth := 0
 	for i := 0; i < len(document); i++ {
@@ -30,8 +30,8 @@ func scan(document []byte) error {
 	return nil
 }
 
-// scanString checks the escapes of a string. rest begins after the opening quote. scanString returns
-// the length of the string, including the closing quote.
+// scanString checks the escapes of a string. rest begins after the opening quote. scanString
+// returns the length of the string, including the closing quote.
 func scanString(rest []byte) (int, error) {
 	for i := 0; i < len(rest); i++ {
 		switch rest[i] {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command hostile is a plugin written without the SDK, as an attacker might write a plugin. The name
-// of its file selects what it does:
+// Command hostile is a plugin written without the SDK, as an attacker might write a plugin. The
+// name of its file selects what it does:
 //
 //   - liar announces a different protocol version.
 //   - babbler prints a long line instead of the handshake.

@@ -84,8 +84,8 @@ func (p *platform) recordCall(w http.ResponseWriter, r *http.Request) {
 const form = `<!doctype html><title>%s</title><form method="post"><input type="hidden" name="kept" value="yes">
 <p>As <input name="username" value="%s"></p>%s</form>`
 
-// consent shows the consent form. After the form is accepted, it redirects the browser to the service
-// with the tenant of the username.
+// consent shows the consent form. After the form is accepted, it redirects the browser to the
+// service with the tenant of the username.
 func (p *platform) consent(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		fmt.Fprintf(w, form, "Consent", "", `<button name="decision" value="deny">No</button><button name="decision" value="accept">Yes</button>`)
