@@ -25,34 +25,34 @@ type comparison struct {
 }
 
 func compareServers(z zone, reports map[netip.AddrPort]report) comparison {
-	v := comparison{zone: z, reports: reports, agrees: map[netip.AddrPort]bool{}}
+	compared := comparison{zone: z, reports: reports, agrees: map[netip.AddrPort]bool{}}
 	var addrs []netip.AddrPort
 	for _, s := range z.servers {
-		for _, to := range s.addrs {
-			if reports[to].state == dns.ServerOK && !slices.Contains(addrs, to) {
-				addrs = append(addrs, to)
-				v.serving = append(v.serving, reports[to])
+		for _, addr := range s.addrs {
+			if reports[addr].state == dns.ServerOK && !slices.Contains(addrs, addr) {
+				addrs = append(addrs, addr)
+				compared.serving = append(compared.serving, reports[addr])
 			}
 		}
 	}
 	leader, mostAgreeing := 0, -1
-	for i, a := range v.serving {
+	for i, a := range compared.serving {
 		n := 0
-		for _, b := range v.serving {
+		for _, b := range compared.serving {
 			if a.agreesWith(b) {
 				n++
 				continue
 			}
-			v.disagree, v.multiProvider = true, v.multiProvider || a.keepsDisagreeing(b, z.apex)
+			compared.disagree, compared.multiProvider = true, compared.multiProvider || a.keepsDisagreeing(b, z.apex)
 		}
 		if n > mostAgreeing {
 			leader, mostAgreeing = i, n
 		}
 	}
-	for i, to := range addrs {
-		v.agrees[to] = v.serving[leader].agreesWith(v.serving[i])
+	for i, addr := range addrs {
+		compared.agrees[addr] = compared.serving[leader].agreesWith(compared.serving[i])
 	}
-	return v
+	return compared
 }
 
 // agreesWith reports whether two servers have the same values in all sets that both answered.
@@ -100,12 +100,12 @@ func (v comparison) states() []dns.Server {
 		if s.blocked {
 			state = dns.ServerBlocked
 		}
-		for _, to := range s.addrs {
-			got := v.reports[to].state
-			if got == dns.ServerOK || state != dns.ServerOK && got == dns.ServerLame {
-				state = got
+		for _, addr := range s.addrs {
+			addrState := v.reports[addr].state
+			if addrState == dns.ServerOK || state != dns.ServerOK && addrState == dns.ServerLame {
+				state = addrState
 			}
-			agrees = agrees && (got != dns.ServerOK || v.agrees[to])
+			agrees = agrees && (addrState != dns.ServerOK || v.agrees[addr])
 		}
 		out[i] = dns.Server{Name: s.name, State: state, Agrees: agrees && state == dns.ServerOK}
 	}
@@ -137,9 +137,9 @@ func (v comparison) reason(servers []dns.Server) string {
 }
 
 // warnings returns the faults of the zone that do not make the read incomplete.
-func (v comparison) warnings(s dns.ZoneRead) []string {
+func (v comparison) warnings(zoneRead dns.ZoneRead) []string {
 	anyServer := func(state dns.ServerState) bool {
-		return slices.ContainsFunc(s.Servers, func(n dns.Server) bool { return n.State == state })
+		return slices.ContainsFunc(zoneRead.Servers, func(n dns.Server) bool { return n.State == state })
 	}
 	anyReport := func(has func(report) bool) bool { return slices.ContainsFunc(v.serving, has) }
 	var out []string
@@ -153,7 +153,7 @@ func (v comparison) warnings(s dns.ZoneRead) []string {
 		{warnMismatch, anyReport(v.delegationMismatch)},
 		{warnTCP, anyReport(func(r report) bool { return r.noTCP })},
 		{warnWildcard, anyReport(func(r report) bool { return r.wildcardUnknown }) ||
-			slices.ContainsFunc(s.Sets, func(set dns.RRSet) bool { return set.Synthesised })},
+			slices.ContainsFunc(zoneRead.Sets, func(set dns.RRSet) bool { return set.Synthesised })},
 		{warnMulti, v.multiProvider},
 	} {
 		if w.applies {
@@ -188,11 +188,11 @@ func (v comparison) unaskedServers() []string {
 // mergeReports returns a ZoneRead with the values that all serving servers return. A mail platform
 // may ask any server. A value that one server lacks is therefore not published yet.
 func mergeReports(name, apex string, serving []report) dns.ZoneRead {
-	s := dns.ZoneRead{Domain: name, Zone: apex}
+	merged := dns.ZoneRead{Domain: name, Zone: apex}
 	if len(serving) > 0 {
-		s.Sets = commonSets(serving)
+		merged.Sets = commonSets(serving)
 	}
-	return s
+	return merged
 }
 
 // commonSets returns the values that all servers return, sorted by name, type and value.

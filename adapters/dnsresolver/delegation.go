@@ -148,11 +148,11 @@ type referral struct {
 
 // hostsOf returns the name servers of a zone that an answer lists.
 func hostsOf(m *wire.Msg, apex string) referral {
-	v, err := parseAnswer(m, question{apex, wire.TypeNS})
+	parsed, err := parseAnswer(m, question{apex, wire.TypeNS})
 	if err != nil {
 		return referral{}
 	}
-	return referral{firstServers(v.values), m}
+	return referral{firstServers(parsed.values), m}
 }
 
 func firstServers(hosts []string) []string { return hosts[:min(len(hosts), maxServers)] }
@@ -169,8 +169,8 @@ func (r *Reader) parentReferral(ctx context.Context, apex string) referral {
 		servers = r.parentZoneServers(ctx, parentName)
 	}
 	silent := len(servers) > 0
-	for _, to := range servers {
-		m, err := r.client.exchange(ctx, to, question{apex, wire.TypeNS}, modeParent)
+	for _, addr := range servers {
+		m, err := r.client.exchange(ctx, addr, question{apex, wire.TypeNS}, modeParent)
 		if err != nil {
 			continue
 		}

@@ -111,11 +111,11 @@ func (rd *domainRead) checkExchanges(ctx context.Context, hosts []string) map[st
 // checkExchange returns "" for a host that has an address or could not be checked.
 func (rd *domainRead) checkExchange(ctx context.Context, host string) dns.Exchange {
 	for _, qtype := range []uint16{wire.TypeA, wire.TypeAAAA} {
-		v, err := rd.answers.lookup(ctx, question{host, qtype})
+		parsed, err := rd.answers.lookup(ctx, question{host, qtype})
 		switch {
-		case err == nil && v.alias != "":
+		case err == nil && parsed.alias != "":
 			return dns.ExchangeAlias
-		case err != nil || len(v.values) > 0:
+		case err != nil || len(parsed.values) > 0:
 			return ""
 		}
 	}

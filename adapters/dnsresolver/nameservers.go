@@ -108,8 +108,8 @@ func glueAddrs(m *wire.Msg, host, apex string) []netip.Addr {
 
 // resolveHost returns the addresses of a name server, IPv4 first. Some machines have no IPv6.
 func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
-	if known, ok := r.hostAddrs.get(host); ok {
-		return slices.Clone(known)
+	if cached, ok := r.hostAddrs.get(host); ok {
+		return slices.Clone(cached)
 	}
 	var out []netip.Addr
 	for _, qtype := range []uint16{wire.TypeA, wire.TypeAAAA} {
@@ -118,11 +118,11 @@ func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
 		if err != nil {
 			continue
 		}
-		v, err := parseAnswer(m, q)
+		parsed, err := parseAnswer(m, q)
 		if err != nil {
 			continue
 		}
-		for _, text := range v.values {
+		for _, text := range parsed.values {
 			if a, err := netip.ParseAddr(text); err == nil {
 				out = append(out, a)
 			}
@@ -142,14 +142,14 @@ func (r *Reader) permittedServers(hosts []string, found [][]netip.Addr) []server
 	for i, host := range hosts {
 		s := server{name: host}
 		slices.SortFunc(found[i], netip.Addr.Compare)
-		for _, a := range slices.Compact(found[i]) {
-			to := netip.AddrPortFrom(a.Unmap(), r.port)
+		for _, ip := range slices.Compact(found[i]) {
+			addr := netip.AddrPortFrom(ip.Unmap(), r.port)
 			switch {
-			case !r.allowPrivate && !public(a):
+			case !r.allowPrivate && !public(ip):
 				s.blocked = true
-			case len(s.addrs) < maxPerServer && (seen[to] || len(seen) < maxAddresses):
-				seen[to] = true
-				s.addrs = append(s.addrs, to)
+			case len(s.addrs) < maxPerServer && (seen[addr] || len(seen) < maxAddresses):
+				seen[addr] = true
+				s.addrs = append(s.addrs, addr)
 			}
 		}
 		s.blocked = s.blocked && len(s.addrs) == 0

@@ -166,21 +166,21 @@ func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dn
 func (rd *domainRead) survey(ctx context.Context, z zone) comparison {
 	reports := map[netip.AddrPort]report{}
 	rd.askAll(ctx, z.servers, reports)
-	v := compareServers(z, reports)
-	if unasked := v.unaskedServers(); len(unasked) > 0 && !rd.reader.recursive && ctx.Err() == nil {
+	compared := compareServers(z, reports)
+	if unasked := compared.unaskedServers(); len(unasked) > 0 && !rd.reader.recursive && ctx.Err() == nil {
 		z = rd.reader.addNamedServers(ctx, z, unasked)
 		rd.reader.zones.put(rd.name, z)
 		rd.askAll(ctx, z.servers, reports)
-		v = compareServers(z, reports)
+		compared = compareServers(z, reports)
 	}
-	return v
+	return compared
 }
 
 // forgetUnhealthy deletes the cached zone of a domain when the read was incomplete or a server
 // failed, because the delegation may have changed. It also deletes the addresses of failed servers.
-func (r *Reader) forgetUnhealthy(name string, s dns.ZoneRead) {
-	healthy := s.Complete
-	for _, server := range s.Servers {
+func (r *Reader) forgetUnhealthy(name string, zoneRead dns.ZoneRead) {
+	healthy := zoneRead.Complete
+	for _, server := range zoneRead.Servers {
 		if server.State != dns.ServerOK {
 			healthy = false
 			r.hostAddrs.delete(server.Name)

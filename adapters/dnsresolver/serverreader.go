@@ -16,7 +16,7 @@ import (
 // answers in report. Questions run concurrently; mu guards askedNS and report.
 type serverReader struct {
 	read    *domainRead
-	to      netip.AddrPort
+	addr    netip.AddrPort
 	wg      sync.WaitGroup
 	mu      sync.Mutex
 	askedNS map[string]bool // names whose NS records were asked for
@@ -66,7 +66,7 @@ func (sr *serverReader) queryCNAMEOrData(ctx context.Context, name string) bool 
 
 // query asks the server one question, records the answer and reports whether it holds a record.
 func (sr *serverReader) query(ctx context.Context, q question) bool {
-	m, err := sr.read.reader.client.exchange(ctx, sr.to, q, sr.read.reader.serverMode())
+	m, err := sr.read.reader.client.exchange(ctx, sr.addr, q, sr.read.reader.serverMode())
 	if err == nil {
 		if owner := sr.childZone(m, q); len(referredHosts(m, owner)) > 0 {
 			return sr.readDelegated(ctx, q, m, owner)
@@ -110,12 +110,12 @@ func (sr *serverReader) readDelegated(ctx context.Context, q question, m *wire.M
 	if q.qtype == wire.TypeNS {
 		return true
 	}
-	v, err := sr.read.answers.lookup(ctx, q)
+	parsed, err := sr.read.answers.lookup(ctx, q)
 	if err != nil && !errors.Is(err, errFailing) {
 		sr.recordUnanswered(q, err)
 	}
-	sr.recordParsed(q, v)
-	return len(v.values) > 0
+	sr.recordParsed(q, parsed)
+	return len(parsed.values) > 0
 }
 
 // queryNSOnce asks for the NS records of a name that may be a zone of its own. Later calls for the
@@ -133,19 +133,19 @@ func (sr *serverReader) queryNSOnce(ctx context.Context, name string) {
 // recordAnswer records the content of an answer and reports whether it holds a record. When the
 // answer lacks the target of a CNAME, recordAnswer asks the resolvers for the target.
 func (sr *serverReader) recordAnswer(ctx context.Context, q question, m *wire.Msg) bool {
-	v, err := parseAnswer(m, q)
-	if err == nil && v.pendingTarget != "" {
+	parsed, err := parseAnswer(m, q)
+	if err == nil && parsed.pendingTarget != "" {
 		var target parsedAnswer
-		target, err = sr.read.answers.lookup(ctx, question{v.pendingTarget, q.qtype})
-		v.values, v.ttl = target.values, target.ttl
+		target, err = sr.read.answers.lookup(ctx, question{parsed.pendingTarget, q.qtype})
+		parsed.values, parsed.ttl = target.values, target.ttl
 	}
 	// A target for which the resolvers return error codes has no values. It counts as unanswered
 	// only when no resolver responded.
 	if err != nil && !errors.Is(err, errFailing) {
 		sr.recordUnanswered(q, err)
 	}
-	sr.recordParsed(q, v)
-	if len(v.values) > 0 || v.alias != "" {
+	sr.recordParsed(q, parsed)
+	if len(parsed.values) > 0 || parsed.alias != "" {
 		return true
 	}
 	if m.Rcode == wire.RcodeNameError {
@@ -159,11 +159,11 @@ func (sr *serverReader) recordAnswer(ctx context.Context, q question, m *wire.Ms
 	return false
 }
 
-func (sr *serverReader) recordParsed(q question, v parsedAnswer) {
-	if v.alias != "" {
-		sr.recordSet(key{q.name, dns.CNAME}, set{values: []string{v.alias}, ttl: v.aliasTTL})
+func (sr *serverReader) recordParsed(q question, parsed parsedAnswer) {
+	if parsed.alias != "" {
+		sr.recordSet(key{q.name, dns.CNAME}, set{values: []string{parsed.alias}, ttl: parsed.aliasTTL})
 	}
-	sr.recordSet(q.key(), set{values: v.values, ttl: v.ttl})
+	sr.recordSet(q.key(), set{values: parsed.values, ttl: parsed.ttl})
 }
 
 func (sr *serverReader) recordSet(k key, s set) {

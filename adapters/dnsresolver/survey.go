@@ -50,20 +50,20 @@ func (rd *domainRead) askAll(ctx context.Context, servers []server, reports map[
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	for _, s := range servers {
-		for _, to := range s.addrs {
+		for _, addr := range s.addrs {
 			mu.Lock()
-			_, asked := reports[to]
+			_, asked := reports[addr]
 			if !asked {
-				reports[to] = report{}
+				reports[addr] = report{}
 			}
 			mu.Unlock()
 			if asked {
 				continue
 			}
 			wg.Go(func() {
-				rep := rd.readServer(ctx, to)
+				serverReport := rd.readServer(ctx, addr)
 				mu.Lock()
-				reports[to] = rep
+				reports[addr] = serverReport
 				mu.Unlock()
 			})
 		}
@@ -71,14 +71,14 @@ func (rd *domainRead) askAll(ctx context.Context, servers []server, reports map[
 	wg.Wait()
 }
 
-// readServer asks the server at address to for the SOA, which shows whether it serves the zone.
+// readServer asks the server at addr for the SOA, which shows whether it serves the zone.
 // Then it asks all other questions concurrently, probes for wildcards, and reads the dependencies.
-func (rd *domainRead) readServer(ctx context.Context, to netip.AddrPort) report {
-	sr := &serverReader{read: rd, to: to, askedNS: map[string]bool{}, report: report{
+func (rd *domainRead) readServer(ctx context.Context, addr netip.AddrPort) report {
+	sr := &serverReader{read: rd, addr: addr, askedNS: map[string]bool{}, report: report{
 		sets: map[key]set{}, unanswered: map[key]bool{}, absent: map[string]bool{},
 	}}
 	soa := question{rd.apex, wire.TypeSOA}
-	m, err := rd.reader.client.exchange(ctx, to, soa, rd.reader.serverMode())
+	m, err := rd.reader.client.exchange(ctx, addr, soa, rd.reader.serverMode())
 	if sr.report.state = rd.classify(m, err); sr.report.state != dns.ServerOK {
 		return sr.report
 	}

@@ -66,17 +66,17 @@ func (sr *serverReader) probeWildcard(ctx context.Context, parentName string, ki
 	wildcardValues := map[dns.Type][]string{}
 	for _, kind := range kinds {
 		q := question{sr.read.probeLabel + "." + parentName, wire.StringToType[string(kind)]}
-		m, err := sr.read.reader.client.exchange(ctx, sr.to, q, sr.read.reader.serverMode())
+		m, err := sr.read.reader.client.exchange(ctx, sr.addr, q, sr.read.reader.serverMode())
 		if err != nil || !sr.read.reader.isAuthoritative(m) {
 			return nil
 		}
-		v, err := parseAnswer(m, q)
+		parsed, err := parseAnswer(m, q)
 		if err != nil {
 			return nil
 		}
-		wildcardValues[kind] = v.values
-		if v.alias != "" {
-			return map[dns.Type][]string{dns.CNAME: {v.alias}}
+		wildcardValues[kind] = parsed.values
+		if parsed.alias != "" {
+			return map[dns.Type][]string{dns.CNAME: {parsed.alias}}
 		}
 		if m.Rcode == wire.RcodeNameError {
 			return wildcardValues
@@ -110,13 +110,13 @@ func (r report) matchesWildcard(name string, wildcardValues map[dns.Type][]strin
 	if alias := r.sets[key{name, dns.CNAME}].values; len(alias) > 0 || len(wildcardValues[dns.CNAME]) > 0 {
 		return slices.Equal(alias, wildcardValues[dns.CNAME])
 	}
-	same, some := true, false
-	for k, held := range r.sets {
+	allEqual, anyRecord := true, false
+	for k, ownSet := range r.sets {
 		if k.name == name && k.kind != dns.NS && k.kind != dns.SOA {
-			some = true
-			same = same && slices.Equal(held.values, wildcardValues[k.kind])
+			anyRecord = true
+			allEqual = allEqual && slices.Equal(ownSet.values, wildcardValues[k.kind])
 		}
 	}
 	texts := r.sets[key{name, dns.TXT}].values
-	return same && some && slices.Equal(texts, wildcardValues[dns.TXT])
+	return allEqual && anyRecord && slices.Equal(texts, wildcardValues[dns.TXT])
 }

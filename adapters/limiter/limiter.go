@@ -89,24 +89,24 @@ func (l *Limiter) Take(_ context.Context, b ratelimit.Bucket) (ratelimit.Verdict
 	case !remote.verdict.Allowed:
 		return remote.verdict, func() {}
 	}
-	v, giveBack := l.takeLocal(b, arrivedAt)
-	if !v.Allowed {
+	verdict, giveBack := l.takeLocal(b, arrivedAt)
+	if !verdict.Allowed {
 		l.shared.giveBack(b, remote.token)
-		return v, giveBack
+		return verdict, giveBack
 	}
-	v.Remaining, v.ResetIn = min(v.Remaining, remote.verdict.Remaining), max(v.ResetIn, remote.verdict.ResetIn)
-	return v, sync.OnceFunc(func() {
+	verdict.Remaining, verdict.ResetIn = min(verdict.Remaining, remote.verdict.Remaining), max(verdict.ResetIn, remote.verdict.ResetIn)
+	return verdict, sync.OnceFunc(func() {
 		giveBack()
 		l.shared.giveBack(b, remote.token)
 	})
 }
 
 func (l *Limiter) takeLocal(b ratelimit.Bucket, arrivedAt time.Duration) (ratelimit.Verdict, func()) {
-	v, token := l.local.take(b, arrivedAt)
-	if !v.Allowed {
-		return v, func() {}
+	verdict, token := l.local.take(b, arrivedAt)
+	if !verdict.Allowed {
+		return verdict, func() {}
 	}
-	return v, sync.OnceFunc(func() { l.local.giveBack(b, token) })
+	return verdict, sync.OnceFunc(func() { l.local.giveBack(b, token) })
 }
 
 // Enter implements ports.Limiter.

@@ -169,9 +169,9 @@ const exitRecordTimeout = 200 * time.Millisecond
 // wire.CausePluginExited, it first waits until the exit is recorded, at most exitRecordTimeout. So
 // the caller's next call gets a new process.
 func (s *supervisor) callEnded(i *instance, err error) {
-	var o *outcome.Error
-	errors.As(err, &o)
-	if o != nil && o.Cause == wire.CausePluginExited {
+	var callErr *outcome.Error
+	errors.As(err, &callErr)
+	if callErr != nil && callErr.Cause == wire.CausePluginExited {
 		select {
 		case <-i.exitRecorded:
 		case <-time.After(exitRecordTimeout):
@@ -180,13 +180,13 @@ func (s *supervisor) callEnded(i *instance, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case o != nil && o.Cause == wire.CauseDeadline:
+	case callErr != nil && callErr.Cause == wire.CauseDeadline:
 		i.consecutiveTimeouts++
 		if !i.pinging && !s.closed {
 			i.pinging = true
 			s.background.Go(func() { s.checkResponsive(i) })
 		}
-	case o != nil && (o.Cause == wire.CausePluginExited || o.Cause == wire.CauseCanceled):
+	case callErr != nil && (callErr.Cause == wire.CausePluginExited || callErr.Cause == wire.CauseCanceled):
 	default:
 		i.consecutiveTimeouts = 0
 		i.answered = true

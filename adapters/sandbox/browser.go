@@ -54,11 +54,11 @@ func (b *browser) get(ctx context.Context, link string) (page, error) {
 }
 
 func (b *browser) submit(ctx context.Context, f *form) (page, error) {
-	to, body := *f.action, io.Reader(strings.NewReader(f.values.Encode()))
+	target, body := *f.action, io.Reader(strings.NewReader(f.values.Encode()))
 	if f.method == http.MethodGet {
-		to.RawQuery, body = f.values.Encode(), http.NoBody
+		target.RawQuery, body = f.values.Encode(), http.NoBody
 	}
-	req, err := http.NewRequestWithContext(ctx, f.method, to.String(), body)
+	req, err := http.NewRequestWithContext(ctx, f.method, target.String(), body)
 	if err != nil {
 		return page{}, err
 	}

@@ -126,13 +126,13 @@ func (p *process) stop() {
 // environment returns the environment variables of a simulator. It passes only these variables,
 // because others may hold secrets.
 func environment() []string {
-	var out []string
+	var variables []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ"} {
 		if value, ok := os.LookupEnv(name); ok {
-			out = append(out, name+"="+value)
+			variables = append(variables, name+"="+value)
 		}
 	}
-	return out
+	return variables
 }
 
 // lineWriter splits the output of a process into lines and calls onLine for each.

@@ -58,21 +58,21 @@ func (env *Environment) Open(ctx context.Context, s Services) (Ready, error) {
 	if err != nil {
 		return Ready{}, fmt.Errorf("seed account: %w", err)
 	}
-	r := Ready{
+	ready := Ready{
 		APIURL: s.APIURL, APIKey: key.Reveal(), AccountID: string(acc.ID), UserEmail: ownerEmail,
 		AdminURL: s.AdminURL, DNSAddr: env.DNSAddr(), Zones: []string{}, Tenants: []Tenant{}, Sending: map[string]any{},
 	}
 	if env.options.Seed {
-		r.Zones, r.MessyZones, r.Sending = seedZoneNames(), zones.MessyZones, env.sendingCustomers()
-		if r.Tenants, err = env.unconnectedTenants(ctx); err != nil {
+		ready.Zones, ready.MessyZones, ready.Sending = seedZoneNames(), zones.MessyZones, env.sendingCustomers()
+		if ready.Tenants, err = env.unconnectedTenants(ctx); err != nil {
 			return Ready{}, fmt.Errorf("seed tenants: %w", err)
 		}
 		if err := c.seedDNS(ctx, acc.ID); err != nil {
 			return Ready{}, err
 		}
 	}
-	r.ControlURL, err = env.listen(ctx, env.Control(s))
-	return r, err
+	ready.ControlURL, err = env.listen(ctx, env.Control(s))
+	return ready, err
 }
 
 // ensureOwner returns the account of the sandbox and an API key. It creates them if necessary.

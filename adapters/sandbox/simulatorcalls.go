@@ -22,23 +22,23 @@ func (c *controller) setClock(r *http.Request) (any, error) {
 	if err := decodeBody(r, &in); err != nil {
 		return nil, err
 	}
-	var to time.Time
+	var newTime time.Time
 	switch {
 	case (in.Now == nil) == (in.Advance == nil):
 		return nil, badRequest("give exactly one of now and advance")
 	case in.Now != nil:
-		to = *in.Now
+		newTime = *in.Now
 	default:
 		advance, err := time.ParseDuration(*in.Advance)
 		if err != nil || advance < 0 || advance > maxClockOffset {
 			return nil, badRequest(`advance must be a non-negative duration such as "24h"`)
 		}
-		to = c.Now().Add(advance)
+		newTime = c.Now().Add(advance)
 	}
-	if err := c.clock.set(to); err != nil {
+	if err := c.clock.set(newTime); err != nil {
 		return nil, err
 	}
-	return emptyResponse{}, c.setSimulatorClocks(r.Context(), to)
+	return emptyResponse{}, c.setSimulatorClocks(r.Context(), newTime)
 }
 
 func (env *Environment) setSimulatorClocks(ctx context.Context, now time.Time) error {

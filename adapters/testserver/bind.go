@@ -89,20 +89,20 @@ func askSOA(ctx context.Context, conn net.Conn, zone string) error {
 	if err := conn.SetDeadline(deadline); err != nil {
 		return err
 	}
-	q := []byte{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}
+	query := []byte{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}
 	for label := range strings.SplitSeq(zone, ".") {
-		q = append(append(q, byte(len(label))), label...)
+		query = append(append(query, byte(len(label))), label...)
 	}
-	q = append(q, 0, 0, 6, 0, 1)
-	binary.BigEndian.PutUint16(q, uint16(len(q)-2))
-	if _, err := conn.Write(q); err != nil {
+	query = append(query, 0, 0, 6, 0, 1)
+	binary.BigEndian.PutUint16(query, uint16(len(query)-2))
+	if _, err := conn.Write(query); err != nil {
 		return err
 	}
-	var a [8]byte
-	if _, err := io.ReadFull(conn, a[:]); err != nil {
+	var reply [8]byte
+	if _, err := io.ReadFull(conn, reply[:]); err != nil {
 		return err
 	}
-	if a[5]&15 != 0 || a[7] == 0 {
+	if reply[5]&15 != 0 || reply[7] == 0 {
 		return fmt.Errorf("%s is not served yet", zone)
 	}
 	return nil

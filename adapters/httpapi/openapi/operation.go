@@ -30,10 +30,10 @@ func Describe(op *huma.Operation) {
 // responses returns the documentation of an operation's answers: the success, and each error status
 // with its codes.
 func responses(op *huma.Operation, t guard.Terms) map[string]*huma.Response {
-	all := t.Codes(op.Method)
+	codes := t.Codes(op.Method)
 	byStatus := map[int][]fault.Code{}
 	for _, c := range fault.All() { // in the order of the table in core/fault
-		if slices.Contains(all, c) {
+		if slices.Contains(codes, c) {
 			byStatus[refusal.StatusOf[c.Kind]] = append(byStatus[refusal.StatusOf[c.Kind]], c)
 		}
 	}
@@ -73,12 +73,12 @@ func documentReplays(documented map[string]*huma.Response) {
 // operation. DescribeParameters also adds the header parameters.
 func DescribeParameters(op *huma.Operation, described map[string]huma.Param) {
 	for i, p := range op.Parameters {
-		d, own := described[op.OperationID+"."+p.Name]
-		if !own {
-			d = described[p.Name]
+		param, specific := described[op.OperationID+"."+p.Name]
+		if !specific {
+			param = described[p.Name]
 		}
-		d.Name, d.In, d.Required = p.Name, p.In, p.Required
-		op.Parameters[i] = &d
+		param.Name, param.In, param.Required = p.Name, p.In, p.Required
+		op.Parameters[i] = &param
 	}
 	if guard.TermsOf(op).Write {
 		least, most := 1, 255

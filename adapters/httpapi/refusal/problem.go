@@ -160,19 +160,19 @@ func enumSchema[W interface {
 }
 
 // ActionOf converts an item of a DNS plan to its JSON type.
-func ActionOf(i dns.Item) PlanAction {
-	a := PlanAction{
-		Action: string(i.Action), RecordType: string(i.Type), Name: i.Name, Observed: []string{},
-		Reason: planReason(i.Reason), Notes: []planRemark{}, Message: i.Explain(), Blocking: i.Blocking,
+func ActionOf(item dns.Item) PlanAction {
+	action := PlanAction{
+		Action: string(item.Action), RecordType: string(item.Type), Name: item.Name, Observed: []string{},
+		Reason: planReason(item.Reason), Notes: []planRemark{}, Message: item.Explain(), Blocking: item.Blocking,
 	}
-	if desired := dns.EscapeText(i.Desired); desired != "" {
-		a.Desired = &desired
+	if desired := dns.EscapeText(item.Desired); desired != "" {
+		action.Desired = &desired
 	}
-	for _, content := range i.Observed {
-		a.Observed = append(a.Observed, dns.EscapeText(content))
+	for _, content := range item.Observed {
+		action.Observed = append(action.Observed, dns.EscapeText(content))
 	}
-	for _, n := range i.Notes {
-		a.Notes = append(a.Notes, planRemark(n))
+	for _, n := range item.Notes {
+		action.Notes = append(action.Notes, planRemark(n))
 	}
-	return a
+	return action
 }

@@ -41,11 +41,11 @@ func (z *zone) addVeiled(v Veiled) error {
 	if v.As != Proxied && v.As != Flattened || !alias && (v.As == Flattened || v.Record.Type != "A" && v.Record.Type != "AAAA") {
 		return invalid("%s %s cannot be %s", v.Record.Type, v.Record.Name, v.As)
 	}
-	plainRecord := v.Record
+	checked := v.Record
 	if alias { // A plain CNAME may not be at the apex, but a flattened CNAME may: check a different name.
-		plainRecord.Name = "veiled." + z.apex
+		checked.Name = "veiled." + z.apex
 	}
-	if _, err := plainRecord.rr(z.apex); err != nil {
+	if _, err := checked.rr(z.apex); err != nil {
 		return err
 	}
 	name := strings.ToLower(v.Record.Name)
