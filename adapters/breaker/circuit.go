@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The errors that gobreaker is passed. It never sees the call's own error.
+// The errors that gobreaker gets in place of the call's own error.
 var (
 	errFailed     = errors.New("the call failed")
 	errNoEvidence = errors.New("the call says nothing about the provider")
@@ -116,8 +116,8 @@ func recordEffects(ctx context.Context, call wire.Call, err error) {
 	}
 }
 
-// judge classifies a finished call for gobreaker. It returns nil if the provider works, errFailed
-// if it does not, and errNoEvidence if the call shows neither.
+// judge classifies a finished call for gobreaker. It returns nil if the provider answered,
+// errFailed if the provider failed, and errNoEvidence if the call does not show either.
 func judge(ctx context.Context, call wire.Call, err error) error {
 	switch kind := outcome.Of(err); {
 	case errors.Is(context.Cause(ctx), context.Canceled):

@@ -99,7 +99,7 @@ func followAliases(m *wire.Msg, name string) (parsedAnswer, string) {
 	return parsed, ""
 }
 
-// canonicalContent returns the data of a record as text, in the form that comparison uses.
+// canonicalContent returns the data of a record as text. Equal data gives equal text.
 func canonicalContent(rr wire.RR) string {
 	switch rr := rr.(type) {
 	case *wire.TXT:

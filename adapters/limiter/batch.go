@@ -18,7 +18,7 @@ import (
 type redisSession struct {
 	mu             sync.Mutex
 	ended          bool
-	inFlight, next *batch // nil when there is none
+	inFlight, next *batch // nil without such a batch
 }
 
 // batch is a group of commands that are sent together.

@@ -35,8 +35,8 @@ type Options struct {
 	// Lease is how long a slot stays taken after its replica last renewed it. The default is 30 s.
 	Lease time.Duration
 	// AnswerTimeout is how long Redis may take to answer. The default is 200 ms. A request that
-	// arrives while a batch is in flight may wait twice as long. On a busy machine, a shorter
-	// timeout ends sessions with a Redis that works.
+	// arrives while a batch is in flight may wait twice as long. With a shorter timeout, replicas
+	// on a busy machine would count alone although Redis works.
 	AnswerTimeout time.Duration
 }
 

@@ -19,8 +19,8 @@ var errURL = errors.New("it must be redis://host:port/number or rediss://host:po
 
 var databasePath = regexp.MustCompile(`^(/[0-9]*)?$`)
 
-// CheckURL returns an error unless address is a redis:// or rediss:// URL, or "", which means no
-// Redis. The error does not quote the URL, because it may contain a password.
+// CheckURL returns an error when address is not a valid redis:// or rediss:// URL. It accepts "",
+// which means no Redis. The error does not quote the URL, because the URL may contain a password.
 func CheckURL(address string) error {
 	if address == "" {
 		return nil

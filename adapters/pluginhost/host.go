@@ -4,7 +4,7 @@
 // plugin through an ordinary port and does not see the process.
 //
 // Start with Host: New reads the catalog, and Mail, DNS and Sending return ports whose calls go to
-// the plugin's process. A process starts with the first call that needs it.
+// the plugin's process. The first call to a plugin starts the process.
 //
 //   - host.go: Host, its options and the supervision policy. Start here.
 //   - supervise.go: supervisor, which runs at most one process of a plugin and restarts it.
@@ -192,7 +192,7 @@ func (h *Host) Describe(ctx context.Context, name string) (wire.Description, err
 	return running.description, nil
 }
 
-// Names returns the names of the catalog's plugins of a kind, sorted. It starts none of them.
+// Names returns the names of the catalog's plugins of a kind, sorted. It does not start a plugin.
 func (h *Host) Names(kind wire.Kind) []string {
 	var names []string
 	for name, s := range h.plugins {

@@ -60,7 +60,7 @@ func Inspect(o Options, names ...string) ([]Inspection, error) {
 	return inspections, nil
 }
 
-// inspect starts the plugin of an entry as a call would, and stops it.
+// inspect starts the plugin of an entry in the same way as a call, and stops the plugin again.
 func (h *Host) inspect(e Entry) (wire.Description, error) {
 	started, err := newSupervisor(h, e).launch()
 	path := filepath.Join(h.options.Dir, e.File)

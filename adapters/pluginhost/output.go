@@ -64,8 +64,8 @@ func (o *output) writeLine(text []byte) {
 }
 
 // isPanicMessage reports whether a line belongs to the message of a panic. The message contains the
-// panic's value, which may be a secret, so it must not be logged. The stacks after the message are
-// logged.
+// panic's value, which may be a secret, so the message must not be logged. The stacks after the
+// message are logged.
 func (o *output) isPanicMessage(text []byte) bool {
 	switch {
 	case bytes.HasPrefix(text, []byte("panic: ")), bytes.HasPrefix(text, []byte("fatal error: ")):

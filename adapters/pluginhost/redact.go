@@ -17,7 +17,7 @@ const (
 	// holdAfterCall is how long the secrets of a call are redacted after the call ended. The last
 	// output of a crashing plugin arrives after its calls have ended.
 	holdAfterCall = 10 * time.Second
-	// minSecretLength is the length in bytes of the shortest secret that is redacted. A shorter one
+	// minSecretLength is the minimum length in bytes of a secret that is redacted. Shorter secrets
 	// would match ordinary text.
 	minSecretLength = 6
 )

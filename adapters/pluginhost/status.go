@@ -33,7 +33,7 @@ type Status struct {
 	Name    string
 	Version string // from the catalog
 	State   State
-	PID     int // 0 unless State is Running
+	PID     int // the process id when State is Running, otherwise 0
 	// Starts counts the processes that were started. Each one after the first is a restart.
 	Starts int
 	// Hangs counts the processes that were killed because they did not answer.
@@ -41,7 +41,7 @@ type Status struct {
 	// Crashes counts the failures in a row. A failure is a failed start, or the exit of a process
 	// that had not answered a call.
 	Crashes   int
-	LastError error     // of the last crash or failed start, nil if there was none
+	LastError error     // the error of the last crash or failed start, nil before the first failure
 	RetryAt   time.Time // the earliest time of the next start; zero if there was no failure
 }
 

@@ -120,7 +120,7 @@ func (c *controller) consentManaged(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	// Stop at the platform's redirect to the service: the service has no connect flow for it.
+	// Do not follow the platform's redirect to the service: the service did not begin this flow.
 	b.client.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
 		if strings.HasPrefix(req.URL.String(), c.APIURL+"/") {
 			return http.ErrUseLastResponse

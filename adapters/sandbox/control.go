@@ -28,7 +28,7 @@ type Services struct {
 	// Enforce counts the messages of all tenants and enforces their limits. It returns when all
 	// tenants are done.
 	Enforce func(ctx context.Context) error
-	// KillPlugin sends SIGKILL to the process of a plugin, if it runs.
+	// KillPlugin sends SIGKILL to a plugin's process, if the process runs.
 	KillPlugin func(name string) error
 	// APIURL and AdminURL are the base URLs of the service.
 	APIURL, AdminURL string
@@ -36,7 +36,7 @@ type Services struct {
 	KeyPrefix string
 }
 
-// Managed assigns managed tenants to accounts. *tenants.Service implements it.
+// Managed assigns managed tenants to accounts. *tenants.Service implements this interface.
 type Managed interface {
 	Assign(ctx context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, error)
 	Withdraw(ctx context.Context, id tenant.GUID) (tenants.Withdrawn, error)
@@ -78,7 +78,7 @@ func (env *Environment) Control(s Services) http.Handler {
 	return env.route(mux, c.forwardToSimulator)
 }
 
-// enforce runs Services.Enforce and responds when it has finished.
+// enforce runs Services.Enforce. The response is sent when the enforcement has finished.
 func (c *controller) enforce(r *http.Request) (any, error) {
 	return emptyResponse{}, c.Enforce(r.Context())
 }

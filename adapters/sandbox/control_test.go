@@ -46,7 +46,7 @@ func (f *fixture) call(method, path, body string) (int, string) {
 	return ask(f.t, method, f.ready.ControlURL+path, body)
 }
 
-// mustCall makes a call and fails the test unless it succeeds with exactly this answer.
+// mustCall makes a call that must succeed and return exactly the answer want.
 func (f *fixture) mustCall(method, path, body, want string) {
 	f.t.Helper()
 	if status, got := f.call(method, path, body); status != http.StatusOK || got != want {

@@ -38,7 +38,7 @@ func (c *controller) connectDNS(r *http.Request) (any, error) {
 	return emptyResponse{}, c.connectTo(r.Context(), s, acc.ID)
 }
 
-// connectTo connects an account with a credential that the simulator issues for it.
+// connectTo connects an account to the provider of s, with a credential that s issues.
 func (c *controller) connectTo(ctx context.Context, s *simulator, owner access.AccountID) error {
 	credential, err := s.credential(ctx, string(owner))
 	if err != nil {
@@ -58,7 +58,7 @@ func (env *Environment) dnsProvider(name string) *simulator {
 }
 
 // credential returns the credential of a customer: the settings and the secrets of the ready line.
-// Secrets that the simulator issues for this customer replace those of the same name.
+// A secret that the simulator issues for this customer replaces the secret of the same name.
 func (s *simulator) credential(ctx context.Context, customer string) (secret.Credential, error) {
 	out := secret.Credential{Settings: maps.Clone(s.ready.Settings), Secrets: map[string]secret.Text{}}
 	ofCustomer, err := s.customerSecrets(ctx, customer)

@@ -172,7 +172,7 @@ func (s *simulator) controlCall(ctx context.Context, method, path string, body [
 	return rawResponse{resp.StatusCode, answer}, nil
 }
 
-// mustControlCall sends a control call and fails unless the status is 200.
+// mustControlCall sends a control call. It fails when the status of the response is not 200.
 func (s *simulator) mustControlCall(ctx context.Context, method, path string, body []byte) error {
 	answer, err := s.controlCall(ctx, method, path, body)
 	if err == nil && answer.status != http.StatusOK {

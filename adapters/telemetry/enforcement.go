@@ -47,7 +47,7 @@ func NewEnforcement() (*Enforcement, error) {
 	return e, nil
 }
 
-// errInternal stands for the errors that do not come from a provider.
+// errInternal represents all errors that do not come from a provider.
 var errInternal = errors.New("failed")
 
 // Late records the time between the first message beyond the limit and the storage of the block.

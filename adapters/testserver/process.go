@@ -128,7 +128,7 @@ func expandDir(dir string, args []string) []string {
 	return out
 }
 
-// findProgram returns the path of a server's program. It also looks in /usr/sbin, which is often
+// findProgram returns the path of a server's program. It also searches /usr/sbin, which is often
 // not in a user's PATH.
 func findProgram(program string) (string, error) {
 	for _, path := range []string{program, "/usr/sbin/" + program} {

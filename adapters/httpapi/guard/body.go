@@ -17,8 +17,8 @@ import (
 const MaxBody = 64 << 10
 
 // readBody reads the request body into memory, so that all later steps see the same bytes. It
-// answers 413 for a body that is too large and 415 for a media type other than JSON. The request
-// holds no in-flight slot while the body is read.
+// answers 413 for a body that is too large, and 415 for a media type other than JSON or a content
+// encoding. The request holds no in-flight slot while the body is read.
 func (g *guard) readBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())

@@ -89,18 +89,18 @@ type guard struct {
 	inFlight     inFlightLimit
 	countRefusal func(ctx context.Context, bucket string) // counts a 429 answer
 
-	trace      step
-	pages      http.Handler
-	trusted    []netip.Prefix // see Options.TrustedProxies
-	mux        *http.ServeMux
-	routes     map[string]route  // keyed by mux pattern
-	fixedPaths map[string]string // the result of the function fixedPaths
+	trace          step
+	pages          http.Handler
+	trustedProxies []netip.Prefix // see Options.TrustedProxies
+	mux            *http.ServeMux
+	routes         map[string]route  // keyed by mux pattern
+	fixedPaths     map[string]string // the result of the function fixedPaths
 }
 
 func newGuard(mux *http.ServeMux, doc *huma.OpenAPI, o Options) *guard {
 	o.Idempotency.Lease = cmp.Or(o.Idempotency.Lease, idempotency.Lease)
 	g := &guard{
-		keys: o.Keys, log: cmp.Or(o.Log, slog.Default()), once: o.Idempotency, trace: traceStep(o), pages: o.Pages, trusted: o.TrustedProxies,
+		keys: o.Keys, log: cmp.Or(o.Log, slog.Default()), once: o.Idempotency, trace: traceStep(o), pages: o.Pages, trustedProxies: o.TrustedProxies,
 		limits: o.Limits.orDefaults(), countRefusal: refusalCounter(o),
 		mux: mux, routes: routesOf(doc), fixedPaths: fixedPaths(doc),
 	}
@@ -153,14 +153,14 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request) {
 // exchange is the state of one request. assignRequestID creates it and stores it in the context;
 // later steps fill it in.
 type exchange struct {
-	id        string
-	route     route
-	known     bool   // the mux has a handler for the request
-	allow     string // the methods of the path, if the requested method is not one of them
-	page      bool   // Options.Pages serves the request
-	caller    access.Caller
-	status    int
-	holdsSlot bool // the request holds a slot of guard.inFlight
+	id             string
+	route          route
+	known          bool   // the mux has a handler for the request
+	allowedMethods string // the methods of the path, if the requested method is not one of them
+	page           bool   // Options.Pages serves the request
+	caller         access.Caller
+	status         int
+	holdsSlot      bool // the request holds a slot of guard.inFlight
 	// write is set for a request with an Idempotency-Key. keyLost is set when a different request
 	// claimed the key first. replayed is set when the answer is a stored answer.
 	write             *keyedWrite

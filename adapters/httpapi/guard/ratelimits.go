@@ -48,7 +48,7 @@ const ProviderConcurrency = "provider_concurrency"
 // Limits configures the rate limits and the concurrency limits.
 type Limits struct {
 	Counters ports.Limiter
-	// Off counts requests but refuses none. It is for benchmarks.
+	// Off disables refusals: requests are only counted. It is for benchmarks.
 	Off bool
 	// AtOnce is the maximum number of operations of an account that call providers concurrently,
 	// over all replicas. The default is 4.

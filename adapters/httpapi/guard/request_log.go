@@ -107,5 +107,5 @@ func (g *guard) clientAddress(r *http.Request) netip.Addr {
 }
 
 func (g *guard) isTrustedProxy(a netip.Addr) bool {
-	return slices.ContainsFunc(g.trusted, func(p netip.Prefix) bool { return p.Contains(a) })
+	return slices.ContainsFunc(g.trustedProxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }

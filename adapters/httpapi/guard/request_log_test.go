@@ -25,8 +25,8 @@ func newHandler(o guard.Options) http.Handler {
 	return guard.New(http.NewServeMux(), &huma.OpenAPI{}, o)
 }
 
-// TestClientAddressBehindTrustedProxies checks that the client address is the peer of the
-// connection, unless a trusted proxy names a different one.
+// TestClientAddressBehindTrustedProxies checks that the client address is the address that a
+// trusted proxy forwards. Without a trusted proxy it is the peer of the connection.
 func TestClientAddressBehindTrustedProxies(t *testing.T) {
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	for name, tt := range map[string]struct {

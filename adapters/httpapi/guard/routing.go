@@ -69,14 +69,14 @@ func (g *guard) newExchange(r *http.Request) *exchange {
 	handler, pattern := g.mux.Handler(r)
 	_, path, _ := strings.Cut(pattern, " ")
 	if allow, ok := g.fixedPaths[unescapedPath(r.URL)]; ok && path != r.URL.Path {
-		e.allow = allow
+		e.allowedMethods = allow
 		return e
 	}
 	if pattern == "" {
 		// Run the mux's own handler: it sets Allow for a wrong method, but not for an unknown path.
 		a := newAnswer(http.Header{})
 		handler.ServeHTTP(a, r)
-		e.allow = a.header.Get("Allow")
+		e.allowedMethods = a.header.Get("Allow")
 		return e
 	}
 	e.known = true
@@ -118,8 +118,8 @@ func (g *guard) route(next http.Handler) http.Handler {
 		switch e := exchangeOf(r.Context()); {
 		case e.known:
 			next.ServeHTTP(w, r)
-		case e.allow != "":
-			w.Header().Set("Allow", e.allow)
+		case e.allowedMethods != "":
+			w.Header().Set("Allow", e.allowedMethods)
 			Refuse(w, r, fault.WrongMethod.With("the path exists, but not with this method"))
 		default:
 			Refuse(w, r, fault.RouteNotFound.With("no operation or page has this path"))

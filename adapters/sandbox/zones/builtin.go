@@ -15,8 +15,8 @@ type hosting struct {
 	zone    string // the zone of the server names
 }
 
-// hostings are the providers that can host a zone, by id. A provider is recognised by the names of
-// its servers, all of which resolve to this one server.
+// hostings are the providers that can host a zone, keyed by id. A provider is recognised by the
+// names of its name servers. All these names resolve to the address of the sandbox's DNS server.
 var hostings = map[string]hosting{
 	"cloudflare": {[2]string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}, "dns.cloudflare.com", "ns.cloudflare.com"},
 	"manual":     {[2]string{"ns1.sandbox-registrar.test", "ns2.sandbox-registrar.test"}, "hostmaster.sandbox-registrar.test", "sandbox-registrar.test"},

@@ -18,7 +18,7 @@ const maxLinks = 8
 
 // Server answers for all zones of a Store, by UDP and TCP on loopback. It also accepts recursive
 // questions, so it can be the resolver of the sandbox. For names outside its zones it answers
-// NXDOMAIN.
+// like the registry of the name, usually NXDOMAIN.
 type Server struct {
 	store   *Store
 	addr    string

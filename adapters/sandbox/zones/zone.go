@@ -58,8 +58,8 @@ func newZone(apex string, stored storedZone) (*zone, error) {
 	return z, nil
 }
 
-// checkConflicts refuses a record that DNS does not allow beside the records of the same name: a
-// duplicate, or a CNAME with other records.
+// checkConflicts refuses a record that conflicts with the existing records of the same name. DNS
+// allows no duplicates, and no CNAME together with other records.
 func (z *zone) checkConflicts(rr wire.RR) error {
 	name := canonicalName(rr.Header().Name)
 	for _, other := range z.sets[name] {
