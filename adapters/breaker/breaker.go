@@ -69,7 +69,7 @@ func (o Options) orDefaults() Options {
 // Breaker holds the circuits of one provider.
 type Breaker struct{ circuits *registry }
 
-// New returns a Breaker without circuits. A circuit is created by the first call of its domain.
+// New returns a Breaker without circuits. The first call of a fault domain creates its circuit.
 func New(o Options) *Breaker { return &Breaker{newRegistry(o.orDefaults())} }
 
 // FaultDomain returns the fault domain whose circuit a call uses, and the fault domain whose
@@ -146,7 +146,7 @@ type State string
 const (
 	Closed   State = "closed"    // calls are sent
 	HalfOpen State = "half_open" // one read is sent to test the provider
-	Open     State = "open"      // calls return at once
+	Open     State = "open"      // calls fail at once and are not sent
 )
 
 // Circuits returns the existing circuits, the most recently used first.

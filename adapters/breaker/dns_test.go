@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// dnsWith returns p behind the circuits of b, for calls with the credential of the fingerprint.
+// dnsWith returns p with the interceptor of b. fingerprint identifies the credential of all calls.
 func dnsWith(b *Breaker, p ports.DNSProvider, fingerprint string) ports.DNSProvider {
 	return wire.DNSInProcess(p, wire.Timeout(callTimeout), b.Interceptor(ByCredential(fingerprint)))
 }

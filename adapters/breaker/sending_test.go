@@ -17,7 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// sendingWith returns p behind the circuits of b, for calls with the credential of the fingerprint.
+// sendingWith returns p with the interceptor of b. fingerprint identifies the credential of all
+// calls.
 func sendingWith(b *Breaker, p ports.SendingPlatform, fingerprint string, ownServer func(context.Context) bool) ports.SendingPlatform {
 	return wire.SendingInProcess(p, wire.Timeout(callTimeout), b.Interceptor(ByProvider(fingerprint, ownServer)), wire.CutReads())
 }

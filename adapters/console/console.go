@@ -51,7 +51,7 @@ type pages struct{ Options }
 type answer struct {
 	redirectTo string
 	cookie     *http.Cookie
-	page       string // template
+	page       string // the name of the template
 	data       any
 }
 
@@ -84,7 +84,8 @@ func (c *pages) page(method string, step func(*http.Request) (answer, error)) ht
 	})
 }
 
-// recoverPanic answers a panic with an error page and logs its value, which the page does not show.
+// recoverPanic sends an error page after a panic. It logs the value of the panic, which the page
+// does not contain.
 func (c *pages) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	if p := recover(); p != nil {
 		c.Log.ErrorContext(r.Context(), "panic in a page", "panic", p)

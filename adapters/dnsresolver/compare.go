@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// comparison compares the reports of all servers of a zone.
+// comparison is the result of comparing the reports of all servers of a zone.
 type comparison struct {
 	zone    zone
 	reports map[netip.AddrPort]report

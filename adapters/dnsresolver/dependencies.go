@@ -108,7 +108,8 @@ func (rd *domainRead) checkExchanges(ctx context.Context, hosts []string) map[st
 	return out
 }
 
-// checkExchange returns "" for a host that has an address or could not be checked.
+// checkExchange returns why a host cannot receive mail. It returns "" for a host that has an
+// address or could not be checked.
 func (rd *domainRead) checkExchange(ctx context.Context, host string) dns.Exchange {
 	for _, qtype := range []uint16{wire.TypeA, wire.TypeAAAA} {
 		parsed, err := rd.answers.lookup(ctx, question{host, qtype})

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 type fixture struct {
 	t    testing.TB
 	port int
-	// resolver answers with the records that the resolver knows.
+	// resolver is the recursive resolver. It answers from its own list of records.
 	resolver *recordServer
 	// wait is the timeout of one question. Zero means hang.
 	wait time.Duration

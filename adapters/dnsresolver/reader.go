@@ -4,20 +4,21 @@
 // without a cache in between. It asks recursive resolvers only for the zone, the addresses of the
 // zone's servers, targets of CNAMEs, and names outside the zone.
 //
-// Reader implements ports.DNSReader. A read finds the zone and its servers, asks each server
-// address all questions, compares the answers and returns a dns.ZoneRead.
+// Reader implements ports.DNSReader. A read finds the zone and its servers, asks each address of
+// these servers all questions, compares the answers and returns a dns.ZoneRead.
 //
 //   - reader.go: Options, Reader and Read, the order of the steps. Start here.
 //   - delegation.go: the zone that holds a domain, and the name servers that the parent zone and
 //     the zone itself list.
 //   - nameservers.go: the addresses of name servers, with the limits on their number and range.
-//   - survey.go: askAll, which asks all servers, and report, what one server answered.
-//   - serverreader.go: serverReader, the questions to one server.
+//   - survey.go: askAll, which asks all servers, and report, the answers of one server.
+//   - serverreader.go: serverReader, which sends all questions to one server.
 //   - wildcard.go: finds the answers that a wildcard record synthesised.
-//   - compare.go: comparison, whether the servers agree, and the merged records.
-//   - dependencies.go: names outside the zone that the records depend on.
-//   - answer.go: parseAnswer, one DNS message as values.
-//   - client.go: client, one question to one address. slots.go limits the questions in flight.
+//   - compare.go: comparison, which shows whether the servers agree; the merged records.
+//   - dependencies.go: reads names outside the zone on which the records depend.
+//   - answer.go: parseAnswer, which returns the values in one DNS message.
+//   - client.go: client, which sends one question to one address.
+//   - slots.go: slots, which limits the questions in flight.
 //   - resolvers.go: the questions to recursive resolvers.
 //   - cache.go: ttlCache, kept between reads, and answerCache, kept during one read.
 //   - sharedreads.go: sharedReads, which joins concurrent reads of one domain.
@@ -55,8 +56,8 @@ type Options struct {
 	// AllowPrivate accepts authoritative servers whose addresses are not public unicast. Only
 	// sandboxes and tests set it: the owner of a domain could choose an internal address.
 	AllowPrivate bool
-	// Timeout limits a whole read (default 8 s), UDPTimeout one attempt by UDP (2 s), TCPTimeout
-	// one attempt by TCP (3 s).
+	// Timeout limits a whole read; the default is 8 s. UDPTimeout limits one attempt by UDP; the
+	// default is 2 s. TCPTimeout limits one attempt by TCP; the default is 3 s.
 	Timeout, UDPTimeout, TCPTimeout time.Duration
 	// Now returns the time that is stored in ZoneRead.At. The default is time.Now.
 	Now func() time.Time

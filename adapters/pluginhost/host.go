@@ -56,7 +56,7 @@ type SupervisionPolicy struct {
 	StartTimeout time.Duration
 	// PingTimeout limits a health check. The default is 1 s.
 	PingTimeout time.Duration
-	// StopGrace is the time a plugin has to exit before it is killed. The default is 2 s.
+	// StopGrace is the time that a plugin has to exit before it is killed. The default is 2 s.
 	StopGrace time.Duration
 	// Backoff is the delay after the first crash. It doubles with each crash in a row. The default
 	// is 200 ms.
@@ -225,8 +225,8 @@ func (h *Host) Status() []Status {
 	return all
 }
 
-// Close stops all plugins and waits until their processes have exited. Calls in progress are cut
-// off. Later calls fail with an error of kind outcome.Down.
+// Close stops all plugins and waits until their processes have exited. Calls in progress end with
+// an error. Later calls fail with an error of kind outcome.Down.
 func (h *Host) Close() {
 	var wait sync.WaitGroup
 	for _, s := range h.plugins {

@@ -26,7 +26,7 @@ type instance struct {
 	exitRecorded chan struct{} // closed when the supervisor has recorded the exit
 
 	answered            bool // the process answered at least one call
-	killRequested       bool // Host.Kill asked for the exit
+	killRequested       bool // Host.Kill was called for this process
 	consecutiveTimeouts int  // calls in a row that ended at their deadline
 	pinging             bool // a health check is running
 }
@@ -73,7 +73,7 @@ func (i *instance) exited() bool {
 	}
 }
 
-// errChecksum means that a plugin's file differs from the one in the catalog.
+// errChecksum means that a plugin's file does not have the checksum of the catalog.
 var errChecksum = errors.New("the file is not the one in the catalog (SHA-256 differs)")
 
 // openVerified opens a plugin's file and compares its SHA-256 with the catalog entry. It returns

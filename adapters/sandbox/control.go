@@ -83,7 +83,7 @@ func (c *controller) enforce(r *http.Request) (any, error) {
 	return emptyResponse{}, c.Enforce(r.Context())
 }
 
-// forwardToSimulator forwards a call to the simulator that handles its first path element.
+// forwardToSimulator forwards a call to the simulator that handles the first element of its path.
 func (c *controller) forwardToSimulator(r *http.Request) (any, error) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	s, ok := c.simulatorFor(first)

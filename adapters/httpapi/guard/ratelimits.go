@@ -25,7 +25,7 @@ import (
 // Bucket is the name of a rate limit. Each operation counts in one bucket.
 type Bucket string
 
-// The buckets. Operations in the last two call a provider.
+// The buckets. All operations in ProviderHeavy and ProviderHeavyWrites call a provider.
 const (
 	Reads               Bucket = "read"
 	Expensive           Bucket = "expensive"

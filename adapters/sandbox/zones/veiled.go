@@ -14,14 +14,14 @@ import (
 type Veil string
 
 const (
-	// Flattened returns the records of a CNAME's target: only addresses at the apex, all types
-	// elsewhere.
+	// Flattened answers for a CNAME with the records of its target. At the apex these are only
+	// addresses, at other names all types.
 	Flattened Veil = "flattened"
-	// Proxied returns the provider's own addresses.
+	// Proxied answers with addresses of the provider.
 	Proxied Veil = "proxied"
 )
 
-// Veiled is a record that a provider stores, but answers with other records.
+// Veiled is a record for which the provider's name servers answer with different records.
 type Veiled struct {
 	Record Record `json:"record"`
 	As     Veil   `json:"as"`
