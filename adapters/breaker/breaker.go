@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package breaker stops calls to a provider that fails, with circuit breakers of gobreaker. After
-// several failures in a row a circuit opens, and calls return at once. After a pause one read tests
-// whether the provider works again.
+// Package breaker puts circuit breakers (package gobreaker) between tenantry and its providers.
+// After several failures in a row a circuit opens, and calls fail at once without reaching the
+// provider. After a pause, one read tests whether the provider works again.
 //
 // A Breaker holds the circuits of one provider, one for each fault domain: a tenant, a credential,
-// or the provider as a whole. Its Interceptor runs around each call (see plugins/wire). It also
-// counts the call against the provider's budgets, and records in ports.Effects whether the provider
-// was called. The interceptor knows no method by name: whether a call is a read comes from the
-// .proto files.
+// or the provider as a whole. Breaker.Interceptor runs around each call (see plugins/wire). The
+// interceptor also counts the call against the provider's budgets, and records in ports.Effects
+// whether the provider was called. The .proto files mark which methods are reads.
 //
 //   - breaker.go: Breaker, Options and the fault domains. Start here.
 //   - circuit.go: one circuit, and which outcomes count as failures.
@@ -28,16 +27,17 @@ import (
 type Options struct {
 	Provider string
 	Log      *slog.Logger
-	// Failures in a row open a circuit. The default is 5.
+	// Failures is the number of failures in a row that opens a circuit. The default is 5.
 	Failures int
 	// Window is the time in which failures are counted. The default is 2 minutes. A circuit also
-	// opens when 2 × Failures calls failed in the window and these are at least half of its calls.
+	// opens when 2 × Failures calls, and at least half of all calls, failed in the window.
 	Window time.Duration
 	// Open is how long a circuit stays open. The default is 30 seconds.
 	Open time.Duration
-	// Budget counts a call against what the provider allows, before it is sent. domain is the
-	// fault domain that pays, operation is wire.Call.Operation. If the call exceeds a budget,
-	// Budget returns false and the time until a retry can succeed. nil allows all calls.
+	// Budget counts a call against the provider's budgets before the call is sent. domain is the
+	// fault domain whose budgets are used; operation is wire.Call.Operation. If the call exceeds a
+	// budget, Budget returns false and the time until a retry can succeed. A nil Budget allows all
+	// calls.
 	Budget func(ctx context.Context, domain, operation string) (retryIn time.Duration, ok bool)
 	// Domains is the maximum number of circuits. The least recently used circuit is dropped first.
 	// The default is 4096.
@@ -69,15 +69,16 @@ func (o Options) orDefaults() Options {
 // Breaker holds the circuits of one provider.
 type Breaker struct{ circuits *registry }
 
-// New returns a Breaker without circuits. A circuit is created by the first call of its domain.
+// New returns a Breaker without circuits. The first call of a fault domain creates its circuit.
 func New(o Options) *Breaker { return &Breaker{newRegistry(o.orDefaults())} }
 
-// FaultDomain returns the fault domain whose circuit a call uses, and the one that pays its budgets.
-type FaultDomain func(ctx context.Context, c wire.Call) (circuit, payer string)
+// FaultDomain returns the fault domain whose circuit a call uses, and the fault domain whose
+// budgets the call is counted against.
+type FaultDomain func(ctx context.Context, c wire.Call) (circuit, budgetDomain string)
 
-// ByTenant gives each tenant of a mail platform a circuit. The calls that name no tenant go to the
-// login host and share a circuit.
-func ByTenant(_ context.Context, c wire.Call) (circuit, payer string) {
+// ByTenant gives each tenant of a mail platform its own circuit. Calls that name no tenant go to
+// the platform's login host and share one circuit.
+func ByTenant(_ context.Context, c wire.Call) (circuit, budgetDomain string) {
 	domain := loginDomain
 	if id := c.Tenant(); id != "" {
 		domain = tenantDomain + id
@@ -85,18 +86,18 @@ func ByTenant(_ context.Context, c wire.Call) (circuit, payer string) {
 	return domain, domain
 }
 
-// ByCredential gives a credential a circuit. The fingerprint identifies the credential.
+// ByCredential gives a credential its own circuit. The fingerprint identifies the credential.
 func ByCredential(fingerprint string) FaultDomain {
-	return func(context.Context, wire.Call) (circuit, payer string) {
+	return func(context.Context, wire.Call) (circuit, budgetDomain string) {
 		return credentialDomain + fingerprint, credentialDomain + fingerprint
 	}
 }
 
-// ByProvider lets all credentials share the circuit of the provider, unless ownServer returns true
-// for a call: then the credential has a server, and a circuit, of its own. Calls always count
+// ByProvider lets all credentials share the provider's circuit. If ownServer returns true for a
+// call, the credential has a separate server and therefore its own circuit. Calls always count
 // against the budgets of their credential.
 func ByProvider(fingerprint string, ownServer func(context.Context) bool) FaultDomain {
-	return func(ctx context.Context, _ wire.Call) (circuit, payer string) {
+	return func(ctx context.Context, _ wire.Call) (circuit, budgetDomain string) {
 		if ownServer(ctx) {
 			return credentialDomain + fingerprint, credentialDomain + fingerprint
 		}
@@ -105,23 +106,23 @@ func ByProvider(fingerprint string, ownServer func(context.Context) bool) FaultD
 }
 
 // Interceptor returns the interceptor that sends a call if its circuit and its budgets allow it.
-// Otherwise the call ends with outcome.Down or outcome.Throttled and is not sent.
+// Otherwise the call is not sent and returns outcome.Down or outcome.Throttled.
 //
-// While a circuit is half open, a write is not the call that tests the provider: a read is sent
-// first, so that no write ends with an unknown outcome at a provider that still fails.
-func (b *Breaker) Interceptor(of FaultDomain) wire.Interceptor {
+// A write never tests a half-open circuit. The read of wire.Call.Probe is sent first, so that no
+// write ends with an unknown outcome at a provider that still fails.
+func (b *Breaker) Interceptor(domainsOf FaultDomain) wire.Interceptor {
 	return func(ctx context.Context, call wire.Call, next func(context.Context) error) error {
-		domain, payer := of(ctx, call)
+		domain, budgetDomain := domainsOf(ctx, call)
 		c := b.circuits.circuit(domain)
-		err := c.run(ctx, call, payer, next)
+		err := c.run(ctx, call, budgetDomain, next)
 		if !errors.Is(err, errReadFirst) {
 			return err
 		}
 		probe := call.Probe()
-		if failed := c.run(ctx, probe, payer, probe.Send); judge(ctx, probe, failed) != nil {
+		if probeErr := c.run(ctx, probe, budgetDomain, probe.Send); judge(ctx, probe, probeErr) != nil {
 			return c.refusal(c.waitAfterProbe())
 		}
-		if err = c.run(ctx, call, payer, next); errors.Is(err, errReadFirst) {
+		if err = c.run(ctx, call, budgetDomain, next); errors.Is(err, errReadFirst) {
 			return c.refusal(probeWait)
 		}
 		return err
@@ -145,7 +146,7 @@ type State string
 const (
 	Closed   State = "closed"    // calls are sent
 	HalfOpen State = "half_open" // one read is sent to test the provider
-	Open     State = "open"      // calls return at once
+	Open     State = "open"      // calls fail at once and are not sent
 )
 
 // Circuits returns the existing circuits, the most recently used first.

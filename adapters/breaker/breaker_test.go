@@ -20,16 +20,16 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// provider ends every call with err and records the calls.
+// provider is a mail platform that returns err from every call and records the calls.
 type provider struct {
 	ports.MailTenant
 	err   error
-	asked []string
-	wait  chan struct{} // when set, calls end only once it closes
+	calls []string
+	wait  chan struct{} // when set, calls return only after it is closed
 }
 
 func (p *provider) answer(call string) error {
-	p.asked = append(p.asked, call)
+	p.calls = append(p.calls, call)
 	if p.wait != nil {
 		<-p.wait
 	}
@@ -70,7 +70,7 @@ func (p *provider) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Platfor
 
 func (p *provider) Rename(context.Context, string, string) error { return p.answer("Rename") }
 
-// guarded is a mail platform behind the circuits of a Breaker.
+// guarded is a mail platform whose calls pass the circuits of a Breaker.
 type guarded struct {
 	ports.MailPlatform
 	*Breaker
@@ -93,7 +93,7 @@ func writeOf(ctx context.Context, m ports.MailTenant) error {
 	return err
 }
 
-// refused reports whether err is the answer of an open circuit.
+// refused reports whether err is the error of an open circuit, and returns its RetryAfter.
 func refused(err error) (wait time.Duration, ok bool) {
 	var o *outcome.Error
 	if errors.As(err, &o) && o.Kind == outcome.Down && o.Cause == "circuit_open" {
@@ -131,10 +131,10 @@ func TestFailuresOpenACircuit(t *testing.T) {
 			}
 			_, open := refused(readOf(tt.ctx, m))
 			if open != tt.opens {
-				t.Fatalf("open is %v after %d calls", open, len(p.asked))
+				t.Fatalf("open is %v after %d calls", open, len(p.calls))
 			}
-			if want := 5; tt.opens && len(p.asked) != want {
-				t.Fatalf("it opened after %d calls, want %d", len(p.asked), want)
+			if want := 5; tt.opens && len(p.calls) != want {
+				t.Fatalf("it opened after %d calls, want %d", len(p.calls), want)
 			}
 		})
 	}
@@ -151,7 +151,7 @@ func TestManyFailuresAmongSuccessesOpenACircuit(t *testing.T) {
 		_ = readOf(t.Context(), m)
 	}
 	if _, open := refused(readOf(t.Context(), m)); !open {
-		t.Fatal("the circuit is closed though every other call fails")
+		t.Fatal("the circuit is closed although every second call fails")
 	}
 }
 
@@ -161,7 +161,7 @@ func TestOldFailuresDoNotOpenACircuit(t *testing.T) {
 		m := mailWith(p, Options{Failures: 2}).For("t")
 		for range 10 {
 			if _, open := refused(readOf(t.Context(), m)); open {
-				t.Fatal("the circuit opened over failures that lie far apart")
+				t.Fatal("failures that lie far apart opened the circuit")
 			}
 			time.Sleep(5 * time.Minute)
 		}
@@ -175,7 +175,7 @@ func TestFailuresOfATenantDoNotAffectOthers(t *testing.T) {
 		_ = readOf(t.Context(), platform.For("ann"))
 	}
 	if _, open := refused(readOf(t.Context(), platform.For("ann"))); !open {
-		t.Fatal("the circuit of the tenant in trouble is closed")
+		t.Fatal("the circuit of the tenant whose calls fail is closed")
 	}
 	p.err = nil
 	if err := readOf(t.Context(), platform.For("bob")); err != nil {
@@ -186,18 +186,18 @@ func TestFailuresOfATenantDoNotAffectOthers(t *testing.T) {
 	}
 }
 
-// TestReadIsSentBeforeAWrite checks that the first call to a provider that may work again is a read,
-// also when a write comes first.
+// TestReadIsSentBeforeAWrite checks that a read tests a half-open circuit, even when the caller
+// makes a write.
 func TestReadIsSentBeforeAWrite(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		back  bool
-		write func(context.Context, ports.MailTenant) error
-		asked string
+		name      string
+		recovered bool // the provider works again when the circuit is half open
+		write     func(context.Context, ports.MailTenant) error
+		calls     string
 	}{
-		{"it is back", true, writeOf, "[Profile CreateMailbox]"},
-		{"it is still down", false, writeOf, "[Profile]"},
-		{"a write without an answer", true, func(ctx context.Context, m ports.MailTenant) error { return m.Rename(ctx, "a", "b") }, "[Profile Rename]"},
+		{"the provider works again", true, writeOf, "[Profile CreateMailbox]"},
+		{"the provider is still down", false, writeOf, "[Profile]"},
+		{"a write without a result", true, func(ctx context.Context, m ports.MailTenant) error { return m.Rename(ctx, "a", "b") }, "[Profile Rename]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -208,18 +208,18 @@ func TestReadIsSentBeforeAWrite(t *testing.T) {
 				}
 				wait, open := refused(tt.write(t.Context(), m))
 				if !open || wait < 59*time.Second || wait > 61*time.Second {
-					t.Fatalf("right after: open %v, come back in %s", open, wait)
+					t.Fatalf("right after the failures: open %v, retry after %s", open, wait)
 				}
 				time.Sleep(wait)
-				p.asked = nil
-				if tt.back {
+				p.calls = nil
+				if tt.recovered {
 					p.err = nil
 				}
 				err := tt.write(t.Context(), m)
-				if got := fmt.Sprint(p.asked); got != tt.asked {
-					t.Fatalf("the provider was asked %s, want %s", got, tt.asked)
+				if got := fmt.Sprint(p.calls); got != tt.calls {
+					t.Fatalf("the provider received %s, want %s", got, tt.calls)
 				}
-				if _, open := refused(err); open == tt.back {
+				if _, open := refused(err); open == tt.recovered {
 					t.Fatalf("the write ended with %v", err)
 				}
 			})
@@ -236,18 +236,18 @@ func TestOneProbeAtATime(t *testing.T) {
 			_ = readOf(t.Context(), m)
 		}
 		time.Sleep(time.Minute)
-		p.err, p.asked, p.wait = nil, nil, make(chan struct{})
+		p.err, p.calls, p.wait = nil, nil, make(chan struct{})
 		probe := make(chan error, 1)
 		go func() { probe <- readOf(t.Context(), m) }()
 		synctest.Wait()
 		for _, call := range []func(context.Context, ports.MailTenant) error{readOf, writeOf} {
 			if wait, open := refused(call(t.Context(), m)); !open || wait <= 0 {
-				t.Fatalf("beside the probe: open %v, wait %s", open, wait)
+				t.Fatalf("a call during the probe: open %v, retry after %s", open, wait)
 			}
 		}
 		close(p.wait)
-		if err := <-probe; err != nil || len(p.asked) != 1 {
-			t.Fatalf("the probe ended with %v; asked %v", err, p.asked)
+		if err := <-probe; err != nil || len(p.calls) != 1 {
+			t.Fatalf("the probe ended with %v; asked %v", err, p.calls)
 		}
 		if err := writeOf(t.Context(), m); err != nil {
 			t.Fatalf("after the probe: %v", err)
@@ -255,7 +255,8 @@ func TestOneProbeAtATime(t *testing.T) {
 	})
 }
 
-// TestURLsDoNotCloseACircuit checks that only a call that reaches the login host closes its circuit.
+// TestURLsDoNotCloseACircuit checks that a call that only builds a URL does not close the circuit
+// of the login host, because such a call does not reach the host.
 func TestURLsDoNotCloseACircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{err: ended(outcome.Unknown)}
@@ -268,7 +269,7 @@ func TestURLsDoNotCloseACircuit(t *testing.T) {
 			_ = signIn()
 		}
 		if _, err := platform.SignInURL(t.Context(), ports.SignIn{}); err == nil {
-			t.Fatal("an open circuit makes URLs")
+			t.Fatal("an open circuit returned a URL")
 		}
 		time.Sleep(2 * time.Minute)
 		p.err = nil
@@ -295,15 +296,15 @@ func (p *provider) Block(context.Context, string, []string) (sendlimit.Rule, err
 	return sendlimit.Rule{Name: "r"}, p.answer("Block")
 }
 
-// TestBudgetsSeeTheOperation checks that a budget gets the fault domain and the operation of each
-// call, and that a call which exceeds it is not sent.
+// TestBudgetsSeeTheOperation checks that Options.Budget is passed the fault domain and the
+// operation of each call. A call that exceeds the budget is not sent.
 func TestBudgetsSeeTheOperation(t *testing.T) {
-	var paid []string
-	full := false
+	var counted []string
+	exceeded := false
 	p := &provider{}
 	m := mailWith(p, Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
-		paid = append(paid, domain+" "+operation)
-		return time.Minute, !full
+		counted = append(counted, domain+" "+operation)
+		return time.Minute, !exceeded
 	}}).For("t")
 	if page, err := m.Sent(t.Context(), sendlimit.TraceQuery{}); err != nil || page.Next != "2" {
 		t.Fatalf("%+v, %v", page, err)
@@ -311,30 +312,31 @@ func TestBudgetsSeeTheOperation(t *testing.T) {
 	if r, err := m.Block(t.Context(), "", nil); err != nil || r.Name != "r" {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if got := fmt.Sprint(paid); got != "[tenant/t sent tenant/t block]" {
-		t.Errorf("paid for %s", got)
+	if got := fmt.Sprint(counted); got != "[tenant/t sent tenant/t block]" {
+		t.Errorf("counted %s", got)
 	}
-	full, p.asked = true, nil
+	exceeded, p.calls = true, nil
 	_, err := m.Sent(t.Context(), sendlimit.TraceQuery{})
 	var o *outcome.Error
-	if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != time.Minute || len(p.asked) > 0 {
-		t.Errorf("got %v, asked %v", err, p.asked)
+	if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != time.Minute || len(p.calls) > 0 {
+		t.Errorf("got %v, asked %v", err, p.calls)
 	}
 }
 
-// TestReadIsSentBeforeARuleIsWritten checks the same for a write with a result.
+// TestReadIsSentBeforeARuleIsWritten checks that a read also tests the circuit before a write that
+// returns a result.
 func TestReadIsSentBeforeARuleIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{err: ended(outcome.Unknown)}
 		m := mailWith(p, Options{Failures: 1, Open: time.Minute}).For("t")
 		_, _ = m.Sent(t.Context(), sendlimit.TraceQuery{})
 		if _, err := m.Block(t.Context(), "", nil); outcome.Of(err) != outcome.Down {
-			t.Fatalf("an open circuit writes: %v", err)
+			t.Fatalf("an open circuit sent a write: %v", err)
 		}
 		time.Sleep(2 * time.Minute)
-		p.err, p.asked = nil, nil
-		if _, err := m.Block(t.Context(), "", nil); err != nil || fmt.Sprint(p.asked) != "[Profile Block]" {
-			t.Fatalf("asked %v, %v", p.asked, err)
+		p.err, p.calls = nil, nil
+		if _, err := m.Block(t.Context(), "", nil); err != nil || fmt.Sprint(p.calls) != "[Profile Block]" {
+			t.Fatalf("asked %v, %v", p.calls, err)
 		}
 	})
 }

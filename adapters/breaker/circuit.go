@@ -17,14 +17,14 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The results that gobreaker sees. It never sees the error of the call.
+// The errors that gobreaker gets in place of the call's own error.
 var (
 	errFailed     = errors.New("the call failed")
 	errNoEvidence = errors.New("the call says nothing about the provider")
 	errReadFirst  = errors.New("the circuit is half open and this is a write")
 )
 
-// probeWait is the Retry-After while a different call tests whether the provider works again.
+// probeWait is the Retry-After of a call that is refused while a different call tests the provider.
 const probeWait = time.Second
 
 // circuit is the circuit of one fault domain.
@@ -32,7 +32,7 @@ type circuit struct {
 	domain  string
 	open    time.Duration
 	budget  func(ctx context.Context, domain, operation string) (retryIn time.Duration, ok bool)
-	opened  atomic.Int64 // when it last opened, in Unix nanoseconds
+	opened  atomic.Int64 // the time of the last opening, in Unix nanoseconds
 	breaker *gobreaker.CircuitBreaker[struct{}]
 }
 
@@ -60,17 +60,17 @@ func newCircuit(domain string, o Options) *circuit {
 	return c
 }
 
-// run sends the call if the circuit and the budgets of payer allow it.
-func (c *circuit) run(ctx context.Context, call wire.Call, payer string, send func(context.Context) error) error {
+// run sends the call if the circuit and the budgets of budgetDomain allow it.
+func (c *circuit) run(ctx context.Context, call wire.Call, budgetDomain string, send func(context.Context) error) error {
 	if ports.Stopped(ctx) {
-		return fault.ServiceUnavailable.With("the request is at work elsewhere by now")
+		return fault.ServiceUnavailable.With("a different attempt has taken over this request")
 	}
 	var err error
 	_, verdict := c.breaker.Execute(func() (struct{}, error) {
 		if !call.ReadOnly && c.breaker.State() == gobreaker.StateHalfOpen {
 			return struct{}{}, errReadFirst
 		}
-		if err = c.spend(ctx, call, payer); err != nil {
+		if err = c.spend(ctx, call, budgetDomain); err != nil {
 			return struct{}{}, errNoEvidence
 		}
 		err = send(ctx)
@@ -89,23 +89,23 @@ func (c *circuit) run(ctx context.Context, call wire.Call, payer string, send fu
 	}
 }
 
-// spend counts the call against the budgets of payer. It returns outcome.Throttled when one is
-// exceeded. The call was not sent then.
-func (c *circuit) spend(ctx context.Context, call wire.Call, payer string) error {
+// spend counts the call against the budgets of budgetDomain. It returns outcome.Throttled when a
+// budget is exceeded.
+func (c *circuit) spend(ctx context.Context, call wire.Call, budgetDomain string) error {
 	if call.WithoutProvider {
 		return nil
 	}
-	if wait, ok := c.budget(ctx, payer, call.Operation); !ok {
+	if wait, ok := c.budget(ctx, budgetDomain, call.Operation); !ok {
 		return &outcome.Error{
 			Kind: outcome.Throttled, Cause: "budget", RetryAfter: wait,
-			Detail: "as much as the provider allows was asked of it already",
+			Detail: "the number of calls that the provider allows is used up",
 		}
 	}
 	return nil
 }
 
-// recordEffects records in ports.Effects that the provider was called, or that it answered. A call
-// that ended with an error of tenantry itself did not reach the provider.
+// recordEffects records in ports.Effects that the provider was called, or that it answered. It
+// records nothing for an error of tenantry itself, because such a call did not reach the provider.
 func recordEffects(ctx context.Context, call wire.Call, err error) {
 	switch kind := outcome.Of(err); {
 	case call.WithoutProvider:
@@ -116,7 +116,8 @@ func recordEffects(ctx context.Context, call wire.Call, err error) {
 	}
 }
 
-// judge returns what the end of a call says about the provider: nil, errFailed or errNoEvidence.
+// judge classifies a finished call for gobreaker. It returns nil if the provider answered,
+// errFailed if the provider failed, and errNoEvidence if the call does not show either.
 func judge(ctx context.Context, call wire.Call, err error) error {
 	switch kind := outcome.Of(err); {
 	case errors.Is(context.Cause(ctx), context.Canceled):
@@ -138,7 +139,7 @@ func judge(ctx context.Context, call wire.Call, err error) error {
 func (c *circuit) refusal(wait time.Duration) error {
 	return &outcome.Error{
 		Kind: outcome.Down, Cause: "circuit_open", RetryAfter: wait,
-		Detail: "the provider failed several times in a row and gets a pause",
+		Detail: "the provider failed repeatedly, so calls to it are paused",
 	}
 }
 
@@ -149,8 +150,9 @@ func (c *circuit) remaining() time.Duration {
 	return max(left, 0) + time.Millisecond
 }
 
-// waitAfterProbe returns the Retry-After of a write whose probe failed or was not sent. A probe that
-// failed has opened the circuit again; it was not sent when a different call was the probe.
+// waitAfterProbe returns the Retry-After of a write whose probe failed or was not sent. A failed
+// probe has opened the circuit again. A probe is not sent while a different call tests the
+// provider.
 func (c *circuit) waitAfterProbe() time.Duration {
 	if c.breaker.State() == gobreaker.StateOpen {
 		return c.remaining()
@@ -158,15 +160,15 @@ func (c *circuit) waitAfterProbe() time.Duration {
 	return probeWait
 }
 
-func (c *circuit) show() Circuit {
-	shown := Circuit{Domain: c.domain, State: stateOf(c.breaker.State())}
-	if shown.State == Open {
-		shown.RetryIn = c.remaining()
+func (c *circuit) snapshot() Circuit {
+	current := Circuit{Domain: c.domain, State: stateOf(c.breaker.State())}
+	if current.State == Open {
+		current.RetryIn = c.remaining()
 	}
-	return shown
+	return current
 }
 
-// stateOf returns the State of a state of gobreaker. Logs, metrics and readiness use its name.
+// stateOf converts a state of gobreaker. Logs, metrics and readiness show the State.
 func stateOf(s gobreaker.State) State {
 	switch s {
 	case gobreaker.StateOpen:

@@ -16,15 +16,15 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// dnsWith returns p behind the circuits of b, for calls with the credential of the fingerprint.
+// dnsWith returns p with the interceptor of b. fingerprint identifies the credential of all calls.
 func dnsWith(b *Breaker, p ports.DNSProvider, fingerprint string) ports.DNSProvider {
 	return wire.DNSInProcess(p, wire.Timeout(callTimeout), b.Interceptor(ByCredential(fingerprint)))
 }
 
-// callTimeout is the timeout of the calls in these tests.
+// callTimeout is the timeout of the calls in the tests of DNS providers and sending platforms.
 const callTimeout = 20 * time.Second
 
-// zoneProvider is a DNS provider that ends every call with err and records the calls.
+// zoneProvider is a DNS provider that returns err from every call and records the calls.
 type zoneProvider struct{ provider }
 
 func (p *zoneProvider) Check(context.Context) (int, error) { return 1, p.answer("Check") }
@@ -88,7 +88,7 @@ func TestFailuresOfACredentialDoNotAffectOthers(t *testing.T) {
 		_ = zoneRead(t.Context(), dnsWith(circuits, down, "ann"))
 	}
 	if _, open := refused(zoneRead(t.Context(), dnsWith(circuits, up, "ann"))); !open {
-		t.Fatal("the circuit of the credential in trouble is closed")
+		t.Fatal("the circuit of the credential whose calls fail is closed")
 	}
 	for _, other := range []string{"bob", "cid", "dan"} {
 		if err := zoneWrite(t.Context(), dnsWith(circuits, up, other)); err != nil {
@@ -96,17 +96,17 @@ func TestFailuresOfACredentialDoNotAffectOthers(t *testing.T) {
 		}
 	}
 	if got := circuits.Circuits(); len(got) != 3 || got[0].Domain != "credential/dan" || got[2].Domain != "credential/bob" {
-		t.Fatalf("%d circuits are kept: %v", len(got), got)
+		t.Fatalf("%d circuits exist: %v", len(got), got)
 	}
 }
 
-// TestZoneIsReadBeforeAnApply checks that the first call to a DNS provider that may work again reads
-// the zone.
+// TestZoneIsReadBeforeAnApply checks that a read of the zone tests a half-open circuit before a
+// change is sent.
 func TestZoneIsReadBeforeAnApply(t *testing.T) {
-	for back, want := range map[bool]string{true: "[Zone Apply]", false: "[Zone]"} {
+	for recovered, want := range map[bool]string{true: "[Zone Apply]", false: "[Zone]"} {
 		synctest.Test(t, func(t *testing.T) {
-			far := &zoneProvider{provider{err: ended(outcome.Unknown)}}
-			p := dnsWith(New(Options{Open: time.Minute}), far, "a")
+			backend := &zoneProvider{provider{err: ended(outcome.Unknown)}}
+			p := dnsWith(New(Options{Open: time.Minute}), backend, "a")
 			for range 5 {
 				_ = zoneWrite(t.Context(), p)
 			}
@@ -115,19 +115,19 @@ func TestZoneIsReadBeforeAnApply(t *testing.T) {
 				t.Fatal("the circuit is closed")
 			}
 			time.Sleep(wait)
-			far.asked = nil
-			if back {
-				far.err = dns.NoZone()
+			backend.calls = nil
+			if recovered {
+				backend.err = dns.NoZone()
 			}
 			err := zoneWrite(t.Context(), p)
-			if _, open := refused(err); open == back || fmt.Sprint(far.asked) != want {
-				t.Fatalf("back %v: asked %v, ended %v", back, far.asked, err)
+			if _, open := refused(err); open == recovered || fmt.Sprint(backend.calls) != want {
+				t.Fatalf("back %v: asked %v, ended %v", recovered, backend.calls, err)
 			}
 		})
 	}
 }
 
-// hanging answers when the caller's deadline has passed.
+// hanging is a DNS provider whose calls return only after the caller's deadline.
 type hanging struct{ ports.DNSProvider }
 
 func (hanging) hang(ctx context.Context) error {
@@ -147,7 +147,7 @@ func (h hanging) Apply(ctx context.Context, _ dns.Zone, _ []dns.Change) ([]dns.R
 	return nil, h.hang(ctx)
 }
 
-// TestDNSTimeoutsAreFailures checks that a call that ends with its timeout counts as a failure.
+// TestDNSTimeoutsAreFailures checks that a timeout of any call counts as a failure.
 func TestDNSTimeoutsAreFailures(t *testing.T) {
 	for name, call := range map[string]func(context.Context, ports.DNSProvider) error{
 		"check":   func(ctx context.Context, p ports.DNSProvider) error { _, err := p.Check(ctx); return err },
@@ -162,34 +162,34 @@ func TestDNSTimeoutsAreFailures(t *testing.T) {
 				t.Errorf("%s: %v after %s", name, err, took)
 			}
 			if circuits.Circuits()[0].State != Open {
-				t.Errorf("%s: silence does not count against the provider", name)
+				t.Errorf("%s: the timeout did not open the circuit", name)
 			}
 		})
 	}
 }
 
-// TestDNSCallsCountForTheirCredential checks that a budget gets the credential and the operation of
-// each call before it is sent.
+// TestDNSCallsCountForTheirCredential checks that Options.Budget is passed the credential and the
+// operation of each call before the call is sent.
 func TestDNSCallsCountForTheirCredential(t *testing.T) {
-	var paid []string
-	full := false
-	far := &zoneProvider{}
+	var counted []string
+	exceeded := false
+	backend := &zoneProvider{}
 	circuits := New(Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
-		paid = append(paid, domain+" "+operation)
-		return time.Minute, !full
+		counted = append(counted, domain+" "+operation)
+		return time.Minute, !exceeded
 	}})
-	p := dnsWith(circuits, far, "a")
+	p := dnsWith(circuits, backend, "a")
 	_, _ = p.Check(t.Context())
 	_, _ = p.Zone(t.Context(), "a.test")
 	_ = zoneRead(t.Context(), p)
 	_ = zoneWrite(t.Context(), p)
-	if got := fmt.Sprint(paid); got != "[credential/a check credential/a zone credential/a records credential/a apply]" {
-		t.Errorf("paid for %s", got)
+	if got := fmt.Sprint(counted); got != "[credential/a check credential/a zone credential/a records credential/a apply]" {
+		t.Errorf("counted %s", got)
 	}
-	far.asked, full = nil, true
+	backend.calls, exceeded = nil, true
 	err := zoneWrite(t.Context(), p)
 	var o *outcome.Error
-	if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != time.Minute || len(far.asked) > 0 {
-		t.Errorf("got %v, asked %v", err, far.asked)
+	if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != time.Minute || len(backend.calls) > 0 {
+		t.Errorf("got %v, asked %v", err, backend.calls)
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// TestChangesAreLogged checks that a change of state is logged with the names of the metrics and
-// without the tenant.
+// TestChangesAreLogged checks that each change of state is logged with the State names, and that
+// the log does not contain the tenant.
 func TestChangesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -12,27 +12,27 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// model is a simple circuit with the promised behaviour.
+// model is a simple circuit with the documented behaviour.
 type model struct {
 	state  State
 	inARow int       // failures in a row
-	failed int       // of all calls since it closed
-	calls  int       // since it closed
-	until  time.Time // while open
+	failed int       // failed calls since the circuit closed
+	calls  int       // all calls since the circuit closed
+	until  time.Time // the end of the open state
 }
 
-// call returns which calls the provider receives and whether the caller is refused, and records the
-// outcome of the call.
+// call records a call with this outcome. It returns the calls that the provider receives, and
+// whether the caller is refused.
 func (m *model) call(write bool, kind outcome.Kind, limit int) (asked []string, refuse bool) {
 	name := "Mailboxes"
 	if write {
 		name = "CreateMailbox"
 	}
-	bad := kind == outcome.Down || kind == outcome.Broken || kind == outcome.Unknown
+	failed := kind == outcome.Down || kind == outcome.Broken || kind == outcome.Unknown
 	switch {
 	case m.state == Open:
 		return nil, true
-	case m.state == HalfOpen && bad:
+	case m.state == HalfOpen && failed:
 		m.open()
 		if write {
 			return []string{"Profile"}, true
@@ -45,13 +45,13 @@ func (m *model) call(write bool, kind outcome.Kind, limit int) (asked []string, 
 		}
 		asked = []string{"Profile"}
 	}
-	m.count(bad, limit)
+	m.count(failed, limit)
 	return append(asked, name), false
 }
 
-func (m *model) count(bad bool, limit int) {
+func (m *model) count(failed bool, limit int) {
 	m.calls++
-	if !bad {
+	if !failed {
 		m.inARow = 0
 		return
 	}
@@ -64,11 +64,12 @@ func (m *model) count(bad bool, limit int) {
 
 func (m *model) open() { *m = model{state: Open, until: time.Now().Add(time.Second)} }
 
-// timeless hides the test's deadline, which is not in the time of a synctest bubble.
+// timeless hides the test's deadline from rapid. The deadline is in real time, but the test runs in
+// the fake time of synctest.
 type timeless struct{ testing.TB }
 
-// TestCircuitFollowsItsModel makes random calls with random outcomes and pauses, and compares each
-// result with the model's.
+// TestCircuitFollowsItsModel makes random calls with random outcomes and pauses. It compares each
+// result with the result of the model.
 func TestCircuitFollowsItsModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rapid.Check(timeless{t}, func(t *rapid.T) {
@@ -81,7 +82,7 @@ func TestCircuitFollowsItsModel(t *testing.T) {
 				"call": func(t *rapid.T) {
 					write := rapid.Bool().Draw(t, "write")
 					kind := outcome.Kind(rapid.IntRange(0, int(outcome.Unknown)).Draw(t, "ends"))
-					p.err, p.asked = nil, nil
+					p.err, p.calls = nil, nil
 					if kind != 0 {
 						p.err = ended(kind)
 					}
@@ -91,12 +92,12 @@ func TestCircuitFollowsItsModel(t *testing.T) {
 					}
 					asked, refuse := m.call(write, kind, limit)
 					err := call(t.Context(), platform.For("t"))
-					if _, got := refused(err); got != refuse || len(p.asked) != len(asked) {
-						t.Fatalf("asked %v, refused %v; want %v, %v", p.asked, got, asked, refuse)
+					if _, got := refused(err); got != refuse || len(p.calls) != len(asked) {
+						t.Fatalf("asked %v, refused %v; want %v, %v", p.calls, got, asked, refuse)
 					}
 					for i := range asked {
-						if p.asked[i] != asked[i] {
-							t.Fatalf("asked %v, want %v", p.asked, asked)
+						if p.calls[i] != asked[i] {
+							t.Fatalf("asked %v, want %v", p.calls, asked)
 						}
 					}
 					if !refuse && outcome.Of(err) != kind {

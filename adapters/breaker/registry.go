@@ -20,27 +20,28 @@ type registry struct {
 	options Options
 
 	mu     sync.Mutex
-	recent *list.List // of *circuit, the most recently used first
-	by     map[string]*list.Element
+	recent *list.List               // of *circuit, the most recently used first
+	byName map[string]*list.Element // keyed by fault domain
 }
 
 func newRegistry(o Options) *registry {
-	return &registry{options: o, recent: list.New(), by: map[string]*list.Element{}}
+	return &registry{options: o, recent: list.New(), byName: map[string]*list.Element{}}
 }
 
-// circuit returns the circuit of a fault domain. It creates one if there is none.
+// circuit returns the circuit of a fault domain. It creates a missing circuit, and then drops the
+// least recently used circuit if there are more than Options.Domains.
 func (r *registry) circuit(domain string) *circuit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e, ok := r.by[domain]; ok {
+	if e, ok := r.byName[domain]; ok {
 		r.recent.MoveToFront(e)
 		return e.Value.(*circuit)
 	}
 	c := newCircuit(domain, r.options)
-	r.by[domain] = r.recent.PushFront(c)
+	r.byName[domain] = r.recent.PushFront(c)
 	if r.recent.Len() > r.options.Domains {
 		oldest := r.recent.Remove(r.recent.Back()).(*circuit)
-		delete(r.by, oldest.domain)
+		delete(r.byName, oldest.domain)
 	}
 	return c
 }
@@ -54,7 +55,7 @@ func (r *registry) list() []Circuit {
 	r.mu.Unlock()
 	all := make([]Circuit, len(circuits))
 	for i, c := range circuits {
-		all[i] = c.show()
+		all[i] = c.snapshot()
 	}
 	return all
 }

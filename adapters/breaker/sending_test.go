@@ -17,13 +17,14 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// sendingWith returns p behind the circuits of b, for calls with the credential of the fingerprint.
+// sendingWith returns p with the interceptor of b. fingerprint identifies the credential of all
+// calls.
 func sendingWith(b *Breaker, p ports.SendingPlatform, fingerprint string, ownServer func(context.Context) bool) ports.SendingPlatform {
 	return wire.SendingInProcess(p, wire.Timeout(callTimeout), b.Interceptor(ByProvider(fingerprint, ownServer)), wire.CutReads())
 }
 
-// sender is a sending platform that ends every call with err and records the calls. If hangs is set,
-// it answers when the caller's deadline has passed.
+// sender is a sending platform that returns err from every call and records the calls. If hangs is
+// set, its calls return only after the caller's deadline.
 type sender struct {
 	provider
 	hangs bool
@@ -76,18 +77,18 @@ var (
 	}
 )
 
-func shared(context.Context) bool { return false }
-func own(context.Context) bool    { return true }
+func sharedServer(context.Context) bool { return false }
+func ownServer(context.Context) bool    { return true }
 
-// TestRefusalsAreNotFailures checks that a rejected key, an expired plan or a missing capability of one
-// customer does not count as a failure of the sending platform.
+// TestRefusalsAreNotFailures checks that a rejected key, an expired plan or a missing capability of
+// one customer does not count as a failure of the sending platform.
 func TestRefusalsAreNotFailures(t *testing.T) {
 	for kind, opens := range map[outcome.Kind]bool{
 		outcome.Refused: false, outcome.NotReady: false, outcome.Throttled: false,
 		outcome.Down: true, outcome.Broken: true, outcome.Unknown: true,
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
-			p := sendingWith(New(Options{}), &sender{provider: provider{err: ended(kind)}}, "a", shared)
+			p := sendingWith(New(Options{}), &sender{provider: provider{err: ended(kind)}}, "a", sharedServer)
 			for range 5 {
 				if err := sendingWrites["remove"](t.Context(), p); outcome.Of(err) != kind {
 					t.Fatalf("got %v", err)
@@ -100,84 +101,84 @@ func TestRefusalsAreNotFailures(t *testing.T) {
 	}
 }
 
-// TestCredentialsShareACircuit checks that all credentials share the circuit of the platform, unless
-// each has a server of its own.
+// TestCredentialsShareACircuit checks that credentials with a common server share one circuit, and
+// that credentials with separate servers have separate circuits.
 func TestCredentialsShareACircuit(t *testing.T) {
-	for _, of := range []func(context.Context) bool{shared, own} {
+	for _, separateServers := range []func(context.Context) bool{sharedServer, ownServer} {
 		down, up := &sender{provider: provider{err: ended(outcome.Down)}}, &sender{}
 		circuits := New(Options{})
 		for range 5 {
-			_ = sendingReads["check"](t.Context(), sendingWith(circuits, down, "ann", of))
+			_ = sendingReads["check"](t.Context(), sendingWith(circuits, down, "ann", separateServers))
 		}
-		_, open := refused(sendingReads["check"](t.Context(), sendingWith(circuits, up, "bob", of)))
+		_, open := refused(sendingReads["check"](t.Context(), sendingWith(circuits, up, "bob", separateServers)))
 		names := map[string]bool{}
 		for _, c := range circuits.Circuits() {
 			names[c.Domain] = true
 		}
-		if each := of(t.Context()); open == each || names["provider"] == each || names["credential/ann"] != each {
-			t.Errorf("each its own %v: another's is open %v, circuits %v", each, open, names)
+		if separate := separateServers(t.Context()); open == separate || names["provider"] == separate || names["credential/ann"] != separate {
+			t.Errorf("separate servers %v: the other credential's circuit is open %v, circuits %v", separate, open, names)
 		}
 	}
 }
 
-// TestCredentialIsCheckedBeforeAWrite checks that Check is sent before a write when an open circuit
-// lets a call through again. Until then calls are refused and not sent.
+// TestCredentialIsCheckedBeforeAWrite checks that Check tests a half-open circuit before a write is
+// sent. While the circuit is open, calls are not sent.
 func TestCredentialIsCheckedBeforeAWrite(t *testing.T) {
 	for _, name := range []string{"start_sign_in", "remove"} {
-		for back, asked := range map[bool]int{true: 2, false: 1} {
+		for recovered, asked := range map[bool]int{true: 2, false: 1} {
 			synctest.Test(t, func(t *testing.T) {
-				far := &sender{provider: provider{err: ended(outcome.Unknown)}}
-				p := sendingWith(New(Options{Open: time.Minute}), far, "a", shared)
+				backend := &sender{provider: provider{err: ended(outcome.Unknown)}}
+				p := sendingWith(New(Options{Open: time.Minute}), backend, "a", sharedServer)
 				for range 5 {
 					_ = sendingWrites[name](t.Context(), p)
 				}
-				far.asked = nil
+				backend.calls = nil
 				wait, open := refused(sendingWrites[name](t.Context(), p))
-				if !open || wait <= 0 || wait > time.Minute+time.Second || len(far.asked) > 0 {
-					t.Fatalf("open %v for %s, asked %v", open, wait, far.asked)
+				if !open || wait <= 0 || wait > time.Minute+time.Second || len(backend.calls) > 0 {
+					t.Fatalf("open %v for %s, asked %v", open, wait, backend.calls)
 				}
 				time.Sleep(wait)
-				if back {
-					far.err = nil
+				if recovered {
+					backend.err = nil
 				}
 				err := sendingWrites[name](t.Context(), p)
-				if _, open := refused(err); open == back || len(far.asked) != asked || far.asked[0] != "Check" {
-					t.Fatalf("%s, back %v: asked %v, ended %v", name, back, far.asked, err)
+				if _, open := refused(err); open == recovered || len(backend.calls) != asked || backend.calls[0] != "Check" {
+					t.Fatalf("%s, back %v: asked %v, ended %v", name, recovered, backend.calls, err)
 				}
 			})
 		}
 	}
 }
 
-// TestSendingTimeoutsAreFailures checks that a call that ends with its timeout counts as a failure.
+// TestSendingTimeoutsAreFailures checks that a timeout of any call counts as a failure.
 func TestSendingTimeoutsAreFailures(t *testing.T) {
 	for _, calls := range []map[string]sendingCall{sendingReads, sendingWrites} {
 		for name, call := range calls {
 			synctest.Test(t, func(t *testing.T) {
 				circuits, began := New(Options{Failures: 1}), time.Now()
-				err := call(t.Context(), sendingWith(circuits, &sender{provider: provider{err: ended(outcome.Unknown)}, hangs: true}, "a", own))
+				err := call(t.Context(), sendingWith(circuits, &sender{provider: provider{err: ended(outcome.Unknown)}, hangs: true}, "a", ownServer))
 				if took := time.Since(began); took != callTimeout || outcome.Of(err) != outcome.Unknown {
 					t.Errorf("%s: %v after %s", name, err, took)
 				}
 				if circuits.Circuits()[0].State != Open {
-					t.Errorf("%s: silence does not count against the platform", name)
+					t.Errorf("%s: the timeout did not open the circuit", name)
 				}
 			})
 		}
 	}
 }
 
-// TestBudgetSeesCredentialAndOperation checks that a budget gets the credential and the operation of
-// each call, also where all credentials share a circuit.
+// TestBudgetSeesCredentialAndOperation checks that Options.Budget is passed the credential and the
+// operation of each call, even though all credentials share a circuit.
 func TestBudgetSeesCredentialAndOperation(t *testing.T) {
 	var counted []string
-	full := false
-	far := &sender{}
+	exceeded := false
+	backend := &sender{}
 	circuits := New(Options{Budget: func(_ context.Context, domain, operation string) (time.Duration, bool) {
 		counted = append(counted, domain+" "+operation)
-		return time.Minute, !full
+		return time.Minute, !exceeded
 	}})
-	p := sendingWith(circuits, far, "a", shared)
+	p := sendingWith(circuits, backend, "a", sharedServer)
 	var want []string
 	for _, calls := range []map[string]sendingCall{sendingReads, sendingWrites} {
 		for name, call := range calls {
@@ -189,14 +190,14 @@ func TestBudgetSeesCredentialAndOperation(t *testing.T) {
 	}
 	slices.Sort(counted)
 	slices.Sort(want)
-	if fmt.Sprint(counted) != fmt.Sprint(want) || len(far.asked) != len(want) {
-		t.Errorf("counted for %v, asked %v", counted, far.asked)
+	if fmt.Sprint(counted) != fmt.Sprint(want) || len(backend.calls) != len(want) {
+		t.Errorf("counted for %v, asked %v", counted, backend.calls)
 	}
-	far.asked, full = nil, true
+	backend.calls, exceeded = nil, true
 	err := sendingWrites["start_sign_in"](t.Context(), p)
 	var o *outcome.Error
-	if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != time.Minute || len(far.asked) > 0 {
-		t.Errorf("got %v, asked %v", err, far.asked)
+	if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != time.Minute || len(backend.calls) > 0 {
+		t.Errorf("got %v, asked %v", err, backend.calls)
 	}
 }
 
@@ -204,15 +205,15 @@ func TestBudgetSeesCredentialAndOperation(t *testing.T) {
 // timeout means Unknown for both.
 func TestCutConnections(t *testing.T) {
 	for cause, reads := range map[string]outcome.Kind{outcome.CauseCut: outcome.Down, "no_answer": outcome.Unknown} {
-		far := &sender{provider: provider{err: &outcome.Error{Kind: outcome.Unknown, Cause: cause}}}
+		backend := &sender{provider: provider{err: &outcome.Error{Kind: outcome.Unknown, Cause: cause}}}
 		for name, call := range sendingReads {
-			p := sendingWith(New(Options{}), far, "a", shared)
+			p := sendingWith(New(Options{}), backend, "a", sharedServer)
 			if err := call(t.Context(), p); outcome.Of(err) != reads {
 				t.Errorf("%s, %s: %v", name, cause, err)
 			}
 		}
 		for name, call := range sendingWrites {
-			p := sendingWith(New(Options{}), far, "a", shared)
+			p := sendingWith(New(Options{}), backend, "a", sharedServer)
 			if err := call(t.Context(), p); outcome.Of(err) != outcome.Unknown {
 				t.Errorf("%s, %s: %v", name, cause, err)
 			}

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// name of the template
+// Package console serves the web pages on which an administrator connects a Microsoft 365 tenant.
+// The pages work without JavaScript.
+//
+//   - console.go: New and the handlers of the pages. Start here.
+//   - render.go: the templates, the security headers and the error page.
+//   - messages.go: the texts of the error pages.
 package console
 
 import (
@@ -23,8 +28,8 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// New returns the handler of all paths below /connect/. It must run behind package guard, the API's
-// middleware, which assigns the request id, the trace and the log line.
+// New returns the handler of all paths below /connect/. The handler must run behind package guard,
+// the API's middleware, which assigns the request id and the trace and writes the request log.
 func New(o Options) http.Handler {
 	if o.Timeout == 0 {
 		o.Timeout = 55 * time.Second
@@ -46,12 +51,11 @@ type pages struct{ Options }
 type answer struct {
 	redirectTo string
 	cookie     *http.Cookie
-	page       string // template
+	page       string // the name of the template
 	data       any
 }
 
-// page runs one step of the flow and writes its answer. It writes an error page when the step
-// fails.
+// page runs one step of the flow and writes its answer, or an error page when the step fails.
 func (c *pages) page(method string, step func(*http.Request) (answer, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		setSecurityHeaders(w)
@@ -61,7 +65,7 @@ func (c *pages) page(method string, step func(*http.Request) (answer, error)) ht
 		defer c.recoverPanic(w, r)
 		if method != "" && r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
 			w.Header().Set("Allow", method)
-			c.renderError(w, r, fault.WrongMethod.With("this page is not reached that way"))
+			c.renderError(w, r, fault.WrongMethod.With("this page does not accept the method"))
 			return
 		}
 		a, err := step(r)
@@ -80,7 +84,8 @@ func (c *pages) page(method string, step func(*http.Request) (answer, error)) ht
 	})
 }
 
-// recoverPanic answers a panic with an error page and logs its value, which the page does not show.
+// recoverPanic sends an error page after a panic. It logs the value of the panic, which the page
+// does not contain.
 func (c *pages) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	if p := recover(); p != nil {
 		c.Log.ErrorContext(r.Context(), "panic in a page", "panic", p)
@@ -120,8 +125,8 @@ func (c *pages) confirm(r *http.Request) (answer, error) {
 	return answer{page: "connected", data: t, cookie: c.expiredCookie()}, nil
 }
 
-// cookieName returns the name of the flow's cookie. The prefix __Host- requires TLS, so plain HTTP,
-// which is served on loopback only, uses a name without it.
+// cookieName returns the name of the flow's cookie. Browsers accept the prefix __Host- over TLS
+// only. Plain HTTP is served on loopback only, and its cookie has no prefix.
 func (c *pages) cookieName() string {
 	if c.secure() {
 		return "__Host-tenantry-connect"
@@ -132,7 +137,7 @@ func (c *pages) cookieName() string {
 func (c *pages) secure() bool { return strings.HasPrefix(c.Tenants.PublicURL, "https:") }
 
 func (c *pages) newCookie(value secret.Text) *http.Cookie {
-	// SameSite=Lax, because the platform's redirect to us is a navigation from another site.
+	// SameSite=Lax, because Microsoft's redirect to tenantry is a navigation from another site.
 	return &http.Cookie{
 		Name: c.cookieName(), Value: value.Reveal(), Path: "/", MaxAge: int((15 * time.Minute).Seconds()),
 		HttpOnly: true, Secure: c.secure(), SameSite: http.SameSiteLaxMode,

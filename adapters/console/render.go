@@ -47,10 +47,10 @@ var statusOf = map[fault.Kind]int{
 	fault.BadGateway: http.StatusBadGateway, fault.Unavailable: http.StatusServiceUnavailable, fault.Timeout: http.StatusGatewayTimeout,
 }
 
-// errorPage is the data of the error page. Request is the request id.
+// errorPage is the data of the error page.
 type errorPage struct {
 	message
-	Request string
+	RequestID string
 }
 
 func (c *pages) renderError(w http.ResponseWriter, r *http.Request, err error) {

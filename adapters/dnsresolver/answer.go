@@ -12,7 +12,7 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// Limits on one answer. The owner of the domain controls what it contains.
+// Limits on one answer, because the owner of the domain controls its content.
 const (
 	maxRecords = 500
 	maxCNAMEs  = 8
@@ -24,60 +24,62 @@ var errTooManyRecords = errors.New("more records than a set may have")
 type parsedAnswer struct {
 	values []string // in canonical form, sorted, without duplicate records
 	ttl    int
-	alias  string // the target of the CNAME at the name of the question, "" if there is none
-	// aliasTTL is the TTL of that CNAME.
+	// alias is the target of the CNAME at the name of the question, "" without a CNAME. aliasTTL is
+	// the TTL of the CNAME.
+	alias    string
 	aliasTTL int
-	// pendingTarget is the last CNAME target when the answer does not say whether it has records;
-	// otherwise "".
+	// pendingTarget is the last CNAME target, if the answer does not show whether the target has
+	// records. Otherwise it is "".
 	pendingTarget string
 }
 
-// parseAnswer returns the content of the answer to q. It follows the CNAMEs that the answer holds,
-// except for questions about CNAME and NS. It fails with errTooManyRecords above maxRecords.
+// parseAnswer returns the content of m, the answer to q. It follows the CNAMEs in the answer,
+// except for questions about CNAME and NS. It returns errTooManyRecords above maxRecords.
 func parseAnswer(m *wire.Msg, q question) (parsedAnswer, error) {
-	var v parsedAnswer
+	var parsed parsedAnswer
 	owner := q.name
 	if q.qtype != wire.TypeCNAME && q.qtype != wire.TypeNS {
-		v, owner = followAliases(m, q.name)
+		parsed, owner = followAliases(m, q.name)
 	}
 	for i, rr := range m.Answer {
 		h := rr.Header()
 		if h.Rrtype != q.qtype || h.Class != wire.ClassINET || canonicalName(h.Name) != owner || owner == "" {
 			continue
 		}
-		// TXT records with the same text that is split differently stay two records, because
-		// receivers of mail also see two. Only exact duplicates are dropped.
-		same := func(other wire.RR) bool { return wire.IsDuplicate(other, rr) }
-		if q.qtype == wire.TypeTXT && slices.ContainsFunc(m.Answer[:i], same) {
+		// Only exact duplicates of TXT records are dropped. Receivers of mail see two records when
+		// the same text is split into strings in two ways.
+		isDuplicate := func(other wire.RR) bool { return wire.IsDuplicate(other, rr) }
+		if q.qtype == wire.TypeTXT && slices.ContainsFunc(m.Answer[:i], isDuplicate) {
 			continue
 		}
-		if len(v.values) == maxRecords {
+		if len(parsed.values) == maxRecords {
 			return parsedAnswer{}, errTooManyRecords
 		}
-		if len(v.values) == 0 || int(h.Ttl) < v.ttl {
-			v.ttl = int(h.Ttl)
+		if len(parsed.values) == 0 || int(h.Ttl) < parsed.ttl {
+			parsed.ttl = int(h.Ttl)
 		}
-		v.values = append(v.values, canonicalContent(rr))
+		parsed.values = append(parsed.values, canonicalContent(rr))
 	}
-	sortValues(v.values, q.qtype)
+	sortValues(parsed.values, q.qtype)
 	if q.qtype != wire.TypeTXT {
-		v.values = slices.Compact(v.values)
+		parsed.values = slices.Compact(parsed.values)
 	}
-	if v.alias != "" && len(v.values) == 0 && !isNegative(m) {
-		v.pendingTarget = owner
+	if parsed.alias != "" && len(parsed.values) == 0 && !isNegative(m) {
+		parsed.pendingTarget = owner
 	}
-	return v, nil
+	return parsed, nil
 }
 
-// isNegative reports whether m states that no record exists: negative answers carry an SOA record.
+// isNegative reports whether m states that no record exists. A negative answer has an SOA record in
+// its authority section.
 func isNegative(m *wire.Msg) bool {
 	return slices.ContainsFunc(m.Ns, func(rr wire.RR) bool { return rr.Header().Rrtype == wire.TypeSOA })
 }
 
-// followAliases follows the CNAMEs from name and returns the last target. It returns "" for a loop
-// or for more than maxCNAMEs CNAMEs.
+// followAliases follows the CNAMEs from name. It returns the alias at name and the last target. The
+// last target is "" for a loop and for more than maxCNAMEs CNAMEs.
 func followAliases(m *wire.Msg, name string) (parsedAnswer, string) {
-	var v parsedAnswer
+	var parsed parsedAnswer
 	targets := map[string]*wire.CNAME{}
 	for _, rr := range m.Answer {
 		if c, ok := rr.(*wire.CNAME); ok && c.Hdr.Class == wire.ClassINET {
@@ -85,19 +87,19 @@ func followAliases(m *wire.Msg, name string) (parsedAnswer, string) {
 		}
 	}
 	if c, ok := targets[name]; ok {
-		v.alias, v.aliasTTL = canonicalName(c.Target), int(c.Hdr.Ttl)
+		parsed.alias, parsed.aliasTTL = canonicalName(c.Target), int(c.Hdr.Ttl)
 	}
 	for range maxCNAMEs + 1 {
 		c, ok := targets[name]
 		if !ok {
-			return v, name
+			return parsed, name
 		}
 		name = canonicalName(c.Target)
 	}
-	return v, ""
+	return parsed, ""
 }
 
-// canonicalContent returns the data of a record in the form in which sets are compared.
+// canonicalContent returns the data of a record as text. Equal data gives equal text.
 func canonicalContent(rr wire.RR) string {
 	switch rr := rr.(type) {
 	case *wire.TXT:
@@ -131,10 +133,10 @@ func sortValues(values []string, qtype uint16) {
 	})
 }
 
-// soa holds the fields of an SOA record that tell the version and the provider of a zone.
+// soa holds the fields of an SOA record that identify the version and the provider of a zone.
 type soa struct{ primary, mailbox, serial string }
 
-// parseSOA parses an SOA record in the form of canonicalContent.
+// parseSOA parses an SOA value that canonicalContent returned.
 func parseSOA(value string) soa {
 	f := append(strings.Fields(value), "", "", "")
 	return soa{f[0], f[1], f[2]}
@@ -146,14 +148,13 @@ func preference(mx string) int {
 	return n
 }
 
-// canonicalName returns a name in the form that is compared: lower case, without the final dot, ""
-// for the root.
+// canonicalName returns a name in lower case and without the final dot. The root becomes "".
 func canonicalName(name string) string {
 	return strings.TrimSuffix(wire.CanonicalName(name), ".")
 }
 
-// displayName returns a name in the form of dns.ZoneRead: like canonicalName, but "." for the root, as
-// in a null MX.
+// displayName returns a name in the form of dns.ZoneRead. It is canonicalName, except that the root
+// becomes ".". A null MX contains the root.
 func displayName(name string) string {
 	if p := canonicalName(name); p != "" {
 		return p
@@ -161,8 +162,8 @@ func displayName(name string) string {
 	return "."
 }
 
-// txtContent returns the bytes of a TXT record. Package miekg/dns holds its strings in presentation
-// format, where \DDD and \c stand for one byte.
+// txtContent returns the bytes of a TXT record, without the borders between its strings. parts are
+// in the presentation format of package miekg/dns, where \DDD and \c stand for one byte.
 func txtContent(parts []string) string {
 	var b strings.Builder
 	for _, p := range parts {

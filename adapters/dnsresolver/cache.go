@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Delegations change rarely and finding one takes several round trips, so they are cached. Mail
+// Delegations are cached, because they change rarely and take several round trips to find. Mail
 // records are never cached.
 const (
 	cacheTTL        = 5 * time.Minute
 	cacheMaxEntries = 4096
 )
 
-// ttlCache caches values by name for cacheTTL. It uses the machine's clock, also in a sandbox whose
-// clock was moved.
+// ttlCache caches values by name for cacheTTL. It uses the machine's clock, even in a sandbox with
+// a different clock.
 type ttlCache[T any] struct {
 	mu      sync.Mutex
 	entries map[string]cacheEntry[T]
@@ -38,7 +38,7 @@ func (c *ttlCache[T]) put(name string, value T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.entries) >= cacheMaxEntries {
-		c.entries = nil // simpler than evicting the oldest; the entries are looked up again
+		c.entries = nil // simpler than evicting the oldest entries
 	}
 	if c.entries == nil {
 		c.entries = map[string]cacheEntry[T]{}
@@ -52,8 +52,8 @@ func (c *ttlCache[T]) delete(name string) {
 	delete(c.entries, name)
 }
 
-// answerCache holds the answers of the resolvers during one read, so that no question is sent
-// twice.
+// answerCache holds the resolvers' answers during one domainRead, so that each question is sent
+// once.
 type answerCache struct {
 	reader  *Reader
 	mu      sync.Mutex
@@ -75,7 +75,7 @@ func (c *answerCache) lookup(ctx context.Context, q question) (parsedAnswer, err
 	}
 	c.mu.Unlock()
 	if asked {
-		<-entry.done // no ctx: all callers share the deadline of the read
+		<-entry.done // ctx is not needed: all callers share the deadline of the domainRead
 		return entry.answer, entry.err
 	}
 	defer close(entry.done)

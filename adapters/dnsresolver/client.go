@@ -18,26 +18,25 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// ednsSize is the UDP message size that passes all common networks without fragmentation (DNS flag
-// day 2020).
+// ednsSize is the UDP message size that common networks do not fragment (DNS flag day 2020).
 const ednsSize = 1232
 
-// errTruncated means that the answer does not fit into UDP and that TCP fails.
-var errTruncated = errors.New("answer is truncated and TCP brings none")
+// errTruncated means that the answer does not fit into UDP and that TCP failed.
+var errTruncated = errors.New("the UDP answer is truncated and TCP failed")
 
-// question is a name and a record type. The name is in lower case without the final dot.
+// question is a name and a record type. The name is in the form of canonicalName.
 type question struct {
 	name  string
 	qtype uint16
 }
 
-// client sends one question to one DNS server at a time.
+// client sends questions to DNS servers. udp and tcp are the timeouts of one attempt.
 type client struct {
 	udp, tcp time.Duration
 	slots    *slots
 }
 
-// queryMode says how a server is asked.
+// queryMode holds the retries and the header flags with which a server is asked.
 type queryMode struct {
 	tries       int  // attempts by UDP
 	tcpFallback bool // try TCP when all attempts by UDP fail
@@ -55,17 +54,17 @@ var (
 	modeUnchecked        = queryMode{tries: 1, recurse: true, checkingDisabled: true}
 )
 
-// exchange sends q to the server at to and returns its answer. It uses TCP when the answer is
-// truncated. It fails when no attempt brings an answer or ctx ends.
-func (c client) exchange(ctx context.Context, to netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
-	release, err := c.slots.acquire(ctx, to, mode)
+// exchange sends q to a server and returns its answer. It uses TCP when the UDP answer is
+// truncated. It fails when no attempt gets an answer or ctx ends.
+func (c client) exchange(ctx context.Context, serverAddr netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
+	release, err := c.slots.acquire(ctx, serverAddr, mode)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	for try := 0; try < mode.tries; try++ {
 		var m *wire.Msg
-		m, err = c.exchangeOnce(ctx, "udp", c.udp, to, q, mode)
+		m, err = c.exchangeOnce(ctx, "udp", c.udp, serverAddr, q, mode)
 		switch {
 		case err != nil && unroutable(err):
 			return nil, err
@@ -76,39 +75,39 @@ func (c client) exchange(ctx context.Context, to netip.AddrPort, q question, mod
 			mode.noEDNS = true
 			try--
 		case m.Truncated:
-			return c.exchangeTCP(ctx, to, q, mode)
+			return c.exchangeTCP(ctx, serverAddr, q, mode)
 		default:
 			return m, nil
 		}
 	}
 	if mode.tcpFallback && ctx.Err() == nil {
-		return c.exchangeOnce(ctx, "tcp", c.tcp, to, q, mode)
+		return c.exchangeOnce(ctx, "tcp", c.tcp, serverAddr, q, mode)
 	}
 	return nil, err
 }
 
-// exchangeTCP asks by TCP after UDP truncated the answer. Its errors wrap errTruncated.
-func (c client) exchangeTCP(ctx context.Context, to netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
-	m, err := c.exchangeOnce(ctx, "tcp", c.tcp, to, q, mode)
+// exchangeTCP sends q by TCP, after the UDP answer was truncated. Its errors wrap errTruncated.
+func (c client) exchangeTCP(ctx context.Context, serverAddr netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
+	m, err := c.exchangeOnce(ctx, "tcp", c.tcp, serverAddr, q, mode)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errTruncated, err)
 	}
 	return m, nil
 }
 
-// unroutable reports whether no route to the address exists, so that another attempt would fail
-// too.
+// unroutable reports whether err means that no route to the address exists. A second attempt would
+// fail too.
 func unroutable(err error) bool {
 	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.EADDRNOTAVAIL)
 }
 
 // exchangeOnce sends one query from a new socket and waits for its answer. The socket is connected,
 // so the kernel drops packets of other addresses.
-func (c client) exchangeOnce(ctx context.Context, network string, limit time.Duration, to netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
+func (c client) exchangeOnce(ctx context.Context, network string, limit time.Duration, serverAddr netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, network, to.String())
+	conn, err := dialer.DialContext(ctx, network, serverAddr.String())
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +140,7 @@ func newQuery(q question, mode queryMode) *wire.Msg {
 	return m
 }
 
-// buffers holds packets while they are unpacked. Unpack copies, so a buffer can be reused.
+// buffers holds packets while they are unpacked. A buffer can be reused, because Unpack copies.
 var buffers = sync.Pool{New: func() any { return new([wire.MaxMsgSize]byte) }}
 
 // readAnswer reads packets until the answer to this query arrives. It ignores stray and forged
@@ -180,8 +179,8 @@ func isAnswerTo(m *wire.Msg, id uint16, q question) bool {
 		strings.EqualFold(asked.Name, wire.Fqdn(q.name))
 }
 
-// messageConn sends and receives DNS messages. On a stream a length of two bytes precedes each
-// message.
+// messageConn sends and receives DNS messages. On a stream, each message follows its length in two
+// bytes.
 type messageConn struct {
 	net.Conn
 	stream bool

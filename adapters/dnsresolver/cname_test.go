@@ -12,16 +12,17 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-func chain(links int) string {
+// chain returns records in which _dmarc.example.test leads to a TXT record over this many CNAMEs.
+func chain(cnames int) string {
 	var b strings.Builder
-	for i := range links {
+	for i := range cnames {
 		from := fmt.Sprintf("c%d.example.test.", i)
 		if i == 0 {
 			from = "_dmarc.example.test."
 		}
 		fmt.Fprintf(&b, "%s 300 IN CNAME c%d.example.test.\n", from, i+1)
 	}
-	fmt.Fprintf(&b, "c%d.example.test. 300 IN TXT \"v=DMARC1; p=end\"\n", links)
+	fmt.Fprintf(&b, "c%d.example.test. 300 IN TXT \"v=DMARC1; p=end\"\n", cnames)
 	return b.String()
 }
 
@@ -32,18 +33,18 @@ func TestCNAMEsAreFollowed(t *testing.T) {
 		want                 []string
 	}{
 		{"inside the zone", chain(1), "c1.example.test", []string{"v=DMARC1; p=end"}},
-		{"over eight links", chain(8), "c1.example.test", []string{"v=DMARC1; p=end"}},
-		{"over nine links is too far", chain(9), "c1.example.test", nil},
+		{"over eight CNAMEs", chain(8), "c1.example.test", []string{"v=DMARC1; p=end"}},
+		{"over nine CNAMEs, which is too many", chain(9), "c1.example.test", nil},
 		{"in a circle", "_dmarc.example.test. 300 IN CNAME c1.example.test.\nc1.example.test. 300 IN CNAME _dmarc.example.test.\n", "c1.example.test", nil},
 		{"to itself", "_dmarc.example.test. 300 IN CNAME _dmarc.example.test.\n", "_dmarc.example.test", nil},
 		{"out of the zone, where the resolver knows more", "_dmarc.example.test. 300 IN CNAME p.vendor.test.\n", "p.vendor.test", []string{"v=DMARC1; p=vendor"}},
 		{"out of the zone to nothing", "_dmarc.example.test. 300 IN CNAME q.vendor.test.\n", "q.vendor.test", nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newFixture(t, delegation+"p.vendor.test. 300 IN TXT \"v=DMARC1; p=vendor\"\n")
-			w.startServer("127.0.0.2", newServer(t, base+tt.records))
-			w.startServer("127.0.0.3", newServer(t, base+tt.records))
-			got := w.read("example.test")
+			env := newFixture(t, delegation+"p.vendor.test. 300 IN TXT \"v=DMARC1; p=vendor\"\n")
+			env.startServer("127.0.0.2", newServer(t, base+tt.records))
+			env.startServer("127.0.0.3", newServer(t, base+tt.records))
+			got := env.read("example.test")
 			if !got.Complete {
 				t.Fatalf("not complete: %s", got.Reason)
 			}
@@ -57,8 +58,8 @@ func TestCNAMEsAreFollowed(t *testing.T) {
 	}
 }
 
-// A target that the resolvers cannot resolve counts as empty. When no resolver responds, the target
-// is unknown and the read incomplete.
+// TestUnresolvedTargets checks that a target has no values when the resolvers return an error code.
+// When no resolver responds, the target is unanswered and the read is incomplete.
 func TestUnresolvedTargets(t *testing.T) {
 	base := strings.ReplaceAll(standard, `_dmarc.example.test. 300 IN TXT "v=DMARC1; p=none"`, "")
 	referral := changedStandard(t, func(m, q *wire.Msg) {
@@ -74,18 +75,18 @@ func TestUnresolvedTargets(t *testing.T) {
 		silent       bool
 		reason       string
 	}{
-		{"the resolver fails on an alias", "p.vendor.test.", alias, false, ""},
-		{"the resolver fails on a zone below", "_dmarc.example.test.", referral, false, ""},
-		{"nobody can be asked about an alias", "p.vendor.test.", alias, true, "type_unknown"},
-		{"nobody can be asked about a zone below", "_dmarc.example.test.", referral, true, "type_unknown"},
+		{"the resolver fails for the target of a CNAME", "p.vendor.test.", alias, false, ""},
+		{"the resolver fails for a delegated name", "_dmarc.example.test.", referral, false, ""},
+		{"the resolver is silent about the target of a CNAME", "p.vendor.test.", alias, true, "type_unknown"},
+		{"the resolver is silent about a delegated name", "_dmarc.example.test.", referral, true, "type_unknown"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newFixture(t, delegation)
+			env := newFixture(t, delegation)
 			if tt.silent {
-				w.wait = brief
+				env.wait = brief
 			}
-			w.resolver.setChange(func(m, q *wire.Msg) {
+			env.resolver.setChange(func(m, q *wire.Msg) {
 				if q.Question[0].Name != tt.target {
 					return
 				}
@@ -93,9 +94,9 @@ func TestUnresolvedTargets(t *testing.T) {
 					m.Id++ // a wrong id, so the answer is ignored
 				}
 			})
-			w.startServer("127.0.0.2", tt.servers)
-			w.startServer("127.0.0.3", tt.servers)
-			if got := w.read("example.test"); got.Reason != tt.reason || got.Complete != (tt.reason == "") {
+			env.startServer("127.0.0.2", tt.servers)
+			env.startServer("127.0.0.3", tt.servers)
+			if got := env.read("example.test"); got.Reason != tt.reason || got.Complete != (tt.reason == "") {
 				t.Fatalf("got %q, complete %v", got.Reason, got.Complete)
 			}
 		})

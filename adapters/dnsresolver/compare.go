@@ -12,49 +12,50 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// comparison compares the reports of all servers of a zone.
+// comparison is the result of comparing the reports of all servers of a zone.
 type comparison struct {
 	zone    zone
 	reports map[netip.AddrPort]report
 	serving []report // the reports of servers that serve the zone, in the order of zone.servers
-	// agrees holds the addresses whose report agrees with the largest group. disagree is set when
-	// some do not; multiProvider when the difference will not disappear by itself.
+	// agrees holds the addresses whose report agrees with the largest group of servers. disagree is
+	// set when two reports differ. multiProvider is set when waiting will not remove the
+	// difference.
 	agrees                  map[netip.AddrPort]bool
 	disagree, multiProvider bool
 }
 
 func compareServers(z zone, reports map[netip.AddrPort]report) comparison {
-	v := comparison{zone: z, reports: reports, agrees: map[netip.AddrPort]bool{}}
+	compared := comparison{zone: z, reports: reports, agrees: map[netip.AddrPort]bool{}}
 	var addrs []netip.AddrPort
 	for _, s := range z.servers {
-		for _, to := range s.addrs {
-			if reports[to].state == dns.ServerOK && !slices.Contains(addrs, to) {
-				addrs = append(addrs, to)
-				v.serving = append(v.serving, reports[to])
+		for _, addr := range s.addrs {
+			if reports[addr].state == dns.ServerOK && !slices.Contains(addrs, addr) {
+				addrs = append(addrs, addr)
+				compared.serving = append(compared.serving, reports[addr])
 			}
 		}
 	}
 	leader, mostAgreeing := 0, -1
-	for i, a := range v.serving {
+	for i, a := range compared.serving {
 		n := 0
-		for _, b := range v.serving {
+		for _, b := range compared.serving {
 			if a.agreesWith(b) {
 				n++
 				continue
 			}
-			v.disagree, v.multiProvider = true, v.multiProvider || a.keepsDisagreeing(b, z.apex)
+			compared.disagree, compared.multiProvider = true, compared.multiProvider || a.keepsDisagreeing(b, z.apex)
 		}
 		if n > mostAgreeing {
 			leader, mostAgreeing = i, n
 		}
 	}
-	for i, to := range addrs {
-		v.agrees[to] = v.serving[leader].agreesWith(v.serving[i])
+	for i, addr := range addrs {
+		compared.agrees[addr] = compared.serving[leader].agreesWith(compared.serving[i])
 	}
-	return v
+	return compared
 }
 
-// agreesWith compares the sets that both servers answered.
+// agreesWith reports whether two servers have the same values in all sets that both answered.
 func (r report) agreesWith(other report) bool { return r.covers(other) && other.covers(r) }
 
 func (r report) covers(other report) bool {
@@ -67,7 +68,7 @@ func (r report) covers(other report) bool {
 }
 
 // same compares the values of two servers. SOA records may differ. Addresses often rotate between
-// answers, so only their presence counts: it excludes a CNAME.
+// answers, so only their presence is compared: a name with an address cannot have a CNAME.
 func (k key) same(a, b []string) bool {
 	switch k.kind {
 	case dns.SOA:
@@ -79,8 +80,8 @@ func (k key) same(a, b []string) bool {
 	}
 }
 
-// keepsDisagreeing reports whether two servers that disagree will continue to do so. That is so
-// when their SOA serials are equal, or when the SOA records belong to different providers.
+// keepsDisagreeing reports whether two servers that disagree will continue to disagree. They do so
+// when their SOA serials are equal, or when their SOA records belong to different providers.
 func (r report) keepsDisagreeing(other report, apex string) bool {
 	own, others := r.sets[key{apex, dns.SOA}].values, other.sets[key{apex, dns.SOA}].values
 	if len(own) == 0 || len(others) == 0 {
@@ -91,7 +92,7 @@ func (r report) keepsDisagreeing(other report, apex string) bool {
 }
 
 // states returns the state of each name server. A server with several addresses has the best state
-// of them.
+// of its addresses.
 func (v comparison) states() []dns.Server {
 	out := make([]dns.Server, len(v.zone.servers))
 	for i, s := range v.zone.servers {
@@ -99,19 +100,19 @@ func (v comparison) states() []dns.Server {
 		if s.blocked {
 			state = dns.ServerBlocked
 		}
-		for _, to := range s.addrs {
-			got := v.reports[to].state
-			if got == dns.ServerOK || state != dns.ServerOK && got == dns.ServerLame {
-				state = got
+		for _, addr := range s.addrs {
+			addrState := v.reports[addr].state
+			if addrState == dns.ServerOK || state != dns.ServerOK && addrState == dns.ServerLame {
+				state = addrState
 			}
-			agrees = agrees && (got != dns.ServerOK || v.agrees[to])
+			agrees = agrees && (addrState != dns.ServerOK || v.agrees[addr])
 		}
 		out[i] = dns.Server{Name: s.name, State: state, Agrees: agrees && state == dns.ServerOK}
 	}
 	return out
 }
 
-// reason returns why the answers are not reliable, or "" when they are.
+// reason returns why the answers are not reliable, or "" when they are reliable.
 func (v comparison) reason(servers []dns.Server) string {
 	serving := 0
 	for _, s := range servers {
@@ -135,10 +136,10 @@ func (v comparison) reason(servers []dns.Server) string {
 	}
 }
 
-// warnings returns the faults that do not make the read incomplete.
-func (v comparison) warnings(s dns.ZoneRead) []string {
+// warnings returns the faults of the zone that do not make the read incomplete.
+func (v comparison) warnings(zoneRead dns.ZoneRead) []string {
 	anyServer := func(state dns.ServerState) bool {
-		return slices.ContainsFunc(s.Servers, func(n dns.Server) bool { return n.State == state })
+		return slices.ContainsFunc(zoneRead.Servers, func(n dns.Server) bool { return n.State == state })
 	}
 	anyReport := func(has func(report) bool) bool { return slices.ContainsFunc(v.serving, has) }
 	var out []string
@@ -152,7 +153,7 @@ func (v comparison) warnings(s dns.ZoneRead) []string {
 		{warnMismatch, anyReport(v.delegationMismatch)},
 		{warnTCP, anyReport(func(r report) bool { return r.noTCP })},
 		{warnWildcard, anyReport(func(r report) bool { return r.wildcardUnknown }) ||
-			slices.ContainsFunc(s.Sets, func(set dns.RRSet) bool { return set.Synthesised })},
+			slices.ContainsFunc(zoneRead.Sets, func(set dns.RRSet) bool { return set.Synthesised })},
 		{warnMulti, v.multiProvider},
 	} {
 		if w.applies {
@@ -184,14 +185,14 @@ func (v comparison) unaskedServers() []string {
 	return out
 }
 
-// mergeReports returns a ZoneRead with the values that all serving servers return. A mail platform may
-// ask any server, so a value that one server lacks is not published yet.
+// mergeReports returns a ZoneRead with the values that all serving servers return. A mail platform
+// may ask any server. A value that one server lacks is therefore not published yet.
 func mergeReports(name, apex string, serving []report) dns.ZoneRead {
-	s := dns.ZoneRead{Domain: name, Zone: apex}
+	merged := dns.ZoneRead{Domain: name, Zone: apex}
 	if len(serving) > 0 {
-		s.Sets = commonSets(serving)
+		merged.Sets = commonSets(serving)
 	}
-	return s
+	return merged
 }
 
 // commonSets returns the values that all servers return, sorted by name, type and value.

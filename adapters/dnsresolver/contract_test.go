@@ -16,14 +16,14 @@ import (
 
 func TestContract(t *testing.T) {
 	contract.DNSReader(t, func(t testing.TB) contract.DNSReaderEnv {
-		w := newFixture(t, "")
-		z := contractFixture{w, newServer(t, ""), w.reader()}
-		w.startServer("127.0.0.2", z.server)
+		env := newFixture(t, "")
+		z := contractFixture{env, newServer(t, ""), env.reader()}
+		env.startServer("127.0.0.2", z.server)
 		return z
 	})
 }
 
-// contractFixture serves one zone. Each check of the contract opens its own fixture.
+// contractFixture is the environment of one check of the contract. It serves one zone.
 type contractFixture struct {
 	*fixture
 	server *recordServer
@@ -32,21 +32,21 @@ type contractFixture struct {
 
 const contractZone = "contract.example"
 
-func (w contractFixture) Reader() ports.DNSReader { return w.reader }
+func (f contractFixture) Reader() ports.DNSReader { return f.reader }
 
-func (w contractFixture) NewZone(t testing.TB) string {
-	w.Publish(t, contractZone)
+func (f contractFixture) NewZone(t testing.TB) string {
+	f.Publish(t, contractZone)
 	return contractZone
 }
 
-func (w contractFixture) Publish(t testing.TB, name string, records ...dns.Record) {
+func (f contractFixture) Publish(t testing.TB, name string, records ...dns.Record) {
 	rrs := newServer(t, apexText(name)).records
 	for _, r := range records {
 		h := wire.RR_Header{Name: r.Name + ".", Rrtype: wire.StringToType[string(r.Type)], Class: wire.ClassINET, Ttl: uint32(r.TTL)}
 		rrs = append(rrs, wireRecord(h, r))
 	}
-	w.server.replace(rrs)
-	w.resolver.replace(append(newServer(t, "ns."+name+". 300 IN A 127.0.0.2\n").records, rrs...))
+	f.server.replace(rrs)
+	f.resolver.replace(append(newServer(t, "ns."+name+". 300 IN A 127.0.0.2\n").records, rrs...))
 }
 
 func apexText(name string) string {

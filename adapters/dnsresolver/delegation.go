@@ -19,12 +19,13 @@ type zone struct {
 	// delegation lists the servers in the parent zone's delegation. When the parent does not
 	// answer, it lists the zone's own NS records.
 	delegation []string
-	servers    []server // of the delegation and of the NS records
+	servers    []server // from the delegation and from the zone's NS records
 	// secure and bogus are the result of the resolver's DNSSEC validation.
 	secure, bogus bool
 }
 
-// findZone returns the zone of name, from the cache or the DNS, or the reason why it is not found.
+// findZone returns the zone of name, from the cache or the DNS. If it finds no zone, it returns the
+// reason.
 func (r *Reader) findZone(ctx context.Context, name string) (zone, string) {
 	if z, ok := r.zones.get(name); ok {
 		return z, ""
@@ -39,9 +40,9 @@ func (r *Reader) findZone(ctx context.Context, name string) (zone, string) {
 	return z, reason
 }
 
-// walkToZone asks for the NS records of name and of each parent name. It stops when a resolver
-// names the zone, or when the parent zone refers to its servers. At a public suffix it ends with
-// reasonNotDelegated: no customer's zone can be there.
+// walkToZone asks for the NS records of name, then of each parent name. It stops when a resolver's
+// answer shows the zone, or when the parent zone refers to the zone's servers. At a public suffix
+// it returns reasonNotDelegated, because no customer owns the zone of a public suffix.
 func (r *Reader) walkToZone(ctx context.Context, name string) (zone, string) {
 	if _, ok := wire.IsDomainName(name); !ok || name == "" {
 		return zone{}, reasonZoneCut
@@ -69,8 +70,8 @@ func (r *Reader) walkToZone(ctx context.Context, name string) (zone, string) {
 	return zone{}, reason
 }
 
-// addServersOfBothSides adds the servers that the parent zone and the zone itself list. m is the
-// answer that showed the zone apex.
+// addServersOfBothSides returns z with the servers that the parent zone and the zone itself list. m
+// is the answer that showed the zone apex.
 func (r *Reader) addServersOfBothSides(ctx context.Context, z zone, m *wire.Msg) (zone, string) {
 	fromParent := make(chan referral, 1)
 	go func() { fromParent <- r.parentReferral(ctx, z.apex) }()
@@ -87,9 +88,8 @@ func answersFor(m *wire.Msg, name string) bool {
 	return len(m.Question) == 1 && canonicalName(m.Question[0].Name) == name
 }
 
-// zoneOf returns the zone that contains name, read from the answer for its NS records. With a CNAME
-// or DNAME in the answer it returns false, because the SOA may then belong to the zone of the
-// target.
+// zoneOf returns the zone that contains name. m is the answer for the NS records of name. zoneOf
+// returns false for an answer with a CNAME or DNAME: its SOA may belong to the target's zone.
 func zoneOf(m *wire.Msg, name string) (string, bool) {
 	for _, rr := range m.Answer {
 		if rr.Header().Rrtype == wire.TypeCNAME || rr.Header().Rrtype == wire.TypeDNAME {
@@ -104,7 +104,8 @@ func zoneOf(m *wire.Msg, name string) (string, bool) {
 	return soaOwner(m, name)
 }
 
-// soaOwner returns the owner of the SOA record in an answer about name, if name is within it.
+// soaOwner returns the owner name of an SOA record in m. It ignores owners that do not contain
+// name.
 func soaOwner(m *wire.Msg, name string) (string, bool) {
 	for _, rr := range slices.Concat(m.Answer, m.Ns) {
 		owner := canonicalName(rr.Header().Name)
@@ -125,8 +126,8 @@ func within(name, zone string) bool {
 	return zone == "" || name == zone || strings.HasSuffix(name, "."+zone)
 }
 
-// isPublicSuffix reports whether name is a public suffix, which cannot be a customer's zone. A
-// top-level domain that is not in the list counts as one.
+// isPublicSuffix reports whether name is a public suffix, which cannot be a customer's zone. The
+// root and all top-level domains count as public suffixes.
 func isPublicSuffix(name string) bool {
 	if name == "" {
 		return true
@@ -139,7 +140,7 @@ func isPublicSuffix(name string) bool {
 const maxParentServers = 2
 
 // referral lists the name servers of a zone, as the parent zone or the zone itself names them. glue
-// is the message with the additional records.
+// is the message whose additional section may hold the servers' addresses.
 type referral struct {
 	hosts []string // sorted
 	glue  *wire.Msg
@@ -147,17 +148,17 @@ type referral struct {
 
 // hostsOf returns the name servers of a zone that an answer lists.
 func hostsOf(m *wire.Msg, apex string) referral {
-	v, err := parseAnswer(m, question{apex, wire.TypeNS})
+	parsed, err := parseAnswer(m, question{apex, wire.TypeNS})
 	if err != nil {
 		return referral{}
 	}
-	return referral{firstServers(v.values), m}
+	return referral{firstServers(parsed.values), m}
 }
 
 func firstServers(hosts []string) []string { return hosts[:min(len(hosts), maxServers)] }
 
 // parentReferral asks servers of the parent zone to which servers they delegate apex. It returns an
-// empty referral when none of them answers, or when the servers answer with authority for apex.
+// empty referral when no server answers, or when the parent's servers are authoritative for apex.
 func (r *Reader) parentReferral(ctx context.Context, apex string) referral {
 	if r.recursive {
 		return referral{}
@@ -168,8 +169,8 @@ func (r *Reader) parentReferral(ctx context.Context, apex string) referral {
 		servers = r.parentZoneServers(ctx, parentName)
 	}
 	silent := len(servers) > 0
-	for _, to := range servers {
-		m, err := r.client.exchange(ctx, to, question{apex, wire.TypeNS}, modeParent)
+	for _, addr := range servers {
+		m, err := r.client.exchange(ctx, addr, question{apex, wire.TypeNS}, modeParent)
 		if err != nil {
 			continue
 		}
@@ -179,7 +180,7 @@ func (r *Reader) parentReferral(ctx context.Context, apex string) referral {
 		}
 	}
 	if silent && ctx.Err() == nil {
-		r.parentAddrs.put(parentName, nil) // remember the failure, so that later reads do not wait for these servers
+		r.parentAddrs.put(parentName, nil) // cache the failure, so that later reads do not wait for these servers
 	}
 	return referral{}
 }
@@ -200,8 +201,8 @@ func referredHosts(m *wire.Msg, owner string) []string {
 	return slices.Compact(hosts)
 }
 
-// parentZoneServers returns the addresses of at most maxParentServers servers of the zone that
-// contains name.
+// parentZoneServers returns one address each of up to maxParentServers servers of the zone that
+// contains name. It picks the servers at random.
 func (r *Reader) parentZoneServers(ctx context.Context, name string) []netip.AddrPort {
 	m, err := r.queryResolvers(ctx, question{name, wire.TypeNS})
 	if err != nil || name == "" {

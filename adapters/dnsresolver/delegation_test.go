@@ -13,7 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// registry holds the records of the parent zone of example.test that the resolver knows.
+// registry holds the resolver's records about the parent zone of example.test.
 const registry = `
 test. 300 IN SOA ns.registry.test. host.registry.test. 1 1 1 1 60
 test. 300 IN NS ns.registry.test.
@@ -21,8 +21,8 @@ ns.registry.test. 300 IN A 127.0.0.4
 ns3.example.test. 300 IN A 127.0.0.5
 `
 
-// newReferralServer returns a server of the parent zone that answers with a referral of these
-// records.
+// newReferralServer returns a server of the parent zone. It answers every question with a referral
+// that contains these records.
 func newReferralServer(t testing.TB, records string) *recordServer {
 	s := newServer(t, records)
 	s.refersOnly = true
@@ -51,18 +51,18 @@ example.test. 300 IN NS ns2.example.test.
 		servers     []string
 		warnings    []string
 	}{
-		{"alike", own, standard, []string{"ns1.example.test", "ns2.example.test"}, all[:2], nil},
-		{"the parent has another", moved, standard, []string{"ns1.example.test", "ns3.example.test"}, all, []string{"delegation_mismatch"}},
-		{"the zone names another", own, strings.ReplaceAll(standard, "ns2.", "ns3."), []string{"ns1.example.test", "ns2.example.test"}, all, []string{"delegation_mismatch"}},
-		{"the parent says nothing", "", standard, []string{"ns1.example.test", "ns2.example.test"}, all[:2], nil},
+		{"the parent and the zone list the same servers", own, standard, []string{"ns1.example.test", "ns2.example.test"}, all[:2], nil},
+		{"the parent lists a different server", moved, standard, []string{"ns1.example.test", "ns3.example.test"}, all, []string{"delegation_mismatch"}},
+		{"the zone lists a different server", own, strings.ReplaceAll(standard, "ns2.", "ns3."), []string{"ns1.example.test", "ns2.example.test"}, all, []string{"delegation_mismatch"}},
+		{"the parent lists no servers", "", standard, []string{"ns1.example.test", "ns2.example.test"}, all[:2], nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newFixture(t, delegation+registry)
-			w.startServer("127.0.0.4", newReferralServer(t, tt.above))
+			env := newFixture(t, delegation+registry)
+			env.startServer("127.0.0.4", newReferralServer(t, tt.above))
 			for _, ip := range []string{"127.0.0.2", "127.0.0.3", "127.0.0.5"} {
-				w.startServer(ip, newServer(t, tt.own))
+				env.startServer(ip, newServer(t, tt.own))
 			}
-			got := w.read("example.test")
+			got := env.read("example.test")
 			if !got.Complete {
 				t.Errorf("not complete: %s", got.Reason)
 			}
@@ -79,13 +79,14 @@ example.test. 300 IN NS ns2.example.test.
 	}
 }
 
-// When no server serves the zone, a resolver answers only SERVFAIL.
+// TestDelegationToLameServers checks a zone that no server serves. For such a zone a resolver
+// answers SERVFAIL, so the delegation comes from the parent zone.
 func TestDelegationToLameServers(t *testing.T) {
-	w := newFixture(t, registry)
-	w.resolver.failOn("example.test.")
-	w.startServer("127.0.0.4", newReferralServer(t, "example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.5\n"))
-	w.startServer("127.0.0.5", respondWith(wire.RcodeRefused))
-	got := w.read("example.test")
+	env := newFixture(t, registry)
+	env.resolver.failOn("example.test.")
+	env.startServer("127.0.0.4", newReferralServer(t, "example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.5\n"))
+	env.startServer("127.0.0.5", respondWith(wire.RcodeRefused))
+	got := env.read("example.test")
 	if got.Zone != "example.test" || got.Reason != "no_authoritative_answer" {
 		t.Fatalf("zone %q, reason %q", got.Zone, got.Reason)
 	}
@@ -96,14 +97,14 @@ func TestDelegationToLameServers(t *testing.T) {
 
 func TestSilentParentIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, delegation+registry+strings.ReplaceAll(delegation, "example.test", "second.test"))
-	w.wait = brief
+	env := newFixture(t, delegation+registry+strings.ReplaceAll(delegation, "example.test", "second.test"))
+	env.wait = brief
 	asked := make(chan string, 10)
-	w.startServer("127.0.0.4", wire.HandlerFunc(func(_ wire.ResponseWriter, q *wire.Msg) { asked <- q.Question[0].Name }))
+	env.startServer("127.0.0.4", wire.HandlerFunc(func(_ wire.ResponseWriter, q *wire.Msg) { asked <- q.Question[0].Name }))
 	for _, ip := range []string{"127.0.0.2", "127.0.0.3"} {
-		w.startServer(ip, newServer(t, standard+strings.ReplaceAll(standard, "example.test", "second.test")))
+		env.startServer(ip, newServer(t, standard+strings.ReplaceAll(standard, "example.test", "second.test")))
 	}
-	r := w.reader()
+	r := env.reader()
 	for _, name := range []string{"example.test", "second.test"} {
 		if got, err := r.Read(t.Context(), name); err != nil || !got.Complete {
 			t.Fatalf("%s: %q, %v", name, got.Reason, err)
@@ -122,7 +123,7 @@ func TestDNSSEC(t *testing.T) {
 		secure bool
 	}{
 		{"not signed", func(*wire.Msg, *wire.Msg) {}, "", false},
-		{"signed well", func(m, q *wire.Msg) { m.AuthenticatedData = q.AuthenticatedData }, "", true},
+		{"signed correctly", func(m, q *wire.Msg) { m.AuthenticatedData = q.AuthenticatedData }, "", true},
 		{"forged", func(m, q *wire.Msg) {
 			if !q.CheckingDisabled && strings.HasSuffix(q.Question[0].Name, "example.test.") && q.Question[0].Qtype == wire.TypeNS {
 				m.SetRcode(q, wire.RcodeServerFailure)
@@ -130,11 +131,11 @@ func TestDNSSEC(t *testing.T) {
 		}, "dnssec_bogus", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newFixture(t, delegation)
-			w.resolver.setChange(tt.change)
-			w.startServer("127.0.0.2", newServer(t, standard))
-			w.startServer("127.0.0.3", newServer(t, standard))
-			got := w.read("example.test")
+			env := newFixture(t, delegation)
+			env.resolver.setChange(tt.change)
+			env.startServer("127.0.0.2", newServer(t, standard))
+			env.startServer("127.0.0.3", newServer(t, standard))
+			got := env.read("example.test")
 			if got.Reason != tt.reason || got.Complete != (tt.reason == "") || got.Secure != tt.secure || len(got.Sets) == 0 {
 				t.Fatalf("got %q, complete %v, secure %v, sets %v", got.Reason, got.Complete, got.Secure, got.Sets)
 			}
@@ -143,16 +144,16 @@ func TestDNSSEC(t *testing.T) {
 }
 
 func TestOneFailureIsNotDNSSECBogus(t *testing.T) {
-	w := newFixture(t, delegation)
+	env := newFixture(t, delegation)
 	var failed atomic.Bool
-	w.resolver.setChange(func(m, q *wire.Msg) {
+	env.resolver.setChange(func(m, q *wire.Msg) {
 		if q.Question[0].Qtype == wire.TypeNS && failed.CompareAndSwap(false, true) {
 			m.SetRcode(q, wire.RcodeServerFailure)
 		}
 	})
-	w.startServer("127.0.0.2", newServer(t, standard))
-	w.startServer("127.0.0.3", newServer(t, standard))
-	if got := w.read("example.test"); !got.Complete || !failed.Load() {
+	env.startServer("127.0.0.2", newServer(t, standard))
+	env.startServer("127.0.0.3", newServer(t, standard))
+	if got := env.read("example.test"); !got.Complete || !failed.Load() {
 		t.Fatalf("got %q", got.Reason)
 	}
 }

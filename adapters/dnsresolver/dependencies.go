@@ -12,14 +12,14 @@ import (
 
 // Limits on the questions about other domains that the records of one zone can cause.
 const (
-	maxDepth      = 10 // of an SPF tree
-	maxReferences = 50 // names of an SPF tree
-	maxExchanges  = 10
+	maxDepth      = 10 // levels of an SPF tree
+	maxReferences = 50 // names in an SPF tree
+	maxExchanges  = 10 // MX hosts
 )
 
 // readDependencies reads the names outside the domain that the wanted records depend on. It returns
-// false when a parent's DMARC policy or a DKIM key could not be read: without them no plan can be
-// made.
+// false when the DMARC policy of a parent domain or a DKIM key could not be read. A DNS plan needs
+// both.
 func (rd *domainRead) readDependencies(ctx context.Context, needs dns.Needs) (dns.Referenced, bool) {
 	var found dns.Referenced
 	var aboveOK, keysOK bool
@@ -32,8 +32,8 @@ func (rd *domainRead) readDependencies(ctx context.Context, needs dns.Needs) (dn
 	return found, aboveOK && keysOK
 }
 
-// readSPFTree reads the TXT records of an SPF tree, level by level. Names without an answer are
-// missing in the result.
+// readSPFTree reads the TXT records of an SPF tree, level by level, starting with the names in
+// pending. The result omits names without an answer.
 func (rd *domainRead) readSPFTree(ctx context.Context, pending []string) map[string][]string {
 	var tree map[string][]string
 	asked := map[string]bool{}
@@ -108,14 +108,15 @@ func (rd *domainRead) checkExchanges(ctx context.Context, hosts []string) map[st
 	return out
 }
 
-// checkExchange returns "" for a host that has an address or could not be checked.
+// checkExchange returns why a host cannot receive mail. It returns "" for a host that has an
+// address or could not be checked.
 func (rd *domainRead) checkExchange(ctx context.Context, host string) dns.Exchange {
 	for _, qtype := range []uint16{wire.TypeA, wire.TypeAAAA} {
-		v, err := rd.answers.lookup(ctx, question{host, qtype})
+		parsed, err := rd.answers.lookup(ctx, question{host, qtype})
 		switch {
-		case err == nil && v.alias != "":
+		case err == nil && parsed.alias != "":
 			return dns.ExchangeAlias
-		case err != nil || len(v.values) > 0:
+		case err != nil || len(parsed.values) > 0:
 			return ""
 		}
 	}

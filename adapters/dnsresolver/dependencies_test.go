@@ -28,16 +28,16 @@ func wanted(domain string) []dns.Desired {
 	})
 }
 
-// readForPlan reads example.test with wanted records, from two servers with the same records.
-func (w *fixture) readForPlan(records string) dns.ZoneRead {
-	w.t.Helper()
-	w.startServer("127.0.0.2", newServer(w.t, records))
-	w.startServer("127.0.0.3", newServer(w.t, records))
-	sight, err := w.reader().Read(w.t.Context(), "example.test", wanted("example.test")...)
+// readForPlan reads example.test with the records of wanted. Two servers serve the same records.
+func (f *fixture) readForPlan(records string) dns.ZoneRead {
+	f.t.Helper()
+	f.startServer("127.0.0.2", newServer(f.t, records))
+	f.startServer("127.0.0.3", newServer(f.t, records))
+	zoneRead, err := f.reader().Read(f.t.Context(), "example.test", wanted("example.test")...)
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	return sight
+	return zoneRead
 }
 
 const bare = `
@@ -47,7 +47,7 @@ example.test. 300 IN NS ns2.example.test.
 `
 
 func TestDependenciesOfAPlanAreRead(t *testing.T) {
-	w := newFixture(t, delegation+`
+	env := newFixture(t, delegation+`
 spf.platform.test. 300 IN TXT "v=spf1 include:more.platform.test -all"
 more.platform.test. 300 IN TXT "v=spf1 ip4:192.0.2.1 -all"
 a.test. 300 IN TXT "v=spf1 redirect=b.test"
@@ -60,7 +60,7 @@ mx.fine.test. 300 IN AAAA 2001:db8::1
 mx.four.test. 300 IN A 192.0.2.1
 mx.text.test. 300 IN TXT "no address"
 `)
-	got := w.readForPlan(bare + `
+	got := env.readForPlan(bare + `
 example.test. 300 IN TXT "v=spf1 include:a.test include:void.test -all"
 example.test. 300 IN MX 0 example-test.mx.platform.test.
 example.test. 300 IN MX 1 mx.alias.test.
@@ -83,13 +83,13 @@ selector2._domainkey.example.test. 300 IN TXT "v=DKIM1; p=abc"
 	if diff := cmp.Diff(want, got.Beyond); diff != "" || !got.Complete {
 		t.Fatalf("%s %s", got.Reason, diff)
 	}
-	for what, n := range w.resolver.counts() {
+	for what, n := range env.resolver.counts() {
 		if n > 1 && what != "test. NS" {
 			t.Errorf("%s was asked %d times", what, n)
 		}
 	}
-	if n := w.resolver.count("example-test.mx.platform.test. A") + w.resolver.count("key1.platform.test. TXT"); n > 0 {
-		t.Errorf("%d questions that nobody needs", n)
+	if n := env.resolver.count("example-test.mx.platform.test. A") + env.resolver.count("key1.platform.test. TXT"); n > 0 {
+		t.Errorf("%d unnecessary questions", n)
 	}
 }
 
@@ -103,20 +103,21 @@ func TestReadIsIncompleteWithoutTheParentPolicy(t *testing.T) {
 		"with an alias":        {bare + "_dmarc.example.test. 300 IN CNAME p.vendor.test.", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newFixture(t, delegation)
-			w.resolver.failOn("_dmarc.test.")
-			if got := w.readForPlan(records.zone); got.Reason != records.reason {
+			env := newFixture(t, delegation)
+			env.resolver.failOn("_dmarc.test.")
+			if got := env.readForPlan(records.zone); got.Reason != records.reason {
 				t.Fatalf("got %q", got.Reason)
 			}
 		})
 	}
 }
 
-// The plan decides what a missing SPF name means; the read stays complete.
+// TestFailingSPFNameIsAbsent checks that an SPF name without an answer is missing in the result,
+// and that the read is complete.
 func TestFailingSPFNameIsAbsent(t *testing.T) {
-	w := newFixture(t, delegation)
-	w.resolver.failOn("spf.platform.test.")
-	got := w.readForPlan(bare)
+	env := newFixture(t, delegation)
+	env.resolver.failOn("spf.platform.test.")
+	got := env.readForPlan(bare)
 	if _, known := got.Beyond.SPF["spf.platform.test"]; known || !got.Complete {
 		t.Fatalf("got %q, %v", got.Reason, got.Beyond.SPF)
 	}
@@ -135,22 +136,22 @@ func TestSPFTreeIsBounded(t *testing.T) {
 	}
 	wide.WriteString(` -all"`)
 	for _, tt := range []struct {
-		name, zone string
-		most       int
+		name, zone   string
+		maxQuestions int
 	}{
 		{"wide", wide.String(), 50},
 		{"deep", `example.test. 300 IN TXT "v=spf1 include:deep0.test -all"`, 12},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newFixture(t, delegation+deep.String())
-			got := w.readForPlan(bare + tt.zone)
+			env := newFixture(t, delegation+deep.String())
+			got := env.readForPlan(bare + tt.zone)
 			texts := 0
-			for what, n := range w.resolver.counts() {
+			for what, n := range env.resolver.counts() {
 				if strings.HasSuffix(what, " TXT") && !strings.HasPrefix(what, "_dmarc") {
 					texts += n
 				}
 			}
-			if !got.Complete || texts > tt.most || texts < 10 || len(got.Beyond.SPF) > tt.most {
+			if !got.Complete || texts > tt.maxQuestions || texts < 10 || len(got.Beyond.SPF) > tt.maxQuestions {
 				t.Fatalf("%q, %d questions, %d names", got.Reason, texts, len(got.Beyond.SPF))
 			}
 		})
@@ -162,32 +163,33 @@ func TestAtMostTenExchangesAreChecked(t *testing.T) {
 	for i := range 60 {
 		fmt.Fprintf(&mx, "example.test. 300 IN MX 5 m%02d.test.\n", i)
 	}
-	w := newFixture(t, delegation)
-	got := w.readForPlan(bare + mx.String())
+	env := newFixture(t, delegation)
+	got := env.readForPlan(bare + mx.String())
 	if !got.Complete || len(got.Beyond.Exchanges) != 10 {
 		t.Fatalf("%q, %d exchanges", got.Reason, len(got.Beyond.Exchanges))
 	}
 }
 
-// The slow server answers only after the dependencies of the other servers' answers were asked for.
+// TestSlowServerDoesNotDelayDependencies uses a server that answers only after the resolver was
+// asked for the dependencies of the other servers' answers.
 func TestSlowServerDoesNotDelayDependencies(t *testing.T) {
 	three := bare + "example.test. 300 IN NS ns3.example.test.\n"
-	w := newFixture(t, delegation+"example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.4\n")
+	env := newFixture(t, delegation+"example.test. 300 IN NS ns3.example.test.\nns3.example.test. 300 IN A 127.0.0.4\n")
 	asked := make(chan struct{})
-	w.resolver.setChange(func(_, q *wire.Msg) {
+	env.resolver.setChange(func(_, q *wire.Msg) {
 		if q.Question[0].Name == "spf.platform.test." {
 			close(asked)
 		}
 	})
 	slow := newServer(t, three)
-	w.startServer("127.0.0.4", wire.HandlerFunc(func(to wire.ResponseWriter, q *wire.Msg) {
+	env.startServer("127.0.0.4", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		select {
 		case <-asked:
-			slow.ServeDNS(to, q)
+			slow.ServeDNS(w, q)
 		case <-time.After(hang): // the dependencies were not asked for
 		}
 	}))
-	got := w.readForPlan(three)
+	got := env.readForPlan(three)
 	if !got.Complete || got.Warnings != nil || got.Agreeing() != 3 {
 		t.Fatalf("%q, %v, %v", got.Reason, got.Warnings, got.Servers)
 	}

@@ -29,9 +29,9 @@ func TestMain(m *testing.M) {
 type fixture struct {
 	t    testing.TB
 	port int
-	// resolver answers with the records that the resolver knows.
+	// resolver is the recursive resolver. It answers from its own list of records.
 	resolver *recordServer
-	// wait is the timeout of one question; hang when zero.
+	// wait is the timeout of one question. Zero means hang.
 	wait time.Duration
 }
 
@@ -49,6 +49,7 @@ selector2._domainkey.example.test. 300 IN TXT "v=DKIM1; p=abc"
 autodiscover.example.test. 300 IN A 192.0.2.7
 `
 
+// delegation holds the resolver's records about example.test and its name servers.
 const delegation = `
 example.test. 300 IN SOA ns1.example.test. hostmaster.example.test. 7 3600 600 86400 60
 example.test. 300 IN NS ns1.example.test.
@@ -57,20 +58,20 @@ ns1.example.test. 300 IN A 127.0.0.2
 ns2.example.test. 300 IN A 127.0.0.3
 `
 
-// newFixture starts the resolver with these records.
+// newFixture returns a fixture whose resolver answers with these records.
 func newFixture(t testing.TB, records string) *fixture {
 	t.Helper()
-	w := &fixture{t: t, resolver: newServer(t, records)}
+	env := &fixture{t: t, resolver: newServer(t, records)}
 	for try := 0; ; try++ {
 		l, err := net.ListenPacket("udp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.port = l.LocalAddr().(*net.UDPAddr).Port
-		tcp, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", w.port))
+		env.port = l.LocalAddr().(*net.UDPAddr).Port
+		tcp, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", env.port))
 		if err == nil {
-			serve(t, l, tcp, w.resolver)
-			return w
+			serve(t, l, tcp, env.resolver)
+			return env
 		}
 		_ = l.Close()
 		if try == 10 {
@@ -79,19 +80,19 @@ func newFixture(t testing.TB, records string) *fixture {
 	}
 }
 
-// server starts a name server at an address of the loopback network.
-func (w *fixture) startServer(ip string, h wire.Handler) {
-	w.t.Helper()
-	addr := fmt.Sprintf("%s:%d", ip, w.port)
+// startServer starts a name server at an address of the loopback network.
+func (f *fixture) startServer(ip string, h wire.Handler) {
+	f.t.Helper()
+	addr := fmt.Sprintf("%s:%d", ip, f.port)
 	udp, err := net.ListenPacket("udp", addr)
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
 	tcp, err := net.Listen("tcp", addr)
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	serve(w.t, udp, tcp, h)
+	serve(f.t, udp, tcp, h)
 }
 
 func serve(t testing.TB, udp net.PacketConn, tcp net.Listener, h wire.Handler) {
@@ -109,16 +110,16 @@ func serve(t testing.TB, udp net.PacketConn, tcp net.Listener, h wire.Handler) {
 // hang is how long a test waits for an event. Only a test that hangs reaches it.
 const hang = 4 * time.Minute
 
-// brief is the timeout of a question in tests with a server that never answers. It also applies to
-// servers that do answer, so it is not shorter.
+// brief is the timeout of a question in tests with a server that never answers. It must be long
+// enough for the servers that do answer.
 const brief = time.Second
 
 // reader returns a Reader that uses the fixture's resolver.
-func (w *fixture) reader() *dnsresolver.Reader {
-	wait := cmp.Or(w.wait, hang)
+func (f *fixture) reader() *dnsresolver.Reader {
+	wait := cmp.Or(f.wait, hang)
 	return dnsresolver.New(dnsresolver.Options{
-		Resolvers:    []string{fmt.Sprintf("127.0.0.1:%d", w.port)},
-		Port:         w.port,
+		Resolvers:    []string{fmt.Sprintf("127.0.0.1:%d", f.port)},
+		Port:         f.port,
 		AllowPrivate: true,
 		Timeout:      hang,
 		UDPTimeout:   wait,
@@ -126,13 +127,13 @@ func (w *fixture) reader() *dnsresolver.Reader {
 	})
 }
 
-func (w *fixture) read(name string) dns.ZoneRead {
-	w.t.Helper()
-	sight, err := w.reader().Read(w.t.Context(), name)
+func (f *fixture) read(name string) dns.ZoneRead {
+	f.t.Helper()
+	zoneRead, err := f.reader().Read(f.t.Context(), name)
 	if err != nil {
-		w.t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	return sight
+	return zoneRead
 }
 
 // recordServer answers from a list of records and counts the questions.
@@ -140,8 +141,8 @@ type recordServer struct {
 	mu      sync.Mutex
 	records []wire.RR
 	asked   map[string]int
-	// refersOnly makes it answer with referrals, as a parent zone does. failName is a name for
-	// which it answers SERVFAIL. change is applied to each answer.
+	// refersOnly makes the server answer with referrals, like a server of the parent zone. The
+	// server answers SERVFAIL for failName. change is applied to each answer.
 	refersOnly bool
 	failName   string
 	change     func(m, q *wire.Msg)
@@ -244,10 +245,11 @@ func (s *recordServer) answerNegative(m *wire.Msg, name string) {
 	}
 }
 
-func (s *recordServer) count(what string) int {
+// count returns how often a question, such as "example.test. MX", was asked.
+func (s *recordServer) count(question string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked[what]
+	return s.asked[question]
 }
 
 func (s *recordServer) counts() map[string]int {

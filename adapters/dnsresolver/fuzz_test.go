@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// FuzzAnswer parses and merges arbitrary packets. A parsed answer keeps its limits, and the same
-// answer from one or two servers gives the same sets.
+// FuzzAnswer parses and merges arbitrary packets. It checks that a parsed answer is within the
+// limits, and that the same answer from one or two servers gives the same sets.
 func FuzzAnswer(f *testing.F) {
 	for _, text := range []string{
 		"example.test. 60 IN TXT \"a\\000b\" \"c\"", "example.test. 60 IN MX 0 .", "example.test. 60 IN CNAME example.test.",

@@ -55,7 +55,7 @@ func TestConcurrentQuestionsAreLimited(t *testing.T) {
 		release()
 	}
 	if len(s.perAddress) != 0 || len(s.total) != 0 {
-		t.Fatalf("%d lanes, %d places are left over", len(s.perAddress), len(s.total))
+		t.Fatalf("%d addresses and %d slots are left over", len(s.perAddress), len(s.total))
 	}
 }
 

@@ -59,14 +59,14 @@ func TestStateOfASecondServer(t *testing.T) {
 	}{
 		{"refuses the zone", respondWith(wire.RcodeRefused), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"fails", respondWith(wire.RcodeServerFailure), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"serves only the zone above", changedStandard(t, func(m, _ *wire.Msg) {
+		{"serves only the parent zone", changedStandard(t, func(m, _ *wire.Msg) {
 			m.Rcode, m.Answer = wire.RcodeNameError, nil
 			m.Ns = []wire.RR{&wire.SOA{Hdr: wire.RR_Header{Name: "test.", Rrtype: wire.TypeSOA, Class: wire.ClassINET}, Ns: "a.", Mbox: "b."}}
 		}), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"is not authoritative", respondWith(wire.RcodeNotAuth), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"answers from a cache", changedStandard(t, notOurs), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
 		{"refers upwards", changedStandard(t, upward), dns.ServerLame, "single_server_answered", []string{"lame_delegation"}},
-		{"says nothing", silent, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
+		{"does not answer", silent, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 		{"does not run", nil, dns.ServerUnreachable, "single_server_answered", []string{"server_unreachable"}},
 		{"refuses one type", changedStandard(t, onlyFor(wire.TypeTXT, func(m, q *wire.Msg) { m.SetRcode(q, wire.RcodeRefused) })), dns.ServerOK, "type_unknown", []string{"wildcard_ambiguous"}},
 		{"answers one type from a cache", changedStandard(t, onlyFor(wire.TypeMX, notOurs)), dns.ServerOK, "type_unknown", nil},
@@ -81,7 +81,7 @@ func TestStateOfASecondServer(t *testing.T) {
 				m.SetRcode(q, wire.RcodeNotImplemented)
 			}
 		}), dns.ServerOK, "", nil},
-		{"shouts", changedStandard(t, func(m, _ *wire.Msg) {
+		{"answers in upper case", changedStandard(t, func(m, _ *wire.Msg) {
 			m.Question[0].Name = strings.ToUpper(m.Question[0].Name)
 			for i, rr := range m.Answer {
 				m.Answer[i] = wire.Copy(rr)
@@ -94,15 +94,15 @@ func TestStateOfASecondServer(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			w := newFixture(t, delegation)
+			env := newFixture(t, delegation)
 			if tt.state == dns.ServerUnreachable {
-				w.wait = brief
+				env.wait = brief
 			}
-			w.startServer("127.0.0.2", newServer(t, standard))
+			env.startServer("127.0.0.2", newServer(t, standard))
 			if tt.second != nil {
-				w.startServer("127.0.0.3", tt.second)
+				env.startServer("127.0.0.3", tt.second)
 			}
-			got := w.read("example.test")
+			got := env.read("example.test")
 			if s := got.Servers[1].State; s != tt.state || got.Reason != tt.reason || got.Complete != (tt.reason == "") {
 				t.Fatalf("got %s, reason %q, complete %v; want %s, %q", s, got.Reason, got.Complete, tt.state, tt.reason)
 			}
@@ -110,44 +110,44 @@ func TestStateOfASecondServer(t *testing.T) {
 				t.Fatal(diff)
 			}
 			if tt.reason == "" && len(values(got, "example.test", dns.MX)) != 2 {
-				t.Fatalf("MX is gone: %v", got.Sets)
+				t.Fatalf("the MX records are missing: %v", got.Sets)
 			}
 		})
 	}
 }
 
 func TestNoServerAnswers(t *testing.T) {
-	w := newFixture(t, delegation)
-	w.startServer("127.0.0.2", respondWith(wire.RcodeRefused))
-	got := w.read("example.test")
+	env := newFixture(t, delegation)
+	env.startServer("127.0.0.2", respondWith(wire.RcodeRefused))
+	got := env.read("example.test")
 	if got.Complete || got.Reason != "no_authoritative_answer" {
 		t.Fatalf("got complete %v, reason %q", got.Complete, got.Reason)
 	}
 }
 
 func TestStrayPacketsAreIgnored(t *testing.T) {
-	w := newFixture(t, delegation)
+	env := newFixture(t, delegation)
 	s := newServer(t, standard)
 	stranger, err := net.ListenPacket("udp", "127.0.0.8:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stranger.Close()
-	w.startServer("127.0.0.2", wire.HandlerFunc(func(rw wire.ResponseWriter, q *wire.Msg) {
-		m := s.answer(rw, q)
+	env.startServer("127.0.0.2", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
+		m := s.answer(w, q)
 		forged := m.Copy()
 		forged.Answer = []wire.RR{&wire.TXT{Hdr: wire.RR_Header{Name: q.Question[0].Name, Rrtype: wire.TypeTXT, Class: wire.ClassINET}, Txt: []string{"forged"}}}
-		if rw.RemoteAddr().Network() == "udp" {
+		if w.RemoteAddr().Network() == "udp" {
 			packet, _ := forged.Pack()
-			_, _ = stranger.WriteTo(packet, rw.RemoteAddr())
-			_, _ = rw.Write([]byte{1, 2, 3})
+			_, _ = stranger.WriteTo(packet, w.RemoteAddr())
+			_, _ = w.Write([]byte{1, 2, 3})
 		}
 		forged.Id++
-		_ = rw.WriteMsg(forged)
-		_ = rw.WriteMsg(m)
+		_ = w.WriteMsg(forged)
+		_ = w.WriteMsg(m)
 	}))
-	w.startServer("127.0.0.3", newServer(t, standard))
-	got := w.read("example.test")
+	env.startServer("127.0.0.3", newServer(t, standard))
+	got := env.read("example.test")
 	if diff := cmp.Diff([]string{"v=spf1 -all"}, values(got, "example.test", dns.TXT)); diff != "" || !got.Complete {
 		t.Fatalf("%s %s", got.Reason, diff)
 	}
@@ -161,10 +161,10 @@ func TestLongAnswersAreReadByTCP(t *testing.T) {
 		fmt.Fprintf(&records, "example.test. 300 IN TXT \"verification-%02d=%s\"\n", i, strings.Repeat("x", 120))
 		fmt.Fprintf(&want, "verification-%02d=%s\n", i, strings.Repeat("x", 120))
 	}
-	w := newFixture(t, delegation)
-	w.startServer("127.0.0.2", newServer(t, records.String()))
-	w.startServer("127.0.0.3", newServer(t, records.String()))
-	got := w.read("example.test")
+	env := newFixture(t, delegation)
+	env.startServer("127.0.0.2", newServer(t, records.String()))
+	env.startServer("127.0.0.3", newServer(t, records.String()))
+	got := env.read("example.test")
 	if diff := cmp.Diff(want.String(), strings.Join(values(got, "example.test", dns.TXT), "\n")+"\n"); diff != "" || !got.Complete {
 		t.Fatalf("%s %s", got.Reason, diff)
 	}
@@ -183,11 +183,11 @@ func TestBlockedTCPIsAWarning(t *testing.T) {
 		_ = w.WriteMsg(m)
 	})
 	t.Parallel()
-	w := newFixture(t, delegation)
-	w.wait = brief
-	w.startServer("127.0.0.2", udpOnly)
-	w.startServer("127.0.0.3", newServer(t, standard))
-	got := w.read("example.test")
+	env := newFixture(t, delegation)
+	env.wait = brief
+	env.startServer("127.0.0.2", udpOnly)
+	env.startServer("127.0.0.3", newServer(t, standard))
+	got := env.read("example.test")
 	if got.Reason != "type_unknown" || !slices.Equal(got.Warnings, []string{"tcp_blocked"}) || values(got, "example.test", dns.MX) != nil {
 		t.Fatalf("got reason %q, warnings %v, MX %v", got.Reason, got.Warnings, values(got, "example.test", dns.MX))
 	}
@@ -199,21 +199,21 @@ func TestTooManyRecordsAreRefused(t *testing.T) {
 	for i := range 501 {
 		fmt.Fprintf(&records, "example.test. 300 IN MX %d m%d.example.net.\n", i, i)
 	}
-	w := newFixture(t, delegation)
-	w.startServer("127.0.0.2", newServer(t, records.String()))
-	w.startServer("127.0.0.3", newServer(t, records.String()))
-	if got := w.read("example.test"); got.Reason != "type_unknown" || values(got, "example.test", dns.MX) != nil {
+	env := newFixture(t, delegation)
+	env.startServer("127.0.0.2", newServer(t, records.String()))
+	env.startServer("127.0.0.3", newServer(t, records.String()))
+	if got := env.read("example.test"); got.Reason != "type_unknown" || values(got, "example.test", dns.MX) != nil {
 		t.Fatalf("got reason %q", got.Reason)
 	}
 }
 
 func TestOnlyValuesOfAllServersAreReturned(t *testing.T) {
 	fresh := standard + "example.test. 60 IN TXT \"MS=ms1\"\nmail.example.test. 60 IN A 192.0.2.1\n"
-	w := newFixture(t, delegation)
-	w.startServer("127.0.0.2", newServer(t, fresh))
+	env := newFixture(t, delegation)
+	env.startServer("127.0.0.2", newServer(t, fresh))
 	lagging := newServer(t, standard)
-	w.startServer("127.0.0.3", lagging)
-	r := w.reader()
+	env.startServer("127.0.0.3", lagging)
+	r := env.reader()
 	got, err := r.Read(t.Context(), "example.test")
 	if err != nil {
 		t.Fatal(err)
@@ -231,10 +231,10 @@ func TestOnlyValuesOfAllServersAreReturned(t *testing.T) {
 }
 
 func TestPrivateNameServersAreNotAsked(t *testing.T) {
-	w := newFixture(t, delegation)
+	env := newFixture(t, delegation)
 	asked := newServer(t, standard)
-	w.startServer("127.0.0.2", asked)
-	r := dnsresolver.New(dnsresolver.Options{Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", w.port)}, Port: w.port})
+	env.startServer("127.0.0.2", asked)
+	r := dnsresolver.New(dnsresolver.Options{Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port})
 	got, err := r.Read(t.Context(), "example.test")
 	if err != nil {
 		t.Fatal(err)
@@ -246,16 +246,16 @@ func TestPrivateNameServersAreNotAsked(t *testing.T) {
 
 func TestReadEndsAtTheTimeout(t *testing.T) {
 	t.Parallel()
-	w := newFixture(t, delegation)
-	w.startServer("127.0.0.2", silent)
+	env := newFixture(t, delegation)
+	env.startServer("127.0.0.2", silent)
 	s := newServer(t, standard)
-	w.startServer("127.0.0.3", wire.HandlerFunc(func(rw wire.ResponseWriter, q *wire.Msg) {
+	env.startServer("127.0.0.3", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		if q.Question[0].Qtype == wire.TypeSOA {
-			s.ServeDNS(rw, q)
+			s.ServeDNS(w, q)
 		}
 	}))
 	r := dnsresolver.New(dnsresolver.Options{
-		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", w.port)}, Port: w.port, AllowPrivate: true, Timeout: 2 * brief, UDPTimeout: hang,
+		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port, AllowPrivate: true, Timeout: 2 * brief, UDPTimeout: hang,
 	})
 	got, err := r.Read(t.Context(), "example.test")
 	if err != nil || got.Complete || got.Reason != "read_deadline" {

@@ -20,8 +20,7 @@ const (
 	maxAddresses = 16
 )
 
-// server is one name server of a zone. blocked is set when it has addresses but all of them are
-// forbidden.
+// server is one name server of a zone. blocked is set when all of its addresses are forbidden.
 type server struct {
 	name    string
 	addrs   []netip.AddrPort
@@ -29,7 +28,7 @@ type server struct {
 }
 
 // addServers returns z with the servers that the zone (fromZone) or the parent zone (fromParent)
-// lists. It returns a reason when there are none.
+// lists. It returns a reason when neither lists a server.
 func (r *Reader) addServers(ctx context.Context, z zone, fromZone, fromParent referral) (zone, string) {
 	z.delegation = fromParent.hosts
 	if len(fromParent.hosts) == 0 {
@@ -51,7 +50,7 @@ func (r *Reader) addServers(ctx context.Context, z zone, fromZone, fromParent re
 	return z, ""
 }
 
-// addNamedServers returns z with further servers, within maxServers and maxAddresses.
+// addNamedServers returns z with hosts as further servers, within maxServers and maxAddresses.
 func (r *Reader) addNamedServers(ctx context.Context, z zone, hosts []string) zone {
 	hosts = hosts[:min(len(hosts), max(0, maxServers-len(z.servers)))]
 	addrs := 0
@@ -92,8 +91,8 @@ func (r *Reader) resolveHosts(ctx context.Context, ref referral, apex string, ex
 	return found
 }
 
-// glueAddrs returns the addresses of host in the additional section. They are used only for hosts
-// inside the zone, whose addresses may not be available elsewhere.
+// glueAddrs returns the addresses of host in the additional section of m. For a host outside the
+// zone it returns nil; only hosts inside the zone may have no addresses elsewhere.
 func glueAddrs(m *wire.Msg, host, apex string) []netip.Addr {
 	if !within(host, apex) {
 		return nil
@@ -107,11 +106,10 @@ func glueAddrs(m *wire.Msg, host, apex string) []netip.Addr {
 	return out
 }
 
-// resolveHost returns the addresses of a name server, IPv4 first, because some machines have no
-// IPv6.
+// resolveHost returns the addresses of a name server, IPv4 first. Some machines have no IPv6.
 func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
-	if known, ok := r.hostAddrs.get(host); ok {
-		return slices.Clone(known)
+	if cached, ok := r.hostAddrs.get(host); ok {
+		return slices.Clone(cached)
 	}
 	var out []netip.Addr
 	for _, qtype := range []uint16{wire.TypeA, wire.TypeAAAA} {
@@ -120,11 +118,11 @@ func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
 		if err != nil {
 			continue
 		}
-		v, err := parseAnswer(m, q)
+		parsed, err := parseAnswer(m, q)
 		if err != nil {
 			continue
 		}
-		for _, text := range v.values {
+		for _, text := range parsed.values {
 			if a, err := netip.ParseAddr(text); err == nil {
 				out = append(out, a)
 			}
@@ -136,22 +134,22 @@ func (r *Reader) resolveHost(ctx context.Context, host string) []netip.Addr {
 	return out
 }
 
-// permittedServers returns the hosts with those of their addresses that may be asked, at most
-// maxPerServer each and maxAddresses in total.
+// permittedServers returns the hosts with their permitted addresses: at most maxPerServer for each
+// host and maxAddresses in total. found holds the addresses of each host.
 func (r *Reader) permittedServers(hosts []string, found [][]netip.Addr) []server {
 	out := make([]server, len(hosts))
 	seen := map[netip.AddrPort]bool{}
 	for i, host := range hosts {
 		s := server{name: host}
 		slices.SortFunc(found[i], netip.Addr.Compare)
-		for _, a := range slices.Compact(found[i]) {
-			to := netip.AddrPortFrom(a.Unmap(), r.port)
+		for _, ip := range slices.Compact(found[i]) {
+			addr := netip.AddrPortFrom(ip.Unmap(), r.port)
 			switch {
-			case !r.allowPrivate && !public(a):
+			case !r.allowPrivate && !public(ip):
 				s.blocked = true
-			case len(s.addrs) < maxPerServer && (seen[to] || len(seen) < maxAddresses):
-				seen[to] = true
-				s.addrs = append(s.addrs, to)
+			case len(s.addrs) < maxPerServer && (seen[addr] || len(seen) < maxAddresses):
+				seen[addr] = true
+				s.addrs = append(s.addrs, addr)
 			}
 		}
 		s.blocked = s.blocked && len(s.addrs) == 0
@@ -174,6 +172,6 @@ func appendAddr(list []netip.Addr, rr wire.RR) []netip.Addr {
 	return list
 }
 
-// public reports whether a name server may have this address. Owners of domains choose the
-// addresses of their name servers, which may point at internal systems.
+// public reports whether the address is public. Owners of domains choose the addresses of their
+// name servers, so an address could belong to an internal system.
 func public(a netip.Addr) bool { return egress.Public(a) }

@@ -74,8 +74,8 @@ func TestTXTEscapesAreDecoded(t *testing.T) {
 	}
 }
 
-// Receivers of mail see two records when a zone holds one text twice, split at different places. A
-// record that a server sends twice is one.
+// TestDifferentlySplitTXTRecordsAreTwo checks that two TXT records with the same text, split into
+// strings in two ways, stay two records. An exact duplicate is dropped.
 func TestDifferentlySplitTXTRecordsAreTwo(t *testing.T) {
 	m := new(wire.Msg)
 	for _, cut := range [][]string{{"v=spf1 -all"}, {"v=spf1 ", "-all"}, {"v=spf1 -all"}} {
@@ -123,7 +123,8 @@ func hexOf(b []byte) string {
 	return string(out)
 }
 
-// A value is in the result exactly when all servers return it.
+// TestMergedSetsAreTheIntersection checks that the result has exactly the values that all servers
+// return.
 func TestMergedSetsAreTheIntersection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pool := []string{"a", "b", "c", "d"}
@@ -153,13 +154,12 @@ func TestMergedSetsAreTheIntersection(t *testing.T) {
 	})
 }
 
-// Another server may hold the record itself.
 func TestSetIsSynthesisedOnlyWhenAllServersSynthesiseIt(t *testing.T) {
-	of := func(made bool) report {
-		return report{sets: map[key]set{{"n", dns.TXT}: {values: []string{"a"}, synthesised: made}}}
+	reportOf := func(synthesised bool) report {
+		return report{sets: map[key]set{{"n", dns.TXT}: {values: []string{"a"}, synthesised: synthesised}}}
 	}
 	for _, tt := range []struct{ one, two, want bool }{{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false}} {
-		if got := commonSets([]report{of(tt.one), of(tt.two)}); got[0].Synthesised != tt.want {
+		if got := commonSets([]report{reportOf(tt.one), reportOf(tt.two)}); got[0].Synthesised != tt.want {
 			t.Errorf("%v and %v give %v", tt.one, tt.two, got[0].Synthesised)
 		}
 	}
@@ -179,8 +179,8 @@ func TestZoneOf(t *testing.T) {
 		{"its own name servers", wire.Msg{Answer: []wire.RR{&wire.NS{Hdr: wire.RR_Header{Name: "A.example.test.", Rrtype: wire.TypeNS}}}}, "a.example.test", true},
 		{"the name is the apex", wire.Msg{Answer: []wire.RR{soa("A.example.test.")}}, "a.example.test", true},
 		{"the enclosing zone", wire.Msg{Ns: []wire.RR{soa("example.test.")}}, "example.test", true},
-		{"an alias says nothing of its own zone", wire.Msg{Answer: []wire.RR{alias}, Ns: []wire.RR{soa("other.test.")}}, "", false},
-		{"a zone beside it", wire.Msg{Ns: []wire.RR{soa("other.test.")}}, "", false},
+		{"an alias does not show its zone", wire.Msg{Answer: []wire.RR{alias}, Ns: []wire.RR{soa("other.test.")}}, "", false},
+		{"a different zone", wire.Msg{Ns: []wire.RR{soa("other.test.")}}, "", false},
 		{"nothing", wire.Msg{}, "", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

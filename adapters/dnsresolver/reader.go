@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package dnsresolver reads a domain's mail records from all authoritative servers of its zone,
-// without a cache in between. The recursive resolvers are asked only for the zone, the addresses of
-// its servers, targets of CNAMEs and names outside the zone.
+// without a cache in between. It asks recursive resolvers only for the zone, the addresses of the
+// zone's servers, targets of CNAMEs, and names outside the zone.
 //
-// Reader implements ports.DNSReader. A read finds the zone and its servers, asks each server
-// address all questions, compares the answers and returns a dns.ZoneRead.
+// Reader implements ports.DNSReader. A read finds the zone and its servers, asks each address of
+// these servers all questions, compares the answers and returns a dns.ZoneRead.
 //
 //   - reader.go: Options, Reader and Read, the order of the steps. Start here.
 //   - delegation.go: the zone that holds a domain, and the name servers that the parent zone and
 //     the zone itself list.
 //   - nameservers.go: the addresses of name servers, with the limits on their number and range.
-//   - survey.go: askAll, which asks all servers, and report, what one server answered.
-//   - serverreader.go: serverReader, the questions to one server.
-//   - wildcard.go: which answers a wildcard record synthesised.
-//   - compare.go: comparison, whether the servers agree, and the merged records.
-//   - dependencies.go: names outside the zone that the records depend on.
-//   - answer.go: parseAnswer, one DNS message as values.
-//   - client.go: client, one question to one address. slots.go limits the questions in flight.
+//   - survey.go: askAll, which asks all servers, and report, the answers of one server.
+//   - serverreader.go: serverReader, which sends all questions to one server.
+//   - wildcard.go: finds the answers that a wildcard record synthesised.
+//   - compare.go: comparison, which shows whether the servers agree; the merged records.
+//   - dependencies.go: reads names outside the zone on which the records depend.
+//   - answer.go: parseAnswer, which returns the values in one DNS message.
+//   - client.go: client, which sends one question to one address.
+//   - slots.go: slots, which limits the questions in flight.
 //   - resolvers.go: the questions to recursive resolvers.
-//   - cache.go: what is kept between reads, and within one read. sharedreads.go: concurrent reads
-//     of one domain are done once.
+//   - cache.go: ttlCache, kept between reads, and answerCache, kept during one read.
+//   - sharedreads.go: sharedReads, which joins concurrent reads of one domain.
 package dnsresolver
 
 import (
@@ -53,10 +54,10 @@ type Options struct {
 	// Port is the port of authoritative servers. The default is 53.
 	Port int
 	// AllowPrivate accepts authoritative servers whose addresses are not public unicast. Only
-	// sandboxes and tests set it, because the owners of domains choose those addresses.
+	// sandboxes and tests set it: the owner of a domain could choose an internal address.
 	AllowPrivate bool
-	// Timeout limits a whole read (default 8 s), UDPTimeout one attempt by UDP (2 s), TCPTimeout
-	// one attempt by TCP (3 s).
+	// Timeout limits a whole read; the default is 8 s. UDPTimeout limits one attempt by UDP; the
+	// default is 2 s. TCPTimeout limits one attempt by TCP; the default is 3 s.
 	Timeout, UDPTimeout, TCPTimeout time.Duration
 	// Now returns the time that is stored in ZoneRead.At. The default is time.Now.
 	Now func() time.Time
@@ -106,21 +107,21 @@ func New(o Options) *Reader {
 	}
 }
 
-// Read implements ports.DNSReader. Concurrent reads of one domain with the same wanted records
-// share one read. The only error is that of ctx; DNS failures are in ZoneRead.Reason.
+// Read implements ports.DNSReader. Concurrent calls for one domain with the same wanted records
+// share one read. Read returns an error only when ctx ends. DNS failures are in ZoneRead.Reason.
 func (r *Reader) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	name = normalise(name)
-	sight, err := r.sharedReads.do(ctx, readKey{name, fmt.Sprint(wanted)}, r.timeout, func(ctx context.Context) dns.ZoneRead {
+	zoneRead, err := r.sharedReads.do(ctx, readKey{name, fmt.Sprint(wanted)}, r.timeout, func(ctx context.Context) dns.ZoneRead {
 		return r.read(ctx, name, wanted)
 	})
 	if err == nil {
 		ports.RecordAnswer(ctx)
 	}
-	return sight, err
+	return zoneRead, err
 }
 
-// normalise returns the lower-case A-label form of a name. It returns a name that is not a valid
-// host name in lower case; no zone will be found for it.
+// normalise returns the lower-case A-label form of a name. For an invalid host name it returns the
+// name in lower case; no zone is found for an invalid name.
 func normalise(name string) string {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	if ascii, err := idna.Lookup.ToASCII(name); err == nil {
@@ -129,58 +130,58 @@ func normalise(name string) string {
 	return name
 }
 
-// read finds the zone, asks all of its servers all questions, and then asks the resolvers for the
-// names that the records depend on.
+// read finds the zone and asks each of its servers all questions. Then it asks the resolvers for
+// the names that the records depend on.
 func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dns.ZoneRead {
-	sight := dns.ZoneRead{Domain: name, At: r.now()}
-	z, reason := r.findZone(ctx, name)
-	sight.Zone, sight.Delegation, sight.Secure = z.apex, slices.Clone(z.delegation), z.secure
+	zoneRead := dns.ZoneRead{Domain: name, At: r.now()}
+	found, reason := r.findZone(ctx, name)
+	zoneRead.Zone, zoneRead.Delegation, zoneRead.Secure = found.apex, slices.Clone(found.delegation), found.secure
 	if reason != "" {
-		sight.Reason = reason
-		return sight
+		zoneRead.Reason = reason
+		return zoneRead
 	}
-	rd := &domainRead{reader: r, name: name, apex: z.apex, wanted: wanted, probeLabel: newProbeLabel(), answers: &answerCache{reader: r, entries: map[question]*cachedAnswer{}}}
-	v := rd.survey(ctx, z)
-	sight.Sets = mergeReports(name, z.apex, v.serving).Sets
-	sight.Servers = v.states()
-	sight.Reason, sight.Warnings = v.reason(sight.Servers), v.warnings(sight)
-	beyond, dependenciesRead := rd.readDependencies(ctx, sight.Needs(wanted))
-	sight.Beyond = beyond
-	if sight.Reason == "" && !dependenciesRead {
-		sight.Reason = reasonTypeUnknown
+	rd := &domainRead{reader: r, name: name, apex: found.apex, wanted: wanted, probeLabel: newProbeLabel(), answers: &answerCache{reader: r, entries: map[question]*cachedAnswer{}}}
+	compared := rd.survey(ctx, found)
+	zoneRead.Sets = mergeReports(name, found.apex, compared.serving).Sets
+	zoneRead.Servers = compared.states()
+	zoneRead.Reason, zoneRead.Warnings = compared.reason(zoneRead.Servers), compared.warnings(zoneRead)
+	referenced, dependenciesRead := rd.readDependencies(ctx, zoneRead.Needs(wanted))
+	zoneRead.Beyond = referenced
+	if zoneRead.Reason == "" && !dependenciesRead {
+		zoneRead.Reason = reasonTypeUnknown
 	}
-	if sight.Reason == "" && r.recursive {
-		sight.Reason = dns.ReasonRecursive
+	if zoneRead.Reason == "" && r.recursive {
+		zoneRead.Reason = dns.ReasonRecursive
 	}
-	if sight.Reason != "" && ctx.Err() != nil {
-		sight.Reason = reasonDeadline
+	if zoneRead.Reason != "" && ctx.Err() != nil {
+		zoneRead.Reason = reasonDeadline
 	}
-	sight.Complete = sight.Reason == ""
-	r.forgetUnhealthy(name, sight)
-	r.log.DebugContext(ctx, "dns read", "servers", len(sight.Servers), "sets", len(sight.Sets), "reason", sight.Reason, "warnings", sight.Warnings, "secure", sight.Secure)
-	return sight
+	zoneRead.Complete = zoneRead.Reason == ""
+	r.forgetUnhealthy(name, zoneRead)
+	r.log.DebugContext(ctx, "dns read", "servers", len(zoneRead.Servers), "sets", len(zoneRead.Sets), "reason", zoneRead.Reason, "warnings", zoneRead.Warnings, "secure", zoneRead.Secure)
+	return zoneRead
 }
 
-// survey asks the servers of the zone and compares their answers. When the zone's NS records list
-// further servers, it asks those too.
+// survey asks the servers of the zone and compares their answers. It also asks further servers that
+// the zone's NS records list.
 func (rd *domainRead) survey(ctx context.Context, z zone) comparison {
 	reports := map[netip.AddrPort]report{}
 	rd.askAll(ctx, z.servers, reports)
-	v := compareServers(z, reports)
-	if unasked := v.unaskedServers(); len(unasked) > 0 && !rd.reader.recursive && ctx.Err() == nil {
+	compared := compareServers(z, reports)
+	if unasked := compared.unaskedServers(); len(unasked) > 0 && !rd.reader.recursive && ctx.Err() == nil {
 		z = rd.reader.addNamedServers(ctx, z, unasked)
 		rd.reader.zones.put(rd.name, z)
 		rd.askAll(ctx, z.servers, reports)
-		v = compareServers(z, reports)
+		compared = compareServers(z, reports)
 	}
-	return v
+	return compared
 }
 
 // forgetUnhealthy deletes the cached zone of a domain when the read was incomplete or a server
 // failed, because the delegation may have changed. It also deletes the addresses of failed servers.
-func (r *Reader) forgetUnhealthy(name string, s dns.ZoneRead) {
-	healthy := s.Complete
-	for _, server := range s.Servers {
+func (r *Reader) forgetUnhealthy(name string, zoneRead dns.ZoneRead) {
+	healthy := zoneRead.Complete
+	for _, server := range zoneRead.Servers {
 		if server.State != dns.ServerOK {
 			healthy = false
 			r.hostAddrs.delete(server.Name)
@@ -191,7 +192,7 @@ func (r *Reader) forgetUnhealthy(name string, s dns.ZoneRead) {
 	}
 }
 
-// newProbeLabel returns a random label. A zone can only answer for it by a wildcard record.
+// newProbeLabel returns a random label. Only a wildcard record can have records for such a name.
 func newProbeLabel() string { return "tenantry-" + strings.ToLower(rand.Text()) }
 
 // The values of ZoneRead.Reason: why a read is not complete. They are part of the API and do not
@@ -207,8 +208,8 @@ const (
 	reasonDeadline     = "read_deadline"
 )
 
-// The values of ZoneRead.Warnings: faults of a zone that do not prevent reading it. They are part of
-// the API and do not change.
+// The values of ZoneRead.Warnings: faults of a zone that do not prevent reading it. They are part
+// of the API and do not change.
 const (
 	warnLame        = "lame_delegation"
 	warnUnreachable = "server_unreachable"

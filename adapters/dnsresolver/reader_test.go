@@ -21,10 +21,10 @@ import (
 var _ ports.DNSReader = (*dnsresolver.Reader)(nil)
 
 func TestReadReturnsTheRecordsOfAllServers(t *testing.T) {
-	w := newFixture(t, delegation)
-	w.startServer("127.0.0.2", newServer(t, standard))
-	w.startServer("127.0.0.3", newServer(t, standard))
-	got := w.read("Example.test.")
+	env := newFixture(t, delegation)
+	env.startServer("127.0.0.2", newServer(t, standard))
+	env.startServer("127.0.0.3", newServer(t, standard))
+	got := env.read("Example.test.")
 	got.At = got.At.Truncate(0)
 	want := dns.ZoneRead{
 		Domain: "example.test", Zone: "example.test", Complete: true, At: got.At,
@@ -49,11 +49,11 @@ func TestReadReturnsTheRecordsOfAllServers(t *testing.T) {
 }
 
 func TestReadAsksOnlyTheListedQuestions(t *testing.T) {
-	w := newFixture(t, delegation)
+	env := newFixture(t, delegation)
 	s := newServer(t, standard)
-	w.startServer("127.0.0.2", s)
-	w.startServer("127.0.0.3", newServer(t, standard))
-	w.read("example.test")
+	env.startServer("127.0.0.2", s)
+	env.startServer("127.0.0.3", newServer(t, standard))
+	env.read("example.test")
 	want := map[string]int{
 		"example.test. SOA": 1, "example.test. NS": 1, "example.test. MX": 1, "example.test. TXT": 1,
 		"_dmarc.example.test. TXT": 1, "selector1._domainkey.example.test. CNAME": 1,
@@ -68,8 +68,8 @@ func TestReadAsksOnlyTheListedQuestions(t *testing.T) {
 	}
 }
 
-// askedQuestions counts the questions that a server received. Random probe names are counted as
-// "nobody".
+// askedQuestions returns the questions that a server received, with their counts. It replaces the
+// random label of a wildcard probe by "nobody".
 func askedQuestions(s *recordServer) map[string]int {
 	out := map[string]int{}
 	for what, n := range s.counts() {
@@ -87,11 +87,11 @@ example.test. 300 IN SOA ns1.example.test. hostmaster.example.test. 7 3600 600 8
 example.test. 300 IN NS ns1.example.test.
 example.test. 300 IN NS ns2.example.test.
 `
-	w := newFixture(t, delegation)
+	env := newFixture(t, delegation)
 	s := newServer(t, bare)
-	w.startServer("127.0.0.2", s)
-	w.startServer("127.0.0.3", newServer(t, bare))
-	if got := w.read("example.test"); !got.Complete || got.Warnings != nil {
+	env.startServer("127.0.0.2", s)
+	env.startServer("127.0.0.3", newServer(t, bare))
+	if got := env.read("example.test"); !got.Complete || got.Warnings != nil {
 		t.Fatalf("got %q, %v", got.Reason, got.Warnings)
 	}
 	want := map[string]int{
@@ -104,11 +104,11 @@ example.test. 300 IN NS ns2.example.test.
 }
 
 func TestMissingNameEndsTheWildcardProbe(t *testing.T) {
-	w := newFixture(t, delegation)
+	env := newFixture(t, delegation)
 	s := newServer(t, bare+"_dmarc.example.test. 300 IN TXT here\nselector1._domainkey.example.test. 300 IN CNAME k.test.\n")
-	w.startServer("127.0.0.2", s)
-	w.startServer("127.0.0.3", s)
-	w.read("example.test")
+	env.startServer("127.0.0.2", s)
+	env.startServer("127.0.0.3", s)
+	env.read("example.test")
 	for what := range askedQuestions(s) {
 		if strings.HasPrefix(what, "nobody.") {
 			t.Errorf("asked for %s", what)
@@ -116,30 +116,31 @@ func TestMissingNameEndsTheWildcardProbe(t *testing.T) {
 	}
 }
 
-// The next read finds a server that moved to a new address.
+// TestAddressesOfFailedServersAreNotCached checks that the next read finds a server that moved to a
+// new address.
 func TestAddressesOfFailedServersAreNotCached(t *testing.T) {
-	// Server names outside the zone, so that no glue is used.
+	// The server names are outside the zone, so that no glue is used.
 	named := strings.NewReplacer("ns1.example.test", "ns1.provider.test", "ns2.example.test", "ns2.provider.test")
 	before := named.Replace(delegation)
-	w := newFixture(t, before)
-	w.startServer("127.0.0.2", newServer(t, named.Replace(standard)))
-	r := w.reader()
+	env := newFixture(t, before)
+	env.startServer("127.0.0.2", newServer(t, named.Replace(standard)))
+	r := env.reader()
 	if got, err := r.Read(t.Context(), "example.test"); err != nil || got.Reason != "single_server_answered" {
 		t.Fatalf("got %q, %v", got.Reason, err)
 	}
-	w.resolver.replace(newServer(t, strings.ReplaceAll(before, "127.0.0.3", "127.0.0.4")).records)
-	w.startServer("127.0.0.4", newServer(t, named.Replace(standard)))
+	env.resolver.replace(newServer(t, strings.ReplaceAll(before, "127.0.0.3", "127.0.0.4")).records)
+	env.startServer("127.0.0.4", newServer(t, named.Replace(standard)))
 	if got, err := r.Read(t.Context(), "example.test"); err != nil || !got.Complete {
 		t.Fatalf("got %q, %v", got.Reason, err)
 	}
 }
 
 func TestSubdomainIsReadInItsEnclosingZone(t *testing.T) {
-	w := newFixture(t, delegation)
+	env := newFixture(t, delegation)
 	records := standard + "mail.example.test. 300 IN MX 0 mail.example.net.\n"
-	w.startServer("127.0.0.2", newServer(t, records))
-	w.startServer("127.0.0.3", newServer(t, records))
-	got := w.read("mail.example.test")
+	env.startServer("127.0.0.2", newServer(t, records))
+	env.startServer("127.0.0.3", newServer(t, records))
+	got := env.read("mail.example.test")
 	if got.Zone != "example.test" || !got.Complete {
 		t.Fatalf("zone %q, complete %v (%s)", got.Zone, got.Complete, got.Reason)
 	}
@@ -151,11 +152,11 @@ func TestSubdomainIsReadInItsEnclosingZone(t *testing.T) {
 func TestZoneThatCannotBeFound(t *testing.T) {
 	root := "test. 300 IN SOA ns.test. host.test. 1 1 1 1 60\n"
 	for _, tt := range []struct{ name, resolver, domain, reason string }{
-		{"nobody registered it", root, "example.test", "not_delegated"},
-		{"a resolver that knows nothing at all", "", "example.test", "not_delegated"},
+		{"the domain is not registered", root, "example.test", "not_delegated"},
+		{"the resolver has no records", "", "example.test", "not_delegated"},
 		{"the zone lists no name servers", root + "example.test. 300 IN SOA a. b. 1 1 1 1 1\n", "example.test", "no_authoritative_answer"},
 		{"name servers without an address", root + "example.test. 300 IN SOA a. b. 1 1 1 1 1\nexample.test. 300 IN NS ns.nowhere.test.\n", "example.test", "no_authoritative_answer"},
-		{"no domain name", root, strings.Repeat("a", 64) + ".test", "zone_cut_unknown"},
+		{"the name is not a domain name", root, strings.Repeat("a", 64) + ".test", "zone_cut_unknown"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := newFixture(t, tt.resolver).read(tt.domain)
@@ -174,13 +175,13 @@ func TestReadWithoutResolvers(t *testing.T) {
 }
 
 func TestSecondResolverIsAskedWhenTheFirstFails(t *testing.T) {
-	w := newFixture(t, delegation)
-	w.startServer("127.0.0.2", newServer(t, standard))
-	w.startServer("127.0.0.3", newServer(t, standard))
-	w.startServer("127.0.0.9", respondWith(wire.RcodeServerFailure))
+	env := newFixture(t, delegation)
+	env.startServer("127.0.0.2", newServer(t, standard))
+	env.startServer("127.0.0.3", newServer(t, standard))
+	env.startServer("127.0.0.9", respondWith(wire.RcodeServerFailure))
 	r := dnsresolver.New(dnsresolver.Options{
-		Resolvers: []string{fmt.Sprintf("127.0.0.9:%d", w.port), fmt.Sprintf("127.0.0.1:%d", w.port)},
-		Port:      w.port, AllowPrivate: true,
+		Resolvers: []string{fmt.Sprintf("127.0.0.9:%d", env.port), fmt.Sprintf("127.0.0.1:%d", env.port)},
+		Port:      env.port, AllowPrivate: true,
 	})
 	got, err := r.Read(t.Context(), "example.test")
 	if err != nil || !got.Complete {
@@ -189,26 +190,26 @@ func TestSecondResolverIsAskedWhenTheFirstFails(t *testing.T) {
 }
 
 func TestCancelledReadReturnsTheContextsError(t *testing.T) {
-	w := newFixture(t, delegation)
+	env := newFixture(t, delegation)
 	ctx, cancel := context.WithCancel(t.Context())
-	w.startServer("127.0.0.2", wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) { cancel() }))
-	w.startServer("127.0.0.3", newServer(t, standard))
-	if _, err := w.reader().Read(ctx, "example.test"); !errors.Is(err, context.Canceled) {
+	env.startServer("127.0.0.2", wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) { cancel() }))
+	env.startServer("127.0.0.3", newServer(t, standard))
+	if _, err := env.reader().Read(ctx, "example.test"); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
 }
 
 func TestConcurrentReadsAreShared(t *testing.T) {
-	w := newFixture(t, delegation)
+	env := newFixture(t, delegation)
 	s, second, hold := newServer(t, standard), make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	w.startServer("127.0.0.2", wire.HandlerFunc(func(rw wire.ResponseWriter, q *wire.Msg) {
+	env.startServer("127.0.0.2", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
 		once.Do(func() { close(second); <-hold })
-		s.ServeDNS(rw, q)
+		s.ServeDNS(w, q)
 	}))
-	w.startServer("127.0.0.3", newServer(t, standard))
+	env.startServer("127.0.0.3", newServer(t, standard))
 	r := dnsresolver.New(dnsresolver.Options{
-		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", w.port)}, Port: w.port, AllowPrivate: true,
+		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port, AllowPrivate: true,
 	})
 	var wg sync.WaitGroup
 	read := func() {
@@ -218,14 +219,14 @@ func TestConcurrentReadsAreShared(t *testing.T) {
 	}
 	wg.Go(read)
 	<-second
-	left, cancel := context.WithCancel(t.Context())
+	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.Read(left, "example.test"); !errors.Is(err, context.Canceled) {
+	if _, err := r.Read(cancelled, "example.test"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	joined := dnsresolver.WaitForReaders(r, "example.test")
+	waitForReaders := dnsresolver.WaitForReaders(r, "example.test")
 	wg.Go(read)
-	joined(2)
+	waitForReaders(2)
 	close(hold)
 	wg.Wait()
 	if n := s.count("example.test. MX"); n != 1 {
@@ -234,17 +235,17 @@ func TestConcurrentReadsAreShared(t *testing.T) {
 }
 
 func TestDelegationIsCachedButRecordsAreNot(t *testing.T) {
-	w := newFixture(t, delegation)
+	env := newFixture(t, delegation)
 	s := newServer(t, standard)
-	w.startServer("127.0.0.2", s)
-	w.startServer("127.0.0.3", newServer(t, standard))
-	r := w.reader()
+	env.startServer("127.0.0.2", s)
+	env.startServer("127.0.0.3", newServer(t, standard))
+	r := env.reader()
 	for range 2 {
 		if got, err := r.Read(t.Context(), "example.test"); err != nil || !got.Complete {
 			t.Fatalf("got %q, %v", got.Reason, err)
 		}
 	}
-	if n := w.resolver.count("example.test. NS"); n != 1 {
+	if n := env.resolver.count("example.test. NS"); n != 1 {
 		t.Errorf("the resolver was asked %d times", n)
 	}
 	if n := s.count("example.test. MX"); n != 2 {

@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// powerDNS and bind are real name servers that the tests load zones into.
+// powerDNS is a real name server into which tests load zones.
 type powerDNS struct{ *testserver.PowerDNS }
 
 func newPowerDNS(t testing.TB) powerDNS {
@@ -70,12 +70,13 @@ func (p powerDNS) load(t testing.TB, zone string, records []wire.RR) {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if said, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusCreated {
-		t.Fatalf("%d %s", resp.StatusCode, said)
+	if answer, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusCreated {
+		t.Fatalf("%d %s", resp.StatusCode, answer)
 	}
 }
 
-// bind is started with its zones, which hold the SOA and NS records of the test server.
+// bind is a real name server into which tests load records. It starts with empty zones, which have
+// only SOA and NS records.
 type bind struct{ *testserver.BIND }
 
 func newBIND(t testing.TB, zones ...string) bind {

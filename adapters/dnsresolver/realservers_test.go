@@ -72,23 +72,23 @@ func TestTwoPowerDNS(t *testing.T) {
 	const none = "none"
 	for i, tt := range []struct {
 		name          string
-		first, second string // "" means the same records as the first; none means that the server lacks the zone
+		first, second string // an empty second means the records of first; none means that the server lacks the zone
 		serial        int    // SOA serial of the second server
 		want          expectation
 	}{
-		{"alike", mail, "", 7, reliable},
+		{"the same records", mail, "", 7, reliable},
 		{"a fresh zone", "", "", 7, reliable},
-		{"alike but for the serial", mail, "", 8, reliable},
-		{"alike but for the TTL", "@ 300 MX 0 m.test.\n", "@ 600 MX 0 m.test.\n", 7, reliable},
-		{"other texts in another order", "@ TXT a\n@ TXT b\n", "@ TXT b\n@ TXT a\n", 7, reliable},
-		{"one text in other pieces", `@ TXT "v=spf1 -all"` + "\n", `@ TXT "v=spf1" " -all"` + "\n", 7, reliable},
-		{"names in capitals", "@ MX 0 m.test.\n", "@ MX 0 M.Test.\n", 7, reliable},
-		{"addresses in turn", "autodiscover A 192.0.2.1\n", "autodiscover A 192.0.2.2\n", 7, reliable},
-		{"the second is behind", mail + "@ TXT new\n", mail, 6, expectation{"servers_disagree", nil, bothOK, 1}},
-		{"as new, and yet different", mail + "@ TXT new\n", mail, 7, expectation{"servers_disagree", []string{"multi_provider"}, bothOK, 1}},
-		{"another MX", "@ MX 0 a.test.\n", "@ MX 0 b.test.\n", 8, expectation{"servers_disagree", nil, bothOK, 1}},
-		{"a selector that one has", mail + "selector1._domainkey CNAME k.test.\n", mail, 8, expectation{"servers_disagree", nil, bothOK, 1}},
-		{"an address that one has", mail + "autodiscover AAAA 2001:db8::1\n", mail, 8, expectation{"servers_disagree", nil, bothOK, 1}},
+		{"a different serial", mail, "", 8, reliable},
+		{"a different TTL", "@ 300 MX 0 m.test.\n", "@ 600 MX 0 m.test.\n", 7, reliable},
+		{"texts in a different order", "@ TXT a\n@ TXT b\n", "@ TXT b\n@ TXT a\n", 7, reliable},
+		{"a text split into different strings", `@ TXT "v=spf1 -all"` + "\n", `@ TXT "v=spf1" " -all"` + "\n", 7, reliable},
+		{"names in upper case", "@ MX 0 m.test.\n", "@ MX 0 M.Test.\n", 7, reliable},
+		{"addresses that rotate", "autodiscover A 192.0.2.1\n", "autodiscover A 192.0.2.2\n", 7, reliable},
+		{"the second server lags", mail + "@ TXT new\n", mail, 6, expectation{"servers_disagree", nil, bothOK, 1}},
+		{"the same serial with different records", mail + "@ TXT new\n", mail, 7, expectation{"servers_disagree", []string{"multi_provider"}, bothOK, 1}},
+		{"a different MX", "@ MX 0 a.test.\n", "@ MX 0 b.test.\n", 8, expectation{"servers_disagree", nil, bothOK, 1}},
+		{"a selector that only the first server has", mail + "selector1._domainkey CNAME k.test.\n", mail, 8, expectation{"servers_disagree", nil, bothOK, 1}},
+		{"an address that only the first server has", mail + "autodiscover AAAA 2001:db8::1\n", mail, 8, expectation{"servers_disagree", nil, bothOK, 1}},
 		{"the second does not have the zone", mail, none, 7,
 			expectation{"single_server_answered", []string{"lame_delegation"}, [2]dns.ServerState{dns.ServerOK, dns.ServerLame}, 1}},
 		{"neither has the zone", none, none, 7,
@@ -105,19 +105,19 @@ func TestTwoPowerDNS(t *testing.T) {
 			if tt.second != none {
 				two.load(t, zone, records(t, zone, apexRecords(zone, tt.serial)+tt.second))
 			}
-			w := newRealServersFixture(t, zone, "")
-			w.startServer("127.0.0.2", forwardTo(one.addr()))
-			w.startServer("127.0.0.3", forwardTo(two.addr()))
-			tt.want.check(t, w.read(zone))
+			env := newRealServersFixture(t, zone, "")
+			env.startServer("127.0.0.2", forwardTo(one.addr()))
+			env.startServer("127.0.0.3", forwardTo(two.addr()))
+			tt.want.check(t, env.read(zone))
 		})
 	}
 	t.Run("the second is stopped", func(t *testing.T) {
 		two.Stop()
-		w := newRealServersFixture(t, "zone-0.test", "")
-		w.wait = brief
-		w.startServer("127.0.0.2", forwardTo(one.addr()))
-		w.startServer("127.0.0.3", forwardTo(two.addr()))
-		got := w.read("zone-0.test")
+		env := newRealServersFixture(t, "zone-0.test", "")
+		env.wait = brief
+		env.startServer("127.0.0.2", forwardTo(one.addr()))
+		env.startServer("127.0.0.3", forwardTo(two.addr()))
+		got := env.read("zone-0.test")
 		expectation{"single_server_answered", []string{"server_unreachable"}, [2]dns.ServerState{dns.ServerOK, dns.ServerUnreachable}, 1}.check(t, got)
 		if diff := cmp.Diff([]string{"0 mail.example.net"}, values(got, "zone-0.test", dns.MX)); diff != "" {
 			t.Error(diff)
@@ -125,8 +125,8 @@ func TestTwoPowerDNS(t *testing.T) {
 	})
 }
 
-// setsOf returns the sets of a ZoneRead as text, without the SOA and NS of the zone. Synthesised sets
-// begin with *.
+// setsOf returns the sets of a ZoneRead as text, without the SOA and NS of the zone. Synthesised
+// sets begin with *.
 func setsOf(s dns.ZoneRead) []string {
 	var out []string
 	for _, set := range s.Sets {
@@ -143,8 +143,8 @@ func setsOf(s dns.ZoneRead) []string {
 	return out
 }
 
-// TestPowerDNSAndBIND reads zones that both servers serve. The answers of both must lead to the
-// same sets.
+// TestPowerDNSAndBIND reads zones that both servers serve. The answers of both servers must lead to
+// the same sets.
 func TestPowerDNSAndBIND(t *testing.T) {
 	var big, bigShown strings.Builder
 	for i := range 50 {
@@ -157,11 +157,11 @@ func TestPowerDNSAndBIND(t *testing.T) {
 		want          expectation
 		shows         []string
 	}{
-		{"all there is", mail + "selector1._domainkey CNAME k1.test.\nselector2._domainkey CNAME k2.test.\nautodiscover CNAME a.test.\n", reliable, []string{
+		{"all record types", mail + "selector1._domainkey CNAME k1.test.\nselector2._domainkey CNAME k2.test.\nautodiscover CNAME a.test.\n", reliable, []string{
 			" MX 0 mail.example.net", " TXT v=spf1 -all", "_dmarc TXT v=DMARC1; p=none", "autodiscover CNAME a.test",
 			"selector1._domainkey CNAME k1.test", "selector2._domainkey CNAME k2.test",
 		}},
-		{"large sets come by TCP", big.String(), reliable, []string{" TXT " + strings.TrimPrefix(bigShown.String(), " | ")}},
+		{"large sets are read by TCP", big.String(), reliable, []string{" TXT " + strings.TrimPrefix(bigShown.String(), " | ")}},
 		{"a wildcard text", "* TXT \"v=spf1 -all\"\n", wild, []string{
 			"* _dmarc TXT v=spf1 -all", "* autodiscover TXT v=spf1 -all", "* selector1._domainkey TXT v=spf1 -all", "* selector2._domainkey TXT v=spf1 -all",
 		}},
@@ -188,11 +188,11 @@ func TestPowerDNSAndBIND(t *testing.T) {
 		{"an alias out of the zone", "_dmarc CNAME policy.vendor.test.\n", reliable, []string{"_dmarc CNAME policy.vendor.test", "_dmarc TXT v=DMARC1; p=vendor"}},
 		{"an alias to nothing", "_dmarc CNAME nothing\n", reliable, []string{"_dmarc CNAME nothing.@"}},
 		{"a loop of aliases", "_dmarc CNAME one\none CNAME _dmarc\n", reliable, []string{"_dmarc CNAME one.@"}},
-		{"names between that hold nothing", "x.selector1._domainkey TXT below\n", reliable, nil},
+		{"empty non-terminal names", "x.selector1._domainkey TXT below\n", reliable, nil},
 		{"delegated keys", "_domainkey NS ns1.vendor.test.\n", reliable, []string{"_domainkey NS ns1.vendor.test"}},
-		{"a delegated policy that the world sees", "_dmarc NS ns1.vendor.test.\n", reliable, []string{"_dmarc NS ns1.vendor.test", "_dmarc TXT v=DMARC1; p=delegated"}},
+		{"a delegated policy that resolvers find", "_dmarc NS ns1.vendor.test.\n", reliable, []string{"_dmarc NS ns1.vendor.test", "_dmarc TXT v=DMARC1; p=delegated"}},
 		{"a null MX", "@ MX 0 .\n", reliable, []string{" MX 0 ."}},
-		{"texts that are not text", "@ TXT \"a\\000\\255\\\"b\"\n", reliable, []string{" TXT a\x00\xff\"b"}},
+		{"texts with binary bytes", "@ TXT \"a\\000\\255\\\"b\"\n", reliable, []string{" TXT a\x00\xff\"b"}},
 	}
 	zones := make([]string, len(cases))
 	for i := range cases {
@@ -204,10 +204,10 @@ func TestPowerDNSAndBIND(t *testing.T) {
 			zone := zones[i]
 			power.load(t, zone, records(t, zone, apexRecords(zone, 7)+tt.records))
 			bind.load(t, zone, records(t, zone, tt.records))
-			w := newRealServersFixture(t, zone, "policy.vendor.test. 300 IN TXT \"v=DMARC1; p=vendor\"\n_dmarc."+zone+". 300 IN TXT \"v=DMARC1; p=delegated\"\n")
-			w.startServer("127.0.0.2", forwardTo(power.addr()))
-			w.startServer("127.0.0.3", forwardTo(bind.addr()))
-			got := w.read(zone)
+			env := newRealServersFixture(t, zone, "policy.vendor.test. 300 IN TXT \"v=DMARC1; p=vendor\"\n_dmarc."+zone+". 300 IN TXT \"v=DMARC1; p=delegated\"\n")
+			env.startServer("127.0.0.2", forwardTo(power.addr()))
+			env.startServer("127.0.0.3", forwardTo(bind.addr()))
+			got := env.read(zone)
 			tt.want.check(t, got)
 			var want []string
 			for _, line := range tt.shows {
@@ -221,15 +221,16 @@ func TestPowerDNSAndBIND(t *testing.T) {
 	}
 }
 
-// TestDNAME: BIND answers with CNAMEs that it synthesises from a DNAME.
+// TestDNAME checks zones with DNAME records. BIND answers with CNAMEs that it synthesises from a
+// DNAME.
 func TestDNAME(t *testing.T) {
 	server := newBIND(t, "old.test", "new.test")
 	server.load(t, "old.test", records(t, "old.test", "_domainkey DNAME keys.new.test.\n_dmarc CNAME a.branch\nbranch DNAME new.test.\n"))
 	server.load(t, "new.test", records(t, "new.test", "selector1.keys CNAME k.test.\n"))
-	w := newRealServersFixture(t, "old.test", "a.new.test. 300 IN TXT \"v=DMARC1; p=none\"\n")
-	w.startServer("127.0.0.2", forwardTo(server.addr()))
-	w.startServer("127.0.0.3", forwardTo(server.addr()))
-	got := w.read("old.test")
+	env := newRealServersFixture(t, "old.test", "a.new.test. 300 IN TXT \"v=DMARC1; p=none\"\n")
+	env.startServer("127.0.0.2", forwardTo(server.addr()))
+	env.startServer("127.0.0.3", forwardTo(server.addr()))
+	got := env.read("old.test")
 	reliable.check(t, got)
 	if diff := cmp.Diff([]string{
 		"_dmarc CNAME a.branch.old.test", "_dmarc TXT v=DMARC1; p=none",
@@ -239,18 +240,18 @@ func TestDNAME(t *testing.T) {
 	}
 }
 
-// TestChildZoneAtTheSameServer: the server answers from the child zone directly, so no referral
-// shows it.
+// TestChildZoneAtTheSameServer checks that a child zone is found although the server also serves
+// the child zone and therefore sends no referral.
 func TestChildZoneAtTheSameServer(t *testing.T) {
 	for name, selector := range map[string]string{"without the selector": "", "with the selector": "selector1 CNAME k.test.\n"} {
 		t.Run(name, func(t *testing.T) {
 			server := newPowerDNS(t)
 			server.load(t, "up.test", records(t, "up.test", apexRecords("up.test", 7)))
 			server.load(t, "_domainkey.up.test", records(t, "_domainkey.up.test", apexRecords("_domainkey.up.test", 7)+selector))
-			w := newRealServersFixture(t, "up.test", "")
-			w.startServer("127.0.0.2", forwardTo(server.addr()))
-			w.startServer("127.0.0.3", forwardTo(server.addr()))
-			got := w.read("up.test")
+			env := newRealServersFixture(t, "up.test", "")
+			env.startServer("127.0.0.2", forwardTo(server.addr()))
+			env.startServer("127.0.0.3", forwardTo(server.addr()))
+			got := env.read("up.test")
 			reliable.check(t, got)
 			if diff := cmp.Diff([]string{"ns1.provider.example", "ns2.provider.example"}, values(got, "_domainkey.up.test", dns.NS)); diff != "" {
 				t.Error(diff)
@@ -262,11 +263,11 @@ func TestChildZoneAtTheSameServer(t *testing.T) {
 func TestSubdomainSynthesisedByAWildcard(t *testing.T) {
 	server := newPowerDNS(t)
 	server.load(t, "up.test", records(t, "up.test", apexRecords("up.test", 7)+"* MX 5 m.test.\nown MX 5 m.test.\nown TXT mine\n"))
-	w := newRealServersFixture(t, "up.test", "")
-	w.startServer("127.0.0.2", forwardTo(server.addr()))
-	w.startServer("127.0.0.3", forwardTo(server.addr()))
+	env := newRealServersFixture(t, "up.test", "")
+	env.startServer("127.0.0.2", forwardTo(server.addr()))
+	env.startServer("127.0.0.3", forwardTo(server.addr()))
 	for name, want := range map[string][]string{"made": {"* made MX 5 m.test"}, "own": {"own MX 5 m.test", "own TXT mine"}} {
-		if diff := cmp.Diff(want, setsOf(w.read(name+".up.test"))); diff != "" {
+		if diff := cmp.Diff(want, setsOf(env.read(name+".up.test"))); diff != "" {
 			t.Error(diff)
 		}
 	}

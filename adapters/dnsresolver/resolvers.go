@@ -13,14 +13,14 @@ import (
 )
 
 // errNoResolver means that no configured resolver responded. errFailing means that at least one
-// responded, but none could answer.
+// resolver responded, but all responses were error codes.
 var (
 	errNoResolver = errors.New("no resolver answered")
 	errFailing    = errors.New("the resolvers find no answer")
 )
 
-// resolverAddrs parses the configured addresses, or reads those of /etc/resolv.conf when none are
-// configured.
+// resolverAddrs parses the configured addresses. Without configured addresses it uses the resolvers
+// of /etc/resolv.conf.
 func resolverAddrs(list []string, log *slog.Logger) []netip.AddrPort {
 	if len(list) == 0 {
 		machine, err := wire.ClientConfigFromFile("/etc/resolv.conf")
@@ -43,8 +43,8 @@ func resolverAddrs(list []string, log *slog.Logger) []netip.AddrPort {
 	return out
 }
 
-// queryResolvers asks the resolvers in order and returns the first answer. It asks resolvers that
-// did not respond a second time, but not those that returned an error code.
+// queryResolvers asks the resolvers in order and returns the first answer. Resolvers that did not
+// respond are asked once more. Resolvers that returned an error code are not asked again.
 func (r *Reader) queryResolvers(ctx context.Context, q question) (*wire.Msg, error) {
 	return r.queryResolversAs(ctx, q, modeResolver)
 }
@@ -71,8 +71,9 @@ func (r *Reader) queryResolversAs(ctx context.Context, q question, mode queryMod
 	return nil, failure
 }
 
-// queryChecked is queryResolvers, and reports bogus when only a query without DNSSEC validation is
-// answered. Validating resolvers, such as those of mail platforms, then see no answer.
+// queryChecked is like queryResolvers. It also returns bogus, which is true when the resolvers
+// answer only without DNSSEC validation. Validating resolvers, such as those of mail platforms,
+// then get no answer.
 func (r *Reader) queryChecked(ctx context.Context, q question) (m *wire.Msg, bogus bool, err error) {
 	m, err = r.queryResolvers(ctx, q)
 	if !errors.Is(err, errFailing) {
@@ -120,8 +121,8 @@ func (r *Reader) checkResolver(ctx context.Context, addr netip.AddrPort, q quest
 	}
 }
 
-// resolversAsServers returns the resolvers in place of a zone's servers, for Options.Recursive. The
-// shared name hides their addresses from API clients.
+// resolversAsServers returns the resolvers in place of a zone's servers, for Options.Recursive.
+// They appear as one server named "resolver", which hides their addresses from API clients.
 func (r *Reader) resolversAsServers() []server {
 	return []server{{name: "resolver", addrs: r.resolvers[:min(len(r.resolvers), maxPerServer)]}}
 }

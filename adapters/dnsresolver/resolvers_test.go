@@ -13,14 +13,15 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// TestResolversAreCheckedSeparately: one resolver works, one does not answer, one refuses.
+// TestResolversAreCheckedSeparately uses one resolver that works, one that does not answer, and one
+// that refuses.
 func TestResolversAreCheckedSeparately(t *testing.T) {
-	w := newFixture(t, delegation)
-	w.startServer("127.0.0.9", wire.HandlerFunc(func(to wire.ResponseWriter, q *wire.Msg) {
-		_ = to.WriteMsg(new(wire.Msg).SetRcode(q, wire.RcodeRefused))
+	env := newFixture(t, delegation)
+	env.startServer("127.0.0.9", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
+		_ = w.WriteMsg(new(wire.Msg).SetRcode(q, wire.RcodeRefused))
 	}))
 	reader := dnsresolver.New(dnsresolver.Options{
-		Resolvers:  []string{fmt.Sprintf("127.0.0.1:%d", w.port), "127.0.0.1:1", fmt.Sprintf("127.0.0.9:%d", w.port)},
+		Resolvers:  []string{fmt.Sprintf("127.0.0.1:%d", env.port), "127.0.0.1:1", fmt.Sprintf("127.0.0.9:%d", env.port)},
 		UDPTimeout: hang, TCPTimeout: hang,
 	})
 	got := reader.Resolvers(t.Context(), "Example.test.")
@@ -32,15 +33,15 @@ func TestResolversAreCheckedSeparately(t *testing.T) {
 	}
 }
 
-// TestRecursiveReadAsksOnlyResolvers: the records are read, but the read is not complete, because
-// resolvers answer from a cache.
+// TestRecursiveReadAsksOnlyResolvers checks that Options.Recursive reads all records from
+// resolvers. The read is not complete, because resolvers answer from a cache.
 func TestRecursiveReadAsksOnlyResolvers(t *testing.T) {
-	w := newFixture(t, standard)
-	w.resolver.setChange(func(m, _ *wire.Msg) { m.Authoritative, m.RecursionAvailable = false, true })
+	env := newFixture(t, standard)
+	env.resolver.setChange(func(m, _ *wire.Msg) { m.Authoritative, m.RecursionAvailable = false, true })
 	server := newServer(t, standard)
-	w.startServer("127.0.0.2", server)
+	env.startServer("127.0.0.2", server)
 	reader := dnsresolver.New(dnsresolver.Options{
-		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", w.port)}, Port: w.port, AllowPrivate: true, Recursive: true,
+		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port, AllowPrivate: true, Recursive: true,
 		UDPTimeout: hang, TCPTimeout: hang,
 	})
 	got, err := reader.Read(t.Context(), "example.test")
@@ -48,10 +49,10 @@ func TestRecursiveReadAsksOnlyResolvers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Complete || got.Reason != dns.ReasonRecursive || got.Zone != "example.test" {
-		t.Errorf("it is %v, %q of %s", got.Complete, got.Reason, got.Zone)
+		t.Errorf("complete %v, reason %q, zone %s", got.Complete, got.Reason, got.Zone)
 	}
 	if want := []dns.Server{{Name: "resolver", State: dns.ServerOK, Agrees: true}}; !slices.Equal(got.Servers, want) {
-		t.Errorf("it asked %v", got.Servers)
+		t.Errorf("servers %v", got.Servers)
 	}
 	for name, want := range map[string]dns.Type{
 		"example.test": dns.MX, "_dmarc.example.test": dns.TXT, "selector1._domainkey.example.test": dns.CNAME,

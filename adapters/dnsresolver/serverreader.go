@@ -12,11 +12,11 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// serverReader asks one address of a name server every question of a domain read and collects the
+// serverReader asks one address of a name server all questions of a domainRead, and collects the
 // answers in report. Questions run concurrently; mu guards askedNS and report.
 type serverReader struct {
 	read    *domainRead
-	to      netip.AddrPort
+	addr    netip.AddrPort
 	wg      sync.WaitGroup
 	mu      sync.Mutex
 	askedNS map[string]bool // names whose NS records were asked for
@@ -26,8 +26,8 @@ type serverReader struct {
 func (q question) key() key { return key{q.name, dns.Type(wire.TypeToString[q.qtype])} }
 
 // queryAll starts the questions for all records that tenantry manages. The caller waits for sr.wg.
-// Names that may hold a CNAME are asked for it first; at the domain name itself the answers for MX
-// and TXT already show a CNAME.
+// Names that may hold a CNAME are asked for the CNAME first. The domain name itself is not, because
+// its answers for MX and TXT show a CNAME too.
 func (sr *serverReader) queryAll(ctx context.Context) {
 	for _, q := range []question{
 		{sr.read.apex, wire.TypeNS}, {sr.read.name, wire.TypeMX}, {sr.read.name, wire.TypeTXT}, {"_dmarc." + sr.read.name, wire.TypeTXT},
@@ -45,9 +45,9 @@ func (sr *serverReader) queryAll(ctx context.Context) {
 	sr.wg.Go(func() { sr.queryCNAMEOrData(ctx, "autodiscover."+sr.read.name) })
 }
 
-// queryCNAMEOrData asks for the CNAME of a name. Without a CNAME it asks for TXT, A and AAAA: a
-// DKIM key that was pasted as text, addresses, or a CNAME that the provider flattened. It reports
-// whether the name has any of these records.
+// queryCNAMEOrData asks for the CNAME of a name. Without a CNAME it asks for TXT, A and AAAA. These
+// find a DKIM key that was pasted as text, addresses, and a CNAME that the provider flattened.
+// queryCNAMEOrData reports whether the name has any of these records.
 func (sr *serverReader) queryCNAMEOrData(ctx context.Context, name string) bool {
 	if sr.query(ctx, question{name, wire.TypeCNAME}) {
 		return true
@@ -66,7 +66,7 @@ func (sr *serverReader) queryCNAMEOrData(ctx context.Context, name string) bool 
 
 // query asks the server one question, records the answer and reports whether it holds a record.
 func (sr *serverReader) query(ctx context.Context, q question) bool {
-	m, err := sr.read.reader.client.exchange(ctx, sr.to, q, sr.read.reader.serverMode())
+	m, err := sr.read.reader.client.exchange(ctx, sr.addr, q, sr.read.reader.serverMode())
 	if err == nil {
 		if owner := sr.childZone(m, q); len(referredHosts(m, owner)) > 0 {
 			return sr.readDelegated(ctx, q, m, owner)
@@ -79,15 +79,15 @@ func (sr *serverReader) query(ctx context.Context, q question) bool {
 			return true
 		}
 	}
-	if err != nil || !sr.read.reader.believes(m) {
+	if err != nil || !sr.read.reader.isAuthoritative(m) {
 		sr.recordUnanswered(q, err)
 		return false
 	}
 	return sr.recordAnswer(ctx, q, m)
 }
 
-// childZone returns the zone below the domain that an answer refers to, or "". A zone that contains
-// the domain itself does not count: then the zone found for the domain is wrong.
+// childZone returns the zone below the domain to which an answer refers, or "". It ignores a
+// referral to a zone that contains the domain: such a referral means that the wrong zone was found.
 func (sr *serverReader) childZone(m *wire.Msg, q question) string {
 	for _, rr := range m.Ns {
 		owner := canonicalName(rr.Header().Name)
@@ -103,19 +103,19 @@ func (sr *serverReader) isBelowDomain(owner string) bool {
 	return owner != sr.read.name && within(owner, sr.read.name)
 }
 
-// readDelegated records the delegation of a zone below the domain. Its records are not in the
-// domain's zone, so the resolvers are asked for them.
+// readDelegated records the delegation of owner, a zone below the domain. It asks the resolvers for
+// q, because the domain's zone does not hold the records of owner.
 func (sr *serverReader) readDelegated(ctx context.Context, q question, m *wire.Msg, owner string) bool {
 	sr.recordSet(key{owner, dns.NS}, set{values: referredHosts(m, owner), ttl: int(m.Ns[0].Header().Ttl)})
 	if q.qtype == wire.TypeNS {
 		return true
 	}
-	v, err := sr.read.answers.lookup(ctx, q)
+	parsed, err := sr.read.answers.lookup(ctx, q)
 	if err != nil && !errors.Is(err, errFailing) {
 		sr.recordUnanswered(q, err)
 	}
-	sr.recordParsed(q, v)
-	return len(v.values) > 0
+	sr.recordParsed(q, parsed)
+	return len(parsed.values) > 0
 }
 
 // queryNSOnce asks for the NS records of a name that may be a zone of its own. Later calls for the
@@ -130,22 +130,22 @@ func (sr *serverReader) queryNSOnce(ctx context.Context, name string) {
 	}
 }
 
-// recordAnswer records the content of an answer and reports whether it holds a record. When a CNAME
-// leads out of the answer, the resolvers are asked for its target.
+// recordAnswer records the content of an answer and reports whether it holds a record. When the
+// answer lacks the target of a CNAME, recordAnswer asks the resolvers for the target.
 func (sr *serverReader) recordAnswer(ctx context.Context, q question, m *wire.Msg) bool {
-	v, err := parseAnswer(m, q)
-	if err == nil && v.pendingTarget != "" {
+	parsed, err := parseAnswer(m, q)
+	if err == nil && parsed.pendingTarget != "" {
 		var target parsedAnswer
-		target, err = sr.read.answers.lookup(ctx, question{v.pendingTarget, q.qtype})
-		v.values, v.ttl = target.values, target.ttl
+		target, err = sr.read.answers.lookup(ctx, question{parsed.pendingTarget, q.qtype})
+		parsed.values, parsed.ttl = target.values, target.ttl
 	}
-	// A target that the resolvers cannot resolve counts as empty. A target is unanswered only when
-	// no resolver responded.
+	// A target for which the resolvers return error codes has no values. It counts as unanswered
+	// only when no resolver responded.
 	if err != nil && !errors.Is(err, errFailing) {
 		sr.recordUnanswered(q, err)
 	}
-	sr.recordParsed(q, v)
-	if len(v.values) > 0 || v.alias != "" {
+	sr.recordParsed(q, parsed)
+	if len(parsed.values) > 0 || parsed.alias != "" {
 		return true
 	}
 	if m.Rcode == wire.RcodeNameError {
@@ -159,11 +159,11 @@ func (sr *serverReader) recordAnswer(ctx context.Context, q question, m *wire.Ms
 	return false
 }
 
-func (sr *serverReader) recordParsed(q question, v parsedAnswer) {
-	if v.alias != "" {
-		sr.recordSet(key{q.name, dns.CNAME}, set{values: []string{v.alias}, ttl: v.aliasTTL})
+func (sr *serverReader) recordParsed(q question, parsed parsedAnswer) {
+	if parsed.alias != "" {
+		sr.recordSet(key{q.name, dns.CNAME}, set{values: []string{parsed.alias}, ttl: parsed.aliasTTL})
 	}
-	sr.recordSet(q.key(), set{values: v.values, ttl: v.ttl})
+	sr.recordSet(q.key(), set{values: parsed.values, ttl: parsed.ttl})
 }
 
 func (sr *serverReader) recordSet(k key, s set) {

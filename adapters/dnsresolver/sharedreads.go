@@ -12,25 +12,25 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// sharedReads lets concurrent reads of the same domain share one read. The shared read continues
-// while at least one caller waits for it, and is cancelled when the last caller leaves.
+// sharedReads lets concurrent callers that need the same domain share one read. The read is
+// cancelled when its last caller stops waiting.
 type sharedReads struct {
 	mu      sync.Mutex
 	running map[readKey]*sharedRead
 }
 
-// readKey identifies reads that can share one result.
+// readKey identifies reads that can share one result: the same domain and the same wanted records.
 type readKey struct{ name, wanted string }
 
 type sharedRead struct {
 	done    chan struct{}
-	sight   dns.ZoneRead
+	result  dns.ZoneRead
 	waiting int
 	cancel  context.CancelFunc
 }
 
-// do runs read, or waits for a running read with the same key. limit is the timeout of the shared
-// read. It returns the error of ctx when the caller gives up first.
+// do runs read, or waits for a running read with the same key. limit is the timeout of the read. do
+// returns the error of ctx when ctx ends first.
 func (s *sharedReads) do(ctx context.Context, key readKey, limit time.Duration, read func(context.Context) dns.ZoneRead) (dns.ZoneRead, error) {
 	if err := ctx.Err(); err != nil {
 		return dns.ZoneRead{}, err
@@ -39,7 +39,7 @@ func (s *sharedReads) do(ctx context.Context, key readKey, limit time.Duration, 
 	defer s.leave(key, shared)
 	select {
 	case <-shared.done:
-		return clone(shared.sight), nil
+		return clone(shared.result), nil
 	case <-ctx.Done():
 		return dns.ZoneRead{}, ctx.Err()
 	}
@@ -60,7 +60,7 @@ func (s *sharedReads) join(ctx context.Context, key readKey, limit time.Duration
 	s.running[key] = shared
 	go func() {
 		defer cancel()
-		shared.sight = read(readCtx)
+		shared.result = read(readCtx)
 		s.remove(key, shared)
 		close(shared.done)
 	}()
@@ -88,7 +88,7 @@ func (s *sharedReads) remove(key readKey, shared *sharedRead) {
 	}
 }
 
-// clone returns a copy, so that each caller may change its result.
+// clone returns a deep copy, so that each caller may change its result.
 func clone(s dns.ZoneRead) dns.ZoneRead {
 	s.Servers, s.Delegation, s.Warnings = slices.Clone(s.Servers), slices.Clone(s.Delegation), slices.Clone(s.Warnings)
 	s.Sets = slices.Clone(s.Sets)

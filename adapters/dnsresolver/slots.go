@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Limits on concurrent questions, so that neither this process nor a provider's server is
-// overloaded. Resolvers have a higher limit: they belong to the operator, and each read asks them.
+// Limits on concurrent questions. They protect this process and the providers' servers from
+// overload. Resolvers have a higher limit: they belong to the operator, and each read asks them.
 const (
 	maxInFlight    = 32
 	maxPerAddress  = 4
@@ -33,23 +33,23 @@ func newSlots() *slots {
 }
 
 // acquire waits for a free slot and returns the function that releases it. It fails when ctx ends.
-// The slot of the address is taken first, so that waiting for a busy server does not hold a slot of
-// the total.
+// It takes the slot of the address first. So a question that waits for a busy server does not use
+// up a slot of the total.
 func (s *slots) acquire(ctx context.Context, addr netip.AddrPort, mode queryMode) (release func(), err error) {
-	own := s.retain(addr, mode)
-	if err := acquireSlot(ctx, own.sem); err != nil {
-		s.drop(addr, own)
+	addrSlots := s.retain(addr, mode)
+	if err := acquireSlot(ctx, addrSlots.sem); err != nil {
+		s.drop(addr, addrSlots)
 		return nil, err
 	}
 	if err := acquireSlot(ctx, s.total); err != nil {
-		<-own.sem
-		s.drop(addr, own)
+		<-addrSlots.sem
+		s.drop(addr, addrSlots)
 		return nil, err
 	}
 	return func() {
 		<-s.total
-		<-own.sem
-		s.drop(addr, own)
+		<-addrSlots.sem
+		s.drop(addr, addrSlots)
 	}, nil
 }
 
@@ -65,23 +65,23 @@ func acquireSlot(ctx context.Context, sem chan struct{}) error {
 func (s *slots) retain(addr netip.AddrPort, mode queryMode) *addressSlots {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own, ok := s.perAddress[addr]
+	addrSlots, ok := s.perAddress[addr]
 	if !ok {
 		limit := maxPerAddress
 		if mode.recurse {
 			limit = maxPerResolver
 		}
-		own = &addressSlots{sem: make(chan struct{}, limit)}
-		s.perAddress[addr] = own
+		addrSlots = &addressSlots{sem: make(chan struct{}, limit)}
+		s.perAddress[addr] = addrSlots
 	}
-	own.users++
-	return own
+	addrSlots.users++
+	return addrSlots
 }
 
-func (s *slots) drop(addr netip.AddrPort, own *addressSlots) {
+func (s *slots) drop(addr netip.AddrPort, addrSlots *addressSlots) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if own.users--; own.users == 0 {
+	if addrSlots.users--; addrSlots.users == 0 {
 		delete(s.perAddress, addr)
 	}
 }

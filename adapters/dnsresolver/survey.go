@@ -11,15 +11,16 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// report is what one address of a name server answered.
+// report holds the answers of one address of a name server.
 type report struct {
 	state dns.ServerState
 	sets  map[key]set
-	// unanswered holds the questions without a usable answer, absent the names that do not exist.
+	// unanswered holds the questions without a usable answer. absent holds the names that do not
+	// exist.
 	unanswered map[key]bool
 	absent     map[string]bool
-	// noTCP: an answer was truncated by UDP and TCP failed. wildcardUnknown: the probe for a
-	// wildcard was not answered.
+	// noTCP is set when a UDP answer was truncated and TCP failed. wildcardUnknown is set when a
+	// wildcard probe got no answer.
 	noTCP, wildcardUnknown bool
 }
 
@@ -34,7 +35,7 @@ type set struct {
 	synthesised bool // a wildcard record has the same values
 }
 
-// domainRead is one read of one domain.
+// domainRead is the state of one read of one domain.
 type domainRead struct {
 	reader     *Reader
 	name, apex string
@@ -43,26 +44,26 @@ type domainRead struct {
 	answers    *answerCache
 }
 
-// askAll asks each address of the servers that has no report yet and adds its report. It asks an
-// address once, even when several servers share it.
+// askAll asks all addresses of the servers and adds their reports. It skips addresses that have a
+// report. It asks an address once, even when several servers share it.
 func (rd *domainRead) askAll(ctx context.Context, servers []server, reports map[netip.AddrPort]report) {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	for _, s := range servers {
-		for _, to := range s.addrs {
+		for _, addr := range s.addrs {
 			mu.Lock()
-			_, asked := reports[to]
+			_, asked := reports[addr]
 			if !asked {
-				reports[to] = report{}
+				reports[addr] = report{}
 			}
 			mu.Unlock()
 			if asked {
 				continue
 			}
 			wg.Go(func() {
-				rep := rd.readServer(ctx, to)
+				serverReport := rd.readServer(ctx, addr)
 				mu.Lock()
-				reports[to] = rep
+				reports[addr] = serverReport
 				mu.Unlock()
 			})
 		}
@@ -70,14 +71,14 @@ func (rd *domainRead) askAll(ctx context.Context, servers []server, reports map[
 	wg.Wait()
 }
 
-// readServer asks one server for the SOA, which shows whether it serves the zone. Then it asks all
-// other questions concurrently, and then for wildcards and dependencies.
-func (rd *domainRead) readServer(ctx context.Context, to netip.AddrPort) report {
-	sr := &serverReader{read: rd, to: to, askedNS: map[string]bool{}, report: report{
+// readServer asks the server at addr for the SOA, which shows whether it serves the zone.
+// Then it asks all other questions concurrently, probes for wildcards, and reads the dependencies.
+func (rd *domainRead) readServer(ctx context.Context, addr netip.AddrPort) report {
+	sr := &serverReader{read: rd, addr: addr, askedNS: map[string]bool{}, report: report{
 		sets: map[key]set{}, unanswered: map[key]bool{}, absent: map[string]bool{},
 	}}
 	soa := question{rd.apex, wire.TypeSOA}
-	m, err := rd.reader.client.exchange(ctx, to, soa, rd.reader.serverMode())
+	m, err := rd.reader.client.exchange(ctx, addr, soa, rd.reader.serverMode())
 	if sr.report.state = rd.classify(m, err); sr.report.state != dns.ServerOK {
 		return sr.report
 	}
@@ -90,21 +91,21 @@ func (rd *domainRead) readServer(ctx context.Context, to netip.AddrPort) report 
 	return sr.report
 }
 
-// classify returns the state of a server, by its answer for the SOA of the zone apex.
+// classify returns the state of a server. m and err are its answer for the SOA of the zone apex.
 func (rd *domainRead) classify(m *wire.Msg, err error) dns.ServerState {
 	if err != nil {
 		return dns.ServerUnreachable
 	}
 	// A server that serves only the parent zone answers with the SOA of that zone.
 	owner, found := soaOwner(m, rd.apex)
-	if !rd.reader.believes(m) || found && owner != rd.apex {
+	if !rd.reader.isAuthoritative(m) || found && owner != rd.apex {
 		return dns.ServerLame
 	}
 	return dns.ServerOK
 }
 
-// believes reports whether m comes from a server that serves the zone. An answer without AA comes
-// from a cache or is a referral.
-func (r *Reader) believes(m *wire.Msg) bool {
+// isAuthoritative reports whether m comes from a server that serves the zone. An answer without the
+// AA flag comes from a cache or is a referral. With Options.Recursive the flag is not required.
+func (r *Reader) isAuthoritative(m *wire.Msg) bool {
 	return (m.Authoritative || r.recursive) && (m.Rcode == wire.RcodeSuccess || m.Rcode == wire.RcodeNameError)
 }

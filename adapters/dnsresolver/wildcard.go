@@ -11,15 +11,15 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// wildcardScope is a group of names that one wildcard record, *.parent, may answer for.
+// wildcardScope is a group of names for which one wildcard record, *.parent, may answer.
 type wildcardScope struct {
 	parent string
 	names  []string
 }
 
 // detectWildcards marks the answers that a wildcard record may have synthesised. It asks for a
-// random name beside the domain's names and compares. When one of the names does not exist, there
-// is no wildcard.
+// random name with the same parent and compares the answers. A name that does not exist proves that
+// there is no wildcard.
 func (sr *serverReader) detectWildcards(ctx context.Context) {
 	keys := "_domainkey." + sr.read.name
 	all := []wildcardScope{
@@ -38,9 +38,8 @@ func (sr *serverReader) detectWildcards(ctx context.Context) {
 	wg.Wait()
 }
 
-// typesToProbe returns the types to ask for at the random name, or nil when the names have no
-// records. TXT comes first, because its answer usually shows NXDOMAIN or a CNAME and ends the
-// probe.
+// typesToProbe returns the record types to ask for at the random name, or nil when names have no
+// records. TXT comes first: its answer usually ends the probe, with NXDOMAIN or a CNAME.
 func (sr *serverReader) typesToProbe(names []string) []dns.Type {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
@@ -61,38 +60,39 @@ func (sr *serverReader) typesToProbe(names []string) []dns.Type {
 	return kinds
 }
 
-// probeWildcard returns the values of a random name below parentName, by type. It returns nil when
-// the server does not answer.
+// probeWildcard returns the values of the random name below parentName, by type. It returns nil
+// when the server gives no usable answer.
 func (sr *serverReader) probeWildcard(ctx context.Context, parentName string, kinds []dns.Type) map[dns.Type][]string {
-	shown := map[dns.Type][]string{}
+	wildcardValues := map[dns.Type][]string{}
 	for _, kind := range kinds {
 		q := question{sr.read.probeLabel + "." + parentName, wire.StringToType[string(kind)]}
-		m, err := sr.read.reader.client.exchange(ctx, sr.to, q, sr.read.reader.serverMode())
-		if err != nil || !sr.read.reader.believes(m) {
+		m, err := sr.read.reader.client.exchange(ctx, sr.addr, q, sr.read.reader.serverMode())
+		if err != nil || !sr.read.reader.isAuthoritative(m) {
 			return nil
 		}
-		v, err := parseAnswer(m, q)
+		parsed, err := parseAnswer(m, q)
 		if err != nil {
 			return nil
 		}
-		shown[kind] = v.values
-		if v.alias != "" {
-			return map[dns.Type][]string{dns.CNAME: {v.alias}}
+		wildcardValues[kind] = parsed.values
+		if parsed.alias != "" {
+			return map[dns.Type][]string{dns.CNAME: {parsed.alias}}
 		}
 		if m.Rcode == wire.RcodeNameError {
-			return shown
+			return wildcardValues
 		}
 	}
-	return shown
+	return wildcardValues
 }
 
-// markSynthesised marks the sets of names whose values equal those of the wildcard.
-func (sr *serverReader) markSynthesised(s wildcardScope, shown map[dns.Type][]string) {
+// markSynthesised marks the sets of names that have the same values as the wildcard, which are in
+// wildcardValues.
+func (sr *serverReader) markSynthesised(s wildcardScope, wildcardValues map[dns.Type][]string) {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
-	sr.report.wildcardUnknown = sr.report.wildcardUnknown || shown == nil
+	sr.report.wildcardUnknown = sr.report.wildcardUnknown || wildcardValues == nil
 	for _, name := range s.names {
-		if !sr.report.matchesWildcard(name, shown) {
+		if !sr.report.matchesWildcard(name, wildcardValues) {
 			continue
 		}
 		for k, marked := range sr.report.sets {
@@ -104,19 +104,19 @@ func (sr *serverReader) markSynthesised(s wildcardScope, shown map[dns.Type][]st
 	}
 }
 
-// matchesWildcard reports whether a name has exactly the values of the wildcard. A single record of
-// its own would disable the wildcard at that name, for all types.
-func (r report) matchesWildcard(name string, shown map[dns.Type][]string) bool {
-	if alias := r.sets[key{name, dns.CNAME}].values; len(alias) > 0 || len(shown[dns.CNAME]) > 0 {
-		return slices.Equal(alias, shown[dns.CNAME])
+// matchesWildcard reports whether a name has exactly the values of the wildcard. A name with any
+// record of its own gets no values from a wildcard, for all types.
+func (r report) matchesWildcard(name string, wildcardValues map[dns.Type][]string) bool {
+	if alias := r.sets[key{name, dns.CNAME}].values; len(alias) > 0 || len(wildcardValues[dns.CNAME]) > 0 {
+		return slices.Equal(alias, wildcardValues[dns.CNAME])
 	}
-	same, some := true, false
-	for k, held := range r.sets {
+	allEqual, anyRecord := true, false
+	for k, ownSet := range r.sets {
 		if k.name == name && k.kind != dns.NS && k.kind != dns.SOA {
-			some = true
-			same = same && slices.Equal(held.values, shown[k.kind])
+			anyRecord = true
+			allEqual = allEqual && slices.Equal(ownSet.values, wildcardValues[k.kind])
 		}
 	}
 	texts := r.sets[key{name, dns.TXT}].values
-	return same && some && slices.Equal(texts, shown[dns.TXT])
+	return allEqual && anyRecord && slices.Equal(texts, wildcardValues[dns.TXT])
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// redisSession is a period in which Redis answers; after a failure it ends and a new one begins.
-// Commands are sent in batches, one batch at a time. Commands that arrive while a batch is in
-// flight form the next batch, so many concurrent requests share a round trip.
+// redisSession is a period in which Redis answers. A failure ends the session, and a new session
+// begins when Redis answers again. Commands are sent in batches, one batch at a time. Commands that
+// arrive while a batch is in flight form the next batch, so concurrent requests share a round trip.
 type redisSession struct {
 	mu             sync.Mutex
 	ended          bool
-	inFlight, next *batch // nil when there is none
+	inFlight, next *batch // nil without such a batch
 }
 
 // batch is a group of commands that are sent together.
@@ -28,8 +28,8 @@ type batch struct {
 	answered bool // valid after done is closed
 }
 
-// join adds a command to a batch, or returns nil when the session has ended. With first, the batch
-// is in flight from now on, and the caller must start sendBatches.
+// join adds a command to a batch, or returns nil when the session has ended. If first is true, the
+// batch is now in flight, and the caller must start sendBatches.
 func (rs *redisSession) join(c *command) (b *batch, first bool) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -48,7 +48,7 @@ func (rs *redisSession) join(c *command) (b *batch, first bool) {
 }
 
 // completeBatch releases all callers that wait for the batch in flight. It returns the next batch,
-// which is in flight from now on, or nil.
+// which is now in flight, or nil when no command waits.
 func (rs *redisSession) completeBatch() *batch {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -90,9 +90,9 @@ func (rs *redisSession) isInFlight(b *batch) bool {
 	return !rs.ended && rs.inFlight == b
 }
 
-// do sends a command and reports whether Redis answered. It does not end with the caller's request,
-// so that a cancelled request is not counted as a failure of Redis. When one batch gets no answer,
-// all waiting callers continue without one.
+// do sends a command and reports whether Redis answered. It ignores cancellation of the caller's
+// request, which would otherwise count as a failure of Redis. When a batch gets no answer, do
+// returns false to all waiting callers.
 func (s *shared) do(c *command) bool {
 	session := s.session.Load()
 	b, first := session.join(c)
@@ -119,9 +119,8 @@ func (s *shared) sendBatches(session *redisSession, b *batch) {
 	}
 }
 
-// roundTrip sends commands to Redis and reads their answers. Its timeout is longer than that of the
-// waiting callers; when it ends, the connection is closed. When Redis has lost the scripts,
-// roundTrip loads them and repeats the commands that failed.
+// roundTrip sends commands to Redis and reads their answers, within readTimeout. When Redis has
+// lost the scripts, roundTrip loads them and repeats the commands that failed.
 func (s *shared) roundTrip(commands ...*command) error {
 	ctx, cancel := context.WithTimeout(s.ctx, s.readTimeout())
 	defer cancel()
@@ -145,8 +144,8 @@ func noScript(err error) bool {
 	return errors.As(err, &refused) && strings.HasPrefix(string(refused), "NOSCRIPT")
 }
 
-// exec sends commands in one pipeline. It returns the error of the connection, or else the first
-// error of a command.
+// exec sends commands in one pipeline. It returns the error of the connection. If the connection
+// works, it returns the first error of a command.
 func (s *shared) exec(ctx context.Context, commands []*command) (first error) {
 	conn, err := s.pool.GetContext(ctx)
 	if err != nil {
@@ -173,9 +172,9 @@ func (s *shared) exec(ctx context.Context, commands []*command) (first error) {
 	return first
 }
 
-// startTimeout ends the session when the batch gets no answer within answerTimeout. It uses two
-// timers of half that time each. If the process was paused, the first timer fires late, and an
-// answer that has arrived in the meantime is still accepted.
+// startTimeout ends the session when the batch gets no answer within answerTimeout. Two timers in
+// sequence each take half of that time. If the process was paused, the second timer leaves time to
+// accept an answer that arrived during the pause.
 func (s *shared) startTimeout(session *redisSession, b *batch) *time.Timer {
 	return time.AfterFunc(s.answerTimeout/2, func() {
 		time.AfterFunc(s.answerTimeout/2, func() {

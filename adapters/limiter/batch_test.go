@@ -14,21 +14,21 @@ func TestCommandsDuringABatchFormTheNextBatch(t *testing.T) {
 	var rs redisSession
 	firstBatch, first := rs.join(&command{})
 	if !first || firstBatch == nil {
-		t.Fatal("the first one has to send")
+		t.Fatal("the first command does not start a batch")
 	}
 	nextBatch, first := rs.join(&command{})
 	sameBatch, _ := rs.join(&command{})
 	if first || nextBatch != sameBatch || nextBatch == firstBatch {
-		t.Fatal("what came later is not one batch after the first")
+		t.Fatal("later commands do not form one next batch")
 	}
 	if next := rs.completeBatch(); next != nextBatch || len(next.commands) != 2 || !isDone(firstBatch) || !firstBatch.answered || isDone(nextBatch) {
-		t.Fatalf("%+v is under way after the first", next)
+		t.Fatalf("after the first batch, %+v is in flight", next)
 	}
 	if next := rs.completeBatch(); next != nil || !nextBatch.answered {
-		t.Fatalf("%+v is under way, where nobody asks", next)
+		t.Fatalf("%+v is in flight, although no command waits", next)
 	}
 	if _, first := rs.join(&command{}); !first {
-		t.Fatal("nobody sends what comes then")
+		t.Fatal("a command after the last batch does not start a batch")
 	}
 }
 
@@ -37,13 +37,13 @@ func TestEndedSessionReleasesAllWaitingCallers(t *testing.T) {
 	firstBatch, _ := rs.join(&command{})
 	nextBatch, _ := rs.join(&command{})
 	if !rs.end() || rs.end() {
-		t.Error("it does not end once")
+		t.Error("end does not return true exactly once")
 	}
 	if !isDone(firstBatch) || !isDone(nextBatch) || firstBatch.answered || nextBatch.answered || rs.active() {
-		t.Error("somebody waits")
+		t.Error("a caller still waits, or the session is active")
 	}
 	if b, _ := rs.join(&command{}); b != nil || rs.completeBatch() != nil {
-		t.Error("it goes on")
+		t.Error("an ended session accepts commands")
 	}
 }
 
@@ -77,11 +77,11 @@ func TestSessionEndsWhenABatchTimesOut(t *testing.T) {
 				}()
 				<-b.done
 				if b.answered != tt.active {
-					t.Errorf("it has an answer is %v", b.answered)
+					t.Errorf("answered is %v", b.answered)
 				}
 				<-time.After(time.Second)
 				if session.active() != tt.active {
-					t.Errorf("it lasts is %v", session.active())
+					t.Errorf("active is %v", session.active())
 				}
 			})
 		})

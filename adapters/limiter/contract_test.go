@@ -69,7 +69,7 @@ func TestContract(t *testing.T) {
 			return openShared(t, withoutTimeout(server))
 		})
 	})
-	t.Run("two replicas in turn", func(t *testing.T) {
+	t.Run("two replicas alternately", func(t *testing.T) {
 		t.Parallel()
 		server := testserver.NewRedis(t)
 		contract.Limiter(t, func(t testing.TB) ports.Limiter {
@@ -77,7 +77,7 @@ func TestContract(t *testing.T) {
 			return &roundRobin{replicas: [2]ports.Limiter{openShared(t, withoutTimeout(server)), openShared(t, withoutTimeout(server))}}
 		})
 	})
-	t.Run("without its redis", func(t *testing.T) {
+	t.Run("redis is stopped", func(t *testing.T) {
 		t.Parallel()
 		server := testserver.NewRedis(t)
 		server.Stop()
@@ -97,8 +97,8 @@ func (rr *roundRobin) Take(ctx context.Context, b ratelimit.Bucket) (ratelimit.V
 	return rr.next().Take(ctx, b)
 }
 
-func (rr *roundRobin) Enter(ctx context.Context, name string, places int) (func(), bool) {
-	return rr.next().Enter(ctx, name, places)
+func (rr *roundRobin) Enter(ctx context.Context, name string, limit int) (func(), bool) {
+	return rr.next().Enter(ctx, name, limit)
 }
 
 func bucket(limit int) ratelimit.Bucket {
@@ -120,12 +120,12 @@ func countAllowed(many int, b ratelimit.Bucket, replicas ...ports.Limiter) int64
 	return n.Load()
 }
 
-// eventually waits until good returns true.
-func eventually(t testing.TB, what string, good func() bool) {
+// eventually waits until condition returns true. description says what the condition means.
+func eventually(t testing.TB, description string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(hang); !good(); <-time.After(5 * time.Millisecond) {
+	for end := time.Now().Add(hang); !condition(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", hang, what)
+			t.Fatalf("not within %s: %s", hang, description)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func BenchmarkTake(b *testing.B) {
 
 func TestBenchmarks(t *testing.T) { testserver.Benchmarks(t, "Take") }
 
-// TestReplicasCountTogether also checks that a later request is told the remaining wait.
+// TestReplicasCountTogether also checks that both replicas return the same remaining wait.
 func TestReplicasCountTogether(t *testing.T) {
 	server := testserver.NewRedis(t)
 	one, other := openShared(t, withoutTimeout(server)), openShared(t, withoutTimeout(server))

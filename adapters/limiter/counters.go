@@ -9,9 +9,9 @@ import (
 	"github.com/tenantry/tenantry/core/ratelimit"
 )
 
-// counters holds the buckets that this process counts, by a monotonic clock. Unused buckets are
-// removed in two generations: a used bucket moves to current. When the longest window has passed,
-// previous is dropped, because nothing in it counts any more.
+// counters holds the buckets of this process, timed by a monotonic clock. To remove unused buckets,
+// it keeps two generations. Each use moves a bucket to current. Once per longestWindow, current
+// becomes previous and the old previous is dropped: no request in it counts any more.
 type counters struct {
 	clock func() time.Duration
 
@@ -26,8 +26,9 @@ func newCounters() *counters {
 	return &counters{clock: func() time.Duration { return time.Since(start) }, current: map[string]*ratelimit.Log{}}
 }
 
-// take counts a request that arrived at arrivedAt, a time of c.clock.
-func (c *counters) take(b ratelimit.Bucket, arrivedAt time.Duration) (ratelimit.Verdict, time.Duration) {
+// take counts a request that arrived at arrivedAt, a time of c.clock. token identifies the counted
+// request for giveBack.
+func (c *counters) take(b ratelimit.Bucket, arrivedAt time.Duration) (v ratelimit.Verdict, token time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.clock()

@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/ratelimit"
 )
 
-// TestUnusedBucketsAreDropped checks that memory does not grow with each key, and that no bucket in
-// use is reset.
+// TestUnusedBucketsAreDropped checks that unused buckets are removed, and that a bucket in use
+// keeps its count.
 func TestUnusedBucketsAreDropped(t *testing.T) {
 	c, now := newCounters(), time.Duration(0)
 	c.clock = func() time.Duration { return now }
@@ -31,6 +31,6 @@ func TestUnusedBucketsAreDropped(t *testing.T) {
 		}
 	}
 	if n := len(c.current) + len(c.previous); n > 1300 { // two generations of 600 s each, one key per second
-		t.Errorf("%d buckets are remembered", n)
+		t.Errorf("%d buckets are kept", n)
 	}
 }

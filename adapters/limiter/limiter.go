@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limiter counts requests per bucket and limits concurrency. It counts in the process, and
-// with Redis for all replicas together.
+// Package limiter counts requests per bucket and limits concurrency. Without Redis each process
+// counts its own requests. With Redis all replicas share the counts.
 //
 // Limiter implements ports.Limiter. When Redis does not answer within the timeout, the process
 // counts alone until Redis answers again.
 //
 //   - limiter.go: Options, Limiter and State. Start here.
 //   - counters.go: counters, the buckets of this process.
-//   - shared.go: shared, the buckets in Redis, and how it notices that Redis fails or returns.
-//     batch.go: many requests share a round trip.
+//   - shared.go: shared, the buckets in Redis, and how failures of Redis are detected.
+//   - batch.go: redisSession, which sends the commands of concurrent requests together.
 //   - slots.go: concurrency slots, in the process (localSlots) and in Redis (slotLease).
 //   - redis.go: CheckURL, Ping, the commands and their replies.
 //   - take.lua, enter.lua: the scripts that run in Redis.
@@ -32,17 +32,16 @@ type Options struct {
 	// URL is the address of the Redis that all replicas share; "" means no Redis.
 	URL string
 	Log *slog.Logger
-	// Lease is how long a slot stays taken after the last renewal by its replica. The default is 30
-	// s.
+	// Lease is how long a slot stays taken after its replica last renewed it. The default is 30 s.
 	Lease time.Duration
 	// AnswerTimeout is how long Redis may take to answer. The default is 200 ms. A request that
-	// arrives while a batch is in flight may wait twice as long. With a shorter time, replicas on a
-	// busy machine would count alone without need.
+	// arrives while a batch is in flight may wait twice as long. With a shorter timeout, replicas
+	// on a busy machine would count alone although Redis works.
 	AnswerTimeout time.Duration
 }
 
-// Limiter implements ports.Limiter. It always counts its own requests in the process as well. So a
-// Redis that fails, or comes back empty, does not reset what this process has let through.
+// Limiter implements ports.Limiter. It also counts each request in the process. So the requests
+// that this process has accepted still count after Redis has failed or lost its data.
 type Limiter struct {
 	local  *counters
 	slots  *localSlots
@@ -52,8 +51,8 @@ type Limiter struct {
 
 var _ ports.Limiter = (*Limiter)(nil)
 
-// Open returns a Limiter. It fails only when the URL is invalid: an unreachable Redis is probed in
-// the background until it answers.
+// Open returns a Limiter. It fails only when the URL is invalid. An unreachable Redis is no error:
+// it is probed in the background until it answers.
 func Open(ctx context.Context, o Options) (*Limiter, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -90,24 +89,24 @@ func (l *Limiter) Take(_ context.Context, b ratelimit.Bucket) (ratelimit.Verdict
 	case !remote.verdict.Allowed:
 		return remote.verdict, func() {}
 	}
-	v, giveBack := l.takeLocal(b, arrivedAt)
-	if !v.Allowed {
+	verdict, giveBack := l.takeLocal(b, arrivedAt)
+	if !verdict.Allowed {
 		l.shared.giveBack(b, remote.token)
-		return v, giveBack
+		return verdict, giveBack
 	}
-	v.Remaining, v.ResetIn = min(v.Remaining, remote.verdict.Remaining), max(v.ResetIn, remote.verdict.ResetIn)
-	return v, sync.OnceFunc(func() {
+	verdict.Remaining, verdict.ResetIn = min(verdict.Remaining, remote.verdict.Remaining), max(verdict.ResetIn, remote.verdict.ResetIn)
+	return verdict, sync.OnceFunc(func() {
 		giveBack()
 		l.shared.giveBack(b, remote.token)
 	})
 }
 
 func (l *Limiter) takeLocal(b ratelimit.Bucket, arrivedAt time.Duration) (ratelimit.Verdict, func()) {
-	v, token := l.local.take(b, arrivedAt)
-	if !v.Allowed {
-		return v, func() {}
+	verdict, token := l.local.take(b, arrivedAt)
+	if !verdict.Allowed {
+		return verdict, func() {}
 	}
-	return v, sync.OnceFunc(func() { l.local.giveBack(b, token) })
+	return verdict, sync.OnceFunc(func() { l.local.giveBack(b, token) })
 }
 
 // Enter implements ports.Limiter.
@@ -136,7 +135,7 @@ type State struct {
 	Shared bool
 	// Fallback is set while Redis does not answer and this process counts alone.
 	Fallback bool
-	// Fallbacks is how often Redis has stopped answering.
+	// Fallbacks counts how many times Redis has stopped answering.
 	Fallbacks int64
 }
 

@@ -15,12 +15,12 @@ import (
 	"github.com/tenantry/tenantry/core/ratelimit"
 )
 
-var errURL = errors.New("it is not redis://host:port/number or rediss://…")
+var errURL = errors.New("it must be redis://host:port/number or rediss://host:port/number")
 
 var databasePath = regexp.MustCompile(`^(/[0-9]*)?$`)
 
-// CheckURL returns an error for a URL that is not the address of a Redis. It accepts "", which
-// means no Redis. Its error does not quote the URL, which may hold a password.
+// CheckURL returns an error when address is not a valid redis:// or rediss:// URL. It accepts "",
+// which means no Redis. The error does not quote the URL, because the URL may contain a password.
 func CheckURL(address string) error {
 	if address == "" {
 		return nil
@@ -78,20 +78,20 @@ type takeReply struct {
 func parseTakeReply(b ratelimit.Bucket, reply []any) (takeReply, error) {
 	var numbers [4]int64
 	if len(reply) != len(numbers)+1 {
-		return takeReply{}, fmt.Errorf("the script said %v", reply)
+		return takeReply{}, fmt.Errorf("unexpected reply of the script: %v", reply)
 	}
 	for i := range numbers {
 		n, ok := reply[i].(int64)
 		if !ok {
-			return takeReply{}, fmt.Errorf("the script said %v", reply)
+			return takeReply{}, fmt.Errorf("unexpected reply of the script: %v", reply)
 		}
 		numbers[i] = n
 	}
 	token, err := redis.String(reply[len(numbers)], nil)
 	if err != nil {
-		return takeReply{}, fmt.Errorf("the script said %v: %w", reply, err)
+		return takeReply{}, fmt.Errorf("unexpected reply of the script: %v: %w", reply, err)
 	}
-	// No wait is longer than the window, even if the clock of the Redis server was set back.
+	// Waits are at most the window: the clock of the Redis server may have been set back.
 	wait := func(microseconds int64) time.Duration {
 		return min(time.Duration(microseconds)*time.Microsecond, b.Window)
 	}

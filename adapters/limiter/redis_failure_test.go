@@ -20,18 +20,18 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// TestProcessCountsAloneWhileRedisFails checks that requests do not wait for Redis one after the
-// other, and that each process allows at most its own limit. The log has one line for each change.
-// Replicas count together when Redis is back.
+// TestProcessCountsAloneWhileRedisFails checks that each process allows at most its own limit while
+// Redis fails, and that replicas count together when Redis works again. Requests must not wait for
+// Redis one after the other. The log must have one line for the failure and one for the recovery.
 func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name               string
 		breakRedis, repair func(*testserver.Redis, *testing.T)
 		answerTimeout      time.Duration
-		left               int64 // at most so many requests are allowed for a new process
+		left               int64 // the maximum number of requests that a new process may allow afterwards
 	}{
-		{"it is gone, and comes back empty", func(r *testserver.Redis, _ *testing.T) { r.Stop() }, func(r *testserver.Redis, t *testing.T) { r.Start(t) }, hang, 12},
+		{"it stops, and restarts without data", func(r *testserver.Redis, _ *testing.T) { r.Stop() }, func(r *testserver.Redis, t *testing.T) { r.Start(t) }, hang, 12},
 		{"it hangs", func(r *testserver.Redis, t *testing.T) { r.Freeze(t) }, func(r *testserver.Redis, t *testing.T) { r.Thaw(t) }, 2 * time.Second, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -62,15 +62,14 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 			for range 1000 {
 				one.Take(t.Context(), bucket(12))
 			}
-			// The requests wait once, all together: 50 that wait one after the
-			// other take longer, and so do 1000.
+			// All requests together wait once. Requests that wait one after the other take longer.
 			if took := time.Since(began); took > 50*tt.answerTimeout {
 				t.Errorf("the requests took %s, want less than 50 times %s", took, tt.answerTimeout)
 			}
 			tt.repair(server, t)
 			eventually(t, "it counts in Redis again", func() bool { return !one.State().Fallback && !other.State().Fallback })
 			if n := countAllowed(50, bucket(12), one); n != 0 {
-				t.Errorf("%d more passed in the process, which knows of its 12", n)
+				t.Errorf("%d more passed in a process that had already allowed 12", n)
 			}
 			// Redis executes the commands that it received while it hung, so they count.
 			if n := countAllowed(50, bucket(12), openShared(t, o)); n > tt.left {
@@ -79,15 +78,15 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 			if at, err := url.Parse(server.URL); err != nil || strings.Contains(log.String(), at.User.String()[1:]) {
 				t.Errorf("the password is in the log (%v):\n%s", err, log)
 			}
-			if away, back := log.count("Redis does not answer"), log.count("Redis answers"); away != 1 || back != 1 {
-				t.Errorf("%d lines for its going, %d for its return:\n%s", away, back, log)
+			if failures, recoveries := log.count("Redis does not answer"), log.count("Redis answers"); failures != 1 || recoveries != 1 {
+				t.Errorf("%d lines for the failure, %d for the recovery:\n%s", failures, recoveries, log)
 			}
 		})
 	}
 }
 
-// TestFullRedisIsNotUsed: Redis answers, but refuses writes. The process counts alone until Redis
-// has memory again.
+// TestFullRedisIsNotUsed checks that the process counts alone while Redis refuses writes because
+// its memory is full.
 func TestFullRedisIsNotUsed(t *testing.T) {
 	t.Parallel()
 	server, log := testserver.NewRedis(t), &logBuffer{}
@@ -109,7 +108,8 @@ func TestFullRedisIsNotUsed(t *testing.T) {
 	eventually(t, "it counts in Redis again", func() bool { return !l.State().Fallback })
 }
 
-// TestSlowRedisIsNotUsed: Redis answers later than a request may wait, also when it is probed.
+// TestSlowRedisIsNotUsed checks that the process counts alone while Redis takes longer than
+// AnswerTimeout for requests and probes.
 func TestSlowRedisIsNotUsed(t *testing.T) {
 	t.Parallel()
 	server := testserver.NewRedis(t)
@@ -131,16 +131,16 @@ func TestSlowRedisIsNotUsed(t *testing.T) {
 	eventually(t, "it counts in Redis again", func() bool { return !l.State().Fallback })
 }
 
-// TestClockSkewOfRedisDoesNotBlock: a clock that jumps blocks no bucket for longer than a window.
-// It also does not allow a process more than its limit.
+// TestClockSkewOfRedisDoesNotBlock checks that a clock that jumps does not block a bucket for
+// longer than a window. A process still allows at most its limit.
 func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 	server := testserver.NewRedis(t)
 	client, b := redisClient(t, server), bucket(2)
 	l := openShared(t, withoutTimeout(server))
 	past := func(d time.Duration) any { return time.Now().Add(-d).UnixMicro() }
 	for name, tt := range map[string]struct {
-		counted      []any
-		countAllowed bool
+		counted []any // the times of counted requests
+		allowed bool
 	}{
 		"back by less than a window": {[]any{past(-b.Window / 2), past(-b.Window / 2)}, false},
 		"back by more":               {[]any{past(-3 * b.Window), past(-3 * b.Window)}, true},
@@ -151,11 +151,11 @@ func TestClockSkewOfRedisDoesNotBlock(t *testing.T) {
 			t.Fatal(err)
 		}
 		v, _ := l.Take(t.Context(), b)
-		if v.Allowed != tt.countAllowed || v.ResetIn > b.Window || v.RetryIn > b.Window {
+		if v.Allowed != tt.allowed || v.ResetIn > b.Window || v.RetryIn > b.Window {
 			t.Errorf("%s: %+v", name, v)
 		}
 	}
-	b.Key = "of its own"
+	b.Key = "a new bucket"
 	if n := countAllowed(10, b, l); n != 2 {
 		t.Fatalf("%d passed", n)
 	}
@@ -177,8 +177,8 @@ func redisClient(t *testing.T, server *testserver.Redis) redis.Conn {
 	return conn
 }
 
-// TestEmptiedRedisDoesNotResetTheLocalCount: the emptied Redis still answers, so the session does
-// not end. Each process allows at most its own limit.
+// TestEmptiedRedisDoesNotResetTheLocalCount checks that each process allows at most its own limit
+// after Redis has lost its data. Redis still answers, so the process keeps counting in Redis.
 func TestEmptiedRedisDoesNotResetTheLocalCount(t *testing.T) {
 	server := testserver.NewRedis(t)
 	one := openShared(t, withoutTimeout(server))
@@ -191,7 +191,7 @@ func TestEmptiedRedisDoesNotResetTheLocalCount(t *testing.T) {
 		t.Errorf("%d more passed", n)
 	}
 	if n := countAllowed(20, bucket(12), openShared(t, withoutTimeout(server))); n != 12 {
-		t.Errorf("%d passed elsewhere: what was refused was not given back", n)
+		t.Errorf("%d passed in a new process: refused requests still count in Redis", n)
 	}
 	if s := one.State(); s.Fallback || s.Fallbacks != before {
 		t.Errorf("state %+v, %d fallbacks before", s, before)
@@ -209,7 +209,7 @@ func TestLimiterStartsWithoutRedis(t *testing.T) {
 	eventually(t, "it counts in Redis", func() bool { return !l.State().Fallback })
 }
 
-// logBuffer is a log that tests read while it is written.
+// logBuffer is a log that a test can read while the limiter writes to it.
 type logBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

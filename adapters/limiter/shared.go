@@ -22,8 +22,8 @@ const (
 	dialTimeout = 2 * time.Second
 	// probeInterval is the time between two probes while Redis does not answer.
 	probeInterval = 500 * time.Millisecond
-	// probeAttempts is how often a probe measures the response time. The first attempt may include
-	// connecting, and each may be slow because this machine is busy.
+	// probeAttempts is how often a probe tries to get an answer in time. The first attempt may
+	// include connecting, and any attempt may be slow on a busy machine.
 	probeAttempts = 3
 )
 
@@ -38,8 +38,8 @@ var (
 	enterScript = redis.NewScript(1, enterText)
 )
 
-// shared counts in Redis. When Redis stops answering, requests no longer wait for it; one goroutine
-// probes it until it answers again.
+// shared counts in Redis. When Redis stops answering, requests no longer wait for it. One goroutine
+// probes Redis until it answers again.
 type shared struct {
 	pool *redis.Pool
 	log  *slog.Logger
@@ -137,14 +137,14 @@ func (s *shared) probe() error {
 
 func (s *shared) timeoutError() error { return fmt.Errorf("no answer within %s", s.answerTimeout) }
 
-// readTimeout is how long an answer is read for. It is longer than answerTimeout, after which no
-// caller waits any more.
+// readTimeout limits how long a connection waits for an answer. It is longer than answerTimeout,
+// which limits how long callers wait.
 func (s *shared) readTimeout() time.Duration { return dialTimeout + s.answerTimeout }
 
 // keyspace is the prefix of all keys, because other programs may use the same Redis.
 const keyspace = "tenantry:"
 
-// take counts a request in a bucket. answered is false when Redis did not count it.
+// take counts a request in a bucket. answered is false when Redis did not count the request.
 func (s *shared) take(b ratelimit.Bucket) (reply takeReply, answered bool) {
 	cmd := runScript(takeScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
 	if !s.do(cmd) {

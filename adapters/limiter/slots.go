@@ -11,7 +11,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// slotLease is one concurrency slot in Redis. It is held by a lease that is renewed until release.
+// slotLease holds one concurrency slot in Redis. It renews the slot's lease until release is
+// called.
 type slotLease struct {
 	s        *shared
 	name     string
@@ -27,8 +28,8 @@ func (s *shared) newSlotLease(name string, duration time.Duration) *slotLease {
 	return &slotLease{s: s, name: "places:" + name, holder: rand.Text(), duration: duration}
 }
 
-// acquire takes the slot and starts renewing it. It returns false when all slots are taken. When
-// Redis does not answer it returns true.
+// acquire takes the slot and starts to renew its lease. It returns false when all slots are taken,
+// and true when Redis does not answer.
 func (l *slotLease) acquire(limit int) bool {
 	if acquired, answered := l.claim(limit); answered && !acquired {
 		return false
@@ -39,8 +40,8 @@ func (l *slotLease) acquire(limit int) bool {
 	return true
 }
 
-// renewLease renews the lease. It ignores the limit: a holder keeps its slot, and a Redis that lost
-// its data stores it again.
+// renewLease renews the lease without a limit on the slots. So a holder keeps its slot even when
+// Redis has lost its data.
 func (l *slotLease) renewLease() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// TestSlotsOfADeadProcessAreReleased checks that its slots are free after the lease. A live process
-// keeps its slots, even when Redis loses its data.
+// TestSlotsOfADeadProcessAreReleased checks that the slots of a dead process are free after the
+// lease. A live process keeps its slots, even when Redis loses its data.
 func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 	t.Parallel()
-	// Renewals happen every third of the lease, so one may be late by two thirds of it.
+	// Each third of the lease has a renewal, so a renewal may be late by two thirds of the lease.
 	const lease = 2 * time.Second
 	server := testserver.NewRedis(t)
 	o := limiter.Options{URL: server.URL, Lease: lease, AnswerTimeout: hang}
@@ -26,7 +26,7 @@ func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 		t.Fatal(err)
 	}
 	enter := func(l *limiter.Limiter) (func(), bool) { return l.Enter(t.Context(), "a", 2) }
-	leave, ok := enter(one)
+	release, ok := enter(one)
 	if !ok {
 		t.Fatal("the first did not enter")
 	}
@@ -36,22 +36,22 @@ func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 	if _, ok := enter(other); ok {
 		t.Fatal("a third entered")
 	}
-	if err := dying.Close(); err != nil { // it stops renewing its lease
+	if err := dying.Close(); err != nil { // stops renewing the lease
 		t.Fatal(err)
 	}
-	eventually(t, "the dead one's place is free", func() bool { _, ok := enter(other); return ok })
+	eventually(t, "the slot of the dead process is free", func() bool { _, ok := enter(other); return ok })
 	<-time.After(lease * 4 / 3)
 	if _, ok := enter(openShared(t, o)); ok {
-		t.Error("places that are in use became free")
+		t.Error("slots that are in use became free")
 	}
 	server.Empty(t)
-	eventually(t, "Redis learns again who is inside", func() bool {
-		free, ok := enter(openShared(t, o))
-		free()
+	eventually(t, "the slots in use are in Redis again", func() bool {
+		release, ok := enter(openShared(t, o))
+		release()
 		return !ok
 	})
-	leave()
-	leave()
+	release()
+	release() // the second call does nothing
 	if _, ok := enter(openShared(t, o)); !ok {
 		t.Error("a slot that was released is not free")
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // describeTimeout limits how long a plugin may take to describe itself, and then to start. It is
-// long because an operator waits for Add, and a busy machine is slow.
+// long because Add may run on a busy machine, and its caller is a person who can wait.
 const describeTimeout = time.Minute
 
 // Addition is the change that Add made to the catalog.
@@ -33,10 +33,10 @@ const (
 )
 
 // Add adds a plugin binary to the catalog of a plugin folder and replaces the entry with the same
-// name. From then on the host runs only a file with this content. Add copies a binary from a
-// different folder into the plugin folder. It creates a missing folder and catalog.
+// name. The catalog stores the checksum, so the host runs only a file with this content. Add copies
+// a binary from a different folder into the plugin folder. It creates a missing folder and catalog.
 //
-// Add runs the binary to read its description and to check that it works with this host. Use it
+// Add runs the binary to read its description and to check that it works with this host. Use Add
 // only for files that the operator trusts. Adding the same file again changes nothing. Add fails
 // when the file is not a working plugin, when a different plugin of the catalog has the same file
 // name, and when the catalog is invalid.
@@ -81,8 +81,9 @@ func hasContent(dir string, e Entry) bool {
 	return f.Close() == nil
 }
 
-// readPlugin returns the catalog entry of a file, made from its description, and its content. It
-// also starts the plugin as the service does, and fails when it does not start.
+// readPlugin returns the content of a plugin's file, and the catalog entry that the plugin
+// describes. It also starts the plugin as the service does, and fails when the plugin does not
+// start.
 func readPlugin(ctx context.Context, file string) (Entry, []byte, error) {
 	info, err := os.Stat(file)
 	switch {
@@ -93,7 +94,7 @@ func readPlugin(ctx context.Context, file string) (Entry, []byte, error) {
 	case !info.Mode().IsRegular():
 		return Entry{}, nil, errors.New("it is not a regular file")
 	case info.Mode().Perm()&0o111 == 0:
-		return Entry{}, nil, errors.New("it may not be executed: chmod +x it")
+		return Entry{}, nil, errors.New("it is not executable: run chmod +x on it")
 	}
 	e, err := describe(ctx, file)
 	if err != nil {
@@ -110,7 +111,7 @@ func readPlugin(ctx context.Context, file string) (Entry, []byte, error) {
 	}
 	o := Options{Dir: filepath.Dir(file), Supervision: SupervisionPolicy{StartTimeout: describeTimeout}}.withDefaults()
 	if _, err := (&Host{options: o}).inspect(e); err != nil {
-		return e, nil, fmt.Errorf("it does not speak with this version of tenantry: %w", err)
+		return e, nil, fmt.Errorf("it does not work with this version of tenantry: %w", err)
 	}
 	return e, content, nil
 }
@@ -135,12 +136,13 @@ func describe(ctx context.Context, file string) (Entry, error) {
 	}
 	var e Entry
 	if err := json.Unmarshal(out, &e); err != nil {
-		return e, errors.New("its description is not JSON, so it is not a plugin")
+		return e, errors.New("it is not a plugin: its description is not JSON")
 	}
 	return e, nil
 }
 
-// copyInto writes the content of the file from to the path to, unless both are the same file.
+// copyInto writes content, which was read from the file from, to the file to. It does nothing when
+// both paths are the same file.
 func copyInto(content []byte, from, to string) error {
 	if a, err := os.Stat(from); err == nil {
 		if b, err := os.Stat(to); err == nil && os.SameFile(a, b) {

@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// BenchmarkPluginCall measures a call with a trace context, to a plugin's process and to a fake in
-// this process.
+// BenchmarkPluginCall compares a call to a plugin's process with a call to a fake in this process.
+// Both calls have a trace context.
 func BenchmarkPluginCall(b *testing.B) {
 	otel.SetTextMapPropagator(propagation.TraceContext{})
 	tracedCtx := trace.ContextWithSpanContext(b.Context(), trace.NewSpanContext(trace.SpanContextConfig{

@@ -24,8 +24,8 @@ type Entry struct {
 	Version string `json:"version"`
 }
 
-// readCatalog returns the entries of a plugin folder's catalog. It fails when the file is missing
-// or when any entry is invalid: one invalid entry makes the whole catalog untrusted.
+// readCatalog returns the entries of a plugin folder's catalog. It fails when the file is missing,
+// and when any entry is invalid.
 func readCatalog(dir string) ([]Entry, error) {
 	path := filepath.Join(dir, catalogFile)
 	text, err := os.ReadFile(path)
@@ -44,7 +44,7 @@ func readCatalog(dir string) ([]Entry, error) {
 			return nil, fmt.Errorf("plugin catalog %s: plugin %q: %w", path, e.Name, err)
 		}
 		if seen[e.Name] {
-			return nil, fmt.Errorf("plugin catalog %s: plugin %q is there twice", path, e.Name)
+			return nil, fmt.Errorf("plugin catalog %s: plugin %q is listed twice", path, e.Name)
 		}
 		seen[e.Name] = true
 	}
@@ -66,9 +66,9 @@ func (e Entry) check() error {
 	return nil
 }
 
-// pluginDirBesideProgram returns the path of the folder `plugins` next to the running program. It
+// defaultPluginDir returns the path of the folder `plugins` next to the running program. It
 // resolves symbolic links to the program first.
-func pluginDirBesideProgram() (string, error) {
+func defaultPluginDir() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find the plugin folder: %w", err)

@@ -114,8 +114,8 @@ func newHost(t *testing.T, o pluginhost.Options) (*pluginhost.Host, *logBuffer) 
 	return h, logged
 }
 
-// tenantOf returns a tenant at a plugin. The setting do tells the puppet how to misbehave; "" means
-// that it behaves.
+// tenantOf returns a tenant at a plugin. The setting do tells the plugin puppet how to misbehave.
+// With "" the plugin works normally.
 func tenantOf(h *pluginhost.Host, name, do string) ports.MailTenant {
 	return h.Mail(name, func(context.Context) (wire.Connection, error) {
 		return wire.Connection{
@@ -125,7 +125,7 @@ func tenantOf(h *pluginhost.Host, name, do string) ports.MailTenant {
 	}).For("t-1")
 }
 
-// processID calls a puppet and returns the id of its process.
+// processID calls the plugin puppet and returns the id of the plugin's process.
 func processID(t *testing.T, h *pluginhost.Host, name string) int {
 	t.Helper()
 	p, err := tenantOf(h, name, "").Profile(t.Context())
@@ -171,14 +171,14 @@ func signal(t *testing.T, pid int, s unix.Signal) {
 }
 
 // suspend stops a process with SIGSTOP. It polls until each thread has stopped, because no event
-// reports that.
+// reports the stop.
 func suspend(t *testing.T, pid int) {
 	t.Helper()
 	signal(t, pid, unix.SIGSTOP)
 	for running := true; running; runtime.Gosched() {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		if err != nil || len(threads) == 0 {
-			t.Fatalf("process %d is gone: %v", pid, err)
+			t.Fatalf("process %d has exited: %v", pid, err)
 		}
 		running = false
 		for _, thread := range threads {

@@ -4,15 +4,15 @@
 // plugin through an ordinary port and does not see the process.
 //
 // Start with Host: New reads the catalog, and Mail, DNS and Sending return ports whose calls go to
-// the plugin's process. A process starts with the first call that needs it.
+// the plugin's process. The first call to a plugin starts the process.
 //
 //   - host.go: Host, its options and the supervision policy. Start here.
-//   - supervise.go: supervisor, which keeps at most one process of a plugin and restarts it.
-//   - launch.go: instance, one process. How its file is verified and its environment is chosen.
-//   - status.go: Status, what metrics and operators see of a plugin.
-//   - output.go, redact.go: what a plugin prints, made safe for the log.
-//   - catalog.go, add.go, inspect.go: the list of plugins that may run, and the operator's commands
-//     on it.
+//   - supervise.go: supervisor, which runs at most one process of a plugin and restarts it.
+//   - launch.go: instance, one process; the check of its file, and its environment.
+//   - status.go: Status, the state of a plugin for metrics and operators.
+//   - output.go, redact.go: the output of plugins, made safe for the log.
+//   - catalog.go: the catalog, the list of plugins that may run.
+//   - add.go, inspect.go: the operator's commands on the catalog.
 package pluginhost
 
 import (
@@ -50,12 +50,13 @@ type Options struct {
 
 // SupervisionPolicy has the timeouts and the restart limits of plugin processes.
 type SupervisionPolicy struct {
-	// StartTimeout limits the start of a plugin until it is healthy, and then its description.
-	// The default is 30 s, because a plugin that starts on a busy machine may need several seconds.
+	// StartTimeout limits the start of a plugin until it is healthy. The same limit applies again
+	// to its description. The default is 30 s, because a start on a busy machine takes several
+	// seconds.
 	StartTimeout time.Duration
 	// PingTimeout limits a health check. The default is 1 s.
 	PingTimeout time.Duration
-	// StopGrace is the time a plugin has to exit before it is killed. The default is 2 s.
+	// StopGrace is the time that a plugin has to exit before it is killed. The default is 2 s.
 	StopGrace time.Duration
 	// Backoff is the delay after the first crash. It doubles with each crash in a row. The default
 	// is 200 ms.
@@ -81,8 +82,8 @@ func (p SupervisionPolicy) withDefaults() SupervisionPolicy {
 	}
 }
 
-// restartDelay returns the delay before the next start after this many crashes in a row, and
-// whether they make a crash loop. crashes is at least 1.
+// restartDelay returns the delay before the next start, and whether the plugin is in a crash loop.
+// crashes is the number of crashes in a row, at least 1.
 func (p SupervisionPolicy) restartDelay(crashes int) (delay time.Duration, crashLoop bool) {
 	if crashes >= p.CrashLimit {
 		return p.Cooldown, true
@@ -101,7 +102,7 @@ type Host struct {
 // catalog is missing or invalid.
 func New(o Options) (*Host, error) {
 	if o.Dir == "" {
-		dir, err := pluginDirBesideProgram()
+		dir, err := defaultPluginDir()
 		if err != nil {
 			return nil, err
 		}
@@ -127,9 +128,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Mail returns the mail platform of the plugin with this name. Calls pass the interceptors, the
-// first outermost, before they are sent to the plugin. connection is called for each call, and its
-// error becomes the call's error.
+// Mail returns the mail platform of the plugin with this name. Calls pass the interceptors before
+// they are sent to the plugin; the first interceptor is the outermost. connection is called for
+// each call, and its error becomes the call's error.
 func (h *Host) Mail(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.MailPlatform {
 	return wire.Mail(h.opener(name, connection), interceptors...)
 }
@@ -191,7 +192,7 @@ func (h *Host) Describe(ctx context.Context, name string) (wire.Description, err
 	return running.description, nil
 }
 
-// Names returns the names of the catalog's plugins of a kind, sorted. It starts none of them.
+// Names returns the names of the catalog's plugins of a kind, sorted. It does not start a plugin.
 func (h *Host) Names(kind wire.Kind) []string {
 	var names []string
 	for name, s := range h.plugins {
@@ -224,8 +225,8 @@ func (h *Host) Status() []Status {
 	return all
 }
 
-// Close stops all plugins and waits until their processes have exited. Calls in progress are cut
-// off. Later calls fail with an error of kind outcome.Down.
+// Close stops all plugins and waits until their processes have exited. Calls in progress end with
+// an error. Later calls fail with an error of kind outcome.Down.
 func (h *Host) Close() {
 	var wait sync.WaitGroup
 	for _, s := range h.plugins {

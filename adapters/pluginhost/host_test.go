@@ -125,7 +125,7 @@ func TestRequestIDReachesThePlugin(t *testing.T) {
 func TestChangedFileIsNeverRun(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
 	h, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: fastRestart})
-	first := processID(t, h, "puppet")
+	firstPID := processID(t, h, "puppet")
 
 	marker := filepath.Join(dir, "mark")
 	replacement := filepath.Join(dir, "swapped")
@@ -135,7 +135,7 @@ func TestChangedFileIsNeverRun(t *testing.T) {
 	if err := os.Rename(replacement, filepath.Join(dir, "mail-puppet")); err != nil {
 		t.Fatal(err)
 	}
-	if again := processID(t, h, "puppet"); again != first {
+	if pid := processID(t, h, "puppet"); pid != firstPID {
 		t.Fatal("the running process was replaced")
 	}
 	if err := h.Kill("puppet"); err != nil {
@@ -213,8 +213,8 @@ func TestUnknownPluginIsDown(t *testing.T) {
 	}
 }
 
-// TestAccountCannotOverrideOperatorSettings checks that an account cannot set allow_private, a
-// field of the operator, for a DNS plugin.
+// TestAccountCannotOverrideOperatorSettings checks that an account cannot set allow_private for a
+// DNS plugin. Only the operator may set this field.
 func TestAccountCannotOverrideOperatorSettings(t *testing.T) {
 	dir := t.TempDir()
 	if entry, _, err := pluginhost.Add(t.Context(), dir, testserver.Program(t, "release/plugins/dns-powerdns")); err != nil || entry.Kind != "dns" {
@@ -236,10 +236,10 @@ func TestAccountCannotOverrideOperatorSettings(t *testing.T) {
 		return err
 	}
 	if err := check(nil); !errors.Is(err, fault.InvalidRequest) {
-		t.Errorf("a private host that only the account allows: %v", err)
+		t.Errorf("only the account allows a private host: %v", err)
 	}
 	if err := check(map[string]string{"allow_private": "true"}); outcome.Of(err) != outcome.Down {
-		t.Errorf("a private host that the operator allows, with no server: %v", err)
+		t.Errorf("the operator allows a private host on which nothing listens: %v", err)
 	}
 	if _, err := h.DNS("missing", nil).Check(t.Context()); outcome.Of(err) != outcome.Down {
 		t.Errorf("a plugin that is missing: %v", err)

@@ -70,7 +70,7 @@ func TestPluginNameMustMatchTheCatalog(t *testing.T) {
 	editCatalog(t, dir, `"name":"puppet"`, `"name":"microsoft365"`)
 	h, _ := newHost(t, pluginhost.Options{Dir: dir})
 	_, err := h.Describe(t.Context(), "microsoft365")
-	if err == nil || !strings.Contains(err.Error(), `says it is "puppet"`) {
+	if err == nil || !strings.Contains(err.Error(), `describes itself as "puppet"`) {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -89,8 +89,8 @@ func TestOutputIsRateLimitedAndRedacted(t *testing.T) {
 	if !strings.Contains(logs, `line 1 \\x1b[31m [redacted]`) {
 		t.Fatalf("the first lines are missing:\n%.2000s", logs)
 	}
-	// The limit is a burst of 300 lines and 50 lines a second. Each may come with a line that counts
-	// the dropped ones. The host itself logs a few lines.
+	// The limit is a burst of 300 lines and 50 lines a second. Each line may be followed by a line
+	// with the number of dropped lines. The host itself logs a few lines.
 	maxLines := 2*(300+50*int(time.Since(start).Seconds()+1)) + 100
 	if lines := strings.Count(logs, "\n"); lines > maxLines {
 		t.Fatalf("%d lines reached the log, want at most %d", lines, maxLines)
@@ -102,8 +102,8 @@ func TestOutputIsRateLimitedAndRedacted(t *testing.T) {
 	}
 }
 
-// TestPanicsDoNotLogSecrets covers a panic with a secret in a call, the same in a goroutine of the
-// plugin's author, and an error with a secret.
+// TestPanicsDoNotLogSecrets covers a panic with a secret in a call, a panic with a secret in a
+// separate goroutine of the plugin, and an error with a secret.
 func TestPanicsDoNotLogSecrets(t *testing.T) {
 	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})
 	if _, err := tenantOf(h, "puppet", "panic").Profile(t.Context()); outcome.Of(err) != outcome.Broken {

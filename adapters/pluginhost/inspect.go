@@ -23,13 +23,13 @@ type Inspection struct {
 	Problem error
 }
 
-// ErrNotInCatalog means that the catalog has no plugin with a name passed to Inspect.
+// ErrNotInCatalog means that the catalog has no plugin with the name that was passed to Inspect.
 var ErrNotInCatalog = errors.New("there is no such plugin in the catalog")
 
 // Inspect starts the catalog's plugins with these names, or all plugins when no name is passed. It
-// asks each for its description and stops it again. Results are in the order of the catalog. It
-// fails when the catalog is invalid, and with ErrNotInCatalog for an unknown name. A plugin that
-// does not work is not an error; see Inspection.Problem.
+// asks each plugin for its description and then stops the plugin. Results are in the order of the
+// catalog. Inspect fails when the catalog is invalid, and returns ErrNotInCatalog for an unknown
+// name. For a plugin that does not work, it sets Inspection.Problem and returns no error.
 func Inspect(o Options, names ...string) ([]Inspection, error) {
 	h, err := New(o)
 	if err != nil {
@@ -60,7 +60,7 @@ func Inspect(o Options, names ...string) ([]Inspection, error) {
 	return inspections, nil
 }
 
-// inspect starts the plugin of an entry as a call would, and stops it.
+// inspect starts the plugin of an entry in the same way as a call, and stops the plugin again.
 func (h *Host) inspect(e Entry) (wire.Description, error) {
 	started, err := newSupervisor(h, e).launch()
 	path := filepath.Join(h.options.Dir, e.File)
@@ -72,7 +72,7 @@ func (h *Host) inspect(e Entry) (wire.Description, error) {
 	}
 	started.process.Stop(h.options.Supervision.StopGrace)
 	if version := started.description.Version; version != e.Version {
-		err = fmt.Errorf("%s: it says it is version %.60q, the catalog says %q", path, version, e.Version)
+		err = fmt.Errorf("%s: the plugin reports version %.60q, but the catalog has %q", path, version, e.Version)
 	}
 	return started.description, err
 }

@@ -30,9 +30,9 @@ func TestInspectReportsProblems(t *testing.T) {
 			problems[inspection.Name] = inspection.Problem.Error()
 		}
 	}
-	for name, want := range map[string]string{"crashes": "mail-crashes", "gone": "is missing", "older": `it is "good"`, "liar": "mail-liar"} {
+	for name, want := range map[string]string{"crashes": "mail-crashes", "gone": "is missing", "older": `itself as "good"`, "liar": "mail-liar"} {
 		if !strings.Contains(problems[name], want) {
-			t.Errorf("%s: %q, want it to say %q", name, problems[name], want)
+			t.Errorf("%s: problem %q, want %q in it", name, problems[name], want)
 		}
 	}
 	if problems["good"] != "" || inspections[0].Description.Title != "Puppet" {
@@ -43,7 +43,7 @@ func TestInspectReportsProblems(t *testing.T) {
 		t.Errorf("by its name: %+v, %v", selected, err)
 	}
 	if _, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart}, "nobody"); !errors.Is(err, pluginhost.ErrNotInCatalog) {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("an unknown name: %v", err)
 	}
 	if _, err := pluginhost.Inspect(pluginhost.Options{Dir: t.TempDir()}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no catalog: %v", err)
@@ -112,14 +112,14 @@ func TestAddRefusesFilesThatAreNotPlugins(t *testing.T) {
 		"fails":                      {writeScript(t, "exit 7", 0o755), "exit status 7"},
 		"prints other text":          {writeScript(t, "echo hello", 0o755), "not a plugin"},
 		"has no name":                {writeScript(t, "echo '{}'", 0o755), "no name"},
-		"only describes itself":      {writeScript(t, printDescription, 0o755), "does not speak"},
+		"only describes itself":      {writeScript(t, printDescription, 0o755), "does not work with"},
 		"crashes":                    {copyProgram(t, "puppet", "mail-crashes"), "exit status 3"},
-		"different protocol version": {writeScript(t, `[ "$1" = describe ] && `+printDescription+` || echo "1|9|unix|/nowhere|grpc|"; sleep 1`, 0o755), "does not speak"},
+		"different protocol version": {writeScript(t, `[ "$1" = describe ] && `+printDescription+` || echo "1|9|unix|/nowhere|grpc|"; sleep 1`, 0o755), "does not work with"},
 		"incomplete description":     {writeScript(t, `[ "$1" = describe ] && printf '{"name":'`, 0o755), "not JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, _, err := pluginhost.Add(t.Context(), dir, tt.file); err == nil || !strings.Contains(err.Error(), tt.wantError) || !strings.Contains(err.Error(), tt.file) {
-				t.Errorf("got %v, want it to say %q", err, tt.wantError)
+				t.Errorf("got %v, want an error with %q", err, tt.wantError)
 			}
 		})
 	}

@@ -26,14 +26,14 @@ type instance struct {
 	exitRecorded chan struct{} // closed when the supervisor has recorded the exit
 
 	answered            bool // the process answered at least one call
-	killRequested       bool // Host.Kill asked for the exit
+	killRequested       bool // Host.Kill was called for this process
 	consecutiveTimeouts int  // calls in a row that ended at their deadline
 	pinging             bool // a health check is running
 }
 
-// launch starts a process from the file of the catalog entry and asks for its description. It
-// fails when the file does not have the checksum of the entry, when the process does not start in
-// time, and when its name or kind differs from the entry. After an error no process is left.
+// launch starts a process from the file of the catalog entry and asks for its description. It fails
+// when the file does not have the checksum of the entry, when the process does not start in time,
+// and when the described name or kind differs from the entry. After an error no process is left.
 func (s *supervisor) launch() (*instance, error) {
 	o := s.host.options
 	file, err := openVerified(o.Dir, s.entry)
@@ -55,7 +55,7 @@ func (s *supervisor) launch() (*instance, error) {
 	defer cancel()
 	d, err := p.Describe(ctx)
 	if err == nil && (d.Name != s.entry.Name || string(d.Kind) != s.entry.Kind) {
-		err = fmt.Errorf("the plugin says it is %.60q of kind %.60q", d.Name, d.Kind)
+		err = fmt.Errorf("the plugin describes itself as %.60q of kind %.60q, unlike the catalog", d.Name, d.Kind)
 	}
 	if err != nil {
 		p.Kill()
@@ -73,7 +73,7 @@ func (i *instance) exited() bool {
 	}
 }
 
-// errChecksum means that a plugin's file differs from the one in the catalog.
+// errChecksum means that a plugin's file does not have the checksum of the catalog.
 var errChecksum = errors.New("the file is not the one in the catalog (SHA-256 differs)")
 
 // openVerified opens a plugin's file and compares its SHA-256 with the catalog entry. It returns
@@ -96,9 +96,10 @@ func openVerified(dir string, e Entry) (*os.File, error) {
 	return f, nil
 }
 
-// executablePath returns a path that executes the open file. On Linux it refers to the descriptor
-// through the host's process id, because descriptor numbers may differ in the child. Elsewhere it
-// is the file's path, and only the permissions of the folder prevent a replacement after the check.
+// executablePath returns a path that executes the open file. On Linux the path contains the host's
+// process id and the descriptor, because descriptor numbers may differ in the child. On other
+// systems it is the file's path. There, only the permissions of the folder prevent a later
+// replacement.
 func executablePath(f *os.File) string {
 	if runtime.GOOS == "linux" {
 		return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd())
@@ -106,8 +107,9 @@ func executablePath(f *os.File) string {
 	return f.Name()
 }
 
-// allowedVariables are the variables of the host's environment that a plugin receives: the export
-// of its spans, the trusted certificate authorities and the time zone. Any other may be a secret.
+// allowedVariables are the variables of the host's environment that a plugin receives. They
+// configure the export of spans, the trusted certificate authorities and the time zone. All other
+// variables may hold secrets.
 var allowedVariables = []string{
 	"OTEL_EXPORTER_OTLP_ENDPOINT",
 	"OTEL_EXPORTER_OTLP_PROTOCOL",
@@ -121,8 +123,8 @@ var allowedVariables = []string{
 	"TZ",
 }
 
-// pluginEnvironment returns the environment of a plugin's process. The exporter's headers hold
-// credentials. They come from telemetryHeaders only, never from the host's environment.
+// pluginEnvironment returns the environment of a plugin's process. The headers of the span exporter
+// hold credentials. They come from telemetryHeaders only, never from hostEnv.
 func pluginEnvironment(name string, hostEnv []string, telemetryHeaders secret.Text) []string {
 	var env []string
 	for _, variable := range hostEnv {

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A plugin may print linesPerSecond lines a second on average. maxBurst allows for the stacks of a
-// panic. Longer texts than maxTextBytes are truncated.
+// A plugin may print linesPerSecond lines a second on average. maxBurst is large enough for the
+// stacks of a panic. Texts longer than maxTextBytes are truncated.
 const (
 	linesPerSecond = 50
 	maxBurst       = 300
@@ -63,8 +63,9 @@ func (o *output) writeLine(text []byte) {
 	o.log.Info("plugin output", "text", o.sanitize(string(text)))
 }
 
-// isPanicMessage reports whether a line belongs to the message of a panic, which must not be
-// logged: it contains the value that the code panicked with. The stacks after it are logged.
+// isPanicMessage reports whether a line belongs to the message of a panic. The message contains the
+// panic's value, which may be a secret, so the message must not be logged. The stacks after the
+// message are logged.
 func (o *output) isPanicMessage(text []byte) bool {
 	switch {
 	case bytes.HasPrefix(text, []byte("panic: ")), bytes.HasPrefix(text, []byte("fatal error: ")):
@@ -98,7 +99,7 @@ func (o *output) logStructured(text []byte) bool {
 		delete(members, known)
 	}
 	if len(members) > 0 {
-		// Not as JSON, which would escape quotes in a secret and hide it from the redactor.
+		// JSON would escape the quotes in a secret, so the redactor would not recognise the secret.
 		var rest strings.Builder
 		for _, key := range slices.Sorted(maps.Keys(members)) {
 			fmt.Fprintf(&rest, "%s=%v ", key, members[key])
@@ -122,8 +123,8 @@ func levelOf(v any) slog.Level {
 	}
 }
 
-// sanitize returns text with secrets redacted, truncated to maxTextBytes, and with unprintable
-// bytes escaped. It redacts before it truncates, because half a secret would not be recognised.
+// sanitize redacts secrets, truncates the text to maxTextBytes, and escapes unprintable bytes. It
+// redacts before it truncates, because half a secret would not be recognised.
 func (o *output) sanitize(text string) string {
 	text = o.redactor.redact(text)
 	if len(text) > maxTextBytes {

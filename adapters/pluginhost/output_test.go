@@ -46,12 +46,12 @@ func TestPanicMessageIsWithheldAndItsStackLogged(t *testing.T) {
 	}
 	for _, text := range []string{"first", "second", "again"} {
 		if strings.Contains(log.String(), text) {
-			t.Errorf("the log says %q", text)
+			t.Errorf("the log contains %q", text)
 		}
 	}
 	for _, text := range []string{"before", "plugin panicked", "goroutine 7", "main.main()"} {
 		if !strings.Contains(log.String(), text) {
-			t.Errorf("the log does not say %q", text)
+			t.Errorf("the log does not contain %q", text)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestSecretsAreForgottenAfterTheirCalls(t *testing.T) {
 	releaseOther := r.hold([]secret.Text{secret.New("short-lived")})
 	releaseFirst()
 	if got := r.redact("a short-lived b"); got != "a [redacted] b" {
-		t.Fatalf("while a different call holds it: %q", got)
+		t.Fatalf("while a different call uses the secret: %q", got)
 	}
 	releaseOther()
 	if got := r.redact("short-lived"); got != "[redacted]" {

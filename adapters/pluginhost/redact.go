@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// holdAfterCall is how long the secrets of a call are redacted after it ended. The last output
-	// of a crashing plugin arrives later than the end of its calls.
+	// holdAfterCall is how long the secrets of a call are redacted after the call ended. The last
+	// output of a crashing plugin arrives after its calls have ended.
 	holdAfterCall = 10 * time.Second
-	// minSecretLength is the length in bytes of the shortest secret that is redacted. A shorter one
+	// minSecretLength is the minimum length in bytes of a secret that is redacted. Shorter secrets
 	// would match ordinary text.
 	minSecretLength = 6
 )
 
 // redactor removes the secrets of calls in progress from the output of plugins. A plugin should not
-// print them, but its panic may. The zero value is ready to use.
+// print secrets, but a panic may. The zero value is ready to use.
 type redactor struct {
 	mu    sync.Mutex
 	held  map[string]*heldSecret // by value
@@ -32,7 +32,7 @@ type redactor struct {
 
 type heldSecret struct {
 	calls int       // calls in progress that use the secret
-	until time.Time // when calls is 0: the end of the redaction
+	until time.Time // the end of the redaction, valid when calls is 0
 }
 
 // hold redacts these secrets until holdAfterCall after release is called.
@@ -83,8 +83,8 @@ func (r *redactor) sweep(now time.Time) {
 	}
 }
 
-// redact returns text with each held secret replaced by `[redacted]`. Longer secrets are replaced
-// first, because a shorter one may be a part of them.
+// redact returns text with each held secret replaced by `[redacted]`. It replaces longer secrets
+// first, because a longer secret may contain a shorter one.
 func (r *redactor) redact(text string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

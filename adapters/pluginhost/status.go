@@ -17,7 +17,7 @@ const (
 	Idle     State = "idle"
 	Starting State = "starting"
 	Running  State = "running"
-	// Waiting means that the last process or start failed. No start is made before RetryAt.
+	// Waiting means that the last process or start failed. The next start is allowed at RetryAt.
 	Waiting State = "waiting"
 	// CrashLoop means CrashLimit failures in a row. One start is attempted per Cooldown.
 	CrashLoop State = "crash_loop"
@@ -33,16 +33,16 @@ type Status struct {
 	Name    string
 	Version string // from the catalog
 	State   State
-	PID     int // 0 unless State is Running
-	// Starts counts the processes started. Each after the first replaced one that exited.
+	PID     int // the process id when State is Running, otherwise 0
+	// Starts counts the processes that were started. Each one after the first is a restart.
 	Starts int
 	// Hangs counts the processes that were killed because they did not answer.
 	Hangs int
-	// Crashes counts the failures in a row: failed starts, and processes that exited without having
-	// answered a call.
+	// Crashes counts the failures in a row. A failure is a failed start, or the exit of a process
+	// that had not answered a call.
 	Crashes   int
-	LastError error     // of the last crash or failed start, nil if there was none
-	RetryAt   time.Time // no start is made before this time; zero if there was no failure
+	LastError error     // the error of the last crash or failed start, nil before the first failure
+	RetryAt   time.Time // the earliest time of the next start; zero if there was no failure
 }
 
 // downError returns the error of a call that was not sent because the plugin does not run.

@@ -22,7 +22,7 @@ type supervisor struct {
 	policy SupervisionPolicy
 	log    *slog.Logger
 
-	background sync.WaitGroup // starts, watches and health checks
+	background sync.WaitGroup // the goroutines of start, watch and checkResponsive
 
 	mu        sync.Mutex
 	running   *instance
@@ -39,9 +39,9 @@ func newSupervisor(h *Host, e Entry) *supervisor {
 	return &supervisor{entry: e, host: h, policy: h.options.Supervision, log: h.options.Log.With("plugin", e.Name)}
 }
 
-// acquire returns the running process and starts one if there is none. Concurrent callers share one
-// start. It fails with outcome.Down when the host is closed, when a restart is delayed after a
-// crash, and when ctx ends before the start does.
+// acquire returns the running process. If no process runs, it starts one; concurrent callers share
+// one start. acquire fails with outcome.Down when the host is closed, when a restart is delayed
+// after a crash, and when ctx ends during the start.
 func (s *supervisor) acquire(ctx context.Context) (*instance, error) {
 	for {
 		s.mu.Lock()
@@ -66,9 +66,9 @@ func (s *supervisor) acquire(ctx context.Context) (*instance, error) {
 	}
 }
 
-// startOrJoin returns a channel that is closed when acquire should check again: when the exit of
-// the last process is recorded, or when the current start ends. If neither is pending it begins a
-// start. It fails while a restart is delayed. The caller holds s.mu.
+// startOrJoin returns a channel that is closed when acquire should check again. That is when the
+// exit of the last process is recorded, or when the start in progress ends. startOrJoin begins a
+// start if necessary. It fails while a restart is delayed. The caller holds s.mu.
 func (s *supervisor) startOrJoin() (<-chan struct{}, error) {
 	if s.running != nil {
 		return s.running.exitRecorded, nil
@@ -165,13 +165,13 @@ func (s *supervisor) recordFailure(err error) {
 // connection broke.
 const exitRecordTimeout = 200 * time.Millisecond
 
-// callEnded updates the state of a process from the error of a call that ended. After
-// wire.CausePluginExited it first waits until the exit is recorded or exitRecordTimeout has passed,
-// so that the caller's next call gets a new process.
+// callEnded updates the state of a process from the error of a call that ended. For an error with
+// wire.CausePluginExited, it first waits until the exit is recorded, at most exitRecordTimeout. So
+// the caller's next call gets a new process.
 func (s *supervisor) callEnded(i *instance, err error) {
-	var o *outcome.Error
-	errors.As(err, &o)
-	if o != nil && o.Cause == wire.CausePluginExited {
+	var callErr *outcome.Error
+	errors.As(err, &callErr)
+	if callErr != nil && callErr.Cause == wire.CausePluginExited {
 		select {
 		case <-i.exitRecorded:
 		case <-time.After(exitRecordTimeout):
@@ -180,13 +180,13 @@ func (s *supervisor) callEnded(i *instance, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case o != nil && o.Cause == wire.CauseDeadline:
+	case callErr != nil && callErr.Cause == wire.CauseDeadline:
 		i.consecutiveTimeouts++
 		if !i.pinging && !s.closed {
 			i.pinging = true
 			s.background.Go(func() { s.checkResponsive(i) })
 		}
-	case o != nil && (o.Cause == wire.CausePluginExited || o.Cause == wire.CauseCanceled):
+	case callErr != nil && (callErr.Cause == wire.CausePluginExited || callErr.Cause == wire.CauseCanceled):
 	default:
 		i.consecutiveTimeouts = 0
 		i.answered = true
@@ -195,8 +195,8 @@ func (s *supervisor) callEnded(i *instance, err error) {
 }
 
 // checkResponsive runs a health check after a call that ended at its deadline. A plugin that passes
-// it is kept, because only its provider is slow. A plugin that fails it is killed once TimeoutLimit
-// calls in a row have ended at their deadline.
+// the check is kept, because only its provider is slow. A plugin that fails the check is killed
+// once TimeoutLimit calls in a row have ended at their deadline.
 func (s *supervisor) checkResponsive(i *instance) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.policy.PingTimeout)
 	defer cancel()

@@ -126,9 +126,9 @@ func TestCrashLoopStartsOnceAfterTheCooldown(t *testing.T) {
 	}
 }
 
-// TestProcessKilledUnderLoadIsReplaced kills the process while calls are in progress. Their outcome
-// is unknown, because the provider may have acted. Each process is replaced. There are 8 kills, and
-// 40 when TENANTRY_SOAK is set.
+// TestProcessKilledUnderLoadIsReplaced kills the process while calls are in progress, 8 times, or
+// 40 times when TENANTRY_SOAK is set. The outcome of such a call is unknown, because the provider
+// may have acted. Each killed process is replaced.
 func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 	kills := 8
 	if os.Getenv("TENANTRY_SOAK") != "" {
@@ -219,8 +219,8 @@ func TestCancelledCallerDoesNotWaitForTheStart(t *testing.T) {
 	}
 }
 
-// TestPluginsExitWhenTheHostIsKilled checks that after SIGKILL of the host its plugins exit, even
-// one that is suspended.
+// TestPluginsExitWhenTheHostIsKilled checks that all plugins exit after a SIGKILL of the host. One
+// of the plugins is suspended.
 func TestPluginsExitWhenTheHostIsKilled(t *testing.T) {
 	dir := pluginDir(t, "one:puppet", "two:puppet")
 	c := exec.Command(testserver.Program(t, "testdata/host"), dir, "one", "two")

@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 )
 
-// TestPluginSpansBelongToTheCallersTrace checks that the span that the plugin exports is the child
-// of the host's span of the call, in the trace of the caller.
+// TestPluginSpansBelongToTheCallersTrace checks that the plugin exports a span in the trace of the
+// caller. The parent of the span must be the host's span of the call.
 func TestPluginSpansBelongToTheCallersTrace(t *testing.T) {
 	received := &spanReceiver{}
 	server := httptest.NewServer(received)
@@ -45,7 +45,7 @@ func TestPluginSpansBelongToTheCallersTrace(t *testing.T) {
 	root.End()
 	h.Close()
 
-	parents := map[string]string{} // span id to parent id, of the host's spans
+	parents := map[string]string{} // from the ids of the host's spans to their parents' ids
 	for _, s := range exporter.GetSpans() {
 		if s.SpanContext.TraceID() == root.SpanContext().TraceID() {
 			parents[s.SpanContext.SpanID().String()] = s.Parent.SpanID().String()

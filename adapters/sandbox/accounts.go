@@ -68,8 +68,8 @@ func (c *controller) addKey(ctx context.Context, owner access.AccountID, form ac
 	return text, nil
 }
 
-// setPlan changes the plan of an account and whether it is active. Without tenant_slots the account
-// keeps its own number of slots.
+// setPlan sets the plan of an account, and whether the account is active. Without tenant_slots, the
+// account keeps its own number of slots.
 func (c *controller) setPlan(r *http.Request) (any, error) {
 	var in struct {
 		Plan   string `json:"plan"`

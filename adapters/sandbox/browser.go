@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// maxPageSize limits one page, in bytes. The pages of the flow are smaller.
+// maxPageSize limits one page, in bytes. The pages of the connect flow are smaller.
 const maxPageSize = 1 << 20
 
 // browser acts as a person's browser: it follows redirects, keeps cookies and submits forms.
@@ -54,11 +54,11 @@ func (b *browser) get(ctx context.Context, link string) (page, error) {
 }
 
 func (b *browser) submit(ctx context.Context, f *form) (page, error) {
-	to, body := *f.action, io.Reader(strings.NewReader(f.values.Encode()))
+	target, body := *f.action, io.Reader(strings.NewReader(f.values.Encode()))
 	if f.method == http.MethodGet {
-		to.RawQuery, body = f.values.Encode(), http.NoBody
+		target.RawQuery, body = f.values.Encode(), http.NoBody
 	}
-	req, err := http.NewRequestWithContext(ctx, f.method, to.String(), body)
+	req, err := http.NewRequestWithContext(ctx, f.method, target.String(), body)
 	if err != nil {
 		return page{}, err
 	}
@@ -114,8 +114,8 @@ func readForm(n *html.Node, base *url.URL) (*form, error) {
 	return f, nil
 }
 
-// fill enters the username and presses the button that accepts, or else the first button. It
-// returns the decision of an accepting button, otherwise "".
+// fill enters the username and presses the button that accepts. It returns the value of this
+// button, "accept" or "connect". Without such a button it presses the first button and returns "".
 func (f *form) fill(username string) string {
 	if f.values.Has("username") {
 		f.values.Set("username", username)
@@ -132,7 +132,8 @@ func (f *form) fill(username string) string {
 	return ""
 }
 
-// firstElement returns the first element of the first kind that occurs, or nil.
+// firstElement returns the first element of kinds[0]. Without such an element it tries the next
+// kind. It returns nil when root has no element of these kinds.
 func firstElement(root *html.Node, kinds ...string) *html.Node {
 	for _, kind := range kinds {
 		for n := range root.Descendants() {

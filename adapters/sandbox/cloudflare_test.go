@@ -112,6 +112,7 @@ func (c *cloudflareFixture) batch(zone, body string) int {
 	return c.api("POST", "/zones/"+zone+"/dns_records/batch", body, nil)
 }
 
+// put replaces the records of a zone through the control interface.
 func (c *cloudflareFixture) put(name, records string) {
 	c.t.Helper()
 	if status, body := ask(c.t, "PUT", c.ready.ControlURL+"/zones/"+name+"/records", records); status != http.StatusOK {
@@ -142,8 +143,8 @@ func (c *cloudflareFixture) control(method, path, body string) string {
 	return answer
 }
 
-// TestCloudflareEditsReachTheDNS: the API and the control interface edit the same zone. What
-// Cloudflare adds to a record lasts as long as the record, also over a restart.
+// TestCloudflareEditsReachTheDNS checks that the API and the control interface edit the same zone.
+// The members that Cloudflare adds to a record stay until the record changes, even after a restart.
 func TestCloudflareEditsReachTheDNS(t *testing.T) {
 	plugins, data := bundledPlugin(t, "dns", "cloudflare"), t.TempDir()
 	c := openCloudflare(t, plugins, data)
@@ -173,7 +174,7 @@ func TestCloudflareEditsReachTheDNS(t *testing.T) {
 		t.Fatalf("before %v\nafter  %v", before, after)
 	}
 	if code := c.batch(zone, fmt.Sprintf(`{"deletes":[{"id":%q}]}`, before[1].ID)); code != 81044 {
-		t.Errorf("a record changed by hand is still there by its old id: %d", code)
+		t.Errorf("a record that was changed through the control interface keeps its id: %d", code)
 	}
 	if err := c.environment.Close(); err != nil {
 		t.Fatal(err)
@@ -184,7 +185,7 @@ func TestCloudflareEditsReachTheDNS(t *testing.T) {
 		t.Errorf("after a restart %v", got)
 	}
 	if calls := c.control("GET", "/calls?provider=cloudflare", ""); !strings.Contains(calls, "recordBatch") {
-		t.Errorf("the journal is gone: %s", calls)
+		t.Errorf("the list of calls does not survive a restart: %s", calls)
 	}
 }
 
@@ -237,11 +238,11 @@ func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 		}
 	}
 	if got := c.served("new.example-two.test", "A"); got != "" {
-		t.Errorf("of a refused batch stayed %s", got)
+		t.Errorf("a refused batch left %s", got)
 	}
 	www := c.records(zone)[slices.IndexFunc(c.records(zone), func(r apiRecord) bool { return r.Type == "A" })].ID
 	if code := c.batch(zone, fmt.Sprintf(`{"posts":[%s],"deletes":[{"id":%q}]}`, cname, www)); code != 0 {
-		t.Errorf("deletes come first, and got %d", code)
+		t.Errorf("a batch that deletes a record before it creates a CNAME: %d", code)
 	}
 	c.control("POST", "/faults", `{"provider":"cloudflare","kind":"status","status":429,"retry_after":7,"times":1,"writes_only":true}`)
 	if code := c.batch(zone, `{"posts":[`+fmt.Sprintf(a, "late", 300)+`]}`); code != 10429 || c.served("late.example-two.test", "A") != "" {
@@ -249,8 +250,8 @@ func TestCloudflareBatchIsOneTransaction(t *testing.T) {
 	}
 }
 
-// TestCloudflareProxiesAndFlattens: the API lists such records as they were created, but the DNS
-// answers differ.
+// TestCloudflareProxiesAndFlattens checks proxied and flattened records. The API lists them as they
+// were created, but the DNS server answers with other records.
 func TestCloudflareProxiesAndFlattens(t *testing.T) {
 	c := openCloudflare(t, bundledPlugin(t, "dns", "cloudflare"), t.TempDir())
 	defer closeEnvironment(t, c.environment)
@@ -282,12 +283,12 @@ func TestCloudflareProxiesAndFlattens(t *testing.T) {
 	if aliases != 3 {
 		t.Errorf("the API lists %v", c.records(zone))
 	}
-	by := c.control("GET", "/zones/example-three.test/records", "")
-	if strings.Contains(by, "CNAME") || !strings.Contains(by, "198.51.100.80") {
-		t.Errorf("served: %s", by)
+	served := c.control("GET", "/zones/example-three.test/records", "")
+	if strings.Contains(served, "CNAME") || !strings.Contains(served, "198.51.100.80") {
+		t.Errorf("served: %s", served)
 	}
-	c.put("example-three.test", by)
+	c.put("example-three.test", served)
 	if got := c.records(zone); slices.ContainsFunc(got, func(r apiRecord) bool { return r.Type == "CNAME" || r.Proxied }) {
-		t.Errorf("replaced by hand: %v", got)
+		t.Errorf("after a replacement through the control interface: %v", got)
 	}
 }

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// flowTimeout limits one pass through the pages of the connect flow.
+	// flowTimeout limits the whole connect flow, with all its pages.
 	flowTimeout = 2 * time.Minute
-	// maxFlowPages ends a flow that loops. No flow has as many pages.
+	// maxFlowPages ends a flow that loops. It is larger than the number of pages of any flow.
 	maxFlowPages = 12
 	// callbackPath is the path of the service to which the platform redirects the browser.
 	callbackPath = "/connect/microsoft365/callback"
 )
 
-// consent acts as the administrator of a tenant, who opens a connect link of the account with the
-// given API key and accepts.
+// consent acts as the administrator of a tenant. It opens the connect link of the account with this
+// API key and accepts on each page.
 func (c *controller) consent(r *http.Request) (any, error) {
 	var in struct {
 		APIKey string `json:"api_key"`
@@ -76,7 +76,7 @@ func (b *browser) connect(ctx context.Context, p page, username string) error {
 		}
 		p = next
 	}
-	return failedFlow{"the pages do not come to an end", p.status}
+	return failedFlow{"the connect flow did not end after the maximum number of pages", p.status}
 }
 
 // connectLink asks the API of the service for the account's connect link.
@@ -105,8 +105,8 @@ func (c *controller) connectLink(ctx context.Context, b *browser, key string) (s
 	return answer.URL, nil
 }
 
-// consentManaged acts as a tenant's administrator who approves the application, without connecting
-// the tenant to an account.
+// consentManaged acts as a tenant's administrator who approves the application. The tenant is not
+// connected to an account.
 func (c *controller) consentManaged(ctx context.Context, id string) error {
 	tenant, ok := c.tenants.find(id)
 	if !ok {
@@ -120,7 +120,7 @@ func (c *controller) consentManaged(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	// No flow waits for the platform's redirect to the service, so it is not followed.
+	// Do not follow the platform's redirect to the service: the service did not begin this flow.
 	b.client.CheckRedirect = func(req *http.Request, _ []*http.Request) error {
 		if strings.HasPrefix(req.URL.String(), c.APIURL+"/") {
 			return http.ErrUseLastResponse
@@ -137,5 +137,5 @@ func (c *controller) consentManaged(ctx context.Context, id string) error {
 			err = errors.New("the administrator's consent was refused")
 		}
 	}
-	return errors.New("the pages do not come to an end")
+	return errors.New("the consent flow did not end after the maximum number of pages")
 }

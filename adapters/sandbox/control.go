@@ -22,13 +22,13 @@ type Services struct {
 	// Consent returns the consent URL, for tenants that the operator manages.
 	Consent ports.Consent
 	Managed Managed
-	// ConnectDNS connects an account to a DNS provider with a credential. An existing connection to
-	// that provider is kept.
+	// ConnectDNS connects an account to a DNS provider with a credential. It keeps an existing
+	// connection of the account to the provider.
 	ConnectDNS func(ctx context.Context, owner access.AccountID, provider string, c secret.Credential) error
-	// Enforce counts the messages of all tenants and enforces their limits, and returns when that
-	// is done.
+	// Enforce counts the messages of all tenants and enforces their limits. It returns when all
+	// tenants are done.
 	Enforce func(ctx context.Context) error
-	// KillPlugin sends SIGKILL to the process of a plugin, if it runs.
+	// KillPlugin sends SIGKILL to a plugin's process, if the process runs.
 	KillPlugin func(name string) error
 	// APIURL and AdminURL are the base URLs of the service.
 	APIURL, AdminURL string
@@ -36,7 +36,7 @@ type Services struct {
 	KeyPrefix string
 }
 
-// Managed assigns managed tenants to accounts. *tenants.Service implements it.
+// Managed assigns managed tenants to accounts. *tenants.Service implements this interface.
 type Managed interface {
 	Assign(ctx context.Context, acc access.Account, id tenant.GUID) (tenant.Tenant, error)
 	Withdraw(ctx context.Context, id tenant.GUID) (tenants.Withdrawn, error)
@@ -50,8 +50,8 @@ type controller struct {
 
 // Control returns the handler of the control interface. Only `tenantry dev` serves it, and only on
 // loopback.
-func (w *Environment) Control(s Services) http.Handler {
-	c := &controller{w, s}
+func (env *Environment) Control(s Services) http.Handler {
+	c := &controller{env, s}
 	mux := http.NewServeMux()
 	for pattern, do := range map[string]call{
 		"POST /accounts":                      c.addAccount,
@@ -61,9 +61,9 @@ func (w *Environment) Control(s Services) http.Handler {
 		"POST /tenants/{id}/consent":          c.consent,
 		"POST /managed":                       c.assign,
 		"DELETE /managed/{id}":                c.withdraw,
-		"POST /zones":                         w.addZone,
-		"GET /zones/{name}/records":           w.records,
-		"PUT /zones/{name}/records":           w.replaceRecords,
+		"POST /zones":                         env.addZone,
+		"GET /zones/{name}/records":           env.records,
+		"PUT /zones/{name}/records":           env.replaceRecords,
 		"POST /enforcement/run":               c.enforce,
 		"POST /clock":                         c.setClock,
 		"POST /faults":                        c.planFault,
@@ -71,19 +71,19 @@ func (w *Environment) Control(s Services) http.Handler {
 		"GET /calls":                          c.listCalls,
 		"DELETE /calls":                       c.deleteAtAll("/calls"),
 		"POST /plugins/{name}/kill":           c.killPlugin,
-		"/sending/{provider}/{rest...}":       w.forwardSending,
+		"/sending/{provider}/{rest...}":       env.forwardSending,
 	} {
-		mux.Handle(pattern, handle(w.log, do))
+		mux.Handle(pattern, handle(env.log, do))
 	}
-	return w.route(mux, c.forwardToSimulator)
+	return env.route(mux, c.forwardToSimulator)
 }
 
-// enforce returns when the enforcement is done.
+// enforce runs Services.Enforce. The response is sent when the enforcement has finished.
 func (c *controller) enforce(r *http.Request) (any, error) {
 	return emptyResponse{}, c.Enforce(r.Context())
 }
 
-// forwardToSimulator forwards a call to the simulator that handles its first path element.
+// forwardToSimulator forwards a call to the simulator that handles the first element of its path.
 func (c *controller) forwardToSimulator(r *http.Request) (any, error) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	s, ok := c.simulatorFor(first)

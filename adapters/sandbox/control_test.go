@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-func secretOf(s string) secret.Text { return secret.New(s) }
+func secretOf(text string) secret.Text { return secret.New(text) }
 
 // fixture is a sandbox with a fake service.
 type fixture struct {
@@ -31,171 +31,171 @@ type fixture struct {
 
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	s := &fixture{t: t, service: newService(t)}
-	s.environment = start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake", "without"), Seed: true})
+	f := &fixture{t: t, service: newService(t)}
+	f.environment = start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake", "without"), Seed: true})
 	var err error
-	if s.ready, err = s.environment.Open(t.Context(), s.service.services(s.environment)); err != nil {
+	if f.ready, err = f.environment.Open(t.Context(), f.service.services(f.environment)); err != nil {
 		t.Fatal(err)
 	}
-	s.tenant = s.ready.Tenants[0].TenantID
-	return s
+	f.tenant = f.ready.Tenants[0].TenantID
+	return f
 }
 
-func (s *fixture) call(method, path, body string) (int, string) {
-	s.t.Helper()
-	return ask(s.t, method, s.ready.ControlURL+path, body)
+func (f *fixture) call(method, path, body string) (int, string) {
+	f.t.Helper()
+	return ask(f.t, method, f.ready.ControlURL+path, body)
 }
 
-// mustCall makes a call that must succeed with exactly this answer.
-func (s *fixture) mustCall(method, path, body, want string) {
-	s.t.Helper()
-	if status, got := s.call(method, path, body); status != http.StatusOK || got != want {
-		s.t.Fatalf("%s %s: got %d %s, want %s", method, path, status, got, want)
+// mustCall makes a call that must succeed and return exactly the answer want.
+func (f *fixture) mustCall(method, path, body, want string) {
+	f.t.Helper()
+	if status, got := f.call(method, path, body); status != http.StatusOK || got != want {
+		f.t.Fatalf("%s %s: got %d %s, want %s", method, path, status, got, want)
 	}
 }
 
 func TestAccountsAndPlans(t *testing.T) {
-	s := newFixture(t)
-	status, body := s.call("POST", "/accounts", `{"email":"new@example.com","plan":"legacy_trial","tenant_slots":2,"key_form":"trial"}`)
-	var made struct {
+	f := newFixture(t)
+	status, body := f.call("POST", "/accounts", `{"email":"new@example.com","plan":"legacy_trial","tenant_slots":2,"key_form":"trial"}`)
+	var created struct {
 		Account string `json:"account_id"`
 		Key     string `json:"api_key"`
 	}
-	if err := json.Unmarshal([]byte(body), &made); err != nil || status != http.StatusOK {
+	if err := json.Unmarshal([]byte(body), &created); err != nil || status != http.StatusOK {
 		t.Fatalf("got %d %s", status, body)
 	}
-	if form, err := access.ParseKey("tny", secretOf(made.Key)); form != access.Trial || err != nil {
+	if form, err := access.ParseKey("tny", secretOf(created.Key)); form != access.Trial || err != nil {
 		t.Fatalf("key %s: %v", form, err)
 	}
-	if key, ok := s.service.keys[access.HashKey(secretOf(made.Key))]; !ok || string(key.Account) != made.Account {
-		t.Fatalf("the key is not %s's", made.Account)
+	if key, ok := f.service.keys[access.HashKey(secretOf(created.Key))]; !ok || string(key.Account) != created.Account {
+		t.Fatalf("the key does not belong to account %s", created.Account)
 	}
-	s.mustCall("POST", "/accounts/"+made.Account+"/plan", `{"plan":"api_growth","active":false,"tenant_slots":7}`, "{}")
-	acc, err := s.service.FindAccount(t.Context(), "new@example.com")
+	f.mustCall("POST", "/accounts/"+created.Account+"/plan", `{"plan":"api_growth","active":false,"tenant_slots":7}`, "{}")
+	acc, err := f.service.FindAccount(t.Context(), "new@example.com")
 	if err != nil || acc.Active || acc.Plan.Name != "api_growth" || acc.Plan.TenantSlots != 7 {
 		t.Fatalf("got %+v, %v", acc, err)
 	}
 }
 
 func TestConsentConnectsTheTenant(t *testing.T) {
-	s := newFixture(t)
-	key := `{"api_key":"` + s.ready.APIKey + `"}`
-	s.mustCall("POST", "/tenants/"+s.tenant+"/consent", key, "{}")
-	s.mustCall("GET", "/tenants/"+s.tenant, "", `{"consent":"granted"}`)
+	f := newFixture(t)
+	key := `{"api_key":"` + f.ready.APIKey + `"}`
+	f.mustCall("POST", "/tenants/"+f.tenant+"/consent", key, "{}")
+	f.mustCall("GET", "/tenants/"+f.tenant, "", `{"consent":"granted"}`)
 
-	s.service.confirmStatus = http.StatusPaymentRequired
-	status, body := s.call("POST", "/tenants/"+s.tenant+"/consent", key)
+	f.service.confirmStatus = http.StatusPaymentRequired
+	status, body := f.call("POST", "/tenants/"+f.tenant+"/consent", key)
 	if status != http.StatusConflict || body != `{"error":"Tenant limit reached","page_status":402}` {
 		t.Errorf("got %d %s", status, body)
 	}
-	status, body = s.call("POST", "/tenants/"+s.tenant+"/consent", `{"api_key":"tny_live_0"}`)
+	status, body = f.call("POST", "/tenants/"+f.tenant+"/consent", `{"api_key":"tny_live_0"}`)
 	if status != http.StatusConflict || body != `{"error":"connect-url: invalid_api_key: the API key is not valid","page_status":401}` {
 		t.Errorf("got %d %s", status, body)
 	}
 }
 
 func TestManagedTenants(t *testing.T) {
-	s := newFixture(t)
-	body := `{"tenant_id":"` + s.tenant + `","account_id":"` + s.ready.AccountID + `"}`
-	s.service.notReady = 2
-	s.mustCall("POST", "/managed", body, "{}")
-	s.mustCall("GET", "/tenants/"+s.tenant, "", `{"consent":"granted"}`)
-	if s.service.holders[tenant.GUID(s.tenant)] != access.AccountID(s.ready.AccountID) {
+	f := newFixture(t)
+	body := `{"tenant_id":"` + f.tenant + `","account_id":"` + f.ready.AccountID + `"}`
+	f.service.notReady = 2
+	f.mustCall("POST", "/managed", body, "{}")
+	f.mustCall("GET", "/tenants/"+f.tenant, "", `{"consent":"granted"}`)
+	if f.service.holders[tenant.GUID(f.tenant)] != access.AccountID(f.ready.AccountID) {
 		t.Fatal("not assigned")
 	}
-	if status, _ := s.call("POST", "/managed", body); status != http.StatusBadRequest {
-		t.Errorf("a held tenant: got %d", status)
+	if status, _ := f.call("POST", "/managed", body); status != http.StatusBadRequest {
+		t.Errorf("a tenant that is already assigned: got %d", status)
 	}
-	s.mustCall("DELETE", "/managed/"+s.tenant, "", "{}")
-	if status, _ := s.call("DELETE", "/managed/"+s.tenant, ""); status != http.StatusNotFound {
+	f.mustCall("DELETE", "/managed/"+f.tenant, "", "{}")
+	if status, _ := f.call("DELETE", "/managed/"+f.tenant, ""); status != http.StatusNotFound {
 		t.Errorf("withdrawn twice: got %d", status)
 	}
 }
 
 func TestZoneCalls(t *testing.T) {
-	s := newFixture(t)
-	s.mustCall("POST", "/zones", `{"name":"new.example","provider":"manual"}`, "{}")
-	s.mustCall("GET", "/zones/new.example/records", "", "[]")
+	f := newFixture(t)
+	f.mustCall("POST", "/zones", `{"name":"new.example","provider":"manual"}`, "{}")
+	f.mustCall("GET", "/zones/new.example/records", "", "[]")
 	records := `[{"type":"MX","name":"new.example","content":"m.example.net","ttl":60,"priority":0},` +
 		`{"type":"TXT","name":"new.example","content":"v=spf1 -all","ttl":60}]`
-	s.mustCall("PUT", "/zones/new.example/records", records, "{}")
-	s.mustCall("GET", "/zones/new.example/records", "", records)
-	s.mustCall("PUT", "/zones/new.example/records", "[]", "{}")
-	s.mustCall("GET", "/zones/new.example/records", "", "[]")
+	f.mustCall("PUT", "/zones/new.example/records", records, "{}")
+	f.mustCall("GET", "/zones/new.example/records", "", records)
+	f.mustCall("PUT", "/zones/new.example/records", "[]", "{}")
+	f.mustCall("GET", "/zones/new.example/records", "", "[]")
 }
 
 func TestClockMovesServiceAndSimulators(t *testing.T) {
-	s := newFixture(t)
+	f := newFixture(t)
 	before := time.Now()
-	s.mustCall("POST", "/clock", `{"advance":"24h"}`, "{}")
-	if ahead := s.environment.Now().Sub(before); ahead < 24*time.Hour || ahead > 24*time.Hour+time.Minute {
+	f.mustCall("POST", "/clock", `{"advance":"24h"}`, "{}")
+	if ahead := f.environment.Now().Sub(before); ahead < 24*time.Hour || ahead > 24*time.Hour+time.Minute {
 		t.Fatalf("ahead by %s", ahead)
 	}
-	s.mustCall("POST", "/clock", `{"now":"2030-01-02T03:04:05Z"}`, "{}")
-	if now := s.environment.Now().Format("2006-01-02T15:04"); now != "2030-01-02T03:04" {
+	f.mustCall("POST", "/clock", `{"now":"2030-01-02T03:04:05Z"}`, "{}")
+	if now := f.environment.Now().Format("2006-01-02T15:04"); now != "2030-01-02T03:04" {
 		t.Fatal(now)
 	}
-	if received := s.receivedCalls(); len(received) != 2 || received[1] != `POST /_control/clock {"now":"2030-01-02T03:04:05Z"}` {
+	if received := f.receivedCalls(); len(received) != 2 || received[1] != `POST /_control/clock {"now":"2030-01-02T03:04:05Z"}` {
 		t.Fatal(received)
 	}
 }
 
 // receivedCalls returns the control calls that the fake simulator received.
-func (s *fixture) receivedCalls() []string {
-	s.t.Helper()
-	status, body := s.call("GET", "/calls?provider=fake", "")
+func (f *fixture) receivedCalls() []string {
+	f.t.Helper()
+	status, body := f.call("GET", "/calls?provider=fake", "")
 	var received []string
 	if err := json.Unmarshal([]byte(body), &received); err != nil || status != http.StatusOK {
-		s.t.Fatalf("got %d %s", status, body)
+		f.t.Fatalf("got %d %s", status, body)
 	}
 	return received
 }
 
 func TestControlCallsReachTheSimulators(t *testing.T) {
-	s := newFixture(t)
+	f := newFixture(t)
 	fault := `{"provider":"fake","kind":"status","status":503,"times":1}`
-	s.mustCall("POST", "/faults", fault, "{}")
-	s.mustCall("DELETE", "/faults", "", "{}")
-	s.mustCall("DELETE", "/calls", "", "{}")
-	s.mustCall("POST", "/tenants/"+s.tenant+"/revoke", `{"what":"consent"}`, "{}")
-	s.mustCall("POST", "/tenants/"+s.tenant+"/behaviour", `{"trace_ms":0}`, "{}")
-	s.mustCall("POST", "/messages", `{"count":1}`, "{}")
-	s.mustCall("POST", "/plugins/fake/kill", "", "{}")
+	f.mustCall("POST", "/faults", fault, "{}")
+	f.mustCall("DELETE", "/faults", "", "{}")
+	f.mustCall("DELETE", "/calls", "", "{}")
+	f.mustCall("POST", "/tenants/"+f.tenant+"/revoke", `{"what":"consent"}`, "{}")
+	f.mustCall("POST", "/tenants/"+f.tenant+"/behaviour", `{"trace_ms":0}`, "{}")
+	f.mustCall("POST", "/messages", `{"count":1}`, "{}")
+	f.mustCall("POST", "/plugins/fake/kill", "", "{}")
 	want := []string{
 		"POST /_control/faults " + fault, "DELETE /_control/faults ", "DELETE /_control/calls ",
-		"POST /_control/tenants/" + s.tenant + `/revoke {"what":"consent"}`,
-		"POST /_control/tenants/" + s.tenant + `/behaviour {"trace_ms":0}`, `POST /_control/messages {"count":1}`,
+		"POST /_control/tenants/" + f.tenant + `/revoke {"what":"consent"}`,
+		"POST /_control/tenants/" + f.tenant + `/behaviour {"trace_ms":0}`, `POST /_control/messages {"count":1}`,
 	}
-	if diff := cmp.Diff(want, s.receivedCalls()); diff != "" {
+	if diff := cmp.Diff(want, f.receivedCalls()); diff != "" {
 		t.Error(diff)
 	}
-	s.mustCall("POST", "/enforcement/run", "", "{}")
-	if s.service.enforced != 1 {
-		t.Errorf("limits were enforced %d times", s.service.enforced)
+	f.mustCall("POST", "/enforcement/run", "", "{}")
+	if f.service.enforced != 1 {
+		t.Errorf("limits were enforced %d times", f.service.enforced)
 	}
-	if !slices.Equal(s.service.killed, []string{"fake"}) {
-		t.Error(s.service.killed)
+	if !slices.Equal(f.service.killed, []string{"fake"}) {
+		t.Error(f.service.killed)
 	}
 }
 
 func TestRestartKeepsTheState(t *testing.T) {
 	service := newService(t)
 	o := sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true}
-	run := func(during func(w *sandbox.Environment, r sandbox.Ready)) sandbox.Ready {
+	run := func(during func(env *sandbox.Environment, r sandbox.Ready)) sandbox.Ready {
 		t.Helper()
-		w, err := sandbox.Start(t.Context(), o)
+		env, err := sandbox.Start(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer closeEnvironment(t, w)
-		r, err := w.Open(t.Context(), service.services(w))
+		defer closeEnvironment(t, env)
+		r, err := env.Open(t.Context(), service.services(env))
 		if err != nil {
 			t.Fatal(err)
 		}
-		during(w, r)
+		during(env, r)
 		return r
 	}
-	first := run(func(w *sandbox.Environment, r sandbox.Ready) {
+	first := run(func(env *sandbox.Environment, r sandbox.Ready) {
 		ask(t, "PUT", r.ControlURL+"/zones/example-two.test/records", `[{"type":"A","name":"example-two.test","content":"192.0.2.1","ttl":60}]`)
 		ask(t, "POST", r.ControlURL+"/clock", `{"advance":"48h"}`)
 		if status, body := ask(t, "POST", r.ControlURL+"/tenants/"+r.Tenants[0].TenantID+"/consent", `{"api_key":"`+r.APIKey+`"}`); status != http.StatusOK {
@@ -205,24 +205,24 @@ func TestRestartKeepsTheState(t *testing.T) {
 	if first.UserEmail != "owner@example.com" || len(first.Tenants) != 3 || len(first.Zones) != 12 || first.Zones[11] != "example-twelve.test" {
 		t.Fatalf("%+v", first)
 	}
-	second := run(func(w *sandbox.Environment, r sandbox.Ready) {
+	second := run(func(env *sandbox.Environment, r sandbox.Ready) {
 		if _, body := ask(t, "GET", r.ControlURL+"/zones/example-two.test/records", ""); !strings.Contains(body, "192.0.2.1") {
 			t.Error(body)
 		}
-		if time.Until(w.Now()) < 47*time.Hour {
-			t.Error(w.Now())
+		if time.Until(env.Now()) < 47*time.Hour {
+			t.Error(env.Now())
 		}
 	})
 	if second.APIKey != first.APIKey || second.AccountID != first.AccountID {
-		t.Errorf("another key or account: %v", second)
+		t.Errorf("a different key or account: %v", second)
 	}
 	if second.Tenants[0] != first.Tenants[1] || len(second.Tenants) != 3 {
-		t.Errorf("connected tenants are not offered, others are: %v, then %v", first.Tenants, second.Tenants)
+		t.Errorf("a restart must offer three tenants without the connected tenant: %v, then %v", first.Tenants, second.Tenants)
 	}
 	delete(service.keys, access.HashKey(secretOf(first.APIKey))) // as a key rotation does
 	third := run(func(*sandbox.Environment, sandbox.Ready) {})
 	if third.APIKey == first.APIKey || third.AccountID != first.AccountID {
-		t.Error("not a new key of the same account")
+		t.Error("the third start did not create a new key of the same account")
 	}
 	if info, err := os.Stat(o.DataDir + "/sandbox/api-key.json"); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("key file: %v, %v", info.Mode(), err)
@@ -231,8 +231,8 @@ func TestRestartKeepsTheState(t *testing.T) {
 
 func TestUnseededSandboxIsEmpty(t *testing.T) {
 	service := newService(t)
-	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
-	r, err := w.Open(t.Context(), service.services(w))
+	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
+	r, err := env.Open(t.Context(), service.services(env))
 	if err != nil {
 		t.Fatal(err)
 	}

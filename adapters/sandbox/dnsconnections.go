@@ -38,7 +38,7 @@ func (c *controller) connectDNS(r *http.Request) (any, error) {
 	return emptyResponse{}, c.connectTo(r.Context(), s, acc.ID)
 }
 
-// connectTo connects an account with a credential that the simulator issues for it.
+// connectTo connects an account to the provider of s, with a credential that s issues.
 func (c *controller) connectTo(ctx context.Context, s *simulator, owner access.AccountID) error {
 	credential, err := s.credential(ctx, string(owner))
 	if err != nil {
@@ -48,8 +48,8 @@ func (c *controller) connectTo(ctx context.Context, s *simulator, owner access.A
 }
 
 // dnsProvider returns the simulator of a DNS provider, or nil.
-func (w *Environment) dnsProvider(name string) *simulator {
-	for _, s := range w.simulators {
+func (env *Environment) dnsProvider(name string) *simulator {
+	for _, s := range env.simulators {
 		if s.kind == kindDNS && s.ready.Provider == name {
 			return s
 		}
@@ -57,25 +57,25 @@ func (w *Environment) dnsProvider(name string) *simulator {
 	return nil
 }
 
-// credential returns the credential of a customer: the settings and secrets of the ready line, and
-// over them the secrets that the simulator issues for this customer.
+// credential returns the credential of a customer: the settings and the secrets of the ready line.
+// A secret that the simulator issues for this customer replaces the secret of the same name.
 func (s *simulator) credential(ctx context.Context, customer string) (secret.Credential, error) {
 	out := secret.Credential{Settings: maps.Clone(s.ready.Settings), Secrets: map[string]secret.Text{}}
-	own, err := s.ownSecrets(ctx, customer)
+	ofCustomer, err := s.customerSecrets(ctx, customer)
 	if err != nil {
 		return out, err
 	}
-	for _, all := range []map[string]string{s.ready.Secrets, own} {
-		for name, value := range all {
+	for _, secrets := range []map[string]string{s.ready.Secrets, ofCustomer} {
+		for name, value := range secrets {
 			out.Secrets[name] = secret.New(value)
 		}
 	}
 	return out, nil
 }
 
-// ownSecrets asks the simulator for a customer's secrets. A simulator without this call has the
-// same secrets for all customers.
-func (s *simulator) ownSecrets(ctx context.Context, customer string) (map[string]string, error) {
+// customerSecrets asks the simulator for a customer's secrets. It returns nil for a simulator
+// without this call, which has the same secrets for all customers.
+func (s *simulator) customerSecrets(ctx context.Context, customer string) (map[string]string, error) {
 	body, err := json.Marshal(map[string]string{"customer": customer})
 	if err != nil {
 		return nil, err
@@ -87,15 +87,15 @@ func (s *simulator) ownSecrets(ctx context.Context, customer string) (map[string
 	case answer.status == http.StatusNotFound:
 		return nil, nil
 	case answer.status != http.StatusOK:
-		return nil, fmt.Errorf("the simulator of %s gives no credential: it answered %d", s.ready.Provider, answer.status)
+		return nil, fmt.Errorf("the simulator of %s issued no credential: it answered %d", s.ready.Provider, answer.status)
 	}
-	var given struct {
+	var issued struct {
 		Secrets map[string]string `json:"secrets"`
 	}
-	if err := json.Unmarshal(answer.body, &given); err != nil { // not wrapped: the error could quote a secret
-		return nil, fmt.Errorf("the simulator of %s gives no credential that can be read", s.ready.Provider)
+	if err := json.Unmarshal(answer.body, &issued); err != nil { // not wrapped: the error could quote a secret
+		return nil, fmt.Errorf("the credential from the simulator of %s cannot be decoded", s.ready.Provider)
 	}
-	return given.Secrets, nil
+	return issued.Secrets, nil
 }
 
 // seedDNS connects the seeded account to seededDNS, if that provider is simulated.

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sandbox simulates everything outside the service for `tenantry dev`: the DNS, the APIs of
-// the providers, and the time. It also serves the control interface, by which tests and people
+// Package sandbox simulates the environment of the service for `tenantry dev`: the DNS, the APIs of
+// the providers, and the time. It also serves the control interface, through which tests and people
 // change the simulation.
 //
-// Environment is that simulated environment. The bundled plugins bring the simulators of their
-// providers; sandbox starts them as processes. They read and edit zones through the API in
-// zonecalls.go.
+// Environment is the simulated environment. Each bundled plugin can contain a simulator of its
+// provider, which the sandbox starts as a process. Simulators read and edit zones through the API
+// in zonecalls.go.
 //
 //   - environment.go: Environment, Start and Close. Start here.
-//   - seed.go: Open, which creates the first account and tenants, and Ready, what it returns.
-//   - control.go: the control interface: its calls and what they need of the service. http.go has
-//     its server, errors and JSON.
-//   - accounts.go, tenants.go, dnsconnections.go, zonecalls.go, simulatorcalls.go: the calls by
-//     subject.
-//   - consent.go: connecting a tenant as its administrator. browser.go: the browser for it.
+//   - seed.go: Open, which creates the first account and tenants, and its result, Ready.
+//   - control.go: the calls of the control interface, and Services, the parts of the service that
+//     they use.
+//   - http.go: the HTTP server of the control interface, its errors and JSON.
+//   - accounts.go, tenants.go, dnsconnections.go, zonecalls.go, simulatorcalls.go: the handlers of
+//     the calls.
+//   - consent.go: connects a tenant as its administrator would, with the browser of browser.go.
 //   - simulator.go: simulators and the plugin catalog. process.go: the process of a simulator.
 //   - state.go: the clock, addresses and tenants that a restart keeps.
 //
-// Package zones is the DNS server, package disk stores the state.
+// Package zones is the DNS server. Package disk stores the state.
 package sandbox
 
 import (
@@ -39,8 +40,8 @@ import (
 
 // Options configures a sandbox.
 type Options struct {
-	// DataDir is the directory of all state. A sandbox that is started with it again continues from
-	// that state.
+	// DataDir is the directory of all state. A sandbox continues from the state that it finds
+	// there.
 	DataDir string
 	// PluginDir is the directory of the plugin binaries and their catalog.
 	PluginDir string
@@ -49,8 +50,8 @@ type Options struct {
 	Log  *slog.Logger
 }
 
-// Environment is the simulated environment of the service. It starts before the service, which
-// needs its addresses, and runs until Close.
+// Environment is the simulated environment of the service. It starts before the service, because
+// the service needs the addresses of the simulators. It runs until Close.
 type Environment struct {
 	options    Options
 	log        *slog.Logger
@@ -63,8 +64,7 @@ type Environment struct {
 	servers    []*loopbackServer
 }
 
-// Start starts the DNS server and the simulators. When it fails, it has stopped everything
-// that it started.
+// Start starts the DNS server and the simulators. When it fails, nothing keeps running.
 func Start(ctx context.Context, o Options) (*Environment, error) {
 	w := &Environment{options: o, log: o.Log}
 	if w.log == nil {
@@ -76,89 +76,89 @@ func Start(ctx context.Context, o Options) (*Environment, error) {
 	return w, nil
 }
 
-func (w *Environment) start(ctx context.Context) error {
-	err := os.MkdirAll(w.dataFile(), 0o700)
+func (env *Environment) start(ctx context.Context) error {
+	err := os.MkdirAll(env.dataFile(), 0o700)
 	if err != nil {
 		return fmt.Errorf("data folder: %w", err)
 	}
-	if w.clock, err = openClock(w.dataFile("clock.json")); err != nil {
+	if env.clock, err = openClock(env.dataFile("clock.json")); err != nil {
 		return err
 	}
-	if w.tenants, err = openTenantList(w.dataFile("tenants.json")); err != nil {
+	if env.tenants, err = openTenantList(env.dataFile("tenants.json")); err != nil {
 		return err
 	}
-	if w.addresses, err = openAddresses(w.dataFile("addresses.json")); err != nil {
+	if env.addresses, err = openAddresses(env.dataFile("addresses.json")); err != nil {
 		return err
 	}
-	if w.zones, err = zones.Open(w.dataFile("zones.json")); err != nil {
+	if env.zones, err = zones.Open(env.dataFile("zones.json")); err != nil {
 		return err
 	}
-	if w.options.Seed {
-		if err := w.seedZones(); err != nil {
+	if env.options.Seed {
+		if err := env.seedZones(); err != nil {
 			return err
 		}
 	}
-	if w.dns, err = zones.Listen(ctx, w.zones); err != nil {
+	if env.dns, err = zones.Listen(ctx, env.zones); err != nil {
 		return err
 	}
-	url, err := w.listen(ctx, w.simulatorAPI())
+	url, err := env.listen(ctx, env.simulatorAPI())
 	if err != nil {
 		return err
 	}
-	return w.startSimulators(ctx, url)
+	return env.startSimulators(ctx, url)
 }
 
 // listen serves h on a loopback port until Close, and returns its URL.
-func (w *Environment) listen(ctx context.Context, h http.Handler) (string, error) {
+func (env *Environment) listen(ctx context.Context, h http.Handler) (string, error) {
 	s, err := startServer(ctx, h)
 	if err != nil {
 		return "", err
 	}
-	w.servers = append(w.servers, s)
+	env.servers = append(env.servers, s)
 	return s.url, nil
 }
 
-// Close stops everything that the sandbox has started and waits for it. It stops all parts
+// Close stops the simulators and the servers, and waits until they have stopped. It stops them
 // concurrently, because a running call may wait for a simulator that hangs.
-func (w *Environment) Close() error {
-	closed := make([]error, len(w.servers))
+func (env *Environment) Close() error {
+	closed := make([]error, len(env.servers))
 	var wg sync.WaitGroup
-	for _, s := range w.simulators {
+	for _, s := range env.simulators {
 		wg.Go(s.stop)
 	}
-	for i, s := range w.servers {
+	for i, s := range env.servers {
 		wg.Go(func() { closed[i] = s.close() })
 	}
 	wg.Wait()
 	err := errors.Join(closed...)
-	if w.dns != nil {
-		err = errors.Join(err, w.dns.Close())
+	if env.dns != nil {
+		err = errors.Join(err, env.dns.Close())
 	}
 	return err
 }
 
 // Now returns the time of the service and the simulators.
-func (w *Environment) Now() time.Time { return w.clock.Now() }
+func (env *Environment) Now() time.Time { return env.clock.Now() }
 
-// DNSAddr returns the address of the DNS server, which is both resolver and name server.
-func (w *Environment) DNSAddr() string { return w.dns.Addr() }
+// DNSAddr returns the address of the DNS server. The server is both resolver and name server.
+func (env *Environment) DNSAddr() string { return env.dns.Addr() }
 
-// DNSPort returns the port of DNSAddr, which all name servers of the sandbox share.
-func (w *Environment) DNSPort() int { return w.dns.Port() }
+// DNSPort returns the port of DNSAddr. All name servers of the sandbox share this port.
+func (env *Environment) DNSPort() int { return env.dns.Port() }
 
 // Settings returns the settings that connect each plugin to its simulator, by provider.
-func (w *Environment) Settings() map[string]map[string]string {
+func (env *Environment) Settings() map[string]map[string]string {
 	out := map[string]map[string]string{}
-	for _, s := range w.simulators {
+	for _, s := range env.simulators {
 		out[s.ready.Provider] = s.ready.Settings
 	}
 	return out
 }
 
 // Secrets returns the operator's credentials at each simulator, by provider.
-func (w *Environment) Secrets() map[string]map[string]secret.Text {
+func (env *Environment) Secrets() map[string]map[string]secret.Text {
 	out := map[string]map[string]secret.Text{}
-	for _, s := range w.simulators {
+	for _, s := range env.simulators {
 		out[s.ready.Provider] = map[string]secret.Text{}
 		for name, value := range s.ready.Secrets {
 			out[s.ready.Provider][name] = secret.New(value)
@@ -168,6 +168,6 @@ func (w *Environment) Secrets() map[string]map[string]secret.Text {
 }
 
 // dataFile returns a path in the directory of the sandbox.
-func (w *Environment) dataFile(name ...string) string {
-	return filepath.Join(append([]string{w.options.DataDir, "sandbox"}, name...)...)
+func (env *Environment) dataFile(name ...string) string {
+	return filepath.Join(append([]string{env.options.DataDir, "sandbox"}, name...)...)
 }

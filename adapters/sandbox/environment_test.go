@@ -23,43 +23,43 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox"
 )
 
-// runChild runs a sandbox in a child process, which the test kills.
+// runChild runs a sandbox until the process is killed. The test binary calls it in a child process.
 func runChild(dir string) {
 	plugins := os.Getenv("SANDBOX_TEST_PLUGINS")
-	w, err := sandbox.Start(childContext(), sandbox.Options{DataDir: dir, PluginDir: plugins})
+	env, err := sandbox.Start(childContext(), sandbox.Options{DataDir: dir, PluginDir: plugins})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(w.Settings()["fake"]["login_url"])
+	fmt.Println(env.Settings()["fake"]["login_url"])
 	_, _ = io.Copy(io.Discard, os.Stdin) // until it is killed
 }
 
-func TestSimulatorsEndWithTheWorld(t *testing.T) {
-	w, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake", "without")})
+func TestSimulatorsEndWithTheSandbox(t *testing.T) {
+	env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake", "without")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := connectTo(t, w.Settings()["fake"]["login_url"])
-	closeEnvironment(t, w)
+	conn := connectTo(t, env.Settings()["fake"]["login_url"])
+	closeEnvironment(t, env)
 	waitUntilClosed(t, conn)
 }
 
 // hang is how long a test waits for an event. Only a test that hangs reaches it.
 const hang = 4 * time.Minute
 
-// TestCloseDoesNotWaitForAStoppedSimulator: a process that is suspended neither ends nor answers a
-// call.
+// TestCloseDoesNotWaitForAStoppedSimulator suspends a simulator with SIGSTOP. A suspended process
+// neither ends nor answers a call.
 func TestCloseDoesNotWaitForAStoppedSimulator(t *testing.T) {
-	w, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
+	env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ready, err := w.Open(t.Context(), newService(t).services(w))
+	ready, err := env.Open(t.Context(), newService(t).services(env))
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings := w.Settings()["fake"]
+	settings := env.Settings()["fake"]
 	pid, err := strconv.Atoi(settings["pid"])
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestCloseDoesNotWaitForAStoppedSimulator(t *testing.T) {
 		called <- err
 	}()
 	closed := make(chan error, 1)
-	go func() { closed <- w.Close() }()
+	go func() { closed <- env.Close() }()
 	for _, event := range []struct {
 		name string
 		c    <-chan error
@@ -121,49 +121,50 @@ func TestSimulatorsEndWhenTheirParentIsKilled(t *testing.T) {
 	waitUntilClosed(t, conn)
 }
 
-// connectTo opens a connection to a simulator, which is closed when its process ends.
-func connectTo(t *testing.T, at string) net.Conn {
+// connectTo opens a connection to a simulator. The connection is closed when the simulator's
+// process ends.
+func connectTo(t *testing.T, simulatorURL string) net.Conn {
 	t.Helper()
-	u, err := url.Parse(at)
+	u, err := url.Parse(simulatorURL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c, err := net.Dial("tcp", u.Host)
 	if err != nil {
-		t.Fatalf("%s: %v", at, err)
+		t.Fatalf("%s: %v", simulatorURL, err)
 	}
 	return c
 }
 
-// waitUntilClosed waits until the process at the other end has ended.
+// waitUntilClosed waits until the process at the other end of the connection has ended.
 func waitUntilClosed(t *testing.T, c net.Conn) {
 	t.Helper()
 	defer c.Close()
 	_ = c.SetReadDeadline(time.Now().Add(hang))
 	if _, err := c.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
-		t.Fatalf("the simulator lives on: %v", err)
+		t.Fatalf("the simulator still runs: %v", err)
 	}
 }
 
 func TestSimulatorsGetACleanEnvironment(t *testing.T) {
 	t.Setenv("TENANTRY_KEYSET_FILE", "canary")
-	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
-	if env := w.Settings()["fake"]["env"]; strings.Contains(env, "canary") || !strings.Contains(env, "PATH=") {
-		t.Fatal(env)
+	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
+	if variables := env.Settings()["fake"]["env"]; strings.Contains(variables, "canary") || !strings.Contains(variables, "PATH=") {
+		t.Fatal(env.Settings()["fake"]["env"])
 	}
-	if got := w.Secrets()["fake"]["client_secret"]; got.Reveal() != "s3cret" {
+	if got := env.Secrets()["fake"]["client_secret"]; got.Reveal() != "s3cret" {
 		t.Fatalf("secret %q", got.Reveal())
 	}
 }
 
 func TestPluginsWithoutASimulatorAreLeftOut(t *testing.T) {
-	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "without", "fake")})
-	if len(w.Settings()) != 1 {
-		t.Fatal(w.Settings())
+	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "without", "fake")})
+	if len(env.Settings()) != 1 {
+		t.Fatal(env.Settings())
 	}
 }
 
-func TestStartWorldErrors(t *testing.T) {
+func TestStartErrorsNameTheProblem(t *testing.T) {
 	changed := plugins(t, "fake")
 	if err := os.Remove(filepath.Join(changed, "fake")); err != nil { // a symbolic link to the program that all tests use
 		t.Fatal(err)
@@ -180,9 +181,9 @@ func TestStartWorldErrors(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, data, plugins, want string }{
 		{"a simulator that fails", t.TempDir(), plugins(t, "broken"), "simulator of broken: it ended with exit status 1: the disk is full"},
-		{"one that says nonsense", t.TempDir(), plugins(t, "babbling"), "simulator of babbling: ready line"},
-		{"one that is another's", t.TempDir(), plugins(t, "liar"), `it stands in for "somebody-else"`},
-		{"one that is open to the world", t.TempDir(), plugins(t, "open"), "it does not listen on a loopback address"},
+		{"a simulator with an invalid ready line", t.TempDir(), plugins(t, "babbling"), "simulator of babbling: ready line"},
+		{"a simulator of a different provider", t.TempDir(), plugins(t, "liar"), `it simulates "somebody-else"`},
+		{"a simulator that does not listen on loopback", t.TempDir(), plugins(t, "open"), "it does not listen on a loopback address"},
 		{"a binary that was changed", t.TempDir(), changed, "not the file that the catalog lists"},
 		{"a damaged state", damaged, plugins(t), "read zones: zones.json"},
 	} {
@@ -196,26 +197,26 @@ func TestStartWorldErrors(t *testing.T) {
 }
 
 func TestSimulatorsCanReadAndEditZones(t *testing.T) {
-	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true})
-	world := w.Settings()["fake"]["world"]
-	if status, body := ask(t, "GET", world+"/dns", ""); status != http.StatusOK || body != fmt.Sprintf(`{"addr":%q}`, w.DNSAddr()) {
+	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true})
+	zonesURL := env.Settings()["fake"]["world"]
+	if status, body := ask(t, "GET", zonesURL+"/dns", ""); status != http.StatusOK || body != fmt.Sprintf(`{"addr":%q}`, env.DNSAddr()) {
 		t.Errorf("got %d %s", status, body)
 	}
 	records := `[{"type":"A","name":"www.example-one.test","content":"192.0.2.1","ttl":60}]`
-	if status, body := ask(t, "PUT", world+"/zones/example-one.test/records", records); status != http.StatusOK || body != "{}" {
+	if status, body := ask(t, "PUT", zonesURL+"/zones/example-one.test/records", records); status != http.StatusOK || body != "{}" {
 		t.Errorf("got %d %s", status, body)
 	}
-	if status, body := ask(t, "GET", world+"/zones/example-one.test/records", ""); status != http.StatusOK || body != records {
+	if status, body := ask(t, "GET", zonesURL+"/zones/example-one.test/records", ""); status != http.StatusOK || body != records {
 		t.Errorf("got %d %s", status, body)
 	}
-	if status, _ := ask(t, "POST", world+"/accounts", "{}"); status != http.StatusNotFound {
+	if status, _ := ask(t, "POST", zonesURL+"/accounts", "{}"); status != http.StatusNotFound {
 		t.Errorf("got %d", status)
 	}
 }
 
 func TestCrossOriginRequestsAreRefused(t *testing.T) {
-	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true})
-	req, err := http.NewRequest("PUT", w.Settings()["fake"]["world"]+"/zones/example-one.test/records", bytes.NewReader([]byte("[]")))
+	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true})
+	req, err := http.NewRequest("PUT", env.Settings()["fake"]["world"]+"/zones/example-one.test/records", bytes.NewReader([]byte("[]")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,12 +29,12 @@ func (b badRequest) Error() string { return string(b) }
 // notFound is a call for an object that does not exist: status 404.
 type notFound string
 
-func (m notFound) Error() string { return string(m) }
+func (n notFound) Error() string { return string(n) }
 
 // notImplemented is a call that this sandbox does not support: status 501.
 type notImplemented string
 
-func (l notImplemented) Error() string { return string(l) }
+func (n notImplemented) Error() string { return string(n) }
 
 // failedFlow is a connect flow that did not connect the tenant: status 409.
 type failedFlow struct {
@@ -116,14 +116,14 @@ func statusOf(err error) int {
 	}
 }
 
-// decodeBody decodes the body of a call into v. It refuses unknown members, so that a misspelled
-// one is noticed.
+// decodeBody decodes the body of a call into v. It refuses unknown members, so that misspelled
+// members are noticed.
 func decodeBody(r *http.Request, v any) error {
 	in := json.NewDecoder(r.Body)
 	in.DisallowUnknownFields()
 	if err := in.Decode(v); err != nil {
-		if bad := zones.Invalid(""); errors.As(err, &bad) {
-			return bad
+		if invalid := zones.Invalid(""); errors.As(err, &invalid) {
+			return invalid
 		}
 		return badRequest(fmt.Sprintf("body: %v", err))
 	}
@@ -133,29 +133,29 @@ func decodeBody(r *http.Request, v any) error {
 	return nil
 }
 
-// route serves the calls of mux. A known path with a wrong method is a bad request; an unknown path
-// goes to fallback.
-func (w *Environment) route(mux *http.ServeMux, fallback call) http.Handler {
-	noRoute := handle(w.log, func(r *http.Request) (any, error) {
+// route serves the calls of mux. It answers 400 for a known path with a wrong method, and passes
+// unknown paths to fallback.
+func (env *Environment) route(mux *http.ServeMux, fallback call) http.Handler {
+	noRoute := handle(env.log, func(r *http.Request) (any, error) {
 		if method, ok := allowedMethod(mux, r); ok {
 			return nil, badRequest("there is no such call: the method is " + method)
 		}
 		return fallback(r)
 	})
-	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, pattern := mux.Handler(r)
 		switch {
 		case path.Clean(r.URL.Path) != r.URL.Path: // ServeMux would redirect to the clean path
-			handle(w.log, noSuchCall).ServeHTTP(rw, r)
+			handle(env.log, noSuchCall).ServeHTTP(w, r)
 		case pattern == "":
-			noRoute.ServeHTTP(rw, r)
+			noRoute.ServeHTTP(w, r)
 		default:
-			mux.ServeHTTP(rw, r)
+			mux.ServeHTTP(w, r)
 		}
 	})
 }
 
-// allowedMethod returns a method that mux accepts for the path, other than that of r.
+// allowedMethod returns a method that mux accepts for the path of r. It ignores the method of r.
 func allowedMethod(mux *http.ServeMux, r *http.Request) (string, bool) {
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
 		probe := *r
@@ -170,8 +170,7 @@ func allowedMethod(mux *http.ServeMux, r *http.Request) (string, bool) {
 func noSuchCall(*http.Request) (any, error) { return nil, notFound("there is no such call") }
 
 // loopbackServer is an HTTP server on loopback. Its callers control the whole sandbox. So it
-// listens on loopback only, and refuses requests from pages of other sites in a browser on this
-// machine.
+// listens on loopback only, and refuses cross-origin requests of browsers on this machine.
 type loopbackServer struct {
 	url    string
 	server *http.Server
@@ -196,7 +195,7 @@ func startServer(ctx context.Context, h http.Handler) (*loopbackServer, error) {
 	return s, nil
 }
 
-// close gives running calls 2 seconds to end, then cancels them.
+// close gives running calls 2 seconds to end. Then it cancels the remaining calls.
 func (s *loopbackServer) close() error {
 	grace, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

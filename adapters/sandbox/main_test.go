@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// plugins creates a plugin directory that holds the fake plugin under these names.
+// plugins creates a plugin directory with the fake plugin under each of these names.
 func plugins(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -64,17 +64,17 @@ func plugins(t testing.TB, names ...string) string {
 // start starts a sandbox that is closed at the end of the test.
 func start(t testing.TB, o sandbox.Options) *sandbox.Environment {
 	t.Helper()
-	w, err := sandbox.Start(t.Context(), o)
+	env, err := sandbox.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { closeEnvironment(t, w) })
-	return w
+	t.Cleanup(func() { closeEnvironment(t, env) })
+	return env
 }
 
-func closeEnvironment(t testing.TB, w *sandbox.Environment) {
+func closeEnvironment(t testing.TB, env *sandbox.Environment) {
 	t.Helper()
-	if err := w.Close(); err != nil {
+	if err := env.Close(); err != nil {
 		t.Error(err)
 	}
 }

@@ -54,15 +54,15 @@ func (p realConsent) ConsentURL(_ context.Context, state, redirect string) (stri
 }
 
 func TestControlOfTheMicrosoftSimulator(t *testing.T) {
-	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: microsoftPlugin(t), Seed: true})
+	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: microsoftPlugin(t), Seed: true})
 	service := newService(t)
-	services := service.services(w)
-	services.Consent = realConsent{service, w}
-	r, err := w.Open(t.Context(), services)
+	services := service.services(env)
+	services.Consent = realConsent{service, env}
+	r, err := env.Open(t.Context(), services)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Tenants) != 3 || !strings.HasPrefix(r.Tenants[0].Admin, "admin") || w.Secrets()["microsoft365"]["client_secret"].Empty() {
+	if len(r.Tenants) != 3 || !strings.HasPrefix(r.Tenants[0].Admin, "admin") || env.Secrets()["microsoft365"]["client_secret"].Empty() {
 		t.Fatalf("%+v", r.Tenants)
 	}
 	id := r.Tenants[0].TenantID

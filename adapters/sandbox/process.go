@@ -31,22 +31,22 @@ const (
 // errNoSimulator means that the plugin has no simulator.
 var errNoSimulator = errors.New("no simulator")
 
-// process is a running simulator. It ends when its standard input is closed; the kernel closes it
-// when this process dies.
+// process is a running simulator. A simulator ends when its standard input is closed. When the
+// sandbox's process dies, the kernel closes that input.
 type process struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
-	stderr *lineWriter // the standard error output
+	stderr *lineWriter
 	ended  chan struct{}
 }
 
 // startProcess starts a binary and returns the first line that it prints. It fails when the process
 // ends, or prints nothing within startTimeout.
 func startProcess(ctx context.Context, log *slog.Logger, exe string, args ...string) (*process, []byte, error) {
-	first := make(chan []byte, 1)
+	firstLine := make(chan []byte, 1)
 	p := &process{ended: make(chan struct{})}
-	p.stderr = &lineWriter{onLine: func(line []byte) { log.Debug("simulator says", "line", string(line)) }}
-	// Without cancel: the simulator outlives the call that starts it and ends by stop.
+	p.stderr = &lineWriter{onLine: func(line []byte) { log.Debug("simulator output", "line", string(line)) }}
+	// Without cancel, because the simulator must outlive the call that starts it. stop ends it.
 	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), exe, args...)
 	p.cmd.Env = environment()
 	p.cmd.SysProcAttr = processAttributes()
@@ -54,7 +54,7 @@ func startProcess(ctx context.Context, log *slog.Logger, exe string, args ...str
 	p.cmd.Stderr = p.stderr
 	p.cmd.Stdout = &lineWriter{onLine: func(line []byte) {
 		select {
-		case first <- bytes.Clone(line):
+		case firstLine <- bytes.Clone(line):
 		default: // the lines after the first are ignored
 		}
 	}}
@@ -69,12 +69,12 @@ func startProcess(ctx context.Context, log *slog.Logger, exe string, args ...str
 	timeout := time.NewTimer(startTimeout)
 	defer timeout.Stop()
 	select {
-	case line := <-first:
+	case line := <-firstLine:
 		return p, line, nil
 	case <-p.ended:
 		return nil, nil, p.failure()
 	case <-timeout.C:
-		err = fmt.Errorf("it did not say that it is ready within %s", startTimeout)
+		err = fmt.Errorf("it was not ready within %s", startTimeout)
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -82,8 +82,8 @@ func startProcess(ctx context.Context, log *slog.Logger, exe string, args ...str
 	return nil, nil, err
 }
 
-// run starts the process and waits for its end on one OS thread. With Pdeathsig, Linux kills a
-// child when the thread that started it ends, not only when the process ends.
+// run starts the process, and waits for its end on the same OS thread. With Pdeathsig, Linux kills
+// a child when the thread that started the child ends.
 func (p *process) run() error {
 	started := make(chan error, 1)
 	go func() {
@@ -108,7 +108,7 @@ func (p *process) failure() error {
 	return fmt.Errorf("it ended with %s: %s", p.cmd.ProcessState, p.stderr.lastLine())
 }
 
-// stop ends the process and waits for that.
+// stop ends the process and waits until it has ended. After stopTimeout it kills the process.
 func (p *process) stop() {
 	_ = p.stdin.Close()
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
@@ -123,16 +123,16 @@ func (p *process) stop() {
 	<-p.ended
 }
 
-// environment returns the environment of a simulator. It leaves out all other variables, which may
-// hold secrets.
+// environment returns the environment variables of a simulator. It passes only these variables,
+// because others may hold secrets.
 func environment() []string {
-	var out []string
+	var variables []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TZ"} {
 		if value, ok := os.LookupEnv(name); ok {
-			out = append(out, name+"="+value)
+			variables = append(variables, name+"="+value)
 		}
 	}
-	return out
+	return variables
 }
 
 // lineWriter splits the output of a process into lines and calls onLine for each.

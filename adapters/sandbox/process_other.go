@@ -6,8 +6,8 @@ package sandbox
 
 import "syscall"
 
-// processAttributes keeps Ctrl-C from a simulator. When this process dies, only the closed standard
-// input ends the simulator.
+// processAttributes gives a simulator its own process group, so Ctrl-C in the terminal does not
+// reach it. When this process dies, only the closed standard input ends the simulator.
 func processAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

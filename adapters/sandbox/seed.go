@@ -23,7 +23,7 @@ const (
 
 var (
 	zoneNumbers = []string{"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
-	// tenantNames are the names of the tenants that can be connected.
+	// tenantNames are the names of the seeded tenants.
 	tenantNames = []string{"Example Outreach", "Example Growth", "Example Sales"}
 )
 
@@ -39,7 +39,7 @@ type Ready struct {
 	Zones      []string       `json:"zones"`
 	Tenants    []Tenant       `json:"tenants"`
 	Sending    map[string]any `json:"sending"`
-	// MessyZones are the messy zones, which are shown to people only.
+	// MessyZones are the seeded messy zones. They are not part of the JSON line.
 	MessyZones []zones.MessyZone `json:"-"`
 }
 
@@ -50,33 +50,32 @@ type Tenant struct {
 	Name     string `json:"name"`
 }
 
-// Open creates the account and the tenants, starts the control interface and returns the addresses
-// of everything.
-func (w *Environment) Open(ctx context.Context, s Services) (Ready, error) {
-	c := &controller{w, s}
+// Open creates the account and, with Options.Seed, the tenants. It starts the control interface and
+// returns all addresses.
+func (env *Environment) Open(ctx context.Context, s Services) (Ready, error) {
+	c := &controller{env, s}
 	acc, key, err := c.ensureOwner(ctx)
 	if err != nil {
 		return Ready{}, fmt.Errorf("seed account: %w", err)
 	}
-	r := Ready{
+	ready := Ready{
 		APIURL: s.APIURL, APIKey: key.Reveal(), AccountID: string(acc.ID), UserEmail: ownerEmail,
-		AdminURL: s.AdminURL, DNSAddr: w.DNSAddr(), Zones: []string{}, Tenants: []Tenant{}, Sending: map[string]any{},
+		AdminURL: s.AdminURL, DNSAddr: env.DNSAddr(), Zones: []string{}, Tenants: []Tenant{}, Sending: map[string]any{},
 	}
-	if w.options.Seed {
-		r.Zones, r.MessyZones, r.Sending = seedZoneNames(), zones.MessyZones, w.sendingCustomers()
-		if r.Tenants, err = w.unconnectedTenants(ctx); err != nil {
+	if env.options.Seed {
+		ready.Zones, ready.MessyZones, ready.Sending = seedZoneNames(), zones.MessyZones, env.sendingCustomers()
+		if ready.Tenants, err = env.unconnectedTenants(ctx); err != nil {
 			return Ready{}, fmt.Errorf("seed tenants: %w", err)
 		}
 		if err := c.seedDNS(ctx, acc.ID); err != nil {
 			return Ready{}, err
 		}
 	}
-	r.ControlURL, err = w.listen(ctx, w.Control(s))
-	return r, err
+	ready.ControlURL, err = env.listen(ctx, env.Control(s))
+	return ready, err
 }
 
-// ensureOwner returns the account of the sandbox and an API key, and creates them when they do not
-// exist.
+// ensureOwner returns the account of the sandbox and an API key. It creates them if necessary.
 func (c *controller) ensureOwner(ctx context.Context) (access.Account, secret.Text, error) {
 	acc, err := c.Accounts.FindAccount(ctx, ownerEmail)
 	if errors.Is(err, fault.AccountNotFound) {
@@ -89,8 +88,8 @@ func (c *controller) ensureOwner(ctx context.Context) (access.Account, secret.Te
 	return acc, key, err
 }
 
-// ensureOwnerKey returns the API key of the last start while it is valid, else a new one. The
-// database has only its hash, so the key is kept in a file.
+// ensureOwnerKey returns the API key of the last start if the key is still valid, otherwise a new
+// key. The database has only the key's hash, so the key is stored in a file.
 func (c *controller) ensureOwnerKey(ctx context.Context, owner access.AccountID) (secret.Text, error) {
 	path, kept := c.dataFile("api-key.json"), ""
 	if err := disk.Load(path, &kept); err != nil {
@@ -118,31 +117,31 @@ func seedZoneNames() []string {
 	return out
 }
 
-func (w *Environment) seedZones() error {
+func (env *Environment) seedZones() error {
 	for _, name := range seedZoneNames() {
-		if err := w.zones.Add(name, "cloudflare"); err != nil {
+		if err := env.zones.Add(name, "cloudflare"); err != nil {
 			return fmt.Errorf("seed zone %s: %w", name, err)
 		}
 	}
 	for _, p := range zones.MessyZones {
-		if err := w.zones.Seed(p); err != nil {
+		if err := env.zones.Seed(p); err != nil {
 			return fmt.Errorf("seed: %w", err)
 		}
 	}
 	return nil
 }
 
-// unconnectedTenants returns the seeded tenants without consent. It creates new ones, so that each
-// start offers as many tenants as tenantNames.
-func (w *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error) {
+// unconnectedTenants returns the seeded tenants without consent. It creates missing tenants, so
+// that each start offers as many tenants as tenantNames has names.
+func (env *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error) {
 	out := []Tenant{}
-	if _, ok := w.simulatorFor("tenants"); !ok {
+	if _, ok := env.simulatorFor("tenants"); !ok {
 		return out, nil
 	}
 	for round := range 2 {
 		out = out[:0]
-		for _, e := range w.tenants.seeded() {
-			consent, err := w.consentOf(ctx, e.TenantID)
+		for _, e := range env.tenants.seeded() {
+			consent, err := env.consentOf(ctx, e.TenantID)
 			if err != nil {
 				return nil, err
 			}
@@ -151,7 +150,7 @@ func (w *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error) 
 			}
 		}
 		for i := len(out); round == 0 && i < len(tenantNames); i++ {
-			if err := w.seedTenant(ctx, tenantNames[i]); err != nil {
+			if err := env.seedTenant(ctx, tenantNames[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -159,12 +158,12 @@ func (w *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error) 
 	return out, nil
 }
 
-func (w *Environment) seedTenant(ctx context.Context, name string) error {
+func (env *Environment) seedTenant(ctx context.Context, name string) error {
 	body, err := json.Marshal(map[string]string{"name": name})
 	if err != nil {
 		return err
 	}
-	answer, err := w.makeTenant(ctx, body, name, true)
+	answer, err := env.makeTenant(ctx, body, name, true)
 	if err == nil && answer.status != http.StatusOK {
 		return fmt.Errorf("the simulator answered %d", answer.status)
 	}

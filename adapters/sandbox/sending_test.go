@@ -35,17 +35,18 @@ func api(t *testing.T, method, url string) (int, map[string]any) {
 	return resp.StatusCode, answer
 }
 
-// TestControlOfASendingPlatform: package sandbox knows nothing of the platform but its binary.
+// TestControlOfASendingPlatform checks the control calls of a sending platform, with the bundled
+// plugin of Instantly.
 func TestControlOfASendingPlatform(t *testing.T) {
-	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly"), Seed: true})
-	r, err := w.Open(t.Context(), newService(t).services(w))
+	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly"), Seed: true})
+	r, err := env.Open(t.Context(), newService(t).services(env))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if line, err := json.Marshal(r.Sending); err != nil || string(line) != `{"instantly":{"api_key":"`+instantlyKey+`"}}` {
 		t.Fatalf("sending: %s, %v", line, err)
 	}
-	base := w.Settings()["instantly"]["base_url"] + "/api/v2"
+	base := env.Settings()["instantly"]["base_url"] + "/api/v2"
 	_, session := api(t, "POST", base+"/oauth/microsoft/init")
 	status := base + "/oauth/session/status/" + session["session_id"].(string)
 	for _, c := range []struct {
@@ -72,45 +73,45 @@ func TestControlOfASendingPlatform(t *testing.T) {
 	if code, _ := api(t, "GET", status); code != http.StatusTooManyRequests {
 		t.Errorf("a planned fault answers %d", code)
 	}
-	if _, now := api(t, "GET", status); now["status"] != "pending" {
-		t.Errorf("the session is %v", now)
+	if _, session := api(t, "GET", status); session["status"] != "pending" {
+		t.Errorf("the session is %v", session)
 	}
 	ask(t, "POST", r.ControlURL+"/clock", `{"advance":"10m"}`)
-	if _, now := api(t, "GET", status); now["status"] != "expired" {
-		t.Errorf("after ten minutes the session is %v", now)
+	if _, session := api(t, "GET", status); session["status"] != "expired" {
+		t.Errorf("after ten minutes the session is %v", session)
 	}
 }
 
 func TestUnseededSandboxHasNoSendingCustomers(t *testing.T) {
-	w := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly")})
-	r, err := w.Open(t.Context(), newService(t).services(w))
+	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly")})
+	r, err := env.Open(t.Context(), newService(t).services(env))
 	if err != nil || r.Sending == nil || len(r.Sending) > 0 {
 		t.Fatalf("%v, %v", r.Sending, err)
 	}
 }
 
 func TestOnlySendingPlatformsHaveSendingCalls(t *testing.T) {
-	s := newFixture(t)
-	if status, body := s.call("GET", "/sending/fake/accounts", ""); status != http.StatusNotFound {
+	f := newFixture(t)
+	if status, body := f.call("GET", "/sending/fake/accounts", ""); status != http.StatusNotFound {
 		t.Fatalf("got %d %s", status, body)
 	}
 }
 
-// TestSimulatorsKeepTheirAddress: a credential may hold the address, and a link may be open in a
-// browser.
+// TestSimulatorsKeepTheirAddress checks that a simulator has the same address after a restart.
+// Credentials and links in a browser may contain the address.
 func TestSimulatorsKeepTheirAddress(t *testing.T) {
 	o := sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")}
 	startedURL := func() string {
-		w, err := sandbox.Start(t.Context(), o)
+		env, err := sandbox.Start(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer closeEnvironment(t, w)
-		return w.Settings()["fake"]["login_url"]
+		defer closeEnvironment(t, env)
+		return env.Settings()["fake"]["login_url"]
 	}
 	first := startedURL()
-	if again := startedURL(); again != first {
-		t.Fatalf("it was at %s and is at %s", first, again)
+	if second := startedURL(); second != first {
+		t.Fatalf("the address changed from %s to %s", first, second)
 	}
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", strings.TrimSuffix(strings.TrimPrefix(first, "http://"), "/login"))
 	if err != nil {
@@ -118,6 +119,6 @@ func TestSimulatorsKeepTheirAddress(t *testing.T) {
 	}
 	defer func() { _ = listener.Close() }()
 	if third := startedURL(); third == first || third == "" {
-		t.Fatalf("where somebody else is: %q", third)
+		t.Fatalf("while the last port is in use: %q", third)
 	}
 }

@@ -24,8 +24,8 @@ import (
 
 func childContext() context.Context { return context.Background() }
 
-// service is a fake of the service: accounts in memory, and the pages of the connect flow with the
-// checks that a browser must pass.
+// service is a fake of the service. It has accounts in memory, and the pages of the connect flow.
+// The pages check what a browser must send.
 type service struct {
 	ports.Consent // only ConsentURL is called
 
@@ -68,8 +68,8 @@ func newService(t testing.TB) *service {
 }
 
 // services returns the fake as sandbox.Services.
-func (s *service) services(w *sandbox.Environment) sandbox.Services {
-	s.login = func() string { return w.Settings()["fake"]["login_url"] }
+func (s *service) services(env *sandbox.Environment) sandbox.Services {
+	s.login = func() string { return env.Settings()["fake"]["login_url"] }
 	return sandbox.Services{
 		Accounts: s, Keys: keys{service: s}, Consent: s, Managed: s,
 		ConnectDNS: func(_ context.Context, owner access.AccountID, provider string, c secret.Credential) error {
@@ -108,8 +108,8 @@ func (s *service) callback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: "flow", Value: q.Get("tenant"), Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode})
-	to := url.Values{"state": {"s2"}, "redirect": {s.site.URL + "/connect/microsoft365/signin"}, "hint": {"admin@" + q.Get("tenant")}}
-	http.Redirect(w, r, s.login()+"/signin?"+to.Encode(), http.StatusFound)
+	query := url.Values{"state": {"s2"}, "redirect": {s.site.URL + "/connect/microsoft365/signin"}, "hint": {"admin@" + q.Get("tenant")}}
+	http.Redirect(w, r, s.login()+"/signin?"+query.Encode(), http.StatusFound)
 }
 
 func (s *service) signedIn(w http.ResponseWriter, r *http.Request) {

@@ -44,43 +44,44 @@ type simulator struct {
 	client *http.Client
 }
 
-// startSimulators starts the simulators of all plugins that have one.
-func (w *Environment) startSimulators(ctx context.Context, world string) error {
-	list, err := catalog(w.options.PluginDir)
+// startSimulators starts the simulators of all plugins that have one. zonesURL is the base URL of
+// the API through which simulators read and edit zones.
+func (env *Environment) startSimulators(ctx context.Context, zonesURL string) error {
+	list, err := catalog(env.options.PluginDir)
 	if err != nil {
 		return err
 	}
 	for _, p := range list {
-		s, err := w.startSimulator(ctx, p, world)
+		s, err := env.startSimulator(ctx, p, zonesURL)
 		if errors.Is(err, errNoSimulator) {
-			w.log.Debug("plugin without a simulator", "provider", p.Name)
+			env.log.Debug("plugin without a simulator", "provider", p.Name)
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("simulator of %s: %w", p.Name, err)
 		}
-		w.simulators = append(w.simulators, s)
+		env.simulators = append(env.simulators, s)
 	}
-	if w.clock.moved() {
-		return w.setSimulatorClocks(ctx, w.clock.Now())
+	if env.clock.moved() {
+		return env.setSimulatorClocks(ctx, env.clock.Now())
 	}
 	return nil
 }
 
-func (w *Environment) startSimulator(ctx context.Context, p plugin, world string) (*simulator, error) {
-	exe, err := p.binary(w.options.PluginDir)
+func (env *Environment) startSimulator(ctx context.Context, p plugin, zonesURL string) (*simulator, error) {
+	exe, err := p.binary(env.options.PluginDir)
 	if err != nil {
 		return nil, err
 	}
-	data, err := filepath.Abs(filepath.Join(w.options.DataDir, "simulators", p.Name))
+	data, err := filepath.Abs(filepath.Join(env.options.DataDir, "simulators", p.Name))
 	if err != nil {
 		return nil, err
 	}
-	log := w.log.With("provider", p.Name)
+	log := env.log.With("provider", p.Name)
 	start := func(address string) (*process, []byte, error) {
-		return startProcess(ctx, log, exe, "simulate", "--listen", address, "--data", data, "--world", world)
+		return startProcess(ctx, log, exe, "simulate", "--listen", address, "--data", data, "--world", zonesURL)
 	}
-	lastAddress := w.addresses.address(p.Name)
+	lastAddress := env.addresses.address(p.Name)
 	proc, line, err := start(lastAddress)
 	if err != nil && lastAddress != anyPort && ctx.Err() == nil {
 		proc, line, err = start(anyPort) // the last port may be in use by another process
@@ -93,7 +94,7 @@ func (w *Environment) startSimulator(ctx context.Context, p plugin, world string
 		Transport: &http.Transport{DisableKeepAlives: true},
 	}}
 	if err = s.parseReadyLine(line, p.Name); err == nil {
-		err = w.addresses.save(p.Name, s.ready.URL)
+		err = env.addresses.save(p.Name, s.ready.URL)
 	}
 	if err != nil {
 		proc.stop()
@@ -102,8 +103,8 @@ func (w *Environment) startSimulator(ctx context.Context, p plugin, world string
 	return s, nil
 }
 
-// parseReadyLine decodes the ready line. It fails for another provider, and for an address that is
-// not on loopback.
+// parseReadyLine decodes the ready line of the plugin name. It fails when the line names a
+// different provider, and when the address is not on loopback.
 func (s *simulator) parseReadyLine(line []byte, name string) error {
 	if err := json.Unmarshal(line, &s.ready); err != nil {
 		return fmt.Errorf("ready line: %w", err)
@@ -115,7 +116,7 @@ func (s *simulator) parseReadyLine(line []byte, name string) error {
 	addr, err := netip.ParseAddr(baseURL.Hostname())
 	switch {
 	case s.ready.Provider != name:
-		return fmt.Errorf("it stands in for %q", s.ready.Provider)
+		return fmt.Errorf("it simulates %q", s.ready.Provider)
 	case baseURL.Scheme != "http" || err != nil || !addr.IsLoopback():
 		return errors.New("it does not listen on a loopback address")
 	}
@@ -126,12 +127,12 @@ func (s *simulator) parseReadyLine(line []byte, name string) error {
 var providers = []string{"microsoft365", "cloudflare", "powerdns", "rfc2136",
 	"instantly", "plusvibe", "smartlead", "salesblink", "emailbison"}
 
-// errNotSimulated means that the provider is known but has no simulator here.
+// errNotSimulated means that the provider is known, but no plugin of this sandbox simulates it.
 const errNotSimulated = notImplemented("no simulator of this provider runs here")
 
 // simulator returns the simulator of a provider.
-func (w *Environment) simulator(provider string) (*simulator, error) {
-	for _, s := range w.simulators {
+func (env *Environment) simulator(provider string) (*simulator, error) {
+	for _, s := range env.simulators {
 		if s.ready.Provider == provider {
 			return s, nil
 		}
@@ -142,9 +143,9 @@ func (w *Environment) simulator(provider string) (*simulator, error) {
 	return nil, notFound("there is no such provider")
 }
 
-// simulatorFor returns the simulator that handles control calls whose path begins with first.
-func (w *Environment) simulatorFor(first string) (*simulator, bool) {
-	for _, s := range w.simulators {
+// simulatorFor returns the simulator that handles control calls whose first path element is first.
+func (env *Environment) simulatorFor(first string) (*simulator, bool) {
+	for _, s := range env.simulators {
 		if slices.Contains(s.ready.Control, first) {
 			return s, true
 		}
@@ -171,7 +172,7 @@ func (s *simulator) controlCall(ctx context.Context, method, path string, body [
 	return rawResponse{resp.StatusCode, answer}, nil
 }
 
-// mustControlCall sends a control call and fails unless the status is 200.
+// mustControlCall sends a control call. It fails when the status of the response is not 200.
 func (s *simulator) mustControlCall(ctx context.Context, method, path string, body []byte) error {
 	answer, err := s.controlCall(ctx, method, path, body)
 	if err == nil && answer.status != http.StatusOK {
@@ -199,8 +200,8 @@ func catalog(dir string) ([]plugin, error) {
 	return list.Plugins, nil
 }
 
-// binary returns the path of the plugin's binary. It fails when the checksum differs from the
-// catalog, so that a changed binary is never run.
+// binary returns the path of the plugin's binary. It fails when the binary's checksum differs from
+// the catalog, so that a changed binary never runs.
 func (p plugin) binary(dir string) (string, error) {
 	path, err := filepath.Abs(filepath.Join(dir, filepath.Base(p.File)))
 	if err != nil {

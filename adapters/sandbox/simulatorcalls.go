@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// setClock moves the clock of the service and of the simulators.
+// setClock sets the clock of the service and of the simulators.
 func (c *controller) setClock(r *http.Request) (any, error) {
 	var in struct {
 		Now     *time.Time `json:"now"`
@@ -22,36 +22,36 @@ func (c *controller) setClock(r *http.Request) (any, error) {
 	if err := decodeBody(r, &in); err != nil {
 		return nil, err
 	}
-	var to time.Time
+	var newTime time.Time
 	switch {
 	case (in.Now == nil) == (in.Advance == nil):
 		return nil, badRequest("give exactly one of now and advance")
 	case in.Now != nil:
-		to = *in.Now
+		newTime = *in.Now
 	default:
 		advance, err := time.ParseDuration(*in.Advance)
 		if err != nil || advance < 0 || advance > maxClockOffset {
 			return nil, badRequest(`advance must be a non-negative duration such as "24h"`)
 		}
-		to = c.Now().Add(advance)
+		newTime = c.Now().Add(advance)
 	}
-	if err := c.clock.set(to); err != nil {
+	if err := c.clock.set(newTime); err != nil {
 		return nil, err
 	}
-	return emptyResponse{}, c.setSimulatorClocks(r.Context(), to)
+	return emptyResponse{}, c.setSimulatorClocks(r.Context(), newTime)
 }
 
-func (w *Environment) setSimulatorClocks(ctx context.Context, now time.Time) error {
+func (env *Environment) setSimulatorClocks(ctx context.Context, now time.Time) error {
 	body, err := json.Marshal(map[string]time.Time{"now": now})
 	if err != nil {
 		return err
 	}
-	return w.controlAll(ctx, http.MethodPost, "/clock", body)
+	return env.controlAll(ctx, http.MethodPost, "/clock", body)
 }
 
-func (w *Environment) controlAll(ctx context.Context, method, path string, body []byte) error {
+func (env *Environment) controlAll(ctx context.Context, method, path string, body []byte) error {
 	var err error
-	for _, s := range w.simulators {
+	for _, s := range env.simulators {
 		err = errors.Join(err, s.mustControlCall(ctx, method, path, body))
 	}
 	return err
@@ -64,7 +64,7 @@ func (c *controller) deleteAtAll(path string) call {
 	}
 }
 
-// planFault forwards a fault to the simulator of its provider.
+// planFault forwards the plan of a fault to the simulator of the provider that should fail.
 func (c *controller) planFault(r *http.Request) (any, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -103,11 +103,11 @@ func (c *controller) listCalls(r *http.Request) (any, error) {
 // kindSending is the kind of sending platforms in the plugin catalog.
 const kindSending = "sending"
 
-// sendingCustomers returns the credentials of a customer at each simulated sending platform, by
-// provider.
-func (w *Environment) sendingCustomers() map[string]any {
+// sendingCustomers returns the credentials of one customer at each simulated sending platform,
+// keyed by provider.
+func (env *Environment) sendingCustomers() map[string]any {
 	out := map[string]any{}
-	for _, s := range w.simulators {
+	for _, s := range env.simulators {
 		if s.kind == kindSending && len(s.ready.Sending) > 0 {
 			out[s.ready.Provider] = s.ready.Sending
 		}
@@ -115,11 +115,11 @@ func (w *Environment) sendingCustomers() map[string]any {
 	return out
 }
 
-// forwardSending forwards a call below /sending/{provider} to that simulator. It stands for what a
-// person does on the website of the platform.
-func (w *Environment) forwardSending(r *http.Request) (any, error) {
+// forwardSending forwards a call below /sending/{provider} to the simulator of that provider. Such
+// a call represents what a person does on the website of the platform.
+func (env *Environment) forwardSending(r *http.Request) (any, error) {
 	provider := r.PathValue("provider")
-	s, err := w.simulator(provider)
+	s, err := env.simulator(provider)
 	if err != nil {
 		return nil, err
 	}

@@ -17,8 +17,8 @@ import (
 // maxClockOffset limits how far the clock can be moved. Larger offsets would overflow.
 const maxClockOffset = 100 * 365 * 24 * time.Hour
 
-// Clock is the machine's clock plus an offset. The offset is stored, because otherwise stored times
-// would lie in the future after a restart.
+// Clock is the machine's clock plus an offset. The offset is stored. Without it, times in the
+// database would lie in the future after a restart.
 type Clock struct {
 	path string
 
@@ -66,8 +66,8 @@ func (c *Clock) set(now time.Time) error {
 // anyPort lets the kernel choose a free port on loopback.
 const anyPort = "127.0.0.1:0"
 
-// addresses stores the address of each simulator, by provider. So links, and credentials that hold
-// the address, stay valid after a restart.
+// addresses stores the address of each simulator, keyed by provider. So a simulator keeps its
+// address after a restart, and links and credentials that contain the address stay valid.
 type addresses struct {
 	path string
 	all  map[string]string
@@ -81,7 +81,7 @@ func openAddresses(path string) (*addresses, error) {
 	return a, nil
 }
 
-// address returns where a simulator should listen: its last address, or anyPort.
+// address returns the address on which a simulator should listen: its last address, or anyPort.
 func (a *addresses) address(provider string) string { return cmp.Or(a.all[provider], anyPort) }
 
 func (a *addresses) save(provider, url string) error {
@@ -103,7 +103,7 @@ type tenantList struct {
 	list []tenantEntry
 }
 
-// tenantEntry is a tenant with its values at creation.
+// tenantEntry is a tenant. It is not updated after the creation of the tenant.
 type tenantEntry struct {
 	TenantID string `json:"tenant_id"`
 	Admin    string `json:"admin"`

@@ -42,8 +42,8 @@ func (c *controller) addTenant(r *http.Request) (any, error) {
 }
 
 // makeTenant creates a tenant at the mail platform and stores its administrator.
-func (w *Environment) makeTenant(ctx context.Context, body []byte, name string, seeded bool) (rawResponse, error) {
-	s, ok := w.simulatorFor("tenants")
+func (env *Environment) makeTenant(ctx context.Context, body []byte, name string, seeded bool) (rawResponse, error) {
+	s, ok := env.simulatorFor("tenants")
 	if !ok {
 		return rawResponse{}, notFound("there is no simulator of a mail platform")
 	}
@@ -54,16 +54,16 @@ func (w *Environment) makeTenant(ctx context.Context, body []byte, name string, 
 	if err != nil || answer.status != http.StatusOK {
 		return answer, err
 	}
-	made := tenantEntry{Name: name, Seeded: seeded}
-	if err := json.Unmarshal(answer.body, &made); err != nil || made.TenantID == "" || made.Admin == "" {
+	entry := tenantEntry{Name: name, Seeded: seeded}
+	if err := json.Unmarshal(answer.body, &entry); err != nil || entry.TenantID == "" || entry.Admin == "" {
 		return rawResponse{}, fmt.Errorf("the simulator of %s created a tenant without returning its id and administrator", s.ready.Provider)
 	}
-	return answer, w.tenants.add(made)
+	return answer, env.tenants.add(entry)
 }
 
 // consentOf returns the state of a tenant's consent at the platform, such as "none".
-func (w *Environment) consentOf(ctx context.Context, id string) (string, error) {
-	s, ok := w.simulatorFor("tenants")
+func (env *Environment) consentOf(ctx context.Context, id string) (string, error) {
+	s, ok := env.simulatorFor("tenants")
 	if !ok {
 		return "", notFound("there is no simulator of a mail platform")
 	}
@@ -76,13 +76,13 @@ func (w *Environment) consentOf(ctx context.Context, id string) (string, error) 
 	case answer.status != http.StatusOK:
 		return "", fmt.Errorf("the simulator of %s answered %d", s.ready.Provider, answer.status)
 	}
-	var held struct {
+	var state struct {
 		Consent string `json:"consent"`
 	}
-	if err := json.Unmarshal(answer.body, &held); err != nil {
+	if err := json.Unmarshal(answer.body, &state); err != nil {
 		return "", fmt.Errorf("tenant at the simulator of %s: %w", s.ready.Provider, err)
 	}
-	return held.Consent, nil
+	return state.Consent, nil
 }
 
 const (
@@ -92,8 +92,8 @@ const (
 	consentPollInterval = 250 * time.Millisecond
 )
 
-// assign assigns a managed tenant to an account. A tenant whose administrator has not consented yet
-// consents first, as it would have before an operator manages it.
+// assign assigns a managed tenant to an account. If the tenant's administrator has not consented
+// yet, assign first consents in the administrator's name.
 func (c *controller) assign(r *http.Request) (any, error) {
 	var in struct {
 		TenantID  tenant.GUID `json:"tenant_id"`
@@ -120,8 +120,8 @@ func (c *controller) assign(r *http.Request) (any, error) {
 	return emptyResponse{}, err
 }
 
-// consentAndAssign lets the tenant's administrator consent, and assigns the tenant as soon as the
-// consent is effective at the platform.
+// consentAndAssign consents in the name of the tenant's administrator. It assigns the tenant as
+// soon as the consent is effective at the platform.
 func (c *controller) consentAndAssign(ctx context.Context, acc access.Account, id tenant.GUID) error {
 	if err := c.consentManaged(ctx, string(id)); err != nil {
 		return err

@@ -9,45 +9,45 @@ import (
 )
 
 // simulatorAPI returns the handler of the calls that simulators use to read and edit zones.
-func (w *Environment) simulatorAPI() http.Handler {
+func (env *Environment) simulatorAPI() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /dns", handle(w.log, func(*http.Request) (any, error) {
-		return map[string]string{"addr": w.DNSAddr()}, nil
+	mux.Handle("GET /dns", handle(env.log, func(*http.Request) (any, error) {
+		return map[string]string{"addr": env.DNSAddr()}, nil
 	}))
-	mux.Handle("GET /zones", handle(w.log, w.hosted))
-	mux.Handle("PUT /zones/{name}", handle(w.log, w.editZone))
-	mux.Handle("GET /zones/{name}/records", handle(w.log, w.records))
-	mux.Handle("PUT /zones/{name}/records", handle(w.log, w.replaceRecords))
-	return w.route(mux, noSuchCall)
+	mux.Handle("GET /zones", handle(env.log, env.hosted))
+	mux.Handle("PUT /zones/{name}", handle(env.log, env.editZone))
+	mux.Handle("GET /zones/{name}/records", handle(env.log, env.records))
+	mux.Handle("PUT /zones/{name}/records", handle(env.log, env.replaceRecords))
+	return env.route(mux, noSuchCall)
 }
 
-// hosted lists the zones of a provider, as the provider sees them.
-func (w *Environment) hosted(r *http.Request) (any, error) {
+// hosted returns the zones of a provider, including their veiled records.
+func (env *Environment) hosted(r *http.Request) (any, error) {
 	q := r.URL.Query()
 	if !q.Has("provider") {
 		return nil, badRequest("provider is missing in the query")
 	}
-	return w.zones.Hosted(q.Get("provider"), q.Get("name")), nil
+	return env.zones.Hosted(q.Get("provider"), q.Get("name")), nil
 }
 
-// editZone replaces a zone for its provider. The body has the version that the edit was made from;
-// a different current version is status 409.
-func (w *Environment) editZone(r *http.Request) (any, error) {
+// editZone replaces the records of a zone for its provider. The body contains the version of the
+// zone that the provider read. If the zone has changed since, the answer is 409.
+func (env *Environment) editZone(r *http.Request) (any, error) {
 	h := zones.Hosted{}
 	if err := decodeBody(r, &h); err != nil {
 		return nil, err
 	}
 	h.Name = r.PathValue("name")
-	return emptyResponse{}, w.zones.Edit(h)
+	return emptyResponse{}, env.zones.Edit(h)
 }
 
-func (w *Environment) records(r *http.Request) (any, error) {
-	return w.zones.Records(r.PathValue("name"))
+func (env *Environment) records(r *http.Request) (any, error) {
+	return env.zones.Records(r.PathValue("name"))
 }
 
-func (w *Environment) replaceRecords(r *http.Request) (any, error) {
+func (env *Environment) replaceRecords(r *http.Request) (any, error) {
 	name := r.PathValue("name")
-	if _, err := w.zones.Records(name); err != nil {
+	if _, err := env.zones.Records(name); err != nil {
 		return nil, err
 	}
 	var list *[]zones.Record
@@ -57,10 +57,10 @@ func (w *Environment) replaceRecords(r *http.Request) (any, error) {
 	if list == nil {
 		return nil, badRequest("body must be an array of records")
 	}
-	return emptyResponse{}, w.zones.Replace(name, *list)
+	return emptyResponse{}, env.zones.Replace(name, *list)
 }
 
-func (w *Environment) addZone(r *http.Request) (any, error) {
+func (env *Environment) addZone(r *http.Request) (any, error) {
 	in := struct {
 		Name     string `json:"name"`
 		Provider string `json:"provider"`
@@ -68,5 +68,5 @@ func (w *Environment) addZone(r *http.Request) (any, error) {
 	if err := decodeBody(r, &in); err != nil {
 		return nil, err
 	}
-	return emptyResponse{}, w.zones.Add(in.Name, in.Provider)
+	return emptyResponse{}, env.zones.Add(in.Name, in.Provider)
 }

@@ -20,13 +20,13 @@ import (
 
 var _ ports.Fingerprinter = (*Sealer)(nil)
 
-// keyring is what a keyset provides: sealing, and one fingerprint key derived from each of its
-// keys. So one file, one rotation and one backup cover both.
+// keyring holds the AEAD of a keyset, and one fingerprint key for each key of the keyset.
+// Fingerprint keys are derived, so the keyset file, its rotation and its backup cover them too.
 type keyring struct {
 	tink.AEAD
 
 	primary         uint32
-	fingerprintKeys map[uint32][]byte // by the id of the AES-GCM key that each is derived from
+	fingerprintKeys map[uint32][]byte // by the id of the AES-GCM key from which each is derived
 }
 
 // hkdfInfo is the HKDF info parameter. It separates the derived keys from other uses of the keyset.
@@ -57,8 +57,8 @@ func (k *keyring) deriveFingerprintKeys(handle *keyset.Handle) error {
 	return nil
 }
 
-// fingerprintWith returns the fingerprint of text under one key: the key's id in 4 bytes, then the
-// HMAC-SHA-256.
+// fingerprintWith returns the fingerprint of text under one key. It is the key's id in 4 bytes,
+// followed by the HMAC-SHA-256 of text.
 func fingerprintWith(id uint32, key, text []byte) []byte {
 	mac := hmac.New(sha256.New, key)
 	_, _ = mac.Write(text) // hash.Hash.Write never fails
@@ -75,8 +75,8 @@ func (s *Sealer) Fingerprint(text []byte) ([]byte, error) {
 	return fingerprintWith(ring.primary, key, text), nil
 }
 
-// Matches implements ports.Fingerprinter. An unknown key id may come from a replica with a newer
-// keyset, so Matches reads the file once more.
+// Matches implements ports.Fingerprinter. For an unknown key id it reads the keyset file again,
+// because the fingerprint may come from a replica with a newer keyset.
 func (s *Sealer) Matches(text, fingerprint []byte) bool {
 	if len(fingerprint) < 4 {
 		return false

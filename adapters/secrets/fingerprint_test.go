@@ -24,7 +24,7 @@ func TestFingerprintMatchesOnlyItsText(t *testing.T) {
 	s := open(t, createKeyset(t))
 	p := fingerprintOf(t, s, "one")
 	if !s.Matches([]byte("one"), p) || s.Matches([]byte("two"), p) || s.Matches([]byte("one"), nil) || s.Matches([]byte("one"), p[:20]) {
-		t.Fatal("a fingerprint does not mean its text and nothing else")
+		t.Fatal("a fingerprint does not match exactly its text")
 	}
 	p[len(p)-1] ^= 1
 	if s.Matches([]byte("one"), p) {
@@ -32,7 +32,8 @@ func TestFingerprintMatchesOnlyItsText(t *testing.T) {
 	}
 }
 
-// A hash without a key would allow guessing a password in the text.
+// TestFingerprintsNeedTheKeyset checks that a fingerprint is not a hash without a key. Such a hash
+// would allow guessing a password in the text.
 func TestFingerprintsNeedTheKeyset(t *testing.T) {
 	one, other := open(t, createKeyset(t)), open(t, filepath.Join(t.TempDir(), "keyset.json"))
 	p, hash := fingerprintOf(t, one, "text"), sha256.Sum256([]byte("text"))
@@ -57,9 +58,9 @@ func TestFingerprintsMatchAfterRotations(t *testing.T) {
 		t.Fatal("the rotation changed nothing")
 	}
 	if !rotated.Matches([]byte("text"), before) || !rotated.Matches([]byte("text"), after) {
-		t.Fatal("a rotation makes a request another one")
+		t.Fatal("after a rotation a fingerprint does not match its text")
 	}
 	if !s.Matches([]byte("text"), after) {
-		t.Fatal("a replica with the older keyset does not read the newer one")
+		t.Fatal("a sealer with the older keyset does not read the newer keyset")
 	}
 }

@@ -15,29 +15,28 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 )
 
-// forbiddenMode holds the permissions that a keyset file must not have: any for others, write for
-// the group. The group may read it, because orchestrators pass secrets to a service that way.
+// forbiddenMode holds the permissions that a keyset file must not have: write for the group, and
+// any for other users. The group may read the file, because orchestrators mount secrets that way.
 const forbiddenMode fs.FileMode = 0o027
 
-// OpenKeyset returns a Sealer for the keyset file at path. With create, a missing file is created
-// with a new key, readable by its owner only. OpenKeyset fails when the file is missing, is not a
-// keyset, or has permissions in forbiddenMode.
+// OpenKeyset returns a Sealer for the keyset file at path. If create is set, it creates a missing
+// file with a new key, readable by its owner only. OpenKeyset fails when the file is missing, is
+// not a keyset, or has permissions in forbiddenMode.
 //
-// The file holds the keyset in clear text (Tink's JSON). The keyset protects data that leaves the
-// machine with the database: replicas, backups of the database, a stolen disk of the database
-// server.
+// The file holds the keyset in clear text (Tink's JSON). Sealing protects copies of the database
+// without the file: replicas, backups of the database, a stolen disk of the database server.
 func OpenKeyset(path string, create bool) (*Sealer, error) {
-	v, err := readKeysetFile(path)
+	version, err := readKeysetFile(path)
 	if create && errors.Is(err, fs.ErrNotExist) {
 		if _, err := CreateKeyset(path); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
 		}
-		v, err = readKeysetFile(path)
+		version, err = readKeysetFile(path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open keyset: %w", err)
 	}
-	return newSealer(path, v)
+	return newSealer(path, version)
 }
 
 // CreateKeyset writes a keyset with one key to a new file. Its error wraps fs.ErrExist when the
@@ -59,22 +58,22 @@ func CreateKeyset(path string) ([]Key, error) {
 
 // ReadKeyset returns the content of a keyset file, for a backup.
 func ReadKeyset(path string) ([]byte, error) {
-	v, err := readKeysetFile(path)
+	version, err := readKeysetFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read keyset: %w", err)
 	}
-	return v.content, nil
+	return version.content, nil
 }
 
-// CheckKeyset returns an error when content is not that of a keyset file.
+// CheckKeyset returns an error when content is not the content of a keyset file.
 func CheckKeyset(content []byte) error {
 	_, err := decode(content)
 	return err
 }
 
-// WriteNewKeyset writes the content of a keyset to a new file; its error wraps fs.ErrExist when the
+// WriteNewKeyset writes the content of a keyset to a new file. Its error wraps fs.ErrExist when the
 // file exists. It writes a temporary file and links it to path. So no process sees a half-written
-// file, and of two processes that start together both use the keyset of the first.
+// file. When two processes start together, one of them fails and can read the other's file.
 func WriteNewKeyset(path string, content []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -104,7 +103,7 @@ func writeTemp(path string, content []byte, mode fs.FileMode) (string, error) {
 	return f.Name(), nil
 }
 
-// syncDir syncs the directory of path, so that a new name survives a loss of power.
+// syncDir syncs the directory of path, so that a new or renamed file survives a power failure.
 func syncDir(path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -119,15 +118,16 @@ type fileVersion struct {
 	content []byte
 }
 
-// readKeysetFile refuses a file that is not a keyset, or that others may read. It calls Stat before
-// it reads: a write in between then shows as a change later.
+// readKeysetFile reads a keyset file. It refuses a file that is not a keyset or has permissions in
+// forbiddenMode. It calls Stat before it reads. So a write between the two calls is noticed as a
+// change at the next check.
 func readKeysetFile(path string) (fileVersion, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return fileVersion{}, err
 	}
 	if info.Mode().Perm()&forbiddenMode != 0 {
-		return fileVersion{}, fmt.Errorf("%s is open to others (mode %#o): chmod 600 it", path, info.Mode().Perm())
+		return fileVersion{}, fmt.Errorf("%s is open to others (mode %#o): run chmod 600 on it", path, info.Mode().Perm())
 	}
 	content, err := os.ReadFile(path)
 	if err != nil {

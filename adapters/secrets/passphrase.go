@@ -17,18 +17,18 @@ import (
 const ageHeader = "age-encryption.org/"
 
 // ErrPassphrase means that the data was encrypted with a different passphrase.
-var ErrPassphrase = errors.New("the passphrase does not open it")
+var ErrPassphrase = errors.New("the passphrase is wrong")
 
-// Encrypted reports whether data that begins with start was encrypted by Encrypt or by the age
-// program.
+// Encrypted reports whether data was encrypted by Encrypt or by the age program. start is the
+// beginning of the data.
 func Encrypted(start []byte) bool { return bytes.HasPrefix(start, []byte(ageHeader)) }
 
-// workFactor is the scrypt work factor, the default of the age program. Each guess at a passphrase
-// takes about a second and 256 MB.
+// workFactor is the scrypt work factor, the default of the age program. With it, each guess at a
+// passphrase takes about a second and 256 MB.
 const workFactor = 18
 
-// Encrypt returns a writer that encrypts to the age format with a passphrase. The caller must close
-// it. The age program can decrypt the result.
+// Encrypt returns a writer that encrypts with a passphrase, in the format of the age program. The
+// caller must close the writer.
 func Encrypt(to io.Writer, passphrase secret.Text) (io.WriteCloser, error) {
 	return encrypt(to, passphrase, workFactor)
 }
@@ -46,8 +46,9 @@ func encrypt(to io.Writer, passphrase secret.Text, workFactor int) (io.WriteClos
 	return w, nil
 }
 
-// Decrypt returns a reader of what Encrypt wrote. It fails with ErrPassphrase for a different
-// passphrase. When the data was changed, the reader fails before it returns the changed part.
+// Decrypt returns a reader that decrypts data of Encrypt. It fails with ErrPassphrase for a
+// different passphrase. If the data was changed, the reader fails before it returns the changed
+// part.
 func Decrypt(from io.Reader, passphrase secret.Text) (io.Reader, error) {
 	identity, err := age.NewScryptIdentity(passphrase.Reveal())
 	if err != nil {

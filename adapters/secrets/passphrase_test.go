@@ -24,7 +24,7 @@ func TestDecryptReadsOnlyWithThePassphrase(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !secrets.Encrypted(closed.Bytes()[:20]) || secrets.Encrypted([]byte(text)) || bytes.Contains(closed.Bytes(), []byte(testSecret)) {
-		t.Fatal("it does not look encrypted")
+		t.Fatal("the data does not look encrypted")
 	}
 	r, err := secrets.Decrypt(bytes.NewReader(closed.Bytes()), secret.New("right"))
 	if err != nil {
@@ -34,7 +34,7 @@ func TestDecryptReadsOnlyWithThePassphrase(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(got), err)
 	}
 	if _, err := secrets.Decrypt(bytes.NewReader(closed.Bytes()), secret.New("wrong")); !errors.Is(err, secrets.ErrPassphrase) {
-		t.Fatalf("the wrong one: %v", err)
+		t.Fatalf("a wrong passphrase: %v", err)
 	}
 	changed := bytes.Clone(closed.Bytes())
 	changed[len(changed)-100] ^= 1
@@ -42,6 +42,6 @@ func TestDecryptReadsOnlyWithThePassphrase(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadAll(r); err == nil {
-		t.Fatal("a changed one opens")
+		t.Fatal("changed data was decrypted without an error")
 	}
 }

@@ -12,8 +12,8 @@ import (
 // checkInterval limits how often sealing checks the file for a change.
 const checkInterval = time.Second
 
-// unchanged reports whether info equals that of this version: same file, time, size and mode. Any
-// difference is a reason to read the file.
+// unchanged reports whether info shows the same file, time, size and mode as this version. After
+// any difference the file must be read again.
 func (v fileVersion) unchanged(info fs.FileInfo) bool {
 	return os.SameFile(v.info, info) && v.info.ModTime().Equal(info.ModTime()) &&
 		v.info.Size() == info.Size() && v.info.Mode() == info.Mode()
@@ -25,7 +25,8 @@ func (s *Sealer) loadedRing() *keyring {
 	return s.ring
 }
 
-// currentRing returns the keyring to seal with. It reloads a changed file.
+// currentRing returns the keyring to seal with. At most once per checkInterval it checks the file,
+// and reloads a changed file.
 func (s *Sealer) currentRing() *keyring {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,21 +52,21 @@ func (s *Sealer) rereadRing() *keyring {
 // reload reads the file and uses its keyset. When the file cannot be used, the previous keyset
 // stays in use. The caller holds s.mu.
 func (s *Sealer) reload() {
-	v, err := readKeysetFile(s.path)
-	changed := !bytes.Equal(v.content, s.file.content)
+	version, err := readKeysetFile(s.path)
+	changed := !bytes.Equal(version.content, s.file.content)
 	if err == nil && changed {
-		err = s.loadRing(v.content)
+		err = s.loadRing(version.content)
 	}
 	if err == nil {
-		s.file, s.lastError = v, ""
+		s.file, s.lastError = version, ""
 		if changed {
 			s.Log.Info("keyset reloaded", "file", s.path)
 		}
 		return
 	}
-	// Log each error once, not for each secret.
+	// Log an error once, not for each secret that is sealed.
 	if s.lastError != err.Error() {
 		s.lastError = err.Error()
-		s.Log.Error("the keyset file has changed and cannot be used; the keyset read before stays in use", "error", err)
+		s.Log.Error("the keyset file has changed and cannot be used; the previous keyset stays in use", "error", err)
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/tink-crypto/tink-go/v2/keyset"
 )
 
-// KeyStatus is the use of a key in a keyset.
+// KeyStatus says what a key of a keyset is used for.
 type KeyStatus string
 
-// A primary key seals and opens. A staged key opens, and becomes primary at the next rotation. An
-// old key opens what it sealed. A disabled key is not used.
+// A primary key seals and opens secrets. A staged key opens secrets, and becomes primary at the
+// next rotation. An old key opens the secrets that it sealed. A disabled key is not used.
 const (
 	Primary  KeyStatus = "primary"
 	Staged   KeyStatus = "staged"
@@ -25,14 +25,14 @@ const (
 	Disabled KeyStatus = "disabled"
 )
 
-// Key describes a key of a keyset, without the key itself.
+// Key describes a key of a keyset. It does not contain the key material.
 type Key struct {
 	ID     string
 	Status KeyStatus
 }
 
 // ErrStaged means that the keyset already has a staged key.
-var ErrStaged = errors.New("a staged key waits already")
+var ErrStaged = errors.New("the keyset already has a staged key")
 
 // Keys returns the keys of the keyset file at path, oldest first.
 func Keys(path string) ([]Key, error) {
@@ -43,8 +43,8 @@ func Keys(path string) ([]Key, error) {
 	return keysOf(handle), nil
 }
 
-// Rotate makes the staged key the primary, or a new key when none is staged, and returns the keys.
-// Secrets that older keys sealed can still be opened.
+// Rotate makes the staged key the primary key and returns the keys. Without a staged key it makes a
+// new key the primary key. Secrets that older keys sealed can still be opened.
 func Rotate(path string) ([]Key, error) {
 	return change(path, func(manager *keyset.Manager, keys []Key) error {
 		if newest := keys[len(keys)-1]; newest.Status == Staged {
@@ -62,8 +62,8 @@ func Rotate(path string) ([]Key, error) {
 	})
 }
 
-// Stage adds a staged key and returns the keys. So every replica can have the key before the first
-// one seals with it. It fails with ErrStaged when one is staged already.
+// Stage adds a staged key and returns the keys. Staging gives every replica the key before the
+// first replica seals with it. Stage fails with ErrStaged when the keyset already has a staged key.
 func Stage(path string) ([]Key, error) {
 	return change(path, func(manager *keyset.Manager, keys []Key) error {
 		if keys[len(keys)-1].Status == Staged {
@@ -74,8 +74,8 @@ func Stage(path string) ([]Key, error) {
 	})
 }
 
-// change edits the keyset file. It replaces the file atomically and keeps its mode and owner. When
-// path is a symbolic link, as orchestrators create, the target is replaced and the link stays.
+// change edits the keyset file. It replaces the file atomically and keeps the file's mode and
+// owner. If path is a symbolic link, as orchestrators create, change replaces the link's target.
 func change(path string, edit func(*keyset.Manager, []Key) error) ([]Key, error) {
 	path, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -131,8 +131,8 @@ func load(path string) (*keyset.Handle, error) {
 	return decode(content)
 }
 
-// keysOf returns the keys with their status. Keys are only added at the end, so a key after the
-// primary has never been primary: it is staged.
+// keysOf returns the keys with their status. New keys are added at the end. So a key after the
+// primary key has never been primary, and is staged.
 func keysOf(handle *keyset.Handle) []Key {
 	keys := make([]Key, handle.Len())
 	afterPrimary := false

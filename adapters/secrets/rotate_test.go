@@ -29,16 +29,16 @@ func createKeyset(t *testing.T) string {
 
 func sealSecret(t *testing.T, s *secrets.Sealer) []byte {
 	t.Helper()
-	text, err := s.Seal(secret.New(testSecret), "p")
+	sealed, err := s.Seal(secret.New(testSecret), "p")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return text
+	return sealed
 }
 
-func mustOpen(t *testing.T, s *secrets.Sealer, text []byte) {
+func mustOpen(t *testing.T, s *secrets.Sealer, sealed []byte) {
 	t.Helper()
-	if got, err := s.Open(text, "p"); err != nil || got.Reveal() != testSecret {
+	if got, err := s.Open(sealed, "p"); err != nil || got.Reveal() != testSecret {
 		t.Fatalf("does not open: %v", err)
 	}
 }
@@ -92,7 +92,8 @@ func TestSecretsOfOlderKeysOpenAfterRotation(t *testing.T) {
 	}
 }
 
-// A replica that has only staged the key opens what the first replica with the promoted key seals.
+// TestStagedRotationForReplicas checks that a replica with a staged key opens secrets that a
+// different replica has sealed with the same key as primary.
 func TestStagedRotationForReplicas(t *testing.T) {
 	path := createKeyset(t)
 	replica := filepath.Join(t.TempDir(), "keyset.json")
@@ -140,7 +141,8 @@ func TestConcurrentRotationsAreAllKept(t *testing.T) {
 	}
 }
 
-// Orchestrators mount a secret as a symbolic link to a file that they replace.
+// TestRotateKeepsASymbolicLink checks that a rotation replaces the target of a symbolic link.
+// Orchestrators mount secrets as symbolic links.
 func TestRotateKeepsASymbolicLink(t *testing.T) {
 	path := createKeyset(t)
 	link := filepath.Join(t.TempDir(), "keyset.json")
@@ -166,7 +168,7 @@ func TestSealerReloadsAChangedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	fresh := sealSecret(t, open(t, path))
-	mustOpen(t, other, fresh) // immediately, because an unknown key makes it read the file
+	mustOpen(t, other, fresh) // immediately, because Open reads the file for an unknown key
 	mustOpen(t, other, first)
 	for end := time.Now().Add(4 * time.Minute); ; <-time.After(20 * time.Millisecond) {
 		if bytes.Equal(sealSecret(t, running)[:5], fresh[:5]) {
@@ -188,7 +190,7 @@ func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
 	var logged bytes.Buffer
 	s := open(t, path)
 	s.Log = slog.New(slog.NewTextHandler(&logged, nil))
-	ownSecret := sealSecret(t, s)
+	known := sealSecret(t, s)
 	unknown := sealSecret(t, open(t, createKeyset(t)))
 	for name, breakIt := range map[string]func() error{
 		"cut off":        func() error { return os.WriteFile(path, good[:len(good)-9], 0o600) },
@@ -202,22 +204,22 @@ func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
 			}
 			for range 3 {
 				if _, err := s.Open(unknown, "p"); err == nil {
-					t.Fatal("opens what is not its own")
+					t.Fatal("a secret of a different keyset opens")
 				}
 			}
-			mustOpen(t, s, ownSecret)
+			mustOpen(t, s, known)
 			mustOpen(t, s, sealSecret(t, s))
 			if strings.Count(logged.String(), "stays in use") != 1 {
-				t.Errorf("said: %s", logged.String())
+				t.Errorf("the log does not report the error exactly once: %s", logged.String())
 			}
 			if material := string(good[100:140]); strings.Contains(logged.String(), material) {
-				t.Error("the log tells the keyset")
+				t.Error("the log contains a part of the keyset")
 			}
 			if err := errors.Join(os.WriteFile(path, good, 0o600), os.Chmod(path, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := s.Open(unknown, "p"); err == nil {
-				t.Fatal("opens what is not its own")
+				t.Fatal("a secret of a different keyset opens")
 			}
 		})
 	}

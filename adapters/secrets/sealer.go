@@ -4,7 +4,7 @@
 // passphrase. The keyset is in a file outside the database.
 //
 //   - sealer.go: Sealer, which seals and opens secrets. Start here.
-//   - fingerprint.go: keyring, and fingerprints of texts under the same keyset.
+//   - fingerprint.go: keyring, and fingerprints of texts with keys of the same keyset.
 //   - keyset.go: the keyset file: OpenKeyset, CreateKeyset, ReadKeyset, WriteNewKeyset.
 //   - reload.go: how a Sealer notices that the file has changed.
 //   - rotate.go: Rotate and Stage. lock_unix.go and lock_other.go let one rotation run at a time.
@@ -24,8 +24,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Sealer implements ports.Sealer and ports.Fingerprinter. It reloads a changed keyset file by
-// itself. While the file cannot be used, the previous keyset stays in use.
+// Sealer implements ports.Sealer and ports.Fingerprinter. It automatically reloads a changed keyset
+// file. While the file cannot be used, the previous keyset stays in use.
 type Sealer struct {
 	// Log receives messages about the reload of a changed file. Set it before the first use.
 	Log *slog.Logger
@@ -34,16 +34,17 @@ type Sealer struct {
 	mu   sync.Mutex
 	ring *keyring
 	file fileVersion
-	// checkedAt is when the file was last checked for a change.
+	// checkedAt is when the file was last checked for a change. lastError is the text of the last
+	// reload's error, "" when the reload succeeded.
 	checkedAt time.Time
 	lastError string
 }
 
 var _ ports.Sealer = (*Sealer)(nil)
 
-func newSealer(path string, v fileVersion) (*Sealer, error) {
-	s := &Sealer{Log: slog.New(slog.DiscardHandler), path: path, file: v, checkedAt: time.Now()}
-	return s, s.loadRing(v.content)
+func newSealer(path string, version fileVersion) (*Sealer, error) {
+	s := &Sealer{Log: slog.New(slog.DiscardHandler), path: path, file: version, checkedAt: time.Now()}
+	return s, s.loadRing(version.content)
 }
 
 // loadRing makes content the keyset in use. The caller holds s.mu, or is the only user of s.
@@ -64,7 +65,7 @@ func (s *Sealer) loadRing(content []byte) error {
 	return nil
 }
 
-// Seal implements ports.Sealer. associatedData must be the same in Open.
+// Seal implements ports.Sealer. Open must be passed the same associatedData.
 func (s *Sealer) Seal(plain secret.Text, associatedData string) ([]byte, error) {
 	sealed, err := s.currentRing().Encrypt([]byte(plain.Reveal()), []byte(associatedData))
 	if err != nil {
@@ -73,9 +74,9 @@ func (s *Sealer) Seal(plain secret.Text, associatedData string) ([]byte, error) 
 	return sealed, nil
 }
 
-// Open implements ports.Sealer. It returns the same error for each cause, because the difference
-// would help only an attacker. A replica with a newer keyset may have sealed the secret, so Open
-// reads the file once more before it fails.
+// Open implements ports.Sealer. Its error is the same for all causes, because the cause would help
+// only an attacker. Before it fails, Open reads the keyset file again: a replica with a newer
+// keyset may have sealed the secret.
 func (s *Sealer) Open(sealed []byte, associatedData string) (secret.Text, error) {
 	ring := s.loadedRing()
 	plain, err := ring.Decrypt(sealed, []byte(associatedData))

@@ -33,7 +33,7 @@ func TestOpenReturnsWhatWasSealed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keyset.json")
 	sealer, reopened := open(t, path), open(t, path)
 	rapid.Check(t, func(t *rapid.T) {
-		plain, associatedData := rapid.String().Draw(t, "plain"), rapid.String().Draw(t, "place")
+		plain, associatedData := rapid.String().Draw(t, "plain"), rapid.String().Draw(t, "associated data")
 		sealed, err := sealer.Seal(secret.New(plain), associatedData)
 		if err != nil {
 			t.Fatal(err)
@@ -75,7 +75,7 @@ func TestOpenRefusesChangedOrForeignData(t *testing.T) {
 				t.Fatal("opened")
 			}
 			if strings.Contains(err.Error(), testSecret) {
-				t.Fatal("the error tells the secret")
+				t.Fatal("the error contains the secret")
 			}
 		})
 	}
@@ -96,7 +96,7 @@ func TestSealedDataHidesTheSecret(t *testing.T) {
 	}
 	for _, form := range []string{testSecret, hex.EncodeToString([]byte(testSecret)), base64.StdEncoding.EncodeToString([]byte(testSecret))} {
 		if bytes.Contains(first, []byte(form)) {
-			t.Errorf("the plain text shows as %s", form)
+			t.Errorf("the sealed data contains the secret as %s", form)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestKeysetFile(t *testing.T) {
 		t.Fatal("a missing keyset opens")
 	}
 	if _, err := os.Stat(path); err == nil {
-		t.Fatal("a keyset was made though nobody asked")
+		t.Fatal("OpenKeyset created a keyset although create is false")
 	}
 	open(t, path)
 	for name, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
@@ -175,7 +175,7 @@ func TestConcurrentStartsCreateOneKeyset(t *testing.T) {
 	}
 	for _, s := range sealers {
 		if _, err := s.Open(sealed, "p"); err != nil {
-			t.Fatal("two keysets were made")
+			t.Fatal("the starts created different keysets")
 		}
 	}
 }

@@ -23,15 +23,15 @@ const scope = "github.com/tenantry/tenantry/adapters/telemetry"
 // CallOptions configure the measurement of one provider's calls.
 type CallOptions struct {
 	Provider string
-	// Log receives a line for each call that brought no answer.
+	// Log receives a line for each call without an answer.
 	Log *slog.Logger
-	// CustomerData allows spans to carry tenant ids, domains and addresses. Metrics and the log
-	// never carry them.
+	// CustomerData allows tenant ids, domains and addresses in spans. They are never in metrics or
+	// in the log.
 	CustomerData bool
 }
 
-// Calls returns the interceptor that measures the calls of one provider. Each call is a span, a
-// point in the histogram tenantry.provider.call.duration, and a log line if it brought no answer.
+// Calls returns the interceptor that measures the calls of one provider. It records each call as a
+// span and in the histogram tenantry.provider.call.duration. It logs each call without an answer.
 func Calls(o CallOptions) (wire.Interceptor, error) {
 	tracer := otel.Tracer(scope)
 	duration, err := otel.Meter(scope).Float64Histogram("tenantry.provider.call.duration",
@@ -67,8 +67,8 @@ func Calls(o CallOptions) (wire.Interceptor, error) {
 	}, nil
 }
 
-// severity returns the level at which the end of a call is logged, and whether it is logged. A
-// refusal is an answer, and a caller who gave up is not a problem.
+// severity returns whether a call with this error is logged as failed, and the level of the log
+// line. A refusal is an answer, so it is not logged. Neither is a call that its caller cancelled.
 func severity(err error) (slog.Level, bool) {
 	switch outcome.Of(err) {
 	case outcome.Refused, outcome.NotReady:
@@ -88,8 +88,8 @@ func causeOf(err error) string {
 	return ""
 }
 
-// resultOf returns the name of the outcome, "cancelled" when the caller gave up, or "failed" for an
-// error of tenantry itself, such as a missing setting.
+// resultOf returns the name of the outcome of err. It returns "cancelled" when the caller cancelled
+// the call, and "failed" for an error of tenantry itself, such as a missing setting.
 func resultOf(err error) string {
 	switch {
 	case err == nil, outcome.Of(err) != 0:

@@ -34,7 +34,7 @@ func spansOf(t *testing.T, run func()) tracetest.SpanStubs {
 	return exporter.GetSpans()
 }
 
-// measurement returns the interceptor of a provider named p.
+// measurement returns the interceptor of Calls for a provider named "p".
 func measurement(t *testing.T, o CallOptions) wire.Interceptor {
 	t.Helper()
 	o.Provider = "p"
@@ -70,8 +70,8 @@ func TestEachMethodIsAnOperation(t *testing.T) {
 	}
 }
 
-// callAll calls every method of v with zero values, except the method with the name except. It
-// returns the number of calls.
+// callAll calls every method of port with zero values, apart from the methods in except. It returns
+// the number of calls.
 func callAll(port any, except ...string) (calls int) {
 	v := reflect.ValueOf(port)
 	for i := range v.NumMethod() {
@@ -129,8 +129,8 @@ func TestOutcomeOfACallIsRecorded(t *testing.T) {
 	}
 }
 
-// TestZonesAreCustomerData checks that spans carry the name of a zone only when customer data may
-// be traced, and that the log never does.
+// TestZonesAreCustomerData checks that spans contain the name of a zone only if CustomerData is
+// set. The log never contains the name.
 func TestZonesAreCustomerData(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		var log strings.Builder
@@ -155,8 +155,8 @@ func TestZonesAreCustomerData(t *testing.T) {
 	}
 }
 
-// TestMailboxesAreCustomerData checks that spans carry an address only when customer data may be
-// traced, and that the log never does. Links and cursors are in neither.
+// TestMailboxesAreCustomerData checks that spans contain an address only if CustomerData is set.
+// The log never contains an address. Links and cursors are neither in spans nor in the log.
 func TestMailboxesAreCustomerData(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		var log strings.Builder
@@ -166,12 +166,12 @@ func TestMailboxesAreCustomerData(t *testing.T) {
 			p := wire.SendingInProcess(platform, measurement(t, CallOptions{Log: Logger(&log, slog.LevelDebug), CustomerData: allowed}))
 			_, _ = p.StartSignIn(t.Context(), "anna@customer.test")
 			_, _ = p.Accounts(t.Context(), "anna@customer.test")
-			lift := platform.Fail(fake.Fault{Kind: outcome.Unknown})
+			clearFault := platform.Fail(fake.Fault{Kind: outcome.Unknown})
 			_, _ = p.Account(t.Context(), "anna@customer.test")
 			if err := p.Remove(t.Context(), "anna@customer.test"); err == nil {
 				t.Error("the answer was not lost")
 			}
-			lift()
+			clearFault()
 		})
 		want := map[bool]int{true: 3, false: 0}[allowed]
 		if named := strings.Count(fmt.Sprint(spans), "anna@customer.test"); named != want || len(spans) != 4 {
@@ -186,8 +186,8 @@ func TestMailboxesAreCustomerData(t *testing.T) {
 	}
 }
 
-// TestTenantsAreCustomerData checks that spans of the mail platform carry the tenant, domain or
-// mailbox of a call only when customer data may be traced.
+// TestTenantsAreCustomerData checks that spans of the mail platform contain the tenant, domain or
+// mailbox of a call only if CustomerData is set.
 func TestTenantsAreCustomerData(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		spans := spansOf(t, func() {

@@ -47,10 +47,10 @@ func NewEnforcement() (*Enforcement, error) {
 	return e, nil
 }
 
-// errInternal represents the failures that do not come from a provider.
+// errInternal represents all errors that do not come from a provider.
 var errInternal = errors.New("failed")
 
-// Late records the time from the first message beyond the limit to the storage of the block.
+// Late records the time between the first message beyond the limit and the storage of the block.
 func (e *Enforcement) Late(ctx context.Context, lag time.Duration) { e.lag.Record(ctx, lag.Seconds()) }
 
 // Changed counts a mailbox that was blocked or unblocked.
@@ -58,7 +58,7 @@ func (e *Enforcement) Changed(ctx context.Context, a sendlimit.Action) {
 	e.changes.Add(ctx, 1, byAction(a))
 }
 
-// Ended counts an enforcement pass of a tenant, with the outcome that err stands for.
+// Ended counts an enforcement pass of a tenant by its outcome. err is the error of the pass.
 func (e *Enforcement) Ended(ctx context.Context, err error) { e.runs.Add(ctx, 1, byOutcome(err)) }
 
 func byAction(a sendlimit.Action) metric.MeasurementOption {

@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
-// collect returns the samples of all metrics that record has written, by name and label. Buckets of
-// histograms are cumulative.
+// collect returns the samples of all metrics that record has written. Keys are the name of the
+// metric and a label value, or the upper bound of a histogram bucket. Buckets are cumulative.
 func collect(t *testing.T, record func(*Enforcement)) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()

@@ -11,15 +11,15 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/exemplar"
 )
 
-// traceOnly returns reservoirs whose exemplars carry only the ids of trace and span. By default the
-// SDK adds the attributes that a view has removed from the series. These can be longer than
-// Prometheus allows, which makes every scrape report an error.
+// traceOnly returns reservoirs whose exemplars contain only the ids of trace and span. By default
+// the SDK adds the attributes that a view has removed from the series. Such attributes can be
+// longer than Prometheus allows, and then every scrape reports an error.
 func traceOnly(aggregation sdkmetric.Aggregation) exemplar.ReservoirProvider {
 	provider := sdkmetric.DefaultExemplarReservoirProviderSelector(aggregation)
 	return func(attributes attribute.Set) exemplar.Reservoir { return withoutAttributes{provider(attributes)} }
 }
 
-// withoutAttributes drops the removed attributes of each measurement.
+// withoutAttributes drops the attributes that a view has removed from each measurement.
 type withoutAttributes struct{ exemplar.Reservoir }
 
 // Offer implements exemplar.Reservoir.

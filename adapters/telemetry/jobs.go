@@ -18,11 +18,11 @@ import (
 // Jobs records each step of a provisioning job as a span. The span has a link to the request that
 // caused the job. It is not a child span, because the request may have ended long ago.
 type Jobs struct {
-	// CustomerData allows spans to carry the tenant's GUID and the domain.
+	// CustomerData allows the tenant's GUID and the domain in spans.
 	CustomerData bool
 }
 
-// Step runs a step inside a span. It takes the outcome from the error of run.
+// Step runs a step inside a span. The span's outcome is the outcome of run's error.
 func (o Jobs) Step(ctx context.Context, j provisioning.Job, s provisioning.Step, run func(context.Context) error) {
 	attributes := []attribute.KeyValue{
 		attribute.String("tenantry.job.id", j.ID), attribute.String("tenantry.job.stage", string(j.Stage)),
@@ -47,7 +47,7 @@ func (o Jobs) Step(ctx context.Context, j provisioning.Job, s provisioning.Step,
 }
 
 // DomainChecks registers the counter of repeated DNS checks of verified domains. It returns the
-// function that counts a check by its result. The counter starts at 0 for each of the results.
+// function that counts a check by its result. The counter starts at 0 for each value of results.
 func DomainChecks(results ...string) (count func(ctx context.Context, result string), err error) {
 	checks, err := otel.Meter(scope).Int64Counter("tenantry.domain.checks",
 		metric.WithDescription("Reads of the DNS of verified domains, made by the service itself, by result."))

@@ -15,7 +15,7 @@ import (
 )
 
 // TestStepIsLinkedToItsRequest checks that the span of a step has a link to the request that caused
-// the job. It contains customer data only if that is allowed.
+// the job. The span contains customer data only if CustomerData is set.
 func TestStepIsLinkedToItsRequest(t *testing.T) {
 	const traceID, spanID = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	j := provisioning.Job{ID: "job-1", Stage: provisioning.StageApply, Trace: "00-" + traceID + "-" + spanID + "-01",

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Logger returns a logger that writes JSON lines to w. Each line carries the ids of the request,
-// the trace and the span of its context, if the context has them.
+// Logger returns a logger that writes JSON lines to w. Each line contains the ids of the request,
+// the trace and the span in its context, if the context has them.
 func Logger(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(correlated{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level})})
 }
@@ -43,8 +43,8 @@ func (h correlated) WithGroup(name string) slog.Handler {
 	return correlated{h.Handler.WithGroup(name)}
 }
 
-// Traceparent returns the W3C traceparent of the span in ctx, or "" if there is none. It is stored
-// with jobs, to link them to the request that caused them.
+// Traceparent returns the W3C traceparent of the span in ctx, or "" without a span. A job stores
+// the traceparent of the request that caused it, so that traces can link to the request.
 func Traceparent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package telemetry sets up OpenTelemetry and measures what the service does.
+// Package telemetry sets up OpenTelemetry, and records the spans, metrics and log lines of the
+// service.
 //
 //   - telemetry.go: Start, which installs the tracer, the meter and the exporters. Start here.
 //   - calls.go: Calls, the interceptor that measures the calls of providers.
 //   - jobs.go: Jobs, the spans of provisioning jobs; DomainChecks, the metric of DNS checks.
 //   - enforcement.go: Enforcement, the metrics of enforcement passes.
 //   - log.go: Logger, the structured log with trace ids; Traceparent, for stored requests.
-//   - exemplar.go: the trace ids on data points.
+//   - exemplar.go: traceOnly, which limits exemplars to trace ids.
 package telemetry
 
 import (
@@ -33,13 +34,13 @@ import (
 type Options struct {
 	Service, Version string
 	Log              *slog.Logger
-	// Registry collects the metrics that /metrics serves.
+	// Registry collects the metrics for the path /metrics.
 	Registry *prometheus.Registry
 }
 
-// Start installs the global tracer provider, meter provider and propagator, and returns the
-// function that flushes and stops them. The standard OTEL_* variables configure the exporters.
-// Without them nothing is exported, and the metrics are only in the registry. Start fails if an
+// Start installs the global tracer provider, meter provider and propagator. It returns the function
+// that flushes and stops them. The standard OTEL_* variables configure the exporters. Without these
+// variables nothing is exported, and the metrics are only in the registry. Start fails if an
 // exporter cannot be configured.
 func Start(ctx context.Context, o Options) (func(context.Context) error, error) {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
@@ -78,8 +79,8 @@ func identity(ctx context.Context, o Options) (*resource.Resource, error) {
 	return res, err
 }
 
-// tracer returns the tracer provider. Unless OTEL_TRACES_SAMPLER is set, it samples 1 % of the
-// traces that begin here, and follows the caller's decision for the others.
+// tracer returns the tracer provider. Without OTEL_TRACES_SAMPLER, it samples 1 % of the traces
+// that begin in this process. For other traces it follows the caller's sampling decision.
 func tracer(ctx context.Context, res *resource.Resource) (*sdktrace.TracerProvider, error) {
 	opts := []sdktrace.TracerProviderOption{sdktrace.WithResource(res)}
 	if os.Getenv("OTEL_TRACES_SAMPLER") == "" {
@@ -113,9 +114,9 @@ func meter(ctx context.Context, res *resource.Resource, registry *prometheus.Reg
 	return sdkmetric.NewMeterProvider(opts...), nil
 }
 
-// views filter the metrics of libraries. They keep only attributes with few values: a plugin's
-// socket, for example, is new at each start. go.sql.query_timing is dropped because bunotel
-// measures statements in whole milliseconds.
+// views filter the metrics of libraries. They keep only attributes with few values. A plugin's
+// socket, for example, is new at each start. go.sql.query_timing is dropped, because package
+// bunotel measures statements in whole milliseconds.
 var views = []sdkmetric.View{
 	keepAttributes("http.server.request.duration", "http.request.method", "http.route", "http.response.status_code"),
 	keepAttributes("rpc.client.call.duration", "rpc.method", "rpc.response.status_code"),
@@ -132,8 +133,8 @@ func drop(name string) sdkmetric.View {
 	return sdkmetric.NewView(sdkmetric.Instrument{Name: name}, sdkmetric.Stream{Aggregation: sdkmetric.AggregationDrop{}})
 }
 
-// anySet reports whether one of the variables is set and the SDK is not disabled. Without this
-// check the exporters would send to their default address, where no collector may listen.
+// anySet reports whether at least one of the variables is set and the SDK is not disabled. Without
+// this check the exporters would send to their default address, even without a collector.
 func anySet(variables ...string) bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false

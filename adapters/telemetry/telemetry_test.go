@@ -14,8 +14,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// TestNothingIsExportedByDefault checks that there is no exporter by default, and none when the SDK
-// is disabled.
+// TestNothingIsExportedByDefault checks that nothing is exported without the OTEL_* variables, and
+// when the SDK is disabled.
 func TestNothingIsExportedByDefault(t *testing.T) {
 	for _, tt := range []struct {
 		env  map[string]string
@@ -49,8 +49,8 @@ func TestServiceNameFromEnvironment(t *testing.T) {
 	}
 }
 
-// TestLibraryMetricsAreFiltered checks that metrics and labels of libraries are dropped when they
-// have unbounded values or no information.
+// TestLibraryMetricsAreFiltered checks that views drop labels with unbounded values, and metrics
+// that the service does not need.
 func TestLibraryMetricsAreFiltered(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	stop, err := Start(t.Context(), Options{Service: "tenantry", Version: "1", Log: slog.New(slog.DiscardHandler), Registry: registry})

@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// BIND is an authoritative DNS server on loopback. One TSIG key may change its zones by dynamic
-// update and transfer them.
+// BIND is an authoritative DNS server on loopback. Clients with its TSIG key may change the zones
+// by dynamic update, and may transfer them.
 type BIND struct {
 	*child
 	Addr   string // host:port, for UDP and TCP
@@ -41,8 +41,8 @@ key "%s" { algorithm hmac-sha256; secret "%s"; };
 `
 )
 
-// StartBIND starts a server and waits until it answers for each zone. The zones hold only SOA and
-// NS records.
+// StartBIND starts a server and waits until it answers for each zone. At the start the zones hold
+// only SOA and NS records.
 func StartBIND(ctx context.Context, zones ...string) (*BIND, error) {
 	port, err := freePort()
 	if err != nil {
@@ -66,7 +66,8 @@ func StartBIND(ctx context.Context, zones ...string) (*BIND, error) {
 	return b, nil
 }
 
-// answers asks for the SOA of every zone. The port opens before the zones are loaded.
+// answers asks for the SOA of every zone. Connecting is not enough, because the port opens before
+// the zones are loaded.
 func (b *BIND) answers(ctx context.Context) error {
 	var d net.Dialer
 	for _, zone := range b.zones {
@@ -88,20 +89,20 @@ func askSOA(ctx context.Context, conn net.Conn, zone string) error {
 	if err := conn.SetDeadline(deadline); err != nil {
 		return err
 	}
-	q := []byte{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}
+	query := []byte{0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0}
 	for label := range strings.SplitSeq(zone, ".") {
-		q = append(append(q, byte(len(label))), label...)
+		query = append(append(query, byte(len(label))), label...)
 	}
-	q = append(q, 0, 0, 6, 0, 1)
-	binary.BigEndian.PutUint16(q, uint16(len(q)-2))
-	if _, err := conn.Write(q); err != nil {
+	query = append(query, 0, 0, 6, 0, 1)
+	binary.BigEndian.PutUint16(query, uint16(len(query)-2))
+	if _, err := conn.Write(query); err != nil {
 		return err
 	}
-	var a [8]byte
-	if _, err := io.ReadFull(conn, a[:]); err != nil {
+	var reply [8]byte
+	if _, err := io.ReadFull(conn, reply[:]); err != nil {
 		return err
 	}
-	if a[5]&15 != 0 || a[7] == 0 {
+	if reply[5]&15 != 0 || reply[7] == 0 {
 		return fmt.Errorf("%s is not served yet", zone)
 	}
 	return nil

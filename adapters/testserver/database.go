@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// PostgresEnv is the environment variable that holds the URL of the test server, as superuser.
+// PostgresEnv is the environment variable with the URL of the test server, for a superuser.
 const PostgresEnv = "TENANTRY_TEST_POSTGRES_URL"
 
 // Database creates a database for a test, drops it after the test and returns its URL.
@@ -33,8 +33,8 @@ func Database(t testing.TB) string {
 	return created
 }
 
-// CreateDatabase creates an empty database and returns its URL. Without a server it fails:
-// PostgreSQL is one of the two databases that tenantry promises to run on.
+// CreateDatabase creates an empty database and returns its URL. Without a server it fails, so that
+// tests on PostgreSQL are never skipped.
 func CreateDatabase() (string, error) {
 	server, err := url.Parse(os.Getenv(PostgresEnv))
 	if err != nil || server.Host == "" {
@@ -46,13 +46,13 @@ func CreateDatabase() (string, error) {
 	return created.String(), query(server.String(), "CREATE DATABASE "+name+" TEMPLATE template0")
 }
 
-// DropDatabase drops a database of CreateDatabase and closes the connections to it.
-func DropDatabase(created string) error {
-	at, err := url.Parse(created)
+// DropDatabase drops a database of CreateDatabase and closes the connections to the database.
+func DropDatabase(databaseURL string) error {
+	u, err := url.Parse(databaseURL)
 	if err != nil {
 		return err
 	}
-	return query(os.Getenv(PostgresEnv), "DROP DATABASE "+strings.TrimPrefix(at.Path, "/")+" WITH (FORCE)")
+	return query(os.Getenv(PostgresEnv), "DROP DATABASE "+strings.TrimPrefix(u.Path, "/")+" WITH (FORCE)")
 }
 
 // query runs one statement through psql, so that this package needs no driver.

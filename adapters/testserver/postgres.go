@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package testserver starts private servers for tests: PostgreSQL, Redis, PowerDNS, BIND, and a
-// server that answers like Cloudflare's API. Only tests and the program that runs them import it.
+// server that answers like Cloudflare's API. Only tests and the program that runs the tests import
+// it.
 //
-//   - database.go: Database, an empty PostgreSQL database for one test. postgres.go: the server.
+//   - database.go: Database, an empty PostgreSQL database for one test.
+//   - postgres.go: Postgres, the PostgreSQL server.
 //   - redis.go, powerdns.go, bind.go, cloudflare.go: the other servers.
-//   - process.go: how a server process is started and ends with its parent.
-//   - programs.go: Program, the binaries that were built for tests. Benchmarks, FreeAddress.
-//   - certificate.go: SelfSigned.
+//   - process.go: starts server processes that end with their parent.
+//   - programs.go: Program, the binaries that were built for tests; Benchmarks and FreeAddress.
+//   - certificate.go: SelfSigned, a certificate.
 package testserver
 
 import (
@@ -31,8 +33,9 @@ import (
 
 const startLimit = 5 * time.Minute
 
-// postgresScript runs the server and waits for its own standard input to end. The kernel closes the
-// input however the parent ends. Then the script ends the server and removes its files.
+// postgresScript runs the server and waits for the end of the script's standard input. The kernel
+// closes the input when the parent process ends, even after a crash. Then the script ends the
+// server and removes its files. The file "restart" makes the script start the server again.
 const postgresScript = `
 exec 3<&0 # what the shell puts into the background loses its input
 "$1/initdb" --pgdata "$2/data" --username "$3" --pwfile "$2/password" --auth scram-sha-256 \
@@ -43,9 +46,9 @@ run() {
   echo $! >"$2/server"
   wait $!
 }
-(read -r _ <&3; rm -f "$2/again"; kill -QUIT $(cat "$2/server")) 2>/dev/null &
+(read -r _ <&3; rm -f "$2/restart"; kill -QUIT $(cat "$2/server")) 2>/dev/null &
 run "$@"
-while [ -e "$2/again" ]; do rm "$2/again"; run "$@"; done
+while [ -e "$2/restart" ]; do rm "$2/restart"; run "$@"; done
 rm -rf "$2"
 `
 
@@ -57,7 +60,7 @@ type Postgres struct {
 	dir   string
 	psql  string
 	ended chan struct{}
-	log   *bytes.Buffer // safe to read once ended is closed
+	log   *bytes.Buffer // may be read after ended is closed
 }
 
 // StartPostgres starts a server and waits until it answers.
@@ -107,7 +110,8 @@ func (p *Postgres) launch(cmd *exec.Cmd) error {
 	return nil
 }
 
-// await waits until the server answers a query. The port opens before that.
+// await waits until the server answers a query. Connecting is not enough, because the port opens
+// earlier.
 func (p *Postgres) await(ctx context.Context) error {
 	for {
 		ask := exec.CommandContext(ctx, p.psql, "--no-psqlrc", "--quiet", "--command", "SELECT 1", p.URL)
@@ -138,7 +142,7 @@ func (p *Postgres) Crash(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(p.dir, "again"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(p.dir, "restart"), nil, 0o600); err != nil {
 		return err
 	}
 	if err := syscall.Kill(pid, syscall.SIGQUIT); err != nil {
@@ -163,13 +167,12 @@ func (p *Postgres) Stop() {
 	<-p.ended
 }
 
-// The ports of freePort. They are below the range from which the kernel takes the ports of
-// connections and of listeners without a port, so that none of these takes a port before the
-// server that it is for.
+// The range of the ports of freePort. It is below the range from which the kernel takes ephemeral
+// ports. So no connection takes a port between freePort and the start of the server.
 const minPort, maxPort = 10_000, 32_000
 
-// freePort returns a port on which nothing listens on 127.0.0.1. It is random, so that tests of
-// other processes do not choose the same.
+// freePort returns a port on which nothing listens on 127.0.0.1. The port is random, so that tests
+// in concurrent processes choose different ports.
 func freePort() (string, error) {
 	var err error
 	for range 100 {

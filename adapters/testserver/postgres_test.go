@@ -70,7 +70,7 @@ func TestPostgresEndsWhenItsParentIsKilled(t *testing.T) {
 	line.Scan()
 	u, err := url.Parse(line.Text())
 	if err != nil || u.Host == "" {
-		t.Fatalf("the child says %q", line.Text())
+		t.Fatalf("the child printed %q", line.Text())
 	}
 	if err := child.Process.Kill(); err != nil {
 		t.Fatal(err)

@@ -15,9 +15,9 @@ import (
 type PowerDNS struct {
 	*child
 	API string // http://127.0.0.1:PORT
-	Key string // of the API
-	// DNS is the address of the name server, for UDP and TCP. It also listens on 127.0.0.2, so that
-	// a zone can have two servers.
+	Key string // the key of the API
+	// DNS is the address of the name server, for UDP and TCP. The server also listens on 127.0.0.2,
+	// so that a zone can have two name servers.
 	DNS string
 }
 

@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// supervisorScript runs a server and waits for its own standard input to end. So the server ends
-// and its files are removed, however the parent process ends.
+// supervisorScript runs a server. When the script's standard input ends, it kills the server and
+// removes its files. The kernel closes the input when the parent process ends, even after a crash.
 const supervisorScript = `
 exec 3<&0
 dir=$1; shift
@@ -32,7 +32,7 @@ wait $server
 rm -rf "$dir"
 `
 
-// child is a server process with a directory of its own.
+// child is a server process with its own directory.
 type child struct {
 	dir   string
 	stdin io.Closer // closing it ends the server
@@ -41,8 +41,8 @@ type child struct {
 }
 
 // startChild writes the files to a new directory, starts the program and waits until ready returns
-// nil. Root starts it as an unprivileged user. $DIR in files and arguments is replaced by the
-// directory. It fails when the program ends or is not ready within startLimit.
+// nil. As root it starts the program as an unprivileged user. It replaces $DIR in files and
+// arguments by the directory. It fails when the program ends, or is not ready within startLimit.
 func startChild(ctx context.Context, program string, args []string, files map[string]string, ready func(context.Context) error) (*child, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -89,14 +89,14 @@ func (c *child) await(ctx context.Context, program string, ready func(context.Co
 	}
 }
 
-// Stop ends the server, waits for that and removes its files.
+// Stop ends the server and waits until it has ended and its files are removed.
 func (c *child) Stop() {
 	_ = c.stdin.Close()
 	<-c.ended
 }
 
-// newServerDir creates a directory with the files. It returns the process attributes with the user
-// that runs the server.
+// newServerDir creates a directory with the files. It returns the directory, and the process
+// attributes that set the user of the server.
 func newServerDir(program string, files map[string]string) (string, *syscall.SysProcAttr, error) {
 	dir, err := os.MkdirTemp("", "tenantry-"+program+"-")
 	if err != nil {
@@ -128,7 +128,7 @@ func expandDir(dir string, args []string) []string {
 	return out
 }
 
-// findProgram returns the path of a server's program. It also looks in /usr/sbin, which is often
+// findProgram returns the path of a server's program. It also searches /usr/sbin, which is often
 // not in a user's PATH.
 func findProgram(program string) (string, error) {
 	for _, path := range []string{program, "/usr/sbin/" + program} {
@@ -139,9 +139,9 @@ func findProgram(program string) (string, error) {
 	return "", fmt.Errorf("%s is not installed: `make test` installs what tests need", program)
 }
 
-// postgresBinaries returns the directory of PostgreSQL's programs. Debian keeps them out of PATH;
-// of several versions the newest is used. An initdb in PATH may be a link, so its target's
-// directory is searched too.
+// postgresBinaries returns the directory of PostgreSQL's programs. Debian installs each version in
+// a directory outside PATH; the newest version is used. An initdb in PATH may be a link, so the
+// directory of the link's target is searched too.
 func postgresBinaries() (string, error) {
 	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 	slices.SortFunc(dirs, func(a, b string) int { return cmp.Compare(postgresVersion(b), postgresVersion(a)) })
@@ -173,8 +173,9 @@ func hasPostgresPrograms(dir string) bool {
 	return true
 }
 
-// newServerHome creates a directory with one file that only the server may read, and returns the
-// process attributes. PostgreSQL refuses to run as root, so root runs servers as another user.
+// newServerHome creates a directory with one file that only the server may read. It returns the
+// directory and the process attributes. PostgreSQL refuses to run as root, so root starts servers
+// as a different user.
 func newServerHome(server, name, content string) (string, *syscall.SysProcAttr, error) {
 	dir, err := os.MkdirTemp("", "tenantry-"+server+"-")
 	if err != nil {
@@ -184,8 +185,8 @@ func newServerHome(server, name, content string) (string, *syscall.SysProcAttr, 
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		return "", nil, err
 	}
-	// A process group of its own, so that Ctrl-C in the terminal ends the tests, and they end the
-	// server.
+	// The server gets its own process group, so that Ctrl-C in the terminal reaches only the tests.
+	// The tests then end the server.
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if os.Getuid() != 0 {
 		return dir, attr, nil

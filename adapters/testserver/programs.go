@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// ProgramsEnv is the environment variable that holds the directory of the programs for tests. Its
-// folders release, failpoints and previous hold the service and its plugins; testdata holds the
-// programs of the testdata folders. `make test-programs` builds them.
+// ProgramsEnv is the environment variable with the directory of the programs for tests. The folders
+// release, failpoints and previous hold the service and its plugins. The folder testdata holds the
+// programs of the testdata folders. `make test-programs` builds all of them.
 const ProgramsEnv = "TENANTRY_TEST_BIN"
 
 // Program returns the path of a program that was built for the tests, such as
-// "release/plugins/dns-powerdns" or "testdata/puppet". Tests must not change the
-// file. It fails the test when the program was not built.
+// "release/plugins/dns-powerdns" or "testdata/puppet". Tests must not change the file. Program
+// fails the test when the file does not exist.
 func Program(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join(os.Getenv(ProgramsEnv), name)
@@ -57,9 +57,8 @@ func PluginsWithout(t testing.TB, file string) string {
 	return dir
 }
 
-// Benchmarks runs the benchmarks of the calling package whose name matches, for one iteration and
-// with -short. It fails the test when one fails or none matches, so that broken benchmarks are
-// noticed.
+// Benchmarks runs the benchmarks of the calling package whose names match, for one iteration and
+// with -short. It fails the test when a benchmark fails, and when no benchmark matches.
 func Benchmarks(t *testing.T, match string) {
 	t.Helper()
 	exe, err := os.Executable()

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// redisScript runs the server in the same way as postgresScript.
+// redisScript runs the server in the same way as supervisorScript.
 const redisScript = `
 exec 3<&0
 redis-server "$1/redis.conf" >&2 3<&- &
@@ -54,8 +54,8 @@ func NewRedis(t testing.TB) *Redis {
 	return r
 }
 
-// Start starts the server without data and waits until it answers. After Stop it starts it again at
-// the same address.
+// Start starts the server without data and waits until it answers. After Stop, Start uses the same
+// address again.
 func (r *Redis) Start(t testing.TB) {
 	t.Helper()
 	if err := r.start(); err != nil {
@@ -156,7 +156,8 @@ func (r *Redis) signal(t testing.TB, s syscall.Signal) {
 	}
 }
 
-// Stop kills the server, as a crash does, and waits for that. It may be called more than once.
+// Stop kills the server without a shutdown and waits until it has ended. It may be called more than
+// once.
 func (r *Redis) Stop() {
 	_ = r.stdin.Close()
 	<-r.ended

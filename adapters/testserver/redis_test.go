@@ -23,12 +23,12 @@ func TestRedisRestartsAndLeavesNothing(t *testing.T) {
 	}
 	r.Empty(t)
 	if owner := serverUser(t, "tenantry-redis-*"); owner == 0 {
-		t.Error("it runs as root")
+		t.Error("the server runs as root")
 	}
 	r.Stop()
 	if conn, err := net.Dial("tcp", serverURL.Host); err == nil {
 		_ = conn.Close()
-		t.Error("it is stopped and answers")
+		t.Error("the stopped server accepts connections")
 	}
 	r.Start(t)
 	r.Empty(t)
@@ -39,10 +39,11 @@ func TestRedisRestartsAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// serverUser returns the id of the user that runs the server in the only directory of this name.
-func serverUser(t *testing.T, folder string) uint32 {
+// serverUser returns the id of the user that runs the server. pattern matches the server's
+// directory.
+func serverUser(t *testing.T, pattern string) uint32 {
 	t.Helper()
-	files, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), folder, "server"))
+	files, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), pattern, "server"))
 	if len(files) != 1 {
 		t.Fatalf("servers: %v", files)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// RefusalOf returns the error answer for err. It stores the refusal and err in the exchange for the
-// log.
+// RefusalOf returns the error answer for err. It also stores the answer's error code and err in the
+// exchange, for the request log.
 func RefusalOf(ctx context.Context, err error) *refusal.Problem {
 	e := exchangeOf(ctx)
 	f := fault.Of(err)
@@ -30,8 +30,8 @@ func RefusalOf(ctx context.Context, err error) *refusal.Problem {
 	return refusal.Of(f, e.id)
 }
 
-// timeoutRefusal replaces internal_error if err is a timeout or a cancellation. Otherwise it
-// returns f.
+// timeoutRefusal returns provider_timeout or service_unavailable if err is a timeout, and
+// service_unavailable if err is a cancellation. Otherwise it returns f, which is internal_error.
 func timeoutRefusal(f *fault.Error, err error, t Terms) *fault.Error {
 	switch expired := errors.Is(err, context.DeadlineExceeded); {
 	case expired && t.mayRefuse(fault.ProviderTimeout):
@@ -43,7 +43,7 @@ func timeoutRefusal(f *fault.Error, err error, t Terms) *fault.Error {
 	}
 }
 
-// Refuse writes an error answer. Operations do not call it: they return their errors to huma.
+// Refuse writes an error answer. Operations do not call Refuse: they return their errors to huma.
 func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	p := RefusalOf(r.Context(), err)
 	for name, values := range p.GetHeaders() {
@@ -60,10 +60,10 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 // recoverPanics buffers the answer until the handler returns. A panic becomes a 500 answer.
 func (g *guard) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		before := w.Header().Clone()
-		a := newAnswer(before)
+		initialHeader := w.Header().Clone()
+		a := newAnswer(initialHeader)
 		if !g.runRecovered(func() { next.ServeHTTP(a, r) }, r) {
-			a = newAnswer(before)
+			a = newAnswer(initialHeader)
 			Refuse(a, r, fault.InternalError)
 		}
 		exchangeOf(r.Context()).status = a.status
@@ -71,8 +71,8 @@ func (g *guard) recoverPanics(next http.Handler) http.Handler {
 	})
 }
 
-// runRecovered runs work and reports whether it returned without a panic. It logs the type and the
-// stack of a panic, but not its value: the value can hold customer data.
+// runRecovered runs work and reports whether work returned without a panic. It logs the type and
+// the stack of a panic. It does not log the panic's value, which can hold customer data.
 func (g *guard) runRecovered(work func(), r *http.Request) (done bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -98,9 +98,8 @@ func stackLines() []string {
 	}
 }
 
-// answer buffers a response until it is complete, so that a panic halfway still becomes a clean
-// 500. Answers are small: the longest list has 100 tenants, and the largest file is a 500 KB
-// script.
+// answer buffers a response until it is complete. So a panic halfway still becomes a clean 500.
+// Answers are small: the longest list has 100 tenants, and the largest file is a 500 KB script.
 type answer struct {
 	header http.Header
 	status int

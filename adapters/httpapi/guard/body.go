@@ -18,8 +18,8 @@ import (
 const MaxBody = 64 << 10
 
 // readBody reads the request body into memory, so that all later steps see the same bytes. It
-// answers 413 or 415 for a body that is not accepted. The request holds no in-flight slot while the
-// body is read.
+// answers 413 for a body that is too large, and 415 for a media type other than JSON or a content
+// encoding. The request holds no in-flight slot while the body is read.
 func (g *guard) readBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -47,11 +47,11 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 // bufferedBody returns a request body that reads from memory.
 func bufferedBody(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(body)) }
 
-// readJSONBody reads the body and checks its media type. If the operation takes no body, an empty
-// one can have any Content-Type.
-func readJSONBody(w http.ResponseWriter, r *http.Request, wanted bool) ([]byte, error) {
+// readJSONBody reads the body and checks its media type. required is set if the operation takes a
+// body. Otherwise the body may be empty, and an empty body can have any Content-Type.
+func readJSONBody(w http.ResponseWriter, r *http.Request, required bool) ([]byte, error) {
 	media := mediaTypeOf(r.Header)
-	if media == otherMediaType && wanted || !isUnencoded(r.Header) {
+	if media == otherMediaType && required || !isUnencoded(r.Header) {
 		return nil, wrongMedia()
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
@@ -63,8 +63,8 @@ func readJSONBody(w http.ResponseWriter, r *http.Request, wanted bool) ([]byte, 
 	case err != nil:
 		w.Header().Set("Connection", "close")
 		return nil, refusal.Invalid("the body could not be read",
-			refusal.ProblemField{Location: "body", Message: "broken off, too slow, or not framed as HTTP demands"})
-	case len(body) > 0 && (media == otherMediaType || media == noMediaType && wanted):
+			refusal.ProblemField{Location: "body", Message: "incomplete, too slow, or with invalid HTTP framing"})
+	case len(body) > 0 && (media == otherMediaType || media == noMediaType && required):
 		return nil, wrongMedia()
 	}
 	return body, nil

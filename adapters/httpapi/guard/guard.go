@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guard is the middleware of the HTTP API. It does for every request what no operation has
-// to know: logging, authentication, limits, idempotency.
+// Package guard is the middleware of the HTTP API. It handles what all operations have in common:
+// logging, authentication, limits and idempotency.
 //
-// New wraps a mux in the steps. A request passes them in this order, and the first step that fails
+// New wraps a mux in steps. A request passes the steps in this order, and the first step that fails
 // determines the answer:
 //
 //  1. assignRequestID sets X-Request-ID and finds the route (request_log.go, routing.go).
@@ -11,21 +11,22 @@
 //  3. logRequest writes one log line (request_log.go).
 //  4. recoverPanics buffers the answer and turns a panic into a 500 (answer.go).
 //  5. limitInFlight answers 503 if the process has too many requests in flight (ratelimits.go).
-//  6. authenticate finds the caller of the API key, or answers 401 (guard.go).
+//  6. authenticate identifies the caller by the API key, or answers 401 (guard.go).
 //  7. checkPlan answers 402 without an active API plan (guard.go).
 //  8. route answers 404 and 405 (routing.go).
 //  9. checkAccept answers 406 (routing.go).
-//  10. checkKey answers 400 for a bad Idempotency-Key (idempotency.go).
+//  10. checkKey answers 400 for a missing or invalid Idempotency-Key (idempotency.go).
 //  11. readBody reads the body, or answers 415 and 413 (body.go).
-//  12. replayStored sends the stored answer of the Idempotency-Key, or a 409 (idempotency.go).
+//  12. replayStored sends the answer that is stored for the Idempotency-Key, or answers 409
+//     (idempotency.go).
 //  13. limitRate counts the request in its bucket, or answers 429 (ratelimits.go).
 //  14. claimKey lets one request per Idempotency-Key run (idempotency.go, idempotency_run.go).
-//  15. checkQuery answers 400 for bad query parameters (validation.go).
+//  15. checkQuery answers 400 for invalid query parameters (validation.go).
 //  16. validateJSON answers 400 for a body that is not strict JSON (validation.go).
 //  17. setDeadline sets the time limit of the operation (validation.go).
 //
-// The main types are guard (what the steps need), exchange (the state of one request) and Terms
-// (what an operation declares, in terms.go). Start reading with the method steps.
+// The main types are guard (the dependencies of the steps), exchange (the state of one request) and
+// Terms (what an operation declares, in terms.go). Start reading with the method guard.steps.
 //
 // Refuse and RefusalOf convert an error to the answer of a request. Package refusal defines the
 // body of that answer.
@@ -49,18 +50,18 @@ import (
 	"github.com/tenantry/tenantry/core/idempotency"
 )
 
-// Options are the components that the middleware uses and reports to.
+// Options configures the middleware.
 type Options struct {
 	Keys *keys.Service
-	// Pages serves all paths under /connect/, if it is set. Its requests pass the same steps; the
-	// steps for operations skip them.
+	// Pages serves all paths under /connect/, if it is set. Requests for pages pass the same steps,
+	// but steps that concern only operations do nothing for them.
 	Pages http.Handler
 	// Log receives one line per request. Its handler must add the request id and the trace id from
 	// the context. The default is slog.Default.
 	Log *slog.Logger
-	// TrustedProxies are the proxies whose X-Forwarded-For header is believed.
+	// TrustedProxies are the addresses of proxies whose X-Forwarded-For header is trusted.
 	TrustedProxies []netip.Prefix
-	// Idempotency stores the answers of writes.
+	// Idempotency configures how the answers of writes are stored and replayed.
 	Idempotency Idempotency
 	// Limits are the rate limits and the concurrency limits.
 	Limits Limits
@@ -78,7 +79,7 @@ func New(mux *http.ServeMux, doc *huma.OpenAPI, o Options) http.Handler {
 // step is one middleware of the chain that every request passes.
 type step func(next http.Handler) http.Handler
 
-// guard holds what the steps need.
+// guard holds the dependencies and the settings of the steps.
 type guard struct {
 	keys *keys.Service
 	log  *slog.Logger
@@ -88,19 +89,18 @@ type guard struct {
 	inFlight     inFlightLimit
 	countRefusal func(ctx context.Context, bucket string) // counts a 429 answer
 
-	trace step
-	pages http.Handler
-	// trusted are the proxies whose X-Forwarded-For header is believed.
-	trusted    []netip.Prefix
-	mux        *http.ServeMux
-	routes     map[string]route  // keyed by mux pattern
-	fixedPaths map[string]string // by path, see fixedPaths
+	trace          step
+	pages          http.Handler
+	trustedProxies []netip.Prefix // see Options.TrustedProxies
+	mux            *http.ServeMux
+	routes         map[string]route  // keyed by mux pattern
+	fixedPaths     map[string]string // the result of the function fixedPaths
 }
 
 func newGuard(mux *http.ServeMux, doc *huma.OpenAPI, o Options) *guard {
 	o.Idempotency.Lease = cmp.Or(o.Idempotency.Lease, idempotency.Lease)
 	g := &guard{
-		keys: o.Keys, log: cmp.Or(o.Log, slog.Default()), once: o.Idempotency, trace: traceStep(o), pages: o.Pages, trusted: o.TrustedProxies,
+		keys: o.Keys, log: cmp.Or(o.Log, slog.Default()), once: o.Idempotency, trace: traceStep(o), pages: o.Pages, trustedProxies: o.TrustedProxies,
 		limits: o.Limits.orDefaults(), countRefusal: refusalCounter(o),
 		mux: mux, routes: routesOf(doc), fixedPaths: fixedPaths(doc),
 	}
@@ -108,8 +108,8 @@ func newGuard(mux *http.ServeMux, doc *huma.OpenAPI, o Options) *guard {
 	return g
 }
 
-// steps returns the middleware, outermost first. The package comment says what each step does. The
-// API documents this order.
+// steps returns the middleware, outermost first. The package comment says what each step does. This
+// order is part of the API documentation.
 func (g *guard) steps() []step {
 	return []step{
 		g.assignRequestID,
@@ -153,31 +153,32 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request) {
 // exchange is the state of one request. assignRequestID creates it and stores it in the context;
 // later steps fill it in.
 type exchange struct {
-	id        string
-	route     route
-	known     bool   // the mux has a handler for it
-	allow     string // the methods of the path, if it does not have the requested one
-	page      bool   // Options.Pages serves it
-	caller    access.Caller
-	status    int
-	holdsSlot bool // it holds a slot of guard.inFlight
-	// write is set for a request that carries an Idempotency-Key. keyLost says that a different
-	// request claimed the key first. replayed says that the answer is a stored one.
+	id             string
+	route          route
+	known          bool   // the mux has a handler for the request
+	allowedMethods string // the methods of the path, if the requested method is not one of them
+	page           bool   // Options.Pages serves the request
+	caller         access.Caller
+	status         int
+	holdsSlot      bool // the request holds a slot of guard.inFlight
+	// write is set for a request with an Idempotency-Key. keyLost is set when a different request
+	// claimed the key first. replayed is set when the answer is a stored answer.
 	write             *keyedWrite
 	keyLost, replayed bool
 	run               *run // set while the operation of a write runs
-	// refusal is the error that was sent to the caller. cause is the underlying error; it is only
-	// logged.
+	// refusal is the error that was sent to the caller. cause is the underlying error, which is
+	// only logged.
 	refusal *fault.Error
 	cause   error
 }
 
 type exchangeKey struct{}
 
-// Caller returns the caller of the request in ctx, which must have passed authenticate.
+// Caller returns the caller of the request in ctx. The request must have passed authenticate.
 func Caller(ctx context.Context) access.Caller { return exchangeOf(ctx).caller }
 
-// WithCaller returns the context of a request of caller, for tests of operations without New.
+// WithCaller returns a context in which Caller returns caller. It is for tests of operations
+// without the middleware.
 func WithCaller(ctx context.Context, caller access.Caller) context.Context {
 	return context.WithValue(ctx, exchangeKey{}, &exchange{caller: caller})
 }
@@ -188,8 +189,8 @@ func exchangeOf(ctx context.Context) *exchange {
 	return e
 }
 
-// needsKey reports whether the request needs an API key. Every operation does, and so does every
-// path under /v1, known or not, so that a caller without a key cannot probe for routes.
+// needsKey reports whether the request needs an API key. Every operation needs one. Unknown paths
+// under /v1 need one too, so that a caller without a key cannot find out which routes exist.
 func (e *exchange) needsKey(path string) bool {
 	return path == "/v1" || strings.HasPrefix(path, "/v1/") || e.route.op != nil
 }

@@ -25,7 +25,7 @@ import (
 // Bucket is the name of a rate limit. Each operation counts in one bucket.
 type Bucket string
 
-// The buckets. Operations in the last two call a provider.
+// The buckets. All operations in ProviderHeavy and ProviderHeavyWrites call a provider.
 const (
 	Reads               Bucket = "read"
 	Expensive           Bucket = "expensive"
@@ -33,7 +33,7 @@ const (
 	ProviderHeavyWrites Bucket = "provider_heavy_writes"
 )
 
-// quotas is the rate limit of an account in each bucket.
+// quotas holds the rate limit of each bucket. The limit applies per account.
 var quotas = map[Bucket]ratelimit.Bucket{
 	Reads:               {Limit: 600, Window: time.Minute},
 	Expensive:           {Limit: 30, Window: time.Minute},
@@ -41,13 +41,14 @@ var quotas = map[Bucket]ratelimit.Bucket{
 	ProviderHeavyWrites: {Limit: 12, Window: 10 * time.Minute},
 }
 
-// ProviderConcurrency is the bucket name in answers to a request that exceeds Limits.AtOnce.
+// ProviderConcurrency is the X-RateLimit-Bucket of an answer to a request that exceeds
+// Limits.AtOnce.
 const ProviderConcurrency = "provider_concurrency"
 
 // Limits configures the rate limits and the concurrency limits.
 type Limits struct {
 	Counters ports.Limiter
-	// Off counts requests but refuses none. It is for benchmarks.
+	// Off disables refusals: requests are only counted. It is for benchmarks.
 	Off bool
 	// AtOnce is the maximum number of operations of an account that call providers concurrently,
 	// over all replicas. The default is 4.
@@ -64,7 +65,7 @@ func (b Bucket) forAccount(account access.AccountID) ratelimit.Bucket {
 	return q
 }
 
-// needsProviderSlot reports whether the request calls a provider and so counts against
+// needsProviderSlot reports whether the request calls a provider. Such a request counts against
 // Limits.AtOnce.
 func (t Terms) needsProviderSlot(r *http.Request) bool {
 	return t.Bucket == ProviderHeavy || t.Bucket == ProviderHeavyWrites || t.CallsProviderIf != nil && t.CallsProviderIf(peekBody(r))
@@ -77,9 +78,9 @@ func peekBody(r *http.Request) []byte {
 	return body
 }
 
-// limitRate counts each request for an operation in its bucket and answers 429 if the bucket is
-// full. It also enforces Limits.AtOnce. A request that lost the race for its Idempotency-Key is
-// refunded.
+// limitRate counts each request for an operation in the operation's bucket. It answers 429 if the
+// bucket is full. It also enforces Limits.AtOnce. A request does not count if a different request
+// claimed its Idempotency-Key first.
 func (g *guard) limitRate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -92,14 +93,14 @@ func (g *guard) limitRate(next http.Handler) http.Handler {
 			return
 		}
 		if e.route.terms.needsProviderSlot(r) {
-			leave, ok := g.limits.Counters.Enter(r.Context(), "account:"+string(e.caller.Account.ID), g.providerSlots())
+			releaseSlot, ok := g.limits.Counters.Enter(r.Context(), "account:"+string(e.caller.Account.ID), g.providerSlots())
 			if !ok {
 				refund()
 				g.refuseTooMany(w, r, ProviderConcurrency, ratelimit.Verdict{Limit: g.limits.AtOnce, ResetIn: time.Second, RetryIn: time.Second},
-					"%d operations of the account are at work at the providers already", g.limits.AtOnce)
+					"the account already has %d operations in progress that call providers", g.limits.AtOnce)
 				return
 			}
-			defer leave()
+			defer releaseSlot()
 		}
 		next.ServeHTTP(w, r)
 		if e.keyLost {
@@ -116,7 +117,7 @@ func (g *guard) providerSlots() int {
 }
 
 // countRequest counts a request in bucket b and sets the rate limit headers. If the bucket is full,
-// countRequest answers the request and returns false. refund undoes the count.
+// countRequest answers 429 and returns false. refund undoes the count.
 func (g *guard) countRequest(w http.ResponseWriter, r *http.Request, b Bucket) (refund func(), ok bool) {
 	v, refund := g.limits.Counters.Take(r.Context(), b.forAccount(exchangeOf(r.Context()).caller.Account.ID))
 	if !v.Allowed && !g.limits.Off {
@@ -155,8 +156,8 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// inFlightLimit limits how many requests the process handles concurrently. Under overload, requests
-// are refused at once instead of slowing down all others.
+// inFlightLimit limits how many requests the process handles concurrently. Under overload, further
+// requests are refused at once, because they would slow down the requests in progress.
 type inFlightLimit struct {
 	max     int64
 	current atomic.Int64
@@ -172,7 +173,7 @@ func (c *inFlightLimit) acquire() bool {
 
 func (c *inFlightLimit) release() { c.current.Add(-1) }
 
-// limitInFlight answers 503 if the process handles Limits.InFlight requests already.
+// limitInFlight answers 503 if the process already handles Limits.InFlight requests.
 func (g *guard) limitInFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !g.inFlight.acquire() {
@@ -191,7 +192,7 @@ func (g *guard) limitInFlight(next http.Handler) http.Handler {
 }
 
 // releaseSlotDuring releases the in-flight slot while wait runs, so that slow callers hold no slot.
-// It reports whether it acquired a slot again afterwards.
+// It reports whether the request got a slot again afterwards.
 func (g *guard) releaseSlotDuring(e *exchange, wait func()) bool {
 	g.inFlight.release()
 	e.holdsSlot = false
@@ -201,7 +202,7 @@ func (g *guard) releaseSlotDuring(e *exchange, wait func()) bool {
 }
 
 func tooManyInFlight() error {
-	return fault.ServiceUnavailable.RetryIn(time.Second, "more requests are under way than this server works on at once")
+	return fault.ServiceUnavailable.RetryIn(time.Second, "the server already handles its maximum number of requests")
 }
 
 // refusalCounter returns a function that counts a 429 answer by its bucket.

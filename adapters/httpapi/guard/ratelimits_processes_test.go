@@ -31,7 +31,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// These environment variables make the test binary a server, see TestMain.
+// The environment variables that make the test binary run a server, see TestMain.
 const (
 	strictFolder = "TENANTRY_TEST_STRICT_FOLDER"
 	strictRedis  = "TENANTRY_TEST_STRICT_REDIS"
@@ -54,9 +54,9 @@ func strictStore(ctx context.Context, folder string) (*bunstore.Store, error) {
 	return bunstore.Open(ctx, "sqlite://"+filepath.Join(folder, "strict.db"), bunstore.Options{Log: slog.New(slog.DiscardHandler)})
 }
 
-// serveStrict runs a server with one write operation, which is in the strictest bucket. It prints
-// the address of the server, and stops when its standard input is closed. Limits.AtOnce is too high
-// to matter.
+// serveStrict runs a server with one write operation, which counts in the strictest bucket. It
+// prints the address of the server, and stops when its standard input is closed. Limits.AtOnce is
+// so high that it refuses no request.
 func serveStrict(ctx context.Context, folder, redis string) error {
 	store, err := strictStore(ctx, folder)
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// RequestIDPattern matches the values of X-Request-ID that are safe to repeat.
+// RequestIDPattern matches the values of X-Request-ID that are safe in answers and logs.
 const RequestIDPattern = `^[A-Za-z0-9._-]{1,128}$`
 
 var safeRequestID = regexp.MustCompile(RequestIDPattern)
 
 // assignRequestID sets the request id and creates the exchange. It uses the caller's X-Request-ID
-// if that is safe to repeat, else a random id.
+// if the value matches RequestIDPattern, otherwise a random id.
 func (g *guard) assignRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := g.newExchange(r)
@@ -39,8 +39,8 @@ func (g *guard) assignRequestID(next http.Handler) http.Handler {
 	})
 }
 
-// logRequest writes one log line per request. The line contains the route template, never the path
-// or the query: they hold customer data.
+// logRequest writes one log line per request. The line contains the route template. It never
+// contains the path or the query, because they hold customer data.
 func (g *guard) logRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -92,12 +92,12 @@ func (g *guard) clientAddress(r *http.Request) netip.Addr {
 		return netip.Addr{}
 	}
 	client := peer.Addr().Unmap().WithZone("")
-	named := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for _, name := range slices.Backward(named) {
+	entries := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, entry := range slices.Backward(entries) {
 		if !g.isTrustedProxy(client) {
 			break
 		}
-		next, err := netip.ParseAddr(strings.TrimSpace(name))
+		next, err := netip.ParseAddr(strings.TrimSpace(entry))
 		if err != nil {
 			break
 		}
@@ -107,5 +107,5 @@ func (g *guard) clientAddress(r *http.Request) netip.Addr {
 }
 
 func (g *guard) isTrustedProxy(a netip.Addr) bool {
-	return slices.ContainsFunc(g.trusted, func(p netip.Prefix) bool { return p.Contains(a) })
+	return slices.ContainsFunc(g.trustedProxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }

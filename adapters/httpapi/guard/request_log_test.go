@@ -25,8 +25,8 @@ func newHandler(o guard.Options) http.Handler {
 	return guard.New(http.NewServeMux(), &huma.OpenAPI{}, o)
 }
 
-// TestClientAddressBehindTrustedProxies checks that the client address is the peer of the
-// connection, unless a trusted proxy names a different one.
+// TestClientAddressBehindTrustedProxies checks that the client address is the address that a
+// trusted proxy forwards. Without a trusted proxy it is the peer of the connection.
 func TestClientAddressBehindTrustedProxies(t *testing.T) {
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	for name, tt := range map[string]struct {
@@ -66,8 +66,8 @@ func TestClientAddressBehindTrustedProxies(t *testing.T) {
 
 var validRequestID = regexp.MustCompile(`\A[A-Za-z0-9._-]{1,128}\z`)
 
-// FuzzRequestHeaders checks that no X-Request-ID, Traceparent, Accept or Authorization header
-// breaks the handler, and that only a valid request id is echoed.
+// FuzzRequestHeaders sends arbitrary X-Request-ID, Traceparent, Accept and Authorization headers.
+// The handler must not panic, and must return only a valid request id.
 func FuzzRequestHeaders(f *testing.F) {
 	h := newHandler(guard.Options{Keys: &keys.Service{Prefix: "tny"}, Log: telemetry.Logger(io.Discard, slog.LevelDebug)})
 	f.Add("a.B-9_", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "*/*", "Bearer x")
@@ -87,6 +87,6 @@ func FuzzRequestHeaders(f *testing.F) {
 	})
 }
 
-// keyFormat matches an API key. Only an Authorization header with one leads to a query of the
-// store.
+// keyFormat matches an API key. Only a request with an API key in its Authorization header causes a
+// query of the store.
 var keyFormat = regexp.MustCompile(`tny_(live|trial)_[0-9a-f]{48}`)

@@ -14,10 +14,10 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// route is a path template with a method. op is nil for pages.
+// route is an operation or a page with its mux pattern. op is nil for pages.
 type route struct {
-	pattern string // "GET /v1/tenants/{tenant_id}", "" when unknown
-	path    string // the template alone
+	pattern string // such as "GET /v1/tenants/{tenant_id}", "" when unknown
+	path    string // the pattern without the method
 	op      *huma.Operation
 	terms   Terms
 }
@@ -34,9 +34,9 @@ func routesOf(doc *huma.OpenAPI) map[string]route {
 	return routes
 }
 
-// fixedPaths returns the paths without a parameter and the methods of each, as an Allow header
-// lists them. A template that also matches such a path does not apply to it: connect-url in
-// /v1/tenants/connect-url is not a tenant id.
+// fixedPaths maps each path without a parameter to its methods, in the form of an Allow header. A
+// path template that also matches a fixed path does not apply to the fixed path. For example,
+// connect-url in /v1/tenants/connect-url is not a tenant id.
 func fixedPaths(doc *huma.OpenAPI) map[string]string {
 	fixed := map[string]string{}
 	for path, item := range doc.Paths {
@@ -55,7 +55,7 @@ func fixedPaths(doc *huma.OpenAPI) map[string]string {
 	return fixed
 }
 
-// newExchange returns the state of a new request, with its route resolved. It has no side effect.
+// newExchange finds the route of a request and returns the request's initial state.
 func (g *guard) newExchange(r *http.Request) *exchange {
 	e := &exchange{}
 	if !isCanonicalPath(r.URL.EscapedPath()) {
@@ -69,14 +69,14 @@ func (g *guard) newExchange(r *http.Request) *exchange {
 	handler, pattern := g.mux.Handler(r)
 	_, path, _ := strings.Cut(pattern, " ")
 	if allow, ok := g.fixedPaths[unescapedPath(r.URL)]; ok && path != r.URL.Path {
-		e.allow = allow
+		e.allowedMethods = allow
 		return e
 	}
 	if pattern == "" {
-		// The mux's own answer distinguishes an unknown path from a wrong method: it sets Allow.
+		// Run the mux's own handler: it sets Allow for a wrong method, but not for an unknown path.
 		a := newAnswer(http.Header{})
 		handler.ServeHTTP(a, r)
-		e.allow = a.header.Get("Allow")
+		e.allowedMethods = a.header.Get("Allow")
 		return e
 	}
 	e.known = true
@@ -96,8 +96,8 @@ func unescapedPath(u *url.URL) string {
 	return u.Path
 }
 
-// isCanonicalPath reports whether path has no empty, "." or ".." segment. The mux would redirect
-// any other path, and the API never redirects.
+// isCanonicalPath reports whether path has no empty, "." or ".." segment, apart from an empty last
+// segment. The mux would redirect any other path, and the API never redirects.
 func isCanonicalPath(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/")
 	if !ok {
@@ -112,14 +112,14 @@ func isCanonicalPath(path string) bool {
 	return true
 }
 
-// route answers 404 for an unknown path and 405 for an unknown method.
+// route answers 404 for an unknown path, and 405 for a method that the path does not have.
 func (g *guard) route(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch e := exchangeOf(r.Context()); {
 		case e.known:
 			next.ServeHTTP(w, r)
-		case e.allow != "":
-			w.Header().Set("Allow", e.allow)
+		case e.allowedMethods != "":
+			w.Header().Set("Allow", e.allowedMethods)
 			Refuse(w, r, fault.WrongMethod.With("the path exists, but not with this method"))
 		default:
 			Refuse(w, r, fault.RouteNotFound.With("no operation or page has this path"))

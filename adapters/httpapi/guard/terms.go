@@ -13,17 +13,17 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Terms is what an operation declares in addition to huma's own fields. The middleware enforces it,
-// and the OpenAPI document describes it.
+// Terms holds what an operation declares in addition to huma's own fields. The middleware enforces
+// the terms, and the OpenAPI document describes them.
 type Terms struct {
 	Bucket Bucket
-	Write  bool // it requires an Idempotency-Key
-	// CallsProviderIf reports, given the body, whether the operation calls a provider. It is set
-	// for operations whose bucket does not imply a provider call.
+	Write  bool // the operation requires an Idempotency-Key
+	// CallsProviderIf reports whether a request with this body calls a provider. It is set for
+	// operations whose bucket does not imply a provider call.
 	CallsProviderIf func(body []byte) bool
 	TimeLimit       time.Duration // the default is requestTime
-	Refuses         []fault.Code  // in addition to those of every operation
-	// Request and Answer are the examples in the document.
+	Refuses         []fault.Code  // the error codes of this operation, see Codes
+	// Request and Answer are the examples in the OpenAPI document.
 	Request, Answer any
 }
 
@@ -32,7 +32,7 @@ const termsKey = "terms"
 // Metadata returns the huma metadata of an operation with these terms.
 func (t Terms) Metadata() map[string]any { return map[string]any{termsKey: t} }
 
-// TermsOf returns the terms of an operation, or zero Terms if it declares none.
+// TermsOf returns the terms of an operation, or zero Terms for an operation without terms.
 func TermsOf(op *huma.Operation) Terms {
 	t, _ := op.Metadata[termsKey].(Terms)
 	return t
@@ -45,8 +45,8 @@ func (t Terms) timeout() time.Duration { return cmp.Or(t.TimeLimit, requestTime)
 
 func (t Terms) mayRefuse(c fault.Code) bool { return slices.Contains(t.Refuses, c) }
 
-// commonCodes are the error codes of every operation. writeCodes are added for every write,
-// bodyCodes for every operation that can have a body.
+// commonCodes are the error codes of every operation. Writes also have writeCodes. Operations whose
+// requests can have a body also have bodyCodes.
 var (
 	commonCodes = []fault.Code{fault.InvalidAuthHeader, fault.MissingAPIKey, fault.InvalidAPIKey, fault.NoAPIPlan,
 		fault.WrongAccept, fault.RateLimitExceeded, fault.InternalError, fault.ServiceUnavailable}
@@ -54,8 +54,8 @@ var (
 	bodyCodes  = []fault.Code{fault.InvalidRequest, fault.WrongMedia, fault.BodyTooLarge}
 )
 
-// Codes returns all error codes of an operation with these terms and this method. They include the
-// codes of the middleware.
+// Codes returns all error codes of an operation with these terms and this method. The codes of the
+// middleware are included.
 func (t Terms) Codes(method string) []fault.Code {
 	all := slices.Concat(t.Refuses, commonCodes)
 	if hasBody(method) {

@@ -16,8 +16,8 @@ type originalKey struct{}
 // traceStep returns the step that creates the server span and the HTTP metrics. It accepts an
 // incoming traceparent and ignores baggage.
 //
-// The otelhttp package records the path, query, host and addresses of the request it sees. They are
-// customer data, so it sees a substitute request that contains only the route.
+// Package otelhttp records the path, query, host and addresses of a request. They are customer
+// data, so otelhttp is passed a substitute request that contains only the route.
 func traceStep(o Options) step {
 	options := []otelhttp.Option{otelhttp.WithPropagators(propagation.TraceContext{})}
 	if o.Tracer != nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 )
 
-// checkQuery answers 400 for a known query parameter that is repeated, is not valid UTF-8 text, or
-// is empty without AllowEmptyValue. It removes unknown parameters.
+// checkQuery answers 400 for an invalid query parameter of the operation. A parameter is invalid if
+// it is repeated, is not UTF-8 text, or is empty without AllowEmptyValue. checkQuery removes
+// unknown parameters.
 func (g *guard) checkQuery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := exchangeOf(r.Context()).route.op
@@ -31,11 +32,11 @@ func (g *guard) checkQuery(next http.Handler) http.Handler {
 			}
 			values, ok := queryValues(r.URL.RawQuery, p.Name)
 			if !ok || len(values) > 1 || len(values) == 1 && values[0] == "" && !p.AllowEmptyValue {
-				why := "must occur once, not be empty, and be valid text"
+				problem := "must occur once, not be empty, and be valid text"
 				if p.AllowEmptyValue {
-					why = "must occur once and be valid text"
+					problem = "must occur once and be valid text"
 				}
-				Refuse(w, r, refusal.Invalid("a query parameter is not valid", refusal.ProblemField{Location: "query." + p.Name, Message: why}))
+				Refuse(w, r, refusal.Invalid("a query parameter is not valid", refusal.ProblemField{Location: "query." + p.Name, Message: problem}))
 				return
 			}
 			if len(values) == 1 {
@@ -49,8 +50,8 @@ func (g *guard) checkQuery(next http.Handler) http.Handler {
 	})
 }
 
-// queryValues returns the values of the parameter name. ok is false if a value is not valid UTF-8
-// text.
+// queryValues returns the values of a parameter in a raw query. ok is false if a value is not valid
+// UTF-8 text.
 func queryValues(raw, name string) (values []string, ok bool) {
 	for pair := range strings.SplitSeq(raw, "&") {
 		escapedName, escapedValue, _ := strings.Cut(pair, "=")
@@ -66,8 +67,8 @@ func queryValues(raw, name string) (values []string, ok bool) {
 	return values, true
 }
 
-// validateJSON answers 400 for a body that is not strict JSON, and for content that the operation
-// does not take. Huma and core validate the fields.
+// validateJSON answers 400 for a body that is not strict JSON, for a missing body, and for a body
+// that the operation does not take. Huma and package core validate the fields.
 func (g *guard) validateJSON(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		op := exchangeOf(r.Context()).route.op
@@ -88,11 +89,11 @@ func (g *guard) validateJSON(next http.Handler) http.Handler {
 	})
 }
 
-// checkBody returns invalid_request if body is missing, is not strict JSON, or is not wanted. An
-// operation without a body accepts an empty body and {}.
-func checkBody(body []byte, wanted bool) error {
+// checkBody returns invalid_request if body is not strict JSON. If required is true, the body must
+// not be empty. Otherwise the body must be empty or {}.
+func checkBody(body []byte, required bool) error {
 	switch {
-	case len(body) == 0 && wanted:
+	case len(body) == 0 && required:
 		return refusal.Invalid("the operation needs a body", refusal.ProblemField{Location: "body", Message: "missing"})
 	case len(body) == 0:
 		return nil
@@ -100,7 +101,7 @@ func checkBody(body []byte, wanted bool) error {
 	if err := strictjson.Check(body); err != nil {
 		return refusal.Invalid("the body is not strict JSON", refusal.ProblemField{Location: "body", Message: err.Error()})
 	}
-	if wanted {
+	if required {
 		return nil
 	}
 	var members map[string]json.RawMessage
@@ -110,8 +111,8 @@ func checkBody(body []byte, wanted bool) error {
 	return nil
 }
 
-// setDeadline limits the time that the operation gets. A write continues after its caller
-// disconnects, so that it is not left half done.
+// setDeadline sets the time limit of the operation. An operation that can have a body continues
+// when its caller disconnects, so that no change is left half done.
 func (g *guard) setDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route := exchangeOf(r.Context()).route

@@ -14,14 +14,14 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// sharedResponses are the statuses that mean the same in every operation, with their component
-// names.
+// sharedResponses maps the error statuses that have the same codes in every operation to the names
+// of their components.
 var sharedResponses = map[int]string{
 	http.StatusUnauthorized: "Unauthorized", http.StatusNotAcceptable: "NotAcceptable", http.StatusRequestEntityTooLarge: "TooLarge",
 	http.StatusUnsupportedMediaType: "UnsupportedMediaType", http.StatusTooManyRequests: "RateLimited", http.StatusInternalServerError: "InternalError",
 }
 
-// components returns the parts of the document that operations refer to.
+// components returns the parts of the document to which operations refer.
 func components() *huma.Components {
 	headers := rateHeaders()
 	headers["X-Request-ID"] = requestIDHeader()
@@ -47,7 +47,8 @@ func components() *huma.Components {
 	return c
 }
 
-// exampleComponents adds an example for each error code in used. See Finish for shows.
+// exampleComponents adds an example for each error code of the responses in used. For shows see
+// Finish.
 func exampleComponents(c *huma.Components, used map[string]*huma.Response, shows map[fault.Code]any) {
 	for _, r := range used {
 		for _, content := range r.Content {
@@ -60,8 +61,8 @@ func exampleComponents(c *huma.Components, used map[string]*huma.Response, shows
 	}
 }
 
-// refusals documents one error status. The schema lists the codes, so an answer with a different
-// code does not validate.
+// refusals returns the documentation of one error status with its codes. The schema lists the
+// codes, so an answer with a different code does not validate.
 func refusals(status int, list []fault.Code) *huma.Response {
 	var about []string
 	var names []any
@@ -129,8 +130,8 @@ func replayedHeader() *huma.Header {
 		Schema: &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}}, Example: "true"}
 }
 
-// rateHeaders returns the definitions of the rate limit headers. Every answer that was counted in a
-// bucket has them.
+// rateHeaders returns the definitions of the rate limit headers. The answer to every request that
+// was counted in a bucket has these headers.
 func rateHeaders() map[string]*huma.Header {
 	none := 0.0
 	number := func(about string, example int) *huma.Header {
@@ -148,10 +149,10 @@ func rateHeaders() map[string]*huma.Header {
 	}
 }
 
-// addRateHeaderRefs adds references to the rate limit headers to the headers of a response.
-func addRateHeaderRefs(to map[string]*huma.Param) map[string]*huma.Param {
+// addRateHeaderRefs adds references to the rate limit headers to headers and returns headers.
+func addRateHeaderRefs(headers map[string]*huma.Param) map[string]*huma.Param {
 	for name := range rateHeaders() {
-		to[name] = &huma.Param{Ref: "#/components/headers/" + name}
+		headers[name] = &huma.Param{Ref: "#/components/headers/" + name}
 	}
-	return to
+	return headers
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openapi shapes the OpenAPI document of the HTTP API. The huma library derives schemas
-// from the types of requests and answers. This package adds what huma does not know.
+// Package openapi completes the OpenAPI document of the HTTP API. The huma library derives schemas
+// from the types of requests and answers. This package adds the texts, examples, headers and error
+// answers.
 //
 // New returns the document without operations: introduction.md, the tags and the components.
 // Describe and DescribeParameters document one operation from its guard.Terms. Finish completes the
@@ -28,7 +29,7 @@ import (
 // apiVersion is the version of the API, not of the program.
 const apiVersion = "1.0.0"
 
-// introduction is what the document says before the operations.
+// introduction is the text that precedes the operations in the document.
 //
 //go:embed introduction.md
 var introduction string
@@ -52,10 +53,10 @@ func New(tags []*huma.Tag) *huma.OpenAPI {
 // Documents is the OpenAPI document as JSON and as YAML.
 type Documents struct{ JSON, YAML []byte }
 
-// yamlHead begins the YAML notation.
+// yamlHead is the beginning of the YAML form of the document.
 const yamlHead = "# SPDX-License-Identifier: Apache-2.0\n# Generated from the code by `make openapi`.\n"
 
-// Render returns both notations of doc.
+// Render returns doc as JSON and as YAML.
 func Render(doc *huma.OpenAPI) (Documents, error) {
 	compact, err := json.Marshal(doc)
 	if err != nil {
@@ -72,8 +73,8 @@ func Render(doc *huma.OpenAPI) (Documents, error) {
 	return Documents{JSON: append(indented.Bytes(), '\n'), YAML: append([]byte(yamlHead), yaml...)}, nil
 }
 
-// Finish completes the document after all operations are registered. shows are the values of
-// fault.Error.Shows in the examples of errors, keyed by code.
+// Finish completes the document after all operations are registered. shows holds the values of
+// fault.Error.Shows for the examples of errors, keyed by error code.
 func Finish(doc *huma.OpenAPI, shows map[fault.Code]any) {
 	exampleComponents(doc.Components, doc.Components.Responses, shows)
 	for _, item := range doc.Paths {
@@ -84,8 +85,8 @@ func Finish(doc *huma.OpenAPI, shows map[fault.Code]any) {
 	allowNewAnswerMembers(doc)
 }
 
-// allowNewAnswerMembers lets answers gain members in later versions. Only the schemas of request
-// bodies forbid unknown members.
+// allowNewAnswerMembers allows unknown members in the schemas of answers, because later versions
+// may add members. The schemas of request bodies still forbid unknown members.
 func allowNewAnswerMembers(doc *huma.OpenAPI) {
 	schemas := doc.Components.Schemas.Map()
 	sent := map[string]bool{}

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Describe documents what the terms of an operation say: the API key, the example of the body, the
-// answers.
+// Describe adds the documentation of an operation's terms to op: the API key, the example of the
+// body, and the answers.
 func Describe(op *huma.Operation) {
 	t := guard.TermsOf(op)
 	op.Security = []map[string][]string{{"bearer": {}}}
@@ -27,22 +27,22 @@ func Describe(op *huma.Operation) {
 	}
 }
 
-// responses documents the answers of an operation: the success, and each error status with its
-// codes.
+// responses returns the documentation of an operation's answers: the success, and each error status
+// with its codes.
 func responses(op *huma.Operation, t guard.Terms) map[string]*huma.Response {
-	all := t.Codes(op.Method)
+	codes := t.Codes(op.Method)
 	byStatus := map[int][]fault.Code{}
 	for _, c := range fault.All() { // in the order of the table in core/fault
-		if slices.Contains(all, c) {
+		if slices.Contains(codes, c) {
 			byStatus[refusal.StatusOf[c.Kind]] = append(byStatus[refusal.StatusOf[c.Kind]], c)
 		}
 	}
-	done, about := strconv.Itoa(guard.SuccessStatus(op)), "Done."
+	success, description := strconv.Itoa(guard.SuccessStatus(op)), "Done."
 	if guard.SuccessStatus(op) == http.StatusAccepted {
-		about = "Queued."
+		description = "Queued."
 	}
-	documented := map[string]*huma.Response{done: {
-		Description: about,
+	documented := map[string]*huma.Response{success: {
+		Description: description,
 		Headers:     addRateHeaderRefs(map[string]*huma.Param{"X-Request-ID": requestIDRef()}),
 		Content:     map[string]*huma.MediaType{"application/json": {Example: t.Answer}},
 	}}
@@ -68,17 +68,17 @@ func documentReplays(documented map[string]*huma.Response) {
 	documented["409"].Headers["Retry-After"] = retryAfter("Only with `idempotency_request_in_progress`: seconds after which to try again.", 1)
 }
 
-// DescribeParameters replaces the parameters that huma derived from an input type by those of
-// described. A key of described is a parameter's name, or "operation-id.name" for one operation.
-// DescribeParameters also adds the header parameters.
+// DescribeParameters replaces the parameters that huma derived from an input type with the
+// parameters in described. A key of described is a parameter's name, or "operation-id.name" for one
+// operation. DescribeParameters also adds the header parameters.
 func DescribeParameters(op *huma.Operation, described map[string]huma.Param) {
 	for i, p := range op.Parameters {
-		d, own := described[op.OperationID+"."+p.Name]
-		if !own {
-			d = described[p.Name]
+		param, specific := described[op.OperationID+"."+p.Name]
+		if !specific {
+			param = described[p.Name]
 		}
-		d.Name, d.In, d.Required = p.Name, p.In, p.Required
-		op.Parameters[i] = &d
+		param.Name, param.In, param.Required = p.Name, p.In, p.Required
+		op.Parameters[i] = &param
 	}
 	if guard.TermsOf(op).Write {
 		least, most := 1, 255

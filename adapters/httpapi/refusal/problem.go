@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package refusal converts the errors of core/fault to the bodies, statuses and headers of the
-// answers that report them.
+// Package refusal converts the errors of core/fault to HTTP error answers.
 //
-// Of returns a Problem, the one body of every error answer (RFC 9457). StatusOf maps the kinds of
+// Of returns a Problem, the body of every error answer (RFC 9457). StatusOf maps the kinds of
 // errors to HTTP statuses. A Problem can contain actions of a DNS plan and workspaces of a sending
-// platform, so their shapes are here too.
+// platform. So this package also defines their JSON types.
 package refusal
 
 import (
@@ -66,8 +65,8 @@ func Invalid(detail string, fields ...ProblemField) error {
 	return fault.InvalidRequest.Showing(fields, "%s", detail)
 }
 
-// Of returns the body that reports f to the request with this id. The fields of core are those of
-// the body. Checks of the HTTP layer pass the locations themselves, see Invalid.
+// Of returns the body of the answer that reports f. requestID is the id of the request. The fields
+// of core are those of the request's body. Checks of the HTTP layer pass locations, see Invalid.
 func Of(f *fault.Error, requestID string) *Problem {
 	p := &Problem{
 		Type: "/docs/errors/" + f.Code.Name, Title: f.Code.Title, Status: StatusOf[f.Code.Kind],
@@ -91,17 +90,17 @@ func Of(f *fault.Error, requestID string) *Problem {
 	return p
 }
 
-// Error returns the code. Error, GetStatus, ContentType and GetHeaders make a Problem an error that
-// huma writes unchanged.
+// Error returns the code. With the methods Error, GetStatus, ContentType and GetHeaders, a Problem
+// is an error that huma writes unchanged.
 func (p *Problem) Error() string { return p.Code }
 
 // GetStatus returns the HTTP status.
 func (p *Problem) GetStatus() int { return p.Status }
 
-// ContentType returns the media type of a problem, whatever the caller asked for.
+// ContentType returns the media type of a problem. It ignores the media type that huma proposes.
 func (p *Problem) ContentType(string) string { return "application/problem+json" }
 
-// GetHeaders returns the headers that belong to the status.
+// GetHeaders returns WWW-Authenticate and Retry-After, if the error has them.
 func (p *Problem) GetHeaders() http.Header {
 	h := http.Header{}
 	if p.Status == http.StatusUnauthorized {
@@ -117,7 +116,7 @@ func (p *Problem) GetHeaders() http.Header {
 	return h
 }
 
-// defaultRetryAfter is the Retry-After of a 503 answer that has no time of its own.
+// defaultRetryAfter is the Retry-After of a 503 answer whose error has no RetryAfter.
 const defaultRetryAfter = 10 * time.Second
 
 // workspace is a workspace that the caller can choose, listed in a *_workspace_required error.
@@ -126,7 +125,7 @@ type workspace struct {
 	Name string `json:"name" doc:"Its name." example:"Outbound"`
 }
 
-// PlanAction is one action of a DNS plan. The plan itself has them too.
+// PlanAction is one action of a DNS plan. Answers with a plan and dns_conflict errors contain it.
 type PlanAction struct {
 	Action     string       `json:"action" enum:"create,update,preserve,conflict" doc:"create: no such record exists. update: the part that this service manages is added or replaced. preserve: the existing record stays unchanged. conflict: a person must decide."`
 	RecordType string       `json:"record_type" enum:"TXT,MX,CNAME" doc:"The type of the record."`
@@ -155,7 +154,7 @@ func (planRemark) Schema(huma.Registry) *huma.Schema {
 	return enumSchema("An additional remark, as a stable word.", dns.Notes())
 }
 
-// enumSchema documents words with the explanation of each.
+// enumSchema returns a schema of these words that describes each word.
 func enumSchema[W interface {
 	~string
 	Explain() string
@@ -168,20 +167,20 @@ func enumSchema[W interface {
 	return s
 }
 
-// ActionOf returns the shape of an item of a DNS plan.
-func ActionOf(i dns.Item) PlanAction {
-	a := PlanAction{
-		Action: string(i.Action), RecordType: string(i.Type), Name: i.Name, Observed: []string{},
-		Reason: planReason(i.Reason), Notes: []planRemark{}, Message: i.Explain(), Blocking: i.Blocking,
+// ActionOf converts an item of a DNS plan to its JSON type.
+func ActionOf(item dns.Item) PlanAction {
+	action := PlanAction{
+		Action: string(item.Action), RecordType: string(item.Type), Name: item.Name, Observed: []string{},
+		Reason: planReason(item.Reason), Notes: []planRemark{}, Message: item.Explain(), Blocking: item.Blocking,
 	}
-	if desired := dns.EscapeText(i.Desired); desired != "" {
-		a.Desired = &desired
+	if desired := dns.EscapeText(item.Desired); desired != "" {
+		action.Desired = &desired
 	}
-	for _, content := range i.Observed {
-		a.Observed = append(a.Observed, dns.EscapeText(content))
+	for _, content := range item.Observed {
+		action.Observed = append(action.Observed, dns.EscapeText(content))
 	}
-	for _, n := range i.Notes {
-		a.Notes = append(a.Notes, planRemark(n))
+	for _, n := range item.Notes {
+		action.Notes = append(action.Notes, planRemark(n))
 	}
-	return a
+	return action
 }

@@ -41,6 +41,6 @@ func TestErrorsNameTheFile(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	if disk.Save(filepath.Join(path, "below"), v) == nil || disk.Save(path, func() {}) == nil {
-		t.Fatal("saved what cannot be saved")
+		t.Fatal("Save succeeded for an invalid path or value")
 	}
 }

@@ -15,19 +15,19 @@ type hosting struct {
 	zone    string // the zone of the server names
 }
 
-// hostings are the providers that can host a zone, by id. A provider is recognised by the names of
-// its servers, all of which resolve to this one server.
+// hostings are the providers that can host a zone, keyed by id. A provider is recognised by the
+// names of its name servers. All these names resolve to the address of the sandbox's DNS server.
 var hostings = map[string]hosting{
 	"cloudflare": {[2]string{"ada.ns.cloudflare.com", "bob.ns.cloudflare.com"}, "dns.cloudflare.com", "ns.cloudflare.com"},
 	"manual":     {[2]string{"ns1.sandbox-registrar.test", "ns2.sandbox-registrar.test"}, "hostmaster.sandbox-registrar.test", "sandbox-registrar.test"},
 }
 
-// documentationAddr is an address that leads nowhere (RFC 5737). The names of the mail platform
-// resolve to it, because its hosts are not part of the sandbox.
+// documentationAddr is an address for documentation (RFC 5737), which no host has. The names of the
+// mail platform resolve to it, because the platform's hosts are not part of the sandbox.
 const documentationAddr = "192.0.2.25"
 
-// builtin returns the zones that always exist: those of the name servers, and those of the mail
-// platform that customers' records refer to.
+// builtin returns the zones that always exist: the zones of the name servers, and the zones of the
+// mail platform to which customers' records refer.
 func builtin() map[string]*zone {
 	address := func(name, addr string) Record { return Record{Type: "A", Name: name, Content: addr, TTL: 300} }
 	text := func(name, content string) Record {
@@ -55,7 +55,7 @@ func builtin() map[string]*zone {
 	for apex, records := range lists {
 		z, err := newZone(apex, storedZone{Provider: "manual", Serial: 1, Records: records})
 		if err != nil {
-			panic("built-in zone " + apex + ": " + err.Error()) // a bug: the test of Open fails too
+			panic("built-in zone " + apex + ": " + err.Error()) // cannot happen: the records are constants
 		}
 		out[apex] = z
 	}
@@ -63,8 +63,8 @@ func builtin() map[string]*zone {
 	return out
 }
 
-// isSelector reports whether name is that of a DKIM selector. The platform has a key at each
-// selector and no TXT record at other names.
+// isSelector reports whether name is the name of a DKIM selector. The platform has a key at each
+// selector, and no TXT record at other names.
 func isSelector(name string) bool { return strings.Contains(name, "._domainkey.") }
 
 // registrySOA returns the SOA of a registry zone: a top-level domain, or the root "".
@@ -79,8 +79,8 @@ func registrySOA(apex string) *wire.SOA {
 	return soa
 }
 
-// signingKey is the DKIM public key that the mail platform publishes at each selector. Its private
-// key was deleted: nothing is signed here.
+// signingKey is the DKIM public key that the mail platform publishes at each selector. The private
+// key was deleted, because the sandbox signs no mail.
 const signingKey = "v=DKIM1; k=rsa; p=" +
 	"MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAtdutiQq6h/2/1kN15htrVNvX++Oh7bq2IYANevhj4slUaJeqYWcQwv/+" +
 	"XMA8GBGbOytSrKiO10LCo9LjemKyyWnZVJyoczc0xEQmSZkz7VyyNBXPHnhhAH8NELls1HSVvBqw2BNjB/DL6POColTt3TSujooi" +

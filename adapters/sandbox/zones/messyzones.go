@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// MessyZone is a zone with records of a previous owner, to try a DNS plan on.
+// MessyZone is a zone with existing records, for trying out a DNS plan.
 type MessyZone struct {
 	Name     string
 	About    string
@@ -22,8 +22,8 @@ const (
 )
 
 // MessyZones are the messy zones of a seeded sandbox. Each line is a record: name, TTL, type and
-// content. @ is the zone's name, {d} its domain; the content of an MX begins with its preference; ~
-// before CNAME flattens it.
+// content. The name @ is the zone's name. {d} stands for the zone's name in the content. The
+// content of an MX record begins with the preference. The type ~CNAME is a flattened CNAME.
 var MessyZones = []MessyZone{
 	{"messy-mx-google.test", "mail goes to Google", atCloudflare, "@ 3600 MX 1 smtp.google.com\n@ 3600 TXT v=spf1 include:_spf.{d} ~all\n_spf 3600 TXT v=spf1 ip4:192.0.2.0/24 -all\n@ 300 TXT google-site-verification=rXOxyZounnZasA8Z7oaD3c14JdjS9aKSWvsR1EbUSIQ"},
 	{"messy-mx-null.test", "a null MX says that the domain takes no mail", atCloudflare, "@ 3600 MX 0 .\n@ 3600 TXT v=spf1 -all"},
@@ -45,26 +45,26 @@ var MessyZones = []MessyZone{
 	{"messy-cname-apex.test", "an alias at the apex, which Cloudflare answers as addresses", atCloudflare, "@ 300 ~CNAME web.{d}\nweb 300 A 192.0.2.11"},
 }
 
-// Seed adds the zone. A zone that exists keeps its records, because its owner may have changed
-// them.
-func (s *Store) Seed(p MessyZone) error {
-	k := storedZone{Provider: p.Provider, Serial: 1, Records: []Record{}}
-	for line := range strings.Lines(p.lines) {
-		if err := k.addLine(p, strings.TrimSuffix(line, "\n")); err != nil {
-			return fmt.Errorf("zone %s: %q: %w", p.Name, line, err)
+// Seed adds a messy zone. It does not change a zone that exists, because its records may have been
+// edited.
+func (s *Store) Seed(messy MessyZone) error {
+	stored := storedZone{Provider: messy.Provider, Serial: 1, Records: []Record{}}
+	for line := range strings.Lines(messy.lines) {
+		if err := stored.addLine(messy, strings.TrimSuffix(line, "\n")); err != nil {
+			return fmt.Errorf("zone %s: %q: %w", messy.Name, line, err)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.stored[p.Name]; ok {
+	if _, ok := s.stored[messy.Name]; ok {
 		return nil
 	}
-	return s.put(p.Name, k)
+	return s.put(messy.Name, stored)
 }
 
 // addLine adds the record of one line of p.
-func (k *storedZone) addLine(p MessyZone, line string) error {
-	parts := strings.SplitN(strings.NewReplacer("{d}", p.Name, "{long}", strings.Repeat("verification-", 30)).Replace(line), " ", 4)
+func (stored *storedZone) addLine(messy MessyZone, line string) error {
+	parts := strings.SplitN(strings.NewReplacer("{d}", messy.Name, "{long}", strings.Repeat("verification-", 30)).Replace(line), " ", 4)
 	if len(parts) < 4 {
 		return invalid("a record is a name, a TTL, a type and a content")
 	}
@@ -73,9 +73,9 @@ func (k *storedZone) addLine(p MessyZone, line string) error {
 		return err
 	}
 	kind, flattened := strings.CutPrefix(parts[2], "~")
-	r := Record{Type: kind, Name: p.Name, TTL: ttl, Content: parts[3]}
+	r := Record{Type: kind, Name: messy.Name, TTL: ttl, Content: parts[3]}
 	if parts[0] != "@" {
-		r.Name = parts[0] + "." + p.Name
+		r.Name = parts[0] + "." + messy.Name
 	}
 	if r.Type == "MX" {
 		preference, host, _ := strings.Cut(r.Content, " ")
@@ -86,9 +86,9 @@ func (k *storedZone) addLine(p MessyZone, line string) error {
 		r.Priority, r.Content = &n, host
 	}
 	if flattened {
-		k.Veiled = append(k.Veiled, Veiled{r, Flattened})
+		stored.Veiled = append(stored.Veiled, Veiled{r, Flattened})
 		return nil
 	}
-	k.Records = append(k.Records, r)
+	stored.Records = append(stored.Records, r)
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox/zones"
 )
 
-// TestMessyZonesAreServedAndDocumented also checks that seeding again does not change a zone that
-// its owner edited.
+// TestMessyZonesAreServedAndDocumented checks that the server serves all messy zones, and that
+// docs/sandbox.md lists them. Seeding again must not change a zone that was edited.
 func TestMessyZonesAreServedAndDocumented(t *testing.T) {
 	store, server := open(t)
 	raw, err := os.ReadFile("../../../docs/sandbox.md")
@@ -47,11 +47,11 @@ func TestMessyZonesAreServedAndDocumented(t *testing.T) {
 		}
 	}
 	if list, _ := store.Records("messy-mx-null.test"); len(list) != 1 || list[0].Type != "A" {
-		t.Errorf("seeded again over what its owner did: %v", list)
+		t.Errorf("seeding changed an edited zone: %v", list)
 	}
 }
 
-// TestEditOfAChangedZoneFails: an edit of an older version changes nothing.
+// TestEditOfAChangedZoneFails checks that an edit of an older version changes nothing.
 func TestEditOfAChangedZoneFails(t *testing.T) {
 	store, _ := open(t)
 	if err := store.Add("example.test", "cloudflare"); err != nil {

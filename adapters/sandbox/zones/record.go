@@ -42,8 +42,8 @@ var (
 	withPriority = []string{"MX", "SRV"}
 )
 
-// UnmarshalJSON decodes a record and refuses unknown and missing members, so that a misspelt member
-// is noticed.
+// UnmarshalJSON decodes a record. It refuses unknown and missing members, so that misspelled
+// members are noticed.
 func (r *Record) UnmarshalJSON(data []byte) error {
 	type plain Record
 	var members map[string]json.RawMessage
@@ -66,7 +66,7 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// rr checks the record for its zone and returns the record that the server answers with.
+// rr checks the record and converts it to the form that the server sends. It fails with Invalid.
 func (r Record) rr(zone string) (wire.RR, error) {
 	name := strings.ToLower(r.Name)
 	if len(name) > 253 || !hostName.MatchString(strings.TrimPrefix(name, "*.")) {
@@ -98,7 +98,8 @@ func (r Record) rr(zone string) (wire.RR, error) {
 	return rr, nil
 }
 
-// data parses the content by the type of the record. It returns false when the content is invalid.
+// data parses the content according to the type of the record. It returns false when the content is
+// invalid.
 func (r Record) data(h wire.RR_Header) (wire.RR, bool) {
 	target := strings.ToLower(strings.TrimSuffix(r.Content, "."))
 	host := hostName.MatchString(target)
@@ -131,8 +132,8 @@ func parseZoneFile(h wire.RR_Header, content string) (wire.RR, bool) {
 	return rr, err == nil && rr != nil && !strings.Contains(content, "\n")
 }
 
-// splitText splits a text into the strings of a TXT record, in the format of package miekg/dns, in
-// which a backslash is escaped.
+// splitText splits a text into the strings of a TXT record. It escapes backslashes, as package
+// miekg/dns requires.
 func splitText(s string) []string {
 	var out []string
 	for len(s) > 0 {

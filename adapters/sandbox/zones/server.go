@@ -13,11 +13,12 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// maxLinks is the maximum number of aliases that are followed.
+// maxLinks is the maximum number of aliases that an answer follows.
 const maxLinks = 8
 
-// Server answers for all zones of a Store by UDP and TCP on loopback. It also accepts recursive
-// questions, so it can be the resolver of the sandbox. Names outside its zones do not exist.
+// Server answers for all zones of a Store, by UDP and TCP on loopback. It also accepts recursive
+// questions, so it can be the resolver of the sandbox. For names outside its zones it answers
+// like the registry of the name, usually NXDOMAIN.
 type Server struct {
 	store   *Store
 	addr    string
@@ -42,8 +43,8 @@ func Listen(ctx context.Context, store *Store) (*Server, error) {
 	return s, nil
 }
 
-// listenUDPAndTCP opens the same free port for UDP and TCP. The kernel chooses the UDP port; when
-// its TCP port is in use, another port is tried.
+// listenUDPAndTCP opens the same free port for UDP and TCP. The kernel chooses the UDP port. When
+// the TCP port with the same number is in use, listenUDPAndTCP tries again.
 func listenUDPAndTCP(ctx context.Context) (net.PacketConn, net.Listener, error) {
 	var config net.ListenConfig
 	var failed error
@@ -67,7 +68,7 @@ func (s *Server) Addr() string { return s.addr }
 // Port returns the port of Addr.
 func (s *Server) Port() int { return int(netip.MustParseAddrPort(s.addr).Port()) }
 
-// Close stops the server and waits for that.
+// Close stops the server and waits until it has stopped.
 func (s *Server) Close() error {
 	var err error
 	for _, server := range s.servers {
@@ -112,8 +113,8 @@ func (s *Server) reply(q *wire.Msg) *wire.Msg {
 	return m
 }
 
-// answer adds the records for a question to m and follows aliases from zone to zone. depth counts
-// the flattened records that led to this question. The caller holds the lock.
+// answer adds the records for a question to m. It follows aliases across zones. depth counts the
+// flattened records that led to this question. The caller holds the lock.
 func (s *Store) answer(m *wire.Msg, name string, qtype uint16, depth int) {
 	m.Authoritative = true
 	for range maxLinks + 1 {
@@ -155,8 +156,8 @@ func (s *Store) answerFromZone(m *wire.Msg, z *zone, name string, qtype uint16, 
 	return ""
 }
 
-// answerUnregistered answers for a name in no zone with the SOA of the registry above it, as a
-// resolver would.
+// answerUnregistered answers for a name that no zone contains. As a resolver would, it returns the
+// SOA of the registry in which the name could be registered.
 func (s *Store) answerUnregistered(m *wire.Msg, name string) {
 	apex := s.registryOf(name)
 	m.Ns = []wire.RR{registrySOA(apex)}

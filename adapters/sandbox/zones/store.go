@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package zones is the DNS of the sandbox. Store keeps the zones in a file, and Server answers for
-// all of them, as authoritative server and as resolver.
+// Package zones is the DNS of the sandbox. Store keeps the zones in a file. Server answers for all
+// zones, both as authoritative server and as resolver.
 //
-// A veiled record is one that the provider stores but answers differently, as Cloudflare does:
-// flattened CNAMEs and proxied hosts.
+// A veiled record is a record for which the provider's name servers answer with different records.
+// Cloudflare has two kinds: flattened CNAMEs and proxied hosts.
 //
 //   - store.go: Store, its zones on disk, and Hosted, a zone as its provider sees it. Start here.
 //   - server.go: Server, and how it answers a question.
-//   - zone.go: zone, the records of one zone by name. record.go: Record, a record as people write
-//     it.
+//   - zone.go: zone, the records of one zone, keyed by name.
+//   - record.go: Record, a record as people write it.
 //   - veiled.go: the answers for veiled records.
-//   - builtin.go: the zones that always exist. messyzones.go: MessyZones, zones of a seeded
-//     sandbox.
+//   - builtin.go: the zones that always exist.
+//   - messyzones.go: MessyZones, the zones of a seeded sandbox.
 package zones
 
 import (
@@ -55,8 +55,8 @@ func Open(path string) (*Store, error) {
 	if err := disk.Load(path, &s.stored); err != nil {
 		return nil, fmt.Errorf("read zones: %w", err)
 	}
-	for name, k := range s.stored {
-		z, err := newZone(name, k)
+	for name, stored := range s.stored {
+		z, err := newZone(name, stored)
 		if err != nil {
 			return nil, fmt.Errorf("read zone %s: %w", name, err)
 		}
@@ -65,15 +65,15 @@ func Open(path string) (*Store, error) {
 	return s, nil
 }
 
-// Names returns the sorted names of the zones, without the built-in ones.
+// Names returns the sorted names of the zones, without the built-in zones.
 func (s *Store) Names() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return slices.Sorted(maps.Keys(s.stored))
 }
 
-// Add creates an empty zone at a provider. It does nothing when the zone exists at that provider,
-// and fails with Invalid for a bad name or provider.
+// Add creates an empty zone at a provider. It does nothing when the provider already has the zone.
+// It fails with Invalid for an invalid name or provider, and for a zone of another provider.
 func (s *Store) Add(name, provider string) error {
 	name = strings.ToLower(name)
 	if _, ok := hostings[provider]; !ok {
@@ -84,8 +84,8 @@ func (s *Store) Add(name, provider string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if k, ok := s.stored[name]; ok {
-		if k.Provider != provider {
+	if stored, ok := s.stored[name]; ok {
+		if stored.Provider != provider {
 			return invalid("zone %s exists at another provider", name)
 		}
 		return nil
@@ -96,40 +96,40 @@ func (s *Store) Add(name, provider string) error {
 	return s.put(name, storedZone{Provider: provider, Serial: 1, Records: []Record{}})
 }
 
-// Records returns the records that the server answers with, except the SOA and NS of the apex. For
-// veiled records it returns their answers.
+// Records returns the records with which the server answers, except the SOA and NS records of the
+// apex. For a veiled record it returns the answer instead.
 func (s *Store) Records(name string) ([]Record, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	name = strings.ToLower(name)
-	k, ok := s.stored[name]
+	stored, ok := s.stored[name]
 	if !ok {
 		return nil, ErrUnknown
 	}
-	return append(append([]Record{}, k.Records...), s.veiledAsServed(s.zones[name])...), nil
+	return append(append([]Record{}, stored.Records...), s.veiledAsServed(s.zones[name])...), nil
 }
 
-// Replace replaces all records of a zone, except the SOA and NS of its apex. The server answers
-// with them when Replace returns.
+// Replace replaces all records of a zone, except the SOA and NS records of its apex. The server
+// answers with the new records when Replace returns.
 func (s *Store) Replace(name string, records []Record) error {
 	name = strings.ToLower(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k, ok := s.stored[name]
+	stored, ok := s.stored[name]
 	if !ok {
 		return ErrUnknown
 	}
-	return s.put(name, k.nextVersion(records, nil))
+	return s.put(name, stored.nextVersion(records, nil))
 }
 
 // put checks a zone, saves it and serves it, in this order. The caller holds the lock.
-func (s *Store) put(name string, k storedZone) error {
-	z, err := newZone(name, k)
+func (s *Store) put(name string, stored storedZone) error {
+	z, err := newZone(name, stored)
 	if err != nil {
 		return err
 	}
 	next := maps.Clone(s.stored)
-	next[name] = k
+	next[name] = stored
 	if err := disk.Save(s.path, next); err != nil {
 		return fmt.Errorf("save zones: %w", err)
 	}
@@ -147,8 +147,8 @@ func (s *Store) enclosing(name string) *zone {
 	return nil
 }
 
-// registryOf returns the zone in which name would be registered: its top-level domain when a zone
-// exists below it, else the root.
+// registryOf returns the zone in which name would be registered. That is the top-level domain if
+// any zone exists below it, otherwise the root "".
 func (s *Store) registryOf(name string) string {
 	top := name[strings.LastIndexByte(name, '.')+1:]
 	for apex := range s.zones {
@@ -159,7 +159,7 @@ func (s *Store) registryOf(name string) string {
 	return ""
 }
 
-// ErrChanged means that the zone has changed since the edit's version was read.
+// ErrChanged means that the zone has changed since Hosted.Version was read.
 var ErrChanged = errors.New("the zone has changed since it was read")
 
 // Hosted is a zone as its provider sees it, including veiled records.
@@ -173,8 +173,8 @@ type Hosted struct {
 	Veiled  []Veiled `json:"veiled"`
 }
 
-// Hosted returns the zones of a provider, sorted by name. With a non-empty only, it returns that
-// zone alone.
+// Hosted returns the zones of a provider, sorted by name. If only is not empty, it returns only the
+// zone with that name.
 func (s *Store) Hosted(provider, only string) []Hosted {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -188,38 +188,38 @@ func (s *Store) Hosted(provider, only string) []Hosted {
 }
 
 func (s *Store) hostedZone(name string) Hosted {
-	k := s.stored[name]
-	servers := hostings[k.Provider].servers
+	stored := s.stored[name]
+	servers := hostings[stored.Provider].servers
 	return Hosted{
-		Name: name, Provider: k.Provider, NameServers: servers[:], Version: k.Serial,
-		Records: append([]Record{}, k.Records...), Veiled: append([]Veiled{}, k.Veiled...),
+		Name: name, Provider: stored.Provider, NameServers: servers[:], Version: stored.Serial,
+		Records: append([]Record{}, stored.Records...), Veiled: append([]Veiled{}, stored.Veiled...),
 	}
 }
 
-// Edit replaces all records of a zone. It fails with ErrChanged when the zone no longer has h's
-// version, with ErrUnknown when it does not exist, and with Invalid for a bad record; then nothing
-// changes.
+// Edit replaces all records of a zone. It fails with ErrUnknown when the zone does not exist, with
+// ErrChanged when the zone no longer has h.Version, and with Invalid for an invalid record. After
+// an error the zone is unchanged.
 func (s *Store) Edit(h Hosted) error {
 	name := strings.ToLower(h.Name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k, ok := s.stored[name]
+	stored, ok := s.stored[name]
 	switch {
 	case !ok:
 		return ErrUnknown
-	case k.Serial != h.Version:
+	case stored.Serial != h.Version:
 		return ErrChanged
 	}
-	return s.put(name, k.nextVersion(h.Records, h.Veiled))
+	return s.put(name, stored.nextVersion(h.Records, h.Veiled))
 }
 
 // nextVersion returns the zone with new records and the next serial.
-func (k storedZone) nextVersion(records []Record, veiled []Veiled) storedZone {
-	k.Serial++
-	k.Records, k.Veiled = make([]Record, len(records)), veiled
+func (stored storedZone) nextVersion(records []Record, veiled []Veiled) storedZone {
+	stored.Serial++
+	stored.Records, stored.Veiled = make([]Record, len(records)), veiled
 	for i, r := range records {
 		r.Name = strings.ToLower(r.Name)
-		k.Records[i] = r
+		stored.Records[i] = r
 	}
-	return k
+	return stored
 }

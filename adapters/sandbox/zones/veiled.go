@@ -10,25 +10,25 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// Veil is how a provider answers for a veiled record.
+// Veil says how a provider answers for a veiled record.
 type Veil string
 
 const (
-	// Flattened returns the records of a CNAME's target: only addresses at the apex, all types
-	// elsewhere.
+	// Flattened answers for a CNAME with the records of its target. At the apex these are only
+	// addresses, at other names all types.
 	Flattened Veil = "flattened"
-	// Proxied returns the provider's own addresses.
+	// Proxied answers with addresses of the provider.
 	Proxied Veil = "proxied"
 )
 
-// Veiled is a record that a provider stores, but answers with other records.
+// Veiled is a record for which the provider's name servers answer with different records.
 type Veiled struct {
 	Record Record `json:"record"`
 	As     Veil   `json:"as"`
 }
 
-// proxyV4 and proxyV6 are the answers for proxied hosts. They are documentation addresses, because
-// no proxy exists.
+// proxyV4 and proxyV6 are the addresses in answers for proxied hosts. They are documentation
+// addresses, because the sandbox has no proxy. maxVeils limits chains of flattened CNAMEs.
 const (
 	proxyV4, proxyV6 = "198.51.100.80", "2001:db8::80"
 	veiledTTL        = 300
@@ -41,11 +41,11 @@ func (z *zone) addVeiled(v Veiled) error {
 	if v.As != Proxied && v.As != Flattened || !alias && (v.As == Flattened || v.Record.Type != "A" && v.Record.Type != "AAAA") {
 		return invalid("%s %s cannot be %s", v.Record.Type, v.Record.Name, v.As)
 	}
-	plainRecord := v.Record
-	if alias { // check it at another name: a flattened CNAME may be at the apex, a plain one may not
-		plainRecord.Name = "veiled." + z.apex
+	checked := v.Record
+	if alias { // A plain CNAME may not be at the apex, but a flattened CNAME may: check a different name.
+		checked.Name = "veiled." + z.apex
 	}
-	if _, err := plainRecord.rr(z.apex); err != nil {
+	if _, err := checked.rr(z.apex); err != nil {
 		return err
 	}
 	name := strings.ToLower(v.Record.Name)
@@ -57,8 +57,8 @@ func (z *zone) addVeiled(v Veiled) error {
 	return nil
 }
 
-// veiledAnswer returns the answer about name from the veiled records of owner, which is name or a
-// wildcard. The caller holds the lock.
+// veiledAnswer returns the answer about name from the veiled records of owner. owner is name, or
+// the wildcard that answers for name. The caller holds the lock.
 func (s *Store) veiledAnswer(z *zone, owner, name string, qtype uint16, depth int) []wire.RR {
 	var out []wire.RR
 	for _, v := range z.veils[owner] {
@@ -86,7 +86,7 @@ func proxiedAnswer(name string, qtype uint16) []wire.RR {
 	return []wire.RR{rr}
 }
 
-// flattenedAnswer returns the records at a CNAME's target, under the name of the CNAME.
+// flattenedAnswer returns the records at the target of alias, with name as their owner.
 func (s *Store) flattenedAnswer(alias Record, name string, qtype uint16, depth int) []wire.RR {
 	if qtype == wire.TypeCNAME {
 		return nil

@@ -8,7 +8,7 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// zone holds the records that the server answers with, by name.
+// zone holds the records of one zone in the form that the server sends.
 type zone struct {
 	apex string
 	soa  *wire.SOA
@@ -16,30 +16,31 @@ type zone struct {
 	// names holds the names that exist, including empty non-terminals.
 	names map[string]bool
 	veils map[string][]Veiled // by name
-	// wildcardCovers reports whether a wildcard may answer for a name; nil means for all names.
+	// wildcardCovers reports whether a wildcard may answer for a name. If it is nil, a wildcard may
+	// answer for all names.
 	wildcardCovers func(name string) bool
 }
 
 // negativeTTL is short, so that users of the sandbox see a new record soon. In seconds.
 const negativeTTL = 5
 
-// newZone checks the records and returns a zone of them, with the SOA and NS of the provider. It
-// fails with Invalid.
-func newZone(apex string, k storedZone) (*zone, error) {
-	if len(k.Records)+len(k.Veiled) > maxRecords {
+// newZone checks the records and returns a zone with these records and the SOA and NS records of
+// the provider. It fails with Invalid.
+func newZone(apex string, stored storedZone) (*zone, error) {
+	if len(stored.Records)+len(stored.Veiled) > maxRecords {
 		return nil, invalid("a zone holds at most %d records", maxRecords)
 	}
-	provider := hostings[k.Provider]
+	provider := hostings[stored.Provider]
 	z := &zone{apex: apex, sets: map[string][]wire.RR{}, names: map[string]bool{}, veils: map[string][]Veiled{}}
 	z.soa = &wire.SOA{
 		Hdr: header(apex, wire.TypeSOA, 3600), Ns: provider.servers[0] + ".", Mbox: provider.mailbox + ".",
-		Serial: k.Serial, Refresh: 3600, Retry: 600, Expire: 604800, Minttl: negativeTTL,
+		Serial: stored.Serial, Refresh: 3600, Retry: 600, Expire: 604800, Minttl: negativeTTL,
 	}
 	z.add(z.soa)
 	for _, server := range provider.servers {
 		z.add(&wire.NS{Hdr: header(apex, wire.TypeNS, 3600), Ns: server + "."})
 	}
-	for _, r := range k.Records {
+	for _, r := range stored.Records {
 		rr, err := r.rr(apex)
 		if err != nil {
 			return nil, err
@@ -49,7 +50,7 @@ func newZone(apex string, k storedZone) (*zone, error) {
 		}
 		z.add(rr)
 	}
-	for _, v := range k.Veiled {
+	for _, v := range stored.Veiled {
 		if err := z.addVeiled(v); err != nil {
 			return nil, err
 		}
@@ -57,8 +58,8 @@ func newZone(apex string, k storedZone) (*zone, error) {
 	return z, nil
 }
 
-// checkConflicts refuses sets that DNS does not allow: a duplicate record, or a CNAME with other
-// records.
+// checkConflicts refuses a record that conflicts with the existing records of the same name. DNS
+// allows no duplicates, and no CNAME together with other records.
 func (z *zone) checkConflicts(rr wire.RR) error {
 	name := canonicalName(rr.Header().Name)
 	for _, other := range z.sets[name] {
@@ -85,8 +86,8 @@ func (z *zone) addName(name string) {
 	}
 }
 
-// lookup returns the owner whose records answer for name, and whether name exists. For a missing
-// name, the owner is the wildcard of the closest existing name (RFC 4592).
+// lookup returns the owner whose records answer for name, and whether there is an answer. If name
+// itself does not exist, the owner is the wildcard of the closest existing name (RFC 4592).
 func (z *zone) lookup(name string) (owner string, exists bool) {
 	if z.names[name] {
 		return name, true
@@ -102,7 +103,7 @@ func (z *zone) lookup(name string) (owner string, exists bool) {
 	return wildcard, true
 }
 
-// recordsAt returns the records of owner with the name replaced by name.
+// recordsAt returns the records of owner, with name as their owner.
 func (z *zone) recordsAt(owner, name string) []wire.RR {
 	if owner == name {
 		return z.sets[name]

@@ -82,14 +82,14 @@ func TestServerAnswers(t *testing.T) {
 		{"an address of its servers", "ada.ns.cloudflare.com", "A", "NOERROR", "127.0.0.1", ""},
 		{"no such type", "example.test", "AAAA", "NOERROR", "", "example.test. SOA"},
 		{"no such name", "no.example.test", "A", "NXDOMAIN", "", "example.test. SOA"},
-		{"a name between names", "wild.example.test", "A", "NOERROR", "", "example.test. SOA"},
+		{"an empty non-terminal name", "wild.example.test", "A", "NOERROR", "", "example.test. SOA"},
 		{"a wildcard", "x.y.wild.example.test", "A", "NOERROR", "192.0.2.9", ""},
 		{"an alias to another zone", "autodiscover.example.test", "A", "NOERROR", "autodiscover.outlook.com.|192.0.2.25", ""},
 		{"an alias itself", "autodiscover.example.test", "CNAME", "NOERROR", "autodiscover.outlook.com.", ""},
 		{"an alias to nothing", "gone.example.test", "A", "NXDOMAIN", "nobody.nowhere.", ". SOA"},
 		{"a delegation", "a.sub.example.test", "A", "NOERROR", "", "sub.example.test. NS"},
-		{"a service", "_sip._tcp.example.test", "SRV", "NOERROR", "100 1 443 sip.example.net.", ""},
-		{"an authority", "example.test", "CAA", "NOERROR", `0 issue "ca.example"`, ""},
+		{"an SRV record", "_sip._tcp.example.test", "SRV", "NOERROR", "100 1 443 sip.example.net.", ""},
+		{"a CAA record", "example.test", "CAA", "NOERROR", `0 issue "ca.example"`, ""},
 		{"an unregistered name", "other.test", "SOA", "NXDOMAIN", "", "test. SOA"},
 		{"the top level", "test", "SOA", "NOERROR", "a.root.sandbox-registrar.test. hostmaster.sandbox-registrar.test. 1 3600 600 604800 5", ""},
 		{"an unknown top level", "a.unknown", "A", "NXDOMAIN", "", ". SOA"},
@@ -98,7 +98,7 @@ func TestServerAnswers(t *testing.T) {
 		{"the newer exchangers", "example-test.x1.mx.microsoft", "A", "NOERROR", "192.0.2.25", ""},
 		{"a signing key", "selector1-example-test._domainkey.contoso.onmicrosoft.com", "TXT", "NOERROR", `"v=DKIM1; k=rsa; p=`, ""},
 		{"a newer signing key", "selector1-example-test._domainkey.contoso.w-v1.dkim.mail.microsoft", "TXT", "NOERROR", `"v=DKIM1; k=rsa; p=`, ""},
-		{"no text beside the keys", "contoso.onmicrosoft.com", "TXT", "NXDOMAIN", "", "onmicrosoft.com. SOA"},
+		{"no TXT record at names other than selectors", "contoso.onmicrosoft.com", "TXT", "NXDOMAIN", "", "onmicrosoft.com. SOA"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, network := range []string{"udp", "tcp"} {
@@ -151,7 +151,7 @@ func TestUnsupportedQuestionsAreRefused(t *testing.T) {
 	_, server := open(t)
 	for _, tt := range []struct {
 		name string
-		odd  func(*wire.Msg)
+		edit func(*wire.Msg)
 		want int
 	}{
 		{"an update", func(m *wire.Msg) { m.Opcode = wire.OpcodeUpdate }, wire.RcodeNotImplemented},
@@ -159,7 +159,7 @@ func TestUnsupportedQuestionsAreRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			q := new(wire.Msg).SetQuestion("example.test.", wire.TypeTXT)
-			tt.odd(q)
+			tt.edit(q)
 			m, _, err := new(wire.Client).ExchangeContext(t.Context(), q, server.Addr())
 			if err != nil || m.Rcode != tt.want {
 				t.Fatalf("got %v, %v", m, err)
@@ -221,8 +221,8 @@ func TestAddZone(t *testing.T) {
 		{"one label", "test", "manual", false},
 		{"a public suffix", "co.uk", "manual", false},
 		{"a final dot", "new.test.", "manual", false},
-		{"no host name", "new..test", "manual", false},
-		{"the sandbox's own", "outlook.com", "manual", false},
+		{"an invalid host name", "new..test", "manual", false},
+		{"a built-in zone", "outlook.com", "manual", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := store.Add(tt.zone, tt.provider)
@@ -249,9 +249,9 @@ func TestInvalidRecordsAreRefused(t *testing.T) {
 		{"MX without a priority", `{"type":"MX","name":"example.test","content":"m.example.net","ttl":60}`},
 		{"MX with a bad priority", `{"type":"MX","name":"example.test","content":"m.example.net","ttl":60,"priority":65536}`},
 		{"priority elsewhere", `{"type":"A","name":"a.example.test","content":"192.0.2.1","ttl":60,"priority":1}`},
-		{"A that is none", `{"type":"A","name":"a.example.test","content":"::1","ttl":60}`},
-		{"AAAA that is none", `{"type":"AAAA","name":"a.example.test","content":"192.0.2.1","ttl":60}`},
-		{"CNAME to no host", `{"type":"CNAME","name":"a.example.test","content":"not a host","ttl":60}`},
+		{"A with an IPv6 address", `{"type":"A","name":"a.example.test","content":"::1","ttl":60}`},
+		{"AAAA with an IPv4 address", `{"type":"AAAA","name":"a.example.test","content":"192.0.2.1","ttl":60}`},
+		{"CNAME to an invalid host name", `{"type":"CNAME","name":"a.example.test","content":"not a host","ttl":60}`},
 		{"CNAME at the apex", `{"type":"CNAME","name":"example.test","content":"a.example.net","ttl":60}`},
 		{"NS at the apex", `{"type":"NS","name":"example.test","content":"a.example.net","ttl":60}`},
 		{"SOA", `{"type":"SOA","name":"example.test","content":"a. b. 1 2 3 4 5","ttl":60}`},

@@ -7,8 +7,8 @@ import (
 	"unicode/utf16"
 )
 
-// scan checks the nesting depth and the escapes in strings in one pass. It does not check the rest
-// of the syntax.
+// scan checks the nesting depth and the escapes in strings, in one pass. It does not check the
+// other syntax.
 func scan(document []byte) error {
 	depth := 0
 	for i := 0; i < len(document); i++ {
@@ -30,8 +30,8 @@ func scan(document []byte) error {
 	return nil
 }
 
-// scanString scans a string from the byte after its opening quote. It returns the length including
-// the closing quote.
+// scanString checks the escapes of a string. rest begins after the opening quote. scanString
+// returns the length of the string, including the closing quote.
 func scanString(rest []byte) (int, error) {
 	for i := 0; i < len(rest); i++ {
 		switch rest[i] {
@@ -48,7 +48,8 @@ func scanString(rest []byte) (int, error) {
 	return 0, ErrSyntax
 }
 
-// scanEscape checks one escape sequence, or a surrogate pair of two, and returns its length.
+// scanEscape checks one escape sequence, or the two sequences of a surrogate pair. It returns their
+// length.
 func scanEscape(rest []byte) (int, error) {
 	first, ok := codeUnit(rest)
 	switch {

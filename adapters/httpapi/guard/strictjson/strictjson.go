@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package strictjson refuses JSON documents that encoding/json accepts, but that two parsers may
-// read differently. Check is its only function; scan.go holds the checks that run before the JSON
-// is parsed.
+// Package strictjson refuses JSON documents that encoding/json accepts, but that other parsers may
+// read differently. Check is its only exported function. scan.go holds the checks that run before
+// the JSON is parsed.
 package strictjson
 
 import (
@@ -15,7 +15,7 @@ import (
 // MaxDepth is the maximum number of nested objects and arrays.
 const MaxDepth = 16
 
-// The errors of Check. None quotes the document, which may hold secrets.
+// The errors of Check. They never quote the document, because it may hold secrets.
 var (
 	ErrEncoding  = errors.New("not UTF-8")
 	ErrDepth     = errors.New("nested deeper than 16 levels")
@@ -39,7 +39,7 @@ func Check(document []byte) error {
 		return ErrSyntax
 	}
 	decoder := json.NewDecoder(bytes.NewReader(document))
-	decoder.UseNumber() // 1e400 is valid JSON; the field decides whether it accepts it
+	decoder.UseNumber() // 1e400 is valid JSON, but does not fit into a float64
 	return checkMembers(decoder)
 }
 

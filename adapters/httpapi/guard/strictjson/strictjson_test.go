@@ -21,9 +21,9 @@ func TestCheck(t *testing.T) {
 		{"sixteen levels", strings.Repeat("[", 16) + strings.Repeat("]", 16), nil},
 		{"seventeen levels", strings.Repeat("[", 17) + strings.Repeat("]", 17), strictjson.ErrDepth},
 		{"hostile nesting", strings.Repeat(`{"a":`, 9000), strictjson.ErrDepth},
-		{"brackets in a string are no levels", `"` + strings.Repeat("[", 40) + `"`, nil},
+		{"brackets in a string are not levels", `"` + strings.Repeat("[", 40) + `"`, nil},
 		{"same name in two objects", `{"a":{"b":1},"c":{"b":2}}`, nil},
-		{"other case is another member", `{"a":1,"A":2}`, nil},
+		{"names in different case are different members", `{"a":1,"A":2}`, nil},
 		{"duplicate member", `{"a":1,"a":2}`, strictjson.ErrDuplicate},
 		{"duplicate by escape", `{"a":1,"\u0061":2}`, strictjson.ErrDuplicate},
 		{"duplicate deep inside", `[{"x":[{"a":1,"a":1}]}]`, strictjson.ErrDuplicate},
@@ -54,8 +54,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A document that Check accepts decodes, holds no replaced character, and loses no member when it
-// is decoded.
+// FuzzStrictJSON checks that a document that Check accepts can be decoded. Decoding must not lose a
+// member or replace a character.
 func FuzzStrictJSON(f *testing.F) {
 	for _, seed := range []string{`{"a":1}`, `{"a":1,"a":2}`, `"\ud83d\ude00"`, `"\ud83d"`, `[[[]]]`, `{"a":"\u0000"}`, "\xff", `{}x`} {
 		f.Add([]byte(seed))
@@ -68,7 +68,7 @@ func FuzzStrictJSON(f *testing.F) {
 		decoder := json.NewDecoder(strings.NewReader(string(document)))
 		decoder.UseNumber()
 		if err := decoder.Decode(&value); err != nil {
-			t.Fatalf("accepted what does not decode: %v", err)
+			t.Fatalf("Check accepted a document that cannot be decoded: %v", err)
 		}
 		if written, decoded := countColons(document), countMembers(value); written != decoded {
 			t.Fatalf("%d members written, %d decoded", written, decoded)

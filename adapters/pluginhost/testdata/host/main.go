@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command host runs a plugin host for tests. Its first argument is the plugin folder, and the
-// others are names of plugins. It starts each plugin, prints its process id and waits to be killed.
+// Command host runs a plugin host for tests. Its first argument is the plugin folder. The other
+// arguments are names of plugins. It starts each plugin and prints the plugin's process id. Then it
+// waits to be killed.
 package main
 
 import (

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command hostile is a plugin written without the SDK, as an attacker might write it. The name of
-// its file selects what it does:
+// Command hostile is a plugin written without the SDK, as an attacker might write a plugin. The
+// name of its file selects what it does:
 //
-//   - liar: it announces a different protocol version.
-//   - babbler: it prints a long line instead of the handshake.
-//   - any other name: it answers Profile with 1 GiB.
+//   - liar announces a different protocol version.
+//   - babbler prints a long line instead of the handshake.
+//   - Any other name answers Profile with 1 GiB.
 package main
 
 import (

@@ -2,7 +2,7 @@
 
 // Command puppet is a plugin written with the SDK that misbehaves on request. The setting `do` of a
 // call's connection selects what Profile does. The name of the file selects what happens at the
-// start: a plugin named `crashes` exits, and one named `silent` does nothing.
+// start: a plugin named `crashes` exits, and a plugin named `silent` does nothing.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command fake is a plugin for the tests of package sandbox: a mail platform with only the calls
-// that the tests use. The name of its binary selects how it behaves.
+// Command fake is a plugin for the tests of package sandbox. It simulates a mail platform with only
+// the calls that the tests use. The name of its binary selects how it behaves.
 package main
 
 import (

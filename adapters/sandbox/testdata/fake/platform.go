@@ -14,13 +14,13 @@ import (
 	"sync"
 )
 
-// platform stores tenants with the state of their consent, and records every other control call.
+// platform stores tenants with the state of their consent. It records all other control calls.
 type platform struct {
 	path string
 
 	mu      sync.Mutex
-	Consent map[string]string
-	Noted   []string
+	Consent map[string]string // by tenant id
+	Calls   []string          // the recorded control calls
 }
 
 func (p *platform) load() {
@@ -43,9 +43,9 @@ func (p *platform) handler() http.Handler {
 	mux.HandleFunc("POST /_control/tenants", p.add)
 	mux.HandleFunc("GET /_control/tenants/{id}", p.show)
 	mux.HandleFunc("GET /_control/calls", func(w http.ResponseWriter, _ *http.Request) {
-		p.change(func() { _ = json.NewEncoder(w).Encode(p.Noted) })
+		p.change(func() { _ = json.NewEncoder(w).Encode(p.Calls) })
 	})
-	mux.HandleFunc("/_control/", p.note)
+	mux.HandleFunc("/_control/", p.recordCall)
 	mux.HandleFunc("/login/consent", p.consent)
 	mux.HandleFunc("/login/signin", p.signIn)
 	return mux
@@ -75,17 +75,17 @@ func (p *platform) show(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (p *platform) note(w http.ResponseWriter, r *http.Request) {
+func (p *platform) recordCall(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	p.change(func() { p.Noted = append(p.Noted, r.Method+" "+r.URL.Path+" "+string(body)) })
+	p.change(func() { p.Calls = append(p.Calls, r.Method+" "+r.URL.Path+" "+string(body)) })
 	_, _ = io.WriteString(w, "{}")
 }
 
 const form = `<!doctype html><title>%s</title><form method="post"><input type="hidden" name="kept" value="yes">
 <p>As <input name="username" value="%s"></p>%s</form>`
 
-// consent shows the consent form. When it is accepted, it redirects the browser back with the
-// tenant of the username.
+// consent shows the consent form. After the form is accepted, it redirects the browser to the
+// service with the tenant of the username.
 func (p *platform) consent(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		fmt.Fprintf(w, form, "Consent", "", `<button name="decision" value="deny">No</button><button name="decision" value="accept">Yes</button>`)
@@ -98,19 +98,20 @@ func (p *platform) consent(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p.change(func() { p.Consent[id] = "granted" })
-	back(w, r, url.Values{"tenant": {id}})
+	redirectBack(w, r, url.Values{"tenant": {id}})
 }
 
-// signIn shows the expected administrator and redirects the browser back.
+// signIn shows the sign-in form with the expected administrator. After the form is submitted, it
+// redirects the browser to the service.
 func (p *platform) signIn(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet {
 		fmt.Fprintf(w, form, "Sign in", html.EscapeString(r.URL.Query().Get("hint")), `<input type="submit" value="Next">`)
 		return
 	}
-	back(w, r, url.Values{"code": {r.PostFormValue("username")}})
+	redirectBack(w, r, url.Values{"code": {r.PostFormValue("username")}})
 }
 
-func back(w http.ResponseWriter, r *http.Request, q url.Values) {
+func redirectBack(w http.ResponseWriter, r *http.Request, q url.Values) {
 	q.Set("state", r.URL.Query().Get("state"))
 	http.Redirect(w, r, r.URL.Query().Get("redirect")+"?"+q.Encode(), http.StatusFound)
 }

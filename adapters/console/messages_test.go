@@ -11,7 +11,7 @@ import (
 )
 
 // TestErrorPagesExplainWithoutJargon checks that each error page says what happened and what to do
-// next, without terms of the API.
+// next. The pages must not contain terms of the API, and must contain the request id.
 func TestErrorPagesExplainWithoutJargon(t *testing.T) {
 	c := &pages{}
 	for _, code := range fault.All() {
@@ -23,7 +23,7 @@ func TestErrorPagesExplainWithoutJargon(t *testing.T) {
 		c.render(w, httptest.NewRequest("GET", "/", nil), 400, "refused", errorPage{m, "req-1"})
 		for _, jargon := range []string{"`", "/v1", "Idempotency", "API", "callback"} {
 			if page := w.Body.String(); strings.Contains(page, jargon) || !strings.Contains(page, "req-1") {
-				t.Errorf("%s: the page says %q, or not which request it was:\n%s", code.Name, jargon, page)
+				t.Errorf("%s: the page contains %q, or does not contain the request id:\n%s", code.Name, jargon, page)
 			}
 		}
 	}

@@ -10,7 +10,7 @@ type message struct{ Title, About, Next string }
 
 const askForLink = "Ask whoever sent you the link for a new one."
 
-// messages holds the texts of the errors that have their own, by error code.
+// messages maps error codes to their messages. messageOf has the messages for all other codes.
 var messages = map[string]message{
 	fault.ConnectLinkInvalid.Name: {
 		"This link does not work any more",
@@ -40,16 +40,17 @@ var messages = map[string]message{
 	fault.TenantHeld.Name: {
 		"This tenant is connected already",
 		"A tenant is managed by one account at a time, so nothing was connected now.",
-		"It has to be released where it is connected. After that, ask for a new link.",
+		"Disconnect it from that account first. Then ask for a new link.",
 	},
 	fault.InvalidRequest.Name: {
-		"This page was not reached the usual way",
-		"Something is missing from what your browser sent.",
+		"The request was incomplete",
+		"Your browser did not send everything that this page needs.",
 		askForLink,
 	},
 }
 
-// messageOf returns the text of an error code, or that of its kind.
+// messageOf returns the message of an error code. A code without its own message gets the message
+// of its kind.
 func messageOf(code fault.Code) message {
 	if m, ok := messages[code.Name]; ok {
 		return m
