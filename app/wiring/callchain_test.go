@@ -93,7 +93,7 @@ func TestBudgetOfOneOperation(t *testing.T) {
 	}
 	for _, id := range []tenant.GUID{firstTenant, otherTenant} {
 		platform.Connect(id, fake.Setup{})
-		before := platform.Calls("Sent")
+		callsBefore := platform.Calls("Sent")
 		for i := range 150 {
 			connected := replicas[i%2].For(id)
 			if _, err := connected.Profile(t.Context()); err != nil {
@@ -104,7 +104,7 @@ func TestBudgetOfOneOperation(t *testing.T) {
 				t.Fatalf("page %d: %v", i, err)
 			}
 		}
-		if n := platform.Calls("Sent") - before; n != 100 {
+		if n := platform.Calls("Sent") - callsBefore; n != 100 {
 			t.Errorf("%d pages were requested, want 100", n)
 		}
 	}
