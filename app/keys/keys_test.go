@@ -48,7 +48,7 @@ func open(t *testing.T) (*keys.Service, access.Account, secret.Text) {
 
 func bearer(key secret.Text) []string { return []string{"Bearer " + key.Reveal()} }
 
-func TestAuthenticate(t *testing.T) {
+func TestAuthenticateFindsTheCallerOfTheKey(t *testing.T) {
 	service, acc, key := open(t)
 	_, foreign, err := access.NewKey(rand.Reader, "tny", access.Live, acc.ID, "", now())
 	if err != nil {
@@ -89,7 +89,7 @@ func TestMalformedAndUnknownKeysGetOneAnswer(t *testing.T) {
 	}
 }
 
-func TestRotate(t *testing.T) {
+func TestRotateReplacesTheKey(t *testing.T) {
 	service, acc, key := open(t)
 	caller, err := service.Authenticate(t.Context(), bearer(key))
 	if err != nil {
@@ -117,7 +117,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-func TestRotateForAnAddressOfAnotherAccount(t *testing.T) {
+func TestRotateRefusesAnAddressOfAnotherAccount(t *testing.T) {
 	service, _, key := open(t)
 	caller, err := service.Authenticate(t.Context(), bearer(key))
 	if err != nil {

@@ -34,8 +34,8 @@ type readinessCheck struct {
 	name string
 	// problem is empty when the check passes.
 	problem string
-	// vendor marks a check of an external vendor, which never makes the service unready. Stored
-	// data can be read without the vendor, and its outage would take all replicas out of service.
+	// vendor marks a check of an external vendor. Such a check never makes the service unready: an
+	// outage of the vendor would make all replicas unready, although they can serve stored data.
 	vendor bool
 }
 

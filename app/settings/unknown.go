@@ -92,7 +92,7 @@ func suggestion(key string) string {
 	return ""
 }
 
-// nearest returns the setting whose name is most similar to key, or "" when none is similar.
+// nearest returns the name of the setting that is most similar to key, or "" when no name is similar.
 func nearest(key string) string {
 	best, maxDistance := "", 1+len(key)/4
 	for field := range Fields() {

@@ -18,9 +18,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestProviderBudgets checks that two replicas share the budgets that a plugin describes. A
+// TestReplicasShareProviderBudgets checks that two replicas share the budgets that a plugin describes. A
 // throttled call does not reach the platform, opens no circuit and does not affect other tenants.
-func TestProviderBudgets(t *testing.T) {
+func TestReplicasShareProviderBudgets(t *testing.T) {
 	t.Parallel()
 	counters, err := limiter.Open(t.Context(), limiter.Options{})
 	if err != nil {
@@ -72,9 +72,9 @@ func TestProviderBudgets(t *testing.T) {
 	}
 }
 
-// TestBudgetOfOneOperation checks a budget for trace pages only: two replicas share 100 pages per
+// TestBudgetCountsOnlyItsOperations checks a budget for trace pages only: two replicas share 100 pages per
 // tenant in five minutes, and other operations do not count.
-func TestBudgetOfOneOperation(t *testing.T) {
+func TestBudgetCountsOnlyItsOperations(t *testing.T) {
 	t.Parallel()
 	counters, err := limiter.Open(t.Context(), limiter.Options{})
 	if err != nil {
