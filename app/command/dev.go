@@ -249,21 +249,21 @@ func shellPath(path string) string {
 // operator does. It does nothing for an account that is connected already.
 func connectDNS(s *wiring.Service) func(context.Context, access.AccountID, string, secret.Credential) error {
 	return func(ctx context.Context, owner access.AccountID, provider string, all secret.Credential) error {
-		there, err := s.Connections.List(ctx, owner)
-		if err != nil || slices.ContainsFunc(there, func(c dnsconnection.Connection) bool { return c.Provider == provider }) {
+		existing, err := s.Connections.List(ctx, owner)
+		if err != nil || slices.ContainsFunc(existing, func(c dnsconnection.Connection) bool { return c.Provider == provider }) {
 			return err
 		}
-		about, err := s.Host.Describe(ctx, provider)
+		description, err := s.Host.Describe(ctx, provider)
 		if err != nil {
 			return err
 		}
-		theirs := secret.Credential{Settings: map[string]string{}, Secrets: all.Secrets}
-		for _, field := range about.FieldsOf(true) {
+		accountCredential := secret.Credential{Settings: map[string]string{}, Secrets: all.Secrets}
+		for _, field := range description.FieldsOf(true) {
 			if value := all.Settings[field.Name]; value != "" {
-				theirs.Settings[field.Name] = value
+				accountCredential.Settings[field.Name] = value
 			}
 		}
-		_, err = s.Connections.Add(ctx, dnsconnections.New{Account: owner, Provider: provider, Name: "sandbox", Credential: theirs})
+		_, err = s.Connections.Add(ctx, dnsconnections.New{Account: owner, Provider: provider, Name: "sandbox", Credential: accountCredential})
 		return err
 	}
 }

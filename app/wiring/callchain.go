@@ -48,8 +48,8 @@ func (c callChain) accountInterceptors(of breaker.FaultDomain) []wire.Intercepto
 	return []wire.Interceptor{c.measure, wire.Timeout(accountCallTimeout), c.circuits.Interceptor(of)}
 }
 
-// providerOptions are the dependencies of DNSProviders and sendingPlatforms, besides the
-// settings.
+// providerOptions are the dependencies of DNSProviders and sendingPlatforms. The settings are passed
+// separately.
 type providerOptions struct {
 	host          *pluginhost.Host
 	counters      ports.Limiter       // counts calls against the providers' budgets
