@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs holds the documents that tests keep true.
+// Package docs has the documents of the project, and the tests that check them.
 package docs
 
 import (
@@ -16,33 +16,32 @@ import (
 
 const module = "github.com/tenantry/tenantry/"
 
-// pure is what core may import beside the standard library and itself.
-var pure = map[string]bool{
+// coreLibraries are the libraries that core may import, besides the standard library.
+var coreLibraries = map[string]bool{
 	"golang.org/x/net/idna":         true,
 	"golang.org/x/net/publicsuffix": true,
 }
 
-// TestImports holds every import in the tree against the table of
-// architecture.md. The table is the rule.
+// TestImports checks every import of the repository against the tables of architecture.md.
 func TestImports(t *testing.T) {
 	page, err := os.ReadFile("architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	may, homes := imports(t, string(page)), libraries(t, string(page))
-	for _, violation := range violations(goList(t), may, homes) {
+	allowed, homes := imports(t, string(page)), libraries(t, string(page))
+	for _, violation := range violations(goList(t), allowed, homes) {
 		t.Error(violation)
 	}
 }
 
-// TestImportsNoticesViolations plants one violation of each kind.
+// TestImportsNoticesViolations checks that one violation of each kind is found.
 func TestImportsNoticesViolations(t *testing.T) {
 	page, err := os.ReadFile("architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	may, homes := imports(t, string(page)), libraries(t, string(page))
-	for _, planted := range []string{
+	allowed, homes := imports(t, string(page)), libraries(t, string(page))
+	for _, violation := range []string{
 		module + "core/tenant " + module + "ports",
 		module + "core/tenant context",
 		module + "core/tenant golang.org/x/text/unicode/norm",
@@ -55,14 +54,14 @@ func TestImportsNoticesViolations(t *testing.T) {
 		module + "plugins/sending-emailbison " + module + "core/integration",
 		module + "nowhere/new " + module + "core/tenant",
 	} {
-		if len(violations(planted+"\n", may, homes)) == 0 {
-			t.Errorf("not noticed: %s", planted)
+		if len(violations(violation+"\n", allowed, homes)) == 0 {
+			t.Errorf("not found: %s", violation)
 		}
 	}
 }
 
-// goList lists the packages of the repository, those of plugins with a module of
-// their own among them.
+// goList returns a line "package import import …" for each package of the repository. It includes the
+// plugins that are modules of their own.
 func goList(t *testing.T) string {
 	t.Helper()
 	modules, err := filepath.Glob("../plugins/*/go.mod")
@@ -82,34 +81,35 @@ func goList(t *testing.T) string {
 	return all.String()
 }
 
-// violations reads lines of "package import import …".
-func violations(list string, may, homes map[string][]string) []string {
+// violations returns the forbidden imports in list, which has the lines of goList. allowed has the rows
+// of the table of packages, and homes the rows of the table of libraries.
+func violations(list string, allowed, homes map[string][]string) []string {
 	var found []string
 	for line := range strings.Lines(list) {
 		fields := strings.Fields(line)
 		pkg := strings.TrimPrefix(fields[0], module)
-		row := rowOf(pkg, may)
+		row := rowOf(pkg, allowed)
 		if row == "" {
 			found = append(found, pkg+" has no row in the table of architecture.md")
 			continue
 		}
 		for _, imp := range fields[1:] {
-			dep, ours := strings.CutPrefix(imp, module)
+			dep, internal := strings.CutPrefix(imp, module)
 			switch {
-			case ours && !within(pkg, dep, row) && !slices.Contains(may[row], rowOf(dep, may)):
+			case internal && !within(pkg, dep, row) && !slices.Contains(allowed[row], rowOf(dep, allowed)):
 				found = append(found, pkg+" imports "+dep+", which row `"+row+"` does not allow")
-			case !ours && row == "core" && !pure[imp] && (imp == "context" || strings.Contains(imp, ".")):
-				found = append(found, pkg+" imports "+imp+": core is pure")
-			case !ours && !atHome(pkg, imp, homes):
-				found = append(found, pkg+" imports "+imp+", which lives elsewhere")
+			case !internal && row == "core" && !coreLibraries[imp] && (imp == "context" || strings.Contains(imp, ".")):
+				found = append(found, pkg+" imports "+imp+", which core may not import")
+			case !internal && !atHome(pkg, imp, homes):
+				found = append(found, pkg+" imports "+imp+", which the table of libraries does not allow")
 			}
 		}
 	}
 	return found
 }
 
-// within reports whether dep lies in the same concept as pkg: below the
-// folder that the row names.
+// within reports whether dep and pkg are in the same folder of the given row. Such an import is always
+// allowed.
 func within(pkg, dep, row string) bool {
 	depth := strings.Count(row, "/") + 1
 	if row == "core" || row == "ports" {
@@ -119,8 +119,8 @@ func within(pkg, dep, row string) bool {
 	return dep == home || strings.HasPrefix(dep, home+"/")
 }
 
-// rowOf finds the longest row that matches the beginning of pkg; `*` stands
-// for one path element.
+// rowOf returns the longest row that matches the beginning of pkg, or "" if no row matches. A `*` in a
+// row matches one path element.
 func rowOf(pkg string, rows map[string][]string) string {
 	best := ""
 	for row := range rows {
@@ -135,6 +135,8 @@ func rowOf(pkg string, rows map[string][]string) string {
 	return best
 }
 
+// atHome reports whether pkg may import the library imp. A library without a row may be imported by any
+// package.
 func atHome(pkg, imp string, homes map[string][]string) bool {
 	for lib, where := range homes {
 		if imp == lib || strings.HasPrefix(imp, lib+"/") {
@@ -146,13 +148,16 @@ func atHome(pkg, imp string, homes map[string][]string) bool {
 	return true
 }
 
+// imports returns the table of packages: the allowed imports of each row.
 func imports(t *testing.T, page string) map[string][]string { return table(t, page, "may import") }
 
+// libraries returns the table of libraries: the packages that may import each library.
 func libraries(t *testing.T, page string) map[string][]string {
 	return table(t, page, "only imported by")
 }
 
-// table reads the rows of the two-column table whose head has this column.
+// table returns the rows of the two-column table with this heading of the second column. It returns
+// the words in backquotes of the second column, keyed by the words of the first column.
 func table(t *testing.T, page, column string) map[string][]string {
 	t.Helper()
 	rows, quoted := map[string][]string{}, regexp.MustCompile("`([^`]+)`")

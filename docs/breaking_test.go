@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// TestBreakingChanges plants changes in a copy of the document and asks the
-// guard of `make lint-api`, which compares with the copy's last commit.
+// TestBreakingChanges changes a copy of the API document in a new repository. It checks which changes
+// the guard of `make lint-api` reports as breaking. The guard compares with the last commit.
 func TestBreakingChanges(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ name, old, now, notices string }{
+	for _, tt := range []struct{ name, old, replacement, report string }{
 		{"nothing changed", "", "", ""},
 		{"a member of an answer removed", "        mailbox_count:\n", "        mailboxes_counted:\n", "removed the required property `tenants/items/mailbox_count`"},
 		{"a new required member of a body", "account_password", "mailbox_password", "added the new required request property `mailbox_password`"},
@@ -32,69 +32,69 @@ func TestBreakingChanges(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			folder := repository(t)
-			change(t, folder, tt.old, tt.now)
-			said, err := guard(folder)
-			if (err != nil) != (tt.notices != "") || !strings.Contains(said, tt.notices) {
-				t.Errorf("%v, and not %q:\n%s", err, tt.notices, said)
+			change(t, folder, tt.old, tt.replacement)
+			output, err := guard(folder)
+			if (err != nil) != (tt.report != "") || !strings.Contains(output, tt.report) {
+				t.Errorf("the guard returned %v, want the report %q:\n%s", err, tt.report, output)
 			}
 		})
 	}
 }
 
-// TestAcceptedBreak: a break that is meant passes by the very line that the
-// guard printed, and only that one.
+// TestAcceptedBreak checks that the guard accepts a breaking change whose report is in accepted.txt,
+// and still reports other changes.
 func TestAcceptedBreak(t *testing.T) {
 	t.Parallel()
 	folder := repository(t)
 	change(t, folder, `        "402":`, `        "499":`)
-	said, err := guard(folder)
+	report, err := guard(folder)
 	if err == nil {
-		t.Fatal("the break was not noticed")
+		t.Fatal("the breaking change was not reported")
 	}
 	accepted := filepath.Join(folder, ".ci", "oasdiff", "accepted.txt")
 	if err := os.MkdirAll(filepath.Dir(accepted), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(said, "\n")
+	lines := strings.Split(report, "\n")
 	if err := os.WriteFile(accepted, []byte("# Why it is meant.\n"+strings.Join(lines[1:len(lines)-2], "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := guard(folder); err != nil {
-		t.Errorf("an accepted break fails: %s", said)
+	if output, err := guard(folder); err != nil {
+		t.Errorf("an accepted change is reported: %s", output)
 	}
 	change(t, folder, "  /v1/tenants/connect-url:\n", "  /v1/tenants/connect-link:\n")
-	if said, err := guard(folder); err == nil || !strings.Contains(said, "connect-url") || strings.Contains(said, lines[1]) {
-		t.Errorf("another break: %v\n%s", err, said)
+	if output, err := guard(folder); err == nil || !strings.Contains(output, "connect-url") || strings.Contains(output, lines[1]) {
+		t.Errorf("a second breaking change: %v\n%s", err, output)
 	}
 }
 
-// TestBaseOfTheGuard: what the document is compared with.
+// TestBaseOfTheGuard checks with which commit the guard compares the document.
 func TestBaseOfTheGuard(t *testing.T) {
 	t.Parallel()
 	folder := repository(t)
-	fails := func(when string, want bool, base ...string) {
+	checkFails := func(when string, want bool, base ...string) {
 		t.Helper()
-		if said, err := guard(folder, base...); (err != nil) != want {
-			t.Errorf("%s: %v\n%s", when, err, said)
+		if output, err := guard(folder, base...); (err != nil) != want {
+			t.Errorf("%s: %v\n%s", when, err, output)
 		}
 	}
 	change(t, folder, "  /v1/tenants/connect-url:\n", "  /v1/tenants/connect-link:\n")
 	git(t, folder, "commit", "-qam", "a break")
-	fails("committed on main, before the first release", true)
+	checkFails("committed on main, before the first release", true)
 	git(t, folder, "commit", "-q", "--allow-empty", "-m", "something else")
-	fails("one commit later", true)
+	checkFails("one commit later", true)
 	git(t, folder, "tag", "v1.0.0")
-	fails("a release later", false)
-	fails("with a base that was named", true, "v1.0.0~2")
-	fails("with a base that does not exist", true, "nowhere")
+	checkFails("a release later", false)
+	checkFails("with a base that was named", true, "v1.0.0~2")
+	checkFails("with a base that does not exist", true, "nowhere")
 	git(t, folder, "tag", "-d", "v1.0.0")
 	git(t, folder, "switch", "-qc", "branch")
 	change(t, folder, "      operationId: list-tenants\n", "      operationId: list-tenants\n      x-note: no break\n")
 	git(t, folder, "commit", "-qam", "no break")
-	fails("on a branch, which starts at the break", false)
+	checkFails("on a branch, which starts at the break", false)
 }
 
-// repository is a new one whose first commit holds the document.
+// repository creates a repository whose only commit has the API document, and returns its folder.
 func repository(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -123,19 +123,21 @@ func git(t *testing.T, folder string, args ...string) {
 	}
 }
 
-// change replaces old, everywhere, and fails when there is none.
-func change(t *testing.T, folder, old, now string) {
+// change replaces every occurrence of old in the document. It fails the test when there is none.
+func change(t *testing.T, folder, old, replacement string) {
 	t.Helper()
 	path := filepath.Join(folder, "docs", "openapi.yaml")
 	document, err := os.ReadFile(path)
 	if err != nil || !strings.Contains(string(document), old) {
 		t.Fatalf("the document has no %q: %v", old, err)
 	}
-	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(document), old, now)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(document), old, replacement)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
+// guard runs the guard in folder and returns its output. It returns an error when the guard reports a
+// breaking change.
 func guard(folder string, base ...string) (string, error) {
 	script, err := filepath.Abs("../.ci/oasdiff/guard")
 	if err != nil {

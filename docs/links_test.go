@@ -13,8 +13,8 @@ import (
 	"unicode"
 )
 
-// TestLinks follows every link of every page that stays in this repository,
-// to the heading.
+// TestLinks checks that every link between pages of this repository leads to a page and a heading that
+// exist.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
@@ -28,7 +28,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-func TestLinksNoticesBrokenOnes(t *testing.T) {
+func TestBrokenLinksAreFound(t *testing.T) {
 	t.Parallel()
 	const head = "# The head: of `it`\n\n## Twice\n\n## Twice\n\n"
 	for _, good := range []string{"[a](architecture.md)", "[a](#the-head-of-it)", "[a](#twice-1)", "[a](../README.md#two-commands)",
@@ -44,7 +44,7 @@ func TestLinksNoticesBrokenOnes(t *testing.T) {
 	}
 }
 
-// pages are all Markdown files, by their path from the root.
+// pages returns the text of all Markdown files, keyed by path from the root.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -78,7 +78,7 @@ var (
 	linkText = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
 )
 
-// broken lists what the links of a page, and the files that it names, lack.
+// broken returns a problem for each link, and for each file name in the text, that does not exist.
 func broken(path, text string) []string {
 	var problems []string
 	text = fences.ReplaceAllString(text, "")
@@ -95,24 +95,24 @@ func broken(path, text string) []string {
 			continue
 		}
 		file, anchor, _ := strings.Cut(target, "#")
-		where, page := path, text
+		targetPath, page := path, text
 		if file != "" {
-			where = filepath.Join(filepath.Dir(path), file)
-			raw, err := os.ReadFile(filepath.Join("..", where))
-			if info, statErr := os.Stat(filepath.Join("..", where)); statErr != nil || strings.HasPrefix(file, "/") || err != nil && !info.IsDir() {
+			targetPath = filepath.Join(filepath.Dir(path), file)
+			raw, err := os.ReadFile(filepath.Join("..", targetPath))
+			if info, statErr := os.Stat(filepath.Join("..", targetPath)); statErr != nil || strings.HasPrefix(file, "/") || err != nil && !info.IsDir() {
 				problems = append(problems, "links to "+target+", which does not exist")
 				continue
 			}
 			page = fences.ReplaceAllString(string(raw), "")
 		}
 		if anchor != "" && !anchors(page)[anchor] {
-			problems = append(problems, "links to "+target+", but "+where+" has no such heading")
+			problems = append(problems, "links to "+target+", but "+targetPath+" has no such heading")
 		}
 	}
 	return problems
 }
 
-// anchors are the names that a forge gives the headings of a page.
+// anchors returns the anchors that GitHub generates for the headings of a page.
 func anchors(page string) map[string]bool {
 	names, seen := map[string]bool{}, map[string]int{}
 	for _, h := range heading.FindAllStringSubmatch(page, -1) {
@@ -136,8 +136,7 @@ func anchors(page string) map[string]bool {
 	return names
 }
 
-// TestNamedTests: a page that says which test shows something names one that
-// exists.
+// TestNamedTests checks that every test that a page names exists.
 func TestNamedTests(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("git", "-C", "..", "grep", "-hoE", "--untracked", "^func Test[A-Za-z0-9_]+", "--", "*_test.go").Output()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The functions of the README's tour, for a shell beside `make dev`:
+# The functions of the README's tour. Load them in a second shell while `make dev` runs:
 #
 #	. ./tenantry-dev/env && . docs/tour.sh
 
@@ -16,7 +16,7 @@ sandbox() {
 	curl -sS -X "$1" ${3:+-d "$3"} "$TENANTRY_CONTROL$2"
 }
 
-# pick MEMBER: print the texts of a member of the JSON on standard input, one a line.
+# pick MEMBER: print each text value of a JSON member on standard input, one value per line.
 pick() { grep -o "\"$1\":\"[^\"]*\"" | cut -d'"' -f4; }
 
 # consent: do what the tenant's administrator does in the browser.

@@ -64,8 +64,8 @@ func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write database and keyset into one file, while the service runs",
-		Long: "Writes all tables as they are at one moment, and the keyset, into one file. The service may run, and the\n" +
-			"file can be restored on SQLite and on PostgreSQL, regardless of its source.\n\n" +
+		Long: "Writes a consistent snapshot of all tables, and the keyset, into one file. The service can run meanwhile. The\n" +
+			"file can be restored on SQLite and on PostgreSQL, whichever it came from.\n\n" +
 			"With --credential-file the whole file is encrypted with a passphrase, in the age format. Keep the passphrase\n" +
 			"elsewhere: without it the backup cannot be decrypted. Without the flag the file is readable by its owner only, and contains\n" +
 			"the keyset unencrypted.\n\n" +
@@ -85,7 +85,7 @@ func Command() *cobra.Command {
 				return err
 			}
 			if credential == "" {
-				cli.Warn(cmd, "keyset_in_clear", "the backup holds the keyset in clear, so whoever reads it reads the stored secrets; --credential-file FILE encrypts it")
+				cli.Warn(cmd, "keyset_in_clear", "the backup holds the keyset in clear, so anyone who can read the backup can read the stored secrets; --credential-file FILE encrypts it")
 			}
 			if err := cli.Show(cmd, newBackupRow(args[0], "written", !passphrase.Empty(), b)); err != nil {
 				return err

@@ -68,7 +68,7 @@ func readBackup(from io.Reader, sink rowSink) (backupInfo, error) {
 		}
 	}
 	if r.lines.Scan() || r.lines.Err() != nil {
-		return r.info, damaged("something follows its end")
+		return r.info, damaged("it has data after its end")
 	}
 	return r.info, sink.finish()
 }
@@ -79,8 +79,8 @@ func (r *backupReader) scan() ([]byte, error) {
 		return r.lines.Bytes(), nil
 	}
 	if err := r.lines.Err(); err != nil {
-		// The error is formatted and not wrapped: callers would take a wrapped I/O error for an
-		// error of the database or the network.
+		// The error is formatted and not wrapped. If it were wrapped, callers would report an I/O
+		// error as an error of the database or the network.
 		return nil, damaged("%v", err)
 	}
 	return nil, damaged("it ends too early")
@@ -93,12 +93,12 @@ func (r *backupReader) readHead() error {
 		return err
 	}
 	if json.Unmarshal(line, &r.info.header) != nil || r.info.header.Format == 0 {
-		return damaged("it does not begin as a backup of tenantry")
+		return damaged("it does not begin like a backup of tenantry")
 	}
 	if r.info.header.Format > backupFormat {
 		return cli.WithFix(
-			fmt.Errorf("the backup has format %d, written by tenantry %s; this one reads up to %d", r.info.header.Format, r.info.header.Version, backupFormat),
-			"restore it with that version or a later one",
+			fmt.Errorf("the backup has format %d, written by tenantry %s; this version reads formats up to %d", r.info.header.Format, r.info.header.Version, backupFormat),
+			"restore the backup with that version or a later one",
 		)
 	}
 	if err := r.checkMigrations(); err != nil {
@@ -125,7 +125,7 @@ func (r *backupReader) checkMigrations() error {
 	}
 	return cli.WithFix(
 		fmt.Errorf("the backup was made by tenantry %s, whose database has %d migrations that this version does not know", r.info.header.Version, len(unknown)),
-		"restore it with that version or a later one",
+		"restore the backup with that version or a later one",
 	)
 }
 
@@ -143,7 +143,7 @@ func (r *backupReader) readNext(sink rowSink) error {
 	}
 	if bytes.HasPrefix(line, []byte{'['}) {
 		if r.computed.tableHash == nil {
-			return damaged("a row before its table")
+			return damaged("a row comes before its table")
 		}
 		r.computed.addRow(line)
 		r.addLine(line)
@@ -151,13 +151,13 @@ func (r *backupReader) readNext(sink rowSink) error {
 	}
 	var parsed backupLine
 	if json.Unmarshal(line, &parsed) != nil {
-		return damaged("a line that is neither row nor table")
+		return damaged("a line is neither a row nor a table")
 	}
 	if parsed.Manifest != nil {
 		return r.checkManifest(*parsed.Manifest)
 	}
 	if parsed.Table == "" {
-		return damaged("a line that is neither row nor table")
+		return damaged("a line is neither a row nor a table")
 	}
 	r.computed.beginTable(parsed.Table)
 	r.addLine(line)
@@ -170,11 +170,11 @@ func (r *backupReader) checkManifest(want backupManifest) error {
 	got := r.computed.build()
 	for i, t := range got.Tables {
 		if i >= len(want.Tables) || t != want.Tables[i] {
-			return damaged("table %s is not what was written", t.Table)
+			return damaged("the checksum of table %s differs", t.Table)
 		}
 	}
 	if !slices.Equal(got.Tables, want.Tables) || got.SHA256 != want.SHA256 {
-		return damaged("its SHA-256 is not that of what was written")
+		return damaged("its SHA-256 differs from the manifest")
 	}
 	r.info.manifest = want
 	return nil

@@ -35,8 +35,8 @@ func RestoreCommand() *cobra.Command {
 		Use:   "restore FILE",
 		Short: "Restore a backup into an empty database, with its keyset",
 		Long: "Reads the whole backup and checks its checksums, then writes it in one transaction.\n" +
-			"The database may be of a different kind than the backup's. It must be empty but may be migrated. An existing keyset file\n" +
-			"must be the one in the backup. Stop the service before, and start it afterwards.",
+			"The database can be SQLite or PostgreSQL, whichever the backup came from. It must be empty, but it can be migrated.\n" +
+			"An existing keyset file must have the keyset of the backup. Stop the service first, and start it afterwards.",
 		Args: cli.OneFile,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := settings.Load(cmd.Flags(), nil)
@@ -71,11 +71,11 @@ func addRestoreFix(err error) error {
 	case cli.HasFix(err):
 		return err
 	case errors.Is(err, errDamaged):
-		return cli.WithFix(err, "nothing was written; take another copy of it, or an older backup")
+		return cli.WithFix(err, "nothing was written; use a different copy of this backup, or an older backup")
 	case errors.Is(err, bunstore.ErrOccupied):
-		return cli.WithFix(err, "a backup is restored into an empty database: make one, or look at the setting database_url")
+		return cli.WithFix(err, "restore needs an empty database: create one, or correct the setting database_url")
 	case errors.Is(err, secrets.ErrPassphrase):
-		return cli.WithFix(err, "--credential-file FILE takes the passphrase that the backup was made with")
+		return cli.WithFix(err, "--credential-file FILE must name the file with the passphrase of the backup")
 	default:
 		return err
 	}
@@ -93,7 +93,7 @@ type backupSource struct {
 func (s backupSource) read(sink rowSink) (backupInfo, error) {
 	f, err := os.Open(s.name)
 	if err != nil {
-		return backupInfo{}, cli.WithFix(fmt.Errorf("read backup: %w", err), "restore takes the name of a file that backup wrote")
+		return backupInfo{}, cli.WithFix(fmt.Errorf("read backup: %w", err), "pass the name of a file that `tenantry backup` wrote")
 	}
 	defer func() { _ = f.Close() }()
 	buffered := bufio.NewReaderSize(f, 1<<16)
@@ -101,18 +101,18 @@ func (s backupSource) read(sink rowSink) (backupInfo, error) {
 	var content io.Reader = buffered
 	switch {
 	case secrets.Encrypted(start) && s.passphrase.Empty():
-		return backupInfo{}, cli.WithFix(errors.New("the backup is encrypted"), "--credential-file FILE takes its passphrase, - from standard input")
+		return backupInfo{}, cli.WithFix(errors.New("the backup is encrypted"), "pass its passphrase with --credential-file FILE; - reads it from standard input")
 	case secrets.Encrypted(start):
 		if content, err = secrets.Decrypt(buffered, s.passphrase); err != nil {
 			return backupInfo{}, err
 		}
 	case !bytes.HasPrefix(start, []byte{0x1f, 0x8b}):
-		return backupInfo{}, cli.WithFix(fmt.Errorf("%s is no backup of tenantry", s.name), "restore takes the name of a file that `tenantry backup` wrote")
+		return backupInfo{}, cli.WithFix(fmt.Errorf("%s is not a backup of tenantry", s.name), "pass the name of a file that `tenantry backup` wrote")
 	case !s.passphrase.Empty():
 		// Only someone who knows the passphrase can make an encrypted backup. A file that is not
 		// encrypted may have been put in its place.
-		return backupInfo{}, cli.WithFix(errors.New("a passphrase is given, but the backup is not encrypted"),
-			"leave --credential-file out if this is the backup that you mean")
+		return backupInfo{}, cli.WithFix(errors.New("there is a passphrase, but the backup is not encrypted"),
+			"if this is the right backup, omit --credential-file")
 	}
 	return readBackup(content, sink)
 }
@@ -157,7 +157,7 @@ func restore(ctx context.Context, c settings.Config, source backupSource) (backu
 
 // loadBackup loads the rows in one transaction and writes the keyset file. It does not remove the
 // keyset file when the commit fails: the database may have committed although its answer was lost.
-// A second restore accepts the keyset file, because it equals that of the backup.
+// A second restore accepts the keyset file, because the file equals the keyset of the backup.
 func loadBackup(ctx context.Context, c settings.Config, store *bunstore.Store, source backupSource, checked backupInfo) error {
 	return store.Load(ctx, checked.header.Migrations, func(ctx context.Context, loader *bunstore.Loading) error {
 		again, err := source.read(&databaseSink{ctx: ctx, loader: loader, version: checked.header.Version})
@@ -178,9 +178,9 @@ func checkKeysetFile(path string, want []byte) error {
 		return nil
 	}
 	if err == nil {
-		err = fmt.Errorf("the keyset file %s exists, and is not the one in the backup", path)
+		err = fmt.Errorf("the keyset file %s exists and differs from the keyset in the backup", path)
 	}
-	return cli.WithFix(err, "move the file away, or let the setting keyset_file name another one: nothing in the backup is sealed with it")
+	return cli.WithFix(err, "move the file away, or set keyset_file to a different file: no value in the backup is sealed with this keyset")
 }
 
 // writeKeyset writes the keyset file. It accepts an existing file with the same keyset.
@@ -190,7 +190,7 @@ func writeKeyset(path string, keyset []byte) error {
 		return checkKeysetFile(path, keyset)
 	}
 	if err != nil {
-		return cli.WithFix(fmt.Errorf("write keyset: %w", err), "may you write to the folder "+filepath.Dir(path)+"?")
+		return cli.WithFix(fmt.Errorf("write keyset: %w", err), "let this user write to the folder "+filepath.Dir(path))
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (s *databaseSink) beginTable(t bunstore.Table) error {
 	}
 	s.table = t
 	if err := s.loader.Fits(t); err != nil {
-		return cli.WithFix(fmt.Errorf("the backup of tenantry %s does not fit: %w", s.version, err), "restore it with that version, and upgrade then")
+		return cli.WithFix(fmt.Errorf("the backup of tenantry %s does not fit: %w", s.version, err), "restore the backup with that version, then upgrade")
 	}
 	return nil
 }

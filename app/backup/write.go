@@ -35,7 +35,7 @@ func writeBackup(ctx context.Context, c settings.Config, name string, passphrase
 	defer func() { _ = store.Close() }()
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-") // mode 0600
 	if err != nil {
-		return b, cli.WithFix(fmt.Errorf("write backup: %w", err), "is the folder there, and may you write to it?")
+		return b, cli.WithFix(fmt.Errorf("write backup: %w", err), "check that the folder exists and that this user can write to it")
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // after the rename there is nothing to remove
 	b, err = writeContent(ctx, c, store, f, passphrase)
@@ -56,9 +56,9 @@ func checkTarget(name string, force bool) error {
 	info, err := os.Stat(name)
 	switch {
 	case err == nil && info.IsDir():
-		return cli.WithFix(fmt.Errorf("%s is a folder", name), "name a file")
+		return cli.WithFix(fmt.Errorf("%s is a folder", name), "pass the name of a file")
 	case err == nil && !force:
-		return cli.WithFix(fmt.Errorf("%s exists already", name), "take another name, or replace it with --force")
+		return cli.WithFix(fmt.Errorf("%s exists already", name), "use a different name, or replace the file with --force")
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("write backup: %w", err)
 	}
@@ -82,7 +82,7 @@ func syncFolder(name string) error {
 func openExistingStore(ctx context.Context, c settings.Config) (*bunstore.Store, error) {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, cli.WithFix(fmt.Errorf("there is no database at %s", path), "are the settings data_dir and database_url those of the service?")
+			return nil, cli.WithFix(fmt.Errorf("there is no database at %s", path), "use the settings data_dir and database_url of the service")
 		}
 	}
 	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Operator: c.Operator})

@@ -42,14 +42,14 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	if !cmd.HasSubCommands() {
-		return fmt.Errorf("%s takes flags only, not %q", cmd.CommandPath(), args[0])
+		return fmt.Errorf("%s accepts only flags, not %q", cmd.CommandPath(), args[0])
 	}
-	meant := ""
+	suggestion := ""
 	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		meant = "; did you mean " + near[0] + "?"
+		suggestion = "; did you mean " + near[0] + "?"
 	}
-	return fmt.Errorf("%s has no command %q%s", cmd.CommandPath(), args[0], meant)
+	return fmt.Errorf("%s has no command %q%s", cmd.CommandPath(), args[0], suggestion)
 }
 
 // CheckHelp makes the command `help` refuse the name of a command that does not exist.
@@ -71,7 +71,7 @@ func CheckHelp(root *cobra.Command) {
 // OneFile checks that the only argument is the name of a file. Standard input is not accepted.
 func OneFile(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 || args[0] == "" || args[0] == "-" {
-		return fmt.Errorf("%s takes the name of one file", cmd.CommandPath())
+		return fmt.Errorf("%s requires the name of one file", cmd.CommandPath())
 	}
 	return nil
 }
@@ -79,14 +79,14 @@ func OneFile(cmd *cobra.Command, args []string) error {
 // SomeFiles checks that the arguments are the names of one or more files.
 func SomeFiles(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("%s takes the name of a file, or of several", cmd.CommandPath())
+		return fmt.Errorf("%s requires the name of at least one file", cmd.CommandPath())
 	}
 	return nil
 }
 
-// RefuseEmpty refuses a flag with an empty value. A script passes one when its variable is not
-// set, and the command must not take it for a flag that was left out. Settings and --name may be
-// empty.
+// RefuseEmpty returns a usage error when a flag has an empty value. A script passes an empty value
+// when its variable is not set, and the command must not treat the flag as missing. Settings and
+// --name may be empty.
 func RefuseEmpty(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		_, setting := flag.Annotations[SettingFlag]
@@ -97,8 +97,8 @@ func RefuseEmpty(cmd *cobra.Command) (err error) {
 	return err
 }
 
-// AskedForJSON reports whether the error of cmd is to be printed as JSON. It also searches args,
-// because cobra stops reading flags at the first one that is wrong.
+// AskedForJSON reports whether the error of cmd must be printed as JSON. It also searches args,
+// because cobra stops reading flags at the first invalid flag.
 func AskedForJSON(cmd *cobra.Command, args []string) bool {
 	if JSONWanted(cmd) {
 		return true
@@ -129,9 +129,9 @@ func Require(cmd *cobra.Command, names ...string) {
 }
 
 // ReadSecret reads a secret from the file name, or from standard input when name is "-", and
-// removes white space around it. Without a name it returns an empty secret. what names the secret
-// in errors, such as "passphrase".
-func ReadSecret(cmd *cobra.Command, name, what string) (secret.Text, error) {
+// removes the white space around it. When name is empty, it returns an empty secret. kind names the
+// secret in errors, such as "passphrase".
+func ReadSecret(cmd *cobra.Command, name, kind string) (secret.Text, error) {
 	if name == "" {
 		return secret.Text{}, nil
 	}
@@ -143,11 +143,11 @@ func ReadSecret(cmd *cobra.Command, name, what string) (secret.Text, error) {
 		raw, err = os.ReadFile(name)
 	}
 	if err != nil {
-		return secret.Text{}, WithFix(fmt.Errorf("read %s: %w", what, err), "--credential-file names a file that holds the "+what+", or is - for standard input")
+		return secret.Text{}, WithFix(fmt.Errorf("read %s: %w", kind, err), "--credential-file must name a file with the "+kind+", or be - for standard input")
 	}
 	text := secret.New(strings.TrimSpace(string(raw)))
 	if text.Empty() {
-		return secret.Text{}, WithFix(fmt.Errorf("the %s is empty", what), "put it into the file that --credential-file names")
+		return secret.Text{}, WithFix(fmt.Errorf("the %s is empty", kind), "write the "+kind+" into the file that --credential-file names")
 	}
 	return text, nil
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// values maps a flag to the values that shells offer for it. Accounts and tenants are not
+// flagValues maps a flag to the values that shells offer for it. Accounts and tenants are not
 // offered, because completing a command line should not open the database.
-var values = map[string][]string{
+var flagValues = map[string][]string{
 	"output":    {"text", "json"},
 	"log-level": {"debug", "info", "warn", "error"},
 	"form":      {"live", "trial"},
-	"plan":      plans(),
+	"plan":      planNames(),
 	"limits":    {"off"},
 }
 
-func plans() []string {
+func planNames() []string {
 	var names []string
 	for _, plan := range access.Plans() {
 		names = append(names, plan.Name)
@@ -32,7 +32,7 @@ func plans() []string {
 
 // Complete registers the values of flags for shell completion, on cmd and its subcommands.
 func Complete(cmd *cobra.Command) {
-	for name, words := range values {
+	for name, words := range flagValues {
 		if cmd.LocalNonPersistentFlags().Lookup(name) != nil || cmd.PersistentFlags().Lookup(name) != nil {
 			_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 		}
@@ -45,7 +45,8 @@ func Complete(cmd *cobra.Command) {
 	}
 }
 
-// CompletionCommand prints what a shell needs to complete our commands.
+// CompletionCommand returns the command `tenantry completion`, which prints the completion script of
+// a shell.
 func CompletionCommand() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
@@ -58,7 +59,7 @@ func CompletionCommand() *cobra.Command {
 			"  powershell  tenantry completion powershell | Out-String | Invoke-Expression",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || !slices.Contains(shells, args[0]) {
-				return fmt.Errorf("completion takes one shell: %s", strings.Join(shells, ", "))
+				return fmt.Errorf("completion requires one shell: %s", strings.Join(shells, ", "))
 			}
 			return nil
 		},

@@ -8,5 +8,5 @@
 //   - arguments.go checks arguments and reads secrets.
 //   - help.go and completion.go set the format of --help and the values that shells complete.
 //
-// The commands themselves are in the packages operator, doctor, backup and tenantry.
+// The commands themselves are in the packages command, operator, doctor and backup.
 package cli

@@ -97,25 +97,25 @@ func ExitCode(err error) int {
 // fixes maps an error code to what an operator can do about it, for codes whose documentation
 // page is written for callers of the API.
 var fixes = map[string]string{
-	fault.InvalidRequest.Name:        "correct it and run the command again; --help says what it takes",
+	fault.InvalidRequest.Name:        "correct the value and run the command again; --help lists the flags",
 	fault.AccountNotFound.Name:       "`tenantry account list` shows all accounts",
 	fault.KeyNotFound.Name:           "`tenantry key list` shows the ids",
 	fault.DNSConnectionNotFound.Name: "`tenantry dns-connection list` shows the ids",
-	fault.TenantNotFound.Name:        "`tenantry tenant list` shows the tenants that are held, and which of them are managed",
-	fault.TenantHeld.Name:            "`tenantry tenant list` shows who holds it; it has to be released there first",
-	fault.TenantLimitReached.Name:    "give the account more: `tenantry account plan`, with --plan or --tenant-slots",
-	fault.AccessDenied.Name:          "the tenant's administrator has to consent to the application first, or again",
-	fault.ServiceUnavailable.Name:    "`tenantry doctor` says what is missing",
-	fault.ProviderError.Name:         "run the command again; `tenantry doctor` asks the mail platform too",
-	fault.ProviderUnavailable.Name:   "run the command again in some minutes; `tenantry doctor` asks the mail platform too",
-	fault.ProviderTimeout.Name:       "run the command again in some minutes; `tenantry doctor` asks the mail platform too",
+	fault.TenantNotFound.Name:        "`tenantry tenant list` shows the stored tenants, and which of them are managed",
+	fault.TenantHeld.Name:            "`tenantry tenant list` shows the account of the tenant; that account must release the tenant first",
+	fault.TenantLimitReached.Name:    "raise the account's number of tenants: `tenantry account plan`, with --plan or --tenant-slots",
+	fault.AccessDenied.Name:          "the tenant's administrator must consent to the application, for the first time or again",
+	fault.ServiceUnavailable.Name:    "`tenantry doctor` reports what is missing",
+	fault.ProviderError.Name:         "run the command again; `tenantry doctor` also checks the mail platform",
+	fault.ProviderUnavailable.Name:   "run the command again in some minutes; `tenantry doctor` also checks the mail platform",
+	fault.ProviderTimeout.Name:       "run the command again in some minutes; `tenantry doctor` also checks the mail platform",
 }
 
 // FixUser is the fix for a file that belongs to another user.
 const FixUser = "run the command as the user of the service, or let that user read and write the file"
 
-// fixRights is the fix for a database user without the privileges that a statement needs.
-const fixRights = "give the database's user the right that it lacks: `tenantry migrate` makes tables, the service reads and writes them"
+// fixPrivileges is the fix for a database user without the privileges that a statement needs.
+const fixPrivileges = "give the missing privilege to the database user: `tenantry migrate` creates tables, the service reads and writes them"
 
 // PrintError writes the error of a command and its fix: as text, or as
 // {"error": {"code", "message", "fix"}} when asJSON is set.
@@ -130,13 +130,13 @@ func PrintError(w io.Writer, cmd *cobra.Command, asJSON bool, err error) {
 	}
 	var usage usageError
 	if errors.As(err, &usage) {
-		code, fix = "usage", "`"+cmd.CommandPath()+" --help` says what it takes"
+		code, fix = "usage", "`"+cmd.CommandPath()+" --help` shows the usage"
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		fix = FixUser
 	}
 	if bunstore.Forbidden(err) {
-		fix = fixRights
+		fix = fixPrivileges
 	}
 	var known fixable
 	if errors.As(err, &known) {

@@ -44,8 +44,8 @@ func Explain(root *cobra.Command) {
 	root.SetUsageFunc(usage)
 }
 
-// usage prints how a command is called. The settings, which every command has
-// as flags, are explained by serve alone.
+// usage prints the usage of a command. Every command has the settings as flags, but only the usage of
+// serve lists them.
 func usage(cmd *cobra.Command) error {
 	w := cmd.OutOrStderr()
 	if cmd.HasAvailableSubCommands() {
@@ -86,7 +86,7 @@ func subcommands(w io.Writer, cmd *cobra.Command) {
 	}
 }
 
-// Flags tells a command's own flags from the settings.
+// Flags returns the flags of a command in two sets: its own flags, and the flags of settings.
 func Flags(cmd *cobra.Command) (own, settings *pflag.FlagSet) {
 	own, settings = pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
 	add := func(flag *pflag.Flag) {

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Row is an object that a command prints. With --output json it is encoded as it is.
+// Row is an object that a command prints. With --output json it is encoded by encoding/json.
 type Row interface {
 	// Columns returns the title and the text of each column of the object's line in a table.
 	Columns() [][2]string
@@ -77,7 +77,7 @@ func JSONWanted(cmd *cobra.Command) bool {
 func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // Warn prints a warning on standard error: as text, or as {"warning": {"code", "message"}} with
-// --output json. The command goes on.
+// --output json. The command continues.
 func Warn(cmd *cobra.Command, code, message string) {
 	if JSONWanted(cmd) {
 		_ = json.NewEncoder(cmd.ErrOrStderr()).Encode(map[string]any{"warning": map[string]string{"code": code, "message": message}})
@@ -86,7 +86,8 @@ func Warn(cmd *cobra.Command, code, message string) {
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "tenantry: warning: %s\n", message)
 }
 
-// OneLine returns the text of err without line breaks: of joined errors the first one's.
+// OneLine returns the text of err. For joined errors it returns the text of the first error, because
+// their common text has line breaks.
 func OneLine(err error) string {
 	var joined interface{ Unwrap() []error }
 	if errors.As(err, &joined) && len(joined.Unwrap()) > 0 {

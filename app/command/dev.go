@@ -74,16 +74,17 @@ func devCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON line when ready, logs to standard error")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if o.limits != "" && o.limits != "off" {
-			return cli.Usage(fmt.Errorf("--limits is off or left out, not %q", o.limits))
+			return cli.Usage(fmt.Errorf("--limits must be off, not %q", o.limits))
 		}
 		return nil
 	}
 	return cmd
 }
 
-// devConfig returns the settings of a sandbox. Circuits stay open for 2 s only, because faults are
-// planned there all the time. The service stops within 20 s, because the simulators stop after it.
-// The settings file and variables override these defaults, and the flags of dev override both.
+// devConfig returns the settings of a sandbox. Circuits stay open for only 2 s, because failures are
+// often planned in a sandbox. The service stops within 20 s, because the simulators stop after the
+// service. The settings file and variables override these defaults, and the flags of dev override
+// both.
 func devConfig(set *pflag.FlagSet, o devOptions) (settings.Config, error) {
 	if set == nil {
 		set = pflag.NewFlagSet("dev", pflag.ContinueOnError)
@@ -104,7 +105,7 @@ func devConfig(set *pflag.FlagSet, o devOptions) (settings.Config, error) {
 	c.RedisURL, c.Limits = cmp.Or(o.redis, c.RedisURL), cmp.Or(o.limits, c.Limits)
 	host, _, err := net.SplitHostPort(c.Listen)
 	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return c, fmt.Errorf("--listen %q is not an address of this machine alone: the sandbox listens on loopback only", o.listen)
+		return c, fmt.Errorf("--listen must be a loopback address, not %q: the sandbox listens on loopback only", o.listen)
 	}
 	return c, nil
 }
@@ -182,19 +183,19 @@ func useSimulators(c *settings.Config, environment *sandbox.Environment) {
 }
 
 // writeEnv writes the file env, with the variables that a shell needs to call the API. Only its
-// owner can read it, because it holds the API key. A restart keeps the tenant that the file names:
-// it may be connected by now.
+// owner can read it, because it holds the API key. A restart keeps the tenant in the file, because
+// this tenant may be connected by now and is then no longer listed in r.
 func writeEnv(folder string, r sandbox.Ready) error {
 	tenant := ""
 	if len(r.Tenants) > 0 {
 		tenant = r.Tenants[0].TenantID
 	}
 	path := filepath.Join(folder, "env")
-	before, err := os.ReadFile(path)
+	previous, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	for line := range strings.Lines(string(before)) {
+	for line := range strings.Lines(string(previous)) {
 		if kept, ok := strings.CutPrefix(strings.TrimSpace(line), "TENANTRY_TENANT="); ok {
 			tenant = cmp.Or(kept, tenant)
 		}
@@ -215,13 +216,13 @@ func welcome(out io.Writer, r sandbox.Ready, data string) {
 In another terminal: . %s/env
 Then, for example:   curl -H "Authorization: Bearer $TENANTRY_KEY" $TENANTRY_URL/v1/tenants
 
-Tenants that wait to be connected:
+Tenants that can be connected:
 `, r.APIURL, r.APIURL, r.APIKey, r.ControlURL, r.DNSAddr, shellPath(data))
 	for _, t := range r.Tenants {
 		_, _ = fmt.Fprintf(out, "  %s  %s  (%s)\n", t.TenantID, t.Name, t.Admin)
 	}
 	if len(r.Zones) > 0 {
-		_, _ = fmt.Fprintf(out, "\nZones at Cloudflare, empty: %s … %s\nZones with a past, to try a plan on:\n", r.Zones[0], r.Zones[len(r.Zones)-1])
+		_, _ = fmt.Fprintf(out, "\nZones at Cloudflare, empty: %s … %s\nZones with old records, to try a plan on:\n", r.Zones[0], r.Zones[len(r.Zones)-1])
 	}
 	for _, p := range r.MessyZones {
 		_, _ = fmt.Fprintf(out, "  %-27s %s\n", p.Name, p.About)
@@ -233,7 +234,7 @@ Tenants that wait to be connected:
 		customer, _ := r.Sending[name].(map[string]any)
 		_, _ = fmt.Fprintf(out, "  %-12s %v\n", name, customer["api_key"])
 	}
-	_, _ = fmt.Fprintln(out, "\nStop with Ctrl-C. Started again, it goes on where it was.")
+	_, _ = fmt.Fprintln(out, "\nStop with Ctrl-C. After a restart, the sandbox continues with the same data.")
 }
 
 // shellPath returns a path that the shell command `.` does not look up in PATH.
@@ -248,21 +249,21 @@ func shellPath(path string) string {
 // operator does. It does nothing for an account that is connected already.
 func connectDNS(s *wiring.Service) func(context.Context, access.AccountID, string, secret.Credential) error {
 	return func(ctx context.Context, owner access.AccountID, provider string, all secret.Credential) error {
-		there, err := s.Connections.List(ctx, owner)
-		if err != nil || slices.ContainsFunc(there, func(c dnsconnection.Connection) bool { return c.Provider == provider }) {
+		existing, err := s.Connections.List(ctx, owner)
+		if err != nil || slices.ContainsFunc(existing, func(c dnsconnection.Connection) bool { return c.Provider == provider }) {
 			return err
 		}
-		about, err := s.Host.Describe(ctx, provider)
+		description, err := s.Host.Describe(ctx, provider)
 		if err != nil {
 			return err
 		}
-		theirs := secret.Credential{Settings: map[string]string{}, Secrets: all.Secrets}
-		for _, field := range about.FieldsOf(true) {
+		accountCredential := secret.Credential{Settings: map[string]string{}, Secrets: all.Secrets}
+		for _, field := range description.FieldsOf(true) {
 			if value := all.Settings[field.Name]; value != "" {
-				theirs.Settings[field.Name] = value
+				accountCredential.Settings[field.Name] = value
 			}
 		}
-		_, err = s.Connections.Add(ctx, dnsconnections.New{Account: owner, Provider: provider, Name: "sandbox", Credential: theirs})
+		_, err = s.Connections.Add(ctx, dnsconnections.New{Account: owner, Provider: provider, Name: "sandbox", Credential: accountCredential})
 		return err
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/tenantry/tenantry/adapters/sandbox"
 )
 
-// TestTheShellKeepsItsTenant: a sandbox that is started again lists other
-// tenants that wait, and what the shell was told of first stays.
+// TestTheShellKeepsItsTenant checks that the file env keeps its first tenant when a restarted sandbox
+// lists other tenants.
 func TestTheShellKeepsItsTenant(t *testing.T) {
 	folder := t.TempDir()
-	told := func(tenants ...string) string {
+	writtenTenant := func(tenants ...string) string {
 		t.Helper()
 		r := sandbox.Ready{APIKey: "key of " + strings.Join(tenants, " ")}
 		for _, id := range tenants {
@@ -35,8 +35,8 @@ func TestTheShellKeepsItsTenant(t *testing.T) {
 		waiting []string
 		want    string
 	}{{nil, ""}, {[]string{"one", "two"}, "one"}, {[]string{"two"}, "one"}, {nil, "one"}} {
-		if got := told(step.waiting...); got != step.want {
-			t.Fatalf("with %q waiting the shell is told of %q, want %q", step.waiting, got, step.want)
+		if got := writtenTenant(step.waiting...); got != step.want {
+			t.Fatalf("with the tenants %q the file env names %q, want %q", step.waiting, got, step.want)
 		}
 	}
 }

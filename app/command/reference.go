@@ -40,9 +40,9 @@ func referenceCommand() *cobra.Command {
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var plugins []pluginDoc
-			for read := json.NewDecoder(cmd.InOrStdin()); ; {
+			for decoder := json.NewDecoder(cmd.InOrStdin()); ; {
 				var plugin pluginDoc
-				err := read.Decode(&plugin)
+				err := decoder.Decode(&plugin)
 				if errors.Is(err, io.EOF) {
 					break
 				}
@@ -117,7 +117,7 @@ func reference(plugins []pluginDoc) string {
 		page.WriteString("| Setting | Variable | Default | Meaning |\n|---|---|---|---|\n")
 		for _, field := range plugin.Fields {
 			if field.Account {
-				continue // an account gives it with its connection
+				continue // an account supplies the value with its connection
 			}
 			name, help := field.Name, field.Help
 			if field.Secret {
@@ -174,12 +174,14 @@ func openapiCommand() *cobra.Command {
 	return cmd
 }
 
+// versionRow shows the version of the program.
 type versionRow struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit"`
 	Go      string `json:"go"`
 }
 
+// Columns implements cli.Row.
 func (v versionRow) Columns() [][2]string {
 	return [][2]string{{"tenantry", v.Version}, {"commit", v.Commit}, {"go", v.Go}}
 }

@@ -2,10 +2,11 @@
 
 // Package command is the command line of tenantry: the tree of its commands.
 //
-//   - root.go: Root adds every command and sets what all share. Start reading here.
+//   - root.go: Root adds every command and sets the flags that all commands share. Start here.
 //   - serve.go: `tenantry serve` and `tenantry migrate`.
-//   - dev.go, demo.go: the sandbox, `tenantry dev`, and the walk through it, `tenantry demo`.
-//   - reference.go: what the program prints about itself: openapi, version, the page of settings.
+//   - dev.go, demo.go: the sandbox, `tenantry dev`, and the demo that runs in it, `tenantry demo`.
+//   - reference.go: the commands openapi, version and reference, which print the API document, the
+//     version and the page of all settings.
 //
 // The commands of operators are in the packages operator, doctor and backup.
 package command
@@ -51,7 +52,7 @@ func Root() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage(err) })
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if format, _ := cmd.Flags().GetString("output"); format != "text" && format != "json" {
-			return cli.Usage(fmt.Errorf("--output is text or json, not %q", format))
+			return cli.Usage(fmt.Errorf("--output must be text or json, not %q", format))
 		}
 		if reads := cmd.Flags().Lookup("config") != nil || cmd.Name() == "dev"; reads && cmd.Name() != "serve" {
 			settings.WarnUnknownVariables(cmd.ErrOrStderr(), cli.JSONWanted(cmd))

@@ -40,12 +40,14 @@ func serveCommand() *cobra.Command {
 	return cmd
 }
 
-type migrated struct {
+// migrationRow shows the result of `tenantry migrate`.
+type migrationRow struct {
 	Status     string   `json:"status"`
-	Migrations []string `json:"migrations"` // those that it ran
+	Migrations []string `json:"migrations"` // the migrations that the command applied
 }
 
-func (m migrated) Columns() [][2]string {
+// Columns implements cli.Row.
+func (m migrationRow) Columns() [][2]string {
 	return [][2]string{{"STATUS", m.Status}, {"MIGRATIONS", cmp.Or(strings.Join(m.Migrations, ", "), "none were pending")}}
 }
 
@@ -61,14 +63,14 @@ func migrateCommand() *cobra.Command {
 			if err := wiring.CreateDataFolder(c); err != nil {
 				return err
 			}
-			ran, err := wiring.MigrateNow(cmd.Context(), c, slog.New(slog.DiscardHandler))
+			applied, err := wiring.MigrateNow(cmd.Context(), c, slog.New(slog.DiscardHandler))
 			if err != nil {
 				return err
 			}
-			if err := cli.Show(cmd, migrated{"migrated", append([]string{}, ran...)}); err != nil || len(ran) == 0 {
+			if err := cli.Show(cmd, migrationRow{"migrated", append([]string{}, applied...)}); err != nil || len(applied) == 0 {
 				return err
 			}
-			return wiring.RecordAct(cmd.Context(), c, audit.Migrate, map[string]string{"migrations": strings.Join(ran, ", "), "version": cli.Version})
+			return wiring.RecordAct(cmd.Context(), c, audit.Migrate, map[string]string{"migrations": strings.Join(applied, ", "), "version": cli.Version})
 		},
 	}
 	settings.Config{}.AddFlags(cmd.Flags())

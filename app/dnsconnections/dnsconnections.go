@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package dnsconnections adds, tests and removes the connections of accounts to DNS providers, and
-// finds the connection that reaches a zone.
+// finds the connection whose credential has access to a zone.
 //
 // The main type is Service. Start reading at Service.Add in this file, which also seals and opens
 // credentials. Service.Reaching in reaching.go selects the connection for a zone.
@@ -23,7 +23,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// callLimit bounds one call of a provider. A credential check can take two HTTP requests.
+// callLimit bounds one call of a provider. A credential check can need two HTTP requests.
 const callLimit = 30 * time.Second
 
 // Service holds the use cases of connections to DNS providers.
@@ -86,7 +86,7 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 		zones, err = check(ctx, provider)
 	}
 	if ctx.Err() != nil {
-		return c, err // the caller is gone; the error says nothing about the connection
+		return c, err // the caller cancelled the test, so the error says nothing about the connection
 	}
 	c.Status, c.TestedAt = dnsconnection.Failed, s.Now().UTC().Truncate(time.Microsecond)
 	if err == nil {
@@ -105,8 +105,8 @@ func (s *Service) Remove(ctx context.Context, id string) (dnsconnection.Connecti
 }
 
 // Open returns a connection and its provider, ready for calls with the stored credential. An empty
-// owner matches any account. It fails with dns_connection_not_found. With any other error the
-// connection is returned, but its credential cannot be read.
+// owner matches any account. It fails with dns_connection_not_found. When the credential cannot be
+// read, it returns the connection together with the error.
 func (s *Service) Open(ctx context.Context, owner access.AccountID, id string) (dnsconnection.Connection, ports.DNSProvider, error) {
 	c, sealed, err := s.Connections.DNSConnection(ctx, owner, id)
 	if err != nil {

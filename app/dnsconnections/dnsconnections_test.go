@@ -33,18 +33,18 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 // fixture has one provider for each token; other tokens are refused.
 type fixture struct {
 	*dnsconnections.Service
-	store    *bunstore.Store
-	byToken  map[string]ports.DNSProvider
-	asked    []string // tokens, in the order of calls
-	ann, bob access.AccountID
+	store      *bunstore.Store
+	byToken    map[string]ports.DNSProvider
+	usedTokens []string // in the order of calls
+	ann, bob   access.AccountID
 }
 
-func (w *fixture) Providers(context.Context) ([]dns.Provider, error) { return nil, nil }
+func (f *fixture) Providers(context.Context) ([]dns.Provider, error) { return nil, nil }
 
-func (w *fixture) For(_ string, credential secret.Credential) ports.DNSProvider {
+func (f *fixture) For(_ string, credential secret.Credential) ports.DNSProvider {
 	token := credential.Secrets["api_token"].Reveal()
-	w.asked = append(w.asked, token)
-	if p := w.byToken[token]; p != nil {
+	f.usedTokens = append(f.usedTokens, token)
+	if p := f.byToken[token]; p != nil {
 		return p
 	}
 	return fake.Refusing{}
@@ -58,23 +58,23 @@ func newFixture(t *testing.T) *fixture {
 	must(t, store.Migrate(t.Context()))
 	sealer, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset"), true)
 	must(t, err)
-	w := &fixture{store: store, byToken: map[string]ports.DNSProvider{}}
-	w.Service = &dnsconnections.Service{Connections: store, Providers: w, Sealer: sealer, Now: func() time.Time { return now }}
-	for _, at := range []*access.AccountID{&w.ann, &w.bob} {
-		acc, err := store.CreateAccount(t.Context(), map[bool]string{true: "ann", false: "bob"}[at == &w.ann]+"@example.com", "complete", 0, now)
+	f := &fixture{store: store, byToken: map[string]ports.DNSProvider{}}
+	f.Service = &dnsconnections.Service{Connections: store, Providers: f, Sealer: sealer, Now: func() time.Time { return now }}
+	for _, at := range []*access.AccountID{&f.ann, &f.bob} {
+		acc, err := store.CreateAccount(t.Context(), map[bool]string{true: "ann", false: "bob"}[at == &f.ann]+"@example.com", "complete", 0, now)
 		must(t, err)
 		*at = acc.ID
 	}
-	return w
+	return f
 }
 
 // provide adds a token that reaches these zones.
-func (w *fixture) provide(token string, zones ...string) *fake.DNSProvider {
+func (f *fixture) provide(token string, zones ...string) *fake.DNSProvider {
 	p := &fake.DNSProvider{}
 	for _, zone := range zones {
 		p.AddZone(zone)
 	}
-	w.byToken[token] = p
+	f.byToken[token] = p
 	return p
 }
 
@@ -85,19 +85,19 @@ func credential(token string) secret.Credential {
 }
 
 // connect adds a connection whose token is valid.
-func (w *fixture) connect(t *testing.T, owner access.AccountID, provider, token string) dnsconnection.Connection {
+func (f *fixture) connect(t *testing.T, owner access.AccountID, provider, token string) dnsconnection.Connection {
 	t.Helper()
-	if w.byToken[token] == nil {
-		w.provide(token)
+	if f.byToken[token] == nil {
+		f.provide(token)
 	}
-	c, err := w.Add(t.Context(), dnsconnections.New{Account: owner, Provider: provider, Name: token, Credential: credential(token)})
+	c, err := f.Add(t.Context(), dnsconnections.New{Account: owner, Provider: provider, Name: token, Credential: credential(token)})
 	must(t, err)
 	return c
 }
 
-func (w *fixture) stored(t *testing.T) []dnsconnection.Connection {
+func (f *fixture) stored(t *testing.T) []dnsconnection.Connection {
 	t.Helper()
-	all, err := w.List(t.Context(), "")
+	all, err := f.List(t.Context(), "")
 	must(t, err)
 	return all
 }
@@ -120,123 +120,123 @@ func (f failing) Check(context.Context) (int, error)             { return 0, f.e
 func (f failing) Zone(context.Context, string) (dns.Zone, error) { return dns.Zone{}, f.err }
 
 var (
-	down   = &outcome.Error{Kind: outcome.Down, Detail: "nobody there"}
-	absurd = &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Detail: "api_url: it is a URL"}
+	errDown           = &outcome.Error{Kind: outcome.Down, Detail: "nobody there"}
+	errInvalidSetting = &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Detail: "api_url: it is a URL"}
 )
 
 func TestAddTestsAndStores(t *testing.T) {
-	w := newFixture(t)
-	w.provide("good", "a.test", "b.test")
-	c := w.connect(t, w.ann, "cloudflare", "good")
+	f := newFixture(t)
+	f.provide("good", "a.test", "b.test")
+	c := f.connect(t, f.ann, "cloudflare", "good")
 	want := dnsconnection.Connection{
-		ID: c.ID, AccountID: w.ann, Provider: "cloudflare", Name: "good", Status: dnsconnection.Connected,
+		ID: c.ID, AccountID: f.ann, Provider: "cloudflare", Name: "good", Status: dnsconnection.Connected,
 		ZonesVisible: 2, TestedAt: now.Truncate(time.Microsecond), CreatedAt: now.Truncate(time.Microsecond),
 	}
-	if diff := cmp.Diff([]dnsconnection.Connection{want}, append([]dnsconnection.Connection{}, w.stored(t)...)); diff != "" || c != want {
+	if diff := cmp.Diff([]dnsconnection.Connection{want}, append([]dnsconnection.Connection{}, f.stored(t)...)); diff != "" || c != want {
 		t.Fatalf("%+v\n%s", c, diff)
 	}
-	_, sealed, err := w.store.DNSConnection(t.Context(), w.ann, c.ID)
+	_, sealed, err := f.store.DNSConnection(t.Context(), f.ann, c.ID)
 	must(t, err)
 	for _, part := range []string{"good", "api_token", "dns.example.com"} {
 		if strings.Contains(string(sealed), part) {
 			t.Errorf("%q can be read", part)
 		}
 	}
-	second := w.connect(t, w.ann, "cloudflare", "good")
-	if second.ID == c.ID || len(w.stored(t)) != 2 {
+	second := f.connect(t, f.ann, "cloudflare", "good")
+	if second.ID == c.ID || len(f.stored(t)) != 2 {
 		t.Error("the same provider twice is not two connections")
 	}
 }
 
 func TestRejectedCredentialIsNotStored(t *testing.T) {
-	w := newFixture(t)
-	w.byToken["down"], w.byToken["absurd"] = failing{err: down}, failing{err: absurd}
-	w.byToken["stuck"] = failing{err: context.DeadlineExceeded}
-	w.provide("good")
-	_, err := w.store.CloseAccount(t.Context(), w.bob, now)
+	f := newFixture(t)
+	f.byToken["down"], f.byToken["absurd"] = failing{err: errDown}, failing{err: errInvalidSetting}
+	f.byToken["stuck"] = failing{err: context.DeadlineExceeded}
+	f.provide("good")
+	_, err := f.store.CloseAccount(t.Context(), f.bob, now)
 	must(t, err)
 	for _, tt := range []struct {
 		token string
 		owner access.AccountID
 		want  fault.Code
 	}{
-		{"bad", w.ann, fault.CredentialRejected},
-		{"down", w.ann, fault.ProviderUnavailable},
-		{"absurd", w.ann, fault.InvalidRequest},
-		{"stuck", w.ann, fault.ProviderTimeout},
-		{"good", w.bob, fault.AccountClosed},
+		{"bad", f.ann, fault.CredentialRejected},
+		{"down", f.ann, fault.ProviderUnavailable},
+		{"absurd", f.ann, fault.InvalidRequest},
+		{"stuck", f.ann, fault.ProviderTimeout},
+		{"good", f.bob, fault.AccountClosed},
 		{"good", "10000000-0000-4000-8000-000000000000", fault.AccountNotFound},
 	} {
-		_, err := w.Add(t.Context(), dnsconnections.New{Account: tt.owner, Provider: "cloudflare", Credential: credential(tt.token)})
-		if fault.Of(err).Code != tt.want || len(w.stored(t)) != 0 {
-			t.Errorf("%s: %v, stored %v", tt.token, err, w.stored(t))
+		_, err := f.Add(t.Context(), dnsconnections.New{Account: tt.owner, Provider: "cloudflare", Credential: credential(tt.token)})
+		if fault.Of(err).Code != tt.want || len(f.stored(t)) != 0 {
+			t.Errorf("%s: %v, stored %v", tt.token, err, f.stored(t))
 		}
 	}
 }
 
-func TestTestStoresHowItEnded(t *testing.T) {
-	w := newFixture(t)
-	p := w.provide("good", "a.test")
-	c := w.connect(t, w.ann, "cloudflare", "good")
+func TestTestStoresItsResult(t *testing.T) {
+	f := newFixture(t)
+	p := f.provide("good", "a.test")
+	c := f.connect(t, f.ann, "cloudflare", "good")
 	later := now.Add(time.Hour).Truncate(time.Microsecond)
-	w.Now = func() time.Time { return later }
+	f.Now = func() time.Time { return later }
 	p.AddZone("b.test")
-	got, err := w.Test(t.Context(), "", c.ID)
+	got, err := f.Test(t.Context(), "", c.ID)
 	c.ZonesVisible, c.TestedAt = 2, later
-	if err != nil || got != c || w.stored(t)[0] != c {
+	if err != nil || got != c || f.stored(t)[0] != c {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	delete(w.byToken, "good")
-	got, err = w.Test(t.Context(), w.ann, c.ID)
+	delete(f.byToken, "good")
+	got, err = f.Test(t.Context(), f.ann, c.ID)
 	c.Status = dnsconnection.Failed
-	if !errors.Is(err, fault.CredentialRejected) || got != c || w.stored(t)[0] != c {
+	if !errors.Is(err, fault.CredentialRejected) || got != c || f.stored(t)[0] != c {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	given, cancel := context.WithCancel(t.Context())
+	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	w.byToken["good"], w.Now = p, func() time.Time { return later.Add(time.Hour) }
-	if _, err := w.Test(given, "", c.ID); err == nil || w.stored(t)[0] != c {
-		t.Fatalf("a test that was given up: %v, %+v", err, w.stored(t)[0])
+	f.byToken["good"], f.Now = p, func() time.Time { return later.Add(time.Hour) }
+	if _, err := f.Test(cancelled, "", c.ID); err == nil || f.stored(t)[0] != c {
+		t.Fatalf("a cancelled test: %v, %+v", err, f.stored(t)[0])
 	}
-	for owner, id := range map[access.AccountID]string{w.bob: c.ID, "": "10000000-0000-4000-8000-000000000000"} {
-		if _, err := w.Test(t.Context(), owner, id); !errors.Is(err, fault.DNSConnectionNotFound) {
+	for owner, id := range map[access.AccountID]string{f.bob: c.ID, "": "10000000-0000-4000-8000-000000000000"} {
+		if _, err := f.Test(t.Context(), owner, id); !errors.Is(err, fault.DNSConnectionNotFound) {
 			t.Errorf("%q of %q: %v", id, owner, err)
 		}
 	}
 }
 
-// TestACredentialIsOfItsConnectionAndAccount checks that a sealed credential opens only in the row
-// that it was sealed for.
-func TestACredentialIsOfItsConnectionAndAccount(t *testing.T) {
-	w := newFixture(t)
-	c := w.connect(t, w.ann, "cloudflare", "good")
-	_, sealed, err := w.store.DNSConnection(t.Context(), w.ann, c.ID)
+// TestCredentialOpensOnlyForItsConnectionAndAccount checks that a sealed credential cannot be opened
+// in the row of a different connection or account.
+func TestCredentialOpensOnlyForItsConnectionAndAccount(t *testing.T) {
+	f := newFixture(t)
+	c := f.connect(t, f.ann, "cloudflare", "good")
+	_, sealed, err := f.store.DNSConnection(t.Context(), f.ann, c.ID)
 	must(t, err)
 	for name, moved := range map[string]dnsconnection.Connection{
-		"another account's": {ID: c.ID, AccountID: w.bob},
-		"another one":       {ID: "019aa000-0000-7000-8000-000000000001", AccountID: w.ann},
+		"a different account":    {ID: c.ID, AccountID: f.bob},
+		"a different connection": {ID: "019aa000-0000-7000-8000-000000000001", AccountID: f.ann},
 	} {
 		moved.Provider, moved.Status, moved.TestedAt, moved.CreatedAt = c.Provider, c.Status, now, now
-		must(t, w.store.AddDNSConnection(t.Context(), moved, sealed))
+		must(t, f.store.AddDNSConnection(t.Context(), moved, sealed))
 		var unreadable dnsconnections.Unreadable
-		if _, _, err := w.Open(t.Context(), moved.AccountID, moved.ID); !errors.As(err, &unreadable) {
+		if _, _, err := f.Open(t.Context(), moved.AccountID, moved.ID); !errors.As(err, &unreadable) {
 			t.Errorf("%s: %v", name, err)
 		}
-		got, err := w.Test(t.Context(), moved.AccountID, moved.ID)
+		got, err := f.Test(t.Context(), moved.AccountID, moved.ID)
 		if !errors.As(err, &unreadable) || got.Status != dnsconnection.Failed {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
 }
 
-func TestRemoveForgets(t *testing.T) {
-	w := newFixture(t)
-	c := w.connect(t, w.ann, "cloudflare", "good")
-	got, err := w.Remove(t.Context(), c.ID)
-	if err != nil || got != c || len(w.stored(t)) != 0 {
+func TestRemoveDeletesTheConnection(t *testing.T) {
+	f := newFixture(t)
+	c := f.connect(t, f.ann, "cloudflare", "good")
+	got, err := f.Remove(t.Context(), c.ID)
+	if err != nil || got != c || len(f.stored(t)) != 0 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if _, err := w.Remove(t.Context(), c.ID); !errors.Is(err, fault.DNSConnectionNotFound) {
+	if _, err := f.Remove(t.Context(), c.ID); !errors.Is(err, fault.DNSConnectionNotFound) {
 		t.Fatalf("again: %v", err)
 	}
 }

@@ -19,23 +19,23 @@ import (
 // connection at all.
 var ErrNoConnection = errors.New("the account has no connection to the DNS provider")
 
-// Reach is a connection of an account that reaches a zone.
+// Reach is an account's connection whose credential has access to a zone.
 type Reach struct {
 	Connection dnsconnection.Connection
 	Provider   ports.DNSProvider
 	Zone       dns.Zone
-	// Serves is false when changes to the zone have no effect on public DNS: the zone is idle, or
-	// its servers are not in the delegation.
+	// Serves is false when changes to the zone have no effect on public DNS. This is so when the
+	// zone is idle, or when its servers are not in the delegation.
 	Serves bool
 }
 
-// Reaching returns the account's connection that reaches the zone with this apex. It considers
-// connections to one provider, or to all when provider is empty. It prefers a zone whose servers
-// are in the delegation, and then the older connection.
+// Reaching returns the account's connection that has access to the zone with this apex. It considers
+// the connections to one provider, or all connections when provider is empty. It prefers a zone whose
+// servers are in the delegation. Among equal zones it prefers the older connection.
 //
-// It fails with ErrNoConnection when there is no connection to ask, and with dns.NoZone when no
-// connection has the zone. It fails with provider_credential_rejected when a provider refused a
-// credential. Otherwise it returns the first error of a connection that could not be asked.
+// It fails with ErrNoConnection when the account has no such connection, and with dns.NoZone when no
+// connection has access to the zone. If a connection could not be tested, it can fail with that
+// connection's error, such as provider_credential_rejected.
 func (s *Service) Reaching(ctx context.Context, owner access.AccountID, provider, apex string, delegation []string) (Reach, error) {
 	all, err := s.Connections.DNSConnections(ctx, owner)
 	if err != nil {
@@ -62,8 +62,8 @@ func (s *Service) Reaching(ctx context.Context, owner access.AccountID, provider
 			best = &reach
 		}
 	}
-	// If a connection that might serve the zone could not be asked, a zone that does not serve is
-	// not a reliable answer.
+	// A connection that could not be tested might serve the zone. In this case a zone that does not
+	// serve is not returned.
 	if best != nil && (failed.weight < weightUnknown || len(delegation) == 0) {
 		return *best, nil
 	}
@@ -86,8 +86,8 @@ func (s *Service) reachZone(ctx context.Context, owner access.AccountID, id, ape
 	return r, err
 }
 
-// failures keeps the most significant error. An error that leaves open whether the zone exists
-// outranks a rejected credential, which outranks a missing zone.
+// failures keeps the most significant error. A rejected credential outranks a missing zone. An error
+// that leaves open whether the zone exists outranks both.
 type failures struct {
 	first  error
 	weight int

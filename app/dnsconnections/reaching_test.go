@@ -27,37 +27,37 @@ func (p idle) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	return zone, err
 }
 
-func TestReachingTakesTheOneThatReachesTheZone(t *testing.T) {
+func TestReachingSelectsTheConnectionForTheZone(t *testing.T) {
 	for _, tt := range []struct {
-		name     string
-		tokens   []string // of cloudflare, but "elsewhere", which is of powerdns
-		provider string
-		seen     []string
-		want     string // the token
-		serves   bool
-		asked    []string
+		name       string
+		tokens     []string // the token "elsewhere" belongs to powerdns, all others to cloudflare
+		provider   string
+		delegation []string
+		want       string // the token of the selected connection
+		serves     bool
+		usedTokens []string
 	}{
-		{"the only one", []string{"has"}, "cloudflare", delegation, "has", true, []string{"has"}},
-		{"the second", []string{"empty", "has"}, "cloudflare", delegation, "has", true, []string{"empty", "has"}},
-		{"no more are asked than needed", []string{"has", "empty", "also"}, "cloudflare", delegation, "has", true, []string{"has"}},
-		{"after one that is refused", []string{"bad", "has"}, "cloudflare", delegation, "has", true, []string{"bad", "has"}},
-		{"after one that is down", []string{"down", "has"}, "cloudflare", delegation, "has", true, []string{"down", "has"}},
-		{"not of another provider", []string{"elsewhere", "has"}, "cloudflare", delegation, "has", true, []string{"has"}},
-		{"of any provider", []string{"empty", "elsewhere"}, "", delegation, "elsewhere", true, []string{"empty", "elsewhere"}},
-		{"one that serves before an idle one", []string{"idle", "has"}, "cloudflare", delegation, "has", true, []string{"idle", "has"}},
-		{"an idle one is better than none", []string{"empty", "idle"}, "cloudflare", delegation, "idle", false, []string{"empty", "idle"}},
-		{"the older of two that do not serve", []string{"has", "also"}, "cloudflare", []string{"ns1.other.test"}, "has", false, []string{"has", "also"}},
-		{"a delegation that is not known", []string{"down", "has"}, "cloudflare", nil, "has", false, []string{"down", "has"}},
+		{"the only connection", []string{"has"}, "cloudflare", delegation, "has", true, []string{"has"}},
+		{"the second connection", []string{"empty", "has"}, "cloudflare", delegation, "has", true, []string{"empty", "has"}},
+		{"no further connection is tested", []string{"has", "empty", "also"}, "cloudflare", delegation, "has", true, []string{"has"}},
+		{"after a rejected credential", []string{"bad", "has"}, "cloudflare", delegation, "has", true, []string{"bad", "has"}},
+		{"after a provider that is down", []string{"down", "has"}, "cloudflare", delegation, "has", true, []string{"down", "has"}},
+		{"no connection to a different provider", []string{"elsewhere", "has"}, "cloudflare", delegation, "has", true, []string{"has"}},
+		{"a connection to any provider", []string{"empty", "elsewhere"}, "", delegation, "elsewhere", true, []string{"empty", "elsewhere"}},
+		{"a serving zone is preferred to an idle zone", []string{"idle", "has"}, "cloudflare", delegation, "has", true, []string{"idle", "has"}},
+		{"an idle zone if there is no other", []string{"empty", "idle"}, "cloudflare", delegation, "idle", false, []string{"empty", "idle"}},
+		{"the older of two connections whose zones do not serve", []string{"has", "also"}, "cloudflare", []string{"ns1.other.test"}, "has", false, []string{"has", "also"}},
+		{"an unknown delegation", []string{"down", "has"}, "cloudflare", nil, "has", false, []string{"down", "has"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newFixture(t)
-			w.fill(t, tt.tokens)
-			got, err := w.Reaching(t.Context(), w.ann, tt.provider, "a.test", tt.seen)
+			f := newFixture(t)
+			f.fill(t, tt.tokens)
+			got, err := f.Reaching(t.Context(), f.ann, tt.provider, "a.test", tt.delegation)
 			if err != nil || got.Connection.Name != tt.want || got.Serves != tt.serves || got.Zone.Name != "a.test" {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			if !slices.Equal(w.asked, tt.asked) {
-				t.Errorf("asked %v", w.asked)
+			if !slices.Equal(f.usedTokens, tt.usedTokens) {
+				t.Errorf("the tokens %v were used", f.usedTokens)
 			}
 			if _, err := got.Provider.Records(t.Context(), got.Zone); err != nil {
 				t.Errorf("its provider: %v", err)
@@ -66,24 +66,24 @@ func TestReachingTakesTheOneThatReachesTheZone(t *testing.T) {
 	}
 }
 
-func TestReachingSaysWhyNoneDoes(t *testing.T) {
+func TestReachingFailsWithTheMostSignificantError(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		tokens []string
 		want   func(error) bool
 	}{
 		{"no connection", nil, is(dnsconnections.ErrNoConnection)},
-		{"another provider's only", []string{"elsewhere"}, is(dnsconnections.ErrNoConnection)},
+		{"only a connection to a different provider", []string{"elsewhere"}, is(dnsconnections.ErrNoConnection)},
 		{"no zone", []string{"empty"}, dns.IsNoZone},
-		{"refused", []string{"empty", "bad"}, is(fault.CredentialRejected)},
+		{"a rejected credential", []string{"empty", "bad"}, is(fault.CredentialRejected)},
 		{"down", []string{"bad", "down", "empty"}, is(fault.ProviderUnavailable)},
-		{"settings that make no sense", []string{"absurd", "bad"}, is(fault.InvalidRequest)},
-		{"down, where the other one does not serve", []string{"idle", "down"}, is(fault.ProviderUnavailable)},
+		{"an invalid setting", []string{"absurd", "bad"}, is(fault.InvalidRequest)},
+		{"a provider that is down, and a zone that does not serve", []string{"idle", "down"}, is(fault.ProviderUnavailable)},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newFixture(t)
-			w.fill(t, tt.tokens)
-			got, err := w.Reaching(t.Context(), w.ann, "cloudflare", "a.test", delegation)
+			f := newFixture(t)
+			f.fill(t, tt.tokens)
+			got, err := f.Reaching(t.Context(), f.ann, "cloudflare", "a.test", delegation)
 			if !tt.want(err) || got.Provider != nil {
 				t.Fatalf("%+v, %v", got, err)
 			}
@@ -91,37 +91,38 @@ func TestReachingSaysWhyNoneDoes(t *testing.T) {
 	}
 }
 
-// TestReachingAsksTheAccountsOwn checks that connections of other accounts are never used, and that
-// an empty owner has none.
-func TestReachingAsksTheAccountsOwn(t *testing.T) {
-	w := newFixture(t)
-	w.fill(t, []string{"has"})
-	if _, err := w.Reaching(t.Context(), w.bob, "", "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
+// TestReachingUsesOnlyConnectionsOfTheAccount checks that connections of other accounts are never
+// used, and that an empty owner has no connections.
+func TestReachingUsesOnlyConnectionsOfTheAccount(t *testing.T) {
+	f := newFixture(t)
+	f.fill(t, []string{"has"})
+	if _, err := f.Reaching(t.Context(), f.bob, "", "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
 		t.Errorf("bob: %v", err)
 	}
-	if _, err := w.Reaching(t.Context(), "", "", "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
-		t.Errorf("nobody: %v", err)
+	if _, err := f.Reaching(t.Context(), "", "", "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
+		t.Errorf("an empty owner: %v", err)
 	}
-	if len(w.asked) > 0 {
-		t.Errorf("asked %v", w.asked)
+	if len(f.usedTokens) > 0 {
+		t.Errorf("the tokens %v were used", f.usedTokens)
 	}
 }
 
-// fill adds connections of the account ann, which are valid when they are added.
-func (w *fixture) fill(t *testing.T, tokens []string) {
+// fill adds a connection of the account ann for each token. Afterwards some tokens are rejected or
+// their provider fails, as their names say.
+func (f *fixture) fill(t *testing.T, tokens []string) {
 	t.Helper()
 	for i, token := range tokens {
-		w.Now = func() time.Time { return now.Add(time.Duration(i) * time.Second) }
+		f.Now = func() time.Time { return now.Add(time.Duration(i) * time.Second) }
 		provider := map[bool]string{true: "powerdns", false: "cloudflare"}[token == "elsewhere"]
-		w.connect(t, w.ann, provider, token)
+		f.connect(t, f.ann, provider, token)
 	}
 	for _, token := range []string{"has", "also", "elsewhere"} {
-		w.provide(token, "a.test")
+		f.provide(token, "a.test")
 	}
-	w.byToken["idle"] = idle{w.provide("behind", "a.test")}
-	w.byToken["down"], w.byToken["absurd"] = failing{err: down}, failing{err: absurd}
-	delete(w.byToken, "bad")
-	w.asked = nil // what follows counts
+	f.byToken["idle"] = idle{f.provide("behind", "a.test")}
+	f.byToken["down"], f.byToken["absurd"] = failing{err: errDown}, failing{err: errInvalidSetting}
+	delete(f.byToken, "bad")
+	f.usedTokens = nil // only later calls count
 }
 
 func is(want error) func(error) bool {

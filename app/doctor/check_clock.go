@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/app/wiring"
 )
 
-// The offsets from which the clock check warns and fails. Signatures and tokens carry times, and the
-// mail platform tolerates an offset of five minutes. The failure comes earlier, because a clock that
+// The clock check warns and fails above these offsets. Signatures and tokens contain times, and
+// the mail platform tolerates an offset of five minutes. The check fails earlier, because a clock that
 // is a minute off usually drifts further.
 const (
 	clockWarning = 5 * time.Second
@@ -42,7 +42,7 @@ func (e *examination) clock(ctx context.Context) finding {
 	const fix = "set the clocks by NTP: timedatectl set-ntp true"
 	switch {
 	case len(compared) == 0:
-		return warned("fix the check mail_platform first, or set the clock by NTP: timedatectl set-ntp true", "no other clock could be asked")
+		return warned("fix the check mail_platform first, or set the clock by NTP: timedatectl set-ntp true", "no other clock could be read")
 	case largest > clockFailure:
 		return failed(fix, "%s", summary)
 	case largest > clockWarning:

@@ -80,9 +80,9 @@ func checkTLSCertificate(c settings.Config, now time.Time) finding {
 	case problem != "":
 		return failed(fix, "tls_certificate_file: %s", problem)
 	case expires.Sub(now) < expiryWarning:
-		return warned(fix, "tls_certificate_file: the certificate ends on %s", expires.UTC().Format(time.DateOnly))
+		return warned(fix, "tls_certificate_file: the certificate expires on %s", expires.UTC().Format(time.DateOnly))
 	default:
-		return passed("tls_certificate_file: the certificate ends on %s", expires.UTC().Format(time.DateOnly))
+		return passed("tls_certificate_file: the certificate expires on %s", expires.UTC().Format(time.DateOnly))
 	}
 }
 
@@ -104,11 +104,11 @@ func checkSecretFile(field wire.Field, path string, now time.Time) finding {
 	if strings.Contains(field.Name, "certificate") {
 		expires, problem := wiring.CertificateExpiry(raw, raw, now)
 		if problem != "" {
-			return failed("make and register a new certificate, and write it with its key into "+path, "%s: %s", name, problem)
+			return failed("create and register a new certificate, and write it with its key into "+path, "%s: %s", name, problem)
 		}
-		summary = fmt.Sprintf("%s: the certificate ends on %s", name, expires.UTC().Format(time.DateOnly))
+		summary = fmt.Sprintf("%s: the certificate expires on %s", name, expires.UTC().Format(time.DateOnly))
 		if expires.Sub(now) < expiryWarning {
-			return warned("make and register a new certificate now, and write it with its key into "+path, "%s", summary)
+			return warned("create and register a new certificate now, and write it with its key into "+path, "%s", summary)
 		}
 	}
 	info, err := os.Stat(path)
@@ -118,7 +118,7 @@ func checkSecretFile(field wire.Field, path string, now time.Time) finding {
 	return passed("%s", summary)
 }
 
-// withoutPath returns the text of err without the path of the file, which the fix names already.
+// withoutPath returns the text of err without the path of the file. The fix already names the path.
 func withoutPath(err error) string {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
@@ -131,16 +131,16 @@ func withoutPath(err error) string {
 // be read from the secret.
 func checkExpiryDate(name, date string, now time.Time) finding {
 	day, err := time.Parse(time.DateOnly, date)
-	renew := "make a new secret where the application is registered, then set its file and " + name
+	renew := "create a new secret at the application's registration, then replace its file and set " + name
 	switch {
 	case err != nil:
-		return failed("write it as 2027-01-31", "%s: %q is no date", name, date)
+		return failed("write the date as 2027-01-31", "%s: %q is not a date", name, date)
 	case now.After(day.AddDate(0, 0, 1)):
-		return failed(renew, "the secret ended on %s (%s)", date, name)
+		return failed(renew, "the secret expired on %s (%s)", date, name)
 	case day.Sub(now) < expiryWarning:
-		return warned(renew, "the secret ends on %s (%s)", date, name)
+		return warned(renew, "the secret expires on %s (%s)", date, name)
 	default:
-		return passed("the secret ends on %s", date)
+		return passed("the secret expires on %s", date)
 	}
 }
 
@@ -155,7 +155,7 @@ func (e *examination) keyset(ctx context.Context) finding {
 		return failed(cli.FixUser+", or correct keyset_file", "the keyset cannot be read: %s", cli.OneLine(err))
 	}
 	if _, err := secrets.OpenKeyset(path, false); err != nil {
-		fix := "put the keyset back from its backup: " + path
+		fix := "restore the keyset from its backup: " + path
 		switch {
 		case errors.Is(err, fs.ErrPermission):
 			fix = cli.FixUser
@@ -172,9 +172,9 @@ func (e *examination) keyset(ctx context.Context) finding {
 func (e *examination) missingKeyset(ctx context.Context, path string) finding {
 	if db, err := e.openDatabase(); err == nil {
 		if m, err := db.Migrations(ctx); err == nil && m.InUse {
-			return failed("put it back from its backup before the service starts and makes a new one: "+path,
-				"there is no keyset, but the database is in use: what was sealed with it cannot be opened")
+			return failed("restore the keyset from its backup before the service starts and creates a new one: "+path,
+				"there is no keyset, but the database is in use: its sealed values cannot be opened")
 		}
 	}
-	return warned("run `tenantry keyset create`, or let the first start of `tenantry serve` make it", "there is no keyset yet: %s", path)
+	return warned("run `tenantry keyset create`, or start `tenantry serve`, which creates the keyset", "there is no keyset yet: %s", path)
 }

@@ -17,15 +17,15 @@ import (
 // customers' data.
 const groupAndOtherPerm fs.FileMode = 0o077
 
-const fixDatabase = "start the database, or correct database_url (`tenantry config` shows what is set)"
+const fixDatabase = "start the database, or correct database_url (`tenantry config` shows its value)"
 
-// database checks that the database answers and takes writes. For SQLite it also checks the
+// database checks that the database answers and accepts writes. For SQLite it also checks the
 // permissions of the file and the journal mode.
 func (e *examination) database(ctx context.Context) finding {
 	db, err := e.openDatabase()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return warned("run `tenantry migrate`, which makes it, or correct database_url",
+		return warned("run `tenantry migrate`, which creates the database, or correct database_url",
 			"there is no database yet: %s", strings.TrimPrefix(e.config.DatabaseURL, "sqlite://"))
 	case errors.Is(err, fs.ErrPermission):
 		return failed(cli.FixUser, "%s", cli.OneLine(err))
@@ -33,22 +33,22 @@ func (e *examination) database(ctx context.Context) finding {
 		return failed(fixDatabase, "%s", cli.OneLine(err))
 	}
 	if err := db.Writable(ctx); err != nil {
-		fix := "give the database's user the right to write"
+		fix := "give the database user the privilege to write"
 		if db.File != "" {
 			fix = "make file and folder writable for the user of the service: " + db.File
 		}
 		return failed(fix, "%s %s can be read but not written: %s", db.Kind, db.Version, cli.OneLine(err))
 	}
 	if db.File == "" {
-		return passed("%s %s answers and takes writes", db.Kind, db.Version)
+		return passed("%s %s answers and accepts writes", db.Kind, db.Version)
 	}
 	if db.Mode&groupAndOtherPerm != 0 {
 		return warned("chmod 600 "+db.File, "%s is open to others (mode %#o)", db.File, db.Mode)
 	}
 	if db.Journal != "wal" {
-		return warned("start `tenantry serve` once, which switches it", "%s has the journal mode %s instead of wal", db.File, db.Journal)
+		return warned("start `tenantry serve` once, which changes the journal mode", "%s has the journal mode %s instead of wal", db.File, db.Journal)
 	}
-	return passed("%s %s, %s, takes writes", db.Kind, db.Version, db.File)
+	return passed("%s %s, %s, accepts writes", db.Kind, db.Version, db.File)
 }
 
 // migrations checks that all migrations of this version are applied: those of the tables and those
@@ -66,13 +66,13 @@ func (e *examination) migrations(ctx context.Context) finding {
 	case err != nil:
 		return failed("if the database is not tenantry's, correct database_url", "the migrations cannot be read: %s", cli.OneLine(err))
 	case m.Closed > 0:
-		return failed("install a newer tenantry", "a newer tenantry migrated the database and closed it to this one (it asks for schema release %d)", m.Closed)
+		return failed("install a newer tenantry", "a newer tenantry migrated the database, and this version is too old for it (it needs schema release %d)", m.Closed)
 	case len(m.Pending) > 0 && db.File != "":
-		return warned("run `tenantry migrate`, or start `tenantry serve`, which does it", "%d migrations are pending", len(m.Pending))
+		return warned("run `tenantry migrate`, or start `tenantry serve`, which migrates too", "%d migrations are pending", len(m.Pending))
 	case len(m.Pending) > 0:
 		return failed(wiring.FixMigrations, "%d migrations are pending", len(m.Pending))
 	case len(m.Newer) > 0:
-		return passed("all %d applied, and %d of a newer tenantry that this one can live with", m.Applied, len(m.Newer))
+		return passed("all %d applied, and %d compatible migrations of a newer tenantry", m.Applied, len(m.Newer))
 	default:
 		return passed("all %d applied", m.Applied)
 	}

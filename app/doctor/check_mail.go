@@ -37,8 +37,8 @@ func (e *examination) mailPlatform(ctx context.Context) finding {
 	case err != nil:
 		return mailPlatformFailure(title, err)
 	case len(unknown) > 0:
-		return warned("correct or remove them; `tenantry config` lists those that exist",
-			"%s answers and does not refuse our credential, but it has no setting %s", title, strings.Join(unknown, ", "))
+		return warned("correct or remove them; `tenantry config` lists all settings",
+			"%s answers and does not refuse our credential, but its plugin has no setting %s", title, strings.Join(unknown, ", "))
 	default:
 		return passed("%s answers and does not refuse our credential", title)
 	}
@@ -72,7 +72,7 @@ func missingSettings(description wire.Description, configured map[string]string)
 func mailPlatformFailure(title string, err error) finding {
 	var o *outcome.Error
 	if !errors.As(err, &o) {
-		return failed("see the check credentials", "%s cannot be asked: %s", title, faultDetail(err))
+		return failed("see the check credentials", "%s cannot be checked: %s", title, faultDetail(err))
 	}
 	detail := o.Detail
 	if o.Cause != "" {
@@ -80,15 +80,15 @@ func mailPlatformFailure(title string, err error) finding {
 	}
 	switch {
 	case errors.Is(err, fault.AccessDenied):
-		return failed("correct the client id and the credential of the application, or make a new credential where it is registered",
+		return failed("correct the client id and the credential of the application, or create a new credential at its registration",
 			"%s refuses our application: %s", title, detail)
 	case o.Kind == outcome.Refused:
-		return failed("correct the setting; `tenantry config` shows what is set", "%s is not configured: %s", title, detail)
+		return failed("correct the setting; `tenantry config` shows all values", "%s is not configured: %s", title, detail)
 	case o.Kind == outcome.Throttled:
-		return warned("run `tenantry doctor` again in some minutes", "%s is there, but asks us to wait: %s", title, detail)
+		return warned("run `tenantry doctor` again in some minutes", "%s answers, but throttles the call: %s", title, detail)
 	default:
-		return failed("look at the platform's status page; if it is well, let this machine reach the host of login_url (DNS, firewall, proxy)",
-			"%s is down or out of reach: %s", title, detail)
+		return failed("check the platform's status page; if it reports no problem, let this machine reach the host of login_url (DNS, firewall, proxy)",
+			"%s is down or cannot be reached: %s", title, detail)
 	}
 }
 

@@ -34,10 +34,10 @@ func (e *examination) dns(ctx context.Context) finding {
 		Resolvers: c.DNSResolvers, Recursive: c.DNSMode == "recursive", Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Log: slog.New(slog.DiscardHandler),
 	})
 	var resolvers []dnsresolver.Resolver
-	var resolversDone sync.WaitGroup
-	resolversDone.Go(func() { resolvers = reader.Resolvers(ctx, probeZone) })
-	sight, err := reader.Read(ctx, probeZone)
-	resolversDone.Wait()
+	var resolverChecks sync.WaitGroup
+	resolverChecks.Go(func() { resolvers = reader.Resolvers(ctx, probeZone) })
+	zoneRead, err := reader.Read(ctx, probeZone)
+	resolverChecks.Wait()
 	var silent []string
 	for _, r := range resolvers {
 		if r.Err != nil {
@@ -48,12 +48,12 @@ func (e *examination) dns(ctx context.Context) finding {
 	switch {
 	case len(silent) == len(resolvers):
 		return failed(fix, "no resolver answers: %s", cmp.Or(strings.Join(silent, ", "), "none is configured"))
-	case sight.Zone == "" && sight.Reason != "":
-		return failed("set dns_resolvers to resolvers that know the public DNS", "the resolvers do not find the zone %s: %s", probeZone, sight.Reason)
+	case zoneRead.Zone == "" && zoneRead.Reason != "":
+		return failed("set dns_resolvers to resolvers of the public DNS", "the resolvers do not find the zone %s: %s", probeZone, zoneRead.Reason)
 	case c.DNSMode == "recursive":
 		return warned("let this machine reach name servers by UDP and TCP, and set dns_mode to authoritative", "dns_mode is recursive: no read counts as reliable, and no DNS is written")
-	case err != nil || answeringServers(sight) == 0:
-		reason := strings.Join(append([]string{cmp.Or(sight.Reason, "read_deadline")}, sight.Warnings...), ", ")
+	case err != nil || answeringServers(zoneRead) == 0:
+		reason := strings.Join(append([]string{cmp.Or(zoneRead.Reason, "read_deadline")}, zoneRead.Warnings...), ", ")
 		return failed(fmt.Sprintf("let this machine reach UDP and TCP port %d of any address; if name servers are in a private network on purpose, set dns_allow_private", c.DNSPort),
 			"no authoritative server of %s answers on port %d: %s", probeZone, c.DNSPort, reason)
 	case len(silent) > 0:
@@ -88,7 +88,7 @@ func (e *examination) publicURL(ctx context.Context) finding {
 		if e.config.TLSCertificateFile != "" {
 			address = "https://" + e.config.Listen
 		}
-		return warned(fixPublicURL, "not set: links lead to %s, which only this machine reaches; %s", address, redirectURIHint(address))
+		return warned(fixPublicURL, "not set: links lead to %s, which only this machine can reach; %s", address, redirectURIHint(address))
 	}
 	u, err := url.Parse(address)
 	if err != nil {

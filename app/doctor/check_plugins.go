@@ -23,7 +23,7 @@ func (e *examination) plugins(context.Context) finding {
 	host, err := e.pluginHost()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return failed(wiring.CatalogFix(dir, err), "%s holds no plugin catalog", dir)
+		return failed(wiring.CatalogFix(dir, err), "%s has no plugin catalog", dir)
 	case err != nil:
 		return failed(wiring.CatalogFix(dir, err), "%s", cli.OneLine(err))
 	}
@@ -38,7 +38,7 @@ func (e *examination) plugins(context.Context) finding {
 		return failed("add the plugin of the mail platform: tenantry plugin add --plugin-dir "+dir+" "+filepath.Join(dir, "mail-"+wiring.MailPlatform),
 			"the catalog in %s has no plugin %s", dir, wiring.MailPlatform)
 	}
-	return passed("%s: unchanged since added, and running when asked", strings.Join(running, ", "))
+	return passed("%s: each is unchanged since it was added, and starts", strings.Join(running, ", "))
 }
 
 // pluginFailure returns the finding for a plugin that does not start, with the reason and a fix.
@@ -49,16 +49,16 @@ func pluginFailure(host *pluginhost.Host, name, dir string, err error) finding {
 			reason = p.LastError.Error()
 		}
 	}
-	fix := fmt.Sprintf("run its binary in %s by hand with `describe`: it says why it does not start", dir)
+	fix := fmt.Sprintf("run its binary in %s by hand with `describe`, which prints the reason", dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		fix = "put the file back: it came with this version of tenantry, or from the plugin's author"
+		fix = "put the file back: it is part of this version of tenantry, or comes from the plugin's author"
 	}
 	var o *outcome.Error
 	if errors.As(err, &o) && o.Cause == "plugin_checksum" {
-		fix = "put the right file back, or, if you trust the new one: tenantry plugin add --plugin-dir " + dir + " FILE"
+		fix = "restore the original file, or, if you trust the new file: tenantry plugin add --plugin-dir " + dir + " FILE"
 	}
 	if errors.As(err, &o) && o.Cause == "plugin_version" {
-		fix = "install the plugin that was made for this version of tenantry"
+		fix = "install the plugin of this version of tenantry"
 	}
 	return failed(fix, "%s does not start: %s", name, reason)
 }

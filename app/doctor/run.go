@@ -143,7 +143,7 @@ func (e *examination) check(ctx context.Context, i int) checkResult {
 	select {
 	case f = <-found:
 	case <-time.After(checkTimeout + time.Second):
-		f = failed("run `tenantry doctor` again; what it asks there does not answer", "no result within %s", checkTimeout)
+		f = failed("run `tenantry doctor` again; the system that this check calls does not answer", "no result within %s", checkTimeout)
 	}
 	return checkResult{checks[i].id, f.status, f.summary, f.fix, time.Since(began).Milliseconds()}
 }

@@ -113,17 +113,17 @@ func TestRestoreRefusesDamagedBackups(t *testing.T) {
 	}
 	lines := strings.SplitAfter(strings.TrimSuffix(content, "\n"), "\n")
 	for name, tt := range map[string]struct{ file, says string }{
-		"another account":     {replaced(`"ann@example.com","complete"`, `"eve@example.com","complete"`), "table accounts is not what was written"},
+		"another account":     {replaced(`"ann@example.com","complete"`, `"eve@example.com","complete"`), "the checksum of table accounts differs"},
 		"a row more":          {replaced(`["api_growth"`, "[\"big\",9,true]\n[\"api_growth\""), "table plans"},
 		"another keyset":      {replaced(`\"primaryKeyId\":`, `\"primaryKeyId\": `), "SHA-256"},
 		"a newer format":      {replaced(`"tenantry_backup":1`, `"tenantry_backup":2`), "format 2"},
 		"unknown migrations":  {replaced(`"20261121000000"`, `"20261121000000","29990101000000"`), "1 migrations"},
-		"without its end":     {written(nil), "no backup"},
+		"without its end":     {written(nil), "not a backup"},
 		"cut off":             {written(raw[:len(raw)/2]), "damaged"},
 		"without a manifest":  {gzipToFile(t, filepath.Join(dir, "cut"), []byte(strings.Join(lines[:len(lines)-1], ""))), "too early"},
-		"something after it":  {gzipToFile(t, filepath.Join(dir, "more"), []byte(content+"[1]\n")), "follows its end"},
+		"something after it":  {gzipToFile(t, filepath.Join(dir, "more"), []byte(content+"[1]\n")), "data after its end"},
 		"one byte changed":    {written(append(bytes.Clone(raw[:len(raw)-6]), raw[len(raw)-6]^1, raw[len(raw)-5], raw[len(raw)-4], raw[len(raw)-3], raw[len(raw)-2], raw[len(raw)-1])), "damaged"},
-		"something else":      {written([]byte("PK\x03\x04")), "no backup"},
+		"something else":      {written([]byte("PK\x03\x04")), "not a backup"},
 		"gzip of others":      {gzipToFile(t, filepath.Join(dir, "other"), []byte("hello\n")), "does not begin"},
 		"a file that is away": {filepath.Join(dir, "away"), "no such file"},
 	} {

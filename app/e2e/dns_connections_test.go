@@ -130,7 +130,7 @@ func TestOperatorManagesDNSConnections(t *testing.T) {
 	}
 	good := credentialFile(t, c.token)
 	bad := add(credentialFile(t, "another"+rand.Text())).checkError(t, cli.ExitOutside, "provider_credential_rejected")
-	if !strings.HasSuffix(bad.Message, "; nothing is stored") || bad.Fix != "give a credential that the provider takes, with the rights that it needs" {
+	if !strings.HasSuffix(bad.Message, "; nothing is stored") || bad.Fix != "use a credential that the provider accepts and that has the necessary permissions" {
 		t.Errorf("got %v", bad)
 	}
 	checkConnections(t, env)
@@ -251,10 +251,10 @@ func TestDNSConnectionMistakesAreExplained(t *testing.T) {
 		{cli.ExitUsage, "add --account ann@example.com --provider nope", "cloudflare, powerdns, rfc2136"},
 		{cli.ExitUsage, "add --account ann@example.com --provider cloudflare", "--credential-file is missing"},
 		{cli.ExitUsage, "add --account ann@example.com --provider cloudflare --set api_token=5up3rs3cr3t", "--credential-file"},
-		{cli.ExitUsage, "add --account ann@example.com --provider cloudflare --set api_url=5up3rs3cr3t", "the operator's"},
+		{cli.ExitUsage, "add --account ann@example.com --provider cloudflare --set api_url=5up3rs3cr3t", "set by the operator"},
 		{cli.ExitUsage, "add --account ann@example.com --provider cloudflare --set 5up3rs3cr3t", "NAME=VALUE"},
 		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --credential-file " + key + " --set server=5up3rs3cr3t", "needs --set zones, --set key_name"},
-		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --set server=a --set server=5up3rs3cr3t", "twice"},
+		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --set server=a --set server=5up3rs3cr3t", "repeated"},
 		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --set server=", "no value"},
 		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --set servers=a", "--set server=…"},
 		{cli.ExitUsage, "add --account ann@example.com --provider powerdns --credential-file " + key + " --set api_url=5up3rs3cr3t", "api_url: it is a URL"},

@@ -227,7 +227,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"plugins", "no catalog", []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}, doctor.Failed, "no plugin catalog", "tenantry plugin add"},
 		{"plugins", "another file", []string{"TENANTRY_PLUGIN_DIR=" + tamperedPlugins(t, p.service.binary)}, doctor.Failed, "SHA-256", "tenantry plugin add"},
 		{"plugins", "a file is gone", []string{"TENANTRY_PLUGIN_DIR=" + testserver.PluginsWithout(t, "dns-cloudflare")}, doctor.Failed, "cloudflare does not start: .*dns-cloudflare: no such file", "put the file back"},
-		{"mail_platform", "down", []string{provider("LOGIN_URL", "http://"+nobody)}, doctor.Failed, "down or out of reach", "status page.*login_url"},
+		{"mail_platform", "down", []string{provider("LOGIN_URL", "http://"+nobody)}, doctor.Failed, "down or cannot be reached", "status page.*login_url"},
 		{"mail_platform", "wrong secret", []string{provider("CLIENT_SECRET_FILE", file(secret, 0o600))}, doctor.Failed, `refuses our application: .*secret.* \(AADSTS7000215\)`, "credential"},
 		{"mail_platform", "another client", []string{provider("CLIENT_ID", "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90")}, doctor.Failed, "refuses our application: .*client id", "client id"},
 		{"mail_platform", "no client", []string{provider("CLIENT_ID", "")}, doctor.Failed, "not configured: client_id missing", "MICROSOFT365_CLIENT_ID"},
@@ -249,17 +249,17 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"credentials", "no file", []string{provider("CLIENT_SECRET_FILE", "/nonexistent/secret")}, doctor.Failed, "cannot be read: no such file", "/nonexistent/secret"},
 		{"credentials", "empty", []string{provider("CLIENT_SECRET_FILE", file("\n", 0o600))}, doctor.Failed, "empty", "write the secret"},
 		{"credentials", "open to others", []string{provider("CLIENT_SECRET_FILE", file(secret, 0o644))}, doctor.Warning, "open to others", "chmod 600"},
-		{"credentials", "ends soon", certified(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), doctor.Warning, "ends on", "new certificate"},
-		{"credentials", "ended", certified(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), doctor.Failed, "ended on", "new certificate"},
+		{"credentials", "ends soon", certified(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), doctor.Warning, "expires on", "new certificate"},
+		{"credentials", "ended", certified(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), doctor.Failed, "expired on", "new certificate"},
 		{"credentials", "not yet", certified(certificateFile(t, 24*time.Hour, 48*time.Hour, true)), doctor.Failed, "not valid before", "new certificate"},
 		{"credentials", "another's key", certified(certificateFile(t, -time.Hour, 90*24*time.Hour, false)), doctor.Failed, "private key does not match", "new certificate"},
 		{"credentials", "no certificate", certified(file(secret, 0o600)), doctor.Failed, "no PEM", "new certificate"},
-		{"credentials", "the secret ends soon", []string{provider("CREDENTIAL_EXPIRES", day(7))}, doctor.Warning, "the secret ends on", "new secret"},
-		{"credentials", "the secret ended", []string{provider("CREDENTIAL_EXPIRES", day(-7))}, doctor.Failed, "the secret ended on", "new secret"},
-		{"credentials", "its own certificate ends soon", tls(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), doctor.Warning, "^tls_certificate_file: .*ends on", "tls_key_file"},
-		{"credentials", "its own certificate ended", tls(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), doctor.Failed, "tls_certificate_file: .*ended on", "renew"},
+		{"credentials", "the secret ends soon", []string{provider("CREDENTIAL_EXPIRES", day(7))}, doctor.Warning, "the secret expires on", "new secret"},
+		{"credentials", "the secret ended", []string{provider("CREDENTIAL_EXPIRES", day(-7))}, doctor.Failed, "the secret expired on", "new secret"},
+		{"credentials", "its own certificate ends soon", tls(certificateFile(t, -24*time.Hour, 10*24*time.Hour, true)), doctor.Warning, "^tls_certificate_file: .*expires on", "tls_key_file"},
+		{"credentials", "its own certificate ended", tls(certificateFile(t, -48*time.Hour, -24*time.Hour, true)), doctor.Failed, "tls_certificate_file: .*expired on", "renew"},
 		{"credentials", "its own certificate is gone", tls("/nonexistent/pem"), doctor.Failed, "tls_certificate_file cannot be read: no such file", "/nonexistent/pem"},
-		{"credentials", "no date", []string{provider("CREDENTIAL_EXPIRES", "soon")}, doctor.Failed, "no date", "2027-01-31"},
+		{"credentials", "no date", []string{provider("CREDENTIAL_EXPIRES", "soon")}, doctor.Failed, "not a date", "2027-01-31"},
 	}
 	for _, tt := range sample(t, cases, 15) {
 		t.Run(tt.id+" "+tt.name, func(t *testing.T) {
@@ -310,7 +310,7 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 	and := func(option string) []string {
 		return p.withEnv("TENANTRY_DATABASE_URL=" + url + querySeparator(url) + option)
 	}
-	expect(and("default_transaction_read_only=on"), "database", doctor.Failed, "takes no writes", "right to write")
+	expect(and("default_transaction_read_only=on"), "database", doctor.Failed, "takes no writes", "privilege to write")
 	expect(and("user=nobody-here"), "database", doctor.Failed, "refuses the user or its password", "database_url")
 	expect(and("dbname=nothing_here"), "database", doctor.Failed, "no such database", "database_url")
 	runTenantry(t, and("dbname=nothing_here"), "account", "list").checkFailure(t, cli.ExitOutside)

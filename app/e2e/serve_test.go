@@ -101,7 +101,7 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 		checkCommandFails(t, r, append(r.env(t.TempDir(), ""), "TENANTRY_LISTEN="+taken), cli.ExitRefused, []string{taken, "address already in use", "another address"}, "serve")
 	})
 	t.Run("the data folder is in use", func(t *testing.T) {
-		checkCommandFails(t, r, r.env(data, ""), cli.ExitRefused, []string{"another tenantry serves", data, "another data_dir"}, "serve")
+		checkCommandFails(t, r, r.env(data, ""), cli.ExitRefused, []string{"a different process of tenantry", data, "a different data_dir"}, "serve")
 	})
 	t.Run("nobody is at the database's address", func(t *testing.T) {
 		nobody, data := "postgres://u:p@"+testserver.FreeAddress(t)+"/tenantry", t.TempDir()
@@ -119,7 +119,7 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 		checkCommandFails(t, r, append(r.env(t.TempDir(), ""), "TENANTRY_KEYSET_FILE="+writeTempFile(t, "{}", 0o600)), cli.ExitRefused, []string{"is not a keyset", "keyset_file"}, "serve")
 	})
 	t.Run("the database's user lacks rights", func(t *testing.T) {
-		checkCommandFails(t, r, r.env(t.TempDir(), databaseWithoutRights(t)), cli.ExitRefused, []string{"permission denied", "the right that it lacks"}, "serve")
+		checkCommandFails(t, r, r.env(t.TempDir(), databaseWithoutRights(t)), cli.ExitRefused, []string{"permission denied", "the missing privilege"}, "serve")
 	})
 	t.Run("migrations are missing", func(t *testing.T) {
 		checkCommandFails(t, r, r.env(t.TempDir(), testserver.Database(t)), cli.ExitRefused, []string{"migrations are missing", "tenantry migrate"}, "serve")

@@ -66,7 +66,7 @@ func (s *Service) Rotate(ctx context.Context, caller access.Caller, email string
 		return Rotated{}, fmt.Errorf("rotate key: %w", err)
 	}
 	if !member {
-		return Rotated{}, fault.AccessDenied.With("the e-mail address is no member of the key's account")
+		return Rotated{}, fault.AccessDenied.With("the e-mail address does not belong to a member of the key's account")
 	}
 	now := s.Now()
 	// The store copies the name of the old key.

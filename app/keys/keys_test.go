@@ -48,7 +48,7 @@ func open(t *testing.T) (*keys.Service, access.Account, secret.Text) {
 
 func bearer(key secret.Text) []string { return []string{"Bearer " + key.Reveal()} }
 
-func TestAuthenticate(t *testing.T) {
+func TestAuthenticateFindsTheCallerOfTheKey(t *testing.T) {
 	service, acc, key := open(t)
 	_, foreign, err := access.NewKey(rand.Reader, "tny", access.Live, acc.ID, "", now())
 	if err != nil {
@@ -89,7 +89,7 @@ func TestMalformedAndUnknownKeysGetOneAnswer(t *testing.T) {
 	}
 }
 
-func TestRotate(t *testing.T) {
+func TestRotateReplacesTheKey(t *testing.T) {
 	service, acc, key := open(t)
 	caller, err := service.Authenticate(t.Context(), bearer(key))
 	if err != nil {
@@ -109,7 +109,7 @@ func TestRotate(t *testing.T) {
 		t.Fatalf("the new key: %v, %v", again, err)
 	}
 	if _, err := service.Authenticate(t.Context(), bearer(key)); !errors.Is(err, fault.InvalidAPIKey) {
-		t.Fatalf("the old key lives: %v", err)
+		t.Fatalf("the old key is still valid: %v", err)
 	}
 	stored, err := service.Keys.(*bunstore.Store).IssuedKeys(t.Context(), acc.ID)
 	if err != nil || len(stored) != 2 || stored[0].Name != "first" || stored[1].Name != "first" {
@@ -117,7 +117,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-func TestRotateForAnAddressOfAnotherAccount(t *testing.T) {
+func TestRotateRefusesAnAddressOfAnotherAccount(t *testing.T) {
 	service, _, key := open(t)
 	caller, err := service.Authenticate(t.Context(), bearer(key))
 	if err != nil {
@@ -129,11 +129,11 @@ func TestRotateForAnAddressOfAnotherAccount(t *testing.T) {
 		}
 	}
 	if _, err := service.Authenticate(t.Context(), bearer(key)); err != nil {
-		t.Errorf("the key died: %v", err)
+		t.Errorf("the key is no longer valid: %v", err)
 	}
 }
 
-func TestOfManyRotationsAtOnceOneWins(t *testing.T) {
+func TestOneOfManyConcurrentRotationsSucceeds(t *testing.T) {
 	service, _, key := open(t)
 	caller, err := service.Authenticate(t.Context(), bearer(key))
 	if err != nil {
@@ -145,23 +145,22 @@ func TestOfManyRotationsAtOnceOneWins(t *testing.T) {
 		wait.Go(func() { _, errs[i] = service.Rotate(t.Context(), caller, "ann@example.com") })
 	}
 	wait.Wait()
-	won := 0
+	succeeded := 0
 	for _, err := range errs {
 		switch {
 		case err == nil:
-			won++
+			succeeded++
 		case !errors.Is(err, fault.InvalidAPIKey):
-			t.Errorf("a loser got %v", err)
+			t.Errorf("a failed rotation returned %v", err)
 		}
 	}
-	if won != 1 {
-		t.Fatalf("%d rotations won", won)
+	if succeeded != 1 {
+		t.Fatalf("%d rotations succeeded", succeeded)
 	}
 }
 
-// TestPlansAreStoredAsTheyAreWritten checks that the plans in the migrations equal the table of
-// rules.
-func TestPlansAreStoredAsTheyAreWritten(t *testing.T) {
+// TestStoredPlansEqualTheRules checks that the plans in the migrations equal access.Plans.
+func TestStoredPlansEqualTheRules(t *testing.T) {
 	service, _, _ := open(t)
 	store := service.Keys.(*bunstore.Store)
 	for _, plan := range access.Plans() {

@@ -133,7 +133,7 @@ const maxTenantSlots = 1_000_000
 // checkTenantSlots returns a usage error when --tenant-slots is out of range.
 func checkTenantSlots(slots int) error {
 	if slots < 0 || slots > maxTenantSlots {
-		return cli.Usage(fmt.Errorf("--tenant-slots is from 0 to %d", maxTenantSlots))
+		return cli.Usage(fmt.Errorf("--tenant-slots must be between 0 and %d", maxTenantSlots))
 	}
 	return nil
 }
@@ -147,13 +147,13 @@ func changePlanCommand() *cobra.Command {
 		Long: "Changes the plan of an account, or the number of tenants that it may hold. The change takes effect with\n" +
 			"the next request.\n\n" +
 			"Each plan has a number of tenants. Without --tenant-slots the account gets the number of the new plan,\n" +
-			"even if it had a number of its own before. To keep that number, pass it again. Without --plan the plan\n" +
+			"even if the account had a different number before. To keep that number, pass it again. Without --plan the plan\n" +
 			"stays, and --tenant-slots 0 sets the number of the plan.\n\n" +
 			"An account that holds more tenants than it may hold keeps all of them. It cannot connect another tenant\n" +
 			"(402 tenant_limit_reached) until it holds fewer. A suspended account stays suspended.",
 	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, acc access.Account) error {
 		if !cmd.Flags().Changed("plan") && !cmd.Flags().Changed("tenant-slots") {
-			return cli.Usage(errors.New("give --plan, --tenant-slots or both"))
+			return cli.Usage(errors.New("set --plan, --tenant-slots or both"))
 		}
 		if err := checkTenantSlots(slots); err != nil {
 			return err
@@ -182,7 +182,7 @@ func suspendCommand() *cobra.Command {
 func resumeCommand() *cobra.Command {
 	return withAccount(&cobra.Command{
 		Use:   "resume --account ACCOUNT",
-		Short: "Let a suspended account go on",
+		Short: "Resume a suspended account",
 	}, setActive(true))
 }
 

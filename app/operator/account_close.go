@@ -86,16 +86,16 @@ func removeRules(ctx context.Context, cmd *cobra.Command, store *bunstore.Store,
 
 // closingQuestion returns the question that closeCommand asks on a terminal.
 func closingQuestion(acc access.Account) string {
-	return fmt.Sprintf("Close the account %s of %s for good? Its keys are revoked, its %d tenants released, its DNS connections and integrations removed.", acc.ID, acc.Email, acc.TenantsHeld)
+	return fmt.Sprintf("Close the account %s of %s permanently? Its keys are revoked, its %d tenants are released, and its DNS connections and integrations are removed.", acc.ID, acc.Email, acc.TenantsHeld)
 }
 
-// confirm asks question on the terminal. It returns an error unless the reply is y or yes, when
-// standard input is not a terminal, and when ctx ends.
+// confirm asks question on the terminal and returns nil when the reply is y or yes. It returns an
+// error for any other reply, when standard input is not a terminal, and when ctx ends.
 func confirm(ctx context.Context, cmd *cobra.Command, question string) error {
-	refusal := cli.WithFix(errors.New("not done: this cannot be undone, and nobody said yes"), "add --yes to do it without being asked")
+	notConfirmed := cli.WithFix(errors.New("the account was not closed: closing cannot be undone and was not confirmed"), "add --yes to close the account without a question")
 	in := cmd.InOrStdin()
 	if !isTerminal(in) {
-		return refusal
+		return notConfirmed
 	}
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "%s [y/N] ", question)
 	answer := make(chan string, 1)
@@ -109,12 +109,12 @@ func confirm(ctx context.Context, cmd *cobra.Command, question string) error {
 	select {
 	case reply := <-answer:
 		if reply != "y" && reply != "yes" {
-			return refusal
+			return notConfirmed
 		}
 		return nil
 	case <-ctx.Done(): // Ctrl-C does not interrupt ReadString
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr())
-		return refusal
+		return notConfirmed
 	}
 }
 

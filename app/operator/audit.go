@@ -53,7 +53,7 @@ func (r eventRow) Columns() [][2]string {
 // account, a key or a tenant in the transaction of the change. A command that changes something
 // else (plugins, the keyset, a backup) calls wiring.RecordAct afterwards.
 func auditCommand() *cobra.Command {
-	group := &cobra.Command{Use: "audit", Short: "What operators did"}
+	group := &cobra.Command{Use: "audit", Short: "The audit log: actions of operators"}
 	var account, since string
 	var limit int
 	events := &cobra.Command{
@@ -93,7 +93,7 @@ func auditCommand() *cobra.Command {
 // checkPositive returns an error when the value of flag is below 1.
 func checkPositive(flag string, value int) error {
 	if value < 1 {
-		return fmt.Errorf("--%s is at least 1", flag)
+		return fmt.Errorf("--%s must be at least 1", flag)
 	}
 	return nil
 }

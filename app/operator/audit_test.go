@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestSinceTime(t *testing.T) {
+func TestSinceAcceptsDatesTimesAndDurations(t *testing.T) {
 	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		raw  string

@@ -33,7 +33,7 @@ func addDNSConnectionCommand() *cobra.Command {
 		Use:   "add --account ACCOUNT --provider PROVIDER --credential-file FILE|- [--name NAME] [--set NAME=VALUE]…",
 		Short: "Connect an account to a DNS provider; the credential is tested first",
 		Long: "Adds a connection to a DNS provider to an account, so that this service can write to the account's zones.\n" +
-			"The credential is tested first: one that fails is not stored, and the command ends with exit code 4. It is\n" +
+			"The credential is tested first. If the test fails, nothing is stored, and the exit code is 4. The credential is\n" +
 			"stored encrypted and never shown again. An account may have several connections to one provider; for each\n" +
 			"zone, the connection whose credential has access to it is used.\n\n" +
 			"The file holds the secret as the provider issued it. For a provider with several secrets it holds a JSON object of\n" +
@@ -75,7 +75,7 @@ func completeDNSProvider(cmd *cobra.Command, _ []string, _ string) ([]string, co
 // provider rejects the credential.
 func (options addOptions) run(ctx context.Context, cmd *cobra.Command, deps dnsDependencies) error {
 	if utf8.RuneCountInString(options.name) > 100 || cli.Printable(options.name) != options.name {
-		return cli.Usage(errors.New("--name is one line of at most 100 characters"))
+		return cli.Usage(errors.New("--name must be one line of at most 100 characters"))
 	}
 	description, err := options.describeProvider(ctx, deps.providers)
 	if err != nil {
@@ -115,11 +115,11 @@ func (options addOptions) describeProvider(ctx context.Context, p *wiring.DNSPro
 			"add one with `tenantry plugin add FILE…`; `tenantry plugin list` shows the catalog")
 	}
 	if !slices.Contains(names, options.provider) {
-		return wire.Description{}, cli.Usage(fmt.Errorf("there is no DNS provider %q; --provider is %s", options.provider, strings.Join(names, ", ")))
+		return wire.Description{}, cli.Usage(fmt.Errorf("there is no DNS provider %q; --provider must be one of %s", options.provider, strings.Join(names, ", ")))
 	}
 	description, err := p.Host.Describe(ctx, options.provider)
 	if err != nil {
-		err = cli.WithFix(err, "`tenantry doctor` says what is wrong with the plugin")
+		err = cli.WithFix(err, "`tenantry doctor` reports the problem of the plugin")
 	}
 	return description, err
 }

@@ -15,13 +15,13 @@ import (
 
 // The fixes that operators read when the test of a connection fails.
 const (
-	fixCredential  = "give a credential that the provider takes, with the rights that it needs"
-	fixSettings    = "correct the field: a secret in the file of --credential-file, any other with --set"
-	fixPlugin      = "`tenantry doctor` says what is wrong with the plugin"
-	fixTooLarge    = "the same would come again: let the credential reach fewer zones, or smaller ones"
-	fixUnreachable = "can this machine reach the provider? run the command again in some minutes"
+	fixCredential  = "use a credential that the provider accepts and that has the necessary permissions"
+	fixSettings    = "correct the field: a secret in the file of --credential-file, any other field with --set"
+	fixPlugin      = "`tenantry doctor` reports the problem of the plugin"
+	fixTooLarge    = "a retry would fail again: use a credential with access to fewer or smaller zones"
+	fixUnreachable = "check that this machine can reach the provider, and run the command again in some minutes"
 	// fixReplaceStored follows another fix: a stored credential cannot be changed.
-	fixReplaceStored = "; to do so, add the connection anew and remove this one"
+	fixReplaceStored = "; to change it, add a new connection and remove this one"
 )
 
 // addFailure returns the error of a connection that was not added, with a fix. It returns a usage
@@ -43,7 +43,7 @@ func addFailure(provider string, err error) error {
 func testFailure(provider string, err error) error {
 	var unreadable dnsconnections.Unreadable
 	if errors.As(err, &unreadable) {
-		return cli.WithFix(err, "put the keyset that it was sealed with back, from a backup, or add the connection anew and remove this one")
+		return cli.WithFix(err, "restore the keyset that sealed it from a backup, or add a new connection and remove this one")
 	}
 	cause, fix := explainFailedTest(provider, err)
 	if cause == nil {

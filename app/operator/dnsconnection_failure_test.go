@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestFailedTestsSayWhatToDo checks message, exit code and fix for each kind of provider error.
-func TestFailedTestsSayWhatToDo(t *testing.T) {
+// TestFailedConnectionTestsHaveAFix checks the message, exit code and fix for each kind of provider error.
+func TestFailedConnectionTestsHaveAFix(t *testing.T) {
 	t.Parallel()
 	rejected := &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Detail: "not this one"}
 	for _, tt := range []struct {
@@ -36,15 +36,15 @@ func TestFailedTestsSayWhatToDo(t *testing.T) {
 		{"down", &outcome.Error{Kind: outcome.Down, Detail: "nobody there"}, cli.ExitOutside, "nobody there", "provider_unavailable", fixUnreachable, fixUnreachable},
 		{"our own plugin", &outcome.Error{Kind: outcome.Down, Cause: "plugin_missing", Detail: "does not run"}, cli.ExitOutside, "does not run", "provider_unavailable",
 			fixPlugin, fixPlugin},
-		{"a server inside", &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address", Detail: "no public address"}, cli.ExitOutside,
+		{"a server at a private address", &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address", Detail: "no public address"}, cli.ExitOutside,
 			"no public address", "invalid_request", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true"},
 		{"broken", &outcome.Error{Kind: outcome.Broken, Detail: "nonsense"}, cli.ExitOutside, "nonsense", "provider_error", fixUnreachable, fixUnreachable},
 		{"too large", &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge, Detail: "the answer is too large"}, cli.ExitOutside, "too large", "provider_error",
 			fixTooLarge, fixTooLarge},
 		{"silent", &outcome.Error{Kind: outcome.Unknown, Detail: "too late"}, cli.ExitOutside, "too late", "provider_timeout", fixUnreachable, fixUnreachable},
-		{"no test at all", fault.AccountClosed.With("closed"), cli.ExitRefused, "closed", "account_closed", fault.AccountClosed.About, fault.AccountClosed.About},
-		{"the keyset is another one", dnsconnections.Unreadable{Connection: "c1", Cause: errors.New("does not open")}, cli.ExitRefused, "c1", "failed",
-			"", "put the keyset that it was sealed with back"},
+		{"not an error of a test", fault.AccountClosed.With("closed"), cli.ExitRefused, "closed", "account_closed", fault.AccountClosed.About, fault.AccountClosed.About},
+		{"a different keyset", dnsconnections.Unreadable{Connection: "c1", Cause: errors.New("does not open")}, cli.ExitRefused, "c1", "failed",
+			"", "restore the keyset that sealed it"},
 	} {
 		for fix, err := range map[string]error{tt.add: addFailure("x", tt.err), tt.test: testFailure("x", tt.err)} {
 			var printed strings.Builder
@@ -56,9 +56,9 @@ func TestFailedTestsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// TestMistakesThatThePluginSees checks a field that the plugin rejects. `add` returns a usage
+// TestFieldsThatThePluginRejects checks a field that the plugin rejects. `add` returns a usage
 // error for it. `test` returns a failed test.
-func TestMistakesThatThePluginSees(t *testing.T) {
+func TestFieldsThatThePluginRejects(t *testing.T) {
 	t.Parallel()
 	mistake := sdk.Misconfigured("key_secret", "it is not base64")
 	for err, want := range map[error]struct {

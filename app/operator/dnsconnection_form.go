@@ -42,17 +42,17 @@ func (f credentialForm) settings(set []string) (map[string]string, error) {
 		value = strings.TrimSpace(value)
 		switch field, known := f.field(name); {
 		case !ok:
-			return nil, errors.New("--set is NAME=VALUE")
+			return nil, errors.New("--set must be NAME=VALUE")
 		case !known:
 			return nil, fmt.Errorf("%s has no field %q", f.Name, cli.Printable(name))
 		case !field.Account:
-			return nil, fmt.Errorf("%s is the operator's to set, for all accounts: providers.%s.%s in tenantry.yaml", name, f.Name, wiring.SettingOf(field))
+			return nil, fmt.Errorf("%s is set by the operator for all accounts: providers.%s.%s in tenantry.yaml", name, f.Name, wiring.SettingOf(field))
 		case field.Secret:
-			return nil, fmt.Errorf("%s is a secret: it goes into the file of --credential-file", name)
+			return nil, fmt.Errorf("%s is a secret: write it into the file of --credential-file", name)
 		case value == "" || !utf8.ValidString(value):
-			return nil, fmt.Errorf("--set %s has no value, or one that is no text", name)
+			return nil, fmt.Errorf("--set %s has no value, or its value is not valid text", name)
 		case values[name] != "":
-			return nil, fmt.Errorf("--set %s is given twice", name)
+			return nil, fmt.Errorf("--set %s is repeated", name)
 		}
 		values[name] = value
 	}
@@ -90,7 +90,7 @@ func (f credentialForm) secrets(cmd *cobra.Command, file string) (credentialSecr
 	case len(fields) == 0 && file == "":
 		return credentialSecrets{}, nil
 	case len(fields) == 0:
-		return nil, fmt.Errorf("%s takes no credential", f.Name)
+		return nil, fmt.Errorf("%s needs no credential", f.Name)
 	case file == "":
 		return nil, errors.New("--credential-file is missing")
 	}
@@ -99,7 +99,7 @@ func (f credentialForm) secrets(cmd *cobra.Command, file string) (credentialSecr
 		return nil, err
 	}
 	if !utf8.ValidString(text.Reveal()) {
-		return nil, errors.New("the credential file holds no text")
+		return nil, errors.New("the credential file is not valid text")
 	}
 	if len(fields) == 1 {
 		return credentialSecrets{fields[0].Name: text}, nil
@@ -116,7 +116,7 @@ func (f credentialForm) secretFields() []wire.Field {
 func (f credentialForm) parseSecrets(fields []wire.Field, text secret.Text) (credentialSecrets, error) {
 	var values map[string]string
 	if json.Unmarshal([]byte(text.Reveal()), &values) != nil { // the JSON error could quote a secret
-		return nil, errors.New("the credential file is no JSON object of texts")
+		return nil, errors.New("the credential file is not a JSON object with text values")
 	}
 	secrets := credentialSecrets{}
 	for _, field := range fields {
@@ -129,7 +129,7 @@ func (f credentialForm) parseSecrets(fields []wire.Field, text secret.Text) (cre
 		delete(values, field.Name)
 	}
 	if len(values) > 0 {
-		return nil, fmt.Errorf("the credential file has members that %s does not know: %d", f.Name, len(values))
+		return nil, fmt.Errorf("the credential file has %[2]d members that %[1]s does not know", f.Name, len(values))
 	}
 	return secrets, nil
 }
@@ -140,10 +140,10 @@ func (f credentialForm) usageError(err error) error {
 	if cli.HasFix(err) {
 		return err
 	}
-	return cli.WithFix(cli.Usage(err), f.Name+" takes:\n"+f.help())
+	return cli.WithFix(cli.Usage(err), "the fields of "+f.Name+":\n"+f.help())
 }
 
-// help returns one line for each field, which tells how to pass it and what it is for.
+// help returns one line for each field, with the way to pass the field and its purpose.
 func (f credentialForm) help() string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)

@@ -36,7 +36,7 @@ func TestFormReadsSeveralSecrets(t *testing.T) {
 		{"the operator's", `{"key": "k1", "proxy": "s3cr3t"}`, nil, "does not know"},
 		{"not as an object", `s3cr3t`, nil, "JSON object"},
 		{"a number", `{"key": 53123123}`, nil, "JSON object"},
-		{"no text", "s3cr3t\xff", nil, "no text"},
+		{"not UTF-8", "s3cr3t\xff", nil, "not valid text"},
 		{"nothing", "\n", nil, "empty"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestFormReadsOneSecretAsItIs(t *testing.T) {
 		t.Errorf("a provider without secrets: %v", err)
 	}
 	if _, err := none.secrets(cmd, "-"); err == nil {
-		t.Error("a provider without secrets took one")
+		t.Error("a provider without secrets accepted a secret")
 	}
 }
 
@@ -85,7 +85,7 @@ func TestFormReadsSettings(t *testing.T) {
 		t.Errorf("%v %s", err, diff)
 	}
 	for set, says := range map[string]string{
-		"note=x": "needs --set user", "user": "NAME=VALUE", "user=": "no value", "user=\xff": "no text", "key=x": "is a secret",
+		"note=x": "needs --set user", "user": "NAME=VALUE", "user=": "no value", "user=\xff": "not valid text", "key=x": "is a secret",
 		"proxy=x": "providers.twofold.proxy_file", "api_url=x": "providers.twofold.api_url", "what=x": `no field "what"`, "a\x1b=x": "no field",
 	} {
 		if _, err := twoSecrets.settings([]string{set}); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\x1b") {

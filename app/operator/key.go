@@ -39,10 +39,10 @@ func createKeyCommand() *cobra.Command {
 			return cli.Usage(err)
 		}
 		if form := access.Form(form); form != access.Live && form != access.Trial {
-			return cli.Usage(errors.New("--form is live or trial"))
+			return cli.Usage(errors.New("--form must be live or trial"))
 		}
 		if utf8.RuneCountInString(name) > 100 || cli.Printable(name) != name {
-			return cli.Usage(errors.New("--name is one line of at most 100 characters"))
+			return cli.Usage(errors.New("--name must be one line of at most 100 characters"))
 		}
 		key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.Form(form), owner.ID, name, time.Now())
 		if err != nil {

@@ -90,8 +90,8 @@ func assembleService(cmd *cobra.Command) (*wiring.Service, error) {
 	return wiring.Assemble(cmd.Context(), c, commandLog(cmd, c.Level()), c.PublicURL, wiring.Overrides{})
 }
 
-// commandLog returns the logger of a short command. It discards all records unless the log level is
-// debug, because the command reports a failure as its error.
+// commandLog returns the logger of a short command. It writes records only if the log level is debug,
+// because the command reports a failure as its error.
 func commandLog(cmd *cobra.Command, level slog.Level) *slog.Logger {
 	if level > slog.LevelDebug {
 		return slog.New(slog.DiscardHandler)
@@ -99,16 +99,16 @@ func commandLog(cmd *cobra.Command, level slog.Level) *slog.Logger {
 	return telemetry.Logger(cmd.ErrOrStderr(), level)
 }
 
-// warnOfNewDatabase warns that the command is about to create an empty database. Without the
-// warning, a command in the wrong folder shows an empty list. It does not warn for `create`
-// commands and for JSON output.
+// warnOfNewDatabase warns that the command is about to create an empty database. Otherwise an
+// operator in the wrong folder would see an empty list without a reason. It does not warn for
+// `create` commands and for JSON output.
 func warnOfNewDatabase(cmd *cobra.Command, c settings.Config) {
 	path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://")
 	if !embedded || cmd.Name() == "create" || cli.JSONWanted(cmd) {
 		return
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		cli.Warn(cmd, "new_database", "there was no database at "+path+", so this one is new and empty; are the settings those of the service?")
+		cli.Warn(cmd, "new_database", "there was no database at "+path+", so the command created an empty one; check that the settings are those of the service")
 	}
 }
 

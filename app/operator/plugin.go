@@ -25,7 +25,7 @@ import (
 // pluginNotFound is the error of a plugin name that the catalog does not have.
 var pluginNotFound = fault.Code{
 	Name: "plugin_not_found", Kind: fault.NotFound, Title: "Plugin not found",
-	About: "`tenantry plugin list` shows all that the catalog has",
+	About: "`tenantry plugin list` shows the catalog",
 }
 
 // pluginCommand returns the group of commands on the plugin catalog.
@@ -53,9 +53,10 @@ func pluginAddCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "add FILE…",
 		Short: "Add plugin binaries to the catalog, with their checksums",
-		Long: "Adds plugin binaries to the catalog of the plugin folder, with their SHA-256: from then on exactly\n" +
-			"these files may run under their names. A file from elsewhere is copied into the folder. The binary is run\n" +
-			"to ask what it provides, so add only what you trust. Adding the same file again changes nothing.",
+		Long: "Adds plugin binaries to the catalog of the plugin folder, with their SHA-256. Under the name of a plugin\n" +
+			"only the file with this checksum can run. A file from a different folder is copied into the plugin folder.\n" +
+			"The command runs each binary to read its description, so add only binaries that you trust. Adding the same\n" +
+			"file again changes nothing.",
 		Args: cli.SomeFiles,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			c, err := settings.Load(cmd.Flags(), nil)
@@ -66,7 +67,7 @@ func pluginAddCommand() *cobra.Command {
 			for _, file := range files {
 				entry, result, err := pluginhost.Add(cmd.Context(), c.PluginDir, file)
 				if err != nil {
-					return cli.WithFix(err, "is the file a plugin binary for this machine and this version of tenantry?")
+					return cli.WithFix(err, "check that the file is a plugin binary for this machine and this version of tenantry")
 				}
 				rows = append(rows, addedPluginRow{entry, string(result)})
 				if result == pluginhost.Unchanged {
@@ -129,9 +130,10 @@ func pluginListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the plugins of the catalog, and the settings that each needs",
-		Long: "Lists the plugins of the catalog and what each says of itself: it is started for that, and ended. With\n" +
-			"--output json all its settings are shown, with what they are for. A provider's setting NAME is read from\n" +
-			"providers.PROVIDER.NAME, or TENANTRY_PROVIDERS_<PROVIDER>_<NAME>. `tenantry plugin verify` reports problems.",
+		Long: "Lists the plugins of the catalog with their descriptions. The command starts each plugin to read its\n" +
+			"description, and stops it. With --output json it shows all settings of a plugin and their purpose. A\n" +
+			"provider's setting NAME is read from providers.PROVIDER.NAME, or TENANTRY_PROVIDERS_<PROVIDER>_<NAME>.\n" +
+			"`tenantry plugin verify` reports problems.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			rows, err := inspectPlugins(cmd, nil)
 			if err != nil {
@@ -154,9 +156,9 @@ func pluginVerifyCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify [NAME…]",
 		Short: "Check that each plugin is unchanged since it was added, and runs",
-		Long: "Checks each plugin of the catalog, or those named: its file is there and has the catalog's SHA-256, it\n" +
-			"starts, speaks with this version of tenantry, and says of itself what the catalog says. Exit code 1 when\n" +
-			"one does not.",
+		Long: "Checks each plugin of the catalog, or only the plugins with these names. The file must exist and have the\n" +
+			"SHA-256 of the catalog. The plugin must start, be compatible with this version of tenantry, and describe\n" +
+			"itself as the catalog does. The exit code is 1 when a check fails.",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, names []string) error {
 			rows, err := inspectPlugins(cmd, names)
@@ -190,7 +192,7 @@ func inspectPlugins(cmd *cobra.Command, names []string) ([]pluginRow, error) {
 	case errors.Is(err, pluginhost.ErrNotInCatalog):
 		return nil, pluginNotFound.With("%s", err)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, cli.WithFix(fmt.Errorf("%s holds no plugin catalog", c.PluginDir), wiring.CatalogFix(c.PluginDir, err))
+		return nil, cli.WithFix(fmt.Errorf("%s has no plugin catalog", c.PluginDir), wiring.CatalogFix(c.PluginDir, err))
 	case err != nil:
 		return nil, cli.WithFix(err, wiring.CatalogFix(c.PluginDir, err))
 	}

@@ -38,9 +38,9 @@ func listTenantsCommand() *cobra.Command {
 		Short: "List the stored tenants of accounts",
 		Long: "Lists the stored tenants of one account, or of all. The mail platform is not called.\n\n" +
 			"Status is ready (mailboxes can be created), pending (the next step says what is missing), failed (the mail\n" +
-			"server cannot be prepared) or revoked (the tenant's administrator revoked the consent). Days, by which limits\n" +
-			"count, begin at midnight in the time zone. Counted is when the messages of its mailboxes were last counted,\n" +
-			"blocked is how many mailboxes are blocked because they exceeded their limit.",
+			"server cannot be prepared) or revoked (the tenant's administrator revoked the consent). The days of\n" +
+			"send limits begin at midnight in the time zone. Counted is the time at which the messages of the mailboxes\n" +
+			"were last counted. Blocked is the number of mailboxes that are blocked because they exceeded their limit.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
@@ -104,13 +104,13 @@ func tenantOwners(ctx context.Context, store *bunstore.Store, idOrEmail string) 
 		return []access.Account{owner}, err
 	}
 	all, err := store.Accounts(ctx)
-	var holding []access.Account
+	var owners []access.Account
 	for _, acc := range all {
 		if acc.TenantsHeld > 0 {
-			holding = append(holding, acc)
+			owners = append(owners, acc)
 		}
 	}
-	return holding, err
+	return owners, err
 }
 
 // tenantFlagHelp is the help text of the flag --tenant.
@@ -122,8 +122,8 @@ func tenantDayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "day --tenant GUID [--time-zone ZONE]",
 		Short: "Show or set the time zone in which a tenant's days begin",
-		Long: "Daily send limits count by days, and a day begins at midnight in UTC unless this says otherwise. With another\n" +
-			"time zone the current day is counted again from its start; blocked mailboxes stay blocked until then.\n" +
+		Long: "The days of send limits begin at midnight in this time zone. The default is UTC. After a change of the time\n" +
+			"zone the current day is counted again from its start; until then, blocked mailboxes stay blocked.\n" +
 			"Without --time-zone the command shows the current time zone.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			id := tenant.LookupGUID(guid)

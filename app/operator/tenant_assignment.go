@@ -27,7 +27,7 @@ func assignCommand() *cobra.Command {
 		Use:   "assign --tenant GUID --account ACCOUNT",
 		Short: "Assign a managed tenant to an account",
 		Long: "Assigns a tenant that you manage to the account. The tenant's administrator must have consented to\n" +
-			"the application before. It takes one of the account's tenant slots.",
+			"the application before. The tenant uses one of the account's tenant slots.",
 		RunE: withService(func(ctx context.Context, cmd *cobra.Command, s *wiring.Service) error {
 			owner, err := s.Store.FindAccount(ctx, account)
 			if err != nil {
@@ -53,10 +53,10 @@ func withdrawCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "withdraw --tenant GUID",
 		Short: "End the assignment of a managed tenant",
-		Long: "Takes a managed tenant from the account that it is assigned to, with what is stored of its domains and\n" +
-			"mailboxes. Our mail flow rules, which block mailboxes, are taken out of the tenant first; nothing else is\n" +
-			"changed there. If the mail platform does not allow their removal, the tenant is withdrawn anyway, and a\n" +
-			"warning names the rules that its administrator has to remove.",
+		Long: "Removes a managed tenant from its account, with the stored data of its domains and mailboxes. First, our\n" +
+			"mail flow rules, which block mailboxes, are removed from the tenant. Nothing else in the tenant is changed.\n" +
+			"If the mail platform does not allow the removal, the tenant is withdrawn anyway, and a warning names the\n" +
+			"rules that the tenant's administrator must remove.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			id := tenant.LookupGUID(tenantID)
 			owner, err := store.Assigned(ctx, id)
@@ -139,7 +139,7 @@ func withdrawalService(ctx context.Context, cmd *cobra.Command, store *bunstore.
 		}
 		service, err := assembleService(cmd)
 		if err != nil {
-			cli.Warn(cmd, "mail_platform", fmt.Sprintf("the mail platform cannot be asked: %v", err))
+			cli.Warn(cmd, "mail_platform", fmt.Sprintf("the mail platform cannot be called: %v", err))
 			break
 		}
 		return service.Tenants, func() { _ = service.Close(context.WithoutCancel(ctx)) }, nil
@@ -152,7 +152,7 @@ func warnOfRemainingRules(cmd *cobra.Command, id tenant.GUID, removal tenants.Un
 	if len(removal.Left) == 0 {
 		return
 	}
-	cli.Warn(cmd, "rules_left", fmt.Sprintf("these mail flow rules may still be in tenant %s and block whom they list, until its administrator removes them: %s (%v)",
+	cli.Warn(cmd, "rules_left", fmt.Sprintf("these mail flow rules may still exist in tenant %s and block their mailboxes, until the tenant's administrator removes the rules: %s (%v)",
 		id, strings.Join(removal.Left, ", "), removal.Why))
 }
 

@@ -34,8 +34,8 @@ type readinessCheck struct {
 	name string
 	// problem is empty when the check passes.
 	problem string
-	// vendor marks a check of an external vendor, which never makes the service unready. Stored
-	// data can be read without the vendor, and its outage would take all replicas out of service.
+	// vendor marks a check of an external vendor. Such a check never makes the service unready: an
+	// outage of the vendor would make all replicas unready, although they can serve stored data.
 	vendor bool
 }
 
@@ -77,10 +77,10 @@ func readyz(s *wiring.Service, w http.ResponseWriter, r *http.Request) {
 func readinessChecks(ctx context.Context, s *wiring.Service) []readinessCheck {
 	stop, database := readinessCheck{name: "stop"}, readinessCheck{name: "database"}
 	if s.Draining.Load() {
-		stop.problem = "asked for: requests under way are finished"
+		stop.problem = "a stop is in progress; requests in progress are finished"
 	}
 	if err := s.Database.Check(ctx); err != nil {
-		database.problem = "away"
+		database.problem = "cannot be reached"
 		if errors.Is(err, context.DeadlineExceeded) {
 			database.problem = "does not answer in time"
 		}

@@ -13,9 +13,9 @@ import (
 	"github.com/tenantry/tenantry/app/wiring"
 )
 
-// TestMetricsExemplars checks that /metrics has exemplars with trace ids when the client accepts
+// TestMetricsHaveExemplarsOnlyInOpenMetrics checks that /metrics has exemplars with trace ids when the client accepts
 // OpenMetrics, and plain text without exemplars otherwise.
-func TestMetricsExemplars(t *testing.T) {
+func TestMetricsHaveExemplarsOnlyInOpenMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	histogram := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "took_seconds", Help: "Time."})
 	registry.MustRegister(histogram)

@@ -29,8 +29,8 @@ func Lock(path string) (release func() error, err error) {
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = cli.WithFix(fmt.Errorf("another tenantry serves from %s", filepath.Dir(path)),
-			"stop that one, choose another data_dir, or use PostgreSQL, which several may share")
+		err = cli.WithFix(fmt.Errorf("a different process of tenantry uses %s", filepath.Dir(path)),
+			"stop that process, set a different data_dir, or use PostgreSQL, which several processes can share")
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())

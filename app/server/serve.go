@@ -84,7 +84,7 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 // ready when both servers accept requests. With a nil tlsConfig the API is served over plain HTTP.
 //
 // Run returns an error when the jobs do not start, when a listener fails, when requests had to be
-// cut off at the end of drain_time, or when the service does not close cleanly.
+// cancelled at the end of drain_time, or when the service does not close cleanly.
 func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsConfig *tls.Config, ready func()) error {
 	if s.RunsJobs {
 		if err := s.Queue.Start(ctx, s.QueueWork()); err != nil {

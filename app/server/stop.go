@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/app/wiring"
 )
 
-// cutOffReserve is the last part of drain_time. In it the remaining requests are cancelled, plugins
-// exit and telemetry is flushed.
+// cutOffReserve is the last part of drain_time. During this part the remaining requests are cancelled,
+// plugins exit and telemetry is flushed.
 const cutOffReserve = 3 * time.Second
 
 // errStopping is the cancellation cause of the requests that did not finish in drain_time.
@@ -74,11 +74,11 @@ func (r *runningServer) drain(ctx context.Context, cancelAt, closeAt time.Time, 
 	if !r.shutdownUntil(ctx, closeAt) {
 		_ = r.server.Close()
 	}
-	if unfinished == 0 { // connections without a request, such as those that a browser opens ahead
+	if unfinished == 0 { // only connections without a request, which browsers open in advance
 		return nil
 	}
 	return cli.WithFix(fmt.Errorf("%d requests were not finished in drain_time and were cut off", unfinished),
-		"they may be sent again; raise drain_time if this happens often")
+		"clients can send these requests again; raise drain_time if this happens often")
 }
 
 // shutdownUntil reports whether all connections were closed before the deadline.

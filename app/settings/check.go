@@ -23,10 +23,10 @@ func (e Problem) Error() string { return e.Setting + ": " + e.Text }
 
 // Fix returns how the operator can correct the setting. Package cli prints it.
 func (e Problem) Fix() string {
-	return "`tenantry config` shows every setting, its value and where that comes from"
+	return "`tenantry config` shows every setting, its value and its source"
 }
 
-// Check returns the first of the Problems.
+// Check returns the first error of Problems, or nil.
 func (c Config) Check() error {
 	for _, problem := range c.Problems() {
 		return problem
@@ -37,74 +37,75 @@ func (c Config) Check() error {
 // Problems returns an error for each setting whose value is refused.
 func (c Config) Problems() []Problem {
 	var all []Problem
-	bad := func(setting, problem string, args ...any) {
+	refuse := func(setting, problem string, args ...any) {
 		all = append(all, Problem{setting, fmt.Sprintf(problem, args...)})
 	}
-	for _, at := range [][2]string{{"listen", c.Listen}, {"admin_listen", c.AdminListen}} {
-		_, port, err := net.SplitHostPort(at[1])
+	for _, listener := range []struct{ setting, address string }{{"listen", c.Listen}, {"admin_listen", c.AdminListen}} {
+		_, port, err := net.SplitHostPort(listener.address)
 		if err == nil {
 			_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port)
 		}
 		if err != nil {
-			bad(at[0], "%q is not host:port", at[1])
+			refuse(listener.setting, "%q is not host:port", listener.address)
 		}
 	}
 	if err := c.checkPublicURL(); err != nil {
-		bad("public_url", "%v", err)
+		refuse("public_url", "%v", err)
 	}
 	if (c.TLSCertificateFile == "") != (c.TLSKeyFile == "") {
-		bad("tls_key_file", "tls_certificate_file and tls_key_file belong together: set both or none")
+		refuse("tls_key_file", "tls_certificate_file and tls_key_file belong together: set both or none")
 	}
 	if _, err := c.Proxies(); err != nil {
-		bad("trusted_proxies", "%v", err)
+		refuse("trusted_proxies", "%v", err)
 	}
 	if err := limiter.CheckURL(c.RedisURL); err != nil {
-		bad("redis_url", "%v", err)
+		refuse("redis_url", "%v", err)
 	}
 	if c.Limits != "on" && c.Limits != "off" {
-		bad("limits", "%q is neither on nor off", c.Limits)
+		refuse("limits", "%q is neither on nor off", c.Limits)
 	}
 	if c.MaxInFlight < 1 {
-		bad("max_in_flight", "must be at least 1, got %d", c.MaxInFlight)
+		refuse("max_in_flight", "must be at least 1, got %d", c.MaxInFlight)
 	}
 	for _, address := range c.DNSResolvers {
 		if _, _, err := net.SplitHostPort(address); err != nil {
-			bad("dns_resolvers", "%q is not host:port", address)
+			refuse("dns_resolvers", "%q is not host:port", address)
 		}
 	}
 	if c.DNSMode != "authoritative" && c.DNSMode != "recursive" {
-		bad("dns_mode", "%q is neither authoritative nor recursive", c.DNSMode)
+		refuse("dns_mode", "%q is neither authoritative nor recursive", c.DNSMode)
 	}
 	if c.DNSPort < 1 || c.DNSPort > 65535 {
-		bad("dns_port", "must be between 1 and 65535, got %d", c.DNSPort)
+		refuse("dns_port", "must be between 1 and 65535, got %d", c.DNSPort)
 	}
 	if !dns.ValidDMARC(c.DMARCRecord) {
-		bad("dmarc_record", "%q is not a valid DMARC record; a valid one is v=DMARC1; p=none", c.DMARCRecord)
+		refuse("dmarc_record", "%q is not a valid DMARC record; a valid one is v=DMARC1; p=none", c.DMARCRecord)
 	}
 	if c.RedisTimeout <= 0 {
-		bad("redis_timeout", "must be more than 0, got %s", c.RedisTimeout)
+		refuse("redis_timeout", "must be more than 0, got %s", c.RedisTimeout)
 	}
 	if c.CircuitOpen <= 0 {
-		bad("circuit_open", "must be more than 0, got %s", c.CircuitOpen)
+		refuse("circuit_open", "must be more than 0, got %s", c.CircuitOpen)
 	}
 	if c.DrainTime <= 0 {
-		bad("drain_time", "must be more than 0, got %s", c.DrainTime)
+		refuse("drain_time", "must be more than 0, got %s", c.DrainTime)
 	}
 	if c.DrainDelay < 0 || c.DrainDelay >= c.DrainTime {
-		bad("drain_delay", "must be at least 0 and less than drain_time (%[2]s), got %[1]s", c.DrainDelay, c.DrainTime)
+		refuse("drain_delay", "must be at least 0 and less than drain_time (%[2]s), got %[1]s", c.DrainDelay, c.DrainTime)
 	}
 	if _, err := logLevel(c.LogLevel); err != nil {
-		bad("log_level", "%v", err)
+		refuse("log_level", "%v", err)
 	}
 	return all
 }
 
-// Proxies returns trusted_proxies as address ranges. An address becomes the range of itself.
+// Proxies returns trusted_proxies as address ranges. A single address becomes a range with one
+// address.
 func (c Config) Proxies() ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	for _, text := range c.TrustedProxies {
 		p, err := netip.ParsePrefix(text)
-		if a, fail := netip.ParseAddr(text); fail == nil {
+		if a, addrErr := netip.ParseAddr(text); addrErr == nil {
 			p, err = netip.PrefixFrom(a, a.BitLen()), nil
 		}
 		switch {

@@ -4,8 +4,8 @@ package settings
 
 import "testing"
 
-// TestDMARCRecordThatReceiversRefuse ends a start before anything is planned with it.
-func TestDMARCRecordThatReceiversRefuse(t *testing.T) {
+// TestInvalidDMARCRecordIsRefused checks that dmarc_record must be a record that receivers accept.
+func TestInvalidDMARCRecordIsRefused(t *testing.T) {
 	t.Parallel()
 	for record, ok := range map[string]bool{"v=DMARC1; p=none; rua=mailto:dmarc@example.com": true, "p=none": false, "v=DMARC1": false, "v=spf1 -all": false} {
 		problems := Config{DMARCRecord: record}.Problems()

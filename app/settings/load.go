@@ -57,7 +57,7 @@ func Read(set *pflag.FlagSet, preset map[string]any) (Reading, error) {
 		{fromVariable, func(k *koanf.Koanf) error {
 			return k.Load(env.Provider(".", env.Opt{Prefix: variablePrefix, TransformFunc: FromVariable}), nil)
 		}},
-		{fromFlag, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(given(set), "."), nil) }},
+		{fromFlag, func(k *koanf.Koanf) error { return k.Load(confmap.Provider(flagSettings(set), "."), nil) }},
 	} {
 		k := koanf.New(".")
 		err := source.load(k)
@@ -82,7 +82,7 @@ func Read(set *pflag.FlagSet, preset map[string]any) (Reading, error) {
 }
 
 func unreadable(err error) error {
-	return cli.WithFix(fmt.Errorf("settings: %w", err), "correct it; `tenantry serve --help` lists all settings")
+	return cli.WithFix(fmt.Errorf("settings: %w", err), "correct the setting; `tenantry serve --help` lists all settings")
 }
 
 // Defaults returns the default of each setting that has one, by the setting's name.
@@ -107,8 +107,8 @@ func loadFile(k *koanf.Koanf, set *pflag.FlagSet) error {
 		return nil
 	}
 	for _, key := range k.Keys() {
-		if err == nil && !known(key) {
-			err = fmt.Errorf("%s: there is no setting %q%s", name, key, meant(key))
+		if err == nil && !isSetting(key) {
+			err = fmt.Errorf("%s: there is no setting %q%s", name, key, suggestion(key))
 		}
 	}
 	return err
@@ -138,8 +138,8 @@ func FromVariable(name, value string) (string, any) {
 	return "", nil
 }
 
-// given returns the settings whose flags were set.
-func given(set *pflag.FlagSet) map[string]any {
+// flagSettings returns the settings whose flags were set, with their values.
+func flagSettings(set *pflag.FlagSet) map[string]any {
 	values := map[string]any{}
 	set.Visit(func(flag *pflag.Flag) {
 		for field := range Fields() {

@@ -4,8 +4,8 @@
 //
 //   - settings.go: Config, a field for each setting, with its name, default and help in tags.
 //   - load.go: Load merges defaults, tenantry.yaml, TENANTRY_… variables and flags.
-//   - check.go: the values that are refused.
-//   - unknown.go: names that are not settings, with a suggestion.
+//   - check.go: Check and Problems, which refuse invalid values.
+//   - unknown.go: names that are not settings, and suggestions for them.
 //
 // The settings of a provider are described by its plugin, so this package cannot check them.
 package settings
@@ -75,7 +75,7 @@ type Config struct {
 	Providers map[string]map[string]string `koanf:"providers" help:"settings of the providers; each plugin describes its own"`
 }
 
-// AddFlags adds a flag for each setting that is not a provider's.
+// AddFlags adds a flag for each setting, except the settings of providers.
 func (Config) AddFlags(set *pflag.FlagSet) {
 	set.String("config", "", "settings file; tenantry.yaml in the working directory is read when it exists")
 	for field := range Fields() {
@@ -92,7 +92,7 @@ func (Config) AddFlags(set *pflag.FlagSet) {
 	_ = set.SetAnnotation("config", cli.SettingFlag, nil)
 }
 
-// Fields iterates over the fields of Config, a setting each.
+// Fields iterates over the fields of Config. Each field is a setting.
 func Fields() func(func(reflect.StructField) bool) {
 	return func(yield func(reflect.StructField) bool) {
 		for _, field := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
@@ -125,8 +125,8 @@ func (c Config) complete() (Config, error) {
 		if err != nil {
 			return c, err
 		}
-		if real, err := filepath.EvalSymlinks(self); err == nil {
-			self = real
+		if resolved, err := filepath.EvalSymlinks(self); err == nil {
+			self = resolved
 		}
 		c.PluginDir = filepath.Join(filepath.Dir(self), "plugins")
 	}
@@ -140,8 +140,8 @@ func operatorHere() string {
 	name := os.Getenv("SUDO_USER")
 	if name == "" {
 		name = "uid " + strconv.Itoa(os.Getuid()) // in a container without a user database
-		if who, err := user.Current(); err == nil {
-			name = who.Username
+		if current, err := user.Current(); err == nil {
+			name = current.Username
 		}
 	}
 	if host, err := os.Hostname(); err == nil {

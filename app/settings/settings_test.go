@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func TestTheOperatorIsNamed(t *testing.T) {
+func TestOperatorIsNamedByUserAndHost(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)

@@ -20,9 +20,9 @@ func VariableName(key string) string {
 	return variablePrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// known reports whether key is a setting. Any name is accepted below providers.<id>, because only
-// the plugin knows the settings of a provider.
-func known(key string) bool {
+// isSetting reports whether key is the name of a setting. Any name is accepted below providers.<id>,
+// because only the plugin knows the settings of a provider.
+func isSetting(key string) bool {
 	for field := range Fields() {
 		name := field.Tag.Get("koanf")
 		if field.Type.Kind() == reflect.Map && strings.HasPrefix(key, name+".") {
@@ -35,9 +35,9 @@ func known(key string) bool {
 	return false
 }
 
-// Variables that begin with TENANTRY_ and are not settings: those that the sandbox writes for
-// shells, those that switch tests, and those that Kubernetes sets in every container for a service
-// named tenantry.
+// These variables begin with TENANTRY_ and are not settings. The sandbox writes some of them for
+// shells, and others control tests. Kubernetes sets the rest in every container, for a service named
+// tenantry.
 var (
 	otherVariables = []string{"CONTROL", "FAILPOINTS", "KEY", "SEED", "SHOTS", "SOAK", "TENANT", "URL"}
 	serviceLink    = regexp.MustCompile(`^TENANTRY_(\w+_)?(SERVICE_HOST|SERVICE_PORT\w*|PORT_\d+_(TCP|UDP)\w*)$`)
@@ -50,10 +50,10 @@ func UnknownVariables(environment []string) []string {
 	var names []string
 	for _, variable := range environment {
 		name, _, _ := strings.Cut(variable, "=")
-		rest, ours := strings.CutPrefix(name, variablePrefix)
+		rest, hasPrefix := strings.CutPrefix(name, variablePrefix)
 		key, _ := FromVariable(name, "")
 		switch {
-		case !ours, key != "", slices.Contains(otherVariables, rest), strings.HasPrefix(rest, "TEST_"):
+		case !hasPrefix, key != "", slices.Contains(otherVariables, rest), strings.HasPrefix(rest, "TEST_"):
 		case serviceLink.MatchString(name), servicePort.MatchString(variable):
 		default:
 			names = append(names, name)
@@ -63,11 +63,11 @@ func UnknownVariables(environment []string) []string {
 	return names
 }
 
-// WarnUnknownVariables writes a warning for each unknown variable of the environment. It is not an
-// error, because a newer release may know the variable. `tenantry serve` logs the warning instead.
+// WarnUnknownVariables writes a warning for each unknown variable of the environment. An unknown
+// variable is not an error, because a newer release may know it. `tenantry serve` logs the warning instead.
 func WarnUnknownVariables(w io.Writer, asJSON bool) {
 	for _, name := range UnknownVariables(os.Environ()) {
-		message := fmt.Sprintf("the variable %s is not a setting and has no effect%s", name, meantVariable(name))
+		message := fmt.Sprintf("the variable %s is not a setting and has no effect%s", name, suggestedVariable(name))
 		if asJSON {
 			_ = json.NewEncoder(w).Encode(map[string]any{"warning": map[string]string{"code": "unknown_variable", "message": message}})
 			continue
@@ -76,27 +76,29 @@ func WarnUnknownVariables(w io.Writer, asJSON bool) {
 	}
 }
 
-func meantVariable(name string) string {
+// suggestedVariable returns the end of an error message that suggests the most similar variable.
+func suggestedVariable(name string) string {
 	if near := nearest(strings.ToLower(strings.TrimPrefix(name, variablePrefix))); near != "" {
 		return "; did you mean " + VariableName(near) + "?"
 	}
 	return ""
 }
 
-func meant(key string) string {
+// suggestion returns the end of an error message that suggests the most similar setting.
+func suggestion(key string) string {
 	if near := nearest(key); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	return ""
 }
 
-// nearest returns the setting whose name is most similar to key, or "" when none is similar.
+// nearest returns the name of the setting that is most similar to key, or "" when no name is similar.
 func nearest(key string) string {
-	best, at := "", 1+len(key)/4
+	best, maxDistance := "", 1+len(key)/4
 	for field := range Fields() {
 		name := field.Tag.Get("koanf")
-		if d := distance(key, name); d <= at && field.Type.Kind() != reflect.Map {
-			best, at = name, d-1
+		if d := distance(key, name); d <= maxDistance && field.Type.Kind() != reflect.Map {
+			best, maxDistance = name, d-1
 		}
 	}
 	return best
@@ -110,14 +112,14 @@ func distance(a, b string) int {
 		row[j] = j
 	}
 	for i := range len(a) {
-		before := row[0]
+		diagonal := row[0]
 		row[0] = i + 1
 		for j := range len(b) {
-			replaced := before
+			replaced := diagonal
 			if a[i] != b[j] {
 				replaced++
 			}
-			before = row[j+1]
+			diagonal = row[j+1]
 			row[j+1] = min(row[j]+1, row[j+1]+1, replaced)
 		}
 	}

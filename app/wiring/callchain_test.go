@@ -18,9 +18,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestProviderBudgets checks that two replicas share the budgets that a plugin describes. A
+// TestReplicasShareProviderBudgets checks that two replicas share the budgets that a plugin describes. A
 // throttled call does not reach the platform, opens no circuit and does not affect other tenants.
-func TestProviderBudgets(t *testing.T) {
+func TestReplicasShareProviderBudgets(t *testing.T) {
 	t.Parallel()
 	counters, err := limiter.Open(t.Context(), limiter.Options{})
 	if err != nil {
@@ -72,9 +72,9 @@ func TestProviderBudgets(t *testing.T) {
 	}
 }
 
-// TestBudgetOfOneOperation checks a budget for trace pages only: two replicas share 100 pages per
+// TestBudgetCountsOnlyItsOperations checks a budget for trace pages only: two replicas share 100 pages per
 // tenant in five minutes, and other operations do not count.
-func TestBudgetOfOneOperation(t *testing.T) {
+func TestBudgetCountsOnlyItsOperations(t *testing.T) {
 	t.Parallel()
 	counters, err := limiter.Open(t.Context(), limiter.Options{})
 	if err != nil {
@@ -93,7 +93,7 @@ func TestBudgetOfOneOperation(t *testing.T) {
 	}
 	for _, id := range []tenant.GUID{firstTenant, otherTenant} {
 		platform.Connect(id, fake.Setup{})
-		before := platform.Calls("Sent")
+		callsBefore := platform.Calls("Sent")
 		for i := range 150 {
 			connected := replicas[i%2].For(id)
 			if _, err := connected.Profile(t.Context()); err != nil {
@@ -104,7 +104,7 @@ func TestBudgetOfOneOperation(t *testing.T) {
 				t.Fatalf("page %d: %v", i, err)
 			}
 		}
-		if n := platform.Calls("Sent") - before; n != 100 {
+		if n := platform.Calls("Sent") - callsBefore; n != 100 {
 			t.Errorf("%d pages were requested, want 100", n)
 		}
 	}

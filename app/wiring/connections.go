@@ -16,7 +16,7 @@ import (
 type Connections struct {
 	// Settings are the settings of each provider, by provider and name.
 	Settings map[string]map[string]string
-	// secrets are the sandbox's credentials, by provider and field. No file holds them.
+	// secrets are the sandbox's credentials, by provider and field. They are in no file.
 	secrets map[string]map[string]secret.Text
 	// Files reads the credential files that the settings name.
 	Files *CredentialFiles
@@ -64,7 +64,7 @@ func (c Connections) Of(ctx context.Context, provider string) (wire.Connection, 
 			return wire.Connection{}, missing
 		}
 	}
-	// The mail platform needs at least one of its secrets, although none is required alone.
+	// The mail platform needs at least one of its secrets, but each single secret is optional.
 	if description.Kind == wire.KindMail && hasSecrets(fields) && len(conn.Secrets) == 0 {
 		return wire.Connection{}, missing
 	}
@@ -92,8 +92,8 @@ func hasSecrets(fields []wire.Field) bool {
 	return slices.ContainsFunc(fields, func(f wire.Field) bool { return f.Secret })
 }
 
-// SettingOf returns the name of the setting that fills a provider's field. A secret field is
-// filled from a file, and its setting ends in `_file`.
+// SettingOf returns the name of the setting for a provider's field. The value of a secret field comes
+// from a file, and the name of its setting ends in `_file`.
 func SettingOf(field wire.Field) string {
 	if field.Secret {
 		return field.Name + "_file"

@@ -93,7 +93,7 @@ func (f *CredentialFiles) addFailures(ctx context.Context, n int64, provider, se
 	if f.failures == nil {
 		var err error
 		f.failures, err = otel.Meter(meterName).Int64Counter("tenantry.credential.reload.failures",
-			metric.WithDescription("Credential files that changed into something that cannot be used, by provider and setting."))
+			metric.WithDescription("Credential files that changed and cannot be used, by provider and setting."))
 		if err != nil {
 			return
 		}
@@ -102,8 +102,8 @@ func (f *CredentialFiles) addFailures(ctx context.Context, n int64, provider, se
 }
 
 // readCredentialFile reads a file and rejects content that is recognizably incomplete. When the
-// file starts as PEM, or its last valid content was PEM, it must hold a certificate and its key.
-// So the remainder of a half-written PEM file is not used as a secret.
+// file begins like PEM, or its last valid content was PEM, it must hold a certificate and its key.
+// Otherwise a part of a half-written PEM file could be used as a secret.
 func readCredentialFile(path string, lastValid secret.Text) (secret.Text, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -162,7 +162,7 @@ func CertificateExpiry(chain, key []byte, now time.Time) (expiry time.Time, prob
 	pair, err := tls.X509KeyPair(chain, key)
 	if err != nil {
 		if block, _ := pem.Decode(chain); block == nil {
-			return time.Time{}, "the file holds no PEM"
+			return time.Time{}, "the file has no PEM block"
 		}
 		return time.Time{}, cmp.Or(strings.TrimPrefix(err.Error(), "tls: "), "it cannot be read")
 	}
@@ -171,7 +171,7 @@ func CertificateExpiry(chain, key []byte, now time.Time) (expiry time.Time, prob
 	case err != nil:
 		return time.Time{}, "the certificate cannot be read"
 	case now.After(leaf.NotAfter):
-		return leaf.NotAfter, "the certificate ended on " + leaf.NotAfter.UTC().Format(time.DateOnly)
+		return leaf.NotAfter, "the certificate expired on " + leaf.NotAfter.UTC().Format(time.DateOnly)
 	case now.Before(leaf.NotBefore):
 		return time.Time{}, "the certificate is not valid before " + leaf.NotBefore.UTC().Format(time.DateOnly)
 	}

@@ -13,23 +13,23 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// TestCredentialFiles checks which content is used after a file changes, depending on its
+// TestInvalidCredentialFileKeepsTheLastContent checks which content is used after a file changes, depending on its
 // previous content.
-func TestCredentialFiles(t *testing.T) {
+func TestInvalidCredentialFileKeepsTheLastContent(t *testing.T) {
 	chain, key := testserver.SelfSigned(t)
 	pair := string(chain) + string(key)
 	otherChain, otherKey := testserver.SelfSigned(t)
 	other := string(otherKey) + string(otherChain)
 	for name, tt := range map[string]struct{ before, after, want string }{
-		"a secret":               {"one", "two", "two"},
-		"with a final newline":   {"one", "two\n", "two"},
-		"an empty secret":        {"one", "\n", "one"},
-		"a certificate":          {pair, other, strings.TrimSpace(other)},
-		"half a certificate":     {pair, pair[:900], strings.TrimSpace(pair)},
-		"the certificate alone":  {pair, string(otherChain), strings.TrimSpace(pair)},
-		"a foreign key":          {pair, string(chain) + string(otherKey), strings.TrimSpace(pair)},
-		"the end of a file":      {pair, pair[900:], strings.TrimSpace(pair)},
-		"nothing readable first": {"", "two", "two"},
+		"a secret":              {"one", "two", "two"},
+		"with a final newline":  {"one", "two\n", "two"},
+		"an empty secret":       {"one", "\n", "one"},
+		"a certificate":         {pair, other, strings.TrimSpace(other)},
+		"half a certificate":    {pair, pair[:900], strings.TrimSpace(pair)},
+		"the certificate alone": {pair, string(otherChain), strings.TrimSpace(pair)},
+		"a foreign key":         {pair, string(chain) + string(otherKey), strings.TrimSpace(pair)},
+		"the end of a file":     {pair, pair[900:], strings.TrimSpace(pair)},
+		"an empty first file":   {"", "two", "two"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var logs bytes.Buffer

@@ -28,7 +28,7 @@ type DNSProviders struct {
 	chains        map[string]callChain // by provider
 
 	mu    sync.Mutex
-	cache map[string]dns.Provider // the providers whose plugins described themselves
+	cache map[string]dns.Provider // the described providers, by name
 }
 
 var _ ports.DNSProviders = (*DNSProviders)(nil)
@@ -95,11 +95,11 @@ func (p *DNSProviders) cached(name string) (dns.Provider, bool) {
 }
 
 // describe caches the description of a plugin. The description cannot change while the host
-// lives, because the catalog pins the plugin's binary.
+// runs, because the catalog pins the plugin's binary.
 func (p *DNSProviders) describe(ctx context.Context, name string) {
 	description, err := p.Host.Describe(ctx, name)
 	if err != nil {
-		p.log.WarnContext(ctx, "a DNS provider's plugin does not say what it is", "provider", name, "error", err)
+		p.log.WarnContext(ctx, "the plugin of a DNS provider returned no description", "provider", name, "error", err)
 		return
 	}
 	p.mu.Lock()
@@ -124,7 +124,7 @@ func (p *DNSProviders) For(provider string, credential secret.Credential) ports.
 func (p *DNSProviders) fingerprint(account wire.Connection) string {
 	sum, err := p.fingerprinter.Fingerprint([]byte(account.Fingerprint()))
 	if err != nil {
-		p.log.Error("credentials of DNS providers are not told apart", "error", err)
+		p.log.Error("credentials of DNS providers share circuits and budgets, because no fingerprint could be computed", "error", err)
 	}
 	return hex.EncodeToString(sum)
 }

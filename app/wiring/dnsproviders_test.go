@@ -59,9 +59,9 @@ func newFingerprinterAndLimiter(t *testing.T) (ports.Fingerprinter, ports.Limite
 	return fingerprinter, counters
 }
 
-// TestDNSProvidersList checks that Providers lists the DNS plugins, leaves out one that fails to
+// TestProvidersListsTheDNSPlugins checks that Providers lists the DNS plugins, leaves out one that fails to
 // start, and starts no plugin of another kind. Calls of a missing plugin fail as outcome.Down.
-func TestDNSProvidersList(t *testing.T) {
+func TestProvidersListsTheDNSPlugins(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
 	p := openTestDNSProviders(t, testserver.PluginsWithout(t, "dns-powerdns"), fingerprinter, counters, nil)
@@ -81,9 +81,9 @@ func TestDNSProvidersList(t *testing.T) {
 	}
 }
 
-// TestDNSProviderConnection checks that a plugin receives operator fields only from the operator
+// TestDNSPluginGetsEachFieldFromItsOwner checks that a plugin receives operator fields only from the operator
 // and account fields only from the account. Circuits are named by fingerprint.
-func TestDNSProviderConnection(t *testing.T) {
+func TestDNSPluginGetsEachFieldFromItsOwner(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
 	providerSettings := map[string]map[string]string{"cloudflare": {"api_url": testserver.Cloudflare(t, "a.test"), "api_token_file": "/nonexistent"}}
@@ -154,7 +154,7 @@ func TestReplicasShareCredentialBudget(t *testing.T) {
 	_, err := first.For("cloudflare", tokenCredential("shared")).Check(t.Context())
 	var throttled *outcome.Error
 	if !errors.As(err, &throttled) || throttled.Kind != outcome.Throttled || throttled.RetryAfter <= 0 || throttled.RetryAfter > 5*time.Minute {
-		t.Errorf("three requests where two are left: %v", err)
+		t.Errorf("a call of three requests with a remaining budget of two: %v", err)
 	}
 	for range 2 { // the throttled call counted nothing
 		if _, err := second.For("cloudflare", tokenCredential("shared")).Zone(t.Context(), "a.test"); err != nil {
@@ -162,7 +162,7 @@ func TestReplicasShareCredentialBudget(t *testing.T) {
 		}
 	}
 	if _, err := second.For("cloudflare", tokenCredential("shared")).Zone(t.Context(), "a.test"); outcome.Of(err) != outcome.Throttled {
-		t.Errorf("one too many: %v", err)
+		t.Errorf("a call above the budget: %v", err)
 	}
 	if _, err := first.For("cloudflare", tokenCredential("another")).Check(t.Context()); err != nil {
 		t.Errorf("another token: %v", err)

@@ -21,16 +21,16 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 )
 
-// meterName is the instrumentation scope of this package's metrics. It keeps the path of the
-// package that held them first, because exporters publish it.
+// meterName is the instrumentation scope of this package's metrics. It is the path of a different
+// package, which had the metrics first. It does not change, because exporters publish it.
 const meterName = "github.com/tenantry/tenantry/app/tenantry"
 
 // DatabaseTimeout bounds a database query of a health check or of a scrape.
 const DatabaseTimeout = 2 * time.Second
 
-// pingCacheTTL is how long the result of a database ping is reused. Concurrent checks wait for
-// one ping. If each check pinged a hanging database, the second would exceed its own deadline,
-// and its caller would take the service for down.
+// pingCacheTTL is how long the result of a database ping is reused. Concurrent checks wait for one
+// ping. If each check pinged a hanging database, the second check would exceed its deadline, and its
+// caller would consider the service down.
 const pingCacheTTL = time.Second
 
 // databaseHealth checks whether the database answers. Checks within pingCacheTTL share one ping.
@@ -86,15 +86,15 @@ func (s *Service) registerGauges(c settings.Config) error {
 		errs = append(errs, err)
 		return instrument
 	}
-	g.build = gauge("tenantry.build.info", "1, with the version that runs.")
+	g.build = gauge("tenantry.build.info", "Always 1. The labels are the version, the commit and the Go version.")
 	g.database = gauge("tenantry.database.up", "1 while the database answers.")
 	g.circuits = gauge("tenantry.circuits", "Circuits by provider, fault domain and state.")
-	g.state = gauge("tenantry.plugin.state", "1 for the state that a plugin is in.")
-	g.expiry = gauge("tenantry.credential.expiry.timestamp.seconds", "When a credential of ours at a provider, or the certificate of our own TLS, ends, in Unix seconds.")
-	g.restarts = counter("tenantry.plugin.restarts", "Plugin processes that replaced one that ended.")
+	g.state = gauge("tenantry.plugin.state", "1 for the current state of a plugin, 0 for its other states.")
+	g.expiry = gauge("tenantry.credential.expiry.timestamp.seconds", "Expiry of the operator's credential at a provider, or of the service's own TLS certificate, in Unix seconds.")
+	g.restarts = counter("tenantry.plugin.restarts", "Plugin processes that replaced a process that ended.")
 	g.hangs = counter("tenantry.plugin.hangs", "Plugin processes killed because they did not answer.")
-	g.fallback = gauge("tenantry.ratelimit.fallback", "1 while this process counts rate limits by itself, as the Redis that is set does not answer.")
-	g.fallbacks = counter("tenantry.ratelimit.fallbacks", "How often the Redis that rate limits are counted in went away.")
+	g.fallback = gauge("tenantry.ratelimit.fallback", "1 while this process counts rate limits by itself, because its Redis does not answer.")
+	g.fallbacks = counter("tenantry.ratelimit.fallbacks", "How often the Redis of the rate limits became unavailable.")
 	_, err := meter.RegisterCallback(g.observe, g.build, g.database, g.circuits, g.state, g.expiry, g.restarts, g.hangs, g.fallback, g.fallbacks)
 	return errors.Join(append(errs, err)...)
 }

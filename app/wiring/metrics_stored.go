@@ -21,8 +21,8 @@ import (
 // and each query counts all rows.
 const storedCountsTTL = 15 * time.Second
 
-// lagThreshold is the age at which the last count of a tenant's messages counts as lagging: two
-// enforcement passes did not count them.
+// lagThreshold is the age at which the last count of a tenant's messages is lagging. At this age at
+// least two enforcement passes have not counted the messages.
 const lagThreshold = 2 * sendlimit.MaxInterval
 
 // storedGauges observes what the database and the queue hold. With PostgreSQL, all replicas
@@ -32,7 +32,7 @@ type storedGauges struct {
 	checks   ports.DomainChecks
 	sends    ports.SendWatch
 	now      func() time.Time
-	jobKinds []string // reported also when no job of the kind waits
+	jobKinds []string // all kinds; a kind without a waiting job is reported as 0
 	ttl      time.Duration
 
 	waiting, late, verified, drifted, unread metric.Float64ObservableGauge
@@ -63,11 +63,11 @@ func (s *Service) registerStoredGauges(now func() time.Time) error {
 		errs = append(errs, err)
 		return instrument
 	}
-	g.waiting = gauge("tenantry.jobs.waiting", "Wake-ups of jobs that no worker has taken, those that are not due yet included, by kind. All replicas show the same with PostgreSQL.")
-	g.late = gauge("tenantry.jobs.late.seconds", "For how long the wake-up is due that is due for longest, by kind.")
+	g.waiting = gauge("tenantry.jobs.waiting", "Wake-ups of jobs that no worker has claimed, by kind, including wake-ups that are not due yet. With PostgreSQL all replicas report the same value.")
+	g.late = gauge("tenantry.jobs.late.seconds", "How long the wake-up that waits longest has been due, by kind.")
 	g.verified = gauge("tenantry.domains.verified", "Verified domains.")
-	g.drifted = gauge("tenantry.domains.drifted", "Verified domains in whose DNS something was right and no longer is, by kind.")
-	g.unread = gauge("tenantry.domains.unread.seconds", "For how long the verified domain was not read whose last read is longest ago.")
+	g.drifted = gauge("tenantry.domains.drifted", "Verified domains whose DNS was correct and is now incorrect, by kind.")
+	g.unread = gauge("tenantry.domains.unread.seconds", "Time since the oldest last DNS read of a verified domain.")
 	g.enforcement = newEnforcementGauges(gauge)
 	_, err := meter.RegisterCallback(g.observe, append(g.enforcement.all(), g.waiting, g.late, g.verified, g.drifted, g.unread)...)
 	return errors.Join(append(errs, err)...)
@@ -148,11 +148,11 @@ type enforcementGauges struct {
 
 func newEnforcementGauges(gauge func(name, description string) metric.Float64ObservableGauge) enforcementGauges {
 	return enforcementGauges{
-		late:     gauge("tenantry.enforcement.late.seconds", "For how long the tenant is due to be looked at that is due for longest and that nobody works on."),
-		tenants:  gauge("tenantry.enforcement.tenants", "Tenants in which a send limit is enforced and which let us in."),
-		lagging:  gauge("tenantry.enforcement.tenants.behind", "Those among them whose messages were not counted for an hour."),
-		blocked:  gauge("tenantry.enforcement.mailboxes.blocked", "Mailboxes that are blocked."),
-		stranded: gauge("tenantry.enforcement.mailboxes.stranded", "Blocked mailboxes of tenants that do not let us in, so that nobody releases them."),
+		late:     gauge("tenantry.enforcement.late.seconds", "How long the tenant that waits longest has been due for an enforcement pass, without a pass in progress."),
+		tenants:  gauge("tenantry.enforcement.tenants", "Tenants with an enforced send limit that tenantry can access."),
+		lagging:  gauge("tenantry.enforcement.tenants.behind", "Tenants with an enforced send limit whose messages were not counted for an hour."),
+		blocked:  gauge("tenantry.enforcement.mailboxes.blocked", "Blocked mailboxes."),
+		stranded: gauge("tenantry.enforcement.mailboxes.stranded", "Blocked mailboxes in tenants that tenantry cannot access, so that tenantry cannot unblock them."),
 	}
 }
 

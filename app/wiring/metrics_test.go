@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestDatabaseHealth checks that concurrent checks share one ping, which is bounded and ignores
+// TestConcurrentHealthChecksShareOnePing checks that concurrent checks share one ping, which is bounded and ignores
 // the cancellation of its caller. A check after pingCacheTTL pings again.
-func TestDatabaseHealth(t *testing.T) {
+func TestConcurrentHealthChecksShareOnePing(t *testing.T) {
 	unreachable, pings, pingResult := errors.New("away"), 0, make(chan error)
 	health := &databaseHealth{ping: func(ctx context.Context) error {
 		pings++

@@ -78,7 +78,7 @@ func DatabaseError(err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return DatabaseError(fault.ServiceUnavailable.With("the database did not answer in %s", databaseOpenTimeout))
 	case fault.Of(err).Code.Kind == fault.Unavailable:
-		return cli.WithFix(err, "start the database, or correct database_url; `tenantry doctor` looks closer")
+		return cli.WithFix(err, "start the database, or correct database_url; `tenantry doctor` reports details")
 	default:
 		return err
 	}
@@ -122,9 +122,9 @@ func CatalogFix(dir string, err error) string {
 		add = "tenantry plugin add --plugin-dir " + dir + " FILE…"
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return "correct plugin_dir, or make the catalog: " + add
+		return "correct plugin_dir, or create the catalog: " + add
 	}
-	return "make the catalog anew: " + add
+	return "create the catalog again: " + add
 }
 
 // OpenKeyset opens the keyset. If create is set and the file does not exist, it creates one. It
@@ -138,8 +138,8 @@ func OpenKeyset(ctx context.Context, c settings.Config, store *bunstore.Store, c
 		}
 		if keysetLost {
 			return nil, cli.WithFix(
-				fmt.Errorf("there is no keyset at %s, and the database holds what was sealed with one", c.KeysetFile),
-				"put the keyset back from its backup, or correct keyset_file; to give up what it sealed: `tenantry keyset create`",
+				fmt.Errorf("there is no keyset at %s, and the database holds values that a keyset sealed", c.KeysetFile),
+				"restore the keyset from its backup, or correct keyset_file; to give up the sealed values: `tenantry keyset create`",
 			)
 		}
 	}
@@ -154,22 +154,22 @@ func OpenKeyset(ctx context.Context, c settings.Config, store *bunstore.Store, c
 func KeysetError(file string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return cli.WithFix(fmt.Errorf("%s exists already", file), "secrets are sealed with that keyset: `tenantry keyset rotate` adds a key to it")
+		return cli.WithFix(fmt.Errorf("%s exists already", file), "stored secrets are sealed with this keyset: `tenantry keyset rotate` adds a key to it")
 	case errors.Is(err, fs.ErrNotExist):
-		return cli.WithFix(fmt.Errorf("there is no keyset at %s", file), "is the setting keyset_file right? `tenantry keyset create` makes the first keyset")
+		return cli.WithFix(fmt.Errorf("there is no keyset at %s", file), "correct the setting keyset_file; `tenantry keyset create` creates the first keyset")
 	case errors.Is(err, secrets.ErrStaged):
-		return cli.WithFix(err, "give the file to every replica, then seal with the staged key: `tenantry keyset rotate`")
+		return cli.WithFix(err, "copy the file to every replica, then run `tenantry keyset rotate` to seal with the staged key")
 	case errors.Is(err, fs.ErrPermission):
-		return cli.WithFix(fmt.Errorf("the keyset may not be used here: %w", err), cli.FixUser)
+		return cli.WithFix(fmt.Errorf("the keyset cannot be accessed: %w", err), cli.FixUser)
 	default:
-		return cli.WithFix(err, "look at the file of the setting keyset_file")
+		return cli.WithFix(err, "correct the file that the setting keyset_file names")
 	}
 }
 
 // RecordAct writes an audit event about an action outside the database, such as adding a plugin.
 // It does nothing when the embedded database does not exist, or when the database has no audit
-// table yet. details must not hold secrets. The returned error tells that the action is done and
-// that its record is missing.
+// table yet. details must not hold secrets. The returned error says that the action is done and that
+// its record is missing.
 func RecordAct(ctx context.Context, c settings.Config, action audit.Action, details map[string]string) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -193,5 +193,5 @@ func RecordAct(ctx context.Context, c settings.Config, action audit.Action, deta
 }
 
 func unrecordedError(action audit.Action, err error) error {
-	return cli.WithFix(fmt.Errorf("%s is done, but could not be recorded: %w", action, err), "look at the database settings; the act itself needs no repeating")
+	return cli.WithFix(fmt.Errorf("%s is done, but could not be recorded: %w", action, err), "check the database settings; do not repeat the action")
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestRecordAct checks that RecordAct writes an event to a migrated database, and neither creates
+// TestRecordActDoesNotCreateOrMigrateTheDatabase checks that RecordAct writes an event to a migrated database, and neither creates
 // nor migrates a database.
-func TestRecordAct(t *testing.T) {
+func TestRecordActDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tenantry.db")
 	c := settings.Config{DatabaseURL: "sqlite://" + path, Operator: "ann@host"}
 	recordAct := func() {

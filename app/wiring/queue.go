@@ -36,20 +36,20 @@ import (
 
 const (
 	// jobSweepEvery is the interval of the sweep that wakes due provisioning jobs without a
-	// wake-up. Jobs of a killed worker must resume within 90 s: this interval plus a worker's
-	// lease is less.
+	// wake-up. The jobs of a killed worker must resume within 90 s. This interval plus a worker's
+	// lease is shorter.
 	jobSweepEvery = 30 * time.Second
 
 	// domainSweepEvery is the interval of the sweep that wakes due domain checks.
 	domainSweepEvery = 5 * time.Minute
 
 	// EnforceSweepEvery is the interval of the sweep that wakes tenants whose messages are due to
-	// be counted. The sandbox keeps this interval: there the control interface triggers
-	// enforcement, and a shorter sweep would run first.
+	// be counted. The sandbox has the same interval: its control interface triggers enforcement,
+	// and a shorter sweep would run first.
 	EnforceSweepEvery = time.Minute
 
-	// sessionSweepEvery is the interval of the sweep that ends expired sign-in sessions which no
-	// request has read.
+	// sessionSweepEvery is the interval of the sweep that ends expired sign-in sessions. A request
+	// that reads a session ends it earlier.
 	sessionSweepEvery = time.Minute
 
 	// refreshEvery is the longest time between two reads of an integration's sending platform.
@@ -138,7 +138,7 @@ func (s *Service) QueueWork() ports.Work {
 // some did not; their jobs are woken again later.
 func (s *Service) StopQueue(ctx context.Context) error {
 	if err := s.Queue.Stop(ctx); err != nil {
-		return cli.WithFix(fmt.Errorf("jobs: %w", err), "what they did not finish goes on after the next start; raise drain_time if this happens often")
+		return cli.WithFix(fmt.Errorf("jobs: %w", err), "the jobs continue after the next start; raise drain_time if this happens often")
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (s *Service) initDomainWatch(c settings.Config, o Overrides) error {
 // when the drift counter cannot be registered.
 func (s *Service) initIntegrations(sealer ports.Sealer, o Overrides) error {
 	drift, err := otel.Meter(meterName).Int64Counter("tenantry.sending.drift",
-		metric.WithDescription("Changes at sending platforms that nobody asked for here, by kind, as refreshes find them."))
+		metric.WithDescription("Changes at sending platforms that tenantry did not make, by kind, as refreshes find them."))
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func (s *Service) InitEnforcer(o Overrides) error {
 func (s *Service) EnforceNow(ctx context.Context) error {
 	err := s.Enforcer.RunAll(ctx)
 	if outcome.Of(err) != 0 {
-		s.Log.WarnContext(ctx, "limits of some tenants could not be enforced", "error", err)
+		s.Log.WarnContext(ctx, "the send limits of some tenants could not be enforced", "error", err)
 		return nil
 	}
 	return err
@@ -234,7 +234,7 @@ func (s *Service) deleteExpiredKeys(ctx context.Context) error {
 		deleted, err = s.Store.Reap(batchCtx, s.idempotency.Now(), idempotency.Batch)
 		cancel()
 		if err != nil {
-			return fmt.Errorf("forget expired Idempotency-Keys: %w", err)
+			return fmt.Errorf("delete expired Idempotency-Keys: %w", err)
 		}
 	}
 	return nil

@@ -41,7 +41,7 @@ type sendingPlatforms struct {
 	chains        map[string]callChain // by provider
 
 	mu    sync.Mutex
-	cache map[string]wire.Description // of the plugins that described themselves
+	cache map[string]wire.Description // the descriptions of plugins, by name
 }
 
 var _ ports.SendingPlatforms = (*sendingPlatforms)(nil)
@@ -64,7 +64,7 @@ func (p *sendingPlatforms) Platforms(ctx context.Context) ([]integration.Provide
 	for name := range p.chains {
 		plugins.Go(func() {
 			if _, err := p.describe(ctx, name); err != nil {
-				p.log.WarnContext(ctx, "a sending platform's plugin does not say what it is", "provider", name, "error", err)
+				p.log.WarnContext(ctx, "the plugin of a sending platform returned no description", "provider", name, "error", err)
 			}
 		})
 	}
@@ -86,7 +86,7 @@ func (p *sendingPlatforms) cached(name string) (wire.Description, bool) {
 }
 
 // describe returns the description of a plugin and caches it. The description cannot change while
-// the host lives, because the catalog pins the plugin's binary.
+// the host runs, because the catalog pins the plugin's binary.
 func (p *sendingPlatforms) describe(ctx context.Context, name string) (wire.Description, error) {
 	if description, ok := p.cached(name); ok {
 		return description, nil
@@ -123,8 +123,8 @@ func (p *sendingPlatforms) operatorValue(description wire.Description, f wire.Fi
 	return values[f.Name+"_file"]
 }
 
-// Capabilities returns what an integration can do whose credential has accountFields. It calls no
-// platform. A provider without a working plugin has no capabilities.
+// Capabilities returns the capabilities of an integration with a credential that has accountFields.
+// It calls no platform. A provider without a working plugin has no capabilities.
 func (p *sendingPlatforms) Capabilities(ctx context.Context, provider string, accountFields []string) integration.Capabilities {
 	if _, ok := p.chains[provider]; !ok {
 		return integration.Capabilities{}
@@ -191,7 +191,7 @@ func (p *sendingPlatforms) fingerprint(credential secret.Credential) string {
 	delete(conn.Settings, workspaceField)
 	sum, err := p.fingerprinter.Fingerprint([]byte(conn.Fingerprint()))
 	if err != nil {
-		p.log.Error("credentials of sending platforms are not told apart", "error", err)
+		p.log.Error("credentials of sending platforms share circuits and budgets, because no fingerprint could be computed", "error", err)
 	}
 	return hex.EncodeToString(sum)
 }
@@ -206,8 +206,8 @@ func (p *sendingPlatforms) plugin(provider string, account wire.Connection, inte
 // the text does not match the fields.
 func (p *sendingPlatforms) Read(ctx context.Context, provider string, text secret.Text) (secret.Credential, error) {
 	if _, ok := p.chains[provider]; !ok {
-		return secret.Credential{}, fault.UnknownProvider.At("There is no sending platform of this name here.",
-			fault.Field{Name: "provider", Message: "is none of the sending platforms here"})
+		return secret.Credential{}, fault.UnknownProvider.At("There is no sending platform with this name.",
+			fault.Field{Name: "provider", Message: "is not the name of a sending platform"})
 	}
 	description, err := p.describe(ctx, provider)
 	if err != nil {
@@ -228,7 +228,7 @@ func parseCredential(description wire.Description, text secret.Text) (secret.Cre
 	if strings.HasPrefix(members[apiKeyField], "{") {
 		var object map[string]string
 		if json.Unmarshal([]byte(members[apiKeyField]), &object) != nil {
-			return secret.Credential{}, credentialError("is a JSON object that cannot be read: each member is a text, of %s", strings.Join(names, ", "))
+			return secret.Credential{}, credentialError("is not a valid JSON object: each member must be a text, and its name one of %s", strings.Join(names, ", "))
 		}
 		members = object
 	}
@@ -238,7 +238,7 @@ func parseCredential(description wire.Description, text secret.Text) (secret.Cre
 		delete(members, f.Name)
 		switch {
 		case value == "" && f.Required:
-			return secret.Credential{}, credentialError("lacks %s", f.Name)
+			return secret.Credential{}, credentialError("must have %s", f.Name)
 		case value == "":
 		case f.Secret:
 			c.Secrets[f.Name] = secret.New(value)
@@ -247,12 +247,12 @@ func parseCredential(description wire.Description, text secret.Text) (secret.Cre
 		}
 	}
 	if len(members) > 0 {
-		return secret.Credential{}, credentialError("has a member that this provider does not know; it knows %s", strings.Join(names, ", "))
+		return secret.Credential{}, credentialError("has an unknown member; this provider knows %s", strings.Join(names, ", "))
 	}
 	return c, nil
 }
 
 func credentialError(format string, args ...any) error {
-	return fault.InvalidRequest.At("The credential is not what this provider takes.",
+	return fault.InvalidRequest.At("The credential does not match the fields of this provider.",
 		fault.Field{Name: "api_key", Message: fmt.Sprintf(format, args...)})
 }

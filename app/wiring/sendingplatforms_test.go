@@ -72,10 +72,10 @@ func keyCredential(apiKey string) secret.Credential {
 	return secret.Credential{Secrets: map[string]secret.Text{"api_key": secret.New(apiKey)}}
 }
 
-// TestSendingPlatformsList checks that Platforms lists the sending plugins with the operator's
+// TestPlatformsListsTheSendingPlugins checks that Platforms lists the sending plugins with the operator's
 // auth hosts. It leaves out a plugin that fails to start, and starts no plugin of another kind.
 // Calls of a missing plugin fail as outcome.Down.
-func TestSendingPlatformsList(t *testing.T) {
+func TestPlatformsListsTheSendingPlugins(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
 	providerSettings := map[string]map[string]string{"instantly": {"auth_hosts": "login.microsoftonline.us, proxy.example:8443"}}
@@ -112,10 +112,10 @@ func TestSendingPlatformsList(t *testing.T) {
 	}
 }
 
-// TestSendingPlatformConnection checks that a plugin receives operator fields only from the
+// TestSendingPluginGetsEachFieldFromItsOwner checks that a plugin receives operator fields only from the
 // operator and account fields only from the account. Invalid keys of one customer do not open the
 // circuit for other customers.
-func TestSendingPlatformConnection(t *testing.T) {
+func TestSendingPluginGetsEachFieldFromItsOwner(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
 	url, _ := startInstantly(t, "account-key")
@@ -123,9 +123,9 @@ func TestSendingPlatformConnection(t *testing.T) {
 	p := openTestSendingPlatforms(t, testserver.Program(t, "release/plugins"), fingerprinter, counters, providerSettings)
 	account := keyCredential("account-key")
 	account.Settings = map[string]string{"base_url": "http://" + testserver.FreeAddress(t), "workspace_id": "01890000-0000-7000-8000-000000000001"}
-	reach, err := p.For("instantly", account).Check(t.Context())
-	if err != nil || len(reach.Workspaces) != 1 || reach.Workspaces[0].Name != "One" {
-		t.Errorf("%+v, %v", reach, err)
+	access, err := p.For("instantly", account).Check(t.Context())
+	if err != nil || len(access.Workspaces) != 1 || access.Workspaces[0].Name != "One" {
+		t.Errorf("%+v, %v", access, err)
 	}
 	for _, invalid := range []secret.Credential{keyCredential("guessed"), {}} {
 		for range 6 {
@@ -224,7 +224,7 @@ var partnerPlatform = wire.Description{
 	},
 }
 
-func TestReadCredential(t *testing.T) {
+func TestReadParsesCredentials(t *testing.T) {
 	p := describedPlatforms(nil, partnerPlatform)
 	for text, want := range map[string]string{
 		"k3y":             "api_key=k3y",
@@ -245,14 +245,14 @@ func TestReadCredential(t *testing.T) {
 			t.Errorf("%s: read as %v, %v", text, got, err)
 		}
 		if c.Secrets["workspace_id"].Reveal() != "" || c.Settings["api_key"] != "" || c.Settings["partner_password"] != "" {
-			t.Errorf("%s: a secret is a setting, or the other way round", text)
+			t.Errorf("%s: a secret is a setting, or a setting is a secret", text)
 		}
 	}
 }
 
-// TestReadInvalidCredential checks that errors quote nothing of the text, because any part of it
+// TestInvalidCredentialIsRefusedAndNotQuoted checks that errors quote nothing of the text, because any part of it
 // may be a secret.
-func TestReadInvalidCredential(t *testing.T) {
+func TestInvalidCredentialIsRefusedAndNotQuoted(t *testing.T) {
 	p := describedPlatforms(nil, partnerPlatform)
 	for _, text := range []string{
 		"", "  ", "{}", `{"api_key":""}`, `{"api_key":"s3cret","s3cret":"s3cret"}`, `{"api_key":"s3cret","base_url":"s3cret"}`,
@@ -264,7 +264,7 @@ func TestReadInvalidCredential(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 		if strings.Contains(fmt.Sprintf("%+v %#v", err, refusal), "s3cret") {
-			t.Errorf("%s is repeated: %+v", text, refusal)
+			t.Errorf("the error of %s quotes it: %+v", text, refusal)
 		}
 	}
 	if _, err := p.Read(t.Context(), "nowhere", secret.New("x")); !errors.Is(err, fault.UnknownProvider) {
@@ -272,9 +272,9 @@ func TestReadInvalidCredential(t *testing.T) {
 	}
 }
 
-// TestCapabilities checks that capabilities depend on the plugin's description, the account's
+// TestCapabilitiesDependOnFieldsAndSettings checks that capabilities depend on the plugin's description, the account's
 // fields and the operator's settings.
-func TestCapabilities(t *testing.T) {
+func TestCapabilitiesDependOnFieldsAndSettings(t *testing.T) {
 	for _, tt := range []struct {
 		allowPasswords string
 		accountFields  []string
@@ -290,7 +290,7 @@ func TestCapabilities(t *testing.T) {
 		p := describedPlatforms(map[string]map[string]string{"partnered": {"allow_passwords": tt.allowPasswords}}, partnerPlatform)
 		got := p.Capabilities(t.Context(), "partnered", tt.accountFields)
 		if want := (integration.Capabilities{OAuth: tt.wantOAuth, MailboxRefresh: true}); got != want {
-			t.Errorf("allowed %q, given %v: %+v", tt.allowPasswords, tt.accountFields, got)
+			t.Errorf("allow_passwords %q, account fields %v: %+v", tt.allowPasswords, tt.accountFields, got)
 		}
 	}
 	p := describedPlatforms(nil, partnerPlatform)
@@ -299,9 +299,9 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// TestAuthHosts checks that the operator's auth hosts replace the plugin's defaults. A plugin
+// TestOperatorSettingReplacesAuthHosts checks that the operator's auth hosts replace the plugin's defaults. A plugin
 // without the field has no auth hosts.
-func TestAuthHosts(t *testing.T) {
+func TestOperatorSettingReplacesAuthHosts(t *testing.T) {
 	withHosts, withoutHosts := partnerPlatform, partnerPlatform
 	withHosts.Name, withoutHosts.Name = "linking", "none"
 	withHosts.Fields = append(slices.Clone(partnerPlatform.Fields), wire.Field{Name: wire.AuthHosts, Default: "login.example"})
@@ -314,8 +314,8 @@ func TestAuthHosts(t *testing.T) {
 	}
 }
 
-// TestFaultDomain checks that the fault domain comes from the plugin's description.
-func TestFaultDomain(t *testing.T) {
+// TestFaultDomainComesFromThePlugin checks that the fault domain comes from the plugin's description.
+func TestFaultDomainComesFromThePlugin(t *testing.T) {
 	perCredential := partnerPlatform
 	perCredential.Name, perCredential.FaultDomain = "instances", wire.FaultCredential
 	p := describedPlatforms(nil, partnerPlatform, perCredential)

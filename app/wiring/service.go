@@ -210,8 +210,9 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 }
 
 // raiseGCPercent lets the heap grow to five times the live heap before a collection, instead of
-// twice. The live heap is about ten megabytes, and with the default, collections took an eighth
-// of the CPU time of a list request. GOGC takes precedence if it is set. GOMEMLIMIT bounds both.
+// twice. The live heap is about ten megabytes. With the default, collections took an eighth of the
+// CPU time of a list request. If GOGC is set, it takes precedence. GOMEMLIMIT bounds the heap in both
+// cases.
 func raiseGCPercent() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
@@ -276,15 +277,15 @@ func (s *Service) Handler() http.Handler {
 	})
 }
 
-// Close ends the plugins, then closes the limiter, the queue and the store, whose errors it
-// returns. Meanwhile it exports the last telemetry; a failure of the export is only logged.
+// Close ends the plugins, then closes the limiter, the queue and the store, and returns their errors.
+// In parallel it exports the last telemetry. It only logs a failure of the export.
 func (s *Service) Close(ctx context.Context) error {
 	flushed := make(chan struct{})
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, telemetryFlushTimeout)
 		defer cancel()
 		if err := s.flushTelemetry(ctx); err != nil {
-			s.Log.Warn("the last telemetry did not leave", "error", err)
+			s.Log.Warn("the last telemetry was not exported", "error", err)
 		}
 		close(flushed)
 	}()

@@ -19,7 +19,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
-{{- /* What the migration and the service have in common. */ -}}
+{{- /* The container fields that the migration and the service share. */ -}}
 {{- define "tenantry.container" -}}
 image: {{ include "tenantry.image" . }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -79,7 +79,7 @@ resources:
 volumeMounts:
   - name: tmp
     mountPath: /tmp
-  # Whole folders: a file that is mounted by itself would not be renewed.
+  # Secrets are mounted as folders: Kubernetes does not update a file that is mounted with subPath.
   - name: keyset
     mountPath: /etc/tenantry/keyset
     readOnly: true
