@@ -61,6 +61,29 @@ func TestReadsAndRefusedChangesAreNotNotedAsEffects(t *testing.T) {
 	})
 }
 
+func TestRolledBackChangeIsNotNotedAsEffect(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		hook := &cancelBefore{}
+		s := migrated(t, url(t), hook)
+		w := newSendLimitFixture(t, s, "ann", 1)
+		for statement, change := range map[string]func(ctx context.Context) error{
+			`INSERT INTO "tenant_licenses"`: func(ctx context.Context) error {
+				return s.SaveLicenses(ctx, w.owner, w.guid, tenant.Licenses{Paid: 1}, now)
+			},
+			`INSERT INTO "send_tenants"`: func(ctx context.Context) error {
+				_, _, err := s.SeizeTenant(ctx, w.owner, w.guid, longLease)
+				return err
+			},
+		} {
+			var noted ports.Effects
+			hook.cutOff(t, statement, func(ctx context.Context) error { return change(ports.WithEffects(ctx, &noted)) })
+			if noted.Seen().Changed {
+				t.Fatalf("%s is noted", statement)
+			}
+		}
+	})
+}
+
 func reserveOneMore(ctx context.Context, s *Store, owner access.AccountID, id tenant.GUID) error {
 	_, err := s.ReserveDomain(ctx, owner, id, "b.example", 1, now)
 	return err

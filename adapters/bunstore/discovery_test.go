@@ -3,6 +3,7 @@
 package bunstore
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -132,6 +133,19 @@ func TestListedDomainWhoseAddCallLostItsAnswerBecomesAdded(t *testing.T) {
 		must(t, "domain", err)
 		if got.ID != lost.ID {
 			t.Fatalf("got %+v, want the row %s", got, lost.ID)
+		}
+	})
+}
+
+func TestDiscoveryStoresBothListsOrNone(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		hook := &cancelBefore{}
+		s := migrated(t, url(t), hook)
+		ann, d := newMailDomain(t, s)
+		found := ports.Found{Began: discoveryStart, Domains: []domain.Domain{{Name: "new.test", Added: true}}, Mailboxes: platformMailboxes("sales@new.test")}
+		hook.cutOff(t, `INSERT INTO "mailboxes"`, func(ctx context.Context) error { return s.SaveDiscovery(ctx, ann, guid(1), found) })
+		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
+			t.Fatalf("stored without the mailboxes: %v", got)
 		}
 	})
 }

@@ -241,6 +241,20 @@ func TestWholeDaysOfEventsAreDroppedWithTheirCounts(t *testing.T) {
 	})
 }
 
+func TestDayThatHasNotEndedKeepsItsEvents(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		old, kept := newEvent(1, 1, dayStart.Add(-time.Hour)), newEvent(2, 1, dayStart.Add(time.Hour))
+		storeEvents(t, s, ann, old, kept)
+		n, err := s.DropEvents(t.Context(), dayStart.Add(23*time.Hour))
+		must(t, "drop", err)
+		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 9}); n != 1 || page.Total != 1 {
+			t.Fatalf("%d dropped, %d left", n, page.Total)
+		}
+	})
+}
+
 // requireHealth checks the result of SendHealth at a time. Tenants that were not counted for an
 // hour are lagging.
 func requireHealth(t testing.TB, what string, s *Store, at time.Time, want ports.SendHealth) {
@@ -401,17 +415,12 @@ func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 // TestEventsAndTheirCountsAreStoredAndDroppedTogether cuts the caller off between the two.
 func TestEventsAndTheirCountsAreStoredAndDroppedTogether(t *testing.T) {
 	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
-		hook := &cancelBefore{statement: `INSERT INTO "enforcement_counts"`}
+		hook := &cancelBefore{}
 		s := migrated(t, url(t), hook)
 		ann := newAccount(t, s, "ann")
 		requireCut := func(want int, call func(ctx context.Context) error) {
 			t.Helper()
-			var ctx context.Context
-			ctx, hook.cut = context.WithCancel(t.Context())
-			if call(ctx) == nil {
-				t.Fatal("the call was not cut off")
-			}
-			hook.cut = nil
+			hook.cutOff(t, `INSERT INTO "enforcement_counts"`, call)
 			if page := listEvents(t, s, ann, ports.EventQuery{Limit: 9}); page.Total != want || len(page.Events) != want {
 				t.Fatalf("%d of %d events, want %d", len(page.Events), page.Total, want)
 			}

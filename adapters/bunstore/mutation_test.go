@@ -228,6 +228,10 @@ var redundant = map[string]string{
 	`-> "ev.id DESC"`:                                                                           "the events of a day are dropped in any order",
 	`-> "ec.starts DESC"`:                                                                       "days are emptied in any order",
 	`-> "d.id DESC"`:                                                                            "the order of locks only prevents deadlocks",
+	`"(" + "dj.run_id IN (?)"`:                                                                  "jobs of other runs are ignored",
+	`"(" + "d.records->>'Drifted' <> ''"`:                                                       "a domain without drift adds no kind",
+	`&known); err != nil { -> "(" + "ev.id`:                                                     "stored events that are not recorded again are ignored",
+	`to). -> "(" + "ec.starts >= ?"`:                                                            "older hours follow the hours of the day in which the page begins",
 	`"(" + "ms.settled <> EXCLUDED.settled`:                                                     "the condition only avoids writing what is stored",
 }
 

@@ -153,6 +153,19 @@ func TestEventsAreInOrderEvenIfClockStepsBack(t *testing.T) {
 	})
 }
 
+func TestLaterEventOfOneTenantDoesNotDelayEventsOfOthers(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		other := addSendLimitTenant(t, s, w.owner, 2)
+		late, c := other.blockChange(0, 1), w.blockChange(0, 2)
+		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), other.claim(t, s), ports.SendChanges{At: saveTime.Add(time.Hour), Done: []sendlimit.Change{late}}))
+		requireHeld(t, "save", true)(s.SaveChanges(t.Context(), w.claim(t, s), doneChanges(c)))
+		if events := w.requireEvents(t, s, late.Event, c.Event); !events[1].At.Equal(saveTime) {
+			t.Fatalf("the event is of %s, want %s", events[1].At, saveTime)
+		}
+	})
+}
+
 func TestRepeatedChangeIsStoredOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
@@ -466,6 +479,18 @@ func (c *cancelBefore) BeforeQuery(ctx context.Context, e *bun.QueryEvent) conte
 
 func (*cancelBefore) AfterQuery(context.Context, *bun.QueryEvent) {}
 
+// cutOff makes a call whose context ends when the statement is about to run. The call must fail.
+func (c *cancelBefore) cutOff(t testing.TB, statement string, call func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c.statement, c.cut = statement, cancel
+	if call(ctx) == nil {
+		t.Fatalf("the call was not cut off at %s", statement)
+	}
+	c.cut = nil
+}
+
 // TestChangeAndEventAreOneTransaction cuts the caller off at each statement of a change in
 // turn. No mailbox is blocked without its event.
 func TestChangeAndEventAreOneTransaction(t *testing.T) {
@@ -477,13 +502,7 @@ func TestChangeAndEventAreOneTransaction(t *testing.T) {
 		} {
 			w := newSendLimitFixture(t, s, fmt.Sprint("ann", n), n)
 			r, change := w.claim(t, s), w.blockChange(0, 26)
-			var ctx context.Context
-			ctx, hook.cut = context.WithCancel(t.Context())
-			hook.statement = statement
-			if _, err := s.SaveChanges(ctx, r, doneChanges(change)); err == nil {
-				t.Fatalf("%s was not cut", statement)
-			}
-			hook.cut = nil
+			hook.cutOff(t, statement, func(ctx context.Context) error { _, err := s.SaveChanges(ctx, r, doneChanges(change)); return err })
 			w.requireEvents(t, s)
 			if at := w.blockedAt(t, s, 0); !at.IsZero() {
 				t.Fatalf("cut at %s: blocked at %s", statement, at)

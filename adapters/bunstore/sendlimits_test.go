@@ -162,6 +162,7 @@ func TestOnlyAddedDomainCanHavePolicy(t *testing.T) {
 		attachTenant(t, s, ann, 1)
 		attachTenant(t, s, ann, 2)
 		addDomain(t, s, ann, guid(2), "a.test")
+		addDomain(t, s, ann, guid(1), "d.test")
 		_, err := s.ReserveDomain(t.Context(), ann, guid(1), "b.test", 9, now)
 		must(t, "reserve domain", err)
 		for _, scope := range []string{"a.test", "b.test", "c.test", "."} {
@@ -195,6 +196,24 @@ func TestPolicyIsDeletedWithItsDomainAndItsScopeStillHasRule(t *testing.T) {
 		if diff := cmp.Diff([]sendlimit.Policy{wide, fresh}, listPolicies(t, s, ann, guid(1))); diff != "" {
 			t.Fatalf("(-want +got):\n%s", diff)
 		}
+	})
+}
+
+func TestScopeOfDeletedDomainStillHasRuleIfNewPolicyIsNotStored(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		hook := &cancelBefore{}
+		s := migrated(t, url(t), hook)
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		addDomain(t, s, ann, guid(1), "a.test")
+		setPolicy(t, s, ann, guid(1), "a.test", 5)
+		removeAllDomains(t, s, ann, guid(1))
+		addDomain(t, s, ann, guid(1), "a.test")
+		hook.cutOff(t, `INSERT INTO "send_policies"`, func(ctx context.Context) error {
+			_, err := s.ReservePolicy(ctx, ann, guid(1), "a.test", now)
+			return err
+		})
+		requireScopesWithRules(t, s, ann, guid(1), "a.test")
 	})
 }
 
@@ -292,6 +311,20 @@ func TestNewTimeZoneRestartsCountsAndEndsClaim(t *testing.T) {
 		}
 		if boxes := w.listBoxes(t, s, fresh); len(boxes[0].Counts) != 0 {
 			t.Fatalf("counts were kept: %+v", boxes[0].Counts)
+		}
+	})
+}
+
+func TestNewTimeZoneKeepsCountsOfOtherTenants(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		other := addSendLimitTenant(t, s, w.owner, 2)
+		r := other.claim(t, s)
+		other.saveCounts(t, s, r, 7)
+		_, err := s.SetDay(t.Context(), w.guid, "Europe/Berlin")
+		must(t, "set", err)
+		if boxes := other.listBoxes(t, s, r); len(boxes[0].Counts) != 1 {
+			t.Fatalf("counts are gone: %+v", boxes)
 		}
 	})
 }

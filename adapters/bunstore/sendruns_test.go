@@ -3,6 +3,7 @@
 package bunstore
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -139,6 +140,31 @@ func TestSeizeTenantTakesTenantFromItsRun(t *testing.T) {
 		if _, won, err := s.SeizeTenant(t.Context(), newAccount(t, s, "bob"), w.guid, longLease); err != nil || won {
 			t.Fatalf("taken by another account: %v", err)
 		}
+	})
+}
+
+func TestSeizeTenantTakesOnlyThatTenant(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		other := addSendLimitTenant(t, s, w.owner, 2)
+		for _, left := range [][]string{{other.tenantID()}, {}} {
+			_, won, err := s.SeizeTenant(t.Context(), w.owner, w.guid, longLease)
+			if must(t, "seize", err); !won {
+				t.Fatal("not seized")
+			}
+			requireOrder(t, "due", dueTenantIDs(t, s, dueTime, 9), left...)
+			w = other
+		}
+	})
+}
+
+func TestReleasedTenantLeavesOtherTenantsLeased(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		other := addSendLimitTenant(t, s, w.owner, 2)
+		other.claim(t, s)
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), dueTime))
+		other.requireNotClaimed(t, "a leased tenant", s, dueTime)
 	})
 }
 
@@ -417,22 +443,43 @@ func TestCountsAreDeletedTwoDaysAfterMarkPassedThem(t *testing.T) {
 }
 
 // limitSetters returns the two ways to change a limit of a tenant, keyed by name.
-func limitSetters(t testing.TB, s *Store, w sendLimitFixture) map[string]func(owner access.AccountID, perDay int, at time.Time) error {
+func limitSetters(t testing.TB, s *Store, w sendLimitFixture) map[string]func(ctx context.Context, owner access.AccountID, perDay int, at time.Time) error {
 	p := setPolicy(t, s, w.owner, w.guid, sendlimit.TenantWide, 20)
-	return map[string]func(access.AccountID, int, time.Time) error{
-		"policy": func(owner access.AccountID, perDay int, at time.Time) error {
+	return map[string]func(context.Context, access.AccountID, int, time.Time) error{
+		"policy": func(ctx context.Context, owner access.AccountID, perDay int, at time.Time) error {
 			p.PerDay, p.UpdatedAt = perDay, at
-			return s.SavePolicy(t.Context(), owner, p, nil)
+			return s.SavePolicy(ctx, owner, p, nil)
 		},
-		"own": func(owner access.AccountID, perDay int, at time.Time) error {
-			return s.SetSendLimit(t.Context(), owner, w.boxes[0].ID, perDay, at)
+		"own": func(ctx context.Context, owner access.AccountID, perDay int, at time.Time) error {
+			return s.SetSendLimit(ctx, owner, w.boxes[0].ID, perDay, at)
 		},
 	}
+}
+
+// TestLimitIsStoredTogetherWithDueTimeOfItsTenant cuts the caller off between the two.
+func TestLimitIsStoredTogetherWithDueTimeOfItsTenant(t *testing.T) {
+	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+		hook := &cancelBefore{}
+		s := migrated(t, url(t), hook)
+		w := newSendLimitFixture(t, s, "ann", 1)
+		setters := limitSetters(t, s, w)
+		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), dueTime.Add(time.Hour)))
+		for _, set := range setters {
+			hook.cutOff(t, `UPDATE "send_tenants"`, func(ctx context.Context) error { return set(ctx, w.owner, 3, dueTime) })
+		}
+		if got := listPolicies(t, s, w.owner, w.guid)[0].PerDay; got != 20 {
+			t.Fatalf("the policy's limit is %d", got)
+		}
+		if got := findMailbox(t, s, w.owner, w.boxes[0].Address).DailySendLimit; got != 0 {
+			t.Fatalf("the mailbox's limit is %d", got)
+		}
+	})
 }
 
 func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		w, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
+		setPolicy(t, s, w.owner, w.guid, "a.test", 7) // a different limit that does not change
 		again := dueTime.Add(30 * time.Minute)
 		for _, beside := range []sendLimitFixture{other, addSendLimitTenant(t, s, w.owner, 3)} {
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), beside.claim(t, s), again))
@@ -444,15 +491,15 @@ func TestTenantWhoseLimitsChangeIsDueAtOnce(t *testing.T) {
 				t.Fatalf("not claimed: %v", err)
 			}
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, again))
-			if set(other.owner, 3, at) == nil {
+			if set(t.Context(), other.owner, 3, at) == nil {
 				t.Fatalf("%s: a stranger set it", what)
 			}
 			requireOrder(t, what+" not changed", dueTenantIDs(t, s, at, 9))
-			must(t, what, set(w.owner, 3, at))
+			must(t, what, set(t.Context(), w.owner, 3, at))
 			requireOrder(t, what+" before", dueTenantIDs(t, s, at.Add(-time.Microsecond), 9))
 			requireOrder(t, what, dueTenantIDs(t, s, at, 9), w.tenantID())
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), again))
-			must(t, what+" again", set(w.owner, 3, at))
+			must(t, what+" again", set(t.Context(), w.owner, 3, at))
 			requireOrder(t, what+" as it was", dueTenantIDs(t, s, at, 9))
 		}
 	})
@@ -465,7 +512,7 @@ func TestTenantThatIsAlreadyDueKeepsItsDueTimeWhenItsLimitsChange(t *testing.T) 
 		since := dueTime.Add(time.Minute)
 		requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), since))
 		for what, set := range all {
-			must(t, what, set(w.owner, 3, since.Add(time.Hour)))
+			must(t, what, set(t.Context(), w.owner, 3, since.Add(time.Hour)))
 			due, err := s.DueTenants(t.Context(), since.Add(2*time.Hour), 9)
 			if must(t, "list", err); len(due) != 1 || !due[0].At.Equal(since.Truncate(time.Microsecond)) {
 				t.Fatalf("%s: %+v", what, due)
@@ -485,12 +532,12 @@ func TestTenantWhoseLimitsChangeDuringRunIsDueRightAfterIt(t *testing.T) {
 				requireOrder(t, what+" leased", dueTenantIDs(t, s, again, 9))
 				for range 2 { // two changes at the same time
 					perDay++
-					must(t, what, set(w.owner, perDay, at))
+					must(t, what, set(t.Context(), w.owner, perDay, at))
 				}
 				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, again))
 				requireOrder(t, what, dueTenantIDs(t, s, dueTime.Add(time.Second), 9), w.tenantID())
 				r = w.claim(t, s)
-				must(t, what+" as it was", set(w.owner, perDay, at))
+				must(t, what+" as it was", set(t.Context(), w.owner, perDay, at))
 				requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), r, dueTime))
 			}
 			requireHeld(t, "release", true)(s.ReleaseTenant(t.Context(), w.claim(t, s), again))

@@ -125,6 +125,15 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 	})
 }
 
+func TestDisconnectionKeepsSessionAtDifferentIntegration(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		x := h.beginSession(t, s, h.one, 0, 1)
+		h.setConnection(t, s, h.two, 0, integration.ConnectionDisconnected)
+		h.requireSession(t, "pending", s, x)
+	})
+}
+
 func TestNoSessionBeginsForMailboxThatDifferentIntegrationHolds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		h := newIntegrationFixture(t, s, "ann", 1)
