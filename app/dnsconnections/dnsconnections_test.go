@@ -121,7 +121,7 @@ func (f failing) Zone(context.Context, string) (dns.Zone, error) { return dns.Zo
 
 var (
 	errDown           = &outcome.Error{Kind: outcome.Down, Detail: "nobody there"}
-	errInvalidSetting = &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Detail: "api_url: it is a URL"}
+	errInvalidSetting = &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Detail: "api_url: it must be a URL"}
 )
 
 func TestAddTestsAndStores(t *testing.T) {

@@ -257,7 +257,7 @@ func TestDNSConnectionMistakesAreExplained(t *testing.T) {
 		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --set server=a --set server=5up3rs3cr3t", "repeated"},
 		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --set server=", "no value"},
 		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --set servers=a", "--set server=…"},
-		{cli.ExitUsage, "add --account ann@example.com --provider powerdns --credential-file " + key + " --set api_url=5up3rs3cr3t", "api_url: it is a URL"},
+		{cli.ExitUsage, "add --account ann@example.com --provider powerdns --credential-file " + key + " --set api_url=5up3rs3cr3t", "api_url: it must be a URL"},
 		{cli.ExitUsage, "add --account ann@example.com --provider rfc2136 --credential-file " + credentialFile(t, "5up3rs3cr3t!") +
 			" --set server=ns1.example.com --set zones=example.com --set key_name=k", "key_secret: it is missing or is not base64"},
 		{cli.ExitRefused, "add --account ann@example.com --provider cloudflare --credential-file missing", "missing"},

@@ -65,7 +65,7 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 }
 
 // withoutApexCNAME returns the sets without a CNAME at the apex. Cloudflare always flattens that
-// one: it answers with addresses, and other records at the apex are permitted.
+// CNAME: it answers with addresses, and other records at the apex are permitted.
 func withoutApexCNAME(zone dns.Zone, sets []dns.RRSet) []dns.RRSet {
 	return slices.DeleteFunc(slices.Clone(sets), func(s dns.RRSet) bool { return s.Type == dns.CNAME && s.Name == zone.Name })
 }

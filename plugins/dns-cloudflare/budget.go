@@ -58,12 +58,12 @@ func (b *budget) acquire() error {
 	defer b.mu.Unlock()
 	now := b.now()
 	b.expire(now)
-	free := now.Add(callTime) // if all calls are still in flight
+	freeAt := now.Add(callTime) // if all calls are still in flight
 	if len(b.calls) > 0 {
-		free = b.calls[0].Add(window)
+		freeAt = b.calls[0].Add(window)
 	}
-	if b.inFlight+len(b.calls) >= b.limit && b.pausedUntil.Before(free) {
-		b.pausedUntil = free
+	if b.inFlight+len(b.calls) >= b.limit && b.pausedUntil.Before(freeAt) {
+		b.pausedUntil = freeAt
 	}
 	if wait := b.pausedUntil.Sub(now); wait > 0 {
 		return &outcome.Error{Kind: outcome.Throttled, Cause: "budget", RetryAfter: wait, Detail: "the provider wants us to wait"}

@@ -68,7 +68,7 @@ type provider struct {
 func (s *processState) provider(c sdk.Connection) (sdk.DNSProvider, error) {
 	base := strings.TrimRight(cmp.Or(c.Settings["api_url"], apiURL), "/")
 	if u, err := url.Parse(base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, sdk.Misconfigured("api_url", "it is a URL")
+		return nil, sdk.Misconfigured("api_url", "it must be a URL")
 	}
 	token := strings.TrimSpace(c.Secrets["api_token"].Reveal())
 	if token == "" || strings.ContainsAny(token, " \r\n\x00") {

@@ -61,7 +61,7 @@ type provider struct {
 func (s *processState) provider(c sdk.Connection) (sdk.DNSProvider, error) {
 	u, err := url.Parse(strings.TrimSpace(c.Settings["api_url"]))
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, sdk.Misconfigured("api_url", "it is a URL such as https://dns.example.com:8081")
+		return nil, sdk.Misconfigured("api_url", "it must be a URL such as https://dns.example.com:8081")
 	}
 	key := c.Secrets["api_key"]
 	if key.Empty() || strings.ContainsAny(key.Reveal(), "\r\n\x00") {

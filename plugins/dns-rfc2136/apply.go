@@ -92,8 +92,8 @@ func transaction(zone string, records []wire.RR, changes []dns.Change) (*wire.Ms
 }
 
 // addPrerequisites adds the prerequisites of one change: the set is as it was read, and no CNAME
-// will coexist with a different type. A server silently ignores an addition that would violate the
-// latter (RFC 2136, 3.4.2.2).
+// will coexist with a different type. A server silently ignores an addition that would make a CNAME
+// coexist with a different type (RFC 2136, 3.4.2.2).
 func addPrerequisites(msg *wire.Msg, existing []wire.RR, c dns.Change, changes []dns.Change) {
 	anySet := &wire.ANY{Hdr: wire.RR_Header{Name: wire.Fqdn(c.After.Name), Rrtype: wire.StringToType[string(c.After.Type)]}}
 	if len(existing) > 0 {

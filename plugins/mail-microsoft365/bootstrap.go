@@ -35,9 +35,9 @@ func (c *tenantClient) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 const waitInterval = 5 * time.Second
 
 // tokenMaxAge returns the age up to which Bootstrap uses a cached token. Tokens carry the grants,
-// so only a new token shows that a grant was revoked. A caller that was told to wait asks once a
-// second, though. With a new token each time, the login host would see a loop and refuse all calls
-// of the tenant with AADSTS50196.
+// so only a new token shows that a grant was revoked. After a StepWait, however, a caller repeats
+// Bootstrap once a second. If each repetition requested a new token, the login host would see a
+// loop and refuse all calls of the tenant with AADSTS50196.
 func (c *tenantClient) tokenMaxAge() time.Duration {
 	state := c.platform.state
 	if state.bootstrapWaiting.within(c.id, state.now(), waitInterval) {
@@ -127,7 +127,8 @@ func (c *tenantClient) missingGrant(ctx context.Context, role roleStatus, status
 const retryInterval = time.Hour
 
 // requestCustomization requests the organization's customization at most once in retryInterval.
-// Exchange answers a second request with an unspecific error, so the state is read again instead.
+// Exchange answers a second request with an unspecific error. requestCustomization ignores that
+// error and reads the state again.
 func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Progress, error) {
 	preparing := waiting("the mail server is being prepared; this takes from a minute to hours")
 	state := c.platform.state
@@ -137,8 +138,8 @@ func (c *tenantClient) requestCustomization(ctx context.Context) (tenant.Progres
 	_, err := exchange.Invoke[struct{}](ctx, c.exchange, exchange.Command{
 		Effect: call.Create, Cmdlet: exchange.EnableCustomization,
 	})
-	again := exchange.Status(err) != 0 && errors.Is(err, fault.ProviderError)
-	if err != nil && !again && !hasKind(err, outcome.NotReady) {
+	unspecific := exchange.Status(err) != 0 && errors.Is(err, fault.ProviderError)
+	if err != nil && !unspecific && !hasKind(err, outcome.NotReady) {
 		return tenant.Progress{}, err
 	}
 	state.customizationRequested.record(c.id, state.now())

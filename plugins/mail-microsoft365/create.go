@@ -17,8 +17,8 @@ import (
 // key. It calls find first, and again after every failed create. It sends create again only if the
 // object does not exist and the platform was out of service.
 //
-// isConflict reports errors that say the object exists; then find is repeated for some seconds.
-// finalError translates the error that createOnce returns.
+// isConflict reports whether an error says that the object exists. After such an error createOnce
+// repeats find for some seconds. finalError translates the error that createOnce returns.
 func createOnce[T any](
 	ctx context.Context, p call.RetryPolicy, find, create func() (T, error),
 	isConflict func(error) bool, finalError func(error) error,

@@ -62,8 +62,8 @@ func (s signingConfig) hasKeys() bool {
 	return s.Selector1 != "" && s.Selector2 != "" && !equalFold(string(s.Status), noKeys)
 }
 
-// signing returns the CNAME records that the platform names. They cannot be computed: the targets
-// contain a letter that no other answer shows.
+// signing returns the CNAME records that the platform names. Their targets cannot be computed,
+// because each contains a letter that no other answer shows.
 func (s signingConfig) signing(name string) dns.Signing {
 	if !s.hasKeys() {
 		return dns.Signing{}

@@ -25,8 +25,8 @@ type graphDomain struct {
 
 const emailService = "Email"
 
-// writableServices are the services that EnableMail may write back. Graph lists others that an
-// application may not set.
+// writableServices are the services that EnableMail may write back. Graph also lists services that
+// an application may not set.
 var writableServices = []string{emailService, "OfficeCommunicationsOnline", "Yammer"}
 
 func (d graphDomain) mailEnabled() bool {
@@ -95,7 +95,7 @@ func (c *tenantClient) AddDomain(ctx context.Context, name string) (domain.Platf
 }
 
 // conflictWords are lower-case parts of messages that say a domain or object is taken. Graph uses
-// one error code for an invalid name and a taken one.
+// the same error code for invalid names and for taken names.
 var conflictWords = []string{"conflict", "already", "in use", "another", "other organi", "exists"}
 
 // isConflict reports whether Graph says that the object exists already.

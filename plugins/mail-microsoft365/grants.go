@@ -108,8 +108,8 @@ func (c *tenantClient) servicePrincipal(ctx context.Context) (string, error) {
 	return c.principalFromToken(ctx, nil)
 }
 
-// principalFromToken returns the object id of the access token. It returns missing as its error if
-// the token contains none.
+// principalFromToken returns the object id in the access token. If the token contains no object id,
+// it returns the error missing.
 func (c *tenantClient) principalFromToken(ctx context.Context, missing error) (string, error) {
 	t, err := c.graph.Tokens.Token(ctx)
 	if err != nil {

@@ -24,8 +24,8 @@ type servicePlan struct {
 }
 
 // emailPlans are the service plans that include a mailbox. A plan also matches if its name starts
-// with one of them and an underscore, as variants for government do. Foundation, archive, analytics
-// and multi-geo plans include no mailbox.
+// with a listed name and an underscore, as variants for government do. Foundation, archive,
+// analytics and multi-geo plans include no mailbox.
 //
 // UNVERIFIED: Microsoft does not publish which plans count as licences for e-mail, nor whether a
 // subscription with a late payment counts.

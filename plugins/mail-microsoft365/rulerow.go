@@ -35,8 +35,8 @@ var ruleProperties = []string{
 	"RejectMessageEnhancedStatusCode", "Conditions", "Actions", "Exceptions", "ActivationDate", "ExpiryDate",
 }
 
-// enabled reports whether the rule is switched on. A rule that is on and not in mode Enforce only
-// reports.
+// enabled reports whether the rule is switched on. An enabled rule in a mode other than Enforce
+// only reports.
 func (r ruleRow) enabled() bool { return equalFold(string(r.State), exchange.Enabled) }
 
 // removalOrder sorts rules for their removal: enabled rules first.

@@ -180,9 +180,9 @@ func (u *ruleUpdate) apply(ctx context.Context, step ruleStep) error {
 	}
 }
 
-// notFoundError interprets a NotFound of a write: a sender does not exist, or somebody removed the
-// rule in the meantime. It returns nil unless a sender does not exist, so that the update
-// reads the rule again.
+// notFoundError interprets a NotFound of a write. If a sender does not exist, it returns a
+// MailboxNotFound refusal. If the rule cannot be read, it returns that error. Otherwise it returns
+// nil, so that the update reads the rule again.
 func (u *ruleUpdate) notFoundError(ctx context.Context, step ruleStep) error {
 	if step != createEnabled && step != createDisabled {
 		if _, found, err := u.rule(ctx, u.name); err != nil || !found || step != setSenders {

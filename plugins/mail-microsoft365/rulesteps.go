@@ -91,16 +91,16 @@ func (u *ruleUpdate) write(ctx context.Context, step ruleStep) error {
 
 // writeSenders is the only place that sends a list of senders. It refuses an empty list: without
 // senders the rule would have no condition and stop all mail of the tenant.
-func (u *ruleUpdate) writeSenders(ctx context.Context, effect call.Effect, cmdlet string, about map[string]any) error {
+func (u *ruleUpdate) writeSenders(ctx context.Context, effect call.Effect, cmdlet string, parameters map[string]any) error {
 	if len(u.senders) == 0 {
 		return call.Broken("exchange", "rule_without_senders")
 	}
-	about["From"] = u.senders
-	about["SenderAddressLocation"] = exchange.AnySender
-	about["RejectMessageReasonText"], about["RejectMessageEnhancedStatusCode"] = rejectText, rejectCode
-	about["Mode"], about["StopRuleProcessing"] = exchange.Enforce, true
-	about["Comments"] = commentPrefix + u.scope
-	return u.writeRule(ctx, effect, cmdlet, about)
+	parameters["From"] = u.senders
+	parameters["SenderAddressLocation"] = exchange.AnySender
+	parameters["RejectMessageReasonText"], parameters["RejectMessageEnhancedStatusCode"] = rejectText, rejectCode
+	parameters["Mode"], parameters["StopRuleProcessing"] = exchange.Enforce, true
+	parameters["Comments"] = commentPrefix + u.scope
+	return u.writeRule(ctx, effect, cmdlet, parameters)
 }
 
 func (c *tenantClient) removeRule(ctx context.Context, name string) error {

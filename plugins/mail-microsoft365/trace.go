@@ -52,8 +52,8 @@ const traceSenders = 50
 type tracePosition struct {
 	Span  int `json:"s"`           // spans that were read completely
 	Batch int `json:"b,omitempty"` // batches of senders that were read completely in this span
-	// End and Recipient are those of the last row of the previous page, and zero at the beginning
-	// of a batch. The next page repeats that row.
+	// End and Recipient are the time and the recipient of the last row of the previous page. The
+	// next page repeats that row. Both are zero at the beginning of a batch.
 	End       time.Time `json:"e,omitzero"`
 	Recipient string    `json:"r,omitempty"`
 }
@@ -131,8 +131,8 @@ func (p tracePosition) parameters(begin, end time.Time, senders []string) map[st
 }
 
 // next returns the position of the page after these rows, and whether there is one. The platform
-// marks a truncated answer with a warning, and warnings have other reasons too. In that case the
-// next page contains only the last row again, and the trace ends there.
+// marks a truncated answer with a warning, and warnings have other reasons too. After a warning for
+// a different reason, the next page contains only the last row again, and the trace ends there.
 func (p tracePosition) next(rows []traceRow, warned bool) (next tracePosition, more bool, err error) {
 	if !warned || len(rows) == 0 {
 		return tracePosition{}, false, nil

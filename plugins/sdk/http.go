@@ -59,9 +59,9 @@ func newTransport() *http.Transport {
 	}
 }
 
-// urlHider wraps the tracing transport and removes path and query from its request. Otherwise the
-// span would contain them, and they name customers' domains, mailboxes and tenants. urlRestorer is
-// the transport below the tracing transport and restores the URL.
+// urlHider wraps the tracing transport and removes path and query from its request. Path and query
+// name customers' domains, mailboxes and tenants, so no span may contain them. urlRestorer is the
+// transport below the tracing transport and restores the URL.
 type (
 	urlHider    struct{ next http.RoundTripper }
 	urlRestorer struct{ next http.RoundTripper }

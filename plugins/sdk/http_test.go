@@ -92,8 +92,8 @@ func TestEnvironmentProxiesAreIgnored(t *testing.T) {
 	proxy := startProvider(t, func(http.ResponseWriter, *http.Request) { called = true })
 	c := pluginCommand(t, "fetch", "http://provider.invalid/")
 	c.Env = append(c.Env, "HTTP_PROXY="+proxy, "http_proxy="+proxy, "NO_PROXY=", "no_proxy=")
-	if said, err := c.CombinedOutput(); err == nil || called {
-		t.Fatalf("it went through the proxy: %v, %s", err, said)
+	if output, err := c.CombinedOutput(); err == nil || called {
+		t.Fatalf("it went through the proxy: %v, %s", err, output)
 	}
 }
 

@@ -27,8 +27,8 @@ const (
 )
 
 // Serve is the main function of a plugin. A process that was started by the host answers the host's
-// calls. Otherwise Serve runs one of the commands `describe`, `simulate` and `--version`. It does
-// not return: it exits with 0, with 1 after a failure, or with 2 after a usage error.
+// calls. Otherwise Serve runs one of the commands `describe`, `simulate` and `--version`. Serve
+// does not return. The process exits with 0, with 1 after a failure, or with 2 after a usage error.
 func Serve(p Plugin) {
 	if len(os.Args) < 2 && wire.Hosted() {
 		os.Exit(serveHost(p))
@@ -39,8 +39,8 @@ func Serve(p Plugin) {
 // serveHost answers the host until the host asks the plugin to stop or exits. It returns the exit
 // code.
 func serveHost(p Plugin) int {
-	// Service managers often signal all processes of a service. The host needs the plugin until the
-	// last request is answered.
+	// Service managers often signal all processes of a service. The plugin ignores these signals,
+	// because the host needs it until the last request is answered.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	log := newLog(os.Stderr, p.Describe.Name)
 	flush := startTelemetry(p.Describe, log)

@@ -157,8 +157,8 @@ func TestSimulatorServesUntilStopped(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = a.Body.Close() }()
-			if said, _ := io.ReadAll(a.Body); string(said) != "folder http://world" {
-				t.Fatalf("it said %q", said)
+			if body, _ := io.ReadAll(a.Body); string(body) != "folder http://world" {
+				t.Fatalf("it said %q", body)
 			}
 			if err := tt.stop(c, stdin); err != nil {
 				t.Fatal(err)

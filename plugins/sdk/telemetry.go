@@ -74,8 +74,8 @@ func telemetryResource(d Description) *resource.Resource {
 }
 
 // newLog returns a logger that writes the JSON lines that the host reads, with the member names of
-// hclog. Plugins in other languages print the same format. It also becomes the default logger of
-// log/slog.
+// hclog. Plugins in other languages print the same format. newLog also makes the logger the default
+// of log/slog.
 func newLog(out io.Writer, module string) *slog.Logger {
 	lines := slog.NewJSONHandler(out, &slog.HandlerOptions{ReplaceAttr: renameToHclog})
 	log := slog.New(callHandler{lines}).With("@module", module)

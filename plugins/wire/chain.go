@@ -21,8 +21,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/proto"
 )
 
-// Call is one call of a provider, as interceptors see it. All of it comes from the .proto files, so
-// that an interceptor knows no method by name.
+// Call is one call of a provider, as interceptors see it. Its exported fields come from the .proto
+// files, so an interceptor need not know any method by name.
 type Call struct {
 	// Operation is the name of the method in snake case, such as create_mailbox.
 	Operation string
@@ -65,7 +65,7 @@ func (c Call) SpanAttributes() []attribute.KeyValue {
 // Probe returns the read that shows whether the provider of a write works again.
 func (c Call) Probe() Call { return c.probe() }
 
-// Send sends a probe to the plugin. It passes no interceptor.
+// Send sends a probe to the plugin without running the interceptors.
 func (c Call) Send(ctx context.Context) error { return c.send(ctx) }
 
 // secrets returns the values of the request that are marked as secret.

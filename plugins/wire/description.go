@@ -109,7 +109,7 @@ func (b Budget) Cost(operation string) int {
 }
 
 // Connection has the settings and secrets for one call. The host sends them with each call, and a
-// plugin must not keep them longer.
+// plugin must not keep them after the call.
 type Connection struct {
 	Settings map[string]string
 	Secrets  map[string]secret.Text

@@ -48,8 +48,8 @@ func TestProcessStartsAnswersAndStops(t *testing.T) {
 func TestStartReportsWhyAProcessDidNotStart(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	for _, tt := range []struct {
-		name, exe, says string
-		timeout         time.Duration
+		name, exe, wantText string
+		timeout             time.Duration
 	}{
 		{"no such file", "/nowhere/plugin", "no such file", testTimeout},
 		{"no plugin", "/bin/true", "handshake", testTimeout},
@@ -57,8 +57,8 @@ func TestStartReportsWhyAProcessDidNotStart(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Start(Launch{Exe: tt.exe, Name: "x", Line: func([]byte) {}, Timeout: tt.timeout})
-			if err == nil || !strings.Contains(err.Error(), tt.says) {
-				t.Fatalf("got %v, want something about %q", err, tt.says)
+			if err == nil || !strings.Contains(err.Error(), tt.wantText) {
+				t.Fatalf("got %v, want something about %q", err, tt.wantText)
 			}
 		})
 	}
@@ -67,7 +67,7 @@ func TestStartReportsWhyAProcessDidNotStart(t *testing.T) {
 // TestKillAlsoKillsGrandchildren checks a grandchild that holds the pipes of the plugin open.
 func TestKillAlsoKillsGrandchildren(t *testing.T) {
 	var mu sync.Mutex
-	var said []string
+	var lines []string
 	r, err := newRunner(Launch{Exe: "/bin/sh", Name: "sh"})
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestKillAlsoKillsGrandchildren(t *testing.T) {
 	}
 	w := &lineWriter{emit: func(l []byte) {
 		mu.Lock()
-		said = append(said, string(l))
+		lines = append(lines, string(l))
 		mu.Unlock()
 		_ = r.Kill(context.Background())
 	}}
@@ -90,8 +90,8 @@ func TestKillAlsoKillsGrandchildren(t *testing.T) {
 			break // the grandchild no longer holds the pipe
 		}
 	}
-	if err := r.Wait(t.Context()); err == nil || len(said) != 1 {
-		t.Fatalf("it said %v and ended with %v", said, err)
+	if err := r.Wait(t.Context()); err == nil || len(lines) != 1 {
+		t.Fatalf("it said %v and ended with %v", lines, err)
 	}
 	if r.state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Fatalf("it ended with %v", r.state)

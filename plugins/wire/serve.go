@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// PluginConfig has the description and the constructors that a plugin process serves. One of Mail, DNS
-// and Sending is set.
+// PluginConfig has the description and the constructors that a plugin process serves. One of Mail,
+// DNS and Sending is set.
 type PluginConfig struct {
 	Describe Description
 	Mail     func(Connection) (ports.MailPlatform, error)
@@ -55,15 +55,15 @@ func newServer(log *slog.Logger, opts ...grpc.ServerOption) *grpc.Server {
 // panic, so that a panic ends only its own call. The value of the panic is not logged, because it
 // may contain a secret.
 func handleCall(log *slog.Logger) grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, q any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (a any, err error) {
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 		ctx = receiveRequestID(ctx)
 		defer func() {
 			if p := recover(); p != nil {
 				log.ErrorContext(ctx, "call panicked", "method", info.FullMethod, "type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
-				a, err = nil, toStatus(&outcome.Error{Kind: outcome.Broken, Cause: CausePanic, Detail: "the plugin failed in this call"})
+				resp, err = nil, toStatus(&outcome.Error{Kind: outcome.Broken, Cause: CausePanic, Detail: "the plugin failed in this call"})
 			}
 		}()
-		return next(ctx, q)
+		return next(ctx, req)
 	}
 }
 

@@ -50,8 +50,9 @@ func RefuseUnspecified(cause ...string) *outcome.Error {
 }
 
 // IsDefinite reports whether a response refuses the request for good. Status 400 and 409 always do.
-// Another 4xx status does only if the body has the host's own error form, because a proxy may have
-// sent it. Statuses with a more specific meaning must be handled first.
+// Any other 4xx status does only if readable is true: the body has the host's own error form.
+// Without that form, a proxy may have sent the response. Callers must handle statuses with a more
+// specific meaning first.
 func IsDefinite(status int, readable bool) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusConflict:

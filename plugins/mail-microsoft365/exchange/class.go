@@ -16,7 +16,7 @@ const (
 	AlreadyMember       // the object is a member of the group already
 	NotMember           // the object is not a member of the group
 	Dehydrated          // Enable-OrganizationCustomization must run first
-	BadParameter        // the cmdlet does not accept a parameter of ours
+	BadParameter        // the cmdlet does not accept a parameter of the command
 	InvalidValue        // the cmdlet does not accept a value
 	LimitReached        // a limit of the organization is reached
 	NotAccepted         // the domain is not an accepted domain of Exchange

@@ -32,7 +32,7 @@ const (
 	SharedMailbox = "SharedMailbox" // RecipientTypeDetails
 	KeySize       = 2048            // bits of a DKIM key; the cmdlet's default is 1024
 	Enforce       = "Enforce"       // Mode of a rule; in all other modes a rule only reports
-	Enabled       = "Enabled"       // State of a rule; so is Disabled
+	Enabled       = "Enabled"       // State of a rule, like Disabled
 	Disabled      = "Disabled"
 	AnySender     = "HeaderOrEnvelope"
 	Failed        = "Failed" // Status of a row of the trace

@@ -85,7 +85,7 @@ func Invoke[T any](ctx context.Context, c Client, cmd Command) ([]T, error) {
 
 // InvokePage runs a cmdlet without retries, because some cmdlets count requests in a quota. Only a
 // request that Exchange refuses because of its token is sent again. warned reports a warning or a
-// link to a further page. With a warning some cmdlets say that there are more rows.
+// link to a further page. Some cmdlets use a warning to say that there are more rows.
 func InvokePage[T any](ctx context.Context, c Client, cmd Command) (rows []T, warned bool, err error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -121,8 +121,8 @@ func (c Client) request(cmd Command) (address string, body []byte, err error) {
 const maxPages = 100
 
 // invokePages runs a cmdlet and follows the links of a truncated answer. Requests ask for all rows
-// at once, so links are rare. What is known about them is contradictory; a link that the server
-// calls expired is an error instead of a short list.
+// at once, so links are rare. Reports about these links contradict each other. If the server calls
+// a link expired, invokePages fails instead of returning a short list.
 func invokePages[T any](ctx context.Context, c Client, cmd Command, address string, body []byte) ([]T, error) {
 	var all []T
 	var session []string

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxInFlight is how many cmdlets run at once in a tenant. Exchange answers more with delays
-	// and status 429.
+	// maxInFlight is how many cmdlets run at once in a tenant. Exchange answers further cmdlets
+	// with delays and status 429.
 	maxInFlight = 3
 	// burst is how many calls may start at once after a quiet time: two minutes' worth at the
 	// default pace. Connecting a tenant and provisioning its mailboxes then never waits.
@@ -73,9 +73,9 @@ func (ls *Limiters) For(connection string, id tenant.GUID, perSecond float64) *L
 func (l *Limiter) idle() bool { return len(l.slots) == 0 && l.pace.Tokens() >= burst }
 
 // Acquire waits until a call may start. The caller must call release when the call has ended.
-// Acquire returns a Throttled outcome if the deadline passes first, and does so at once if the pace
-// does not allow the call before it. It returns an error that wraps context.Canceled if the caller
-// cancelled ctx.
+// Acquire returns a Throttled outcome if the deadline passes first. It returns that outcome at once
+// if the pace does not allow the call before the deadline. It returns an error that wraps
+// context.Canceled if the caller cancelled ctx.
 func (l *Limiter) Acquire(ctx context.Context) (release func(), err error) {
 	select {
 	case l.slots <- struct{}{}:

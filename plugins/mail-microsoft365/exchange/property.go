@@ -41,7 +41,7 @@ func (t *Texts) UnmarshalJSON(raw []byte) error {
 }
 
 // Bool is a property that should be a boolean. Exchange sometimes writes it as a string. Set is
-// false if it is neither.
+// false for any other value.
 type Bool struct{ Set, Value bool }
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -82,8 +82,8 @@ func (c *TokenCache) tokenOrRequest(key tokenKey) (cached Token, f *tokenRequest
 }
 
 // finish stores the result of a request and wakes its callers. If the login host is unreachable or
-// throttles, the old token stays in use while it is valid. If the host refuses the application, it
-// does not.
+// throttles, the old token stays in use while it is valid. After any other error, finish drops the
+// old token.
 func (c *TokenCache) finish(key tokenKey, f *tokenRequest, t Token, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
