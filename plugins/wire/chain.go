@@ -36,7 +36,7 @@ type Call struct {
 	probe   func() Call
 }
 
-// Interceptor runs around a call. It calls next at most once, unless it sends a probe first. The
+// Interceptor runs around a call. It calls next at most once, and not at all to refuse the call. The
 // error of next is an *outcome.Error, or the error of an inner interceptor or of the Opener.
 type Interceptor func(ctx context.Context, c Call, next func(context.Context) error) error
 
