@@ -14,7 +14,7 @@ import (
 type DomainChecks interface {
 	// StaleDomains lists at most limit verified domains that were last read at or before the given
 	// time. Domains that were never read come first, then the oldest reads.
-	StaleDomains(ctx context.Context, before time.Time, most int) ([]StaleDomain, error)
+	StaleDomains(ctx context.Context, before time.Time, limit int) ([]StaleDomain, error)
 	// DomainHealth counts verified domains.
 	DomainHealth(ctx context.Context) (DomainHealth, error)
 }

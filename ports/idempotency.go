@@ -30,7 +30,7 @@ type Idempotency interface {
 	Release(ctx context.Context, at idempotency.KeyID, attempt string) (held bool, err error)
 	// Reap deletes at most limit keys that have expired at now and are not leased. It returns the
 	// number of deleted keys.
-	Reap(ctx context.Context, now time.Time, most int) (int, error)
+	Reap(ctx context.Context, now time.Time, limit int) (int, error)
 }
 
 // Claim holds the data of a new claim of a key.

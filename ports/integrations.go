@@ -30,7 +30,7 @@ type Integrations interface {
 	// DueRefreshes lists at most limit integrations whose last refresh began before the given time,
 	// oldest first. It stores now as the start of their next refresh, so that no concurrent caller
 	// gets the same integrations. Integrations of accounts without an active plan are left out.
-	DueRefreshes(ctx context.Context, before, now time.Time, most int) ([]integration.Integration, error)
+	DueRefreshes(ctx context.Context, before, now time.Time, limit int) ([]integration.Integration, error)
 }
 
 // Connections stores connections and the sessions that create them. All rows belong to an account
@@ -67,7 +67,7 @@ type Connections interface {
 	TakeLook(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (taken bool, err error)
 	// PendingSessions lists at most limit pending sessions of all accounts that expired before the
 	// given time, oldest first.
-	PendingSessions(ctx context.Context, before time.Time, most int) ([]OwnedSession, error)
+	PendingSessions(ctx context.Context, before time.Time, limit int) ([]OwnedSession, error)
 	// SaveConnection stores a connection and commits the completion with it. before is UpdatedAt of
 	// the row that the caller read, zero if there was no row. If the stored row has a different
 	// UpdatedAt, SaveConnection stores nothing and saved is false. Storing a disconnected

@@ -54,7 +54,7 @@ type SendRuns interface {
 	// or an unprepared mail server are left out. Tenants of suspended accounts are included, so
 	// that their mailboxes are unblocked. A due time that is too far ahead can only come from clock
 	// skew and counts as due now.
-	DueTenants(ctx context.Context, now time.Time, most int) ([]DueTenant, error)
+	DueTenants(ctx context.Context, now time.Time, limit int) ([]DueTenant, error)
 	// ClaimTenant claims a tenant for the duration of the lease, if DueTenants would still list it.
 	// It does not change the due time.
 	ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (r SendRun, won bool, err error)

@@ -287,7 +287,7 @@ func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string,
 // DueJobs implements ports.DNSJobs. It serves accounts in fair shares: a job's slot is the number
 // of its account's jobs that are running or come before it. An account with many jobs so leaves the
 // first slots to others.
-func (s *Store) DueJobs(ctx context.Context, now time.Time, most int) ([]ports.DueJob, error) {
+func (s *Store) DueJobs(ctx context.Context, now time.Time, limit int) ([]ports.DueJob, error) {
 	var rows []dnsJobRow
 	err := s.run(ctx, "list due provisioning jobs", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
@@ -298,7 +298,7 @@ func (s *Store) DueJobs(ctx context.Context, now time.Time, most int) ([]ports.D
 			Where(wakingJob).Where("dj.next_attempt_at <= ?", storedTime(now)).Where("dj.leased_until <= ?", s.clock())
 		return db.NewSelect().With("busy", busy).With("due", due).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
 			ColumnExpr("due.account_id, due.id, due.next_attempt_at").
-			OrderExpr("due.place + COALESCE(busy.jobs, 0), due.next_attempt_at, due.id").Limit(int64(most)).Scan(ctx, &rows)
+			OrderExpr("due.place + COALESCE(busy.jobs, 0), due.next_attempt_at, due.id").Limit(int64(limit)).Scan(ctx, &rows)
 	})
 	all := make([]ports.DueJob, 0, len(rows))
 	for _, r := range rows {

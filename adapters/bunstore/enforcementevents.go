@@ -296,10 +296,10 @@ func eventDaysBefore(db bun.IDB, before time.Time) *bun.SelectQuery {
 
 // dropEventBatch deletes at most that many events of a day and subtracts them from the counts.
 // Events and counts so agree at any moment.
-func (s *Store) dropEventBatch(ctx context.Context, d eventCountRow, most int) (n int, err error) {
+func (s *Store) dropEventBatch(ctx context.Context, d eventCountRow, limit int) (n int, err error) {
 	err = s.inTransaction(ctx, "drop enforcement events", func(ctx context.Context, tx bun.IDB) error {
 		chunk := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", d.AccountID).
-			Where("ev.id >= ?", firstID(d.Starts)).Where("ev.id < ?", firstID(d.Starts+day)).Order("ev.id").Limit(int64(most))
+			Where("ev.id >= ?", firstID(d.Starts)).Where("ev.id < ?", firstID(d.Starts+day)).Order("ev.id").Limit(int64(limit))
 		var gone []enforcementRow
 		if err := tx.NewDelete().Model(&gone).Where("ev.account_id = ?", d.AccountID).Where("ev.id IN (?)", chunk).
 			Returning("account_id, id, tenant_guid, action").Scan(ctx); err != nil {

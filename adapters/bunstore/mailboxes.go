@@ -188,7 +188,7 @@ func (s *Store) SetSendLimit(ctx context.Context, owner access.AccountID, mailbo
 }
 
 // ReserveMailboxes implements ports.MailboxStore.
-func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, most int, now time.Time) ([]mailbox.Mailbox, error) {
+func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, limit int, now time.Time) ([]mailbox.Mailbox, error) {
 	var boxes []mailbox.Mailbox
 	err := s.inTransaction(ctx, "reserve mailboxes", func(ctx context.Context, tx bun.IDB) error {
 		d, err := s.lockDomain(ctx, tx, accountKey(owner), ident.Lookup(domainID))
@@ -199,7 +199,7 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 		if err != nil {
 			return err
 		}
-		fresh, err := mailbox.Admit(addresses(rows), specs, most)
+		fresh, err := mailbox.Admit(addresses(rows), specs, limit)
 		if err != nil {
 			return err
 		}

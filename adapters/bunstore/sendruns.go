@@ -69,7 +69,7 @@ func enforceable(q *bun.SelectQuery) *bun.SelectQuery {
 }
 
 // DueTenants implements ports.SendRuns. It serves accounts in fair shares, as DueJobs does.
-func (s *Store) DueTenants(ctx context.Context, now time.Time, most int) ([]ports.DueTenant, error) {
+func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]ports.DueTenant, error) {
 	var rows []struct {
 		AccountID string
 		GUID      string `bun:"guid"`
@@ -85,7 +85,7 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, most int) ([]port
 			Where(isDue(dueSince), isDueArgs(now)...).Where("COALESCE(st.leased_until, 0) <= ?", s.clock())
 		return db.NewSelect().With("busy", busy).With("due", due).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
 			ColumnExpr("due.account_id, due.guid, due.since").
-			OrderExpr("due.place + COALESCE(busy.runs, 0), due.since, due.guid").Limit(int64(most)).Scan(ctx, &rows)
+			OrderExpr("due.place + COALESCE(busy.runs, 0), due.since, due.guid").Limit(int64(limit)).Scan(ctx, &rows)
 	})
 	all := make([]ports.DueTenant, 0, len(rows))
 	for _, r := range rows {

@@ -190,12 +190,12 @@ func (s *Store) TakeLook(ctx context.Context, owner access.AccountID, sessionID 
 }
 
 // PendingSessions implements ports.Connections.
-func (s *Store) PendingSessions(ctx context.Context, before time.Time, most int) ([]ports.OwnedSession, error) {
+func (s *Store) PendingSessions(ctx context.Context, before time.Time, limit int) ([]ports.OwnedSession, error) {
 	var rows []sessionRow
 	err := s.run(ctx, "list OAuth sessions that are over", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).Where("os.status = 'pending'").Where("os.expires_at < ?", storedTime(before)).
-			OrderExpr("os.expires_at, os.id").Limit(int64(most)).Scan(ctx)
+			OrderExpr("os.expires_at, os.id").Limit(int64(limit)).Scan(ctx)
 	})
 	all := make([]ports.OwnedSession, 0, len(rows))
 	for _, r := range rows {

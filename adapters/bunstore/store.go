@@ -232,12 +232,12 @@ func connectSQLite(raw string, o Options) (*bun.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	most := cmp.Or(o.MaxConns, defaultSQLiteConns)
+	maxConns := cmp.Or(o.MaxConns, defaultSQLiteConns)
 	if memory {
-		most = 1 // each connection would open a separate database
+		maxConns = 1 // each connection would open a separate database
 	}
-	db.SetMaxOpenConns(most)
-	db.SetMaxIdleConns(most) // opening a connection costs more than a read
+	db.SetMaxOpenConns(maxConns)
+	db.SetMaxIdleConns(maxConns) // opening a connection costs more than a read
 	return bun.NewDB(db, sqlitedialect.New()), nil
 }
 
@@ -288,8 +288,8 @@ func connectPostgres(url string, o Options) (*bun.DB, error) {
 		config.RuntimeParams["application_name"] = "tenantry"
 	}
 	db := stdlib.OpenDB(*config)
-	most := max(2, cmp.Or(o.MaxConns, defaultPostgresConns))
-	db.SetMaxOpenConns(most)
-	db.SetMaxIdleConns(most)
+	maxConns := max(2, cmp.Or(o.MaxConns, defaultPostgresConns))
+	db.SetMaxOpenConns(maxConns)
+	db.SetMaxIdleConns(maxConns)
 	return bun.NewDB(db, pgdialect.New()), nil
 }

@@ -144,9 +144,9 @@ func validHostSpec(rest string) bool {
 	return four == "" || validPrefixLength(strings.TrimPrefix(four, "/"), 32)
 }
 
-func validPrefixLength(digits string, most int) bool {
+func validPrefixLength(digits string, maxLength int) bool {
 	n, err := strconv.Atoi(digits)
-	return err == nil && n >= 0 && n <= most && digits[0] != '+'
+	return err == nil && n >= 0 && n <= maxLength && digits[0] != '+'
 }
 
 func validNetwork(name, value string) bool {

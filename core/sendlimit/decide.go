@@ -181,9 +181,9 @@ func Next(id tenant.GUID, policies Policies, boxes []MailboxState, day Day, now 
 	return next
 }
 
-// tenantOffset returns a fixed fraction of most for a tenant, derived from a hash of its id.
-func tenantOffset(id tenant.GUID, most time.Duration) time.Duration {
+// tenantOffset returns a fixed fraction of maxOffset for a tenant, derived from a hash of its id.
+func tenantOffset(id tenant.GUID, maxOffset time.Duration) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id)) // never fails
-	return time.Duration(float64(h.Sum32()) / (1 << 32) * float64(most))
+	return time.Duration(float64(h.Sum32()) / (1 << 32) * float64(maxOffset))
 }
