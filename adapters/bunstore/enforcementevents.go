@@ -300,21 +300,21 @@ func (s *Store) dropEventBatch(ctx context.Context, d eventCountRow, limit int) 
 	err = s.inTransaction(ctx, "drop enforcement events", func(ctx context.Context, tx bun.IDB) error {
 		chunk := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", d.AccountID).
 			Where("ev.id >= ?", firstID(d.Starts)).Where("ev.id < ?", firstID(d.Starts+day)).Order("ev.id").Limit(int64(limit))
-		var gone []enforcementRow
-		if err := tx.NewDelete().Model(&gone).Where("ev.account_id = ?", d.AccountID).Where("ev.id IN (?)", chunk).
+		var deleted []enforcementRow
+		if err := tx.NewDelete().Model(&deleted).Where("ev.account_id = ?", d.AccountID).Where("ev.id IN (?)", chunk).
 			Returning("account_id, id, tenant_guid, action").Scan(ctx); err != nil {
 			return err
 		}
-		n = len(gone)
-		return subtractCounts(ctx, tx, d, gone)
+		n = len(deleted)
+		return subtractCounts(ctx, tx, d, deleted)
 	})
 	return n, err
 }
 
 // subtractCounts subtracts deleted events from the counts of a day and deletes empty counts.
-func subtractCounts(ctx context.Context, tx bun.IDB, d eventCountRow, gone []enforcementRow) error {
+func subtractCounts(ctx context.Context, tx bun.IDB, d eventCountRow, deleted []enforcementRow) error {
 	decrements, tenants := map[eventCountRow]int{}, map[string]bool{}
-	for _, row := range gone {
+	for _, row := range deleted {
 		for _, c := range countsOfEvent(row) {
 			decrements[c]--
 			tenants[c.TenantGUID] = true

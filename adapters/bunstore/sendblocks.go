@@ -236,17 +236,17 @@ func (s *Store) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit.Chang
 
 // dropIntents deletes a tenant's intents except those for the mailboxes in open.
 func dropIntents(ctx context.Context, tx bun.IDB, state sendTenantRow, open []string) error {
-	var gone []string
+	var dropped []string
 	if err := tx.NewSelect().Model((*intentRow)(nil)).Column("mailbox_id").Where("si.account_id = ?", state.AccountID).
-		Where("si.tenant_id = ?", state.TenantID).Order("mailbox_id").Scan(ctx, &gone); err != nil {
+		Where("si.tenant_id = ?", state.TenantID).Order("mailbox_id").Scan(ctx, &dropped); err != nil {
 		return err
 	}
 	stays := make(map[string]bool, len(open))
 	for _, id := range open {
 		stays[ident.Lookup(id)] = true
 	}
-	gone = slices.DeleteFunc(gone, func(id string) bool { return stays[id] })
-	for chunk := range slices.Chunk(gone, batchSize) {
+	dropped = slices.DeleteFunc(dropped, func(id string) bool { return stays[id] })
+	for chunk := range slices.Chunk(dropped, batchSize) {
 		if _, err := tx.NewDelete().Model((*intentRow)(nil)).Where("si.account_id = ?", state.AccountID).
 			Where("si.mailbox_id IN (?)", bun.List(chunk)).Exec(ctx); err != nil {
 			return err

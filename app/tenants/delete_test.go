@@ -131,7 +131,7 @@ func TestRuleRemovalIsRetried(t *testing.T) {
 func TestEnforcementCannotBePaused(t *testing.T) {
 	fx := withRule(t)
 	fx.Runs = heldRuns{fx.store}
-	fx.RunTurn = time.Millisecond
+	fx.PassWait = time.Millisecond
 	if gone := fx.deleteTenant(t); gone.Removed || len(gone.Left) != 1 || gone.Why == nil {
 		t.Fatalf("got %+v", gone)
 	}

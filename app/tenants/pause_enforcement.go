@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// passWait is the default of Service.RunTurn, and callWait that of Service.RunEnds. Together
+	// passWait is the default of Service.PassWait, and callWait that of Service.CallWait. Together
 	// they leave enough of deleteLimit to remove rules.
 	passWait = 5 * time.Second
 	callWait = 20 * time.Second
@@ -40,14 +40,14 @@ func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, 
 	if r, held, err = s.Runs.SeizeTenant(ctx, owner, t.GUID, lease); err != nil || !held {
 		return r, false, err
 	}
-	reconcile.Wait(ctx, cmp.Or(s.RunEnds, callWait))
+	reconcile.Wait(ctx, cmp.Or(s.CallWait, callWait))
 	return r, true, nil
 }
 
 // claimTenant claims the lease of the tenant. It returns false when a pass still holds the tenant
-// after RunTurn.
+// after PassWait.
 func (s *Service) claimTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (r ports.SendRun, won bool, err error) {
-	waitCtx, cancel := context.WithTimeout(ctx, cmp.Or(s.RunTurn, passWait))
+	waitCtx, cancel := context.WithTimeout(ctx, cmp.Or(s.PassWait, passWait))
 	defer cancel()
 	for {
 		r, won, err = s.Runs.ClaimTenant(ctx, owner, t.GUID, lease, s.Now().Add(farFuture))

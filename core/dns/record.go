@@ -8,7 +8,7 @@
 // reasons. A Holder says which provider serves the zone and whether the account can write there.
 //
 //   - record.go: records and record sets, and the text of TXT records.
-//   - sight.go: ZoneRead, Referenced, and Needs, which lists what must be read before a plan.
+//   - zoneread.go: ZoneRead, Referenced, and Needs, which lists what must be read before a plan.
 //   - offer.go: Offer, and Desire, which derives the records that a domain must have.
 //   - plan.go: Plan and its hash, and the decisions on ownership and autodiscover records.
 //   - mx.go, spfmerge.go, dmarc.go, dkim.go: the decisions on the other records. spf.go parses SPF
