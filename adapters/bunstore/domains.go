@@ -218,8 +218,8 @@ func (s *Store) SaveDomain(ctx context.Context, owner access.AccountID, d domain
 	})
 }
 
-// ChangeDomain implements ports.Domains. The lock serialises two changes, each of which keeps the
-// other's fields.
+// ChangeDomain implements ports.Domains. The lock serialises concurrent changes, so that each
+// change keeps the fields that the other one set.
 func (s *Store) ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (domain.Domain, error) {
 	var d domain.Domain
 	err := s.inTransaction(ctx, "change domain", func(ctx context.Context, tx bun.IDB) error {
@@ -319,7 +319,7 @@ const (
 )
 
 // StaleDomains implements ports.DomainChecks. The age of a domain that was never read counts from
-// its creation. That is equivalent, as a domain is verified only by reading it.
+// its creation.
 func (s *Store) StaleDomains(ctx context.Context, before time.Time, limit int) ([]ports.StaleDomain, error) {
 	var rows []struct{ AccountID, ID string }
 	err := s.run(ctx, "list stale domains", func(ctx context.Context, db bun.IDB) error {
@@ -358,7 +358,7 @@ func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
 	return h, err
 }
 
-// domainAges reads the number of verified domains and the oldest check. One index answers both.
+// domainAges reads the number of verified domains and the oldest check, both from one index.
 func (s *Store) domainAges(ctx context.Context, h *ports.DomainHealth) error {
 	var row struct {
 		Domains int

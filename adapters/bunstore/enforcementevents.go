@@ -43,8 +43,8 @@ func (r enforcementRow) event() sendlimit.Event {
 		Sent: r.SentCount, Limit: r.LimitValue, At: r.CreatedAt.UTC()}
 }
 
-// Events are counted in spans of an hour and of a day, in seconds. An hour has few enough events to
-// scan, and a log has few days.
+// Events are counted in spans of an hour and of a day, in seconds. An hour has few enough events
+// for a scan, and a log has few enough days.
 const (
 	hour = 60 * 60
 	day  = 24 * hour
@@ -194,8 +194,8 @@ func (s *Store) Events(ctx context.Context, owner access.AccountID, q ports.Even
 // maxUnixTime is later than any event.
 const maxUnixTime = 1 << 48 / 1000
 
-// eventPage skips whole days, then whole hours of the day in which the page begins. It so skips at
-// most the rows of one hour.
+// eventPage skips whole days, then whole hours of the day in which the page begins. It therefore
+// reads and skips at most the rows of one hour.
 func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, q ports.EventQuery, days []eventCountRow) ([]sendlimit.Event, error) {
 	span, rest := skipSpans(days, q.Offset)
 	hours, err := eventCounts(ctx, tx, owner, q, hour, span.Starts, span.Starts+day)
@@ -294,8 +294,8 @@ func eventDaysBefore(db bun.IDB, before time.Time) *bun.SelectQuery {
 		Where("ec.span = ?", day).Where("ec.starts <= ?", before.Unix()-day).Order("ec.starts", "ec.account_id")
 }
 
-// dropEventBatch deletes at most that many events of a day and subtracts them from the counts.
-// Events and counts so agree at any moment.
+// dropEventBatch deletes at most limit events of a day and subtracts them from the counts in the
+// same transaction, so that events and counts always agree.
 func (s *Store) dropEventBatch(ctx context.Context, d eventCountRow, limit int) (n int, err error) {
 	err = s.inTransaction(ctx, "drop enforcement events", func(ctx context.Context, tx bun.IDB) error {
 		chunk := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", d.AccountID).
@@ -335,8 +335,8 @@ func subtractCounts(ctx context.Context, tx bun.IDB, d eventCountRow, deleted []
 }
 
 // eventTime returns the time for a tenant's next events. It is after all existing events, even if
-// the clock went back. It must run in the transaction that inserts them, so that no event sorts
-// below one that was already read.
+// the clock went back. eventTime must run in the transaction that inserts the events. Otherwise a
+// new event could sort below an event that a caller has already read.
 func eventTime(ctx context.Context, tx bun.IDB, owner string, id tenant.GUID, now time.Time) (time.Time, error) {
 	var newest enforcementRow
 	err := tx.NewSelect().Model(&newest).Where("ev.account_id = ?", owner).Where("ev.tenant_guid = ?", ident.Lookup(string(id))).

@@ -137,8 +137,8 @@ func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, i
 	})
 }
 
-// dropIntegrations deletes all integrations of an account with their credentials. It returns how
-// many.
+// dropIntegrations deletes all integrations of an account with their credentials. It returns their
+// number.
 func dropIntegrations(ctx context.Context, tx bun.IDB, owner string) (int, error) {
 	res, err := tx.NewDelete().Model((*integrationRow)(nil)).Where("account_id = ?", owner).Exec(ctx)
 	if err != nil {

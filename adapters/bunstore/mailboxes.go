@@ -64,8 +64,8 @@ func (r mailboxRow) mailbox() mailbox.Mailbox {
 	}
 }
 
-// domainOf returns the part of an address after its last "@", or all of it: a provider's data can
-// be anything.
+// domainOf returns the part of an address after its last "@". Without an "@" it returns the whole
+// address, because a provider's data can be anything.
 func domainOf(address string) string {
 	return address[strings.LastIndexByte(address, '@')+1:]
 }

@@ -145,7 +145,7 @@ func deleteBlock(ctx context.Context, tx bun.IDB, owner, mailboxID string) error
 	return err
 }
 
-// deleteOrphanPolicies deletes the policy of each of the scopes whose domain no longer exists.
+// deleteOrphanPolicies deletes the policies of the scopes whose domain no longer exists.
 func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, scopes []string) error {
 	if len(scopes) == 0 {
 		return nil
@@ -176,12 +176,12 @@ func blockReasons(ctx context.Context, tx bun.IDB, owner string, boxes []mailbox
 	return reasons, nil
 }
 
-// sendBox returns the mailbox in the form that enforcement evaluates. Releases
-// before reasons were stored left none: g is then zero, and BlockedBy stays 0.
-func (r mailboxRow) sendBox(g blockReasonRow) sendlimit.MailboxState {
+// sendBox returns the mailbox in the form that enforcement evaluates. Earlier releases stored no
+// block reason. For their blocks reason is zero, and BlockedBy stays 0.
+func (r mailboxRow) sendBox(reason blockReasonRow) sendlimit.MailboxState {
 	b := sendlimit.MailboxState{ID: r.ID, Address: r.Address, Domain: r.DomainName, Own: r.DailySendLimit, BlockedAt: r.BlockedAt.UTC()}
-	if !b.BlockedAt.IsZero() && !g.DecidedAt.IsZero() {
-		b.BlockedAt, b.BlockedBy = g.DecidedAt.UTC(), g.LimitValue
+	if !b.BlockedAt.IsZero() && !reason.DecidedAt.IsZero() {
+		b.BlockedAt, b.BlockedBy = reason.DecidedAt.UTC(), reason.LimitValue
 	}
 	return b
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The default and the maximum number of events in a list, and the largest offset. Every JSON reader
+// The default and the maximum number of events in a list, and the largest offset. Every JSON parser
 // represents maxOffset exactly.
 const (
 	defaultEventLimit = 50

@@ -173,7 +173,7 @@ func (b *updateMailbox) UnmarshalJSON(raw []byte) error {
 }
 
 // change returns the requested change, or invalid_request. It accepts an empty change and a send
-// limit of the wrong type: core refuses them after it has checked ownership.
+// limit of the wrong type, because core refuses them after it has checked ownership.
 func (b updateMailbox) change() (mailboxes.Change, error) {
 	if b.members == nil {
 		return mailboxes.Change{}, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})

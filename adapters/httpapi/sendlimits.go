@@ -95,8 +95,8 @@ func (b *setLimit) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// wanted returns the requested limit, or invalid_request. It accepts a missing limit and one of the
-// wrong type: core refuses them after it has checked ownership.
+// wanted returns the requested limit, or invalid_request. It accepts a missing limit and a limit of
+// the wrong type, because core refuses them after it has checked ownership.
 func (b setLimit) wanted() (w limits.Wanted, err error) {
 	if b.members == nil {
 		return w, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})

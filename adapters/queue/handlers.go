@@ -21,9 +21,10 @@ import (
 // handlers are the handlers of a worker, by kind.
 type handlers map[string]ports.Handler
 
-// newHandlers returns the handlers of w, and one for each periodic. A periodic enqueues its next
-// wake-up before it runs, so that a failure does not end the series. wakeupID returns the id of the
-// wake-up at a time. newHandlers fails if a kind has two handlers or an interval is not positive.
+// newHandlers returns the handlers of w, and a handler for each periodic. A periodic enqueues its
+// next wake-up before it runs, so that a failure does not end the series. wakeupID returns the id
+// of the wake-up at a time. newHandlers fails if a kind has two handlers or an interval is not
+// positive.
 func newHandlers(q ports.Queue, w ports.Work, wakeupID func(at time.Time) string) (handlers, error) {
 	all := handlers{}
 	for kind, handle := range w.Handlers {

@@ -19,7 +19,7 @@ const (
 	pauseLease = time.Minute
 )
 
-// Deleted is a tenant before its deletion, and what became of the managed rules in it.
+// Deleted is a tenant before its deletion, and the result of removing its managed rules.
 type Deleted struct {
 	tenant.Tenant
 	Unruled
@@ -53,7 +53,7 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 	return deleted, nil
 }
 
-// Withdrawn is the account that held the tenant, and what became of the managed rules in it.
+// Withdrawn is the account that held the tenant, and the result of removing the managed rules.
 type Withdrawn struct {
 	Account access.AccountID
 	Unruled

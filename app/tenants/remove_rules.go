@@ -23,10 +23,10 @@ const (
 	closeLease = time.Hour
 )
 
-// Unruled is what became of the managed rules in a tenant.
+// Unruled is the result of removing the managed rules from a tenant.
 type Unruled struct {
 	// Removed is true when the tenant may have had managed rules and certainly has none now. Left
-	// names the rules that may still exist. Why is the reason that they could not be removed.
+	// names the rules that may still exist. Why is the reason why they could not be removed.
 	Removed bool
 	Left    []string
 	Why     error
@@ -45,7 +45,7 @@ var (
 
 // removeManagedRules removes the managed rules from a tenant that may have some, and records the
 // unblocks. Until the lease expires, no enforcement pass can create the rules again. If rules may
-// remain, the result names them and the reason. The error is that of the store.
+// remain, the result names them and the reason. An error comes from the store.
 func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (result Unruled, err error) {
 	scopes, err := s.Policies.RuledScopes(ctx, owner, t.GUID)
 	if err != nil || len(scopes) == 0 {
@@ -136,7 +136,7 @@ func (s *Service) resumeEnforcement(ctx context.Context, u Unruled) {
 	})
 }
 
-// UnruledTenant is what became of the managed rules in one tenant of an account.
+// UnruledTenant is the result of removing the managed rules from one tenant of an account.
 type UnruledTenant struct {
 	Tenant tenant.GUID
 	Unruled
