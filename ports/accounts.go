@@ -12,28 +12,28 @@ import (
 // Accounts manages accounts for the operator. Components that serve callers' requests have no
 // access to it. Every change is recorded as described at Audit.
 type Accounts interface {
-	// CreateAccount creates an account whose first member has the e-mail address. If slots is 0,
-	// the plan's number applies. It fails with invalid_request for an unknown plan, or if an
-	// account that is not closed has the address.
+	// CreateAccount creates an account with one member, who has the e-mail address. If slots is 0,
+	// the account gets the plan's number of tenant slots. CreateAccount fails with invalid_request
+	// for an unknown plan, or if an account that is not closed has the address.
 	CreateAccount(ctx context.Context, email, plan string, slots int, now time.Time) (access.Account, error)
 	// Accounts lists all accounts, including closed ones, oldest first.
 	Accounts(ctx context.Context) ([]access.Account, error)
 	// FindAccount returns an account by its id or by a member's e-mail address. If only closed
 	// accounts had the address, it returns the one closed last. It fails with account_not_found.
 	FindAccount(ctx context.Context, idOrEmail string) (access.Account, error)
-	// ChangePlan sets the account's plan (empty: unchanged) and its number of slots. If slots is 0,
-	// the plan's number replaces the account's own. It fails with account_not_found,
-	// account_closed, or invalid_request for an unknown plan.
+	// ChangePlan sets the account's plan and its number of tenant slots. An empty plan leaves the
+	// plan unchanged. If slots is 0, the account gets the plan's number. ChangePlan fails with
+	// account_not_found, account_closed, or invalid_request for an unknown plan.
 	ChangePlan(ctx context.Context, id access.AccountID, plan string, slots int) (access.Account, error)
 	// SetActive activates or suspends the account. A call that changes nothing is not recorded. It
 	// fails with account_not_found or account_closed.
 	SetActive(ctx context.Context, id access.AccountID, active bool) (access.Account, error)
 	// CloseAccount closes the account permanently. It revokes the keys, releases the tenants, and
 	// removes DNS connections and integrations with their credentials. The e-mail address becomes
-	// available for a new account. The enforcement log is deleted in steps of one day. The account
-	// itself remains for reference. The audit record names rulesLeft, the managed rules that remain
-	// in its tenants. A second call deletes the rest of the log, changes nothing else and returns
-	// the first time. It fails with account_not_found.
+	// available for a new account. The enforcement log is deleted in steps of one day. The
+	// account's row is kept for reference. rulesLeft names the managed rules that remain in the
+	// account's tenants; the audit record lists them. A second call deletes the rest of the log and
+	// returns the time of the first call. It fails with account_not_found.
 	CloseAccount(ctx context.Context, id access.AccountID, now time.Time, rulesLeft ...string) (Closing, error)
 }
 
@@ -57,7 +57,7 @@ type IssuedKeys interface {
 	// ReplaceKey replaces a key for the operator. The new key keeps the account and the name of the
 	// old one. It fails with key_not_found or key_revoked.
 	ReplaceKey(ctx context.Context, oldID string, fresh access.Key) (access.Key, error)
-	// RevokeKey revokes a key. A second call changes nothing and returns the key with its first
-	// time. It fails with key_not_found.
+	// RevokeKey revokes a key. A second call changes nothing and returns the key with the time of
+	// the first call. RevokeKey fails with key_not_found.
 	RevokeKey(ctx context.Context, id string, now time.Time) (access.Key, error)
 }

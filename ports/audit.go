@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/audit"
 )
 
-// Audit stores the actions of operators. A store is opened for one operator. Methods that act for
-// an operator record the action in the same transaction, so that both are stored or neither.
+// Audit stores the actions of operators. A store is opened for one operator. A method that acts for
+// an operator stores its change and the record of the action in one transaction.
 type Audit interface {
 	// RecordAct records an action on something outside the database.
 	RecordAct(ctx context.Context, action audit.Action, details map[string]string) error
@@ -21,7 +21,7 @@ type Audit interface {
 
 // AuditQuery selects recorded actions.
 type AuditQuery struct {
-	Account access.AccountID // only actions on this account, unless empty
-	Since   time.Time        // only actions at or after this time, unless zero
+	Account access.AccountID // only actions on this account; empty selects all
+	Since   time.Time        // only actions at or after this time; zero selects all
 	Limit   int              // maximum number of events
 }

@@ -10,9 +10,9 @@ import (
 
 // DNSReader reads the published mail records of a domain.
 type DNSReader interface {
-	// Read queries every authoritative server of the domain's zone. Problems of the servers are
-	// reported in the ZoneRead (Complete, Reason, Warnings). It fails only if ctx ends before there
+	// Read queries every authoritative server of the domain's zone. It reports problems of the
+	// servers in the ZoneRead (Complete, Reason, Warnings). It fails only if ctx ends before there
 	// is any result. ZoneRead.Referenced holds the other names that are needed to plan the wanted
-	// records. An answer is recorded in the context's Effects.
+	// records. Read marks the context's Effects as answered when a server answers.
 	Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.ZoneRead, error)
 }

@@ -33,11 +33,11 @@ type DNSConnections interface {
 // DNSWrites stores the values that this service wrote into zones, to distinguish them from foreign
 // records.
 type DNSWrites interface {
-	// Written lists the values that were written for a domain of the account, oldest first, with
-	// the last write of each purpose and value. They may no longer be in the zone. The list is
-	// empty for a domain of a different account.
+	// Written lists the values that were written for a domain of the account, oldest first. It
+	// contains the last write of each purpose and value. A listed value may no longer be in the
+	// zone. The list is empty for a domain of a different account.
 	Written(ctx context.Context, owner access.AccountID, domainID string) ([]dns.Written, error)
-	// SaveWritten adds values to the list. It may be called before the write itself, so that a
-	// record whose write had an unknown outcome is known too. It fails with domain_not_found.
+	// SaveWritten adds values to the list. Call it before the write itself, so that a value is
+	// listed even if the outcome of its write is unknown. It fails with domain_not_found.
 	SaveWritten(ctx context.Context, owner access.AccountID, domainID string, written []dns.Written) error
 }

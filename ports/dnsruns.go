@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/provisioning"
 )
 
-// DNSRuns stores the provisioning runs and jobs of accounts. A run exists as long as one of its
-// jobs, and a job as long as its domain. Runs and jobs of other accounts are treated as unknown.
+// DNSRuns stores the provisioning runs and jobs of accounts. A job is deleted with its domain, and
+// a run with its last job. Runs and jobs of other accounts are treated as unknown.
 type DNSRuns interface {
 	// CreateRun stores a new run with its jobs, all or none, and commits the completion with them.
 	// A domain has at most one active job; of concurrent calls one succeeds. It fails with
@@ -43,19 +43,19 @@ type RunQuery struct {
 // a job by incrementing its epoch, and may change the job only while the epoch is unchanged. Leases
 // use the database's clock, which all replicas share. Due times use the caller's clock.
 type DNSJobs interface {
-	// DueJobs lists at most that many jobs that are due at now and not leased. Accounts are served
-	// in turn, the one with the fewest running jobs first. Within an account, the job that is due
-	// for longest comes first.
-	DueJobs(ctx context.Context, now time.Time, most int) ([]DueJob, error)
+	// DueJobs lists at most limit jobs that are due at now and not leased. Accounts are served in
+	// turn; the account with the fewest running jobs comes first. Within an account, the job that
+	// has been due for the longest time comes first.
+	DueJobs(ctx context.Context, now time.Time, limit int) ([]DueJob, error)
 	// ClaimJob claims a due job that is not leased, for the duration of the lease. It returns the
 	// job as Running with its new epoch. won is false if a different worker has claimed the job or
 	// the job no longer exists.
 	ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (j provisioning.Job, won bool, err error)
 	// HoldJob renews the lease of a job. held is false if a different worker has claimed the job or
-	// the job no longer exists. The same is true for SaveJob and ReleaseJob. The caller must then
-	// stop working on the job.
+	// the job no longer exists. The caller must then stop working on the job. SaveJob and
+	// ReleaseJob return held in the same way.
 	HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (held bool, err error)
-	// SaveJob stores the job. It ends the lease unless the job is still Running. It may be
+	// SaveJob stores the job. It keeps the lease only if the job is still Running. It may be
 	// repeated.
 	SaveJob(ctx context.Context, j provisioning.Job) (held bool, err error)
 	// ReleaseJob ends the lease of a running job and leaves the job as stored, so that a different

@@ -12,9 +12,9 @@ import (
 
 // DomainChecks provides the verified domains of all accounts to the worker that rereads their DNS.
 type DomainChecks interface {
-	// StaleDomains lists at most that many verified domains that were last read at or before the
-	// given time. Domains that were never read come first, then the oldest reads.
-	StaleDomains(ctx context.Context, before time.Time, most int) ([]StaleDomain, error)
+	// StaleDomains lists at most limit verified domains that were last read at or before the given
+	// time. Domains that were never read come first, then the oldest reads.
+	StaleDomains(ctx context.Context, before time.Time, limit int) ([]StaleDomain, error)
 	// DomainHealth counts verified domains.
 	DomainHealth(ctx context.Context) (DomainHealth, error)
 }
@@ -28,8 +28,8 @@ type StaleDomain struct {
 // DomainHealth summarizes the verified domains of all accounts.
 type DomainHealth struct {
 	Verified int
-	// Oldest is the time of the oldest last read, zero without domains. A domain that was never
-	// read counts from its creation.
+	// Oldest is the time of the oldest last read, zero if there are no domains. A domain that was
+	// never read counts from its creation.
 	Oldest time.Time
 	// Drifted is the number of domains with drift, by kind.
 	Drifted map[domain.Drift]int

@@ -16,21 +16,21 @@ type Idempotency interface {
 	Remembered(ctx context.Context, at idempotency.KeyID) (r idempotency.Record, found bool, err error)
 	// Claim inserts an unused key. Of concurrent calls one wins and gets the name of its attempt.
 	Claim(ctx context.Context, c Claim) (attempt string, won bool, err error)
-	// TakeOver claims a key from the attempt from. It succeeds only if that attempt still holds the
-	// key, its lease has ended, and there is no answer that is valid at c.Now.
+	// TakeOver claims a key that the attempt from still holds. It succeeds only if the lease of
+	// that attempt has ended and the key has no answer that is valid at c.Now.
 	TakeOver(ctx context.Context, from string, c Claim) (attempt string, won bool, err error)
-	// Hold renews the lease of an attempt. held is false if a different attempt has the key. The
-	// same is true for Finish, Leave and Release.
+	// Hold renews the lease of an attempt. held is false if a different attempt has the key.
+	// Finish, Leave and Release return held in the same way.
 	Hold(ctx context.Context, at idempotency.KeyID, attempt string, lease time.Duration) (held bool, err error)
 	// Finish stores the sealed answer, to be kept until the given time. It may be repeated.
 	Finish(ctx context.Context, at idempotency.KeyID, attempt string, answer []byte, until time.Time) (held bool, err error)
-	// Leave ends an attempt without storing an answer.
+	// Leave ends an attempt without storing an answer. The key is kept until the given time.
 	Leave(ctx context.Context, at idempotency.KeyID, attempt string, until time.Time) (held bool, err error)
 	// Release deletes the key.
 	Release(ctx context.Context, at idempotency.KeyID, attempt string) (held bool, err error)
-	// Reap deletes at most that many keys that have expired at now and are not leased. It returns
-	// their number.
-	Reap(ctx context.Context, now time.Time, most int) (int, error)
+	// Reap deletes at most limit keys that have expired at now and are not leased. It returns the
+	// number of deleted keys.
+	Reap(ctx context.Context, now time.Time, limit int) (int, error)
 }
 
 // Claim holds the data of a new claim of a key.
@@ -41,10 +41,10 @@ type Claim struct {
 	Now         time.Time
 }
 
-// Completion is the answer of an idempotent write, sealed for storage. A store that is passed one
-// commits it in the transaction of the change that the answer describes. If a different attempt
-// holds the key by then, the store commits neither and fails with
-// idempotency_request_in_progress. Without a Completion it commits only the change.
+// Completion is the answer of an idempotent write, sealed for storage. A store commits a Completion
+// in the transaction of the change that the answer describes. If a different attempt holds the key
+// by then, the store commits neither and fails with idempotency_request_in_progress. If the
+// Completion is nil, the store commits only the change.
 type Completion struct {
 	Key     idempotency.KeyID
 	Attempt string
@@ -53,9 +53,9 @@ type Completion struct {
 }
 
 // Answer returns the Completion for the result of a use case, or nil if the answer is not to be
-// stored. A use case takes an Answer only if a second run would return a different result. Before
-// its last change it makes the Completion and passes it to the store. A nil Answer stands for a
-// caller without an Idempotency-Key.
+// stored. A use case takes an Answer only if a second run would return a different result. The use
+// case calls Answer before its last change, and passes the Completion to the store. A nil Answer
+// means that the caller sent no Idempotency-Key.
 type Answer[R any] func(R) (*Completion, error)
 
 // Completion calls a with the result. It returns nil if a is nil.

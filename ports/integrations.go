@@ -27,10 +27,10 @@ type Integrations interface {
 	// RemoveIntegration deletes an integration with its credential, connections and sessions, and
 	// commits the completion with it. It fails with integration_not_found.
 	RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *Completion) error
-	// DueRefreshes lists at most that many integrations whose last refresh began before the given
-	// time, oldest first. It stores now as the start of their next refresh, so that no other caller
-	// gets them in the meantime. Integrations of accounts without an active plan are left out.
-	DueRefreshes(ctx context.Context, before, now time.Time, most int) ([]integration.Integration, error)
+	// DueRefreshes lists at most limit integrations whose last refresh began before the given time,
+	// oldest first. It stores now as the start of their next refresh, so that no concurrent caller
+	// gets the same integrations. Integrations of accounts without an active plan are left out.
+	DueRefreshes(ctx context.Context, before, now time.Time, limit int) ([]integration.Integration, error)
 }
 
 // Connections stores connections and the sessions that create them. All rows belong to an account
@@ -39,45 +39,47 @@ type Connections interface {
 	// Eligible lists the mailboxes that this service created in the account's tenants, by address,
 	// with their connection to the integration. It fails with integration_not_found.
 	Eligible(ctx context.Context, owner access.AccountID, integrationID string) ([]integration.Eligible, error)
-	// EligibleMailbox returns one of the mailboxes of Eligible. It fails, in this order, with
-	// integration_not_found or mailbox_not_found. The latter includes mailboxes that discovery
-	// found.
+	// EligibleMailbox returns one of the mailboxes that Eligible lists. It fails with
+	// integration_not_found or, after that check, with mailbox_not_found. A mailbox that discovery
+	// found is not eligible and also fails with mailbox_not_found.
 	EligibleMailbox(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.Eligible, error)
 	// ConnectionCounts counts an integration's connections.
 	ConnectionCounts(ctx context.Context, owner access.AccountID, integrationID string) (integration.Counts, error)
-	// BeginSession stores a new pending session before the platform is called. It makes the
-	// connection pending and clears its error, unless the connection is connected or disconnecting.
-	// The same transaction expires an earlier pending session of the mailbox that has ended, or
-	// that is not Opened and began before stale. Of concurrent calls one wins. It fails, in this
-	// order, with the errors of EligibleMailbox, with mailbox_already_connected_elsewhere if a
-	// different integration holds the mailbox (see integration.ConnectionStatus.Held), or with
-	// oauth_session_pending.
+	// BeginSession stores a new pending session before the platform is called. If the connection is
+	// neither connected nor disconnecting, BeginSession makes it pending and clears its error. The
+	// same transaction expires an earlier pending session of the mailbox that has ended. It also
+	// expires an earlier session that is not Opened and began before stale. Of concurrent calls one
+	// wins. BeginSession first checks the errors of EligibleMailbox. It then fails with
+	// mailbox_already_connected_elsewhere if a different integration holds the mailbox (see
+	// integration.ConnectionStatus.Held), or with oauth_session_pending.
 	BeginSession(ctx context.Context, owner access.AccountID, s integration.Session, connectionID string, stale time.Time) error
 	// Session returns a session of exactly this integration and mailbox. It fails with
 	// oauth_session_not_found.
 	Session(ctx context.Context, owner access.AccountID, integrationID, mailboxID, id string) (integration.Session, error)
-	// SaveSession stores a session, and c unless it is nil, and commits the completion with them.
-	// Only a pending session can change: saved is false, and nothing is stored, if it had already
-	// ended. It fails like BeginSession if a different integration holds the mailbox.
+	// SaveSession stores a session, and c if it is not nil, and commits the completion with them.
+	// Only a pending session can change. If the stored session has already ended, SaveSession
+	// stores nothing and saved is false. It fails like BeginSession if a different integration
+	// holds the mailbox.
 	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection, completion *Completion) (saved bool, err error)
-	// TakeLook records that the caller asks the platform about a pending session at now. taken is
-	// false if the platform was asked after since or the session has ended. Of concurrent calls one
+	// TakeLook records that the caller checks a pending session at the platform at now. taken is
+	// false if the session has ended or was already checked after since. Of concurrent calls one
 	// wins.
 	TakeLook(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (taken bool, err error)
-	// PendingSessions lists at most that many pending sessions of all accounts that expired before
-	// the given time, oldest first.
-	PendingSessions(ctx context.Context, before time.Time, most int) ([]OwnedSession, error)
-	// SaveConnection stores a connection and commits the completion with it. saved is false, and
-	// nothing is stored, if UpdatedAt of the stored row differs from before (zero: no row). Storing
-	// a disconnected connection ends a pending session of the mailbox as failed, with the reason
-	// disconnected. It fails with mailbox_already_connected_elsewhere. For a new connection it can
+	// PendingSessions lists at most limit pending sessions of all accounts that expired before the
+	// given time, oldest first.
+	PendingSessions(ctx context.Context, before time.Time, limit int) ([]OwnedSession, error)
+	// SaveConnection stores a connection and commits the completion with it. before is UpdatedAt of
+	// the row that the caller read, zero if there was no row. If the stored row has a different
+	// UpdatedAt, SaveConnection stores nothing and saved is false. Storing a disconnected
+	// connection ends a pending session of the mailbox as failed, with the reason disconnected.
+	// SaveConnection fails with mailbox_already_connected_elsewhere. For a new connection it can
 	// also fail like EligibleMailbox.
 	SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *Completion) (saved bool, err error)
 	// SaveRefresh stores the result of a complete listing in one transaction and commits the
-	// completion with it. It skips connections that have changed since began, whose mailbox is
-	// gone, or whose mailbox a different integration holds. If a mailbox occurs several times, the
-	// last one counts. It returns the number of stored connections. It fails with
-	// integration_not_found.
+	// completion with it. It skips connections that have changed since began, whose mailbox was
+	// deleted, or whose mailbox a different integration holds. If a mailbox occurs several times,
+	// its last connection counts. SaveRefresh returns the number of stored connections. It fails
+	// with integration_not_found.
 	SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, completion *Completion) (stored int, err error)
 }
 

@@ -12,14 +12,16 @@ import (
 // count together, with the store's clock and in one atomic step for each request.
 //
 // A Limiter never fails, and a cancelled request still counts. While the store is unavailable or
-// slow, each replica counts on its own, so each may allow a full limit. The first requests detect
-// an outage after 200 ms. Later requests do not wait until the store is back. Requests that a
-// replica allowed stay counted there, even if the store comes back empty.
+// slow, each replica counts separately, so each replica may allow a full limit. The first requests
+// detect an outage after 200 ms. Later requests do not wait until the store is available again. A
+// replica keeps counting the requests that it allowed, even if the store comes back empty.
 type Limiter interface {
-	// Take counts a request in a bucket if the bucket's limit allows it. giveBack undoes that. It
-	// does nothing for a refused request and may be called more than once.
+	// Take counts a request in a bucket if the bucket's limit allows the request. giveBack removes
+	// the request from the count. It does nothing for a refused request and may be called more than
+	// once.
 	Take(ctx context.Context, b ratelimit.Bucket) (v ratelimit.Verdict, giveBack func())
-	// Enter takes one of the slots of a name, if one is free. leave releases it. The slots of a
-	// crashed replica become free after a while. Both functions may be called more than once.
+	// Enter takes one of the slots of a name. ok is false if no slot is free. leave releases the
+	// slot and may be called more than once. The slots of a crashed replica become free after a
+	// timeout.
 	Enter(ctx context.Context, name string, places int) (leave func(), ok bool)
 }

@@ -104,8 +104,8 @@ type TenantDirectory interface {
 
 // MailServer prepares a tenant's mail server and signs its domains.
 type MailServer interface {
-	// Bootstrap makes the next step towards mail-server automation and returns the progress. It is
-	// safe to repeat at any point.
+	// Bootstrap performs the next step of the mail server's preparation and returns the progress.
+	// It is safe to repeat at any point.
 	Bootstrap(ctx context.Context) (tenant.Progress, error)
 	// SMTPAuth returns the organization-wide state of authenticated SMTP, enabled or disabled.
 	SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error)
@@ -141,11 +141,11 @@ type Mailboxes interface {
 	// other writes it must not be repeated without a check: call Mailbox first.
 	CreateMailbox(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error)
 	// OpenSignIn sets the password of the mailbox's account, enables its sign-in and sets its
-	// sign-in name to the address. It fails with NotReady while the directory does not show the
-	// account, or with weak_password.
+	// sign-in name to the address. It fails with NotReady until the directory shows the account, or
+	// with weak_password.
 	OpenSignIn(ctx context.Context, objectID, address string, password secret.Text) error
-	// OpenSubmission enables authenticated SMTP for one mailbox. It fails with NotReady while the
-	// mail server does not show the mailbox.
+	// OpenSubmission enables authenticated SMTP for one mailbox. It fails with NotReady until the
+	// mail server shows the mailbox.
 	OpenSubmission(ctx context.Context, address string) error
 	// Rename changes a mailbox's display name. It fails with mailbox_not_found.
 	Rename(ctx context.Context, address, displayName string) error
@@ -154,13 +154,13 @@ type Mailboxes interface {
 // SendRules blocks mailboxes of a tenant inside the mail platform. Each scope, a domain or
 // sendlimit.TenantWide, has one rule, found by its name. Foreign changes to a rule are overwritten.
 type SendRules interface {
-	// EnsureRule returns the rule of a scope and creates it, switched off, if it is missing. The
-	// platform requires senders in a rule, so the scope's mailboxes are used. Without mailboxes it
-	// creates nothing and returns the zero Rule.
+	// EnsureRule returns the rule of a scope. If the rule is missing, EnsureRule creates it,
+	// switched off. The platform requires senders in a rule, so the rule gets the scope's
+	// mailboxes. Without mailboxes, EnsureRule creates nothing and returns the zero Rule.
 	EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error)
 	// Block makes the rule of a scope block exactly these mailboxes, and returns the rule as read
-	// back. Without mailboxes it switches the rule off, and does not create a missing rule. It does
-	// not write a rule that is already right.
+	// back. Without mailboxes it switches the rule off, and does not create a missing rule. It
+	// writes nothing if the rule is already correct.
 	Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error)
 	// Rules lists the managed rules without changing them.
 	Rules(ctx context.Context) ([]sendlimit.Rule, error)

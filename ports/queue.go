@@ -17,33 +17,34 @@ type Wakeup struct {
 	Kind string
 	// ID is the id of the job. Of several waiting wake-ups of a job, only the earliest counts.
 	ID string
-	// Account is the account whose fair share the job uses, empty for the service's own.
+	// Account is the account whose fair share the job uses. It is empty for the service's own jobs.
 	Account access.AccountID
 	// SeparateGroup puts the job into a fairness group of its account and kind, so that bulk work
 	// does not delay the account's other jobs.
 	SeparateGroup bool
 	// At is the due time. A zero or past time means at once.
 	At time.Time
-	// Trace is the traceparent of the request that caused the job. If it is empty, Wake uses that
-	// of its context. Inside a handler this is still the request that caused the job.
+	// Trace is the traceparent of the request that caused the job. If it is empty, Wake uses the
+	// traceparent of its context. Inside a handler, the context still carries the traceparent of
+	// the request that caused the job.
 	Trace string
 }
 
 // Queue wakes jobs when they are due, at least once.
 //
 // Accounts are served round-robin. Each account has a share of the workers, and one more worker is
-// kept free. However much work is due for other accounts, the first job of an account therefore
-// starts at most 5 s late. Wake-ups with SeparateGroup count, by kind, as an account of their own.
+// kept free. The first job of an account therefore starts at most 5 s late, however much work is
+// due for other accounts. Wake-ups with SeparateGroup form a separate account for each kind.
 type Queue interface {
 	// Wake enqueues wake-ups. Call it after the job's row is committed, also from handlers. A
-	// handler that starts after Wake was called sees what was committed before. A wake-up for a job
-	// whose handler is running makes the handler run again.
+	// handler that starts after the call to Wake sees the committed row. A wake-up for a job whose
+	// handler is running makes the handler run again.
 	Wake(ctx context.Context, wakeups ...Wakeup) error
 }
 
-// Handler processes a job. Its context has a deadline and is cancelled when the worker stops. After
-// an error or a panic, which the worker logs, the wake-up is retried with growing pauses. A handler
-// may run late, and twice at once for a job, so its writes must check the row's epoch.
+// Handler processes a job. Its context has a deadline and is cancelled when the worker stops. The
+// worker logs an error or a panic, and retries the wake-up with growing pauses. A handler may run
+// late, and twice at once for a job, so its writes must check the row's epoch.
 type Handler func(ctx context.Context, w Wakeup) error
 
 // Periodic is recurring work. It runs when a worker starts and then at every multiple of Every
@@ -67,12 +68,13 @@ type Worker interface {
 	// Start starts the work, which runs until Stop. It may be called once. ctx limits only the
 	// start itself.
 	Start(ctx context.Context, w Work) error
-	// Stop starts no new work and waits for running handlers until ctx ends. Shortly before that it
-	// cancels their contexts. It fails if handlers have not returned by then. Unfinished jobs are
-	// woken again by a different replica or after a restart. Wake may still be called.
+	// Stop starts no new work and waits for running handlers until ctx ends. Shortly before ctx
+	// ends, Stop cancels the contexts of the handlers. It fails if handlers have not returned by
+	// then. Unfinished jobs are woken again by a different replica or after a restart. Wake may
+	// still be called.
 	Stop(ctx context.Context) error
-	// Backlog returns the waiting wake-ups by kind, in alphabetical order, without kinds that have
-	// none. For a shared queue it covers all replicas.
+	// Backlog returns the waiting wake-ups by kind, in alphabetical order. Kinds without waiting
+	// wake-ups are left out. The backlog of a shared queue covers all replicas.
 	Backlog(ctx context.Context) ([]Backlog, error)
 }
 

@@ -6,11 +6,11 @@ import "github.com/tenantry/tenantry/core/secret"
 
 // Sealer encrypts small secrets for the database and the browser.
 type Sealer interface {
-	// Seal encrypts plain with place as its associated data. Open needs the same place.
-	Seal(plain secret.Text, place string) ([]byte, error)
+	// Seal encrypts plain with this associated data. Open needs the same associated data.
+	Seal(plain secret.Text, associatedData string) ([]byte, error)
 	// Open decrypts the result of Seal. It fails if the ciphertext was changed, or was sealed with
-	// a different place or keyset.
-	Open(sealed []byte, place string) (secret.Text, error)
+	// different associated data or a different keyset.
+	Open(sealed []byte, associatedData string) (secret.Text, error)
 }
 
 // Fingerprinter compares texts without storing them. A fingerprint reveals nothing without the key,
@@ -19,6 +19,6 @@ type Fingerprinter interface {
 	// Fingerprint returns the text's fingerprint, with the name of the key that made it.
 	Fingerprint(text []byte) ([]byte, error)
 	// Matches reports whether the fingerprint belongs to the text, also after key rotations. A
-	// fingerprint of a deleted key matches nothing.
+	// fingerprint that was made with a deleted key matches no text.
 	Matches(text, fingerprint []byte) bool
 }

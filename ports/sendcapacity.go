@@ -13,8 +13,8 @@ import (
 // SendCapacity stores the data from which the headroom is computed. Tenants of other accounts are
 // treated as unknown.
 type SendCapacity interface {
-	// SaveLicenses stores the licences that the platform reported at a time, unless a later report
-	// is stored. It fails with tenant_not_found.
+	// SaveLicenses stores the licences that the platform reported at a time. It ignores them if a
+	// later report is already stored. It fails with tenant_not_found.
 	SaveLicenses(ctx context.Context, owner access.AccountID, id tenant.GUID, l tenant.Licenses, at time.Time) error
 	// Sending returns the last licences and the number of messages that the tenant's listed
 	// mailboxes sent on the day that contains now. Counts of other days are ignored. It fails with

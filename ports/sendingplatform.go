@@ -13,20 +13,20 @@ import (
 // credential's setting `workspace_id` names the workspace. If the platform has several workspaces,
 // only Check works without it.
 //
-// Errors: Refused with access_denied if the platform rejects the credential (or its plan has ended:
-// cause plan_inactive). Refused with capability_not_supported for an unsupported operation, and
-// with invalid_request for invalid settings. Each call is one request to the platform for its rate
-// limits.
+// Errors: Refused with access_denied if the platform rejects the credential. The cause is
+// plan_inactive if the credential's plan has ended. Refused with capability_not_supported for an
+// unsupported operation, and with invalid_request for invalid settings. Each call counts as one
+// request for the rate limits of the platform.
 type SendingPlatform interface {
-	// Check tests the credential and returns the workspaces that it reaches.
+	// Check tests the credential and returns the workspaces that the credential reaches.
 	Check(ctx context.Context) (integration.Reach, error)
 	// Account returns the account with this address, ignoring case, or the zero Account.
 	Account(ctx context.Context, address string) (integration.Account, error)
 	// Accounts returns one page of all accounts. cursor is empty for the first page, then Next of
 	// the previous page.
 	Accounts(ctx context.Context, cursor string) (integration.Page, error)
-	// StartSignIn starts a session in which a person signs this mailbox in. Nothing is attached
-	// before that. Each call starts a new session.
+	// StartSignIn starts a session in which a person signs this mailbox in. No account is attached
+	// before the sign-in. Each call starts a new session.
 	StartSignIn(ctx context.Context, address string) (integration.SignIn, error)
 	// SignIn returns the progress of a session. An unknown session counts as expired.
 	SignIn(ctx context.Context, session string) (integration.Progress, error)

@@ -19,17 +19,17 @@ type SendPolicies interface {
 	// Policy returns the policy in force for a scope. It fails with tenant_not_found or
 	// policy_not_found.
 	Policy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string) (sendlimit.Policy, error)
-	// ReservePolicy reserves a scope for a policy. It returns the policy in force, or one without a
-	// limit, which stays invisible until SavePolicy. It fails with tenant_not_found or
-	// domain_not_found.
+	// ReservePolicy reserves a scope for a policy. It returns the policy in force. If there is
+	// none, it returns a policy without a limit, which stays invisible until SavePolicy. It fails
+	// with tenant_not_found or domain_not_found.
 	ReservePolicy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string, now time.Time) (sendlimit.Policy, error)
 	// SavePolicy puts a reserved policy in force, or changes a policy, and commits the completion
 	// with it. If the limit changes, the tenant becomes due at once. It fails with policy_not_found
 	// if the policy was deleted in the meantime.
 	SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *Completion) error
-	// RuledScopes lists the scopes for which the mail platform may hold a managed rule: those of
-	// policies, reserved policies, and policies deleted with their domain. It fails with
-	// tenant_not_found.
+	// RuledScopes lists the scopes for which the mail platform may hold a managed rule. These are
+	// the scopes of policies, of reserved policies, and of policies deleted with their domain. It
+	// fails with tenant_not_found.
 	RuledScopes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error)
 }
 
@@ -37,32 +37,34 @@ type SendPolicies interface {
 type SendDays interface {
 	// Day returns a tenant's time zone, as an IANA name, and the account that holds the tenant. It
 	// fails with tenant_not_found.
-	Day(ctx context.Context, id tenant.GUID) (place string, holder access.AccountID, err error)
+	Day(ctx context.Context, id tenant.GUID) (timeZone string, holder access.AccountID, err error)
 	// SetDay changes a tenant's time zone, recorded as described at Audit. A change resets the
 	// mark, so that messages are counted again by the new days. It also invalidates the claim of a
 	// running pass. It fails with tenant_not_found.
-	SetDay(ctx context.Context, id tenant.GUID, place string) (holder access.AccountID, err error)
+	SetDay(ctx context.Context, id tenant.GUID, timeZone string) (holder access.AccountID, err error)
 }
 
 // SendRuns provides tenants to enforcement passes. A pass claims a tenant by incrementing its
 // epoch, and may write only while the epoch is unchanged. Leases use the database's clock. Due
 // times use the caller's clock.
 type SendRuns interface {
-	// DueTenants lists at most that many tenants that are due at now and not leased. Accounts are
-	// served in turn, the one with the fewest running passes first, then the tenant that is due for
-	// longest. Tenants with a revoked consent or an unprepared mail server are left out. Tenants of
-	// suspended accounts are included, so that their mailboxes are unblocked. A due time that is
-	// too far ahead can only come from clock skew and counts as due now.
-	DueTenants(ctx context.Context, now time.Time, most int) ([]DueTenant, error)
-	// ClaimTenant claims a tenant of DueTenants for the duration of the lease, if it is still
-	// listed. It does not change the due time.
+	// DueTenants lists at most limit tenants that are due at now and not leased. Accounts are
+	// served in turn; the account with the fewest running passes comes first. Within an account,
+	// the tenant that has been due for the longest time comes first. Tenants with a revoked consent
+	// or an unprepared mail server are left out. Tenants of suspended accounts are included, so
+	// that their mailboxes are unblocked. A due time that is too far ahead can only come from clock
+	// skew and counts as due now.
+	DueTenants(ctx context.Context, now time.Time, limit int) ([]DueTenant, error)
+	// ClaimTenant claims a tenant for the duration of the lease, if DueTenants would still list it.
+	// It does not change the due time.
 	ClaimTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration, now time.Time) (r SendRun, won bool, err error)
 	// SeizeTenant claims a tenant, due or not, even if a pass has claimed it. That pass can write
-	// nothing after its current call to the platform. won is false for a tenant that DueTenants
-	// leaves out in general.
+	// nothing after its current call to the platform. won is false for a tenant with a revoked
+	// consent or an unprepared mail server.
 	SeizeTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (r SendRun, won bool, err error)
-	// HoldTenant renews the lease. held is false if the claim is invalid or the tenant is gone. The
-	// same is true for the methods below. They then write nothing, and the caller must stop.
+	// HoldTenant renews the lease. held is false if the claim is invalid or the tenant was deleted.
+	// The caller must then stop. The methods below return held in the same way, and write nothing
+	// if it is false.
 	HoldTenant(ctx context.Context, r SendRun, lease time.Duration) (held bool, err error)
 	// SendBoxes lists the tenant's mailboxes by address, with their counts of days that began at or
 	// after since. Sent is not set.
@@ -140,9 +142,10 @@ type SendChanges struct {
 	// Done are the mailboxes that are now blocked or unblocked. Only an actual change gets an
 	// event, so SaveChanges may be repeated.
 	Done []sendlimit.Change
-	// Open lists the mailboxes whose outcome is unknown. Their intents are kept, all others of the
-	// tenant are deleted.
+	// Open lists the mailboxes whose outcome is unknown. Their intents are kept, and all other
+	// intents of the tenant are deleted.
 	Open []string
-	// Emptied are scopes whose rules block no mailbox. Scopes without a policy are forgotten.
+	// Emptied lists scopes whose rules block no mailbox. If such a scope has no policy, it is
+	// deleted.
 	Emptied []string
 }

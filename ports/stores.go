@@ -38,24 +38,25 @@ type Tenants interface {
 	TenantCount(ctx context.Context, owner access.AccountID) (int, error)
 	// Attach makes the account the only holder of the tenant, in one transaction under a lock on
 	// the account. slots is the maximum number of the account's tenants. A second consent by the
-	// current holder renews ConsentedAt, ConnectedBy and the consent, and takes no slot. Attaching a
-	// managed tenant is recorded as described at Audit. It fails with tenant_limit_reached,
-	// account_closed or tenant_held_elsewhere. The latter also applies to a managed tenant that the
-	// account has connected itself.
+	// current holder renews ConsentedAt, ConnectedBy and the consent, and takes no slot. Attaching
+	// a managed tenant is recorded as described at Audit. Attach fails with tenant_limit_reached,
+	// account_closed or tenant_held_elsewhere. tenant_held_elsewhere also applies to assigning a
+	// managed tenant that the account has connected itself.
 	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, slots int) (tenant.Tenant, error)
 	// SaveTenant stores the result of a sync, or of an operation that found the consent revoked:
 	// names, consent, bootstrap, SMTP AUTH, discovery, counts of user mailboxes and LastSyncAt. A
 	// consent that was renewed after t was loaded stays granted. It fails with tenant_not_found.
 	SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error
-	// DeleteTenant deletes the tenant and everything that belongs to it, or ends the assignment of a
-	// managed tenant. It commits the completion with it. It fails with tenant_not_found.
+	// DeleteTenant deletes the tenant and everything that belongs to it, or ends the assignment of
+	// a managed tenant. It commits the completion with the deletion. It fails with
+	// tenant_not_found.
 	DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, completion *Completion) error
 }
 
 // Assignments stores which account a managed tenant is assigned to.
 type Assignments interface {
-	// Assigned returns the account that holds a managed tenant. It fails with tenant_not_found, also
-	// for a tenant that its account has connected itself.
+	// Assigned returns the account that holds a managed tenant. It fails with tenant_not_found for
+	// an unknown tenant, and for a tenant that its account has connected itself.
 	Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error)
 	// Withdraw ends an assignment for the operator and returns the account. The change is recorded as
 	// described at Audit, with rulesLeft, the managed rules that remain in the tenant. Withdrawn

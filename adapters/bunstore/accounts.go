@@ -27,7 +27,7 @@ type accountRow struct {
 	Email       string
 	Plan        string
 	Active      bool
-	TenantSlots int `bun:",nullzero"` // 0: as many as the plan has
+	TenantSlots int `bun:",nullzero"` // 0 if the number of the plan applies
 	CreatedAt   time.Time
 
 	PlanSlots    int       `bun:",scanonly"`
@@ -93,8 +93,8 @@ func (s *Store) CreateAccount(ctx context.Context, email, plan string, slots int
 	return row.account(), nil
 }
 
-// checkEmailFree returns fault.InvalidRequest if a member already has the address. On PostgreSQL an
-// advisory lock serialises two creations with one address, as no unique key spans accounts.
+// checkEmailFree returns fault.InvalidRequest if a member already has the address. No unique key
+// spans accounts, so on PostgreSQL an advisory lock serialises two creations with the same address.
 func (s *Store) checkEmailFree(ctx context.Context, tx bun.IDB, email string) error {
 	if s.postgres() {
 		if _, err := tx.NewRaw("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", email).Exec(ctx); err != nil {
@@ -216,8 +216,9 @@ func (s *Store) changeAccount(ctx context.Context, operation string, id access.A
 	return changed, nil
 }
 
-// lockOpenAccount locks the account and returns an error if it is closed. It reads in a second
-// statement, because the first may have waited for the closing and would not see it.
+// lockOpenAccount locks the account and returns an error if it is closed. It reads the row in a
+// second statement, because the locking statement may have waited for the closing and does not see
+// it.
 func (s *Store) lockOpenAccount(ctx context.Context, tx bun.IDB, owner string) (access.Account, error) {
 	if err := s.lockAccount(ctx, tx, owner); err != nil {
 		return access.Account{}, err
@@ -262,8 +263,8 @@ type closedRow struct {
 	ClosedAt  time.Time
 }
 
-// CloseAccount implements ports.Accounts. It holds the account's lock, which every operation needs
-// that adds a key or a tenant.
+// CloseAccount implements ports.Accounts. It holds the account's lock. Every operation that adds a
+// key or a tenant needs the same lock.
 func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.Time, rulesLeft ...string) (ports.Closing, error) {
 	var done ports.Closing
 	err := s.inTransaction(ctx, "close account", func(ctx context.Context, tx bun.IDB) error {
@@ -321,7 +322,7 @@ func withRulesLeft(details map[string]string, names []string) map[string]string 
 	return details
 }
 
-// releaseTenants releases all tenants of an account and returns how many.
+// releaseTenants releases all tenants of an account and returns their number.
 func (s *Store) releaseTenants(ctx context.Context, tx bun.IDB, owner string) (int, error) {
 	var rows []tenantRow
 	if err := tx.NewSelect().Model(&rows).Where("account_id = ?", owner).Order("guid").Scan(ctx); err != nil {
@@ -345,7 +346,7 @@ func tenantDetails(row tenantRow) map[string]string {
 	}
 }
 
-// revokeKeys revokes all live keys of an account and returns how many.
+// revokeKeys revokes all live keys of an account and returns their number.
 func (s *Store) revokeKeys(ctx context.Context, tx bun.IDB, owner string, now time.Time) (int, error) {
 	var rows []keyRow
 	err := tx.NewSelect().Model(&rows).Where("account_id = ?", owner).Where("revoked_at IS NULL").Order("id").Scan(ctx)

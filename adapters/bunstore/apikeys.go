@@ -140,7 +140,7 @@ func replaceKeyRow(ctx context.Context, tx bun.IDB, oldID string, fresh *keyRow)
 // newID returns a random id that sorts by time.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-// accountKey returns the account's id as it is stored.
+// accountKey returns the account's id in the form in which it is stored.
 func accountKey(owner access.AccountID) string { return ident.Lookup(string(owner)) }
 
 // requireRow returns refusal if the statement changed no row.

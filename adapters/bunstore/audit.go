@@ -17,7 +17,7 @@ import (
 type auditRow struct {
 	bun.BaseModel `bun:"table:audit_events,alias:e"`
 
-	AccountID string `bun:",pk"` // ident.Zero: not about an account
+	AccountID string `bun:",pk"` // ident.Zero if the event is not about an account
 	ID        string `bun:",pk"`
 	Action    string
 	Operator  string

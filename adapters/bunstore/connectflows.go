@@ -68,8 +68,8 @@ func (s *Store) StartFlow(ctx context.Context, f ports.ConnectFlow) error {
 	})
 }
 
-// TakeFlow implements ports.ConnectFlows. A browser sends only the state, so no account can be
-// named here. The hash of 256 random bits identifies the row.
+// TakeFlow implements ports.ConnectFlows. The query names no account, because a browser sends only
+// the state. The hash of 256 random bits identifies the row.
 func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports.ConnectStep, now time.Time) (ports.ConnectFlow, error) {
 	var row flowRow
 	err := s.run(ctx, "take connect flow", func(ctx context.Context, db bun.IDB) error {

@@ -132,16 +132,17 @@ func insertConnection(ctx context.Context, tx bun.IDB, row connectionRow) (sql.R
 	return tx.NewInsert().Model(&row).On("CONFLICT (account_id, integration_id, mailbox_id) DO NOTHING").Exec(ctx)
 }
 
-// updateConnection returns an update of the connection of this mailbox and integration, whatever
-// its id.
+// updateConnection returns an update of the connection of the row's mailbox and integration. It
+// ignores the row's id.
 func updateConnection(tx bun.IDB, row connectionRow) *bun.UpdateQuery {
 	return tx.NewUpdate().Model(&row).Column("status", "platform_account", "platform_address", "platform_name",
 		"has_error", "reason", "connected_at", "updated_at").Where("mc.account_id = ?", row.AccountID).
 		Where("mc.integration_id = ?", row.IntegrationID).Where("mc.mailbox_id = ?", row.MailboxID)
 }
 
-// checkNotHeld returns fault.ConnectedElsewhere if another integration holds the mailbox. The
-// unique index decides between concurrent callers. The one that loses retries and gets this error.
+// checkNotHeld returns fault.ConnectedElsewhere if a different integration holds the mailbox. The
+// unique index decides between concurrent callers. The caller that loses retries and gets this
+// error.
 func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	if !integration.ConnectionStatus(row.Status).Held() {
 		return nil
@@ -156,8 +157,8 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 
 // eligibleMailboxes selects an integration left-joined with its account's mailboxes that satisfy
 // joinCondition. No row means no integration, and an empty mailbox means no mailbox. Connections
-// are read separately: right after the first refresh PostgreSQL has no statistics of them, and the
-// join takes over a second.
+// are read separately, because right after the first refresh PostgreSQL has no statistics of them
+// and the join takes over a second.
 func eligibleMailboxes(db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("integrations AS ig").ColumnExpr("m.*").
 		ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name, d.id AS domain_id").
@@ -168,8 +169,8 @@ func eligibleMailboxes(db bun.IDB, owner, integrationID, joinCondition string, a
 		Where("ig.account_id = ?", owner).Where("ig.id = ?", integrationID)
 }
 
-// selectConnections selects an account's connections to an integration, and the connections by
-// which other integrations hold a mailbox.
+// selectConnections selects an account's connections to an integration. It also selects the
+// connections by which other integrations hold a mailbox.
 func selectConnections(db bun.IDB, rows *[]connectionRow, owner, integrationID string) *bun.SelectQuery {
 	return db.NewSelect().Model(rows).Where("mc.account_id = ?", owner).
 		Where("(mc.integration_id = ? OR mc."+holdsMailbox+")", integrationID)
@@ -256,8 +257,8 @@ func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mail
 // batchSize is how many rows one statement writes or names.
 const batchSize = 500
 
-// maxRefreshTries is how often a refresh is stored again after sessions at other integrations
-// claimed one of its mailboxes. Each session claims one mailbox, so the conflicts end.
+// maxRefreshTries is how often SaveRefresh is tried when sessions at other integrations claim one
+// of its mailboxes. Each session claims one mailbox, so the conflicts end.
 const maxRefreshTries = 10
 
 // SaveRefresh implements ports.Connections.
@@ -325,8 +326,8 @@ func saveRefreshed(ctx context.Context, tx bun.IDB, row integrationRow, began ti
 	return requireRow(res, err, integrationNotFound())
 }
 
-// savableConnections leaves out deleted mailboxes and mailboxes that another integration holds. A
-// mailbox that is deleted or claimed later fails the transaction, which then runs again.
+// savableConnections leaves out deleted mailboxes and mailboxes that a different integration holds.
+// If a mailbox is deleted or claimed later, the transaction fails and runs again.
 func savableConnections(ctx context.Context, tx bun.IDB, of integrationRow, rows []connectionRow) ([]connectionRow, error) {
 	var mailboxIDs []string
 	err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", of.AccountID).
@@ -348,7 +349,7 @@ func savableConnections(ctx context.Context, tx bun.IDB, of integrationRow, rows
 	return slices.DeleteFunc(slices.Clone(rows), func(row connectionRow) bool { return !open[row.MailboxID] }), nil
 }
 
-// saveBatch stores rows that have not changed since the listing began. It returns how many.
+// saveBatch stores rows that have not changed since the listing began. It returns their number.
 func saveBatch(ctx context.Context, tx bun.IDB, rows []connectionRow, began time.Time) (int64, error) {
 	res, err := tx.NewInsert().Model(&rows).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
 		Set("status = EXCLUDED.status").Set("platform_account = EXCLUDED.platform_account").

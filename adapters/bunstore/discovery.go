@@ -54,8 +54,8 @@ func (s *Store) lockDomains(ctx context.Context, tx bun.IDB, t tenantRow) ([]dom
 	return rows, err
 }
 
-// isGone reports whether a stored row that the platform did not list must be deleted. The list is
-// as old as began, so a row stored later is kept.
+// isGone reports whether a stored row that the platform did not list must be deleted. The list
+// shows the state at began, so a row that was stored later is kept.
 func isGone(began, storedAt time.Time, finished bool) bool {
 	if !finished {
 		began = began.Add(-unfinishedGrace)
@@ -102,8 +102,8 @@ func checkedDuringDiscovery(d domain.Domain, row domainRow, f ports.Found) bool 
 	return row.CheckedAt.After(f.Began) && row.CheckedAt.After(storedTime(d.CheckedAt))
 }
 
-// updateDomain saves what the platform reports. It also marks as added a domain whose creation lost
-// its answer.
+// updateDomain saves what the platform reports. A domain whose creation lost its answer is now
+// marked as added.
 func updateDomain(ctx context.Context, tx bun.IDB, row domainRow, d domain.Domain) error {
 	d.ID, d.Added = row.ID, true
 	_, err := saveDomain(ctx, tx, newDomainRow(row.AccountID, d))
@@ -242,7 +242,7 @@ func intendedBlocks(ctx context.Context, tx bun.IDB, t tenantRow) (map[string]bo
 	return all, err
 }
 
-// unblockEvents returns the events that unblock the mailboxes of blocked.
+// unblockEvents returns an unblock event for each mailbox of blocked.
 func unblockEvents(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, blocked []mailboxRow, at time.Time) ([]sendlimit.Event, error) {
 	guid, owner := tenant.GUID(t.GUID), access.AccountID(t.AccountID)
 	timeZone, err := sendlimit.TimeZone(state.Place)

@@ -143,7 +143,7 @@ func (s *Store) dropDNSConnection(ctx context.Context, tx bun.IDB, row dnsConnec
 	return s.recordAudit(ctx, tx, audit.RemoveDNSConnection, row.AccountID, dnsConnectionDetails(row))
 }
 
-// dropDNSConnections deletes all DNS connections of an account and returns how many.
+// dropDNSConnections deletes all DNS connections of an account and returns their number.
 func (s *Store) dropDNSConnections(ctx context.Context, tx bun.IDB, owner string) (int, error) {
 	var rows []dnsConnectionRow
 	err := tx.NewSelect().Model(&rows).ExcludeColumn("credential").Where("account_id = ?", owner).Order("id").Scan(ctx)

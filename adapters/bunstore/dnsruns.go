@@ -60,7 +60,8 @@ type dnsJobRow struct {
 	UpdatedAt     time.Time
 }
 
-// storedProgress is the JSON form of a job's Progress. Its JSON names are in databases and stay.
+// storedProgress is the JSON form of a job's Progress. Its JSON names must not change, because they
+// are stored in databases.
 type storedProgress struct {
 	PlanHash            string
 	ZoneChanges         int `json:"Moves"`
@@ -142,8 +143,8 @@ func (s *Store) CreateRun(ctx context.Context, r provisioning.Run, jobs []provis
 	return err
 }
 
-// insertJob inserts a job. It returns fault.JobActive if the unique index finds another active job
-// of the domain.
+// insertJob inserts a job. It returns fault.JobActive if the domain already has an active job,
+// which the unique index detects.
 func insertJob(ctx context.Context, tx bun.IDB, row dnsJobRow) error {
 	res, err := tx.NewInsert().Model(&row).On("CONFLICT DO NOTHING").Exec(ctx)
 	return requireRow(res, err, fault.JobActive.With("the domain has an active provisioning job"))
@@ -175,7 +176,8 @@ func (s *Store) Runs(ctx context.Context, owner access.AccountID, q ports.RunQue
 	return s.runsWithJobs(ctx, rows)
 }
 
-// runsWithJobs loads the jobs of runs. It leaves out a run whose jobs were deleted meanwhile.
+// runsWithJobs loads the jobs of runs. It leaves out a run whose jobs were deleted after the runs
+// were read.
 func (s *Store) runsWithJobs(ctx context.Context, rows []dnsRunRow) ([]provisioning.Run, error) {
 	var ids []string
 	for _, r := range rows {
@@ -284,10 +286,10 @@ func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string,
 	return retried, err
 }
 
-// DueJobs implements ports.DNSJobs. It serves accounts in fair shares: a job's slot is the number
-// of its account's jobs that are running or come before it. An account with many jobs so leaves the
-// first slots to others.
-func (s *Store) DueJobs(ctx context.Context, now time.Time, most int) ([]ports.DueJob, error) {
+// DueJobs implements ports.DNSJobs. It serves accounts in fair shares. A job's slot is the number
+// of jobs of its account that are running or sort before it. Other accounts therefore get slots
+// before the later jobs of an account with many jobs.
+func (s *Store) DueJobs(ctx context.Context, now time.Time, limit int) ([]ports.DueJob, error) {
 	var rows []dnsJobRow
 	err := s.run(ctx, "list due provisioning jobs", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
@@ -298,7 +300,7 @@ func (s *Store) DueJobs(ctx context.Context, now time.Time, most int) ([]ports.D
 			Where(wakingJob).Where("dj.next_attempt_at <= ?", storedTime(now)).Where("dj.leased_until <= ?", s.clock())
 		return db.NewSelect().With("busy", busy).With("due", due).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
 			ColumnExpr("due.account_id, due.id, due.next_attempt_at").
-			OrderExpr("due.place + COALESCE(busy.jobs, 0), due.next_attempt_at, due.id").Limit(int64(most)).Scan(ctx, &rows)
+			OrderExpr("due.place + COALESCE(busy.jobs, 0), due.next_attempt_at, due.id").Limit(int64(limit)).Scan(ctx, &rows)
 	})
 	all := make([]ports.DueJob, 0, len(rows))
 	for _, r := range rows {
@@ -338,7 +340,7 @@ func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (bool, error) {
 	return s.execChanged(ctx, "save provisioning job", func(db bun.IDB) (sql.Result, error) { return saveJob(ctx, db, j, j.Epoch) })
 }
 
-// saveJob stores a job if its epoch is still epoch.
+// saveJob stores a job if the epoch of the stored row equals epoch.
 func saveJob(ctx context.Context, db bun.IDB, j provisioning.Job, epoch int64) (sql.Result, error) {
 	row := newDNSJobRow(j)
 	q := db.NewUpdate().Model(&row).Column("stage", "status", "next_step", "provider", "required", "message", "next_attempt_at",

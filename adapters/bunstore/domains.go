@@ -218,8 +218,8 @@ func (s *Store) SaveDomain(ctx context.Context, owner access.AccountID, d domain
 	})
 }
 
-// ChangeDomain implements ports.Domains. The lock serialises two changes, each of which keeps the
-// other's fields.
+// ChangeDomain implements ports.Domains. The lock serialises concurrent changes, so that each
+// change keeps the fields that the other one set.
 func (s *Store) ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (domain.Domain, error) {
 	var d domain.Domain
 	err := s.inTransaction(ctx, "change domain", func(ctx context.Context, tx bun.IDB) error {
@@ -244,7 +244,7 @@ func saveDomain(ctx context.Context, db bun.IDB, row domainRow) (sql.Result, err
 }
 
 // ReserveDomain implements ports.Domains.
-func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, most int, now time.Time) (domain.Domain, error) {
+func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, limit int, now time.Time) (domain.Domain, error) {
 	var row domainRow
 	fresh := false
 	err := s.inTransaction(ctx, "reserve domain", func(ctx context.Context, tx bun.IDB) error {
@@ -258,7 +258,7 @@ func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id te
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			fresh = true
-			row, err = insertDomain(ctx, tx, t, name, most, storedTime(now))
+			row, err = insertDomain(ctx, tx, t, name, limit, storedTime(now))
 		case err == nil && !row.Added:
 			err = renewDomainReservation(ctx, tx, row, storedTime(now))
 		}
@@ -282,13 +282,13 @@ func (s *Store) lockTenant(ctx context.Context, tx bun.IDB, owner, guid string) 
 	return t, err
 }
 
-func insertDomain(ctx context.Context, tx bun.IDB, t tenantRow, name string, most int, now time.Time) (domainRow, error) {
+func insertDomain(ctx context.Context, tx bun.IDB, t tenantRow, name string, limit int, now time.Time) (domainRow, error) {
 	held, err := tx.NewSelect().Model((*domainRow)(nil)).
 		Where("account_id = ?", t.AccountID).Where("tenant_id = ?", t.ID).Count(ctx)
 	if err != nil {
 		return domainRow{}, err
 	}
-	if err := domain.Admit(int(held), most); err != nil {
+	if err := domain.Admit(int(held), limit); err != nil {
 		return domainRow{}, err
 	}
 	row := domainRow{AccountID: t.AccountID, ID: newID(), TenantID: t.ID, Name: storedText(name), CreatedAt: now, StoredAt: now}
@@ -319,13 +319,13 @@ const (
 )
 
 // StaleDomains implements ports.DomainChecks. The age of a domain that was never read counts from
-// its creation. That is equivalent, as a domain is verified only by reading it.
-func (s *Store) StaleDomains(ctx context.Context, before time.Time, most int) ([]ports.StaleDomain, error) {
+// its creation.
+func (s *Store) StaleDomains(ctx context.Context, before time.Time, limit int) ([]ports.StaleDomain, error) {
 	var rows []struct{ AccountID, ID string }
 	err := s.run(ctx, "list stale domains", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.account_id, d.id").Where(checkedDomain).
-			Where(lastRead+" <= ?", storedTime(before)).OrderExpr(lastRead+", d.id").Limit(int64(most)).Scan(ctx, &rows)
+			Where(lastRead+" <= ?", storedTime(before)).OrderExpr(lastRead+", d.id").Limit(int64(limit)).Scan(ctx, &rows)
 	})
 	all := make([]ports.StaleDomain, 0, len(rows))
 	for _, r := range rows {
@@ -358,7 +358,7 @@ func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
 	return h, err
 }
 
-// domainAges reads the number of verified domains and the oldest check. One index answers both.
+// domainAges reads the number of verified domains and the oldest check, both from one index.
 func (s *Store) domainAges(ctx context.Context, h *ports.DomainHealth) error {
 	var row struct {
 		Domains int

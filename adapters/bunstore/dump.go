@@ -27,8 +27,8 @@ const (
 	Int   Kind = "int"
 )
 
-// kinds maps the column types of both databases. A migration that uses another type adds it here
-// and to the tests of both directions.
+// kinds maps the column types of both databases. A migration that uses a new type adds the type
+// here and to the tests of both directions.
 var kinds = map[string]Kind{
 	"text": Text, "uuid": Text, "jsonb": Text,
 	"blob": Bytes, "bytea": Bytes,
@@ -145,7 +145,7 @@ func (s *Store) wrapError(ctx context.Context, operation string, err error) erro
 	return fmt.Errorf("%s: %w", operation, unavailableFault(translate(ctx, err)))
 }
 
-// Snapshot is a consistent view of the database at one moment.
+// Snapshot is a consistent view of the whole database at one moment.
 type Snapshot struct {
 	store *Store
 	tx    bun.Tx
@@ -154,8 +154,8 @@ type Snapshot struct {
 	Tables     []Table
 }
 
-// Snapshot calls read with one consistent view of the database. Others can write meanwhile, also on
-// SQLite.
+// Snapshot calls read with one consistent view of the database. Other transactions can write while
+// read runs, also on SQLite.
 func (s *Store) Snapshot(ctx context.Context, read func(context.Context, *Snapshot) error) error {
 	options := &sql.TxOptions{ReadOnly: true}
 	if s.postgres() {
@@ -228,8 +228,8 @@ func readRow(rows *sql.Rows, t Table) ([]byte, error) {
 	return json.Marshal(values)
 }
 
-// toJSONValue converts a driver's value into one that JSON represents exactly. Bytes become base64.
-// It returns false if the value is not of that kind.
+// toJSONValue converts a driver's value into a value that JSON represents exactly. Bytes become
+// base64. It returns false if the value is not of that kind.
 func toJSONValue(kind Kind, value any) (any, bool) {
 	switch v := value.(type) {
 	case nil:

@@ -43,8 +43,8 @@ func (r enforcementRow) event() sendlimit.Event {
 		Sent: r.SentCount, Limit: r.LimitValue, At: r.CreatedAt.UTC()}
 }
 
-// Events are counted in spans of an hour and of a day, in seconds. An hour has few enough events to
-// scan, and a log has few days.
+// Events are counted in spans of an hour and of a day, in seconds. An hour has few enough events
+// for a scan, and a log has few enough days.
 const (
 	hour = 60 * 60
 	day  = 24 * hour
@@ -194,8 +194,8 @@ func (s *Store) Events(ctx context.Context, owner access.AccountID, q ports.Even
 // maxUnixTime is later than any event.
 const maxUnixTime = 1 << 48 / 1000
 
-// eventPage skips whole days, then whole hours of the day in which the page begins. It so skips at
-// most the rows of one hour.
+// eventPage skips whole days, then whole hours of the day in which the page begins. It therefore
+// reads and skips at most the rows of one hour.
 func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, q ports.EventQuery, days []eventCountRow) ([]sendlimit.Event, error) {
 	span, rest := skipSpans(days, q.Offset)
 	hours, err := eventCounts(ctx, tx, owner, q, hour, span.Starts, span.Starts+day)
@@ -294,27 +294,27 @@ func eventDaysBefore(db bun.IDB, before time.Time) *bun.SelectQuery {
 		Where("ec.span = ?", day).Where("ec.starts <= ?", before.Unix()-day).Order("ec.starts", "ec.account_id")
 }
 
-// dropEventBatch deletes at most that many events of a day and subtracts them from the counts.
-// Events and counts so agree at any moment.
-func (s *Store) dropEventBatch(ctx context.Context, d eventCountRow, most int) (n int, err error) {
+// dropEventBatch deletes at most limit events of a day and subtracts them from the counts in the
+// same transaction, so that events and counts always agree.
+func (s *Store) dropEventBatch(ctx context.Context, d eventCountRow, limit int) (n int, err error) {
 	err = s.inTransaction(ctx, "drop enforcement events", func(ctx context.Context, tx bun.IDB) error {
 		chunk := tx.NewSelect().Model((*enforcementRow)(nil)).Column("id").Where("ev.account_id = ?", d.AccountID).
-			Where("ev.id >= ?", firstID(d.Starts)).Where("ev.id < ?", firstID(d.Starts+day)).Order("ev.id").Limit(int64(most))
-		var gone []enforcementRow
-		if err := tx.NewDelete().Model(&gone).Where("ev.account_id = ?", d.AccountID).Where("ev.id IN (?)", chunk).
+			Where("ev.id >= ?", firstID(d.Starts)).Where("ev.id < ?", firstID(d.Starts+day)).Order("ev.id").Limit(int64(limit))
+		var deleted []enforcementRow
+		if err := tx.NewDelete().Model(&deleted).Where("ev.account_id = ?", d.AccountID).Where("ev.id IN (?)", chunk).
 			Returning("account_id, id, tenant_guid, action").Scan(ctx); err != nil {
 			return err
 		}
-		n = len(gone)
-		return subtractCounts(ctx, tx, d, gone)
+		n = len(deleted)
+		return subtractCounts(ctx, tx, d, deleted)
 	})
 	return n, err
 }
 
 // subtractCounts subtracts deleted events from the counts of a day and deletes empty counts.
-func subtractCounts(ctx context.Context, tx bun.IDB, d eventCountRow, gone []enforcementRow) error {
+func subtractCounts(ctx context.Context, tx bun.IDB, d eventCountRow, deleted []enforcementRow) error {
 	decrements, tenants := map[eventCountRow]int{}, map[string]bool{}
-	for _, row := range gone {
+	for _, row := range deleted {
 		for _, c := range countsOfEvent(row) {
 			decrements[c]--
 			tenants[c.TenantGUID] = true
@@ -335,8 +335,8 @@ func subtractCounts(ctx context.Context, tx bun.IDB, d eventCountRow, gone []enf
 }
 
 // eventTime returns the time for a tenant's next events. It is after all existing events, even if
-// the clock went back. It must run in the transaction that inserts them, so that no event sorts
-// below one that was already read.
+// the clock went back. eventTime must run in the transaction that inserts the events. Otherwise a
+// new event could sort below an event that a caller has already read.
 func eventTime(ctx context.Context, tx bun.IDB, owner string, id tenant.GUID, now time.Time) (time.Time, error) {
 	var newest enforcementRow
 	err := tx.NewSelect().Model(&newest).Where("ev.account_id = ?", owner).Where("ev.tenant_guid = ?", ident.Lookup(string(id))).

@@ -22,7 +22,7 @@ import (
 )
 
 // These errors classify the errors of both databases. errDuplicate and errMissingParent are retried
-// like a lost conflict: the second attempt finds the other transaction's row, or no tenant.
+// like a lost conflict. The second attempt finds the other transaction's row, or finds no tenant.
 var (
 	errDuplicate     = errors.New("the row exists")
 	errConflict      = errors.New("lost against another transaction")
@@ -49,8 +49,8 @@ func translate(ctx context.Context, err error) error {
 	return err
 }
 
-// contextError returns why ctx is over, or nil. A connection checks the deadline with its own
-// timer, which may fire just before that of ctx.
+// contextError returns the reason why ctx has ended, or nil. A connection checks the deadline with
+// its own timer, which may fire just before the timer of ctx.
 func contextError(ctx context.Context) error {
 	if deadline, has := ctx.Deadline(); has && ctx.Err() == nil && !time.Now().Before(deadline) {
 		return context.DeadlineExceeded

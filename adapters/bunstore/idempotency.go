@@ -28,8 +28,8 @@ type idempotencyRow struct {
 	ExpiresAt   time.Time
 }
 
-// clock returns the database's own time in microseconds. Leases are measured by it, as all replicas
-// share it.
+// clock returns the database's own time in microseconds. Leases use this clock, because all
+// replicas share it.
 func (s *Store) clock() bun.Safe {
 	if s.postgres() {
 		return "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
@@ -147,19 +147,19 @@ func (s *Store) Release(ctx context.Context, at idempotency.KeyID, attempt strin
 }
 
 // Reap implements ports.Idempotency.
-func (s *Store) Reap(ctx context.Context, now time.Time, most int) (int, error) {
-	var gone int64
+func (s *Store) Reap(ctx context.Context, now time.Time, limit int) (int, error) {
+	var deleted int64
 	err := s.run(ctx, "reap idempotency keys", func(ctx context.Context, db bun.IDB) error {
 		expired := db.NewSelect().Model((*idempotencyRow)(nil)).Column("account_id", "key_hash").
-			Where("expires_at <= ?", storedTime(now)).Where("leased_until <= ?", s.clock()).Limit(int64(most))
+			Where("expires_at <= ?", storedTime(now)).Where("leased_until <= ?", s.clock()).Limit(int64(limit))
 		res, err := db.NewDelete().Model((*idempotencyRow)(nil)).Where("(account_id, key_hash) IN (?)", expired).
 			Where("expires_at <= ?", storedTime(now)).Where("leased_until <= ?", s.clock()).Exec(ctx)
 		if err == nil {
-			gone, err = res.RowsAffected()
+			deleted, err = res.RowsAffected()
 		}
 		return err
 	})
-	return int(gone), err
+	return int(deleted), err
 }
 
 // EndLeases expires the leases of all keys, jobs and enforcement runs. Call it only when the

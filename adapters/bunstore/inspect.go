@@ -37,7 +37,7 @@ type Inspection struct {
 }
 
 // Inspect connects to a database. It returns fs.ErrNotExist for a missing SQLite file and
-// fs.ErrPermission for one that the user may not read. Other errors are plain text for the
+// fs.ErrPermission for a file that the user may not read. Other errors are plain text for the
 // operator, without secrets.
 func Inspect(ctx context.Context, url string) (*Inspection, error) {
 	i := &Inspection{Kind: "PostgreSQL"}
@@ -87,7 +87,7 @@ func (i *Inspection) openFile(address string) (*bun.DB, error) {
 // Close closes the connections.
 func (i *Inspection) Close() error { return i.store.Close() }
 
-// Writable returns an error if the database does not accept writes. It rolls its own write back.
+// Writable returns an error if the database does not accept writes. It rolls its test write back.
 func (i *Inspection) Writable(ctx context.Context) error {
 	tx, err := i.store.db.BeginTx(ctx, nil) // on SQLite this takes the write lock
 	if err != nil {
@@ -130,7 +130,8 @@ type Migrations struct {
 	InUse bool
 }
 
-// Migrations returns which migrations the database has, lacks, and has beyond this binary's.
+// Migrations returns which migrations the database has, which it lacks, and which only a newer
+// release has.
 func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 	var m Migrations
 	set := migrate.NewMigrations()
@@ -179,8 +180,8 @@ func (i *Inspection) applied(ctx context.Context) (map[string]bool, error) {
 	return all, err
 }
 
-// Ahead returns how far the server's clock is ahead of this machine's. It returns false for SQLite,
-// which has no server.
+// Ahead returns how far the server's clock is ahead of this machine's clock. It returns false for
+// SQLite, which has no server.
 func (i *Inspection) Ahead(ctx context.Context) (time.Duration, bool, error) {
 	if !i.store.postgres() {
 		return 0, false, nil

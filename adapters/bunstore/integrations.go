@@ -137,8 +137,8 @@ func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, i
 	})
 }
 
-// dropIntegrations deletes all integrations of an account with their credentials. It returns how
-// many.
+// dropIntegrations deletes all integrations of an account with their credentials. It returns their
+// number.
 func dropIntegrations(ctx context.Context, tx bun.IDB, owner string) (int, error) {
 	res, err := tx.NewDelete().Model((*integrationRow)(nil)).Where("account_id = ?", owner).Exec(ctx)
 	if err != nil {
@@ -150,13 +150,13 @@ func dropIntegrations(ctx context.Context, tx bun.IDB, owner string) (int, error
 
 // DueRefreshes implements ports.Integrations. A concurrent caller waits for the locked rows and
 // then finds that their refresh has just begun.
-func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, most int) ([]integration.Integration, error) {
+func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit int) ([]integration.Integration, error) {
 	var rows []integrationRow
 	err := s.inTransaction(ctx, "claim due refreshes", func(ctx context.Context, tx bun.IDB) error {
 		rows = nil
 		err := s.lockRows(tx.NewSelect().Model(&rows).ExcludeColumn("credential").
 			Join("JOIN accounts AS a ON a.account_id = ig.account_id AND a.active").
-			Where("ig.began_at < ?", storedTime(before)).OrderExpr("ig.began_at, ig.id").Limit(int64(most)), "ig").Scan(ctx)
+			Where("ig.began_at < ?", storedTime(before)).OrderExpr("ig.began_at, ig.id").Limit(int64(limit)), "ig").Scan(ctx)
 		if err != nil {
 			return err
 		}

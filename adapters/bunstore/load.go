@@ -23,7 +23,7 @@ import (
 // seededTables have rows from migrations in a new database. The rows of the backup replace them.
 var seededTables = []string{"plans", "schema_release"}
 
-// auditTable keeps the rows of the new database beside those of the backup.
+// auditTable keeps the rows of the new database in addition to the rows of the backup.
 const auditTable = "audit_events"
 
 // UnknownMigrations returns the migrations of applied that this release does not have.
@@ -73,8 +73,8 @@ type Loading struct {
 }
 
 // Load calls fill to write the rows of a backup into a migrated, empty database, in one
-// transaction. applied are the migrations of the backup's database. Later ones are marked as
-// missing, so that Migrate runs them on the loaded rows, which every migration supports.
+// transaction. applied are the migrations of the backup's database. Load marks later migrations as
+// missing, so that Migrate runs them on the loaded rows.
 func (s *Store) Load(ctx context.Context, applied []string, fill func(context.Context, *Loading) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {

@@ -64,8 +64,8 @@ func (r mailboxRow) mailbox() mailbox.Mailbox {
 	}
 }
 
-// domainOf returns the part of an address after its last "@", or all of it: a provider's data can
-// be anything.
+// domainOf returns the part of an address after its last "@". Without an "@" it returns the whole
+// address, because a provider's data can be anything.
 func domainOf(address string) string {
 	return address[strings.LastIndexByte(address, '@')+1:]
 }
@@ -188,7 +188,7 @@ func (s *Store) SetSendLimit(ctx context.Context, owner access.AccountID, mailbo
 }
 
 // ReserveMailboxes implements ports.MailboxStore.
-func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, most int, now time.Time) ([]mailbox.Mailbox, error) {
+func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, limit int, now time.Time) ([]mailbox.Mailbox, error) {
 	var boxes []mailbox.Mailbox
 	err := s.inTransaction(ctx, "reserve mailboxes", func(ctx context.Context, tx bun.IDB) error {
 		d, err := s.lockDomain(ctx, tx, accountKey(owner), ident.Lookup(domainID))
@@ -199,7 +199,7 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 		if err != nil {
 			return err
 		}
-		fresh, err := mailbox.Admit(addresses(rows), specs, most)
+		fresh, err := mailbox.Admit(addresses(rows), specs, limit)
 		if err != nil {
 			return err
 		}

@@ -18,8 +18,8 @@ import (
 )
 
 // preparedRead is a select whose text is constant, with $1 in place of its one value. The database
-// parses and plans it once a connection, which is most of the work of a short read. It is meant for
-// the reads of nearly every request.
+// parses and plans the text once per connection, which is most of the work of a short read. Use it
+// for reads that nearly every request makes.
 type preparedRead struct {
 	text, table string
 
@@ -50,7 +50,7 @@ func (s *Store) prepare(url string) error {
 }
 
 // readPrepared runs the statement with the hooks that all statements have. It passes each row to
-// scanRow. scanRow scans a nullable column into a pointer to a pointer.
+// scanRow. scanRow must scan a nullable column into a pointer to a pointer.
 func (s *Store) readPrepared(ctx context.Context, p *preparedRead, value any, scanRow func(row) error) (err error) {
 	event := &bun.QueryEvent{DB: s.db, IQuery: p, Query: p.text, QueryTemplate: p.text, StartTime: time.Now()}
 	for _, hook := range s.hooks {
@@ -95,7 +95,7 @@ func eachRow(rows interface {
 }
 
 // readPostgres bypasses database/sql, which would box each value and take a fifth of the time of a
-// list. It skips pooled connections that died while idle, as all do when the server restarts.
+// list. It skips pooled connections that died while idle, for example because the server restarted.
 func (s *Store) readPostgres(ctx context.Context, p *preparedRead, value any, scanRow func(row) error) (err error) {
 	for range s.db.Stats().MaxOpenConnections + 1 {
 		if err = s.readOnConn(ctx, p, value, scanRow); !errors.Is(err, driver.ErrBadConn) {

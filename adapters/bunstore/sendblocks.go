@@ -145,7 +145,7 @@ func deleteBlock(ctx context.Context, tx bun.IDB, owner, mailboxID string) error
 	return err
 }
 
-// deleteOrphanPolicies deletes the policy of each of the scopes whose domain no longer exists.
+// deleteOrphanPolicies deletes the policies of the scopes whose domain no longer exists.
 func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, scopes []string) error {
 	if len(scopes) == 0 {
 		return nil
@@ -176,12 +176,12 @@ func blockReasons(ctx context.Context, tx bun.IDB, owner string, boxes []mailbox
 	return reasons, nil
 }
 
-// sendBox returns the mailbox in the form that enforcement evaluates. Releases
-// before reasons were stored left none: g is then zero, and BlockedBy stays 0.
-func (r mailboxRow) sendBox(g blockReasonRow) sendlimit.MailboxState {
+// sendBox returns the mailbox in the form that enforcement evaluates. Earlier releases stored no
+// block reason. For their blocks reason is zero, and BlockedBy stays 0.
+func (r mailboxRow) sendBox(reason blockReasonRow) sendlimit.MailboxState {
 	b := sendlimit.MailboxState{ID: r.ID, Address: r.Address, Domain: r.DomainName, Own: r.DailySendLimit, BlockedAt: r.BlockedAt.UTC()}
-	if !b.BlockedAt.IsZero() && !g.DecidedAt.IsZero() {
-		b.BlockedAt, b.BlockedBy = g.DecidedAt.UTC(), g.LimitValue
+	if !b.BlockedAt.IsZero() && !reason.DecidedAt.IsZero() {
+		b.BlockedAt, b.BlockedBy = reason.DecidedAt.UTC(), reason.LimitValue
 	}
 	return b
 }
@@ -236,17 +236,17 @@ func (s *Store) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit.Chang
 
 // dropIntents deletes a tenant's intents except those for the mailboxes in open.
 func dropIntents(ctx context.Context, tx bun.IDB, state sendTenantRow, open []string) error {
-	var gone []string
+	var dropped []string
 	if err := tx.NewSelect().Model((*intentRow)(nil)).Column("mailbox_id").Where("si.account_id = ?", state.AccountID).
-		Where("si.tenant_id = ?", state.TenantID).Order("mailbox_id").Scan(ctx, &gone); err != nil {
+		Where("si.tenant_id = ?", state.TenantID).Order("mailbox_id").Scan(ctx, &dropped); err != nil {
 		return err
 	}
 	stays := make(map[string]bool, len(open))
 	for _, id := range open {
 		stays[ident.Lookup(id)] = true
 	}
-	gone = slices.DeleteFunc(gone, func(id string) bool { return stays[id] })
-	for chunk := range slices.Chunk(gone, batchSize) {
+	dropped = slices.DeleteFunc(dropped, func(id string) bool { return stays[id] })
+	for chunk := range slices.Chunk(dropped, batchSize) {
 		if _, err := tx.NewDelete().Model((*intentRow)(nil)).Where("si.account_id = ?", state.AccountID).
 			Where("si.mailbox_id IN (?)", bun.List(chunk)).Exec(ctx); err != nil {
 			return err

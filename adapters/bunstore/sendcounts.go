@@ -28,7 +28,7 @@ type dayCountRow struct {
 	DayStart  time.Time
 	Settled   int
 	Recent    int
-	// CountedAt is when the count changed; the whole day had been read by then. For a partial count
+	// CountedAt is when the count changed, after the whole day had been read. For a partial count
 	// it is the start of the day.
 	CountedAt time.Time
 }
@@ -106,7 +106,7 @@ func (s *Store) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCou
 }
 
 // retiredMark returns the mark before which counts are obsolete. It is the earlier mark of two
-// runs, because one clock may be ahead. news is true once a day, which is often enough to delete
+// runs, because one clock may be ahead. newDay is true once a day, which is often enough to delete
 // counts.
 func retiredMark(previous, current time.Time) (mark time.Time, newDay bool) {
 	if previous.IsZero() || current.IsZero() || previous.UTC().Format(time.DateOnly) == current.UTC().Format(time.DateOnly) {
@@ -255,8 +255,8 @@ const (
 	// limitedTenant holds for a tenant with a limit in force.
 	limitedTenant = "EXISTS (SELECT 1 FROM send_policies AS sp WHERE " + policyOfTenant + " " +
 		"AND sp.daily_send_limit IS NOT NULL AND " + domainOfPolicy + ")"
-	// countedAt is when a tenant's mailboxes were counted; all are counted at once. A future time
-	// comes from clock skew and counts as missing.
+	// countedAt is when a tenant's mailboxes were counted. All mailboxes of a tenant are counted at
+	// the same time. A future time comes from clock skew and counts as missing.
 	countedAt = "(SELECT max(m.sends_today_at) FROM mailboxes AS m WHERE " + mailboxOfTenant + ")"
 	// maxMarkLag is how far the mark may lag behind a current count: the longest day. It is used
 	// for tenants without mailboxes.

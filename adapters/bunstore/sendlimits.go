@@ -24,7 +24,7 @@ type policyRow struct {
 	AccountID      string `bun:",pk"`
 	ID             string `bun:",pk"`
 	TenantID       string
-	DomainID       string // ident.Zero: the whole tenant
+	DomainID       string // ident.Zero for a policy of the whole tenant
 	Scope          string
 	DailySendLimit int    `bun:",nullzero"`
 	RuleID         string `bun:"rule_id"`

@@ -36,8 +36,8 @@ func (r sendTenantRow) run(id string) ports.SendRun {
 	return ports.SendRun{Account: access.AccountID(r.AccountID), Tenant: tenant.GUID(id), Epoch: r.Epoch, TimeZone: r.Place, Mark: r.Mark.UTC(), Due: r.DueAt.UTC()}
 }
 
-// These conditions join rows of one account. Each is defined only here: a statement that forgot the
-// account would not fail, but return rows of other accounts.
+// These conditions join rows of one account. Each condition is defined only here: a statement
+// without the account would not fail, but return rows of other accounts.
 const (
 	sendStateOfTenant = "LEFT JOIN send_tenants AS st ON st.account_id = t.account_id AND st.tenant_id = t.id"
 	policyOfTenant    = "sp.account_id = t.account_id AND sp.tenant_id = t.id"
@@ -69,7 +69,7 @@ func enforceable(q *bun.SelectQuery) *bun.SelectQuery {
 }
 
 // DueTenants implements ports.SendRuns. It serves accounts in fair shares, as DueJobs does.
-func (s *Store) DueTenants(ctx context.Context, now time.Time, most int) ([]ports.DueTenant, error) {
+func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]ports.DueTenant, error) {
 	var rows []struct {
 		AccountID string
 		GUID      string `bun:"guid"`
@@ -85,7 +85,7 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, most int) ([]port
 			Where(isDue(dueSince), isDueArgs(now)...).Where("COALESCE(st.leased_until, 0) <= ?", s.clock())
 		return db.NewSelect().With("busy", busy).With("due", due).TableExpr("due").Join("LEFT JOIN busy ON busy.account_id = due.account_id").
 			ColumnExpr("due.account_id, due.guid, due.since").
-			OrderExpr("due.place + COALESCE(busy.runs, 0), due.since, due.guid").Limit(int64(most)).Scan(ctx, &rows)
+			OrderExpr("due.place + COALESCE(busy.runs, 0), due.since, due.guid").Limit(int64(limit)).Scan(ctx, &rows)
 	})
 	all := make([]ports.DueTenant, 0, len(rows))
 	for _, r := range rows {
@@ -146,8 +146,9 @@ func updateSendRun(db bun.IDB, r ports.SendRun) *bun.UpdateQuery {
 		Where("st.tenant_id = "+tenantOfRun, owner, ident.Lookup(string(r.Tenant))).Where("st.epoch = ?", r.Epoch)
 }
 
-// inSendRun runs w in one transaction if the run still holds the tenant, which held reports. It locks
-// the row of the tenant, so that no other run takes the tenant before the transaction ends.
+// inSendRun runs w in one transaction if the run still holds the tenant. held reports whether it
+// does. inSendRun locks the row of the tenant, so that no other run takes the tenant before the
+// transaction ends.
 func (s *Store) inSendRun(ctx context.Context, operation string, r ports.SendRun, w sendRunFunc) (held bool, err error) {
 	return s.inSendRunLocking(ctx, operation, func(ctx context.Context, tx bun.IDB, state *sendTenantRow) error {
 		return s.lockSendRun(ctx, tx, r, state)
@@ -163,7 +164,7 @@ func (s *Store) lockSendRun(ctx context.Context, tx bun.IDB, r ports.SendRun, st
 // sendRunFunc is the part of a run that works on its tenant in a transaction.
 type sendRunFunc func(ctx context.Context, tx bun.IDB, state sendTenantRow) error
 
-// inSendRunLocking is inSendRun with another way to lock the tenant's row. lock must return
+// inSendRunLocking is inSendRun with a different way to lock the tenant's row. lock must return
 // sql.ErrNoRows if the run no longer holds the tenant.
 func (s *Store) inSendRunLocking(ctx context.Context, operation string, lock func(context.Context, bun.IDB, *sendTenantRow) error, w sendRunFunc) (held bool, err error) {
 	err = s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
@@ -204,7 +205,8 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 }
 
 // lockSendState locks the enforcement state of a tenant before its other rows change. Enforcement
-// runs lock this row first too, so that the two do not deadlock. A tenant that never had a run has no row, and is due anyway.
+// runs also lock this row first, so that the two do not deadlock. A tenant that never had a run has
+// no row and is due anyway.
 func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, of *bun.SelectQuery) (state sendTenantRow, err error) {
 	err = s.lockRows(tx.NewSelect().Model(&state).Where("st.account_id = ?", owner).Where("st.tenant_id = (?)", of), "st").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -213,9 +215,9 @@ func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, of 
 	return state, err
 }
 
-// makeDue makes a tenant due at now unless it is due earlier. A run in progress may have read the
-// old values, so its tenant gets a due time just before the one that the run claimed. ReleaseTenant
-// keeps such an earlier time, and the tenant is evaluated again.
+// makeDue makes a tenant due at now, if it is not due earlier. A run in progress may have read the
+// old values. makeDue then sets the due time just before the due time that the run claimed.
+// ReleaseTenant keeps this earlier time, and the tenant is evaluated again.
 func makeDue(ctx context.Context, tx bun.IDB, state sendTenantRow, now time.Time) error {
 	due := storedTime(now)
 	if due.After(state.DueAt) {

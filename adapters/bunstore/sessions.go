@@ -84,7 +84,7 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 	})
 }
 
-// expireSessions expires sessions that would block the new one and are over.
+// expireSessions expires sessions that have ended but would still block the new session.
 func expireSessions(ctx context.Context, tx bun.IDB, fresh sessionRow, stale time.Time) error {
 	_, err := updatePendingSession(tx, fresh.AccountID, fresh.IntegrationID, fresh.MailboxID).
 		Set("status = ?", string(integration.SessionExpired)).
@@ -106,9 +106,9 @@ func updatePendingSession(tx bun.IDB, owner, integrationID, mailboxID string) *b
 		Where("os.status = ?", string(integration.SessionPending))
 }
 
-// savePendingConnection sets the connection of a new session to pending. A connected mailbox keeps
-// its connection. So does a mailbox that is being disconnected: if the session failed, the mailbox
-// would be free while its account still exists at the platform.
+// savePendingConnection sets the connection of a new session to pending. It leaves a connected
+// mailbox unchanged. It also leaves a mailbox unchanged that is being disconnected. Otherwise a
+// failed session would free the mailbox while its account still exists at the platform.
 func savePendingConnection(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	_, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
 		Set("status = EXCLUDED.status").Set("has_error = EXCLUDED.has_error").Set("reason = EXCLUDED.reason").
@@ -155,7 +155,7 @@ func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, now int
 	return saved && err == nil, err
 }
 
-// savePendingSession stores a session that is still pending. It returns how many rows it changed.
+// savePendingSession stores a session that is still pending. It returns the number of changed rows.
 func savePendingSession(ctx context.Context, tx bun.IDB, row sessionRow) (int64, error) {
 	res, err := tx.NewUpdate().Model(&row).Column("status", "opened", "platform_id", "stamp_before", "platform_account",
 		"platform_address", "platform_name", "reason", "expires_at", "connected_at", "looked_at").
@@ -190,12 +190,12 @@ func (s *Store) TakeLook(ctx context.Context, owner access.AccountID, sessionID 
 }
 
 // PendingSessions implements ports.Connections.
-func (s *Store) PendingSessions(ctx context.Context, before time.Time, most int) ([]ports.OwnedSession, error) {
+func (s *Store) PendingSessions(ctx context.Context, before time.Time, limit int) ([]ports.OwnedSession, error) {
 	var rows []sessionRow
 	err := s.run(ctx, "list OAuth sessions that are over", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).Where("os.status = 'pending'").Where("os.expires_at < ?", storedTime(before)).
-			OrderExpr("os.expires_at, os.id").Limit(int64(most)).Scan(ctx)
+			OrderExpr("os.expires_at, os.id").Limit(int64(limit)).Scan(ctx)
 	})
 	all := make([]ports.OwnedSession, 0, len(rows))
 	for _, r := range rows {

@@ -5,7 +5,7 @@
 // condition names the account that owns the rows.
 //
 // Start reading at Open in store.go, then transaction.go, then one resource such as domains.go. Row
-// types and helpers stand beside the queries that use them.
+// types and helpers are in the same file as the queries that use them.
 //
 //	store.go              Options, Store, Open, the connections to both databases
 //	transaction.go        run, inTransaction, snapshot: timeouts, retries, connection slots
@@ -123,7 +123,7 @@ var _ interface {
 } = (*Store)(nil)
 
 // Open connects to sqlite:///path, Memory or postgres://… It fails with ErrTooOld if a newer
-// release has closed the database to this one. It does not migrate.
+// release has closed the database to this release. It does not migrate.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return open(ctx, url, o)
 }
@@ -152,7 +152,8 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	return s, nil
 }
 
-// addHooks adds hooks to every statement, followed by the hook that notes changes and the tracing.
+// addHooks adds hooks to every statement. The hook that notes changes and the tracing hook come
+// last.
 func (s *Store) addHooks(o Options, hooks []bun.QueryHook) error {
 	traced, err := newTracing(s.telemetryName(), o)
 	s.hooks = append(hooks, changeHook{}, traced)
@@ -206,8 +207,8 @@ func (s *Store) lockRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	return q
 }
 
-// storedText replaces bytes that PostgreSQL rejects, because texts from providers can hold
-// anything. It substitutes a mark instead of deleting, so that "a\x00b" does not become "ab".
+// storedText replaces bytes that PostgreSQL rejects, because texts from providers can contain
+// anything. It inserts a mark instead of deleting the byte, so that "a\x00b" does not become "ab".
 func storedText(s string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "\uFFFD"), "\uFFFD")
 }
@@ -232,17 +233,18 @@ func connectSQLite(raw string, o Options) (*bun.DB, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	most := cmp.Or(o.MaxConns, defaultSQLiteConns)
+	maxConns := cmp.Or(o.MaxConns, defaultSQLiteConns)
 	if memory {
-		most = 1 // each connection would open a separate database
+		maxConns = 1 // each connection would open a separate database
 	}
-	db.SetMaxOpenConns(most)
-	db.SetMaxIdleConns(most) // opening a connection costs more than a read
+	db.SetMaxOpenConns(maxConns)
+	db.SetMaxIdleConns(maxConns) // opening a connection costs more than a read
 	return bun.NewDB(db, sqlitedialect.New()), nil
 }
 
 // sqliteDSN returns the driver's address of a file. It makes transactions take the write lock when
-// they begin. SQLite cannot upgrade a reading transaction while another one writes.
+// they begin, because SQLite cannot upgrade a reading transaction while a different transaction
+// writes.
 func sqliteDSN(path string, memory bool, synchronous string) string {
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(" + synchronous + ")",
@@ -253,8 +255,8 @@ func sqliteDSN(path string, memory bool, synchronous string) string {
 	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
 }
 
-// createPrivateFile creates the file with mode 0600, because SQLite would let others read it.
-// SQLite's files beside it (WAL) inherit the mode.
+// createPrivateFile creates the file with mode 0600. SQLite itself would create a file that other
+// users can read. SQLite's WAL files inherit the mode.
 func createPrivateFile(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -288,8 +290,8 @@ func connectPostgres(url string, o Options) (*bun.DB, error) {
 		config.RuntimeParams["application_name"] = "tenantry"
 	}
 	db := stdlib.OpenDB(*config)
-	most := max(2, cmp.Or(o.MaxConns, defaultPostgresConns))
-	db.SetMaxOpenConns(most)
-	db.SetMaxIdleConns(most)
+	maxConns := max(2, cmp.Or(o.MaxConns, defaultPostgresConns))
+	db.SetMaxOpenConns(maxConns)
+	db.SetMaxIdleConns(maxConns)
 	return bun.NewDB(db, pgdialect.New()), nil
 }

@@ -105,8 +105,8 @@ func (r tenantRow) tenant() tenant.Tenant {
 // ofTenant restricts the counts to one tenant of the owner.
 const ofTenant = " AND tenant_id = (SELECT id FROM tenants WHERE account_id = ? AND guid = ?)"
 
-// tenantQuery selects the owner's tenants with their counts in one statement: all tenants, or the
-// one with the GUID only.
+// tenantQuery selects the owner's tenants with their counts in one statement. If only is not nil,
+// it selects only the tenant with this GUID.
 func tenantQuery(db bun.IDB, rows, owner any, only *string) *bun.SelectQuery {
 	oneTenant, args := "", []any{owner}
 	if only != nil {
@@ -183,8 +183,8 @@ func countTenants(ctx context.Context, db bun.IDB, owner string) (int, error) {
 	return int(held), err
 }
 
-// SaveTenant implements ports.Tenants. A consent that was renewed after t was loaded stays as it
-// is.
+// SaveTenant implements ports.Tenants. It does not overwrite a consent that was renewed after t was
+// loaded.
 func (s *Store) SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error {
 	row := newTenantRow(accountKey(owner), t)
 	return s.run(ctx, "save tenant", func(ctx context.Context, db bun.IDB) error {
@@ -220,7 +220,7 @@ func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id ten
 }
 
 // deleteTenant deletes a tenant and the record of its holder. It reports whether the account held
-// it.
+// the tenant.
 func deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
 	res, err := tx.NewDelete().Model((*tenantRow)(nil)).
 		Where("account_id = ?", owner).Where("guid = ?", guid).Exec(ctx)
@@ -271,8 +271,8 @@ func (s *Store) recordAssignment(ctx context.Context, tx bun.IDB, row tenantRow,
 	return s.recordAudit(ctx, tx, audit.AssignTenant, row.AccountID, tenantDetails(row))
 }
 
-// renewConsent updates the consent of a tenant that the account already holds. It reports whether
-// it does.
+// renewConsent updates the consent of a tenant that the account already holds. It returns false if
+// the account does not hold the tenant.
 func renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bool, error) {
 	res, err := tx.NewUpdate().Model(&row).Column("consent", "consented_at", "connected_by").
 		Where("account_id = ?", row.AccountID).Where("guid = ?", row.GUID).Exec(ctx)
@@ -325,8 +325,7 @@ func orNotAssigned(err error) error {
 	return err
 }
 
-// Withdraw implements ports.Assignments. An operator cannot withdraw a tenant that its account
-// connected itself.
+// Withdraw implements ports.Assignments. It refuses a tenant that its account connected itself.
 func (s *Store) Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...string) (access.AccountID, error) {
 	var held tenantRow
 	err := s.inTransaction(ctx, "withdraw tenant", func(ctx context.Context, tx bun.IDB) error {

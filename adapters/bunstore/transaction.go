@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// maxTries is how often a statement or transaction is tried when it loses a conflict. The loser was
-// rolled back, so a retry is safe.
+// maxTries is how often a statement or transaction is tried when it loses a conflict. A transaction
+// that lost was rolled back, so a retry is safe.
 const maxTries = 3
 
 // dbFunc runs on the database or in a transaction. It can run more than once, so it must reset its
@@ -45,8 +45,8 @@ func (s *Store) singleStatement(ctx context.Context, w dbFunc) func() error {
 	}
 }
 
-// inTransaction runs w in one transaction. It notes a change if w succeeded and changed rows. That
-// includes a failed commit, because its outcome is unknown.
+// inTransaction runs w in one transaction. It notes a change if w succeeded and changed rows, even
+// if the commit failed, because the outcome of a failed commit is unknown.
 func (s *Store) inTransaction(ctx context.Context, operation string, w dbFunc) error {
 	return s.retry(ctx, operation, s.withWriteSlot(ctx, func() error {
 		var inside ports.Effects
@@ -64,7 +64,7 @@ func (s *Store) inTransaction(ctx context.Context, operation string, w dbFunc) e
 	}))
 }
 
-// snapshot runs reads that all see the database as of one moment.
+// snapshot runs reads that all see the database at the same moment.
 func (s *Store) snapshot(ctx context.Context, operation string, w dbFunc) error {
 	o := sql.TxOptions{ReadOnly: true}
 	if s.postgres() {
@@ -165,7 +165,7 @@ func withSlot(ctx context.Context, slots chan struct{}, limit time.Duration, att
 	return attempt()
 }
 
-// retryable reports whether a second attempt may have another outcome.
+// retryable reports whether a second attempt may have a different outcome.
 func retryable(err error) bool {
 	return errors.Is(err, errConflict) || errors.Is(err, errDuplicate) || errors.Is(err, errMissingParent)
 }

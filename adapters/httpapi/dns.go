@@ -263,7 +263,7 @@ type observedRecord struct {
 func planOf(v domainsteps.Survey) dnsPlan {
 	p := v.Plan
 	return dnsPlan{
-		DomainID: v.Domain.ID, DomainName: v.Domain.Name, DNSProvider: providerOf(v), Read: readOf(v.Sight),
+		DomainID: v.Domain.ID, DomainName: v.Domain.Name, DNSProvider: providerOf(v), Read: readOf(v.ZoneRead),
 		DesiredRecords: each(p.Desired, desiredOf), ObservedRecords: each(p.Observed, observedOf),
 		Actions: each(p.Items, refusal.ActionOf), BlockingChanges: each(p.Blocking(), refusal.ActionOf),
 		SafeToApply: p.SafeToApply(), CheckedAt: p.At.UTC().Truncate(time.Microsecond),
@@ -272,7 +272,7 @@ func planOf(v domainsteps.Survey) dnsPlan {
 
 func providerOf(v domainsteps.Survey) planProvider {
 	return planProvider{ID: textOrNil(v.Holder.Provider.ID), Name: textOrNil(v.Holder.Title), Detected: v.Holder.Title != "", Supported: v.Holder.Provider.ID != "",
-		Nameservers: each(v.Sight.Delegation, func(name string) string { return name })}
+		Nameservers: each(v.ZoneRead.Delegation, func(name string) string { return name })}
 }
 
 func readOf(s dns.ZoneRead) planRead {

@@ -21,7 +21,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The default and the maximum number of events in a list, and the largest offset. Every JSON reader
+// The default and the maximum number of events in a list, and the largest offset. Every JSON parser
 // represents maxOffset exactly.
 const (
 	defaultEventLimit = 50
@@ -106,11 +106,11 @@ func (in *eventsInput) query() (ports.EventQuery, error) {
 }
 
 // parsePlainInt parses a decimal integer without sign or leading zeros into *into. It returns false
-// if raw has a different form or is not between least and most.
-func parsePlainInt(raw string, least, most int, into *int) bool {
+// if raw has a different form or is not between minimum and maximum.
+func parsePlainInt(raw string, minimum, maximum int, into *int) bool {
 	n, err := strconv.Atoi(raw)
 	*into = n
-	return err == nil && strconv.Itoa(n) == raw && least <= n && n <= most
+	return err == nil && strconv.Itoa(n) == raw && minimum <= n && n <= maximum
 }
 
 func eventOf(e sendlimit.Event) enforcementEvent {

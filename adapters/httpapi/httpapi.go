@@ -15,8 +15,8 @@
 // answers. Each operation declares guard.Terms: rate limit, error codes, examples. register.go
 // configures the huma library and adds operations to the API.
 //
-// Document: package openapi shapes it. document.go and examples.go hold what it says about
-// operations. public.go serves the document and the pages.
+// Document: package openapi shapes it. document.go and examples.go describe the operations.
+// public.go serves the document and the pages.
 package httpapi
 
 import (
@@ -40,7 +40,7 @@ type Options struct {
 	DNSRuns    *dnsruns.Service
 	Mailboxes  *mailboxes.Service
 	SendLimits *limits.Service
-	// Enforcement lists what was done about send limits.
+	// Enforcement lists the events of send limit enforcement.
 	Enforcement *enforcement.Service
 	// Integrations manages the integrations with sending platforms.
 	Integrations *integrations.Service

@@ -22,28 +22,28 @@ import (
 type finishHook struct {
 	ports.Idempotency
 
-	finish func(place idempotency.KeyID, answer []byte) error
+	finish func(key idempotency.KeyID, answer []byte) error
 }
 
-func (f finishHook) Finish(ctx context.Context, place idempotency.KeyID, attempt string, answer []byte, until time.Time) (bool, error) {
-	if err := f.finish(place, answer); err != nil {
+func (f finishHook) Finish(ctx context.Context, key idempotency.KeyID, attempt string, answer []byte, until time.Time) (bool, error) {
+	if err := f.finish(key, answer); err != nil {
 		return false, err
 	}
-	return f.Idempotency.Finish(ctx, place, attempt, answer, until)
+	return f.Idempotency.Finish(ctx, key, attempt, answer, until)
 }
 
 // failBeforeStoring returns a key store that fails when an answer is to be stored separately
 // although it was committed with its change, as if the process ended there. It checks that the
 // committed answer is equal to the answer that was to be stored.
 func (env *testEnv) failBeforeStoring(t *testing.T) finishHook {
-	return finishHook{env.store, func(place idempotency.KeyID, answer []byte) error {
-		r, _, err := env.store.Remembered(t.Context(), place)
+	return finishHook{env.store, func(key idempotency.KeyID, answer []byte) error {
+		r, _, err := env.store.Remembered(t.Context(), key)
 		if err != nil || r.Answer == nil {
 			return err
 		}
 		sealer := env.options.Guard.Idempotency.Sealer
-		committed, err := sealer.Open(r.Answer, place.String())
-		sent, sentErr := sealer.Open(answer, place.String())
+		committed, err := sealer.Open(r.Answer, key.String())
+		sent, sentErr := sealer.Open(answer, key.String())
 		if err != nil || sentErr != nil || committed.Reveal() != sent.Reveal() {
 			t.Errorf("%v, %v: committed %q, given %q", err, sentErr, committed.Reveal(), sent.Reveal())
 		}
@@ -125,20 +125,20 @@ type hookedKeys struct {
 	finish func() error
 }
 
-func (s *hookedKeys) Hold(ctx context.Context, place idempotency.KeyID, attempt string, lease time.Duration) (bool, error) {
+func (s *hookedKeys) Hold(ctx context.Context, key idempotency.KeyID, attempt string, lease time.Duration) (bool, error) {
 	if s.hold != nil {
-		return s.hold(place, attempt)
+		return s.hold(key, attempt)
 	}
-	return s.Idempotency.Hold(ctx, place, attempt, lease)
+	return s.Idempotency.Hold(ctx, key, attempt, lease)
 }
 
-func (s *hookedKeys) Finish(ctx context.Context, place idempotency.KeyID, attempt string, answer []byte, until time.Time) (bool, error) {
+func (s *hookedKeys) Finish(ctx context.Context, key idempotency.KeyID, attempt string, answer []byte, until time.Time) (bool, error) {
 	if s.finish != nil {
 		if err := s.finish(); err != nil {
 			return false, err
 		}
 	}
-	return s.Idempotency.Finish(ctx, place, attempt, answer, until)
+	return s.Idempotency.Finish(ctx, key, attempt, answer, until)
 }
 
 // TestKeyLeaseIsRenewed checks that a run renews its lease until it ends. Each renewal is stored
@@ -148,8 +148,8 @@ func TestKeyLeaseIsRenewed(t *testing.T) {
 	renewed := make(chan struct{}, 1)
 	keys := &hookedKeys{Idempotency: env.store}
 	env.options.Guard.Idempotency.Lease = 150 * time.Millisecond
-	keys.hold = func(place idempotency.KeyID, attempt string) (bool, error) {
-		held, err := env.store.Hold(context.Background(), place, attempt, time.Hour)
+	keys.hold = func(key idempotency.KeyID, attempt string) (bool, error) {
+		held, err := env.store.Hold(context.Background(), key, attempt, time.Hour)
 		select {
 		case renewed <- struct{}{}:
 		default:

@@ -173,7 +173,7 @@ func (b *updateMailbox) UnmarshalJSON(raw []byte) error {
 }
 
 // change returns the requested change, or invalid_request. It accepts an empty change and a send
-// limit of the wrong type: core refuses them after it has checked ownership.
+// limit of the wrong type, because core refuses them after it has checked ownership.
 func (b updateMailbox) change() (mailboxes.Change, error) {
 	if b.members == nil {
 		return mailboxes.Change{}, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
@@ -225,14 +225,14 @@ func wholeNumber(raw json.RawMessage) int {
 
 // Schema documents the rules that change and core enforce.
 func (updateMailbox) Schema(huma.Registry) *huma.Schema {
-	least, most := float64(sendlimit.MinLimit), float64(sendlimit.MaxLimit)
+	minimum, maximum := float64(sendlimit.MinLimit), float64(sendlimit.MaxLimit)
 	one, longest := 1, 256
 	return &huma.Schema{
 		Type: huma.TypeObject, MinProperties: &one, AdditionalProperties: false,
 		Description: "The members to change, at least one.",
 		Properties: map[string]*huma.Schema{
 			"display_name": {Type: huma.TypeString, MinLength: &one, MaxLength: &longest, Description: "The new display name."},
-			"daily_send_limit": {Type: huma.TypeInteger, Minimum: &least, Maximum: &most,
+			"daily_send_limit": {Type: huma.TypeInteger, Minimum: &minimum, Maximum: &maximum,
 				Description: "The maximum number of messages per day, as an integer."},
 		},
 	}

@@ -43,8 +43,8 @@ func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 	})
 }
 
-// platformCodes are the error codes of operations that call the mail platform. sendingCodes are
-// those of operations that call a sending platform.
+// platformCodes are the error codes of operations that call the mail platform. sendingCodes are the
+// error codes of operations that call a sending platform.
 var (
 	platformCodes = []fault.Code{fault.AccessDenied, fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout}
 	sendingCodes  = []fault.Code{fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout}

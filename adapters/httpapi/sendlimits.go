@@ -95,8 +95,8 @@ func (b *setLimit) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// wanted returns the requested limit, or invalid_request. It accepts a missing limit and one of the
-// wrong type: core refuses them after it has checked ownership.
+// wanted returns the requested limit, or invalid_request. It accepts a missing limit and a limit of
+// the wrong type, because core refuses them after it has checked ownership.
 func (b setLimit) wanted() (w limits.Wanted, err error) {
 	if b.members == nil {
 		return w, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
@@ -121,11 +121,11 @@ func (b setLimit) wanted() (w limits.Wanted, err error) {
 
 // Schema documents the rules that wanted and core enforce.
 func (setLimit) Schema(huma.Registry) *huma.Schema {
-	least, most := float64(sendlimit.MinLimit), float64(sendlimit.MaxLimit)
+	minimum, maximum := float64(sendlimit.MinLimit), float64(sendlimit.MaxLimit)
 	return &huma.Schema{
 		Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"daily_send_limit"},
 		Properties: map[string]*huma.Schema{
-			"daily_send_limit": {Type: huma.TypeInteger, Minimum: &least, Maximum: &most,
+			"daily_send_limit": {Type: huma.TypeInteger, Minimum: &minimum, Maximum: &maximum,
 				Description: "The maximum number of messages per day, as an integer."},
 			"domain_scope": {Type: huma.TypeString, Description: "A domain of the tenant. Without it the limit applies to the whole tenant."},
 		},

@@ -14,8 +14,9 @@ import (
 )
 
 // admission decides which due wake-ups River gets. River starts jobs in the order in which they
-// were inserted, so 10,000 of one account would delay the first of the next account. A wake-up
-// therefore stays in the table wakeup until its fairness group has a free share of the handlers.
+// were inserted, so 10,000 jobs of one account would delay the first job of the next account. A
+// wake-up therefore stays in the table wakeup until its fairness group has a free share of the
+// handlers.
 //
 // The table is authoritative. A wake-up whose River job is lost, or whose process died, is admitted
 // again after Options.RescueAfter.
@@ -33,12 +34,12 @@ type admission struct {
 	failing  bool
 }
 
-// finished is the end of a handler.
+// finished is a handler that has ended.
 type finished struct {
 	job      args
 	retry    bool
 	delay    time.Duration // until the retry
-	recorded chan struct{} // closed when the table says so
+	recorded chan struct{} // closed when the table wakeup contains the end of the handler
 }
 
 func newAdmission(pool *pgxpool.Pool, client *river.Client[pgx.Tx], o Options) *admission {
@@ -48,7 +49,7 @@ func newAdmission(pool *pgxpool.Pool, client *river.Client[pgx.Tx], o Options) *
 	}
 }
 
-// trigger starts a round soon.
+// trigger makes the next round start soon.
 func (a *admission) trigger() {
 	select {
 	case a.triggered <- struct{}{}:
@@ -56,8 +57,8 @@ func (a *admission) trigger() {
 	}
 }
 
-// finish records the end of a handler. It returns when the table says so, and fails if the rounds
-// have ended before.
+// finish records the end of a handler. It returns when the table wakeup contains the end. It fails
+// if the rounds have stopped before that.
 func (a *admission) finish(f *finished) error {
 	f.recorded = make(chan struct{})
 	a.mu.Lock()
@@ -79,8 +80,8 @@ func (a *admission) stopAdmitting() {
 	a.stopping = true
 }
 
-// minRoundInterval is the shortest time between two rounds. All that happens in between is one
-// transaction.
+// minRoundInterval is the shortest time between two rounds. A round handles everything that
+// happened since the previous round in one transaction.
 const minRoundInterval = 10 * time.Millisecond
 
 // run runs rounds until ctx ends.
@@ -98,7 +99,7 @@ func (a *admission) run(ctx context.Context) {
 	}
 }
 
-// sleep returns after d, or earlier when wake receives a value. It reports whether ctx lasts.
+// sleep returns after d, or earlier when wake receives a value. It returns false if ctx has ended.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -111,7 +112,7 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 }
 
 // round records the handlers that ended and admits due wake-ups. It returns the time until the next
-// round. A process without work makes one statement in a round.
+// round. A process without work executes one statement per round.
 func (a *admission) round(ctx context.Context) (next time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
@@ -130,7 +131,7 @@ func (a *admission) round(ctx context.Context) (next time.Duration, err error) {
 			close(f.recorded)
 		}
 	}()
-	now, err := a.look(ctx)
+	now, err := a.situation(ctx)
 	if err != nil {
 		return a.options.PollInterval, err
 	}
@@ -171,8 +172,8 @@ func earlier(a, b *float64) *float64 {
 	return a
 }
 
-// next returns the time until the next round. A process with admitted wake-ups comes back soon,
-// because their handlers may end in a different process.
+// next returns the time until the next round. A process with admitted wake-ups starts the next
+// round soon, because their handlers may end in a different process.
 func (s situation) next(o Options) time.Duration {
 	next := idlePollInterval
 	if s.admitted {
@@ -185,13 +186,13 @@ func (s situation) next(o Options) time.Duration {
 }
 
 // idlePollInterval is the time between two rounds of a process without work. It bounds the delay
-// after which a wake-up from a process without handlers is found.
+// until a wake-up is found that a process without handlers has added.
 const idlePollInterval = time.Second
 
-func (a *admission) look(ctx context.Context) (s situation, err error) {
-	err = a.pool.QueryRow(ctx, lookAtWakeups, a.client.ID(), a.options.RescueAfter).Scan(&s.due, &s.lost, &s.admitted, &s.later)
+func (a *admission) situation(ctx context.Context) (s situation, err error) {
+	err = a.pool.QueryRow(ctx, readSituation, a.client.ID(), a.options.RescueAfter).Scan(&s.due, &s.lost, &s.admitted, &s.later)
 	if err != nil {
-		return s, fmt.Errorf("look for wake-ups: %w", err)
+		return s, fmt.Errorf("find wake-ups: %w", err)
 	}
 	return s, nil
 }
@@ -217,7 +218,7 @@ func (a *admission) admit(ctx context.Context, tx pgx.Tx) error {
 }
 
 // record stores the ends of handlers. It returns the seconds until the first of their wake-ups is
-// due again, nil if none is.
+// due again, or nil if no wake-up is due again.
 func record(ctx context.Context, tx pgx.Tx, ended []*finished) (later *float64, err error) {
 	if len(ended) == 0 {
 		return nil, nil

@@ -21,9 +21,10 @@ import (
 // handlers are the handlers of a worker, by kind.
 type handlers map[string]ports.Handler
 
-// newHandlers returns the handlers of w, and one for each periodic. A periodic enqueues its next
-// wake-up before it runs, so that a failure does not end the series. wakeupID returns the id of the
-// wake-up at a time. newHandlers fails if a kind has two handlers or an interval is not positive.
+// newHandlers returns the handlers of w, and a handler for each periodic. A periodic enqueues its
+// next wake-up before it runs, so that a failure does not end the series. wakeupID returns the id
+// of the wake-up at a time. newHandlers fails if a kind has two handlers or an interval is not
+// positive.
 func newHandlers(q ports.Queue, w ports.Work, wakeupID func(at time.Time) string) (handlers, error) {
 	all := handlers{}
 	for kind, handle := range w.Handlers {
@@ -50,7 +51,8 @@ func newHandlers(q ports.Queue, w ports.Work, wakeupID func(at time.Time) string
 	return all, nil
 }
 
-// startupWakeups returns one wake-up for each periodic, which run when the worker starts.
+// startupWakeups returns one wake-up for each periodic, so that every periodic runs when the worker
+// starts.
 func startupWakeups(w ports.Work) []ports.Wakeup {
 	var all []ports.Wakeup
 	for _, p := range w.Periodic {
@@ -75,8 +77,9 @@ func panicStack() []string {
 	}
 }
 
-// handle runs the handler of a wake-up that failed a number of times before. It reports whether to
-// retry the wake-up, and the delay before that. The delay is 0 when the worker is stopping.
+// handle runs the handler of a wake-up. failures is the number of earlier failures. handle reports
+// whether to retry the wake-up, and the delay before the retry. The delay is 0 when the worker is
+// stopping.
 func (o Options) handle(ctx context.Context, all handlers, w ports.Wakeup, failures int) (delay time.Duration, retry bool) {
 	handler := all[w.Kind]
 	if handler == nil {
@@ -100,8 +103,9 @@ func (o Options) handle(ctx context.Context, all handlers, w ports.Wakeup, failu
 // traceparentKey is the context key of the traceparent that a handler's own wake-ups inherit.
 type traceparentKey struct{}
 
-// runTraced runs a handler in a new trace, with a link to the request that caused the job. It is
-// not a child span, because the request may have ended long ago. A panic is returned as errPanic.
+// runTraced runs a handler in a new trace, with a link to the request that caused the job. The new
+// span is not a child span, because the request may have ended long ago. A panic is returned as
+// errPanic.
 func (o Options) runTraced(ctx context.Context, handler ports.Handler, w ports.Wakeup) (err error) {
 	options := []trace.SpanStartOption{trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithAttributes(attribute.String("tenantry.job.kind", w.Kind))}
@@ -124,8 +128,8 @@ func (o Options) runTraced(ctx context.Context, handler ports.Handler, w ports.W
 	return handler(context.WithValue(ctx, traceparentKey{}, w.Trace), w)
 }
 
-// withTrace returns w with the traceparent of the request that caused it. Inside a handler that is
-// the request that caused the handler's own job.
+// withTrace returns w with the traceparent of the request that caused it. A wake-up from a handler
+// gets the traceparent of the request that caused the handler's own job.
 func withTrace(ctx context.Context, w ports.Wakeup) ports.Wakeup {
 	if w.Trace != "" {
 		return w
@@ -140,9 +144,9 @@ func withTrace(ctx context.Context, w ports.Wakeup) ports.Wakeup {
 	return w
 }
 
-// graceContext returns a context that ends before ctx: by 2 s, or by a third of the remaining time
-// if that is less. Handlers that still run are then cancelled, so that they can return before ctx
-// ends. If ctx has no deadline, it ends together with ctx.
+// graceContext returns a context that ends 2 s before ctx, or a third of the remaining time before
+// ctx if that is shorter. Handlers that still run are then cancelled, so that they can return
+// before ctx ends. If ctx has no deadline, both contexts end together.
 func graceContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

@@ -3,8 +3,9 @@
 // Package queue implements ports.Worker: it enqueues wake-ups and calls a job's handler when its
 // wake-up is due. Accounts are served round-robin, each with a limited share of the handlers.
 //
-// There are two implementations. River keeps wake-ups in PostgreSQL, for any number of replicas, and
-// has them run by the library of that name. Local keeps them in memory, for the single process of the embedded mode.
+// There are two implementations. River keeps wake-ups in PostgreSQL, for any number of replicas,
+// and runs them with the library River. Local keeps them in memory, for the single process of the
+// embedded mode.
 //
 //   - queue.go: Options and the rules that both queues share. Start here.
 //   - handlers.go: how a handler is called: deadline, trace, panics, retries, periodic work.
@@ -81,8 +82,8 @@ func fairnessGroup(w ports.Wakeup) access.AccountID {
 }
 
 // handlersPerGroup returns the maximum number of handlers that one fairness group may run at the
-// same time. It divides by one more than the number of groups, which keeps handlers free for the
-// first job of a further group.
+// same time. It divides by the number of groups plus one, which keeps handlers free for the first
+// job of a new group.
 func handlersPerGroup(maxHandlers, groups int) int { return max(1, maxHandlers/(groups+1)) }
 
 // nextRun returns the first time after now at which p runs.

@@ -24,7 +24,7 @@ import (
 const riverQueue = "wakeups"
 
 // River is a queue in PostgreSQL that any number of processes share. The wake-ups are in the table
-// wakeup; River runs those that are admitted. See admission.
+// wakeup. The library River runs the wake-ups that are admitted; see admission.
 type River struct {
 	river.WorkerDefaults[args]
 	options       Options
@@ -63,8 +63,8 @@ func OpenRiver(ctx context.Context, url string, o Options) (*River, error) {
 	return r, nil
 }
 
-// maxConns is the size of the connection pool. One connection listens for notifications, the
-// others add, admit, fetch and complete wake-ups.
+// maxConns is the size of the connection pool. One connection listens for notifications. The others
+// add, admit, fetch and complete wake-ups.
 const maxConns = 5
 
 // schema is the PostgreSQL schema of the table wakeup and of River's tables. Backups leave it out.
@@ -104,7 +104,7 @@ func (r *River) assemble() error {
 		JobTimeout: -1,
 		// The wake-ups of a dead process have been admitted again by then. See River.Work.
 		RescueStuckJobsAfter: 2 * r.options.RescueAfter,
-		// Shorter than the time between two rounds, so that each of them is announced.
+		// Shorter than the time between two rounds, so that each round is announced.
 		FetchCooldown:     minRoundInterval / 2,
 		FetchPollInterval: 2 * idlePollInterval, // for a notification that was lost
 		// Completed rows have no further use.
@@ -117,7 +117,7 @@ func (r *River) assemble() error {
 // Start implements ports.Worker.
 func (r *River) Start(ctx context.Context, w ports.Work) error {
 	// Replicas that start together each run a periodic and enqueue its next run. With the time as
-	// the id these are duplicates of one wake-up, even while a run is active.
+	// the id, these wake-ups are duplicates of one wake-up, even while a run is active.
 	all, err := newHandlers(r, w, func(at time.Time) string { return at.Format(time.RFC3339Nano) })
 	if err != nil {
 		return err
@@ -150,8 +150,8 @@ func (r *River) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 // insertBatch is the number of wake-ups that one statement inserts.
 const insertBatch = 1000
 
-// wake inserts wake-ups, the earliest of each job. It retries, because after a restart of the
-// database every connection in the pool may be dead.
+// wake inserts wake-ups. Of several for a job, the earliest counts. wake retries, because after a
+// restart of the database every connection in the pool may be dead.
 func (r *River) wake(ctx context.Context, wakeups []ports.Wakeup) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
@@ -197,7 +197,7 @@ func (r *River) Work(ctx context.Context, j *river.Job[args]) error {
 	return r.admission.finish(&finished{job: j.Args, retry: retry, delay: delay})
 }
 
-// errStopped ends a River job whose wake-up is not recorded as done. It is admitted again.
+// errStopped ends a River job whose wake-up is not recorded as done. The wake-up is admitted again.
 var errStopped = errors.New("the queue has stopped")
 
 // Stop implements ports.Worker.
@@ -221,7 +221,8 @@ func (r *River) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Close closes the connections. It waits for those in use and fails if ctx ends before.
+// Close closes the connections. It waits for connections in use, and fails if ctx ends before they
+// are released.
 func (r *River) Close(ctx context.Context) error {
 	closed := make(chan struct{})
 	go func() {

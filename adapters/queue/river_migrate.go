@@ -58,8 +58,8 @@ func Migrate(ctx context.Context, url string) (ran []string, err error) {
 	return ran, nil
 }
 
-// createSchema creates the schema if it does not exist. It does not use IF NOT EXISTS, which needs
-// the right to create schemas even if the schema exists.
+// createSchema creates the schema if it does not exist. It does not use IF NOT EXISTS, because that
+// needs the right to create schemas even if the schema exists.
 func createSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	var exists bool
 	err := pool.QueryRow(ctx, "SELECT to_regnamespace($1) IS NOT NULL", schema).Scan(&exists)

@@ -26,7 +26,7 @@ type jobKey struct{ kind, id string }
 func (e *entry) job() jobKey { return jobKey{e.Kind, e.ID} }
 
 // scheduler decides which wake-up of Local starts next. It keeps at most one waiting wake-up for
-// each job. While a job's handler runs, it keeps at most one more, for a second run.
+// each job. While a job's handler runs, it keeps at most one more wake-up, for a second run.
 //
 // Fairness groups, as returned by fairnessGroup, have the type access.AccountID.
 type scheduler struct {
@@ -69,7 +69,7 @@ func (s *scheduler) add(e *entry) {
 }
 
 // take returns the next wake-up to start and marks its job as active. It serves the groups
-// round-robin and skips those that have used their share. It returns nil if nothing can start.
+// round-robin and skips groups that have used their share. It returns nil if nothing can start.
 func (s *scheduler) take(now time.Time) *entry {
 	for len(s.later) > 0 && !s.later[0].At.After(now) {
 		e := heap.Pop(&s.later).(*entry)
@@ -114,8 +114,8 @@ func (s *scheduler) groups() int {
 	return n
 }
 
-// done records that the handler of an entry from take has returned. If the job was woken in the
-// meantime, done enqueues that wake-up.
+// done records that the handler of an entry from take has returned. If the job was woken while the
+// handler ran, done enqueues the new wake-up.
 func (s *scheduler) done(e *entry) {
 	delete(s.active, e.job())
 	s.running--
@@ -141,7 +141,7 @@ func (s *scheduler) backlog(now time.Time) []ports.Backlog {
 	return slices.SortedFunc(maps.Values(kinds), func(a, b ports.Backlog) int { return strings.Compare(a.Kind, b.Kind) })
 }
 
-// nextAt returns the time at which the next wake-up becomes due. It reports false if there is none.
+// nextAt returns the time at which the next wake-up becomes due, false if there is none.
 func (s *scheduler) nextAt() (time.Time, bool) {
 	if len(s.later) == 0 {
 		return time.Time{}, false

@@ -4,8 +4,8 @@ package queue
 
 // The statements on the table wakeup. A row is a wake-up that waits (admitted_by is null) or that
 // River has (admitted_by is the id of the River client that admitted it). A job has one row.
-// admission counts how often the row was admitted: the end of an older handler does not count.
-// again_at is the time of a wake-up that arrived while River had the job.
+// admission counts how often the row was admitted. The end of a handler counts only with the latest
+// admission. again_at is the time of a wake-up that arrived while River had the job.
 
 const createWakeups = `
 CREATE TABLE IF NOT EXISTS wakeup (
@@ -28,8 +28,8 @@ CREATE INDEX IF NOT EXISTS wakeup_due ON wakeup (due_at) WHERE admitted_by IS NU
 CREATE INDEX IF NOT EXISTS wakeup_admitted ON wakeup (admitted_by, fairness_group) WHERE admitted_by IS NOT NULL;
 CREATE INDEX IF NOT EXISTS wakeup_rescue ON wakeup (admitted_at) WHERE admitted_by IS NOT NULL`
 
-// addWakeups adds wake-ups. Of two for a job the earlier one counts. Rows are locked in one order,
-// so that two statements do not wait for each other.
+// addWakeups adds wake-ups. Of two wake-ups for a job the earlier one counts. Rows are always
+// locked in the same order, so that two statements do not deadlock.
 const addWakeups = `
 INSERT INTO wakeup (kind, id, fairness_group, account, separate_group, trace, due_at)
 SELECT kind, id, fairness_group, account, separate_group, trace, coalesce(due_at, now())
@@ -43,9 +43,9 @@ ON CONFLICT (kind, id) DO UPDATE SET
 WHERE CASE WHEN wakeup.admitted_by IS NULL THEN excluded.due_at < wakeup.due_at
 	ELSE wakeup.again_at IS NULL OR excluded.due_at < wakeup.again_at END`
 
-// lookAtWakeups reads what a round has to do. $1 is the id of the River client, $2 the time after
+// readSituation reads what a round has to do. $1 is the id of the River client, $2 the time after
 // which an admitted wake-up is rescued.
-const lookAtWakeups = `
+const readSituation = `
 SELECT
 	EXISTS (SELECT FROM wakeup WHERE admitted_by IS NULL AND due_at <= now()),
 	coalesce((SELECT min(admitted_at) FROM wakeup WHERE admitted_by IS NOT NULL) < now() - $2::interval, false),
@@ -93,7 +93,8 @@ RETURNING wakeup.kind, wakeup.id, account, separate_group, trace, due_at, failur
 
 // endWakeups records handlers that ended, and returns the seconds until the first of their wake-ups
 // is due again. $1 to $3 are the kind, id and admission of each wake-up. $4 is the delay of the
-// retry in seconds, null after a success. A wake-up that has nothing left to do becomes due never.
+// retry in seconds, null after a success. A wake-up that has nothing left to do gets a due time of
+// infinity.
 const endWakeups = `
 WITH again AS (
 	UPDATE wakeup SET admitted_by = NULL, admitted_at = NULL, again_at = NULL,
@@ -105,14 +106,14 @@ WITH again AS (
 )
 SELECT extract(epoch FROM min(due_at) - now())::float8 FROM again WHERE due_at < 'infinity'`
 
-// deleteEndedWakeups deletes those of the wake-ups in $1 and $2 that have nothing left to do. It
-// runs after endWakeups, which has locked them.
+// deleteEndedWakeups deletes the wake-ups in $1 and $2 that have nothing left to do. It runs after
+// endWakeups, which has locked their rows.
 const deleteEndedWakeups = `
 DELETE FROM wakeup USING unnest($1::text[], $2::text[]) AS ended (kind, id)
 WHERE wakeup.kind = ended.kind AND wakeup.id = ended.id AND admitted_by IS NULL AND due_at = 'infinity'`
 
-// rescueWakeups makes wake-ups wait again that were admitted longer than $1 ago: their process is
-// dead, or their River job is lost.
+// rescueWakeups makes wake-ups wait again that were admitted longer than $1 ago. Their process has
+// died, or their River job is lost.
 const rescueWakeups = `
 UPDATE wakeup SET admitted_by = NULL, admitted_at = NULL, due_at = least(due_at, again_at), again_at = NULL
 WHERE (kind, id) IN (

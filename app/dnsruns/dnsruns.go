@@ -56,9 +56,9 @@ func (s *Service) Get(ctx context.Context, owner access.AccountID, id string) (p
 	return s.Runs.Run(ctx, owner, id)
 }
 
-// Retry queues a job for an immediate attempt, when the job waits or a person has fixed its
-// condition. It returns the job as read before the change, with the retry applied, because the
-// answer is committed together with the change.
+// Retry queues a job for an immediate attempt. The job must be waiting or require an action. Retry
+// returns the job as read before the change, with the retry applied, because the answer is
+// committed together with the change.
 //
 // It fails with provisioning_job_not_found, the limits of the plan, or a code of
 // provisioning.Retry.

@@ -24,8 +24,8 @@ func (c *claim) fenced(s *domainsteps.Steps) *domainsteps.Steps {
 	return &copied
 }
 
-// stored is an alias of the port whose name differs from all of the port's methods. An embedded
-// field must not have the name of a method.
+// stored is an alias of ports.Domains for embedding. The name of an embedded field must differ from
+// all methods of the port.
 type stored = ports.Domains
 
 type fencedDomains struct {

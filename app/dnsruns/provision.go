@@ -25,8 +25,8 @@ type Begun struct {
 	Jobs     []provisioning.Job
 }
 
-// Provision queues the provisioning of a domain and returns the run. It refuses at once what only a
-// person can fix, so that no job is started for it. Conditions that may pass within an hour, such
+// Provision queues the provisioning of a domain and returns the run. It refuses conditions that
+// only a person can fix, so that no job is started. Conditions that may pass within an hour, such
 // as an unreliable DNS read, are left to the job.
 //
 // It fails with domain_not_found, the limits of the plan, a code of Tenant.Reachable,

@@ -51,12 +51,13 @@ func (c *claim) survey(ctx context.Context) (domainsteps.Survey, provisioning.Ob
 func (c *claim) surveyAndStore(ctx context.Context) (domainsteps.Survey, provisioning.Observation) {
 	v, o := c.survey(ctx)
 	if o.Err == nil {
-		_, o.Err = c.domains.Saw(ctx, c.job.Account, v)
+		_, o.Err = c.domains.StoreSurvey(ctx, c.job.Account, v)
 	}
 	return v, o
 }
 
-// apply makes a new survey, and writes its plan if it equals the plan that the job decided on.
+// apply makes a new survey. It writes the survey's plan if the plan equals the one that the job
+// decided on.
 func (c *claim) apply(ctx context.Context) provisioning.Observation {
 	v, o := c.survey(ctx)
 	if o.Err != nil || !c.job.MayWrite(o.Zone) {
@@ -68,7 +69,7 @@ func (c *claim) apply(ctx context.Context) provisioning.Observation {
 }
 
 // checkRecords executes a step in which the platform reads DNS records. If the platform does not
-// see them, a survey finds out whether they were removed from the zone.
+// see the records, checkRecords makes a survey to check whether they were removed from the zone.
 func (c *claim) checkRecords(ctx context.Context, step func(context.Context, access.AccountID, string) error) provisioning.Observation {
 	o := observation(step(ctx, c.job.Account, c.job.DomainID))
 	if notVisible(o.Err) {

@@ -114,8 +114,8 @@ func (c *claim) runJob(ctx context.Context) error {
 	return c.wake(ctx, c.job.NextAttemptAt)
 }
 
-// runStep executes a step with a timeout. A panic is stored as an internal fault of the job before
-// it continues. The stored faults keep the job from running into the same panic forever.
+// runStep executes a step with a timeout. It stores a panic as an internal fault of the job and
+// then continues the panic. The stored faults keep the job from repeating the same panic forever.
 func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisioning.Observation) {
 	defer func() {
 		if p := recover(); p != nil {

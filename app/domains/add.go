@@ -115,8 +115,8 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 }
 
 // releaseFailed deletes the reserved row when tenantry cannot have left the domain at the platform.
-// That is so when the platform refuses the domain, or when this request reserved the row and its
-// outcome is known. It returns the error for the caller.
+// This is certain when the platform refuses the domain. It is also certain when this request
+// reserved the row and its outcome is known. releaseFailed returns the error for the caller.
 func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, cause error) error {
 	refused := errors.Is(cause, fault.DomainUnavailable) || errors.Is(cause, fault.InvalidDomain)
 	if refused || d.JustReserved && outcome.ChangedNothing(cause) {
@@ -133,15 +133,15 @@ func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id 
 
 // liveResult reads the domain's DNS and builds the result of Add.
 func (s *Service) liveResult(ctx context.Context, d domain.Domain, exists bool) Added {
-	sight, err := reconcile.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
+	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
-		sight = dns.ZoneRead{Domain: d.Name}
+		zoneRead = dns.ZoneRead{Domain: d.Name}
 	} else {
-		d = d.WithRead(sight, s.Now())
+		d = d.WithRead(zoneRead, s.Now())
 	}
-	status := d.DKIMStatus(dns.ReadSelectors(sight, d.Signing))
+	status := d.DKIMStatus(dns.ReadSelectors(zoneRead, d.Signing))
 	return Added{
-		Exists: exists, Domain: d, Live: dns.ReadStatus(sight, d.Verification, d.Signing),
+		Exists: exists, Domain: d, Live: dns.ReadStatus(zoneRead, d.Verification, d.Signing),
 		DKIM: DKIMState{status, d.DKIMMessage(status)},
 	}
 }

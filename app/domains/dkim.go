@@ -70,12 +70,12 @@ func (s *Service) DKIMStatus(ctx context.Context, owner access.AccountID, id ten
 }
 
 func (s *Service) report(ctx context.Context, owner access.AccountID, d domain.Domain) (DKIMReport, error) {
-	sight, err := reconcile.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
+	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return DKIMReport{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
 	fetched := d.Signing
-	d, err = reconcile.Change(ctx, s.Domains, owner, d.WithRead(sight, s.Now()), func(stored *domain.Domain) {
+	d, err = reconcile.Change(ctx, s.Domains, owner, d.WithRead(zoneRead, s.Now()), func(stored *domain.Domain) {
 		if stored.Signing.Selector1.Name == "" {
 			stored.Signing, stored.DKIM = fetched, fetched.Enabled
 		}
@@ -84,7 +84,7 @@ func (s *Service) report(ctx context.Context, owner access.AccountID, d domain.D
 		return DKIMReport{}, err
 	}
 	r := DKIMReport{Domain: d, CheckedAt: d.CheckedAt}
-	r.Selector1, r.Selector2 = dns.ReadSelectors(sight, d.Signing)
+	r.Selector1, r.Selector2 = dns.ReadSelectors(zoneRead, d.Signing)
 	r.Status = d.DKIMStatus(r.Selector1, r.Selector2)
 	r.ReadyToEnable = r.Status == domain.DKIMReady
 	return r, nil

@@ -5,8 +5,8 @@
 //
 // Start reading at Service in domains.go. Adding is in add.go and platform_add.go, verification in
 // verify.go, DKIM in dkim.go. Watch, the daily check with its backoff during a resolver outage, is
-// in watch.go. What provisioning jobs do as well is in app/domainsteps, for example the plan of the
-// DNS records.
+// in watch.go. Steps that provisioning jobs share, such as the plan of the DNS records, are in
+// app/domainsteps.
 package domains
 
 import (
@@ -22,7 +22,7 @@ import (
 // workLimit bounds the calls of one request to the mail platform.
 const workLimit = 55 * time.Second
 
-// searchLimit is longer than the platform's replicas take to show a domain that was just added.
+// searchLimit is longer than the platform's replicas need to show a domain that was just added.
 const searchLimit = 6 * time.Second
 
 // Service holds the use cases of domains.

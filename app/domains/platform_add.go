@@ -15,9 +15,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// addAtPlatform reads the domain at the platform and adds it only if it is missing. A domain that
-// is found comes from an earlier attempt if this one has an older reservation. With a fresh
-// reservation it existed before tenantry; then exists is true.
+// addAtPlatform reads the domain at the platform and adds it only if it is missing. If the platform
+// has the domain and the reservation is older than this request, an earlier attempt added the
+// domain. If the reservation is new, the domain existed before tenantry, and exists is true.
 func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.Domain) (exists bool, err error) {
 	platform := s.Platform.For(id)
 	held, err := domainsteps.FetchDomain(ctx, platform, d.Name)
@@ -72,8 +72,8 @@ func retryNotFound(err error) error {
 	return err
 }
 
-// readRecords reads the DNS records that the platform asks for. It retries, because for some
-// seconds the platform may not know a new domain.
+// readRecords reads the DNS records that the platform requires. It retries, because the platform
+// may not know a new domain for some seconds.
 func (s *Service) readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
 	return reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Reconciler.Pause}, func(ctx context.Context) error {
 		r, err := platform.Records(ctx, d.Name)

@@ -55,8 +55,8 @@ func (w *Watch) Sweep(every time.Duration) ports.Periodic {
 	return ports.Periodic{Kind: "domain_checks", Every: every, Do: func(ctx context.Context) error { return w.tick(ctx, every) }}
 }
 
-// tick spreads its checks over the time until the next tick. Each check is a job of its own, so
-// that accounts get fair shares and all replicas take part.
+// tick spreads its checks over the time until the next tick. Each check is a separate job, so that
+// accounts get fair shares and all replicas take part.
 func (w *Watch) tick(ctx context.Context, every time.Duration) error {
 	if w.Off || w.backoff.active(w.Now()) {
 		return nil
@@ -77,9 +77,9 @@ func (w *Watch) tick(ctx context.Context, every time.Duration) error {
 	return w.Queue.Wake(ctx, wakeups...)
 }
 
-// Handle reads a domain's DNS and stores the result, unless the domain was read meanwhile. A read
-// without an answer counts as the domain's daily read. Handle ignores deleted domains and fails
-// when the store fails.
+// Handle reads a domain's DNS and stores the result. It does nothing if the domain was read after
+// the job was scheduled. A read without an answer counts as the domain's daily read. Handle ignores
+// deleted domains and fails when the store fails.
 func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	if w.Off || w.backoff.active(w.Now()) {
 		return nil // a later tick schedules the domain again
@@ -97,24 +97,24 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 }
 
 func (w *Watch) read(ctx context.Context, d *domain.Domain) error {
-	sight, err := reconcile.Sight(ctx, w.DNS, d.Name, dns.Desire(d.Name, d.Offer())...)
+	zoneRead, err := reconcile.ReadZone(ctx, w.DNS, d.Name, dns.Desire(d.Name, d.Offer())...)
 	if ctx.Err() != nil {
 		return ctx.Err() // the worker is stopping; the error says nothing about the domain
 	}
 	if err != nil {
-		sight = dns.ZoneRead{Domain: d.Name}
+		zoneRead = dns.ZoneRead{Domain: d.Name}
 	}
-	w.Checked(ctx, checkOf(sight))
-	w.detectOutage(ctx, sight)
-	*d = d.WithRead(sight, w.Now())
+	w.Checked(ctx, checkOf(zoneRead))
+	w.detectOutage(ctx, zoneRead)
+	*d = d.WithRead(zoneRead, w.Now())
 	return nil
 }
 
-func checkOf(sight dns.ZoneRead) Check {
+func checkOf(zoneRead dns.ZoneRead) Check {
 	switch {
-	case sight.Complete:
+	case zoneRead.Complete:
 		return CheckReliable
-	case sight.Silent():
+	case zoneRead.Silent():
 		return CheckSilent
 	default:
 		return CheckUnreliable
@@ -129,8 +129,8 @@ const (
 	backoffTime = 10 * time.Minute
 )
 
-// resolverBackoff stops the reads of a Watch during an outage of the resolver or of our network.
-// Without it every domain would use up its daily read.
+// resolverBackoff stops the reads of a Watch during an outage of the resolver or of the service's
+// network. Without the backoff, every domain would use up its daily read.
 type resolverBackoff struct {
 	mu        sync.Mutex
 	silent    int    // consecutive reads without an answer
@@ -147,33 +147,34 @@ func (b *resolverBackoff) active(now time.Time) bool {
 
 // record counts a read. It reports whether the resolver is suspected, and returns the domain to
 // probe, "" if none has answered.
-func (b *resolverBackoff) record(sight dns.ZoneRead) (suspect bool, answering string) {
+func (b *resolverBackoff) record(zoneRead dns.ZoneRead) (suspect bool, answering string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !sight.Silent() {
-		b.silent, b.answering = 0, sight.Domain
+	if !zoneRead.Silent() {
+		b.silent, b.answering = 0, zoneRead.Domain
 		return false, ""
 	}
 	b.silent++
 	return b.silent >= maxSilentReads, b.answering
 }
 
-// start stops reads from now on. After the pause a single read without an answer stops them again.
+// start stops reads from now on. After the backoff, a single read without an answer stops them
+// again.
 func (b *resolverBackoff) start(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.silent, b.end = maxSilentReads-1, now.Add(backoffTime)
 }
 
-// detectOutage starts the backoff after several reads in a row without an answer. First it probes a
-// domain that answered before: one customer may have many domains on dead name servers.
-func (w *Watch) detectOutage(ctx context.Context, sight dns.ZoneRead) {
-	suspect, answering := w.backoff.record(sight)
+// detectOutage starts the backoff after several reads in a row without an answer. It first probes a
+// domain that answered before, because one customer may have many domains on dead name servers.
+func (w *Watch) detectOutage(ctx context.Context, zoneRead dns.ZoneRead) {
+	suspect, answering := w.backoff.record(zoneRead)
 	if !suspect {
 		return
 	}
 	if answering != "" {
-		if again, err := reconcile.Sight(ctx, w.DNS, answering); err == nil && !again.Silent() {
+		if again, err := reconcile.ReadZone(ctx, w.DNS, answering); err == nil && !again.Silent() {
 			w.backoff.record(again)
 			return
 		}

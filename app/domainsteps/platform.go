@@ -40,7 +40,7 @@ func verifyAtPlatform(ctx context.Context, platform ports.MailTenant, name strin
 // distinguishes a missing record from one that the platform does not see yet.
 func (s *Steps) recordFailedVerification(ctx context.Context, owner access.AccountID, d domain.Domain, cause error) error {
 	if errors.Is(cause, fault.VerificationFailed) {
-		if _, err := reconcile.Change(ctx, s.Domains, owner, s.Reconciler.Look(ctx, d), func(*domain.Domain) {}); err != nil {
+		if _, err := reconcile.Change(ctx, s.Domains, owner, s.Reconciler.WithCurrentDNS(ctx, d), func(*domain.Domain) {}); err != nil {
 			return err
 		}
 	}
@@ -56,8 +56,9 @@ func FetchDomain(ctx context.Context, platform ports.MailTenant, name string) (h
 	return held, err
 }
 
-// StartSigningOf starts DKIM signing of a domain and returns the stored domain. It checks the public DNS before it calls the platform. The platform caches a missing
-// record for a long time.
+// StartSigningOf starts DKIM signing of a domain and returns the stored domain. It checks the
+// public DNS before it calls the platform, because the platform caches a missing record for a long
+// time.
 func (s *Steps) StartSigningOf(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	if d.Signing.Selector1.Name == "" {
 		return domain.Domain{}, signingNotCreated()
@@ -73,13 +74,13 @@ func (s *Steps) StartSigningOf(ctx context.Context, owner access.AccountID, d do
 	})
 }
 
-// checkPublished fails with dkim_not_ready unless both DKIM records are visible in the DNS.
+// checkPublished fails with dkim_not_ready if a DKIM record is not visible in the DNS.
 func (s *Steps) checkPublished(ctx context.Context, d domain.Domain) error {
-	sight, err := reconcile.Sight(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
+	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return fault.DKIMNotReady.With("the DKIM records could not be read from the DNS in time")
 	}
-	selector1, selector2 := dns.ReadSelectors(sight, d.Signing)
+	selector1, selector2 := dns.ReadSelectors(zoneRead, d.Signing)
 	if selector1 != dns.SelectorPropagated || selector2 != dns.SelectorPropagated {
 		return fault.DKIMNotReady.With("selector1 is %s, selector2 is %s in the DNS", selector1, selector2)
 	}
@@ -101,7 +102,7 @@ func enable(ctx context.Context, platform ports.MailTenant, name string) error {
 	})
 }
 
-// FetchSigning returns d with the signing state that the platform reports. It does not store it.
+// FetchSigning returns d with the signing state that the platform reports. It stores nothing.
 func (s *Steps) FetchSigning(ctx context.Context, owner access.AccountID, t tenant.Tenant, d domain.Domain) (domain.Domain, error) {
 	if err := t.Reachable(); err != nil {
 		return d, err
@@ -114,8 +115,8 @@ func (s *Steps) FetchSigning(ctx context.Context, owner access.AccountID, t tena
 	return d, s.RecordLostConsent(ctx, owner, t.GUID, err)
 }
 
-// RecordLostConsent returns err unchanged. If err shows that the tenant's consent is gone, it
-// stores that first.
+// RecordLostConsent returns err unchanged. If err shows that the tenant's consent was revoked, it
+// stores the revocation first.
 func (s *Steps) RecordLostConsent(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
 	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform}.Notice(ctx, owner, id, err)
 }

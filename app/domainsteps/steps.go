@@ -21,8 +21,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Steps are the steps of domains. Each tries once: who calls it decides about another attempt. All
-// fields but DMARC are required.
+// Steps are the steps of domains. Each step tries once; its caller decides whether to try again.
+// All fields except DMARC are required.
 type Steps struct {
 	Tenants    ports.Tenants
 	Domains    ports.Domains
@@ -40,7 +40,7 @@ type Steps struct {
 }
 
 // Prove asks the mail platform to verify a domain, and stores the result. It fails with
-// verification_failed when the platform does not see the record.
+// verification_failed when the platform does not see the verification record.
 func (s *Steps) Prove(ctx context.Context, owner access.AccountID, domainID string) error {
 	_, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err == nil {
@@ -50,7 +50,7 @@ func (s *Steps) Prove(ctx context.Context, owner access.AccountID, domainID stri
 }
 
 // EnableMail enables the e-mail service of a verified domain. It fails with exchange_not_ready
-// while the tenant's mail server is not prepared.
+// until the tenant's mail server is prepared.
 func (s *Steps) EnableMail(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Steps) EnableMail(ctx context.Context, owner access.AccountID, domainID
 }
 
 // EnsureSigning makes the platform create the DKIM records of a domain. It fails with
-// exchange_not_ready, or with dkim_not_ready while the records do not exist.
+// exchange_not_ready, or with dkim_not_ready if the records do not exist yet.
 func (s *Steps) EnsureSigning(ctx context.Context, owner access.AccountID, domainID string) error {
 	t, d, err := s.loadReachableByID(ctx, owner, domainID)
 	if err == nil {
@@ -121,7 +121,7 @@ func (s *Steps) loadReachableByID(ctx context.Context, owner access.AccountID, d
 	return t, d, err
 }
 
-// CheckMailServerReady fails with exchange_not_ready unless the tenant's mail server is prepared.
+// CheckMailServerReady fails with exchange_not_ready if the tenant's mail server is not prepared.
 func CheckMailServerReady(t tenant.Tenant) error {
 	if t.Bootstrap != tenant.BootstrapReady {
 		return fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")

@@ -15,28 +15,29 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// planLimit bounds the calls to the mail platform, and separately those to DNS providers, that a
-// survey makes. A survey can be made without the answer of either.
+// planLimit bounds a survey's calls to the mail platform, and separately its calls to DNS
+// providers. A survey can be made without the answers of either.
 const planLimit = 15 * time.Second
 
-// Survey is a live read of a domain's DNS, compared with the records that the mail platform asks
-// for. A Survey is read-only: to make one writes and stores nothing.
+// Survey is a live read of a domain's DNS, compared with the records that the mail platform
+// requires. Making a survey writes and stores nothing.
 type Survey struct {
 	Domain domain.Domain
-	// Public is the DNS as public resolvers see it. ZoneRead is the input of the plan: where the
-	// account's connection reaches the zone, it contains the provider's own records instead.
-	Public, Sight dns.ZoneRead
-	Holder        dns.Holder
-	Plan          dns.Plan
+	// Public is the DNS as public resolvers see it. ZoneRead is the input of the plan. If the
+	// account's connection reaches the zone, ZoneRead contains the provider's own records instead
+	// of the public ones.
+	Public, ZoneRead dns.ZoneRead
+	Holder           dns.Holder
+	Plan             dns.Plan
 	// Shown is true when the public read is reliable and needs no changes.
 	Shown bool
 
 	zoneProvider ports.DNSProvider // the provider of the zone, or nil when the account has no access to it
 }
 
-// Automation returns whether tenantry can write the changes for the owner, and if not what is
-// required.
-func (v Survey) Automation() dns.Automation { return v.Holder.Automate(v.Sight, v.Plan) }
+// Automation returns whether tenantry can write the changes for the owner, and what is required if
+// it cannot.
+func (v Survey) Automation() dns.Automation { return v.Holder.Automate(v.ZoneRead, v.Plan) }
 
 // Survey reads a domain's DNS live and plans the changes that it needs.
 //
@@ -51,34 +52,34 @@ func (s *Steps) Survey(ctx context.Context, owner access.AccountID, domainID str
 		return Survey{}, err
 	}
 	offer := dns.Offer{Verification: d.Verification, Service: d.Service, Signing: d.Signing, Policy: s.DMARC}
-	sight, err := reconcile.Sight(ctx, s.DNS, d.Name, dns.Desire(d.Name, offer)...)
+	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, d.Name, dns.Desire(d.Name, offer)...)
 	if err != nil {
 		return Survey{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
-	return s.plan(ctx, owner, d, offer, sight)
+	return s.plan(ctx, owner, d, offer, zoneRead)
 }
 
-// plan plans from the provider's own records where the account has access, and else from the public
-// DNS. Name servers flatten CNAMEs, proxy addresses and expand wildcards, so their answers can
-// differ from the zone.
-func (s *Steps) plan(ctx context.Context, owner access.AccountID, d domain.Domain, offer dns.Offer, sight dns.ZoneRead) (Survey, error) {
+// plan plans from the provider's own records if the account has access to them, else from the
+// public DNS. Name servers flatten CNAMEs, proxy addresses and expand wildcards, so their answers
+// can differ from the zone.
+func (s *Steps) plan(ctx context.Context, owner access.AccountID, d domain.Domain, offer dns.Offer, zoneRead dns.ZoneRead) (Survey, error) {
 	managed, err := s.Writes.Written(ctx, owner, d.ID)
 	if err != nil {
 		return Survey{}, err
 	}
-	v := Survey{Domain: d, Public: sight}
-	if v.Holder, v.Sight, v.zoneProvider, err = s.findHolder(ctx, owner, sight); err != nil {
+	v := Survey{Domain: d, Public: zoneRead}
+	if v.Holder, v.ZoneRead, v.zoneProvider, err = s.findHolder(ctx, owner, zoneRead); err != nil {
 		return Survey{}, err
 	}
-	v.Plan = dns.NewPlan(offer, v.Sight, managed)
-	public := dns.NewPlan(offer, sight, managed)
+	v.Plan = dns.NewPlan(offer, v.ZoneRead, managed)
+	public := dns.NewPlan(offer, zoneRead, managed)
 	v.Shown = public.SafeToApply() && len(public.Changes) == 0
 	return v, nil
 }
 
 // fetchMissing asks the mail platform for the records and the signing state that are not stored
-// yet. Stored values are not read again. If the platform does not answer, stored records suffice;
-// without any records it returns the platform's error.
+// yet. If the platform does not answer, stored records suffice. If no records are stored,
+// fetchMissing returns the platform's error.
 func (s *Steps) fetchMissing(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	records := len(d.Service) == 0 && (d.Verified || len(d.Verification) == 0)
 	signing := d.Verified && d.Signing.Selector1.Name == ""
@@ -128,9 +129,9 @@ func (s *Steps) Write(ctx context.Context, owner access.AccountID, v Survey) err
 	})
 }
 
-// Saw stores the DNS state that a survey read, and the records that it fetched from the mail
+// StoreSurvey stores the DNS state that a survey read, and the records that it fetched from the mail
 // platform. It returns the stored domain, and fails when the store fails.
-func (s *Steps) Saw(ctx context.Context, owner access.AccountID, v Survey) (domain.Domain, error) {
+func (s *Steps) StoreSurvey(ctx context.Context, owner access.AccountID, v Survey) (domain.Domain, error) {
 	fetched := v.Domain.WithRead(v.Public, s.Now())
 	return reconcile.Change(ctx, s.Domains, owner, fetched, func(stored *domain.Domain) {
 		if len(stored.Verification) == 0 {

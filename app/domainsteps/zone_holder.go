@@ -17,33 +17,34 @@ import (
 )
 
 // findHolder finds the DNS provider that holds a domain's zone. If the account's connection reaches
-// the zone, it returns the provider, and the sight contains the provider's own records.
+// the zone, findHolder also returns the provider's client and a read with the provider's own
+// records.
 //
-// If a provider does not answer, the sight is marked unreliable: the zone may contain records that
-// its name servers do not show.
-func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, sight dns.ZoneRead) (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
+// If a provider does not answer, the returned read is marked as unreliable, because the zone may
+// contain records that its name servers do not show.
+func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead) (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
 	providers, err := s.Connections.Providers.Providers(ctx)
 	if err != nil {
-		return dns.Holder{}, sight, nil, err
+		return dns.Holder{}, zoneRead, nil, err
 	}
 	connections, err := s.Connections.List(ctx, owner)
 	if err != nil {
-		return dns.Holder{}, sight, nil, err
+		return dns.Holder{}, zoneRead, nil, err
 	}
 	callCtx, cancel := context.WithTimeout(ctx, planLimit)
 	defer cancel()
-	accesses, zoneProvider := s.findConnection(callCtx, owner, sight, providerOrder(dns.Detect(sight, providers).Provider.ID, connections))
-	holder := dns.FindHolder(sight, providers, accesses)
+	accesses, zoneProvider := s.findConnection(callCtx, owner, zoneRead, providerOrder(dns.Detect(zoneRead, providers).Provider.ID, connections))
+	holder := dns.FindHolder(zoneRead, providers, accesses)
 	if holder.Access.Standing == dns.ReachesZone {
 		held, err := zoneProvider.Records(callCtx, holder.Access.Zone)
 		if holder.Access.Standing, holder.Access.Detail = accessStanding(err); holder.Access.Standing == dns.ReachesZone {
-			return holder, sight.WithProviderRecords(held), zoneProvider, nil
+			return holder, zoneRead.WithProviderRecords(held), zoneProvider, nil
 		}
 	}
-	if holder.Access.Standing.Unread() && sight.Complete {
-		sight.Complete, sight.Reason = false, dns.ReasonSilent
+	if holder.Access.Standing.Unread() && zoneRead.Complete {
+		zoneRead.Complete, zoneRead.Reason = false, dns.ReasonSilent
 	}
-	return holder, sight, nil, ctx.Err()
+	return holder, zoneRead, nil, ctx.Err()
 }
 
 // providerOrder lists the connected providers without duplicates. The provider detected from the
@@ -69,12 +70,12 @@ func providerOrder(first string, connections []dnsconnection.Connection) []strin
 
 // findConnection asks the account's connections for the zone, provider by provider, until one
 // serves it. It returns the access to each provider asked, and the serving provider or nil.
-func (s *Steps) findConnection(ctx context.Context, owner access.AccountID, sight dns.ZoneRead, order []string) (accesses []dns.Access, zoneProvider ports.DNSProvider) {
-	if sight.Zone == "" || len(sight.Delegation) == 0 {
+func (s *Steps) findConnection(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead, order []string) (accesses []dns.Access, zoneProvider ports.DNSProvider) {
+	if zoneRead.Zone == "" || len(zoneRead.Delegation) == 0 {
 		return nil, nil
 	}
 	for _, provider := range order {
-		found, err := s.Connections.Reaching(ctx, owner, provider, sight.Zone, sight.Delegation)
+		found, err := s.Connections.Reaching(ctx, owner, provider, zoneRead.Zone, zoneRead.Delegation)
 		a := dns.Access{Provider: provider, Zone: found.Zone}
 		a.Standing, a.Detail = accessStanding(err)
 		accesses = append(accesses, a)
@@ -94,7 +95,7 @@ func accessStanding(err error) (standing dns.Standing, detail string) {
 		return dns.ReachesZone, ""
 	case dns.IsNoZone(err):
 		return dns.ZoneUnreached, ""
-	case errors.Is(err, dnsconnections.ErrNoConnection): // the connection was removed meanwhile
+	case errors.Is(err, dnsconnections.ErrNoConnection): // the connection was removed in the meantime
 		return dns.NoConnection, ""
 	case outcome.TooLarge(err):
 		return dns.AnswerTooLarge, ""

@@ -66,7 +66,7 @@ func (p *pass) countReading(ctx, reading context.Context, r sendlimit.Reading) e
 }
 
 // rotated returns the mailboxes rotated by a random offset. The platform is queried in this order.
-// If passes cannot read the whole trace, the offset varies which mailboxes they miss.
+// If passes cannot read the whole trace, the offset varies which mailboxes are missed.
 func rotated(boxes []ports.SendBox) []ports.SendBox {
 	if len(boxes) == 0 {
 		return nil
@@ -107,8 +107,8 @@ func (p *pass) readSent(ctx context.Context, r sendlimit.Reading, boxes []ports.
 }
 
 // saveReading stores the counts of a complete reading. If a reading misses the start of a day, only
-// mailboxes with an earlier count for that day are updated. For the others the count is unknown,
-// and a missing count is not zero.
+// mailboxes with an earlier count for that day are updated. The count of any other mailbox is
+// unknown, and a missing count is not zero.
 func (p *pass) saveReading(ctx context.Context, r sendlimit.Reading, boxes []ports.SendBox) error {
 	tally := r.Tally()
 	c := ports.SendCounts{At: p.now, Mark: r.Mark, Boxes: make(map[string][]sendlimit.Count, len(boxes))}
@@ -154,7 +154,7 @@ func (p *pass) saveCounts(ctx context.Context, c ports.SendCounts) error {
 	return leaseError(p.Runs.SaveCounts(ctx, p.SendRun, c))
 }
 
-// countOn returns the count of a mailbox on a day, and whether there is one.
+// countOn returns the count of a mailbox on a day, false if there is none.
 func countOn(b ports.SendBox, day time.Time) (sendlimit.Count, bool) {
 	if i := slices.IndexFunc(b.Counts, func(c sendlimit.Count) bool { return c.Day.Equal(day) }); i >= 0 {
 		return b.Counts[i], true

@@ -19,7 +19,7 @@ import (
 // deletionService returns a service that deletes the tenant without waiting for a pass.
 func (fx *fixture) deletionService() *tenants.Service {
 	return &tenants.Service{Tenants: fx.store, Policies: fx.store, Runs: fx.store, Platform: fx.fake, Now: fx.Now,
-		Pause: time.Millisecond, RunTurn: time.Millisecond, RunEnds: time.Millisecond}
+		Pause: time.Millisecond, PassWait: time.Millisecond, CallWait: time.Millisecond}
 }
 
 func (fx *fixture) deleteTenant(t *testing.T, s *tenants.Service) {

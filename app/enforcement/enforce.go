@@ -19,7 +19,7 @@ import (
 // changes. It returns when the tenant is due again.
 //
 // A change is stored only after the platform has applied it. A pass that stops halfway leaves its
-// intents, and the next pass reconciles them first.
+// intents in the store, and the next pass reconciles them first.
 func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if err := p.reconcileIntents(ctx); err != nil {
 		return due, err

@@ -47,7 +47,7 @@ func (p *pass) listRules(ctx context.Context) ([]sendlimit.Rule, error) {
 }
 
 // applyRules updates each managed transport rule to block exactly the mailboxes of the decision.
-// Rules of scopes without a policy are set to block none. A rule that is already right costs no
+// Rules of scopes without a policy are set to block none. A rule that is already correct costs no
 // call. applyRules returns the joined errors of the rules that could not be set.
 func (a *applier) applyRules(ctx context.Context) (err error) {
 	for _, scope := range append(a.Order(a.ruledScopes), a.orphanScopes()...) {
@@ -76,8 +76,8 @@ func (a *applier) orphanScopes() (scopes []string) {
 	return scopes
 }
 
-// setRule sets the rule of one scope. If a mailbox moves to a rule that could not be set, its
-// present rule keeps blocking it.
+// setRule sets the rule of one scope. If a mailbox moves to a rule that could not be set, the rule
+// that blocks it now keeps blocking it.
 func (a *applier) setRule(ctx context.Context, scope string) error {
 	if a.BlocksForFailed(scope, a.failedScopes) {
 		if list := a.AddressesWithFailed(scope, a.failedScopes, a.foundRules); len(list) > 0 {
@@ -94,8 +94,8 @@ func (a *applier) setRule(ctx context.Context, scope string) error {
 	return err
 }
 
-// block has one rule block exactly its list. It fails when the platform's answer shows a different
-// list.
+// block makes one rule block exactly its list. It fails when the platform's answer shows a
+// different list.
 func (a *applier) block(ctx context.Context, scope string) error {
 	list := a.Lists[scope]
 	return a.callWithRenewedLease(ctx, func(ctx context.Context) error {
@@ -186,9 +186,9 @@ func (v *missingMailboxes) add(id tenant.GUID, ids []string, now time.Time) {
 	v.byTenant[id] = missingEntry{append(v.byTenant[id].ids, ids...), now.Add(sendlimit.MaxInterval)}
 }
 
-// exclude returns the mailboxes without the missing ones. It keeps a blocked mailbox, because that
-// one still needs an unblock. An entry that ends beyond sendlimit.MaxInterval can only come from clock
-// skew and is ignored.
+// exclude returns the mailboxes without the missing ones. It keeps a blocked mailbox, because a
+// blocked mailbox still needs an unblock. An entry that expires later than sendlimit.MaxInterval
+// from now can only come from clock skew and is ignored.
 func (v *missingMailboxes) exclude(id tenant.GUID, boxes []sendlimit.MailboxState, now time.Time) []sendlimit.MailboxState {
 	v.mu.Lock()
 	defer v.mu.Unlock()

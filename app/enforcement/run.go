@@ -19,8 +19,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// defaultLease must exceed the time of a provider call and of the wait for its slot. The lease is
-// renewed before each of the two. After a crash, the tenant waits for at most this time.
+// defaultLease must exceed the time of a provider call, and also the wait for the call's slot. The
+// lease is renewed before the wait and before the call. After a crash, the tenant waits for at most
+// defaultLease.
 const defaultLease = 30 * time.Second
 
 // Runner makes enforcement passes. A pass counts what a tenant's mailboxes sent, and has the mail
@@ -71,8 +72,8 @@ type pass struct {
 }
 
 // Run makes one pass over a tenant, if the tenant is due and no other pass holds it. It returns the
-// errors of the platform; the tenant is then due again soon. Whatever succeeded is stored even
-// then.
+// errors of the platform. The tenant is then due again soon, and the parts that succeeded are
+// stored.
 func (r *Runner) Run(ctx context.Context, owner access.AccountID, id tenant.GUID) error {
 	r.runAllLock.RLock()
 	defer r.runAllLock.RUnlock()
@@ -125,8 +126,8 @@ func (r *Runner) leaseDuration() time.Duration {
 }
 
 // countAndEnforce counts, decides and enforces, and returns when the tenant is due again. If
-// counting fails, the stored counts decide. A new day can therefore unblock mailboxes without a
-// trace.
+// counting fails, the stored counts decide. Mailboxes can therefore be unblocked on a new day even
+// if the trace cannot be read.
 func (p *pass) countAndEnforce(ctx context.Context) (due time.Time, err error) {
 	if p.zone, err = sendlimit.TimeZone(p.TimeZone); err != nil {
 		return due, err
@@ -154,7 +155,7 @@ func (p *pass) callWithRenewedLease(ctx context.Context, call func(context.Conte
 }
 
 // callReadOnly makes a call that changes nothing. It renews the lease only if the lease is not
-// fresh, because such a call does no harm after the lease is lost.
+// fresh, because a read does no harm after the lease is lost.
 func (p *pass) callReadOnly(ctx context.Context, call func(context.Context) error) error {
 	return p.withCallSlot(ctx, func() error {
 		if err := p.lease.RenewIfStale(ctx); err != nil {

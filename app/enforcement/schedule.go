@@ -28,7 +28,7 @@ const (
 	// of database connections, so that requests find a free one.
 	AtOnce = 18
 	// CallsAtOnce is the number of platform calls that passes make in parallel. It is less than
-	// AtOnce, so the other passes can read and store meanwhile.
+	// AtOnce, so that the remaining passes can read and store.
 	CallsAtOnce = 12
 	// slotWait is how long a pass waits for a slot. Most of a handler's time remains for the pass
 	// itself.
@@ -61,8 +61,8 @@ func (r *Runner) Handlers() map[string]ports.Handler {
 }
 
 // Periodic returns the sweep, which wakes the tenants that are due. If more tenants are due than
-// one sweep wakes, the sweep runs again after one second. Tenants that it lists twice have a
-// pending wake-up already.
+// one sweep wakes, the sweep runs again after one second. A tenant that two sweeps list already has
+// a pending wake-up.
 func (r *Runner) Periodic(sweep time.Duration, q ports.Queue) []ports.Periodic {
 	return []ports.Periodic{{Kind: kindSweep, Every: sweep, Do: func(ctx context.Context) error {
 		due, more, err := r.dueWakeups(ctx)

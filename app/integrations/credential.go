@@ -30,7 +30,7 @@ func (s *Service) seal(i integration.Integration, credential secret.Credential) 
 	return s.Sealer.Seal(plain, associatedData(i))
 }
 
-// openPlatform returns the platform, ready for calls with the integration's credential. It fails
+// openPlatform returns a client of the platform that uses the integration's credential. It fails
 // with Unreadable.
 func (s *Service) openPlatform(i integration.Integration, sealed []byte) (ports.SendingPlatform, error) {
 	plain, err := s.Sealer.Open(sealed, associatedData(i))
@@ -44,8 +44,8 @@ func (s *Service) openPlatform(i integration.Integration, sealed []byte) (ports.
 	return s.Platforms.For(i.Provider, withWorkspace(credential, i.Workspace.ID)), nil
 }
 
-// withWorkspace returns a copy of the credential with this workspace, or without one if it is
-// empty.
+// withWorkspace returns a copy of the credential with this workspace. If workspace is empty, the
+// copy has no workspace.
 func withWorkspace(c secret.Credential, workspace string) secret.Credential {
 	settings := map[string]string{}
 	maps.Copy(settings, c.Settings)
@@ -73,8 +73,8 @@ func fieldNames(c secret.Credential) []string {
 	return names
 }
 
-// Unreadable is the error for an integration whose credential cannot be decrypted, as after the
-// loss of the keyset.
+// Unreadable is the error for an integration whose credential cannot be decrypted, for example
+// after the keyset was lost.
 type Unreadable struct {
 	Integration string
 	Cause       error

@@ -14,10 +14,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Disconnect removes a mailbox's account from the platform. An account that is gone already counts
+// Disconnect removes a mailbox's account from the platform. An account that no longer exists counts
 // as removed. If the outcome is unknown and a read still finds the account, the connection stays
-// `disconnecting`. The mailbox cannot connect elsewhere until a retry or a refresh resolves the
-// outcome.
+// `disconnecting`. The mailbox cannot connect through a different integration until a retry or a
+// refresh resolves the outcome.
 //
 // It fails with integration_not_found, mailbox_not_found, provider_timeout,
 // provider_credential_rejected, or capability_not_supported for an account that still exists.
@@ -73,8 +73,8 @@ func (r *removal) run(ctx context.Context) (Disconnected, error) {
 	return r.takeOut(ctx, id)
 }
 
-// takeOut stores the intent before it calls the platform. If another integration holds the mailbox,
-// the remaining account is removed without an intent, because the mailbox is not held here.
+// takeOut stores the intent before it calls the platform. If a different integration holds the
+// mailbox, the remaining account is removed without an intent.
 func (r *removal) takeOut(ctx context.Context, id string) (Disconnected, error) {
 	before := r.connection
 	if !r.eligible.Elsewhere {
@@ -121,7 +121,7 @@ func (r *removal) callRemove(ctx context.Context, id string) error {
 	return reconcile.Call(ctx, func(ctx context.Context) error { return r.platform.Remove(ctx, id) })
 }
 
-// withStatus returns the connection with another status.
+// withStatus returns the connection with this status.
 func (r *removal) withStatus(status integration.ConnectionStatus) integration.Connection {
 	c := r.connection
 	c.Status, c.UpdatedAt = status, r.now()
@@ -141,7 +141,7 @@ func (r *removal) finish(ctx context.Context, removed bool) (Disconnected, error
 	return d, nil
 }
 
-// saveTries is how often a save is tried when concurrent changes precede it.
+// saveTries is how often a save is tried when concurrent changes prevent it.
 const saveTries = 5
 
 // save stores the connection over concurrent changes, because the caller has requested the

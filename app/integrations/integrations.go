@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package integrations connects mailboxes to sending platforms. It stores the credentials of
-// accounts, starts the sign-ins of mailboxes, and records which mailbox is connected where.
+// accounts, starts the sign-ins of mailboxes, and records through which integration each mailbox is
+// connected.
 //
 // The main type is Service. An integration is an account's credential for one platform. A
 // connection is the state of one mailbox at one integration. A session is one sign-in of a mailbox
@@ -155,8 +156,8 @@ func (s *Service) Mailboxes(ctx context.Context, owner access.AccountID, id stri
 }
 
 // Delete deletes an integration with its credential and connections, which releases its mailboxes.
-// It does not call the platform. It returns the integration as it was, and fails with
-// integration_not_found.
+// It does not call the platform. It returns the integration as it was before the deletion. It fails
+// with integration_not_found.
 func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[integration.Integration]) (integration.Integration, error) {
 	i, _, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// maxPages bounds a listing. A platform whose listing is longer counts as broken.
+	// maxPages bounds a listing. A platform with a longer listing counts as broken.
 	maxPages = 1000
-	// minPageTime is the time to keep for reading the page after a wait.
+	// minPageTime is the time that a wait must leave for reading the next page.
 	minPageTime = 5 * time.Second
 )
 
@@ -27,7 +27,7 @@ type listing struct {
 	indexByAddress map[string]int // index into found by folded address
 	found          []integration.Account
 	pages          int
-	// cursor is the next page; seen holds the cursors before it.
+	// cursor is the cursor of the next page; seen holds the cursors of the pages before it.
 	cursor string
 	seen   map[string]bool
 }
@@ -50,8 +50,8 @@ func (l *listing) index(address string, i int) {
 	}
 }
 
-// read reads all remaining pages, each once. It fails with Broken when the listing does not end or
-// repeats a cursor.
+// read reads all remaining pages. It fails with Broken when the listing does not end or repeats a
+// cursor.
 func (l *listing) read(ctx context.Context) error {
 	for {
 		page, err := l.page(ctx, l.cursor)
@@ -70,8 +70,8 @@ func (l *listing) read(ctx context.Context) error {
 	}
 }
 
-// match keeps the accounts of mailboxes. Of two accounts with one address it prefers the connected
-// one.
+// match keeps the accounts of mailboxes. If two accounts have the same address, it prefers the
+// connected account.
 func (l *listing) match(accounts []integration.Account) {
 	for _, a := range accounts {
 		i, matches := l.indexByAddress[integration.Fold(a.Address)]
@@ -116,7 +116,7 @@ type accountRead struct {
 	cause error
 }
 
-// continueAfter reports whether the read is to be continued later, and after which pause.
+// continueAfter reports whether the read is to be continued later. after is the pause before that.
 func (r *accountRead) continueAfter(now time.Time) (after time.Duration, later bool) {
 	if !r.resumable || r.listing == nil || r.pages == 0 || outcome.Of(r.cause) != outcome.Throttled {
 		return 0, false
@@ -125,8 +125,8 @@ func (r *accountRead) continueAfter(now time.Time) (after time.Duration, later b
 	return after, now.Add(after).Sub(r.began) < maxListingTime
 }
 
-// partialReads holds the interrupted reads of this process. They are not stored. If another process
-// gets the next wake-up, it starts its own read; one of the processes finishes.
+// partialReads holds the interrupted reads of this process. They are not stored. If a different
+// process gets the next wake-up, it starts a new read. One of the processes finishes its read.
 type partialReads struct {
 	mu   sync.Mutex
 	byID map[string]*accountRead // by integration id

@@ -24,7 +24,7 @@ func (s *Service) Refresh(ctx context.Context, owner access.AccountID, id string
 	return s.refresh(ctx, owner, id, &accountRead{}, answer)
 }
 
-// refresh continues the read r if it has started.
+// refresh continues the read r, or starts it if it has not started.
 func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string, r *accountRead, answer ports.Answer[Refreshed]) (Refreshed, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
@@ -53,12 +53,12 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 	return s.reconcile(ctx, i, r, answer)
 }
 
-// handleIncomplete leaves all connections unchanged. It marks the integration as failing unless the
-// listing is to be continued.
+// handleIncomplete leaves all connections unchanged. If the listing is not to be continued, it
+// marks the integration as failing.
 func (s *Service) handleIncomplete(ctx context.Context, i integration.Integration, read *accountRead) (Refreshed, error) {
 	cause := read.cause
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return Refreshed{}, cause // the caller is gone; the error says nothing about the integration
+		return Refreshed{}, cause // the request was cancelled; the error says nothing about the integration
 	}
 	if credentialRejected(cause) {
 		s.reportDrift(i.Provider, integration.DriftRefused)
@@ -126,7 +126,7 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 func (s *Service) saveRefresh(ctx context.Context, i integration.Integration, began time.Time, changes []integration.Connection,
 	completion *ports.Completion) error {
 	err := reconcile.Store(ctx, func(ctx context.Context) error {
-		held, _, err := s.Integrations.Integration(ctx, i.AccountID, i.ID) // a test may have changed it meanwhile
+		held, _, err := s.Integrations.Integration(ctx, i.AccountID, i.ID) // a test may have changed it in the meantime
 		if err != nil {
 			return err
 		}

@@ -27,8 +27,8 @@ const (
 	// tick. One tick schedules at most maxRefreshes.
 	refreshTick  = 5 * time.Minute
 	maxRefreshes = 100
-	// sessionGrace is how long after its expiry a session is checked by the sweep. No request that
-	// opens a session lasts that long.
+	// sessionGrace is how long after its expiry a session is checked by the sweep. It is longer
+	// than any request that opens a session.
 	sessionGrace = time.Minute
 	// maxCheckDelay is how long after its expiry a session waits for a final check at a platform
 	// that cannot be reached.
@@ -53,8 +53,8 @@ func (s *Service) Periodic(sweep, refresh time.Duration) []ports.Periodic {
 	}
 }
 
-// dueRefreshes schedules the refreshes that are due. Each is a job of its own, spread over time, so
-// that accounts get fair shares.
+// dueRefreshes schedules the refreshes that are due. Each refresh is a separate job, spread over
+// time, so that accounts get fair shares.
 func (s *Service) dueRefreshes(ctx context.Context, every time.Duration) ([]ports.Wakeup, error) {
 	now := s.now()
 	due, err := s.Integrations.DueRefreshes(ctx, now.Add(-every), now, maxRefreshes)
@@ -66,14 +66,14 @@ func (s *Service) dueRefreshes(ctx context.Context, every time.Duration) ([]port
 	return all, err
 }
 
-// refreshAfter returns the wake-up of a refresh. Queues use the clock of their machine; the
-// sandbox's clock may be hours ahead of it.
+// refreshAfter returns the wake-up of a refresh. It uses the machine's clock, as queues do. The
+// sandbox's clock may be hours ahead of the machine's clock.
 func refreshAfter(id string, owner access.AccountID, after time.Duration) ports.Wakeup {
 	return ports.Wakeup{Kind: kindRefresh, ID: id, Account: owner, At: time.Now().Add(after)}
 }
 
-// refreshDue refreshes one integration. Errors of the platform are stored and wait for the next
-// scheduled refresh. Internal errors are returned, so that the queue retries. A listing that the
+// refreshDue refreshes one integration. It stores errors of the platform; the next scheduled
+// refresh tries again. It returns internal errors, so that the queue retries. A listing that the
 // platform throttles is continued later.
 func (s *Service) refreshDue(ctx context.Context, w ports.Wakeup) error {
 	r := s.partial.take(w.ID, s.now())
@@ -102,7 +102,7 @@ func sessionName(s integration.Session) string {
 	return s.IntegrationID + "/" + s.MailboxID + "/" + s.ID
 }
 
-// endSession ends an expired session. It ignores sessions that were deleted meanwhile.
+// endSession ends an expired session. It ignores a session that was deleted.
 func (s *Service) endSession(ctx context.Context, w ports.Wakeup) error {
 	names := strings.Split(w.ID, "/")
 	if len(names) != len([]string{"integration", "mailbox", "session"}) {
@@ -117,8 +117,9 @@ func (s *Service) endSession(ctx context.Context, w ports.Wakeup) error {
 	return err
 }
 
-// endExpired ends an expired session. A session that never had a link ends at once. Others end
-// after a final check at the platform, or after maxCheckDelay without one.
+// endExpired ends an expired session. A session that never had a link ends at once. Other sessions
+// end after a final check at the platform. If no check succeeds within maxCheckDelay, they end
+// without it.
 func (s *Service) endExpired(ctx context.Context, owner access.AccountID, id, mailboxID, sessionID string) error {
 	sc, err := s.loadCheck(ctx, owner, id, mailboxID, sessionID)
 	if err != nil || sc.session.Status != integration.SessionPending || s.now().Before(sc.session.ExpiresAt) {

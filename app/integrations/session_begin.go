@@ -20,9 +20,9 @@ import (
 )
 
 // openTimeout is how long a session without a link blocks other sessions of the mailbox. It is
-// shorter than the lease of an Idempotency-Key, so that a retry after a crash is not blocked. A
-// request that takes longer can lose its session to another request; it has returned no link by
-// then.
+// shorter than the lease of an Idempotency-Key, so that a retry after a crash is not blocked. If a
+// request takes longer, a different request can replace its session. The slow request has then
+// returned no link.
 const openTimeout = 10 * time.Second
 
 // Begin starts the sign-in of a mailbox at the platform and returns the link. It stores the session
@@ -57,7 +57,7 @@ func (s *Service) Begin(ctx context.Context, acc access.Account, id, mailboxID s
 	return o.open(ctx, answer)
 }
 
-// checkAllowed refuses what can be decided from stored state. If several requests pass this check
+// checkAllowed makes the checks that need only stored state. If several requests pass them
 // concurrently, reserve accepts one.
 func (s *Service) checkAllowed(ctx context.Context, acc access.Account, i integration.Integration, e integration.Eligible) error {
 	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
@@ -93,9 +93,8 @@ type sessionOpener struct {
 	connectionID string // id for a new connection, if there is none yet
 }
 
-// reserve stores the session's row. Of the requests of this process for one mailbox at one
-// integration only one stores a row at a time; reserve refuses the others with
-// oauth_session_pending.
+// reserve stores the session's row. In this process, only one request at a time stores a row for a
+// mailbox at an integration. reserve refuses the others with oauth_session_pending.
 func (s *Service) reserve(ctx context.Context, i integration.Integration, e integration.Eligible, platform ports.SendingPlatform) (*sessionOpener, error) {
 	now := s.now()
 	id, err := s.newID(now)
@@ -146,8 +145,8 @@ func (o *sessionOpener) open(ctx context.Context, answer ports.Answer[Begun]) (B
 	return b, nil
 }
 
-// start asks the platform for a link. It stores a mark of the mailbox's account before the link
-// exists; a changed mark later proves a sign-in.
+// start asks the platform for a link. It stores the mark of the mailbox's account before the link
+// exists. A changed mark later proves a sign-in.
 func (o *sessionOpener) start(ctx context.Context) (secret.Text, error) {
 	before, err := fetchAccount(ctx, o.platform, o.eligible.Address())
 	if err != nil {
@@ -199,13 +198,13 @@ func (o *sessionOpener) failSession(ctx context.Context, cause error) error {
 		return err
 	})
 	if errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.MailboxNotFound) {
-		err = nil // deleted meanwhile, together with its sessions
+		err = nil // deleted in the meantime, together with its sessions
 	}
 	return errors.Join(o.recordRejection(ctx, o.integration.AccountID, o.integration.ID, cause), err)
 }
 
-// restoredConnection returns the connection as it was before the session, or nil when it is not
-// pending. It is not pending if the session left it unchanged, or a refresh has changed it since.
+// restoredConnection returns the connection as it was before the session. It returns nil if the
+// connection is not pending: the session left it unchanged, or a refresh has changed it since.
 func (o *sessionOpener) restoredConnection(ctx context.Context, reason string) (*integration.Connection, error) {
 	e, err := o.Connections.EligibleMailbox(ctx, o.integration.AccountID, o.integration.ID, o.eligible.Mailbox.ID)
 	if err != nil || e.Connection.Status != integration.ConnectionPending {

@@ -59,7 +59,7 @@ func (s *Service) loadCheck(ctx context.Context, owner access.AccountID, id, mai
 	return sc, err
 }
 
-// check reads how an open session stands, and stores its end.
+// check reads the progress of an open session, and stores its end.
 func (sc sessionCheck) check(ctx context.Context) (integration.Session, error) {
 	platform, err := sc.openPlatform(sc.integration, sc.sealed)
 	if err != nil {
@@ -75,8 +75,8 @@ func (sc sessionCheck) check(ctx context.Context) (integration.Session, error) {
 	return sc.storeEnd(ctx, next, seen)
 }
 
-// readProgress reads the platform's session. It reads the account instead if the platform has no
-// sessions, and also before a session expires.
+// readProgress reads the platform's session. If the platform has no sessions, it reads the account
+// instead. It also reads the account before a session expires.
 func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingPlatform) (next integration.Session, seen integration.Account, err error) {
 	next, now := sc.session, sc.now()
 	var p integration.Progress
@@ -110,8 +110,9 @@ func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingP
 	return next.Seen(seen, now), seen, nil
 }
 
-// storeEnd stores the end of a session and the resulting connection. If a concurrent request ended
-// the session or connected the mailbox elsewhere, that result prevails.
+// storeEnd stores the end of a session and the resulting connection. A concurrent request may have
+// ended the session, or connected the mailbox through a different integration. That result then
+// prevails.
 func (sc sessionCheck) storeEnd(ctx context.Context, next integration.Session, seen integration.Account) (integration.Session, error) {
 	saved, err := sc.save(ctx, next, seen)
 	if errors.Is(err, fault.ConnectedElsewhere) {

@@ -17,8 +17,8 @@ import (
 )
 
 // Test checks the credential at the platform, stores the result and returns it. A rejected
-// credential is a result, not an error. It fails with integration_not_found, or when the platform
-// cannot be reached, which says nothing about the credential.
+// credential is a result, not an error. Test fails with integration_not_found, or when the platform
+// cannot be reached and the credential therefore cannot be judged.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[Tested]) (Tested, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {
@@ -41,7 +41,8 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, a
 	return t, s.saveTest(ctx, t, answer)
 }
 
-// currentWorkspace returns the integration's workspace as the credential reaches it now.
+// currentWorkspace returns the integration's workspace as the platform reports it now. It fails
+// with provider_credential_rejected if the credential no longer reaches the workspace.
 func currentWorkspace(i integration.Integration, reach integration.Reach) (integration.Workspace, error) {
 	index := slices.IndexFunc(reach.Workspaces, func(w integration.Workspace) bool { return w.ID == i.Workspace.ID })
 	switch {

@@ -4,8 +4,8 @@
 // a tenant that is enforced, or on an Idempotency-Key.
 //
 // A Lease is renewed in two ways. Keep renews it in the background, and Guard renews it before each
-// write. Whoever loses a lease may not write to a provider any more. The store has its own
-// protection: it accepts a change only while the epoch or the attempt of the lease is current.
+// write. A process that has lost a lease may not write to a provider any more. The store has its
+// own protection: it accepts a change only while the epoch or the attempt of the lease is current.
 package lease
 
 import (
@@ -37,8 +37,8 @@ type Lease struct {
 	hold     Hold
 
 	mu sync.Mutex
-	// end is when the lease expires at the earliest. It counts from before the request to the
-	// database, so that this process stops before the lease expires there.
+	// end is the earliest time at which the lease can expire. Its duration counts from before the
+	// request to the database, so that this process stops before the lease expires in the database.
 	end   time.Time
 	taken bool
 }
@@ -48,8 +48,8 @@ func New(acquired time.Time, duration time.Duration, hold Hold) *Lease {
 	return &Lease{duration: duration, hold: hold, end: acquired.Add(duration)}
 }
 
-// Renew renews the lease. It returns ErrLost when a different process holds it, and the error of
-// the database.
+// Renew renews the lease. It returns ErrLost when a different process holds the lease, and
+// otherwise the error of the database.
 func (l *Lease) Renew(ctx context.Context) error {
 	end := time.Now().Add(l.duration)
 	held, err := l.hold(ctx, l.duration)
@@ -66,7 +66,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return nil
 }
 
-// RenewIfStale renews the lease unless it is fresh.
+// RenewIfStale renews the lease if it is not fresh.
 func (l *Lease) RenewIfStale(ctx context.Context) error {
 	if time.Until(l.expiry()) >= l.duration-l.duration/freshFraction {
 		return nil
@@ -120,7 +120,8 @@ func (l *Lease) Keep(ctx context.Context, lost func(error)) (kept context.Contex
 	}
 }
 
-// renewUntilLost renews the lease until ctx ends, and returns nil, or until the lease is lost.
+// renewUntilLost renews the lease until ctx ends or the lease is lost. It returns nil when ctx
+// ends.
 func (l *Lease) renewUntilLost(ctx context.Context) error {
 	tick := time.NewTicker(l.duration / 3)
 	defer tick.Stop()
@@ -149,7 +150,8 @@ func (l *Lease) Taken() bool {
 	return l.taken
 }
 
-// MarkTaken records that a different process holds the lease, as a refused change showed.
+// MarkTaken records that a different process holds the lease. Call it after the store refused a
+// change.
 func (l *Lease) MarkTaken() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -4,8 +4,8 @@
 // enforcement counts messages and blocks mailboxes; this package only stores the limit and creates
 // its transport rule.
 //
-// Service holds the use cases. Limit is what Get returns, Wanted is the request of Set, and Outcome
-// its result.
+// Service holds the use cases. Limit is the result of Get, Wanted the input of Set, and Outcome the
+// result of Set.
 //
 // Start reading at Service.Set.
 //

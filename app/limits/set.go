@@ -39,8 +39,8 @@ type Outcome struct {
 // Set enforces a daily limit in a scope. It returns the limit that is now in force.
 //
 // Set reserves the policy first, so that a deletion of the tenant knows that a rule may exist. The
-// policy is in force only once the mail platform has the rule. Otherwise it would claim protection
-// that does not exist. A failed Set can be repeated.
+// policy is in force only once the mail platform has the rule. Otherwise the policy would claim
+// protection that does not exist. A failed Set can be repeated.
 //
 // Set fails with tenant_not_found, domain_not_found, invalid_send_limit, access_denied or
 // exchange_bootstrap_not_ready, and with the errors of the platform and the store.
@@ -101,8 +101,8 @@ func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id t
 	return scope, nil
 }
 
-// save stores the policy together with the answer. If the policy is gone, it returns which object
-// was deleted during Set.
+// save stores the policy together with the answer. If the policy was deleted during Set, save
+// returns the error of deletedError.
 func (s *Service) save(ctx context.Context, owner access.AccountID, out Outcome, answer ports.Answer[Outcome]) error {
 	completion, err := answer.Completion(out)
 	if err != nil {
@@ -120,8 +120,8 @@ func (s *Service) save(ctx context.Context, owner access.AccountID, out Outcome,
 	return nil
 }
 
-// deletedError returns the error for a policy that was deleted while it was set: the tenant is
-// gone, or else the domain.
+// deletedError returns the error for a policy that was deleted while it was set. Either the tenant
+// was deleted or the domain.
 func (s *Service) deletedError(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error {
 	if _, err := s.Tenants.Tenant(ctx, owner, p.Tenant); err != nil || p.Scope == sendlimit.TenantWide {
 		return cmp.Or(err, fault.TenantNotFound.With("the account holds no such tenant"))
@@ -143,7 +143,7 @@ func (s *Service) ensureRule(ctx context.Context, p sendlimit.Policy, addresses 
 		return rule, err
 	}
 	if rule, err = s.ensureRuleWith(ctx, platform, p.Scope, known[:min(1, len(known))]); errors.Is(err, fault.MailboxNotFound) {
-		return s.ensureRuleWith(ctx, platform, p.Scope, nil) // the mailbox was deleted meanwhile
+		return s.ensureRuleWith(ctx, platform, p.Scope, nil) // the mailbox was deleted in the meantime
 	}
 	return rule, err
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // maxHiddenLookups is how often creation is retried when the address is taken but no mailbox is
-// found. The address may belong to our own mailbox that the platform does not show yet.
+// found. The address may belong to the mailbox itself, which the platform does not show yet.
 const maxHiddenLookups = 5
 
 // creation takes one mailbox from its reserved row to a usable mailbox. Each step is stored, so
@@ -61,8 +61,8 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 	return c.finishSetup(ctx, *found)
 }
 
-// recordExisting stores a mailbox that existed before tenantry. Another request for the same
-// address may have started meanwhile; then the row is left to that request.
+// recordExisting stores a mailbox that existed before tenantry. If a concurrent request for the
+// same address has changed the row, recordExisting leaves the row to that request.
 func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform) (Result, error) {
 	rows, err := c.Mailboxes.ReserveMailboxes(ctx, c.owner, c.row.DomainID, []mailbox.Spec{c.spec}, mailbox.MaxPerDomain, c.Now())
 	if err != nil {
@@ -80,9 +80,9 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform) (
 // createAtPlatform creates the mailbox. The stage Creating is stored first: from then on a mailbox
 // with this address counts as created by tenantry.
 //
-// A taken address is an unknown outcome: the address may belong to the mailbox itself. The look
-// decides. If it finds no mailbox, the address belongs to another object, unless an earlier outcome
-// is unknown.
+// A taken address is an unknown outcome, because the address may belong to the mailbox itself. A
+// read of the mailbox decides. If the read finds no mailbox and no earlier outcome is unknown, the
+// address belongs to a different object.
 func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platform, err error) {
 	c.row.Stage = mailbox.Creating
 	if err := c.save(ctx, c.owner, c.row); err != nil {
@@ -121,7 +121,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 }
 
 // releaseFailed deletes the reserved row when tenantry cannot have left a mailbox at the platform.
-// That is so when no outcome is unknown, or when the address is not available.
+// This is certain when no outcome is unknown, or when the address is not available.
 func (c *creation) releaseFailed(ctx context.Context, cause error) (Result, error) {
 	c.row.JustReserved = !c.mayExist || errors.Is(cause, fault.InvalidMailboxEmail)
 	cause = c.releaseIfFresh(ctx, c.owner, c.row, cause)
@@ -131,8 +131,8 @@ func (c *creation) releaseFailed(ctx context.Context, cause error) (Result, erro
 	return Result{}, cause
 }
 
-// isRefusal reports whether the platform refused this one mailbox. A lost consent is an error of
-// the whole request.
+// isRefusal reports whether the platform refused this one mailbox. A revoked consent is not such a
+// refusal: it fails the whole request.
 func isRefusal(err error) bool {
 	return outcome.Of(err) == outcome.Refused && !errors.Is(err, fault.AccessDenied)
 }

@@ -119,7 +119,7 @@ func (s *Service) checkState(ctx context.Context, acc access.Account, t tenant.T
 }
 
 // checkCapacity checks that the domain is verified and below its cap. The check of the cap only
-// fixes the order of refusals; the reservation enforces the cap.
+// fixes the order of errors. The reservation enforces the cap.
 func (s *Service) checkCapacity(ctx context.Context, owner access.AccountID, d domain.Domain, specs []mailbox.Spec) error {
 	if !d.Verified {
 		return fault.DomainNotVerified.With("the domain is not verified yet")
@@ -161,15 +161,14 @@ func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t te
 	return results, errs
 }
 
-// prepareDomain makes the mail server accept the domain if it does not yet. It does nothing when
-// all mailboxes are ready. A failure of DKIM, which follows the acceptance, does not prevent
-// provisioning.
+// prepareDomain makes the mail server accept the domain. It does nothing when all mailboxes are
+// ready. A failure of DKIM, which is set up after the acceptance, does not prevent provisioning.
 func (s *Service) prepareDomain(ctx context.Context, owner access.AccountID, d domain.Domain, rows []mailbox.Mailbox) error {
 	if d.MailReady || !anyUnfinished(rows) {
 		return nil
 	}
 	if d, err := s.Reconciler.Domain(ctx, owner, d, true); err != nil && !d.MailReady {
-		return fmt.Errorf("settle domain: %w", err)
+		return fmt.Errorf("reconcile domain: %w", err)
 	}
 	return nil
 }

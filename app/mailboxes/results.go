@@ -69,8 +69,8 @@ func (s *Service) combineResults(ctx context.Context, owner access.AccountID, id
 	}
 }
 
-// The severities of errors, in ascending order: the highest of a request is reported. An unfinished
-// mailbox outranks a platform that is throttled or down.
+// The severities of errors, in ascending order. The highest severity of a request is reported. An
+// unfinished mailbox outranks a platform that is throttled or down.
 const (
 	severityUnavailable = iota + 1
 	severityBroken

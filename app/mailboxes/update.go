@@ -23,7 +23,8 @@ type Change struct {
 }
 
 // Update changes a mailbox's display name at the platform, its stored limit, or both, and returns
-// it. The platform is changed first: if it refuses the name, the limit is not stored either.
+// the mailbox. The platform is changed first: if it refuses the name, the limit is not stored
+// either.
 //
 // It fails with tenant_not_found, mailbox_not_found, no_updates, exchange_not_ready, the codes of
 // the validation, or an error of the platform.

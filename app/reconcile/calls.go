@@ -53,33 +53,34 @@ type RetryPolicy struct {
 // Once is the policy of a step that is tried once.
 var Once = RetryPolicy{Tries: 1}
 
-// Look reads whether a call with an unknown outcome had its effect. It limits the time of its own
-// calls. It fails when it has no answer, or when it proves that a repetition does not help.
-type Look func(ctx context.Context) (done bool, err error)
+// EffectCheck reads whether a call with an unknown outcome had its effect. It limits the time of
+// its own calls. It fails if the read has no answer, or if the answer proves that a repetition does
+// not help.
+type EffectCheck func(ctx context.Context) (done bool, err error)
 
-// Run makes a provider call and decides by its outcome whether to make it again. Use cases leave
-// this decision to Run; they only say what the outcome of a call is. The outcomes lead to:
+// Run makes a provider call and decides by its outcome whether to repeat it. A use case only
+// classifies the outcome of a call. The outcomes lead to:
 //
 //   - done, Refused, Down and errors of tenantry itself: Run returns.
 //   - Throttled: Run returns, or waits if the policy has a ThrottleReserve.
 //   - NotReady: Run pauses and calls again, until the context ends.
-//   - Unknown: Run looks first. It calls again only after a look that found no effect. A look that
-//     has no answer is repeated like a call. A call without a look must be idempotent.
+//   - Unknown: Run calls check first. It repeats the call only if check found no effect. A check that
+//     has no answer is repeated like a call. A call without a check must be idempotent.
 //   - Broken: as Unknown, at most maxBrokenTries times.
 //
-// Run returns the last error. When tries or time are used up before a look has an answer, that is
-// the unknown outcome of the call.
-func Run(ctx context.Context, p RetryPolicy, call func(context.Context) error, look Look) error {
-	var unresolved error // the unknown outcome of a call that no look has resolved
+// Run returns the last error. If the tries or the time are used up before check has an answer, Run
+// returns the unknown outcome of the call.
+func Run(ctx context.Context, p RetryPolicy, call func(context.Context) error, check EffectCheck) error {
+	var unresolved error // the unknown outcome of a call that no check has resolved
 	for tries, broken := 0, 0; ; {
 		err := unresolved
 		if err == nil {
 			err = Call(ctx, call)
 		}
-		if look != nil && err != nil && !outcome.ChangedNothing(err) {
-			switch done, lookErr := look(ctx); {
-			case lookErr != nil:
-				unresolved, err = err, lookErr
+		if check != nil && err != nil && !outcome.ChangedNothing(err) {
+			switch done, checkErr := check(ctx); {
+			case checkErr != nil:
+				unresolved, err = err, checkErr
 			case done:
 				return nil
 			default:
@@ -108,7 +109,7 @@ func Run(ctx context.Context, p RetryPolicy, call func(context.Context) error, l
 }
 
 // waitOut waits for as long as a throttling provider demands. It returns false if the policy does
-// not allow this, or the wait is unknown, or too little time is left.
+// not allow the wait, if its length is unknown, or if too little time is left.
 func (p RetryPolicy) waitOut(ctx context.Context, err error) bool {
 	end, bounded := ctx.Deadline()
 	pause := outcome.RetryAfter(err)
@@ -119,7 +120,8 @@ func (p RetryPolicy) waitOut(ctx context.Context, err error) bool {
 	return Wait(ctx, pause)
 }
 
-// Wait sleeps for pause, by default one second. It returns false if the context ended meanwhile.
+// Wait sleeps for pause, by default one second. It returns false if the context ended during the
+// wait.
 func Wait(ctx context.Context, pause time.Duration) bool {
 	if pause <= 0 {
 		pause = defaultPause
@@ -152,16 +154,16 @@ func Store(ctx context.Context, save func(context.Context) error) error {
 	return save(ctx)
 }
 
-// Consent detects that a tenant's consent is gone.
+// Consent detects that a tenant's consent was revoked.
 type Consent struct {
 	Tenants  ports.Tenants
 	Platform ports.MailPlatform
 }
 
 // Notice returns err unchanged, joined with the store's error if storing fails. For access_denied
-// it reads the tenant's profile at the platform. If that is refused too, the consent is gone, and
-// Notice stores this for readiness to show. Otherwise a grant of the mail server is missing, which
-// the next sync restores.
+// it reads the tenant's profile at the platform. If the platform also refuses the read, the consent
+// was revoked, and Notice stores this for readiness to show. Otherwise a grant of the mail server
+// is missing, which the next sync restores.
 func (c Consent) Notice(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
 	if !errors.Is(err, fault.AccessDenied) {
 		return err

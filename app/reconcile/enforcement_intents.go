@@ -15,8 +15,8 @@ import (
 // platform. It stores the changes that happened, with their events, and returns them. Intents that
 // are not visible in the rules never took effect.
 //
-// The result held is false when another run owns the tenant. Intents fails when the store or the
-// platform fails.
+// held is false when a different run holds the tenant. Intents fails when the store or the platform
+// fails.
 func Intents(ctx context.Context, runs ports.SendRuns, r ports.SendRun, now func() time.Time, rules func(context.Context) ([]sendlimit.Rule, error)) (done []sendlimit.Change, held bool, err error) {
 	intents, err := runs.Intents(ctx, r)
 	if err != nil || len(intents) == 0 {

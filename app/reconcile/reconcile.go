@@ -6,7 +6,7 @@
 //
 // The main type is Pass. Verify, sync, enable-dkim and provision call Pass.Domain, which repeats
 // steps within a time limit. Jobs call the same steps with one try each: Pass.Mail and Pass.Signing
-// in steps.go. Either finds the steps done that the other has finished.
+// in steps.go. Pass.Domain and the jobs can both run for a domain: a finished step is not repeated.
 //
 // In calls.go, Call makes one provider call with a timeout. Run is the one loop of retries: it
 // decides whether a call is made again. The detection of a lost consent is there too. Intents in
@@ -47,7 +47,7 @@ type Pass struct {
 // when a step or the store fails. It stores the state even when a step fails.
 func (p *Pass) Domain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServer bool) (domain.Domain, error) {
 	stepErr := p.runAndReadRecords(ctx, &d, mailServer)
-	stored, err := p.storeState(ctx, owner, p.Look(ctx, d))
+	stored, err := p.storeState(ctx, owner, p.WithCurrentDNS(ctx, d))
 	if err != nil {
 		return d, err
 	}
@@ -64,7 +64,7 @@ func (p *Pass) storeState(ctx context.Context, owner access.AccountID, d domain.
 
 // Change stores the new DNS state of d and the changes that apply makes, and returns the stored
 // domain. It rereads the row first, because the row may have changed during calls to the platform.
-// It fails when the row is gone or the store fails.
+// It fails when the row was deleted or the store fails.
 func Change(ctx context.Context, domains ports.Domains, owner access.AccountID, d domain.Domain, apply func(*domain.Domain)) (domain.Domain, error) {
 	stored := d
 	err := Store(ctx, func(ctx context.Context) error {
@@ -83,7 +83,7 @@ func Change(ctx context.Context, domains ports.Domains, owner access.AccountID, 
 	return stored, nil
 }
 
-// runAndReadRecords runs the steps, then reads the records that the platform asks for.
+// runAndReadRecords runs the steps, then reads the records that the platform requires.
 func (p *Pass) runAndReadRecords(ctx context.Context, d *domain.Domain, mailServer bool) error {
 	platform := p.Platform.For(d.TenantGUID)
 	if err := p.runSteps(ctx, platform, d, mailServer); err != nil {
@@ -116,18 +116,19 @@ func (p *Pass) takeSteps(ctx context.Context, platform ports.MailTenant, d *doma
 	return signing(ctx, platform, d, retry)
 }
 
-// Look returns d with the current state of its DNS, or unchanged when the DNS cannot be read.
-func (p *Pass) Look(ctx context.Context, d domain.Domain) domain.Domain {
-	sight, err := Sight(ctx, p.DNS, d.Name, d.Signing.Wanted()...)
+// WithCurrentDNS returns d with the current state of its DNS. If the DNS cannot be read, it returns
+// d unchanged.
+func (p *Pass) WithCurrentDNS(ctx context.Context, d domain.Domain) domain.Domain {
+	zoneRead, err := ReadZone(ctx, p.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return d
 	}
-	return d.WithRead(sight, p.Now())
+	return d.WithRead(zoneRead, p.Now())
 }
 
-// ZoneRead reads a domain's DNS, including the names of the wanted records, with its own timeout. It
+// ReadZone reads a domain's DNS, including the names of the wanted records, with its own timeout. It
 // fails with the error of the reader.
-func Sight(ctx context.Context, reader ports.DNSReader, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
+func ReadZone(ctx context.Context, reader ports.DNSReader, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	return reader.Read(ctx, name, wanted...)

@@ -72,7 +72,7 @@ func enableMail(ctx context.Context, platform ports.MailTenant, name string, mai
 	}, nil)
 }
 
-// readRecords has its own timeout: slow steps before it must not hide the records to publish.
+// readRecords has its own timeout, so that slow earlier steps do not prevent reading the records.
 func readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
 	return Call(context.WithoutCancel(ctx), func(ctx context.Context) error {
 		r, err := platform.Records(ctx, d.Name)

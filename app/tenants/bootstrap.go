@@ -33,7 +33,7 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 		r.bootstrap = tenant.GrantLost()
 	}
 	if r.bootstrap.Status == "" {
-		// The platform did not answer. The stored state stays, because other operations use it.
+		// The platform did not answer. The stored state is kept, because other operations use it.
 		r.result.Bootstrap = Part{Status: string(tenant.BootstrapPending), Message: "the mail server could not be checked: " + fault.Of(err).Detail}
 		return
 	}
@@ -50,7 +50,7 @@ func (r *syncRun) enableSubmission(ctx context.Context) {
 	}
 	state, err := r.readSMTPAuth(ctx)
 	if err == nil {
-		r.tenant.SMTPAuth = state // stays if the next call fails
+		r.tenant.SMTPAuth = state // kept if the next call fails
 	}
 	if err == nil && state == tenant.SMTPAuthDisabled {
 		r.tenant.SMTPAuth, err = r.enableSMTPAuth(ctx)

@@ -82,7 +82,7 @@ func (s *Service) ConnectURL(ctx context.Context, acc access.Account) (Link, err
 // redirect to the sign-in. It fails with connect_link_invalid, consent_declined or invalid_request.
 //
 // The tenant in the query proves nothing, because anyone can call this page with any GUID. It only
-// selects the tenant at which the administrator signs in.
+// selects the tenant to which the administrator signs in.
 func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, error) {
 	state, err := singleParam(rawQuery, "state")
 	if err != nil {

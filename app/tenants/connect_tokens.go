@@ -19,10 +19,10 @@ import (
 
 // A connect flow uses three kinds of token.
 //
-// The state travels in the link. It is sealed and holds the account and the expiry. The cookie
+// The state is part of the link. It is sealed and holds the account and the expiry. The cookie
 // binds one browser to the flow: it holds the flow's hash and a random part. The sign-in's state
-// and the CSRF token are one-way hashes of the cookie. All of them can be checked before the store
-// is read.
+// and the CSRF token are one-way hashes of the cookie. All three kinds can be checked before the
+// store is read.
 //
 // stateAssociatedData is the associated data of a sealed state.
 const stateAssociatedData = "connect/state"
@@ -86,7 +86,7 @@ func flowID(cookie secret.Text) ([32]byte, error) {
 func hash(text string) [32]byte { return sha256.Sum256([]byte(text)) }
 
 // deriveToken returns a one-way hash of the cookie for one use. The cookie cannot be computed from
-// it.
+// the hash.
 func deriveToken(cookie secret.Text, use string) string {
 	sum := hash(use + "\x00" + cookie.Reveal())
 	return base64.RawURLEncoding.EncodeToString(sum[:])

@@ -19,7 +19,7 @@ const (
 	pauseLease = time.Minute
 )
 
-// Deleted is a tenant before its deletion, and what became of the managed rules in it.
+// Deleted is a tenant before its deletion, and the result of removing its managed rules.
 type Deleted struct {
 	tenant.Tenant
 	Unruled
@@ -36,24 +36,24 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 	}
 	ctx, cancel := reconcile.Detach(ctx, deleteLimit)
 	defer cancel()
-	gone := Deleted{Tenant: t}
-	if gone.Unruled, err = s.removeManagedRules(ctx, owner, t, pauseLease); err != nil {
+	deleted := Deleted{Tenant: t}
+	if deleted.Unruled, err = s.removeManagedRules(ctx, owner, t, pauseLease); err != nil {
 		return Deleted{}, err
 	}
-	completion, err := answer.Completion(gone)
+	completion, err := answer.Completion(deleted)
 	if err != nil {
-		s.resumeEnforcement(ctx, gone.Unruled)
+		s.resumeEnforcement(ctx, deleted.Unruled)
 		return Deleted{}, err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Tenants.DeleteTenant(ctx, owner, id, completion) })
 	if err != nil {
-		s.resumeEnforcement(ctx, gone.Unruled)
+		s.resumeEnforcement(ctx, deleted.Unruled)
 		return Deleted{}, err
 	}
-	return gone, nil
+	return deleted, nil
 }
 
-// Withdrawn is the account that held the tenant, and what became of the managed rules in it.
+// Withdrawn is the account that held the tenant, and the result of removing the managed rules.
 type Withdrawn struct {
 	Account access.AccountID
 	Unruled
@@ -73,13 +73,13 @@ func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (Withdrawn, erro
 	}
 	ctx, cancel := reconcile.Detach(ctx, deleteLimit)
 	defer cancel()
-	gone, err := s.removeManagedRules(ctx, owner, t, pauseLease)
+	unruled, err := s.removeManagedRules(ctx, owner, t, pauseLease)
 	if err != nil {
 		return Withdrawn{}, err
 	}
-	owner, err = s.Assignments.Withdraw(ctx, guid, gone.Left...)
+	owner, err = s.Assignments.Withdraw(ctx, guid, unruled.Left...)
 	if err != nil {
-		s.resumeEnforcement(ctx, gone)
+		s.resumeEnforcement(ctx, unruled)
 	}
-	return Withdrawn{owner, gone}, err
+	return Withdrawn{owner, unruled}, err
 }

@@ -71,20 +71,20 @@ func (fx *fixture) ruleNames() (names []string) {
 
 func (fx *fixture) deleteTenant(t *testing.T) tenants.Deleted {
 	t.Helper()
-	gone, err := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
+	deleted, err := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
 		t.Fatalf("still held: %+v", held)
 	}
-	return gone
+	return deleted
 }
 
 func TestDeleteRemovesManagedRules(t *testing.T) {
 	fx := withRule(t)
-	if gone := fx.deleteTenant(t); !gone.Removed || len(gone.Left) != 0 {
-		t.Fatalf("got %+v", gone)
+	if deleted := fx.deleteTenant(t); !deleted.Removed || len(deleted.Left) != 0 {
+		t.Fatalf("got %+v", deleted)
 	}
 	if names := fx.ruleNames(); !slices.Equal(names, []string{someones}) {
 		t.Fatalf("left are %q", names)
@@ -94,8 +94,8 @@ func TestDeleteRemovesManagedRules(t *testing.T) {
 func TestDeleteWithoutRulesMakesNoCall(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.ann, admin)
-	if gone := fx.deleteTenant(t); gone.Removed || len(gone.Left) != 0 || fx.platform.Calls("RemoveRules") != 0 {
-		t.Fatalf("got %+v after %d calls", gone, fx.platform.Calls("RemoveRules"))
+	if deleted := fx.deleteTenant(t); deleted.Removed || len(deleted.Left) != 0 || fx.platform.Calls("RemoveRules") != 0 {
+		t.Fatalf("got %+v after %d calls", deleted, fx.platform.Calls("RemoveRules"))
 	}
 }
 
@@ -110,8 +110,8 @@ func TestDeleteNamesRemainingRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fx := withRule(t)
 			spoil(fx)
-			if gone := fx.deleteTenant(t); gone.Removed || !slices.Equal(gone.Left, left) {
-				t.Fatalf("got %+v", gone)
+			if deleted := fx.deleteTenant(t); deleted.Removed || !slices.Equal(deleted.Left, left) {
+				t.Fatalf("got %+v", deleted)
 			}
 		})
 	}
@@ -122,8 +122,8 @@ func TestRuleRemovalIsRetried(t *testing.T) {
 	fx := withRule(t)
 	fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.NotReady, Times: 1})
 	fx.platform.Fail(fake.Fault{Method: "RemoveRules", Kind: outcome.Unknown, Times: 1})
-	if gone := fx.deleteTenant(t); !gone.Removed || fx.platform.Calls("RemoveRules") != 3 {
-		t.Fatalf("got %+v after %d calls", gone, fx.platform.Calls("RemoveRules"))
+	if deleted := fx.deleteTenant(t); !deleted.Removed || fx.platform.Calls("RemoveRules") != 3 {
+		t.Fatalf("got %+v after %d calls", deleted, fx.platform.Calls("RemoveRules"))
 	}
 }
 
@@ -131,9 +131,9 @@ func TestRuleRemovalIsRetried(t *testing.T) {
 func TestEnforcementCannotBePaused(t *testing.T) {
 	fx := withRule(t)
 	fx.Runs = heldRuns{fx.store}
-	fx.RunTurn = time.Millisecond
-	if gone := fx.deleteTenant(t); gone.Removed || len(gone.Left) != 1 || gone.Why == nil {
-		t.Fatalf("got %+v", gone)
+	fx.PassWait = time.Millisecond
+	if deleted := fx.deleteTenant(t); deleted.Removed || len(deleted.Left) != 1 || deleted.Why == nil {
+		t.Fatalf("got %+v", deleted)
 	}
 }
 
@@ -156,8 +156,8 @@ func TestDeleteWaitsForPass(t *testing.T) {
 	}
 	done := make(chan tenants.Deleted)
 	go func() {
-		gone, _ := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
-		done <- gone
+		deleted, _ := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
+		done <- deleted
 	}()
 	if _, err := fx.platform.For(guid).Block(t.Context(), "a.test", []string{"ada@a.test"}); err != nil {
 		t.Error(err)
@@ -165,8 +165,8 @@ func TestDeleteWaitsForPass(t *testing.T) {
 	if held, err := fx.store.ReleaseTenant(t.Context(), r, fx.now.Add(time.Hour)); err != nil || !held {
 		t.Errorf("the run lost the tenant: %v", err)
 	}
-	if gone := <-done; !gone.Removed || !slices.Equal(fx.ruleNames(), []string{someones}) {
-		t.Fatalf("got %+v, left are %q", gone, fx.ruleNames())
+	if deleted := <-done; !deleted.Removed || !slices.Equal(fx.ruleNames(), []string{someones}) {
+		t.Fatalf("got %+v, left are %q", deleted, fx.ruleNames())
 	}
 }
 
@@ -191,9 +191,9 @@ func TestNoPassDuringDelete(t *testing.T) {
 
 func TestWithdrawRemovesManagedRules(t *testing.T) {
 	fx := assignedWithRule(t)
-	gone, err := fx.Withdraw(t.Context(), guid)
-	if err != nil || !gone.Removed || gone.Account != fx.ann.ID || len(gone.Left) != 0 {
-		t.Fatalf("got %+v, %v", gone, err)
+	deleted, err := fx.Withdraw(t.Context(), guid)
+	if err != nil || !deleted.Removed || deleted.Account != fx.ann.ID || len(deleted.Left) != 0 {
+		t.Fatalf("got %+v, %v", deleted, err)
 	}
 	if names := fx.ruleNames(); !slices.Equal(names, []string{someones}) {
 		t.Fatalf("left are %q", names)
@@ -223,9 +223,9 @@ func TestWithdrawConnectedTenant(t *testing.T) {
 func TestWithdrawWithoutPlatform(t *testing.T) {
 	fx := assignedWithRule(t)
 	fx.Platform = nil
-	gone, err := fx.Withdraw(t.Context(), guid)
-	if err != nil || gone.Removed || !slices.Equal(gone.Left, []string{sendlimit.RuleName(sendlimit.TenantWide)}) || gone.Why == nil {
-		t.Fatalf("got %+v, %v", gone, err)
+	deleted, err := fx.Withdraw(t.Context(), guid)
+	if err != nil || deleted.Removed || !slices.Equal(deleted.Left, []string{sendlimit.RuleName(sendlimit.TenantWide)}) || deleted.Why == nil {
+		t.Fatalf("got %+v, %v", deleted, err)
 	}
 	if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
 		t.Fatalf("still held: %v", held)

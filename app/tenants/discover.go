@@ -89,8 +89,9 @@ func (r *syncRun) countUsers(ctx context.Context) {
 	}
 }
 
-// readLicenses stores the number of email licenses. If the platform fails, the earlier number stays
-// and the sync continues: the headroom shows its age. Only an error of the store is returned.
+// readLicenses stores the number of email licenses. If the platform fails, the stored number is
+// kept and the sync continues. The headroom shows the number's age. Only an error of the store is
+// returned.
 func (r *syncRun) readLicenses(ctx context.Context) error {
 	var have tenant.Licenses
 	err := r.call(ctx, func(ctx context.Context) (err error) {
@@ -112,10 +113,10 @@ func mailboxError(err error) string {
 	return "the mailboxes could not be listed: " + fault.Of(err).Detail
 }
 
-// checkDomains reads the records and DNS of each domain and advances the verified ones. It starts
-// with the domains whose last check is oldest. If the time is too short for all domains, the next
-// sync continues with the others. Only an error of the store is returned. If the platform fails for
-// a domain, that domain stays unchanged.
+// checkDomains reads the records and DNS of each domain and advances the verified domains. It
+// starts with the domains whose last check is oldest. If the time is too short for all domains, the
+// next sync continues with the rest. If the platform fails for a domain, that domain stays
+// unchanged. Only an error of the store is returned.
 func (r *syncRun) checkDomains(ctx context.Context) error {
 	stored, err := r.Domains.Domains(ctx, r.owner, r.tenant.GUID)
 	if err != nil {
@@ -149,7 +150,7 @@ func (r *syncRun) checkDomain(ctx context.Context, d domain.Domain) error {
 		err = r.checkUnverified(ctx, d)
 	}
 	if outcome.Of(err) != 0 || errors.Is(err, fault.DomainNotFound) {
-		return nil // the platform failed, or the domain was deleted meanwhile
+		return nil // the platform failed, or the domain was deleted in the meantime
 	}
 	return err
 }
@@ -163,7 +164,7 @@ func (r *syncRun) checkUnverified(ctx context.Context, d domain.Domain) error {
 		}
 		return err
 	})
-	checked := r.Reconciler.Look(ctx, d)
+	checked := r.Reconciler.WithCurrentDNS(ctx, d)
 	_, err := reconcile.Change(ctx, r.Domains, r.owner, checked, func(stored *domain.Domain) {
 		if !stored.Verified { // a concurrent verification has newer records
 			stored.Verification, stored.Service = checked.Verification, checked.Service

@@ -205,11 +205,11 @@ func newSealer(t *testing.T) sealer {
 	return sealer{aead}
 }
 
-func (s sealer) Seal(plain secret.Text, place string) ([]byte, error) {
-	return s.AEAD.Seal(nil, nil, []byte(plain.Reveal()), []byte(place)), nil
+func (s sealer) Seal(plain secret.Text, associatedData string) ([]byte, error) {
+	return s.AEAD.Seal(nil, nil, []byte(plain.Reveal()), []byte(associatedData)), nil
 }
 
-func (s sealer) Open(sealed []byte, place string) (secret.Text, error) {
-	plain, err := s.AEAD.Open(nil, nil, sealed, []byte(place))
+func (s sealer) Open(sealed []byte, associatedData string) (secret.Text, error) {
+	plain, err := s.AEAD.Open(nil, nil, sealed, []byte(associatedData))
 	return secret.New(string(plain)), err
 }

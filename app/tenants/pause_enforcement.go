@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// passWait is the default of Service.RunTurn, and callWait that of Service.RunEnds. Together
-	// they leave enough of deleteLimit to remove rules.
+	// passWait is the default of Service.PassWait, and callWait the default of Service.CallWait.
+	// Together they leave enough of deleteLimit to remove rules.
 	passWait = 5 * time.Second
 	callWait = 20 * time.Second
 	// reconcileLimit bounds the reconciliation of the intents of an interrupted pass.
@@ -28,7 +28,7 @@ const (
 
 // pauseEnforcement stops enforcement for a tenant that is being deleted, so that no pass creates
 // its rules again. If a pass holds the tenant for too long, its lease is revoked. Such a pass can
-// change nothing after its current call, and pauseEnforcement waits for that call. It reports
+// change nothing after its current call, and pauseEnforcement waits for that call. held reports
 // whether enforcement is paused.
 func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (r ports.SendRun, held bool, err error) {
 	if t.Bootstrap != tenant.BootstrapReady {
@@ -40,14 +40,14 @@ func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, 
 	if r, held, err = s.Runs.SeizeTenant(ctx, owner, t.GUID, lease); err != nil || !held {
 		return r, false, err
 	}
-	reconcile.Wait(ctx, cmp.Or(s.RunEnds, callWait))
+	reconcile.Wait(ctx, cmp.Or(s.CallWait, callWait))
 	return r, true, nil
 }
 
 // claimTenant claims the lease of the tenant. It returns false when a pass still holds the tenant
-// after RunTurn.
+// after PassWait.
 func (s *Service) claimTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (r ports.SendRun, won bool, err error) {
-	waitCtx, cancel := context.WithTimeout(ctx, cmp.Or(s.RunTurn, passWait))
+	waitCtx, cancel := context.WithTimeout(ctx, cmp.Or(s.PassWait, passWait))
 	defer cancel()
 	for {
 		r, won, err = s.Runs.ClaimTenant(ctx, owner, t.GUID, lease, s.Now().Add(farFuture))
@@ -64,8 +64,8 @@ func (s *Service) claimTenant(ctx context.Context, owner access.AccountID, t ten
 }
 
 // reconcileIntents records the blocks and unblocks that an interrupted pass applied but did not
-// record. They cannot be found out after the rules and the tenant are gone. A failure does not stop
-// the deletion.
+// record. After the rules and the tenant are deleted, they can no longer be determined. A failure
+// does not stop the deletion.
 func (s *Service) reconcileIntents(ctx context.Context, r ports.SendRun) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileLimit)
 	defer cancel()

@@ -23,10 +23,10 @@ const (
 	closeLease = time.Hour
 )
 
-// Unruled is what became of the managed rules in a tenant.
+// Unruled is the result of removing the managed rules from a tenant.
 type Unruled struct {
 	// Removed is true when the tenant may have had managed rules and certainly has none now. Left
-	// names the rules that may still exist. Why is the reason that they could not be removed.
+	// names the rules that may still exist. Why is the reason why they could not be removed.
 	Removed bool
 	Left    []string
 	Why     error
@@ -45,45 +45,45 @@ var (
 
 // removeManagedRules removes the managed rules from a tenant that may have some, and records the
 // unblocks. Until the lease expires, no enforcement pass can create the rules again. If rules may
-// remain, the result names them and the reason. The error is that of the store.
-func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (gone Unruled, err error) {
+// remain, the result names them and the reason. An error comes from the store.
+func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (result Unruled, err error) {
 	scopes, err := s.Policies.RuledScopes(ctx, owner, t.GUID)
 	if err != nil || len(scopes) == 0 {
 		return Unruled{}, err
 	}
-	gone.Why = t.Reachable()
-	if gone.Why == nil && s.Platform == nil {
-		gone.Why = errNoPlatform
+	result.Why = t.Reachable()
+	if result.Why == nil && s.Platform == nil {
+		result.Why = errNoPlatform
 	}
-	if gone.Why == nil {
-		if gone.pause, gone.paused, err = s.pauseEnforcement(ctx, owner, t, lease); err != nil {
+	if result.Why == nil {
+		if result.pause, result.paused, err = s.pauseEnforcement(ctx, owner, t, lease); err != nil {
 			return Unruled{}, err
 		}
-		if err := s.removeRulesPaused(ctx, t, &gone); err != nil {
-			s.resumeEnforcement(ctx, gone)
+		if err := s.removeRulesPaused(ctx, t, &result); err != nil {
+			s.resumeEnforcement(ctx, result)
 			return Unruled{}, err
 		}
 	}
-	if gone.Removed = gone.Why == nil; gone.Removed {
-		return gone, nil
+	if result.Removed = result.Why == nil; result.Removed {
+		return result, nil
 	}
 	for _, scope := range scopes {
-		gone.Left = append(gone.Left, sendlimit.RuleName(scope))
+		result.Left = append(result.Left, sendlimit.RuleName(scope))
 	}
-	return gone, nil
+	return result, nil
 }
 
 // removeRulesPaused removes the rules after enforcement was paused, and records the unblocks.
-func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, gone *Unruled) error {
-	if gone.paused {
-		s.reconcileIntents(ctx, gone.pause)
+func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, result *Unruled) error {
+	if result.paused {
+		s.reconcileIntents(ctx, result.pause)
 	}
-	gone.Why = s.removeRules(ctx, t.GUID)
-	if gone.Why == nil && gone.paused {
-		return reconcile.Store(ctx, func(ctx context.Context) error { return s.recordUnblocks(ctx, gone.pause) })
+	result.Why = s.removeRules(ctx, t.GUID)
+	if result.Why == nil && result.paused {
+		return reconcile.Store(ctx, func(ctx context.Context) error { return s.recordUnblocks(ctx, result.pause) })
 	}
-	if gone.Why == nil && t.Bootstrap == tenant.BootstrapReady {
-		gone.Why = errNotPaused
+	if result.Why == nil && t.Bootstrap == tenant.BootstrapReady {
+		result.Why = errNotPaused
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (s *Service) resumeEnforcement(ctx context.Context, u Unruled) {
 	})
 }
 
-// UnruledTenant is what became of the managed rules in one tenant of an account.
+// UnruledTenant is the result of removing the managed rules from one tenant of an account.
 type UnruledTenant struct {
 	Tenant tenant.GUID
 	Unruled
@@ -150,7 +150,7 @@ func (s *Service) Unrule(ctx context.Context, owner access.AccountID) ([]Unruled
 	if err != nil {
 		return nil, err
 	}
-	gone, errs := make([]Unruled, len(held)), make([]error, len(held))
+	results, errs := make([]Unruled, len(held)), make([]error, len(held))
 	slots := make(chan struct{}, parallelRemovals)
 	var wg sync.WaitGroup
 	for n, t := range held {
@@ -159,14 +159,14 @@ func (s *Service) Unrule(ctx context.Context, owner access.AccountID) ([]Unruled
 			defer func() { <-slots }()
 			ctx, cancel := context.WithTimeout(ctx, deleteLimit)
 			defer cancel()
-			gone[n], errs[n] = s.removeManagedRules(ctx, owner, t, closeLease)
+			results[n], errs[n] = s.removeManagedRules(ctx, owner, t, closeLease)
 		})
 	}
 	wg.Wait()
 	var all []UnruledTenant
 	for n, t := range held {
-		if gone[n].Removed || len(gone[n].Left) > 0 {
-			all = append(all, UnruledTenant{t.GUID, gone[n]})
+		if results[n].Removed || len(results[n].Left) > 0 {
+			all = append(all, UnruledTenant{t.GUID, results[n]})
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

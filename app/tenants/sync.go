@@ -34,7 +34,8 @@ type Synced struct {
 	Bootstrap Part
 	SMTPAuth  Part
 	Discovery Part // Status is "completed" or "failed"
-	// MailboxError tells the user why the mailboxes could not be listed. It is empty if they were.
+	// MailboxError tells the user why the mailboxes could not be listed. It is empty if they were
+	// listed.
 	MailboxError string
 }
 
@@ -84,9 +85,9 @@ func (s *Service) Sync(ctx context.Context, owner access.AccountID, id tenant.GU
 	return r.finish(ctx, errors.Join(directory, listing))
 }
 
-// heldTenant returns the tenant. It fails with access_denied when the assignment of a managed
-// tenant was withdrawn. This reveals nothing, because that account knew the tenant before.
-// Otherwise it fails with tenant_not_found.
+// heldTenant returns the tenant. If the assignment of a managed tenant was withdrawn, it fails with
+// access_denied. This reveals nothing, because the account knew the tenant before. For any other
+// tenant that the account does not hold, it fails with tenant_not_found.
 func (s *Service) heldTenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, id)
 	if !errors.Is(err, fault.TenantNotFound) {
@@ -120,8 +121,8 @@ func (r *syncRun) call(ctx context.Context, call func(context.Context) error) er
 	return err
 }
 
-// saveRevoked stores that the consent is gone, so that readiness shows it. It returns an error in
-// any case.
+// saveRevoked stores that the consent was revoked, so that readiness shows it. It always returns an
+// error.
 func (r *syncRun) saveRevoked(ctx context.Context, err error) error {
 	r.tenant.Consent = tenant.ConsentRevoked
 	if saveErr := r.save(ctx); saveErr != nil {

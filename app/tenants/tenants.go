@@ -66,10 +66,10 @@ type Service struct {
 	// ConsentTimeout is how long SignedIn waits for a new consent to take effect at the platform. Pause
 	// is the time between two tries. They default to 15 s and 1 s.
 	ConsentTimeout, Pause time.Duration
-	// RunTurn is how long a deletion waits for an enforcement pass to finish. RunEnds is how long
+	// PassWait is how long a deletion waits for an enforcement pass to finish. CallWait is how long
 	// it then waits for the last platform call of a pass whose lease was revoked. They default to 5
 	// s and 20 s.
-	RunTurn, RunEnds time.Duration
+	PassWait, CallWait time.Duration
 }
 
 // List returns the owner's tenants, most recently connected first.

@@ -23,16 +23,16 @@ type Account struct {
 	Email string // address of the first member
 	Plan  Plan
 	// Active is false when the plan has lapsed or was cancelled, and while the account is
-	// suspended. Callers cannot tell these apart.
+	// suspended. Callers cannot tell these cases apart.
 	Active    bool
 	CreatedAt time.Time
-	// OwnSlots is the number of tenant slots that was set for this account alone, 0 for that of its
-	// plan.
+	// OwnSlots is the number of tenant slots that was set for this account. It is 0 if the number
+	// of the plan applies.
 	OwnSlots int
 
 	// ClosedAt and TenantsHeld are set only for operators. API requests cannot reach a closed
 	// account, because its keys are revoked.
-	ClosedAt    time.Time // zero if it is open
+	ClosedAt    time.Time // zero if the account is open
 	TenantsHeld int
 }
 
@@ -111,8 +111,9 @@ func (a Account) Entitled() error {
 }
 
 // MayConnect fails with tenant_limit_reached if no tenant slot is free for a connect link. working
-// is the number of tenants whose consent works. A tenant with a revoked consent is not counted,
-// because connecting it again takes no new slot. The confirmation of a consent counts again.
+// is the number of tenants with a valid consent. A tenant with a revoked consent is not counted,
+// because connecting it again takes no new slot. The slots are counted again when the consent is
+// confirmed.
 func (a Account) MayConnect(working int) error {
 	if working >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)
@@ -120,8 +121,7 @@ func (a Account) MayConnect(working int) error {
 	return nil
 }
 
-// MayAttach fails with tenant_limit_reached if an account with held tenants has no slot for another
-// one.
+// MayAttach fails with tenant_limit_reached if held tenants already use all slots of the account.
 func (a Account) MayAttach(held int) error {
 	if held >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)

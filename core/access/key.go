@@ -33,7 +33,7 @@ type Key struct {
 	Hint      string // last four characters
 	Name      string
 	CreatedAt time.Time
-	RevokedAt time.Time // zero if it is active
+	RevokedAt time.Time // zero if the key is active
 }
 
 // Status returns StatusActive or StatusRevoked.
@@ -73,7 +73,7 @@ func NewKey(random io.Reader, prefix string, form Form, owner AccountID, name st
 }
 
 // ParseKey returns the form of a well-formed key. For a malformed key it returns the same error as
-// for an unknown one, and no query is needed.
+// for an unknown key, without a query of the store.
 func ParseKey(prefix string, key secret.Text) (Form, error) {
 	rest, prefixed := strings.CutPrefix(key.Reveal(), prefix+"_")
 	form, digits, split := strings.Cut(rest, "_")
@@ -89,18 +89,18 @@ func ParseKey(prefix string, key secret.Text) (Form, error) {
 }
 
 // UnknownKey returns the invalid_api_key error for a malformed, unknown, revoked or rotated key.
-// Callers cannot tell these apart.
+// Callers cannot tell these cases apart.
 func UnknownKey() error {
 	return fault.InvalidAPIKey.With("the API key is not valid")
 }
 
-// HashKey returns the hash that is stored of a key. Plain SHA-256 suffices, because a key has 192
-// random bits and cannot be guessed.
+// HashKey returns the hash of a key, which is stored instead of the key. Plain SHA-256 suffices,
+// because a key has 192 random bits and cannot be guessed.
 func HashKey(key secret.Text) [sha256.Size]byte {
 	return sha256.Sum256([]byte(key.Reveal()))
 }
 
-// KeyHint returns the last four characters of a key, by which people tell keys apart.
+// KeyHint returns the last four characters of a key, which let people tell keys apart.
 func KeyHint(key secret.Text) string {
 	text := key.Reveal()
 	return text[max(0, len(text)-hintLength):]

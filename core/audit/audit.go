@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audit defines the audit log of operators: which action was taken, by whom, and when.
-// Event is its record.
+// Package audit defines Event, a record of the operators' audit log: the action, the operator and
+// the time.
 package audit
 
 import (

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// ActionRequired is what a person must do before a domain's records can be written, as a stable
-// word, "" for nothing.
+// ActionRequired is a stable word for what a person must do before a domain's records can be
+// written. It is "" if nothing is required.
 type ActionRequired string
 
 // The actions that a plan may require.
@@ -29,9 +29,10 @@ type Automation struct {
 	Message   string // states the required action for the domain's owner
 }
 
-// Automate returns whether the plan can be written through the holder's access, and what a person
-// must do if not. Problems with the provider come first, because nothing can be written without it.
-// Conflicts come last, because an unreliable read may report conflicts that do not exist.
+// Automate reports whether the plan can be written through the holder's access. If it cannot,
+// Automate returns what a person must do. Problems with the provider come first, because they
+// prevent every write. Conflicts come last, because an unreliable read may report conflicts that do
+// not exist.
 func (h Holder) Automate(s ZoneRead, p Plan) Automation {
 	a := Automation{
 		Provider: h.Provider, Safe: p.SafeToApply(),

@@ -61,8 +61,8 @@ func (z zoneView) flattened(want Desired) bool {
 	return len(texts) > 0 && slices.Equal(slices.Sorted(slices.Values(texts)), slices.Sorted(slices.Values(key)))
 }
 
-// ReadSelectors returns the states of the two DKIM selectors. As long as the platform has specified
-// no targets, published records count as a mismatch.
+// ReadSelectors returns the states of the two DKIM selectors. Until the platform has specified the
+// targets, published records count as a mismatch.
 func ReadSelectors(s ZoneRead, signing Signing) (Selector, Selector) {
 	return s.selector(Selector1, "selector1", signing.Selector1), s.selector(Selector2, "selector2", signing.Selector2)
 }

@@ -75,7 +75,7 @@ func TestReadSelectors(t *testing.T) {
 		{"no target specified, a record exists", dns.Signing{}, []dns.RRSet{set(name, dns.CNAME, target1)}, dns.SelectorMismatch},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, _ := dns.ReadSelectors(sight(tt.seen...), tt.signing); got != tt.want {
+			if got, _ := dns.ReadSelectors(readWith(tt.seen...), tt.signing); got != tt.want {
 				t.Fatalf("got %s, want %s", got, tt.want)
 			}
 		})

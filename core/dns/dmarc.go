@@ -40,8 +40,8 @@ func ValidDMARC(text string) bool {
 	return ok && (enforced(tags["p"]) || strings.EqualFold(tags["p"], "none")) && len(text) <= maxString && EscapeText(text) == text
 }
 
-// decideDMARC decides on the DMARC record. An existing record is preserved. No record is added
-// where a record above the domain applies, because that could weaken it.
+// decideDMARC decides on the DMARC record. It preserves an existing record. If a DMARC record of a
+// parent domain applies, it adds none, because the new record could weaken the policy.
 func (z zoneView) decideDMARC(want Record) verdict {
 	alias := z.setAt(want.Name, CNAME).Values
 	// Receivers accept a record from a wildcard, so it counts here too.
@@ -87,8 +87,8 @@ func enforced(policy string) bool {
 	return strings.EqualFold(policy, "reject") || strings.EqualFold(policy, "quarantine")
 }
 
-// inheritedTags returns the tags of the nearest DMARC record above that covers the domain, nil for
-// none.
+// inheritedTags returns the tags of the nearest DMARC record of a parent domain that covers the
+// domain, or nil if there is no such record.
 func (z zoneView) inheritedTags() map[string]string {
 	for _, name := range DMARCAbove(z.Domain) {
 		records := filter(z.Beyond.Above[name], isDMARC)
@@ -105,8 +105,8 @@ func (z zoneView) inheritedTags() map[string]string {
 // maxWalk is the maximum number of names in the tree walk of RFC 9989.
 const maxWalk = 8
 
-// DMARCAbove returns the names above a domain whose DMARC record may cover it, nearest first, in
-// the order of the tree walk of RFC 9989.
+// DMARCAbove returns the parent domains whose DMARC record may cover a domain, nearest first. The
+// order is that of the tree walk of RFC 9989.
 func DMARCAbove(domain string) []string {
 	labels := strings.Split(strings.TrimSuffix(strings.ToLower(domain), "."), ".")
 	if len(labels) > maxWalk {

@@ -30,7 +30,7 @@ func offer() dns.Offer {
 
 // reliable returns a reliable read of a.test with these record sets.
 func reliable(sets ...dns.RRSet) dns.ZoneRead {
-	s := sight(sets...)
+	s := readWith(sets...)
 	s.Zone, s.Complete = "a.test", true
 	s.Beyond.SPF = map[string][]string{include: {"v=spf1 ip4:192.0.2.0/24 -all"}}
 	return s
@@ -123,7 +123,7 @@ var (
 	}
 )
 
-func sight(sets ...dns.RRSet) dns.ZoneRead { return dns.ZoneRead{Domain: "a.test", Sets: sets} }
+func readWith(sets ...dns.RRSet) dns.ZoneRead { return dns.ZoneRead{Domain: "a.test", Sets: sets} }
 
 func set(name string, typ dns.Type, values ...string) dns.RRSet {
 	return dns.RRSet{Name: name, Type: typ, Values: values}

@@ -29,7 +29,7 @@ type Detection struct {
 	Reason DetectionReason
 }
 
-// DetectionReason is a stable word for why no provider is detected, "" if one is.
+// DetectionReason is a stable word for why no provider is detected. It is "" if one is detected.
 type DetectionReason string
 
 // The reasons why no provider is detected.
@@ -38,14 +38,14 @@ const (
 	DetectionUnknown DetectionReason = "unknown"
 	// DetectionUnsupported means that there is no plugin for the provider.
 	DetectionUnsupported DetectionReason = "unsupported"
-	// DetectionMulti means that the servers belong to several providers. A write to one of them
-	// would leave the others unchanged.
+	// DetectionMulti means that the servers belong to several providers. A write at one provider
+	// would leave the records of the others unchanged.
 	DetectionMulti DetectionReason = "multi_provider"
 )
 
-// Detect returns the provider that serves the zone of a sight, by the names of the delegated name
-// servers. Providers without fixed name server names, such as PowerDNS, cannot be detected this
-// way. FindHolder finds them by a connection that reaches the zone.
+// Detect returns the provider that serves the zone of a read, by the names of the delegated name
+// servers. It cannot detect providers without fixed name server names, such as PowerDNS. FindHolder
+// finds such a provider by a connection that reaches the zone.
 func Detect(s ZoneRead, providers []Provider) Detection {
 	if len(s.Delegation) == 0 {
 		return Detection{Reason: DetectionUnknown}
@@ -111,7 +111,7 @@ type Standing string
 const (
 	// ReachesZone means that the credential reaches the zone.
 	ReachesZone Standing = "reaches_zone"
-	// ReachesElsewhere means that the zone is delegated to other name servers than the provider's.
+	// ReachesElsewhere means that the zone is delegated to name servers of a different provider.
 	ReachesElsewhere Standing = "reaches_elsewhere"
 	// ReachesIdle means that the provider does not publish the zone. Zone.Idle says why.
 	ReachesIdle Standing = "reaches_idle"
@@ -132,8 +132,9 @@ const (
 // Unread reports whether the provider's records are unknown.
 func (s Standing) Unread() bool { return s == ProviderSilent || s == AnswerTooLarge }
 
-// standingPriority lists the standings that do not allow a write, the most relevant first.
-// Connections that may still turn out to hold the zone come before those that do not.
+// standingPriority lists the standings that do not allow a write, the most relevant first. A
+// standing that leaves open whether the connection reaches the zone comes before a standing that
+// rules it out.
 var standingPriority = []Standing{ProviderSilent, AnswerTooLarge, ProviderRefuses, SettingsRefused, ReachesIdle, ReachesElsewhere, ZoneUnreached}
 
 // Holder is the DNS provider that holds a zone, and the account's access to the zone there.
@@ -142,9 +143,9 @@ type Holder struct {
 	Access Access
 }
 
-// FindHolder returns the provider that holds the zone of a sight. A connection that reaches the
-// published zone takes precedence over the names of the name servers. A provider may use servers
-// with any names.
+// FindHolder returns the provider that holds the zone of a read. A connection that reaches the
+// published zone takes precedence over the names of the name servers, because a provider may use
+// servers with any names.
 func FindHolder(s ZoneRead, providers []Provider, all []Access) Holder {
 	h := Holder{Detection: Detect(s, providers), Access: Access{Standing: NoConnection}}
 	checked := make([]Access, 0, len(all))
@@ -169,8 +170,8 @@ func FindHolder(s ZoneRead, providers []Provider, all []Access) Holder {
 }
 
 // isRelevant reports whether a connection that cannot write matters for the zone. If a provider is
-// detected, only its connections matter. Otherwise the ones matter that reach the zone, and those
-// of providers without name server patterns.
+// detected, only its connections matter. Otherwise a connection matters if it reaches the zone, or
+// if its provider has no name server patterns.
 func (h Holder) isRelevant(a Access, providers []Provider) bool {
 	if h.Provider.ID != "" {
 		return a.Provider == h.Provider.ID
@@ -179,8 +180,8 @@ func (h Holder) isRelevant(a Access, providers []Provider) bool {
 	return unknowable || a.Standing == ReachesIdle || a.Standing == ReachesElsewhere
 }
 
-// checkDelegation returns the access with ReachesZone replaced where the zone is idle or not
-// delegated to the provider.
+// checkDelegation returns the access with a corrected standing: ReachesZone is replaced if the zone
+// is idle or not delegated to the provider.
 func (a Access) checkDelegation(delegation []string) Access {
 	switch {
 	case a.Standing != ReachesZone:

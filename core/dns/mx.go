@@ -48,8 +48,8 @@ func (z zoneView) groupExchanges(values []string, want Record) exchanges {
 	return x
 }
 
-// isOwnershipMX reports whether an MX host only proves ownership. Such a record receives no mail
-// and is preserved.
+// isOwnershipMX reports whether an MX host only proves ownership. An MX record with such a host
+// receives no mail and is preserved.
 func (z zoneView) isOwnershipMX(host string) bool {
 	return slices.ContainsFunc(z.offered, func(r Record) bool { return r.Type == MX && sameName(r.Content, host) })
 }

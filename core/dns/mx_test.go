@@ -102,7 +102,7 @@ func TestPlatformHostOfHyphenatedDomain(t *testing.T) {
 		"myshop-com01b": true, "myshop-com03i": true, "MyShop-com01be2e": true,
 		"myshop-com": false, "my-shop-com": false, "my-shop-com01b": false, "myshopcom01b": false, "myshop-com2026": false, "myshop-comedy": false, "myshop-com01bad12": false,
 	} {
-		s := sight(set("my-shop.com", dns.MX, "0 "+label+".mail.protection.outlook.com"))
+		s := readWith(set("my-shop.com", dns.MX, "0 "+label+".mail.protection.outlook.com"))
 		s.Domain, s.Zone, s.Complete = "my-shop.com", "my-shop.com", true
 		offered := dns.Record{Type: dns.MX, Name: "my-shop.com", Content: "new.k-v1.mx.microsoft"}
 		p := dns.NewPlan(dns.Offer{Service: []dns.Record{offered}}, s, nil)

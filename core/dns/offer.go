@@ -11,7 +11,7 @@ import (
 type Purpose string
 
 // The purposes, in the order in which their records are written. Ownership comes first, because the
-// platform creates the other values after it.
+// platform specifies the other records only after verification.
 const (
 	Ownership    Purpose = "verification"
 	Inbound      Purpose = "mx"
@@ -43,8 +43,8 @@ type Offer struct {
 	Policy string
 }
 
-// Signing is the mail platform's DKIM configuration of a domain. It is the zero value as long as
-// the platform has not created one.
+// Signing is the mail platform's DKIM configuration of a domain. It is the zero value until the
+// platform has created a configuration.
 type Signing struct {
 	Enabled bool
 	// Selector1 and Selector2 are the CNAME records to publish, as specified by the platform.
@@ -63,8 +63,8 @@ func (s Signing) Wanted() []Desired {
 	return out
 }
 
-// Verification returns the record that proves ownership, false if there is none. The platform
-// offers alternatives. TXT is preferred, because it does not affect mail.
+// Verification returns the record that proves ownership, false if there is none. If the platform
+// offers several records, TXT is preferred, because it does not affect mail.
 func Verification(offered []Record) (Record, bool) {
 	for _, r := range offered {
 		if r.Type == TXT {
@@ -78,7 +78,7 @@ func Verification(offered []Record) (Record, bool) {
 }
 
 // Desire returns the records that a domain must have, ordered by purpose. It leaves out records
-// that the platform has not specified yet and never derives their values.
+// that the platform has not specified yet, and never derives a value itself.
 func Desire(domain string, o Offer) []Desired {
 	var out []Desired
 	want := func(p Purpose, r Record, found bool) {
@@ -139,8 +139,8 @@ func inDomain(name, domain string) bool {
 	return sameName(name, domain) || strings.HasSuffix(normalName(name), "."+normalName(domain))
 }
 
-// The domains of the mail platform's hosts. They identify earlier records of the platform. No
-// record is derived from them.
+// The domains of the mail platform's hosts. They identify records that the platform specified
+// earlier. No record is derived from them.
 var (
 	platformExchanges = []string{".mail.protection.outlook.com", ".mx.microsoft"}
 	platformSigners   = []string{".onmicrosoft.com", ".dkim.mail.microsoft"}
@@ -160,9 +160,9 @@ func below(name string, spaces []string) bool {
 var hostSuffix = regexp.MustCompile(`^[0-9]{2}[a-z][0-9a-z]{0,3}$`)
 
 // servesDomain reports whether a host is a current or earlier host of the platform for exactly this
-// domain. The host's first label is the domain with hyphens in place of dots. The hyphens of the
-// domain itself are dropped and a suffix is added, because the label without a suffix belongs to a
-// different domain.
+// domain. The first label of the host is the domain with hyphens in place of dots. If the domain
+// itself contains hyphens, they are dropped and a suffix is added. Without the suffix, the label
+// belongs to a different domain.
 func servesDomain(host, domain string) bool {
 	if !below(host, platformExchanges) {
 		return false

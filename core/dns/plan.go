@@ -28,8 +28,8 @@ type Item struct {
 	Action  Action
 	Type    Type
 	Name    string
-	// Desired is the content to publish, for SPF the merged record. It is "" while the platform has
-	// not specified one.
+	// Desired is the content to publish, for SPF the merged record. It is "" until the platform has
+	// specified the content.
 	Desired string
 	// Observed holds the existing contents that concern the purpose.
 	Observed []string
@@ -40,7 +40,7 @@ type Item struct {
 }
 
 // Written is one value that this service wrote, as recorded in its database. The value is managed
-// by tenantry as long as the zone contains exactly this value. All other values are foreign.
+// by tenantry while the zone contains exactly this value. All other values are foreign.
 type Written struct {
 	Purpose Purpose
 	Name    string
@@ -53,9 +53,9 @@ type Written struct {
 // largeTXT is the total size of the texts at one name, in octets, that some providers reject.
 const largeTXT = 8192
 
-// Plan is the set of changes that a domain's records need, with reasons. It is plain data. To
-// detect later changes of the zone, store the Hash and compare it with that of a new plan. Do not
-// store the plan as JSON, which alters texts that are not UTF-8.
+// Plan is the set of changes that a domain's records need, with reasons. To detect later changes of
+// the zone, store the Hash and compare it with the hash of a new plan. Do not store the plan as
+// JSON, which alters texts that are not UTF-8.
 type Plan struct {
 	Domain, Zone string
 	// Reliable and Reason are ZoneRead.Complete and ZoneRead.Reason.
@@ -72,9 +72,9 @@ type Plan struct {
 	Writes []Written
 }
 
-// NewPlan returns the plan for a domain's records. It adds what is missing and replaces only values
-// of the platform or of this service. Foreign values that existing mail may depend on become
-// conflicts for a person to resolve.
+// NewPlan returns the plan for a domain's records. It adds missing values and replaces only values
+// of the platform or of this service. A foreign value that existing mail may depend on becomes a
+// conflict, which a person must resolve.
 func NewPlan(o Offer, s ZoneRead, managed []Written) Plan {
 	p := Plan{Domain: s.Domain, Zone: s.Zone, Reliable: s.Complete, Reason: s.Reason, At: s.At,
 		Desired: Desire(s.Domain, o), Observed: observed(s)}
@@ -252,8 +252,8 @@ type (
 	}
 )
 
-// Hash returns a SHA-256 hash, in hex, of what the plan decides and writes. It does not depend on
-// when and from which servers the zone was read.
+// Hash returns a SHA-256 hash, in hex, of the plan's decisions and writes. It does not depend on
+// the time of the read or on the servers that answered.
 func (p Plan) Hash() string {
 	content := struct {
 		Domain  string

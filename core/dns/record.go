@@ -8,7 +8,7 @@
 // reasons. A Holder says which provider serves the zone and whether the account can write there.
 //
 //   - record.go: records and record sets, and the text of TXT records.
-//   - sight.go: ZoneRead, Referenced, and Needs, which lists what must be read before a plan.
+//   - zoneread.go: ZoneRead, Referenced, and Needs, which lists what must be read before a plan.
 //   - offer.go: Offer, and Desire, which derives the records that a domain must have.
 //   - plan.go: Plan and its hash, and the decisions on ownership and autodiscover records.
 //   - mx.go, spfmerge.go, dmarc.go, dkim.go: the decisions on the other records. spf.go parses SPF
@@ -81,13 +81,13 @@ type RRSet struct {
 }
 
 // Same reports whether two sets hold the same values, in any order. It ignores the TTL. It is not
-// named Equal, because comparison libraries call a method of that name.
+// named Equal, because comparison libraries call a method named Equal.
 func (s RRSet) Same(other RRSet) bool {
 	return sameName(s.Name, other.Name) && s.Type == other.Type &&
 		slices.Equal(slices.Sorted(slices.Values(s.Values)), slices.Sorted(slices.Values(other.Values)))
 }
 
-// Find returns the set of a name and type, without values when there is none.
+// Find returns the set of a name and type. If sets has no such set, the result has no values.
 func Find(sets []RRSet, name string, typ Type) RRSet {
 	for _, s := range sets {
 		if s.Type == typ && sameName(s.Name, name) {

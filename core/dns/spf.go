@@ -31,14 +31,14 @@ func (t spfTerm) key() string {
 	return t.name + " " + strings.TrimSuffix(strings.ToLower(t.value), ".")
 }
 
-// is reports whether the term is the mechanism or modifier of a name. "all=x" is an unknown
-// modifier, not the mechanism all.
+// is reports whether the term is the mechanism or modifier with this name. It returns false for
+// "all=x" and the name "all", because "all=x" is an unknown modifier.
 func (t spfTerm) is(name string) bool {
 	return t.name == name && t.modifier == (name == "redirect" || name == "exp")
 }
 
-// spfRecord is a parsed SPF record. Its text is never rebuilt from its terms, so foreign parts stay
-// byte for byte.
+// spfRecord is a parsed SPF record. Its text is never rebuilt from its terms, so foreign parts keep
+// every byte.
 type spfRecord struct {
 	text  string
 	terms []spfTerm
@@ -144,9 +144,9 @@ func validHostSpec(rest string) bool {
 	return four == "" || validPrefixLength(strings.TrimPrefix(four, "/"), 32)
 }
 
-func validPrefixLength(digits string, most int) bool {
+func validPrefixLength(digits string, maxLength int) bool {
 	n, err := strconv.Atoi(digits)
-	return err == nil && n >= 0 && n <= most && digits[0] != '+'
+	return err == nil && n >= 0 && n <= maxLength && digits[0] != '+'
 }
 
 func validNetwork(name, value string) bool {

@@ -95,7 +95,7 @@ func (r spfRecord) names() []string {
 }
 
 // missingTerms returns the desired terms that are missing from the reachable terms of a record.
-// negated is true if a desired term has a qualifier other than "+".
+// negated is true if the record has a desired term with a qualifier other than "+".
 func missingTerms(have, desired spfRecord) (missing []string, negated bool) {
 	for _, t := range desired.reachableTerms() {
 		if t.modifier || t.is("all") {
@@ -172,7 +172,7 @@ func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 }
 
 // onlyUnknown reports whether all names that could not be read belong to the platform's own record.
-// These cost one lookup and are no reason to hold back a write.
+// The platform's record costs one lookup, so such names are no reason to hold back a write.
 func (z zoneView) onlyUnknown(r, desired spfRecord) bool {
 	tree := spfTree{}
 	for name, texts := range z.Beyond.SPF {

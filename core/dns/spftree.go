@@ -98,7 +98,8 @@ func (t spfTree) leadsTo(r spfRecord, name string, seen map[string]bool) bool {
 	})
 }
 
-// soleSPF parses the only SPF record among texts. ok is false when there are none or several.
+// soleSPF parses the only SPF record among texts. ok is false if texts has no SPF record or
+// several.
 func soleSPF(texts []string) (spfRecord, bool) {
 	found := filter(texts, isSPF)
 	if len(found) != 1 {

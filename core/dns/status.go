@@ -113,7 +113,7 @@ func firstKnown(earlier, seen string) string {
 	return earlier
 }
 
-// Soundness says whether the DNS records that mail depends on are right. It is SoundnessUnknown
+// Soundness says whether the DNS records that mail depends on are correct. It is SoundnessUnknown
 // when the read or the platform's records do not suffice to decide.
 type Soundness int
 
@@ -131,9 +131,9 @@ func soundness(right bool) Soundness {
 	return SoundnessWrong
 }
 
-// ReadSoundness returns whether the published records are right: SPF lets the mail platform send,
-// DKIM publishes its keys, and the MX delivers mail to it. The read must include the names that an
-// SPF record references; see ZoneRead.Needs.
+// ReadSoundness returns whether the published records are correct: SPF lets the mail platform send,
+// DKIM publishes its keys, and the MX delivers mail to the platform. The read must include the
+// names that an SPF record references; see ZoneRead.Needs.
 func ReadSoundness(s ZoneRead, o Offer) (spf, dkim, mx Soundness) {
 	z := zoneView{ZoneRead: s, offered: o.Verification}
 	if want, named := o.exchange(s.Domain); named {

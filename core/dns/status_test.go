@@ -74,7 +74,7 @@ func TestReadStatus(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, dns.ReadStatus(sight(tt.sets...), offered, signing)); diff != "" {
+			if diff := cmp.Diff(tt.want, dns.ReadStatus(readWith(tt.sets...), offered, signing)); diff != "" {
 				t.Fatal(diff)
 			}
 		})
@@ -86,7 +86,7 @@ func TestReadStatusIgnoresAnswerOrder(t *testing.T) {
 		mx := rapid.SliceOfN(rapid.SampledFrom([]string{"0 a.test", "0 b.test", "5 c.test", "x"}), 0, 4).Draw(t, "mx")
 		txt := rapid.SliceOfN(rapid.SampledFrom([]string{"v=spf1 -all", "v=spf1 ~all", "MS=ms12345678", ""}), 0, 4).Draw(t, "txt")
 		read := func(mx, txt []string) dns.Status {
-			return dns.ReadStatus(sight(set("a.test", dns.MX, mx...), set("a.test", dns.TXT, txt...)), offered, signing)
+			return dns.ReadStatus(readWith(set("a.test", dns.MX, mx...), set("a.test", dns.TXT, txt...)), offered, signing)
 		}
 		shuffled := read(rapid.Permutation(mx).Draw(t, "turned mx"), rapid.Permutation(txt).Draw(t, "turned txt"))
 		if diff := cmp.Diff(read(mx, txt), shuffled); diff != "" {
@@ -97,7 +97,7 @@ func TestReadStatusIgnoresAnswerOrder(t *testing.T) {
 
 // A status is valid text, whatever octets the zone contains.
 func TestReadStatusEscapesBinary(t *testing.T) {
-	s := dns.ReadStatus(sight(set("a.test", dns.TXT, "v=spf1 \xff\x00 -all"), set("_dmarc.a.test", dns.TXT, "v=DMARC1; p=\xfe")), nil, dns.Signing{})
+	s := dns.ReadStatus(readWith(set("a.test", dns.TXT, "v=spf1 \xff\x00 -all"), set("_dmarc.a.test", dns.TXT, "v=DMARC1; p=\xfe")), nil, dns.Signing{})
 	if s.SPF != `v=spf1 \255\000 -all` || s.DMARC != `v=DMARC1; p=\254` {
 		t.Errorf("got %+v", s)
 	}
@@ -171,7 +171,7 @@ func TestReadSoundness(t *testing.T) {
 		{"another name that was not read", offer, spf("v=spf1 include:_spf.a.test -all"), nil, dns.SoundnessUnknown, dns.SoundnessWrong, dns.SoundnessWrong},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := sight(tt.seen...)
+			s := readWith(tt.seen...)
 			s.Zone, s.Beyond.SPF = "a.test", tt.beyond
 			if spf, dkim, mx := dns.ReadSoundness(s, tt.offer); spf != tt.spf || dkim != tt.dkim || mx != tt.mx {
 				t.Fatalf("SPF %d, DKIM %d, MX %d, want %d, %d, %d", spf, dkim, mx, tt.spf, tt.dkim, tt.mx)

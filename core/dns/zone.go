@@ -37,7 +37,7 @@ func plainNames(names []string) []string {
 	return slices.Compact(plain)
 }
 
-// Change replaces one record set of a zone: Before is the state that the plan was made from, After
+// Change replaces one record set of a zone. Before is the state that the plan was made from, After
 // the desired state. A set without values does not exist. If both TTLs are equal, the set keeps the
 // TTL that it has at the provider.
 type Change struct {
@@ -74,10 +74,11 @@ func refusedFor(err error, cause string) bool {
 	return errors.As(err, &o) && o.Kind == outcome.Refused && o.Cause == cause
 }
 
-// Outstanding returns the changes that the provider's current sets now still need, with Before as
-// it is now. Changes that are already done are left out, so a write may be repeated. It fails with
-// Changed if a set is neither as planned nor as desired, or if a CNAME would share its name. Then
-// nothing may be written.
+// Outstanding returns the changes that the provider's current sets still need. now holds these
+// sets, and Before of each returned change is its current set. Changes that are already made are
+// left out, so a write may be repeated. It fails with Changed if a set is neither as planned nor as
+// desired, or if a CNAME would share its name with other records. The caller must then write
+// nothing.
 func Outstanding(now []RRSet, changes []Change) ([]Change, error) {
 	var open []Change
 	for _, c := range changes {
@@ -100,7 +101,8 @@ func Outstanding(now []RRSet, changes []Change) ([]Change, error) {
 	return open, nil
 }
 
-// standsAlone reports whether each changed CNAME is the only set at its name after the changes.
+// standsAlone reports whether each changed CNAME is the only record set at its name after the
+// changes.
 func standsAlone(now []RRSet, changes []Change) bool {
 	planned := func(s RRSet) bool {
 		return slices.ContainsFunc(changes, func(c Change) bool {

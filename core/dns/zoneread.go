@@ -38,7 +38,7 @@ func (s ZoneRead) Asked() int {
 	return s.servers(func(n Server) bool { return n.State != ServerBlocked })
 }
 
-// Agreeing returns the number of servers that gave the majority's answers.
+// Agreeing returns the number of servers whose answers equal those of the majority.
 func (s ZoneRead) Agreeing() int { return s.servers(func(n Server) bool { return n.Agrees }) }
 
 func (s ZoneRead) servers(are func(Server) bool) int {
@@ -73,8 +73,8 @@ type Server struct {
 // ReasonNotDelegated is ZoneRead.Reason when the parent zone does not delegate the domain.
 const ReasonNotDelegated = "not_delegated"
 
-// ReasonSilent is ZoneRead.Reason when a provider that may hold more records than its servers show did
-// not answer. The DNS reader defines most other reasons.
+// ReasonSilent is ZoneRead.Reason when a provider did not answer that may hold more records than
+// its servers show. The DNS reader defines most other reasons.
 const ReasonSilent = "provider_unavailable"
 
 // ReasonRecursive is ZoneRead.Reason when the records come from recursive resolvers, whose caches may
@@ -149,8 +149,8 @@ type Needs struct {
 	Keys      []string
 }
 
-// Needs returns the names to read in addition to s before the wanted records can be planned. The
-// lists are minimal, because each name costs a DNS query.
+// Needs returns the names that must be read in addition to s before the wanted records can be
+// planned. The lists are minimal, because each name costs a DNS query.
 func (s ZoneRead) Needs(wanted []Desired) Needs {
 	var n Needs
 	z := zoneView{ZoneRead: s}

@@ -37,7 +37,7 @@ func TestNegativeTTL(t *testing.T) {
 	}
 }
 
-func TestSightCountsServers(t *testing.T) {
+func TestZoneReadCountsServers(t *testing.T) {
 	s := dns.ZoneRead{Servers: []dns.Server{
 		{Name: "ns1.test", State: dns.ServerOK, Agrees: true}, {Name: "ns2.test", State: dns.ServerOK},
 		{Name: "ns3.test", State: dns.ServerBlocked}, {Name: "ns4.test", State: dns.ServerUnreachable},
@@ -53,17 +53,17 @@ func TestSightCountsServers(t *testing.T) {
 func TestSilent(t *testing.T) {
 	one := []dns.Server{{State: dns.ServerUnreachable}, {State: dns.ServerOK}}
 	for name, tt := range map[string]struct {
-		sight dns.ZoneRead
-		want  bool
+		read dns.ZoneRead
+		want bool
 	}{
 		"a complete read":                   {dns.ZoneRead{Complete: true, Servers: one}, false},
 		"an incomplete read":                {dns.ZoneRead{Reason: "single_server_answered", Servers: one}, false},
 		"no server answered":                {dns.ZoneRead{Reason: "no_authoritative_answer", Servers: one[:1]}, true},
 		"no resolver answered":              {dns.ZoneRead{Reason: "zone_cut_unknown"}, true},
 		"the parent zone does not delegate": {dns.ZoneRead{Reason: dns.ReasonNotDelegated}, false},
-		"the zero Sight":                    {dns.ZoneRead{}, true},
+		"the zero ZoneRead":                 {dns.ZoneRead{}, true},
 	} {
-		if got := tt.sight.Silent(); got != tt.want {
+		if got := tt.read.Silent(); got != tt.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -101,7 +101,7 @@ func TestNeeds(t *testing.T) {
 			[]dns.RRSet{{Name: "selector1._domainkey.a.test", Type: dns.TXT, Values: []string{"x"}, Synthesised: true}}, dns.Needs{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, sight(tt.sets...).Needs(tt.wanted)); diff != "" {
+			if diff := cmp.Diff(tt.want, readWith(tt.sets...).Needs(tt.wanted)); diff != "" {
 				t.Fatal(diff)
 			}
 		})

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// zoneView is a sight together with what is known about the domain. Its methods decide on each
+// zoneView is a ZoneRead together with what is known about the domain. Its methods decide on each
 // purpose.
 type zoneView struct {
 	ZoneRead
@@ -91,7 +91,7 @@ func (z zoneView) wildcard(name string) bool {
 // aliased reports whether the domain itself is a CNAME.
 func (z zoneView) aliased() bool { return len(z.setAt(z.Domain, CNAME).Values) > 0 }
 
-// findWritten returns the record of a value that this service wrote for a purpose.
+// findWritten returns the stored Written of a value that this service wrote for a purpose.
 func (z zoneView) findWritten(p Purpose, value string) (Written, bool) {
 	for _, w := range z.managed {
 		if w.Purpose == p && w.Value == value {
@@ -126,10 +126,11 @@ func observed(s ZoneRead) []RRSet {
 	return out
 }
 
-// WithProviderRecords returns the sight with the provider's own list of records in place of the
-// servers' answers, which flatten, proxy and expand wildcards. Wildcard answers are kept where the
-// provider has no records, because receivers accept them. Sets that the list delegates or renames
-// are kept too, because the list does not contain them.
+// WithProviderRecords returns the read with the provider's own list of records in place of the
+// servers' answers. Servers can flatten CNAMEs, proxy addresses and expand wildcards. Wildcard
+// answers are kept where the provider has no records, because receivers accept them. Answers for
+// names that the list delegates or redirects are kept too, because the list does not contain their
+// records.
 func (s ZoneRead) WithProviderRecords(held []RRSet) ZoneRead {
 	public := zoneView{ZoneRead: s}
 	s.Sets = slices.DeleteFunc(slices.Clone(held), func(set RRSet) bool {

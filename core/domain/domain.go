@@ -5,7 +5,7 @@
 //
 // Domain in domain.go is the main type; start reading there. name.go validates names. merge.go
 // merges stored domains with the platform's list and with concurrent changes. health.go detects
-// records that were right and no longer are.
+// drift: records that were correct in an earlier read and are not correct now.
 package domain
 
 import (

@@ -9,25 +9,25 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// Drift is a kind of DNS record of a verified domain that was right and no longer is.
+// Drift is a kind of DNS record of a verified domain that was correct and no longer is.
 type Drift string
 
 // The kinds of drift.
 const (
-	SPFGone    Drift = "spf_gone"    // the mail platform may not send for the domain any more
-	DKIMBroken Drift = "dkim_broken" // its keys are not found any more
+	SPFGone    Drift = "spf_gone"    // SPF no longer allows the mail platform to send for the domain
+	DKIMBroken Drift = "dkim_broken" // the domain's DKIM keys are no longer found
 	MXMoved    Drift = "mx_moved"    // mail for the domain goes elsewhere
 )
 
-// Drifts are all kinds, in the order in which a Health lists them.
+// Drifts lists all kinds, in the order in which a Health lists them.
 var Drifts = []Drift{SPFGone, DKIMBroken, MXMoved}
 
 // Health is the result of all reads of a domain's DNS.
 type Health struct {
-	// Sound lists the kinds of records that were right in some read. A kind that was never right is
-	// not published yet and cannot drift.
+	// Sound lists the kinds of records that were correct in at least one read. A kind that was
+	// never correct is not published yet and cannot drift.
 	Sound []Drift
-	// Drifted lists the kinds in Sound that are not right any more.
+	// Drifted lists the kinds in Sound that are no longer correct.
 	Drifted []Drift
 }
 
@@ -72,15 +72,15 @@ func (h Health) after(seen map[Drift]dns.Soundness) Health {
 // Day is the interval in which the DNS of each verified domain is read again.
 const Day = 24 * time.Hour
 
-// DueSince returns the time before which the last read must be for a domain to be due. It is half a
-// day ago, so that all domains are read within a day.
+// DueSince returns the latest time of the last read at which a domain is due. It is half a day ago,
+// so that all domains are read within a day.
 func DueSince(now time.Time) time.Time { return now.Add(-Day / 2) }
 
 // Due reports whether the domain's DNS must be read again.
 func (d Domain) Due(now time.Time) bool { return d.Verified && !d.CheckedAt.After(DueSince(now)) }
 
-// Share returns how many domains to read in one tick, so that all are read within a day and evenly
-// spread.
+// Share returns how many domains to read in one tick. All domains are then read within a day,
+// evenly spread.
 func Share(domains int, tick time.Duration) int {
 	day := int64(Day)
 	return int((int64(domains)*int64(tick) + day - 1) / day)

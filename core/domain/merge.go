@@ -51,9 +51,9 @@ func (d Domain) As(p Platform) Domain {
 	return d
 }
 
-// With returns the stored domain with the changes between was and now applied. Unchanged fields
-// keep their stored values, which a concurrent request may have changed. Of two DNS reads the later
-// one is kept.
+// With returns the stored domain with the changes between was and now applied. Fields that did not
+// change between them keep their stored values, which a concurrent request may have changed. Of two
+// DNS reads the later one is kept.
 func (d Domain) With(was, now Domain) Domain {
 	changed(&d.Added, was.Added, now.Added)
 	changed(&d.Default, was.Default, now.Default)
@@ -75,7 +75,7 @@ func (d Domain) With(was, now Domain) Domain {
 	return d
 }
 
-// Seen returns the domain with the DNS read of other, unless that read is older.
+// Seen returns the domain with the DNS read of other. An older read is ignored.
 func (d Domain) Seen(other Domain) Domain {
 	if other.CheckedAt.Before(d.CheckedAt) {
 		return d

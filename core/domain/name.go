@@ -12,14 +12,14 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// NoName is a name that no stored domain has, as it is a single label.
+// NoName is a name that no stored domain has, because it is a single label.
 const NoName = "invalid"
 
-// builtinSuffix is the suffix of the names that the mail platform assigns itself.
+// builtinSuffix is the suffix of the domain names that the mail platform assigns.
 const builtinSuffix = "onmicrosoft.com"
 
-// maxInput limits the length of a name before its mapping, in octets. It is far above any spelling
-// of a name of 253 octets.
+// maxInput limits the length of a name before its mapping, in octets. The limit is far above the
+// length of any spelling of a valid name, which has at most 253 octets.
 const maxInput = 1024
 
 // hostNames maps and checks names like the address bar of a browser: UTS #46 without transitional

@@ -5,8 +5,9 @@ package egress
 
 import "net/netip"
 
-// forbidden lists the "global unicast" networks to which users may not direct connections. Of IPv6
-// only 2000::/3 is public; its listed parts embed other networks or are for documentation.
+// forbidden lists the "global unicast" networks to which users may not direct connections. The only
+// public IPv6 network is 2000::/3. The IPv6 networks listed here are parts of 2000::/3 that embed
+// other networks or are reserved for documentation.
 var forbidden = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
 	"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",

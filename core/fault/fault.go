@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Kind groups codes by who has to act next. The HTTP API maps it to a status.
+// Kind groups codes by the party that must act next. The HTTP API maps a kind to a status.
 type Kind int
 
-// The kinds, in the order of the HTTP statuses they become.
+// The kinds, in the order of their HTTP statuses.
 const (
 	Invalid Kind = iota + 1
 	Unauthenticated
@@ -67,8 +67,9 @@ func (c Code) Showing(what any, format string, args ...any) error {
 	return &Error{Code: c, Detail: fmt.Sprintf(format, args...), Shows: what}
 }
 
-// Field is one invalid field of what a caller sent, such as mailboxes[2].email, with the problem. It
-// never contains the rejected value, which may be a secret. Package httpapi locates it in the request.
+// Field is one invalid field of a caller's input, such as mailboxes[2].email, with the problem. It
+// never contains the rejected value, which may be a secret. Package httpapi locates the field in
+// the request.
 type Field struct {
 	Name    string
 	Message string
@@ -80,7 +81,7 @@ type Error struct {
 	Detail     string
 	Fields     []Field
 	RetryAfter time.Duration
-	// Shows holds values that the error is about, nil for most errors. Their type depends on the
+	// Shows holds values that explain the error, nil for most errors. Their type depends on the
 	// code.
 	Shows any
 }
@@ -104,7 +105,7 @@ func Of(err error) *Error {
 	return &Error{Code: InternalError, Detail: "something went wrong on our side"}
 }
 
-// Again returns a sentence for the caller: whether a retry of the same request may help, and how.
+// Again returns a sentence for the caller that says whether and how to retry the same request.
 func (c Code) Again() string {
 	if c == KeyInProgress {
 		return Unavailable.again()

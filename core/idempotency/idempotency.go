@@ -74,8 +74,8 @@ func canonical(path string) string {
 
 // Record is the stored state of a key.
 type Record struct {
-	// Fingerprint identifies the request. A different request with the same key has a different
-	// one.
+	// Fingerprint identifies the request. Two different requests with the same key have different
+	// fingerprints.
 	Fingerprint []byte
 	// Attempt identifies the attempt that owns the record. Each attempt has a unique id, so an
 	// attempt that lost the key cannot write to the record.
@@ -105,7 +105,7 @@ const (
 	Busy
 )
 
-// Decide returns the verdict for a stored record. same is true when the record is of the same
+// Decide returns the verdict for a stored record. same is true when the record belongs to the same
 // request.
 func Decide(r Record, same bool, now time.Time) Verdict {
 	switch {
@@ -122,7 +122,7 @@ func Decide(r Record, same bool, now time.Time) Verdict {
 	}
 }
 
-// Effects describes what a request did besides reading its own database.
+// Effects describes what a request did in addition to reading its own database.
 type Effects struct {
 	// Asked is true when a provider was called or the live DNS was read.
 	Asked bool
@@ -135,7 +135,7 @@ type Effects struct {
 // Result is what happens to a key when its attempt ends.
 type Result int
 
-// The endings.
+// The results.
 const (
 	// KeepAnswer stores the answer and replays it from now on.
 	KeepAnswer Result = iota + 1
@@ -146,10 +146,10 @@ const (
 	Release
 )
 
-// End returns the ending for the answer's HTTP status and the effects of the request. A refusal is
-// kept if it is based on a provider's answer or the live DNS, which may differ the next time.
-// Answers that depend on the caller's credentials, plan or rate (401, 402, 429) are never kept, nor
-// are internal errors.
+// End returns what happens to the key, from the answer's HTTP status and the effects of the
+// request. A refusal is kept if it is based on a provider's answer or the live DNS, which may
+// differ the next time. Internal errors are never kept. The same applies to answers that depend on
+// the caller's credentials, plan or rate (401, 402, 429).
 func End(status int, e Effects) Result {
 	switch {
 	case status >= 200 && status < 300:

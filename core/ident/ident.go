@@ -14,8 +14,8 @@ const Zero = "00000000-0000-0000-0000-000000000000"
 
 const length = len(Zero)
 
-// Parse returns the lower-case form of a UUID in the form 8-4-4-4-12, in any case, and whether raw
-// is one. The spellings with braces or urn:uuid: are not accepted.
+// Parse returns the lower-case form of a UUID of the form 8-4-4-4-12, and whether raw is such a
+// UUID. Hex digits may be in upper or lower case. Braces and the prefix urn:uuid: are not accepted.
 func Parse(raw string) (string, bool) {
 	if len(raw) != length {
 		return "", false

@@ -100,7 +100,7 @@ func (c Connection) As(a Account, now time.Time) Connection {
 	return c
 }
 
-// Gone returns the connection after its account was not found at the platform.
+// Gone returns the connection as disconnected, after its account was not found at the platform.
 func (c Connection) Gone(reason string, now time.Time) Connection {
 	c.Status, c.Reason, c.HasError, c.UpdatedAt = ConnectionDisconnected, reason, false, now
 	c.AccountID, c.AccountAddress, c.AccountName = "", "", ""
@@ -114,8 +114,8 @@ func (c Connection) Failed(reason string, now time.Time) Connection {
 }
 
 // After returns the connection after one of its sessions has ended. a is its account at that time,
-// or the zero Account. A failed session does not change a connected connection; refreshes update
-// that.
+// or the zero Account. A failed session does not change a connected connection, which only a
+// refresh updates.
 func (c Connection) After(s Session, a Account, now time.Time) Connection {
 	switch {
 	case s.Status == SessionConnected:

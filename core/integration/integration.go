@@ -83,7 +83,7 @@ type Workspace struct {
 	Name string
 }
 
-// Reach describes the workspaces that an accepted credential reaches.
+// Reach describes the workspaces that a valid credential can access.
 type Reach struct {
 	// Workspaces lists them. If the platform leaves no choice, it has one entry, possibly without
 	// an id.
@@ -94,9 +94,9 @@ type Reach struct {
 }
 
 // Choose returns the workspace to use a credential for. given is the workspace id that the caller
-// requests, empty for none. It fails with provider_credential_rejected if the credential reaches no
-// workspace. It fails with the provider's workspace_required error, which lists the workspaces, if
-// the choice is missing, invalid or not possible.
+// requests, empty if the caller requests none. Choose fails with provider_credential_rejected if
+// the credential reaches no workspace. It fails with the provider's workspace_required error, which
+// lists the workspaces, if the choice is missing, invalid or not possible.
 func (r Reach) Choose(provider, given string) (Workspace, error) {
 	if len(r.Workspaces) == 0 {
 		return Workspace{}, fault.CredentialRejected.With("the credential has no access to any workspace")

@@ -15,8 +15,8 @@ type Tally struct {
 
 // Reconcile returns the connection of a mailbox after a complete listing. a is its account in the
 // listing, or the zero Account. changed is false when the stored state is up to date or the listing
-// cannot decide. It cannot for a mailbox that a different integration holds. While a session is
-// open, only a connected account changes the state. A new connection has no ids yet.
+// cannot decide. The listing cannot decide for a mailbox that a different integration holds. While
+// a session is open, only a connected account changes the state. A new connection has no ids yet.
 func Reconcile(e Eligible, a Account, now time.Time) (c Connection, changed bool) {
 	c = e.Connection
 	if e.Elsewhere {
@@ -39,8 +39,8 @@ func Reconcile(e Eligible, a Account, now time.Time) (c Connection, changed bool
 	return next, true
 }
 
-// hasOpenSession reports whether a session may be open. A connection that is pending for longer
-// than any session is pending at the platform itself.
+// hasOpenSession reports whether a session may be open. If a connection stays pending for longer
+// than any session lasts, the account itself is pending at the platform.
 func (c Connection) hasOpenSession(now time.Time) bool {
 	return c.Status == ConnectionPending && now.Sub(c.UpdatedAt) < maxSessionTime+2*expiryGrace
 }

@@ -31,8 +31,8 @@ type Session struct {
 	Opened bool
 	// PlatformID is the session's id at the platform, empty if the platform has none.
 	PlatformID string
-	// PreviousMark is the Mark of the account before the session began, empty if there was no account.
-	// Only a change of it proves a sign-in.
+	// PreviousMark is the Mark of the account before the session began, empty if there was no
+	// account. Only a changed Mark proves a sign-in.
 	PreviousMark string
 	// AccountID, AccountAddress and AccountName identify the account that signed in.
 	AccountID      string
@@ -112,7 +112,7 @@ func (s Session) Open(in SignIn, now time.Time) Session {
 }
 
 // Over reports whether the session has ended, so that the account must be checked for the last
-// time. A platform with sessions may complete one until expiryGrace after its end.
+// time. A platform with sessions may complete a session until expiryGrace after its end.
 func (s Session) Over(p Progress, now time.Time) bool {
 	if s.PlatformID == "" {
 		return !now.Before(s.ExpiresAt)

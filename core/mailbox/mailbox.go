@@ -22,8 +22,8 @@ const MaxPerDomain = 3
 type Stage string
 
 const (
-	// Reserved means that the row takes a slot and the platform has not been called. A mailbox that
-	// exists at the platform in this stage is foreign.
+	// Reserved means that the row takes a slot and the platform has not been called. If the
+	// platform has a mailbox with the address in this stage, that mailbox is foreign.
 	Reserved Stage = "reserved"
 	// Creating means that the platform was asked to create the mailbox, or is about to be. A
 	// mailbox that now has the address is managed, and its creation must be completed.
@@ -85,8 +85,8 @@ type Platform struct {
 // Seen returns a stored mailbox updated with the platform's state. In stage Reserved the mailbox is
 // foreign. In stage Creating tenantry created it, and its password is still missing.
 //
-// For mailboxes that tenantry creates, the sign-in name is set to the address. The platform's list
-// shows that late, so an older name in the list is ignored.
+// The sign-in name of a mailbox that tenantry created is set to the address. The platform's list
+// shows the new name late, so an older name in the list is ignored.
 func (m Mailbox) Seen(p Platform) Mailbox {
 	switch m.Stage {
 	case Reserved:

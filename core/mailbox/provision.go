@@ -12,8 +12,8 @@ import (
 )
 
 // Admit returns the wanted mailboxes that need a new slot on a domain with the existing addresses.
-// Existing ones need none, so a request can be repeated. If the new ones do not all fit, Admit
-// fails with mailbox_limit_reached.
+// An existing mailbox needs no slot, so a request can be repeated. If the new mailboxes do not all
+// fit, Admit fails with mailbox_limit_reached.
 func Admit(existing []string, wanted []Spec, limit int) ([]Spec, error) {
 	var fresh []Spec
 	for _, w := range wanted {
@@ -47,9 +47,9 @@ const (
 	Keep
 )
 
-// NextStep returns the next action from the stage of the stored row and whether the platform has a
-// mailbox with the address. A row in stage Reserved never reached the platform, so an existing
-// mailbox there is foreign.
+// NextStep returns the next action for a mailbox. stage is the stage of the stored row, and found
+// says whether the platform has a mailbox with the address. A row in stage Reserved never reached
+// the platform, so a mailbox that exists with its address is foreign.
 func NextStep(stage Stage, found bool) Step {
 	switch {
 	case stage == Ready:

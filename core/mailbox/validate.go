@@ -153,8 +153,9 @@ func CheckPassword(password secret.Text) error {
 	return nil
 }
 
-// classes returns the number of character classes in a text, by Unicode as the mail platform counts
-// them. Letters without case, title-case letters and all remaining characters are one class.
+// classes returns the number of character classes in a text, by Unicode, as the mail platform
+// counts them. Letters without case, title-case letters and all remaining characters form one
+// class.
 func classes(text string) int {
 	var lower, upper, digit, other int
 	for _, c := range text {

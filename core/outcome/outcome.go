@@ -2,7 +2,7 @@
 
 // Package outcome classifies failed calls to providers.
 //
-// Error is a provider call without an answer, and its Kind says what is known about the effect. Use
+// Error is a provider call without an answer. Its Kind says what is known about the effect. Use
 // cases, circuit breakers and workers decide by the Kind. Callers of the API see only the
 // fault.Error that Unwrap returns.
 package outcome

@@ -12,7 +12,7 @@ import (
 )
 
 // Begin starts an attempt of a job that a worker has claimed. It returns the job as Running and the
-// step to do, or the job unchanged and None if it has no next attempt.
+// step to do. If the job has no next attempt, Begin returns it unchanged with None.
 func Begin(j Job, now time.Time) (Job, Step) {
 	if !j.Status.hasNextAttempt() {
 		return j, None
@@ -29,8 +29,8 @@ func Begin(j Job, now time.Time) (Job, Step) {
 	return j, j.Next
 }
 
-// Advance returns the job after the observation of its step, and what to do next. The returned step
-// must be done at once, unless it is Wait or None. A job that is not Running is returned unchanged.
+// Advance returns the job after the observation of its step, and the next step. The caller performs
+// the next step at once, except for Wait and None. A job that is not Running is returned unchanged.
 func (t Timetable) Advance(j Job, o Observation, at Moment) (Job, Step) {
 	if j.Status != Running {
 		return j, j.step()
@@ -77,8 +77,8 @@ func (d *decision) decide(o Observation) {
 	}
 }
 
-// checkError reports whether the step has an answer to decide on. If not, it updates the job for
-// the error.
+// checkError reports whether the step has an answer to decide on. If the step failed, checkError
+// updates the job for the error and returns false.
 func (d *decision) checkError(err error, z Zone) bool {
 	e, minWait := classify(err)
 	d.trackErrors(e)
@@ -106,8 +106,8 @@ func (d *decision) checkError(err error, z Zone) bool {
 }
 
 // writeFailed updates the job after a write that the DNS provider refused or whose outcome is
-// unknown. A write with an unknown outcome is repeated, which adopts the values that are already in
-// the zone.
+// unknown. A write with an unknown outcome is repeated. The repeated write accepts values that are
+// already in the zone.
 func (d *decision) writeFailed(o Observation) {
 	err := o.WriteErr
 	e, _ := classify(err)
@@ -182,7 +182,7 @@ func (d *decision) notYet(z Zone, minWait time.Duration) {
 	d.wait(minWait)
 }
 
-// unavailable waits for as long as the provider demands, or for the backoff if that is longer.
+// unavailable waits for the time that the provider demands or for the backoff, whichever is longer.
 func (d *decision) unavailable(minWait time.Duration) {
 	d.wait(minWait)
 	if d.Status == Waiting {

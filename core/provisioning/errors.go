@@ -9,7 +9,7 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// errorClass says what the error of a step means for a job.
+// errorClass is the effect of a step's error on a job.
 type errorClass int
 
 const (
@@ -24,14 +24,14 @@ const (
 	internalFault             // an internal error of the service
 )
 
-// classByCode classifies errors whose code decides alone.
+// classByCode holds the classes of errors that are classified by their code alone.
 var classByCode = map[fault.Code]errorClass{
 	fault.AccessDenied: accessDenied, fault.DomainUnavailable: domainTaken,
 	fault.DomainNotFound: domainGone, fault.TenantNotFound: domainGone, fault.AccountClosed: domainGone,
 	fault.VerificationFailed: notYet, fault.DKIMNotReady: notYet, fault.ExchangeNotReady: notYet,
 }
 
-// classify returns the class of a step's error and the wait that the error demands, 0 for none.
+// classify returns the class of a step's error and the wait that the error demands, 0 if none.
 func classify(err error) (errorClass, time.Duration) {
 	if err == nil {
 		return answered, 0

@@ -53,10 +53,10 @@ const (
 	Failed         Status = "failed"
 )
 
-// Active reports whether a job in status s keeps its domain from getting another job.
+// Active reports whether a job in status s prevents a second job for the same domain.
 func (s Status) Active() bool { return s.hasNextAttempt() || s == ActionRequired }
 
-// hasNextAttempt reports whether a job in status s is attempted again without a person.
+// hasNextAttempt reports whether a job in status s is attempted again without action by a person.
 func (s Status) hasNextAttempt() bool { return s == Queued || s == Running || s == Waiting }
 
 // Step is one action that a worker performs for a job.
@@ -79,7 +79,7 @@ const (
 	EnsureSigning Step = "ensure_signing"
 	// EnableDKIM asks the mail platform to enable DKIM signing.
 	EnableDKIM Step = "enable_dkim"
-	// Validate checks the domain against everything that it needs, once more.
+	// Validate checks once more that nothing is missing for the domain.
 	Validate Step = "validate"
 	// Wait means that the job waits for NextAttemptAt.
 	Wait Step = "wait"
@@ -101,8 +101,8 @@ type Job struct {
 	Next Step
 	// Provider is the id of the DNS provider, "" until it is known.
 	Provider string
-	// Required is the action that a person has to take, "" for none. Message describes it, or says
-	// what the job waits for.
+	// Required is the action that a person has to take, "" if none. Message describes the action,
+	// or says what the job waits for.
 	Required      dns.ActionRequired
 	Message       string
 	NextAttemptAt time.Time
@@ -154,8 +154,8 @@ func New(id, runID string, account access.AccountID, domainID string, of tenant.
 	}
 }
 
-// MayWrite reports whether a plan made just before the write equals the plan that the job decided
-// on.
+// MayWrite reports whether the plan that was made just before the write equals the plan that the
+// job decided on.
 func (j Job) MayWrite(z Zone) bool {
 	return j.Next == Apply && z.required() == "" && z.Hash == j.PlanHash
 }

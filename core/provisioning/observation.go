@@ -8,18 +8,18 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// Observation is the result of a step. The zero value is a step without findings: no reliable read,
-// and a platform that is not ready.
+// Observation is the result of a step. The zero value is a step without an error or findings: the
+// DNS read is not reliable, and the platform is not ready.
 type Observation struct {
-	// Err is why the step has no answer: a refusal or an outcome of the mail platform or of another
-	// component. Any other error counts as an internal fault.
+	// Err is why the step has no answer: a refusal or an outcome.Error of the mail platform or of
+	// another component. Any other error counts as an internal fault.
 	Err error
 	// WriteErr is the error of Apply's write at the DNS provider. It is nil when the write
 	// succeeded or none was made.
 	WriteErr error
-	// Zone is what the zone needs. It is set after Plan, Apply, ReadDNS and Validate, and after a
-	// Verify or EnableDKIM for which the platform was not ready. A failed read leaves the zero
-	// Zone.
+	// Zone is what the zone needs. It is set after Plan, Apply, ReadDNS and Validate. It is also
+	// set after a Verify or EnableDKIM for which the platform was not ready. A failed read leaves
+	// the zero Zone.
 	Zone Zone
 	// Shown is set after ReadDNS. It is true for a reliable read in which every server that answers
 	// shows all records of the plan.
@@ -55,7 +55,7 @@ func ZoneOf(h dns.Holder, a dns.Automation, p dns.Plan) Zone {
 	}
 }
 
-// needsNothing reports whether the zone needs no write, whoever wrote its records.
+// needsNothing reports whether the zone needs no write. The records may be written by anyone.
 func (z Zone) needsNothing() bool { return z.Reliable && !z.Conflict && !z.Changes }
 
 // required returns the action that is needed before the zone's changes can be written, "" for none.

@@ -10,8 +10,8 @@ import (
 )
 
 // Retry queues a job for another attempt, which resumes where the job stopped. A job that required
-// an action gets its full time again. An earlier claim of the job becomes invalid. Retry fails with
-// provisioning_job_not_retryable unless the job is Waiting or ActionRequired.
+// an action gets its full time limit again. An earlier claim of the job becomes invalid. Retry
+// fails with provisioning_job_not_retryable if the job is neither Waiting nor ActionRequired.
 func Retry(j Job, now time.Time) (Job, error) {
 	switch j.Status {
 	case Waiting:
@@ -41,7 +41,7 @@ func resetForRetry(j Job, now time.Time) Job {
 	return j
 }
 
-// isZoneProblem reports whether a person resolves the action in the DNS or at its provider.
+// isZoneProblem reports whether a person resolves the action in the DNS or at the DNS provider.
 func isZoneProblem(stop dns.ActionRequired) bool {
 	switch stop {
 	case PropagationTimeout, VerificationTimeout, DKIMTimeout, DomainUnavailable, TenantAccessLost:

@@ -9,7 +9,7 @@ import (
 )
 
 // afterPlan writes the plan if it may be written. A zone that needs nothing skips the write,
-// whoever holds it: its records may have been published by hand.
+// because its records may have been published by hand.
 func (d *decision) afterPlan(z Zone) {
 	switch required := z.required(); {
 	case z.needsNothing():
@@ -28,8 +28,8 @@ func (d *decision) afterPlan(z Zone) {
 	}
 }
 
-// afterApply continues once the plan is written. A plan that needs no more changes was written by
-// an earlier attempt whose answer was lost, or by someone else.
+// afterApply continues once the plan is written. If the plan needs no more changes, an earlier
+// attempt whose answer was lost has written it, or someone else has.
 func (d *decision) afterApply(o Observation) {
 	z := o.Zone
 	switch required := z.required(); {
@@ -71,7 +71,7 @@ func (d *decision) afterRead(o Observation) {
 }
 
 // handleZoneChange handles a change of the zone by someone else after the write. It acts on a new
-// conflict, or on records that are missing at the provider, and reports whether it did.
+// conflict and on records that are missing at the provider. It reports whether it acted.
 func (d *decision) handleZoneChange(z Zone) bool {
 	switch {
 	case z.Reliable && z.Conflict:
@@ -150,8 +150,8 @@ func (d *decision) replan() {
 	d.Message = messageMoved
 }
 
-// messageOf returns the plan's message for the required action, "" if the plan requires a different
-// one.
+// messageOf returns the plan's message for the required action what, "" if the plan requires a
+// different action.
 func (z Zone) messageOf(what dns.ActionRequired) string {
 	if z.Required == what {
 		return z.Message

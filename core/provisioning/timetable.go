@@ -18,8 +18,8 @@ type Timetable struct {
 	Unreliable time.Duration
 	// MaxWait is the longest wait that a provider or a cached negative answer can impose.
 	MaxWait time.Duration
-	// Limit is how long a stage may take. The time that a provider was unavailable is not counted,
-	// up to Limit.
+	// Limit is the time limit of a stage. Time during which a provider was unavailable is not
+	// counted, up to a total of Limit.
 	Limit time.Duration
 }
 

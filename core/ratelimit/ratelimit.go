@@ -38,9 +38,9 @@ type Log struct {
 	expired  int // number of entries at the front of accepted that have left the window
 }
 
-// Take decides on a request at now. An allowed request counts from since. since is now, or earlier
-// for a request that a different counter accepted in the meantime. The token undoes the request;
-// see GiveBack.
+// Take decides on a request at now. An allowed request counts from since. since is earlier than now
+// for a request that a different counter accepted before. token is passed to GiveBack to undo the
+// request.
 func (l *Log) Take(b Bucket, now, since time.Duration) (v Verdict, token time.Duration) {
 	l.forget(now - b.Window)
 	counting := l.accepted[l.expired:]
@@ -56,8 +56,8 @@ func (l *Log) Take(b Bucket, now, since time.Duration) (v Verdict, token time.Du
 	return Verdict{Allowed: true, Limit: b.Limit, Remaining: b.Limit - len(counting), ResetIn: counting[0] + b.Window - now}, since
 }
 
-// forget drops the requests that were accepted at or before a time. It moves the remaining ones to
-// the front once the dropped ones are more than half, so that the memory stays bounded.
+// forget drops the requests that were accepted at or before a time. When more than half of the
+// entries are dropped, it moves the rest to the front, so that the memory stays bounded.
 func (l *Log) forget(until time.Duration) {
 	for l.expired < len(l.accepted) && l.accepted[l.expired] <= until {
 		l.expired++

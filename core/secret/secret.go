@@ -20,7 +20,7 @@ const redacted = "[redacted]"
 // hidden Text therefore prints an address, not the value.
 type Text struct{ value *string }
 
-// New returns a Text with a value.
+// New returns a Text that holds value.
 func New(value string) Text {
 	if value == "" {
 		return Text{}
@@ -61,7 +61,8 @@ type Credential struct {
 	Secrets  map[string]Text
 }
 
-// ErrUnreadable is the error for a text that Encode of this release did not create.
+// ErrUnreadable is the error for a text that does not have the form that Encode of this release
+// creates.
 var ErrUnreadable = errors.New("not in this release's form")
 
 type credentialForm struct {

@@ -47,8 +47,8 @@ func (r Decision) BlocksForFailed(scope string, failed []string) bool {
 }
 
 // AddressesWithFailed returns the sorted addresses that the rule of scope must block while the
-// rules of the scopes in failed could not be written: its own, and those of the failed scopes that
-// it blocks now.
+// rules of the scopes in failed could not be written. These are the addresses of scope itself, and
+// the addresses of failed scopes that the rule blocks now.
 func (r Decision) AddressesWithFailed(scope string, failed []string, rules []Rule) []string {
 	list := slices.Clone(r.Lists[scope])
 	for _, rule := range rules {

@@ -35,9 +35,9 @@ type Trace struct {
 	Next string
 }
 
-// Count is the number of messages that a mailbox sent on one day. Settled counts the messages
-// before the mark, up to which the trace is final. Recent counts the later ones and is recomputed
-// by each reading, because the trace still grows there.
+// Count is the number of messages that a mailbox sent on one day. Final counts the messages before
+// the mark, up to which the trace is final. Recent counts the later messages. Each reading
+// recomputes Recent, because the trace still grows after the mark.
 type Count struct {
 	Day    time.Time // start of the day
 	Final  int
@@ -46,7 +46,7 @@ type Count struct {
 	Partial bool
 }
 
-// Total returns the number of messages of the day, settled and recent.
+// Total returns the number of messages of the day, final and recent.
 func (c Count) Total() int { return c.Final + c.Recent }
 
 const (
@@ -130,8 +130,8 @@ type countKey struct {
 	day    time.Time
 }
 
-// Tally counts the reading's messages by sender and day. Messages before the mark count as settled.
-// A message counts once, on the day it was sent, however many recipients it has.
+// Tally counts the reading's messages by sender and day. Messages before the mark count as final. A
+// message counts once, on the day it was sent, however many recipients it has.
 func (r Reading) Tally() Tally {
 	t := Tally{from: r.From, counts: map[countKey]Count{}}
 	seen := map[string]bool{}
@@ -162,8 +162,8 @@ type Tally struct {
 }
 
 // After returns a mailbox's count of a day after the reading. before is the stored count of that
-// day. A day that was read from its start is recounted. For other days the settled count is added
-// to. A count never decreases within a day.
+// day. A day that was read from its start is recounted. For other days the reading adds to the
+// final count. A count never decreases within a day.
 func (t Tally) After(before Count, address string) Count {
 	after := t.counts[countKey{strings.ToLower(address), before.Day}]
 	after.Day = before.Day

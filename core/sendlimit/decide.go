@@ -55,7 +55,7 @@ type Decision struct {
 // Change is a mailbox that is blocked or unblocked.
 type Change struct {
 	Box    string // id of the mailbox
-	Scope  string // scope whose rule blocks the mailbox, meaningless for Unblocked
+	Scope  string // scope whose rule blocks the mailbox; ignored if Action is Unblocked
 	Action Action
 	At     time.Time // time of the decision
 	Event  Event     // without ID and At, which are set when the event is stored
@@ -126,8 +126,8 @@ func Decide(id tenant.GUID, policies Policies, boxes []MailboxState, day Day, no
 	return r
 }
 
-// ChangeTo returns the change that blocks or unblocks the mailbox. Its limit is the effective one.
-// If no policy covers the mailbox any more, it is the limit of the block.
+// ChangeTo returns the change that blocks or unblocks the mailbox. The change has the effective
+// limit. If no policy covers the mailbox any more, it has the limit that caused the block.
 func (b MailboxState) ChangeTo(action Action, id tenant.GUID, policies Policies, now time.Time) Change {
 	limit := policies.Effective(b.Own, b.Domain)
 	scope, covered := policies.Covering(b.Domain)
@@ -145,8 +145,8 @@ func exceedsLimit(b MailboxState, limit int, day Day) bool {
 		return true
 	}
 	if b.Counted {
-		// A block set after the end of the day means that the clock stepped back. A count of an
-		// earlier day does not lift it.
+		// If the block was set after the end of the day, the clock stepped back. A count of an
+		// earlier day does not lift the block.
 		return b.blocked() && !b.BlockedAt.Before(day.End)
 	}
 	return b.blocked() && !b.BlockedAt.Before(day.Start)
@@ -160,8 +160,8 @@ const (
 )
 
 // Next returns the time of a tenant's next evaluation. The interval shrinks as a mailbox approaches
-// its limit. The end of the day comes first if a mailbox is blocked. A per-tenant offset of up to a
-// tenth of the interval spreads the load.
+// its limit. If a mailbox is blocked, the evaluation is at the end of the day at the latest. A
+// per-tenant offset of up to a tenth of the interval spreads the load.
 func Next(id tenant.GUID, policies Policies, boxes []MailboxState, day Day, now time.Time) time.Time {
 	closest, anyBlocked := 0.0, false
 	for _, b := range boxes {
@@ -181,9 +181,9 @@ func Next(id tenant.GUID, policies Policies, boxes []MailboxState, day Day, now 
 	return next
 }
 
-// tenantOffset returns a fixed fraction of most for a tenant, derived from a hash of its id.
-func tenantOffset(id tenant.GUID, most time.Duration) time.Duration {
+// tenantOffset returns a fixed fraction of maxOffset for a tenant, derived from a hash of its id.
+func tenantOffset(id tenant.GUID, maxOffset time.Duration) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id)) // never fails
-	return time.Duration(float64(h.Sum32()) / (1 << 32) * float64(most))
+	return time.Duration(float64(h.Sum32()) / (1 << 32) * float64(maxOffset))
 }

@@ -31,8 +31,9 @@ type Policies map[string]int
 // TenantWide is the scope of a policy for all of a tenant's domains.
 const TenantWide = ""
 
-// Covering returns the scope whose rule blocks the mailboxes of a domain: the domain's own, else
-// TenantWide. covered is false when neither has a policy, so that no limit is enforced.
+// Covering returns the scope whose rule blocks the mailboxes of a domain: the scope of the domain if
+// it has a policy, else TenantWide. covered is false when neither has a policy, so that no limit is
+// enforced.
 func (p Policies) Covering(domain string) (scope string, covered bool) {
 	if _, has := p[domain]; has && domain != TenantWide {
 		return domain, true
@@ -42,7 +43,7 @@ func (p Policies) Covering(domain string) (scope string, covered bool) {
 }
 
 // Effective returns the limit that applies to a mailbox of a domain. It is the mailbox's own limit,
-// or that of the covering policy if own is 0. It returns 0 when there is no limit.
+// or the limit of the covering policy if own is 0. It returns 0 when there is no limit.
 func (p Policies) Effective(own int, domain string) int {
 	if own > 0 {
 		return own
@@ -96,8 +97,8 @@ const (
 	Unchanged PolicyResult = "unchanged"
 )
 
-// With returns the policy with a new limit and the platform's rule r, and whether that created it,
-// updated it or left it unchanged.
+// With returns the policy with a new limit and the platform's rule r. The result says whether the
+// call created the policy, updated it or left it unchanged.
 func (p Policy) With(perDay int, r Rule, now time.Time) (Policy, PolicyResult) {
 	was := p
 	p.PerDay = perDay

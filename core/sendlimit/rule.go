@@ -36,8 +36,8 @@ func (r Rule) blocksAddress(address string) bool {
 	return slices.ContainsFunc(r.Blocks(), func(one string) bool { return strings.EqualFold(one, address) })
 }
 
-// Matches reports whether the rule blocks exactly the addresses of list, which is sorted, so that no
-// write is needed. A missing rule is right for an empty list.
+// Matches reports whether the rule blocks exactly the addresses of list, so that no write is
+// needed. list must be sorted. A missing rule matches an empty list.
 func (r Rule) Matches(list []string) bool {
 	return !r.Altered && r.Enabled == (len(list) > 0) && slices.Equal(r.Blocks(), list)
 }

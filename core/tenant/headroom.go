@@ -29,11 +29,11 @@ func (l Licenses) ExternalRecipientLimit() int {
 // Sending is the stored data about how much a tenant sends and may send.
 type Sending struct {
 	Licenses   Licenses
-	LicensesAt time.Time // when they were read; zero: never
+	LicensesAt time.Time // when the licences were read, zero if they were never read
 	// Today is the number of messages that the tenant's mailboxes sent on the current day in its
 	// time zone, as shown to callers.
 	Today int
-	// TodayAt is when the oldest of those counts was taken; zero if there is none yet.
+	// TodayAt is when the oldest of the mailboxes' counts was taken, zero if there is none yet.
 	TodayAt time.Time
 }
 
@@ -42,8 +42,8 @@ type Sending struct {
 type Headroom struct {
 	Limit     int // external recipients in 24 hours
 	Sent      int
-	SentAt    time.Time // when that was counted; zero: not yet on this day
-	Remaining int       // 0 beyond the limit
+	SentAt    time.Time // when Sent was counted, zero if not yet on this day
+	Remaining int       // 0 if Sent exceeds Limit
 	Percent   float64   // one decimal
 	Licenses  int       // paid licences
 	At        time.Time

@@ -77,8 +77,8 @@ func (t Tenant) lacksGrant() bool {
 	return t.Bootstrap != BootstrapReady && (t.BootstrapStep == StepGrantRole || t.BootstrapStep == StepReconnect)
 }
 
-// syncHelps reports whether a sync can make progress. SMTP AUTH that the platform refused does not
-// count.
+// syncHelps reports whether a sync can make progress. If only SMTP AUTH is missing and the platform
+// has refused it, a sync does not help.
 func (t Tenant) syncHelps() bool {
 	return t.Discovery != DiscoveryCompleted || t.Bootstrap != BootstrapReady ||
 		t.SMTPAuth == SMTPAuthUnknown || t.SMTPAuth == SMTPAuthDisabled
@@ -96,8 +96,8 @@ func (t Tenant) PrimaryDomain() string {
 // Status is the state of a tenant's setup.
 type Status string
 
-// The statuses. A pending tenant is not ready for mailboxes yet. A failed one has a mail server
-// that cannot be prepared. The administrator of a revoked one has withdrawn the consent.
+// The statuses. A pending tenant is not ready for mailboxes yet. The mail server of a failed tenant
+// cannot be prepared. The administrator of a revoked tenant has withdrawn the consent.
 const (
 	StatusPending Status = "pending"
 	StatusReady   Status = "ready"
@@ -105,7 +105,7 @@ const (
 	StatusRevoked Status = "revoked"
 )
 
-// Status returns the status that the readiness amounts to.
+// Status returns the status that corresponds to the readiness.
 func (r Readiness) Status() Status {
 	switch {
 	case r.Consent != ConsentGranted:

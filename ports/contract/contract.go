@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package contract holds the test suites of the ports that have several adapters. Every adapter of
-// such a port must pass its suite; a check is one promise of the port. The stores have one adapter,
-// adapters/bunstore, whose tests hold their promises.
+// such a port must pass the port's suite. A check tests one promise of the port. The stores have
+// one adapter, adapters/bunstore, so their promises are tested there.
 //
 // An adapter's test calls the function that is named like the port, such as MailPlatform or Queue.
-// It passes a function that opens the adapter. The provider suites need a test environment
-// besides: World, DNSWorld, ProviderWorld and SendingWorld say what it must be able to do.
+// It passes a function that opens the adapter. The provider suites also need a test environment:
+// MailPlatformEnv, DNSReaderEnv, DNSProviderEnv or SendingPlatformEnv. Each interface says what its
+// environment must be able to do.
 //
 //   - contract.go: the assertions that all suites use. Start with mailplatform.go, the first suite.
-//   - mailplatform.go: World, Setup and Failure; mailplatform_*.go: the checks of each method
+//   - mailplatform.go: MailPlatformEnv, Setup and Failure; mailplatform_*.go: the checks of each method
 //     group.
 //   - dnsreader.go, dnsprovider.go: public DNS, and the zones of a DNS provider.
-//   - sendingplatform.go: SendingWorld, credentials and accounts.
+//   - sendingplatform.go: SendingPlatformEnv, credentials and accounts.
 //   - sendingplatform_signin.go: sign-in, removal and failures of sending platforms.
 //   - limiter.go: the rate limiter.
 //   - queue.go, queue_failures.go, queue_processes.go: the job queue, also with killed processes.

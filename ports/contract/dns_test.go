@@ -55,9 +55,9 @@ func TestDNSReaderSuiteDetectsBrokenPromises(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range dnsChecks {
-				w := newFakeWorld()
-				w.reader = brokenReader{w.fake.DNS, change}
-				if fails(t, func(t testing.TB) { c.run(t, w) }) {
+				env := newFakeEnv()
+				env.reader = brokenReader{env.fake.DNS, change}
+				if fails(t, func(t testing.TB) { c.run(t, env) }) {
 					return
 				}
 			}
@@ -66,40 +66,40 @@ func TestDNSReaderSuiteDetectsBrokenPromises(t *testing.T) {
 	}
 }
 
-// providerWorld is the fake DNS provider as a ProviderWorld. A test can replace provider by a type
+// providerEnv is the fake DNS provider as a DNSProviderEnv. A test can replace provider by a type
 // that breaks a promise.
-type providerWorld struct {
+type providerEnv struct {
 	fake              *fake.DNSProvider
 	provider, refused ports.DNSProvider
 	serial            atomic.Int64
 }
 
-func newProviderWorld() *providerWorld {
+func newProviderEnv() *providerEnv {
 	f := &fake.DNSProvider{}
-	return &providerWorld{fake: f, provider: f, refused: fake.Refusing{DNSProvider: f}}
+	return &providerEnv{fake: f, provider: f, refused: fake.Refusing{DNSProvider: f}}
 }
 
-func (w *providerWorld) Provider() ports.DNSProvider { return w.provider }
-func (w *providerWorld) Refused() ports.DNSProvider  { return w.refused }
+func (env *providerEnv) Provider() ports.DNSProvider { return env.provider }
+func (env *providerEnv) Refused() ports.DNSProvider  { return env.refused }
 
-func (w *providerWorld) NewZone(testing.TB) string {
-	zone := fmt.Sprintf("zone-%d.test", w.serial.Add(1))
-	w.fake.AddZone(zone)
+func (env *providerEnv) NewZone(testing.TB) string {
+	zone := fmt.Sprintf("zone-%d.test", env.serial.Add(1))
+	env.fake.AddZone(zone)
 	return zone
 }
 
-func (w *providerWorld) Put(_ testing.TB, zone string, s dns.RRSet) { w.fake.Put(zone, s) }
+func (env *providerEnv) Put(_ testing.TB, zone string, s dns.RRSet) { env.fake.Put(zone, s) }
 
-func (w *providerWorld) Held(t testing.TB, zone string) []dns.RRSet {
-	sets, err := w.fake.Records(context.WithoutCancel(t.Context()), dns.Zone{ID: zone})
+func (env *providerEnv) Held(t testing.TB, zone string) []dns.RRSet {
+	sets, err := env.fake.Records(context.WithoutCancel(t.Context()), dns.Zone{ID: zone})
 	must(t, "held", err)
 	return slices.DeleteFunc(sets, func(s dns.RRSet) bool { return s.Type == dns.SOA || s.Type == dns.NS })
 }
 
-func (w *providerWorld) Lose(_ testing.TB, failure Failure) { w.fake.Lose(failure == LosesAnswer) }
+func (env *providerEnv) Lose(_ testing.TB, failure Failure) { env.fake.Lose(failure == LosesAnswer) }
 
 func TestFakeDNSProviderKeepsTheContract(t *testing.T) {
-	DNSProvider(t, func(testing.TB) DNSProviderEnv { return newProviderWorld() })
+	DNSProvider(t, func(testing.TB) DNSProviderEnv { return newProviderEnv() })
 }
 
 // brokenProvider wraps the fake DNS provider and changes its results. A nil field keeps the fake's
@@ -293,10 +293,10 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range providerChecks() {
-				w := newProviderWorld()
-				b.DNSProvider = w.fake
-				w.provider = b
-				if fails(t, func(t testing.TB) { c.run(t, w) }) {
+				env := newProviderEnv()
+				b.DNSProvider = env.fake
+				env.provider = b
+				if fails(t, func(t testing.TB) { c.run(t, env) }) {
 					return
 				}
 			}
@@ -305,9 +305,9 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 	}
 	t.Run("any credential is accepted", func(t *testing.T) {
 		for _, c := range providerChecks() {
-			w := newProviderWorld()
-			w.refused = w.fake
-			if fails(t, func(t testing.TB) { c.run(t, w) }) {
+			env := newProviderEnv()
+			env.refused = env.fake
+			if fails(t, func(t testing.TB) { c.run(t, env) }) {
 				return
 			}
 		}

@@ -32,13 +32,13 @@ type DNSProviderEnv interface {
 	// Held returns the record sets of the zone, without SOA and NS.
 	Held(t testing.TB, zone string) []dns.RRSet
 	// Lose makes the changing request of the next Apply time out. With LosesRequest the provider
-	// does not receive it, with LosesAnswer the provider performs it.
+	// does not receive the request. With LosesAnswer the provider performs it.
 	Lose(t testing.TB, failure Failure)
 }
 
 type providerCheck struct {
 	name string
-	run  func(t testing.TB, w DNSProviderEnv)
+	run  func(t testing.TB, env DNSProviderEnv)
 }
 
 // DNSProvider runs the contract of ports.DNSProvider. open may return the same environment for
@@ -90,9 +90,9 @@ func sortedSets(sets []dns.RRSet) []dns.RRSet {
 }
 
 // requireZone checks that the zone holds exactly these record sets, including their TTLs.
-func requireZone(t testing.TB, w DNSProviderEnv, zone string, want ...dns.RRSet) {
+func requireZone(t testing.TB, env DNSProviderEnv, zone string, want ...dns.RRSet) {
 	t.Helper()
-	if diff := cmp.Diff(sortedSets(want), sortedSets(w.Held(t, zone))); diff != "" {
+	if diff := cmp.Diff(sortedSets(want), sortedSets(env.Held(t, zone))); diff != "" {
 		t.Fatalf("the zone (-want +held):\n%s", diff)
 	}
 }
@@ -106,85 +106,85 @@ func requireChangedZone(t testing.TB, what string, err error) {
 }
 
 var zoneReadChecks = []providerCheck{
-	{"a valid credential reaches its zones", func(t testing.TB, w DNSProviderEnv) {
-		w.NewZone(t)
-		before, err := w.Provider().Check(callContext(t))
+	{"a valid credential reaches its zones", func(t testing.TB, env DNSProviderEnv) {
+		env.NewZone(t)
+		before, err := env.Provider().Check(callContext(t))
 		must(t, "check", err)
-		w.NewZone(t)
-		after, err := w.Provider().Check(callContext(t))
+		env.NewZone(t)
+		after, err := env.Provider().Check(callContext(t))
 		must(t, "check", err)
 		if before < 1 || after <= before {
 			t.Fatalf("%d zones, then %d", before, after)
 		}
 	}},
-	{"a rejected credential fails every call", func(t testing.TB, w DNSProviderEnv) {
-		zone := w.NewZone(t)
-		at := findZone(t, w.Provider(), zone)
-		_, err := w.Refused().Check(callContext(t))
+	{"a rejected credential fails every call", func(t testing.TB, env DNSProviderEnv) {
+		zone := env.NewZone(t)
+		at := findZone(t, env.Provider(), zone)
+		_, err := env.Refused().Check(callContext(t))
 		requireRefusal(t, "check", err, fault.AccessDenied)
-		_, err = w.Refused().Zone(callContext(t), zone)
+		_, err = env.Refused().Zone(callContext(t), zone)
 		requireRefusal(t, "zone", err, fault.AccessDenied)
-		_, err = w.Refused().Apply(callContext(t), at, []dns.Change{{Before: recordSet(zone, dns.TXT, 0), After: recordSet(zone, dns.TXT, 300, "x")}})
+		_, err = env.Refused().Apply(callContext(t), at, []dns.Change{{Before: recordSet(zone, dns.TXT, 0), After: recordSet(zone, dns.TXT, 300, "x")}})
 		requireRefusal(t, "apply", err, fault.AccessDenied)
-		requireZone(t, w, zone)
+		requireZone(t, env, zone)
 	}},
-	{"a zone is found by its apex", func(t testing.TB, w DNSProviderEnv) {
-		zone := w.NewZone(t)
-		z := findZone(t, w.Provider(), zone)
+	{"a zone is found by its apex", func(t testing.TB, env DNSProviderEnv) {
+		zone := env.NewZone(t)
+		z := findZone(t, env.Provider(), zone)
 		if z.Name != zone || z.ID == "" || z.Idle != "" || len(z.NameServers) == 0 || slices.Contains(z.NameServers, "") {
 			t.Fatalf("got %+v", z)
 		}
 	}},
-	{"a name below the apex is not a zone", func(t testing.TB, w DNSProviderEnv) {
-		zone := w.NewZone(t)
+	{"a name below the apex is not a zone", func(t testing.TB, env DNSProviderEnv) {
+		zone := env.NewZone(t)
 		for _, name := range []string{"sub." + zone, "nobody-has-this." + zone, zone + ".example"} {
-			if z, err := w.Provider().Zone(callContext(t), name); !dns.IsNoZone(err) {
+			if z, err := env.Provider().Zone(callContext(t), name); !dns.IsNoZone(err) {
 				t.Fatalf("%s: got %+v, %v", name, z, err)
 			}
 		}
 	}},
-	{"all record sets are read, with every byte", func(t testing.TB, w DNSProviderEnv) {
-		zone := w.NewZone(t)
+	{"all record sets are read, with every byte", func(t testing.TB, env DNSProviderEnv) {
+		zone := env.NewZone(t)
 		for _, s := range existingRecords(zone) {
-			w.Put(t, zone, s)
+			env.Put(t, zone, s)
 		}
-		at := findZone(t, w.Provider(), zone)
-		sets, err := w.Provider().Records(callContext(t), at)
+		at := findZone(t, env.Provider(), zone)
+		sets, err := env.Provider().Records(callContext(t), at)
 		must(t, "records", err)
 		sets = slices.DeleteFunc(sets, func(s dns.RRSet) bool { return s.Type == dns.SOA || s.Type == dns.NS })
 		if diff := cmp.Diff(sortedSets(existingRecords(zone)), sortedSets(sets)); diff != "" {
 			t.Fatalf("records (-want +got):\n%s", diff)
 		}
 	}},
-	{"a wildcard adds no record sets", func(t testing.TB, w DNSProviderEnv) {
-		zone := w.NewZone(t)
-		w.Put(t, zone, recordSet("*."+zone, dns.TXT, 300, "wild"))
-		at := findZone(t, w.Provider(), zone)
-		sets, err := w.Provider().Records(callContext(t), at)
+	{"a wildcard adds no record sets", func(t testing.TB, env DNSProviderEnv) {
+		zone := env.NewZone(t)
+		env.Put(t, zone, recordSet("*."+zone, dns.TXT, 300, "wild"))
+		at := findZone(t, env.Provider(), zone)
+		sets, err := env.Provider().Records(callContext(t), at)
 		must(t, "records", err)
 		if got := dns.Find(sets, "_dmarc."+zone, dns.TXT); len(got.Values) > 0 {
 			t.Fatalf("got %+v", got)
 		}
 		want := recordSet("_dmarc."+zone, dns.TXT, 300, "v=DMARC1; p=none")
-		_, err = w.Provider().Apply(callContext(t), at, []dns.Change{{Before: recordSet("_dmarc."+zone, dns.TXT, 0), After: want}})
+		_, err = env.Provider().Apply(callContext(t), at, []dns.Change{{Before: recordSet("_dmarc."+zone, dns.TXT, 0), After: want}})
 		must(t, "apply below the wildcard", err)
-		requireZone(t, w, zone, recordSet("*."+zone, dns.TXT, 300, "wild"), want)
+		requireZone(t, env, zone, recordSet("*."+zone, dns.TXT, 300, "wild"), want)
 	}},
-	{"a call with a cancelled context returns at once", func(t testing.TB, w DNSProviderEnv) {
-		zone := w.NewZone(t)
-		at := findZone(t, w.Provider(), zone)
+	{"a call with a cancelled context returns at once", func(t testing.TB, env DNSProviderEnv) {
+		zone := env.NewZone(t)
+		at := findZone(t, env.Provider(), zone)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		ended := make(chan error, 1)
 		go func() {
-			_, err := w.Provider().Apply(ctx, at, []dns.Change{{Before: recordSet(zone, dns.TXT, 0), After: recordSet(zone, dns.TXT, 300, "x")}})
+			_, err := env.Provider().Apply(ctx, at, []dns.Change{{Before: recordSet(zone, dns.TXT, 0), After: recordSet(zone, dns.TXT, 300, "x")}})
 			ended <- err
 		}()
 		err := receiveWithin(t, eventTimeout, ended, "the end of the call")
 		if err == nil || outcome.Of(err) == outcome.Refused {
 			t.Fatalf("got %v, want the end of the context", err)
 		}
-		requireZone(t, w, zone)
+		requireZone(t, env, zone)
 	}},
 }
 
@@ -207,111 +207,111 @@ func creations(sets []dns.RRSet) []dns.Change {
 }
 
 var zoneWriteChecks = []providerCheck{
-	{"record sets are created, and the existing ones stay", func(t testing.TB, w DNSProviderEnv) {
-		zone := w.NewZone(t)
+	{"record sets are created, and the existing ones stay", func(t testing.TB, env DNSProviderEnv) {
+		zone := env.NewZone(t)
 		for _, s := range existingRecords(zone) {
-			w.Put(t, zone, s)
+			env.Put(t, zone, s)
 		}
-		at := findZone(t, w.Provider(), zone)
-		got, err := w.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+		at := findZone(t, env.Provider(), zone)
+		got, err := env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
 		must(t, "apply", err)
 		if diff := cmp.Diff(sortedSets(newMailRecords(zone)), sortedSets(got)); diff != "" {
 			t.Fatalf("returned (-want +got):\n%s", diff)
 		}
-		requireZone(t, w, zone, append(newMailRecords(zone), existingRecords(zone)...)...)
+		requireZone(t, env, zone, append(newMailRecords(zone), existingRecords(zone)...)...)
 	}},
-	{"a record set gets one more value and keeps the others and its TTL", func(t testing.TB, w DNSProviderEnv) {
-		zone := w.NewZone(t)
+	{"a record set gets one more value and keeps the others and its TTL", func(t testing.TB, env DNSProviderEnv) {
+		zone := env.NewZone(t)
 		old := existingRecords(zone)[1]
-		w.Put(t, zone, old)
-		at := findZone(t, w.Provider(), zone)
+		env.Put(t, zone, old)
+		at := findZone(t, env.Provider(), zone)
 		want := recordSet(zone, dns.TXT, 900, append(slices.Clone(old.Values), "MS=ms12345678")...)
 		seen := old
 		seen.TTL = 60 // a resolver shows the remaining TTL; the plan must not change the TTL
 		after := want
 		after.TTL = 60
-		got, err := w.Provider().Apply(callContext(t), at, []dns.Change{{Before: seen, After: after}})
+		got, err := env.Provider().Apply(callContext(t), at, []dns.Change{{Before: seen, After: after}})
 		must(t, "apply", err)
 		if diff := cmp.Diff(sortedSets([]dns.RRSet{want}), sortedSets(got)); diff != "" {
 			t.Fatalf("returned (-want +got):\n%s", diff)
 		}
-		requireZone(t, w, zone, want)
+		requireZone(t, env, zone, want)
 	}},
-	{"values are replaced, TTLs changed and sets removed in one write", func(t testing.TB, w DNSProviderEnv) {
-		zone := w.NewZone(t)
+	{"values are replaced, TTLs changed and sets removed in one write", func(t testing.TB, env DNSProviderEnv) {
+		zone := env.NewZone(t)
 		for _, s := range existingRecords(zone) {
-			w.Put(t, zone, s)
+			env.Put(t, zone, s)
 		}
 		past := existingRecords(zone)
-		at := findZone(t, w.Provider(), zone)
+		at := findZone(t, env.Provider(), zone)
 		mx := recordSet(zone, dns.MX, 3600, "0 new.mail.example")
 		spf := recordSet(zone, dns.TXT, 900, "v=spf1 include:old.example include:new.example ~all", past[1].Values[1])
 		key := recordSet("vendor."+zone, dns.TXT, 3600, strings.Repeat("0123456789", 30)+`"\`)
-		_, err := w.Provider().Apply(callContext(t), at, []dns.Change{
+		_, err := env.Provider().Apply(callContext(t), at, []dns.Change{
 			{Before: past[0], After: mx}, {Before: past[1], After: spf},
 			{Before: past[3], After: recordSet("vendor."+zone, dns.CNAME, 0)},
 			{Before: recordSet(key.Name, dns.TXT, 0), After: key},
 		})
 		must(t, "apply", err)
-		requireZone(t, w, zone, mx, spf, key, past[2], past[4])
+		requireZone(t, env, zone, mx, spf, key, past[2], past[4])
 	}},
-	{"repeating a write changes nothing and succeeds", func(t testing.TB, w DNSProviderEnv) {
-		zone := w.NewZone(t)
-		at := findZone(t, w.Provider(), zone)
+	{"repeating a write changes nothing and succeeds", func(t testing.TB, env DNSProviderEnv) {
+		zone := env.NewZone(t)
+		at := findZone(t, env.Provider(), zone)
 		for range 2 {
-			got, err := w.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+			got, err := env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
 			must(t, "apply", err)
 			if diff := cmp.Diff(sortedSets(newMailRecords(zone)), sortedSets(got)); diff != "" {
 				t.Fatalf("returned (-want +got):\n%s", diff)
 			}
 		}
-		requireZone(t, w, zone, newMailRecords(zone)...)
+		requireZone(t, env, zone, newMailRecords(zone)...)
 	}},
-	{"a half-finished write is completed", func(t testing.TB, w DNSProviderEnv) {
-		zone := w.NewZone(t)
-		at := findZone(t, w.Provider(), zone)
+	{"a half-finished write is completed", func(t testing.TB, env DNSProviderEnv) {
+		zone := env.NewZone(t)
+		at := findZone(t, env.Provider(), zone)
 		for _, s := range newMailRecords(zone)[:2] {
-			w.Put(t, zone, s)
+			env.Put(t, zone, s)
 		}
-		_, err := w.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+		_, err := env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
 		must(t, "apply", err)
-		requireZone(t, w, zone, newMailRecords(zone)...)
+		requireZone(t, env, zone, newMailRecords(zone)...)
 	}},
-	{"a write without changes changes nothing", func(t testing.TB, w DNSProviderEnv) {
-		zone := w.NewZone(t)
-		_, err := w.Provider().Apply(callContext(t), findZone(t, w.Provider(), zone), nil)
+	{"a write without changes changes nothing", func(t testing.TB, env DNSProviderEnv) {
+		zone := env.NewZone(t)
+		_, err := env.Provider().Apply(callContext(t), findZone(t, env.Provider(), zone), nil)
 		must(t, "apply", err)
-		requireZone(t, w, zone)
+		requireZone(t, env, zone)
 	}},
-	{"NS of the zone and names outside it cannot be written", func(t testing.TB, w DNSProviderEnv) {
-		zone := w.NewZone(t)
-		at := findZone(t, w.Provider(), zone)
+	{"NS of the zone and names outside it cannot be written", func(t testing.TB, env DNSProviderEnv) {
+		zone := env.NewZone(t)
+		at := findZone(t, env.Provider(), zone)
 		for _, s := range []dns.RRSet{recordSet(zone, dns.NS, 300, "ns.evil.example"), recordSet("elsewhere.example", dns.TXT, 300, "x")} {
 			changes := append(creations(newMailRecords(zone)), dns.Change{Before: recordSet(s.Name, s.Type, 0), After: s})
-			_, err := w.Provider().Apply(callContext(t), at, changes)
+			_, err := env.Provider().Apply(callContext(t), at, changes)
 			requireOutcome(t, "apply", err, outcome.Refused)
-			requireZone(t, w, zone)
+			requireZone(t, env, zone)
 		}
 	}},
-	{"a write whose answer is lost is never reported as failed, and can be repeated", func(t testing.TB, w DNSProviderEnv) {
+	{"a write whose answer is lost is never reported as failed, and can be repeated", func(t testing.TB, env DNSProviderEnv) {
 		for _, failure := range []Failure{LosesRequest, LosesAnswer} {
-			zone := w.NewZone(t)
-			at := findZone(t, w.Provider(), zone)
-			w.Lose(t, failure)
-			_, err := w.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
-			requireUnsettled(t, err)
+			zone := env.NewZone(t)
+			at := findZone(t, env.Provider(), zone)
+			env.Lose(t, failure)
+			_, err := env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+			requireDoneOrUnknown(t, err)
 			if failure == LosesRequest && err == nil {
 				t.Fatal("a write that the provider did not receive succeeded")
 			}
-			_, err = w.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+			_, err = env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
 			must(t, "apply again", err)
-			requireZone(t, w, zone, newMailRecords(zone)...)
+			requireZone(t, env, zone, newMailRecords(zone)...)
 		}
 	}},
 }
 
 var zoneMovedChecks = []providerCheck{
-	{"a record set that changed since the plan stops the whole write", func(t testing.TB, w DNSProviderEnv) {
+	{"a record set that changed since the plan stops the whole write", func(t testing.TB, env DNSProviderEnv) {
 		for name, by := range map[string]func(dns.RRSet) dns.RRSet{
 			"another value": func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, s.TTL, "v=spf1 mx -all") },
 			"one value more": func(s dns.RRSet) dns.RRSet {
@@ -320,55 +320,55 @@ var zoneMovedChecks = []providerCheck{
 			"one value less": func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, s.TTL, s.Values[0]) },
 			"gone":           func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, 0) },
 		} {
-			zone := w.NewZone(t)
+			zone := env.NewZone(t)
 			old := existingRecords(zone)[1]
-			w.Put(t, zone, old)
-			at := findZone(t, w.Provider(), zone)
+			env.Put(t, zone, old)
+			at := findZone(t, env.Provider(), zone)
 			now := by(old)
-			w.Put(t, zone, now)
-			_, err := w.Provider().Apply(callContext(t), at, append(creations(newMailRecords(zone)),
+			env.Put(t, zone, now)
+			_, err := env.Provider().Apply(callContext(t), at, append(creations(newMailRecords(zone)),
 				dns.Change{Before: old, After: recordSet(zone, dns.TXT, 900, "v=spf1 include:new.example -all")}))
 			requireChangedZone(t, name, err)
 			if len(now.Values) == 0 {
-				requireZone(t, w, zone)
+				requireZone(t, env, zone)
 			} else {
-				requireZone(t, w, zone, now)
+				requireZone(t, env, zone, now)
 			}
 		}
 	}},
-	{"a record set that somebody else created first is not overwritten", func(t testing.TB, w DNSProviderEnv) {
-		zone := w.NewZone(t)
-		at := findZone(t, w.Provider(), zone)
+	{"a record set that somebody else created first is not overwritten", func(t testing.TB, env DNSProviderEnv) {
+		zone := env.NewZone(t)
+		at := findZone(t, env.Provider(), zone)
 		theirs := recordSet("_dmarc."+zone, dns.TXT, 300, "v=DMARC1; p=reject")
-		w.Put(t, zone, theirs)
-		_, err := w.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
+		env.Put(t, zone, theirs)
+		_, err := env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)))
 		requireChangedZone(t, "apply", err)
-		requireZone(t, w, zone, theirs)
+		requireZone(t, env, zone, theirs)
 	}},
-	{"no record set is added beside a CNAME", func(t testing.TB, w DNSProviderEnv) {
-		zone := w.NewZone(t)
-		at := findZone(t, w.Provider(), zone)
+	{"no record set is added beside a CNAME", func(t testing.TB, env DNSProviderEnv) {
+		zone := env.NewZone(t)
+		at := findZone(t, env.Provider(), zone)
 		key := recordSet("selector1._domainkey."+zone, dns.TXT, 300, "v=DKIM1; p=abc")
 		vendor := recordSet("_dmarc."+zone, dns.CNAME, 300, "dmarc.vendor.example")
-		w.Put(t, zone, key)
-		_, err := w.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)[:1]))
+		env.Put(t, zone, key)
+		_, err := env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)[:1]))
 		requireChangedZone(t, "a CNAME beside a TXT", err)
-		w.Put(t, zone, vendor)
-		_, err = w.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)[2:3]))
+		env.Put(t, zone, vendor)
+		_, err = env.Provider().Apply(callContext(t), at, creations(newMailRecords(zone)[2:3]))
 		requireChangedZone(t, "a TXT beside a CNAME", err)
-		requireZone(t, w, zone, key, vendor)
+		requireZone(t, env, zone, key, vendor)
 	}},
-	{"of concurrent writers one succeeds", func(t testing.TB, w DNSProviderEnv) {
-		zone := w.NewZone(t)
+	{"of concurrent writers one succeeds", func(t testing.TB, env DNSProviderEnv) {
+		zone := env.NewZone(t)
 		old := recordSet(zone, dns.TXT, 300, "v=spf1 -all")
-		w.Put(t, zone, old)
-		at := findZone(t, w.Provider(), zone)
+		env.Put(t, zone, old)
+		at := findZone(t, env.Provider(), zone)
 		const writers = 4
 		errs := make([]error, writers)
 		var all sync.WaitGroup
 		for i := range writers {
 			all.Go(func() {
-				_, errs[i] = w.Provider().Apply(callContext(t), at, []dns.Change{
+				_, errs[i] = env.Provider().Apply(callContext(t), at, []dns.Change{
 					{Before: old, After: recordSet(zone, dns.TXT, 300, "v=spf1 -all", fmt.Sprintf("writer %d", i))},
 				})
 			})
@@ -388,6 +388,6 @@ var zoneMovedChecks = []providerCheck{
 		if won < 0 {
 			t.Fatal("no writer succeeded")
 		}
-		requireZone(t, w, zone, recordSet(zone, dns.TXT, 300, "v=spf1 -all", fmt.Sprintf("writer %d", won)))
+		requireZone(t, env, zone, recordSet(zone, dns.TXT, 300, "v=spf1 -all", fmt.Sprintf("writer %d", won)))
 	}},
 }

@@ -24,7 +24,7 @@ type DNSReaderEnv interface {
 
 type dnsCheck struct {
 	name string
-	run  func(t testing.TB, w DNSReaderEnv)
+	run  func(t testing.TB, env DNSReaderEnv)
 }
 
 // DNSReader runs the contract of ports.DNSReader.
@@ -35,15 +35,15 @@ func DNSReader(t *testing.T, open func(testing.TB) DNSReaderEnv) {
 }
 
 var dnsChecks = []dnsCheck{
-	{"a domain's mail records are read", func(t testing.TB, w DNSReaderEnv) {
-		zone := w.NewZone(t)
-		w.Publish(t, zone,
+	{"a domain's mail records are read", func(t testing.TB, env DNSReaderEnv) {
+		zone := env.NewZone(t)
+		env.Publish(t, zone,
 			dns.Record{Type: dns.MX, Name: zone, Content: "Mail.Example.Net", Preference: 10, TTL: 300},
 			dns.Record{Type: dns.TXT, Name: "_dmarc." + zone, Content: "v=DMARC1; p=none", TTL: 300},
 			dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + zone, Content: "Target.Example.net", TTL: 300},
 			dns.Record{Type: dns.CNAME, Name: "autodiscover." + zone, Content: "autodiscover.outlook.com", TTL: 300},
 		)
-		s := readDNS(t, w, zone)
+		s := readDNS(t, env, zone)
 		if !s.Complete || s.Zone != zone || s.Domain != zone || s.At.IsZero() {
 			t.Fatalf("got %+v, want a complete read", s)
 		}
@@ -55,41 +55,41 @@ var dnsChecks = []dnsCheck{
 		requireRecords(t, s, "selector1._domainkey."+zone, dns.CNAME, "target.example.net")
 		requireRecords(t, s, "autodiscover."+zone, dns.CNAME, "autodiscover.outlook.com")
 	}},
-	{"all texts are read, long ones in one piece", func(t testing.TB, w DNSReaderEnv) {
-		zone := w.NewZone(t)
+	{"all texts are read, long ones in one piece", func(t testing.TB, env DNSReaderEnv) {
+		zone := env.NewZone(t)
 		long := "v=spf1 " + strings.Repeat("ip4:192.0.2.1 ", 30) + "-all"
-		w.Publish(t, zone,
+		env.Publish(t, zone,
 			dns.Record{Type: dns.TXT, Name: zone, Content: long, TTL: 300},
 			dns.Record{Type: dns.TXT, Name: zone, Content: "MS=ms12345678", TTL: 300},
 		)
-		requireRecords(t, readDNS(t, w, zone), zone, dns.TXT, long, "MS=ms12345678")
+		requireRecords(t, readDNS(t, env, zone), zone, dns.TXT, long, "MS=ms12345678")
 	}},
-	{"a record that is not published is absent", func(t testing.TB, w DNSReaderEnv) {
-		zone := w.NewZone(t)
-		w.Publish(t, zone, dns.Record{Type: dns.TXT, Name: zone, Content: "hello", TTL: 300})
-		s := readDNS(t, w, zone)
+	{"a record that is not published is absent", func(t testing.TB, env DNSReaderEnv) {
+		zone := env.NewZone(t)
+		env.Publish(t, zone, dns.Record{Type: dns.TXT, Name: zone, Content: "hello", TTL: 300})
+		s := readDNS(t, env, zone)
 		if !s.Complete {
 			t.Fatalf("got %+v, want a complete read", s)
 		}
 		requireRecords(t, s, zone, dns.MX)
 		requireRecords(t, s, "selector1._domainkey."+zone, dns.CNAME)
 	}},
-	{"a name below the zone's apex has its own records", func(t testing.TB, w DNSReaderEnv) {
-		zone := w.NewZone(t)
-		w.Publish(t, zone,
+	{"a name below the zone's apex has its own records", func(t testing.TB, env DNSReaderEnv) {
+		zone := env.NewZone(t)
+		env.Publish(t, zone,
 			dns.Record{Type: dns.TXT, Name: zone, Content: "apex", TTL: 300},
 			dns.Record{Type: dns.TXT, Name: "mail." + zone, Content: "below", TTL: 300},
 		)
-		s := readDNS(t, w, "mail."+zone)
+		s := readDNS(t, env, "mail."+zone)
 		if s.Zone != zone || s.Domain != "mail."+zone {
 			t.Fatalf("got zone %q of %q", s.Zone, s.Domain)
 		}
 		requireRecords(t, s, "mail."+zone, dns.TXT, "below")
 	}},
-	{"the names that wanted records depend on are looked up", func(t testing.TB, w DNSReaderEnv) {
-		zone := w.NewZone(t)
+	{"the names that wanted records depend on are looked up", func(t testing.TB, env DNSReaderEnv) {
+		zone := env.NewZone(t)
 		below := "mail." + zone
-		w.Publish(t, zone,
+		env.Publish(t, zone,
 			dns.Record{Type: dns.MX, Name: below, Content: "alias." + zone, Preference: 10, TTL: 300},
 			dns.Record{Type: dns.MX, Name: below, Content: "nowhere." + zone, Preference: 10, TTL: 300},
 			dns.Record{Type: dns.CNAME, Name: "alias." + zone, Content: "nowhere." + zone, TTL: 300},
@@ -105,7 +105,7 @@ var dnsChecks = []dnsCheck{
 			Service: []dns.Record{{Type: dns.TXT, Name: below, Content: "v=spf1 include:three." + zone + " -all"}},
 			Signing: dns.Signing{Selector1: dns.Record{Type: dns.CNAME, Name: "selector1._domainkey." + below, Content: "key." + zone}},
 		})
-		s := readDNS(t, w, below, wanted...)
+		s := readDNS(t, env, below, wanted...)
 		if !s.Complete {
 			t.Fatalf("got %+v, want a complete read", s)
 		}
@@ -119,46 +119,45 @@ var dnsChecks = []dnsCheck{
 			t.Fatalf("exchanges %v, want %v", s.Beyond.Exchanges, want)
 		}
 	}},
-	{"without wanted records no other name is looked up", func(t testing.TB, w DNSReaderEnv) {
-		zone := w.NewZone(t)
-		w.Publish(t, zone, dns.Record{Type: dns.MX, Name: zone, Content: "nowhere." + zone, Preference: 10, TTL: 300})
-		b := readDNS(t, w, zone).Beyond
+	{"without wanted records no other name is looked up", func(t testing.TB, env DNSReaderEnv) {
+		zone := env.NewZone(t)
+		env.Publish(t, zone, dns.Record{Type: dns.MX, Name: zone, Content: "nowhere." + zone, Preference: 10, TTL: 300})
+		b := readDNS(t, env, zone).Beyond
 		if len(b.SPF)+len(b.Above)+len(b.Exchanges)+len(b.Keys) > 0 {
 			t.Fatalf("got %+v", b)
 		}
 	}},
-	{"each read is fresh", func(t testing.TB, w DNSReaderEnv) {
-		zone := w.NewZone(t)
-		w.Publish(t, zone)
-		requireRecords(t, readDNS(t, w, zone), zone, dns.TXT)
-		w.Publish(t, zone, dns.Record{Type: dns.TXT, Name: zone, Content: "now", TTL: 3600})
-		requireRecords(t, readDNS(t, w, zone), zone, dns.TXT, "now")
+	{"each read is fresh", func(t testing.TB, env DNSReaderEnv) {
+		zone := env.NewZone(t)
+		env.Publish(t, zone)
+		requireRecords(t, readDNS(t, env, zone), zone, dns.TXT)
+		env.Publish(t, zone, dns.Record{Type: dns.TXT, Name: zone, Content: "now", TTL: 3600})
+		requireRecords(t, readDNS(t, env, zone), zone, dns.TXT, "now")
 	}},
-	{"a name that no server knows is an incomplete read, not an error", func(t testing.TB, w DNSReaderEnv) {
-		s := readDNS(t, w, "nobody-serves-this."+w.NewZone(t)+"-elsewhere")
+	{"a name that no server knows is an incomplete read, not an error", func(t testing.TB, env DNSReaderEnv) {
+		s := readDNS(t, env, "nobody-serves-this."+env.NewZone(t)+"-elsewhere")
 		if s.Complete || s.Reason == "" {
 			t.Fatalf("got %+v, want an incomplete read with its reason", s)
 		}
 	}},
-	{"a cancelled context is an error", func(t testing.TB, w DNSReaderEnv) {
-		zone := w.NewZone(t)
+	{"a cancelled context is an error", func(t testing.TB, env DNSReaderEnv) {
+		zone := env.NewZone(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if s, err := w.Reader().Read(ctx, zone); err == nil && s.Complete {
+		if s, err := env.Reader().Read(ctx, zone); err == nil && s.Complete {
 			t.Fatalf("got %+v", s)
 		}
 	}},
 }
 
-func readDNS(t testing.TB, w DNSReaderEnv, name string, wanted ...dns.Desired) dns.ZoneRead {
+func readDNS(t testing.TB, env DNSReaderEnv, name string, wanted ...dns.Desired) dns.ZoneRead {
 	t.Helper()
-	s, err := w.Reader().Read(callContext(t), name, wanted...)
+	s, err := env.Reader().Read(callContext(t), name, wanted...)
 	must(t, "read", err)
 	return s
 }
 
-// requireLookup checks that a read looked up a name besides the domain, and the texts that it
-// found.
+// requireLookup checks that a read looked up this name outside the domain, and found these texts.
 func requireLookup(t testing.TB, all map[string][]string, name string, want ...string) {
 	t.Helper()
 	if got, asked := all[name]; !asked || !slices.Equal(got, want) {

@@ -21,8 +21,8 @@ import (
 )
 
 // MailPlatformEnv is a test environment of a mail platform: the platform, its DNS and its clock.
-// The fake implements it; so does the test of an adapter or of a plugin's binary with its
-// simulator.
+// The fake implements it. The test of an adapter, or of a plugin's binary with its simulator, also
+// implements it.
 type MailPlatformEnv interface {
 	// Platform returns the adapter under test.
 	Platform() ports.MailPlatform
@@ -52,8 +52,8 @@ type MailPlatformEnv interface {
 	// Revoke withdraws a grant of the administrator.
 	Revoke(t testing.TB, id tenant.GUID, what Grant)
 	// Fail makes the requests of one port method fail until lift is called, at least for this
-	// tenant. The suites use it for Domains, AddDomain, CreateMailbox, Rename, Block and Sent. Of a
-	// writing method only the changing requests fail, not the reads that an adapter may send first.
+	// tenant. The suites use Fail for Domains, AddDomain, CreateMailbox, Rename, Block and Sent. In
+	// a writing method only the changing requests fail. Reads that an adapter sends first succeed.
 	Fail(t testing.TB, id tenant.GUID, method string, failure Failure) (lift func())
 }
 
@@ -98,9 +98,9 @@ const (
 // Failure is a way in which the platform fails.
 type Failure int
 
-// Throttles and IsDown reject requests with 429 and 503, Breaks with a different 5xx status.
-// LosesRequest performs nothing and does not answer. LosesAnswer performs the request and does not
-// answer.
+// Throttles rejects requests with 429, IsDown with 503, and Breaks with a different 5xx status.
+// LosesRequest neither performs nor answers the request. LosesAnswer performs the request and does
+// not answer.
 const (
 	Throttles Failure = iota + 1
 	IsDown
@@ -112,7 +112,7 @@ const (
 // check is one promise of ports.MailPlatform.
 type check struct {
 	name string
-	run  func(t testing.TB, w MailPlatformEnv)
+	run  func(t testing.TB, env MailPlatformEnv)
 }
 
 // MailPlatform runs the contract of ports.MailPlatform. open may return the same environment for
@@ -143,46 +143,46 @@ const (
 
 // eventually calls done until it returns true, and moves the platform's clock by 30 s after each of
 // up to 40 attempts.
-func eventually(t testing.TB, w MailPlatformEnv, what string, done func() bool) {
+func eventually(t testing.TB, env MailPlatformEnv, what string, done func() bool) {
 	t.Helper()
 	for range 40 {
 		if done() {
 			return
 		}
-		w.Advance(t, 30*time.Second)
+		env.Advance(t, 30*time.Second)
 	}
 	t.Fatalf("%s: the platform did not finish in time", what)
 }
 
 // giveConsent opens the consent page as the tenant's administrator, accepts, and returns the
 // granted tenant.
-func giveConsent(t testing.TB, w MailPlatformEnv, testTenant Tenant) tenant.GUID {
+func giveConsent(t testing.TB, env MailPlatformEnv, testTenant Tenant) tenant.GUID {
 	t.Helper()
-	page, err := w.Platform().ConsentURL(callContext(t), "state-1", callbackURL)
+	page, err := env.Platform().ConsentURL(callContext(t), "state-1", callbackURL)
 	must(t, "consent URL", err)
-	query := w.Visit(t, page, testTenant.Admin, true)
-	id, err := w.Platform().Granted(callContext(t), query)
+	query := env.Visit(t, page, testTenant.Admin, true)
+	id, err := env.Platform().Granted(callContext(t), query)
 	must(t, "granted", err)
 	return id
 }
 
 // signIn opens the sign-in page as username and returns the code of the redirect.
-func signIn(t testing.TB, w MailPlatformEnv, s ports.SignIn, username string) secret.Text {
+func signIn(t testing.TB, env MailPlatformEnv, s ports.SignIn, username string) secret.Text {
 	t.Helper()
-	page, err := w.Platform().SignInURL(callContext(t), s)
+	page, err := env.Platform().SignInURL(callContext(t), s)
 	must(t, "sign-in URL", err)
-	q, err := url.ParseQuery(w.Visit(t, page, username, true))
+	q, err := url.ParseQuery(env.Visit(t, page, username, true))
 	must(t, "parse the sign-in's answer", err)
 	return secret.New(q.Get("code"))
 }
 
 // newConnectedTenant creates a tenant and gives consent.
-func newConnectedTenant(t testing.TB, w MailPlatformEnv, s Setup) (Tenant, ports.MailTenant) {
+func newConnectedTenant(t testing.TB, env MailPlatformEnv, s Setup) (Tenant, ports.MailTenant) {
 	t.Helper()
-	testTenant := w.NewTenant(t, s)
-	giveConsent(t, w, testTenant)
-	client := w.Platform().For(testTenant.GUID)
-	eventually(t, w, "consent", func() bool {
+	testTenant := env.NewTenant(t, s)
+	giveConsent(t, env, testTenant)
+	client := env.Platform().For(testTenant.GUID)
+	eventually(t, env, "consent", func() bool {
 		_, err := client.Profile(callContext(t))
 		return err == nil
 	})
@@ -190,16 +190,16 @@ func newConnectedTenant(t testing.TB, w MailPlatformEnv, s Setup) (Tenant, ports
 }
 
 // newReadyTenant creates a connected tenant whose mail server is prepared.
-func newReadyTenant(t testing.TB, w MailPlatformEnv, s Setup) (Tenant, ports.MailTenant) {
+func newReadyTenant(t testing.TB, env MailPlatformEnv, s Setup) (Tenant, ports.MailTenant) {
 	t.Helper()
-	testTenant, client := newConnectedTenant(t, w, s)
-	bootstrap(t, w, client)
+	testTenant, client := newConnectedTenant(t, env, s)
+	bootstrap(t, env, client)
 	return testTenant, client
 }
 
-func bootstrap(t testing.TB, w MailPlatformEnv, client ports.MailTenant) {
+func bootstrap(t testing.TB, env MailPlatformEnv, client ports.MailTenant) {
 	t.Helper()
-	eventually(t, w, "bootstrap", func() bool {
+	eventually(t, env, "bootstrap", func() bool {
 		p, err := client.Bootstrap(callContext(t))
 		must(t, "bootstrap", err)
 		if p.Status == tenant.BootstrapFailed {
@@ -210,12 +210,12 @@ func bootstrap(t testing.TB, w MailPlatformEnv, client ports.MailTenant) {
 }
 
 // newAddedDomain creates a zone, adds its domain to the tenant and returns the name.
-func newAddedDomain(t testing.TB, w MailPlatformEnv, client ports.MailTenant) string {
+func newAddedDomain(t testing.TB, env MailPlatformEnv, client ports.MailTenant) string {
 	t.Helper()
-	name := w.NewZone(t)
+	name := env.NewZone(t)
 	_, err := client.AddDomain(callContext(t), name)
 	must(t, "add domain", err)
-	eventually(t, w, "added domain", func() bool {
+	eventually(t, env, "added domain", func() bool {
 		_, err := client.Domain(callContext(t), name)
 		return err == nil
 	})
@@ -235,18 +235,18 @@ func verificationRecord(t testing.TB, client ports.MailTenant, name string) dns.
 }
 
 // newVerifiedDomain adds a new domain, publishes its verification record and verifies it.
-func newVerifiedDomain(t testing.TB, w MailPlatformEnv, client ports.MailTenant) string {
+func newVerifiedDomain(t testing.TB, env MailPlatformEnv, client ports.MailTenant) string {
 	t.Helper()
-	name := newAddedDomain(t, w, client)
-	w.Publish(t, name, verificationRecord(t, client, name))
-	verifyDomain(t, w, client, name)
+	name := newAddedDomain(t, env, client)
+	env.Publish(t, name, verificationRecord(t, client, name))
+	verifyDomain(t, env, client, name)
 	return name
 }
 
 // verifyDomain repeats the verification while the platform does not see the record.
-func verifyDomain(t testing.TB, w MailPlatformEnv, client ports.MailTenant, name string) {
+func verifyDomain(t testing.TB, env MailPlatformEnv, client ports.MailTenant, name string) {
 	t.Helper()
-	eventually(t, w, "verify", func() bool {
+	eventually(t, env, "verify", func() bool {
 		d, err := client.VerifyDomain(callContext(t), name)
 		if err != nil && !errors.Is(err, fault.VerificationFailed) {
 			t.Fatalf("verify: %v", err)
@@ -256,11 +256,11 @@ func verifyDomain(t testing.TB, w MailPlatformEnv, client ports.MailTenant, name
 }
 
 // newAcceptedDomain creates a domain for which the mail server accepts mail.
-func newAcceptedDomain(t testing.TB, w MailPlatformEnv, client ports.MailTenant) string {
+func newAcceptedDomain(t testing.TB, env MailPlatformEnv, client ports.MailTenant) string {
 	t.Helper()
-	name := newVerifiedDomain(t, w, client)
+	name := newVerifiedDomain(t, env, client)
 	must(t, "enable mail", client.EnableMail(callContext(t), name))
-	eventually(t, w, "accepted domain", func() bool {
+	eventually(t, env, "accepted domain", func() bool {
 		names, err := client.MailDomains(callContext(t))
 		must(t, "mail domains", err)
 		return slices.Contains(names, name)
@@ -269,10 +269,10 @@ func newAcceptedDomain(t testing.TB, w MailPlatformEnv, client ports.MailTenant)
 }
 
 // createMailbox creates a mailbox. It repeats the call while the platform is not ready.
-func createMailbox(t testing.TB, w MailPlatformEnv, client ports.MailTenant, address string) mailbox.Platform {
+func createMailbox(t testing.TB, env MailPlatformEnv, client ports.MailTenant, address string) mailbox.Platform {
 	t.Helper()
 	var m mailbox.Platform
-	eventually(t, w, "create mailbox", func() bool {
+	eventually(t, env, "create mailbox", func() bool {
 		var err error
 		m, err = client.CreateMailbox(callContext(t), mailbox.Spec{DisplayName: "Anna Keller", Address: address})
 		if err != nil && outcome.Of(err) != outcome.NotReady {
@@ -284,9 +284,9 @@ func createMailbox(t testing.TB, w MailPlatformEnv, client ports.MailTenant, add
 }
 
 // retryUntilReady repeats a step while its outcome is NotReady.
-func retryUntilReady(t testing.TB, w MailPlatformEnv, what string, step func() error) {
+func retryUntilReady(t testing.TB, env MailPlatformEnv, what string, step func() error) {
 	t.Helper()
-	eventually(t, w, what, func() bool {
+	eventually(t, env, what, func() bool {
 		err := step()
 		if err != nil && outcome.Of(err) != outcome.NotReady {
 			t.Fatalf("%s: %v", what, err)
@@ -296,12 +296,12 @@ func retryUntilReady(t testing.TB, w MailPlatformEnv, what string, step func() e
 }
 
 var outcomeChecks = []check{
-	{"a read tells throttled, down and broken apart", func(t testing.TB, w MailPlatformEnv) {
-		testTenant, client := newConnectedTenant(t, w, Setup{})
+	{"a read tells throttled, down and broken apart", func(t testing.TB, env MailPlatformEnv) {
+		testTenant, client := newConnectedTenant(t, env, Setup{})
 		for failure, kind := range map[Failure]outcome.Kind{
 			Throttles: outcome.Throttled, IsDown: outcome.Down, Breaks: outcome.Broken,
 		} {
-			lift := w.Fail(t, testTenant.GUID, "Domains", failure)
+			lift := env.Fail(t, testTenant.GUID, "Domains", failure)
 			_, err := client.Domains(callContext(t))
 			lift()
 			requireOutcome(t, "domains", err, kind)
@@ -309,11 +309,11 @@ var outcomeChecks = []check{
 			must(t, "domains afterwards", err)
 		}
 	}},
-	{"a throttled or refused write has no effect", func(t testing.TB, w MailPlatformEnv) {
-		testTenant, client := newConnectedTenant(t, w, Setup{})
+	{"a throttled or refused write has no effect", func(t testing.TB, env MailPlatformEnv) {
+		testTenant, client := newConnectedTenant(t, env, Setup{})
 		for failure, kind := range map[Failure]outcome.Kind{Throttles: outcome.Throttled, IsDown: outcome.Down} {
-			name := w.NewZone(t)
-			lift := w.Fail(t, testTenant.GUID, "AddDomain", failure)
+			name := env.NewZone(t)
+			lift := env.Fail(t, testTenant.GUID, "AddDomain", failure)
 			_, err := client.AddDomain(callContext(t), name)
 			lift()
 			requireOutcome(t, "add", err, kind)
@@ -322,45 +322,45 @@ var outcomeChecks = []check{
 			}
 		}
 	}},
-	{"an add whose answer is lost is never reported as failed without effect", func(t testing.TB, w MailPlatformEnv) {
-		testTenant, client := newConnectedTenant(t, w, Setup{})
-		name := w.NewZone(t)
-		lift := w.Fail(t, testTenant.GUID, "AddDomain", LosesAnswer)
+	{"an add whose answer is lost is never reported as failed without effect", func(t testing.TB, env MailPlatformEnv) {
+		testTenant, client := newConnectedTenant(t, env, Setup{})
+		name := env.NewZone(t)
+		lift := env.Fail(t, testTenant.GUID, "AddDomain", LosesAnswer)
 		_, err := client.AddDomain(callContext(t), name)
 		lift()
-		requireUnsettled(t, err)
+		requireDoneOrUnknown(t, err)
 		_, err = client.AddDomain(callContext(t), name)
 		must(t, "add again", err)
 		if names := domainNames(t, client); len(names) != 1 {
 			t.Fatalf("the platform holds %v", names)
 		}
 	}},
-	{"a creation whose answer is lost is never reported as failed without effect", func(t testing.TB, w MailPlatformEnv) {
-		testTenant, client := newReadyTenant(t, w, Setup{})
-		name := newAcceptedDomain(t, w, client)
-		createMailbox(t, w, client, "first@"+name)
+	{"a creation whose answer is lost is never reported as failed without effect", func(t testing.TB, env MailPlatformEnv) {
+		testTenant, client := newReadyTenant(t, env, Setup{})
+		name := newAcceptedDomain(t, env, client)
+		createMailbox(t, env, client, "first@"+name)
 		for failure, address := range map[Failure]string{LosesRequest: "request@" + name, LosesAnswer: "answer@" + name} {
-			lift := w.Fail(t, testTenant.GUID, "CreateMailbox", failure)
+			lift := env.Fail(t, testTenant.GUID, "CreateMailbox", failure)
 			_, err := client.CreateMailbox(callContext(t), mailbox.Spec{DisplayName: "Anna", Address: address})
 			lift()
-			requireUnsettled(t, err)
+			requireDoneOrUnknown(t, err)
 			if got := slices.Contains(mailboxAddresses(t, client), address); got != (failure == LosesAnswer) {
 				t.Fatalf("%s: held by the platform: %v", address, got)
 			}
 		}
 	}},
-	{"a rename whose answer is lost is never reported as failed without effect", func(t testing.TB, w MailPlatformEnv) {
-		testTenant, client := newReadyTenant(t, w, Setup{})
-		m := createMailbox(t, w, client, "anna@"+newAcceptedDomain(t, w, client))
-		lift := w.Fail(t, testTenant.GUID, "Rename", LosesAnswer)
+	{"a rename whose answer is lost is never reported as failed without effect", func(t testing.TB, env MailPlatformEnv) {
+		testTenant, client := newReadyTenant(t, env, Setup{})
+		m := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
+		lift := env.Fail(t, testTenant.GUID, "Rename", LosesAnswer)
 		err := client.Rename(callContext(t), m.Address, "Anna Schmidt")
 		lift()
-		requireUnsettled(t, err)
+		requireDoneOrUnknown(t, err)
 		must(t, "rename again", client.Rename(callContext(t), m.Address, "Anna Schmidt"))
 	}},
-	{"a call with a cancelled context does nothing", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{})
-		name := newAcceptedDomain(t, w, client)
+	{"a call with a cancelled context does nothing", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
+		name := newAcceptedDomain(t, env, client)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := client.CreateMailbox(ctx, mailbox.Spec{DisplayName: "Anna", Address: "anna@" + name})
@@ -370,9 +370,9 @@ var outcomeChecks = []check{
 	}},
 }
 
-// requireUnsettled checks a write whose answer was lost. The adapter may have read the result and
+// requireDoneOrUnknown checks a write whose answer was lost. The adapter may have read the result and
 // succeed, but it must not report a failure without effect.
-func requireUnsettled(t testing.TB, err error) {
+func requireDoneOrUnknown(t testing.TB, err error) {
 	t.Helper()
 	if err != nil && outcome.ChangedNothing(err) {
 		t.Fatalf("got %v, which claims that nothing changed", err)

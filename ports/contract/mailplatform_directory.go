@@ -17,79 +17,79 @@ import (
 )
 
 var consentChecks = []check{
-	{"the platform accepts the operator's credential", func(t testing.TB, w MailPlatformEnv) {
-		must(t, "check", w.Platform().Check(callContext(t)))
+	{"the platform accepts the operator's credential", func(t testing.TB, env MailPlatformEnv) {
+		must(t, "check", env.Platform().Check(callContext(t)))
 	}},
-	{"consent and sign-in prove tenant and administrator", func(t testing.TB, w MailPlatformEnv) {
-		testTenant := w.NewTenant(t, Setup{})
-		if id := giveConsent(t, w, testTenant); id != testTenant.GUID {
+	{"consent and sign-in prove tenant and administrator", func(t testing.TB, env MailPlatformEnv) {
+		testTenant := env.NewTenant(t, Setup{})
+		if id := giveConsent(t, env, testTenant); id != testTenant.GUID {
 			t.Fatalf("granted names %s, want %s", id, testTenant.GUID)
 		}
 		s := newSignIn(testTenant)
-		admin, err := w.Platform().Administrator(callContext(t), s, signIn(t, w, s, testTenant.Admin))
+		admin, err := env.Platform().Administrator(callContext(t), s, signIn(t, env, s, testTenant.Admin))
 		must(t, "administrator", err)
 		if admin.Tenant != testTenant.GUID || admin.Address != testTenant.Admin {
 			t.Fatalf("the administrator is %+v, want %s of %s", admin, testTenant.Admin, testTenant.GUID)
 		}
 	}},
-	{"the consent's answer carries our state", func(t testing.TB, w MailPlatformEnv) {
-		testTenant := w.NewTenant(t, Setup{})
-		page, err := w.Platform().ConsentURL(callContext(t), "our-state", callbackURL)
+	{"the consent's answer carries our state", func(t testing.TB, env MailPlatformEnv) {
+		testTenant := env.NewTenant(t, Setup{})
+		page, err := env.Platform().ConsentURL(callContext(t), "our-state", callbackURL)
 		must(t, "consent URL", err)
-		q, err := url.ParseQuery(w.Visit(t, page, testTenant.Admin, true))
+		q, err := url.ParseQuery(env.Visit(t, page, testTenant.Admin, true))
 		must(t, "parse the answer", err)
 		if q.Get("state") != "our-state" {
 			t.Fatalf("the answer carries state %q", q.Get("state"))
 		}
 	}},
-	{"a declined consent is refused", func(t testing.TB, w MailPlatformEnv) {
-		testTenant := w.NewTenant(t, Setup{})
-		page, err := w.Platform().ConsentURL(callContext(t), "state-1", callbackURL)
+	{"a declined consent is refused", func(t testing.TB, env MailPlatformEnv) {
+		testTenant := env.NewTenant(t, Setup{})
+		page, err := env.Platform().ConsentURL(callContext(t), "state-1", callbackURL)
 		must(t, "consent URL", err)
-		_, err = w.Platform().Granted(callContext(t), w.Visit(t, page, testTenant.Admin, false))
+		_, err = env.Platform().Granted(callContext(t), env.Visit(t, page, testTenant.Admin, false))
 		requireRefusal(t, "granted", err, fault.ConsentDeclined)
 	}},
-	{"an invalid callback is refused", func(t testing.TB, w MailPlatformEnv) {
+	{"an invalid callback is refused", func(t testing.TB, env MailPlatformEnv) {
 		for _, query := range []string{"", "state=x", "admin_consent=True&tenant=nonsense", "%zz"} {
-			_, err := w.Platform().Granted(callContext(t), query)
+			_, err := env.Platform().Granted(callContext(t), query)
 			requireRefusal(t, "granted "+query, err, fault.InvalidRequest)
 		}
 	}},
-	{"a person who is not an administrator is refused", func(t testing.TB, w MailPlatformEnv) {
-		testTenant := w.NewTenant(t, Setup{})
-		giveConsent(t, w, testTenant)
+	{"a person who is not an administrator is refused", func(t testing.TB, env MailPlatformEnv) {
+		testTenant := env.NewTenant(t, Setup{})
+		giveConsent(t, env, testTenant)
 		for _, person := range []string{testTenant.Member, testTenant.Guest} {
 			s := newSignIn(testTenant)
-			_, err := w.Platform().Administrator(callContext(t), s, signIn(t, w, s, person))
+			_, err := env.Platform().Administrator(callContext(t), s, signIn(t, env, s, person))
 			requireRefusal(t, "sign-in", err, fault.NotAdministrator)
 		}
 	}},
-	{"a sign-in's code works once", func(t testing.TB, w MailPlatformEnv) {
-		testTenant := w.NewTenant(t, Setup{})
-		giveConsent(t, w, testTenant)
+	{"a sign-in's code works once", func(t testing.TB, env MailPlatformEnv) {
+		testTenant := env.NewTenant(t, Setup{})
+		giveConsent(t, env, testTenant)
 		s := newSignIn(testTenant)
-		code := signIn(t, w, s, testTenant.Admin)
-		_, err := w.Platform().Administrator(callContext(t), s, code)
+		code := signIn(t, env, s, testTenant.Admin)
+		_, err := env.Platform().Administrator(callContext(t), s, code)
 		must(t, "administrator", err)
-		_, err = w.Platform().Administrator(callContext(t), s, code)
+		_, err = env.Platform().Administrator(callContext(t), s, code)
 		requireRefusal(t, "second redemption", err, fault.ConnectLinkInvalid)
 	}},
-	{"a sign-in with a different nonce is refused", func(t testing.TB, w MailPlatformEnv) {
-		requireSignInRefused(t, w, func(s *ports.SignIn) { s.Nonce = "another" })
+	{"a sign-in with a different nonce is refused", func(t testing.TB, env MailPlatformEnv) {
+		requireSignInRefused(t, env, func(s *ports.SignIn) { s.Nonce = "another" })
 	}},
-	{"a sign-in with a different verifier is refused", func(t testing.TB, w MailPlatformEnv) {
-		requireSignInRefused(t, w, func(s *ports.SignIn) {
+	{"a sign-in with a different verifier is refused", func(t testing.TB, env MailPlatformEnv) {
+		requireSignInRefused(t, env, func(s *ports.SignIn) {
 			s.Verifier = secret.New("another-verifier-of-forty-three-characters-aa")
 		})
 	}},
-	{"a sign-in at a different tenant is refused", func(t testing.TB, w MailPlatformEnv) {
-		other := w.NewTenant(t, Setup{})
-		giveConsent(t, w, other)
-		requireSignInRefused(t, w, func(s *ports.SignIn) { s.Tenant = other.GUID })
+	{"a sign-in at a different tenant is refused", func(t testing.TB, env MailPlatformEnv) {
+		other := env.NewTenant(t, Setup{})
+		giveConsent(t, env, other)
+		requireSignInRefused(t, env, func(s *ports.SignIn) { s.Tenant = other.GUID })
 	}},
-	{"a tenant without consent answers access_denied", func(t testing.TB, w MailPlatformEnv) {
-		testTenant := w.NewTenant(t, Setup{})
-		_, err := w.Platform().For(testTenant.GUID).Profile(callContext(t))
+	{"a tenant without consent answers access_denied", func(t testing.TB, env MailPlatformEnv) {
+		testTenant := env.NewTenant(t, Setup{})
+		_, err := env.Platform().For(testTenant.GUID).Profile(callContext(t))
 		requireRefusal(t, "profile", err, fault.AccessDenied)
 	}},
 }
@@ -103,48 +103,48 @@ func newSignIn(testTenant Tenant) ports.SignIn {
 
 // requireSignInRefused starts a sign-in, redeems its code with changed parameters, and expects
 // connect_link_invalid.
-func requireSignInRefused(t testing.TB, w MailPlatformEnv, change func(*ports.SignIn)) {
+func requireSignInRefused(t testing.TB, env MailPlatformEnv, change func(*ports.SignIn)) {
 	t.Helper()
-	testTenant := w.NewTenant(t, Setup{})
-	giveConsent(t, w, testTenant)
+	testTenant := env.NewTenant(t, Setup{})
+	giveConsent(t, env, testTenant)
 	s := newSignIn(testTenant)
-	code := signIn(t, w, s, testTenant.Admin)
+	code := signIn(t, env, s, testTenant.Admin)
 	change(&s)
-	_, err := w.Platform().Administrator(callContext(t), s, code)
+	_, err := env.Platform().Administrator(callContext(t), s, code)
 	requireRefusal(t, "administrator", err, fault.ConnectLinkInvalid)
 }
 
 var directoryChecks = []check{
-	{"the profile names the tenant", func(t testing.TB, w MailPlatformEnv) {
-		testTenant, client := newConnectedTenant(t, w, Setup{})
+	{"the profile names the tenant", func(t testing.TB, env MailPlatformEnv) {
+		testTenant, client := newConnectedTenant(t, env, Setup{})
 		p, err := client.Profile(callContext(t))
 		must(t, "profile", err)
 		if p.Name != testTenant.Name || p.BuiltinDomain == "" || p.DefaultDomain != "" {
 			t.Fatalf("got %+v, want name %q, a built-in domain and no default one", p, testTenant.Name)
 		}
 	}},
-	{"a new tenant has no custom domains", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newConnectedTenant(t, w, Setup{})
+	{"a new tenant has no custom domains", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newConnectedTenant(t, env, Setup{})
 		if names := domainNames(t, client); len(names) != 0 {
 			t.Fatalf("got %v, want none, the built-in one left out", names)
 		}
 	}},
-	{"an unknown domain is not found", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newConnectedTenant(t, w, Setup{})
-		name := w.NewZone(t)
+	{"an unknown domain is not found", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newConnectedTenant(t, env, Setup{})
+		name := env.NewZone(t)
 		_, err := client.Domain(callContext(t), name)
 		requireRefusal(t, "domain", err, fault.DomainNotFound)
 		_, err = client.VerifyDomain(callContext(t), name)
 		requireRefusal(t, "verify", err, fault.DomainNotFound)
 	}},
-	{"an invalid name is refused", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newConnectedTenant(t, w, Setup{})
+	{"an invalid name is refused", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newConnectedTenant(t, env, Setup{})
 		_, err := client.AddDomain(callContext(t), "anything.onmicrosoft.com")
 		requireRefusal(t, "add", err, fault.InvalidDomain)
 	}},
-	{"an added domain is unverified and has a record to publish", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newConnectedTenant(t, w, Setup{})
-		name := w.NewZone(t)
+	{"an added domain is unverified and has a record to publish", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newConnectedTenant(t, env, Setup{})
+		name := env.NewZone(t)
 		d, err := client.AddDomain(callContext(t), name)
 		must(t, "add", err)
 		if want := (domain.Platform{Name: name}); d != want {
@@ -157,40 +157,40 @@ var directoryChecks = []check{
 			t.Fatalf("the verification record is %+v", r)
 		}
 	}},
-	{"adding again changes nothing", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newConnectedTenant(t, w, Setup{})
-		name := newVerifiedDomain(t, w, client)
+	{"adding again changes nothing", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newConnectedTenant(t, env, Setup{})
+		name := newVerifiedDomain(t, env, client)
 		d, err := client.AddDomain(callContext(t), name)
 		must(t, "add again", err)
 		if !d.Verified || len(domainNames(t, client)) != 1 {
 			t.Fatalf("got %+v, want the verified domain, once", d)
 		}
 	}},
-	{"two tenants prove a domain by different records", func(t testing.TB, w MailPlatformEnv) {
-		_, ann := newConnectedTenant(t, w, Setup{})
-		_, bob := newConnectedTenant(t, w, Setup{})
-		name := newAddedDomain(t, w, ann)
+	{"two tenants prove a domain by different records", func(t testing.TB, env MailPlatformEnv) {
+		_, ann := newConnectedTenant(t, env, Setup{})
+		_, bob := newConnectedTenant(t, env, Setup{})
+		name := newAddedDomain(t, env, ann)
 		_, err := bob.AddDomain(callContext(t), name)
 		must(t, "add", err)
 		if verificationRecord(t, ann, name).Content == verificationRecord(t, bob, name).Content {
 			t.Fatal("both tenants have the same record: one could verify the other's domain")
 		}
 	}},
-	{"verification fails while the record is missing", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newConnectedTenant(t, w, Setup{})
-		name := newAddedDomain(t, w, client)
+	{"verification fails while the record is missing", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newConnectedTenant(t, env, Setup{})
+		name := newAddedDomain(t, env, client)
 		_, err := client.VerifyDomain(callContext(t), name)
 		requireRefusal(t, "verify", err, fault.VerificationFailed)
 		wrong := verificationRecord(t, client, name)
 		wrong.Content += "0"
-		w.Publish(t, name, wrong)
+		env.Publish(t, name, wrong)
 		_, err = client.VerifyDomain(callContext(t), name)
 		requireRefusal(t, "verify a wrong record", err, fault.VerificationFailed)
 	}},
-	{"a verified domain stays verified", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newConnectedTenant(t, w, Setup{})
-		name := newVerifiedDomain(t, w, client)
-		w.Publish(t, name)
+	{"a verified domain stays verified", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newConnectedTenant(t, env, Setup{})
+		name := newVerifiedDomain(t, env, client)
+		env.Publish(t, name)
 		d, err := client.VerifyDomain(callContext(t), name)
 		must(t, "verify again", err)
 		if !d.Verified {
@@ -202,35 +202,35 @@ var directoryChecks = []check{
 			t.Fatalf("read back %+v", d)
 		}
 	}},
-	{"a different tenant's domain is unavailable, at add or at verify", func(t testing.TB, w MailPlatformEnv) {
-		_, ann := newConnectedTenant(t, w, Setup{})
-		_, bob := newConnectedTenant(t, w, Setup{})
-		name := newVerifiedDomain(t, w, ann)
+	{"a different tenant's domain is unavailable, at add or at verify", func(t testing.TB, env MailPlatformEnv) {
+		_, ann := newConnectedTenant(t, env, Setup{})
+		_, bob := newConnectedTenant(t, env, Setup{})
+		name := newVerifiedDomain(t, env, ann)
 		_, err := bob.AddDomain(callContext(t), name)
 		if err == nil {
-			w.Publish(t, name, verificationRecord(t, ann, name), verificationRecord(t, bob, name))
-			eventually(t, w, "verify", func() bool {
+			env.Publish(t, name, verificationRecord(t, ann, name), verificationRecord(t, bob, name))
+			eventually(t, env, "verify", func() bool {
 				_, err = bob.VerifyDomain(callContext(t), name)
 				return !errors.Is(err, fault.VerificationFailed)
 			})
 		}
 		requireRefusal(t, "add or verify", err, fault.DomainUnavailable)
 	}},
-	{"a verified domain with e-mail service has mail records", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newConnectedTenant(t, w, Setup{})
-		name := newVerifiedDomain(t, w, client)
+	{"a verified domain with e-mail service has mail records", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newConnectedTenant(t, env, Setup{})
+		name := newVerifiedDomain(t, env, client)
 		must(t, "enable mail", client.EnableMail(callContext(t), name))
 		must(t, "enable mail again", client.EnableMail(callContext(t), name))
-		eventually(t, w, "service records", func() bool { return hasMailRecords(t, client, name) })
+		eventually(t, env, "service records", func() bool { return hasMailRecords(t, client, name) })
 		d, err := client.Domain(callContext(t), name)
 		must(t, "domain", err)
 		if !d.MailEnabled {
 			t.Fatalf("got %+v, want the e-mail service on", d)
 		}
 	}},
-	{"consent withdrawn is access_denied everywhere", func(t testing.TB, w MailPlatformEnv) {
-		testTenant, client := newReadyTenant(t, w, Setup{})
-		w.Revoke(t, testTenant.GUID, GrantConsent)
+	{"consent withdrawn is access_denied everywhere", func(t testing.TB, env MailPlatformEnv) {
+		testTenant, client := newReadyTenant(t, env, Setup{})
+		env.Revoke(t, testTenant.GUID, GrantConsent)
 		for what, use := range map[string]func() error{
 			"profile":    func() error { _, err := client.Profile(callContext(t)); return err },
 			"domains":    func() error { _, err := client.Domains(callContext(t)); return err },

@@ -17,52 +17,52 @@ import (
 )
 
 var mailServerChecks = []check{
-	{"the bootstrap becomes ready and may be repeated", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{})
+	{"the bootstrap becomes ready and may be repeated", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
 		p, err := client.Bootstrap(callContext(t))
 		must(t, "bootstrap again", err)
 		if p.Status != tenant.BootstrapReady || p.Step != tenant.StepNone {
 			t.Fatalf("got %+v, want ready", p)
 		}
 	}},
-	{"a dehydrated tenant is prepared", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newConnectedTenant(t, w, Setup{Dehydrated: true})
+	{"a dehydrated tenant is prepared", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newConnectedTenant(t, env, Setup{Dehydrated: true})
 		p, err := client.Bootstrap(callContext(t))
 		must(t, "bootstrap", err)
 		if p.Status != tenant.BootstrapPending || p.Step != tenant.StepWait || p.Message == "" {
 			t.Fatalf("got %+v, want pending with a message", p)
 		}
-		bootstrap(t, w, client)
+		bootstrap(t, env, client)
 	}},
-	{"a role that only an administrator can grant stops the bootstrap at that step", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newConnectedTenant(t, w, Setup{Denied: true})
+	{"a role that only an administrator can grant stops the bootstrap at that step", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newConnectedTenant(t, env, Setup{Denied: true})
 		p, err := client.Bootstrap(callContext(t))
 		must(t, "bootstrap", err)
 		if p.Status == tenant.BootstrapReady || p.Step != tenant.StepGrantRole {
 			t.Fatalf("got %+v, want the step grant_role", p)
 		}
 	}},
-	{"a withdrawn role is detected and assigned again", func(t testing.TB, w MailPlatformEnv) {
-		testTenant, client := newReadyTenant(t, w, Setup{})
-		w.Revoke(t, testTenant.GUID, GrantExchangeRole)
+	{"a withdrawn role is detected and assigned again", func(t testing.TB, env MailPlatformEnv) {
+		testTenant, client := newReadyTenant(t, env, Setup{})
+		env.Revoke(t, testTenant.GUID, GrantExchangeRole)
 		_, err := client.Mailboxes(callContext(t))
 		requireRefusal(t, "mailboxes", err, fault.AccessDenied)
-		bootstrap(t, w, client)
+		bootstrap(t, env, client)
 		_, err = client.Mailboxes(callContext(t))
 		must(t, "mailboxes after the bootstrap", err)
 	}},
-	{"SMTP AUTH is enabled", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{})
+	{"SMTP AUTH is enabled", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
 		must(t, "enable", client.EnableSMTPAuth(callContext(t)))
 		must(t, "enable again", client.EnableSMTPAuth(callContext(t)))
-		eventually(t, w, "SMTP AUTH", func() bool {
+		eventually(t, env, "SMTP AUTH", func() bool {
 			state, err := client.SMTPAuth(callContext(t))
 			must(t, "state", err)
 			return state == tenant.SMTPAuthEnabled
 		})
 	}},
-	{"enabling SMTP AUTH is refused where the platform keeps it disabled", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{SMTPAuthRefused: true})
+	{"enabling SMTP AUTH is refused where the platform keeps it disabled", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{SMTPAuthRefused: true})
 		requireRefusal(t, "enable", client.EnableSMTPAuth(callContext(t)), fault.SMTPAuthNotEnabled)
 		state, err := client.SMTPAuth(callContext(t))
 		must(t, "state", err)
@@ -70,9 +70,9 @@ var mailServerChecks = []check{
 			t.Fatalf("got %s, want disabled", state)
 		}
 	}},
-	{"a domain that is not accepted has no DKIM signing", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{AcceptedDomainLag: time.Hour})
-		name := newVerifiedDomain(t, w, client)
+	{"a domain that is not accepted has no DKIM signing", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{AcceptedDomainLag: time.Hour})
+		name := newVerifiedDomain(t, env, client)
 		must(t, "enable mail", client.EnableMail(callContext(t), name))
 		s, err := client.Signing(callContext(t), name)
 		must(t, "signing", err)
@@ -82,9 +82,9 @@ var mailServerChecks = []check{
 		_, err = client.EnsureSigning(callContext(t), name)
 		requireOutcome(t, "ensure signing", err, outcome.NotReady)
 	}},
-	{"signing is created once and returns two CNAMEs", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{})
-		name := newAcceptedDomain(t, w, client)
+	{"signing is created once and returns two CNAMEs", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
+		name := newAcceptedDomain(t, env, client)
 		first, err := client.EnsureSigning(callContext(t), name)
 		must(t, "ensure", err)
 		second, err := client.EnsureSigning(callContext(t), name)
@@ -100,20 +100,20 @@ var mailServerChecks = []check{
 			}
 		}
 	}},
-	{"signing can't be enabled before it is created", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{})
-		name := newAcceptedDomain(t, w, client)
+	{"signing can't be enabled before it is created", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
+		name := newAcceptedDomain(t, env, client)
 		requireRefusal(t, "enable", client.EnableSigning(callContext(t), name), fault.DKIMNotReady)
 	}},
-	{"signing is enabled once both CNAMEs are published", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{})
-		name := newAcceptedDomain(t, w, client)
+	{"signing is enabled once both CNAMEs are published", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
+		name := newAcceptedDomain(t, env, client)
 		made, err := client.EnsureSigning(callContext(t), name)
 		must(t, "ensure", err)
-		w.Publish(t, name, made.Selector1)
+		env.Publish(t, name, made.Selector1)
 		requireRefusal(t, "enable with one CNAME", client.EnableSigning(callContext(t), name), fault.DKIMNotReady)
-		w.Publish(t, name, made.Selector1, made.Selector2)
-		eventually(t, w, "enable", func() bool { return client.EnableSigning(callContext(t), name) == nil })
+		env.Publish(t, name, made.Selector1, made.Selector2)
+		eventually(t, env, "enable", func() bool { return client.EnableSigning(callContext(t), name) == nil })
 		must(t, "enable again", client.EnableSigning(callContext(t), name))
 		s, err := client.Signing(callContext(t), name)
 		must(t, "signing", err)
@@ -124,29 +124,29 @@ var mailServerChecks = []check{
 }
 
 var mailboxChecks = []check{
-	{"an unknown mailbox is not found", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{})
-		name := newAcceptedDomain(t, w, client)
+	{"an unknown mailbox is not found", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
+		name := newAcceptedDomain(t, env, client)
 		_, err := client.Mailbox(callContext(t), "nobody@"+name)
 		requireRefusal(t, "mailbox", err, fault.MailboxNotFound)
 		requireRefusal(t, "rename", client.Rename(callContext(t), "nobody@"+name, "Nobody"), fault.MailboxNotFound)
 	}},
-	{"no mailbox is created while the domain is not accepted", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{AcceptedDomainLag: time.Hour})
-		name := newVerifiedDomain(t, w, client)
+	{"no mailbox is created while the domain is not accepted", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{AcceptedDomainLag: time.Hour})
+		name := newVerifiedDomain(t, env, client)
 		must(t, "enable mail", client.EnableMail(callContext(t), name))
 		_, err := client.CreateMailbox(callContext(t), mailbox.Spec{DisplayName: "Anna", Address: "anna@" + name})
 		requireOutcome(t, "create", err, outcome.NotReady)
 		if got := mailboxAddresses(t, client); len(got) != 0 {
 			t.Fatalf("the platform holds %v", got)
 		}
-		w.Advance(t, 2*time.Hour)
-		createMailbox(t, w, client, "anna@"+name)
+		env.Advance(t, 2*time.Hour)
+		createMailbox(t, env, client, "anna@"+name)
 	}},
-	{"a mailbox is found by its address, whatever its case", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{})
-		address := "anna.k@" + newAcceptedDomain(t, w, client)
-		m := createMailbox(t, w, client, address)
+	{"a mailbox is found by its address, whatever its case", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
+		address := "anna.k@" + newAcceptedDomain(t, env, client)
+		m := createMailbox(t, env, client, address)
 		if m.ObjectID == "" || m.Address != address || m.DisplayName != "Anna Keller" || m.Alias == "" || m.PrincipalName == "" {
 			t.Fatalf("made %+v", m)
 		}
@@ -158,13 +158,13 @@ var mailboxChecks = []check{
 			}
 		}
 	}},
-	{"all shared mailboxes are listed, users only counted", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{})
+	{"all shared mailboxes are listed, users only counted", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
 		before, err := client.UserMailboxes(callContext(t))
 		must(t, "user mailboxes", err)
-		name := newAcceptedDomain(t, w, client)
-		createMailbox(t, w, client, "anna@"+name)
-		createMailbox(t, w, client, "ben@"+name)
+		name := newAcceptedDomain(t, env, client)
+		createMailbox(t, env, client, "anna@"+name)
+		createMailbox(t, env, client, "ben@"+name)
 		if got := mailboxAddresses(t, client); len(got) != 2 {
 			t.Fatalf("listed %v, want two", got)
 		}
@@ -174,38 +174,38 @@ var mailboxChecks = []check{
 			t.Fatalf("%d user mailboxes became %d", before, after)
 		}
 	}},
-	{"users are counted before the mail server is prepared", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newConnectedTenant(t, w, Setup{})
+	{"users are counted before the mail server is prepared", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newConnectedTenant(t, env, Setup{})
 		_, err := client.UserMailboxes(callContext(t))
 		must(t, "user mailboxes", err)
 	}},
-	{"e-mail licences are counted before the mail server is prepared, with trials counted separately", func(t testing.TB, w MailPlatformEnv) {
+	{"e-mail licences are counted before the mail server is prepared, with trials counted separately", func(t testing.TB, env MailPlatformEnv) {
 		for _, want := range []tenant.Licenses{{Paid: 25, Trial: 4}, {Paid: 3}, {Trial: 25}} {
-			_, client := newConnectedTenant(t, w, Setup{Licenses: want})
+			_, client := newConnectedTenant(t, env, Setup{Licenses: want})
 			requireLicenses(t, client, want)
 		}
 	}},
-	{"shared mailboxes do not change the number of licences", func(t testing.TB, w MailPlatformEnv) {
+	{"shared mailboxes do not change the number of licences", func(t testing.TB, env MailPlatformEnv) {
 		want := tenant.Licenses{Paid: 2}
-		_, client := newReadyTenant(t, w, Setup{Licenses: want})
-		name := newAcceptedDomain(t, w, client)
+		_, client := newReadyTenant(t, env, Setup{Licenses: want})
+		name := newAcceptedDomain(t, env, client)
 		for _, local := range []string{"anna", "ben", "cleo"} {
-			createMailbox(t, w, client, local+"@"+name)
+			createMailbox(t, env, client, local+"@"+name)
 		}
 		requireLicenses(t, client, want)
 	}},
-	{"one local part on two domains does not collide", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{})
-		first := createMailbox(t, w, client, "anna@"+newAcceptedDomain(t, w, client))
-		second := createMailbox(t, w, client, "anna@"+newAcceptedDomain(t, w, client))
+	{"one local part on two domains does not collide", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
+		first := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
+		second := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		if strings.EqualFold(first.Alias, second.Alias) {
 			t.Fatalf("both have the alias %s", first.Alias)
 		}
 	}},
-	{"an address gets one mailbox", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{})
-		address := "anna@" + newAcceptedDomain(t, w, client)
-		m := createMailbox(t, w, client, address)
+	{"an address gets one mailbox", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
+		address := "anna@" + newAcceptedDomain(t, env, client)
+		m := createMailbox(t, env, client, address)
 		again, err := client.CreateMailbox(callContext(t), mailbox.Spec{DisplayName: "Other", Address: address})
 		if err == nil && again.ObjectID != m.ObjectID {
 			t.Fatalf("a second mailbox %+v beside %+v", again, m)
@@ -217,38 +217,38 @@ var mailboxChecks = []check{
 			t.Fatalf("the platform holds %v", got)
 		}
 	}},
-	{"sign-in waits for the directory, submission for the mail server", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{MailboxLag: time.Hour})
-		m := createMailbox(t, w, client, "anna@"+newAcceptedDomain(t, w, client))
+	{"sign-in waits for the directory, submission for the mail server", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{MailboxLag: time.Hour})
+		m := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		requireOutcome(t, "sign-in", client.OpenSignIn(callContext(t), m.ObjectID, m.Address, secret.New(password)), outcome.NotReady)
 		requireOutcome(t, "submission", client.OpenSubmission(callContext(t), m.Address), outcome.NotReady)
-		w.Advance(t, 2*time.Hour)
-		enableMailbox(t, w, client, m)
+		env.Advance(t, 2*time.Hour)
+		enableMailbox(t, env, client, m)
 	}},
-	{"an open mailbox signs in with its address", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{})
-		m := createMailbox(t, w, client, "anna@"+newAcceptedDomain(t, w, client))
-		enableMailbox(t, w, client, m)
-		enableMailbox(t, w, client, m)
+	{"an open mailbox signs in with its address", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
+		m := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
+		enableMailbox(t, env, client, m)
+		enableMailbox(t, env, client, m)
 		found, err := client.Mailbox(callContext(t), m.Address)
 		must(t, "mailbox", err)
 		if !found.AccountEnabled || found.PrincipalName != m.Address {
 			t.Fatalf("found %+v, want sign-in with %s", found, m.Address)
 		}
 	}},
-	{"a weak password is refused", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{})
-		m := createMailbox(t, w, client, "anna@"+newAcceptedDomain(t, w, client))
+	{"a weak password is refused", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
+		m := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		var err error
-		eventually(t, w, "sign-in", func() bool {
+		eventually(t, env, "sign-in", func() bool {
 			err = client.OpenSignIn(callContext(t), m.ObjectID, m.Address, secret.New("short"))
 			return outcome.Of(err) != outcome.NotReady
 		})
 		requireRefusal(t, "sign-in", err, fault.WeakPassword)
 	}},
-	{"a mailbox is renamed", func(t testing.TB, w MailPlatformEnv) {
-		_, client := newReadyTenant(t, w, Setup{})
-		m := createMailbox(t, w, client, "anna@"+newAcceptedDomain(t, w, client))
+	{"a mailbox is renamed", func(t testing.TB, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
+		m := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		must(t, "rename", client.Rename(callContext(t), m.Address, "Anna Schmidt"))
 		must(t, "rename again", client.Rename(callContext(t), m.Address, "Anna Schmidt"))
 		found, err := client.Mailbox(callContext(t), m.Address)
@@ -261,12 +261,12 @@ var mailboxChecks = []check{
 
 // enableMailbox enables sign-in and submission of a mailbox, and waits until the platform accepts
 // both.
-func enableMailbox(t testing.TB, w MailPlatformEnv, client ports.MailTenant, m mailbox.Platform) {
+func enableMailbox(t testing.TB, env MailPlatformEnv, client ports.MailTenant, m mailbox.Platform) {
 	t.Helper()
-	retryUntilReady(t, w, "sign-in", func() error {
+	retryUntilReady(t, env, "sign-in", func() error {
 		return client.OpenSignIn(callContext(t), m.ObjectID, m.Address, secret.New(password))
 	})
-	retryUntilReady(t, w, "submission", func() error { return client.OpenSubmission(callContext(t), m.Address) })
+	retryUntilReady(t, env, "submission", func() error { return client.OpenSubmission(callContext(t), m.Address) })
 }
 
 func requireLicenses(t testing.TB, client ports.MailTenant, want tenant.Licenses) {

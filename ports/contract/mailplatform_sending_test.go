@@ -267,11 +267,11 @@ func TestSendSuitesDetectBrokenPromises(t *testing.T) {
 		for name, b := range suite.broken {
 			t.Run(name, func(t *testing.T) {
 				for _, c := range suite.checks {
-					w := newFakeWorld()
+					env := newFakeEnv()
 					p := brokenTenant(func(m ports.MailTenant) brokenSends { b.MailTenant = m; return b })
-					p.MailPlatform = w.fake
-					w.platform = p
-					if fails(t, func(t testing.TB) { c.run(t, w) }) {
+					p.MailPlatform = env.fake
+					env.platform = p
+					if fails(t, func(t testing.TB) { c.run(t, env) }) {
 						return
 					}
 				}

@@ -22,29 +22,29 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fakeWorld is the fake platform as a World and a DNSWorld. A test can replace platform and reader
+// fakeEnv is the fake platform as a MailPlatformEnv and a DNSReaderEnv. A test can replace platform and reader
 // by types that break a promise.
-type fakeWorld struct {
+type fakeEnv struct {
 	fake     *fake.Platform
 	platform ports.MailPlatform
 	reader   ports.DNSReader
 	serial   atomic.Int64
 }
 
-func newFakeWorld() *fakeWorld {
+func newFakeEnv() *fakeEnv {
 	p := fake.New()
-	return &fakeWorld{fake: p, platform: p, reader: p.DNS}
+	return &fakeEnv{fake: p, platform: p, reader: p.DNS}
 }
 
-func (w *fakeWorld) Platform() ports.MailPlatform { return w.platform }
+func (env *fakeEnv) Platform() ports.MailPlatform { return env.platform }
 
-func (w *fakeWorld) Reader() ports.DNSReader { return w.reader }
+func (env *fakeEnv) Reader() ports.DNSReader { return env.reader }
 
-func (w *fakeWorld) NewTenant(_ testing.TB, s Setup) Tenant {
-	n := w.serial.Add(1)
+func (env *fakeEnv) NewTenant(_ testing.TB, s Setup) Tenant {
+	n := env.serial.Add(1)
 	id := tenant.GUID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", n))
 	name := fmt.Sprintf("Tenant %d", n)
-	w.fake.AddTenant(id, fake.Setup{
+	env.fake.AddTenant(id, fake.Setup{
 		Name: name, Dehydrated: s.Dehydrated, Denied: s.Denied, SMTPAuthRefused: s.SMTPAuthRefused,
 		TracePage: s.TracePage, Licenses: s.Licenses,
 		Lag: fake.Lag{
@@ -56,53 +56,55 @@ func (w *fakeWorld) NewTenant(_ testing.TB, s Setup) Tenant {
 	return Tenant{GUID: id, Name: name, Admin: "admin" + at, Member: "member" + at, Guest: "guest" + at}
 }
 
-func (w *fakeWorld) Visit(t testing.TB, page, username string, accept bool) string {
-	query, err := w.fake.Visit(page, username, accept)
+func (env *fakeEnv) Visit(t testing.TB, page, username string, accept bool) string {
+	query, err := env.fake.Visit(page, username, accept)
 	must(t, "visit", err)
 	return query
 }
 
-func (w *fakeWorld) NewZone(testing.TB) string {
-	zone := fmt.Sprintf("zone-%d.test", w.serial.Add(1))
-	w.fake.DNS.Publish(zone)
+func (env *fakeEnv) NewZone(testing.TB) string {
+	zone := fmt.Sprintf("zone-%d.test", env.serial.Add(1))
+	env.fake.DNS.Publish(zone)
 	return zone
 }
 
-func (w *fakeWorld) Publish(_ testing.TB, zone string, records ...dns.Record) {
-	w.fake.DNS.Publish(zone, records...)
+func (env *fakeEnv) Publish(_ testing.TB, zone string, records ...dns.Record) {
+	env.fake.DNS.Publish(zone, records...)
 }
 
-func (w *fakeWorld) Advance(_ testing.TB, d time.Duration) { w.fake.Advance(d) }
+func (env *fakeEnv) Advance(_ testing.TB, d time.Duration) { env.fake.Advance(d) }
 
-func (w *fakeWorld) Now(testing.TB) time.Time { return w.fake.Now() }
+func (env *fakeEnv) Now(testing.TB) time.Time { return env.fake.Now() }
 
-func (w *fakeWorld) Send(_ testing.TB, id tenant.GUID, mailbox string, count int) {
-	w.fake.Send(id, mailbox, count)
+func (env *fakeEnv) Send(_ testing.TB, id tenant.GUID, mailbox string, count int) {
+	env.fake.Send(id, mailbox, count)
 }
 
-func (w *fakeWorld) SetRule(_ testing.TB, id tenant.GUID, r sendlimit.Rule) { w.fake.SetRule(id, r) }
+func (env *fakeEnv) SetRule(_ testing.TB, id tenant.GUID, r sendlimit.Rule) { env.fake.SetRule(id, r) }
 
-func (w *fakeWorld) Rules(_ testing.TB, id tenant.GUID) map[string][]string {
+func (env *fakeEnv) Rules(_ testing.TB, id tenant.GUID) map[string][]string {
 	out := map[string][]string{}
-	for _, r := range w.fake.Holds(id).Rules {
+	for _, r := range env.fake.Holds(id).Rules {
 		out[r.Name] = r.Blocks()
 	}
 	return out
 }
 
-func (w *fakeWorld) Revoke(_ testing.TB, id tenant.GUID, what Grant) { w.fake.Revoke(id, string(what)) }
+func (env *fakeEnv) Revoke(_ testing.TB, id tenant.GUID, what Grant) {
+	env.fake.Revoke(id, string(what))
+}
 
-func (w *fakeWorld) Fail(_ testing.TB, id tenant.GUID, method string, failure Failure) func() {
+func (env *fakeEnv) Fail(_ testing.TB, id tenant.GUID, method string, failure Failure) func() {
 	kind := map[Failure]outcome.Kind{
 		Throttles: outcome.Throttled, IsDown: outcome.Down, Breaks: outcome.Broken,
 		LosesRequest: outcome.Unknown, LosesAnswer: outcome.Unknown,
 	}
-	return w.fake.Fail(fake.Fault{Tenant: id, Method: method, Kind: kind[failure], AfterEffect: failure == LosesAnswer})
+	return env.fake.Fail(fake.Fault{Tenant: id, Method: method, Kind: kind[failure], AfterEffect: failure == LosesAnswer})
 }
 
 func TestFakePlatformAndDNSKeepTheContracts(t *testing.T) {
-	MailPlatform(t, func(testing.TB) MailPlatformEnv { return newFakeWorld() })
-	DNSReader(t, func(testing.TB) DNSReaderEnv { return newFakeWorld() })
+	MailPlatform(t, func(testing.TB) MailPlatformEnv { return newFakeEnv() })
+	DNSReader(t, func(testing.TB) DNSReaderEnv { return newFakeEnv() })
 }
 
 // brokenPlatform is the fake platform with some methods replaced. A nil field keeps the fake's
@@ -396,10 +398,10 @@ func TestMailPlatformSuiteDetectsBrokenPromises(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range platformChecks() {
-				w := newFakeWorld()
-				b.MailPlatform = w.fake
-				w.platform = b
-				if fails(t, func(t testing.TB) { c.run(t, w) }) {
+				env := newFakeEnv()
+				b.MailPlatform = env.fake
+				env.platform = b
+				if fails(t, func(t testing.TB) { c.run(t, env) }) {
 					return
 				}
 			}

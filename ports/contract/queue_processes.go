@@ -36,8 +36,8 @@ func QueueProcesses(t *testing.T, replicas int, newQueue func(t *testing.T) (com
 	})
 }
 
-// QueueOutlives is for a queue whose storage outlives its processes. It checks that the jobs of
-// killed processes come back without the sweep.
+// QueueOutlives checks that the jobs of killed processes come back without the sweep. It is for a
+// queue whose storage outlives its processes.
 func QueueOutlives(t *testing.T, replicas int, q ports.Queue, command func(dir string) *exec.Cmd) {
 	p := processes{dir: t.TempDir(), replicas: replicas, command: command}
 	p.createFile(t, "no-sweep")

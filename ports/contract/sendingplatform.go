@@ -28,11 +28,11 @@ type SendingPlatformEnv struct {
 	// Secrets are the secrets of the credential. No error may contain them.
 	Secrets []string
 	// Can lists the capabilities of Platform. Lesser is the platform with a credential that cannot
-	// sign in although others can; nil if there is no such credential.
+	// sign mailboxes in, although other credentials can. It is nil if there is no such credential.
 	Can    []string
 	Lesser ports.SendingPlatform
 	// Reaching returns the platform with a credential that reaches this number of workspaces and
-	// selects none. It is nil if a credential always reaches exactly one.
+	// selects none. It is nil if a credential always reaches exactly one workspace.
 	Reaching func(t testing.TB, workspaces int) ports.SendingPlatform
 	// Looks are all combinations of State, Paused, HasError and Reason that an account can have.
 	// One of them is connected without an error.
@@ -85,7 +85,7 @@ const ThrottleWait = 7 * time.Second
 
 type sendingCheck struct {
 	name string
-	run  func(t testing.TB, w SendingPlatformEnv)
+	run  func(t testing.TB, env SendingPlatformEnv)
 }
 
 // SendingPlatform runs the contract of ports.SendingPlatform. open returns a new environment each
@@ -94,9 +94,9 @@ func SendingPlatform(t *testing.T, open func(testing.TB) SendingPlatformEnv) {
 	for _, c := range sendingChecks() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // many checks only wait
-			w := open(t)
-			w.requireComplete(t)
-			c.run(t, w)
+			env := open(t)
+			env.requireComplete(t)
+			c.run(t, env)
 		})
 	}
 }
@@ -113,24 +113,24 @@ func sendingChecks() []sendingCheck {
 
 // requireComplete fails the test if a required field is missing, because its checks would be
 // skipped.
-func (w SendingPlatformEnv) requireComplete(t testing.TB) {
+func (env SendingPlatformEnv) requireComplete(t testing.TB) {
 	t.Helper()
 	for what, missing := range map[string]bool{
-		"Platform": w.Platform == nil, "Refused": w.Refused == nil, "Absent": w.Absent == nil, "Secrets": len(w.Secrets) == 0,
-		"Looks": !slices.Contains(w.Looks, integration.Account{State: integration.AccountConnected}),
-		"Put":   w.Put == nil, "Held": w.Held == nil, "Fail": w.Fail == nil,
-		"AuthHosts": w.hasCapability(integration.CanOAuth) && len(w.AuthHosts) == 0,
-		"SignIn":    w.hasCapability(integration.CanOAuth) != (w.SignIn != nil),
-		"Decline":   w.Sessions && w.Decline == nil, "Expire": w.Sessions && w.Expire == nil,
+		"Platform": env.Platform == nil, "Refused": env.Refused == nil, "Absent": env.Absent == nil, "Secrets": len(env.Secrets) == 0,
+		"Looks": !slices.Contains(env.Looks, integration.Account{State: integration.AccountConnected}),
+		"Put":   env.Put == nil, "Held": env.Held == nil, "Fail": env.Fail == nil,
+		"AuthHosts": env.hasCapability(integration.CanOAuth) && len(env.AuthHosts) == 0,
+		"SignIn":    env.hasCapability(integration.CanOAuth) != (env.SignIn != nil),
+		"Decline":   env.Sessions && env.Decline == nil, "Expire": env.Sessions && env.Expire == nil,
 	} {
 		if missing {
-			t.Fatalf("the field %s of the SendingWorld is missing or wrong", what)
+			t.Fatalf("the field %s of the SendingPlatformEnv is missing or wrong", what)
 		}
 	}
 }
 
-func (w SendingPlatformEnv) hasCapability(capability string) bool {
-	return slices.Contains(w.Can, capability)
+func (env SendingPlatformEnv) hasCapability(capability string) bool {
+	return slices.Contains(env.Can, capability)
 }
 
 // workingAccount returns a connected account with this address.
@@ -148,18 +148,18 @@ func manyAccounts(n int) []integration.Account {
 }
 
 // requireNoSecrets checks that an error contains no secret in any of its printed forms.
-func (w SendingPlatformEnv) requireNoSecrets(t testing.TB, what string, err error) {
+func (env SendingPlatformEnv) requireNoSecrets(t testing.TB, what string, err error) {
 	t.Helper()
-	for _, s := range w.Secrets {
+	for _, s := range env.Secrets {
 		if text := fmt.Sprintf("%v %+v %#v", err, err, err); err != nil && strings.Contains(text, s) {
 			t.Fatalf("%s: the error quotes a secret", what)
 		}
 	}
 }
 
-func findAccount(t testing.TB, w SendingPlatformEnv, address string) integration.Account {
+func findAccount(t testing.TB, env SendingPlatformEnv, address string) integration.Account {
 	t.Helper()
-	a, err := w.Platform.Account(callContext(t), address)
+	a, err := env.Platform.Account(callContext(t), address)
 	must(t, "look up "+address, err)
 	return a
 }
@@ -170,46 +170,46 @@ func sameState(a, b integration.Account) bool {
 }
 
 var sendingCredentialChecks = []sendingCheck{
-	{"a valid credential reaches its workspace", func(t testing.TB, w SendingPlatformEnv) {
-		reach, err := w.Platform.Check(callContext(t))
+	{"a valid credential reaches its workspace", func(t testing.TB, env SendingPlatformEnv) {
+		reach, err := env.Platform.Check(callContext(t))
 		must(t, "check", err)
 		if len(reach.Workspaces) != 1 || reach.SelectedWorkspaceOnly {
 			t.Fatalf("got %+v", reach)
 		}
 	}},
-	{"a rejected credential fails every call", func(t testing.TB, w SendingPlatformEnv) {
-		p := w.Refused
+	{"a rejected credential fails every call", func(t testing.TB, env SendingPlatformEnv) {
+		p := env.Refused
 		calls := map[string]func(context.Context) error{
 			"check":    func(ctx context.Context) error { _, err := p.Check(ctx); return err },
 			"account":  func(ctx context.Context) error { _, err := p.Account(ctx, "anna@a.example"); return err },
 			"accounts": func(ctx context.Context) error { _, err := p.Accounts(ctx, ""); return err },
 		}
-		if w.hasCapability(integration.CanOAuth) {
+		if env.hasCapability(integration.CanOAuth) {
 			calls["start"] = func(ctx context.Context) error { _, err := p.StartSignIn(ctx, "anna@a.example"); return err }
 		}
 		for what, of := range calls {
 			err := of(callContext(t))
 			requireRefusal(t, what, err, fault.AccessDenied)
-			w.requireNoSecrets(t, what, err)
+			env.requireNoSecrets(t, what, err)
 		}
 	}},
-	{"an ended plan is distinguished from an invalid credential", func(t testing.TB, w SendingPlatformEnv) {
-		if w.Unpaid == nil {
+	{"an ended plan is distinguished from an invalid credential", func(t testing.TB, env SendingPlatformEnv) {
+		if env.Unpaid == nil {
 			return
 		}
-		w.Unpaid(t)
-		_, err := w.Platform.Accounts(callContext(t), "")
+		env.Unpaid(t)
+		_, err := env.Platform.Accounts(callContext(t), "")
 		var o *outcome.Error
 		if requireRefusal(t, "accounts", err, fault.AccessDenied); !errors.As(err, &o) || o.Cause != "plan_inactive" {
 			t.Fatalf("got %v, want plan_inactive", err)
 		}
 	}},
-	{"workspaces are listed with their ids", func(t testing.TB, w SendingPlatformEnv) {
-		if w.Reaching == nil {
+	{"workspaces are listed with their ids", func(t testing.TB, env SendingPlatformEnv) {
+		if env.Reaching == nil {
 			return
 		}
 		for _, n := range []int{0, 1, 3} {
-			reach, err := w.Reaching(t, n).Check(callContext(t))
+			reach, err := env.Reaching(t, n).Check(callContext(t))
 			if n == 0 && errors.Is(err, fault.AccessDenied) {
 				continue // a platform may reject a credential that reaches no workspace
 			}
@@ -226,50 +226,50 @@ var sendingCredentialChecks = []sendingCheck{
 }
 
 var sendingAccountChecks = []sendingCheck{
-	{"an account is found by its address, whatever its case", func(t testing.TB, w SendingPlatformEnv) {
-		w.Put(t, workingAccount("Anna.Schmidt@Case.example"))
-		first := findAccount(t, w, "anna.schmidt@case.example")
+	{"an account is found by its address, whatever its case", func(t testing.TB, env SendingPlatformEnv) {
+		env.Put(t, workingAccount("Anna.Schmidt@Case.example"))
+		first := findAccount(t, env, "anna.schmidt@case.example")
 		if !first.Exists() || !sameState(first, workingAccount("anna.schmidt@case.example")) {
 			t.Fatalf("got %+v", first)
 		}
-		if again := findAccount(t, w, "ANNA.SCHMIDT@CASE.EXAMPLE"); again != first {
+		if again := findAccount(t, env, "ANNA.SCHMIDT@CASE.EXAMPLE"); again != first {
 			t.Fatalf("got %+v, then %+v", first, again)
 		}
 	}},
-	{"a similar address is not found", func(t testing.TB, w SendingPlatformEnv) {
-		w.Put(t, workingAccount("joanna@look.example"), workingAccount("anna@look.example.org"), workingAccount("anna+1@look.example"))
-		if a := findAccount(t, w, "anna@look.example"); a.Exists() || a != (integration.Account{}) {
+	{"a similar address is not found", func(t testing.TB, env SendingPlatformEnv) {
+		env.Put(t, workingAccount("joanna@look.example"), workingAccount("anna@look.example.org"), workingAccount("anna+1@look.example"))
+		if a := findAccount(t, env, "anna@look.example"); a.Exists() || a != (integration.Account{}) {
 			t.Fatalf("got %+v", a)
 		}
-		w.Put(t, workingAccount("anna@look.example"))
-		if a := findAccount(t, w, "anna@look.example"); !integration.SameAddress(a.Address, "anna@look.example") {
+		env.Put(t, workingAccount("anna@look.example"))
+		if a := findAccount(t, env, "anna@look.example"); !integration.SameAddress(a.Address, "anna@look.example") {
 			t.Fatalf("got %+v", a)
 		}
 	}},
-	{"addresses with URL special characters are found", func(t testing.TB, w SendingPlatformEnv) {
+	{"addresses with URL special characters are found", func(t testing.TB, env SendingPlatformEnv) {
 		const odd, neighbour = "a+b&c=d#e%40f@odd.example", "a b@odd.example"
-		w.Put(t, workingAccount("a@odd.example"))
+		env.Put(t, workingAccount("a@odd.example"))
 		for _, address := range []string{odd, neighbour, "../a@odd.example", "a@odd.example/"} {
-			if a := findAccount(t, w, address); a.Exists() {
+			if a := findAccount(t, env, address); a.Exists() {
 				t.Fatalf("%s: got %+v", address, a)
 			}
 		}
-		w.Put(t, workingAccount(odd))
-		if a := findAccount(t, w, odd); a.Address != odd {
+		env.Put(t, workingAccount(odd))
+		if a := findAccount(t, env, odd); a.Address != odd {
 			t.Fatalf("got %+v", a)
 		}
 	}},
-	{"an account has the same state alone and in the list", func(t testing.TB, w SendingPlatformEnv) {
+	{"an account has the same state alone and in the list", func(t testing.TB, env SendingPlatformEnv) {
 		var want []integration.Account
-		for i, look := range w.Looks {
+		for i, look := range env.Looks {
 			look.Address = fmt.Sprintf("look%d@state.example", i)
 			look.Name = "Anna Schmidt"
 			want = append(want, look)
 		}
-		w.Put(t, want...)
-		listed := allAccounts(t, w)
+		env.Put(t, want...)
+		listed := allAccounts(t, env)
 		for _, a := range want {
-			got := findAccount(t, w, a.Address)
+			got := findAccount(t, env, a.Address)
 			if !got.Exists() || !sameState(got, a) {
 				t.Fatalf("got %+v, want %+v", got, a)
 			}
@@ -281,16 +281,16 @@ var sendingAccountChecks = []sendingCheck{
 }
 
 var sendingListChecks = []sendingCheck{
-	{"no accounts are an empty list", func(t testing.TB, w SendingPlatformEnv) { listsAll(t, w, 0) }},
-	{"one account is a list", func(t testing.TB, w SendingPlatformEnv) { listsAll(t, w, 1) }},
-	{"a full page of accounts is a list", func(t testing.TB, w SendingPlatformEnv) { listsAll(t, w, 100) }},
-	{"250 accounts are listed once each", func(t testing.TB, w SendingPlatformEnv) { listsAll(t, w, 250) }},
-	{"a listing whose pages repeat is broken", func(t testing.TB, w SendingPlatformEnv) {
-		w.Put(t, manyAccounts(250)...)
-		w.Fail(t, Repeats)
+	{"no accounts are an empty list", func(t testing.TB, env SendingPlatformEnv) { listsAll(t, env, 0) }},
+	{"one account is a list", func(t testing.TB, env SendingPlatformEnv) { listsAll(t, env, 1) }},
+	{"a full page of accounts is a list", func(t testing.TB, env SendingPlatformEnv) { listsAll(t, env, 100) }},
+	{"250 accounts are listed once each", func(t testing.TB, env SendingPlatformEnv) { listsAll(t, env, 250) }},
+	{"a listing whose pages repeat is broken", func(t testing.TB, env SendingPlatformEnv) {
+		env.Put(t, manyAccounts(250)...)
+		env.Fail(t, Repeats)
 		cursor := ""
 		for range 20 {
-			page, err := w.Platform.Accounts(callContext(t), cursor)
+			page, err := env.Platform.Accounts(callContext(t), cursor)
 			if err != nil {
 				requireOutcome(t, "accounts", err, outcome.Broken)
 				return
@@ -304,12 +304,12 @@ var sendingListChecks = []sendingCheck{
 }
 
 // allAccounts reads all pages.
-func allAccounts(t testing.TB, w SendingPlatformEnv) []integration.Account {
+func allAccounts(t testing.TB, env SendingPlatformEnv) []integration.Account {
 	t.Helper()
 	var all []integration.Account
 	cursor := ""
 	for range 100 {
-		page, err := w.Platform.Accounts(callContext(t), cursor)
+		page, err := env.Platform.Accounts(callContext(t), cursor)
 		must(t, "accounts", err)
 		all = append(all, page.Accounts...)
 		if cursor = page.Next; cursor == "" {
@@ -320,12 +320,12 @@ func allAccounts(t testing.TB, w SendingPlatformEnv) []integration.Account {
 	return nil
 }
 
-func listsAll(t testing.TB, w SendingPlatformEnv, n int) {
+func listsAll(t testing.TB, env SendingPlatformEnv, n int) {
 	t.Helper()
 	want := manyAccounts(n)
-	w.Put(t, want...)
+	env.Put(t, want...)
 	got, ids := map[string]bool{}, map[string]bool{}
-	all := allAccounts(t, w)
+	all := allAccounts(t, env)
 	for _, a := range all {
 		got[strings.ToLower(a.Address)], ids[a.ID] = true, true
 		if !a.Exists() || a.State != integration.AccountConnected || a.HasError {

@@ -17,10 +17,10 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// fakeSending returns the fake sending platform p as a SendingWorld.
+// fakeSending returns the fake sending platform p as a SendingPlatformEnv.
 func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
 	absent := fake.AbsentSending()
-	w := SendingPlatformEnv{
+	env := SendingPlatformEnv{
 		Platform: p, Refused: fake.RefusingSending(), Absent: absent, Secrets: []string{"a-key-of-the-fake"},
 		Reaching: fakeReaching, Sessions: !p.Sessionless, AuthHosts: []string{"login.microsoftonline.com"},
 		Looks: []integration.Account{
@@ -42,16 +42,16 @@ func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
 	can := func(capability string) bool { return len(p.Cannot) == 0 || p.Cannot[0] != capability }
 	for _, capability := range []string{integration.CanOAuth, integration.CanRefresh, integration.CanDisconnect} {
 		if can(capability) {
-			w.Can = append(w.Can, capability)
+			env.Can = append(env.Can, capability)
 		}
 	}
 	if can(integration.CanOAuth) {
-		w.SignIn = func(_ testing.TB, at integration.SignIn, address string) { p.Complete(at.URL, address, "Anna Schmidt") }
-		w.Decline = func(_ testing.TB, at integration.SignIn) { p.Deny(at.URL) }
-		w.Expire = func(_ testing.TB, at integration.SignIn) { p.Expire(at.URL) }
-		w.Lesser = &fake.SendingPlatform{Reach: p.Reach, Cannot: []string{integration.CanOAuth}}
+		env.SignIn = func(_ testing.TB, at integration.SignIn, address string) { p.Complete(at.URL, address, "Anna Schmidt") }
+		env.Decline = func(_ testing.TB, at integration.SignIn) { p.Deny(at.URL) }
+		env.Expire = func(_ testing.TB, at integration.SignIn) { p.Expire(at.URL) }
+		env.Lesser = &fake.SendingPlatform{Reach: p.Reach, Cannot: []string{integration.CanOAuth}}
 	}
-	return w
+	return env
 }
 
 func fakeReaching(_ testing.TB, workspaces int) ports.SendingPlatform {
@@ -88,8 +88,8 @@ func failSending(p *fake.SendingPlatform, failure Failure) (lift func()) {
 	return p.Fail(fake.Fault{Kind: kind, AfterEffect: failure == LosesAnswer})
 }
 
-// fakeSendingWorlds returns platforms with different capabilities, keyed by name.
-func fakeSendingWorlds() map[string]func() SendingPlatformEnv {
+// fakeSendingEnvs returns platforms with different capabilities, keyed by name.
+func fakeSendingEnvs() map[string]func() SendingPlatformEnv {
 	with := func(set func(*fake.SendingPlatform)) func() SendingPlatformEnv {
 		return func() SendingPlatformEnv {
 			p := fake.NewSendingPlatform()
@@ -106,34 +106,34 @@ func fakeSendingWorlds() map[string]func() SendingPlatformEnv {
 }
 
 func TestFakeSendingPlatformKeepsTheContract(t *testing.T) {
-	for name, open := range fakeSendingWorlds() {
+	for name, open := range fakeSendingEnvs() {
 		t.Run(name, func(t *testing.T) {
 			SendingPlatform(t, func(testing.TB) SendingPlatformEnv {
-				w := open()
-				if w.SignIn != nil && !w.Sessions {
-					w.Decline, w.Expire = nil, nil
+				env := open()
+				if env.SignIn != nil && !env.Sessions {
+					env.Decline, env.Expire = nil, nil
 				}
-				return w
+				return env
 			})
 		})
 	}
 }
 
-// An incomplete SendingWorld must fail the suite. Otherwise checks would be skipped unnoticed.
-func TestIncompleteSendingWorldFails(t *testing.T) {
+// An incomplete SendingPlatformEnv must fail the suite. Otherwise checks would be skipped unnoticed.
+func TestIncompleteSendingPlatformEnvFails(t *testing.T) {
 	for name, breakPromise := range map[string]func(*SendingPlatformEnv){
-		"no secrets":         func(w *SendingPlatformEnv) { w.Secrets = nil },
-		"nobody signs in":    func(w *SendingPlatformEnv) { w.SignIn = nil },
-		"no hosts":           func(w *SendingPlatformEnv) { w.AuthHosts = nil },
-		"nothing declines":   func(w *SendingPlatformEnv) { w.Decline = nil },
-		"nothing expires":    func(w *SendingPlatformEnv) { w.Expire = nil },
-		"nothing looks well": func(w *SendingPlatformEnv) { w.Looks = w.Looks[1:] },
-		"nothing fails":      func(w *SendingPlatformEnv) { w.Fail = nil },
-		"a sign-in too many": func(w *SendingPlatformEnv) { w.Can = w.Can[1:] },
+		"no secrets":         func(env *SendingPlatformEnv) { env.Secrets = nil },
+		"nobody signs in":    func(env *SendingPlatformEnv) { env.SignIn = nil },
+		"no hosts":           func(env *SendingPlatformEnv) { env.AuthHosts = nil },
+		"nothing declines":   func(env *SendingPlatformEnv) { env.Decline = nil },
+		"nothing expires":    func(env *SendingPlatformEnv) { env.Expire = nil },
+		"nothing looks well": func(env *SendingPlatformEnv) { env.Looks = env.Looks[1:] },
+		"nothing fails":      func(env *SendingPlatformEnv) { env.Fail = nil },
+		"a sign-in too many": func(env *SendingPlatformEnv) { env.Can = env.Can[1:] },
 	} {
-		w := fakeSendingWorlds()["all"]()
-		breakPromise(&w)
-		if !fails(t, w.requireComplete) {
+		env := fakeSendingEnvs()["all"]()
+		breakPromise(&env)
+		if !fails(t, env.requireComplete) {
 			t.Errorf("%s: the suite does not detect it", name)
 		}
 	}
@@ -374,9 +374,9 @@ func brokenSendings() map[string]func(*fake.SendingPlatform) ports.SendingPlatfo
 func requireSendingDetected(t *testing.T, open func() SendingPlatformEnv, breakPromise func(*SendingPlatformEnv)) {
 	t.Helper()
 	for _, c := range sendingChecks() {
-		w := open()
-		breakPromise(&w)
-		if fails(t, func(t testing.TB) { c.run(t, w) }) {
+		env := open()
+		breakPromise(&env)
+		if fails(t, func(t testing.TB) { c.run(t, env) }) {
 			return
 		}
 	}
@@ -384,26 +384,26 @@ func requireSendingDetected(t *testing.T, open func() SendingPlatformEnv, breakP
 }
 
 func TestSendingPlatformSuiteDetectsBrokenPromises(t *testing.T) {
-	all := fakeSendingWorlds()
+	all := fakeSendingEnvs()
 	for name, b := range brokenSendings() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				requireSendingDetected(t, all["all"], func(w *SendingPlatformEnv) { w.Platform = b(w.Platform.(*fake.SendingPlatform)) })
+				requireSendingDetected(t, all["all"], func(env *SendingPlatformEnv) { env.Platform = b(env.Platform.(*fake.SendingPlatform)) })
 			})
 		})
 	}
 	for name, breakPromise := range map[string]func(*SendingPlatformEnv){
-		"any credential is accepted":                 func(w *SendingPlatformEnv) { w.Refused = w.Platform },
-		"absent is broken":                           func(w *SendingPlatformEnv) { w.Absent = w.Refused },
-		"the lesser credential has all capabilities": func(w *SendingPlatformEnv) { w.Lesser = w.Platform },
-		"always one workspace": func(w *SendingPlatformEnv) {
-			w.Reaching = func(testing.TB, int) ports.SendingPlatform { return w.Platform }
+		"any credential is accepted":                 func(env *SendingPlatformEnv) { env.Refused = env.Platform },
+		"absent is broken":                           func(env *SendingPlatformEnv) { env.Absent = env.Refused },
+		"the lesser credential has all capabilities": func(env *SendingPlatformEnv) { env.Lesser = env.Platform },
+		"always one workspace": func(env *SendingPlatformEnv) {
+			env.Reaching = func(testing.TB, int) ports.SendingPlatform { return env.Platform }
 		},
-		"signs in without saying":  func(w *SendingPlatformEnv) { w.Can = []string{integration.CanDisconnect} },
-		"removes without saying":   func(w *SendingPlatformEnv) { w.Can = []string{integration.CanOAuth} },
-		"sessions without saying":  func(w *SendingPlatformEnv) { w.Sessions = false },
-		"sessions that are not it": func(w *SendingPlatformEnv) { w.Platform.(*fake.SendingPlatform).Sessionless = true },
+		"signs in without saying":  func(env *SendingPlatformEnv) { env.Can = []string{integration.CanDisconnect} },
+		"removes without saying":   func(env *SendingPlatformEnv) { env.Can = []string{integration.CanOAuth} },
+		"sessions without saying":  func(env *SendingPlatformEnv) { env.Sessions = false },
+		"sessions that are not it": func(env *SendingPlatformEnv) { env.Platform.(*fake.SendingPlatform).Sessionless = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

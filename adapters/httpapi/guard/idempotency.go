@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Idempotency configures how a repeated write with the same Idempotency-Key is recognized and
+// Idempotency configures how a repeated write with the same Idempotency-Key is detected and
 // answered.
 type Idempotency struct {
 	Keys   ports.Idempotency
@@ -40,7 +40,7 @@ type keyedWrite struct {
 }
 
 // replayStored answers a request whose Idempotency-Key has a stored answer. It runs before the
-// checks of the content, because the object of the first request can be gone by now.
+// checks of the content, because the object of the first request may have been deleted by now.
 func (g *guard) replayStored(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -107,8 +107,8 @@ func busy() error {
 	return fault.KeyInProgress.RetryIn(time.Second, "the first request with this Idempotency-Key is still running")
 }
 
-// claimKey lets exactly one of all requests with the same key run the operation. From here on the
-// request continues even if its caller disconnects.
+// claimKey lets exactly one of all requests with the same key run the operation. A request that has
+// claimed the key continues even if its caller disconnects.
 func (g *guard) claimKey(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())

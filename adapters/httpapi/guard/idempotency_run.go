@@ -28,8 +28,8 @@ type run struct {
 	effects ports.Effects
 }
 
-// runOperation runs the operation and records its outcome before it sends the answer. So the first
-// answer and every replay are the same.
+// runOperation runs the operation and records its outcome before it sends the answer, so that the
+// first answer and every replay are the same.
 func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, next http.Handler) {
 	a := newAnswer(w.Header())
 	ended := false
@@ -57,9 +57,9 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 	}
 }
 
-// recordOutcome stores the answer, leaves the key unresolved, or releases it. Which one depends on
+// recordOutcome stores the answer, leaves the key unresolved, or releases it. The choice depends on
 // the status and on the effects at the provider. held is false if a different attempt has the key.
-// On an error the answer must not be sent, as it could not be replayed.
+// On an error the answer must not be sent, because it could not be replayed.
 func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err error) {
 	switch idempotency.End(a.status, x.effects.Seen()) {
 	case idempotency.KeepAnswer:
@@ -86,8 +86,8 @@ func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 	return x.guard.once.Keys.Finish(ctx, c.Key, c.Attempt, c.Answer, c.Until)
 }
 
-// leaveUnresolved and releaseKey tolerate errors: the lease then expires, and the answer that was
-// sent stays true.
+// leaveUnresolved and releaseKey tolerate errors. The lease then expires, and the answer that was
+// sent stays valid.
 func (x *run) leaveUnresolved(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -111,8 +111,8 @@ func (g *guard) keyStillHeld(ctx context.Context, held bool, err error) bool {
 	return held
 }
 
-// answerAfterLostKey answers for an attempt that lost its key while it ran. The answer is the one
-// of the attempt that has the key now.
+// answerAfterLostKey answers for an attempt that lost its key while it ran. It answers like the
+// attempt that has the key now.
 func (g *guard) answerAfterLostKey(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) {
 	if g.lookUp(w, r, keyed) {
 		Refuse(w, r, busy())
@@ -164,8 +164,8 @@ func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedW
 }
 
 // keepLease renews the lease of the run in the background until the returned function is called. If
-// the lease is lost, keepLease cancels the returned context and stops further provider calls. So
-// two attempts with the same key never call the provider concurrently.
+// the lease is lost, keepLease cancels the returned context and stops further provider calls. Two
+// attempts with the same key therefore never call the provider concurrently.
 func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	once := x.guard.once
 	held := lease.New(time.Now(), once.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {
@@ -177,9 +177,10 @@ func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
 	})
 }
 
-// Completion returns the answer of a successful write, for a store that commits it with a change. If the
-// process dies after the commit, the answer can still be replayed. The API marshals it as it
-// marshals what it sends. An answer larger than idempotency.MaxAnswer has no Completion.
+// Completion returns the answer of a successful write, for a store that commits it with a change.
+// If the process dies after the commit, the answer can still be replayed. The answer is marshalled
+// in the same way as an answer that the API sends. An answer larger than idempotency.MaxAnswer has
+// no Completion.
 func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) (*ports.Completion, error) {
 	a := newAnswer(http.Header{"Content-Type": {"application/json"}})
 	a.WriteHeader(SuccessStatus(op))
