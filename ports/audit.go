@@ -13,8 +13,8 @@ import (
 // Audit stores the actions of operators. A store is opened for one operator. A method that acts for
 // an operator stores its change and the record of the action in one transaction.
 type Audit interface {
-	// RecordAct records an action on something outside the database.
-	RecordAct(ctx context.Context, action audit.Action, details map[string]string) error
+	// RecordAction records an action on something outside the database.
+	RecordAction(ctx context.Context, action audit.Action, details map[string]string) error
 	// AuditEvents lists actions, newest first.
 	AuditEvents(ctx context.Context, q AuditQuery) ([]audit.Event, error)
 }

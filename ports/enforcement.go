@@ -20,10 +20,10 @@ type EnforcementEvents interface {
 	// one snapshot. It takes the same time at any offset. It fails with tenant_not_found for a
 	// tenant that the account does not hold.
 	Events(ctx context.Context, owner access.AccountID, q EventQuery) (EventPage, error)
-	// DropEvents deletes the events of whole UTC days that ended at or before the given time, and
+	// DeleteEvents deletes the events of whole UTC days that ended at or before the given time, and
 	// returns their number. It deletes one day of one account at a time, so an interrupted call can
 	// be repeated.
-	DropEvents(ctx context.Context, before time.Time) (int, error)
+	DeleteEvents(ctx context.Context, before time.Time) (int, error)
 }
 
 // EventQuery selects events. Empty fields select all.

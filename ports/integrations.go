@@ -61,10 +61,10 @@ type Connections interface {
 	// stores nothing and saved is false. It fails like BeginSession if a different integration
 	// holds the mailbox.
 	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection, completion *Completion) (saved bool, err error)
-	// TakeLook records that the caller checks a pending session at the platform at now. taken is
+	// ClaimSessionCheck records that the caller checks a pending session at the platform at now. taken is
 	// false if the session has ended or was already checked after since. Of concurrent calls one
 	// wins.
-	TakeLook(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (taken bool, err error)
+	ClaimSessionCheck(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (taken bool, err error)
 	// PendingSessions lists at most limit pending sessions of all accounts that expired before the
 	// given time, oldest first.
 	PendingSessions(ctx context.Context, before time.Time, limit int) ([]OwnedSession, error)

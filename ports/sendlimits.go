@@ -33,15 +33,15 @@ type SendPolicies interface {
 	RuledScopes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error)
 }
 
-// SendDays stores the time zones that determine the day boundaries of tenants, for operators.
-type SendDays interface {
-	// Day returns a tenant's time zone, as an IANA name, and the account that holds the tenant. It
+// TenantTimeZones stores the time zones that determine the day boundaries of tenants, for operators.
+type TenantTimeZones interface {
+	// TimeZone returns a tenant's time zone, as an IANA name, and the account that holds the tenant. It
 	// fails with tenant_not_found.
-	Day(ctx context.Context, id tenant.GUID) (timeZone string, holder access.AccountID, err error)
-	// SetDay changes a tenant's time zone, recorded as described at Audit. A change resets the
+	TimeZone(ctx context.Context, id tenant.GUID) (timeZone string, holder access.AccountID, err error)
+	// SetTimeZone changes a tenant's time zone, recorded as described at Audit. A change resets the
 	// mark, so that messages are counted again by the new days. It also invalidates the claim of a
 	// running pass. It fails with tenant_not_found.
-	SetDay(ctx context.Context, id tenant.GUID, timeZone string) (holder access.AccountID, err error)
+	SetTimeZone(ctx context.Context, id tenant.GUID, timeZone string) (holder access.AccountID, err error)
 }
 
 // SendRuns provides tenants to enforcement passes. A pass claims a tenant by incrementing its

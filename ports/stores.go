@@ -66,8 +66,8 @@ type Assignments interface {
 	Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error)
 }
 
-// Discovered stores the results of discovery.
-type Discovered interface {
+// Discoveries stores the results of discovery.
+type Discoveries interface {
 	// SaveDiscovery replaces the stored domains and mailboxes of a tenant by the platform's lists.
 	// A nil list means that the platform's list was not available; the stored rows stay unchanged.
 	//
@@ -156,8 +156,8 @@ type ConnectFlows interface {
 	// SaveFlow stores the fields that a step has set. f.Step is the flow's current step. It fails
 	// with connect_link_invalid if there is no such flow.
 	SaveFlow(ctx context.Context, f ConnectFlow) error
-	// DropFlows deletes flows that expired before the given time.
-	DropFlows(ctx context.Context, before time.Time) error
+	// DeleteFlows deletes flows that expired before the given time.
+	DeleteFlows(ctx context.Context, before time.Time) error
 }
 
 // ConnectStep is the current step of a flow.

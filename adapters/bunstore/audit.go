@@ -33,8 +33,8 @@ func (r auditRow) event() audit.Event {
 	return e
 }
 
-// RecordAct implements ports.Audit.
-func (s *Store) RecordAct(ctx context.Context, action audit.Action, details map[string]string) error {
+// RecordAction implements ports.Audit.
+func (s *Store) RecordAction(ctx context.Context, action audit.Action, details map[string]string) error {
 	return s.run(ctx, "record act", func(ctx context.Context, db bun.IDB) error {
 		return s.recordAudit(ctx, db, action, ident.Zero, details)
 	})

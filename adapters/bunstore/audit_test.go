@@ -89,7 +89,7 @@ var operatorActions = []struct {
 	{"set a tenant's day", func(t testing.TB, s *Store, owner access.AccountID) {
 		attachTenant(t, s, owner, 1)
 		for _, timeZone := range []string{"UTC", "Europe/Berlin", "Europe/Berlin"} { // setting the current value is not recorded
-			_, err := s.SetDay(t.Context(), guid(1), timeZone)
+			_, err := s.SetTimeZone(t.Context(), guid(1), timeZone)
 			must(t, "set day", err)
 		}
 	}, []audit.Action{audit.SetTenantDay}, map[string]string{"tenant_id": string(guid(1)), "time_zone": "Europe/Berlin"}},
@@ -166,7 +166,7 @@ func TestAuditEventIsStoredWithOperatorTimeAndDetails(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		before := time.Now().Truncate(time.Microsecond)
 		details := map[string]string{"name": hostileText, "empty": ""}
-		must(t, "record", s.RecordAct(t.Context(), audit.AddPlugin, details))
+		must(t, "record", s.RecordAction(t.Context(), audit.AddPlugin, details))
 		all := auditEvents(t, s, ports.AuditQuery{})
 		if len(all) != 1 {
 			t.Fatalf("got %+v", all)
@@ -194,7 +194,7 @@ func TestCreationOfAccountIsItsFirstAuditEvent(t *testing.T) {
 func TestAuditEventsAreListedNewestFirst(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		must(t, "record", s.RecordAct(t.Context(), audit.Backup, nil))
+		must(t, "record", s.RecordAction(t.Context(), audit.Backup, nil))
 		all := auditEvents(t, s, ports.AuditQuery{})
 		if len(all) != 3 || all[0].Action != audit.Backup || all[1].Account != bob || all[2].Account != ann {
 			t.Fatalf("got %+v", all)
@@ -388,7 +388,7 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 				return err
 			},
 			"withdraw":              func() error { _, err := s.Withdraw(t.Context(), guid(1)); return err },
-			"set day":               func() error { _, err := s.SetDay(t.Context(), guid(1), "Europe/Berlin"); return err },
+			"set day":               func() error { _, err := s.SetTimeZone(t.Context(), guid(1), "Europe/Berlin"); return err },
 			"add DNS connection":    func() error { return s.AddDNSConnection(t.Context(), newDNSConnection(ann, 2), []byte("sealed")) },
 			"remove DNS connection": func() error { _, err := s.RemoveDNSConnection(t.Context(), dnsConnectionID(1)); return err },
 		} {
@@ -422,7 +422,7 @@ func readState(t *testing.T, s *Store, id access.AccountID) state {
 	must(t, "issued keys", err)
 	tenants, err := s.Tenants(t.Context(), id)
 	must(t, "tenants", err)
-	timeZone, _, err := s.Day(t.Context(), tenants[0].GUID)
+	timeZone, _, err := s.TimeZone(t.Context(), tenants[0].GUID)
 	must(t, "day", err)
 	connections, err := s.DNSConnections(t.Context(), id)
 	must(t, "DNS connections", err)

@@ -101,8 +101,8 @@ func (s *Store) SaveFlow(ctx context.Context, f ports.ConnectFlow) error {
 	})
 }
 
-// DropFlows implements ports.ConnectFlows.
-func (s *Store) DropFlows(ctx context.Context, before time.Time) error {
+// DeleteFlows implements ports.ConnectFlows.
+func (s *Store) DeleteFlows(ctx context.Context, before time.Time) error {
 	return s.run(ctx, "drop connect flows", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*flowRow)(nil)).Where("expires_at < ?", storedTime(before)).Exec(ctx)
 		return err

@@ -22,7 +22,7 @@ import (
 // No request lasts nearly as long.
 const unfinishedGrace = time.Hour
 
-// SaveDiscovery implements ports.Discovered. It locks the tenant before its domains, so that no
+// SaveDiscovery implements ports.Discoveries. It locks the tenant before its domains, so that no
 // reservation happens during the comparison. The lock on the enforcement state keeps blocks out.
 func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {
 	f.Began = storedTime(f.Began)

@@ -105,7 +105,7 @@ func TestFailedLoadStoresNothing(t *testing.T) {
 		}
 		must(t, "empty", s.Empty(t.Context()))
 		must(t, "load", good.load(t.Context(), s))
-		if err := good.load(t.Context(), s); !errors.Is(err, ErrOccupied) {
+		if err := good.load(t.Context(), s); !errors.Is(err, ErrNotEmpty) {
 			t.Fatalf("loaded twice: %v", err)
 		}
 	})

@@ -252,8 +252,8 @@ func eventCounts(ctx context.Context, tx bun.IDB, owner access.AccountID, q port
 // dropBatch is how many events one transaction deletes.
 const dropBatch = 5000
 
-// DropEvents implements ports.EnforcementEvents.
-func (s *Store) DropEvents(ctx context.Context, before time.Time) (int, error) {
+// DeleteEvents implements ports.EnforcementEvents.
+func (s *Store) DeleteEvents(ctx context.Context, before time.Time) (int, error) {
 	var days []eventCountRow
 	err := s.run(ctx, "list days of enforcement events", func(ctx context.Context, db bun.IDB) error {
 		days = nil

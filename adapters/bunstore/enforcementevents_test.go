@@ -223,7 +223,7 @@ func TestWholeDaysOfEventsAreDroppedWithTheirCounts(t *testing.T) {
 		if len(left) == len(all) || len(left) == 0 {
 			t.Fatal("the log has nothing to drop, or nothing to keep")
 		}
-		n, err := s.DropEvents(t.Context(), before)
+		n, err := s.DeleteEvents(t.Context(), before)
 		must(t, "drop", err)
 		if want := len(all) - len(left) + 1; n != want {
 			t.Fatalf("%d dropped, want %d", n, want)
@@ -233,7 +233,7 @@ func TestWholeDaysOfEventsAreDroppedWithTheirCounts(t *testing.T) {
 				t.Fatalf("%+v (-want +got):\n%s", q, diff)
 			}
 		}
-		again, err := s.DropEvents(t.Context(), before)
+		again, err := s.DeleteEvents(t.Context(), before)
 		must(t, "drop again", err)
 		if again != 0 {
 			t.Fatalf("%d dropped twice", again)
@@ -247,7 +247,7 @@ func TestDayThatHasNotEndedKeepsItsEvents(t *testing.T) {
 		attachTenant(t, s, ann, 1)
 		old, kept := newEvent(1, 1, dayStart.Add(-time.Hour)), newEvent(2, 1, dayStart.Add(time.Hour))
 		storeEvents(t, s, ann, old, kept)
-		n, err := s.DropEvents(t.Context(), dayStart.Add(23*time.Hour))
+		n, err := s.DeleteEvents(t.Context(), dayStart.Add(23*time.Hour))
 		must(t, "drop", err)
 		if page := listEvents(t, s, ann, ports.EventQuery{Limit: 9}); n != 1 || page.Total != 1 {
 			t.Fatalf("%d dropped, %d left", n, page.Total)
@@ -294,7 +294,7 @@ func TestHealthReportsLongestWaitingTenant(t *testing.T) {
 func TestTenantThatSetDayMadeDueHasWaitedSinceItsConnection(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
-		_, err := s.SetDay(t.Context(), w.guid, "Europe/Berlin")
+		_, err := s.SetTimeZone(t.Context(), w.guid, "Europe/Berlin")
 		must(t, "set day", err)
 		requireHealth(t, "its day was set", s, dueTime, ports.SendHealth{Due: now})
 	})
@@ -429,7 +429,7 @@ func TestEventsAndTheirCountsAreStoredAndDroppedTogether(t *testing.T) {
 			return s.RecordEvents(ctx, ann, []sendlimit.Event{newEvent(0, 1, now)})
 		})
 		storeEvents(t, s, ann, newEvent(0, 1, now))
-		requireCut(1, func(ctx context.Context) error { _, err := s.DropEvents(ctx, now.Add(72*time.Hour)); return err })
+		requireCut(1, func(ctx context.Context) error { _, err := s.DeleteEvents(ctx, now.Add(72*time.Hour)); return err })
 	})
 }
 

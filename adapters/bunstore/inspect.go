@@ -249,9 +249,9 @@ var sealedColumns = map[string]string{
 	"integrations": "credential",
 }
 
-// HoldsSealed reports whether the database holds data encrypted with a keyset, which is lost
+// HasSealedValues reports whether the database holds data encrypted with a keyset, which is lost
 // without that keyset.
-func (s *Store) HoldsSealed(ctx context.Context) (bool, error) {
+func (s *Store) HasSealedValues(ctx context.Context) (bool, error) {
 	for table, column := range sealedColumns {
 		var holds bool
 		query := "SELECT EXISTS (SELECT 1 FROM ? WHERE ? IS NOT NULL)"

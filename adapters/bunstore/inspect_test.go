@@ -107,11 +107,11 @@ func TestHoldsSealedFindsCredentials(t *testing.T) {
 			eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
 				s := migrated(t, url(t))
 				ann := newAccount(t, s, "ann")
-				if holds, err := s.HoldsSealed(t.Context()); err != nil || holds {
+				if holds, err := s.HasSealedValues(t.Context()); err != nil || holds {
 					t.Errorf("an account alone: %v, %v", holds, err)
 				}
 				add(t, s, ann)
-				if holds, err := s.HoldsSealed(t.Context()); err != nil || !holds {
+				if holds, err := s.HasSealedValues(t.Context()); err != nil || !holds {
 					t.Errorf("with it: %v, %v", holds, err)
 				}
 			})

@@ -37,10 +37,10 @@ func UnknownMigrations(applied []string) ([]string, error) {
 	}), nil
 }
 
-// ErrOccupied reports that a database is not empty.
-var ErrOccupied = errors.New("the database is not empty")
+// ErrNotEmpty reports that a database is not empty.
+var ErrNotEmpty = errors.New("the database is not empty")
 
-// Empty returns ErrOccupied if a table holds data.
+// Empty returns ErrNotEmpty if a table holds data.
 func (s *Store) Empty(ctx context.Context) error {
 	tables, err := s.Tables(ctx)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Store) empty(ctx context.Context, db bun.IDB, tables []Table) error {
 			return s.wrapError(ctx, "look into "+t.Name, err)
 		}
 		if hasRows {
-			return fmt.Errorf("%w: there are rows in %s", ErrOccupied, t.Name)
+			return fmt.Errorf("%w: there are rows in %s", ErrNotEmpty, t.Name)
 		}
 	}
 	return nil

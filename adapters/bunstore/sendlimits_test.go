@@ -266,7 +266,7 @@ func TestPoliciesOfForeignTenantGetTheSameAnswerAsUnknownOnes(t *testing.T) {
 // requireDay checks the time zone of a tenant's day and the account that holds the tenant.
 func requireDay(t testing.TB, s *Store, id tenant.GUID, timeZone string, holder access.AccountID) {
 	t.Helper()
-	got, owner, err := s.Day(t.Context(), id)
+	got, owner, err := s.TimeZone(t.Context(), id)
 	must(t, "day", err)
 	if got != timeZone || owner != holder {
 		t.Fatalf("%s of %s, want %s of %s", got, owner, timeZone, holder)
@@ -280,7 +280,7 @@ func TestDayOfTenantIsInUTCUntilItsTimeZoneIsSet(t *testing.T) {
 		attachTenant(t, s, bob, 2)
 		requireDay(t, s, guid(1), "UTC", ann)
 		for _, timeZone := range []string{"Europe/Berlin", "America/St_Johns", "UTC"} {
-			owner, err := s.SetDay(t.Context(), guid(1), timeZone)
+			owner, err := s.SetTimeZone(t.Context(), guid(1), timeZone)
 			must(t, "set", err)
 			if owner != ann {
 				t.Fatalf("set for %s", owner)
@@ -288,8 +288,8 @@ func TestDayOfTenantIsInUTCUntilItsTimeZoneIsSet(t *testing.T) {
 			requireDay(t, s, guid(1), timeZone, ann)
 			requireDay(t, s, guid(2), "UTC", bob)
 		}
-		_, _, unknown := s.Day(t.Context(), guid(9))
-		_, set := s.SetDay(t.Context(), guid(9), "UTC")
+		_, _, unknown := s.TimeZone(t.Context(), guid(9))
+		_, set := s.SetTimeZone(t.Context(), guid(9), "UTC")
 		if !errors.Is(unknown, fault.TenantNotFound) || !errors.Is(set, fault.TenantNotFound) {
 			t.Fatalf("%v, %v", unknown, set)
 		}
@@ -301,7 +301,7 @@ func TestNewTimeZoneRestartsCountsAndEndsClaim(t *testing.T) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		r := w.claim(t, s)
 		w.saveCounts(t, s, r, 7)
-		_, err := s.SetDay(t.Context(), w.guid, "Europe/Berlin")
+		_, err := s.SetTimeZone(t.Context(), w.guid, "Europe/Berlin")
 		must(t, "set", err)
 		requireHeld(t, "the run", false)(s.HoldTenant(t.Context(), r, longLease))
 		requireHeld(t, "its counts", false)(s.SaveCounts(t.Context(), r, ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime}))
@@ -321,7 +321,7 @@ func TestNewTimeZoneKeepsCountsOfOtherTenants(t *testing.T) {
 		other := addSendLimitTenant(t, s, w.owner, 2)
 		r := other.claim(t, s)
 		other.saveCounts(t, s, r, 7)
-		_, err := s.SetDay(t.Context(), w.guid, "Europe/Berlin")
+		_, err := s.SetTimeZone(t.Context(), w.guid, "Europe/Berlin")
 		must(t, "set", err)
 		if boxes := other.listBoxes(t, s, r); len(boxes[0].Counts) != 1 {
 			t.Fatalf("counts are gone: %+v", boxes)
@@ -334,7 +334,7 @@ func TestSettingCurrentTimeZoneChangesNothing(t *testing.T) {
 		w := newSendLimitFixture(t, s, "ann", 1)
 		r := w.claim(t, s)
 		w.saveCounts(t, s, r, 7)
-		_, err := s.SetDay(t.Context(), w.guid, "UTC")
+		_, err := s.SetTimeZone(t.Context(), w.guid, "UTC")
 		must(t, "set", err)
 		requireHeld(t, "the run", true)(s.HoldTenant(t.Context(), r, longLease))
 		if boxes := w.listBoxes(t, s, r); len(boxes[0].Counts) != 1 {
@@ -438,7 +438,7 @@ func TestCountsOfEarlierDayAreNotCountedToday(t *testing.T) {
 func TestSummedDayIsInTimeZoneOfTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		w := newSendLimitFixture(t, s, "ann", 1)
-		_, err := s.SetDay(t.Context(), w.guid, "Pacific/Auckland")
+		_, err := s.SetTimeZone(t.Context(), w.guid, "Pacific/Auckland")
 		must(t, "set day", err)
 		w.saveCounts(t, s, w.claim(t, s), 7)
 		auckland, err := sendlimit.TimeZone("Pacific/Auckland")

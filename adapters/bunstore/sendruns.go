@@ -255,8 +255,8 @@ func orTenantNotHeld(err error) error {
 	return err
 }
 
-// Day implements ports.SendDays.
-func (s *Store) Day(ctx context.Context, id tenant.GUID) (string, access.AccountID, error) {
+// TimeZone implements ports.TenantTimeZones.
+func (s *Store) TimeZone(ctx context.Context, id tenant.GUID) (string, access.AccountID, error) {
 	var held heldTenantRow
 	err := s.run(ctx, "find a tenant's day", func(ctx context.Context, db bun.IDB) error {
 		return orTenantNotHeld(heldTenantQuery(db, &held, id).Scan(ctx))
@@ -264,8 +264,8 @@ func (s *Store) Day(ctx context.Context, id tenant.GUID) (string, access.Account
 	return cmp.Or(held.Place, sendlimit.DefaultTimeZone), access.AccountID(held.AccountID), err
 }
 
-// SetDay implements ports.SendDays.
-func (s *Store) SetDay(ctx context.Context, id tenant.GUID, timeZone string) (access.AccountID, error) {
+// SetTimeZone implements ports.TenantTimeZones.
+func (s *Store) SetTimeZone(ctx context.Context, id tenant.GUID, timeZone string) (access.AccountID, error) {
 	var held heldTenantRow
 	err := s.inTransaction(ctx, "set a tenant's day", func(ctx context.Context, tx bun.IDB) error {
 		held = heldTenantRow{}

@@ -113,7 +113,7 @@ func savePendingConnection(ctx context.Context, tx bun.IDB, row connectionRow) e
 	_, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
 		Set("status = EXCLUDED.status").Set("has_error = EXCLUDED.has_error").Set("reason = EXCLUDED.reason").
 		Set("updated_at = EXCLUDED.updated_at").Where("mc.status NOT IN (?, ?)",
-		string(integration.ConnectionConnected), string(integration.ConnectionDisconnecting)).Exec(ctx) // see ConnectionStatus.Stays
+		string(integration.ConnectionConnected), string(integration.ConnectionDisconnecting)).Exec(ctx) // see ConnectionStatus.UnaffectedBySession
 	return err
 }
 
@@ -179,8 +179,8 @@ func saveSessionConnection(ctx context.Context, tx bun.IDB, of sessionRow, c int
 	return err
 }
 
-// TakeLook implements ports.Connections.
-func (s *Store) TakeLook(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (bool, error) {
+// ClaimSessionCheck implements ports.Connections.
+func (s *Store) ClaimSessionCheck(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (bool, error) {
 	return s.execChanged(ctx, "take a look at OAuth session", func(db bun.IDB) (sql.Result, error) {
 		return db.NewUpdate().Model((*sessionRow)(nil)).Set("looked_at = ?", storedTime(now)).
 			Where("os.account_id = ?", accountKey(owner)).Where("os.id = ?", ident.Lookup(sessionID)).

@@ -320,7 +320,7 @@ func TestOneOfConcurrentPollsOfSessionIsAllowed(t *testing.T) {
 		x := h.beginSession(t, s, h.one, 0, 1)
 		seconds := func(n int) time.Time { return now.Add(time.Duration(n) * time.Second) }
 		look := func(since, at int) (bool, error) {
-			return s.TakeLook(t.Context(), h.owner, x.ID, seconds(since), seconds(at))
+			return s.ClaimSessionCheck(t.Context(), h.owner, x.ID, seconds(since), seconds(at))
 		}
 		taken := make([]bool, concurrency)
 		for _, err := range concurrently(concurrency, func(n int) (err error) {
@@ -337,8 +337,8 @@ func TestOneOfConcurrentPollsOfSessionIsAllowed(t *testing.T) {
 		requireHeld(t, "look too early", false)(look(9, 12))
 		h.requireSession(t, "looked at", s, x)
 		requireHeld(t, "look later", true)(look(10, 13))
-		requireHeld(t, "look of another", false)(s.TakeLook(t.Context(), bob.owner, x.ID, seconds(20), seconds(23)))
-		requireHeld(t, "look at nothing", false)(s.TakeLook(t.Context(), h.owner, "x", seconds(20), seconds(23)))
+		requireHeld(t, "look of another", false)(s.ClaimSessionCheck(t.Context(), bob.owner, x.ID, seconds(20), seconds(23)))
+		requireHeld(t, "look at nothing", false)(s.ClaimSessionCheck(t.Context(), h.owner, "x", seconds(20), seconds(23)))
 		requireHeld(t, "end", true)(s.SaveSession(t.Context(), h.owner, completedSession(x), nil, nil))
 		requireHeld(t, "look after the end", false)(look(10000, 10003))
 		h.requireSession(t, "ended", s, completedSession(x))

@@ -103,7 +103,7 @@ var _ interface {
 	ports.Keys
 	ports.Tenants
 	ports.Assignments
-	ports.Discovered
+	ports.Discoveries
 	ports.Domains
 	ports.DomainChecks
 	ports.MailboxStore
@@ -115,7 +115,7 @@ var _ interface {
 	ports.Integrations
 	ports.Connections
 	ports.SendPolicies
-	ports.SendDays
+	ports.TenantTimeZones
 	ports.SendRuns
 	ports.EnforcementEvents
 	ports.Audit

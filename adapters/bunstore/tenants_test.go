@@ -420,7 +420,7 @@ func TestExpiredFlowsAreDropped(t *testing.T) {
 		late := live
 		late.StateHash, late.ExpiresAt = [32]byte{3}, live.ExpiresAt.Add(time.Hour)
 		must(t, "start", s.StartFlow(t.Context(), late))
-		must(t, "drop", s.DropFlows(t.Context(), old.ExpiresAt.Add(time.Second)))
+		must(t, "drop", s.DeleteFlows(t.Context(), old.ExpiresAt.Add(time.Second)))
 		_, err := s.TakeFlow(t.Context(), old.StateHash, ports.FlowStarted, ports.FlowDone, now)
 		requireRefusal(t, "dropped", err, fault.ConnectLinkInvalid)
 		_, err = s.TakeFlow(t.Context(), late.StateHash, ports.FlowStarted, ports.FlowDone, now)

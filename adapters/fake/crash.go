@@ -245,8 +245,8 @@ func (s crashingConnections) SaveSession(ctx context.Context, owner access.Accou
 	return Answer(s.life, func() (bool, error) { return s.storedConnections.SaveSession(ctx, owner, in, c, completion) })
 }
 
-func (s crashingConnections) TakeLook(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (bool, error) {
-	return Answer(s.life, func() (bool, error) { return s.storedConnections.TakeLook(ctx, owner, sessionID, since, now) })
+func (s crashingConnections) ClaimSessionCheck(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (bool, error) {
+	return Answer(s.life, func() (bool, error) { return s.storedConnections.ClaimSessionCheck(ctx, owner, sessionID, since, now) })
 }
 
 func (s crashingConnections) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *ports.Completion) (bool, error) {

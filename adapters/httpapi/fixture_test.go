@@ -94,7 +94,7 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 		Guard: guard.Options{
 			Log:         slog.New(slog.DiscardHandler),
 			Keys:        &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
-			Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
+			Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Fingerprinter: keyset, Now: time.Now},
 			Limits:      guard.Limits{Counters: newCounters(t), Off: true},
 		},
 		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store, Policies: store, Runs: store, Room: store,

@@ -71,7 +71,7 @@ func newGuardBench(b *testing.B) guardBench {
 		Guard: guard.Options{
 			Log:         slog.New(slog.DiscardHandler),
 			Keys:        &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
-			Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now},
+			Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Fingerprinter: keyset, Now: time.Now},
 			Limits:      guard.Limits{Counters: counters, Off: true},
 		},
 	}

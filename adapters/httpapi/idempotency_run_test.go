@@ -178,7 +178,7 @@ func TestExpiredKeyIsTakenOver(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	request := idempotency.Request{Method: "POST", Path: domainsOfA, Body: []byte(`{"domain":"example.com"}`)}
-	fingerprint, err := env.options.Guard.Idempotency.Prints.Fingerprint(request.Text())
+	fingerprint, err := env.options.Guard.Idempotency.Fingerprinter.Fingerprint(request.Text())
 	if err != nil {
 		t.Fatal(err)
 	}

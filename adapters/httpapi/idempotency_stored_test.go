@@ -80,7 +80,7 @@ func (env *testEnv) serveWithKeyset(t *testing.T, path string) *apiClient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	env.options.Guard.Idempotency.Sealer, env.options.Guard.Idempotency.Prints = keyset, keyset
+	env.options.Guard.Idempotency.Sealer, env.options.Guard.Idempotency.Fingerprinter = keyset, keyset
 	return serve(t, env.handler(t))
 }
 

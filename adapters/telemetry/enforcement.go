@@ -50,16 +50,18 @@ func NewEnforcement() (*Enforcement, error) {
 // errInternal represents all errors that do not come from a provider.
 var errInternal = errors.New("failed")
 
-// Late records the time between the first message beyond the limit and the storage of the block.
-func (e *Enforcement) Late(ctx context.Context, lag time.Duration) { e.lag.Record(ctx, lag.Seconds()) }
+// RecordLag records the time between the first message beyond the limit and the storage of the block.
+func (e *Enforcement) RecordLag(ctx context.Context, lag time.Duration) {
+	e.lag.Record(ctx, lag.Seconds())
+}
 
-// Changed counts a mailbox that was blocked or unblocked.
-func (e *Enforcement) Changed(ctx context.Context, a sendlimit.Action) {
+// CountChange counts a mailbox that was blocked or unblocked.
+func (e *Enforcement) CountChange(ctx context.Context, a sendlimit.Action) {
 	e.changes.Add(ctx, 1, byAction(a))
 }
 
-// Ended counts an enforcement pass of a tenant by its outcome. err is the error of the pass.
-func (e *Enforcement) Ended(ctx context.Context, err error) { e.runs.Add(ctx, 1, byOutcome(err)) }
+// CountPass counts an enforcement pass of a tenant by its outcome. err is the error of the pass.
+func (e *Enforcement) CountPass(ctx context.Context, err error) { e.runs.Add(ctx, 1, byOutcome(err)) }
 
 func byAction(a sendlimit.Action) metric.MeasurementOption {
 	return metric.WithAttributes(attribute.String("action", string(a)))

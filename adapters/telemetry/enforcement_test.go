@@ -57,8 +57,8 @@ func collect(t *testing.T, record func(*Enforcement)) map[string]float64 {
 // Prometheus would not see the first increase.
 func TestCountersStartAtZero(t *testing.T) {
 	found := collect(t, func(e *Enforcement) {
-		e.Ended(t.Context(), errors.Join(errors.New("read trace"), &outcome.Error{Kind: outcome.Throttled}))
-		e.Changed(t.Context(), sendlimit.Blocked)
+		e.CountPass(t.Context(), errors.Join(errors.New("read trace"), &outcome.Error{Kind: outcome.Throttled}))
+		e.CountChange(t.Context(), sendlimit.Blocked)
 	})
 	for name, want := range map[string]float64{
 		"done": 0, "refused": 0, "not_ready": 0, "throttled": 1, "down": 0, "broken": 0, "unknown": 0, "failed": 0,
@@ -81,7 +81,7 @@ func TestLagBucketsSeparateMinutesFromHours(t *testing.T) {
 		110 * time.Minute, 150 * time.Minute, 5 * time.Hour, 11 * time.Hour, 20 * time.Hour}
 	found := collect(t, func(e *Enforcement) {
 		for _, lag := range lags {
-			e.Late(t.Context(), lag)
+			e.RecordLag(t.Context(), lag)
 		}
 	})
 	const lag = "tenantry_enforcement_lag_seconds "

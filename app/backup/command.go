@@ -90,7 +90,7 @@ func Command() *cobra.Command {
 			if err := cli.Show(cmd, newBackupRow(args[0], "written", !passphrase.Empty(), b)); err != nil {
 				return err
 			}
-			return wiring.RecordAct(cmd.Context(), c, audit.Backup, map[string]string{
+			return wiring.RecordAction(cmd.Context(), c, audit.Backup, map[string]string{
 				"file": args[0], "encrypted": strconv.FormatBool(!passphrase.Empty()), "sha256": b.manifest.SHA256,
 			})
 		},

@@ -55,7 +55,7 @@ func RestoreCommand() *cobra.Command {
 			if err := cli.Show(cmd, newBackupRow(source.name, "restored", !passphrase.Empty(), b)); err != nil {
 				return err
 			}
-			return wiring.RecordAct(cmd.Context(), c, audit.Restore, map[string]string{
+			return wiring.RecordAction(cmd.Context(), c, audit.Restore, map[string]string{
 				"file": source.name, "sha256": b.manifest.SHA256, "created_at": cli.Stamp(b.header.CreatedAt), "rows": strconv.Itoa(b.manifest.rows()),
 			})
 		},
@@ -72,7 +72,7 @@ func addRestoreFix(err error) error {
 		return err
 	case errors.Is(err, errDamaged):
 		return cli.WithFix(err, "nothing was written; use a different copy of this backup, or an older backup")
-	case errors.Is(err, bunstore.ErrOccupied):
+	case errors.Is(err, bunstore.ErrNotEmpty):
 		return cli.WithFix(err, "restore needs an empty database: create one, or correct the setting database_url")
 	case errors.Is(err, secrets.ErrPassphrase):
 		return cli.WithFix(err, "--credential-file FILE must name the file with the passphrase of the backup")

@@ -145,7 +145,7 @@ func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Con
 	}
 	url := "http://" + api.Addr().String()
 	s, err := wiring.Assemble(ctx, c, log, url, wiring.Overrides{
-		Now: environment.Now, Secrets: environment.Secrets(), Timetable: wiring.SandboxTimetable, JobSweep: wiring.SandboxSweepEvery, CheckTick: wiring.SandboxSweepEvery,
+		Now: environment.Now, Secrets: environment.Secrets(), Timetable: wiring.SandboxTimetable, JobSweep: wiring.SandboxSweepEvery, DomainCheckSweep: wiring.SandboxSweepEvery,
 		OnlyLimited: true,
 	})
 	if err != nil {

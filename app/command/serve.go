@@ -70,7 +70,7 @@ func migrateCommand() *cobra.Command {
 			if err := cli.Show(cmd, migrationRow{"migrated", append([]string{}, applied...)}); err != nil || len(applied) == 0 {
 				return err
 			}
-			return wiring.RecordAct(cmd.Context(), c, audit.Migrate, map[string]string{"migrations": strings.Join(applied, ", "), "version": cli.Version})
+			return wiring.RecordAction(cmd.Context(), c, audit.Migrate, map[string]string{"migrations": strings.Join(applied, ", "), "version": cli.Version})
 		},
 	}
 	settings.Config{}.AddFlags(cmd.Flags())

@@ -189,7 +189,7 @@ func testPartialCounts(t *testing.T, readBefore bool) {
 			t.Fatalf("%+v", m)
 		}
 	}
-	_, err := fx.store.SetDay(t.Context(), fx.id, "Europe/Berlin") // deletes the counts
+	_, err := fx.store.SetTimeZone(t.Context(), fx.id, "Europe/Berlin") // deletes the counts
 	must(t, err)
 	for rows = 1; rows < 4; rows++ {
 		if err := fx.run(t); outcome.Of(err) != outcome.Unknown || !slices.Equal(fx.storedBlocked(t), all) {
@@ -380,7 +380,7 @@ func TestDayWithoutMidnight(t *testing.T) {
 	fx := newFixture(t)
 	fx.advance(time.Date(2027, 3, 27, 10, 0, 0, 0, time.UTC).Sub(fx.now))
 	fx.limit(t, sendlimit.TenantWide, 5)
-	_, err := fx.store.SetDay(t.Context(), fx.id, "Atlantic/Azores")
+	_, err := fx.store.SetTimeZone(t.Context(), fx.id, "Atlantic/Azores")
 	must(t, err)
 	fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
 	for range 2 * 48 {

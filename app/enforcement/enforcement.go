@@ -46,6 +46,6 @@ func (s *Service) Forget(ctx context.Context) error {
 	if s.Keep == 0 {
 		return nil
 	}
-	_, err := s.Events.DropEvents(ctx, s.Now().Add(-s.Keep))
+	_, err := s.Events.DeleteEvents(ctx, s.Now().Add(-s.Keep))
 	return err
 }

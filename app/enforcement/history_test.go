@@ -218,7 +218,7 @@ func (h *history) changeZone(t *testing.T) {
 	var err error
 	h.want.zone, err = sendlimit.TimeZone(zone)
 	must(t, err)
-	_, err = h.store.SetDay(t.Context(), h.id, zone)
+	_, err = h.store.SetTimeZone(t.Context(), h.id, zone)
 	must(t, err)
 	h.zones++
 }

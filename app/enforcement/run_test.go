@@ -369,7 +369,7 @@ func TestPausedPassLosesLease(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- fx.Run(t.Context(), fx.owner, fx.id) }()
 	<-gate.Arrived()
-	_, err := fx.store.SetDay(t.Context(), guid, "Europe/Berlin") // revokes the lease of the pass
+	_, err := fx.store.SetTimeZone(t.Context(), guid, "Europe/Berlin") // revokes the lease of the pass
 	must(t, err)
 	gate.Release()
 	must(t, <-done)
@@ -399,7 +399,7 @@ func TestClockStepsBack(t *testing.T) {
 			}
 			right := fx.now
 			fx.now = fx.now.Add(-tt.by)
-			_, err := fx.store.SetDay(t.Context(), fx.id, "Europe/London") // makes the tenant due
+			_, err := fx.store.SetTimeZone(t.Context(), fx.id, "Europe/London") // makes the tenant due
 			must(t, err)
 			fx.limit(t, sendlimit.TenantWide, 9)
 			must(t, fx.Run(t.Context(), fx.owner, fx.id))

@@ -27,7 +27,7 @@ func (s *Service) Status(ctx context.Context, owner access.AccountID, id, mailbo
 		return sc.session, err
 	}
 	now := s.now()
-	taken, err := s.Connections.TakeLook(ctx, owner, sc.session.ID, now.Add(-minCheckInterval), now)
+	taken, err := s.Connections.ClaimSessionCheck(ctx, owner, sc.session.ID, now.Add(-minCheckInterval), now)
 	if err != nil {
 		return integration.Session{}, err
 	}

@@ -51,7 +51,7 @@ func (r eventRow) Columns() [][2]string {
 
 // auditCommand returns the group of commands on the audit log. The store records each change of an
 // account, a key or a tenant in the transaction of the change. A command that changes something
-// else (plugins, the keyset, a backup) calls wiring.RecordAct afterwards.
+// else (plugins, the keyset, a backup) calls wiring.RecordAction afterwards.
 func auditCommand() *cobra.Command {
 	group := &cobra.Command{Use: "audit", Short: "The audit log: actions of operators"}
 	var account, since string

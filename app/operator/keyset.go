@@ -112,7 +112,7 @@ func withKeyset(chooseOperation func() keysetOperation) func(*cobra.Command, []s
 		if err := cli.Show(cmd, row); err != nil || operation.action == "" {
 			return err
 		}
-		return wiring.RecordAct(cmd.Context(), c, operation.action, map[string]string{
+		return wiring.RecordAction(cmd.Context(), c, operation.action, map[string]string{
 			"primary_key_id": row.Primary, "newest_key_id": row.Keys[len(row.Keys)-1].KeyID,
 		})
 	}

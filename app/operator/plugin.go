@@ -74,7 +74,7 @@ func pluginAddCommand() *cobra.Command {
 					continue
 				}
 				details := map[string]string{"name": entry.Name, "version": entry.Version, "sha256": entry.SHA256}
-				if err := wiring.RecordAct(cmd.Context(), c, audit.AddPlugin, details); err != nil {
+				if err := wiring.RecordAction(cmd.Context(), c, audit.AddPlugin, details); err != nil {
 					return err
 				}
 			}

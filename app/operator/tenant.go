@@ -80,7 +80,7 @@ func tenantRows(ctx context.Context, store *bunstore.Store, owner access.Account
 		usage, err := store.Sending(ctx, owner.ID, t.GUID, time.Now())
 		timeZone := ""
 		if err == nil {
-			timeZone, _, err = store.Day(ctx, t.GUID)
+			timeZone, _, err = store.TimeZone(ctx, t.GUID)
 		}
 		if errors.Is(err, fault.TenantNotFound) {
 			continue
@@ -144,12 +144,12 @@ func tenantDayCommand() *cobra.Command {
 // time zone first. It returns a usage error when zone is not an IANA time zone.
 func tenantDay(ctx context.Context, store *bunstore.Store, id tenant.GUID, zone string) (string, access.AccountID, error) {
 	if zone == "" {
-		return store.Day(ctx, id)
+		return store.TimeZone(ctx, id)
 	}
 	if _, err := sendlimit.TimeZone(zone); err != nil {
 		return "", "", cli.Usage(err)
 	}
-	owner, err := store.SetDay(ctx, id, zone)
+	owner, err := store.SetTimeZone(ctx, id, zone)
 	return zone, owner, err
 }
 

@@ -67,7 +67,7 @@ func (s *Service) ConnectURL(ctx context.Context, acc access.Account) (Link, err
 	if err != nil {
 		return Link{}, fmt.Errorf("consent url: %w", err)
 	}
-	if err := s.Flows.DropFlows(ctx, s.Now()); err != nil {
+	if err := s.Flows.DeleteFlows(ctx, s.Now()); err != nil {
 		return Link{}, err
 	}
 	flow := ports.ConnectFlow{StateHash: hash(state), Account: acc.ID, Step: ports.FlowStarted, ExpiresAt: expires}

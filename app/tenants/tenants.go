@@ -42,7 +42,7 @@ import (
 type Service struct {
 	Tenants     ports.Tenants
 	Assignments ports.Assignments
-	Discovered  ports.Discovered
+	Discovered  ports.Discoveries
 	Domains     ports.Domains
 	Flows       ports.ConnectFlows
 	Policies    ports.SendPolicies

@@ -132,7 +132,7 @@ func CatalogFix(dir string, err error) string {
 // would hide the loss of the earlier one until the first decryption fails.
 func OpenKeyset(ctx context.Context, c settings.Config, store *bunstore.Store, create bool) (*secrets.Sealer, error) {
 	if _, err := os.Stat(c.KeysetFile); create && errors.Is(err, fs.ErrNotExist) {
-		keysetLost, err := store.HoldsSealed(ctx)
+		keysetLost, err := store.HasSealedValues(ctx)
 		if err != nil {
 			return nil, DatabaseError(err)
 		}
@@ -166,11 +166,11 @@ func KeysetError(file string, err error) error {
 	}
 }
 
-// RecordAct writes an audit event about an action outside the database, such as adding a plugin.
+// RecordAction writes an audit event about an action outside the database, such as adding a plugin.
 // It does nothing when the embedded database does not exist, or when the database has no audit
 // table yet. details must not hold secrets. The returned error says that the action is done and that
 // its record is missing.
-func RecordAct(ctx context.Context, c settings.Config, action audit.Action, details map[string]string) error {
+func RecordAction(ctx context.Context, c settings.Config, action audit.Action, details map[string]string) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -184,7 +184,7 @@ func RecordAct(ctx context.Context, c settings.Config, action audit.Action, deta
 	}
 	hasAuditTable, err := store.KeepsAudit(ctx)
 	if err == nil && hasAuditTable {
-		err = store.RecordAct(ctx, action, details)
+		err = store.RecordAction(ctx, action, details)
 	}
 	if err = errors.Join(err, store.Close()); err != nil {
 		return unrecordedError(action, err)

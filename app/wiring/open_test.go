@@ -16,14 +16,14 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestRecordActDoesNotCreateOrMigrateTheDatabase checks that RecordAct writes an event to a migrated database, and neither creates
+// TestRecordActDoesNotCreateOrMigrateTheDatabase checks that RecordAction writes an event to a migrated database, and neither creates
 // nor migrates a database.
 func TestRecordActDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tenantry.db")
 	c := settings.Config{DatabaseURL: "sqlite://" + path, Operator: "ann@host"}
 	recordAct := func() {
 		t.Helper()
-		if err := RecordAct(t.Context(), c, audit.AddPlugin, map[string]string{"name": "microsoft365"}); err != nil {
+		if err := RecordAction(t.Context(), c, audit.AddPlugin, map[string]string{"name": "microsoft365"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -49,7 +49,7 @@ func TestRecordActDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 		t.Fatalf("got %+v, %v", events, err)
 	}
 	c.DatabaseURL = "postgres://127.0.0.1:1/nothing?connect_timeout=1"
-	if err := RecordAct(t.Context(), c, audit.Backup, nil); err == nil || !strings.Contains(err.Error(), "backup is done") {
+	if err := RecordAction(t.Context(), c, audit.Backup, nil); err == nil || !strings.Contains(err.Error(), "backup is done") {
 		t.Fatalf("a database that does not answer: %v", err)
 	}
 }

@@ -174,7 +174,7 @@ func (s *Service) initDomainWatch(c settings.Config, o Overrides) error {
 	if err != nil {
 		return err
 	}
-	s.domainSweepInterval = cmp.Or(o.CheckTick, domainSweepEvery)
+	s.domainSweepInterval = cmp.Or(o.DomainCheckSweep, domainSweepEvery)
 	s.domainWatch = &domains.Watch{
 		Domains: s.Store, Checks: s.Store, DNS: s.domains.DNS, Queue: s.Queue, Now: o.Now, Log: s.Log, Off: !c.DomainChecks,
 		Checked: func(ctx context.Context, check domains.Check) { count(ctx, string(check)) },
@@ -209,7 +209,7 @@ func (s *Service) InitEnforcer(o Overrides) error {
 	}
 	s.Enforcer = &enforcement.Runner{
 		Runs: s.Store, Policies: s.Store, Tenants: s.Store, Platform: s.Platform, Now: o.Now,
-		Late: m.Late, Changed: m.Changed, Ended: m.Ended, OnlyLimited: o.OnlyLimited,
+		Late: m.RecordLag, Changed: m.CountChange, Ended: m.CountPass, OnlyLimited: o.OnlyLimited,
 	}
 	return nil
 }

@@ -94,8 +94,8 @@ type Overrides struct {
 	Timetable provisioning.Timetable
 	// JobSweep is the interval of the sweeps that wake due jobs and expire sign-in sessions.
 	JobSweep time.Duration
-	// CheckTick is the interval of the sweep that wakes due domain checks.
-	CheckTick time.Duration
+	// DomainCheckSweep is the interval of the sweep that wakes due domain checks.
+	DomainCheckSweep time.Duration
 	// OnlyLimited excludes tenants without a send limit from the enforcement sweep.
 	OnlyLimited bool
 }
@@ -199,7 +199,7 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if err := s.InitEnforcer(o); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
 	}
-	s.idempotency = guard.Idempotency{Keys: s.Store, Sealer: sealer, Prints: sealer, Now: o.Now}
+	s.idempotency = guard.Idempotency{Keys: s.Store, Sealer: sealer, Fingerprinter: sealer, Now: o.Now}
 	if err := s.initDomainWatch(c, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
 	}

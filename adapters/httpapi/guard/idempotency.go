@@ -18,10 +18,10 @@ import (
 // Idempotency configures how a repeated write with the same Idempotency-Key is detected and
 // answered.
 type Idempotency struct {
-	Keys   ports.Idempotency
-	Sealer ports.Sealer
-	Prints ports.Fingerprinter
-	Now    func() time.Time
+	Keys          ports.Idempotency
+	Sealer        ports.Sealer
+	Fingerprinter ports.Fingerprinter
+	Now           func() time.Time
 	// Lease is the time after which a key without renewal can be claimed by a different request.
 	// The default is idempotency.Lease.
 	Lease time.Duration
@@ -83,7 +83,7 @@ func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, keyed *keyedWrite
 	if !keyed.recorded {
 		return true
 	}
-	verdict := idempotency.Decide(keyed.record, g.once.Prints.Matches(keyed.text, keyed.record.Fingerprint), g.once.Now())
+	verdict := idempotency.Decide(keyed.record, g.once.Fingerprinter.Matches(keyed.text, keyed.record.Fingerprint), g.once.Now())
 	if verdict == idempotency.Run {
 		return true
 	}
@@ -154,7 +154,7 @@ func (g *guard) acquireKey(w http.ResponseWriter, r *http.Request, keyed *keyedW
 func (g *guard) tryClaim(ctx context.Context, keyed *keyedWrite) (string, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	print, err := g.once.Prints.Fingerprint(keyed.text)
+	print, err := g.once.Fingerprinter.Fingerprint(keyed.text)
 	if err != nil {
 		return "", false, err
 	}

@@ -82,7 +82,7 @@ func serveStrict(ctx context.Context, folder, redis string) error {
 	})
 	handler := guard.New(mux, api.OpenAPI(), guard.Options{
 		Keys: &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now}, Log: slog.New(slog.DiscardHandler),
-		Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Prints: keyset, Now: time.Now, Lease: time.Minute},
+		Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Fingerprinter: keyset, Now: time.Now, Lease: time.Minute},
 		Limits:      guard.Limits{Counters: counters, AtOnce: 1000, InFlight: 1000},
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
