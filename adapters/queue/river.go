@@ -102,13 +102,15 @@ func (r *River) assemble() error {
 		Workers: workers,
 		// Options.handle sets the deadline of a handler.
 		JobTimeout: -1,
-		// The wake-ups of a dead process have been admitted again by then. See River.Work.
+		// River runs a job once. If that is interrupted, the wake-up is admitted again, as a new job.
+		MaxAttempts:          1,
 		RescueStuckJobsAfter: 2 * r.options.RescueAfter,
 		// Shorter than the time between two rounds, so that each round is announced.
 		FetchCooldown:     minRoundInterval / 2,
 		FetchPollInterval: 2 * idlePollInterval, // for a notification that was lost
-		// Completed rows have no further use.
+		// Rows of jobs that ended have no further use.
 		CompletedJobRetentionPeriod: time.Minute,
+		DiscardedJobRetentionPeriod: time.Minute,
 	})
 	r.admission = newAdmission(r.pool, r.client, r.options)
 	return err
@@ -185,12 +187,8 @@ func (r *River) wake(ctx context.Context, wakeups []ports.Wakeup) (err error) {
 	return err
 }
 
-// Work implements river.Worker. It calls the handler of a job's kind. A job that is older than
-// Options.RescueAfter is not run, because its wake-up is admitted again.
+// Work implements river.Worker. It calls the handler of a job's kind.
 func (r *River) Work(ctx context.Context, j *river.Job[args]) error {
-	if time.Since(j.CreatedAt) > r.options.RescueAfter {
-		return nil
-	}
 	r.running.Add(1)
 	defer r.running.Add(-1)
 	delay, retry := r.options.handle(ctx, r.handlers, j.Args.wakeup(), j.Args.Failures)
