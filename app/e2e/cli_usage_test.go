@@ -57,12 +57,12 @@ func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
 		"backup":                         "the name of one file",
 		"backup -":                       "the name of one file",
 		"restore one two":                "the name of one file",
-		"plugin add":                     "the name of a file",
+		"plugin add":                     "the name of at least one file",
 		"serve --listen 127.0.0.1:99999": "not host:port",
 		"serve --circuit-open 0s":        "`tenantry config`",
 		"config --config missing.yaml":   "`tenantry serve --help`",
 		"account list --nonsense":        "`tenantry account list --help`",
-		"account create --email a@b.example --tenant-slots 1000001": "from 0 to 1000000",
+		"account create --email a@b.example --tenant-slots 1000001": "must be between 0 and 1000000",
 	} {
 		args := strings.Split(line, " ")
 		o := runTenantry(t, nil, args...)
