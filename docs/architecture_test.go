@@ -81,8 +81,8 @@ func goList(t *testing.T) string {
 	return all.String()
 }
 
-// violations returns the forbidden imports in list, which has the lines of goList. allowed has the rows
-// of the table of packages, and homes the rows of the table of libraries.
+// violations returns the forbidden imports of a list. list is the output of goList. allowed maps a
+// package to what it may import. homes maps a library to the packages that may import it.
 func violations(list string, allowed, homes map[string][]string) []string {
 	var found []string
 	for line := range strings.Lines(list) {

@@ -67,8 +67,9 @@ func (r report) covers(other report) bool {
 	return true
 }
 
-// same compares the values of two servers. SOA records may differ. Addresses often rotate between
-// answers, so only their presence is compared: a name with an address cannot have a CNAME.
+// same compares the values of two servers. SOA records may differ. The addresses of a name often
+// change from answer to answer. For addresses, same therefore only compares whether both servers
+// return some.
 func (k key) same(a, b []string) bool {
 	switch k.kind {
 	case dns.SOA:

@@ -141,8 +141,8 @@ func (s *SendingTest) request(method, link, contentType, body string) (status in
 	return resp.StatusCode, string(raw)
 }
 
-// AccountForm is a combination of State, Paused, HasError and Reason that an account can have, and
-// the members that create such an account at the platform.
+// AccountForm is an account with one combination of State, Paused, HasError and Reason. Members are
+// the JSON members with which the simulator makes such an account.
 type AccountForm struct {
 	sdk.Account
 	Members map[string]any

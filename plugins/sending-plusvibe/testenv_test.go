@@ -32,8 +32,8 @@ func newTestEnv(t testing.TB) *testEnv {
 	return env
 }
 
-// key creates an API key with a partner's login that reaches a number of workspaces, the first one
-// included. It returns the secrets to use it.
+// key creates an API key for this number of workspaces, with the login of a partner. It returns the
+// secrets with which the plugin uses the key.
 func (env *testEnv) key(name string, workspaces int) texts {
 	env.t.Helper()
 	all := []simulate.Workspace{}

@@ -139,7 +139,8 @@ type behaviour struct {
 	ListLagMS int `json:"list_lag_ms"`
 	// BadKey is the status of the answer to an unknown key: 401, 403 or 200.
 	BadKey int `json:"bad_key"`
-	// DeletePath is the path of the deletion. There is none unless it is deletePath.
+	// DeletePath is the path of the deletion. With any value but deletePath, accounts cannot be
+	// deleted.
 	DeletePath string `json:"delete_path"`
 	// LinkAt is the member path of the link in the answer to a start, such as data.url. LinkTo
 	// replaces the link; empty for the simulator's own page.
