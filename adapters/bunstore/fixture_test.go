@@ -163,7 +163,7 @@ const operator = "carol@desk"
 // openPatient opens a store that waits as long as a busy machine needs.
 func openPatient(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 	t.Helper()
-	s, err := open(t.Context(), url, Options{Operator: operator}, hooks...)
+	s, err := open(t.Context(), url, Options{Operator: operator, openTimeout: hangTimeout}, hooks...)
 	must(t, "open", err)
 	s.queryTimeout, s.connWait = hangTimeout, hangTimeout
 	return s

@@ -79,6 +79,8 @@ type Options struct {
 	Operator       string
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
+
+	openTimeout time.Duration // only tests set it; openTimeout by default
 }
 
 // Store implements the store ports on one database. It is safe for concurrent use.
@@ -133,7 +135,7 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, log: o.Log, operator: storedText(cmp.Or(o.Operator, "unknown")), queryTimeout: queryTimeout, connWait: connWait}
+	s := &Store{db: db, log: o.Log, operator: storedText(cmp.Or(o.Operator, "unknown")), queryTimeout: cmp.Or(o.openTimeout, openTimeout), connWait: connWait}
 	if s.postgres() {
 		s.connSlots = make(chan struct{}, db.Stats().MaxOpenConnections)
 	} else {
@@ -149,6 +151,7 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 		_ = db.Close()
 		return nil, err
 	}
+	s.queryTimeout = queryTimeout
 	return s, nil
 }
 

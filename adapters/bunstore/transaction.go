@@ -29,6 +29,9 @@ type dbFunc func(ctx context.Context, db bun.IDB) error
 // with open connections would block requests and look like a slow provider.
 const queryTimeout = 10 * time.Second
 
+// openTimeout is the time limit of the first statement, which waits for the first connection.
+const openTimeout = 45 * time.Second
+
 // run runs a single statement. operation names the statement in errors.
 func (s *Store) run(ctx context.Context, operation string, w dbFunc) error {
 	return s.retry(ctx, operation, s.singleStatement(ctx, w))
