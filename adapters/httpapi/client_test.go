@@ -97,6 +97,22 @@ func (client *apiClient) do(c call) reply {
 	return client.send(c.request(client.t, client.server.URL))
 }
 
+// repeat sends a call, and sends it again with the same Idempotency-Key while it is answered 503 or
+// 504, as a caller of a busy server does.
+func (client *apiClient) repeat(c call) reply {
+	client.t.Helper()
+	headers := map[string]string{"Idempotency-Key": rand.Text()}
+	maps.Copy(headers, c.headers)
+	c.headers = headers
+	for deadline := time.Now().Add(testTimeout); ; {
+		got := client.do(c)
+		busy := got.status == http.StatusServiceUnavailable || got.status == http.StatusGatewayTimeout
+		if !busy || time.Now().After(deadline) {
+			return got
+		}
+	}
+}
+
 func (client *apiClient) send(r *http.Request) reply {
 	client.t.Helper()
 	response, err := noRedirects.Do(r)

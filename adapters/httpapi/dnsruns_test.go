@@ -3,7 +3,6 @@
 package httpapi_test
 
 import (
-	"net/http"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -241,13 +240,7 @@ func provisionConcurrently(t *testing.T, env *testEnv) {
 	statuses := make([]int, 50)
 	for i := range statuses {
 		requests.Go(func() {
-			r, err := http.DefaultClient.Do(call{method: "POST", path: path + "/provision", key: env.accountA.key}.request(t, client.server.URL))
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_ = r.Body.Close()
-			statuses[i] = r.StatusCode
+			statuses[i] = client.repeat(call{method: "POST", path: path + "/provision", key: env.accountA.key}).status
 		})
 	}
 	requests.Wait()

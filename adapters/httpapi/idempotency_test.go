@@ -234,7 +234,7 @@ func TestConcurrentRequestsWithOneKeyRunOnce(t *testing.T) {
 			if i%2 == 1 { // half of the requests have a different body
 				request.body = `{"domain":"example.com" }`
 			}
-			answers[i] = client.do(request)
+			answers[i] = client.repeat(request)
 		})
 	}
 	close(gate)

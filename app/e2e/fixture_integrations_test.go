@@ -28,7 +28,11 @@ func (c caller) newMailboxTenant(locals ...string) mailboxTenant {
 	c.t.Helper()
 	h := c.newAccount(nil).newConnectedTenant(nil)
 	h.post(h.path("/mailboxes"), mailboxesBody(h.newVerifiedDomain(), locals...))
-	return mailboxTenant{h, h.get(h.path("/mailboxes")).objects("mailboxes")}
+	mailboxes := h.get(h.path("/mailboxes")).objects("mailboxes")
+	if len(mailboxes) != len(locals) {
+		c.t.Fatalf("%d mailboxes were created, want %d", len(mailboxes), len(locals))
+	}
+	return mailboxTenant{h, mailboxes}
 }
 
 // expect is caller.expect, but repeats requests that are answered 503: all tests share the request

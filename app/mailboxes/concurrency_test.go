@@ -13,12 +13,17 @@ import (
 
 const many = 50
 
-// together runs many requests concurrently and returns their errors.
+// together runs many requests concurrently and returns their errors. It repeats a request that a busy
+// store refused.
 func together(request func(n int) error) []error {
 	errs := make([]error, many)
 	var all sync.WaitGroup
 	for n := range many {
-		all.Go(func() { errs[n] = request(n) })
+		all.Go(func() {
+			for errs[n] = request(n); errors.Is(errs[n], fault.ServiceUnavailable); {
+				errs[n] = request(n)
+			}
+		})
 	}
 	all.Wait()
 	return errs
