@@ -111,7 +111,7 @@ func TestWorkspaceIsChosen(t *testing.T) {
 	for _, asked := range []string{"", "c"} {
 		_, err := create(asked)
 		f := refused(t, err, fault.PlusVibeWorkspace)
-		if diff := cmp.Diff(reach.Workspaces, f.Shows); diff != "" {
+		if diff := cmp.Diff(reach.Workspaces, f.Values); diff != "" {
 			t.Errorf("asked for %q: %s", asked, diff)
 		}
 	}
