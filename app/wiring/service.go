@@ -171,7 +171,7 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if s.limiter, err = limiter.Open(ctx, limiter.Options{URL: c.RedisURL, AnswerTimeout: c.RedisTimeout, Log: log}); err != nil {
 		return nil, errors.Join(err, s.Queue.Close(ctx), s.Store.Close())
 	}
-	s.requestLimits = guard.Limits{Counters: s.limiter, Off: c.Limits == "off", InFlight: c.MaxInFlight}
+	s.requestLimits = guard.Limits{Counters: s.limiter, Off: c.Limits == "off", MaxInFlight: c.MaxInFlight}
 	if s.Host, err = openHost(c, log); err != nil {
 		return nil, errors.Join(err, s.limiter.Close(), s.Queue.Close(ctx), s.Store.Close())
 	}
@@ -211,8 +211,8 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 
 // raiseGCPercent lets the heap grow to five times the live heap before a collection, instead of
 // twice. The live heap is about ten megabytes. With the default, collections took an eighth of the
-// CPU time of a list request. If GOGC is set, it takes precedence. GOMEMLIMIT bounds the heap in both
-// cases.
+// CPU time of a list request. If GOGC is set, it takes precedence. GOMEMLIMIT bounds the heap in
+// both cases.
 func raiseGCPercent() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
@@ -277,8 +277,8 @@ func (s *Service) Handler() http.Handler {
 	})
 }
 
-// Close ends the plugins, then closes the limiter, the queue and the store, and returns their errors.
-// In parallel it exports the last telemetry. It only logs a failure of the export.
+// Close ends the plugins, then closes the limiter, the queue and the store, and returns their
+// errors. In parallel it exports the last telemetry. It only logs a failure of the export.
 func (s *Service) Close(ctx context.Context) error {
 	flushed := make(chan struct{})
 	go func() {
