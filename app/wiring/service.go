@@ -29,6 +29,7 @@
 package wiring
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -92,10 +93,9 @@ type Overrides struct {
 	Secrets map[string]map[string]secret.Text
 	// Timetable is the retry policy of provisioning jobs.
 	Timetable provisioning.Timetable
-	// JobSweep is the interval of the sweeps that wake due jobs and expire sign-in sessions.
-	JobSweep time.Duration
-	// DomainCheckSweep is the interval of the sweep that wakes due domain checks.
-	DomainCheckSweep time.Duration
+	// CountsTTL is how long the gauges of stored data reuse the counts of a query. The default is
+	// storedCountsTTL.
+	CountsTTL time.Duration
 	// OnlyLimited excludes tenants without a send limit from the enforcement sweep.
 	OnlyLimited bool
 }
@@ -127,11 +127,8 @@ type Service struct {
 	dnsRuns      *dnsruns.Service
 	idempotency  guard.Idempotency
 
-	dnsWorker            *dnsruns.Worker
-	domainWatch          *domains.Watch
-	jobSweepInterval     time.Duration
-	sessionSweepInterval time.Duration
-	domainSweepInterval  time.Duration
+	dnsWorker   *dnsruns.Worker
+	domainWatch *domains.Watch
 
 	Metrics        *prometheus.Registry
 	Log            *slog.Logger
@@ -203,7 +200,7 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if err := s.initDomainWatch(c, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
 	}
-	if err := errors.Join(s.registerGauges(c), s.registerStoredGauges(o.Now)); err != nil {
+	if err := errors.Join(s.registerGauges(c), s.registerStoredGauges(o.Now, cmp.Or(o.CountsTTL, storedCountsTTL))); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
 	}
 	return s, nil
