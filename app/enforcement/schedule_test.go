@@ -170,7 +170,7 @@ func TestPassLimit(t *testing.T) {
 		stopped, stop := context.WithCancel(t.Context())
 		stop()
 		if err := handle(stopped, ports.Wakeup{Kind: kind, ID: string(guid)}); !errors.Is(err, context.Canceled) {
-			t.Errorf("a pass beside %d others: %v", enforcement.ParallelPasses, err)
+			t.Errorf("a pass while %d others run: %v", enforcement.ParallelPasses, err)
 		}
 		close(c.gone)
 		for range enforcement.ParallelPasses {
@@ -195,7 +195,7 @@ func TestCallLimit(t *testing.T) {
 		for ended := range enforcement.ParallelPasses {
 			synctest.Wait()
 			if want := min(enforcement.ParallelCalls, enforcement.ParallelPasses-ended); int(b.asked.Load())-ended != want {
-				t.Fatalf("after %d answers %d calls are under way, want %d", ended, int(b.asked.Load())-ended, want)
+				t.Fatalf("after %d answers %d calls are in progress, want %d", ended, int(b.asked.Load())-ended, want)
 			}
 			b.answers <- struct{}{}
 		}

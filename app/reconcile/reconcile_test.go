@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -23,12 +24,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// inFakeTime runs a subtest in which time passes only while everything waits. Its time limits are
-// reached on every machine at the same point.
-func inFakeTime(t *testing.T, name string, run func(*testing.T)) {
-	t.Helper()
-	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
-}
+var (
+	must       = apptest.Must
+	inFakeTime = apptest.InFakeTime
+)
 
 const (
 	guid = tenant.GUID("11111111-2222-4333-8444-555555555555")
@@ -328,7 +327,7 @@ func TestRunWaitsOutAThrottle(t *testing.T) {
 				t.Fatalf("%d tries end with %v", tries, err)
 			}
 			if took := time.Since(began); tries == 2 && took != tt.demanded {
-				t.Fatalf("it waited %s", took)
+				t.Fatalf("Run waited %s", took)
 			}
 		})
 	}
@@ -342,12 +341,5 @@ func TestDetachKeepsTheEarlierDeadline(t *testing.T) {
 	deadline, _ := ctx.Deadline()
 	if ctx.Err() != nil || time.Until(deadline) > time.Hour {
 		t.Fatalf("it ends in %s with %v", time.Until(deadline), ctx.Err())
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
