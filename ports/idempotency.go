@@ -12,20 +12,20 @@ import (
 // Idempotency stores the idempotency keys of writes. Leases use the database's clock, which all
 // replicas share. Expiry uses the caller's clock.
 type Idempotency interface {
-	// Remembered returns the record of a key. found is false for an unused key.
-	Remembered(ctx context.Context, at idempotency.KeyID) (r idempotency.Record, found bool, err error)
+	// KeyRecord returns the record of a key. found is false for an unused key.
+	KeyRecord(ctx context.Context, at idempotency.KeyID) (r idempotency.Record, found bool, err error)
 	// Claim inserts an unused key. Of concurrent calls one wins and gets the name of its attempt.
 	Claim(ctx context.Context, c Claim) (attempt string, won bool, err error)
 	// TakeOver claims a key that the attempt from still holds. It succeeds only if the lease of
 	// that attempt has ended and the key has no answer that is valid at c.Now.
 	TakeOver(ctx context.Context, from string, c Claim) (attempt string, won bool, err error)
 	// Hold renews the lease of an attempt. held is false if a different attempt has the key.
-	// Finish, Leave and Release return held in the same way.
+	// Finish, Abandon and Release return held in the same way.
 	Hold(ctx context.Context, at idempotency.KeyID, attempt string, lease time.Duration) (held bool, err error)
 	// Finish stores the sealed answer, to be kept until the given time. It may be repeated.
 	Finish(ctx context.Context, at idempotency.KeyID, attempt string, answer []byte, until time.Time) (held bool, err error)
-	// Leave ends an attempt without storing an answer. The key is kept until the given time.
-	Leave(ctx context.Context, at idempotency.KeyID, attempt string, until time.Time) (held bool, err error)
+	// Abandon ends an attempt without storing an answer. The key is kept until the given time.
+	Abandon(ctx context.Context, at idempotency.KeyID, attempt string, until time.Time) (held bool, err error)
 	// Release deletes the key.
 	Release(ctx context.Context, at idempotency.KeyID, attempt string) (held bool, err error)
 	// Reap deletes at most limit keys that have expired at now and are not leased. It returns the

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command chart checks a Helm chart as `helm lint` and `helm template` do, and
-// decodes what it renders by Kubernetes' own types, so that a field that does
-// not exist is an error. It is a module of its own: the rest of the project
-// needs none of this.
+// Command chart checks a Helm chart as `helm lint` and `helm template` do. It decodes the rendered
+// documents with the types of Kubernetes, so that a field that does not exist is an error. It is a
+// separate module, because the rest of the project does not need its dependencies.
 //
 //	chart FOLDER [VALUES.yaml …]
 //
-// What was rendered goes to standard output, as a JSON array.
+// It writes the rendered documents to standard output, as a JSON array.
 package main
 
 import (
@@ -33,7 +32,7 @@ import (
 const (
 	release   = "tenantry"
 	namespace = "mail"
-	// kubernetes is the oldest release that the chart is rendered for.
+	// kubernetes is the oldest release that the chart supports.
 	kubernetes = "v1.27.0"
 )
 
@@ -115,7 +114,7 @@ func render(c *chart.Chart, values map[string]any, version *chartutil.KubeVersio
 	return objects, nil
 }
 
-// foreign are kinds that Kubernetes itself does not know.
+// foreign lists the kinds that do not belong to Kubernetes itself.
 var foreign = []string{"ServiceMonitor"}
 
 func decode(document string) (map[string]any, error) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command smoke does the main job at `tenantry dev` with the Go client that
-// .ci/clients/make generated: what it reads is what callers get to read.
+// Command smoke runs the main workflow against `tenantry dev` with the Go client that
+// .ci/clients/make generated. It reads the answers with the types that callers use.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// caller has what the steps share.
+// caller holds the state that the steps share.
 type caller struct {
 	*api.ClientWithResponses
 	tenant uuid.UUID
@@ -128,7 +128,7 @@ func (c caller) provision(ctx context.Context) error {
 	return nil
 }
 
-// refusals arrive as typed errors too.
+// refusals checks that error answers have types too.
 func (c caller) refusals(ctx context.Context) error {
 	missing, err := c.GetTenantWithResponse(ctx, uuid.New(), nil)
 	if err != nil || missing.ApplicationproblemJSON404 == nil || missing.ApplicationproblemJSON404.RequestId == "" ||
@@ -143,7 +143,7 @@ func (c caller) refusals(ctx context.Context) error {
 	return nil
 }
 
-// unlike says what was not as expected; answers show their bodies.
+// unlike returns an error that says what was not as expected. For an answer it contains the body.
 func unlike(what string, got any, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -154,7 +154,8 @@ func unlike(what string, got any, err error) error {
 	return fmt.Errorf("%s: unexpected %+v", what, got)
 }
 
-// control plays the part of the world: the administrator, the registrar.
+// control calls the control interface of the sandbox, which acts as the administrator and the
+// registrar.
 func control(method, path string, body any) error {
 	payload, err := json.Marshal(body)
 	if err != nil {

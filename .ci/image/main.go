@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command image carries out a Containerfile without a container engine, so that
-// tests can look at the image and start it:
+// Command image builds the image of a Containerfile without a container engine, so that tests can
+// inspect the image and start it:
 //
 //	go run ./.ci/image -arg VERSION=1.2.3 deploy/container/Containerfile bin/image
 //
-// What an instruction copies is copied, what it runs is run on this machine, on
-// folders that stand in for /src and /out of the build stage. The root of the last
-// stage is written to FOLDER/root, its other instructions (ENV, USER, ENTRYPOINT,
-// …) to FOLDER/config.json.
+// COPY copies files, and RUN runs its command on this machine. Folders replace /src and /out of the
+// build stage. The root file system of the last stage is written to FOLDER/root, and its other
+// instructions (ENV, USER, ENTRYPOINT, …) to FOLDER/config.json.
 package main
 
 import (
@@ -44,7 +43,7 @@ func main() {
 	}
 }
 
-// build carries out the instructions of file. What FOLDER held before is removed.
+// build executes the instructions of file. It first removes the content of folder.
 func build(file, folder string, args map[string]string) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -85,7 +84,7 @@ func build(file, folder string, args map[string]string) error {
 	return errors.Join(run("", nil, "cp", "-a", last.root, filepath.Join(folder, "root")), os.WriteFile(filepath.Join(folder, "config.json"), config, 0o600))
 }
 
-// stage is one stage of a Containerfile, carried out in a folder.
+// stage is one stage of a Containerfile, executed in a folder.
 type stage struct {
 	root, workdir string
 	env           []string
@@ -147,7 +146,7 @@ var outFolder = regexp.MustCompile(`(^|\s)/out\b`)
 func (s *stage) run(command string) error {
 	script := "set -e\n"
 	if os.Getuid() != 0 {
-		script += "chown() { :; }\n" // only root gives files away
+		script += "chown() { :; }\n" // only root can change the owner of a file
 	}
 	script += outFolder.ReplaceAllString(command, "${1}"+filepath.Join(s.root, "out"))
 	return run(s.workdir, s.env, "sh", "-c", script)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// writeArchive packs a folder without anything that differs from one machine
-// or day to the next: walked by name, owned by root, all of the same time.
+// writeArchive packs a folder. The archive is the same on every machine and at any time: the files
+// are sorted by name, belong to root and have the same time.
 func writeArchive(folder, to string) error {
 	var packed bytes.Buffer
 	zip := gzip.NewWriter(&packed)

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// component is one thing in a CycloneDX bill of materials.
+// component is one component of a CycloneDX bill of materials.
 type component struct {
 	Type    string `json:"type"`
 	Name    string `json:"name"`
@@ -32,8 +32,8 @@ type dependency struct {
 	Uses []string `json:"dependsOn"`
 }
 
-// bill is CycloneDX 1.6, without serial number and time, which would differ
-// from one making to the next.
+// bill is a bill of materials in CycloneDX 1.6. It has no serial number and no time, because these
+// would differ between two builds of the same source.
 type bill struct {
 	Format       string               `json:"bomFormat"`
 	Spec         string               `json:"specVersion"`
@@ -43,8 +43,8 @@ type bill struct {
 	Dependencies []dependency         `json:"dependencies"`
 }
 
-// billOf lists the binaries of a folder, and the modules that the linker put
-// into them, which is what the binaries say of themselves.
+// billOf returns the bill of materials of a folder: its binaries, and the modules that each binary
+// records in its build information.
 func billOf(folder, version string) ([]byte, error) {
 	b := bill{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: map[string]component{
 		"component": {Type: "application", Name: "tenantry", Version: version, Ref: "tenantry@" + version},
@@ -86,7 +86,7 @@ func billOf(folder, version string) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// modulesOf is Go itself and every module in a binary.
+// modulesOf returns Go itself and every module of a binary.
 func modulesOf(info *buildinfo.BuildInfo) []component {
 	all := []component{module("stdlib", strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, m := range info.Deps {
@@ -94,7 +94,7 @@ func modulesOf(info *buildinfo.BuildInfo) []component {
 			m = m.Replace
 		}
 		if m.Version == "" {
-			continue // this repository, of which a plugin with a module of its own takes the SDK
+			continue // this repository: a plugin with its own module uses the SDK from it
 		}
 		all = append(all, module(m.Path, m.Version))
 	}

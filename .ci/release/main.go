@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command release makes what a release publishes, in the folder dist: for each
-// platform an archive with the binary, the plugins and their catalog, and a
-// bill of materials; and the SHA-256 of all of them.
+// Command release creates the files that a release publishes, in the folder dist. For each platform
+// these are an archive with the binary, the plugins and their catalog, and a bill of materials. A
+// further file has the SHA-256 of all files.
 //
 //	go run ./.ci/release -version 0.2.0 -commit 0123456789ab
 //
-// The same source and the same Go give the same bytes, wherever and whenever
-// they are made.
+// The same source and the same version of Go lead to the same bytes, on every machine and at any
+// time.
 package main
 
 import (
@@ -60,7 +60,7 @@ func (r release) make() error {
 	if err := r.build(runtime.GOOS+"/"+runtime.GOARCH, here); err != nil {
 		return err
 	}
-	catalog, err := described(here)
+	catalog, err := describePlugins(here)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (r release) make() error {
 	return writeSums(r.dir)
 }
 
-// publish writes the archive of a folder, and what is in it.
+// publish writes the archive of a folder, and the folder's bill of materials.
 func (r release) publish(folder, to string) error {
 	for _, name := range []string{"LICENSE", "README.md", "CHANGELOG.md"} {
 		content, err := os.ReadFile(name)
@@ -125,14 +125,14 @@ func (r release) build(platform, folder string) error {
 	return nil
 }
 
-// catalog is a plugin catalog, of which only the checksums matter here.
+// catalog is a plugin catalog. This program changes only its checksums.
 type catalog struct {
 	Plugins []map[string]any `json:"plugins"`
 }
 
-// described has the plugins that run on this machine say what they are, which
-// is the same on every platform.
-func described(folder string) (c catalog, err error) {
+// describePlugins returns the catalog of the plugins that were built for this machine. The
+// descriptions are the same on every platform.
+func describePlugins(folder string) (c catalog, err error) {
 	plugins, err := filepath.Glob(filepath.Join(folder, "plugins", "*"))
 	if err != nil {
 		return c, err
@@ -179,7 +179,7 @@ func sumOf(file string) (string, error) {
 	return hex.EncodeToString(sum[:]), err
 }
 
-// writeSums writes what `sha256sum --check` reads.
+// writeSums writes the checksums of a folder in the format of `sha256sum --check`.
 func writeSums(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// folder is one with a Go binary, which is this test, and a text.
+// folder returns a folder with copies of this test binary and a text.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "tenantry_1.2.3_linux_amd64")
@@ -45,8 +45,8 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-// TestSameContentSameArchive: when and by whom the files were made leaves no
-// trace in the archive.
+// TestSameContentSameArchive checks that the archive does not depend on the times and owners of the
+// files.
 func TestSameContentSameArchive(t *testing.T) {
 	one, two := folder(t), folder(t)
 	if err := os.Chtimes(filepath.Join(two, "LICENSE"), time.Unix(1, 0), time.Unix(1, 0)); err != nil {
@@ -84,9 +84,9 @@ func TestSameContentSameArchive(t *testing.T) {
 	}
 }
 
-// TestBillListsWhatIsInside: each binary with its checksum, Go, and how they
-// hang together; the same each time.
-func TestBillListsWhatIsInside(t *testing.T) {
+// TestBillListsBinariesAndModules checks that the bill has each binary with its checksum, Go itself
+// and their dependencies, and that a second bill is the same.
+func TestBillListsBinariesAndModules(t *testing.T) {
 	dir := folder(t)
 	raw, err := billOf(dir, "1.2.3")
 	if err != nil {
@@ -116,7 +116,7 @@ func TestBillListsWhatIsInside(t *testing.T) {
 		for _, ref := range d.Uses {
 			stdlib = stdlib || strings.HasPrefix(ref, "pkg:golang/stdlib@1.")
 			if !refs[ref] {
-				t.Errorf("%s is no component", ref)
+				t.Errorf("%s is not a component", ref)
 			}
 		}
 	}
@@ -125,9 +125,9 @@ func TestBillListsWhatIsInside(t *testing.T) {
 	}
 }
 
-// TestCatalogOfAnotherPlatform: it says the same of the plugins, with the
-// checksums of that platform's files.
-func TestCatalogOfAnotherPlatform(t *testing.T) {
+// TestCatalogOfADifferentPlatform checks that the catalog has the same descriptions, with the
+// checksums of the files for the other platform.
+func TestCatalogOfADifferentPlatform(t *testing.T) {
 	dir := filepath.Join(folder(t), "plugins")
 	if err := writeCatalog(catalog{[]map[string]any{{"name": "example", "file": "mail-example", "sha256": "of another"}}}, dir); err != nil {
 		t.Fatal(err)
@@ -143,8 +143,8 @@ func TestCatalogOfAnotherPlatform(t *testing.T) {
 	}
 }
 
-// TestModulesOfAPlugin: one with a module of its own takes the SDK from this
-// repository, which is no module that was fetched from anywhere.
+// TestModulesOfAPlugin checks a plugin with its own module. It uses the SDK of this repository, which
+// is not listed as a module that was downloaded.
 func TestModulesOfAPlugin(t *testing.T) {
 	all := modulesOf(&buildinfo.BuildInfo{GoVersion: "go1.26.8", Deps: []*debug.Module{
 		{Path: "example.com/fork", Version: "v1.0.0", Replace: &debug.Module{Path: "example.com/ours", Version: "v1.1.0"}},

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command secretscan fails when a file holds something that looks like a
-// secret: one of our API keys, a private key, a client secret of Microsoft
-// Entra, and the best-known of other services.
+// Command secretscan fails when a file contains a text in the form of a secret: an API key of
+// tenantry, a private key, a client secret of Microsoft Entra, or a key of other well-known services.
 //
 //	git ls-files -z | go run ./.ci/secretscan
 //
-// It reads the names of files from its input, so that it looks at exactly what
-// would be published. A line that is meant to be there says so with a reason,
-// and only in a test: `secretscan:allow …`.
+// It reads the names of the files from its input, so that it scans exactly the published files. In a
+// test, a line with the comment `secretscan:allow REASON` may contain such a text.
 package main
 
 import (
@@ -21,8 +19,7 @@ import (
 	"strings"
 )
 
-// patterns are what secrets look like. Key prefixes are a setting, so any is
-// taken for one.
+// patterns are the forms of secrets. The prefix of API keys is a setting, so every prefix matches.
 var patterns = []struct {
 	name string
 	form *regexp.Regexp
@@ -45,13 +42,13 @@ func main() {
 		os.Exit(2)
 	}
 	if found > 0 {
-		fmt.Fprintln(os.Stderr, "secretscan: take it out, and consider it known: revoke it. Make test values in the test instead of writing them down.")
+		fmt.Fprintln(os.Stderr, "secretscan: remove the secret and revoke it, because others may have read it. A test must create its values when it runs.")
 		os.Exit(1)
 	}
 }
 
-// run looks at the files that the input names and says what it found, without
-// repeating it.
+// run scans the files whose names it reads, and writes a line for each text that it found, without
+// the text itself. It returns the number of lines.
 func run(names io.Reader, out io.Writer) (found int, err error) {
 	list := bufio.NewScanner(names)
 	list.Split(byNUL)
@@ -95,8 +92,7 @@ func lineAt(content []byte, at int) []byte {
 	return content[begin:]
 }
 
-// mayAllow reports whether a file is a test's, so that what it holds opens
-// nothing.
+// mayAllow reports whether a file belongs to a test. The texts in such a file are not real secrets.
 func mayAllow(name string) bool {
 	return strings.HasSuffix(name, "_test.go") || strings.Contains(name, "/testdata/")
 }

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// planted are secrets, put together here so that this file holds none.
+// planted returns texts in the form of secrets. They are assembled here, so that this file contains
+// none.
 func planted() map[string]string {
 	hex, long := strings.Repeat("0123456789abcdef", 3), strings.Repeat("Ab3_", 12)
 	return map[string]string{
@@ -27,29 +28,29 @@ func planted() map[string]string {
 	}
 }
 
-// TestPlantedSecretsAreFound: each of them, in any file, and what is said
-// does not repeat it.
+// TestPlantedSecretsAreFound checks that each secret is found, and that the output does not contain
+// it.
 func TestPlantedSecretsAreFound(t *testing.T) {
 	for name, text := range planted() {
 		file := filepath.Join(t.TempDir(), "notes.md")
 		if err := os.WriteFile(file, []byte("one\ntwo "+text+"\nthree"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var said bytes.Buffer
-		found, err := run(strings.NewReader(file+"\x00"), &said)
-		if err != nil || found != 1 || !strings.Contains(said.String(), "notes.md:2: looks like ") {
-			t.Errorf("%s: %d, %v\n%s", name, found, err, said.String())
+		var output bytes.Buffer
+		found, err := run(strings.NewReader(file+"\x00"), &output)
+		if err != nil || found != 1 || !strings.Contains(output.String(), "notes.md:2: looks like ") {
+			t.Errorf("%s: %d, %v\n%s", name, found, err, output.String())
 		}
 		for word := range strings.FieldsSeq(text) {
-			if len(word) > 20 && strings.Contains(said.String(), word) {
+			if len(word) > 20 && strings.Contains(output.String(), word) {
 				t.Errorf("%s is repeated", name)
 			}
 		}
 	}
 }
 
-// TestWhatOnlyLooksAlike: names, hashes and empty forms are no secrets.
-func TestWhatOnlyLooksAlike(t *testing.T) {
+// TestSimilarTextsAreNotReported checks names, hashes and forms without a value.
+func TestSimilarTextsAreNotReported(t *testing.T) {
 	hex := strings.Repeat("0123456789abcdef", 3)
 	for _, text := range []string{
 		"tny_live_<48 hex>", "tny_live_" + hex[:47], "tny_live_" + hex + "0", "tny_test_" + hex, strings.Repeat(hex, 2),
@@ -61,7 +62,8 @@ func TestWhatOnlyLooksAlike(t *testing.T) {
 	}
 }
 
-// TestOnlyTestsMayAllow: the mark works in a test's file and on its own line.
+// TestOnlyTestsMayAllow checks that the comment works only in files of tests, and only for its own
+// line.
 func TestOnlyTestsMayAllow(t *testing.T) {
 	line := planted()["a live key"] + " // " + allow + "it was revoked\n"
 	for name, want := range map[string]int{"a_test.go": 0, "x/testdata/a.txt": 0, "main.go": 1, "testdata.go": 1} {
@@ -70,6 +72,6 @@ func TestOnlyTestsMayAllow(t *testing.T) {
 		}
 	}
 	if hits := scan([]byte(line+planted()["a trial key"]), true); len(hits) != 1 {
-		t.Errorf("the mark covers more than its line: %v", hits)
+		t.Errorf("the comment allows more than its line: %v", hits)
 	}
 }

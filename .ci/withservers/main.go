@@ -4,7 +4,7 @@
 //
 //	go run ./.ci/withservers -- go test ./...
 //
-// The servers end with it, however it ends.
+// The servers end when the command ends, even after a crash.
 package main
 
 import (
@@ -44,7 +44,8 @@ func run(args []string) (int, error) {
 	return child(args, append(os.Environ(), testserver.PostgresEnv+"="+postgres.URL), signals)
 }
 
-// child runs the command and hands it the signals that we get.
+// child runs the command and passes on the signals that this process receives. It returns the exit
+// code of the command.
 func child(args, env []string, signals <-chan os.Signal) (int, error) {
 	cmd := exec.CommandContext(context.Background(), args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdin, os.Stdout, os.Stderr, env

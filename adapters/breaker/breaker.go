@@ -32,16 +32,16 @@ type Options struct {
 	// Window is the time in which failures are counted. The default is 2 minutes. A circuit also
 	// opens when 2 × Failures calls, and at least half of all calls, failed in the window.
 	Window time.Duration
-	// Open is how long a circuit stays open. The default is 30 seconds.
-	Open time.Duration
+	// OpenTime is how long a circuit stays open. The default is 30 seconds.
+	OpenTime time.Duration
 	// Budget counts a call against the provider's budgets before the call is sent. domain is the
 	// fault domain whose budgets are used; operation is wire.Call.Operation. If the call exceeds a
 	// budget, Budget returns false and the time until a retry can succeed. A nil Budget allows all
 	// calls.
 	Budget func(ctx context.Context, domain, operation string) (retryIn time.Duration, ok bool)
-	// Domains is the maximum number of circuits. The least recently used circuit is dropped first.
+	// MaxCircuits is the maximum number of circuits. The least recently used circuit is dropped first.
 	// The default is 4096.
-	Domains int
+	MaxCircuits int
 }
 
 func (o Options) orDefaults() Options {
@@ -54,14 +54,14 @@ func (o Options) orDefaults() Options {
 	if o.Window <= 0 {
 		o.Window = 2 * time.Minute
 	}
-	if o.Open <= 0 {
-		o.Open = 30 * time.Second
+	if o.OpenTime <= 0 {
+		o.OpenTime = 30 * time.Second
 	}
 	if o.Budget == nil {
 		o.Budget = func(context.Context, string, string) (time.Duration, bool) { return 0, true }
 	}
-	if o.Domains <= 0 {
-		o.Domains = 4096
+	if o.MaxCircuits <= 0 {
+		o.MaxCircuits = 4096
 	}
 	return o
 }

@@ -202,7 +202,7 @@ func TestReadIsSentBeforeAWrite(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &provider{err: ended(outcome.Down)}
-				m := mailWith(p, Options{Open: time.Minute}).For("t")
+				m := mailWith(p, Options{OpenTime: time.Minute}).For("t")
 				for range 5 {
 					_ = writeOf(t.Context(), m)
 				}
@@ -260,7 +260,7 @@ func TestOneProbeAtATime(t *testing.T) {
 func TestURLsDoNotCloseACircuit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{err: ended(outcome.Unknown)}
-		platform := mailWith(p, Options{Open: time.Minute})
+		platform := mailWith(p, Options{OpenTime: time.Minute})
 		signIn := func() error {
 			_, err := platform.Administrator(t.Context(), ports.SignIn{}, secret.New("c"))
 			return err
@@ -328,7 +328,7 @@ func TestBudgetsSeeTheOperation(t *testing.T) {
 func TestReadIsSentBeforeARuleIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &provider{err: ended(outcome.Unknown)}
-		m := mailWith(p, Options{Failures: 1, Open: time.Minute}).For("t")
+		m := mailWith(p, Options{Failures: 1, OpenTime: time.Minute}).For("t")
 		_, _ = m.Sent(t.Context(), sendlimit.TraceQuery{})
 		if _, err := m.Block(t.Context(), "", nil); outcome.Of(err) != outcome.Down {
 			t.Fatalf("an open circuit sent a write: %v", err)
@@ -343,7 +343,7 @@ func TestReadIsSentBeforeARuleIsWritten(t *testing.T) {
 
 func TestCircuitsAreListedAndBounded(t *testing.T) {
 	p := &provider{err: ended(outcome.Down)}
-	platform := mailWith(p, Options{Domains: 3, Failures: 1})
+	platform := mailWith(p, Options{MaxCircuits: 3, Failures: 1})
 	for _, id := range []tenant.GUID{"a", "b", "c", "a", "d"} {
 		_ = readOf(t.Context(), platform.For(id))
 	}

@@ -37,12 +37,12 @@ type circuit struct {
 }
 
 func newCircuit(domain string, o Options) *circuit {
-	c := &circuit{domain: domain, open: o.Open, budget: o.Budget}
+	c := &circuit{domain: domain, open: o.OpenTime, budget: o.Budget}
 	kind, _, _ := strings.Cut(domain, "/") // the part after the slash is customer data
 	c.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Interval:     o.Window,
 		BucketPeriod: o.Window / 6,
-		Timeout:      o.Open,
+		Timeout:      o.OpenTime,
 		MaxRequests:  1,
 		ReadyToTrip: func(n gobreaker.Counts) bool {
 			limit := uint32(o.Failures)

@@ -83,7 +83,7 @@ func TestZoneErrorsAreNotFailures(t *testing.T) {
 
 func TestFailuresOfACredentialDoNotAffectOthers(t *testing.T) {
 	down, up := &zoneProvider{provider{err: ended(outcome.Down)}}, &zoneProvider{}
-	circuits := New(Options{Domains: 3})
+	circuits := New(Options{MaxCircuits: 3})
 	for range 6 {
 		_ = zoneRead(t.Context(), dnsWith(circuits, down, "ann"))
 	}
@@ -106,7 +106,7 @@ func TestZoneIsReadBeforeAnApply(t *testing.T) {
 	for recovered, want := range map[bool]string{true: "[Zone Apply]", false: "[Zone]"} {
 		synctest.Test(t, func(t *testing.T) {
 			backend := &zoneProvider{provider{err: ended(outcome.Unknown)}}
-			p := dnsWith(New(Options{Open: time.Minute}), backend, "a")
+			p := dnsWith(New(Options{OpenTime: time.Minute}), backend, "a")
 			for range 5 {
 				_ = zoneWrite(t.Context(), p)
 			}

@@ -19,7 +19,7 @@ func TestChangesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		p := &provider{err: ended(outcome.Down)}
-		platform := mailWith(p, Options{Provider: "p", Failures: 1, Open: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		platform := mailWith(p, Options{Provider: "p", Failures: 1, OpenTime: time.Minute, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		_ = readOf(t.Context(), platform.For("a-customer"))
 		time.Sleep(2 * time.Minute)
 		p.err = nil

@@ -75,7 +75,7 @@ func TestCircuitFollowsItsModel(t *testing.T) {
 		rapid.Check(timeless{t}, func(t *rapid.T) {
 			limit := rapid.IntRange(1, 4).Draw(t, "failures that open")
 			p := &provider{}
-			platform := mailWith(p, Options{Failures: limit, Open: time.Second, Window: 24 * time.Hour})
+			platform := mailWith(p, Options{Failures: limit, OpenTime: time.Second, Window: 24 * time.Hour})
 			_ = readOf(t.Context(), platform.For("t")) // makes the circuit
 			m := &model{state: Closed, calls: 1}
 			t.Repeat(map[string]func(*rapid.T){

@@ -15,7 +15,7 @@ const (
 	credentialDomain = "credential/"
 )
 
-// registry holds the circuits of one provider, up to Options.Domains.
+// registry holds the circuits of one provider, up to Options.MaxCircuits.
 type registry struct {
 	options Options
 
@@ -29,7 +29,7 @@ func newRegistry(o Options) *registry {
 }
 
 // circuit returns the circuit of a fault domain. It creates a missing circuit, and then drops the
-// least recently used circuit if there are more than Options.Domains.
+// least recently used circuit if there are more than Options.MaxCircuits.
 func (r *registry) circuit(domain string) *circuit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,7 +39,7 @@ func (r *registry) circuit(domain string) *circuit {
 	}
 	c := newCircuit(domain, r.options)
 	r.byName[domain] = r.recent.PushFront(c)
-	if r.recent.Len() > r.options.Domains {
+	if r.recent.Len() > r.options.MaxCircuits {
 		oldest := r.recent.Remove(r.recent.Back()).(*circuit)
 		delete(r.byName, oldest.domain)
 	}

@@ -128,7 +128,7 @@ func TestCredentialIsCheckedBeforeAWrite(t *testing.T) {
 		for recovered, asked := range map[bool]int{true: 2, false: 1} {
 			synctest.Test(t, func(t *testing.T) {
 				backend := &sender{provider: provider{err: ended(outcome.Unknown)}}
-				p := sendingWith(New(Options{Open: time.Minute}), backend, "a", sharedServer)
+				p := sendingWith(New(Options{OpenTime: time.Minute}), backend, "a", sharedServer)
 				for range 5 {
 					_ = sendingWrites[name](t.Context(), p)
 				}

@@ -37,8 +37,8 @@ func (s *Store) clock() bun.Safe {
 	return "CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)"
 }
 
-// Remembered implements ports.Idempotency.
-func (s *Store) Remembered(ctx context.Context, at idempotency.KeyID) (idempotency.Record, bool, error) {
+// KeyRecord implements ports.Idempotency.
+func (s *Store) KeyRecord(ctx context.Context, at idempotency.KeyID) (idempotency.Record, bool, error) {
 	var row struct {
 		idempotencyRow `bun:",extend"`
 
@@ -129,9 +129,9 @@ func (s *Store) storeCompletion(ctx context.Context, tx bun.IDB, completion *por
 	return requireRow(res, err, fault.KeyInProgress.With("another request has the Idempotency-Key by now"))
 }
 
-// Leave implements ports.Idempotency.
-func (s *Store) Leave(ctx context.Context, at idempotency.KeyID, attempt string, until time.Time) (bool, error) {
-	return s.execChanged(ctx, "leave an idempotency key", func(db bun.IDB) (sql.Result, error) {
+// Abandon implements ports.Idempotency.
+func (s *Store) Abandon(ctx context.Context, at idempotency.KeyID, attempt string, until time.Time) (bool, error) {
+	return s.execChanged(ctx, "abandon an attempt with an idempotency key", func(db bun.IDB) (sql.Result, error) {
 		return s.whereAttempt(db.NewUpdate().Model((*idempotencyRow)(nil)), at, attempt).
 			Set("leased_until = 0").Set("expires_at = ?", storedTime(until)).Where("answer IS NULL").Exec(ctx)
 	})

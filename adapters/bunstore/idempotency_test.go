@@ -33,7 +33,7 @@ func mustClaim(t testing.TB, s *Store, c ports.Claim) string {
 // requireRecord returns the record of a key. It fails the test if there is none.
 func requireRecord(t testing.TB, s *Store, at idempotency.KeyID) idempotency.Record {
 	t.Helper()
-	r, found, err := s.Remembered(t.Context(), at)
+	r, found, err := s.KeyRecord(t.Context(), at)
 	must(t, "look up", err)
 	if !found {
 		t.Fatal("the key is not remembered")
@@ -43,7 +43,7 @@ func requireRecord(t testing.TB, s *Store, at idempotency.KeyID) idempotency.Rec
 
 func requireNoRecord(t testing.TB, what string, s *Store, at idempotency.KeyID) {
 	t.Helper()
-	if _, found, err := s.Remembered(t.Context(), at); err != nil || found {
+	if _, found, err := s.KeyRecord(t.Context(), at); err != nil || found {
 		t.Fatalf("%s: found %v, %v", what, found, err)
 	}
 }
@@ -94,7 +94,7 @@ func TestAccountsDoNotShareIdempotencyKeys(t *testing.T) {
 		attempt := mustClaim(t, s, ann)
 		requireNoRecord(t, "bob's", s, bob.Key)
 		requireHeld(t, "finish for bob", false)(s.Finish(t.Context(), bob.Key, attempt, []byte("x"), now))
-		requireHeld(t, "leave for bob", false)(s.Leave(t.Context(), bob.Key, attempt, now))
+		requireHeld(t, "abandon for bob", false)(s.Abandon(t.Context(), bob.Key, attempt, now))
 		requireHeld(t, "release for bob", false)(s.Release(t.Context(), bob.Key, attempt))
 		requireHeld(t, "hold for bob", false)(s.Hold(t.Context(), bob.Key, attempt, longLease))
 		mustClaim(t, s, bob)
@@ -122,7 +122,7 @@ func TestAnswerIsStoredUnchangedAndMayBeStoredTwice(t *testing.T) {
 			t.Fatal("a finished key was claimed")
 		}
 		requireHeld(t, "release of an answer", false)(s.Release(t.Context(), c.Key, attempt))
-		requireHeld(t, "leave of an answer", false)(s.Leave(t.Context(), c.Key, attempt, until))
+		requireHeld(t, "abandon of an answer", false)(s.Abandon(t.Context(), c.Key, attempt, until))
 	})
 }
 
@@ -244,7 +244,7 @@ func TestAttemptThatLostItsKeyStoresNoAnswer(t *testing.T) {
 		}
 		requireHeld(t, "hold", false)(s.Hold(t.Context(), c.Key, first, time.Hour))
 		requireHeld(t, "finish", false)(s.Finish(t.Context(), c.Key, first, []byte("late"), now))
-		requireHeld(t, "leave", false)(s.Leave(t.Context(), c.Key, first, now))
+		requireHeld(t, "abandon", false)(s.Abandon(t.Context(), c.Key, first, now))
 		requireHeld(t, "release", false)(s.Release(t.Context(), c.Key, first))
 		if r := requireRecord(t, s, c.Key); r.Attempt != second || r.Answer != nil || !r.Leased || string(r.Fingerprint) != "other" {
 			t.Fatalf("got %+v", r)
@@ -269,11 +269,11 @@ func TestLeasesOfIdempotencyKeysFollowDatabaseClock(t *testing.T) {
 	})
 }
 
-func TestIdempotencyKeyThatWasLeftCanBeTakenOverAtOnce(t *testing.T) {
+func TestIdempotencyKeyOfAbandonedAttemptCanBeTakenOverAtOnce(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		c := newClaim(newAccount(t, s, "ann"), 1)
 		first := mustClaim(t, s, c)
-		requireHeld(t, "leave", true)(s.Leave(t.Context(), c.Key, first, now.Add(time.Hour)))
+		requireHeld(t, "abandon", true)(s.Abandon(t.Context(), c.Key, first, now.Add(time.Hour)))
 		if r := requireRecord(t, s, c.Key); r.Leased || r.Answer != nil || !r.ExpiresAt.Equal(now.Add(time.Hour).Truncate(time.Microsecond)) {
 			t.Fatalf("got %+v", r)
 		}

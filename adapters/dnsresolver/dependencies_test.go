@@ -80,7 +80,7 @@ selector2._domainkey.example.test. 300 IN TXT "v=DKIM1; p=abc"
 		Exchanges: map[string]dns.Exchange{"mx.alias.test": dns.ExchangeAlias, "mx.text.test": dns.ExchangeNoAddress, "mx.nobody.test": dns.ExchangeNoAddress},
 		Keys:      map[string][]string{"key2.platform.test": {"v=DKIM1; p=abc"}},
 	}
-	if diff := cmp.Diff(want, got.Beyond); diff != "" || !got.Complete {
+	if diff := cmp.Diff(want, got.Referenced); diff != "" || !got.Complete {
 		t.Fatalf("%s %s", got.Reason, diff)
 	}
 	for what, n := range env.resolver.counts() {
@@ -118,8 +118,8 @@ func TestFailingSPFNameIsAbsent(t *testing.T) {
 	env := newFixture(t, delegation)
 	env.resolver.failOn("spf.platform.test.")
 	got := env.readForPlan(bare)
-	if _, known := got.Beyond.SPF["spf.platform.test"]; known || !got.Complete {
-		t.Fatalf("got %q, %v", got.Reason, got.Beyond.SPF)
+	if _, known := got.Referenced.SPF["spf.platform.test"]; known || !got.Complete {
+		t.Fatalf("got %q, %v", got.Reason, got.Referenced.SPF)
 	}
 }
 
@@ -151,8 +151,8 @@ func TestSPFTreeIsBounded(t *testing.T) {
 					texts += n
 				}
 			}
-			if !got.Complete || texts > tt.maxQuestions || texts < 10 || len(got.Beyond.SPF) > tt.maxQuestions {
-				t.Fatalf("%q, %d questions, %d names", got.Reason, texts, len(got.Beyond.SPF))
+			if !got.Complete || texts > tt.maxQuestions || texts < 10 || len(got.Referenced.SPF) > tt.maxQuestions {
+				t.Fatalf("%q, %d questions, %d names", got.Reason, texts, len(got.Referenced.SPF))
 			}
 		})
 	}
@@ -165,8 +165,8 @@ func TestAtMostTenExchangesAreChecked(t *testing.T) {
 	}
 	env := newFixture(t, delegation)
 	got := env.readForPlan(bare + mx.String())
-	if !got.Complete || len(got.Beyond.Exchanges) != 10 {
-		t.Fatalf("%q, %d exchanges", got.Reason, len(got.Beyond.Exchanges))
+	if !got.Complete || len(got.Referenced.Exchanges) != 10 {
+		t.Fatalf("%q, %d exchanges", got.Reason, len(got.Referenced.Exchanges))
 	}
 }
 

@@ -146,7 +146,7 @@ func (r *Reader) read(ctx context.Context, name string, wanted []dns.Desired) dn
 	zoneRead.Servers = compared.states()
 	zoneRead.Reason, zoneRead.Warnings = compared.reason(zoneRead.Servers), compared.warnings(zoneRead)
 	referenced, dependenciesRead := rd.readDependencies(ctx, zoneRead.Needs(wanted))
-	zoneRead.Beyond = referenced
+	zoneRead.Referenced = referenced
 	if zoneRead.Reason == "" && !dependenciesRead {
 		zoneRead.Reason = reasonTypeUnknown
 	}

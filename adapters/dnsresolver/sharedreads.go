@@ -95,9 +95,9 @@ func clone(s dns.ZoneRead) dns.ZoneRead {
 	for i := range s.Sets {
 		s.Sets[i].Values = slices.Clone(s.Sets[i].Values)
 	}
-	s.Beyond = dns.Referenced{
-		SPF: maps.Clone(s.Beyond.SPF), Above: maps.Clone(s.Beyond.Above),
-		Exchanges: maps.Clone(s.Beyond.Exchanges), Keys: maps.Clone(s.Beyond.Keys),
+	s.Referenced = dns.Referenced{
+		SPF: maps.Clone(s.Referenced.SPF), Above: maps.Clone(s.Referenced.Above),
+		Exchanges: maps.Clone(s.Referenced.Exchanges), Keys: maps.Clone(s.Referenced.Keys),
 	}
 	return s
 }

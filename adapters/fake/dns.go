@@ -74,7 +74,7 @@ func (d *DNS) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns
 		s.Delegation = append(s.Delegation, name)
 		s.Servers = append(s.Servers, dns.Server{Name: name, State: dns.ServerOK, Agrees: true})
 	}
-	s.Beyond = d.beyond(s.Needs(wanted))
+	s.Referenced = d.referenced(s.Needs(wanted))
 	return s, nil
 }
 
@@ -133,9 +133,9 @@ func content(r dns.Record) string {
 
 func canonical(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
 
-// beyond looks up the names that a read needs besides its own domain. It leaves out names in no
+// referenced looks up the names that a read needs besides its own domain. It leaves out names in no
 // zone.
-func (d *DNS) beyond(n dns.Needs) dns.Referenced {
+func (d *DNS) referenced(n dns.Needs) dns.Referenced {
 	b := dns.Referenced{SPF: map[string][]string{}, Exchanges: map[string]dns.Exchange{}}
 	for pending := n.SPF; len(pending) > 0; pending = pending[1:] {
 		texts, known := d.texts(pending[0])

@@ -115,8 +115,8 @@ var examplePlanItems = []dns.Item{
 		Observed: []string{"v=spf1 ip4:192.0.2.7 ~all"}, Reason: dns.ReasonSPFMerged},
 }
 
-// exampleShows are the values of fault.Error.Shows in the examples of errors, keyed by code.
-var exampleShows = map[fault.Code]any{
+// exampleValues are the values of fault.Error.Values in the examples of errors, keyed by code.
+var exampleValues = map[fault.Code]any{
 	fault.DNSConflict:         examplePlanItems[:1],
 	fault.PlusVibeWorkspace:   exampleWorkspaces,
 	fault.SalesBlinkWorkspace: exampleWorkspaces,

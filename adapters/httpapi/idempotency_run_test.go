@@ -37,7 +37,7 @@ func (f finishHook) Finish(ctx context.Context, key idempotency.KeyID, attempt s
 // committed answer is equal to the answer that was to be stored.
 func (env *testEnv) failBeforeStoring(t *testing.T) finishHook {
 	return finishHook{env.store, func(key idempotency.KeyID, answer []byte) error {
-		r, _, err := env.store.Remembered(t.Context(), key)
+		r, _, err := env.store.KeyRecord(t.Context(), key)
 		if err != nil || r.Answer == nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func TestAttemptThatLostItsKeyDeletesNothing(t *testing.T) {
 	env := newTestEnv(t)
 	service := *env.options.Tenants
 	service.Tenants = takeoverStore{env.store, func() {
-		r, _, err := env.store.Remembered(t.Context(), env.keyPlace("k"))
+		r, _, err := env.store.KeyRecord(t.Context(), env.keyPlace("k"))
 		if err != nil {
 			t.Error(err)
 		}
@@ -220,7 +220,7 @@ func TestSlowAttemptLosesItsKey(t *testing.T) {
 // expireLease ends the lease of the attempt that holds an Idempotency-Key.
 func (env *testEnv) expireLease(t *testing.T, key string) {
 	t.Helper()
-	r, _, err := env.store.Remembered(t.Context(), env.keyPlace(key))
+	r, _, err := env.store.KeyRecord(t.Context(), env.keyPlace(key))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,7 +123,7 @@ func TestEarlyRefusalReleasesTheKey(t *testing.T) {
 		{keyedCall(env, "k", "POST", provision, validBodies["POST /v1/tenants/{tenant_id}/mailboxes"]), 404, "domain_not_found"},
 	} {
 		client.expect(refused.call, refused.status, refused.code)
-		if _, found, err := env.store.Remembered(t.Context(), env.keyPlace("k")); err != nil || found {
+		if _, found, err := env.store.KeyRecord(t.Context(), env.keyPlace("k")); err != nil || found {
 			t.Errorf("the answer %s is stored: %v", refused.code, err)
 		}
 	}
@@ -207,7 +207,7 @@ func TestFirstRequestContinuesWithoutItsCaller(t *testing.T) {
 	}
 	gate.Release()
 	for deadline := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) {
-		r, _, err := env.store.Remembered(t.Context(), env.keyPlace("k"))
+		r, _, err := env.store.KeyRecord(t.Context(), env.keyPlace("k"))
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("the answer of the first request was not stored: %v", err)
 		}
@@ -264,8 +264,8 @@ func TestTamperedStoredAnswerIsAnError(t *testing.T) {
 	client := serve(t, env.handler(t))
 	client.expect(addDomainCall(env, "k"), 200, "")
 	client.expect(keyedCall(env, "other", "POST", domainsOfA, `{"domain":"example.org"}`), 200, "")
-	stored, _, err := env.store.Remembered(t.Context(), env.keyPlace("k"))
-	other, _, otherErr := env.store.Remembered(t.Context(), env.keyPlace("other"))
+	stored, _, err := env.store.KeyRecord(t.Context(), env.keyPlace("k"))
+	other, _, otherErr := env.store.KeyRecord(t.Context(), env.keyPlace("other"))
 	if err != nil || otherErr != nil {
 		t.Fatal(err, otherErr)
 	}

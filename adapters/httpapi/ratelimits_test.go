@@ -108,7 +108,7 @@ func TestReplaysCountAsReads(t *testing.T) {
 	checkReplay(t, first, again)
 	checkRateHeaders(t, again, "read", 600, 599)
 	checkRateHeaders(t, client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.org"}`), 409, "idempotency_key_conflict"), "read", 600, 598)
-	if _, known, err := env.store.Remembered(t.Context(), env.keyPlace("another")); known || err != nil {
+	if _, known, err := env.store.KeyRecord(t.Context(), env.keyPlace("another")); known || err != nil {
 		t.Errorf("a refused write did not release its key (%v)", err)
 	}
 }
@@ -120,11 +120,11 @@ type staleKeys struct {
 	staleReads int
 }
 
-func (k *staleKeys) Remembered(ctx context.Context, place idempotency.KeyID) (idempotency.Record, bool, error) {
+func (k *staleKeys) KeyRecord(ctx context.Context, place idempotency.KeyID) (idempotency.Record, bool, error) {
 	if k.staleReads--; k.staleReads >= 0 {
 		return idempotency.Record{}, false, nil
 	}
-	return k.Idempotency.Remembered(ctx, place)
+	return k.Idempotency.KeyRecord(ctx, place)
 }
 
 // TestLostKeyRaceIsRefunded checks that a request which lost the race for its key is refunded, and
@@ -202,11 +202,11 @@ func (f readNotifier) Read(p []byte) (int, error) {
 	return f.ReadCloser.Read(p)
 }
 
-// TestRequestsBeyondInFlightAreRefused checks that a request beyond InFlight is refused at once. A
-// request whose body is still arriving does not count.
+// TestRequestsBeyondInFlightAreRefused checks that a request beyond MaxInFlight is refused at once.
+// A request whose body is still arriving does not count.
 func TestRequestsBeyondInFlightAreRefused(t *testing.T) {
 	env := newTestEnv(t)
-	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), InFlight: 1}
+	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 1}
 	h, reading := env.handler(t), make(chan struct{})
 	began := sync.OnceFunc(func() { close(reading) })
 	client := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

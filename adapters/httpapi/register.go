@@ -85,7 +85,7 @@ func operations(api huma.API, o Options) {
 	enforcementOperations(api, o.Enforcement)
 	integrationOperations(api, o.Integrations)
 	keyOperations(api, o.Guard.Keys)
-	openapi.Finish(api.OpenAPI(), exampleShows)
+	openapi.Finish(api.OpenAPI(), exampleValues)
 }
 
 // nullable is an object that is null in JSON if it is not set. It documents itself, because huma

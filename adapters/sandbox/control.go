@@ -28,6 +28,8 @@ type Services struct {
 	// Enforce counts the messages of all tenants and enforces their limits. It returns when all
 	// tenants are done.
 	Enforce func(ctx context.Context) error
+	// WakeDueJobs wakes the background jobs that are due. It is called after the clock was moved.
+	WakeDueJobs func(ctx context.Context) error
 	// KillPlugin sends SIGKILL to a plugin's process, if the process runs.
 	KillPlugin func(name string) error
 	// APIURL and AdminURL are the base URLs of the service.

@@ -135,6 +135,9 @@ func TestClockMovesServiceAndSimulators(t *testing.T) {
 	if now := f.environment.Now().Format("2006-01-02T15:04"); now != "2030-01-02T03:04" {
 		t.Fatal(now)
 	}
+	if f.service.woken != 2 {
+		t.Errorf("due jobs were woken %d times, want once for each move", f.service.woken)
+	}
 	if received := f.receivedCalls(); len(received) != 2 || received[1] != `POST /_control/clock {"now":"2030-01-02T03:04:05Z"}` {
 		t.Fatal(received)
 	}

@@ -35,6 +35,7 @@ type service struct {
 	holders        map[tenant.GUID]access.AccountID
 	killed         []string
 	enforced       int // number of Enforce calls
+	woken          int // number of WakeDueJobs calls
 	dnsConnections []dnsConnection
 	confirmStatus  int // status of the confirmation; 0 means success
 	notReady       int // number of assignments that are refused first
@@ -76,9 +77,10 @@ func (s *service) services(env *sandbox.Environment) sandbox.Services {
 			s.dnsConnections = append(s.dnsConnections, dnsConnection{string(owner), provider, c.Secrets["api_token"].Reveal()})
 			return nil
 		},
-		Enforce:    func(context.Context) error { s.enforced++; return nil },
-		KillPlugin: func(name string) error { s.killed = append(s.killed, name); return nil },
-		APIURL:     s.site.URL, AdminURL: "http://127.0.0.1:9", KeyPrefix: "tny",
+		Enforce:     func(context.Context) error { s.enforced++; return nil },
+		WakeDueJobs: func(context.Context) error { s.woken++; return nil },
+		KillPlugin:  func(name string) error { s.killed = append(s.killed, name); return nil },
+		APIURL:      s.site.URL, AdminURL: "http://127.0.0.1:9", KeyPrefix: "tny",
 	}
 }
 

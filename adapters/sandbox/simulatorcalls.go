@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// setClock sets the clock of the service and of the simulators.
+// setClock sets the clock of the service and of the simulators, and wakes the jobs that are due then.
 func (c *controller) setClock(r *http.Request) (any, error) {
 	var in struct {
 		Now     *time.Time `json:"now"`
@@ -38,7 +38,10 @@ func (c *controller) setClock(r *http.Request) (any, error) {
 	if err := c.clock.set(newTime); err != nil {
 		return nil, err
 	}
-	return emptyResponse{}, c.setSimulatorClocks(r.Context(), newTime)
+	if err := c.setSimulatorClocks(r.Context(), newTime); err != nil {
+		return nil, err
+	}
+	return emptyResponse{}, c.WakeDueJobs(r.Context())
 }
 
 func (env *Environment) setSimulatorClocks(ctx context.Context, now time.Time) error {

@@ -57,7 +57,7 @@ func Calls(o CallOptions) (wire.Interceptor, error) {
 		}
 		if level, failed := severity(err); failed {
 			span.SetStatus(codes.Error, result)
-			o.Log.LogAttrs(ctx, level, "provider call brought no answer", slog.String("provider", o.Provider),
+			o.Log.LogAttrs(ctx, level, "provider call failed", slog.String("provider", o.Provider),
 				slog.String("operation", call.Operation), slog.String("outcome", result), slog.String("cause", cause),
 				slog.Float64("duration_ms", float64(took.Microseconds())/1000))
 		}

@@ -122,7 +122,7 @@ func TestOutcomeOfACallIsRecorded(t *testing.T) {
 					t.Errorf("outcome %s", a.Value.AsString())
 				}
 			}
-			if tt.line == "" && log.Len() > 0 || tt.line != "" && !strings.Contains(log.String(), `"level":"`+tt.line+`","msg":"provider call brought no answer","provider":"p","operation":"check","outcome":"`+tt.result) {
+			if tt.line == "" && log.Len() > 0 || tt.line != "" && !strings.Contains(log.String(), `"level":"`+tt.line+`","msg":"provider call failed","provider":"p","operation":"check","outcome":"`+tt.result) {
 				t.Errorf("log: %s", log.String())
 			}
 		})

@@ -22,7 +22,7 @@ const (
 	ExitRefused  = 1 // refused or failed
 	ExitUsage    = 2 // a mistake in the command line or the settings
 	ExitNotFound = 3 // no such object
-	ExitOutside  = 4 // a provider, a server or the network failed
+	ExitExternal = 4 // a provider, a server or the network failed
 )
 
 // fixedError is an error with the text that tells the operator how to fix it.
@@ -55,14 +55,14 @@ func (u usageError) Unwrap() error { return u.error }
 // Usage returns err as a mistake in the command line. The command exits with ExitUsage.
 func Usage(err error) error { return usageError{err} }
 
-// outsideError is an error of something outside of tenantry.
-type outsideError struct{ error }
+// externalError is an error of something outside of tenantry, such as a provider.
+type externalError struct{ error }
 
-func (o outsideError) Unwrap() error { return o.error }
+func (e externalError) Unwrap() error { return e.error }
 
-// Outside returns err as an error of something outside of tenantry, such as a provider that
-// does not answer. The command exits with ExitOutside.
-func Outside(err error) error { return outsideError{err} }
+// External returns err as an error of something outside of tenantry, such as a provider that
+// does not answer. The command exits with ExitExternal.
+func External(err error) error { return externalError{err} }
 
 // ErrReported is returned by a command that has already printed why it fails. PrintError prints
 // nothing for it.
@@ -71,24 +71,24 @@ var ErrReported = errors.New("reported")
 // ExitCode returns the exit code of a command that returned err.
 func ExitCode(err error) int {
 	var usage usageError
-	var outside outsideError
+	var external externalError
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &usage):
 		return ExitUsage
-	case errors.As(err, &outside):
-		return ExitOutside
+	case errors.As(err, &external):
+		return ExitExternal
 	case outcome.Of(err) == outcome.Refused:
 		return ExitRefused
 	case outcome.Of(err) != 0:
-		return ExitOutside
+		return ExitExternal
 	}
 	switch fault.Of(err).Code.Kind {
 	case fault.NotFound:
 		return ExitNotFound
 	case fault.Unavailable, fault.Timeout, fault.BadGateway:
-		return ExitOutside
+		return ExitExternal
 	default:
 		return ExitRefused
 	}

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -32,6 +33,10 @@ import (
 	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/secret"
 )
+
+// sandboxCountsTTL replaces the time for which gauges reuse counts. The jobs of the sandbox end within
+// seconds.
+const sandboxCountsTTL = time.Second
 
 // devOptions holds the flags of `tenantry dev`.
 type devOptions struct {
@@ -145,8 +150,8 @@ func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Con
 	}
 	url := "http://" + api.Addr().String()
 	s, err := wiring.Assemble(ctx, c, log, url, wiring.Overrides{
-		Now: environment.Now, Secrets: environment.Secrets(), Timetable: wiring.SandboxTimetable, JobSweep: wiring.SandboxSweepEvery, DomainCheckSweep: wiring.SandboxSweepEvery,
-		OnlyLimited: true,
+		Now: environment.Now, Secrets: environment.Secrets(), Timetable: wiring.SandboxTimetable,
+		CountsTTL: sandboxCountsTTL, OnlyLimited: true,
 	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())
@@ -155,7 +160,7 @@ func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Con
 		return errors.Join(err, api.Close(), admin.Close(), s.Close(context.WithoutCancel(ctx)))
 	}
 	opened, err := environment.Open(ctx, sandbox.Services{
-		Accounts: s.Store, Keys: s.Store, Consent: s.Platform, Managed: s.Tenants, ConnectDNS: connectDNS(s), Enforce: s.EnforceNow, KillPlugin: s.Host.Kill,
+		Accounts: s.Store, Keys: s.Store, Consent: s.Platform, Managed: s.Tenants, ConnectDNS: connectDNS(s), Enforce: s.EnforceNow, WakeDueJobs: s.WakeDueJobs, KillPlugin: s.Host.Kill,
 		APIURL: url, AdminURL: "http://" + admin.Addr().String(), KeyPrefix: c.KeyPrefix,
 	})
 	if err == nil {

@@ -4,7 +4,7 @@
 // finds the connection whose credential has access to a zone.
 //
 // The main type is Service. Start reading at Service.Add in this file, which also seals and opens
-// credentials. Service.Reaching in reaching.go selects the connection for a zone.
+// credentials. Service.ForZone in zone_connection.go selects the connection for a zone.
 package dnsconnections
 
 import (

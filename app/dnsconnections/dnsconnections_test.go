@@ -5,7 +5,6 @@ package dnsconnections_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +14,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
-	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
@@ -27,6 +26,8 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var must = apptest.Must
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 
@@ -52,14 +53,9 @@ func (f *fixture) For(_ string, credential secret.Credential) ports.DNSProvider 
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
-	must(t, err)
-	t.Cleanup(func() { must(t, store.Close()) })
-	must(t, store.Migrate(t.Context()))
-	sealer, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset"), true)
-	must(t, err)
+	store := apptest.NewStore(t)
 	f := &fixture{store: store, byToken: map[string]ports.DNSProvider{}}
-	f.Service = &dnsconnections.Service{Connections: store, Providers: f, Sealer: sealer, Now: func() time.Time { return now }}
+	f.Service = &dnsconnections.Service{Connections: store, Providers: f, Sealer: apptest.NewSealer(t), Now: func() time.Time { return now }}
 	for _, at := range []*access.AccountID{&f.ann, &f.bob} {
 		acc, err := store.CreateAccount(t.Context(), map[bool]string{true: "ann", false: "bob"}[at == &f.ann]+"@example.com", "complete", 0, now)
 		must(t, err)
@@ -100,13 +96,6 @@ func (f *fixture) stored(t *testing.T) []dnsconnection.Connection {
 	all, err := f.List(t.Context(), "")
 	must(t, err)
 	return all
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // failing is a provider whose calls all fail with one error.

@@ -102,7 +102,7 @@ func TestActionRequired(t *testing.T) {
 			id := w.begin(t).ID
 			j := w.run(t, w.Worker, id)
 			if j.Status != provisioning.ActionRequired || j.Required != required || j.Stage != x.stage || j.Message == "" {
-				t.Fatalf("the job stands %+v", j)
+				t.Fatalf("the job is %+v", j)
 			}
 			if j.Required == dns.ConflictToResolve && w.providers.Writes() != 0 {
 				t.Error("a zone with a conflict was written")
@@ -140,7 +140,7 @@ func TestUnsupportedProvider(t *testing.T) {
 	w.providers = &fake.DNSProviders{}
 	w.Worker = w.worker(dependencies{w.fake, w.store, w.store, w.providers})
 	if j := w.run(t, w.Worker, w.begin(t).ID); j.Required != dns.ProviderUnsupported || j.Provider != "" {
-		t.Fatalf("the job stands %+v", j)
+		t.Fatalf("the job is %+v", j)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestDomainGone(t *testing.T) {
 	w.connect(t, w.provider)
 	w.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.DomainNotFound})
 	if j := w.run(t, w.Worker, w.begin(t).ID); j.Status != provisioning.Failed || j.EndedAt.IsZero() {
-		t.Fatalf("the job stands %+v", j)
+		t.Fatalf("the job is %+v", j)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
 	w.provider.show(t.Context(), dns.Zone{ID: zone, Name: zone})
 	w.wait(j.NextAttemptAt)
 	if j = w.run(t, w.Worker, id); j.Required != dns.ConflictToResolve {
-		t.Fatalf("the job stands %+v", j)
+		t.Fatalf("the job is %+v", j)
 	}
 	held, err := w.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
 	must(t, err)

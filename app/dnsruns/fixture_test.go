@@ -6,20 +6,18 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
-	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/app/domainsteps"
@@ -39,15 +37,10 @@ const (
 	zone      = "example.test"
 )
 
-// onlyAHang is a time limit that only a hang reaches, however slow the machine is.
-const onlyAHang = 5 * time.Minute
-
-// inFakeTime runs a subtest in which time passes only while everything waits. Its time limits are
-// reached on every machine at the same point.
-func inFakeTime(t *testing.T, name string, run func(*testing.T)) {
-	t.Helper()
-	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
-}
+var (
+	must       = apptest.Must
+	inFakeTime = apptest.InFakeTime
+)
 
 var fixtureStart = time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 
@@ -73,16 +66,11 @@ func newFixture(t *testing.T) *fixture { return newFixtureIn(t, bunstore.Memory)
 func newFixtureIn(t *testing.T, url string) *fixture {
 	t.Helper()
 	w := &fixture{fake: fake.New(), providers: &fake.DNSProviders{}, wakeups: &fake.Wakeups{}, clock: fixtureStart}
-	var err error
-	w.store, err = bunstore.Open(t.Context(), url, bunstore.Options{})
-	must(t, err)
-	t.Cleanup(func() { must(t, w.store.Close()) })
-	must(t, w.store.Migrate(t.Context()))
-	w.sealer, err = secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
-	must(t, err)
+	w.store, w.sealer = apptest.OpenStore(t, url), apptest.NewSealer(t)
 	w.Worker = w.worker(dependencies{w.fake, w.store, w.store, w.providers})
 	w.fake.Connect(theTenant, fake.Setup{})
 	w.fake.DNS.Publish(zone)
+	var err error
 	w.acc, err = w.store.CreateAccount(t.Context(), "worker@example.com", "complete", 0, w.clock)
 	must(t, err)
 	_, err = w.store.Attach(t.Context(), w.acc.ID, tenant.Tenant{GUID: theTenant, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: w.clock}, 10)
@@ -109,7 +97,7 @@ type dependencies struct {
 // worker returns a worker as a new process would have it, with these dependencies.
 func (w *fixture) worker(r dependencies) *Worker {
 	now := func() time.Time { return w.clock }
-	pass := &reconcile.Pass{Platform: r.platform, Domains: r.domains, DNS: w.fake.DNS, Now: now, Limit: onlyAHang, Pause: time.Millisecond}
+	pass := &reconcile.Pass{Platform: r.platform, Domains: r.domains, DNS: w.fake.DNS, Now: now, Limit: apptest.HangTimeout, Pause: time.Millisecond}
 	return &Worker{
 		Jobs: r.jobs, Queue: w.wakeups, Fence: wire.Fence{}, Timetable: provisioning.DefaultTimetable, Now: now, Chance: func() float64 { return 0 },
 		Log: slog.New(slog.DiscardHandler),
@@ -268,11 +256,4 @@ func TestMain(m *testing.M) {
 		return
 	}
 	goleak.VerifyTestMain(m)
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

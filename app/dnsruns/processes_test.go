@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/queue"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -114,7 +115,7 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 // it take over the job. With the lease and the sweep of production that takes at most 90 s.
 func TestAKilledProcessIsRescued(t *testing.T) {
 	t.Parallel()
-	sweep, limit := time.Second, onlyAHang
+	sweep, limit := time.Second, apptest.HangTimeout
 	if os.Getenv("TENANTRY_SOAK") != "" {
 		sweep, limit = 30*time.Second, 90*time.Second
 	}
@@ -126,7 +127,7 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 	river, err := queue.OpenRiver(t.Context(), url, queue.Options{})
 	must(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), onlyAHang)
+		ctx, cancel := context.WithTimeout(context.Background(), apptest.HangTimeout)
 		defer cancel()
 		must(t, river.Stop(ctx))
 		must(t, river.Close(ctx))
@@ -150,6 +151,6 @@ func TestAKilledProcessIsRescued(t *testing.T) {
 	case at := <-taken:
 		t.Logf("the job went on after %s", at.Sub(killed))
 	case <-time.After(limit):
-		t.Fatalf("nobody took the job over in %s: %+v", limit, w.job(t, id))
+		t.Fatalf("no worker took the job over within %s: %+v", limit, w.job(t, id))
 	}
 }

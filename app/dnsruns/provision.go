@@ -91,7 +91,7 @@ func checkAutomation(v domainsteps.Survey) error {
 	case dns.ConnectionRequired:
 		return fault.ConnectionRequired.With("%s", a.Message)
 	case dns.ConflictToResolve:
-		return fault.DNSConflict.Showing(v.Plan.Blocking(), "%s", a.Message)
+		return fault.DNSConflict.WithValues(v.Plan.Blocking(), "%s", a.Message)
 	default:
 		return nil
 	}

@@ -44,7 +44,7 @@ func TestRecordsByHandAreEnough(t *testing.T) {
 			return
 		}
 		if j.Required != dns.ConnectionRequired {
-			t.Fatalf("the job stands %+v", j)
+			t.Fatalf("the job is %+v", j)
 		}
 		v, err := w.Domains.Survey(t.Context(), w.acc.ID, w.domain.ID)
 		must(t, err)
@@ -56,7 +56,7 @@ func TestRecordsByHandAreEnough(t *testing.T) {
 		_, err = w.store.RetryJob(t.Context(), w.acc.ID, id, w.clock, nil)
 		must(t, err)
 	}
-	t.Fatalf("the job stands %+v", w.job(t, id))
+	t.Fatalf("the job is %+v", w.job(t, id))
 }
 
 func (w *fixture) healthyByHand(t *testing.T) {
@@ -86,7 +86,7 @@ func TestStopHandsBack(t *testing.T) {
 	gate.Release()
 	j = w.job(t, id)
 	if j.Status != provisioning.Queued || j.Stage != provisioning.StageDomainVerification || j.Next != provisioning.Verify {
-		t.Fatalf("the job stands %+v", j)
+		t.Fatalf("the job is %+v", j)
 	}
 	if all := w.wakeups.All(); all[len(all)-1].At.After(time.Now()) {
 		t.Errorf("it is woken at %s", all[len(all)-1].At)
@@ -153,7 +153,7 @@ func (w *fixture) expire(t *testing.T, id string) int64 {
 	held, err := w.store.ReleaseJob(t.Context(), j, w.clock)
 	must(t, err)
 	if !held {
-		t.Fatalf("nobody holds %+v", j)
+		t.Fatalf("no worker holds %+v", j)
 	}
 	return j.Epoch
 }

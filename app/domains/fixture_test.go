@@ -3,43 +3,37 @@
 package domains
 
 import (
-	"path/filepath"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
-	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
-	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+var (
+	must       = apptest.Must
+	refused    = apptest.RequireRefusal
+	openStore  = apptest.NewStore
+	inFakeTime = apptest.InFakeTime
+)
+
 const (
 	guid = tenant.GUID("11111111-2222-4333-8444-555555555555")
 	zone = "example.test"
 )
-
-// onlyAHang is a time limit that only a hang reaches, however slow the machine is.
-const onlyAHang = 5 * time.Minute
-
-// inFakeTime runs a subtest in which time passes only while everything waits. Its time limits are
-// reached on every machine at the same point.
-func inFakeTime(t *testing.T, name string, run func(*testing.T)) {
-	t.Helper()
-	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
-}
 
 // fixture is a service over SQLite and the fake platform. It has a ready tenant and a published
 // zone without records.
@@ -54,10 +48,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	h := &fixture{fake: fake.New(), store: openStore(t), providers: &fake.DNSProviders{}}
-	var err error
-	h.sealer, err = secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
-	must(t, err)
+	h := &fixture{fake: fake.New(), store: openStore(t), sealer: apptest.NewSealer(t), providers: &fake.DNSProviders{}}
 	h.Service = h.service(h.fake, h.store)
 	h.fake.Connect(guid, fake.Setup{})
 	h.fake.DNS.Publish(zone)
@@ -72,22 +63,13 @@ func newFixture(t *testing.T) *fixture {
 	return h
 }
 
-func openStore(t *testing.T) *bunstore.Store {
-	t.Helper()
-	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
-	must(t, err)
-	t.Cleanup(func() { must(t, store.Close()) })
-	must(t, store.Migrate(t.Context()))
-	return store
-}
-
 // service returns a service as a new process would have it, with the same store and platform.
 func (h *fixture) service(p ports.MailPlatform, d ports.Domains) *Service {
 	pass := &reconcile.Pass{
 		Platform: p, Domains: d, DNS: h.fake.DNS, Now: time.Now,
-		Limit: onlyAHang, Pause: time.Millisecond,
+		Limit: apptest.HangTimeout, Pause: time.Millisecond,
 	}
-	return &Service{Search: onlyAHang, Steps: &domainsteps.Steps{
+	return &Service{Search: apptest.HangTimeout, Steps: &domainsteps.Steps{
 		Tenants: h.store, Domains: d, Platform: p, DNS: h.fake.DNS, Reconciler: pass, Now: time.Now, Writes: h.store,
 		Connections: &dnsconnections.Service{Connections: h.store, Providers: h.providers, Sealer: h.sealer, Now: time.Now},
 	}}
@@ -151,18 +133,4 @@ func (h *fixture) signable(t *testing.T) {
 
 func (h *fixture) publish(d domain.Domain, extra ...dns.Record) {
 	h.fake.DNS.Publish(zone, append(append(append([]dns.Record{}, d.Verification...), d.Service...), extra...)...)
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func refused(t testing.TB, err error, code fault.Code) {
-	t.Helper()
-	if got := fault.Of(err).Code; err == nil || got != code {
-		t.Fatalf("got %v, want %s", err, code.Name)
-	}
 }

@@ -80,7 +80,7 @@ func TestSurveyKnowsOurOwnRecords(t *testing.T) {
 	old := dns.Record{Type: dns.CNAME, Name: "autodiscover." + zone, Content: "autodiscover.old.test"}
 	h.fake.DNS.Publish(zone, old)
 	if got := actions(h.survey(t).Plan)[dns.Autodiscover]; got != "conflict autodiscover_taken" {
-		t.Errorf("somebody else's: %s", got)
+		t.Errorf("the domain of a different account: %s", got)
 	}
 	must(t, h.store.SaveWritten(t.Context(), h.acc.ID, d.ID, []dns.Written{{Purpose: dns.Autodiscover, Name: old.Name, Type: old.Type, Value: old.Content}}))
 	if got := actions(h.survey(t).Plan)[dns.Autodiscover]; got != "update own_superseded" {
@@ -136,7 +136,7 @@ func TestSurveyWithProvidersInTrouble(t *testing.T) {
 			if b, ok := tt.at["a"].(broken); ok {
 				why := says[b.zone] + says[b.records]
 				if !strings.Contains(v.Automation().Message, why) || !strings.Contains(v.Automation().Message, tt.know.Title) {
-					t.Errorf("it says %q", v.Automation().Message)
+					t.Errorf("the message is %q", v.Automation().Message)
 				}
 			}
 			if !tt.reliable && v.Plan.Reason != "provider_unavailable" {
@@ -196,7 +196,7 @@ func TestSurveyOfWhatIsNotTheAccounts(t *testing.T) {
 		refused(t, err, fault.DomainNotFound)
 	}
 	if h.platformCalls() != platform || h.providers.Calls() != providers || h.fake.DNS.Reads() != reads {
-		t.Error("somebody was asked")
+		t.Error("a provider was called")
 	}
 }
 

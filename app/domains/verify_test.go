@@ -123,7 +123,7 @@ func TestFailedVerificationLooksAtTheDNS(t *testing.T) {
 	_, err = h.Verify(t.Context(), h.acc.ID, guid, zone)
 	refused(t, err, fault.VerificationFailed)
 	if !h.stored(t, zone).Status.VerificationSeen {
-		t.Fatal("a read without answers took back what an earlier one saw")
+		t.Fatal("a read without answers deleted the result of an earlier read")
 	}
 }
 

@@ -52,12 +52,17 @@ var Checks = []Check{CheckReliable, CheckUnreliable, CheckSilent}
 // Sweep returns the periodic job that schedules domain checks. Each run schedules its share of a
 // day's checks, starting with the domain read longest ago.
 func (w *Watch) Sweep(every time.Duration) ports.Periodic {
-	return ports.Periodic{Kind: "domain_checks", Every: every, Do: func(ctx context.Context) error { return w.tick(ctx, every) }}
+	return ports.Periodic{Kind: "domain_checks", Every: every, Do: func(ctx context.Context) error { return w.schedule(ctx, every, every) }}
 }
 
-// tick spreads its checks over the time until the next tick. Each check is a separate job, so that
-// accounts get fair shares and all replicas take part.
-func (w *Watch) tick(ctx context.Context, every time.Duration) error {
+// CheckDue schedules the checks of all domains that are due, at once. The sandbox calls it after its
+// clock was moved.
+func (w *Watch) CheckDue(ctx context.Context) error { return w.schedule(ctx, domain.Day, 0) }
+
+// schedule schedules the share of a day's checks that fits in the time share, and spreads them over
+// the time spread. Each check is a separate job, so that accounts get fair shares and all replicas
+// take part.
+func (w *Watch) schedule(ctx context.Context, share, spread time.Duration) error {
 	if w.Off || w.backoff.active(w.Now()) {
 		return nil
 	}
@@ -65,13 +70,13 @@ func (w *Watch) tick(ctx context.Context, every time.Duration) error {
 	if err != nil {
 		return err
 	}
-	stale, err := w.Checks.StaleDomains(ctx, domain.DueSince(w.Now()), domain.Share(health.Verified, every))
+	stale, err := w.Checks.StaleDomains(ctx, domain.DueSince(w.Now()), domain.Share(health.Verified, share))
 	if err != nil {
 		return err
 	}
 	wakeups := make([]ports.Wakeup, 0, len(stale))
 	for i, d := range stale {
-		after := every * time.Duration(i) / time.Duration(len(stale))
+		after := spread * time.Duration(i) / time.Duration(len(stale))
 		wakeups = append(wakeups, ports.Wakeup{Kind: CheckKind, ID: d.ID, Account: d.Account, At: time.Now().Add(after)})
 	}
 	return w.Queue.Wake(ctx, wakeups...)

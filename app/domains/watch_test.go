@@ -103,7 +103,7 @@ func TestWatchNoticesDrift(t *testing.T) {
 		t.Fatalf("all is back: %+v, %+v", got.Health, got.Status)
 	}
 	if !slices.Equal(w.checked, []Check{"reliable", "reliable", "reliable", "reliable", "reliable"}) {
-		t.Fatalf("told %v", w.checked)
+		t.Fatalf("Checked was called with %v", w.checked)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestWatchTakesNoUnreliableReadForDrift(t *testing.T) {
 			t.Fatalf("%s: %+v, %+v", reason, got.Health, got.Status)
 		}
 		if told := w.checked[len(w.checked)-1]; told != want {
-			t.Fatalf("%s is told as %s", reason, told)
+			t.Fatalf("%s is reported as %s", reason, told)
 		}
 	}
 }
@@ -187,6 +187,27 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 	}
 	if len(seen) != domains {
 		t.Fatalf("%d of %d domains were read in a day", len(seen), domains)
+	}
+}
+
+// TestCheckDueWakesAllDueDomainsAtOnce checks that a moved clock does not spread the checks.
+func TestCheckDueWakesAllDueDomainsAtOnce(t *testing.T) {
+	w := newWatchFixture(t)
+	w.many(t, 5, func(int) bool { return true })
+	w.clock = w.clock.Add(-domain.Day)
+	must(t, w.CheckDue(t.Context()))
+	if len(w.woken) != 0 {
+		t.Fatalf("%d domains are woken early", len(w.woken))
+	}
+	w.clock = w.clock.Add(domain.Day)
+	must(t, w.CheckDue(t.Context()))
+	if len(w.woken) != 5 {
+		t.Fatalf("%d domains are woken, want 5", len(w.woken))
+	}
+	for _, wakeup := range w.woken {
+		if wakeup.At.After(time.Now()) {
+			t.Errorf("%+v waits", wakeup)
+		}
 	}
 }
 

@@ -75,7 +75,7 @@ func (s *Steps) findConnection(ctx context.Context, owner access.AccountID, zone
 		return nil, nil
 	}
 	for _, provider := range order {
-		found, err := s.Connections.Reaching(ctx, owner, provider, zoneRead.Zone, zoneRead.Delegation)
+		found, err := s.Connections.ForZone(ctx, owner, provider, zoneRead.Zone, zoneRead.Delegation)
 		a := dns.Access{Provider: provider, Zone: found.Zone}
 		a.Standing, a.Detail = accessStanding(err)
 		accesses = append(accesses, a)

@@ -108,7 +108,7 @@ func (p *slowPlatform) sweep(b *testing.B, s *wiring.Service, tenants int, now f
 	heap = peak()
 	mustSweep(b, s.Queue.Stop(b.Context()))
 	mustSweep(b, s.Queue.Close(b.Context()))
-	least := float64(p.answers.Load()) * p.latency.Seconds() / enforcement.CallsAtOnce
+	least := float64(p.answers.Load()) * p.latency.Seconds() / enforcement.ParallelCalls
 	b.ReportMetric(took.Seconds(), "s/sweep")
 	b.ReportMetric(float64(p.answers.Load()), "calls")
 	b.ReportMetric(float64(p.most.Load()), "at-once")

@@ -172,7 +172,7 @@ func TestUnresponsiveDatabaseFailsTheCommand(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = silent.Close() })
 	asked := runTenantry(t, []string{"TENANTRY_DATABASE_URL=postgres://u:secret@" + silent.Addr().String() + "/x"}, "account", "list")
-	asked.checkFailure(t, cli.ExitOutside)
+	asked.checkFailure(t, cli.ExitExternal)
 	if !strings.Contains(asked.errors, "did not answer") || !strings.Contains(asked.errors, "database_url") || strings.Contains(asked.errors, "secret") {
 		t.Errorf("it says %s", asked.errors)
 	}

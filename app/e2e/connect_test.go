@@ -301,7 +301,7 @@ func TestConnectStateBelongsToItsAccount(t *testing.T) {
 	callback := v.open(withQueryParameter(t, ownCallback, "state", state))
 	offer := v.open(v.signIn(callback.location, h.admin).location)
 	if !strings.Contains(offer.text, other.email) || strings.Contains(offer.text, here.email) {
-		t.Errorf("the page says %s", offer.text)
+		t.Errorf("the page is %s", offer.text)
 	}
 	here.checkTenants()
 	other.checkTenants()
@@ -419,9 +419,9 @@ func TestPagesInChromium(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := exec.CommandContext(t.Context(), "node", "pages.mjs", string(task))
-	look.Dir, look.WaitDelay = folder, 5*time.Second
-	if out, err := look.CombinedOutput(); err != nil {
+	chromium := exec.CommandContext(t.Context(), "node", "pages.mjs", string(task))
+	chromium.Dir, chromium.WaitDelay = folder, 5*time.Second
+	if out, err := chromium.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

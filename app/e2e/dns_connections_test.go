@@ -129,7 +129,7 @@ func TestOperatorManagesDNSConnections(t *testing.T) {
 		return runTenantry(t, env, append(args, more...)...)
 	}
 	good := credentialFile(t, c.token)
-	bad := add(credentialFile(t, "another"+rand.Text())).checkError(t, cli.ExitOutside, "provider_credential_rejected")
+	bad := add(credentialFile(t, "another"+rand.Text())).checkError(t, cli.ExitExternal, "provider_credential_rejected")
 	if !strings.HasSuffix(bad.Message, "; nothing is stored") || bad.Fix != "use a credential that the provider accepts and that has the necessary permissions" {
 		t.Errorf("got %v", bad)
 	}
@@ -143,7 +143,7 @@ func TestOperatorManagesDNSConnections(t *testing.T) {
 
 	c.revoked.Store(true)
 	failed := runTenantry(t, env, "dns-connection", "test", "--connection", one.text("connection_id"), "-o", "json")
-	failed.checkError(t, cli.ExitOutside, "provider_credential_rejected")
+	failed.checkError(t, cli.ExitExternal, "provider_credential_rejected")
 	one["status"] = "failed"
 	delete(one, "tested_at")
 	checkConnections(t, env, one, two)
@@ -218,17 +218,17 @@ func TestDNSConnectionToPowerDNS(t *testing.T) {
 	made := add(env, server.API).mustJSON(t)
 	checkValues(t, made, object{"provider": "powerdns", "name": "", "status": "connected", "zones_visible": 0})
 	runTenantry(t, env, "dns-connection", "test", "--connection", made.text("connection_id"), "-o", "json").mustJSON(t)
-	add(env, "http://127.0.0.1:1").checkError(t, cli.ExitOutside, "provider_unavailable")
+	add(env, "http://127.0.0.1:1").checkError(t, cli.ExitExternal, "provider_unavailable")
 	guarded := append(env, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=false")
 	if clear := add(guarded, server.API).checkError(t, cli.ExitUsage, "usage"); !strings.Contains(clear.Message, "http would send the key in clear") {
 		t.Errorf("got %v", clear)
 	}
-	private := add(guarded, strings.Replace(server.API, "http:", "https:", 1)).checkError(t, cli.ExitOutside, "invalid_request")
+	private := add(guarded, strings.Replace(server.API, "http:", "https:", 1)).checkError(t, cli.ExitExternal, "invalid_request")
 	if !strings.Contains(private.Fix, "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE") {
 		t.Errorf("got %v", private)
 	}
 	server.Stop()
-	runTenantry(t, env, "dns-connection", "test", "--connection", made.text("connection_id"), "-o", "json").checkError(t, cli.ExitOutside, "provider_unavailable")
+	runTenantry(t, env, "dns-connection", "test", "--connection", made.text("connection_id"), "-o", "json").checkError(t, cli.ExitExternal, "provider_unavailable")
 	made["status"] = "failed"
 	delete(made, "tested_at")
 	checkConnections(t, env, made)

@@ -313,7 +313,7 @@ func TestDoctorChecksPostgreSQL(t *testing.T) {
 	expect(and("default_transaction_read_only=on"), "database", doctor.Failed, "takes no writes", "privilege to write")
 	expect(and("user=nobody-here"), "database", doctor.Failed, "refuses the user or its password", "database_url")
 	expect(and("dbname=nothing_here"), "database", doctor.Failed, "no such database", "database_url")
-	runTenantry(t, and("dbname=nothing_here"), "account", "list").checkFailure(t, cli.ExitOutside)
+	runTenantry(t, and("dbname=nothing_here"), "account", "list").checkFailure(t, cli.ExitExternal)
 	execPostgres(t, url, "INSERT INTO bun_migrations (name, group_id, migrated_at) VALUES ('29990101000000', 9, now())")
 	expect(env, "migrations", doctor.OK, "of a newer tenantry", "")
 	execPostgres(t, url, "UPDATE schema_release SET min_release = 99")

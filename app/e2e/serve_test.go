@@ -106,7 +106,7 @@ func TestServeExplainsWhyItCannotStart(t *testing.T) {
 	t.Run("nobody is at the database's address", func(t *testing.T) {
 		nobody, data := "postgres://u:p@"+testserver.FreeAddress(t)+"/tenantry", t.TempDir()
 		for _, args := range [][]string{{"serve"}, {"migrate"}, {"account", "list"}} {
-			checkCommandFails(t, r, r.env(data, nobody), cli.ExitOutside, []string{"the database does not answer", "database_url"}, args...)
+			checkCommandFails(t, r, r.env(data, nobody), cli.ExitExternal, []string{"the database does not answer", "database_url"}, args...)
 		}
 		checkNoKeyset(t, data)
 	})

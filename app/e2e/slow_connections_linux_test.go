@@ -146,8 +146,8 @@ func healthyRequests(t *testing.T, c client, n int) []time.Duration {
 		all.Go(func() {
 			own := &http.Client{Transport: &http.Transport{DisableKeepAlives: i%2 == 0}, Timeout: waitTimeout}
 			defer own.CloseIdleConnections()
-			turn := time.NewTicker(pace)
-			defer turn.Stop()
+			tick := time.NewTicker(pace)
+			defer tick.Stop()
 			for range n {
 				at := time.Now()
 				if err := requestTenants(own, c); err != nil {
@@ -155,7 +155,7 @@ func healthyRequests(t *testing.T, c client, n int) []time.Duration {
 					return
 				}
 				took[i] = append(took[i], time.Since(at))
-				<-turn.C
+				<-tick.C
 			}
 		})
 	}
@@ -163,9 +163,9 @@ func healthyRequests(t *testing.T, c client, n int) []time.Duration {
 	if t.Failed() {
 		t.FailNow()
 	}
-	every := slices.Concat(took...)
-	slices.Sort(every)
-	return every
+	durations := slices.Concat(took...)
+	slices.Sort(durations)
+	return durations
 }
 
 func requestTenants(own *http.Client, c client) error {
@@ -206,10 +206,10 @@ func peakMemory(t testing.TB, pid int) int {
 	return n << 10
 }
 
-// TestSlowConnectionsDoNotBlockOthers opens many connections that send their head one byte at a
-// time, and many authenticated ones that send their body so. Other requests are answered, and the
-// server ends each slow connection at its limit. A soak also measures the other requests and the
-// memory; while it measures, no other test runs.
+// TestSlowConnectionsDoNotBlockOthers opens many connections that send their header slowly, one
+// byte at a time, and many authenticated connections that send their body slowly. Other requests are
+// answered, and the server ends each slow connection at its limit. A soak also measures the other
+// requests and the memory. While it measures, no other test runs.
 func TestSlowConnectionsDoNotBlockOthers(t *testing.T) {
 	if !soak {
 		t.Parallel()
@@ -220,17 +220,17 @@ func TestSlowConnectionsDoNotBlockOthers(t *testing.T) {
 	p, c := r.serve(env)
 	c.ready.APIKey = key
 	address := strings.TrimPrefix(c.ready.APIURL, "http://")
-	flooded := func() (heads, bodies *slowConns) {
+	openSlowConns := func() (heads, bodies *slowConns) {
 		bodies = newSlowConns(t, address, "POST /v1/tenants/00000000-0000-0000-0000-000000000001/domains HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+key+
 			"\r\nIdempotency-Key: slow\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{\"domain\":\"")
 		return newSlowConns(t, address, "GET /v1/tenants HTTP/1.1\r\nHost: x\r\nX-Slow: "), bodies
 	}
 	var heads, bodies *slowConns
 	if soak {
-		heads, bodies = measureHealthyRequests(t, p, c, flooded)
+		heads, bodies = measureHealthyRequests(t, p, c, openSlowConns)
 		t.Parallel()
 	} else {
-		heads, bodies = flooded()
+		heads, bodies = openSlowConns()
 		healthyRequests(t, c, 10)
 	}
 	server := httpapi.Server("", nil)
@@ -239,15 +239,16 @@ func TestSlowConnectionsDoNotBlockOthers(t *testing.T) {
 	healthyRequests(t, c, 10)
 }
 
-// measureHealthyRequests checks the duration of healthy requests beside the slow connections, and
-// the memory that those take. It makes three tries, because a busy machine can spoil one.
-func measureHealthyRequests(t *testing.T, p *process, c client, flooded func() (heads, bodies *slowConns)) (heads, bodies *slowConns) {
+// measureHealthyRequests checks the duration of healthy requests while slow connections are open,
+// and the memory that the slow connections need. It makes three tries, because one can fail on a
+// busy machine.
+func measureHealthyRequests(t *testing.T, p *process, c client, openSlowConns func() (heads, bodies *slowConns)) (heads, bodies *slowConns) {
 	t.Helper()
 	healthyRequests(t, c, 30)
 	before := peakMemory(t, p.cmd.Process.Pid)
 	const tries = 3
 	for try := 1; ; try++ {
-		heads, bodies = flooded()
+		heads, bodies = openSlowConns()
 		took := healthyRequests(t, c, 250)
 		middle, p99 := took[len(took)/2], took[len(took)*99/100]
 		held := heads.openCount() + bodies.openCount()
@@ -260,10 +261,10 @@ func measureHealthyRequests(t *testing.T, p *process, c client, flooded func() (
 			t.Fatalf("the 99th percentile is %v, beside %d slow connections", p99, held)
 		}
 	}
-	grown, most := peakMemory(t, p.cmd.Process.Pid)-before, 2*slowConnCount()*64<<10 // 64 KiB each
+	grown, maxGrowth := peakMemory(t, p.cmd.Process.Pid)-before, 2*slowConnCount()*64<<10 // 64 KiB each
 	t.Logf("%d slow connections took %d MiB", 2*slowConnCount(), grown>>20)
-	if grown > most {
-		t.Errorf("%d slow connections may take %d MiB", 2*slowConnCount(), most>>20)
+	if grown > maxGrowth {
+		t.Errorf("%d slow connections may need at most %d MiB", 2*slowConnCount(), maxGrowth>>20)
 	}
 	return heads, bodies
 }

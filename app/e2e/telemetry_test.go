@@ -90,7 +90,7 @@ func TestFailedCallsAreLoggedTracedAndCounted(t *testing.T) {
 			t.Errorf("customer data in %s: %v", signal, found)
 		}
 	}
-	line := regexp.MustCompile(`"level":"WARN","msg":"provider call brought no answer","provider":"microsoft365","operation":"\w+","outcome":"\w+",` +
+	line := regexp.MustCompile(`"level":"WARN","msg":"provider call failed","provider":"microsoft365","operation":"\w+","outcome":"\w+",` +
 		`"cause":"\w+","duration_ms":[0-9.e-]+,"request_id":"[^"]+","trace_id":"[0-9a-f]{32}"`)
 	if !line.Match(logs) {
 		t.Errorf("no line of a failed call in: %s", logs)
@@ -273,7 +273,7 @@ func failedCallLine(t *testing.T, logs string) object {
 	t.Helper()
 	for line := range strings.Lines(logs) {
 		var o object
-		if json.Unmarshal([]byte(line), &o) != nil || o.text("msg") != "provider call brought no answer" || o.text("cause") == "circuit_open" {
+		if json.Unmarshal([]byte(line), &o) != nil || o.text("msg") != "provider call failed" || o.text("cause") == "circuit_open" {
 			continue
 		}
 		for _, field := range strings.Fields("provider operation outcome cause trace_id request_id") {

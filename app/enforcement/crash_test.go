@@ -97,7 +97,7 @@ func TestIntentsStayOpenWithoutRules(t *testing.T) {
 	fx.fake.Send(fx.id, ada, 6)
 	fx.fake.Fail(fake.Fault{Method: "Block", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
 	if err := fx.run(t); err == nil {
-		t.Fatal("the fault was not told")
+		t.Fatal("the fault was not reported")
 	}
 	fx.limit(t, one, 9)
 	lift := fx.fake.Fail(fake.Fault{Method: "Rules", Kind: outcome.Down})

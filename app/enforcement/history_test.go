@@ -301,7 +301,7 @@ func (h *history) removeTenant(t *testing.T) {
 	gone, err := h.deletionService().Delete(t.Context(), h.owner, h.id, nil)
 	must(t, err)
 	if !gone.Removed && len(gone.Left) > 0 {
-		t.Fatalf("left are %q: %v", gone.Left, gone.Why)
+		t.Fatalf("the rules %q remain: %v", gone.Left, gone.Why)
 	}
 	h.gone = true
 }

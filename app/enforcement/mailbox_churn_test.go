@@ -189,7 +189,7 @@ func (g *mailboxChurn) checkFinalState(t *testing.T) {
 	acts := g.eventTransitions(t)
 	for address, turns := range g.ruleTransitions() {
 		if stopped, told := countBlocks(turns), countBlocks(acts[address]); stopped > told {
-			t.Fatalf("the rules began to stop %s %d times, and %d are on record", address, stopped, told)
+			t.Fatalf("the rules blocked %s %d times, and %d blocks are recorded", address, stopped, told)
 		}
 	}
 }

@@ -165,10 +165,10 @@ func (p *pass) callReadOnly(ctx context.Context, call func(context.Context) erro
 	})
 }
 
-// withCallSlot runs call once fewer than CallsAtOnce calls are in progress. The wait can take as
+// withCallSlot runs call once fewer than ParallelCalls calls are in progress. The wait can take as
 // long as a call, so the lease is renewed before it.
 func (p *pass) withCallSlot(ctx context.Context, call func() error) error {
-	p.callsOnce.Do(func() { p.callSlots = make(chan struct{}, CallsAtOnce) })
+	p.callsOnce.Do(func() { p.callSlots = make(chan struct{}, ParallelCalls) })
 	select {
 	case p.callSlots <- struct{}{}:
 	default:

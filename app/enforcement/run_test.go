@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
@@ -26,6 +27,11 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	must     = apptest.Must
+	newStore = apptest.NewStore
+)
 
 const (
 	guid = tenant.GUID("11111111-2222-4333-8444-555555555555")
@@ -54,15 +60,6 @@ func newFixture(t *testing.T) *fixture {
 func newNumberedFixture(t *testing.T, store *bunstore.Store, n int) *fixture {
 	t.Helper()
 	return newFixtureIn(t, store, fmt.Sprintf("ann%d@example.com", n), tenant.GUID(fmt.Sprintf("11111111-2222-4333-8444-%012d", n)))
-}
-
-func newStore(t *testing.T) *bunstore.Store {
-	t.Helper()
-	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
-	must(t, err)
-	t.Cleanup(func() { must(t, store.Close()) })
-	must(t, store.Migrate(t.Context()))
-	return store
 }
 
 // newFixtureIn returns a fixture in a store that it can share with others.
@@ -108,13 +105,6 @@ func (fx *fixture) dropDomain(t *testing.T, zone string) {
 	must(t, err)
 	all = slices.DeleteFunc(all, func(d domain.Domain) bool { return d.Name == zone })
 	must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, ports.Found{Began: fx.now.Add(48 * time.Hour), Domains: append([]domain.Domain{}, all...)}))
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (fx *fixture) advance(by time.Duration) {
@@ -289,7 +279,7 @@ func TestFailedBlock(t *testing.T) {
 			fx.fake.Send(fx.id, fx.boxes[0].Address, 6)
 			fx.fake.Fail(f)
 			if err := fx.run(t); err == nil {
-				t.Fatal("the fault was not told")
+				t.Fatal("the fault was not reported")
 			}
 			if blocked := fx.storedBlocked(t); len(blocked) != 0 || len(fx.events(t)) != 0 {
 				t.Fatalf("blocked are %q, events %+v", blocked, fx.events(t))
@@ -427,7 +417,7 @@ func TestFailedUnblock(t *testing.T) {
 	fx.limit(t, one, 6)
 	fx.fake.Fail(fake.Fault{Method: "Block", About: one, Kind: outcome.Down, Times: 1})
 	if err := fx.run(t); err == nil {
-		t.Fatal("the fault was not told")
+		t.Fatal("the fault was not reported")
 	}
 	fx.checkConsistent(t)
 	must(t, fx.run(t))

@@ -24,12 +24,12 @@ const kindSweep = "enforcement_sweep"
 const (
 	// maxDue is the number of tenants that one sweep wakes at most.
 	maxDue = 500
-	// AtOnce is the number of passes that a process makes in parallel. It is less than the number
-	// of database connections, so that requests find a free one.
-	AtOnce = 18
-	// CallsAtOnce is the number of platform calls that passes make in parallel. It is less than
-	// AtOnce, so that the remaining passes can read and store.
-	CallsAtOnce = 12
+	// ParallelPasses is the number of passes that a process makes in parallel. It is less than the
+	// number of database connections, so that requests find a free one.
+	ParallelPasses = 18
+	// ParallelCalls is the number of platform calls that passes make in parallel. It is less than
+	// ParallelPasses, so that the remaining passes can read and store.
+	ParallelCalls = 12
 	// slotWait is how long a pass waits for a slot. Most of a handler's time remains for the pass
 	// itself.
 	slotWait = 10 * time.Second
@@ -42,7 +42,7 @@ const (
 // Handlers returns the wake-up handler for passes. A tenant that finds no free slot stays due.
 // Errors of the platform are not returned, because the pass has already set the next due time.
 func (r *Runner) Handlers() map[string]ports.Handler {
-	slots := make(chan struct{}, AtOnce)
+	slots := make(chan struct{}, ParallelPasses)
 	return map[string]ports.Handler{kindRun: func(ctx context.Context, w ports.Wakeup) error {
 		select {
 		case slots <- struct{}{}:
@@ -106,7 +106,7 @@ func (r *Runner) RunAll(ctx context.Context) error {
 		return err
 	}
 	errs := make([]error, len(all))
-	slots := make(chan struct{}, AtOnce)
+	slots := make(chan struct{}, ParallelPasses)
 	var wg sync.WaitGroup
 	for n, d := range all {
 		slots <- struct{}{}

@@ -163,17 +163,17 @@ func TestPassLimit(t *testing.T) {
 	r := &enforcement.Runner{Runs: c, Now: time.Now}
 	for kind, handle := range r.Handlers() {
 		ended := make(chan error)
-		for range enforcement.AtOnce {
+		for range enforcement.ParallelPasses {
 			go func() { ended <- handle(t.Context(), ports.Wakeup{Kind: kind, ID: string(guid)}) }()
 			<-c.inside
 		}
 		stopped, stop := context.WithCancel(t.Context())
 		stop()
 		if err := handle(stopped, ports.Wakeup{Kind: kind, ID: string(guid)}); !errors.Is(err, context.Canceled) {
-			t.Errorf("a pass beside %d others: %v", enforcement.AtOnce, err)
+			t.Errorf("a pass while %d others run: %v", enforcement.ParallelPasses, err)
 		}
 		close(c.gone)
-		for range enforcement.AtOnce {
+		for range enforcement.ParallelPasses {
 			must(t, <-ended)
 		}
 	}
@@ -185,17 +185,17 @@ func TestCallLimit(t *testing.T) {
 		b := &busyPlatform{answers: make(chan struct{})}
 		r := &enforcement.Runner{Runs: b, Platform: b, Now: time.Now}
 		var passes sync.WaitGroup
-		for range enforcement.AtOnce {
+		for range enforcement.ParallelPasses {
 			passes.Go(func() {
 				if err := r.Run(t.Context(), "", guid); outcome.Of(err) != outcome.Down {
 					t.Errorf("a pass: %v", err)
 				}
 			})
 		}
-		for ended := range enforcement.AtOnce {
+		for ended := range enforcement.ParallelPasses {
 			synctest.Wait()
-			if want := min(enforcement.CallsAtOnce, enforcement.AtOnce-ended); int(b.asked.Load())-ended != want {
-				t.Fatalf("after %d answers %d calls are under way, want %d", ended, int(b.asked.Load())-ended, want)
+			if want := min(enforcement.ParallelCalls, enforcement.ParallelPasses-ended); int(b.asked.Load())-ended != want {
+				t.Fatalf("after %d answers %d calls are in progress, want %d", ended, int(b.asked.Load())-ended, want)
 			}
 			b.answers <- struct{}{}
 		}

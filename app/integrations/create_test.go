@@ -111,7 +111,7 @@ func TestWorkspaceIsChosen(t *testing.T) {
 	for _, asked := range []string{"", "c"} {
 		_, err := create(asked)
 		f := refused(t, err, fault.PlusVibeWorkspace)
-		if diff := cmp.Diff(reach.Workspaces, f.Shows); diff != "" {
+		if diff := cmp.Diff(reach.Workspaces, f.Values); diff != "" {
 			t.Errorf("asked for %q: %s", asked, diff)
 		}
 	}
@@ -147,7 +147,7 @@ func TestTestStoresHowItEnded(t *testing.T) {
 	}
 	w.instantly.Reach.Workspaces[0].ID = "another"
 	if got, err = w.Test(t.Context(), w.acc.ID, id, nil); err != nil || got.Status != integration.Failed {
-		t.Errorf("a workspace that is gone: %+v, %v", got, err)
+		t.Errorf("a deleted workspace: %+v, %v", got, err)
 	}
 	w.instantly.Fail(fake.Fault{Kind: outcome.Down})
 	before := w.integration(t, id)

@@ -150,7 +150,7 @@ func TestDisconnectWithoutAnAnswer(t *testing.T) {
 			}
 			w.is(t, id, w.anna, tt.status)
 			if name == "the answer got lost" && w.instantly.Calls("Remove") != 1 {
-				t.Error("what a look showed gone was asked for again")
+				t.Error("an account that a read no longer found was removed again")
 			}
 			if tt.status != integration.ConnectionDisconnecting {
 				return

@@ -5,17 +5,15 @@ package integrations_test
 import (
 	"crypto/rand"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
-	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -27,6 +25,11 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var (
+	must       = apptest.Must
+	inFakeTime = apptest.InFakeTime
+)
 
 const (
 	sessions  = "sending_sessions"
@@ -55,23 +58,10 @@ type fixture struct {
 	clock     time.Time
 }
 
-// inFakeTime runs a subtest in which time passes only while everything waits. Its time limits are
-// reached on every machine at the same point.
-func inFakeTime(t *testing.T, name string, run func(*testing.T)) {
-	t.Helper()
-	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
-}
-
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	w := &fixture{clock: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC), platforms: &fake.SendingPlatforms{}, wakeups: &fake.Wakeups{}}
-	var err error
-	w.store, err = bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
-	must(t, err)
-	t.Cleanup(func() { must(t, w.store.Close()) })
-	must(t, w.store.Migrate(t.Context()))
-	w.sealer, err = secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
-	must(t, err)
+	w.store, w.sealer = apptest.NewStore(t), apptest.NewSealer(t)
 	w.instantly, w.plusvibe = w.platform("instantly", nil), w.platform("plusvibe", nil)
 	w.plusvibe.Sessionless = true
 	w.Service = w.service(w.store, w.store, w.platforms)
@@ -241,11 +231,4 @@ func refused(t *testing.T, err error, want fault.Code) *fault.Error {
 		t.Errorf("%v holds the credential", err)
 	}
 	return fault.Of(err)
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

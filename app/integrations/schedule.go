@@ -46,11 +46,16 @@ func (s *Service) Handlers() map[string]ports.Handler {
 // refreshes. Each integration is refreshed about once in each refresh interval.
 func (s *Service) Periodic(sweep, refresh time.Duration) []ports.Periodic {
 	return []ports.Periodic{
-		ports.Sweep("sending_sessions", sweep, s.Queue, s.expiredSessions),
+		s.SessionSweep(sweep),
 		ports.Sweep("sending_refreshes", min(refreshTick, refresh), s.Queue, func(ctx context.Context) ([]ports.Wakeup, error) {
 			return s.dueRefreshes(ctx, refresh)
 		}),
 	}
+}
+
+// SessionSweep returns the periodic job that wakes the ending of expired sessions.
+func (s *Service) SessionSweep(every time.Duration) ports.Periodic {
+	return ports.Sweep("sending_sessions", every, s.Queue, s.expiredSessions)
 }
 
 // dueRefreshes schedules the refreshes that are due. Each refresh is a separate job, spread over

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -21,14 +22,7 @@ func now() time.Time { return time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC) }
 // open returns a service over an empty store, an account, and the account's key.
 func open(t *testing.T) (*keys.Service, access.Account, secret.Text) {
 	t.Helper()
-	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	store := apptest.NewStore(t)
 	acc, err := store.CreateAccount(t.Context(), "ann@example.com", "complete", 0, now())
 	if err != nil {
 		t.Fatal(err)

@@ -94,7 +94,7 @@ func TestSetConvergesAfterACrash(t *testing.T) {
 				known, err := fx.store.RuledScopes(t.Context(), fx.owner, guid)
 				must(t, err)
 				if len(rules) > 0 && !slices.Contains(known, sendlimit.TenantWide) {
-					t.Errorf("nobody knows of %+v", rules)
+					t.Errorf("no policy records the rules %+v", rules)
 				}
 				out := fx.set(t, nil, 5)
 				if rules = fx.fake.Holds(guid).Rules; len(rules) != 1 || rules[0].ID != out.Policy.RuleID || rules[0].Enabled || fx.fake.Effects("EnsureRule") != 1 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/limits"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
@@ -25,6 +26,8 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var must = apptest.Must
 
 const (
 	guid  = tenant.GUID("11111111-2222-4333-8444-555555555555")
@@ -42,19 +45,12 @@ type fixture struct {
 	now   time.Time
 }
 
-// hangTimeout is a time limit that only a hanging test reaches, even on a slow machine.
-const hangTimeout = 5 * time.Minute
-
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
-	must(t, err)
-	t.Cleanup(func() { must(t, store.Close()) })
-	must(t, store.Migrate(t.Context()))
-	fx := &fixture{store: store, fake: fake.New(), now: time.Now().UTC().Truncate(time.Microsecond)}
-	fx.Service = &limits.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: fx.fake,
-		Now: func() time.Time { return fx.now }, Pause: time.Millisecond, Limit: hangTimeout}
-	acc, err := store.CreateAccount(t.Context(), "ann@example.com", "complete", 0, fx.now)
+	fx := &fixture{store: apptest.NewStore(t), fake: fake.New(), now: time.Now().UTC().Truncate(time.Microsecond)}
+	fx.Service = &limits.Service{Tenants: fx.store, Domains: fx.store, Mailboxes: fx.store, Policies: fx.store, Platform: fx.fake,
+		Now: func() time.Time { return fx.now }, Pause: time.Millisecond, Limit: apptest.HangTimeout}
+	acc, err := fx.store.CreateAccount(t.Context(), "ann@example.com", "complete", 0, fx.now)
 	must(t, err)
 	fx.owner = acc.ID
 	fx.fake.Connect(guid, fake.Setup{})
@@ -63,13 +59,6 @@ func newFixture(t *testing.T) *fixture {
 	fx.addDomain(t, zone, "ada", "bob")
 	fx.addDomain(t, "empty.test")
 	return fx
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (fx *fixture) attach(t *testing.T, id tenant.GUID) {

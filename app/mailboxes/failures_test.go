@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
@@ -80,13 +81,13 @@ func TestProvisionConvergesAfterLastingTrouble(t *testing.T) {
 			_, err := h.provision(t.Context(), "anna@example.test")
 			refused(t, err, tt.want)
 			if tt.want == fault.ProviderUnavailable && fault.Of(err).RetryAfter != 7*time.Second {
-				t.Fatalf("it says to come back in %s", fault.Of(err).RetryAfter)
+				t.Fatalf("the error says to retry after %s", fault.Of(err).RetryAfter)
 			}
 			lift()
 			if kept := !h.reservesRow(t, "anna@example.test"); kept != tt.kept {
 				t.Fatalf("the place was kept: %v, want %v", kept, tt.kept)
 			}
-			h.Limit = onlyAHang
+			h.Limit = apptest.HangTimeout
 			got, err := h.provision(t.Context(), "anna@example.test")
 			must(t, err)
 			if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
@@ -123,7 +124,7 @@ func TestProvisionKeepsAnEarlierRequestsPlace(t *testing.T) {
 			for _, lift := range lifts {
 				lift()
 			}
-			h.Limit = onlyAHang
+			h.Limit = apptest.HangTimeout
 			got, err := h.provision(t.Context(), "anna@example.test")
 			must(t, err)
 			if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
@@ -182,7 +183,7 @@ func (h *fixture) leaveUnfinished(t *testing.T) {
 	for _, lift := range lifts {
 		lift()
 	}
-	h.Limit = onlyAHang
+	h.Limit = apptest.HangTimeout
 }
 
 // overtaken is a store in which a whole other request runs right after the first reservation.
@@ -289,7 +290,7 @@ func TestProvisionTellsWhatAnUnansweredRequestCreated(t *testing.T) {
 				t.Fatalf("stored %+v", s)
 			}
 			lift()
-			h.Limit = onlyAHang
+			h.Limit = apptest.HangTimeout
 			for _, want := range []string{"created", "exists"} {
 				got, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
 				must(t, err)

@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
@@ -25,22 +25,19 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+var (
+	must       = apptest.Must
+	refused    = apptest.RequireRefusal
+	openStore  = apptest.NewStore
+	inFakeTime = apptest.InFakeTime
+)
+
 const (
 	guid = tenant.GUID("11111111-2222-4333-8444-555555555555")
 	zone = "example.test"
 )
 
 var password = secret.New("Corr3ct-horse")
-
-// onlyAHang is a time limit that only a hang reaches, however slow the machine is.
-const onlyAHang = 5 * time.Minute
-
-// inFakeTime runs a subtest in which time passes only while everything waits. Its time limits are
-// reached on every machine at the same point.
-func inFakeTime(t *testing.T, name string, run func(*testing.T)) {
-	t.Helper()
-	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
-}
 
 // fixture is a service over SQLite and the fake platform. It has a ready tenant and a verified
 // domain that the mail server accepts.
@@ -70,24 +67,15 @@ func newFixture(t *testing.T) *fixture {
 	return h
 }
 
-func openStore(t *testing.T) *bunstore.Store {
-	t.Helper()
-	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
-	must(t, err)
-	t.Cleanup(func() { must(t, store.Close()) })
-	must(t, store.Migrate(t.Context()))
-	return store
-}
-
 // service returns a service as a new process would have it, with the same store and platform.
 func (h *fixture) service() *Service {
 	pass := &reconcile.Pass{
 		Platform: h.fake, Domains: h.store, DNS: h.fake.DNS, Now: time.Now,
-		Limit: onlyAHang, Pause: time.Millisecond,
+		Limit: apptest.HangTimeout, Pause: time.Millisecond,
 	}
 	return &Service{
 		Tenants: h.store, Domains: h.store, Mailboxes: h.store, Policies: h.store, Platform: h.fake, Reconciler: pass, Now: time.Now,
-		RequireSMTPAuth: true, Pause: time.Millisecond, Limit: onlyAHang,
+		RequireSMTPAuth: true, Pause: time.Millisecond, Limit: apptest.HangTimeout,
 	}
 }
 
@@ -196,18 +184,4 @@ func statuses(results []Result) (out []string) {
 		out = append(out, r.Status)
 	}
 	return out
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func refused(t testing.TB, err error, code fault.Code) {
-	t.Helper()
-	if got := fault.Of(err).Code; err == nil || got != code {
-		t.Fatalf("got %v, want %s", err, code.Name)
-	}
 }

@@ -57,7 +57,7 @@ func closeCommand() *cobra.Command {
 			return err
 		}
 		for _, removal := range removals {
-			warnOfRemainingRules(cmd, removal.Tenant, removal.Unruled)
+			warnOfRemainingRules(cmd, removal.Tenant, removal.RuleRemoval)
 		}
 		return cli.Show(cmd, newClosedAccountRow(acc, closing, removals))
 	})
@@ -67,7 +67,7 @@ func closeCommand() *cobra.Command {
 
 // removeRules removes the transport rules managed by tenantry from all tenants of an account. It
 // returns the tenants that could have such rules, with the result for each.
-func removeRules(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.AccountID) ([]tenants.UnruledTenant, error) {
+func removeRules(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.AccountID) ([]tenants.TenantRuleRemoval, error) {
 	stored, err := store.Tenants(ctx, owner)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func removeRules(ctx context.Context, cmd *cobra.Command, store *bunstore.Store,
 		return nil, err
 	}
 	defer closeService()
-	return service.Unrule(ctx, owner)
+	return service.RemoveAllRules(ctx, owner)
 }
 
 // closingQuestion returns the question that closeCommand asks on a terminal.
@@ -148,7 +148,7 @@ type closedAccountRow struct {
 	RulesLeft    []remainingRulesRow `json:"rules_left"`
 }
 
-func newClosedAccountRow(a access.Account, closing ports.Closing, removals []tenants.UnruledTenant) closedAccountRow {
+func newClosedAccountRow(a access.Account, closing ports.Closing, removals []tenants.TenantRuleRemoval) closedAccountRow {
 	remaining, removed := remainingRules(removals)
 	return closedAccountRow{
 		string(a.ID), a.Email, string(access.StatusClosed), cli.Stamp(closing.At), closing.KeysRevoked, closing.TenantsReleased,

@@ -36,7 +36,7 @@ func addFailure(provider string, err error) error {
 		return err
 	}
 	cause.Detail += "; nothing is stored"
-	return cli.WithFix(cli.Outside(cause), fix)
+	return cli.WithFix(cli.External(cause), fix)
 }
 
 // testFailure returns the error of a stored connection that failed its test, with a fix.
@@ -52,7 +52,7 @@ func testFailure(provider string, err error) error {
 	if errors.Is(cause, fault.CredentialRejected) || fix == fixSettings {
 		fix += fixReplaceStored
 	}
-	return cli.WithFix(cli.Outside(cause), fix)
+	return cli.WithFix(cli.External(cause), fix)
 }
 
 // explainFailedTest translates the error of a provider call into the error that operators read, and

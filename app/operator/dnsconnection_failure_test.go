@@ -17,7 +17,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestFailedConnectionTestsHaveAFix checks the message, exit code and fix for each kind of provider error.
+// TestFailedConnectionTestsHaveAFix checks the message, exit code and fix for each kind of provider
+// error.
 func TestFailedConnectionTestsHaveAFix(t *testing.T) {
 	t.Parallel()
 	rejected := &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Detail: "not this one"}
@@ -28,20 +29,20 @@ func TestFailedConnectionTestsHaveAFix(t *testing.T) {
 		says, code string
 		add, test  string // the fix after `add`, and the fix after `test`
 	}{
-		{"the credential", fmt.Errorf("%w (%w)", fault.CredentialRejected.With("no"), rejected), cli.ExitOutside, "not this one", "provider_credential_rejected",
+		{"the credential", fmt.Errorf("%w (%w)", fault.CredentialRejected.With("no"), rejected), cli.ExitExternal, "not this one", "provider_credential_rejected",
 			fixCredential, fixCredential + fixReplaceStored},
-		{"a setting that the server does not know", sdk.NotServed("zones", "the server does not serve one"), cli.ExitOutside, "zones: the server", "invalid_request",
+		{"a setting that the server does not know", sdk.NotServed("zones", "the server does not serve one"), cli.ExitExternal, "zones: the server", "invalid_request",
 			fixSettings, fixSettings + fixReplaceStored},
-		{"throttled", &outcome.Error{Kind: outcome.Throttled, Detail: "wait"}, cli.ExitOutside, "wait", "provider_unavailable", fixUnreachable, fixUnreachable},
-		{"down", &outcome.Error{Kind: outcome.Down, Detail: "nobody there"}, cli.ExitOutside, "nobody there", "provider_unavailable", fixUnreachable, fixUnreachable},
-		{"our own plugin", &outcome.Error{Kind: outcome.Down, Cause: "plugin_missing", Detail: "does not run"}, cli.ExitOutside, "does not run", "provider_unavailable",
+		{"throttled", &outcome.Error{Kind: outcome.Throttled, Detail: "wait"}, cli.ExitExternal, "wait", "provider_unavailable", fixUnreachable, fixUnreachable},
+		{"down", &outcome.Error{Kind: outcome.Down, Detail: "nobody there"}, cli.ExitExternal, "nobody there", "provider_unavailable", fixUnreachable, fixUnreachable},
+		{"our own plugin", &outcome.Error{Kind: outcome.Down, Cause: "plugin_missing", Detail: "does not run"}, cli.ExitExternal, "does not run", "provider_unavailable",
 			fixPlugin, fixPlugin},
-		{"a server at a private address", &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address", Detail: "no public address"}, cli.ExitOutside,
+		{"a server at a private address", &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address", Detail: "no public address"}, cli.ExitExternal,
 			"no public address", "invalid_request", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true", "TENANTRY_PROVIDERS_X_ALLOW_PRIVATE=true"},
-		{"broken", &outcome.Error{Kind: outcome.Broken, Detail: "nonsense"}, cli.ExitOutside, "nonsense", "provider_error", fixUnreachable, fixUnreachable},
-		{"too large", &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge, Detail: "the answer is too large"}, cli.ExitOutside, "too large", "provider_error",
+		{"broken", &outcome.Error{Kind: outcome.Broken, Detail: "nonsense"}, cli.ExitExternal, "nonsense", "provider_error", fixUnreachable, fixUnreachable},
+		{"too large", &outcome.Error{Kind: outcome.Broken, Cause: outcome.CauseTooLarge, Detail: "the answer is too large"}, cli.ExitExternal, "too large", "provider_error",
 			fixTooLarge, fixTooLarge},
-		{"silent", &outcome.Error{Kind: outcome.Unknown, Detail: "too late"}, cli.ExitOutside, "too late", "provider_timeout", fixUnreachable, fixUnreachable},
+		{"silent", &outcome.Error{Kind: outcome.Unknown, Detail: "too late"}, cli.ExitExternal, "too late", "provider_timeout", fixUnreachable, fixUnreachable},
 		{"not an error of a test", fault.AccountClosed.With("closed"), cli.ExitRefused, "closed", "account_closed", fault.AccountClosed.About, fault.AccountClosed.About},
 		{"a different keyset", dnsconnections.Unreadable{Connection: "c1", Cause: errors.New("does not open")}, cli.ExitRefused, "c1", "failed",
 			"", "restore the keyset that sealed it"},
@@ -66,7 +67,7 @@ func TestFieldsThatThePluginRejects(t *testing.T) {
 		says []string
 	}{
 		addFailure("x", mistake):  {cli.ExitUsage, []string{`"usage"`, `"key_secret: it is not base64"`, "a secret in the file of --credential-file"}},
-		testFailure("x", mistake): {cli.ExitOutside, []string{`"invalid_request"`, "key_secret: it is not base64", fixSettings + fixReplaceStored}},
+		testFailure("x", mistake): {cli.ExitExternal, []string{`"invalid_request"`, "key_secret: it is not base64", fixSettings + fixReplaceStored}},
 	} {
 		var printed strings.Builder
 		cli.PrintError(&printed, &cobra.Command{}, true, err)

@@ -72,7 +72,7 @@ func withdrawCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			warnOfRemainingRules(cmd, id, withdrawn.Unruled)
+			warnOfRemainingRules(cmd, id, withdrawn.RuleRemoval)
 			return cli.Show(cmd, newWithdrawnTenantRow(id, withdrawn))
 		}),
 	}
@@ -148,7 +148,7 @@ func withdrawalService(ctx context.Context, cmd *cobra.Command, store *bunstore.
 }
 
 // warnOfRemainingRules warns about the managed transport rules that may remain in a tenant.
-func warnOfRemainingRules(cmd *cobra.Command, id tenant.GUID, removal tenants.Unruled) {
+func warnOfRemainingRules(cmd *cobra.Command, id tenant.GUID, removal tenants.RuleRemoval) {
 	if len(removal.Left) == 0 {
 		return
 	}
@@ -174,7 +174,7 @@ func ruleNames(rows []remainingRulesRow) (names []string) {
 
 // remainingRules returns the tenants in which managed rules may remain, and the number of tenants
 // from which all managed rules were removed.
-func remainingRules(removals []tenants.UnruledTenant) (remaining []remainingRulesRow, removed int) {
+func remainingRules(removals []tenants.TenantRuleRemoval) (remaining []remainingRulesRow, removed int) {
 	remaining = []remainingRulesRow{}
 	for _, removal := range removals {
 		if removal.Removed {

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -23,12 +24,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// inFakeTime runs a subtest in which time passes only while everything waits. Its time limits are
-// reached on every machine at the same point.
-func inFakeTime(t *testing.T, name string, run func(*testing.T)) {
-	t.Helper()
-	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
-}
+var (
+	must       = apptest.Must
+	inFakeTime = apptest.InFakeTime
+)
 
 const (
 	guid = tenant.GUID("11111111-2222-4333-8444-555555555555")
@@ -82,9 +81,9 @@ func TestPass(t *testing.T) {
 		accepted   bool
 		signing    bool
 	}{
-		{name: "everything is there at once", mailServer: true, accepted: true, signing: true},
+		{name: "everything exists at once", mailServer: true, accepted: true, signing: true},
 		{name: "the bootstrap is not ready", mailServer: false},
-		{name: "the domain is accepted after some looks", setup: fake.Setup{Lag: fake.Lag{AcceptedLooks: 3}}, mailServer: true, accepted: true, signing: true},
+		{name: "the domain is accepted after some reads", setup: fake.Setup{Lag: fake.Lag{AcceptedLooks: 3}}, mailServer: true, accepted: true, signing: true},
 		{name: "the domain is not accepted in time", setup: fake.Setup{Lag: fake.Lag{AcceptedDomain: time.Hour}}, mailServer: true},
 		{name: "an answer is lost", mailServer: true, fault: fake.Fault{Method: "EnableMail", Kind: outcome.Unknown, AfterEffect: true, Times: 1}, accepted: true, signing: true},
 		{name: "answers get lost until the end", mailServer: true, fault: fake.Fault{Method: "EnsureSigning", Kind: outcome.Unknown}, accepted: true},
@@ -117,9 +116,9 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// TestPassLooksBeforeItWrites checks that the e-mail service is enabled once, even after an unknown
+// TestPassReadsBeforeItWrites checks that the e-mail service is enabled once, even after an unknown
 // outcome or a crash.
-func TestPassLooksBeforeItWrites(t *testing.T) {
+func TestPassReadsBeforeItWrites(t *testing.T) {
 	pass, p, store := verified(t, fake.Setup{})
 	p.Fail(fake.Fault{Method: "EnableMail", Kind: outcome.Unknown, AfterEffect: true, Times: 1})
 	for range 2 {
@@ -144,7 +143,7 @@ func TestPassEnablesMailWithoutTheMailServer(t *testing.T) {
 	}
 }
 
-func TestPassKeepsWhatOthersStored(t *testing.T) {
+func TestPassKeepsChangesOfOthers(t *testing.T) {
 	pass, _, store := verified(t, fake.Setup{})
 	loaded := store.d
 	store.d.Default = true
@@ -155,7 +154,7 @@ func TestPassKeepsWhatOthersStored(t *testing.T) {
 	}
 }
 
-func TestPassOfADomainThatIsGone(t *testing.T) {
+func TestPassFailsForADeletedDomain(t *testing.T) {
 	pass, _, store := verified(t, fake.Setup{})
 	store.err = fault.DomainNotFound.With("gone")
 	if _, err := pass.Domain(t.Context(), "owner", store.d, true); !errors.Is(err, fault.DomainNotFound) {
@@ -163,7 +162,7 @@ func TestPassOfADomainThatIsGone(t *testing.T) {
 	}
 }
 
-func TestAnIncompleteReadKeepsWhatWasSeen(t *testing.T) {
+func TestAnIncompleteReadKeepsTheStoredDNS(t *testing.T) {
 	pass, p, store := verified(t, fake.Setup{})
 	d := store.d
 	d.Status = dns.Status{MX: "mx.example.", SPF: "v=spf1 -all", VerificationSeen: true}
@@ -189,7 +188,7 @@ func TestAFlattenedSelectorIsPublished(t *testing.T) {
 }
 
 func TestRunDecidesByTheOutcome(t *testing.T) {
-	never := errors.New("not a provider's answer")
+	internal := errors.New("not a provider's answer")
 	for _, tt := range []struct {
 		name  string
 		err   error
@@ -199,7 +198,7 @@ func TestRunDecidesByTheOutcome(t *testing.T) {
 		{"refused", &outcome.Error{Kind: outcome.Refused, Code: fault.WeakPassword}, 1},
 		{"throttled", &outcome.Error{Kind: outcome.Throttled, RetryAfter: time.Millisecond}, 1},
 		{"down", &outcome.Error{Kind: outcome.Down}, 1},
-		{"ours", never, 1},
+		{"an error of tenantry itself", internal, 1},
 		{"broken", &outcome.Error{Kind: outcome.Broken}, 3},
 		{"not ready", &outcome.Error{Kind: outcome.NotReady}, 0},
 		{"unknown", &outcome.Error{Kind: outcome.Unknown}, 0},
@@ -226,37 +225,37 @@ func TestRunDecidesByTheOutcome(t *testing.T) {
 				if (err == nil) != (tt.err == nil) || errors.Is(err, context.DeadlineExceeded) {
 					t.Fatalf("got %v", err)
 				}
-				ctx = t.Context() // the policies with a maximum need no end
+				ctx = t.Context() // the other policies end by their number of tries
 			}
 		})
 	}
 }
 
-// TestRunLooksBeforeItRepeats checks that a call with an unknown outcome is repeated only after a
-// look has found no effect.
-func TestRunLooksBeforeItRepeats(t *testing.T) {
+// TestRunChecksBeforeItRepeats checks that a call with an unknown outcome is repeated only after the
+// check has found no effect.
+func TestRunChecksBeforeItRepeats(t *testing.T) {
 	lost := &outcome.Error{Kind: outcome.Unknown, Cause: "lost"}
-	blind := &outcome.Error{Kind: outcome.Unknown, Cause: "blind"}
+	unanswered := &outcome.Error{Kind: outcome.Unknown, Cause: "unanswered"}
 	down := &outcome.Error{Kind: outcome.Down}
 	absent, there := errors.New("absent"), errors.New("there")
 	for _, tt := range []struct {
 		name   string
 		policy RetryPolicy
 		calls  []error
-		looks  []error // absent, there, or the error of the look
+		checks []error // absent, there, or the error of the check
 		want   error
-		trace  string
+		trace  string // C for each call, R for each check
 	}{
-		{"the effect is there", RetryPolicy{}, []error{lost}, []error{there}, nil, "CL"},
-		{"there is no effect", RetryPolicy{}, []error{lost, nil}, []error{absent}, nil, "CLC"},
-		{"the look has no answer", RetryPolicy{}, []error{lost, nil}, []error{blind, blind, absent}, nil, "CLLLC"},
-		{"the look finds the platform down", RetryPolicy{}, []error{lost}, []error{down}, down, "CL"},
+		{"the effect is there", RetryPolicy{}, []error{lost}, []error{there}, nil, "CR"},
+		{"there is no effect", RetryPolicy{}, []error{lost, nil}, []error{absent}, nil, "CRC"},
+		{"the check has no answer", RetryPolicy{}, []error{lost, nil}, []error{unanswered, unanswered, absent}, nil, "CRRRC"},
+		{"the check finds the platform down", RetryPolicy{}, []error{lost}, []error{down}, down, "CR"},
 		{"nothing changed", RetryPolicy{}, []error{&outcome.Error{Kind: outcome.NotReady}, down}, nil, down, "CC"},
-		{"one try, no effect", Once, []error{lost}, []error{absent}, lost, "CL"},
-		{"one try, the look fails", Once, []error{lost}, []error{down}, lost, "CL"},
+		{"one try, no effect", Once, []error{lost}, []error{absent}, lost, "CR"},
+		{"one try, the check fails", Once, []error{lost}, []error{down}, lost, "CR"},
 		{"broken", RetryPolicy{}, []error{
 			&outcome.Error{Kind: outcome.Broken}, &outcome.Error{Kind: outcome.Broken}, &outcome.Error{Kind: outcome.Broken, Cause: "last"},
-		}, []error{absent, absent, absent}, &outcome.Error{Kind: outcome.Broken, Cause: "last"}, "CLCLCL"},
+		}, []error{absent, absent, absent}, &outcome.Error{Kind: outcome.Broken, Cause: "last"}, "CRCRCR"},
 	} {
 		inFakeTime(t, tt.name, func(t *testing.T) {
 			trace := ""
@@ -268,7 +267,7 @@ func TestRunLooksBeforeItRepeats(t *testing.T) {
 			err := Run(t.Context(), tt.policy,
 				func(context.Context) error { return next("C", &tt.calls) },
 				func(context.Context) (bool, error) {
-					switch err := next("L", &tt.looks); err {
+					switch err := next("R", &tt.checks); err {
 					case absent, there:
 						return err == there, nil
 					default:
@@ -286,8 +285,8 @@ func sameError(a, b error) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Error() == b.Error()
 }
 
-// TestRunKeepsTheUnknownOutcomeAtItsEnd checks that a look without an answer does not replace the
-// outcome of the call when time is up.
+// TestRunKeepsTheUnknownOutcomeAtItsEnd checks that a check without an answer does not replace
+// the outcome of the call when the time is up.
 func TestRunKeepsTheUnknownOutcomeAtItsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -328,26 +327,19 @@ func TestRunWaitsOutAThrottle(t *testing.T) {
 				t.Fatalf("%d tries end with %v", tries, err)
 			}
 			if took := time.Since(began); tries == 2 && took != tt.demanded {
-				t.Fatalf("it waited %s", took)
+				t.Fatalf("Run waited %s", took)
 			}
 		})
 	}
 }
 
 func TestDetachKeepsTheEarlierDeadline(t *testing.T) {
-	caller, leave := context.WithTimeout(t.Context(), time.Hour)
+	caller, cancelCaller := context.WithTimeout(t.Context(), time.Hour)
 	ctx, cancel := Detach(caller, 2*time.Hour)
 	defer cancel()
-	leave()
+	cancelCaller()
 	deadline, _ := ctx.Deadline()
 	if ctx.Err() != nil || time.Until(deadline) > time.Hour {
-		t.Fatalf("it ends in %s with %v", time.Until(deadline), ctx.Err())
-	}
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("the context ends in %s with %v", time.Until(deadline), ctx.Err())
 	}
 }

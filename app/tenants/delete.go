@@ -22,7 +22,7 @@ const (
 // Deleted is a tenant before its deletion, and the result of removing its managed rules.
 type Deleted struct {
 	tenant.Tenant
-	Unruled
+	RuleRemoval
 }
 
 // Delete removes the tenant and all its data from the service. It first removes the managed
@@ -37,17 +37,17 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 	ctx, cancel := reconcile.Detach(ctx, deleteLimit)
 	defer cancel()
 	deleted := Deleted{Tenant: t}
-	if deleted.Unruled, err = s.removeManagedRules(ctx, owner, t, pauseLease); err != nil {
+	if deleted.RuleRemoval, err = s.removeManagedRules(ctx, owner, t, pauseLease); err != nil {
 		return Deleted{}, err
 	}
 	completion, err := answer.Completion(deleted)
 	if err != nil {
-		s.resumeEnforcement(ctx, deleted.Unruled)
+		s.resumeEnforcement(ctx, deleted.RuleRemoval)
 		return Deleted{}, err
 	}
 	err = reconcile.Store(ctx, func(ctx context.Context) error { return s.Tenants.DeleteTenant(ctx, owner, id, completion) })
 	if err != nil {
-		s.resumeEnforcement(ctx, deleted.Unruled)
+		s.resumeEnforcement(ctx, deleted.RuleRemoval)
 		return Deleted{}, err
 	}
 	return deleted, nil
@@ -56,7 +56,7 @@ func (s *Service) Delete(ctx context.Context, owner access.AccountID, id tenant.
 // Withdrawn is the account that held the tenant, and the result of removing the managed rules.
 type Withdrawn struct {
 	Account access.AccountID
-	Unruled
+	RuleRemoval
 }
 
 // Withdraw ends the assignment of a managed tenant, on behalf of the operator. It first removes the
@@ -73,13 +73,13 @@ func (s *Service) Withdraw(ctx context.Context, id tenant.GUID) (Withdrawn, erro
 	}
 	ctx, cancel := reconcile.Detach(ctx, deleteLimit)
 	defer cancel()
-	unruled, err := s.removeManagedRules(ctx, owner, t, pauseLease)
+	removal, err := s.removeManagedRules(ctx, owner, t, pauseLease)
 	if err != nil {
 		return Withdrawn{}, err
 	}
-	owner, err = s.Assignments.Withdraw(ctx, guid, unruled.Left...)
+	owner, err = s.Assignments.Withdraw(ctx, guid, removal.Left...)
 	if err != nil {
-		s.resumeEnforcement(ctx, unruled)
+		s.resumeEnforcement(ctx, removal)
 	}
-	return Withdrawn{owner, unruled}, err
+	return Withdrawn{owner, removal}, err
 }

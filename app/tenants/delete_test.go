@@ -232,15 +232,15 @@ func TestWithdrawWithoutPlatform(t *testing.T) {
 	}
 }
 
-// Unrule removes the managed rules from every tenant of an account.
-func TestUnrule(t *testing.T) {
+// TestRemoveAllRules checks that the managed rules are removed from every tenant of an account.
+func TestRemoveAllRules(t *testing.T) {
 	fx := withRule(t)
 	fx.connect(t, fx.ann, otherAdmin)
 	if _, err := fx.store.ReservePolicy(t.Context(), fx.ann.ID, other, sendlimit.TenantWide, fx.now); err != nil {
 		t.Fatal(err)
 	}
 	fx.platform.Revoke(other, "consent")
-	all, err := fx.Unrule(t.Context(), fx.ann.ID)
+	all, err := fx.RemoveAllRules(t.Context(), fx.ann.ID)
 	if err != nil || len(all) != 2 {
 		t.Fatalf("got %+v, %v", all, err)
 	}

@@ -3,17 +3,14 @@
 package tenants_test
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rand"
-	"errors"
 	"net/url"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
@@ -39,37 +36,25 @@ type fixture struct {
 	ann, bob access.Account
 }
 
-// hangTimeout is a time limit that only a hanging test reaches, even on a slow machine.
-const hangTimeout = 5 * time.Minute
-
-// inFakeTime runs a subtest in fake time. Fake time advances only while all goroutines wait, so
-// time limits do not depend on the machine.
-func inFakeTime(t *testing.T, name string, run func(*testing.T)) {
-	t.Helper()
-	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
-}
+var (
+	refused    = apptest.RequireRefusal
+	inFakeTime = apptest.InFakeTime
+)
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	store, err := bunstore.Open(t.Context(), bunstore.Memory, bunstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	store := apptest.NewStore(t)
 	fx := &fixture{store: store, platform: fake.New(), now: time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)}
 	fx.platform.AddTenant(guid, fake.Setup{Name: "One"})
 	fx.platform.AddTenant(other, fake.Setup{Name: "Other"})
 	clock := func() time.Time { return fx.now }
 	fx.Service = &tenants.Service{
 		Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store, Policies: store, Runs: store, Room: store,
-		Platform: fx.platform, Sealer: newSealer(t), Random: rand.Reader, Now: clock, PublicURL: "https://tenantry.test",
-		RequireSMTPAuth: true, ConsentTimeout: hangTimeout, Pause: time.Millisecond,
+		Platform: fx.platform, Sealer: apptest.NewSealer(t), Random: rand.Reader, Now: clock, PublicURL: "https://tenantry.test",
+		RequireSMTPAuth: true, ConsentTimeout: apptest.HangTimeout, Pause: time.Millisecond,
 		Reconciler: &reconcile.Pass{
 			Platform: fx.platform, Domains: store, DNS: fx.platform.DNS, Now: clock,
-			Limit: hangTimeout, Pause: time.Millisecond,
+			Limit: apptest.HangTimeout, Pause: time.Millisecond,
 		},
 	}
 	fx.ann, fx.bob = fx.account(t, "ann@example.com", 2), fx.account(t, "bob@example.com", 2)
@@ -169,13 +154,6 @@ func (fx *fixture) readiness(t *testing.T) tenant.Readiness {
 	return readiness
 }
 
-func refused(t *testing.T, err, code error) {
-	t.Helper()
-	if !errors.Is(err, code) {
-		t.Fatalf("got %v, want %v", err, code)
-	}
-}
-
 // withParam returns the query with one parameter replaced.
 func withParam(t *testing.T, query, name, value string) string {
 	t.Helper()
@@ -185,31 +163,4 @@ func withParam(t *testing.T, query, name, value string) string {
 	}
 	q.Set(name, value)
 	return q.Encode()
-}
-
-// sealer seals with a random key.
-type sealer struct{ cipher.AEAD }
-
-func newSealer(t *testing.T) sealer {
-	t.Helper()
-	key := make([]byte, 32)
-	_, _ = rand.Read(key)
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sealer{aead}
-}
-
-func (s sealer) Seal(plain secret.Text, associatedData string) ([]byte, error) {
-	return s.AEAD.Seal(nil, nil, []byte(plain.Reveal()), []byte(associatedData)), nil
-}
-
-func (s sealer) Open(sealed []byte, associatedData string) (secret.Text, error) {
-	plain, err := s.AEAD.Open(nil, nil, sealed, []byte(associatedData))
-	return secret.New(string(plain)), err
 }

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// parallelRemovals is the number of tenants whose rules Unrule removes in parallel.
+	// parallelRemovals is the number of tenants whose rules RemoveAllRules removes in parallel.
 	parallelRemovals = 8
-	// closeLease is how long Unrule keeps enforcement out of the tenants of an account. It exceeds
-	// the time to process all tenants that one account can have.
+	// closeLease is how long RemoveAllRules keeps enforcement out of the tenants of an account. It
+	// exceeds the time to process all tenants that one account can have.
 	closeLease = time.Hour
 )
 
-// Unruled is the result of removing the managed rules from a tenant.
-type Unruled struct {
+// RuleRemoval is the result of removing the managed rules from a tenant.
+type RuleRemoval struct {
 	// Removed is true when the tenant may have had managed rules and certainly has none now. Left
 	// names the rules that may still exist. Why is the reason why they could not be removed.
 	Removed bool
@@ -46,10 +46,10 @@ var (
 // removeManagedRules removes the managed rules from a tenant that may have some, and records the
 // unblocks. Until the lease expires, no enforcement pass can create the rules again. If rules may
 // remain, the result names them and the reason. An error comes from the store.
-func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (result Unruled, err error) {
+func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (result RuleRemoval, err error) {
 	scopes, err := s.Policies.RuledScopes(ctx, owner, t.GUID)
 	if err != nil || len(scopes) == 0 {
-		return Unruled{}, err
+		return RuleRemoval{}, err
 	}
 	result.Why = t.Reachable()
 	if result.Why == nil && s.Platform == nil {
@@ -57,11 +57,11 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 	}
 	if result.Why == nil {
 		if result.pause, result.paused, err = s.pauseEnforcement(ctx, owner, t, lease); err != nil {
-			return Unruled{}, err
+			return RuleRemoval{}, err
 		}
 		if err := s.removeRulesPaused(ctx, t, &result); err != nil {
 			s.resumeEnforcement(ctx, result)
-			return Unruled{}, err
+			return RuleRemoval{}, err
 		}
 	}
 	if result.Removed = result.Why == nil; result.Removed {
@@ -74,7 +74,7 @@ func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID
 }
 
 // removeRulesPaused removes the rules after enforcement was paused, and records the unblocks.
-func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, result *Unruled) error {
+func (s *Service) removeRulesPaused(ctx context.Context, t tenant.Tenant, result *RuleRemoval) error {
 	if result.paused {
 		s.reconcileIntents(ctx, result.pause)
 	}
@@ -126,31 +126,31 @@ func (s *Service) recordUnblocks(ctx context.Context, r ports.SendRun) error {
 }
 
 // resumeEnforcement ends the pause in a tenant that is kept.
-func (s *Service) resumeEnforcement(ctx context.Context, u Unruled) {
-	if !u.paused {
+func (s *Service) resumeEnforcement(ctx context.Context, r RuleRemoval) {
+	if !r.paused {
 		return
 	}
 	_ = reconcile.Store(ctx, func(ctx context.Context) error { // on failure, the lease expires by itself
-		_, err := s.Runs.ReleaseTenant(ctx, u.pause, s.Now())
+		_, err := s.Runs.ReleaseTenant(ctx, r.pause, s.Now())
 		return err
 	})
 }
 
-// UnruledTenant is the result of removing the managed rules from one tenant of an account.
-type UnruledTenant struct {
+// TenantRuleRemoval is the result of removing the managed rules from one tenant of an account.
+type TenantRuleRemoval struct {
 	Tenant tenant.GUID
-	Unruled
+	RuleRemoval
 }
 
-// Unrule removes the managed rules from all tenants of an account that the operator is about to
-// close. It returns the tenants that may have had rules. If one tenant fails, Unrule resumes
-// enforcement in the others and returns the joined errors.
-func (s *Service) Unrule(ctx context.Context, owner access.AccountID) ([]UnruledTenant, error) {
+// RemoveAllRules removes the managed rules from all tenants of an account that the operator is
+// about to close. It returns the tenants that may have had rules. If one tenant fails,
+// RemoveAllRules resumes enforcement in the others and returns the joined errors.
+func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([]TenantRuleRemoval, error) {
 	held, err := s.Tenants.Tenants(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
-	results, errs := make([]Unruled, len(held)), make([]error, len(held))
+	results, errs := make([]RuleRemoval, len(held)), make([]error, len(held))
 	slots := make(chan struct{}, parallelRemovals)
 	var wg sync.WaitGroup
 	for n, t := range held {
@@ -163,10 +163,10 @@ func (s *Service) Unrule(ctx context.Context, owner access.AccountID) ([]Unruled
 		})
 	}
 	wg.Wait()
-	var all []UnruledTenant
+	var all []TenantRuleRemoval
 	for n, t := range held {
 		if results[n].Removed || len(results[n].Left) > 0 {
-			all = append(all, UnruledTenant{t.GUID, results[n]})
+			all = append(all, TenantRuleRemoval{t.GUID, results[n]})
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -178,8 +178,8 @@ func (s *Service) Unrule(ctx context.Context, owner access.AccountID) ([]Unruled
 
 // Resume resumes enforcement in tenants of an account that was not closed. Enforcement creates
 // their rules again.
-func (s *Service) Resume(ctx context.Context, all []UnruledTenant) {
-	for _, u := range all {
-		s.resumeEnforcement(ctx, u.Unruled)
+func (s *Service) Resume(ctx context.Context, all []TenantRuleRemoval) {
+	for _, removal := range all {
+		s.resumeEnforcement(ctx, removal.RuleRemoval)
 	}
 }

@@ -92,7 +92,7 @@ func TestSyncIgnoresUnreliableDNS(t *testing.T) {
 		t.Errorf("got %+v, want %+v", after[0].Status, before[0].Status)
 	}
 	if after[0].Status.MX != "mx.other.test." {
-		t.Errorf("nobody had seen an MX; got %+v", after[0].Status)
+		t.Errorf("no read has seen an MX; got %+v", after[0].Status)
 	}
 }
 

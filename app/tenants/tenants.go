@@ -50,7 +50,7 @@ type Service struct {
 	Room        ports.SendCapacity
 	Accounts    ports.Keys
 	// Platform is nil in an operator's command that runs without a mail platform. Only Withdraw,
-	// Unrule, Resume and Delete work then.
+	// RemoveAllRules, Resume and Delete work then.
 	Platform   ports.MailPlatform
 	Reconciler *reconcile.Pass
 	Sealer     ports.Sealer
@@ -63,8 +63,8 @@ type Service struct {
 	RequireSMTPAuth bool
 	// Limit bounds a sync. It defaults to 105 s.
 	Limit time.Duration
-	// ConsentTimeout is how long SignedIn waits for a new consent to take effect at the platform. Pause
-	// is the time between two tries. They default to 15 s and 1 s.
+	// ConsentTimeout is how long SignedIn waits for a new consent to take effect at the platform.
+	// Pause is the time between two tries. They default to 15 s and 1 s.
 	ConsentTimeout, Pause time.Duration
 	// PassWait is how long a deletion waits for an enforcement pass to finish. CallWait is how long
 	// it then waits for the last platform call of a pass whose lease was revoked. They default to 5

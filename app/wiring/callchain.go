@@ -29,7 +29,7 @@ type callChain struct {
 func newCallChain(c settings.Config, provider string, describe describeFunc, counters ports.Limiter, log *slog.Logger) (callChain, error) {
 	measure, err := telemetry.Calls(telemetry.CallOptions{Provider: provider, Log: log, CustomerData: c.TraceCustomerData})
 	return callChain{measure, breaker.New(breaker.Options{
-		Provider: provider, Log: log, Open: c.CircuitOpen, Budget: budgets{provider, describe, counters}.spend,
+		Provider: provider, Log: log, OpenTime: c.CircuitOpen, Budget: budgets{provider, describe, counters}.spend,
 	})}, err
 }
 

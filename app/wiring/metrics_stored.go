@@ -53,9 +53,9 @@ type storedCounts struct {
 
 // registerStoredGauges registers the gauges of stored data. It fails when an instrument cannot be
 // created.
-func (s *Service) registerStoredGauges(now func() time.Time) error {
+func (s *Service) registerStoredGauges(now func() time.Time, ttl time.Duration) error {
 	g, errs := &storedGauges{
-		queue: s.Queue, checks: s.Store, sends: s.Store, now: now, jobKinds: s.jobKinds(), ttl: min(storedCountsTTL, s.domainSweepInterval),
+		queue: s.Queue, checks: s.Store, sends: s.Store, now: now, jobKinds: s.jobKinds(), ttl: ttl,
 	}, []error(nil)
 	meter := otel.Meter(meterName)
 	gauge := func(name, description string) metric.Float64ObservableGauge {

@@ -61,10 +61,6 @@ const (
 
 	// keyBatchTimeout bounds the deletion of one batch of Idempotency-Keys.
 	keyBatchTimeout = 10 * time.Second
-
-	// SandboxSweepEvery is the interval of the sandbox's sweeps. It is short because the
-	// sandbox's simulated providers answer within seconds and its clock can be moved.
-	SandboxSweepEvery = time.Second
 )
 
 // SandboxTimetable is the retry policy of provisioning jobs in the sandbox: the usual one with
@@ -128,10 +124,21 @@ func (s *Service) QueueWork() ports.Work {
 		Periodic: slices.Concat([]ports.Periodic{
 			{Kind: "idempotency_keys", Every: keySweepEvery, Do: s.deleteExpiredKeys},
 			{Kind: "enforcement_events", Every: time.Hour, Do: s.enforcement.Forget},
-			s.dnsWorker.Sweep(s.jobSweepInterval),
-			s.domainWatch.Sweep(s.domainSweepInterval),
-		}, s.integrations.Periodic(s.sessionSweepInterval, refreshEvery), s.Enforcer.Periodic(EnforceSweepEvery, s.Queue)),
+			s.dnsWorker.Sweep(jobSweepEvery),
+			s.domainWatch.Sweep(domainSweepEvery),
+		}, s.integrations.Periodic(sessionSweepEvery, refreshEvery), s.Enforcer.Periodic(EnforceSweepEvery, s.Queue)),
 	}
+}
+
+// WakeDueJobs wakes the jobs that are due by the service's clock: provisioning jobs, domain checks
+// and expired sessions. The periodic sweeps also do this. The sandbox calls WakeDueJobs after its
+// clock was moved.
+func (s *Service) WakeDueJobs(ctx context.Context) error {
+	return errors.Join(
+		s.dnsWorker.Sweep(jobSweepEvery).Do(ctx),
+		s.integrations.SessionSweep(sessionSweepEvery).Do(ctx),
+		s.domainWatch.CheckDue(ctx),
+	)
 }
 
 // StopQueue waits until running handlers finish, at most until ctx ends. It returns an error when
@@ -156,7 +163,6 @@ func (s *Service) FinishInterrupted(ctx context.Context, databaseURL string) err
 // initDNSWorker builds the worker of provisioning jobs.
 func (s *Service) initDNSWorker(c settings.Config, o Overrides) {
 	spans := telemetry.Jobs{CustomerData: c.TraceCustomerData}
-	s.jobSweepInterval = cmp.Or(o.JobSweep, jobSweepEvery)
 	s.dnsWorker = &dnsruns.Worker{
 		Jobs: s.Store, Domains: s.domains.Steps, Queue: s.Queue, Fence: wire.Fence{}, Timetable: cmp.Or(o.Timetable, provisioning.DefaultTimetable),
 		Now: o.Now, Chance: mathrand.Float64, Log: s.Log, Traced: spans.Step,
@@ -174,7 +180,6 @@ func (s *Service) initDomainWatch(c settings.Config, o Overrides) error {
 	if err != nil {
 		return err
 	}
-	s.domainSweepInterval = cmp.Or(o.DomainCheckSweep, domainSweepEvery)
 	s.domainWatch = &domains.Watch{
 		Domains: s.Store, Checks: s.Store, DNS: s.domains.DNS, Queue: s.Queue, Now: o.Now, Log: s.Log, Off: !c.DomainChecks,
 		Checked: func(ctx context.Context, check domains.Check) { count(ctx, string(check)) },
@@ -196,7 +201,6 @@ func (s *Service) initIntegrations(sealer ports.Sealer, o Overrides) error {
 			drift.Add(context.Background(), 1, labels("provider", provider, "kind", string(kind)))
 		},
 	}
-	s.sessionSweepInterval = cmp.Or(o.JobSweep, sessionSweepEvery)
 	return nil
 }
 

@@ -29,6 +29,7 @@
 package wiring
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -92,10 +93,9 @@ type Overrides struct {
 	Secrets map[string]map[string]secret.Text
 	// Timetable is the retry policy of provisioning jobs.
 	Timetable provisioning.Timetable
-	// JobSweep is the interval of the sweeps that wake due jobs and expire sign-in sessions.
-	JobSweep time.Duration
-	// DomainCheckSweep is the interval of the sweep that wakes due domain checks.
-	DomainCheckSweep time.Duration
+	// CountsTTL is how long the gauges of stored data reuse the counts of a query. The default is
+	// storedCountsTTL.
+	CountsTTL time.Duration
 	// OnlyLimited excludes tenants without a send limit from the enforcement sweep.
 	OnlyLimited bool
 }
@@ -127,11 +127,8 @@ type Service struct {
 	dnsRuns      *dnsruns.Service
 	idempotency  guard.Idempotency
 
-	dnsWorker            *dnsruns.Worker
-	domainWatch          *domains.Watch
-	jobSweepInterval     time.Duration
-	sessionSweepInterval time.Duration
-	domainSweepInterval  time.Duration
+	dnsWorker   *dnsruns.Worker
+	domainWatch *domains.Watch
 
 	Metrics        *prometheus.Registry
 	Log            *slog.Logger
@@ -171,7 +168,7 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if s.limiter, err = limiter.Open(ctx, limiter.Options{URL: c.RedisURL, AnswerTimeout: c.RedisTimeout, Log: log}); err != nil {
 		return nil, errors.Join(err, s.Queue.Close(ctx), s.Store.Close())
 	}
-	s.requestLimits = guard.Limits{Counters: s.limiter, Off: c.Limits == "off", InFlight: c.MaxInFlight}
+	s.requestLimits = guard.Limits{Counters: s.limiter, Off: c.Limits == "off", MaxInFlight: c.MaxInFlight}
 	if s.Host, err = openHost(c, log); err != nil {
 		return nil, errors.Join(err, s.limiter.Close(), s.Queue.Close(ctx), s.Store.Close())
 	}
@@ -203,7 +200,7 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if err := s.initDomainWatch(c, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
 	}
-	if err := errors.Join(s.registerGauges(c), s.registerStoredGauges(o.Now)); err != nil {
+	if err := errors.Join(s.registerGauges(c), s.registerStoredGauges(o.Now, cmp.Or(o.CountsTTL, storedCountsTTL))); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
 	}
 	return s, nil
@@ -211,8 +208,8 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 
 // raiseGCPercent lets the heap grow to five times the live heap before a collection, instead of
 // twice. The live heap is about ten megabytes. With the default, collections took an eighth of the
-// CPU time of a list request. If GOGC is set, it takes precedence. GOMEMLIMIT bounds the heap in both
-// cases.
+// CPU time of a list request. If GOGC is set, it takes precedence. GOMEMLIMIT bounds the heap in
+// both cases.
 func raiseGCPercent() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
@@ -277,8 +274,8 @@ func (s *Service) Handler() http.Handler {
 	})
 }
 
-// Close ends the plugins, then closes the limiter, the queue and the store, and returns their errors.
-// In parallel it exports the last telemetry. It only logs a failure of the export.
+// Close ends the plugins, then closes the limiter, the queue and the store, and returns their
+// errors. In parallel it exports the last telemetry. It only logs a failure of the export.
 func (s *Service) Close(ctx context.Context) error {
 	flushed := make(chan struct{})
 	go func() {

@@ -57,7 +57,7 @@ func (z zoneView) replaceSelector(want Desired, targets []string) verdict {
 // flattened reports whether the provider answers with the TXT records of the target in place of the
 // CNAME.
 func (z zoneView) flattened(want Desired) bool {
-	texts, key := z.setAt(want.Name, TXT).Values, z.Beyond.Keys[normalName(want.Content)]
+	texts, key := z.setAt(want.Name, TXT).Values, z.Referenced.Keys[normalName(want.Content)]
 	return len(texts) > 0 && slices.Equal(slices.Sorted(slices.Values(texts)), slices.Sorted(slices.Values(key)))
 }
 

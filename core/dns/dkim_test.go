@@ -39,7 +39,7 @@ func TestPlanDKIM(t *testing.T) {
 			after: []string{target1, "s1.esp.test"}},
 		{name: "dkim_txt_present: a key pasted by hand", sets: text, action: dns.Conflict, reason: "dkim_txt_present", blocking: true},
 		{name: "dkim_txt_present: an address", sets: []dns.RRSet{set(name, "A", "192.0.2.1")}, action: dns.Conflict, reason: "dkim_txt_present", blocking: true},
-		{name: "dkim_flattened: the target's own key", sets: text, beyond: func(b *dns.Referenced) { b.Keys = map[string][]string{target1: {key}} },
+		{name: "dkim_flattened: the target's own key", sets: text, referenced: func(b *dns.Referenced) { b.Keys = map[string][]string{target1: {key}} },
 			action: dns.Preserve, reason: "dkim_flattened"},
 		{name: "dkim_delegated", sets: []dns.RRSet{set("_domainkey.a.test", dns.NS, "ns1.esp.test")}, action: dns.Conflict, reason: "dkim_delegated", blocking: true},
 		{name: "dkim_delegated at the selector", sets: []dns.RRSet{set(name, dns.NS, "ns1.esp.test")}, action: dns.Conflict, reason: "dkim_delegated", blocking: true},

@@ -91,7 +91,7 @@ func enforced(policy string) bool {
 // domain, or nil if there is no such record.
 func (z zoneView) inheritedTags() map[string]string {
 	for _, name := range DMARCAbove(z.Domain) {
-		records := filter(z.Beyond.Above[name], isDMARC)
+		records := filter(z.Referenced.Above[name], isDMARC)
 		if len(records) != 1 {
 			continue
 		}

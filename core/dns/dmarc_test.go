@@ -58,18 +58,18 @@ func TestPlanKeepsInheritedDMARC(t *testing.T) {
 		return func(b *dns.Referenced) { b.Above = map[string][]string{name: texts} }
 	}
 	for _, tt := range []planCase{
-		{name: "dmarc_inherited from the organisation", beyond: above("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
-		{name: "dmarc_inherited from the top level", beyond: above("_dmarc.test", "x", "v=DMARC1; p=quarantine; psd=y"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
-		{name: "dmarc_inherited from p=none", beyond: above("_dmarc.a.test", "v=DMARC1; p=none"), action: dns.Preserve, reason: "dmarc_inherited"},
-		{name: "dmarc_inherited from sp=reject", beyond: above("_dmarc.a.test", "v=DMARC1; p=none; sp=reject"), action: dns.Preserve,
+		{name: "dmarc_inherited from the organisation", referenced: above("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
+		{name: "dmarc_inherited from the top level", referenced: above("_dmarc.test", "x", "v=DMARC1; p=quarantine; psd=y"), action: dns.Preserve, reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
+		{name: "dmarc_inherited from p=none", referenced: above("_dmarc.a.test", "v=DMARC1; p=none"), action: dns.Preserve, reason: "dmarc_inherited"},
+		{name: "dmarc_inherited from sp=reject", referenced: above("_dmarc.a.test", "v=DMARC1; p=none; sp=reject"), action: dns.Preserve,
 			reason: "dmarc_inherited", notes: []dns.Note{"dmarc_strict"}},
-		{name: "nothing above", beyond: above("_dmarc.a.test"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
-		{name: "two records above do not apply", beyond: above("_dmarc.a.test", "v=DMARC1; p=none", "v=DMARC1; p=reject"), action: dns.Create, reason: "missing",
+		{name: "nothing above", referenced: above("_dmarc.a.test"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
+		{name: "two records above do not apply", referenced: above("_dmarc.a.test", "v=DMARC1; p=none", "v=DMARC1; p=reject"), action: dns.Create, reason: "missing",
 			after: []string{dns.DefaultPolicy}},
-		{name: "an invalid record above does not apply", beyond: above("_dmarc.a.test", "v=DMARC1; p"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
-		{name: "the record of a sibling does not apply", beyond: above("_dmarc.b.test", "v=DMARC1; p=reject"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
+		{name: "an invalid record above does not apply", referenced: above("_dmarc.a.test", "v=DMARC1; p"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
+		{name: "the record of a sibling does not apply", referenced: above("_dmarc.b.test", "v=DMARC1; p=reject"), action: dns.Create, reason: "missing", after: []string{dns.DefaultPolicy}},
 		{name: "the domain's own record takes precedence", sets: []dns.RRSet{set("_dmarc.mail.a.test", dns.TXT, "v=DMARC1; p=none; sp=none")},
-			beyond: above("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_present", after: []string{"v=DMARC1; p=none; sp=none"}},
+			referenced: above("_dmarc.a.test", "v=DMARC1; p=reject"), action: dns.Preserve, reason: "dmarc_present", after: []string{"v=DMARC1; p=none; sp=none"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, dns.Offer{}, "mail.a.test", dns.Policy) })
 	}

@@ -32,7 +32,7 @@ func offer() dns.Offer {
 func reliable(sets ...dns.RRSet) dns.ZoneRead {
 	s := readWith(sets...)
 	s.Zone, s.Complete = "a.test", true
-	s.Beyond.SPF = map[string][]string{include: {"v=spf1 ip4:192.0.2.0/24 -all"}}
+	s.Referenced.SPF = map[string][]string{include: {"v=spf1 ip4:192.0.2.0/24 -all"}}
 	return s
 }
 
@@ -60,23 +60,23 @@ func setAfter(p dns.Plan, s dns.ZoneRead, name string, typ dns.Type) []string {
 // planCase is one row of a table of rules. It holds the records of the zone, the expected decision
 // on one purpose, and the values of its record set after the plan.
 type planCase struct {
-	name     string
-	sets     []dns.RRSet
-	beyond   func(*dns.Referenced)
-	managed  []dns.Written
-	action   dns.Action
-	reason   dns.Reason
-	blocking bool
-	notes    []dns.Note
-	after    []string
+	name       string
+	sets       []dns.RRSet
+	referenced func(*dns.Referenced)
+	managed    []dns.Written
+	action     dns.Action
+	reason     dns.Reason
+	blocking   bool
+	notes      []dns.Note
+	after      []string
 }
 
 func (c planCase) run(t *testing.T, o dns.Offer, domain string, purpose dns.Purpose) {
 	t.Helper()
 	s := reliable(c.sets...)
 	s.Domain = domain
-	if c.beyond != nil {
-		c.beyond(&s.Beyond)
+	if c.referenced != nil {
+		c.referenced(&s.Referenced)
 	}
 	p := dns.NewPlan(o, s, c.managed)
 	got := item(t, p, purpose)

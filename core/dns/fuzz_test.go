@@ -43,9 +43,9 @@ func FuzzPlan(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, exchange, referenced string) {
 		s := reliable(set("a.test", dns.TXT, "x", text, "y"), set("a.test", dns.MX, exchange), set("_dmarc.a.test", dns.TXT, text),
 			set("selector1._domainkey.a.test", dns.CNAME, exchange))
-		s.Beyond.SPF["one.test"] = []string{referenced}
+		s.Referenced.SPF["one.test"] = []string{referenced}
 		for _, name := range dns.SPFReferences(text) {
-			s.Beyond.SPF[name] = []string{referenced}
+			s.Referenced.SPF[name] = []string{referenced}
 		}
 		p := dns.NewPlan(offer(), s, nil)
 		for _, c := range p.Changes {

@@ -42,7 +42,7 @@ func (z zoneView) groupExchanges(values []string, want Record) exchanges {
 			x.stale, x.managed = append(x.stale, value), x.managed || managed
 		default:
 			x.foreign = append(x.foreign, value)
-			x.broken = x.broken || !ok || z.Beyond.Exchanges[host] != "" || isAddress(host)
+			x.broken = x.broken || !ok || z.Referenced.Exchanges[host] != "" || isAddress(host)
 		}
 	}
 	return x

@@ -230,7 +230,7 @@ func TestPlanAutodiscover(t *testing.T) {
 // The answers of the name servers can differ from the provider's own list of records.
 func TestPlanUsesProviderRecords(t *testing.T) {
 	public := reliable(set("selector1._domainkey.a.test", dns.TXT, "v=DKIM1; p=MIIB"), synthesised(set("autodiscover.a.test", dns.CNAME, "web.test")))
-	public.Beyond.Keys = map[string][]string{target1: {"v=DKIM1; p=MIIB"}}
+	public.Referenced.Keys = map[string][]string{target1: {"v=DKIM1; p=MIIB"}}
 	held := []dns.RRSet{
 		set("a.test", dns.CNAME, "web.else.test"), set("*.a.test", dns.CNAME, "web.test"),
 		set("selector1._domainkey.a.test", dns.CNAME, target1),

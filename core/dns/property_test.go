@@ -63,8 +63,8 @@ func drawZone(t *rapid.T) dns.ZoneRead {
 		put("a.test", dns.CNAME, []string{"web.test"}, 1)
 	}
 	s := reliable(sets...)
-	s.Beyond.SPF["one.test"] = []string{"v=spf1 a " + includeTerm + " -all"}
-	s.Beyond.SPF["two.test"] = []string{"v=spf1 ip4:192.0.2.1 -all"}
+	s.Referenced.SPF["one.test"] = []string{"v=spf1 a " + includeTerm + " -all"}
+	s.Referenced.SPF["two.test"] = []string{"v=spf1 ip4:192.0.2.1 -all"}
 	return s
 }
 

@@ -40,7 +40,7 @@ func TestReasonsAndNotesHaveSentences(t *testing.T) {
 	seen := map[string]string{}
 	for name, text := range sentences {
 		if !strings.HasSuffix(text, ".") || seen[text] != "" {
-			t.Errorf("%s says %q, as %q does", name, text, seen[text])
+			t.Errorf("%s has the text %q, which is also the text of %q", name, text, seen[text])
 		}
 		seen[text] = name
 	}

@@ -124,7 +124,7 @@ func termArgument(t spfTerm) string {
 func (z zoneView) coveredIndirectly(have spfRecord, missing []string) bool {
 	return !slices.ContainsFunc(missing, func(word string) bool {
 		t, ok := parseTerm(word)
-		return !ok || !t.is("include") || !spfTree(z.Beyond.SPF).reaches(have, t)
+		return !ok || !t.is("include") || !spfTree(z.Referenced.SPF).reaches(have, t)
 	})
 }
 
@@ -152,7 +152,7 @@ func (r spfRecord) withTerms(terms []string) string {
 // checkLimits applies the lookup limits of RFC 7208 to a verdict. A record that cannot be counted
 // is not written, but an existing one is preserved.
 func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
-	c := spfTree(z.Beyond.SPF).cost(r)
+	c := spfTree(z.Referenced.SPF).cost(r)
 	foreign := c.unknown && !z.onlyUnknown(r, desired)
 	switch {
 	case c.lookups > maxLookups:
@@ -175,7 +175,7 @@ func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 // The platform's record costs one lookup, so such names are no reason to hold back a write.
 func (z zoneView) onlyUnknown(r, desired spfRecord) bool {
 	tree := spfTree{}
-	for name, texts := range z.Beyond.SPF {
+	for name, texts := range z.Referenced.SPF {
 		tree[name] = texts
 	}
 	for _, name := range SPFReferences(desired.text) {

@@ -171,7 +171,7 @@ func (z zoneView) spfSoundness(want Record) Soundness {
 		return SoundnessWrong
 	case len(missing) == 0 || z.coveredIndirectly(have, missing):
 		return SoundnessRight
-	case spfTree(z.Beyond.SPF).cost(have).unknown:
+	case spfTree(z.Referenced.SPF).cost(have).unknown:
 		return SoundnessUnknown
 	default:
 		return SoundnessWrong

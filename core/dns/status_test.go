@@ -142,7 +142,7 @@ func TestReadSoundness(t *testing.T) {
 		name          string
 		offer         dns.Offer
 		seen          []dns.RRSet
-		beyond        map[string][]string
+		referenced    map[string][]string
 		spf, dkim, mx dns.Soundness
 	}{
 		{"unknown without the platform's records", dns.Offer{}, append(mx("0 "+host), keys...), nil, dns.SoundnessUnknown, dns.SoundnessUnknown, dns.SoundnessUnknown},
@@ -172,7 +172,7 @@ func TestReadSoundness(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := readWith(tt.seen...)
-			s.Zone, s.Beyond.SPF = "a.test", tt.beyond
+			s.Zone, s.Referenced.SPF = "a.test", tt.referenced
 			if spf, dkim, mx := dns.ReadSoundness(s, tt.offer); spf != tt.spf || dkim != tt.dkim || mx != tt.mx {
 				t.Fatalf("SPF %d, DKIM %d, MX %d, want %d, %d, %d", spf, dkim, mx, tt.spf, tt.dkim, tt.mx)
 			}

@@ -28,9 +28,9 @@ type ZoneRead struct {
 	// incomplete.
 	Warnings []string
 	// Secure is true when a DNSSEC-validating resolver vouches for the zone.
-	Secure bool
-	At     time.Time
-	Beyond Referenced
+	Secure     bool
+	At         time.Time
+	Referenced Referenced
 }
 
 // Asked returns the number of name servers that were queried.
@@ -77,8 +77,8 @@ const ReasonNotDelegated = "not_delegated"
 // its servers show. The DNS reader defines most other reasons.
 const ReasonSilent = "provider_unavailable"
 
-// ReasonRecursive is ZoneRead.Reason when the records come from recursive resolvers, whose caches may
-// be outdated.
+// ReasonRecursive is ZoneRead.Reason when the records come from recursive resolvers, whose caches
+// may be outdated.
 const ReasonRecursive = "recursive_only"
 
 // Silent reports whether no server answered at all, so that the cause may be the service's own
@@ -114,8 +114,8 @@ func (s ZoneRead) values(name string, typ Type) []string {
 	return nil
 }
 
-// Referenced holds what a plan must know about names outside the domain. A name whose lookup failed is
-// absent from the maps. A name without records is present with no values.
+// Referenced holds what a plan must know about names outside the domain. A name whose lookup failed
+// is absent from the maps. A name without records is present with no values.
 type Referenced struct {
 	// SPF holds the TXT values of all names that the SPF records of the domain and the platform
 	// reference, directly or indirectly. SPFReferences returns the names that a record references.

@@ -62,9 +62,9 @@ func (c Code) RetryIn(wait time.Duration, format string, args ...any) error {
 	return &Error{Code: c, Detail: fmt.Sprintf(format, args...), RetryAfter: wait}
 }
 
-// Showing returns an Error with code c that carries values for the caller to inspect.
-func (c Code) Showing(what any, format string, args ...any) error {
-	return &Error{Code: c, Detail: fmt.Sprintf(format, args...), Shows: what}
+// WithValues returns an Error with code c that carries values for the caller to inspect.
+func (c Code) WithValues(what any, format string, args ...any) error {
+	return &Error{Code: c, Detail: fmt.Sprintf(format, args...), Values: what}
 }
 
 // Field is one invalid field of a caller's input, such as mailboxes[2].email, with the problem. It
@@ -81,9 +81,9 @@ type Error struct {
 	Detail     string
 	Fields     []Field
 	RetryAfter time.Duration
-	// Shows holds values that explain the error, nil for most errors. Their type depends on the
+	// Values holds values that explain the error, nil for most errors. Their type depends on the
 	// code.
-	Shows any
+	Values any
 }
 
 func (e *Error) Error() string { return e.Code.Name + ": " + e.Detail }

@@ -54,7 +54,7 @@ func TestCodesAreValid(t *testing.T) {
 		}
 		seen[c.Name] = true
 		if c.Kind < fault.Invalid || c.Kind > fault.Timeout || c.Title == "" || c.About == "" {
-			t.Errorf("%s lacks a kind, a title or a text", c.Name)
+			t.Errorf("%s has no kind, no title or no text", c.Name)
 		}
 		if got, ok := fault.ByName(c.Name); !ok || got != c {
 			t.Errorf("%s is not found by its name", c.Name)

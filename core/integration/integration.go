@@ -127,10 +127,10 @@ func (r Reach) Choose(provider, given string) (Workspace, error) {
 func workspaceRequired(provider string, all []Workspace, why string) error {
 	code, ok := fault.ByName(provider + "_workspace_required")
 	if !ok {
-		return &fault.Error{Code: fault.InvalidRequest, Detail: why, Shows: all,
+		return &fault.Error{Code: fault.InvalidRequest, Detail: why, Values: all,
 			Fields: []fault.Field{{Name: "workspace_id", Message: "not a workspace that the credential has access to"}}}
 	}
-	return code.Showing(all, "%s", why)
+	return code.WithValues(all, "%s", why)
 }
 
 // AuthURL reports whether an authorization URL may be shown to a person. It must use https and one

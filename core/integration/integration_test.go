@@ -42,8 +42,8 @@ func TestChoose(t *testing.T) {
 			if got != tt.want || !errors.Is(err, tt.refusal) {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			if err != nil && len(tt.reach.Workspaces) > 0 && !cmp.Equal(fault.Of(err).Shows, any(tt.reach.Workspaces)) {
-				t.Errorf("shows %v", fault.Of(err).Shows)
+			if err != nil && len(tt.reach.Workspaces) > 0 && !cmp.Equal(fault.Of(err).Values, any(tt.reach.Workspaces)) {
+				t.Errorf("values %v", fault.Of(err).Values)
 			}
 		})
 	}

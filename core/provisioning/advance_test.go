@@ -42,13 +42,13 @@ func (r advanceCase) run(t *testing.T) {
 		t.Errorf("the step is %q, want %q", step, want)
 	}
 	if r.status == Waiting && !got.NextAttemptAt.Equal(now.Add(r.pause)) {
-		t.Errorf("it waits %s, want %s", got.NextAttemptAt.Sub(now), r.pause)
+		t.Errorf("the job waits %s, want %s", got.NextAttemptAt.Sub(now), r.pause)
 	}
 	if r.status == Running && (got.Message != "" || !got.NextAttemptAt.Equal(now)) {
-		t.Errorf("it runs with %q at %s", got.Message, got.NextAttemptAt)
+		t.Errorf("the job runs with the message %q at %s", got.Message, got.NextAttemptAt)
 	}
 	if r.status != Running && r.status != Completed && got.Message == "" {
-		t.Error("it says nothing")
+		t.Error("the job has no message")
 	}
 	if ended := r.status == Completed || r.status == Failed; ended != got.EndedAt.Equal(now) {
 		t.Errorf("it ended at %s", got.EndedAt)
@@ -337,7 +337,7 @@ func TestMessages(t *testing.T) {
 	j := afterObservations(t, newJob(), toRead...)
 	j, _ = Begin(j, start)
 	if j, _ = DefaultTimetable.Advance(j, Observation{Zone: unconnected}, at(start)); j.Message != advice[dns.ConflictToResolve] {
-		t.Errorf("a conflict says %q", j.Message)
+		t.Errorf("the message of a conflict is %q", j.Message)
 	}
 }
 

@@ -113,7 +113,7 @@ func (s *simulation) checkDecision(t *rapid.T, step Step) {
 	switch j.Status {
 	case Waiting:
 		if pause := j.NextAttemptAt.Sub(s.now); pause <= 0 || pause > time.Hour || j.Message == "" {
-			t.Fatalf("waits %s and says %q", pause, j.Message)
+			t.Fatalf("the job waits %s with the message %q", pause, j.Message)
 		}
 	case Running:
 		if j.NextAttemptAt.After(s.now) || j.Next == None {

@@ -128,7 +128,7 @@ func TestTakeKeepsOrder(t *testing.T) {
 	var l Log
 	l.Take(b, 8, 8)
 	if _, token := l.Take(b, 9, 4); token != 8 {
-		t.Errorf("counted from %d, before the one that is there", token)
+		t.Errorf("the token is at %d, before the earlier token", token)
 	}
 }
 

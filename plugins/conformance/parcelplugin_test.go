@@ -52,10 +52,10 @@ func (p parcelClient) call(ctx context.Context, method, path string, out any, co
 	request.Header.Set("Authorization", "Bearer "+p.c.Secrets["api_key"].Reveal())
 	response, err := p.http.Do(request)
 	if err != nil {
-		return sdk.NoAnswer(err)
+		return sdk.TransportError(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	if err := sdk.TroubleOf(response.StatusCode, response.Header, time.Now()); err != nil {
+	if err := sdk.StatusError(response.StatusCode, response.Header, time.Now()); err != nil {
 		return err
 	}
 	switch response.StatusCode {
@@ -66,10 +66,10 @@ func (p parcelClient) call(ctx context.Context, method, path string, out any, co
 	}
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return sdk.NoAnswer(err)
+		return sdk.TransportError(err)
 	}
 	if json.Unmarshal(body, out) != nil || !complete() {
-		return sdk.BrokenBy("shape")
+		return sdk.BrokenAnswer("shape")
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ type parcelPage struct {
 func (p parcelClient) page(ctx context.Context, query url.Values) (page parcelPage, err error) {
 	err = p.call(ctx, http.MethodGet, "/accounts?"+query.Encode(), &page, func() bool { return page.Accounts != nil })
 	if requested, _ := strconv.Atoi(query.Get("page")); err == nil && page.Page != requested {
-		err = sdk.BrokenBy("not the requested page")
+		err = sdk.BrokenAnswer("not the requested page")
 	}
 	return page, err
 }
@@ -142,7 +142,7 @@ func (p parcelClient) StartSignIn(ctx context.Context, _ string) (sdk.SignInSess
 		return sdk.SignInSession{}, err
 	}
 	if !integration.AuthURL(ticket.Link.URL, strings.Split(p.c.Settings["auth_hosts"], ",")) {
-		return sdk.SignInSession{}, sdk.BrokenBy("a link to a host that is not allowed")
+		return sdk.SignInSession{}, sdk.BrokenAnswer("a link to a host that is not allowed")
 	}
 	return sdk.SignInSession{ID: ticket.Link.ID, URL: ticket.Link.URL, ExpiresAt: ticket.Until}, nil
 }

@@ -150,8 +150,8 @@ type AccountForm struct {
 
 // Fixture returns the environment of the contract, as far as most platforms have the same. The
 // platform under test has the settings and secrets of Ready. forms are all forms of an account.
-// email is the member with its address, and named returns the members with its name. The caller adds
-// what is special.
+// email is the member with its address, and named returns the members with its name. The caller
+// adds what is special.
 func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection) sdk.SendingPlatform,
 	forms []AccountForm, email string, named func(name string) map[string]any) SendingFixture {
 	guessed, secrets := map[string]string{}, []string{}
@@ -180,7 +180,7 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 		},
 	}
 	for _, form := range forms {
-		out.Looks = append(out.Looks, form.Account)
+		out.AccountStates = append(out.AccountStates, form.Account)
 	}
 	if hosts := s.Ready.Settings["auth_hosts"]; hosts != "" {
 		out.AuthHosts = []string{hosts}

@@ -98,7 +98,7 @@ func (p *provider) write(ctx context.Context, zone dns.Zone, records []recordDoc
 		if exists {
 			return nil, dns.Changed()
 		}
-		return nil, sdk.BrokenBy("written_but_not_there")
+		return nil, sdk.BrokenAnswer("written_but_not_there")
 	}
 	return current, nil
 }
@@ -126,7 +126,7 @@ func (b *batchDoc) addChange(records []recordDoc, c dns.Change) error {
 		}
 		value, err := r.value()
 		if err != nil {
-			return sdk.BrokenBy("content_of_" + r.Type)
+			return sdk.BrokenAnswer("content_of_" + r.Type)
 		}
 		if r.ttlSeconds() == c.After.TTL {
 			ttl = r.TTL
@@ -185,7 +185,7 @@ func newRecordDoc(s dns.RRSet, value string, ttl int) (recordDoc, error) {
 		preference, host, _ := strings.Cut(value, " ")
 		n, err := strconv.Atoi(preference)
 		if err != nil || host == "" {
-			return r, sdk.RefusedBy("content_of_MX")
+			return r, sdk.RequestRefused("content_of_MX")
 		}
 		r.Priority, r.Content = &n, host
 	}

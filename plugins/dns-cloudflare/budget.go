@@ -106,7 +106,8 @@ func (b *budget) isIdle() bool {
 }
 
 // budgeted is a transport that acquires the token's budget before each call. It also converts the
-// statuses of sdk.TroubleOf to errors, because the Cloudflare library drops the header Retry-After.
+// statuses of sdk.StatusError to errors, because the Cloudflare library drops the header
+// Retry-After.
 type budgeted struct {
 	next   http.RoundTripper
 	budget *budget
@@ -121,7 +122,7 @@ func (b budgeted) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	failure := sdk.TroubleOf(resp.StatusCode, resp.Header, b.budget.now())
+	failure := sdk.StatusError(resp.StatusCode, resp.Header, b.budget.now())
 	if failure == nil {
 		return resp, nil
 	}

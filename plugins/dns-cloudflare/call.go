@@ -31,7 +31,7 @@ func (p *provider) call(ctx context.Context, method, path string, in, out any) (
 		return 0, classifyError(ctx, err)
 	}
 	if !resp.Success || json.Unmarshal(resp.Result, out) != nil {
-		return 0, sdk.BrokenBy("nonsense")
+		return 0, sdk.BrokenAnswer("nonsense")
 	}
 	if resp.ResultInfo != nil {
 		total = resp.ResultInfo.Total
@@ -58,15 +58,15 @@ func classifyError(ctx context.Context, err error) error {
 	case errors.As(err, &unauthorized), errors.As(err, &forbidden):
 		return sdk.CredentialRefused(causeWithCode("cloudflare", codes))
 	case errors.As(err, &missing):
-		return sdk.RefusedBy(causeWithCode("cloudflare not_found", codes))
+		return sdk.RequestRefused(causeWithCode("cloudflare not_found", codes))
 	case errors.As(err, &bad) && slices.ContainsFunc(existsCodes, func(code int) bool { return slices.Contains(bad.ErrorCodes(), code) }):
 		return errRecordExists
 	case errors.As(err, &bad):
-		return sdk.RefusedBy(causeWithCode("cloudflare refused", codes))
+		return sdk.RequestRefused(causeWithCode("cloudflare refused", codes))
 	case ctx.Err() != nil:
-		return sdk.NoAnswer(ctx.Err())
+		return sdk.TransportError(ctx.Err())
 	default:
-		return sdk.NoAnswer(err)
+		return sdk.TransportError(err)
 	}
 }
 

@@ -122,10 +122,10 @@ func TestApexCNAMEDoesNotConflictWithOtherRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := p.Apply(t.Context(), z, []dns.Change{{Before: text(zone), After: text(zone, "x")}}); err != nil {
-		t.Errorf("beside the apex's alias: %v", err)
+		t.Errorf("a TXT beside the CNAME at the apex: %v", err)
 	}
 	if _, err := p.Apply(t.Context(), z, []dns.Change{{Before: text("k." + zone), After: text("k."+zone, "x")}}); !dns.IsChanged(err) {
-		t.Errorf("beside another alias: %v", err)
+		t.Errorf("a TXT beside a different CNAME: %v, want a changed zone", err)
 	}
 	now, err := p.Records(t.Context(), z)
 	if err != nil || !dns.Find(now, zone, dns.CNAME).Same(alias) || len(now) != 3 {
@@ -204,7 +204,7 @@ func TestBudgetNeverExceedsTheLimit(t *testing.T) {
 	now = now.Add(time.Hour)
 	budgets.forToken("c")
 	if len(budgets.byToken) != 1 {
-		t.Errorf("%d budgets are kept", len(budgets.byToken))
+		t.Errorf("%d budgets are in memory, want 1", len(budgets.byToken))
 	}
 }
 
@@ -220,14 +220,14 @@ func TestBudgetCountsACallFromItsEnd(t *testing.T) {
 	}
 	now = now.Add(window)
 	if outcome.Of(budget.acquire()) != outcome.Throttled {
-		t.Fatal("calls are forgotten while they are under way")
+		t.Fatal("a call in flight does not count")
 	}
 	for range limit {
 		budget.release()
 	}
 	now = now.Add(window - time.Second)
 	if outcome.Of(budget.acquire()) != outcome.Throttled {
-		t.Fatal("a call counts from its beginning")
+		t.Fatal("a call is counted from its begin instead of its end")
 	}
 	now = now.Add(time.Second)
 	if err := budget.acquire(); err != nil {

@@ -204,7 +204,7 @@ func (r *faultyFixture) checkRecords(t *testing.T, zone string) {
 		for _, value := range s.Values {
 			record := s.Name + " " + string(s.Type) + " " + value
 			if !want[record] {
-				t.Errorf("%s is there twice, or ought not to be there", record)
+				t.Errorf("%s exists twice or is not wanted", record)
 			}
 			delete(want, record)
 		}
@@ -231,10 +231,10 @@ func (r *faultyFixture) checkLimits(t *testing.T, calls []simulate.Entry, thrott
 		}
 	}
 	if refused != throttled || failed < r.limit/20 {
-		t.Errorf("%d answers of 429, not the %d that were planned; %d of 500", refused, throttled, failed)
+		t.Errorf("%d answers of 429, want %d; %d answers of 500", refused, throttled, failed)
 	}
 	if len(calls) < r.limit {
-		t.Errorf("%d calls never came near the limit", len(calls))
+		t.Errorf("only %d calls, fewer than the limit", len(calls))
 	}
 }
 
@@ -252,7 +252,7 @@ func checkPauses(t *testing.T, calls []simulate.Entry, pause time.Duration, want
 		}
 	}
 	if pauses != want {
-		t.Errorf("Cloudflare asked for %d pauses, not %d", pauses, want)
+		t.Errorf("%d answers of 429, want %d", pauses, want)
 	}
 }
 
@@ -289,11 +289,11 @@ func checkCallsPerDomain(t *testing.T, calls []simulate.Entry, ids map[string]st
 		if ok {
 			undisturbed++
 			if got := 1 + callsByID[ids[name]]; got > 5 {
-				t.Errorf("%s, a fresh domain, cost %d calls", name, got)
+				t.Errorf("the new domain %s needed %d calls", name, got)
 			}
 		}
 	}
 	if undisturbed < len(withoutRetry)/6 {
-		t.Errorf("only %d domains met no fault", undisturbed)
+		t.Errorf("only %d domains were provisioned without a fault", undisturbed)
 	}
 }

@@ -113,7 +113,7 @@ func recordSets(all []recordDoc) ([]dns.RRSet, error) {
 	for _, r := range all {
 		value, err := r.value()
 		if err != nil {
-			return nil, sdk.BrokenBy("content_of_" + r.Type)
+			return nil, sdk.BrokenAnswer("content_of_" + r.Type)
 		}
 		key := r.key()
 		i, ok := index[key]

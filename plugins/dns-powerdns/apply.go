@@ -102,7 +102,7 @@ func (p *provider) readBack(ctx context.Context, zone dns.Zone, changes []dns.Ch
 	}
 	for _, c := range changes {
 		if !dns.Find(sets, c.After.Name, c.After.Type).Same(c.After) {
-			return nil, sdk.BrokenBy("written_but_not_there")
+			return nil, sdk.BrokenAnswer("written_but_not_there")
 		}
 	}
 	return sets, nil

@@ -36,7 +36,7 @@ func (p *provider) call(ctx context.Context, method, path string, in any, read f
 	if in != nil {
 		raw, err := json.Marshal(in)
 		if err != nil {
-			return sdk.BrokenBy("encode")
+			return sdk.BrokenAnswer("encode")
 		}
 		body = bytes.NewReader(raw)
 	}
@@ -49,7 +49,7 @@ func (p *provider) call(ctx context.Context, method, path string, in any, read f
 	req.Header.Set("Accept", "application/json")
 	resp, err := p.http.Do(req)
 	if err != nil {
-		return sdk.NoAnswer(err)
+		return sdk.TransportError(err)
 	}
 	defer func() {
 		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be reused
@@ -61,8 +61,8 @@ func (p *provider) call(ctx context.Context, method, path string, in any, read f
 	return classifyReadError(read(resp.Body))
 }
 
-// classifyReadError returns sdk.BrokenBy for an answer that is not valid JSON, otherwise
-// sdk.NoAnswer.
+// classifyReadError returns sdk.BrokenAnswer for an answer that is not valid JSON, otherwise
+// sdk.TransportError.
 func classifyReadError(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -70,15 +70,15 @@ func classifyReadError(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &syntax), errors.As(err, &kind), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return sdk.BrokenBy("not_json")
+		return sdk.BrokenAnswer("not_json")
 	default:
-		return sdk.NoAnswer(err)
+		return sdk.TransportError(err)
 	}
 }
 
 // statusError returns the error for the status of an answer, or nil for 200 and 204.
 func statusError(resp *http.Response) error {
-	if err := sdk.TroubleOf(resp.StatusCode, resp.Header, time.Now()); err != nil {
+	if err := sdk.StatusError(resp.StatusCode, resp.Header, time.Now()); err != nil {
 		return err
 	}
 	cause := "status " + strconv.Itoa(resp.StatusCode)
@@ -92,9 +92,9 @@ func statusError(resp *http.Response) error {
 	case resp.StatusCode == http.StatusUnprocessableEntity && isConflict(resp.Body):
 		return dns.Changed()
 	case resp.StatusCode == http.StatusUnprocessableEntity, resp.StatusCode == http.StatusBadRequest, resp.StatusCode == http.StatusConflict:
-		return sdk.RefusedBy(cause)
+		return sdk.RequestRefused(cause)
 	default:
-		return sdk.BrokenBy(cause)
+		return sdk.BrokenAnswer(cause)
 	}
 }
 

@@ -79,7 +79,7 @@ func (p *provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	zone := dns.Zone{ID: z.ID, Name: sdk.PlainName(z.Name), NameServers: dns.Find(sets, name, dns.NS).Values}
 	switch {
 	case zone.ID == "" || zone.Name != sdk.PlainName(name):
-		return dns.Zone{}, sdk.BrokenBy("another_zone")
+		return dns.Zone{}, sdk.BrokenAnswer("another_zone")
 	case strings.EqualFold(z.Kind, "Slave") || strings.EqualFold(z.Kind, "Secondary") || strings.EqualFold(z.Kind, "Consumer"):
 		zone.Idle = "secondary" // the next transfer from the primary would overwrite a change
 	}
@@ -117,7 +117,7 @@ func (z zoneDoc) recordSets() ([]dns.RRSet, error) {
 			}
 			value, err := sdk.ReadContent(s.Type, record.Content)
 			if err != nil {
-				return nil, sdk.BrokenBy("content_of_" + r.Type)
+				return nil, sdk.BrokenAnswer("content_of_" + r.Type)
 			}
 			s.Values = append(s.Values, value)
 		}

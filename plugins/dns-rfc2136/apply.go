@@ -67,7 +67,7 @@ func (p *provider) readBack(ctx context.Context, zone dns.Zone, results []dns.Ch
 	}
 	for _, c := range results {
 		if !dns.Find(current, c.After.Name, c.After.Type).Same(c.After) {
-			return nil, sdk.BrokenBy("written_but_not_there")
+			return nil, sdk.BrokenAnswer("written_but_not_there")
 		}
 	}
 	return current, nil
@@ -149,7 +149,7 @@ func addUpdates(msg *wire.Msg, existing []wire.RR, c dns.Change) ([]wire.RR, err
 	for _, value := range missing {
 		rr, err := wire.NewRR(fmt.Sprintf("%s %d IN %s %s", wire.Fqdn(c.After.Name), ttl, c.After.Type, sdk.WriteContent(c.After.Type, value)))
 		if err != nil || rr == nil || typeOf(rr) != string(c.After.Type) {
-			return nil, sdk.RefusedBy("content_of_" + string(c.After.Type))
+			return nil, sdk.RequestRefused("content_of_" + string(c.After.Type))
 		}
 		added = append(added, rr)
 	}

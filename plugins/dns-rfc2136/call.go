@@ -29,7 +29,7 @@ func (p *provider) dial(ctx context.Context) (*wire.Conn, func(), error) {
 	conn, err := p.dialer.DialContext(ctx, "tcp", p.server)
 	if err != nil {
 		cancel()
-		return nil, nil, sdk.NoAnswer(err)
+		return nil, nil, sdk.TransportError(err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	return &wire.Conn{Conn: conn, TsigSecret: p.secrets}, func() {
@@ -53,7 +53,7 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 	p.sign(q)
 	in, err := (&wire.Transfer{Conn: conn, TsigSecret: p.secrets, ReadTimeout: p.timeout, WriteTimeout: p.timeout}).In(q, p.server)
 	if err != nil {
-		return nil, sdk.NoAnswer(err)
+		return nil, sdk.TransportError(err)
 	}
 	var all []wire.RR
 	size := 0
@@ -76,7 +76,7 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 		return nil, err
 	}
 	if len(all) < 2 {
-		return nil, sdk.BrokenBy("empty_transfer")
+		return nil, sdk.BrokenAnswer("empty_transfer")
 	}
 	return all[:len(all)-1], nil // the SOA comes twice
 }
@@ -90,9 +90,9 @@ func transferError(err error) error {
 	case strings.HasSuffix(err.Error(), "bad xfr rcode: 9"):
 		return dns.NoZone() // NOTAUTH from a server that accepted the key
 	case strings.Contains(err.Error(), "bad xfr rcode: "):
-		return sdk.BrokenBy("transfer_" + err.Error()[strings.LastIndexByte(err.Error(), ' ')+1:])
+		return sdk.BrokenAnswer("transfer_" + err.Error()[strings.LastIndexByte(err.Error(), ' ')+1:])
 	default:
-		return sdk.NoAnswer(err)
+		return sdk.TransportError(err)
 	}
 }
 
@@ -140,8 +140,8 @@ func rcodeError(code int) error {
 	case wire.RcodeNotAuth, wire.RcodeRefused:
 		return sdk.CredentialRefused(cause)
 	case wire.RcodeFormatError, wire.RcodeNotImplemented, wire.RcodeNotZone:
-		return sdk.RefusedBy(cause)
+		return sdk.RequestRefused(cause)
 	default:
-		return sdk.BrokenBy(cause)
+		return sdk.BrokenAnswer(cause)
 	}
 }

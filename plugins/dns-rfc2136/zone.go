@@ -60,7 +60,7 @@ func recordSets(all []wire.RR) ([]dns.RRSet, error) {
 		}
 		value, err := valueOf(rr)
 		if err != nil {
-			return nil, sdk.BrokenBy("content_of_" + typeOf(rr))
+			return nil, sdk.BrokenAnswer("content_of_" + typeOf(rr))
 		}
 		key := setKey(rr)
 		i, ok := index[key]

@@ -501,7 +501,7 @@ func (x *Connection) GetSecrets() map[string][]byte {
 	return nil
 }
 
-// Outcome is a call that brought no answer. It travels as a detail of the gRPC
+// Outcome is a failed call. It travels as a detail of the gRPC
 // status, so that a client in any language sees an error first.
 type Outcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`

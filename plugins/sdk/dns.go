@@ -155,6 +155,6 @@ func (l *ZoneLocks) Hold(ctx context.Context, zone string) (release func(), err 
 	case lock <- struct{}{}:
 		return func() { <-lock }, nil
 	case <-ctx.Done():
-		return nil, NoAnswer(ctx.Err())
+		return nil, TransportError(ctx.Err())
 	}
 }

@@ -66,15 +66,15 @@ func PlanInactive() error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Cause: "plan_inactive", Detail: "the account at the provider has no active plan"}
 }
 
-// RefusedBy returns a refusal by the provider that has no more specific error code. The request
-// changed nothing, and repeating it would be refused again.
-func RefusedBy(cause string) error {
+// RequestRefused returns a refusal by the provider that has no more specific error code. The
+// request changed nothing, and repeating it would be refused again.
+func RequestRefused(cause string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.ProviderError, Cause: cause, Detail: "the provider refused this"}
 }
 
-// BrokenBy returns the error for an answer that cannot be understood or that reports an internal
-// error.
-func BrokenBy(cause string) error {
+// BrokenAnswer returns the error for an answer that cannot be understood or that reports an
+// internal error.
+func BrokenAnswer(cause string) error {
 	return &outcome.Error{Kind: outcome.Broken, Cause: cause, Detail: "the provider answered with an error"}
 }
 
@@ -89,9 +89,9 @@ func UnknownEffect(cause string) error {
 	return &outcome.Error{Kind: outcome.Unknown, Cause: cause, Detail: "the provider did not answer in time"}
 }
 
-// NoAnswer classifies the error of a request that got no complete answer. A request that could not
-// be sent changed nothing. The effect of a request that was sent is unknown.
-func NoAnswer(err error) error {
+// TransportError classifies the error of a request that got no complete answer. A request that
+// could not be sent changed nothing. The effect of a request that was sent is unknown.
+func TransportError(err error) error {
 	var opErr *net.OpError
 	var netErr net.Error
 	switch {
@@ -111,10 +111,10 @@ func NoAnswer(err error) error {
 	}
 }
 
-// TroubleOf returns the error for the HTTP statuses that have the same meaning at every provider:
+// StatusError returns the error for the HTTP statuses that have the same meaning at every provider:
 // 408, 429 and all from 500. It is nil for the other statuses. now is needed for a Retry-After with
 // a date.
-func TroubleOf(status int, h http.Header, now time.Time) error {
+func StatusError(status int, h http.Header, now time.Time) error {
 	o := &outcome.Error{Cause: "status " + strconv.Itoa(status), RetryAfter: retryAfter(h, now)}
 	switch {
 	case status == http.StatusTooManyRequests:

@@ -36,9 +36,9 @@ func TestGuardedClientRefusesPrivateAddresses(t *testing.T) {
 		}
 	}
 	if requests > 0 {
-		t.Fatalf("the server was asked %d times", requests)
+		t.Fatalf("the server got %d requests", requests)
 	}
 	if err := get(server.URL, true); err != nil || requests != 1 {
-		t.Fatalf("with the operator's leave: %v", err)
+		t.Fatalf("with allowPrivate: %v, %d requests", err, requests)
 	}
 }

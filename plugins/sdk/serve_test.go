@@ -158,13 +158,13 @@ func TestSimulatorServesUntilStopped(t *testing.T) {
 			}
 			defer func() { _ = a.Body.Close() }()
 			if body, _ := io.ReadAll(a.Body); string(body) != "folder http://world" {
-				t.Fatalf("it said %q", body)
+				t.Fatalf("the simulator answered %q", body)
 			}
 			if err := tt.stop(c, stdin); err != nil {
 				t.Fatal(err)
 			}
 			if err := c.Wait(); err != nil {
-				t.Fatalf("it ended with %v", err)
+				t.Fatalf("the simulator exited with %v", err)
 			}
 		})
 	}
@@ -177,7 +177,7 @@ func TestSimulatorKeepsRunningWithoutStandardInput(t *testing.T) {
 	ready := startSimulator(t, c)
 	a, err := http.Get(ready.URL)
 	if err != nil {
-		t.Fatalf("it is gone: %v", err)
+		t.Fatalf("the simulator does not answer: %v", err)
 	}
 	_ = a.Body.Close()
 	if err := c.Process.Signal(syscall.SIGTERM); err != nil {

@@ -46,7 +46,7 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 			return sdk.Account{}, nil
 		}
 	}
-	return sdk.Account{}, sdk.BrokenBy("emailbison search finds everybody")
+	return sdk.Account{}, sdk.BrokenAnswer("emailbison search finds everybody")
 }
 
 // Accounts implements sdk.SendingPlatform. The cursor holds the page number and the total at the
@@ -56,7 +56,7 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	number, previousTotal := 1, 0
 	if cursor != "" {
 		if n, err := fmt.Sscanf(cursor, "%d:%d", &number, &previousTotal); n != 2 || err != nil || number < 1 {
-			return sdk.Page{}, sdk.RefusedBy("emailbison cursor")
+			return sdk.Page{}, sdk.RequestRefused("emailbison cursor")
 		}
 	}
 	found, more, total, err := p.page(ctx, number, "")
@@ -64,7 +64,7 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 		return sdk.Page{}, err
 	}
 	if total < previousTotal {
-		return sdk.Page{}, sdk.BrokenBy("emailbison list moved")
+		return sdk.Page{}, sdk.BrokenAnswer("emailbison list moved")
 	}
 	page := sdk.Page{Accounts: found}
 	if more {
@@ -83,7 +83,7 @@ func (p *platform) page(ctx context.Context, number int, search string) ([]sdk.A
 	var found []sdk.Account
 	for _, doc := range docs {
 		if doc.ID == "" || doc.Email == "" {
-			return nil, false, 0, sdk.BrokenBy("nonsense")
+			return nil, false, 0, sdk.BrokenAnswer("nonsense")
 		}
 		found = append(found, doc.toAccount())
 	}
@@ -124,7 +124,7 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 	}
 	for _, success := range []*bool{answer.Success, answer.Data.Success} {
 		if err == nil && success != nil && !*success {
-			return sdk.RefusedBy("emailbison not done")
+			return sdk.RequestRefused("emailbison not done")
 		}
 	}
 	return asOutcome(err)

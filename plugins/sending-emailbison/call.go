@@ -41,7 +41,7 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return sdk.NoAnswer(err)
+		return sdk.TransportError(err)
 	}
 	object := bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) && json.Valid(body)
 	if err := failure(resp, object); err != nil {
@@ -51,7 +51,7 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 		return nil
 	}
 	if !object || json.Unmarshal(body, out) != nil {
-		return sdk.BrokenBy("nonsense")
+		return sdk.BrokenAnswer("nonsense")
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func noAnswer(err error) error {
 	if errors.As(err, &certificate) {
 		return &sdk.Outcome{Kind: sdk.Down, Cause: "certificate", Detail: "the certificate of the instance is not trusted"}
 	}
-	return sdk.NoAnswer(err)
+	return sdk.TransportError(err)
 }
 
 // failure returns the error of an answer, nil for a 2xx status. Errors of EmailBison are JSON
@@ -71,8 +71,8 @@ func noAnswer(err error) error {
 // front of the instance, so its 403 or 404 says nothing about the token or the account.
 func failure(resp *http.Response, isObject bool) error {
 	cause := "emailbison " + strconv.Itoa(resp.StatusCode)
-	if trouble := sdk.TroubleOf(resp.StatusCode, resp.Header, time.Now()); trouble != nil {
-		return trouble
+	if err := sdk.StatusError(resp.StatusCode, resp.Header, time.Now()); err != nil {
+		return err
 	}
 	switch status := resp.StatusCode; {
 	case status >= 200 && status <= 299:
@@ -86,9 +86,9 @@ func failure(resp *http.Response, isObject bool) error {
 	case status == http.StatusNotFound && isObject:
 		return errNotFound
 	case status == http.StatusBadRequest, status == http.StatusConflict, status == http.StatusUnprocessableEntity:
-		return sdk.RefusedBy(cause)
+		return sdk.RequestRefused(cause)
 	}
-	return sdk.BrokenBy(cause)
+	return sdk.BrokenAnswer(cause)
 }
 
 // asOutcome turns errForbidden and errNotFound into outcomes for callers that do not handle them.
@@ -97,7 +97,7 @@ func asOutcome(err error) error {
 	case errors.Is(err, errForbidden):
 		return sdk.CredentialRefused("emailbison 403")
 	case errors.Is(err, errNotFound):
-		return sdk.BrokenBy("emailbison 404")
+		return sdk.BrokenAnswer("emailbison 404")
 	}
 	return err
 }
@@ -131,7 +131,7 @@ func readPage[T any](ctx context.Context, p *platform, path string, number int, 
 		return nil, false, 0, err
 	}
 	if page.Data == nil || page.Meta.Current.integer() != number {
-		return nil, false, 0, sdk.BrokenBy("nonsense")
+		return nil, false, 0, sdk.BrokenAnswer("nonsense")
 	}
 	more = page.Links.value.Next != ""
 	if last := page.Meta.Last.integer(); last > 0 {

@@ -31,7 +31,7 @@ func newFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatfo
 		return map[string]any{"name": name}
 	})
 	out.Absent = with(conformance.UnreachableURL(t), simulator.Token)
-	out.Reaching = func(_ testing.TB, n int) sdk.SendingPlatform {
+	out.WithWorkspaces = func(_ testing.TB, n int) sdk.SendingPlatform {
 		i.superAdmin(n)
 		return with(i.URL, superAdminToken)
 	}

@@ -32,7 +32,7 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	case lacksScope(err):
 		w.ID, err = p.workspaceOfAccounts(ctx)
 	case err == nil && w.ID == "":
-		err = sdk.BrokenBy("workspace_without_id")
+		err = sdk.BrokenAnswer("workspace_without_id")
 	}
 	if err != nil {
 		return sdk.Reach{}, asOutcome(err)
@@ -49,7 +49,7 @@ func (p *platform) workspaceOfAccounts(ctx context.Context) (string, error) {
 	}
 	switch {
 	case found.Items == nil:
-		return "", sdk.BrokenBy("listing_without_items")
+		return "", sdk.BrokenAnswer("listing_without_items")
 	case len(found.Items) > 0:
 		return found.Items[0].Organization, nil
 	case p.workspace != "":
@@ -73,7 +73,7 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 	case err != nil:
 		return sdk.Account{}, err
 	case !integration.SameAddress(a.Email, address):
-		return sdk.Account{}, sdk.BrokenBy("another_account")
+		return sdk.Account{}, sdk.BrokenAnswer("another_account")
 	}
 	return a.account(), nil
 }
@@ -87,7 +87,7 @@ func (p *platform) search(ctx context.Context, address string) (sdk.Account, err
 		return sdk.Account{}, asOutcome(err)
 	}
 	if found.Items == nil {
-		return sdk.Account{}, sdk.BrokenBy("listing_without_items")
+		return sdk.Account{}, sdk.BrokenAnswer("listing_without_items")
 	}
 	for _, a := range found.Items {
 		if integration.SameAddress(a.Email, address) {
@@ -110,12 +110,12 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 		return sdk.Page{}, asOutcome(err)
 	}
 	if found.Items == nil {
-		return sdk.Page{}, sdk.BrokenBy("listing_without_items")
+		return sdk.Page{}, sdk.BrokenAnswer("listing_without_items")
 	}
 	out := sdk.Page{Accounts: make([]sdk.Account, 0, len(found.Items))}
 	for _, a := range found.Items {
 		if a.Email == "" {
-			return sdk.Page{}, sdk.BrokenBy("account_without_email")
+			return sdk.Page{}, sdk.BrokenAnswer("account_without_email")
 		}
 		out.Accounts = append(out.Accounts, a.account())
 	}
@@ -123,7 +123,7 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	case len(found.Items) == 0:
 		return out, nil
 	case cursor != "" && found.Next == cursor:
-		return sdk.Page{}, sdk.BrokenBy("listing_in_a_circle")
+		return sdk.Page{}, sdk.BrokenAnswer("listing_in_a_circle")
 	}
 	out.Next = found.Next
 	return out, nil
@@ -141,7 +141,7 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 	case errors.Is(err, errNotFound):
 		return nil
 	case err == nil && !integration.SameAddress(removed.Email, account):
-		return sdk.BrokenBy("another_account")
+		return sdk.BrokenAnswer("another_account")
 	}
 	return err
 }

@@ -31,14 +31,14 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	ctx = sdk.WithMaxAnswer(ctx, maxAnswer)
 	req, err := http.NewRequestWithContext(ctx, method, p.base+prefix+path, http.NoBody)
 	if err != nil {
-		return sdk.RefusedBy("request")
+		return sdk.RequestRefused("request")
 	}
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(p.key.Reveal()))
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("User-Agent", "tenantry/"+version)
 	resp, err := p.http.Do(req)
 	if err != nil {
-		return sdk.NoAnswer(err)
+		return sdk.TransportError(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
@@ -46,9 +46,9 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	case resp.StatusCode/100 != http.StatusOK/100:
 		return p.refusal(resp, body)
 	case err != nil:
-		return sdk.NoAnswer(err)
+		return sdk.TransportError(err)
 	case json.Unmarshal(body, out) != nil:
-		return sdk.BrokenBy("nonsense")
+		return sdk.BrokenAnswer("nonsense")
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 // Instantly's own error envelope. The page of a proxy with the same status says nothing about the
 // key or the account.
 func (p *platform) refusal(resp *http.Response, body []byte) error {
-	if err := sdk.TroubleOf(resp.StatusCode, resp.Header, p.now()); err != nil {
+	if err := sdk.StatusError(resp.StatusCode, resp.Header, p.now()); err != nil {
 		return err
 	}
 	var envelope struct {
@@ -65,7 +65,7 @@ func (p *platform) refusal(resp *http.Response, body []byte) error {
 	}
 	cause := "instantly " + strconv.Itoa(resp.StatusCode)
 	if json.Unmarshal(body, &envelope) != nil || envelope.StatusCode != resp.StatusCode {
-		return sdk.BrokenBy(cause + " without its envelope")
+		return sdk.BrokenAnswer(cause + " without its envelope")
 	}
 	switch resp.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -75,14 +75,14 @@ func (p *platform) refusal(resp *http.Response, body []byte) error {
 	case http.StatusNotFound:
 		return errNotFound
 	default:
-		return sdk.RefusedBy(cause)
+		return sdk.RequestRefused(cause)
 	}
 }
 
 // asOutcome turns errNotFound into a refusal, for callers that do not handle it.
 func asOutcome(err error) error {
 	if errors.Is(err, errNotFound) {
-		return sdk.RefusedBy("instantly 404")
+		return sdk.RequestRefused("instantly 404")
 	}
 	return err
 }

@@ -253,7 +253,7 @@ func TestDeniedExpiredAndUnknownSessions(t *testing.T) {
 	}
 	env.Send(http.MethodPost, "/sessions/"+forgotten.ID+"/forget", m{})
 	if now := env.progress(forgotten); now.State != sdk.SignInExpired {
-		t.Errorf("forgotten: %+v", now)
+		t.Errorf("unknown: %+v", now)
 	}
 	env.Send(http.MethodPost, "/clock", m{"advance": "10m"})
 	if now := env.progress(late); now.State != sdk.SignInExpired {

@@ -117,7 +117,7 @@ func checkAnswer(o *openapi3.Operation, status int, raw []byte) error {
 	}
 	envelope, _ := body.(map[string]any)
 	if !undescribed[status] || len(envelope) != 3 || envelope["statusCode"] != float64(status) || envelope["error"] != http.StatusText(status) {
-		return fmt.Errorf("neither in the document nor Instantly's error envelope: %s", raw)
+		return fmt.Errorf("the answer matches neither the document nor Instantly's error envelope: %s", raw)
 	}
 	return nil
 }

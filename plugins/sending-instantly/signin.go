@@ -33,9 +33,9 @@ func (p *platform) StartSignIn(ctx context.Context, address string) (sdk.SignInS
 	}
 	switch {
 	case answer.SessionID == "":
-		return sdk.SignInSession{}, sdk.BrokenBy("session_without_id")
+		return sdk.SignInSession{}, sdk.BrokenAnswer("session_without_id")
 	case !integration.AuthURL(answer.AuthURL, p.authHosts):
-		return sdk.SignInSession{}, sdk.BrokenBy("auth_url_elsewhere")
+		return sdk.SignInSession{}, sdk.BrokenAnswer("auth_url_elsewhere")
 	}
 	return sdk.SignInSession{ID: answer.SessionID, URL: withLoginHint(answer.AuthURL, address), ExpiresAt: answer.ExpiresAt}, nil
 }
@@ -85,7 +85,7 @@ func (p *platform) SignIn(ctx context.Context, session string) (sdk.Progress, er
 	switch answer.Status {
 	case "success":
 		if answer.Email == "" {
-			return sdk.Progress{}, sdk.BrokenBy("success_without_email")
+			return sdk.Progress{}, sdk.BrokenAnswer("success_without_email")
 		}
 		return sdk.Progress{State: sdk.SignInSucceeded, Address: answer.Email, Name: answer.Name}, nil
 	case "error":
@@ -99,6 +99,6 @@ func (p *platform) SignIn(ctx context.Context, session string) (sdk.Progress, er
 	case "pending":
 		return sdk.Progress{State: sdk.SignInPending}, nil
 	default:
-		return sdk.Progress{}, sdk.BrokenBy("unknown_session_status")
+		return sdk.Progress{}, sdk.BrokenAnswer("unknown_session_status")
 	}
 }

@@ -77,7 +77,7 @@ func (p *platform) list(ctx context.Context, search, cursor string) (sdk.Page, e
 	if cursor != "" {
 		hashes := ""
 		if n, err := fmt.Sscan(cursor, &at.skip, &at.previousFirst, &hashes); err != nil || n != 3 || at.skip < 1 {
-			return sdk.Page{}, sdk.RefusedBy("cursor")
+			return sdk.Page{}, sdk.RequestRefused("cursor")
 		}
 		if hashes != noHashes {
 			at.overlapping = strings.Split(hashes, ",")
@@ -98,7 +98,7 @@ func (p *platform) list(ctx context.Context, search, cursor string) (sdk.Page, e
 		return sdk.Page{}, err
 	}
 	if answer.Accounts == nil {
-		return sdk.Page{}, sdk.BrokenBy("no_accounts")
+		return sdk.Page{}, sdk.BrokenAnswer("no_accounts")
 	}
 	return p.page(ctx, *answer.Accounts, at)
 }
@@ -119,7 +119,7 @@ func (p *platform) page(ctx context.Context, docs []accountDoc, at position) (sd
 	moved := len(at.overlapping) > 0
 	for _, d := range docs {
 		if d.Email == "" {
-			return sdk.Page{}, sdk.BrokenBy("account_without_address")
+			return sdk.Page{}, sdk.BrokenAnswer("account_without_address")
 		}
 		if slices.Contains(at.overlapping, hashOf(d)) {
 			moved = false
@@ -131,14 +131,14 @@ func (p *platform) page(ctx context.Context, docs []accountDoc, at position) (sd
 		}
 	}
 	if moved {
-		return sdk.Page{}, sdk.BrokenBy("list_moved")
+		return sdk.Page{}, sdk.BrokenAnswer("list_moved")
 	}
 	if len(docs) < perPage {
 		return page, nil
 	}
 	first := hashOf(docs[0])
 	if first == at.previousFirst {
-		return sdk.Page{}, sdk.BrokenBy("repeated_page")
+		return sdk.Page{}, sdk.BrokenAnswer("repeated_page")
 	}
 	var ahead []string
 	for _, d := range docs[perPage:] {
@@ -217,6 +217,6 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 	case a.status == http.StatusNotFound, a.status == http.StatusMethodNotAllowed:
 		return sdk.NotSupported(sdk.CanDisconnect)
 	default:
-		return sdk.RefusedBy("plusvibe not_removed")
+		return sdk.RequestRefused("plusvibe not_removed")
 	}
 }

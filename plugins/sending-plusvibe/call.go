@@ -46,15 +46,15 @@ func (p *platform) call(ctx context.Context, r request) (answer, error) {
 	}
 	resp, err := p.process.http.Do(req)
 	if err != nil {
-		return answer{}, sdk.NoAnswer(err)
+		return answer{}, sdk.TransportError(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if err := sdk.TroubleOf(resp.StatusCode, resp.Header, time.Now()); err != nil {
+	if err := sdk.StatusError(resp.StatusCode, resp.Header, time.Now()); err != nil {
 		return answer{}, err
 	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return answer{}, sdk.NoAnswer(err)
+		return answer{}, sdk.TransportError(err)
 	}
 	return answer{resp.StatusCode, body}, refusal(resp, body)
 }
@@ -64,7 +64,7 @@ func (p *platform) newRequest(ctx context.Context, r request) (*http.Request, er
 	if r.body != nil {
 		raw, err := json.Marshal(r.body)
 		if err != nil {
-			return nil, sdk.BrokenBy("encode")
+			return nil, sdk.BrokenAnswer("encode")
 		}
 		body = bytes.NewReader(raw)
 	}
@@ -119,11 +119,11 @@ func (a answer) decode(into any) error {
 	case a.ok() && json.Unmarshal(a.body, into) == nil:
 		return nil
 	case a.ok():
-		return sdk.BrokenBy("nonsense")
+		return sdk.BrokenAnswer("nonsense")
 	case a.status >= 400:
-		return sdk.RefusedBy(cause)
+		return sdk.RequestRefused(cause)
 	default:
-		return sdk.BrokenBy(cause)
+		return sdk.BrokenAnswer(cause)
 	}
 }
 

@@ -35,11 +35,11 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	}
 	switch {
 	case answer.Status == "":
-		return sdk.Reach{}, sdk.BrokenBy("no_status")
+		return sdk.Reach{}, sdk.BrokenAnswer("no_status")
 	case answer.Status != "success":
 		return sdk.Reach{}, sdk.CredentialRefused("plusvibe not_success")
 	case answer.Workspaces == nil:
-		return sdk.Reach{}, sdk.BrokenBy("no_workspaces")
+		return sdk.Reach{}, sdk.BrokenAnswer("no_workspaces")
 	}
 	if p.partner {
 		if err := p.checkLogin(ctx); err != nil {
@@ -49,7 +49,7 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	var reach sdk.Reach
 	for _, w := range *answer.Workspaces {
 		if w.ID == "" {
-			return sdk.Reach{}, sdk.BrokenBy("workspace_without_id")
+			return sdk.Reach{}, sdk.BrokenAnswer("workspace_without_id")
 		}
 		reach.Workspaces = append(reach.Workspaces, sdk.Workspace{ID: string(w.ID), Name: w.Name})
 	}
@@ -69,7 +69,7 @@ func (p *platform) checkLogin(ctx context.Context) error {
 	case isRefusal(err), err == nil && answer.Code != "" && answer.Code != "1":
 		return sdk.CredentialRefused("plusvibe partner_login")
 	case err == nil && answer.Code == "":
-		return sdk.BrokenBy("no_code")
+		return sdk.BrokenAnswer("no_code")
 	default:
 		return err
 	}

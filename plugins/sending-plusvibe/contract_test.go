@@ -44,7 +44,7 @@ func newFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatfo
 		return m{"payload": m{"name": m{"first_name": first, "last_name": last}}}
 	})
 	out.Lesser = newPlatform(env.Given(texts{"partner_username": "", "partner_password": ""}))
-	out.Reaching = func(_ testing.TB, n int) sdk.SendingPlatform {
+	out.WithWorkspaces = func(_ testing.TB, n int) sdk.SendingPlatform {
 		return newPlatform(env.Given(env.key(fmt.Sprint("reaching-", n), n), texts{"workspace_id": ""}))
 	}
 	return out

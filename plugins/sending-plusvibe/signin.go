@@ -33,11 +33,11 @@ func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession
 	case link != "":
 		return sdk.SignInSession{URL: link}, nil
 	case found:
-		return sdk.SignInSession{}, sdk.BrokenBy("auth_url_elsewhere")
+		return sdk.SignInSession{}, sdk.BrokenAnswer("auth_url_elsewhere")
 	case parsed.Code != "" && parsed.Code != "1":
 		return sdk.SignInSession{}, sdk.CredentialRefused("plusvibe partner_login")
 	default:
-		return sdk.SignInSession{}, sdk.BrokenBy("no_auth_url")
+		return sdk.SignInSession{}, sdk.BrokenAnswer("no_auth_url")
 	}
 }
 

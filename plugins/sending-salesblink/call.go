@@ -39,15 +39,15 @@ func (p *platform) call(ctx context.Context, method, path string, query url.Valu
 	}
 	resp, err := p.process.http.Do(req)
 	if err != nil {
-		return nil, sdk.NoAnswer(err)
+		return nil, sdk.TransportError(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if err := sdk.TroubleOf(resp.StatusCode, resp.Header, p.process.pauses.now()); err != nil {
+	if err := sdk.StatusError(resp.StatusCode, resp.Header, p.process.pauses.now()); err != nil {
 		return nil, p.process.pauses.record(p.fingerprint, err)
 	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, sdk.NoAnswer(err)
+		return nil, sdk.TransportError(err)
 	}
 	return decode(resp.StatusCode, body)
 }
@@ -62,7 +62,7 @@ func (p *platform) newRequest(ctx context.Context, method, path string, query ur
 	if content != nil {
 		raw, err := json.Marshal(content)
 		if err != nil {
-			return nil, sdk.BrokenBy("encode")
+			return nil, sdk.BrokenAnswer("encode")
 		}
 		body = bytes.NewReader(raw)
 	}
@@ -84,7 +84,7 @@ func (p *platform) newRequest(ctx context.Context, method, path string, query ur
 func decode(status int, body []byte) (json.RawMessage, error) {
 	var answer envelope
 	if json.Unmarshal(body, &answer) != nil || answer.Success == nil {
-		return nil, sdk.BrokenBy("nonsense")
+		return nil, sdk.BrokenAnswer("nonsense")
 	}
 	cause := "salesblink status " + strconv.Itoa(status)
 	switch {
@@ -93,11 +93,11 @@ func decode(status int, body []byte) (json.RawMessage, error) {
 	case status == http.StatusPaymentRequired:
 		return nil, sdk.PlanInactive()
 	case status >= http.StatusBadRequest:
-		return nil, sdk.RefusedBy(cause)
+		return nil, sdk.RequestRefused(cause)
 	case status >= http.StatusMultipleChoices:
-		return nil, sdk.BrokenBy(cause)
+		return nil, sdk.BrokenAnswer(cause)
 	case !*answer.Success:
-		return nil, sdk.RefusedBy("salesblink not_success")
+		return nil, sdk.RequestRefused("salesblink not_success")
 	default:
 		return answer.Data, nil
 	}

@@ -59,7 +59,7 @@ func fixtureWith(behaviour m) conformance.NewSendingFixture {
 			return m{"from_name": name, "folder": fmt.Sprint("Folder ", folder%3)}
 		})
 		out.LeastWait = minPause
-		out.Reaching = func(_ testing.TB, n int) sdk.SendingPlatform {
+		out.WithWorkspaces = func(_ testing.TB, n int) sdk.SendingPlatform {
 			key := fmt.Sprint("key-reaching-", n)
 			env.key(key, "owner", n)
 			return newPlatform(env.Given(texts{"api_key": key}))

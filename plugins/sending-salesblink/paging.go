@@ -70,7 +70,7 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 func (p *platform) list(ctx context.Context, search, at string) (sdk.Page, error) {
 	var position cursor
 	if at != "" && (json.Unmarshal([]byte(at), &position) != nil || position.Skip < 1) {
-		return sdk.Page{}, sdk.RefusedBy("cursor")
+		return sdk.Page{}, sdk.RequestRefused("cursor")
 	}
 	query := url.Values{"limit": {strconv.Itoa(perPage)}, "skip": {strconv.Itoa(position.Skip)}}
 	if search != "" {
@@ -100,13 +100,13 @@ func (c cursor) page(all []sdk.Account) (sdk.Page, error) {
 		}
 	}
 	if c.Means == skipIsOffset && len(page.Accounts) == len(all) {
-		return sdk.Page{}, sdk.BrokenBy("list_moved")
+		return sdk.Page{}, sdk.BrokenAnswer("list_moved")
 	}
 	if len(page.Accounts) == 0 {
 		// The first page is full and comes again: skip has no effect, so the senders after the
 		// first page cannot be read.
 		if c.Skip > 0 && c.Means == skipUnknown && len(all) >= perPage {
-			return sdk.Page{}, sdk.BrokenBy("repeated_page")
+			return sdk.Page{}, sdk.BrokenAnswer("repeated_page")
 		}
 		return page, nil
 	}

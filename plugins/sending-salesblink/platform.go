@@ -40,7 +40,7 @@ func workspaces(data json.RawMessage) (sdk.Reach, error) {
 		_ = json.Unmarshal(data, &object) // for other JSON types list finds nothing
 		ok := false
 		if list, ok = object.list(workspaceLists); !ok {
-			return sdk.Reach{}, sdk.BrokenBy("no_workspaces")
+			return sdk.Reach{}, sdk.BrokenAnswer("no_workspaces")
 		}
 	}
 	var reach sdk.Reach
@@ -49,7 +49,7 @@ func workspaces(data json.RawMessage) (sdk.Reach, error) {
 		_ = json.Unmarshal(raw, &w) // for other JSON types text finds no id
 		id := w.text(workspaceIDs)
 		if id == "" {
-			return sdk.Reach{}, sdk.BrokenBy("workspace_without_id")
+			return sdk.Reach{}, sdk.BrokenAnswer("workspace_without_id")
 		}
 		reach.Workspaces = append(reach.Workspaces, sdk.Workspace{ID: id, Name: w.text(workspaceNames)})
 	}
@@ -68,10 +68,10 @@ func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession
 		URL string `json:"auth_url"`
 	}
 	if json.Unmarshal(data, &answer) != nil || answer.URL == "" {
-		return sdk.SignInSession{}, sdk.BrokenBy("no_auth_url")
+		return sdk.SignInSession{}, sdk.BrokenAnswer("no_auth_url")
 	}
 	if !integration.AuthURL(answer.URL, p.authHosts) {
-		return sdk.SignInSession{}, sdk.BrokenBy("auth_url_elsewhere")
+		return sdk.SignInSession{}, sdk.BrokenAnswer("auth_url_elsewhere")
 	}
 	return sdk.SignInSession{URL: answer.URL}, nil
 }

@@ -20,7 +20,7 @@ func senders(data json.RawMessage) ([]sdk.Account, error) {
 	case json.Unmarshal(data, &list) == nil && list != nil:
 		return flatten(list)
 	case json.Unmarshal(data, &object) != nil || object == nil:
-		return nil, sdk.BrokenBy("no_senders")
+		return nil, sdk.BrokenAnswer("no_senders")
 	}
 	if list, ok := object.list(groupNames); ok {
 		return flatten(list)
@@ -29,7 +29,7 @@ func senders(data json.RawMessage) ([]sdk.Account, error) {
 	for _, folder := range slices.Sorted(maps.Keys(object)) {
 		list, ok := object.list([]string{folder})
 		if !ok {
-			return nil, sdk.BrokenBy("no_senders")
+			return nil, sdk.BrokenAnswer("no_senders")
 		}
 		inFolder, err := flatten(list)
 		if err != nil {
@@ -46,7 +46,7 @@ func flatten(list []json.RawMessage) ([]sdk.Account, error) {
 	for _, raw := range list {
 		var object members
 		if json.Unmarshal(raw, &object) != nil {
-			return nil, sdk.BrokenBy("sender_of_another_shape")
+			return nil, sdk.BrokenAnswer("sender_of_another_shape")
 		}
 		if inner, ok := object.list(groupNames); ok {
 			inFolder, err := flatten(inner)
@@ -58,7 +58,7 @@ func flatten(list []json.RawMessage) ([]sdk.Account, error) {
 		}
 		a := account(object)
 		if a.ID == "" || !strings.Contains(a.Address, "@") {
-			return nil, sdk.BrokenBy("sender_without_address")
+			return nil, sdk.BrokenAnswer("sender_without_address")
 		}
 		all = append(all, a)
 	}

@@ -40,7 +40,7 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 			return sdk.Account{}, nil
 		}
 	}
-	return sdk.Account{}, sdk.BrokenBy("smartlead filters nothing")
+	return sdk.Account{}, sdk.BrokenAnswer("smartlead filters nothing")
 }
 
 // bestMatch returns the account with an address. It prefers an account that is connected through
@@ -68,7 +68,7 @@ func bestMatch(found []accountDoc, address string) (match sdk.Account, ok bool) 
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
 	offset, previousLast, ok := parseCursor(cursor)
 	if !ok {
-		return sdk.Page{}, sdk.RefusedBy("smartlead cursor")
+		return sdk.Page{}, sdk.RequestRefused("smartlead cursor")
 	}
 	found, err := p.list(ctx, offset, pageSize, nil)
 	if err != nil {
@@ -78,7 +78,7 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 	if previousLast != "" {
 		repeated = 1 + slices.IndexFunc(found, func(doc accountDoc) bool { return string(doc.ID) == previousLast })
 		if repeated == 0 || repeated > pageSize/2 {
-			return sdk.Page{}, sdk.BrokenBy("smartlead list moved")
+			return sdk.Page{}, sdk.BrokenAnswer("smartlead list moved")
 		}
 	}
 	page := sdk.Page{}
@@ -112,18 +112,18 @@ func (p *platform) list(ctx context.Context, offset, limit int, filter url.Value
 	}
 	body, err := p.call(ctx, http.MethodGet, "/email-accounts/", query)
 	if errors.Is(err, errNotFound) {
-		return nil, sdk.BrokenBy("smartlead 404")
+		return nil, sdk.BrokenAnswer("smartlead 404")
 	}
 	if err != nil {
 		return nil, err
 	}
 	found, ok := decodeList[accountDoc](body)
 	if !ok {
-		return nil, sdk.BrokenBy("nonsense")
+		return nil, sdk.BrokenAnswer("nonsense")
 	}
 	for _, doc := range found {
 		if doc.ID == "" || doc.address() == "" {
-			return nil, sdk.BrokenBy("nonsense")
+			return nil, sdk.BrokenAnswer("nonsense")
 		}
 	}
 	return found, nil
@@ -137,7 +137,7 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 		return nil
 	}
 	if _, isObject := decodeProblem(body); err == nil && !isObject {
-		return sdk.BrokenBy("nonsense")
+		return sdk.BrokenAnswer("nonsense")
 	}
 	return err
 }

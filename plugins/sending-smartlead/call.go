@@ -39,12 +39,12 @@ func (p *platform) call(ctx context.Context, method, path string, query url.Valu
 	r.Header.Set("User-Agent", "tenantry/"+version)
 	resp, err := p.http.Do(r)
 	if err != nil {
-		return nil, sdk.NoAnswer(err)
+		return nil, sdk.TransportError(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, sdk.NoAnswer(err)
+		return nil, sdk.TransportError(err)
 	}
 	return body, p.failure(resp, body)
 }
@@ -61,8 +61,8 @@ func (p *platform) failure(resp *http.Response, body []byte) error {
 	switch status := resp.StatusCode; {
 	case throttled:
 		return &outcome.Error{Kind: outcome.Throttled, Cause: cause, RetryAfter: p.retryAfter(resp.Header, problem), Detail: "the provider wants us to wait"}
-	case sdk.TroubleOf(status, resp.Header, p.now()) != nil:
-		return sdk.TroubleOf(status, resp.Header, p.now())
+	case sdk.StatusError(status, resp.Header, p.now()) != nil:
+		return sdk.StatusError(status, resp.Header, p.now())
 	case status == http.StatusUnauthorized, status >= 400 && isObject && problem.concernsKey():
 		return sdk.CredentialRefused(cause)
 	case status == http.StatusPaymentRequired:
@@ -72,13 +72,13 @@ func (p *platform) failure(resp *http.Response, body []byte) error {
 	case status == http.StatusNotFound && isObject:
 		return errNotFound
 	case status == http.StatusBadRequest, status == http.StatusConflict, status == http.StatusUnprocessableEntity:
-		return sdk.RefusedBy(cause)
+		return sdk.RequestRefused(cause)
 	case status < 200 || status > 299:
-		return sdk.BrokenBy(cause)
+		return sdk.BrokenAnswer(cause)
 	case problem.isError() && problem.concernsKey():
 		return sdk.CredentialRefused(cause)
 	case problem.isError():
-		return sdk.BrokenBy(cause)
+		return sdk.BrokenAnswer(cause)
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ var safeCode = regexp.MustCompile(`^[A-Z][A-Z_]{1,40}$`)
 // any.
 func (p *platform) retryAfter(h http.Header, details problem) time.Duration {
 	var standard *outcome.Error
-	if errors.As(sdk.TroubleOf(http.StatusTooManyRequests, h, p.now()), &standard) && standard.RetryAfter > 0 {
+	if errors.As(sdk.StatusError(http.StatusTooManyRequests, h, p.now()), &standard) && standard.RetryAfter > 0 {
 		return standard.RetryAfter
 	}
 	if seconds, err := strconv.Atoi(string(details.Error.RetryAfter)); err == nil && seconds > 0 {

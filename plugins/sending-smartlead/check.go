@@ -51,7 +51,7 @@ func (p *platform) owner(ctx context.Context, account string) (string, error) {
 		} `json:"data"`
 	}
 	if json.Unmarshal(body, &doc) != nil {
-		return "", sdk.BrokenBy("nonsense")
+		return "", sdk.BrokenAnswer("nonsense")
 	}
 	for _, user := range []text{doc.User, doc.Data.User} {
 		if w, ok := parseWorkspace("user:" + string(user)); ok {
@@ -75,7 +75,7 @@ func (p *platform) client(ctx context.Context) (sdk.Workspace, error) {
 		Name text `json:"name"`
 	}](body)
 	if !ok {
-		return sdk.Workspace{}, sdk.BrokenBy("nonsense")
+		return sdk.Workspace{}, sdk.BrokenAnswer("nonsense")
 	}
 	for _, c := range clients {
 		if string(c.ID) == p.configured.client {

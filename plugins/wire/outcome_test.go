@@ -98,7 +98,7 @@ func TestDeadlineAndCancellationAreUnknownOutcomes(t *testing.T) {
 	defer cancel()
 	_, err := platform.For("t").Profile(ctx)
 	if outcome.Of(err) != outcome.Unknown || outcome.Of(ended) != outcome.Unknown {
-		t.Fatalf("after its deadline: %v, session told %v", err, ended)
+		t.Fatalf("after the deadline: %v, the session ended with %v", err, ended)
 	}
 
 	ctx, cancel = context.WithCancel(t.Context())

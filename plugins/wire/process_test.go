@@ -91,7 +91,7 @@ func TestKillAlsoKillsGrandchildren(t *testing.T) {
 		}
 	}
 	if err := r.Wait(t.Context()); err == nil || len(lines) != 1 {
-		t.Fatalf("it said %v and ended with %v", lines, err)
+		t.Fatalf("the process printed %v and exited with %v", lines, err)
 	}
 	if r.state.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Fatalf("it ended with %v", r.state)

@@ -47,11 +47,11 @@ func TestDNSReaderSuiteDetectsBrokenPromises(t *testing.T) {
 		"the name as the zone":            func(s *dns.ZoneRead) { s.Zone = s.Domain },
 		"no delegation":                   func(s *dns.ZoneRead) { s.Delegation = nil },
 		"nobody agrees":                   func(s *dns.ZoneRead) { s.Servers = slices.Clone(s.Servers); s.Servers[0].Agrees = false },
-		"no SPF tree":                     func(s *dns.ZoneRead) { s.Beyond.SPF = nil },
-		"no DMARC from above":             func(s *dns.ZoneRead) { s.Beyond.Above = nil },
-		"no exchanges":                    func(s *dns.ZoneRead) { s.Beyond.Exchanges = nil },
-		"no keys":                         func(s *dns.ZoneRead) { s.Beyond.Keys = nil },
-		"lookups that were not requested": func(s *dns.ZoneRead) { s.Beyond.Above = map[string][]string{"_dmarc.test": nil} },
+		"no SPF tree":                     func(s *dns.ZoneRead) { s.Referenced.SPF = nil },
+		"no DMARC from above":             func(s *dns.ZoneRead) { s.Referenced.Above = nil },
+		"no exchanges":                    func(s *dns.ZoneRead) { s.Referenced.Exchanges = nil },
+		"no keys":                         func(s *dns.ZoneRead) { s.Referenced.Keys = nil },
+		"lookups that were not requested": func(s *dns.ZoneRead) { s.Referenced.Above = map[string][]string{"_dmarc.test": nil} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range dnsChecks {

@@ -109,20 +109,20 @@ var dnsChecks = []dnsCheck{
 		if !s.Complete {
 			t.Fatalf("got %+v, want a complete read", s)
 		}
-		requireLookup(t, s.Beyond.SPF, "one."+zone, "v=spf1 include:two."+zone+" -all")
-		requireLookup(t, s.Beyond.SPF, "two."+zone, "v=spf1 -all")
-		requireLookup(t, s.Beyond.SPF, "three."+zone)
-		requireLookup(t, s.Beyond.Above, "_dmarc."+zone, "v=DMARC1; p=reject")
-		requireLookup(t, s.Beyond.Keys, "key."+zone, "v=DKIM1; p=abc")
+		requireLookup(t, s.Referenced.SPF, "one."+zone, "v=spf1 include:two."+zone+" -all")
+		requireLookup(t, s.Referenced.SPF, "two."+zone, "v=spf1 -all")
+		requireLookup(t, s.Referenced.SPF, "three."+zone)
+		requireLookup(t, s.Referenced.Above, "_dmarc."+zone, "v=DMARC1; p=reject")
+		requireLookup(t, s.Referenced.Keys, "key."+zone, "v=DKIM1; p=abc")
 		want := map[string]dns.Exchange{"alias." + zone: dns.ExchangeAlias, "nowhere." + zone: dns.ExchangeNoAddress}
-		if !maps.Equal(s.Beyond.Exchanges, want) {
-			t.Fatalf("exchanges %v, want %v", s.Beyond.Exchanges, want)
+		if !maps.Equal(s.Referenced.Exchanges, want) {
+			t.Fatalf("exchanges %v, want %v", s.Referenced.Exchanges, want)
 		}
 	}},
 	{"without wanted records no other name is looked up", func(t testing.TB, env DNSReaderEnv) {
 		zone := env.NewZone(t)
 		env.Publish(t, zone, dns.Record{Type: dns.MX, Name: zone, Content: "nowhere." + zone, Preference: 10, TTL: 300})
-		b := readDNS(t, env, zone).Beyond
+		b := readDNS(t, env, zone).Referenced
 		if len(b.SPF)+len(b.Above)+len(b.Exchanges)+len(b.Keys) > 0 {
 			t.Fatalf("got %+v", b)
 		}

@@ -31,13 +31,13 @@ type SendingPlatformEnv struct {
 	// sign mailboxes in, although other credentials can. It is nil if there is no such credential.
 	Can    []string
 	Lesser ports.SendingPlatform
-	// Reaching returns the platform with a credential that reaches this number of workspaces and
+	// WithWorkspaces returns the platform with a credential that reaches this number of workspaces and
 	// selects none. It is nil if a credential always reaches exactly one workspace.
-	Reaching func(t testing.TB, workspaces int) ports.SendingPlatform
-	// Looks are all combinations of State, Paused, HasError and Reason that an account can have.
-	// One of them is connected without an error.
-	Looks []integration.Account
-	// Put adds accounts, each with an address, a name and one of Looks.
+	WithWorkspaces func(t testing.TB, workspaces int) ports.SendingPlatform
+	// AccountStates are all combinations of State, Paused, HasError and Reason that an account can
+	// have. One of them is connected without an error.
+	AccountStates []integration.Account
+	// Put adds accounts, each with an address, a name and one of AccountStates.
 	Put func(t testing.TB, accounts ...integration.Account)
 	// Held returns the addresses of all accounts.
 	Held func(t testing.TB) []string
@@ -117,8 +117,8 @@ func (env SendingPlatformEnv) requireComplete(t testing.TB) {
 	t.Helper()
 	for what, missing := range map[string]bool{
 		"Platform": env.Platform == nil, "Refused": env.Refused == nil, "Absent": env.Absent == nil, "Secrets": len(env.Secrets) == 0,
-		"Looks": !slices.Contains(env.Looks, integration.Account{State: integration.AccountConnected}),
-		"Put":   env.Put == nil, "Held": env.Held == nil, "Fail": env.Fail == nil,
+		"AccountStates": !slices.Contains(env.AccountStates, integration.Account{State: integration.AccountConnected}),
+		"Put":           env.Put == nil, "Held": env.Held == nil, "Fail": env.Fail == nil,
 		"AuthHosts": env.hasCapability(integration.CanOAuth) && len(env.AuthHosts) == 0,
 		"SignIn":    env.hasCapability(integration.CanOAuth) != (env.SignIn != nil),
 		"Decline":   env.Sessions && env.Decline == nil, "Expire": env.Sessions && env.Expire == nil,
@@ -205,11 +205,11 @@ var sendingCredentialChecks = []sendingCheck{
 		}
 	}},
 	{"workspaces are listed with their ids", func(t testing.TB, env SendingPlatformEnv) {
-		if env.Reaching == nil {
+		if env.WithWorkspaces == nil {
 			return
 		}
 		for _, n := range []int{0, 1, 3} {
-			reach, err := env.Reaching(t, n).Check(callContext(t))
+			reach, err := env.WithWorkspaces(t, n).Check(callContext(t))
 			if n == 0 && errors.Is(err, fault.AccessDenied) {
 				continue // a platform may reject a credential that reaches no workspace
 			}
@@ -261,10 +261,10 @@ var sendingAccountChecks = []sendingCheck{
 	}},
 	{"an account has the same state alone and in the list", func(t testing.TB, env SendingPlatformEnv) {
 		var want []integration.Account
-		for i, look := range env.Looks {
-			look.Address = fmt.Sprintf("look%d@state.example", i)
-			look.Name = "Anna Schmidt"
-			want = append(want, look)
+		for i, account := range env.AccountStates {
+			account.Address = fmt.Sprintf("account%d@state.example", i)
+			account.Name = "Anna Schmidt"
+			want = append(want, account)
 		}
 		env.Put(t, want...)
 		listed := allAccounts(t, env)

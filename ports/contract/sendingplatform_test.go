@@ -22,8 +22,8 @@ func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
 	absent := fake.AbsentSending()
 	env := SendingPlatformEnv{
 		Platform: p, Refused: fake.RefusingSending(), Absent: absent, Secrets: []string{"a-key-of-the-fake"},
-		Reaching: fakeReaching, Sessions: !p.Sessionless, AuthHosts: []string{"login.microsoftonline.com"},
-		Looks: []integration.Account{
+		WithWorkspaces: fakeWithWorkspaces, Sessions: !p.Sessionless, AuthHosts: []string{"login.microsoftonline.com"},
+		AccountStates: []integration.Account{
 			{State: integration.AccountConnected}, {State: integration.AccountConnected, Paused: true},
 			{State: integration.AccountConnected, HasError: true, Reason: "sending_error"}, {State: integration.AccountPending},
 			{State: integration.AccountFailed, HasError: true, Reason: "connection_error"}, {State: integration.AccountOther},
@@ -54,7 +54,7 @@ func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
 	return env
 }
 
-func fakeReaching(_ testing.TB, workspaces int) ports.SendingPlatform {
+func fakeWithWorkspaces(_ testing.TB, workspaces int) ports.SendingPlatform {
 	p := fake.NewSendingPlatform()
 	p.Reach.Workspaces = nil
 	for i := range workspaces {
@@ -119,17 +119,18 @@ func TestFakeSendingPlatformKeepsTheContract(t *testing.T) {
 	}
 }
 
-// An incomplete SendingPlatformEnv must fail the suite. Otherwise checks would be skipped unnoticed.
+// An incomplete SendingPlatformEnv must fail the suite. Otherwise checks would be skipped
+// unnoticed.
 func TestIncompleteSendingPlatformEnvFails(t *testing.T) {
 	for name, breakPromise := range map[string]func(*SendingPlatformEnv){
-		"no secrets":         func(env *SendingPlatformEnv) { env.Secrets = nil },
-		"nobody signs in":    func(env *SendingPlatformEnv) { env.SignIn = nil },
-		"no hosts":           func(env *SendingPlatformEnv) { env.AuthHosts = nil },
-		"nothing declines":   func(env *SendingPlatformEnv) { env.Decline = nil },
-		"nothing expires":    func(env *SendingPlatformEnv) { env.Expire = nil },
-		"nothing looks well": func(env *SendingPlatformEnv) { env.Looks = env.Looks[1:] },
-		"nothing fails":      func(env *SendingPlatformEnv) { env.Fail = nil },
-		"a sign-in too many": func(env *SendingPlatformEnv) { env.Can = env.Can[1:] },
+		"no secrets":                 func(env *SendingPlatformEnv) { env.Secrets = nil },
+		"nobody signs in":            func(env *SendingPlatformEnv) { env.SignIn = nil },
+		"no hosts":                   func(env *SendingPlatformEnv) { env.AuthHosts = nil },
+		"nothing declines":           func(env *SendingPlatformEnv) { env.Decline = nil },
+		"nothing expires":            func(env *SendingPlatformEnv) { env.Expire = nil },
+		"no account in a good state": func(env *SendingPlatformEnv) { env.AccountStates = env.AccountStates[1:] },
+		"nothing fails":              func(env *SendingPlatformEnv) { env.Fail = nil },
+		"a sign-in too many":         func(env *SendingPlatformEnv) { env.Can = env.Can[1:] },
 	} {
 		env := fakeSendingEnvs()["all"]()
 		breakPromise(&env)
@@ -398,7 +399,7 @@ func TestSendingPlatformSuiteDetectsBrokenPromises(t *testing.T) {
 		"absent is broken":                           func(env *SendingPlatformEnv) { env.Absent = env.Refused },
 		"the lesser credential has all capabilities": func(env *SendingPlatformEnv) { env.Lesser = env.Platform },
 		"always one workspace": func(env *SendingPlatformEnv) {
-			env.Reaching = func(testing.TB, int) ports.SendingPlatform { return env.Platform }
+			env.WithWorkspaces = func(testing.TB, int) ports.SendingPlatform { return env.Platform }
 		},
 		"signs in without saying":  func(env *SendingPlatformEnv) { env.Can = []string{integration.CanDisconnect} },
 		"removes without saying":   func(env *SendingPlatformEnv) { env.Can = []string{integration.CanOAuth} },

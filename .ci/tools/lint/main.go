@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command lint is `go vet` with more analyzers: dropped errors, bodies and rows
-// that stay open, requests without a context, assignments and identifiers that
-// nothing uses. `go vet` runs it:
+// Command lint is `go vet` with more analyzers. They find dropped errors, bodies and rows that are
+// not closed, requests without a context, and unused assignments and identifiers. `go vet` runs it:
 //
 //	go vet -vettool=bin/lint ./...
 //
@@ -33,7 +32,7 @@ import (
 )
 
 func main() {
-	// Test code calls servers that it started itself, and ends with its files.
+	// Test code calls only servers that it started itself, and its files are deleted at its end.
 	product := []*analysis.Analyzer{bodyclose.Analyzer, errcheck.Analyzer, errorlint.NewAnalyzer(), noctx.Analyzer}
 	all := []*analysis.Analyzer{ineffassign.Analyzer, nilerr.Analyzer, rowserr.NewAnalyzer(), sqlclose.NewAnalyzer(), unusedIdentifiers}
 	for _, a := range append(product, scannererr.Analyzer) { // which is one of vet.Suite

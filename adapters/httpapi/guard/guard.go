@@ -81,9 +81,9 @@ type step func(next http.Handler) http.Handler
 
 // guard holds the dependencies and the settings of the steps.
 type guard struct {
-	keys *keys.Service
-	log  *slog.Logger
-	once Idempotency
+	keys        *keys.Service
+	log         *slog.Logger
+	idempotency Idempotency
 
 	limits       Limits
 	inFlight     inFlightLimit
@@ -100,11 +100,11 @@ type guard struct {
 func newGuard(mux *http.ServeMux, doc *huma.OpenAPI, o Options) *guard {
 	o.Idempotency.Lease = cmp.Or(o.Idempotency.Lease, idempotency.Lease)
 	g := &guard{
-		keys: o.Keys, log: cmp.Or(o.Log, slog.Default()), once: o.Idempotency, trace: traceStep(o), pages: o.Pages, trustedProxies: o.TrustedProxies,
+		keys: o.Keys, log: cmp.Or(o.Log, slog.Default()), idempotency: o.Idempotency, trace: traceStep(o), pages: o.Pages, trustedProxies: o.TrustedProxies,
 		limits: o.Limits.orDefaults(), countRefusal: refusalCounter(o),
 		mux: mux, routes: routesOf(doc), fixedPaths: fixedPaths(doc),
 	}
-	g.inFlight.max = int64(g.limits.InFlight)
+	g.inFlight.max = int64(g.limits.MaxInFlight)
 	return g
 }
 

@@ -76,14 +76,14 @@ func writeOf(r *http.Request, e *exchange) (*keyedWrite, error) {
 // key. Otherwise lookUp has answered the request.
 func (g *guard) lookUp(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) bool {
 	var err error
-	if keyed.record, keyed.recorded, err = g.once.Keys.Remembered(r.Context(), keyed.place); err != nil {
+	if keyed.record, keyed.recorded, err = g.idempotency.Keys.KeyRecord(r.Context(), keyed.place); err != nil {
 		Refuse(w, r, err)
 		return false
 	}
 	if !keyed.recorded {
 		return true
 	}
-	verdict := idempotency.Decide(keyed.record, g.once.Fingerprinter.Matches(keyed.text, keyed.record.Fingerprint), g.once.Now())
+	verdict := idempotency.Decide(keyed.record, g.idempotency.Fingerprinter.Matches(keyed.text, keyed.record.Fingerprint), g.idempotency.Now())
 	if verdict == idempotency.Run {
 		return true
 	}
@@ -154,15 +154,15 @@ func (g *guard) acquireKey(w http.ResponseWriter, r *http.Request, keyed *keyedW
 func (g *guard) tryClaim(ctx context.Context, keyed *keyedWrite) (string, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	print, err := g.once.Fingerprinter.Fingerprint(keyed.text)
+	print, err := g.idempotency.Fingerprinter.Fingerprint(keyed.text)
 	if err != nil {
 		return "", false, err
 	}
-	c := ports.Claim{Key: keyed.place, Fingerprint: print, Lease: g.once.Lease, Now: g.once.Now()}
+	c := ports.Claim{Key: keyed.place, Fingerprint: print, Lease: g.idempotency.Lease, Now: g.idempotency.Now()}
 	if keyed.recorded {
-		return g.once.Keys.TakeOver(ctx, keyed.record.Attempt, c)
+		return g.idempotency.Keys.TakeOver(ctx, keyed.record.Attempt, c)
 	}
-	return g.once.Keys.Claim(ctx, c)
+	return g.idempotency.Keys.Claim(ctx, c)
 }
 
 // checkKey answers 400 if a write has no valid Idempotency-Key header.

@@ -66,7 +66,7 @@ func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err erro
 		if a.body.Len() <= idempotency.MaxAnswer {
 			return x.storeAnswer(ctx, a)
 		}
-		x.guard.log.ErrorContext(ctx, "an answer is too large to be remembered", "bytes", a.body.Len())
+		x.guard.log.ErrorContext(ctx, "an answer is too large to be stored", "bytes", a.body.Len())
 		return x.leaveUnresolved(ctx), nil
 	case idempotency.KeepKey:
 		return x.leaveUnresolved(ctx), nil
@@ -83,7 +83,7 @@ func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return x.guard.once.Keys.Finish(ctx, c.Key, c.Attempt, c.Answer, c.Until)
+	return x.guard.idempotency.Keys.Finish(ctx, c.Key, c.Attempt, c.Answer, c.Until)
 }
 
 // leaveUnresolved and releaseKey tolerate errors. The lease then expires, and the answer that was
@@ -91,14 +91,14 @@ func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 func (x *run) leaveUnresolved(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	held, err := x.guard.once.Keys.Leave(ctx, x.place, x.attempt, x.guard.once.Now().Add(idempotency.Retention))
+	held, err := x.guard.idempotency.Keys.Abandon(ctx, x.place, x.attempt, x.guard.idempotency.Now().Add(idempotency.Retention))
 	return x.guard.keyStillHeld(ctx, held, err)
 }
 
 func (x *run) releaseKey(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	held, err := x.guard.once.Keys.Release(ctx, x.place, x.attempt)
+	held, err := x.guard.idempotency.Keys.Release(ctx, x.place, x.attempt)
 	return x.guard.keyStillHeld(ctx, held, err)
 }
 
@@ -142,7 +142,7 @@ func (o *Idempotency) open(at idempotency.KeyID, sealed []byte) (stored, error) 
 		err = json.Unmarshal([]byte(plain.Reveal()), &s)
 	}
 	if err != nil {
-		return s, fmt.Errorf("a remembered answer does not open: %w", err)
+		return s, fmt.Errorf("the stored answer cannot be opened: %w", err)
 	}
 	return s, nil
 }
@@ -150,9 +150,9 @@ func (o *Idempotency) open(at idempotency.KeyID, sealed []byte) (stored, error) 
 // sendStored sends the stored answer again. If the answer cannot be opened, sendStored logs an
 // error and answers 500; the operation does not run a second time.
 func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedWrite) {
-	s, err := g.once.open(keyed.place, keyed.record.Answer)
+	s, err := g.idempotency.open(keyed.place, keyed.record.Answer)
 	if err != nil {
-		g.log.LogAttrs(r.Context(), slog.LevelError, "a remembered answer was changed, moved, or its key is gone")
+		g.log.LogAttrs(r.Context(), slog.LevelError, "a stored answer cannot be opened: it was changed or moved, or its key is gone")
 		Refuse(w, r, fmt.Errorf("%w: %w", fault.InternalError, err))
 		return
 	}
@@ -167,9 +167,9 @@ func (g *guard) sendStored(w http.ResponseWriter, r *http.Request, keyed *keyedW
 // the lease is lost, keepLease cancels the returned context and stops further provider calls. Two
 // attempts with the same key therefore never call the provider concurrently.
 func (x *run) keepLease(ctx context.Context) (context.Context, func()) {
-	once := x.guard.once
-	held := lease.New(time.Now(), once.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {
-		return once.Keys.Hold(ctx, x.place, x.attempt, duration)
+	keyOptions := x.guard.idempotency
+	held := lease.New(time.Now(), keyOptions.Lease, func(ctx context.Context, duration time.Duration) (bool, error) {
+		return keyOptions.Keys.Hold(ctx, x.place, x.attempt, duration)
 	})
 	return held.Keep(ctx, func(err error) {
 		x.effects.Stop()
@@ -192,9 +192,9 @@ func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) 
 
 // sealed returns an answer in the form in which it is stored.
 func (x *run) sealed(a *answer) (*ports.Completion, error) {
-	text, err := x.guard.once.seal(x.place, a)
+	text, err := x.guard.idempotency.seal(x.place, a)
 	if err != nil {
 		return nil, err
 	}
-	return &ports.Completion{Key: x.place, Attempt: x.attempt, Answer: text, Until: x.guard.once.Now().Add(idempotency.Retention)}, nil
+	return &ports.Completion{Key: x.place, Attempt: x.attempt, Answer: text, Until: x.guard.idempotency.Now().Add(idempotency.Retention)}, nil
 }

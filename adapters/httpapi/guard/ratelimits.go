@@ -42,7 +42,7 @@ var quotas = map[Bucket]ratelimit.Bucket{
 }
 
 // ProviderConcurrency is the X-RateLimit-Bucket of an answer to a request that exceeds
-// Limits.AtOnce.
+// Limits.MaxProviderOperations.
 const ProviderConcurrency = "provider_concurrency"
 
 // Limits configures the rate limits and the concurrency limits.
@@ -50,12 +50,12 @@ type Limits struct {
 	Counters ports.Limiter
 	// Off disables refusals: requests are only counted. It is for benchmarks.
 	Off bool
-	// AtOnce is the maximum number of operations of an account that call providers concurrently,
-	// over all replicas. The default is 4.
-	AtOnce int
-	// InFlight is the maximum number of requests that the process handles concurrently. The default
+	// MaxProviderOperations is the maximum number of operations of an account that call providers
+	// concurrently, over all replicas. The default is 4.
+	MaxProviderOperations int
+	// MaxInFlight is the maximum number of requests that the process handles concurrently. The default
 	// is 1,000.
-	InFlight int
+	MaxInFlight int
 }
 
 // forAccount returns the rate limit of one account in this bucket.
@@ -66,7 +66,7 @@ func (b Bucket) forAccount(account access.AccountID) ratelimit.Bucket {
 }
 
 // needsProviderSlot reports whether the request calls a provider. Such a request counts against
-// Limits.AtOnce.
+// Limits.MaxProviderOperations.
 func (t Terms) needsProviderSlot(r *http.Request) bool {
 	return t.Bucket == ProviderHeavy || t.Bucket == ProviderHeavyWrites || t.CallsProviderIf != nil && t.CallsProviderIf(peekBody(r))
 }
@@ -79,8 +79,8 @@ func peekBody(r *http.Request) []byte {
 }
 
 // limitRate counts each request for an operation in the operation's bucket. It answers 429 if the
-// bucket is full. It also enforces Limits.AtOnce. A request does not count if a different request
-// claimed its Idempotency-Key first.
+// bucket is full. It also enforces Limits.MaxProviderOperations. A request does not count if a
+// different request claimed its Idempotency-Key first.
 func (g *guard) limitRate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -96,8 +96,8 @@ func (g *guard) limitRate(next http.Handler) http.Handler {
 			releaseSlot, ok := g.limits.Counters.Enter(r.Context(), "account:"+string(e.caller.Account.ID), g.providerSlots())
 			if !ok {
 				refund()
-				g.refuseTooMany(w, r, ProviderConcurrency, ratelimit.Verdict{Limit: g.limits.AtOnce, ResetIn: time.Second, RetryIn: time.Second},
-					"the account already has %d operations in progress that call providers", g.limits.AtOnce)
+				g.refuseTooMany(w, r, ProviderConcurrency, ratelimit.Verdict{Limit: g.limits.MaxProviderOperations, ResetIn: time.Second, RetryIn: time.Second},
+					"the account already has %d operations in progress that call providers", g.limits.MaxProviderOperations)
 				return
 			}
 			defer releaseSlot()
@@ -113,7 +113,7 @@ func (g *guard) providerSlots() int {
 	if g.limits.Off {
 		return math.MaxInt32
 	}
-	return g.limits.AtOnce
+	return g.limits.MaxProviderOperations
 }
 
 // countRequest counts a request in bucket b and sets the rate limit headers. If the bucket is full,
@@ -140,7 +140,7 @@ func (g *guard) setRateHeaders(w http.ResponseWriter, name string, v ratelimit.V
 	h.Set("X-RateLimit-Bucket", name)
 	h.Set("X-RateLimit-Limit", strconv.Itoa(v.Limit))
 	h.Set("X-RateLimit-Remaining", strconv.Itoa(v.Remaining))
-	reset := g.once.Now().Add(v.ResetIn)
+	reset := g.idempotency.Now().Add(v.ResetIn)
 	h.Set("X-RateLimit-Reset", strconv.FormatInt(int64(math.Ceil(float64(reset.UnixMilli())/1000)), 10))
 }
 
@@ -152,7 +152,7 @@ func windowText(window time.Duration) string {
 }
 
 func (l Limits) orDefaults() Limits {
-	l.AtOnce, l.InFlight = cmp.Or(l.AtOnce, 4), cmp.Or(l.InFlight, 1000)
+	l.MaxProviderOperations, l.MaxInFlight = cmp.Or(l.MaxProviderOperations, 4), cmp.Or(l.MaxInFlight, 1000)
 	return l
 }
 
@@ -173,7 +173,7 @@ func (c *inFlightLimit) acquire() bool {
 
 func (c *inFlightLimit) release() { c.current.Add(-1) }
 
-// limitInFlight answers 503 if the process already handles Limits.InFlight requests.
+// limitInFlight answers 503 if the process already handles Limits.MaxInFlight requests.
 func (g *guard) limitInFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !g.inFlight.acquire() {

@@ -55,8 +55,8 @@ func strictStore(ctx context.Context, folder string) (*bunstore.Store, error) {
 }
 
 // serveStrict runs a server with one write operation, which counts in the strictest bucket. It
-// prints the address of the server, and stops when its standard input is closed. Limits.AtOnce is
-// so high that it refuses no request.
+// prints the address of the server, and stops when its standard input is closed.
+// Limits.MaxProviderOperations is so high that it refuses no request.
 func serveStrict(ctx context.Context, folder, redis string) error {
 	store, err := strictStore(ctx, folder)
 	if err != nil {
@@ -83,7 +83,7 @@ func serveStrict(ctx context.Context, folder, redis string) error {
 	handler := guard.New(mux, api.OpenAPI(), guard.Options{
 		Keys: &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now}, Log: slog.New(slog.DiscardHandler),
 		Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Fingerprinter: keyset, Now: time.Now, Lease: time.Minute},
-		Limits:      guard.Limits{Counters: counters, AtOnce: 1000, InFlight: 1000},
+		Limits:      guard.Limits{Counters: counters, MaxProviderOperations: 1000, MaxInFlight: 1000},
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -47,14 +47,14 @@ func components() *huma.Components {
 	return c
 }
 
-// exampleComponents adds an example for each error code of the responses in used. For shows see
+// exampleComponents adds an example for each error code of the responses in used. For values see
 // Finish.
-func exampleComponents(c *huma.Components, used map[string]*huma.Response, shows map[fault.Code]any) {
+func exampleComponents(c *huma.Components, used map[string]*huma.Response, values map[fault.Code]any) {
 	for _, r := range used {
 		for _, content := range r.Content {
 			for name := range content.Examples {
 				code, _ := fault.ByName(name)
-				f := &fault.Error{Code: code, Detail: exampleDetail(code), Shows: shows[code]}
+				f := &fault.Error{Code: code, Detail: exampleDetail(code), Values: values[code]}
 				c.Examples[name] = &huma.Example{Summary: code.Title, Value: refusal.Of(f, exampleRequestID)}
 			}
 		}

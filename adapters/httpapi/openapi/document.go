@@ -73,13 +73,13 @@ func Render(doc *huma.OpenAPI) (Documents, error) {
 	return Documents{JSON: append(indented.Bytes(), '\n'), YAML: append([]byte(yamlHead), yaml...)}, nil
 }
 
-// Finish completes the document after all operations are registered. shows holds the values of
-// fault.Error.Shows for the examples of errors, keyed by error code.
-func Finish(doc *huma.OpenAPI, shows map[fault.Code]any) {
-	exampleComponents(doc.Components, doc.Components.Responses, shows)
+// Finish completes the document after all operations are registered. values holds the values of
+// fault.Error.Values for the examples of errors, keyed by error code.
+func Finish(doc *huma.OpenAPI, values map[fault.Code]any) {
+	exampleComponents(doc.Components, doc.Components.Responses, values)
 	for _, item := range doc.Paths {
 		for _, op := range guard.OperationsOf(item) {
-			exampleComponents(doc.Components, op.Responses, shows)
+			exampleComponents(doc.Components, op.Responses, values)
 		}
 	}
 	allowNewAnswerMembers(doc)

@@ -62,7 +62,7 @@ type ProblemField struct {
 
 // Invalid returns an invalid_request error that names locations in the request.
 func Invalid(detail string, fields ...ProblemField) error {
-	return fault.InvalidRequest.Showing(fields, "%s", detail)
+	return fault.InvalidRequest.WithValues(fields, "%s", detail)
 }
 
 // Of returns the body of the answer that reports f. requestID is the id of the request. The fields
@@ -75,7 +75,7 @@ func Of(f *fault.Error, requestID string) *Problem {
 	for _, field := range f.Fields {
 		p.Errors = append(p.Errors, ProblemField{Location: "body." + field.Name, Message: field.Message})
 	}
-	switch shown := f.Shows.(type) {
+	switch shown := f.Values.(type) {
 	case []ProblemField:
 		p.Errors = shown
 	case []dns.Item:

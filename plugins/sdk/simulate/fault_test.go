@@ -153,7 +153,7 @@ func TestFaultsAffectMatchingCalls(t *testing.T) {
 			[][2]string{{"POST", "/a"}, {"POST", "/a"}}, []int{0, 201}, 2},
 		{"each fault counts for itself", []string{status + `}`, `{"kind":"status","status":429,"times":1,"skip":1}`},
 			[][2]string{{"GET", "/a"}, {"GET", "/a"}, {"GET", "/a"}}, []int{503, 429, 201}, 1},
-		{"of two that are due the older acts first", []string{status + `}`, `{"kind":"status","status":429,"times":1}`},
+		{"the older of two due faults comes first", []string{status + `}`, `{"kind":"status","status":429,"times":1}`},
 			[][2]string{{"GET", "/a"}, {"GET", "/a"}, {"GET", "/a"}}, []int{503, 429, 201}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestRetryAfterReachesTheProvider(t *testing.T) {
 	}
 	_ = resp.Body.Close()
 	if resp.Header.Get("Retry-After") != "planned" {
-		t.Error("the provider was not told of retry_after")
+		t.Error("the provider did not get retry_after")
 	}
 }
 
@@ -231,9 +231,9 @@ func TestControlRefusesInvalidCalls(t *testing.T) {
 		{"no kind", "faults", `{"times":1}`},
 		{"no times", "faults", `{"kind":"drop_after"}`},
 		{"no status", "faults", `{"kind":"status","times":1}`},
-		{"status of another kind", "faults", `{"kind":"drop_after","status":500,"times":1}`},
+		{"status with a kind that has none", "faults", `{"kind":"drop_after","status":500,"times":1}`},
 		{"no delay", "faults", `{"kind":"delay","times":1}`},
-		{"delay of another kind", "faults", `{"kind":"drop_after","delay_ms":5,"times":1}`},
+		{"delay with a kind that has none", "faults", `{"kind":"drop_after","delay_ms":5,"times":1}`},
 		{"negative skip", "faults", `{"kind":"drop_after","times":1,"skip":-1}`},
 		{"match without a path", "faults", `{"kind":"drop_after","times":1,"match":"POST"}`},
 		{"another provider", "faults", `{"kind":"drop_after","times":1,"provider":"bakery"}`},
@@ -257,25 +257,25 @@ func TestClockCanBeSetAndAdvanced(t *testing.T) {
 		dir := t.TempDir()
 		r := newSimulator(t, dir)
 		if !r.kit.Now().Equal(time.Now()) {
-			t.Fatalf("a new clock says %v", r.kit.Now())
+			t.Fatalf("a new clock shows %v", r.kit.Now())
 		}
 		r.call("POST", "/_control/clock", `{"now":"2031-05-01T12:00:00Z"}`)
 		set := time.Date(2031, 5, 1, 12, 0, 0, 0, time.UTC)
 		if !r.kit.Now().Equal(set) {
-			t.Fatalf("a set clock says %v, want %v", r.kit.Now(), set)
+			t.Fatalf("the clock shows %v after it was set, want %v", r.kit.Now(), set)
 		}
 		r.call("POST", "/_control/clock", `{"advance":"24h"}`)
 		time.Sleep(time.Second)
 		want := set.Add(24*time.Hour + time.Second)
 		if !r.kit.Now().Equal(want) {
-			t.Fatalf("an advanced clock says %v a second later, want %v", r.kit.Now(), want)
+			t.Fatalf("the clock shows %v one second after the advance, want %v", r.kit.Now(), want)
 		}
 		if again := newSimulator(t, dir); !again.kit.Now().Equal(want) {
-			t.Fatalf("after a restart the clock says %v, want %v", again.kit.Now(), want)
+			t.Fatalf("after a restart the clock shows %v, want %v", again.kit.Now(), want)
 		}
 		r.call("GET", "/a", "")
 		if at := r.journal()[0].At; !at.Equal(want) {
-			t.Fatalf("the journal says %v, want %v", at, want)
+			t.Fatalf("the journal has the time %v, want %v", at, want)
 		}
 	})
 }

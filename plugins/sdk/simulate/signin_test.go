@@ -26,7 +26,7 @@ func TestSignInPageShowsFormOrProblem(t *testing.T) {
 		}
 	}
 	if strings.Contains(out.Body.String(), "<script") {
-		t.Error("the page runs what the link says")
+		t.Error("the page contains a script from the link")
 	}
 	out = httptest.NewRecorder()
 	simulate.SignInPage{Platform: "Example", Status: http.StatusGone, Problem: "too late"}.Show(out)

@@ -131,7 +131,7 @@ func TestOpenStateStartsFreshOrFails(t *testing.T) {
 		}
 	})
 	if _, _, err := simulate.OpenState("shop", "state.json", simulate.Options{URL: "http://[", DataDir: t.TempDir()}, fresh); err == nil {
-		t.Error("a URL that is none was taken")
+		t.Error("an invalid URL was accepted")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "state.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)

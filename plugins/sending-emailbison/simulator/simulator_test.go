@@ -73,7 +73,7 @@ func (s client) control(method, path string, in any) {
 func TestInvalidTokensAreRefused(t *testing.T) {
 	s := open(t, t.TempDir())
 	if status, _, doc := s.call("GET", "/api/users", nil); status != 200 || doc["data"].(map[string]any)["workspace"].(map[string]any)["name"] != "Simulated" {
-		t.Errorf("whose token: %d %v", status, doc)
+		t.Errorf("the owner of a valid token: %d %v", status, doc)
 	}
 	other := s
 	other.token = "9|guessed"

@@ -15,12 +15,12 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// ErrNoConnection is returned by Reaching when the account has no connection to the provider, or no
+// ErrNoConnection is returned by ForZone when the account has no connection to the provider, or no
 // connection at all.
 var ErrNoConnection = errors.New("the account has no connection to the DNS provider")
 
-// Reach is an account's connection whose credential has access to a zone.
-type Reach struct {
+// ZoneConnection is an account's connection whose credential has access to a zone.
+type ZoneConnection struct {
 	Connection dnsconnection.Connection
 	Provider   ports.DNSProvider
 	Zone       dns.Zone
@@ -29,37 +29,37 @@ type Reach struct {
 	Serves bool
 }
 
-// Reaching returns the account's connection that has access to the zone with this apex. It considers
-// the connections to one provider, or all connections when provider is empty. It prefers a zone whose
-// servers are in the delegation. Among equal zones it prefers the older connection.
+// ForZone returns the account's connection that has access to the zone with this apex. It considers
+// the connections to one provider, or all connections when provider is empty. It prefers a zone
+// whose servers are in the delegation. Among equal zones it prefers the older connection.
 //
-// It fails with ErrNoConnection when the account has no such connection, and with dns.NoZone when no
-// connection has access to the zone. If a connection could not be tested, it can fail with that
+// It fails with ErrNoConnection when the account has no such connection, and with dns.NoZone when
+// no connection has access to the zone. If a connection could not be tested, it can fail with that
 // connection's error, such as provider_credential_rejected.
-func (s *Service) Reaching(ctx context.Context, owner access.AccountID, provider, apex string, delegation []string) (Reach, error) {
+func (s *Service) ForZone(ctx context.Context, owner access.AccountID, provider, apex string, delegation []string) (ZoneConnection, error) {
 	all, err := s.Connections.DNSConnections(ctx, owner)
 	if err != nil {
-		return Reach{}, err
+		return ZoneConnection{}, err
 	}
 	if provider != "" {
 		all = slices.DeleteFunc(all, func(c dnsconnection.Connection) bool { return c.Provider != provider })
 	}
 	if len(all) == 0 || owner == "" {
-		return Reach{}, ErrNoConnection
+		return ZoneConnection{}, ErrNoConnection
 	}
-	var best *Reach
+	var best *ZoneConnection
 	failed := failures{first: dns.NoZone()}
 	for _, c := range all {
-		reach, err := s.reachZone(ctx, owner, c.ID, apex)
+		found, err := s.testZone(ctx, owner, c.ID, apex)
 		if err != nil {
 			failed.add(err)
 			continue
 		}
-		if reach.Serves = reach.Zone.ServesDelegation(delegation); reach.Serves {
-			return reach, nil
+		if found.Serves = found.Zone.ServesDelegation(delegation); found.Serves {
+			return found, nil
 		}
 		if best == nil {
-			best = &reach
+			best = &found
 		}
 	}
 	// A connection that could not be tested might serve the zone. In this case a zone that does not
@@ -67,15 +67,15 @@ func (s *Service) Reaching(ctx context.Context, owner access.AccountID, provider
 	if best != nil && (failed.weight < weightUnknown || len(delegation) == 0) {
 		return *best, nil
 	}
-	return Reach{}, failed.first
+	return ZoneConnection{}, failed.first
 }
 
-func (s *Service) reachZone(ctx context.Context, owner access.AccountID, id, apex string) (Reach, error) {
+func (s *Service) testZone(ctx context.Context, owner access.AccountID, id, apex string) (ZoneConnection, error) {
 	c, provider, err := s.Open(ctx, owner, id)
 	if err != nil {
-		return Reach{}, err
+		return ZoneConnection{}, err
 	}
-	r := Reach{Connection: c, Provider: provider}
+	r := ZoneConnection{Connection: c, Provider: provider}
 	err = call(ctx, func(ctx context.Context) error {
 		r.Zone, err = provider.Zone(ctx, apex)
 		return err
@@ -86,8 +86,8 @@ func (s *Service) reachZone(ctx context.Context, owner access.AccountID, id, ape
 	return r, err
 }
 
-// failures keeps the most significant error. A rejected credential outranks a missing zone. An error
-// that leaves open whether the zone exists outranks both.
+// failures keeps the most significant error. A rejected credential outranks a missing zone. An
+// error that leaves open whether the zone exists outranks both.
 type failures struct {
 	first  error
 	weight int

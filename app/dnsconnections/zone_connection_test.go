@@ -27,7 +27,7 @@ func (p idle) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	return zone, err
 }
 
-func TestReachingSelectsTheConnectionForTheZone(t *testing.T) {
+func TestForZoneSelectsTheConnectionForTheZone(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		tokens     []string // the token "elsewhere" belongs to powerdns, all others to cloudflare
@@ -52,7 +52,7 @@ func TestReachingSelectsTheConnectionForTheZone(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t)
 			f.fill(t, tt.tokens)
-			got, err := f.Reaching(t.Context(), f.ann, tt.provider, "a.test", tt.delegation)
+			got, err := f.ForZone(t.Context(), f.ann, tt.provider, "a.test", tt.delegation)
 			if err != nil || got.Connection.Name != tt.want || got.Serves != tt.serves || got.Zone.Name != "a.test" {
 				t.Fatalf("%+v, %v", got, err)
 			}
@@ -66,7 +66,7 @@ func TestReachingSelectsTheConnectionForTheZone(t *testing.T) {
 	}
 }
 
-func TestReachingFailsWithTheMostSignificantError(t *testing.T) {
+func TestForZoneFailsWithTheMostSignificantError(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		tokens []string
@@ -83,7 +83,7 @@ func TestReachingFailsWithTheMostSignificantError(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t)
 			f.fill(t, tt.tokens)
-			got, err := f.Reaching(t.Context(), f.ann, "cloudflare", "a.test", delegation)
+			got, err := f.ForZone(t.Context(), f.ann, "cloudflare", "a.test", delegation)
 			if !tt.want(err) || got.Provider != nil {
 				t.Fatalf("%+v, %v", got, err)
 			}
@@ -91,15 +91,15 @@ func TestReachingFailsWithTheMostSignificantError(t *testing.T) {
 	}
 }
 
-// TestReachingUsesOnlyConnectionsOfTheAccount checks that connections of other accounts are never
+// TestForZoneUsesOnlyConnectionsOfTheAccount checks that connections of other accounts are never
 // used, and that an empty owner has no connections.
-func TestReachingUsesOnlyConnectionsOfTheAccount(t *testing.T) {
+func TestForZoneUsesOnlyConnectionsOfTheAccount(t *testing.T) {
 	f := newFixture(t)
 	f.fill(t, []string{"has"})
-	if _, err := f.Reaching(t.Context(), f.bob, "", "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
+	if _, err := f.ForZone(t.Context(), f.bob, "", "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
 		t.Errorf("bob: %v", err)
 	}
-	if _, err := f.Reaching(t.Context(), "", "", "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
+	if _, err := f.ForZone(t.Context(), "", "", "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
 		t.Errorf("an empty owner: %v", err)
 	}
 	if len(f.usedTokens) > 0 {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apptest has the helpers that the tests of all use cases share. Only tests import it.
+package apptest
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// HangTimeout is a time limit that only a hanging test reaches, even on a slow machine.
+const HangTimeout = 5 * time.Minute
+
+// Must ends the test if err is not nil.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// RequireRefusal ends the test unless err has the error code.
+func RequireRefusal(t testing.TB, err, code error) {
+	t.Helper()
+	if !errors.Is(err, code) {
+		t.Fatalf("got %v, want %v", err, code)
+	}
+}
+
+// NewStore returns an empty SQLite database in memory. The end of the test closes it.
+func NewStore(t testing.TB) *bunstore.Store {
+	t.Helper()
+	return OpenStore(t, bunstore.Memory)
+}
+
+// OpenStore opens a database and migrates it. The end of the test closes it.
+func OpenStore(t testing.TB, url string) *bunstore.Store {
+	t.Helper()
+	store, err := bunstore.Open(t.Context(), url, bunstore.Options{})
+	Must(t, err)
+	t.Cleanup(func() { Must(t, store.Close()) })
+	Must(t, store.Migrate(t.Context()))
+	return store
+}
+
+// NewSealer returns a sealer with a new keyset.
+func NewSealer(t testing.TB) ports.Sealer {
+	t.Helper()
+	sealer, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
+	Must(t, err)
+	return sealer
+}
+
+// InFakeTime runs a subtest in fake time. Fake time advances only while all goroutines wait, so
+// time limits do not depend on the machine.
+func InFakeTime(t *testing.T, name string, run func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, run) })
+}
