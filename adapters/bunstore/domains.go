@@ -133,7 +133,9 @@ func dnsRecords(rows []storedRecord) []dns.Record {
 	return all
 }
 
-func domainNotFound() error { return fault.DomainNotFound.With("the tenant holds no such domain") }
+func domainNotFound() error {
+	return fault.FromStore(fault.DomainNotFound.With("the tenant holds no such domain"))
+}
 
 // domainsOfTenant selects a tenant left-joined with its domains that satisfy joinCondition. No row
 // means no tenant, and an empty domain means no domain.

@@ -197,11 +197,18 @@ func must(t testing.TB, what string, err error) {
 	}
 }
 
-// requireRefusal checks that err has this fault code.
+// requireRefusal checks that err has this fault code. If an answer with the code could be kept with
+// an Idempotency-Key, err must be marked with fault.FromStore.
 func requireRefusal(t testing.TB, what string, err error, code fault.Code) {
 	t.Helper()
 	if !errors.Is(err, code) {
 		t.Fatalf("%s: got %v, want %s", what, err, code.Name)
+	}
+	switch code.Kind {
+	case fault.Invalid, fault.Forbidden, fault.NotFound, fault.Conflict:
+		if !fault.IsFromStore(err) {
+			t.Fatalf("%s: %v is not marked with FromStore", what, err)
+		}
 	}
 }
 

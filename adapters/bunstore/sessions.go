@@ -126,7 +126,7 @@ func (s *Store) Session(ctx context.Context, owner access.AccountID, integration
 			Where("os.id = ?", ident.Lookup(id)).Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return integration.Session{}, fault.SessionNotFound.With("the mailbox has no such session at this integration")
+		return integration.Session{}, fault.FromStore(fault.SessionNotFound.With("the mailbox has no such session at this integration"))
 	}
 	if err != nil {
 		return integration.Session{}, err

@@ -138,7 +138,9 @@ func selectTenant(ctx context.Context, db bun.IDB, owner, guid string) (tenant.T
 	return row.tenant(), err
 }
 
-func tenantNotFound() error { return fault.TenantNotFound.With("the account holds no such tenant") }
+func tenantNotFound() error {
+	return fault.FromStore(fault.TenantNotFound.With("the account holds no such tenant"))
+}
 
 func tenantsOfOwner(db *bun.DB) *preparedRead {
 	return newPreparedRead(tenantQuery(db, (*tenantRow)(nil), preparedArg, nil).OrderExpr("t.consented_at DESC, t.id DESC"))

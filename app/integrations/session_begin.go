@@ -140,7 +140,7 @@ func (o *sessionOpener) open(ctx context.Context, answer ports.Answer[Begun]) (B
 		return Begun{}, fmt.Errorf("open session: %w", err)
 	}
 	if !saved {
-		return Begun{}, fault.SessionActive.With("another request has ended this session before its link was made")
+		return Begun{}, fault.FromStore(fault.SessionActive.With("another request has ended this session before its link was made"))
 	}
 	return b, nil
 }
