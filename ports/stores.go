@@ -36,13 +36,15 @@ type Tenants interface {
 	Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error)
 	// TenantCount returns the number of slots that the owner's tenants use.
 	TenantCount(ctx context.Context, owner access.AccountID) (int, error)
-	// Attach makes the account the only holder of the tenant, in one transaction under a lock on
-	// the account. slots is the maximum number of the account's tenants. A second consent by the
-	// current holder renews ConsentedAt, ConnectedBy and the consent, and takes no slot. Attaching
-	// a managed tenant is recorded as described at Audit. Attach fails with tenant_limit_reached,
-	// account_closed or tenant_held_elsewhere. tenant_held_elsewhere also applies to assigning a
-	// managed tenant that the account has connected itself.
-	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, slots int) (tenant.Tenant, error)
+	// Attach makes the account the only holder of the tenant. In one transaction under a lock on
+	// the account, it reads the account's plan and takes a slot. A second consent by the current
+	// holder renews ConsentedAt, ConnectedBy and the consent, and takes no slot. It can restore a
+	// missing grant, so a failed bootstrap is pending again. Attaching a managed tenant is recorded
+	// as described at Audit. Attach fails with tenant_limit_reached, account_closed or
+	// tenant_held_elsewhere, and with no_api_plan for a tenant that is not managed.
+	// tenant_held_elsewhere also applies to assigning a managed tenant that the account has
+	// connected itself.
+	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant) (tenant.Tenant, error)
 	// SaveTenant stores the result of a sync, or of an operation that found the consent revoked:
 	// names, consent, bootstrap, SMTP AUTH, discovery, counts of user mailboxes and LastSyncAt. A
 	// consent that was renewed after t was loaded stays granted. It fails with tenant_not_found.

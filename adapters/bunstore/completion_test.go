@@ -46,7 +46,7 @@ func TestReadsAndRefusedChangesAreNotNotedAsEffects(t *testing.T) {
 			"a foreign row":         func(ctx context.Context) error { return s.SaveTenant(ctx, other, made) },
 			"a refused transaction": func(ctx context.Context) error { return reserveOneMore(ctx, s, owner, made.GUID) },
 			"a refused attachment": func(ctx context.Context) error {
-				_, err := s.Attach(ctx, other, tenant.Tenant{GUID: made.GUID, ConsentedAt: now}, 100)
+				_, err := s.Attach(ctx, other, tenant.Tenant{GUID: made.GUID, ConsentedAt: now})
 				return err
 			},
 		} {

@@ -266,7 +266,7 @@ func attachTenant(t testing.TB, s *Store, owner access.AccountID, n int) tenant.
 	t.Helper()
 	made, err := s.Attach(t.Context(), owner, tenant.Tenant{
 		GUID: guid(n), Name: "Contoso", ConsentedAt: now, ConnectedBy: "admin@contoso.test",
-	}, 100)
+	})
 	must(t, "attach", err)
 	return made
 }
