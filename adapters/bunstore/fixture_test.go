@@ -276,7 +276,7 @@ func addDomain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, n
 	t.Helper()
 	d, err := s.ReserveDomain(t.Context(), owner, id, name, domain.MaxPerTenant, now)
 	must(t, "reserve domain", err)
-	d.Added, d.JustReserved = true, false
+	d.Added, d.JustReserved, d.ReservedAt = true, false, time.Time{}
 	must(t, "save domain", s.SaveDomain(t.Context(), owner, d, nil))
 	return d
 }
@@ -287,7 +287,7 @@ func addMailbox(t testing.TB, s *Store, owner access.AccountID, d domain.Domain,
 	boxes, err := s.ReserveMailboxes(t.Context(), owner, d.ID, mailboxSpecs(d, local), mailbox.MaxPerDomain, now)
 	must(t, "reserve mailbox", err)
 	m := boxes[0]
-	m.Stage, m.Provisioned, m.JustReserved = stage, stage != mailbox.Reserved, false
+	m.Stage, m.Provisioned, m.JustReserved, m.ReservedAt = stage, stage != mailbox.Reserved, false, time.Time{}
 	must(t, "save mailbox", s.SaveMailbox(t.Context(), owner, m))
 	return m
 }

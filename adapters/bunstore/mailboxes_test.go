@@ -8,6 +8,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
+	"time"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
 )
@@ -175,9 +176,21 @@ func TestReservationCanBeReleasedUntilMailboxExists(t *testing.T) {
 			freed bool
 		}{{mailbox.Reserved, true}, {mailbox.Creating, true}, {mailbox.Created, false}, {mailbox.Ready, false}} {
 			m := addMailbox(t, s, ann, d, string(tt.stage), tt.stage)
-			must(t, "release by another account", s.ReleaseMailbox(t.Context(), bob, m.ID))
+			reserve := func() time.Time {
+				rows, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, string(tt.stage)), mailbox.MaxPerDomain, now)
+				must(t, "reserve again", err)
+				return rows[0].ReservedAt
+			}
+			first, last := reserve(), reserve()
+			if first.Before(last) != tt.freed {
+				t.Fatalf("%s: reserved at %s and %s", tt.stage, first, last)
+			}
+			must(t, "release by another account", s.ReleaseMailbox(t.Context(), bob, m.ID, last))
+			if tt.freed {
+				must(t, "release of the first reservation", s.ReleaseMailbox(t.Context(), ann, m.ID, first))
+			}
 			must(t, "the row afterwards", s.SetSendLimit(t.Context(), ann, m.ID, 1, now))
-			must(t, "release", s.ReleaseMailbox(t.Context(), ann, m.ID))
+			must(t, "release", s.ReleaseMailbox(t.Context(), ann, m.ID, last))
 			if err := s.SaveMailbox(t.Context(), ann, m); (err != nil) != tt.freed {
 				t.Fatalf("%s: saving after the release gives %v", tt.stage, err)
 			}
