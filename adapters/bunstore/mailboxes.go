@@ -217,8 +217,18 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 	return boxes, err
 }
 
+// lockDomain locks a domain. It locks the domain's tenant first, as a deletion of the tenant does,
+// because an insert of a mailbox locks the tenant too.
 func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (domainRow, error) {
 	var d domainRow
+	if s.postgres() {
+		of := tx.NewSelect().Model((*domainRow)(nil)).Column("tenant_id").Where("d.account_id = ?", owner).Where("d.id = ?", id)
+		_, err := tx.NewSelect().Model((*tenantRow)(nil)).Column("id").Where("t.account_id = ?", owner).Where("t.id = (?)", of).
+			For("KEY SHARE").Exec(ctx)
+		if err != nil {
+			return d, err
+		}
+	}
 	q := withTenant(tx.NewSelect().Model(&d)).Where("d.account_id = ?", owner).Where("d.id = ?", id).Where("d.added")
 	return d, orDomainNotFound(s.lockRows(q, "d").Scan(ctx))
 }
