@@ -26,7 +26,7 @@ func RequestID(ctx context.Context) string {
 }
 
 // Effects collects the effects of a request. Adapters record them: provider ports record calls and
-// answers, stores record changes. Without Effects in the context, recording does nothing.
+// answers, stores record changes and completions. Without Effects in the context, recording does nothing.
 type Effects struct {
 	mu      sync.Mutex
 	seen    idempotency.Effects
@@ -79,6 +79,11 @@ func RecordAnswer(ctx context.Context) {
 // RecordChange records that something was stored, or may have been stored.
 func RecordChange(ctx context.Context) {
 	note(ctx, func(e *idempotency.Effects) { e.Changed = true })
+}
+
+// RecordCompletion records that a Completion was committed.
+func RecordCompletion(ctx context.Context) {
+	note(ctx, func(e *idempotency.Effects) { e.Completed = true })
 }
 
 func note(ctx context.Context, what func(*idempotency.Effects)) {

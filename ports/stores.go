@@ -36,13 +36,15 @@ type Tenants interface {
 	Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error)
 	// TenantCount returns the number of slots that the owner's tenants use.
 	TenantCount(ctx context.Context, owner access.AccountID) (int, error)
-	// Attach makes the account the only holder of the tenant, in one transaction under a lock on
-	// the account. slots is the maximum number of the account's tenants. A second consent by the
-	// current holder renews ConsentedAt, ConnectedBy and the consent, and takes no slot. Attaching
-	// a managed tenant is recorded as described at Audit. Attach fails with tenant_limit_reached,
-	// account_closed or tenant_held_elsewhere. tenant_held_elsewhere also applies to assigning a
-	// managed tenant that the account has connected itself.
-	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, slots int) (tenant.Tenant, error)
+	// Attach makes the account the only holder of the tenant. In one transaction under a lock on
+	// the account, it reads the account's plan and takes a slot. A second consent by the current
+	// holder renews ConsentedAt, ConnectedBy and the consent, and takes no slot. It can restore a
+	// missing grant, so a failed bootstrap is pending again. Attaching a managed tenant is recorded
+	// as described at Audit. Attach fails with tenant_limit_reached, account_closed or
+	// tenant_held_elsewhere, and with no_api_plan for a tenant that is not managed.
+	// tenant_held_elsewhere also applies to assigning a managed tenant that the account has
+	// connected itself.
+	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant) (tenant.Tenant, error)
 	// SaveTenant stores the result of a sync, or of an operation that found the consent revoked:
 	// names, consent, bootstrap, SMTP AUTH, discovery, counts of user mailboxes and LastSyncAt. A
 	// consent that was renewed after t was loaded stays granted. It fails with tenant_not_found.
@@ -101,13 +103,15 @@ type Domains interface {
 	Domain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error)
 	// DomainByID returns an added domain by its row id. It fails with domain_not_found.
 	DomainByID(ctx context.Context, owner access.AccountID, domainID string) (domain.Domain, error)
-	// ReserveDomain stores a reservation for a domain and returns it with Fresh set. If the domain
-	// has a row already, it returns that row; Added reports whether the domain was added. It runs in
-	// one transaction under a lock on the tenant. It fails with tenant_not_found, or with
+	// ReserveDomain stores a reservation for a domain and returns it with JustReserved set. If the
+	// domain has a row already, it returns that row; Added reports whether the domain was added.
+	// ReservedAt is later than that of every earlier reservation of the row. It runs in one
+	// transaction under a lock on the tenant. It fails with tenant_not_found, or with
 	// domain_limit_reached if the tenant has max rows, including reservations.
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, max int, now time.Time) (domain.Domain, error)
-	// ReleaseDomain deletes an unfinished reservation.
-	ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string) error
+	// ReleaseDomain deletes an unfinished reservation. It does nothing if a different request has
+	// reserved the domain after reservedAt.
+	ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string, reservedAt time.Time) error
 	// SaveDomain stores a domain's state and commits the completion with it. Only the caller that
 	// has just reserved the domain may use it; all others use ChangeDomain. It fails with
 	// domain_not_found.
@@ -128,7 +132,8 @@ type MailboxStore interface {
 	Mailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
 	// ReserveMailboxes stores reservations for the specs that have no row, in one transaction under a
 	// lock on the domain. It returns the rows in the order of specs. New rows are in stage reserved,
-	// with new ids and Fresh set. It fails with mailbox_limit_reached, and stores nothing, if the
+	// with new ids and JustReserved set. ReservedAt of an unfinished row is later than that of every
+	// earlier reservation of the row. It fails with mailbox_limit_reached, and stores nothing, if the
 	// domain would have more than max rows.
 	ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, max int, now time.Time) ([]mailbox.Mailbox, error)
 	// SaveMailbox stores a mailbox's state, except its send limit, its number of sent messages and
@@ -138,8 +143,8 @@ type MailboxStore interface {
 	// them. It commits the completion with them.
 	ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox, completion *Completion) error
 	// ReleaseMailbox deletes a reservation whose creation was refused by the platform or never
-	// started.
-	ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string) error
+	// started. It does nothing if a different request has reserved the mailbox after reservedAt.
+	ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error
 	// SetSendLimit stores a mailbox's own daily limit. If the limit changes, the tenant becomes due
 	// at once, as with SendPolicies.SavePolicy.
 	SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int, now time.Time) error

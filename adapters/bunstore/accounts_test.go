@@ -221,7 +221,7 @@ func TestClosedAccountCanOnlyBeRead(t *testing.T) {
 		_, err = s.ReplaceKey(t.Context(), k.ID, apiKey(ann, 3))
 		requireRefusal(t, "replace key", err, fault.KeyRevoked)
 		for _, managed := range []bool{true, false} {
-			_, err = s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), Managed: managed, ConsentedAt: now}, 100)
+			_, err = s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), Managed: managed, ConsentedAt: now})
 			requireRefusal(t, "attach", err, fault.AccountClosed)
 		}
 		a, err := s.Account(t.Context(), ann)
@@ -312,7 +312,7 @@ func TestNothingCanBeAddedToAccountThatIsBeingClosed(t *testing.T) {
 			case i%3 == 1:
 				return s.AddKey(t.Context(), apiKey(ann, 100+i))
 			default:
-				_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(i), ConsentedAt: now}, 100)
+				_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(i), ConsentedAt: now})
 				return err
 			}
 		})

@@ -124,7 +124,7 @@ var operatorActions = []struct {
 		_, err = s.ChangePlan(t.Context(), owner, "gold", 0)
 		requireRefusal(t, "change plan", err, fault.InvalidRequest)
 		attachTenant(t, s, owner, 1)
-		_, err = s.Attach(t.Context(), owner, tenant.Tenant{GUID: guid(1), Managed: true, ConsentedAt: now}, 100)
+		_, err = s.Attach(t.Context(), owner, tenant.Tenant{GUID: guid(1), Managed: true, ConsentedAt: now})
 		requireRefusal(t, "assign", err, fault.TenantHeld)
 		_, err = s.Withdraw(t.Context(), guid(1))
 		requireRefusal(t, "withdraw", err, fault.TenantNotFound)
@@ -250,7 +250,7 @@ func TestOnlySuccessfulOneOfConcurrentActionsIsRecorded(t *testing.T) {
 
 func assignTenant(t testing.TB, s *Store, owner access.AccountID, n int) tenant.Tenant {
 	t.Helper()
-	made, err := s.Attach(t.Context(), owner, tenant.Tenant{GUID: guid(n), Managed: true, ConsentedAt: now}, 100)
+	made, err := s.Attach(t.Context(), owner, tenant.Tenant{GUID: guid(n), Managed: true, ConsentedAt: now})
 	must(t, "assign", err)
 	if !made.Managed {
 		t.Fatal("the tenant is not managed")
@@ -309,7 +309,7 @@ func TestOperatorCannotAssignTenantThatAccountConnected(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		connected := attachTenant(t, s, ann, 1)
-		_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), Managed: true, ConsentedAt: now.Add(time.Hour)}, 100)
+		_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), Managed: true, ConsentedAt: now.Add(time.Hour)})
 		requireRefusal(t, "assign", err, fault.TenantHeld)
 		got, err := s.Tenant(t.Context(), ann, guid(1))
 		must(t, "the tenant afterwards", err)
@@ -384,7 +384,7 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 			"rotate key":  func() error { _, err := s.ReplaceKey(t.Context(), key.ID, apiKey(ann, 2)); return err },
 			"revoke key":  func() error { _, err := s.RevokeKey(t.Context(), key.ID, now); return err },
 			"assign": func() error {
-				_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(2), Managed: true, ConsentedAt: now}, 9)
+				_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(2), Managed: true, ConsentedAt: now})
 				return err
 			},
 			"withdraw":              func() error { _, err := s.Withdraw(t.Context(), guid(1)); return err },

@@ -46,7 +46,7 @@ func TestReadsAndRefusedChangesAreNotNotedAsEffects(t *testing.T) {
 			"a foreign row":         func(ctx context.Context) error { return s.SaveTenant(ctx, other, made) },
 			"a refused transaction": func(ctx context.Context) error { return reserveOneMore(ctx, s, owner, made.GUID) },
 			"a refused attachment": func(ctx context.Context) error {
-				_, err := s.Attach(ctx, other, tenant.Tenant{GUID: made.GUID, ConsentedAt: now}, 100)
+				_, err := s.Attach(ctx, other, tenant.Tenant{GUID: made.GUID, ConsentedAt: now})
 				return err
 			},
 		} {
@@ -119,11 +119,11 @@ type completingChange struct {
 	made   func(t testing.TB) bool
 }
 
-func (h tenantFixture) changes(t testing.TB, s *Store) map[string]completingChange {
+func (h tenantFixture) changes(ctx context.Context, t testing.TB, s *Store) map[string]completingChange {
 	return map[string]completingChange{
 		"a deletion": {
 			func(completion *ports.Completion) error {
-				return s.DeleteTenant(t.Context(), h.owner, h.d.TenantGUID, completion)
+				return s.DeleteTenant(ctx, h.owner, h.d.TenantGUID, completion)
 			},
 			func(t testing.TB) bool {
 				n, err := s.TenantCount(t.Context(), h.owner)
@@ -135,7 +135,7 @@ func (h tenantFixture) changes(t testing.TB, s *Store) map[string]completingChan
 			func(completion *ports.Completion) error {
 				d := h.d
 				d.Verified = true
-				return s.SaveDomain(t.Context(), h.owner, d, completion)
+				return s.SaveDomain(ctx, h.owner, d, completion)
 			},
 			func(t testing.TB) bool {
 				d, err := s.DomainByID(t.Context(), h.owner, h.d.ID)
@@ -145,7 +145,7 @@ func (h tenantFixture) changes(t testing.TB, s *Store) map[string]completingChan
 		},
 		"concluded mailboxes": {
 			func(completion *ports.Completion) error {
-				return s.ConcludeMailboxes(t.Context(), h.owner, asReady(h.boxes), completion)
+				return s.ConcludeMailboxes(ctx, h.owner, asReady(h.boxes), completion)
 			},
 			func(t testing.TB) bool { return h.countReady(t, s) == len(h.boxes) },
 		},
@@ -185,8 +185,12 @@ func TestChangeCommitsItsCompletion(t *testing.T) {
 		for _, what := range []string{"a saved domain", "concluded mailboxes", "a deletion"} {
 			key++
 			c := newClaim(h.owner, key)
-			x := h.changes(t, s)[what]
+			ctx, seen := watchEffects(t)
+			x := h.changes(ctx, t, s)[what]
 			must(t, what, x.change(newCompletion(c, mustClaim(t, s, c))))
+			if !seen().Completed {
+				t.Fatalf("%s is not noted as completed", what)
+			}
 			r := requireRecord(t, s, c.Key)
 			if !x.made(t) || string(r.Answer) != "answer" || r.Leased || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
 				t.Fatalf("%s: made %v, %+v", what, x.made(t), r)
@@ -209,8 +213,12 @@ func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 		if !won {
 			t.Fatal("a dead owner's key was not taken over")
 		}
-		for what, x := range h.changes(t, s) {
+		ctx, seen := watchEffects(t)
+		for what, x := range h.changes(ctx, t, s) {
 			requireRefusal(t, what, x.change(newCompletion(c, first)), fault.KeyInProgress)
+			if seen().Completed {
+				t.Fatalf("%s is noted as completed", what)
+			}
 			if r := requireRecord(t, s, c.Key); x.made(t) || r.Answer != nil || r.Attempt != second {
 				t.Fatalf("%s: made %v, %+v", what, x.made(t), r)
 			}

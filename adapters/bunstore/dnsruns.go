@@ -115,7 +115,9 @@ const (
 	wakingJob = "dj.status IN ('queued', 'running', 'waiting')"
 )
 
-func runNotFound() error { return fault.RunNotFound.With("the account has no such provisioning run") }
+func runNotFound() error {
+	return fault.FromStore(fault.RunNotFound.With("the account has no such provisioning run"))
+}
 
 func jobNotFound() error { return fault.JobNotFound.With("the account has no such provisioning job") }
 

@@ -133,7 +133,9 @@ func dnsRecords(rows []storedRecord) []dns.Record {
 	return all
 }
 
-func domainNotFound() error { return fault.DomainNotFound.With("the tenant holds no such domain") }
+func domainNotFound() error {
+	return fault.FromStore(fault.DomainNotFound.With("the tenant holds no such domain"))
+}
 
 // domainsOfTenant selects a tenant left-joined with its domains that satisfy joinCondition. No row
 // means no tenant, and an empty domain means no domain.
@@ -260,7 +262,8 @@ func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id te
 			fresh = true
 			row, err = insertDomain(ctx, tx, t, name, limit, storedTime(now))
 		case err == nil && !row.Added:
-			err = renewDomainReservation(ctx, tx, row, storedTime(now))
+			row.StoredAt = nextReservation(row.StoredAt, now)
+			err = renewDomainReservation(ctx, tx, row)
 		}
 		row.TenantGUID = t.GUID
 		return err
@@ -269,8 +272,17 @@ func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id te
 		return domain.Domain{}, err
 	}
 	d := row.domain()
-	d.JustReserved = fresh
+	d.JustReserved, d.ReservedAt = fresh, row.StoredAt.UTC()
 	return d, nil
+}
+
+// nextReservation returns the time of a new reservation of an unfinished row. The time identifies
+// the reservation, so it is later than the time of the last one even if the clock is not.
+func nextReservation(last, now time.Time) time.Time {
+	if now = storedTime(now); now.After(last) {
+		return now
+	}
+	return storedTime(last).Add(time.Microsecond)
 }
 
 func (s *Store) lockTenant(ctx context.Context, tx bun.IDB, owner, guid string) (tenantRow, error) {
@@ -297,17 +309,17 @@ func insertDomain(ctx context.Context, tx bun.IDB, t tenantRow, name string, lim
 }
 
 // renewDomainReservation marks an unfinished creation as in progress again.
-func renewDomainReservation(ctx context.Context, tx bun.IDB, row domainRow, now time.Time) error {
-	_, err := tx.NewUpdate().Model((*domainRow)(nil)).Set("stored_at = ?", now).
+func renewDomainReservation(ctx context.Context, tx bun.IDB, row domainRow) error {
+	_, err := tx.NewUpdate().Model((*domainRow)(nil)).Set("stored_at = ?", row.StoredAt).
 		Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
 	return err
 }
 
 // ReleaseDomain implements ports.Domains.
-func (s *Store) ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string) error {
+func (s *Store) ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string, reservedAt time.Time) error {
 	return s.run(ctx, "release domain", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*domainRow)(nil)).Where("account_id = ?", accountKey(owner)).
-			Where("id = ?", ident.Lookup(domainID)).Where("NOT added").Exec(ctx)
+			Where("id = ?", ident.Lookup(domainID)).Where("NOT added").Where("stored_at = ?", storedTime(reservedAt)).Exec(ctx)
 		return err
 	})
 }

@@ -128,14 +128,17 @@ func TestDomainIsReservedOnceAndCanBeReleasedUntilItIsAdded(t *testing.T) {
 		}
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		requireRefusal(t, "beyond the cap", err, fault.DomainLimitReached)
-		must(t, "release by another account", s.ReleaseDomain(t.Context(), newAccount(t, s, "bob"), first.ID))
+		must(t, "release by another account", s.ReleaseDomain(t.Context(), newAccount(t, s, "bob"), first.ID, again.ReservedAt))
 		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
 		requireRefusal(t, "still beyond the cap", err, fault.DomainLimitReached)
 		_, err = s.ReserveDomain(t.Context(), ann, attachTenant(t, s, ann, 2).GUID, "other.test", 1, now)
 		must(t, "reserve at another tenant", err)
 		other, err := s.ReserveDomain(t.Context(), ann, guid(2), "third.test", 2, now)
 		must(t, "reserve a third", err)
-		must(t, "release", s.ReleaseDomain(t.Context(), ann, first.ID))
+		must(t, "release of the first reservation", s.ReleaseDomain(t.Context(), ann, first.ID, first.ReservedAt))
+		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "other.test", 1, now)
+		requireRefusal(t, "while the second one exists", err, fault.DomainLimitReached)
+		must(t, "release", s.ReleaseDomain(t.Context(), ann, first.ID, again.ReservedAt))
 		kept, err := s.ReserveDomain(t.Context(), ann, guid(2), "third.test", 2, now)
 		if err != nil || kept.ID != other.ID {
 			t.Fatalf("another reservation was released: %+v, %v", kept, err)
@@ -149,7 +152,9 @@ func TestAddedDomainIsNotReleased(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		d := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
-		must(t, "release", s.ReleaseDomain(t.Context(), ann, d.ID))
+		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
+		must(t, "reserve an added domain", err)
+		must(t, "release", s.ReleaseDomain(t.Context(), ann, d.ID, reserved.ReservedAt))
 		again, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
 		must(t, "reserve", err)
 		if again.ID != d.ID || !again.Added {

@@ -212,7 +212,7 @@ func newEventLog(b *testing.B, url string, size int) eventLog {
 	a, err := s.CreateAccount(b.Context(), "ann@example.test", "complete", 0, time.Now())
 	must(b, "create account", err)
 	for n := range benchTenants {
-		_, err := s.Attach(b.Context(), a.ID, tenant.Tenant{GUID: benchGUID(n), Name: "Contoso", ConsentedAt: time.Now()}, benchTenants)
+		_, err := s.Attach(b.Context(), a.ID, tenant.Tenant{GUID: benchGUID(n), Name: "Contoso", ConsentedAt: time.Now()})
 		must(b, "attach", err)
 	}
 	return eventLog{s, a.ID, size}

@@ -442,7 +442,7 @@ func TestEventsAreDroppedInBatches(t *testing.T) {
 		a, err := s.CreateAccount(ctx, "ann@example.test", "complete", 0, at)
 		must(t, "create account", err)
 		guid := tenant.GUID("10000000-0000-4000-8000-000000000001")
-		_, err = s.Attach(ctx, a.ID, tenant.Tenant{GUID: guid, ConsentedAt: at}, 9)
+		_, err = s.Attach(ctx, a.ID, tenant.Tenant{GUID: guid, ConsentedAt: at})
 		must(t, "attach", err)
 		var events []sendlimit.Event
 		for n := range 7 { // of two hours of a day, and one of the next day

@@ -197,11 +197,18 @@ func must(t testing.TB, what string, err error) {
 	}
 }
 
-// requireRefusal checks that err has this fault code.
+// requireRefusal checks that err has this fault code. If an answer with the code could be kept with
+// an Idempotency-Key, err must be marked with fault.FromStore.
 func requireRefusal(t testing.TB, what string, err error, code fault.Code) {
 	t.Helper()
 	if !errors.Is(err, code) {
 		t.Fatalf("%s: got %v, want %s", what, err, code.Name)
+	}
+	switch code.Kind {
+	case fault.Invalid, fault.Forbidden, fault.NotFound, fault.Conflict:
+		if !fault.IsFromStore(err) {
+			t.Fatalf("%s: %v is not marked with FromStore", what, err)
+		}
 	}
 }
 
@@ -259,7 +266,7 @@ func attachTenant(t testing.TB, s *Store, owner access.AccountID, n int) tenant.
 	t.Helper()
 	made, err := s.Attach(t.Context(), owner, tenant.Tenant{
 		GUID: guid(n), Name: "Contoso", ConsentedAt: now, ConnectedBy: "admin@contoso.test",
-	}, 100)
+	})
 	must(t, "attach", err)
 	return made
 }
@@ -269,7 +276,7 @@ func addDomain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, n
 	t.Helper()
 	d, err := s.ReserveDomain(t.Context(), owner, id, name, domain.MaxPerTenant, now)
 	must(t, "reserve domain", err)
-	d.Added, d.JustReserved = true, false
+	d.Added, d.JustReserved, d.ReservedAt = true, false, time.Time{}
 	must(t, "save domain", s.SaveDomain(t.Context(), owner, d, nil))
 	return d
 }
@@ -280,7 +287,7 @@ func addMailbox(t testing.TB, s *Store, owner access.AccountID, d domain.Domain,
 	boxes, err := s.ReserveMailboxes(t.Context(), owner, d.ID, mailboxSpecs(d, local), mailbox.MaxPerDomain, now)
 	must(t, "reserve mailbox", err)
 	m := boxes[0]
-	m.Stage, m.Provisioned, m.JustReserved = stage, stage != mailbox.Reserved, false
+	m.Stage, m.Provisioned, m.JustReserved, m.ReservedAt = stage, stage != mailbox.Reserved, false, time.Time{}
 	must(t, "save mailbox", s.SaveMailbox(t.Context(), owner, m))
 	return m
 }

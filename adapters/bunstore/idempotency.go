@@ -126,7 +126,11 @@ func (s *Store) storeCompletion(ctx context.Context, tx bun.IDB, completion *por
 		return nil
 	}
 	res, err := s.finish(ctx, tx, *completion)
-	return requireRow(res, err, fault.KeyInProgress.With("another request has the Idempotency-Key by now"))
+	err = requireRow(res, err, fault.KeyInProgress.With("another request has the Idempotency-Key by now"))
+	if err == nil {
+		ports.RecordCompletion(ctx)
+	}
+	return err
 }
 
 // Abandon implements ports.Idempotency.

@@ -61,7 +61,7 @@ func (r integrationRow) integration() integration.Integration {
 }
 
 func integrationNotFound() error {
-	return fault.IntegrationNotFound.With("the account has no such integration")
+	return fault.FromStore(fault.IntegrationNotFound.With("the account has no such integration"))
 }
 
 // AddIntegration implements ports.Integrations.

@@ -158,10 +158,11 @@ func saveMailbox(ctx context.Context, db bun.IDB, row mailboxRow) (sql.Result, e
 }
 
 // ReleaseMailbox implements ports.MailboxStore.
-func (s *Store) ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string) error {
+func (s *Store) ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error {
 	return s.run(ctx, "release mailbox", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*mailboxRow)(nil)).Where("account_id = ?", accountKey(owner)).
-			Where("id = ?", ident.Lookup(mailboxID)).Where("stage IN (?)", unfinishedStages).Exec(ctx)
+			Where("id = ?", ident.Lookup(mailboxID)).Where("stage IN (?)", unfinishedStages).
+			Where("stored_at = ?", storedTime(reservedAt)).Exec(ctx)
 		return err
 	})
 }
@@ -203,11 +204,11 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 		if err != nil {
 			return err
 		}
-		made, err := insertReservations(ctx, tx, d, fresh, storedTime(now))
-		if err != nil {
+		if err := renewReservations(ctx, tx, rows, specs, now); err != nil {
 			return err
 		}
-		if err := renewReservations(ctx, tx, d, specs, storedTime(now)); err != nil {
+		made, err := insertReservations(ctx, tx, d, fresh, storedTime(now))
+		if err != nil {
 			return err
 		}
 		boxes = inSpecOrder(specs, append(rows, made...), len(rows), d)
@@ -216,8 +217,18 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 	return boxes, err
 }
 
+// lockDomain locks a domain. It locks the domain's tenant first, as a deletion of the tenant does,
+// because an insert of a mailbox locks the tenant too.
 func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (domainRow, error) {
 	var d domainRow
+	if s.postgres() {
+		of := tx.NewSelect().Model((*domainRow)(nil)).Column("tenant_id").Where("d.account_id = ?", owner).Where("d.id = ?", id)
+		_, err := tx.NewSelect().Model((*tenantRow)(nil)).Column("id").Where("t.account_id = ?", owner).Where("t.id = (?)", of).
+			For("KEY SHARE").Exec(ctx)
+		if err != nil {
+			return d, err
+		}
+	}
 	q := withTenant(tx.NewSelect().Model(&d)).Where("d.account_id = ?", owner).Where("d.id = ?", id).Where("d.added")
 	return d, orDomainNotFound(s.lockRows(q, "d").Scan(ctx))
 }
@@ -253,15 +264,21 @@ func insertReservations(ctx context.Context, tx bun.IDB, d domainRow, fresh []ma
 }
 
 // renewReservations marks the unfinished creations among specs as in progress again.
-func renewReservations(ctx context.Context, tx bun.IDB, d domainRow, specs []mailbox.Spec, now time.Time) error {
-	wanted := make([]string, 0, len(specs))
-	for _, spec := range specs {
-		wanted = append(wanted, spec.Address)
+func renewReservations(ctx context.Context, tx bun.IDB, rows []mailboxRow, specs []mailbox.Spec, now time.Time) error {
+	for i := range rows {
+		row := &rows[i]
+		wanted := slices.ContainsFunc(specs, func(spec mailbox.Spec) bool { return spec.Address == row.Address })
+		if !wanted || row.Stage.Listed() {
+			continue
+		}
+		row.StoredAt = nextReservation(row.StoredAt, now)
+		_, err := tx.NewUpdate().Model((*mailboxRow)(nil)).Set("stored_at = ?", row.StoredAt).
+			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+		if err != nil {
+			return err
+		}
 	}
-	_, err := tx.NewUpdate().Model((*mailboxRow)(nil)).Set("stored_at = ?", now).
-		Where("account_id = ?", d.AccountID).Where("tenant_id = ?", d.TenantID).
-		Where("address IN (?)", bun.List(wanted)).Where("stage IN (?)", unfinishedStages).Exec(ctx)
-	return err
+	return nil
 }
 
 // inSpecOrder returns the rows in the order of specs. The first held rows existed before the
@@ -273,7 +290,7 @@ func inSpecOrder(specs []mailbox.Spec, rows []mailboxRow, held int, d domainRow)
 		row := rows[i]
 		row.DomainID, row.TenantGUID, row.TenantName = d.ID, d.TenantGUID, d.TenantName
 		box := row.mailbox()
-		box.JustReserved = i >= held
+		box.JustReserved, box.ReservedAt = i >= held, row.StoredAt.UTC()
 		boxes = append(boxes, box)
 	}
 	return boxes

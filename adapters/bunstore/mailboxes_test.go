@@ -3,9 +3,16 @@
 package bunstore
 
 import (
+	"context"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
@@ -175,9 +182,21 @@ func TestReservationCanBeReleasedUntilMailboxExists(t *testing.T) {
 			freed bool
 		}{{mailbox.Reserved, true}, {mailbox.Creating, true}, {mailbox.Created, false}, {mailbox.Ready, false}} {
 			m := addMailbox(t, s, ann, d, string(tt.stage), tt.stage)
-			must(t, "release by another account", s.ReleaseMailbox(t.Context(), bob, m.ID))
+			reserve := func() time.Time {
+				rows, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, string(tt.stage)), mailbox.MaxPerDomain, now)
+				must(t, "reserve again", err)
+				return rows[0].ReservedAt
+			}
+			first, last := reserve(), reserve()
+			if first.Before(last) != tt.freed {
+				t.Fatalf("%s: reserved at %s and %s", tt.stage, first, last)
+			}
+			must(t, "release by another account", s.ReleaseMailbox(t.Context(), bob, m.ID, last))
+			if tt.freed {
+				must(t, "release of the first reservation", s.ReleaseMailbox(t.Context(), ann, m.ID, first))
+			}
 			must(t, "the row afterwards", s.SetSendLimit(t.Context(), ann, m.ID, 1, now))
-			must(t, "release", s.ReleaseMailbox(t.Context(), ann, m.ID))
+			must(t, "release", s.ReleaseMailbox(t.Context(), ann, m.ID, last))
 			if err := s.SaveMailbox(t.Context(), ann, m); (err != nil) != tt.freed {
 				t.Fatalf("%s: saving after the release gives %v", tt.stage, err)
 			}
@@ -239,4 +258,66 @@ func TestConcurrentReservationsOfOneAddressCreateOneMailbox(t *testing.T) {
 			t.Fatalf("%d calls got the row, %d created it", n, sum)
 		}
 	})
+}
+
+// pausingHook pauses the first statement that contains text, after the statement has run. It counts
+// these statements.
+type pausingHook struct {
+	text           string
+	ran            atomic.Int32
+	paused, resume chan struct{}
+}
+
+func newPausingHook(text string) *pausingHook {
+	return &pausingHook{text: text, paused: make(chan struct{}), resume: make(chan struct{})}
+}
+
+func (*pausingHook) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
+
+func (h *pausingHook) AfterQuery(_ context.Context, e *bun.QueryEvent) {
+	if strings.Contains(e.Query, h.text) && h.ran.Add(1) == 1 {
+		close(h.paused)
+		<-h.resume
+	}
+}
+
+// waitForLock waits until a statement on the database waits for a lock.
+func waitForLock(t *testing.T, s *Store) {
+	t.Helper()
+	for deadline := time.Now().Add(hangTimeout); ; time.Sleep(time.Millisecond) {
+		var waiting int
+		must(t, "count waiting statements", s.db.NewRaw("SELECT COUNT(*) FROM pg_stat_activity "+
+			"WHERE datname = current_database() AND wait_event_type = 'Lock'").Scan(t.Context(), &waiting))
+		if waiting > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no statement waits for a lock")
+		}
+	}
+}
+
+// TestReservationAndDeletionOfTenantDoNotDeadlock checks that a reservation of mailboxes locks the
+// tenant before the domain, as the deletion of the tenant does. Otherwise PostgreSQL would abort one
+// of the two, and the store would try it again.
+func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
+	url := testserver.Database(t) // of its own, because the test looks at all its connections
+	hook, deletions := newPausingHook(`NO KEY UPDATE OF "d"`), newPausingHook(`DELETE FROM "tenants"`)
+	close(deletions.resume)
+	s, other := migrated(t, url, hook), migrated(t, url, deletions)
+	ann, d := newMailDomain(t, other)
+	reserved, deleted := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a"), 3, now)
+		reserved <- err
+	}()
+	<-hook.paused
+	go func() { deleted <- other.DeleteTenant(t.Context(), ann, guid(1), nil) }()
+	waitForLock(t, other)
+	close(hook.resume)
+	must(t, "reserve", <-reserved)
+	must(t, "delete", <-deleted)
+	if n, m := hook.ran.Load(), deletions.ran.Load(); n != 1 || m != 1 {
+		t.Errorf("the reservation took %d attempts, the deletion %d", n, m)
+	}
 }

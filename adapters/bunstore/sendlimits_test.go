@@ -386,7 +386,7 @@ func TestTenantThatIsSavedOrConnectedAnewKeepsItsLicences(t *testing.T) {
 		held, err := s.Tenant(t.Context(), w.owner, w.guid)
 		must(t, "tenant", err)
 		must(t, "save tenant", s.SaveTenant(t.Context(), w.owner, held))
-		_, err = s.Attach(t.Context(), w.owner, held, 100)
+		_, err = s.Attach(t.Context(), w.owner, held)
 		must(t, "attach", err)
 		w.requireSending(t, s, tenant.Sending{Licenses: have, LicensesAt: now})
 	})

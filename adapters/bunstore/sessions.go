@@ -84,11 +84,11 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 	})
 }
 
-// expireSessions expires sessions that have ended but would still block the new session.
+// expireSessions expires sessions without a link that would still block the new session.
 func expireSessions(ctx context.Context, tx bun.IDB, fresh sessionRow, stale time.Time) error {
 	_, err := updatePendingSession(tx, fresh.AccountID, fresh.IntegrationID, fresh.MailboxID).
-		Set("status = ?", string(integration.SessionExpired)).
-		Where("(os.expires_at <= ? OR NOT os.opened AND os.created_at < ?)", fresh.CreatedAt, storedTime(stale)).Exec(ctx)
+		Set("status = ?", string(integration.SessionExpired)).Where("NOT os.opened").
+		Where("(os.expires_at <= ? OR os.created_at < ?)", fresh.CreatedAt, storedTime(stale)).Exec(ctx)
 	return err
 }
 
@@ -117,6 +117,20 @@ func savePendingConnection(ctx context.Context, tx bun.IDB, row connectionRow) e
 	return err
 }
 
+// PendingSession implements ports.Connections.
+func (s *Store) PendingSession(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.Session, bool, error) {
+	var row sessionRow
+	err := s.run(ctx, "find pending OAuth session", func(ctx context.Context, db bun.IDB) error {
+		return db.NewSelect().Model(&row).Where("os.account_id = ?", accountKey(owner)).
+			Where("os.integration_id = ?", ident.Lookup(integrationID)).Where("os.mailbox_id = ?", ident.Lookup(mailboxID)).
+			Where("os.status = ?", string(integration.SessionPending)).Scan(ctx)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return integration.Session{}, false, nil
+	}
+	return row.session(), err == nil, err
+}
+
 // Session implements ports.Connections.
 func (s *Store) Session(ctx context.Context, owner access.AccountID, integrationID, mailboxID, id string) (integration.Session, error) {
 	var row sessionRow
@@ -126,7 +140,7 @@ func (s *Store) Session(ctx context.Context, owner access.AccountID, integration
 			Where("os.id = ?", ident.Lookup(id)).Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return integration.Session{}, fault.SessionNotFound.With("the mailbox has no such session at this integration")
+		return integration.Session{}, fault.FromStore(fault.SessionNotFound.With("the mailbox has no such session at this integration"))
 	}
 	if err != nil {
 		return integration.Session{}, err

@@ -95,7 +95,7 @@ func TestMailboxHasOnePendingSessionAtIntegration(t *testing.T) {
 			makesItOver bool
 		}{
 			{"one that was opened", true, minutes(9), minutes(9), false},
-			{"one that was opened, at its end", true, minutes(10).Add(2 * time.Second), minutes(0), true},
+			{"one that was opened, past its end", true, minutes(30), minutes(30), false}, // the platform must be asked first
 			{"one that is being opened", false, minutes(1), now.Add(3 * time.Second), false},
 			{"one that was never opened", false, minutes(1), now.Add(4 * time.Second).Add(time.Microsecond), true},
 			{"one that was never opened, past its end", false, minutes(11), minutes(0), true},
@@ -206,6 +206,21 @@ func TestSessionIsFoundOnlyByItsIntegrationMailboxAndAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		h, bob := newIntegrationFixture(t, s, "ann", 1), newIntegrationFixture(t, s, "bob", 2)
 		x := h.beginSession(t, s, h.one, 0, 1)
+		for name, of := range map[string]struct {
+			owner integrationFixture
+			i     integration.Integration
+			box   int
+			found bool
+		}{
+			"pending": {h, h.one, 0, true}, "at another integration": {h, h.two, 0, false},
+			"of another mailbox": {h, h.one, 1, false}, "of another account": {bob, h.one, 0, false},
+		} {
+			got, found, err := s.PendingSession(t.Context(), of.owner.owner, of.i.ID, h.boxes[of.box].ID)
+			must(t, name, err)
+			if found != of.found || found && got != x {
+				t.Fatalf("%s: %v, %+v", name, found, got)
+			}
+		}
 		find := func(owner integrationFixture, i integration.Integration, m mailbox.Mailbox, id string) error {
 			_, err := s.Session(t.Context(), owner.owner, i.ID, m.ID, id)
 			return err
@@ -271,6 +286,9 @@ func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 		next := newSession(h.one, h.boxes[0], 2)
 		next.CreatedAt, next.ExpiresAt = done.ExpiresAt.Add(time.Hour), done.ExpiresAt.Add(2*time.Hour)
 		must(t, "begin the next", s.BeginSession(t.Context(), h.owner, next, connectionID(2), next.CreatedAt))
+		if pending, found, err := s.PendingSession(t.Context(), h.owner, h.one.ID, h.boxes[0].ID); err != nil || !found || pending.ID != next.ID {
+			t.Fatalf("pending: %v, %+v, %v", found, pending, err)
+		}
 		requireHeld(t, "save the ended one beside the next", false)(s.SaveSession(t.Context(), h.owner, opened, nil, nil))
 		h.requireSession(t, "ended", s, done)
 		h.requireSession(t, "next", s, next)

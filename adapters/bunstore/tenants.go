@@ -138,7 +138,9 @@ func selectTenant(ctx context.Context, db bun.IDB, owner, guid string) (tenant.T
 	return row.tenant(), err
 }
 
-func tenantNotFound() error { return fault.TenantNotFound.With("the account holds no such tenant") }
+func tenantNotFound() error {
+	return fault.FromStore(fault.TenantNotFound.With("the account holds no such tenant"))
+}
 
 func tenantsOfOwner(db *bun.DB) *preparedRead {
 	return newPreparedRead(tenantQuery(db, (*tenantRow)(nil), preparedArg, nil).OrderExpr("t.consented_at DESC, t.id DESC"))
@@ -235,22 +237,28 @@ func deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, er
 	return true, err
 }
 
-// Attach implements ports.Tenants. The account's lock makes counting and claiming a slot one step.
-// The key of tenant_holders decides between accounts.
-func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, slots int) (tenant.Tenant, error) {
+// Attach implements ports.Tenants. The account's lock makes reading the plan, counting the tenants
+// and claiming a slot one step. The key of tenant_holders decides between accounts.
+func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant) (tenant.Tenant, error) {
 	row := newTenantRow(accountKey(owner), t)
 	row.ID, row.Consent = newID(), string(tenant.ConsentGranted)
 	var attached tenant.Tenant
 	err := s.inTransaction(ctx, "attach tenant", func(ctx context.Context, tx bun.IDB) error {
-		if _, err := s.lockOpenAccount(ctx, tx, row.AccountID); err != nil {
+		acc, err := s.lockOpenAccount(ctx, tx, row.AccountID)
+		if err != nil {
 			return err
+		}
+		if !row.Managed {
+			if err := acc.Entitled(); err != nil {
+				return err
+			}
 		}
 		renewed, err := renewConsent(ctx, tx, row)
 		if err != nil {
 			return err
 		}
 		if !renewed {
-			if err := claimSlot(ctx, tx, row, slots); err != nil {
+			if err := claimSlot(ctx, tx, row, acc); err != nil {
 				return err
 			}
 		}
@@ -271,10 +279,13 @@ func (s *Store) recordAssignment(ctx context.Context, tx bun.IDB, row tenantRow,
 	return s.recordAudit(ctx, tx, audit.AssignTenant, row.AccountID, tenantDetails(row))
 }
 
-// renewConsent updates the consent of a tenant that the account already holds. It returns false if
-// the account does not hold the tenant.
+// renewConsent updates the consent of a tenant that the account already holds, and sets a failed
+// bootstrap back to pending. It returns false if the account does not hold the tenant.
 func renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bool, error) {
+	failed := string(tenant.BootstrapFailed)
 	res, err := tx.NewUpdate().Model(&row).Column("consent", "consented_at", "connected_by").
+		Set("bootstrap_step = CASE WHEN bootstrap = ? THEN ? ELSE bootstrap_step END", failed, string(tenant.StepWait)).
+		Set("bootstrap = CASE WHEN bootstrap = ? THEN ? ELSE bootstrap END", failed, string(tenant.BootstrapPending)).
 		Where("account_id = ?", row.AccountID).Where("guid = ?", row.GUID).Exec(ctx)
 	if err != nil {
 		return false, err
@@ -283,12 +294,9 @@ func renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bool, error) 
 	return n > 0, err
 }
 
-func claimSlot(ctx context.Context, tx bun.IDB, row tenantRow, slots int) error {
-	held, err := countTenants(ctx, tx, row.AccountID)
-	if err != nil {
-		return err
-	}
-	if err := (access.Account{Plan: access.Plan{TenantSlots: slots}}).MayAttach(held); err != nil {
+// claimSlot stores a new tenant of an account that was read under its lock.
+func claimSlot(ctx context.Context, tx bun.IDB, row tenantRow, acc access.Account) error {
+	if err := acc.MayAttach(acc.TenantsHeld); err != nil {
 		return err
 	}
 	holder := holderRow{GUID: row.GUID, AccountID: row.AccountID}

@@ -84,7 +84,7 @@ func TestTenantsAreListedByTimeOfConnection(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		for n, age := range []time.Duration{2 * time.Hour, time.Hour, 3 * time.Hour} {
-			_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(n), ConsentedAt: now.Add(-age)}, 100)
+			_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(n), ConsentedAt: now.Add(-age)})
 			must(t, "attach", err)
 		}
 		list, err := s.Tenants(t.Context(), ann)
@@ -132,7 +132,7 @@ func TestSaveThatBeganBeforeNewConsentDoesNotOverwriteIt(t *testing.T) {
 		stale.Consent, stale.Name = tenant.ConsentRevoked, "As it was seen"
 		renewal := stale
 		renewal.ConsentedAt = now.Add(time.Hour)
-		_, err := s.Attach(t.Context(), ann, renewal, 100)
+		_, err := s.Attach(t.Context(), ann, renewal)
 		must(t, "renew", err)
 		must(t, "save", s.SaveTenant(t.Context(), ann, stale))
 		got, err := s.Tenant(t.Context(), ann, guid(1))
@@ -150,7 +150,7 @@ func TestDeletingTenantFreesItForOtherAccounts(t *testing.T) {
 		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
 		attachTenant(t, s, ann, 3)
 		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
-		_, err := s.Attach(t.Context(), bob, tenant.Tenant{GUID: guid(3), ConsentedAt: now}, 100)
+		_, err := s.Attach(t.Context(), bob, tenant.Tenant{GUID: guid(3), ConsentedAt: now})
 		requireRefusal(t, "attach another tenant of the account", err, fault.TenantHeld)
 		requireRefusal(t, "delete again", s.DeleteTenant(t.Context(), ann, guid(1), nil), fault.TenantNotFound)
 		_, err = s.DomainByID(t.Context(), ann, d.ID)
@@ -199,7 +199,7 @@ func TestCancelledContextEndsCallAndStoresNothing(t *testing.T) {
 		ann := newAccount(t, s, "ann")
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, err := s.Attach(gone, ann, tenant.Tenant{GUID: guid(1), ConsentedAt: now}, 100)
+		_, err := s.Attach(gone, ann, tenant.Tenant{GUID: guid(1), ConsentedAt: now})
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("attach: got %v", err)
 		}
@@ -232,15 +232,17 @@ func TestSecondConsentRenewsFirstAndTakesNoSlot(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		first := attachTenant(t, s, ann, 1)
-		first.Consent = tenant.ConsentRevoked
+		setSlots(t, s, ann, 1)
+		first.Consent, first.Bootstrap, first.BootstrapStep = tenant.ConsentRevoked, tenant.BootstrapFailed, tenant.StepGrantRole
 		must(t, "save", s.SaveTenant(t.Context(), ann, first))
 		d := addDomain(t, s, ann, guid(1), "contoso.test")
 		again, err := s.Attach(t.Context(), ann, tenant.Tenant{
 			GUID: guid(1), Name: "Other", ConsentedAt: now.Add(time.Hour), ConnectedBy: "other@contoso.test",
-		}, 1)
+		})
 		must(t, "attach at the ceiling", err)
 		if again.ID != first.ID || again.Consent != tenant.ConsentGranted || again.Name != "Contoso" ||
-			again.ConnectedBy != "other@contoso.test" || !again.ConsentedAt.Equal(now.Add(time.Hour)) {
+			again.ConnectedBy != "other@contoso.test" || !again.ConsentedAt.Equal(now.Add(time.Hour)) ||
+			again.Bootstrap != tenant.BootstrapPending || again.BootstrapStep != tenant.StepWait {
 			t.Fatalf("got %+v", again)
 		}
 		_, err = s.DomainByID(t.Context(), ann, d.ID)
@@ -252,10 +254,36 @@ func TestTenantBeyondLimitIsRefused(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		attachTenant(t, s, ann, 1)
-		_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(2), ConsentedAt: now}, 1)
+		setSlots(t, s, ann, 1)
+		_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(2), ConsentedAt: now})
 		requireRefusal(t, "attach", err, fault.TenantLimitReached)
-		_, err = s.Attach(t.Context(), newAccount(t, s, "bob"), tenant.Tenant{GUID: guid(2), ConsentedAt: now}, 1)
+		_, err = s.Attach(t.Context(), newAccount(t, s, "bob"), tenant.Tenant{GUID: guid(2), ConsentedAt: now})
 		must(t, "attach by another account", err)
+	})
+}
+
+// setSlots changes the number of the account's tenant slots.
+func setSlots(t testing.TB, s *Store, owner access.AccountID, slots int) {
+	t.Helper()
+	_, err := s.ChangePlan(t.Context(), owner, "complete", slots)
+	must(t, "change plan", err)
+}
+
+// TestAttachmentReadsTheAccountUnderItsLock checks that Attach uses the account as it is now, and
+// not as it was when the caller read it. An operator can assign a tenant to a suspended account.
+func TestAttachmentReadsTheAccountUnderItsLock(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		_, err := s.SetActive(t.Context(), ann, false)
+		must(t, "suspend", err)
+		_, err = s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), ConsentedAt: now})
+		requireRefusal(t, "attach", err, fault.NoAPIPlan)
+		_, err = s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), Managed: true, ConsentedAt: now})
+		must(t, "assign", err)
+		_, err = s.SetActive(t.Context(), ann, true)
+		must(t, "resume", err)
+		_, err = s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(2), ConsentedAt: now})
+		must(t, "attach", err)
 	})
 }
 
@@ -263,7 +291,7 @@ func TestTenantThatDifferentAccountHoldsIsRefused(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		attachTenant(t, s, ann, 1)
-		_, err := s.Attach(t.Context(), bob, tenant.Tenant{GUID: guid(1), ConsentedAt: now}, 100)
+		_, err := s.Attach(t.Context(), bob, tenant.Tenant{GUID: guid(1), ConsentedAt: now})
 		requireRefusal(t, "attach", err, fault.TenantHeld)
 		held, err := s.TenantCount(t.Context(), bob)
 		must(t, "count", err)
@@ -276,8 +304,9 @@ func TestTenantThatDifferentAccountHoldsIsRefused(t *testing.T) {
 func TestConcurrentAttachmentsTakeExactlyAvailableSlots(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
+		setSlots(t, s, ann, 5)
 		errs := concurrently(concurrency, func(i int) error {
-			_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(i), ConsentedAt: now}, 5)
+			_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(i), ConsentedAt: now})
 			return err
 		})
 		held, err := s.TenantCount(t.Context(), ann)
@@ -295,7 +324,7 @@ func TestOneOfConcurrentAccountsGetsTenant(t *testing.T) {
 			accounts[i] = newAccount(t, s, string(rune('a'+i)))
 		}
 		errs := concurrently(len(accounts), func(i int) error {
-			_, err := s.Attach(t.Context(), accounts[i], tenant.Tenant{GUID: guid(1), ConsentedAt: now}, 100)
+			_, err := s.Attach(t.Context(), accounts[i], tenant.Tenant{GUID: guid(1), ConsentedAt: now})
 			return err
 		})
 		if n := countWinners(t, errs, fault.TenantHeld); n != 1 {
@@ -307,8 +336,9 @@ func TestOneOfConcurrentAccountsGetsTenant(t *testing.T) {
 func TestConcurrentAttachmentsWithSameConsentCreateOneTenant(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
+		setSlots(t, s, ann, 1)
 		errs := concurrently(8, func(int) error {
-			_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), ConsentedAt: now}, 1)
+			_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), ConsentedAt: now})
 			return err
 		})
 		list, err := s.Tenants(t.Context(), ann)
@@ -321,7 +351,7 @@ func TestConcurrentAttachmentsWithSameConsentCreateOneTenant(t *testing.T) {
 
 func TestTenantNeedsOpenAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
-		_, err := s.Attach(t.Context(), "nonsense", tenant.Tenant{GUID: guid(1), ConsentedAt: now}, 1)
+		_, err := s.Attach(t.Context(), "nonsense", tenant.Tenant{GUID: guid(1), ConsentedAt: now})
 		requireRefusal(t, "attach", err, fault.AccountNotFound)
 	})
 }

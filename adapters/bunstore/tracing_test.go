@@ -53,7 +53,7 @@ func runStatementsWithCanary(t *testing.T, s *Store) {
 	must(t, "add key", s.AddKey(t.Context(), access.Key{Account: a.ID, Name: canary, Hint: canary, CreatedAt: time.Now()}))
 	made, err := s.Attach(t.Context(), a.ID, tenant.Tenant{
 		GUID: "10000000-0000-4000-8000-000000000001", Name: canary, ConnectedBy: canary, ConsentedAt: time.Now(),
-	}, 1)
+	})
 	must(t, "attach", err)
 	must(t, "save tenant", s.SaveTenant(t.Context(), a.ID, made))
 	d, err := s.ReserveDomain(t.Context(), a.ID, made.GUID, canary+".test", 12, time.Now())

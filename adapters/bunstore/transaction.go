@@ -13,6 +13,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/ports"
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
@@ -49,7 +50,8 @@ func (s *Store) singleStatement(ctx context.Context, w dbFunc) func() error {
 }
 
 // inTransaction runs w in one transaction. It notes a change if w succeeded and changed rows, even
-// if the commit failed, because the outcome of a failed commit is unknown.
+// if the commit failed, because the outcome of a failed commit is unknown. It notes a completion
+// only after the commit.
 func (s *Store) inTransaction(ctx context.Context, operation string, w dbFunc) error {
 	return s.retry(ctx, operation, s.withWriteSlot(ctx, func() error {
 		var inside ports.Effects
@@ -62,6 +64,9 @@ func (s *Store) inTransaction(ctx context.Context, operation string, w dbFunc) e
 		})
 		if rolledBack == nil && inside.Seen().Changed {
 			ports.RecordChange(ctx)
+		}
+		if err == nil && inside.Seen().Completed {
+			ports.RecordCompletion(ctx)
 		}
 		return err
 	}))
@@ -111,6 +116,8 @@ func (changeHook) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	ports.RecordChange(ctx)
 }
 
+// retry runs attempt until it succeeds, fails for good, or was tried maxTries times. An error is
+// marked with fault.FromStore. Refusals that are created outside of retry have the same mark.
 func (s *Store) retry(ctx context.Context, operation string, attempt func() error) error {
 	failpoint.Before(operation)
 	var err error
@@ -127,7 +134,7 @@ func (s *Store) retry(ctx context.Context, operation string, attempt func() erro
 		}
 		s.log.DebugContext(ctx, "database statement lost against another", "doing", operation, "try", attemptNo+1)
 	}
-	return fmt.Errorf("%s: %w", operation, unavailableFault(err))
+	return fault.FromStore(fmt.Errorf("%s: %w", operation, unavailableFault(err)))
 }
 
 // connWait is how long a request waits for a free connection. A longer wait would only make the

@@ -148,8 +148,8 @@ func (s crashingDomains) ChangeDomain(ctx context.Context, owner access.AccountI
 	return d, err
 }
 
-func (s crashingDomains) ReleaseDomain(ctx context.Context, owner access.AccountID, id string) error {
-	return s.life.Step(func() error { return s.storedDomains.ReleaseDomain(ctx, owner, id) })
+func (s crashingDomains) ReleaseDomain(ctx context.Context, owner access.AccountID, id string, reservedAt time.Time) error {
+	return s.life.Step(func() error { return s.storedDomains.ReleaseDomain(ctx, owner, id, reservedAt) })
 }
 
 // SendingPlatforms wraps sending platforms so that every call of a platform is a step of l.

@@ -84,8 +84,8 @@ func TestProvisioningRefusalOrder(t *testing.T) {
 	}
 	client.expect(call{method: "POST", path: path + "/provision", key: env.accountB.key}, 404, "domain_not_found")
 	expectRefusal(402, "dns_automation_not_in_plan")
-	env.changePlan(t, env.accountA, "complete", 1)
 	env.attachTenant(t, env.accountA, extraTenant)
+	env.changePlan(t, env.accountA, "complete", 1)
 	expectRefusal(402, "tenant_limit_reached")
 	env.changePlan(t, env.accountA, "complete", 0)
 	expectRefusal(403, "access_denied")

@@ -139,7 +139,7 @@ func (env *testEnv) addAccount(t *testing.T, email string, id tenant.GUID) testA
 	env.platform.Connect(id, fake.Setup{})
 	_, err = env.store.Attach(t.Context(), acc.ID, tenant.Tenant{GUID: id, Name: "Tenant", BuiltinDomain: "t.onmicrosoft.com",
 		Consent: tenant.ConsentGranted, ConsentedAt: time.Now(), ConnectedBy: "admin@t.onmicrosoft.com", Bootstrap: tenant.BootstrapPending,
-		SMTPAuth: tenant.SMTPAuthUnknown, Discovery: tenant.DiscoveryPending}, acc.Plan.TenantSlots)
+		SMTPAuth: tenant.SMTPAuthUnknown, Discovery: tenant.DiscoveryPending})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +293,7 @@ func (env *testEnv) attachTenant(t *testing.T, owner testAccount, id tenant.GUID
 	env.platform.Connect(id, fake.Setup{})
 	_, err := env.store.Attach(t.Context(), owner.account.ID, tenant.Tenant{GUID: id, Name: "More", BuiltinDomain: "m.onmicrosoft.com",
 		Consent: tenant.ConsentGranted, ConsentedAt: time.Now(), Bootstrap: tenant.BootstrapPending, SMTPAuth: tenant.SMTPAuthUnknown,
-		Discovery: tenant.DiscoveryPending}, 2)
+		Discovery: tenant.DiscoveryPending})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func newGuardBench(b *testing.B) guardBench {
 	key, text, err := access.NewKey(rand.Reader, "tny", access.Live, account.ID, "bench", time.Now())
 	must(err)
 	must(store.AddKey(b.Context(), key))
-	_, err = store.Attach(b.Context(), account.ID, tenant.Tenant{GUID: tenantOfA, Name: "Example", ConsentedAt: time.Now()}, 1)
+	_, err = store.Attach(b.Context(), account.ID, tenant.Tenant{GUID: tenantOfA, Name: "Example", ConsentedAt: time.Now()})
 	must(err)
 	must(store.SaveDiscovery(b.Context(), account.ID, tenantOfA, ports.Found{
 		Began: time.Now(), Mailboxes: []mailbox.Platform{{ObjectID: "o", DisplayName: "Ana", Address: "ana@a.example", CreatedAt: time.Now()}},

@@ -143,6 +143,33 @@ func TestRefusalAfterAProviderCallIsReplayed(t *testing.T) {
 	client.expect(keyedCall(env, "k2", "POST", verifyOfA, ""), 200, "")
 }
 
+// TestRefusalOfTheStoreIsNotReplayed checks that a refusal is not kept if the stored data decided
+// it, although the platform answered before. Here a session ends while its link is being made.
+func TestRefusalOfTheStoreIsNotReplayed(t *testing.T) {
+	s := newIntegrationEnv(t)
+	begin := keyedCall(s.env, "k", "POST", s.addIntegration("instantly")+"/mailboxes/"+s.mailboxID+"/oauth/microsoft/init", "")
+	gate := s.platform.Hold("StartSignIn")
+	answered := make(chan reply, 1)
+	go func() { answered <- s.client.do(begin) }()
+	receive(t, gate.Arrived(), "the request did not reach the platform")
+	pending, err := s.env.store.PendingSessions(t.Context(), time.Now().Add(time.Hour), 10)
+	if err != nil || len(pending) != 1 {
+		t.Fatalf("%+v, %v", pending, err)
+	}
+	ended := pending[0].Session.Failed("test")
+	if saved, err := s.env.store.SaveSession(t.Context(), pending[0].Account, ended, nil, nil); err != nil || !saved {
+		t.Fatal(saved, err)
+	}
+	gate.Release()
+	if got := receive(t, answered, "the request was not answered"); got.status != 409 || got.code() != "oauth_session_pending" {
+		t.Fatalf("got %d %s", got.status, got.raw)
+	}
+	got := s.client.expect(begin, 200, "")
+	if got.header.Get("Idempotency-Replayed") != "" || got.body["session_id"] == ended.ID {
+		t.Errorf("got %s", got.raw)
+	}
+}
+
 // TestProviderFailuresAreNotReplayed checks that the same request runs again after a failure. A
 // different request cannot use the key.
 func TestProviderFailuresAreNotReplayed(t *testing.T) {

@@ -142,6 +142,33 @@ func TestLostKeyRaceIsRefunded(t *testing.T) {
 	checkRateHeaders(t, client.expect(call{method: "POST", path: domainsOfA, key: env.accountA.key, body: `1`}, 400, "invalid_request"), "provider_heavy", 240, 238)
 }
 
+// contestedKeys is a key store whose first losses claims are lost to requests that release the key
+// at once.
+type contestedKeys struct {
+	ports.Idempotency
+	losses int
+}
+
+func (k *contestedKeys) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
+	if k.losses--; k.losses >= 0 {
+		return "", false, nil
+	}
+	return k.Idempotency.Claim(ctx, c)
+}
+
+// TestRequestThatWinsItsKeyLaterCounts checks that a request counts if it runs, even if it lost
+// earlier races for its key. A request that loses every race is refunded.
+func TestRequestThatWinsItsKeyLaterCounts(t *testing.T) {
+	env := newTestEnv(t)
+	keys := &contestedKeys{Idempotency: env.store, losses: 2}
+	env.options.Guard.Idempotency.Keys, env.options.Guard.Limits = keys, guard.Limits{Counters: newCounters(t)}
+	client := serve(t, env.handler(t))
+	checkRateHeaders(t, client.expect(addDomainCall(env, "k"), 200, ""), "provider_heavy", 240, 239)
+	keys.losses = 3
+	client.expect(addDomainCall(env, "lost"), 409, "idempotency_request_in_progress")
+	checkRateHeaders(t, client.expect(call{method: "POST", path: domainsOfA, key: env.accountA.key, body: `1`}, 400, "invalid_request"), "provider_heavy", 240, 238)
+}
+
 // slotRecorder is a limiter that reports each provider slot that a request acquires.
 type slotRecorder struct {
 	ports.Limiter

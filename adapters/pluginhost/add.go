@@ -35,6 +35,7 @@ const (
 // Add adds a plugin binary to the catalog of a plugin folder and replaces the entry with the same
 // name. The catalog stores the checksum, so the host runs only a file with this content. Add copies
 // a binary from a different folder into the plugin folder. It creates a missing folder and catalog.
+// Concurrent calls for one folder change it one after the other.
 //
 // Add runs the binary to read its description and to check that it works with this host. Use Add
 // only for files that the operator trusts. Adding the same file again changes nothing. Add fails
@@ -45,6 +46,14 @@ func Add(ctx context.Context, dir, file string) (Entry, Addition, error) {
 	if err != nil {
 		return e, "", fmt.Errorf("%s: %w", file, err)
 	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return e, "", err
+	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return e, "", err
+	}
+	defer unlock()
 	all, err := readCatalog(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return e, "", err
@@ -59,9 +68,6 @@ func Add(ctx context.Context, dir, file string) (Entry, Addition, error) {
 	}
 	if slices.Contains(all, e) && hasContent(dir, e) {
 		return e, Unchanged, nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return e, "", err
 	}
 	if err := copyInto(content, file, filepath.Join(dir, e.File)); err != nil {
 		return e, "", err
@@ -160,7 +166,8 @@ func writeCatalog(dir string, all []Entry) error {
 	return writeAtomically(filepath.Join(dir, catalogFile), append(text, '\n'), 0o644)
 }
 
-// writeAtomically replaces a file in one step: readers see the old content or the new content.
+// writeAtomically replaces a file in one step: readers see the old content or the new content. The
+// caller holds the lock of the folder, so no other process writes the temporary file.
 func writeAtomically(path string, content []byte, mode fs.FileMode) error {
 	temporary := path + ".new"
 	if err := os.WriteFile(temporary, content, mode); err != nil {

@@ -4,6 +4,7 @@ package pluginhost_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -99,6 +100,35 @@ func TestAddCanBeRepeated(t *testing.T) {
 	}
 	if inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart}); err != nil || inspections[0].Problem != nil {
 		t.Fatalf("%+v, %v", inspections, err)
+	}
+}
+
+// TestConcurrentAddsLoseNothing checks that each of several concurrent additions is in the catalog
+// with the content of its file.
+func TestConcurrentAddsLoseNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "plugins")
+	const plugins = 4
+	added := make(chan error, plugins)
+	for n := range plugins {
+		file := copyProgram(t, "puppet", fmt.Sprintf("mail-p%d", n))
+		go func() {
+			_, _, err := pluginhost.Add(t.Context(), dir, file)
+			added <- err
+		}()
+	}
+	for range plugins {
+		if err := <-added; err != nil {
+			t.Error(err)
+		}
+	}
+	inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart})
+	if err != nil || len(inspections) != plugins {
+		t.Fatalf("%d plugins, %v", len(inspections), err)
+	}
+	for _, i := range inspections {
+		if i.Problem != nil {
+			t.Errorf("%+v", i)
+		}
 	}
 }
 

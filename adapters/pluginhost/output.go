@@ -64,8 +64,9 @@ func (o *output) writeLine(text []byte) {
 }
 
 // isPanicMessage reports whether a line belongs to the message of a panic. The message contains the
-// panic's value, which may be a secret, so the message must not be logged. The stacks after the
-// message are logged.
+// panic's value, so it must not be logged. The value may be a secret that the redactor does not
+// know, such as a token that the plugin got from the provider, or a part of a secret. The stacks
+// after the message are logged.
 func (o *output) isPanicMessage(text []byte) bool {
 	switch {
 	case bytes.HasPrefix(text, []byte("panic: ")), bytes.HasPrefix(text, []byte("fatal error: ")):

@@ -5,6 +5,8 @@ package secrets
 import (
 	"io"
 
+	"filippo.io/age"
+
 	"github.com/tenantry/tenantry/core/secret"
 )
 
@@ -12,4 +14,22 @@ import (
 // slower.
 func EncryptFast(to io.Writer, passphrase secret.Text) (io.WriteCloser, error) {
 	return encrypt(to, passphrase, 10)
+}
+
+// CountDerivations returns how often d derives a key from its passphrase from now on.
+func CountDerivations(d *Decrypter) *int {
+	counted := &countingIdentity{Identity: d.identity.Identity}
+	d.identity.Identity = counted
+	return &counted.calls
+}
+
+type countingIdentity struct {
+	age.Identity
+
+	calls int
+}
+
+func (c *countingIdentity) Unwrap(header []*age.Stanza) ([]byte, error) {
+	c.calls++
+	return c.Identity.Unwrap(header)
 }

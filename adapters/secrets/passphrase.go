@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	"filippo.io/age"
 
@@ -46,15 +47,26 @@ func encrypt(to io.Writer, passphrase secret.Text, workFactor int) (io.WriteClos
 	return w, nil
 }
 
-// Decrypt returns a reader that decrypts data of Encrypt. It fails with ErrPassphrase for a
-// different passphrase. If the data was changed, the reader fails before it returns the changed
-// part.
-func Decrypt(from io.Reader, passphrase secret.Text) (io.Reader, error) {
+// Decrypter decrypts data of Encrypt with a passphrase. It can read the same data several times and
+// derives its key from the passphrase only once.
+type Decrypter struct {
+	identity *derivedOnce
+}
+
+// NewDecrypter returns a Decrypter. It fails if the passphrase is empty.
+func NewDecrypter(passphrase secret.Text) (*Decrypter, error) {
 	identity, err := age.NewScryptIdentity(passphrase.Reveal())
 	if err != nil {
 		return nil, fmt.Errorf("decrypt: %w", err)
 	}
-	r, err := age.Decrypt(from, identity)
+	return &Decrypter{&derivedOnce{Identity: identity}}, nil
+}
+
+// Decrypt returns a reader that decrypts data of Encrypt. It fails with ErrPassphrase for a
+// different passphrase. If the data was changed, the reader fails before it returns the changed
+// part.
+func (d *Decrypter) Decrypt(from io.Reader) (io.Reader, error) {
+	r, err := age.Decrypt(from, d.identity)
 	var noMatch *age.NoIdentityMatchError
 	if errors.As(err, &noMatch) {
 		return nil, ErrPassphrase
@@ -63,4 +75,25 @@ func Decrypt(from io.Reader, passphrase secret.Text) (io.Reader, error) {
 		return nil, fmt.Errorf("decrypt: %w", err)
 	}
 	return r, nil
+}
+
+// derivedOnce is an identity that remembers the key of the last header. Deriving a key is slow by
+// intention.
+type derivedOnce struct {
+	age.Identity
+	header []*age.Stanza
+	key    []byte
+}
+
+// Unwrap returns the key of a header.
+func (d *derivedOnce) Unwrap(header []*age.Stanza) ([]byte, error) {
+	if d.key != nil && reflect.DeepEqual(header, d.header) {
+		return bytes.Clone(d.key), nil
+	}
+	key, err := d.Identity.Unwrap(header)
+	if err != nil {
+		return nil, err
+	}
+	d.header, d.key = header, bytes.Clone(key)
+	return key, nil
 }

@@ -26,19 +26,34 @@ func TestDecryptReadsOnlyWithThePassphrase(t *testing.T) {
 	if !secrets.Encrypted(closed.Bytes()[:20]) || secrets.Encrypted([]byte(text)) || bytes.Contains(closed.Bytes(), []byte(testSecret)) {
 		t.Fatal("the data does not look encrypted")
 	}
-	r, err := secrets.Decrypt(bytes.NewReader(closed.Bytes()), secret.New("right"))
-	if err != nil {
-		t.Fatal(err)
+	decrypter := func(passphrase string) *secrets.Decrypter {
+		d, err := secrets.NewDecrypter(secret.New(passphrase))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
 	}
-	if got, err := io.ReadAll(r); err != nil || string(got) != text {
-		t.Fatalf("%d bytes, %v", len(got), err)
+	right := decrypter("right")
+	derivations := secrets.CountDerivations(right)
+	for range 2 {
+		r, err := right.Decrypt(bytes.NewReader(closed.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(r); err != nil || string(got) != text {
+			t.Fatalf("%d bytes, %v", len(got), err)
+		}
 	}
-	if _, err := secrets.Decrypt(bytes.NewReader(closed.Bytes()), secret.New("wrong")); !errors.Is(err, secrets.ErrPassphrase) {
+	if *derivations != 1 {
+		t.Errorf("the key was derived %d times", *derivations)
+	}
+	if _, err := decrypter("wrong").Decrypt(bytes.NewReader(closed.Bytes())); !errors.Is(err, secrets.ErrPassphrase) {
 		t.Fatalf("a wrong passphrase: %v", err)
 	}
 	changed := bytes.Clone(closed.Bytes())
 	changed[len(changed)-100] ^= 1
-	if r, err = secrets.Decrypt(bytes.NewReader(changed), secret.New("right")); err != nil {
+	r, err := right.Decrypt(bytes.NewReader(changed))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.ReadAll(r); err == nil {

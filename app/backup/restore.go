@@ -23,7 +23,6 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/app/wiring"
 	"github.com/tenantry/tenantry/core/audit"
-	"github.com/tenantry/tenantry/core/secret"
 )
 
 // RestoreCommand returns the command `tenantry restore`. The command refuses a damaged backup, a
@@ -47,7 +46,12 @@ func RestoreCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			source := backupSource{args[0], passphrase}
+			source := backupSource{name: args[0]}
+			if !passphrase.Empty() {
+				if source.decrypter, err = secrets.NewDecrypter(passphrase); err != nil {
+					return err
+				}
+			}
 			b, err := restore(cmd.Context(), c, source)
 			if err != nil {
 				return addRestoreFix(err)
@@ -84,8 +88,9 @@ func addRestoreFix(err error) error {
 // backupSource is a backup file. restore reads it twice, because the checksums are at the end of
 // the file: first to check it, then to load it.
 type backupSource struct {
-	name       string
-	passphrase secret.Text
+	name string
+	// decrypter is nil without a passphrase.
+	decrypter *secrets.Decrypter
 }
 
 // read decrypts the file and passes its tables and rows to sink. It fails when the file is not a
@@ -100,15 +105,15 @@ func (s backupSource) read(sink rowSink) (backupInfo, error) {
 	start, _ := buffered.Peek(64)
 	var content io.Reader = buffered
 	switch {
-	case secrets.Encrypted(start) && s.passphrase.Empty():
+	case secrets.Encrypted(start) && s.decrypter == nil:
 		return backupInfo{}, cli.WithFix(errors.New("the backup is encrypted"), "pass its passphrase with --credential-file FILE; - reads it from standard input")
 	case secrets.Encrypted(start):
-		if content, err = secrets.Decrypt(buffered, s.passphrase); err != nil {
+		if content, err = s.decrypter.Decrypt(buffered); err != nil {
 			return backupInfo{}, err
 		}
 	case !bytes.HasPrefix(start, []byte{0x1f, 0x8b}):
 		return backupInfo{}, cli.WithFix(fmt.Errorf("%s is not a backup of tenantry", s.name), "pass the name of a file that `tenantry backup` wrote")
-	case !s.passphrase.Empty():
+	case s.decrypter != nil:
 		// Only someone who knows the passphrase can make an encrypted backup. A file that is not
 		// encrypted may have been put in its place.
 		return backupInfo{}, cli.WithFix(errors.New("there is a passphrase, but the backup is not encrypted"),

@@ -73,7 +73,7 @@ func newFixtureIn(t *testing.T, url string) *fixture {
 	var err error
 	w.acc, err = w.store.CreateAccount(t.Context(), "worker@example.com", "complete", 0, w.clock)
 	must(t, err)
-	_, err = w.store.Attach(t.Context(), w.acc.ID, tenant.Tenant{GUID: theTenant, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: w.clock}, 10)
+	_, err = w.store.Attach(t.Context(), w.acc.ID, tenant.Tenant{GUID: theTenant, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: w.clock})
 	must(t, err)
 	w.change(t, func(x *tenant.Tenant) { x.Bootstrap, x.Consent = tenant.BootstrapReady, tenant.ConsentGranted })
 	added, err := (&domains.Service{Steps: w.Domains}).Add(t.Context(), w.acc, theTenant, zone, nil)

@@ -101,27 +101,40 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	}
 	d.Added = true
 	added := s.liveResult(ctx, d, exists)
-	completion, err := answer.Completion(added)
-	if err != nil {
-		return Added{}, err
+	err = s.saveAdded(ctx, owner, added, answer)
+	if errors.Is(err, fault.DomainNotFound) {
+		// The platform refused a later request for the same domain, which then released the row.
+		if d, err = s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now()); err != nil {
+			return Added{}, err
+		}
+		added.Domain.ID, added.Domain.CreatedAt = d.ID, d.CreatedAt
+		err = s.saveAdded(ctx, owner, added, answer)
 	}
-	err = reconcile.Store(ctx, func(ctx context.Context) error {
-		return s.Domains.SaveDomain(ctx, owner, added.Domain, completion)
-	})
 	if err != nil {
 		return Added{}, fmt.Errorf("save domain: %w", err)
 	}
 	return added, nil
 }
 
+// saveAdded stores an added domain together with the answer.
+func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added Added, answer ports.Answer[Added]) error {
+	completion, err := answer.Completion(added)
+	if err != nil {
+		return err
+	}
+	return reconcile.Store(ctx, func(ctx context.Context) error {
+		return s.Domains.SaveDomain(ctx, owner, added.Domain, completion)
+	})
+}
+
 // releaseFailed deletes the reserved row when tenantry cannot have left the domain at the platform.
 // This is certain when the platform refuses the domain. It is also certain when this request
-// reserved the row and the error shows that nothing changed. releaseFailed returns the error for the
-// caller.
+// reserved the row and the error shows that nothing changed. A row that a later request has reserved
+// too is left to that request. releaseFailed returns the error for the caller.
 func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, cause error) error {
 	refused := errors.Is(cause, fault.DomainUnavailable) || errors.Is(cause, fault.InvalidDomain)
 	if refused || d.JustReserved && outcome.ChangedNothing(cause) {
-		release := func(ctx context.Context) error { return s.Domains.ReleaseDomain(ctx, owner, d.ID) }
+		release := func(ctx context.Context) error { return s.Domains.ReleaseDomain(ctx, owner, d.ID, d.ReservedAt) }
 		if err := reconcile.Store(ctx, release); err != nil {
 			return fmt.Errorf("release domain: %w", err)
 		}

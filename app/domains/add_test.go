@@ -3,6 +3,7 @@
 package domains
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -10,11 +11,13 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 func TestAddNewAndAgain(t *testing.T) {
@@ -191,6 +194,57 @@ func TestAddInTrouble(t *testing.T) {
 				t.Fatalf("added %d times", n)
 			}
 		})
+	}
+}
+
+// storedDomains is a name for ports.Domains under which it can be embedded: ports.Domains has a
+// method Domains.
+type storedDomains = ports.Domains
+
+// contestedDomains is a store on which a later request reserves each domain that is reserved.
+type contestedDomains struct {
+	storedDomains
+	// later is called with the reservation of the later request.
+	later func(domain.Domain)
+}
+
+func (s *contestedDomains) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, limit int, now time.Time) (domain.Domain, error) {
+	d, err := s.storedDomains.ReserveDomain(ctx, owner, id, name, limit, now)
+	if later := s.later; later != nil && err == nil {
+		s.later = nil
+		reserved, err := s.storedDomains.ReserveDomain(ctx, owner, id, name, limit, now)
+		if err != nil {
+			return d, err
+		}
+		later(reserved)
+	}
+	return d, err
+}
+
+// TestFailedAddLeavesALaterReservation checks that a request that fails does not release the row of
+// a later request for the same domain, which is still running.
+func TestFailedAddLeavesALaterReservation(t *testing.T) {
+	h := newFixture(t)
+	h.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Throttled, Times: 1})
+	var later domain.Domain
+	s := h.service(h.fake, &contestedDomains{h.store, func(d domain.Domain) { later = d }})
+	_, err := s.Add(t.Context(), h.acc, guid, zone, nil)
+	refused(t, err, fault.ProviderUnavailable)
+	later.Added = true
+	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, later, nil))
+}
+
+// TestAddSurvivesTheReleaseOfALaterRequest checks that an added domain is stored even if a later
+// request for the same domain was refused and released the row.
+func TestAddSurvivesTheReleaseOfALaterRequest(t *testing.T) {
+	h := newFixture(t)
+	s := h.service(h.fake, &contestedDomains{h.store, func(later domain.Domain) {
+		must(t, h.store.ReleaseDomain(t.Context(), h.acc.ID, later.ID, later.ReservedAt))
+	}})
+	got, err := s.Add(t.Context(), h.acc, guid, zone, nil)
+	must(t, err)
+	if stored := h.stored(t, zone); got.Exists || stored.ID != got.Domain.ID || len(stored.Verification) != 1 {
+		t.Fatalf("got %+v, stored %+v", got, stored)
 	}
 }
 

@@ -89,7 +89,7 @@ func (svc *benchService) fillAccount() (addresses []string) {
 			svc.tenants = append(svc.tenants, uuid.NewString())
 			_, err := store.Attach(ctx, owner, tenant.Tenant{ID: uuid.NewString(), GUID: tenant.GUID(svc.tenants[i]), Name: "Example", BuiltinDomain: "example.onmicrosoft.com",
 				Consent: tenant.ConsentGranted, ConsentedAt: time.Now(), Bootstrap: tenant.BootstrapReady, SMTPAuth: tenant.SMTPAuthEnabled,
-				Discovery: tenant.DiscoveryCompleted}, benchTenants)
+				Discovery: tenant.DiscoveryCompleted})
 			svc.must(err)
 		}
 		addresses = append(addresses, svc.fillTenant(store, owner, i)...)

@@ -58,7 +58,7 @@ func newBenchService(b *testing.B, database string) *benchService {
 			ID: uuid.NewString(), GUID: tenant.GUID(svc.tenants[i]), Name: fmt.Sprint("Example ", i), BuiltinDomain: "example.onmicrosoft.com",
 			Consent: tenant.ConsentGranted, ConsentedAt: now, ConnectedBy: "admin@example.onmicrosoft.com",
 			Bootstrap: tenant.BootstrapReady, SMTPAuth: tenant.SMTPAuthEnabled, Discovery: tenant.DiscoveryCompleted,
-		}, 100)
+		})
 		svc.must(err)
 	}
 	return svc

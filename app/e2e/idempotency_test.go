@@ -175,7 +175,7 @@ func TestReplicaTakesOverAfterACrash(t *testing.T) {
 	if got := other.callAPI("POST", "/v1/tenants/"+guid+"/sync", nil); got.text("status") != "completed" {
 		t.Fatalf("sync: %s", got.raw)
 	}
-	points := map[string]string{"after claim an idempotency key": "", "before add_domain": "", "after add_domain": "", "before finish an idempotency key": ""}
+	points := map[string]string{"after claim an idempotency key": "", "before add_domain": "", "after add_domain": "", "after save domain": ""}
 	for point := range points {
 		points[point] = fmt.Sprintf("takeover-%d.test", uniqueNumber.Add(1))
 		p, c := r.serve(append(env, "TENANTRY_FAILPOINTS="+point))

@@ -72,7 +72,7 @@ func newFixtureIn(t *testing.T, store *bunstore.Store, email string, id tenant.G
 	must(t, err)
 	fx.owner = acc.ID
 	fx.fake.Connect(id, fake.Setup{TracePage: 7})
-	x, err := store.Attach(t.Context(), fx.owner, tenant.Tenant{GUID: id, ConsentedAt: fx.now}, 10)
+	x, err := store.Attach(t.Context(), fx.owner, tenant.Tenant{GUID: id, ConsentedAt: fx.now})
 	must(t, err)
 	x.Bootstrap = tenant.BootstrapReady
 	must(t, store.SaveTenant(t.Context(), fx.owner, x))

@@ -105,7 +105,7 @@ func (w *fixture) account(t *testing.T, email string, guid tenant.GUID) access.A
 	t.Helper()
 	acc, err := w.store.CreateAccount(t.Context(), email, "complete", 0, w.clock)
 	must(t, err)
-	_, err = w.store.Attach(t.Context(), acc.ID, tenant.Tenant{GUID: guid, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: w.clock}, 10)
+	_, err = w.store.Attach(t.Context(), acc.ID, tenant.Tenant{GUID: guid, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: w.clock})
 	must(t, err)
 	d, err := w.store.ReserveDomain(t.Context(), acc.ID, guid, zone, 12, w.clock)
 	must(t, err)

@@ -122,26 +122,31 @@ func (s *Service) endSession(ctx context.Context, w ports.Wakeup) error {
 	return err
 }
 
-// endExpired ends an expired session. A session that never had a link ends at once. Other sessions
-// end after a final check at the platform. If no check succeeds within maxCheckDelay, they end
-// without it.
+// endExpired ends a session if it has expired. An error of the platform is ignored, because the
+// next sweep checks the session again.
 func (s *Service) endExpired(ctx context.Context, owner access.AccountID, id, mailboxID, sessionID string) error {
 	sc, err := s.loadCheck(ctx, owner, id, mailboxID, sessionID)
 	if err != nil || sc.session.Status != integration.SessionPending || s.now().Before(sc.session.ExpiresAt) {
 		return err
 	}
+	return ignorePlatformError(sc.end(ctx))
+}
+
+// end ends an expired session. A session that never had a link ends at once. Other sessions end
+// after a last check at the platform. If no check succeeds within maxCheckDelay, they end without
+// it.
+func (sc sessionCheck) end(ctx context.Context) error {
 	if sc.session.Opened {
-		_, err = sc.check(ctx)
-		if err == nil || s.now().Sub(sc.session.ExpiresAt) < maxCheckDelay {
-			return ignorePlatformError(err)
+		_, err := sc.check(ctx)
+		if err == nil || sc.now().Sub(sc.session.ExpiresAt) < maxCheckDelay {
+			return err
 		}
 	}
-	_, err = sc.storeEnd(ctx, sc.session.Ended(integration.Account{}, s.now()), integration.Account{})
+	_, err := sc.storeEnd(ctx, sc.session.Ended(integration.Account{}, sc.now()), integration.Account{})
 	return err
 }
 
-// ignorePlatformError returns nil for an error of the platform: the next sweep checks the session
-// again.
+// ignorePlatformError returns nil for an error of the platform.
 func ignorePlatformError(err error) error {
 	if outcome.Of(err) != 0 {
 		return nil

@@ -27,11 +27,13 @@ const openTimeout = 10 * time.Second
 
 // Begin starts the sign-in of a mailbox at the platform and returns the link. It stores the session
 // before it calls the platform. Of concurrent requests only one calls the platform, and a crash
-// leaves no unknown session with a valid link.
+// leaves no unknown session with a valid link. An earlier session of the mailbox that has expired
+// is checked for the last time and ended.
 //
 // It fails, in this order and before the platform is called, with integration_not_found,
 // mailbox_not_found, tenant_limit_reached, capability_not_supported,
-// mailbox_already_connected_elsewhere, or oauth_session_pending.
+// mailbox_already_connected_elsewhere, or oauth_session_pending. It then fails with an error of the
+// platform.
 func (s *Service) Begin(ctx context.Context, acc access.Account, id, mailboxID string, answer ports.Answer[Begun]) (Begun, error) {
 	i, sealed, err := s.Integrations.Integration(ctx, acc.ID, id)
 	if err != nil {
@@ -50,7 +52,7 @@ func (s *Service) Begin(ctx context.Context, acc access.Account, id, mailboxID s
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
-	o, err := s.reserve(ctx, i, e, platform)
+	o, err := s.reserve(ctx, sessionCheck{Service: s, integration: i, sealed: sealed, eligible: e}, platform)
 	if err != nil {
 		return Begun{}, err
 	}
@@ -94,8 +96,21 @@ type sessionOpener struct {
 }
 
 // reserve stores the session's row. In this process, only one request at a time stores a row for a
-// mailbox at an integration. reserve refuses the others with oauth_session_pending.
-func (s *Service) reserve(ctx context.Context, i integration.Integration, e integration.Eligible, platform ports.SendingPlatform) (*sessionOpener, error) {
+// mailbox at an integration. reserve refuses the others with oauth_session_pending. earlier has the
+// integration and the mailbox, and no session yet.
+func (s *Service) reserve(ctx context.Context, earlier sessionCheck, platform ports.SendingPlatform) (*sessionOpener, error) {
+	i := earlier.integration
+	// Without this check the other requests would wait for a row lock, each with a database
+	// connection.
+	pair := [2]string{i.ID, earlier.eligible.Mailbox.ID}
+	if _, reserving := s.reserving.LoadOrStore(pair, nil); reserving {
+		return nil, fault.SessionActive.With("another request begins a session of the mailbox at this integration")
+	}
+	defer s.reserving.Delete(pair)
+	e, err := earlier.endEarlier(ctx)
+	if err != nil {
+		return nil, err
+	}
 	now := s.now()
 	id, err := s.newID(now)
 	if err != nil {
@@ -105,13 +120,6 @@ func (s *Service) reserve(ctx context.Context, i integration.Integration, e inte
 	if err != nil {
 		return nil, err
 	}
-	// Without this check the other requests would wait for a row lock, each with a database
-	// connection.
-	pair := [2]string{i.ID, e.Mailbox.ID}
-	if _, reserving := s.reserving.LoadOrStore(pair, nil); reserving {
-		return nil, fault.SessionActive.With("another request begins a session of the mailbox at this integration")
-	}
-	defer s.reserving.Delete(pair)
 	o := &sessionOpener{Service: s, platform: platform, integration: i, eligible: e, connectionID: connectionID, session: integration.Session{
 		ID: id, IntegrationID: i.ID, MailboxID: e.Mailbox.ID, Status: integration.SessionPending, CreatedAt: now, ExpiresAt: now.Add(openTimeout),
 	}}
@@ -119,6 +127,22 @@ func (s *Service) reserve(ctx context.Context, i integration.Integration, e inte
 		return nil, err
 	}
 	return o, nil
+}
+
+// endEarlier ends a session of the mailbox that has expired but is still pending, after a check at
+// the platform: a person may have signed in since the last check. It returns the mailbox as it is
+// then. A session without a link is left to BeginSession.
+func (sc sessionCheck) endEarlier(ctx context.Context) (_ integration.Eligible, err error) {
+	owner, found := sc.integration.AccountID, false
+	sc.session, found, err = sc.Connections.PendingSession(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID)
+	if err != nil || !found || !sc.session.Opened || sc.now().Before(sc.session.ExpiresAt) {
+		return sc.eligible, err
+	}
+	sc.final = true
+	if err := sc.end(ctx); err != nil {
+		return sc.eligible, err
+	}
+	return sc.Connections.EligibleMailbox(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID)
 }
 
 func (o *sessionOpener) open(ctx context.Context, answer ports.Answer[Begun]) (Begun, error) {
@@ -140,7 +164,7 @@ func (o *sessionOpener) open(ctx context.Context, answer ports.Answer[Begun]) (B
 		return Begun{}, fmt.Errorf("open session: %w", err)
 	}
 	if !saved {
-		return Begun{}, fault.SessionActive.With("another request has ended this session before its link was made")
+		return Begun{}, fault.FromStore(fault.SessionActive.With("another request has ended this session before its link was made"))
 	}
 	return b, nil
 }

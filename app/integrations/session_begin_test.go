@@ -258,3 +258,55 @@ func TestSlowRequestLosesItsSession(t *testing.T) {
 	w.instantly.Complete(b.AuthURL.Reveal(), w.anna.Address, "Anna")
 	w.status(t, b, integration.SessionConnected)
 }
+
+// TestBeginFindsALateSignIn checks that a new session does not end an expired one without a look at
+// the platform. The person signed in after the last check.
+func TestBeginFindsALateSignIn(t *testing.T) {
+	for name, late := range map[string]struct {
+		provider string
+		after    time.Duration
+		signIn   bool
+		want     integration.SessionStatus
+	}{
+		"signed in, a platform with sessions":    {"instantly", 20 * time.Minute, true, integration.SessionConnected},
+		"signed in, a platform without sessions": {"plusvibe", 20 * time.Minute, true, integration.SessionConnected},
+		"not signed in":                          {"instantly", 20 * time.Minute, false, integration.SessionExpired},
+		"within the grace of the platform":       {"instantly", 10*time.Minute + time.Second, false, integration.SessionExpired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newFixture(t)
+			id := w.integrate(t, late.provider)
+			first := w.begin(t, id, w.anna)
+			if late.signIn {
+				w.at(t, id).Complete(first.AuthURL.Reveal(), w.anna.Address, "Anna")
+			}
+			w.wait(late.after)
+			second := w.begin(t, id, w.anna)
+			w.status(t, first, late.want)
+			w.status(t, second, integration.SessionPending)
+			want := integration.ConnectionPending
+			if late.signIn {
+				want = integration.ConnectionConnected
+			}
+			w.is(t, id, w.anna, want)
+		})
+	}
+}
+
+// TestBeginAfterASessionThatCannotBeChecked checks that no session begins while the platform cannot
+// say how the expired session ended. After maxCheckDelay it ends without an answer.
+func TestBeginAfterASessionThatCannotBeChecked(t *testing.T) {
+	w := newFixture(t)
+	id := w.integrate(t, "instantly")
+	first := w.begin(t, id, w.anna)
+	w.wait(20 * time.Minute)
+	lift := w.instantly.Fail(fake.Fault{Method: "SignIn", Kind: outcome.Down})
+	_, err := w.Begin(t.Context(), w.acc, id, w.anna.ID, nil)
+	refused(t, err, fault.ProviderUnavailable)
+	w.is(t, id, w.anna, integration.ConnectionPending)
+	w.wait(time.Hour)
+	second := w.begin(t, id, w.anna)
+	lift()
+	w.status(t, first, integration.SessionExpired)
+	w.status(t, second, integration.SessionPending)
+}

@@ -45,6 +45,8 @@ type sessionCheck struct {
 	sealed      []byte
 	eligible    integration.Eligible
 	session     integration.Session
+	// final makes the session end with this check, even if the platform may still complete it.
+	final bool
 }
 
 func (s *Service) loadCheck(ctx context.Context, owner access.AccountID, id, mailboxID, sessionID string) (sc sessionCheck, err error) {
@@ -90,7 +92,7 @@ func (sc sessionCheck) readProgress(ctx context.Context, platform ports.SendingP
 		}
 		next = next.WithProgress(p, sc.eligible.Mailbox, now)
 	}
-	over := next.Over(p, now)
+	over := sc.final || next.Over(p, now)
 	switch {
 	case next.Status == integration.SessionConnected:
 		// The platform may show the account some seconds late.

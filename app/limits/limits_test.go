@@ -63,7 +63,7 @@ func newFixture(t *testing.T) *fixture {
 
 func (fx *fixture) attach(t *testing.T, id tenant.GUID) {
 	t.Helper()
-	_, err := fx.store.Attach(t.Context(), fx.owner, tenant.Tenant{GUID: id, ConsentedAt: fx.now}, 10)
+	_, err := fx.store.Attach(t.Context(), fx.owner, tenant.Tenant{GUID: id, ConsentedAt: fx.now})
 	must(t, err)
 }
 

@@ -124,9 +124,9 @@ func (s *Service) save(ctx context.Context, owner access.AccountID, out Outcome,
 // was deleted or the domain.
 func (s *Service) deletedError(ctx context.Context, owner access.AccountID, p sendlimit.Policy) error {
 	if _, err := s.Tenants.Tenant(ctx, owner, p.Tenant); err != nil || p.Scope == sendlimit.TenantWide {
-		return cmp.Or(err, fault.TenantNotFound.With("the account holds no such tenant"))
+		return cmp.Or(err, fault.FromStore(fault.TenantNotFound.With("the account holds no such tenant")))
 	}
-	return fault.DomainNotFound.With("the tenant holds no such domain")
+	return fault.FromStore(fault.DomainNotFound.With("the tenant holds no such domain"))
 }
 
 // ensureRule creates the transport rule of a policy, or finds it. The rule is switched off until

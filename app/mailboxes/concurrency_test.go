@@ -3,12 +3,18 @@
 package mailboxes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"testing"
 
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
 )
 
 const many = 50
@@ -66,4 +72,57 @@ func TestTheSameRequestManyTimesAtOnce(t *testing.T) {
 	if made := h.fake.Effects("CreateMailbox"); made != 3 {
 		t.Fatalf("%d creations", made)
 	}
+}
+
+// contestedMailboxes is a store on which a later request reserves a mailbox just before its first
+// row is stored in the given stage.
+type contestedMailboxes struct {
+	ports.MailboxStore
+	h     *fixture
+	stage mailbox.Stage
+	// refused is true if the platform refuses the later request, which then releases the row.
+	refused bool
+}
+
+func (s *contestedMailboxes) SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {
+	if m.Stage == s.stage {
+		s.stage = ""
+		specs := []mailbox.Spec{{DisplayName: m.DisplayName, Address: m.Address}}
+		rows, err := s.MailboxStore.ReserveMailboxes(ctx, owner, m.DomainID, specs, mailbox.MaxPerDomain, s.h.Now())
+		if err == nil && s.refused {
+			err = s.MailboxStore.ReleaseMailbox(ctx, owner, rows[0].ID, rows[0].ReservedAt)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return s.MailboxStore.SaveMailbox(ctx, owner, m)
+}
+
+// TestFailedProvisionLeavesALaterReservation checks that a request that fails does not release the
+// row of a later request for the same mailbox, which is still running.
+func TestFailedProvisionLeavesALaterReservation(t *testing.T) {
+	h := newFixture(t)
+	h.Mailboxes = &contestedMailboxes{MailboxStore: h.store, h: h, stage: mailbox.Creating}
+	h.fake.Fail(fake.Fault{Method: "CreateMailbox", Kind: outcome.Throttled, Times: 1})
+	_, err := h.provision(t.Context(), "anna@example.test")
+	if !errors.Is(err, fault.ProviderUnavailable) {
+		t.Fatalf("got %v", err)
+	}
+	if h.reservesRow(t, "anna@example.test") {
+		t.Error("the row of the later request was released")
+	}
+}
+
+// TestProvisionSurvivesTheReleaseOfALaterRequest checks that a created mailbox is stored even if a
+// later request for the same address was refused and released the row.
+func TestProvisionSurvivesTheReleaseOfALaterRequest(t *testing.T) {
+	h := newFixture(t)
+	h.Mailboxes = &contestedMailboxes{MailboxStore: h.store, h: h, stage: mailbox.Created, refused: true}
+	results, err := h.provision(t.Context(), "anna@example.test")
+	must(t, err)
+	if results[0].Status != mailbox.ResultCreated {
+		t.Errorf("got %+v", results[0])
+	}
+	h.sound(t, 1)
 }

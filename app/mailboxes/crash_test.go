@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/mailbox"
@@ -89,8 +90,8 @@ func (s crashingStore) ConcludeMailboxes(ctx context.Context, owner access.Accou
 	return s.step(func() error { return s.MailboxStore.ConcludeMailboxes(ctx, owner, all, nil) })
 }
 
-func (s crashingStore) ReleaseMailbox(ctx context.Context, owner access.AccountID, id string) error {
-	return s.step(func() error { return s.MailboxStore.ReleaseMailbox(ctx, owner, id) })
+func (s crashingStore) ReleaseMailbox(ctx context.Context, owner access.AccountID, id string, reservedAt time.Time) error {
+	return s.step(func() error { return s.MailboxStore.ReleaseMailbox(ctx, owner, id, reservedAt) })
 }
 
 // TestProvisionConvergesAfterACrash crashes the process at every step of a request in turn. The

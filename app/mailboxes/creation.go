@@ -141,7 +141,7 @@ func isRefusal(err error) bool {
 func (c *creation) finishSetup(ctx context.Context, found mailbox.Platform) (Result, error) {
 	c.copyPlatform(found)
 	c.row.Stage, c.row.Provisioned = mailbox.Created, true
-	if err := c.save(ctx, c.owner, c.row); err != nil {
+	if err := c.saveCreated(ctx); err != nil {
 		return Result{}, err
 	}
 	err := reconcile.Run(ctx, c.retry, func(ctx context.Context) error {
@@ -160,6 +160,21 @@ func (c *creation) finishSetup(ctx context.Context, found mailbox.Platform) (Res
 	}
 	c.row.AccountEnabled, c.row.PrincipalName = true, c.row.Address
 	return c.result(mailbox.ResultCreated), nil // storeResults stores the row after all mailboxes of the request have finished
+}
+
+// saveCreated stores the created mailbox. If the platform refused a later request for the same
+// address, that request may have released the row. saveCreated then reserves the address again.
+func (c *creation) saveCreated(ctx context.Context) error {
+	err := c.save(ctx, c.owner, c.row)
+	if !errors.Is(err, fault.MailboxNotFound) {
+		return err
+	}
+	rows, err := c.Mailboxes.ReserveMailboxes(ctx, c.owner, c.row.DomainID, []mailbox.Spec{c.spec}, mailbox.MaxPerDomain, c.Now())
+	if err != nil {
+		return err
+	}
+	c.row.ID = rows[0].ID
+	return c.save(ctx, c.owner, c.row)
 }
 
 // copyPlatform copies the platform's fields into the row.

@@ -58,7 +58,7 @@ func newFixture(t *testing.T) *fixture {
 	h.acc = acc
 	_, err = h.store.Attach(t.Context(), acc.ID, tenant.Tenant{
 		GUID: guid, Name: "Fabrikam", BuiltinDomain: "f.onmicrosoft.com", ConsentedAt: h.Now(),
-	}, 10)
+	})
 	must(t, err)
 	h.changeTenant(t, func(x *tenant.Tenant) {
 		x.Bootstrap, x.SMTPAuth, x.Consent = tenant.BootstrapReady, tenant.SMTPAuthEnabled, tenant.ConsentGranted

@@ -102,7 +102,7 @@ func severity(err error) int {
 }
 
 // releaseIfFresh deletes a row that this request reserved, when nothing can exist at the platform.
-// It returns cause, or the error of the store.
+// A row that a later request has reserved too is left to that request. releaseIfFresh returns cause, or the error of the store.
 func (s *Service) releaseIfFresh(ctx context.Context, owner access.AccountID, row mailbox.Mailbox, cause error) error {
 	if !row.JustReserved {
 		return cause
@@ -114,7 +114,7 @@ func (s *Service) releaseIfFresh(ctx context.Context, owner access.AccountID, ro
 }
 
 func (s *Service) release(ctx context.Context, owner access.AccountID, row mailbox.Mailbox) error {
-	err := reconcile.Store(ctx, func(ctx context.Context) error { return s.Mailboxes.ReleaseMailbox(ctx, owner, row.ID) })
+	err := reconcile.Store(ctx, func(ctx context.Context) error { return s.Mailboxes.ReleaseMailbox(ctx, owner, row.ID, row.ReservedAt) })
 	if err != nil {
 		return fmt.Errorf("release mailbox: %w", err)
 	}

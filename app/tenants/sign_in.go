@@ -187,19 +187,12 @@ func (s *Service) Confirm(ctx context.Context, cookie secret.Text, csrf string, 
 	if err != nil || !connect {
 		return tenant.Tenant{}, err
 	}
-	acc, err := s.Accounts.Account(ctx, flow.Account)
-	if err != nil {
-		return tenant.Tenant{}, err
-	}
-	if err := acc.Entitled(); err != nil {
-		return tenant.Tenant{}, err
-	}
 	t, err := s.newTenant(flow.Claimed, flow.Profile)
 	if err != nil {
 		return tenant.Tenant{}, err
 	}
 	t.ConnectedBy = flow.Administrator.Address
-	return s.attach(ctx, acc, t)
+	return s.Tenants.Attach(ctx, flow.Account, t)
 }
 
 func noConsent() error {

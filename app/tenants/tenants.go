@@ -109,21 +109,7 @@ func (s *Service) Assign(ctx context.Context, acc access.Account, id tenant.GUID
 		return tenant.Tenant{}, err
 	}
 	t.Managed = true
-	return s.attach(ctx, acc, t)
-}
-
-// attach attaches the tenant to the account. A renewed consent can restore a missing grant, so a
-// failed bootstrap is set back to pending. The next sync then tries it again.
-func (s *Service) attach(ctx context.Context, acc access.Account, t tenant.Tenant) (tenant.Tenant, error) {
-	held, err := s.Tenants.Attach(ctx, acc.ID, t, acc.Plan.TenantSlots)
-	if err != nil {
-		return tenant.Tenant{}, err
-	}
-	if held.Bootstrap != tenant.BootstrapFailed {
-		return held, nil
-	}
-	held.Bootstrap, held.BootstrapStep = tenant.BootstrapPending, tenant.StepWait
-	return held, s.Tenants.SaveTenant(ctx, acc.ID, held)
+	return s.Tenants.Attach(ctx, acc.ID, t)
 }
 
 // newTenant returns a tenant in its state before the first sync. It fails when no random bytes can

@@ -30,9 +30,12 @@ type Domain struct {
 	// JustReserved is not stored. It is true when a reservation has just created the row, false
 	// when the row existed.
 	JustReserved bool
-	Default      bool
-	Verified     bool
-	DKIM         bool // signing is enabled
+	// ReservedAt identifies a reservation, see Domains.ReserveDomain in package ports. Other reads
+	// leave it zero.
+	ReservedAt time.Time
+	Default    bool
+	Verified   bool
+	DKIM       bool // signing is enabled
 	// MailReady is true once the mail server accepts the domain.
 	MailReady bool
 	// Verification and Service are the records that the platform specifies. Signing holds the two

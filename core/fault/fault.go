@@ -91,6 +91,28 @@ func (e *Error) Error() string { return e.Code.Name + ": " + e.Detail }
 // Unwrap returns the code, so that errors.Is(err, fault.TenantNotFound) holds.
 func (e *Error) Unwrap() error { return e.Code }
 
+// fromStore marks an error that the stored data decided, see FromStore.
+type fromStore struct{ error }
+
+func (s fromStore) Unwrap() error { return s.error }
+
+// FromStore returns err marked as decided by the data that tenantry stores, and not by a provider's
+// answer or by the live DNS. A concurrent request can change the stored data at any time. So such a
+// refusal is not kept for later requests with the same Idempotency-Key. It returns nil if err is
+// nil.
+func FromStore(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fromStore{err}
+}
+
+// IsFromStore reports whether err was marked by FromStore.
+func IsFromStore(err error) bool {
+	var s fromStore
+	return errors.As(err, &s)
+}
+
 // Of returns the published error in err. Any other error becomes InternalError with a general
 // detail, so that no internal text is shown.
 func Of(err error) *Error {

@@ -130,6 +130,8 @@ type Effects struct {
 	Answered bool
 	// Changed is true when data were stored or may have been.
 	Changed bool
+	// Completed is true when the answer of success was committed with the last change.
+	Completed bool
 }
 
 // Result is what happens to a key when its attempt ends.
@@ -139,6 +141,8 @@ type Result int
 const (
 	// KeepAnswer stores the answer and replays it from now on.
 	KeepAnswer Result = iota + 1
+	// AnswerKept means that the answer is stored already.
+	AnswerKept
 	// KeepKey keeps the key without an answer. The same request runs again and finds the effects of
 	// this attempt.
 	KeepKey
@@ -148,13 +152,16 @@ const (
 
 // End returns what happens to the key, from the answer's HTTP status and the effects of the
 // request. A refusal is kept if it is based on a provider's answer or the live DNS, which may
-// differ the next time. Internal errors are never kept. The same applies to answers that depend on
-// the caller's credentials, plan or rate (401, 402, 429).
-func End(status int, e Effects) Result {
+// differ the next time. It is not kept if fromStore is true: the stored data decided it, for
+// example a race with a different request. Internal errors are never kept. The same applies to
+// answers that depend on the caller's credentials, plan or rate (401, 402, 429).
+func End(status int, fromStore bool, e Effects) Result {
 	switch {
+	case status >= 200 && status < 300 && e.Completed:
+		return AnswerKept
 	case status >= 200 && status < 300:
 		return KeepAnswer
-	case e.Answered && status >= 400 && status < 500 && status != 401 && status != 402 && status != 429:
+	case e.Answered && !fromStore && status >= 400 && status < 500 && status != 401 && status != 402 && status != 429:
 		return KeepAnswer
 	case e.Asked || e.Changed:
 		return KeepKey

@@ -47,6 +47,9 @@ type Mailbox struct {
 	// JustReserved is not stored. It is true when a reservation has just created the row, false
 	// when the row existed.
 	JustReserved bool
+	// ReservedAt identifies a reservation, see MailboxStore.ReserveMailboxes in package ports. Other
+	// reads leave it zero.
+	ReservedAt time.Time
 	// Provisioned is true when tenantry created the mailbox, false when discovery found it.
 	Provisioned    bool
 	ObjectID       string // the platform's id of its account

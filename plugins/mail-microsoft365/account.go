@@ -50,11 +50,13 @@ func (c *tenantClient) OpenSignIn(ctx context.Context, objectID, address string,
 	}
 	_, err = graph.Write[struct{}](ctx, c.graph, call.Repeatable, http.MethodPatch, path, patch)
 	switch {
-	case graph.Status(err) == http.StatusBadRequest && graph.MessageContains(err, "password"):
+	case graph.RefusesProperty(err, "PasswordProfile"),
+		graph.Status(err) == http.StatusBadRequest && graph.MessageContains(err, "password complexity"):
 		return call.Refuse(fault.WeakPassword, "the mail platform does not accept this password", call.CauseOf(err))
-	case graph.Status(err) == http.StatusBadRequest && graph.MessageContains(err, "userprincipalname", "conflicting object"),
-		graph.Status(err) == http.StatusConflict:
+	case graph.ObjectExists(err):
 		return call.Refuse(fault.InvalidMailboxEmail, "another account of the tenant signs in with the address", call.CauseOf(err))
+	case graph.LostRace(err):
+		return lostRace(err)
 	default:
 		return accountError(err)
 	}

@@ -94,26 +94,36 @@ func (c *tenantClient) AddDomain(ctx context.Context, name string) (domain.Platf
 	return d.toPort(name), nil
 }
 
-// conflictWords are lower-case parts of messages that say a domain or object is taken. Graph uses
-// the same error code for invalid names and for taken names.
-var conflictWords = []string{"conflict", "already", "in use", "another", "other organi", "exists"}
-
-// isConflict reports whether Graph says that the object exists already.
+// isConflict reports whether Graph may refuse because the object exists already.
 func isConflict(err error) bool {
-	status := graph.Status(err)
-	return status == http.StatusConflict || status == http.StatusBadRequest && graph.MessageContains(err, conflictWords...)
+	return graph.Status(err) == http.StatusConflict || graph.ObjectExists(err)
 }
 
-// addDomainError translates a refusal to add a domain that the tenant does not hold.
+// addDomainError translates a refusal to add a domain that the tenant does not hold. A refusal with
+// an unknown text stays an error of the platform, so that the caller can try again.
 func addDomainError(err error) error {
 	switch {
-	case isConflict(err):
+	case graph.ObjectExists(err), namesOtherTenant(err):
 		return call.Refuse(fault.DomainUnavailable, "the domain belongs to another tenant", call.CauseOf(err))
-	case graph.Status(err) == http.StatusBadRequest:
+	case graph.LostRace(err):
+		return lostRace(err)
+	case graph.Status(err) == http.StatusBadRequest && graph.MessageContains(err, "invalid value", "is invalid", "not valid"):
 		return call.Refuse(fault.InvalidDomain, "the mail platform does not accept this name", call.CauseOf(err))
 	default:
 		return err
 	}
+}
+
+// namesOtherTenant reports whether a refusal says that another tenant holds the domain. Graph has no
+// code for it.
+func namesOtherTenant(err error) bool {
+	return graph.Status(err) == http.StatusBadRequest &&
+		graph.MessageContains(err, "other organi", "different organi", "other tenant", "different tenant")
+}
+
+// lostRace returns NotReady for graph.LostRace.
+func lostRace(err error) error {
+	return call.NotReady("a concurrent change at the mail platform prevented this one", call.CauseOf(err))
 }
 
 // VerifyDomain implements sdk.MailTenant.
@@ -148,19 +158,20 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 
 // verificationError translates a refusal to verify a domain that this tenant has not verified.
 func verificationError(err error) error {
-	switch status := graph.Status(err); {
-	case status == http.StatusConflict, status == http.StatusBadRequest && graph.MessageContains(err, takenWords...):
+	switch {
+	case graph.ObjectExists(err), namesOtherTenant(err):
 		return call.Refuse(fault.DomainUnavailable, "the domain belongs to another tenant", call.CauseOf(err))
-	case status == http.StatusBadRequest:
+	case graph.LostRace(err):
+		return lostRace(err)
+	case graph.Status(err) == http.StatusBadRequest && graph.MessageContains(err, "already verified"):
+		// Graph says so about this tenant's own domain, which a replica does not show yet.
+		return call.NotReady("the mail platform does not show the verification yet", call.CauseOf(err))
+	case graph.Status(err) == http.StatusBadRequest:
 		return call.Refuse(fault.VerificationFailed, "the mail platform does not see the verification record yet", call.CauseOf(err))
 	default:
 		return err
 	}
 }
-
-// takenWords are lower-case parts of messages that say another tenant has verified the domain.
-var takenWords = []string{"already verified", "already been verified", "already in use", "already used", "already exists",
-	"in use by", "another ", "other organi", "other tenant", "different ", "conflicting object"}
 
 // EnableMail implements sdk.MailTenant. It keeps the services that are on. A verified domain may
 // list the service Email already, but Exchange accepts the domain only after a write. So EnableMail

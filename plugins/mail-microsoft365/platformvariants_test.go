@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/base64"
+	"fmt"
 	"testing"
 
 	"github.com/tenantry/tenantry/core/fault"
@@ -31,6 +32,59 @@ func TestUnknownRefusalsAreProviderErrors(t *testing.T) {
 	expectOutcome(t, fake.client.OpenSubmission(t.Context(), "anna@a.example"), outcome.Refused, fault.ProviderError)
 	expectOutcome(t, fake.client.Rename(t.Context(), "anna@a.example", "Anna"), outcome.Refused, fault.ProviderError)
 	expectOutcome(t, fake.client.EnableMail(t.Context(), "a.example"), outcome.Refused, fault.ProviderError)
+}
+
+// TestCodesDecideRefusals checks how refusals of Graph are classified: by their code, then by a known
+// text. An unknown text, or a conflict that names no object, is not a permanent refusal.
+func TestCodesDecideRefusals(t *testing.T) {
+	const (
+		add, verify, patch = "POST /domains", "POST /domains/a.example/verify", "PATCH /users/o-1"
+		bad                = `{"error":{"code":"Request_BadRequest","message":"%s"}}`
+	)
+	none := fault.Code{}
+	for name, tt := range map[string]struct {
+		call   string
+		status int
+		body   string
+		kind   outcome.Kind
+		code   fault.Code
+	}{
+		"add, a conflict by its code":         {add, 409, `{"error":{"code":"Request_MultipleObjectsWithSameKeyValue"}}`, outcome.Refused, fault.DomainUnavailable},
+		"add, a conflict by a detail's code":  {add, 400, `{"error":{"code":"Request_BadRequest","details":[{"code":"ConflictingObjects"}]}}`, outcome.Refused, fault.DomainUnavailable},
+		"add, a conflict by its text":         {add, 400, fmt.Sprintf(bad, "A conflicting object with one or more of the specified property values is present in the directory."), outcome.Refused, fault.DomainUnavailable},
+		"add, another tenant by the text":     {add, 400, fmt.Sprintf(bad, "The domain is used by another organization."), outcome.Refused, fault.DomainUnavailable},
+		"add, a lost race":                    {add, 409, `{"error":{"code":"Conflict","message":"another request, already in use"}}`, outcome.NotReady, none},
+		"add, an invalid name":                {add, 400, fmt.Sprintf(bad, "One or more properties contains invalid values."), outcome.Refused, fault.InvalidDomain},
+		"add, an unknown text":                {add, 400, fmt.Sprintf(bad, "Another request is in use; it exists already."), outcome.Refused, fault.ProviderError},
+		"verify, a conflict by its code":      {verify, 409, `{"error":{"code":"Request_MultipleObjectsWithSameKeyValue"}}`, outcome.Refused, fault.DomainUnavailable},
+		"verify, another tenant by the text":  {verify, 400, fmt.Sprintf(bad, "The domain a.example is already verified in use by another organization."), outcome.Refused, fault.DomainUnavailable},
+		"verify, this tenant has verified it": {verify, 400, fmt.Sprintf(bad, "Domain is already verified."), outcome.NotReady, none},
+		"verify, a lost race":                 {verify, 409, `{"error":{"code":"Conflict"}}`, outcome.NotReady, none},
+		"verify, an unknown text":             {verify, 400, fmt.Sprintf(bad, "A different record exists; another try may help."), outcome.Refused, fault.VerificationFailed},
+		"password, by the property":           {patch, 400, `{"error":{"code":"Request_BadRequest","details":[{"code":"InvalidValue","target":"PasswordProfile"}]}}`, outcome.Refused, fault.WeakPassword},
+		"password, by the text":               {patch, 400, fmt.Sprintf(bad, "The specified password does not comply with password complexity requirements."), outcome.Refused, fault.WeakPassword},
+		"password, an unknown text":           {patch, 400, fmt.Sprintf(bad, "The password policy is being changed."), outcome.Refused, fault.ProviderError},
+		"sign-in name, by the code":           {patch, 400, `{"error":{"code":"Request_BadRequest","details":[{"code":"ObjectConflict","target":"userPrincipalName"}]}}`, outcome.Refused, fault.InvalidMailboxEmail},
+		"sign-in name, an unknown text":       {patch, 400, fmt.Sprintf(bad, "userPrincipalName cannot be read now."), outcome.Refused, fault.ProviderError},
+		"sign-in name, a lost race":           {patch, 409, `{"error":{"code":"Conflict"}}`, outcome.NotReady, none},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := newFakePlatform(t)
+			fake.answers[tt.call], fake.statuses[tt.call] = tt.body, tt.status
+			var err error
+			switch tt.call {
+			case add:
+				fake.answers["GET /domains/a.example"], fake.statuses["GET /domains/a.example"] = `{"error":{"code":"Request_ResourceNotFound"}}`, 404
+				_, err = fake.client.AddDomain(t.Context(), "a.example")
+			case verify:
+				fake.answers["GET /domains/a.example"] = `{"id":"a.example"}`
+				_, err = fake.client.VerifyDomain(t.Context(), "a.example")
+			default:
+				err = fake.client.OpenSignIn(t.Context(), "o-1", "anna@a.example", secret.New("Corr3ct-horse-battery"))
+			}
+			expectOutcome(t, err, tt.kind, tt.code)
+		})
+	}
 }
 
 // A verified domain may list the service before Exchange accepts the domain.

@@ -161,8 +161,9 @@ type exchange struct {
 	caller         access.Caller
 	status         int
 	holdsSlot      bool // the request holds a slot of guard.inFlight
-	// write is set for a request with an Idempotency-Key. keyLost is set when a different request
-	// claimed the key first. replayed is set when the answer is a stored answer.
+	// write is set for a request with an Idempotency-Key. keyLost is set when different requests
+	// won every race for the key, so that this request does not run. replayed is set when the
+	// answer is a stored answer.
 	write             *keyedWrite
 	keyLost, replayed bool
 	run               *run // set while the operation of a write runs

@@ -141,11 +141,12 @@ func (g *guard) acquireKey(w http.ResponseWriter, r *http.Request, keyed *keyedW
 		if won {
 			return attempt, true
 		}
-		exchangeOf(r.Context()).keyLost = true
 		if !g.lookUp(w, r, keyed) {
+			exchangeOf(r.Context()).keyLost = true
 			return "", false
 		}
 	}
+	exchangeOf(r.Context()).keyLost = true
 	Refuse(w, r, busy())
 	return "", false
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tenantry/tenantry/core/fault"
@@ -18,6 +19,9 @@ type Failure struct {
 	Outcome *outcome.Error
 	Status  int
 	Code    string
+	// codes are the codes of the error and of its details. targets are the properties that the
+	// details name.
+	codes, targets []string
 	// text contains the message, codes and targets in lower case. It may quote customer data, so it
 	// is only searched and never logged.
 	text string
@@ -57,10 +61,12 @@ func failureFromResponse(a call.Response) error {
 		return statusErr
 	}
 	words := []string{object.Message, body.Text}
+	f := &Failure{Status: a.Status, Code: object.Code}
 	for _, d := range append(object.Details, object.errorDetail) {
 		words = append(words, d.Code, d.Target, d.Message)
+		f.codes, f.targets = append(f.codes, d.Code), append(f.targets, d.Target)
 	}
-	f := &Failure{Status: a.Status, Code: object.Code, text: strings.ToLower(strings.Join(words, "\n"))}
+	f.text = strings.ToLower(strings.Join(words, "\n"))
 	switch {
 	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
 		f.Outcome = call.Refuse(fault.AccessDenied, "the mail platform no longer lets us do this")
@@ -86,9 +92,37 @@ func Status(err error) int {
 	return 0
 }
 
+// hasCode reports whether the Failure in err has one of the codes, itself or in its details.
+func hasCode(err error, codes ...string) bool {
+	var f *Failure
+	return errors.As(err, &f) && slices.ContainsFunc(codes, func(code string) bool { return slices.Contains(f.codes, code) })
+}
+
+// RefusesProperty reports whether Graph refuses the value of a property: it answers with status 400
+// and names the property in its details.
+func RefusesProperty(err error, property string) bool {
+	var f *Failure
+	return errors.As(err, &f) && f.Status == http.StatusBadRequest &&
+		slices.ContainsFunc(f.targets, func(target string) bool { return strings.EqualFold(target, property) })
+}
+
+// ObjectExists reports whether Graph refuses a write because a different object has the same key.
+// The code decides. Graph also refuses such a write with the code of any invalid request; only then
+// the text decides.
+func ObjectExists(err error) bool {
+	return hasCode(err, "Request_MultipleObjectsWithSameKeyValue", "ConflictingObjects", "ObjectConflict") ||
+		Status(err) == http.StatusBadRequest && MessageContains(err, "conflicting object", "another object with the same value")
+}
+
+// LostRace reports whether Graph refuses a write with a conflict that names no object. A concurrent
+// write changed the object, so a later try can succeed.
+func LostRace(err error) bool {
+	return Status(err) == http.StatusConflict && !ObjectExists(err)
+}
+
 // MessageContains reports whether the Failure in err contains one of the lower-case texts in its
-// message, codes or targets. Graph uses one code for most conflicts, so only the text tells them
-// apart.
+// message, codes or targets. Graph uses one code for most refusals. Where it does, only the text
+// tells them apart.
 func MessageContains(err error, words ...string) bool {
 	var f *Failure
 	if !errors.As(err, &f) {

@@ -152,8 +152,8 @@ func (call *invocation) execute(cmd cmdlet) outcome {
 			out.warnings = append(out.warnings, script.Warnings...)
 		}
 	})
-	if err != nil {
-		out.failure = errBadCommand.with("")
+	if err != nil { // the tenant could not be saved
+		return outcome{failure: errBackendTransient.with(""), status: http.StatusInternalServerError}
 	}
 	return out
 }

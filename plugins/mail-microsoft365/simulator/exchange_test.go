@@ -5,6 +5,8 @@ package simulator_test
 import (
 	"bytes"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -254,6 +256,27 @@ func TestTransientExceptionIs400(t *testing.T) {
 	}
 	if a := tn.exchange("Set-Mailbox", m{"Identity": "anna@" + domain, "DisplayName": "New"}); a.status != http.StatusOK {
 		t.Errorf("afterwards: %d %s", a.status, a.raw)
+	}
+}
+
+// TestStateThatCannotBeSavedIs500 checks that a call whose effect could not be saved is not answered
+// as a refusal, at Exchange and at Graph.
+func TestStateThatCannotBeSavedIs500(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "app.json"), sharedRegistration(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := startSimulatorIn(t, dir, newFakeDNS(t))
+	tn := s.newConnectedTenant()
+	tn.addMailDomain(domain)
+	if err := os.RemoveAll(filepath.Join(dir, "tenants")); err != nil {
+		t.Fatal(err)
+	}
+	if a := tn.exchange("New-Mailbox", mailboxParams("anna@"+domain, "anna.d")); a.status != http.StatusInternalServerError {
+		t.Errorf("Exchange answers %d %s", a.status, a.raw)
+	}
+	if a := tn.graph("POST", "/domains", m{"id": "other.example"}); a.status != http.StatusInternalServerError {
+		t.Errorf("Graph answers %d %s", a.status, a.raw)
 	}
 }
 

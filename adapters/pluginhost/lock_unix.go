@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package pluginhost
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// lock makes concurrent changes of one plugin folder run one after the other. The kernel releases
+// the lock when the process exits.
+func lock(dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
