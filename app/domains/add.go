@@ -99,7 +99,6 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	if err != nil {
 		return Added{}, s.releaseFailed(ctx, owner, t.GUID, d, err)
 	}
-	d.Added = true
 	added := s.liveResult(ctx, d, exists)
 	completion, err := answer.Completion(added)
 	if err != nil {
@@ -134,11 +133,12 @@ func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id 
 
 // liveResult reads the domain's DNS and builds the result of Add.
 func (s *Service) liveResult(ctx context.Context, d domain.Domain, exists bool) Added {
+	began := s.Now()
 	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		zoneRead = dns.ZoneRead{Domain: d.Name}
 	} else {
-		d = d.WithRead(zoneRead, s.Now())
+		d = d.WithRead(zoneRead, began)
 	}
 	status := d.DKIMStatus(dns.ReadSelectors(zoneRead, d.Signing))
 	return Added{

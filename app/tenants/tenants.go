@@ -122,7 +122,7 @@ func (s *Service) attach(ctx context.Context, acc access.Account, t tenant.Tenan
 	if held.Bootstrap != tenant.BootstrapFailed {
 		return held, nil
 	}
-	held.Bootstrap, held.BootstrapStep = tenant.BootstrapPending, tenant.StepWait
+	held.Bootstrap, held.BootstrapStep, held.Observed.Bootstrap = tenant.BootstrapPending, tenant.StepWait, s.Now()
 	return held, s.Tenants.SaveTenant(ctx, acc.ID, held)
 }
 
