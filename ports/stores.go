@@ -45,9 +45,9 @@ type Tenants interface {
 	// tenant_held_elsewhere also applies to assigning a managed tenant that the account has
 	// connected itself.
 	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant) (tenant.Tenant, error)
-	// SaveTenant stores the result of a sync, or of an operation that found the consent revoked:
-	// names, consent, bootstrap, SMTP AUTH, discovery, counts of user mailboxes and LastSyncAt. A
-	// consent that was renewed after t was loaded stays granted. It fails with tenant_not_found.
+	// SaveTenant merges an observation into the stored tenant with tenant.Tenant.Merge: names,
+	// consent, bootstrap, SMTP AUTH, discovery, counts of user mailboxes and LastSyncAt. Parts that
+	// were observed later stay. It fails with tenant_not_found.
 	SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error
 	// DeleteTenant deletes the tenant and everything that belongs to it, or ends the assignment of
 	// a managed tenant. It commits the completion with the deletion. It fails with
@@ -70,18 +70,24 @@ type Assignments interface {
 
 // Discoveries stores the results of discovery.
 type Discoveries interface {
-	// SaveDiscovery replaces the stored domains and mailboxes of a tenant by the platform's lists.
-	// A nil list means that the platform's list was not available; the stored rows stay unchanged.
+	// SaveDiscovery merges the platform's lists into the stored domains and mailboxes of a tenant,
+	// with the Merge methods of both. It adds rows for what is new. A nil list means that the
+	// platform's list was not available; the stored rows stay unchanged. They also stay if a list
+	// that began later is stored already.
 	//
-	// Rows created after began stay, and so do creations that a request claimed within the last
-	// hour. A known domain stays if its CheckedAt is after began and after the listed one's. A
-	// listed mailbox in stage reserved becomes ready and foreign. One in stage creating becomes
-	// created. The listed sign-in name of a managed mailbox is stored once it equals the address.
+	// A missed domain or mailbox is marked as missing, and is listed and counted no longer. It is
+	// removed when it is missed again observation.ReplicaLag later. Rows created after Began are not
+	// missed, and neither are creations that a request claimed within the last hour. A listed mailbox
+	// in stage reserved becomes ready and foreign. One in stage creating becomes created. The listed
+	// sign-in name of a managed mailbox is stored once it equals the address.
 	//
 	// A blocked mailbox that is removed is unblocked with an event, as in SendRuns.SaveChanges, and
 	// is not blocked when it is found again. A mailbox with a stored intent stays until a pass
 	// knows the outcome. It fails with tenant_not_found.
 	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f Found) error
+	// KnownNames returns the names of all stored domains of a tenant and the addresses of all stored
+	// mailboxes, with missing and unfinished ones. It fails with tenant_not_found.
+	KnownNames(ctx context.Context, owner access.AccountID, id tenant.GUID) (domains, mailboxes []string, err error)
 }
 
 // Found is the result of one discovery of a tenant.
@@ -89,14 +95,20 @@ type Found struct {
 	Began time.Time
 	// At is the time of storage, and not before Began. Events get this time, as with
 	// SendChanges.At.
-	At        time.Time
-	Domains   []domain.Domain
+	At time.Time
+	// Domains and Mailboxes are what the platform lists, and what it shows by name without listing
+	// it. The names of Domains are canonical; see domain.Listed.
+	Domains   []domain.Platform
 	Mailboxes []mailbox.Platform
+	// MissedDomains and MissedMailboxes are the names and addresses that the platform does not list
+	// and does not show by name either.
+	MissedDomains, MissedMailboxes map[string]bool
 }
 
 // Domains stores the custom domains of the owner's tenants.
 type Domains interface {
-	// Domains lists the added domains of a tenant by name. It fails with tenant_not_found.
+	// Domains lists the added domains of a tenant by name. Missing domains are treated as unknown
+	// by all methods except ReserveDomain. It fails with tenant_not_found.
 	Domains(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]domain.Domain, error)
 	// Domain returns an added domain by its name. It fails with tenant_not_found or
 	// domain_not_found.
@@ -104,40 +116,39 @@ type Domains interface {
 	// DomainByID returns an added domain by its row id. It fails with domain_not_found.
 	DomainByID(ctx context.Context, owner access.AccountID, domainID string) (domain.Domain, error)
 	// ReserveDomain stores a reservation for a domain and returns it with JustReserved set. If the
-	// domain has a row already, it returns that row; Added reports whether the domain was added.
-	// ReservedAt is later than that of every earlier reservation of the row. It runs in one
-	// transaction under a lock on the tenant. It fails with tenant_not_found, or with
-	// domain_limit_reached if the tenant has max rows, including reservations.
+	// domain has a row already, it returns that row; Added reports whether the domain was added. A
+	// missing domain becomes a reservation again. ReservedAt is later than that of every earlier
+	// reservation of the row. It runs in one transaction under a lock on the tenant. It fails with
+	// tenant_not_found, or with domain_limit_reached if the tenant has max rows, including
+	// reservations.
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, max int, now time.Time) (domain.Domain, error)
 	// ReleaseDomain deletes an unfinished reservation. It does nothing if a different request has
 	// reserved the domain after reservedAt.
 	ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string, reservedAt time.Time) error
-	// SaveDomain stores a domain's state and commits the completion with it. Only the caller that
-	// has just reserved the domain may use it; all others use ChangeDomain. It fails with
-	// domain_not_found.
+	// SaveDomain does the same as ChangeDomain and commits the completion with it.
 	SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, completion *Completion) error
-	// ChangeDomain stores the difference between was and now with domain.Domain.With, so that
-	// concurrent changes are not lost. It returns the stored domain. It fails with
-	// domain_not_found.
-	ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (domain.Domain, error)
+	// ChangeDomain merges an observation into the stored domain with domain.Domain.Merge. Parts that
+	// were observed later stay. It returns the stored domain. It fails with domain_not_found.
+	ChangeDomain(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error)
 }
 
 // MailboxStore stores the shared mailboxes of the owner's tenants.
 type MailboxStore interface {
-	// Mailboxes lists a tenant's mailboxes by address, without those whose creation has not reached
-	// the platform. It fails with tenant_not_found.
+	// Mailboxes lists a tenant's mailboxes by address, without missing ones and those whose creation
+	// has not reached the platform. It fails with tenant_not_found.
 	Mailboxes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]mailbox.Mailbox, error)
 	// Mailbox returns one of the mailboxes that Mailboxes lists. It fails with tenant_not_found or
 	// mailbox_not_found.
 	Mailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
 	// ReserveMailboxes stores reservations for the specs that have no row, in one transaction under a
 	// lock on the domain. It returns the rows in the order of specs. New rows are in stage reserved,
-	// with new ids and JustReserved set. ReservedAt of an unfinished row is later than that of every
-	// earlier reservation of the row. It fails with mailbox_limit_reached, and stores nothing, if the
-	// domain would have more than max rows.
+	// with new ids and JustReserved set. A missing mailbox becomes a reservation again, and counts
+	// as new. ReservedAt of an unfinished row is later than that of every earlier reservation of the
+	// row. It fails with mailbox_limit_reached, and stores nothing, if the domain would have more
+	// than max rows that are not missing.
 	ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, max int, now time.Time) ([]mailbox.Mailbox, error)
-	// SaveMailbox stores a mailbox's state, except its send limit, its number of sent messages and
-	// its block. It fails with mailbox_not_found if the row no longer exists.
+	// SaveMailbox merges an observation into the stored mailbox with mailbox.Mailbox.Merge. Parts
+	// that were observed later stay. It fails with mailbox_not_found if the row no longer exists.
 	SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error
 	// ConcludeMailboxes does the same as SaveMailbox for all mailboxes of a request, or for none of
 	// them. It commits the completion with them.

@@ -162,7 +162,7 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 func eligibleMailboxes(db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("integrations AS ig").ColumnExpr("m.*").
 		ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name, d.id AS domain_id").
-		Join("LEFT JOIN mailboxes AS m ON m.account_id = ig.account_id AND m.provisioned AND m.stage IN (?)"+joinCondition,
+		Join("LEFT JOIN mailboxes AS m ON m.account_id = ig.account_id AND m.provisioned AND m.stage IN (?) AND "+presentMailbox+joinCondition,
 			append([]any{listedStages}, args...)...).
 		Join("LEFT JOIN "+tenantOfMailbox).
 		Join("LEFT JOIN domains AS d ON d.account_id = m.account_id AND d.tenant_id = m.tenant_id AND d.name = m.domain_name").

@@ -345,7 +345,7 @@ func discoverAndFind(t testing.TB, s *Store, h integrationFixture, addresses ...
 	for _, address := range addresses {
 		f.Mailboxes = append(f.Mailboxes, mailbox.Platform{Address: address})
 	}
-	must(t, "save discovery", s.SaveDiscovery(t.Context(), h.owner, h.d.TenantGUID, f))
+	saveAgain(t, s, h.owner, h.d.TenantGUID, f)
 	all, err := s.Mailboxes(t.Context(), h.owner, h.d.TenantGUID)
 	must(t, "list mailboxes", err)
 	for _, m := range all {

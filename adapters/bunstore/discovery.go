@@ -13,6 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -35,16 +36,43 @@ func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id te
 		if err != nil {
 			return err
 		}
-		if f.Domains != nil {
+		known, err := observations(ctx, tx, ofTenants, t.AccountID, t.ID)
+		if err != nil {
+			return err
+		}
+		held := known[t.ID].ofTenant(t.tenant())
+		// An outdated list contains nothing that the newer list did not decide.
+		if f.Domains != nil && observation.Advance(&held.Observed.Domains, f.Began) {
 			if err := mergeDomains(ctx, tx, t, stored, f); err != nil {
 				return err
 			}
 		}
-		if f.Mailboxes != nil {
-			return s.mergeMailboxes(ctx, tx, t, f)
+		if f.Mailboxes != nil && observation.Advance(&held.Observed.Mailboxes, f.Began) {
+			if err := s.mergeMailboxes(ctx, tx, t, f); err != nil {
+				return err
+			}
 		}
-		return nil
+		return saveObservations(ctx, tx, ofTenants, tenantObservation(t.AccountID, held))
 	})
+}
+
+// KnownNames implements ports.Discoveries.
+func (s *Store) KnownNames(ctx context.Context, owner access.AccountID, id tenant.GUID) (domains, mailboxes []string, err error) {
+	err = s.snapshot(ctx, "list known names", func(ctx context.Context, tx bun.IDB) error {
+		t, err := selectTenant(ctx, tx, accountKey(owner), ident.Lookup(string(id)))
+		if err != nil {
+			return err
+		}
+		domains, mailboxes = nil, nil
+		err = tx.NewSelect().Model((*domainRow)(nil)).Column("name").Where("d.account_id = ?", accountKey(owner)).
+			Where("d.tenant_id = ?", t.ID).Order("d.name").Scan(ctx, &domains)
+		if err != nil {
+			return err
+		}
+		return tx.NewSelect().Model((*mailboxRow)(nil)).Column("address").Where("m.account_id = ?", accountKey(owner)).
+			Where("m.tenant_id = ?", t.ID).Order("m.address").Scan(ctx, &mailboxes)
+	})
+	return domains, mailboxes, err
 }
 
 func (s *Store) lockDomains(ctx context.Context, tx bun.IDB, t tenantRow) ([]domainRow, error) {
@@ -54,9 +82,9 @@ func (s *Store) lockDomains(ctx context.Context, tx bun.IDB, t tenantRow) ([]dom
 	return rows, err
 }
 
-// isGone reports whether a stored row that the platform did not list must be deleted. The list
-// shows the state at began, so a row that was stored later is kept.
-func isGone(began, storedAt time.Time, finished bool) bool {
+// mayBeMissed reports whether a stored row that the platform did not show counts as missed. The
+// discovery shows the state at began, so a row that was stored later does not count.
+func mayBeMissed(began, storedAt time.Time, finished bool) bool {
 	if !finished {
 		began = began.Add(-unfinishedGrace)
 	}
@@ -72,23 +100,34 @@ func deleteRows(ctx context.Context, tx bun.IDB, model any, owner string, ids []
 	return err
 }
 
-func mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, stored []domainRow, f ports.Found) error {
-	found := make(map[string]domain.Domain, len(f.Domains))
-	for _, d := range f.Domains {
-		found[storedText(d.Name)] = d
+func mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRow, f ports.Found) error {
+	found := make(map[string]domain.Platform, len(f.Domains))
+	for _, p := range f.Domains {
+		found[storedText(p.Name)] = p
 	}
+	stored, err := domainsWithObservations(ctx, tx, t.AccountID, rows)
+	if err != nil {
+		return err
+	}
+	var changed []domain.Domain
 	var gone []string
-	for _, row := range stored {
-		d, listed := found[row.Name]
-		delete(found, row.Name)
+	for i, d := range stored {
+		p, listed := found[d.Name]
+		delete(found, d.Name)
 		switch {
-		case !listed && isGone(f.Began, row.StoredAt, row.Added):
-			gone = append(gone, row.ID)
-		case listed && !checkedDuringDiscovery(d, row, f):
-			if err := updateDomain(ctx, tx, row, d); err != nil {
-				return err
+		case listed: // also a domain whose creation lost its answer
+			changed = append(changed, d.Merge(d.As(p, f.Began)))
+		case f.MissedDomains[d.Name] && mayBeMissed(f.Began, rows[i].StoredAt, d.Added):
+			missed, isGone := d.Missed(f.Began)
+			if isGone {
+				gone = append(gone, d.ID)
+				continue
 			}
+			changed = append(changed, missed)
 		}
+	}
+	if err := saveDomains(ctx, tx, t.AccountID, changed...); err != nil {
+		return err
 	}
 	if err := deleteRows(ctx, tx, (*domainRow)(nil), t.AccountID, gone); err != nil {
 		return err
@@ -96,33 +135,22 @@ func mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, stored []domainR
 	return insertDomains(ctx, tx, t, found, f)
 }
 
-// checkedDuringDiscovery reports whether another operation saved a newer check of the domain while
-// the discovery ran.
-func checkedDuringDiscovery(d domain.Domain, row domainRow, f ports.Found) bool {
-	return row.CheckedAt.After(f.Began) && row.CheckedAt.After(storedTime(d.CheckedAt))
-}
-
-// updateDomain saves what the platform reports. A domain whose creation lost its answer is now
-// marked as added.
-func updateDomain(ctx context.Context, tx bun.IDB, row domainRow, d domain.Domain) error {
-	d.ID, d.Added = row.ID, true
-	_, err := saveDomain(ctx, tx, newDomainRow(row.AccountID, d))
-	return err
-}
-
-func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Domain, f ports.Found) error {
+func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Platform, f ports.Found) error {
 	rows := make([]domainRow, 0, len(found))
-	for _, d := range found {
-		d.ID, d.Added = newID(), true
+	known := make([]observationRow, 0, len(found))
+	for _, p := range found {
+		d := domain.Domain{ID: newID(), TenantID: t.ID, Name: p.Name, CreatedAt: f.Began}.As(p, f.Began)
 		row := newDomainRow(t.AccountID, d)
-		row.TenantID, row.CreatedAt, row.StoredAt = t.ID, f.Began, f.Began
-		rows = append(rows, row)
+		row.StoredAt = f.Began
+		rows, known = append(rows, row), append(known, domainObservation(t.AccountID, d))
 	}
 	if len(rows) == 0 {
 		return nil
 	}
-	_, err := tx.NewInsert().Model(&rows).Exec(ctx)
-	return err
+	if _, err := tx.NewInsert().Model(&rows).Exec(ctx); err != nil {
+		return err
+	}
+	return saveObservations(ctx, tx, ofDomains, known...)
 }
 
 func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f ports.Found) error {
@@ -130,8 +158,9 @@ func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f p
 	if err != nil {
 		return err
 	}
-	var stored []mailboxRow
-	err = tx.NewSelect().Model(&stored).Where("account_id = ?", t.AccountID).Where("tenant_id = ?", t.ID).Scan(ctx)
+	var rows []mailboxRow
+	err = s.lockRows(tx.NewSelect().Model(&rows).Where("m.account_id = ?", t.AccountID).
+		Where("m.tenant_id = ?", t.ID).Order("m.id"), "m").Scan(ctx)
 	if err != nil {
 		return err
 	}
@@ -139,18 +168,12 @@ func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f p
 	for _, p := range f.Mailboxes {
 		found[storedText(strings.ToLower(p.Address))] = p
 	}
-	var gone []mailboxRow
-	for _, row := range stored {
-		p, listed := found[row.Address]
-		delete(found, row.Address)
-		switch {
-		case !listed && isGone(f.Began, row.StoredAt, row.Stage.Listed()):
-			gone = append(gone, row)
-		case listed && !row.StoredAt.After(f.Began):
-			if _, err := saveMailbox(ctx, tx, withPlatformState(row, p)); err != nil {
-				return err
-			}
-		}
+	changed, gone, err := compareMailboxes(ctx, tx, t, rows, found, f)
+	if err != nil {
+		return err
+	}
+	if err := saveMailboxes(ctx, tx, t.AccountID, changed...); err != nil {
+		return err
 	}
 	ids, released, err := unblockGone(ctx, tx, t, enforced, gone, f)
 	if err != nil {
@@ -165,29 +188,55 @@ func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f p
 	return recordEvents(ctx, tx, t.AccountID, released)
 }
 
-// withPlatformState returns the stored row with the platform's state of the mailbox.
-func withPlatformState(row mailboxRow, p mailbox.Platform) mailboxRow {
-	now := newMailboxRow(row.AccountID, row.mailbox().Seen(p))
-	row.Stage, row.Provisioned, row.ObjectID = now.Stage, now.Provisioned, now.ObjectID
-	row.DisplayName, row.PrincipalName, row.Alias, row.AccountEnabled = now.DisplayName, now.PrincipalName, now.Alias, now.AccountEnabled
-	return row
+// compareMailboxes returns the stored mailboxes that the discovery changes, and the rows of those
+// that no longer exist. It removes known mailboxes from found.
+func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailboxRow, found map[string]mailbox.Platform, f ports.Found) (changed []mailbox.Mailbox, gone []mailboxRow, err error) {
+	ids := make([]string, 0, len(rows))
+	for _, row := range rows {
+		ids = append(ids, row.ID)
+	}
+	stored, err := observations(ctx, tx, ofMailboxes, t.AccountID, ids...)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, row := range rows {
+		p, listed := found[row.Address]
+		delete(found, row.Address)
+		m := stored[row.ID].ofMailbox(row.mailbox())
+		switch {
+		case listed && !row.StoredAt.After(f.Began):
+			changed = append(changed, m.Merge(m.Seen(p, f.Began)))
+		case !listed && f.MissedMailboxes[row.Address] && mayBeMissed(f.Began, row.StoredAt, row.Stage.Listed()):
+			missed, isGone := m.Missed(f.Began)
+			changed = append(changed, missed) // a mailbox with an intended block stays
+			if isGone {
+				gone = append(gone, row)
+			}
+		}
+	}
+	return changed, gone, nil
 }
 
 func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]mailbox.Platform, f ports.Found) error {
 	rows := make([]mailboxRow, 0, len(found))
+	known := make([]observationRow, 0, len(found))
 	for address, p := range found {
-		row := withPlatformState(mailboxRow{AccountID: t.AccountID, ID: newID(), TenantID: t.ID, Address: address,
-			DomainName: domainOf(address), Stage: mailbox.Reserved, CreatedAt: storedTime(p.CreatedAt), StoredAt: f.Began}, p)
+		m := mailbox.Mailbox{ID: newID(), Stage: mailbox.Reserved, Address: address}.Seen(p, f.Began)
+		row := newMailboxRow(t.AccountID, m)
+		row.TenantID, row.Address, row.DomainName = t.ID, address, domainOf(address)
+		row.CreatedAt, row.StoredAt = storedTime(p.CreatedAt), f.Began
 		if p.CreatedAt.IsZero() {
 			row.CreatedAt = f.Began
 		}
-		rows = append(rows, row)
+		rows, known = append(rows, row), append(known, mailboxObservation(t.AccountID, m))
 	}
 	if len(rows) == 0 {
 		return nil
 	}
-	_, err := tx.NewInsert().Model(&rows).Exec(ctx)
-	return err
+	if _, err := tx.NewInsert().Model(&rows).Exec(ctx); err != nil {
+		return err
+	}
+	return saveObservations(ctx, tx, ofMailboxes, known...)
 }
 
 // tenantIDQuery returns a select of the tenant's id.

@@ -5,6 +5,7 @@ package bunstore
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/observation"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -21,9 +24,39 @@ import (
 // created.
 var discoveryStart = now.Add(time.Minute)
 
-func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []domain.Domain, boxes []mailbox.Platform) {
+func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []domain.Platform, boxes []mailbox.Platform) {
 	t.Helper()
-	must(t, "save discovery", s.SaveDiscovery(t.Context(), owner, guid(1), ports.Found{Began: discoveryStart, Domains: domains, Mailboxes: boxes}))
+	saveAgain(t, s, owner, guid(1), ports.Found{Began: discoveryStart, Domains: domains, Mailboxes: boxes})
+}
+
+// saveAgain stores a discovery that misses for the second time what its lists lack.
+func saveAgain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, f ports.Found) {
+	t.Helper()
+	since := storedTime(f.Began.Add(-observation.ReplicaLag))
+	for table, rows := range map[string]string{"domain_observations": "domains", "mailbox_observations": "mailboxes"} {
+		if rows == "domains" && f.Domains == nil || rows == "mailboxes" && f.Mailboxes == nil {
+			continue
+		}
+		execSQL(t, s, "INSERT INTO "+table+` ("account_id", id, observed, missing_since) SELECT r.account_id, r.id, '{}', ? FROM `+rows+
+			" AS r JOIN tenants AS t ON t.account_id = r.account_id AND t.id = r.tenant_id WHERE t.account_id = ? AND t.guid = ? AND r.stored_at <= ? "+
+			"ON CONFLICT (account_id, id) DO UPDATE SET missing_since = EXCLUDED.missing_since", since, accountKey(owner), string(id), storedTime(f.Began))
+	}
+	must(t, "save discovery", s.SaveDiscovery(t.Context(), owner, id, missing(t, s, owner, id, f)))
+}
+
+// missing returns the discovery with each stored name missed that its lists lack.
+func missing(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, f ports.Found) ports.Found {
+	t.Helper()
+	domains, mailboxes, err := s.KnownNames(t.Context(), owner, id)
+	must(t, "list known names", err)
+	f.MissedDomains, f.MissedMailboxes = map[string]bool{}, map[string]bool{}
+	for _, name := range domains {
+		f.MissedDomains[name] = !slices.ContainsFunc(f.Domains, func(p domain.Platform) bool { return p.Name == name })
+	}
+	for _, address := range mailboxes {
+		f.MissedMailboxes[address] = !slices.ContainsFunc(f.Mailboxes, func(p mailbox.Platform) bool { return strings.EqualFold(p.Address, address) })
+	}
+	return f
 }
 
 func domainNamesOf(t testing.TB, s *Store, owner access.AccountID) []string {
@@ -42,7 +75,8 @@ func TestDiscoveryAddsListedDomainsAndRemovesMissingOnes(t *testing.T) {
 		ann, known := newMailDomain(t, s)
 		addDomain(t, s, ann, guid(1), "vanished.test")
 		known = withAllFields(known)
-		saveDiscovery(t, s, ann, []domain.Domain{known, withAllFields(domain.Domain{Name: "new.test"})}, nil)
+		must(t, "save", s.SaveDomain(t.Context(), ann, known, nil))
+		saveDiscovery(t, s, ann, []domain.Platform{{Name: known.Name, Verified: true, Default: true}, {Name: "new.test", Verified: true}}, nil)
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"contoso.test", "new.test"}) {
 			t.Fatalf("stored: %v", got)
 		}
@@ -53,9 +87,9 @@ func TestDiscoveryAddsListedDomainsAndRemovesMissingOnes(t *testing.T) {
 		}
 		fresh, err := s.Domain(t.Context(), ann, guid(1), "new.test")
 		must(t, "new", err)
-		want := withAllFields(domain.Domain{
-			ID: fresh.ID, TenantID: known.TenantID, TenantGUID: guid(1), Name: "new.test", Added: true, CreatedAt: discoveryStart,
-		})
+		want := domain.Domain{
+			ID: fresh.ID, TenantID: known.TenantID, TenantGUID: guid(1), Name: "new.test", Added: true, Verified: true, CreatedAt: discoveryStart,
+		}
 		if diff := cmp.Diff(want, fresh); diff != "" {
 			t.Fatalf("the new domain (-want +got):\n%s", diff)
 		}
@@ -71,7 +105,7 @@ func TestMissingListChangesNothingAndEmptyListRemovesAll(t *testing.T) {
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 1 || len(boxes) != 1 {
 			t.Fatalf("the domains %v and the mailboxes %v are left", names, boxes)
 		}
-		saveDiscovery(t, s, ann, []domain.Domain{}, []mailbox.Platform{})
+		saveDiscovery(t, s, ann, []domain.Platform{}, []mailbox.Platform{})
 		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 0 || len(boxes) != 0 {
 			t.Fatalf("the domains %v and the mailboxes %v are left", names, boxes)
 		}
@@ -89,7 +123,7 @@ func TestDiscoveryKeepsDomainsThatAreBeingAdded(t *testing.T) {
 			d.Added = name == "later.test"
 			must(t, "save", s.SaveDomain(t.Context(), ann, d, nil))
 		}
-		saveDiscovery(t, s, ann, []domain.Domain{}, nil)
+		saveDiscovery(t, s, ann, []domain.Platform{}, nil)
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{"later.test"}) {
 			t.Fatalf("stored: %v", got)
 		}
@@ -111,7 +145,7 @@ func TestDiscoveryReleasesAbandonedReservationOfDomain(t *testing.T) {
 		}
 		_, err := s.ReserveDomain(t.Context(), ann, guid(1), "resumed.test", 12, now)
 		must(t, "resume", err)
-		saveDiscovery(t, s, ann, []domain.Domain{}, nil)
+		saveDiscovery(t, s, ann, []domain.Platform{}, nil)
 		for name, fresh := range map[string]bool{"abandoned.test": true, "resumed.test": false} {
 			d, err := s.ReserveDomain(t.Context(), ann, guid(1), name, 12, now)
 			must(t, "reserve", err)
@@ -128,7 +162,7 @@ func TestListedDomainWhoseAddCallLostItsAnswerBecomesAdded(t *testing.T) {
 		attachTenant(t, s, ann, 1)
 		lost, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 12, now)
 		must(t, "reserve", err)
-		saveDiscovery(t, s, ann, []domain.Domain{{Name: "contoso.test", Added: true}}, nil)
+		saveDiscovery(t, s, ann, []domain.Platform{{Name: "contoso.test"}}, nil)
 		got, err := s.Domain(t.Context(), ann, guid(1), "contoso.test")
 		must(t, "domain", err)
 		if got.ID != lost.ID {
@@ -142,7 +176,7 @@ func TestDiscoveryStoresBothListsOrNone(t *testing.T) {
 		hook := &cancelBefore{}
 		s := migrated(t, url(t), hook)
 		ann, d := newMailDomain(t, s)
-		found := ports.Found{Began: discoveryStart, Domains: []domain.Domain{{Name: "new.test", Added: true}}, Mailboxes: platformMailboxes("sales@new.test")}
+		found := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: "new.test"}}, Mailboxes: platformMailboxes("sales@new.test")}
 		hook.cutOff(t, `INSERT INTO "mailboxes"`, func(ctx context.Context) error { return s.SaveDiscovery(ctx, ann, guid(1), found) })
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
 			t.Fatalf("stored without the mailboxes: %v", got)
@@ -154,9 +188,10 @@ func TestDiscoveryDoesNotOverwriteNewerState(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		verified := d
-		verified.Verified, verified.CheckedAt = true, discoveryStart.Add(time.Second)
+		verified.Verified, verified.Observed.State = true, discoveryStart.Add(time.Second)
 		must(t, "save", s.SaveDomain(t.Context(), ann, verified, nil))
-		saveDiscovery(t, s, ann, []domain.Domain{d}, nil)
+		older := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}}}
+		must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), older))
 		got, err := s.Domain(t.Context(), ann, guid(1), d.Name)
 		must(t, "domain", err)
 		if !got.Verified {
@@ -169,7 +204,7 @@ func TestOnlyHolderOfTenantCanStoreDiscovery(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
 		bob := newAccount(t, s, "bob")
-		foreign := s.SaveDiscovery(t.Context(), bob, guid(1), ports.Found{Began: discoveryStart, Domains: []domain.Domain{}})
+		foreign := s.SaveDiscovery(t.Context(), bob, guid(1), ports.Found{Began: discoveryStart, Domains: []domain.Platform{}})
 		requireRefusal(t, "save discovery", foreign, fault.TenantNotFound)
 		requireSameError(t, "save discovery", foreign, s.SaveDiscovery(t.Context(), ann, unknownGUID, ports.Found{Began: discoveryStart}))
 		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
@@ -339,6 +374,120 @@ func TestConcurrentDiscoveriesAndReservationsStoreEachMailboxOnce(t *testing.T) 
 		})
 		if n := countWinners(t, errs, nil); n != 20 || len(addressesOf(t, s, ann)) > 3 {
 			t.Fatalf("%d went well, listed: %v", n, addressesOf(t, s, ann))
+		}
+	})
+}
+
+// A domain and a mailbox that a discovery misses once are not listed and take no place. They keep
+// their rows, and come back when they are found.
+func TestMissedOnceIsHiddenAndKept(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		other := addDomain(t, s, ann, guid(1), "other.test")
+		m := addMailbox(t, s, ann, other, "sales", mailbox.Ready)
+		must(t, "limit", s.SetSendLimit(t.Context(), ann, m.ID, 9, now))
+		known := []domain.Platform{{Name: d.Name}}
+		all := ports.Found{Began: discoveryStart, Domains: known, Mailboxes: []mailbox.Platform{}}
+		miss := func(after time.Duration) {
+			t.Helper()
+			f := missing(t, s, ann, guid(1), all)
+			f.Began = discoveryStart.Add(after)
+			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), f))
+		}
+		miss(0)
+		miss(observation.ReplicaLag - time.Second)
+		if got := domainNamesOf(t, s, ann); !slices.Equal(got, []string{d.Name}) {
+			t.Fatalf("listed: %v", got)
+		}
+		_, err := s.DomainByID(t.Context(), ann, other.ID)
+		requireRefusal(t, "missing domain", err, fault.DomainNotFound)
+		_, err = s.Mailbox(t.Context(), ann, guid(1), m.ID)
+		requireRefusal(t, "missing mailbox", err, fault.MailboxNotFound)
+		x, err := s.Tenant(t.Context(), ann, guid(1))
+		must(t, "tenant", err)
+		if x.DomainCount != 1 || x.MailboxCount != 0 {
+			t.Fatalf("counted: %d domains, %d mailboxes", x.DomainCount, x.MailboxCount)
+		}
+		found := ports.Found{Began: discoveryStart.Add(observation.ReplicaLag), Mailboxes: platformMailboxes(m.Address),
+			Domains: append(known, domain.Platform{Name: other.Name, Verified: true})}
+		must(t, "find again", s.SaveDiscovery(t.Context(), ann, guid(1), found))
+		if got := findMailbox(t, s, ann, m.Address); got.ID != m.ID || got.DailySendLimit != 9 || got.Stage != mailbox.Ready || !got.Provisioned {
+			t.Fatalf("the mailbox is %+v", got)
+		}
+		if got := findDomain(t, s, ann, other); got.ID != other.ID || !got.Verified {
+			t.Fatalf("the domain is %+v", got)
+		}
+	})
+}
+
+func TestMissedTwiceIsRemoved(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
+		for _, at := range []time.Time{discoveryStart, discoveryStart.Add(observation.ReplicaLag)} {
+			f := missing(t, s, ann, guid(1), ports.Found{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}})
+			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), f))
+		}
+		domains, mailboxes, err := s.KnownNames(t.Context(), ann, guid(1))
+		must(t, "list known names", err)
+		if len(domains)+len(mailboxes) != 0 {
+			t.Fatalf("left are %v and %v", domains, mailboxes)
+		}
+	})
+}
+
+// What the list lacks and a direct read shows, or what could not be read, is not missed.
+func TestUnlistedIsNotMissedUntilReadByName(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		addMailbox(t, s, ann, d, "sales", mailbox.Ready)
+		for _, at := range []time.Time{discoveryStart, discoveryStart.Add(observation.ReplicaLag)} {
+			f := ports.Found{Began: at, Domains: []domain.Platform{}, Mailboxes: []mailbox.Platform{}}
+			must(t, "save discovery", s.SaveDiscovery(t.Context(), ann, guid(1), f))
+		}
+		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); len(names) != 1 || len(boxes) != 1 {
+			t.Fatalf("listed are %v and %v", names, boxes)
+		}
+	})
+}
+
+func TestOutdatedDiscoveryChangesNothing(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		newer := ports.Found{Began: discoveryStart.Add(time.Minute), Domains: []domain.Platform{{Name: d.Name, Verified: true}}, Mailboxes: platformMailboxes("a@contoso.test")}
+		must(t, "newer", s.SaveDiscovery(t.Context(), ann, guid(1), newer))
+		older := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}, {Name: "removed.test"}}, Mailboxes: platformMailboxes("removed@contoso.test")}
+		must(t, "older", s.SaveDiscovery(t.Context(), ann, guid(1), missing(t, s, ann, guid(1), older)))
+		if names, boxes := domainNamesOf(t, s, ann), addressesOf(t, s, ann); !slices.Equal(names, []string{d.Name}) || !slices.Equal(boxes, []string{"a@contoso.test"}) {
+			t.Fatalf("listed are %v and %v", names, boxes)
+		}
+		if got := findDomain(t, s, ann, d); !got.Verified {
+			t.Fatal("the older list reverted the verification")
+		}
+	})
+}
+
+// A request for a missing domain or mailbox gets its row as a reservation, and counts as new.
+func TestMissingIsReservedAgain(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, d := newMailDomain(t, s)
+		other := addDomain(t, s, ann, guid(1), "other.test")
+		lost := addMailbox(t, s, ann, d, "lost", mailbox.Ready)
+		f := ports.Found{Began: discoveryStart, Domains: []domain.Platform{{Name: d.Name}}, Mailboxes: []mailbox.Platform{}}
+		must(t, "miss", s.SaveDiscovery(t.Context(), ann, guid(1), missing(t, s, ann, guid(1), f)))
+		_, err := s.ReserveDomain(t.Context(), ann, guid(1), other.Name, 1, discoveryStart)
+		requireRefusal(t, "reserve over the cap", err, fault.DomainLimitReached)
+		again, err := s.ReserveDomain(t.Context(), ann, guid(1), other.Name, 2, discoveryStart)
+		must(t, "reserve", err)
+		if again.ID != other.ID || again.Added || again.JustReserved {
+			t.Fatalf("got %+v", again)
+		}
+		_, err = s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "lost"), 2, discoveryStart)
+		requireRefusal(t, "reserve over the cap", err, fault.MailboxLimitReached)
+		boxes, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a", "b", "lost"), 3, discoveryStart)
+		must(t, "reserve", err)
+		if got := boxes[2]; got.ID != lost.ID || got.Stage != mailbox.Reserved || !got.Provisioned || got.JustReserved {
+			t.Fatalf("got %+v", got)
 		}
 	})
 }

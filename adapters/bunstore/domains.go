@@ -141,7 +141,7 @@ func domainNotFound() error {
 // means no tenant, and an empty domain means no domain.
 func domainsOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("d.*").ColumnExpr("t.guid AS tenant_guid").
-		Join("LEFT JOIN domains AS d ON d.account_id = t.account_id AND d.tenant_id = t.id AND d.added"+joinCondition, args...).
+		Join("LEFT JOIN domains AS d ON d.account_id = t.account_id AND d.tenant_id = t.id AND d.added AND "+presentDomain+joinCondition, args...).
 		Where("t.account_id = ?", owner).Where("t.guid = ?", guid)
 }
 
@@ -191,7 +191,7 @@ func (s *Store) DomainByID(ctx context.Context, owner access.AccountID, domainID
 	err := s.run(ctx, "find domain by id", func(ctx context.Context, db bun.IDB) error {
 		return orDomainNotFound(withTenant(db.NewSelect().Model(&row)).
 			Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.Lookup(domainID)).
-			Where("d.added").Scan(ctx))
+			Where("d.added").Where(presentDomain).Scan(ctx))
 	})
 	if err != nil {
 		return domain.Domain{}, err
@@ -213,67 +213,123 @@ func orDomainNotFound(err error) error {
 
 // SaveDomain implements ports.Domains.
 func (s *Store) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, completion *ports.Completion) error {
-	row := newDomainRow(accountKey(owner), d)
-	return s.runCompleting(ctx, "save domain", completion, func(ctx context.Context, db bun.IDB) error {
-		res, err := saveDomain(ctx, db, row)
-		return requireRow(res, err, domainNotFound())
-	})
-}
-
-// ChangeDomain implements ports.Domains. The lock serialises concurrent changes, so that each
-// change keeps the fields that the other one set.
-func (s *Store) ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (domain.Domain, error) {
-	var d domain.Domain
-	err := s.inTransaction(ctx, "change domain", func(ctx context.Context, tx bun.IDB) error {
-		var row domainRow
-		lock := tx.NewSelect().Model(&row).Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.Lookup(now.ID)).Where("d.added")
-		if err := orDomainNotFound(s.lockRows(lock, "d").Scan(ctx)); err != nil {
+	return s.inTransaction(ctx, "save domain", func(ctx context.Context, tx bun.IDB) error {
+		if _, err := s.mergeDomain(ctx, tx, owner, d); err != nil {
 			return err
 		}
-		d = row.domain().With(was, now)
-		d.TenantGUID = now.TenantGUID
-		_, err := saveDomain(ctx, tx, newDomainRow(row.AccountID, d))
-		return err
+		return s.storeCompletion(ctx, tx, completion)
 	})
-	return d, err
 }
 
-func saveDomain(ctx context.Context, db bun.IDB, row domainRow) (sql.Result, error) {
-	return db.NewUpdate().Model(&row).
-		Column("added", "is_default", "verified", "dkim", "mail_ready", "records",
-			"mx", "spf", "dmarc", "dkim_status", "verification_seen", "checked_at").
-		Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+// ChangeDomain implements ports.Domains.
+func (s *Store) ChangeDomain(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
+	var merged domain.Domain
+	err := s.inTransaction(ctx, "change domain", func(ctx context.Context, tx bun.IDB) (err error) {
+		merged, err = s.mergeDomain(ctx, tx, owner, d)
+		return err
+	})
+	return merged, err
+}
+
+// mergeDomain stores an observation of a domain and returns the merged domain. The lock serialises
+// concurrent observations.
+func (s *Store) mergeDomain(ctx context.Context, tx bun.IDB, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
+	var row domainRow
+	lock := tx.NewSelect().Model(&row).Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.Lookup(d.ID))
+	if err := orDomainNotFound(s.lockRows(lock, "d").Scan(ctx)); err != nil {
+		return domain.Domain{}, err
+	}
+	stored, err := observations(ctx, tx, ofDomains, row.AccountID, row.ID)
+	if err != nil {
+		return domain.Domain{}, err
+	}
+	merged := stored[row.ID].ofDomain(row.domain()).Merge(d)
+	merged.TenantGUID = d.TenantGUID
+	return merged, saveDomains(ctx, tx, row.AccountID, merged)
+}
+
+// saveDomains stores domains with their observations.
+func saveDomains(ctx context.Context, tx bun.IDB, owner string, all ...domain.Domain) error {
+	rows := make([]observationRow, 0, len(all))
+	for _, d := range all {
+		row := newDomainRow(owner, d)
+		_, err := tx.NewUpdate().Model(&row).
+			Column("added", "is_default", "verified", "dkim", "mail_ready", "records",
+				"mx", "spf", "dmarc", "dkim_status", "verification_seen", "checked_at").
+			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, domainObservation(owner, d))
+	}
+	return saveObservations(ctx, tx, ofDomains, rows...)
 }
 
 // ReserveDomain implements ports.Domains.
 func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, limit int, now time.Time) (domain.Domain, error) {
-	var row domainRow
-	fresh := false
+	var d domain.Domain
+	now = storedTime(now)
 	err := s.inTransaction(ctx, "reserve domain", func(ctx context.Context, tx bun.IDB) error {
 		t, err := s.lockTenant(ctx, tx, accountKey(owner), ident.Lookup(string(id)))
 		if err != nil {
 			return err
 		}
-		row, fresh = domainRow{}, false
-		err = tx.NewSelect().Model(&row).Where("account_id = ?", t.AccountID).
-			Where("tenant_id = ?", t.ID).Where("name = ?", storedText(name)).Scan(ctx)
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			fresh = true
-			row, err = insertDomain(ctx, tx, t, name, limit, storedTime(now))
-		case err == nil && !row.Added:
-			row.StoredAt = nextReservation(row.StoredAt, now)
-			err = renewDomainReservation(ctx, tx, row)
+		rows, err := s.lockDomains(ctx, tx, t)
+		if err != nil {
+			return err
 		}
-		row.TenantGUID = t.GUID
+		d, err = reserveDomain(ctx, tx, t, rows, name, limit, now)
+		d.TenantGUID = tenant.GUID(t.GUID)
 		return err
 	})
 	if err != nil {
 		return domain.Domain{}, err
 	}
-	d := row.domain()
-	d.JustReserved, d.ReservedAt = fresh, row.StoredAt.UTC()
 	return d, nil
+}
+
+// reserveDomain returns the domain of this name among the tenant's rows, or a new reservation. A
+// missing domain becomes a reservation again and keeps its row, because the platform may still have
+// it.
+func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRow, name string, limit int, now time.Time) (domain.Domain, error) {
+	stored, err := domainsWithObservations(ctx, tx, t.AccountID, rows)
+	if err != nil {
+		return domain.Domain{}, err
+	}
+	held, known := 0, -1
+	for i, d := range stored {
+		if d.MissingSince.IsZero() {
+			held++
+		}
+		if d.Name == storedText(name) {
+			known = i
+		}
+	}
+	missing := known >= 0 && !stored[known].MissingSince.IsZero()
+	if known < 0 || missing {
+		if err := domain.Admit(held, limit); err != nil {
+			return domain.Domain{}, err
+		}
+	}
+	if known < 0 {
+		row := domainRow{AccountID: t.AccountID, ID: newID(), TenantID: t.ID, Name: storedText(name), CreatedAt: now, StoredAt: now}
+		_, err := tx.NewInsert().Model(&row).Exec(ctx)
+		d := row.domain()
+		d.JustReserved, d.ReservedAt = true, row.StoredAt.UTC()
+		return d, err
+	}
+	d := stored[known]
+	if missing {
+		d = d.ReservedAgain(now)
+		if err := saveDomains(ctx, tx, t.AccountID, d); err != nil {
+			return d, err
+		}
+	}
+	if d.Added {
+		return d, nil
+	}
+	d.ReservedAt = nextReservation(rows[known].StoredAt, now).UTC()
+	return d, renewDomainReservation(ctx, tx, t.AccountID, d)
 }
 
 // nextReservation returns the time of a new reservation of an unfinished row. The time identifies
@@ -294,25 +350,25 @@ func (s *Store) lockTenant(ctx context.Context, tx bun.IDB, owner, guid string) 
 	return t, err
 }
 
-func insertDomain(ctx context.Context, tx bun.IDB, t tenantRow, name string, limit int, now time.Time) (domainRow, error) {
-	held, err := tx.NewSelect().Model((*domainRow)(nil)).
-		Where("account_id = ?", t.AccountID).Where("tenant_id = ?", t.ID).Count(ctx)
-	if err != nil {
-		return domainRow{}, err
-	}
-	if err := domain.Admit(int(held), limit); err != nil {
-		return domainRow{}, err
-	}
-	row := domainRow{AccountID: t.AccountID, ID: newID(), TenantID: t.ID, Name: storedText(name), CreatedAt: now, StoredAt: now}
-	_, err = tx.NewInsert().Model(&row).Exec(ctx)
-	return row, err
+// renewDomainReservation marks an unfinished creation as in progress again.
+func renewDomainReservation(ctx context.Context, tx bun.IDB, owner string, d domain.Domain) error {
+	_, err := tx.NewUpdate().Model((*domainRow)(nil)).Set("stored_at = ?", d.ReservedAt).
+		Where("account_id = ?", owner).Where("id = ?", d.ID).Exec(ctx)
+	return err
 }
 
-// renewDomainReservation marks an unfinished creation as in progress again.
-func renewDomainReservation(ctx context.Context, tx bun.IDB, row domainRow) error {
-	_, err := tx.NewUpdate().Model((*domainRow)(nil)).Set("stored_at = ?", row.StoredAt).
-		Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
-	return err
+// domainsWithObservations returns the domains of rows with their stored observations.
+func domainsWithObservations(ctx context.Context, tx bun.IDB, owner string, rows []domainRow) ([]domain.Domain, error) {
+	ids := make([]string, 0, len(rows))
+	for _, row := range rows {
+		ids = append(ids, row.ID)
+	}
+	stored, err := observations(ctx, tx, ofDomains, owner, ids...)
+	all := make([]domain.Domain, 0, len(rows))
+	for _, row := range rows {
+		all = append(all, stored[row.ID].ofDomain(row.domain()))
+	}
+	return all, err
 }
 
 // ReleaseDomain implements ports.Domains.

@@ -98,7 +98,7 @@ func TestForeignDomainGetsTheSameAnswerAsUnknownOne(t *testing.T) {
 			}},
 			"save": {fault.DomainNotFound, func(o access.AccountID, x domain.Domain) error { return s.SaveDomain(t.Context(), o, x, nil) }},
 			"change": {fault.DomainNotFound, func(o access.AccountID, x domain.Domain) error {
-				_, err := s.ChangeDomain(t.Context(), o, x, x)
+				_, err := s.ChangeDomain(t.Context(), o, x)
 				return err
 			}},
 			"reserve": {fault.TenantNotFound, func(o access.AccountID, x domain.Domain) error {
@@ -225,21 +225,20 @@ func findDomain(t testing.TB, s *Store, owner access.AccountID, d domain.Domain)
 	return got
 }
 
-func TestChangeOfDomainDoesNotOverwriteOtherFields(t *testing.T) {
+func TestObservationOfDomainDoesNotOverwriteOtherParts(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		was := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
-		theirs := withAllFields(was)
-		theirs.Verified, theirs.DKIM, theirs.Signing.Enabled, theirs.Service = false, false, false, nil
-		_, err := s.ChangeDomain(t.Context(), ann, was, theirs)
-		must(t, "change", err)
-		ours := was
-		ours.Verified, ours.Service = true, withAllFields(was).Service
-		got, err := s.ChangeDomain(t.Context(), ann, was, ours)
-		must(t, "change beside it", err)
-		want := theirs
-		want.Verified, want.Service = true, ours.Service
-		for what, d := range map[string]domain.Domain{"answered": got, "stored": findDomain(t, s, ann, was)} {
+		loaded := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
+		at := now.Add(time.Hour)
+		verified := loaded.As(domain.Platform{Verified: true}, at)
+		_, err := s.ChangeDomain(t.Context(), ann, verified)
+		must(t, "verified", err)
+		got, err := s.ChangeDomain(t.Context(), ann, loaded.WithRecords(domain.Records{Service: withAllFields(loaded).Service}, at))
+		must(t, "records", err)
+		got.Observed = domain.Observed{}
+		want := loaded
+		want.Verified, want.Service = true, withAllFields(loaded).Service
+		for what, d := range map[string]domain.Domain{"answered": got, "stored": findDomain(t, s, ann, loaded)} {
 			if diff := cmp.Diff(want, d); diff != "" {
 				t.Fatalf("%s (-want +got):\n%s", what, diff)
 			}
@@ -255,7 +254,7 @@ func TestNewerDNSCheckIsKept(t *testing.T) {
 		early.CheckedAt, early.Status.SPF = now.Add(time.Hour), "early"
 		late.CheckedAt, late.Status.SPF = now.Add(2*time.Hour), "late"
 		for _, look := range []domain.Domain{late, early} {
-			_, err := s.ChangeDomain(t.Context(), ann, was, look)
+			_, err := s.ChangeDomain(t.Context(), ann, look)
 			must(t, "change", err)
 		}
 		if got := findDomain(t, s, ann, was); got.Status.SPF != "late" || !got.CheckedAt.Equal(late.CheckedAt) {
@@ -264,49 +263,35 @@ func TestNewerDNSCheckIsKept(t *testing.T) {
 	})
 }
 
-func TestConcurrentChangesOfDomainAreAllStored(t *testing.T) {
+func TestConcurrentObservationsOfDomainAreAllStored(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
-		was := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
-		record := dns.Record{Type: dns.CNAME, Name: "x.contoso.test", Content: "y.contoso.test"}
-		changes := []func(*domain.Domain){
-			func(d *domain.Domain) { d.Default = true },
-			func(d *domain.Domain) { d.Verified = true },
-			func(d *domain.Domain) { d.DKIM = true },
-			func(d *domain.Domain) { d.MailReady = true },
-			func(d *domain.Domain) { d.Verification = []dns.Record{record} },
-			func(d *domain.Domain) { d.Service = []dns.Record{record} },
-			func(d *domain.Domain) { d.Signing.Selector1 = record },
-			func(d *domain.Domain) { d.Signing.Selector2 = record },
-			func(d *domain.Domain) { d.CheckedAt, d.Status.SPF = now.Add(time.Hour), "seen" },
+		loaded := addDomain(t, s, ann, attachTenant(t, s, ann, 1).GUID, "contoso.test")
+		all, at := withAllFields(loaded), now.Add(time.Hour)
+		observations := []func(*domain.Domain){
+			func(d *domain.Domain) { d.Verified, d.Default, d.Observed.State = true, true, at },
+			func(d *domain.Domain) { d.DKIM, d.Signing.Enabled, d.Observed.Signing = true, true, at },
+			func(d *domain.Domain) { d.MailReady, d.Observed.Mail = true, at },
+			func(d *domain.Domain) {
+				*d = d.WithRecords(domain.Records{Verification: all.Verification, Service: all.Service}, at)
+			},
+			func(d *domain.Domain) {
+				d.Signing.Selector1, d.Signing.Selector2 = all.Signing.Selector1, all.Signing.Selector2
+				d.Observed.Selectors = at
+			},
+			func(d *domain.Domain) { d.CheckedAt, d.Status, d.Health = all.CheckedAt, all.Status, all.Health },
 		}
-		want := was
-		for _, change := range changes {
-			change(&want)
-		}
-		want.Signing.Enabled = true
 		for _, err := range concurrently(concurrency, func(i int) error {
-			mine := was
-			changes[i%len(changes)](&mine)
-			_, err := s.ChangeDomain(t.Context(), ann, was, mine)
+			mine := loaded
+			observations[i%len(observations)](&mine)
+			_, err := s.ChangeDomain(t.Context(), ann, mine)
 			return err
 		}) {
 			must(t, "change", err)
 		}
-		if diff := cmp.Diff(want, findDomain(t, s, ann, was)); diff != "" {
+		if diff := cmp.Diff(all, findDomain(t, s, ann, loaded)); diff != "" {
 			t.Fatalf("stored (-want +got):\n%s", diff)
 		}
-	})
-}
-
-func TestDomainThatIsNotAddedYetIsNotChanged(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *Store) {
-		ann := newAccount(t, s, "ann")
-		attachTenant(t, s, ann, 1)
-		d, err := s.ReserveDomain(t.Context(), ann, guid(1), "contoso.test", 1, now)
-		must(t, "reserve", err)
-		_, err = s.ChangeDomain(t.Context(), ann, d, withAllFields(d))
-		requireRefusal(t, "change", err, fault.DomainNotFound)
 	})
 }
 
@@ -314,14 +299,13 @@ func TestDomainThatIsNotAddedYetIsNotChanged(t *testing.T) {
 // read if after is 0.
 func addCheckedDomain(t testing.TB, s *Store, owner access.AccountID, tenant int, name string, after time.Duration, drifted ...domain.Drift) domain.Domain {
 	t.Helper()
-	was := addDomain(t, s, owner, guid(tenant), name)
-	d := was
+	d := addDomain(t, s, owner, guid(tenant), name)
 	d.Verified = true
 	d.Health = domain.Health{Sound: drifted, Drifted: drifted}
 	if after > 0 {
 		d.CheckedAt = now.Add(after)
 	}
-	_, err := s.ChangeDomain(t.Context(), owner, was, d)
+	_, err := s.ChangeDomain(t.Context(), owner, d)
 	must(t, "change", err)
 	return d
 }

@@ -82,7 +82,7 @@ func mailboxNotFound() error { return fault.MailboxNotFound.With("the tenant hol
 func mailboxesOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("m.*").
 		ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name, d.id AS domain_id").
-		Join("LEFT JOIN mailboxes AS m ON "+mailboxOfTenant+" AND m.stage IN (?)"+joinCondition,
+		Join("LEFT JOIN mailboxes AS m ON "+mailboxOfTenant+" AND m.stage IN (?) AND "+presentMailbox+joinCondition,
 			append([]any{listedStages}, args...)...).
 		Join("LEFT JOIN domains AS d ON d.account_id = m.account_id AND d.tenant_id = m.tenant_id AND d.name = m.domain_name").
 		Where("t.account_id = ?", owner).Where("t.guid = ?", guid)
@@ -131,10 +131,8 @@ func (s *Store) Mailbox(ctx context.Context, owner access.AccountID, id tenant.G
 
 // SaveMailbox implements ports.MailboxStore.
 func (s *Store) SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {
-	row := newMailboxRow(accountKey(owner), m)
-	return s.run(ctx, "save mailbox", func(ctx context.Context, db bun.IDB) error {
-		res, err := saveMailbox(ctx, db, row)
-		return requireRow(res, err, mailboxNotFound())
+	return s.inTransaction(ctx, "save mailbox", func(ctx context.Context, tx bun.IDB) error {
+		return s.mergeMailbox(ctx, tx, owner, m)
 	})
 }
 
@@ -142,8 +140,7 @@ func (s *Store) SaveMailbox(ctx context.Context, owner access.AccountID, m mailb
 func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox, completion *ports.Completion) error {
 	return s.inTransaction(ctx, "conclude mailboxes", func(ctx context.Context, tx bun.IDB) error {
 		for _, m := range all {
-			res, err := saveMailbox(ctx, tx, newMailboxRow(accountKey(owner), m))
-			if err := requireRow(res, err, mailboxNotFound()); err != nil {
+			if err := s.mergeMailbox(ctx, tx, owner, m); err != nil {
 				return err
 			}
 		}
@@ -151,10 +148,38 @@ func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, a
 	})
 }
 
-func saveMailbox(ctx context.Context, db bun.IDB, row mailboxRow) (sql.Result, error) {
-	return db.NewUpdate().Model(&row).
-		Column("stage", "provisioned", "object_id", "display_name", "principal_name", "alias", "account_enabled").
-		Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+// mergeMailbox stores an observation of a mailbox. The lock serialises concurrent observations.
+func (s *Store) mergeMailbox(ctx context.Context, tx bun.IDB, owner access.AccountID, m mailbox.Mailbox) error {
+	var row mailboxRow
+	err := s.lockRows(tx.NewSelect().Model(&row).Where("m.account_id = ?", accountKey(owner)).
+		Where("m.id = ?", ident.Lookup(m.ID)), "m").Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return mailboxNotFound()
+	}
+	if err != nil {
+		return err
+	}
+	stored, err := observations(ctx, tx, ofMailboxes, row.AccountID, row.ID)
+	if err != nil {
+		return err
+	}
+	return saveMailboxes(ctx, tx, row.AccountID, stored[row.ID].ofMailbox(row.mailbox()).Merge(m))
+}
+
+// saveMailboxes stores the platform's part of mailboxes with their observations.
+func saveMailboxes(ctx context.Context, tx bun.IDB, owner string, all ...mailbox.Mailbox) error {
+	rows := make([]observationRow, 0, len(all))
+	for _, m := range all {
+		row := newMailboxRow(owner, m)
+		_, err := tx.NewUpdate().Model(&row).
+			Column("stage", "provisioned", "object_id", "display_name", "principal_name", "alias", "account_enabled").
+			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, mailboxObservation(owner, m))
+	}
+	return saveObservations(ctx, tx, ofMailboxes, rows...)
 }
 
 // ReleaseMailbox implements ports.MailboxStore.
@@ -196,7 +221,7 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 		if err != nil {
 			return err
 		}
-		rows, err := mailboxesOf(ctx, tx, d)
+		rows, missing, err := mailboxesOf(ctx, tx, d)
 		if err != nil {
 			return err
 		}
@@ -204,6 +229,11 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 		if err != nil {
 			return err
 		}
+		returning, fresh, err := reserveMissing(ctx, tx, missing, fresh, storedTime(now))
+		if err != nil {
+			return err
+		}
+		rows = append(rows, returning...)
 		if err := renewReservations(ctx, tx, rows, specs, now); err != nil {
 			return err
 		}
@@ -233,11 +263,37 @@ func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (d
 	return d, orDomainNotFound(s.lockRows(q, "d").Scan(ctx))
 }
 
-func mailboxesOf(ctx context.Context, tx bun.IDB, d domainRow) ([]mailboxRow, error) {
-	var rows []mailboxRow
-	err := tx.NewSelect().Model(&rows).Where("account_id = ?", d.AccountID).
-		Where("tenant_id = ?", d.TenantID).Where("domain_name = ?", d.Name).Scan(ctx)
-	return rows, err
+// mailboxesOf returns the mailboxes of a domain, and separately those that are missing.
+func mailboxesOf(ctx context.Context, tx bun.IDB, d domainRow) (present, missing []mailboxRow, err error) {
+	ofDomain := func(rows *[]mailboxRow) *bun.SelectQuery {
+		return tx.NewSelect().Model(rows).Where("m.account_id = ?", d.AccountID).
+			Where("m.tenant_id = ?", d.TenantID).Where("m.domain_name = ?", d.Name)
+	}
+	if err := ofDomain(&present).Where(presentMailbox).Scan(ctx); err != nil {
+		return nil, nil, err
+	}
+	err = ofDomain(&missing).Where("NOT " + presentMailbox).Scan(ctx)
+	return present, missing, err
+}
+
+// reserveMissing makes the missing mailboxes among the fresh specs reservations again and returns
+// their rows. They keep their rows, because the platform may still have them. other are the specs
+// that have no row.
+func reserveMissing(ctx context.Context, tx bun.IDB, missing []mailboxRow, fresh []mailbox.Spec, now time.Time) (rows []mailboxRow, other []mailbox.Spec, err error) {
+	for _, spec := range fresh {
+		i := slices.IndexFunc(missing, func(r mailboxRow) bool { return r.Address == spec.Address })
+		if i < 0 {
+			other = append(other, spec)
+			continue
+		}
+		m := missing[i].mailbox().ReservedAgain(now)
+		if err := saveMailboxes(ctx, tx, missing[i].AccountID, m); err != nil {
+			return nil, nil, err
+		}
+		missing[i].Stage = m.Stage
+		rows = append(rows, missing[i])
+	}
+	return rows, other, nil
 }
 
 func addresses(rows []mailboxRow) []string {

@@ -250,7 +250,7 @@ func TestEmptiedScopeIsDeletedOnlyAfterItsDomainIsGone(t *testing.T) {
 // saveSync stores a sync that ended at this time and found exactly these mailboxes.
 func saveSync(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, at time.Time, there ...string) {
 	t.Helper()
-	must(t, "discover", s.SaveDiscovery(t.Context(), owner, id, ports.Found{Began: at.Add(-time.Second), At: at, Mailboxes: platformMailboxes(there...)}))
+	saveAgain(t, s, owner, id, ports.Found{Began: at.Add(-time.Second), At: at, Mailboxes: platformMailboxes(there...)})
 }
 
 // unblockEvent returns the event that is recorded when a blocked mailbox is dropped.
@@ -353,7 +353,7 @@ func TestSyncDoesNotUnblockMailboxesOfDifferentAccount(t *testing.T) {
 		w, other := newSendLimitFixture(t, s, "ann", 1), newSendLimitFixture(t, s, "bob", 2)
 		block := other.blockChange(0, 8)
 		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), other.claim(t, s), doneChanges(block)))
-		must(t, "discover", s.SaveDiscovery(t.Context(), w.owner, w.guid, ports.Found{Began: saveTime, At: saveTime, Mailboxes: []mailbox.Platform{}}))
+		saveAgain(t, s, w.owner, w.guid, ports.Found{Began: saveTime, At: saveTime, Mailboxes: []mailbox.Platform{}})
 		other.requireEvents(t, s, block.Event)
 		w.requireEvents(t, s)
 	})
@@ -378,7 +378,7 @@ func (w sendLimitFixture) saveIntents(t testing.TB, s *Store, r ports.SendRun, a
 // removeAllMailboxes stores a sync that found no mailboxes.
 func removeAllMailboxes(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID) {
 	t.Helper()
-	must(t, "discover", s.SaveDiscovery(t.Context(), owner, id, ports.Found{Began: now.Add(time.Hour), Mailboxes: []mailbox.Platform{}}))
+	saveAgain(t, s, owner, id, ports.Found{Began: now.Add(time.Hour), Mailboxes: []mailbox.Platform{}})
 }
 
 func TestIntentsAreKeptUntilNextRunSavesItsOwn(t *testing.T) {

@@ -119,9 +119,9 @@ func tenantQuery(db bun.IDB, rows, owner any, only *string) *bun.SelectQuery {
 		ColumnExpr("COALESCE(m.held, 0) AS mailbox_count").
 		Join("LEFT JOIN (SELECT tenant_id, COUNT(*) AS held, COUNT(*) FILTER (WHERE verified) AS verified, "+
 			"COUNT(*) FILTER (WHERE dkim) AS signed, COUNT(*) FILTER (WHERE verification_seen AND NOT verified) AS published "+
-			"FROM domains WHERE account_id = ? AND added"+oneTenant+" GROUP BY tenant_id) AS d ON d.tenant_id = t.id", args...).
-		Join("LEFT JOIN (SELECT tenant_id, COUNT(*) AS held FROM mailboxes "+
-			"WHERE account_id = ? AND stage IN (?)"+oneTenant+" GROUP BY tenant_id) AS m ON m.tenant_id = t.id", mailboxArgs...).
+			"FROM domains AS d WHERE account_id = ? AND added AND "+presentDomain+oneTenant+" GROUP BY tenant_id) AS d ON d.tenant_id = t.id", args...).
+		Join("LEFT JOIN (SELECT tenant_id, COUNT(*) AS held FROM mailboxes AS m WHERE account_id = ? AND stage IN (?) AND "+
+			presentMailbox+oneTenant+" GROUP BY tenant_id) AS m ON m.tenant_id = t.id", mailboxArgs...).
 		Where("t.account_id = ?", owner)
 	if only != nil {
 		q = q.Where("t.guid = ?", *only)
@@ -185,18 +185,38 @@ func countTenants(ctx context.Context, db bun.IDB, owner string) (int, error) {
 	return int(held), err
 }
 
-// SaveTenant implements ports.Tenants. It does not overwrite a consent that was renewed after t was
-// loaded.
+// SaveTenant implements ports.Tenants.
 func (s *Store) SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error {
-	row := newTenantRow(accountKey(owner), t)
-	return s.run(ctx, "save tenant", func(ctx context.Context, db bun.IDB) error {
-		res, err := db.NewUpdate().Model(&row).
-			Column("name", "builtin_domain", "default_domain", "bootstrap", "bootstrap_step",
-				"smtp_auth", "discovery", "last_sync_at", "user_mailboxes").
-			Set("consent = CASE WHEN consented_at > ? THEN consent ELSE ? END", row.ConsentedAt, row.Consent).
-			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
-		return requireRow(res, err, tenantNotFound())
+	return s.inTransaction(ctx, "save tenant", func(ctx context.Context, tx bun.IDB) error {
+		return s.mergeTenant(ctx, tx, accountKey(owner), t)
 	})
+}
+
+// mergeTenant merges an observation into the stored tenant.
+func (s *Store) mergeTenant(ctx context.Context, tx bun.IDB, owner string, t tenant.Tenant) error {
+	var row tenantRow
+	err := s.lockRows(tx.NewSelect().Model(&row).Where("t.account_id = ?", owner).
+		Where("t.id = ?", ident.Lookup(t.ID)), "t").Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return tenantNotFound()
+	}
+	if err != nil {
+		return err
+	}
+	stored, err := observations(ctx, tx, ofTenants, row.AccountID, row.ID)
+	if err != nil {
+		return err
+	}
+	merged := stored[row.ID].ofTenant(row.tenant()).Merge(t)
+	row = newTenantRow(row.AccountID, merged)
+	_, err = tx.NewUpdate().Model(&row).
+		Column("name", "builtin_domain", "default_domain", "consent", "bootstrap", "bootstrap_step",
+			"smtp_auth", "discovery", "last_sync_at", "user_mailboxes").
+		Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+	if err != nil {
+		return err
+	}
+	return saveObservations(ctx, tx, ofTenants, tenantObservation(row.AccountID, merged))
 }
 
 // DeleteTenant implements ports.Tenants. Foreign keys delete the tenant's domains, mailboxes and
@@ -253,7 +273,7 @@ func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Ten
 				return err
 			}
 		}
-		renewed, err := renewConsent(ctx, tx, row)
+		renewed, err := s.renewConsent(ctx, tx, row)
 		if err != nil {
 			return err
 		}
@@ -281,17 +301,21 @@ func (s *Store) recordAssignment(ctx context.Context, tx bun.IDB, row tenantRow,
 
 // renewConsent updates the consent of a tenant that the account already holds, and sets a failed
 // bootstrap back to pending. It returns false if the account does not hold the tenant.
-func renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bool, error) {
-	failed := string(tenant.BootstrapFailed)
+func (s *Store) renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bool, error) {
 	res, err := tx.NewUpdate().Model(&row).Column("consent", "consented_at", "connected_by").
-		Set("bootstrap_step = CASE WHEN bootstrap = ? THEN ? ELSE bootstrap_step END", failed, string(tenant.StepWait)).
-		Set("bootstrap = CASE WHEN bootstrap = ? THEN ? ELSE bootstrap END", failed, string(tenant.BootstrapPending)).
 		Where("account_id = ?", row.AccountID).Where("guid = ?", row.GUID).Exec(ctx)
 	if err != nil {
 		return false, err
 	}
-	n, err := res.RowsAffected()
-	return n > 0, err
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return false, err
+	}
+	held, err := selectTenant(ctx, tx, row.AccountID, row.GUID)
+	if err != nil || held.Bootstrap != tenant.BootstrapFailed {
+		return true, err
+	}
+	held.Bootstrap, held.BootstrapStep, held.Observed.Bootstrap = tenant.BootstrapPending, tenant.StepWait, row.ConsentedAt
+	return true, s.mergeTenant(ctx, tx, row.AccountID, held)
 }
 
 // claimSlot stores a new tenant of an account that was read under its lock.

@@ -140,9 +140,9 @@ func (s crashingDomains) SaveDomain(ctx context.Context, owner access.AccountID,
 	return s.life.Step(func() error { return s.storedDomains.SaveDomain(ctx, owner, d, completion) })
 }
 
-func (s crashingDomains) ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (d domain.Domain, err error) {
+func (s crashingDomains) ChangeDomain(ctx context.Context, owner access.AccountID, now domain.Domain) (d domain.Domain, err error) {
 	err = s.life.Step(func() error {
-		d, err = s.storedDomains.ChangeDomain(ctx, owner, was, now)
+		d, err = s.storedDomains.ChangeDomain(ctx, owner, now)
 		return err
 	})
 	return d, err

@@ -207,7 +207,7 @@ func (env *testEnv) addDomainAndMailbox(t *testing.T, owner testAccount) (domain
 	name := string(owner.tenant)[:8] + ".example"
 	err := env.store.SaveDiscovery(t.Context(), owner.account.ID, owner.tenant, ports.Found{
 		Began:     time.Now(),
-		Domains:   []domain.Domain{{Name: name, Added: true, Verified: true, MailReady: true}},
+		Domains:   []domain.Platform{{Name: name, Verified: true}},
 		Mailboxes: []mailbox.Platform{{ObjectID: "object-" + name, DisplayName: "Ana", Address: "ana@" + name, PrincipalName: "ana@" + name, Alias: "ana", AccountEnabled: true, CreatedAt: time.Now()}},
 	})
 	if err != nil {
@@ -215,6 +215,10 @@ func (env *testEnv) addDomainAndMailbox(t *testing.T, owner testAccount) (domain
 	}
 	d, err := env.store.Domain(t.Context(), owner.account.ID, owner.tenant, name)
 	if err != nil {
+		t.Fatal(err)
+	}
+	d.MailReady = true
+	if d, err = env.store.ChangeDomain(t.Context(), owner.account.ID, d); err != nil {
 		t.Fatal(err)
 	}
 	list, err := env.store.Mailboxes(t.Context(), owner.account.ID, owner.tenant)
@@ -302,7 +306,7 @@ func (env *testEnv) attachTenant(t *testing.T, owner testAccount, id tenant.GUID
 // markProvisioned marks a discovered mailbox as provisioned by the service.
 func (env *testEnv) markProvisioned(t *testing.T, owner testAccount, m mailbox.Mailbox) {
 	t.Helper()
-	m.Provisioned = true
+	m.Provisioned, m.Observed.Stage = true, time.Now()
 	if err := env.store.SaveMailbox(context.Background(), owner.account.ID, m); err != nil {
 		t.Fatal(err)
 	}

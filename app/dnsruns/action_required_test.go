@@ -85,7 +85,7 @@ func TestActionRequired(t *testing.T) {
 			},
 			settle: func(t *testing.T, w *fixture) {
 				w.fake.Connect(theTenant, fake.Setup{})
-				w.change(t, func(x *tenant.Tenant) { x.Consent = tenant.ConsentGranted })
+				w.change(t, func(x *tenant.Tenant) { x.Consent, x.Observed.Consent = tenant.ConsentGranted, w.clock })
 				_, err := w.fake.For(theTenant).AddDomain(t.Context(), zone)
 				must(t, err)
 			},

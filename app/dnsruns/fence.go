@@ -33,9 +33,9 @@ type fencedDomains struct {
 	claim *claim
 }
 
-func (f fencedDomains) ChangeDomain(ctx context.Context, owner access.AccountID, was, now domain.Domain) (d domain.Domain, err error) {
+func (f fencedDomains) ChangeDomain(ctx context.Context, owner access.AccountID, now domain.Domain) (d domain.Domain, err error) {
 	err = f.claim.lease.Guard(ctx, func(ctx context.Context) error {
-		d, err = f.stored.ChangeDomain(ctx, owner, was, now)
+		d, err = f.stored.ChangeDomain(ctx, owner, now)
 		return err
 	})
 	return d, err

@@ -99,7 +99,6 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	if err != nil {
 		return Added{}, s.releaseFailed(ctx, owner, t.GUID, d, err)
 	}
-	d.Added = true
 	added := s.liveResult(ctx, d, exists)
 	err = s.saveAdded(ctx, owner, added, answer)
 	if errors.Is(err, fault.DomainNotFound) {
@@ -147,11 +146,12 @@ func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id 
 
 // liveResult reads the domain's DNS and builds the result of Add.
 func (s *Service) liveResult(ctx context.Context, d domain.Domain, exists bool) Added {
+	began := s.Now()
 	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		zoneRead = dns.ZoneRead{Domain: d.Name}
 	} else {
-		d = d.WithRead(zoneRead, s.Now())
+		d = d.WithRead(zoneRead, began)
 	}
 	status := d.DKIMStatus(dns.ReadSelectors(zoneRead, d.Signing))
 	return Added{

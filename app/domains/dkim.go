@@ -70,17 +70,12 @@ func (s *Service) DKIMStatus(ctx context.Context, owner access.AccountID, id ten
 }
 
 func (s *Service) report(ctx context.Context, owner access.AccountID, d domain.Domain) (DKIMReport, error) {
+	began := s.Now()
 	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return DKIMReport{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
-	fetched := d.Signing
-	d, err = reconcile.Change(ctx, s.Domains, owner, d.WithRead(zoneRead, s.Now()), func(stored *domain.Domain) {
-		if stored.Signing.Selector1.Name == "" {
-			stored.Signing, stored.DKIM = fetched, fetched.Enabled
-		}
-	})
-	if err != nil {
+	if d, err = reconcile.Save(ctx, s.Domains, owner, d.WithRead(zoneRead, began)); err != nil {
 		return DKIMReport{}, err
 	}
 	r := DKIMReport{Domain: d, CheckedAt: d.CheckedAt}

@@ -152,7 +152,7 @@ func TestDKIMStatusAsksForTargetsItDoesNotKnow(t *testing.T) {
 		t.Fatalf("got %+v", r)
 	}
 	h.fake.Revoke(guid, "consent")
-	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d, nil))
+	must(t, h.store.SaveDomain(t.Context(), h.acc.ID, d.WithSigning(dns.Signing{}, h.Now()), nil))
 	_, err = h.DKIMStatus(t.Context(), h.acc.ID, guid, zone)
 	refused(t, err, fault.AccessDenied)
 }

@@ -17,23 +17,26 @@ import (
 
 // addAtPlatform reads the domain at the platform and adds it only if it is missing. If the platform
 // has the domain and the reservation is older than this request, an earlier attempt added the
-// domain. If the reservation is new, the domain existed before tenantry, and exists is true.
+// domain. If the reservation is new, the domain existed before tenantry, and exists is true. It is
+// also true for a domain that discoveries missed although the platform had it.
 func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.Domain) (exists bool, err error) {
 	platform := s.Platform.For(id)
+	at := s.Now()
 	held, err := domainsteps.FetchDomain(ctx, platform, d.Name)
 	switch {
 	case err == nil:
-		exists = d.JustReserved
+		exists = d.JustReserved || !d.Observed.State.IsZero()
 	case !errors.Is(err, fault.DomainNotFound):
 		return false, err
 	default:
 		if held, err = s.add(ctx, platform, d.Name); err != nil {
 			return false, err
 		}
+		at = s.Now()
 		// From here on a failure leaves a domain at the platform.
 		d.JustReserved = false
 	}
-	*d = d.As(held)
+	*d = d.As(held, at)
 	return exists, s.readRecords(ctx, platform, d)
 }
 
@@ -76,9 +79,10 @@ func retryNotFound(err error) error {
 // may not know a new domain for some seconds.
 func (s *Service) readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
 	return reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Reconciler.Pause}, func(ctx context.Context) error {
+		began := s.Now()
 		r, err := platform.Records(ctx, d.Name)
 		if err == nil {
-			d.Verification, d.Service = r.Verification, r.Service
+			*d = d.WithRecords(r, began)
 		}
 		return retryNotFound(err)
 	}, nil)

@@ -92,7 +92,7 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	d, err := w.Domains.DomainByID(ctx, wakeup.Account, wakeup.ID)
 	if err == nil && d.Due(w.Now()) {
 		if err = w.read(ctx, &d); err == nil {
-			_, err = reconcile.Change(ctx, w.Domains, wakeup.Account, d, func(*domain.Domain) {})
+			_, err = reconcile.Save(ctx, w.Domains, wakeup.Account, d)
 		}
 	}
 	if errors.Is(err, fault.DomainNotFound) || errors.Is(err, fault.TenantNotFound) {
@@ -102,6 +102,7 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 }
 
 func (w *Watch) read(ctx context.Context, d *domain.Domain) error {
+	began := w.Now()
 	zoneRead, err := reconcile.ReadZone(ctx, w.DNS, d.Name, dns.Desire(d.Name, d.Offer())...)
 	if ctx.Err() != nil {
 		return ctx.Err() // the worker is stopping; the error says nothing about the domain
@@ -111,7 +112,7 @@ func (w *Watch) read(ctx context.Context, d *domain.Domain) error {
 	}
 	w.Checked(ctx, checkOf(zoneRead))
 	w.detectOutage(ctx, zoneRead)
-	*d = d.WithRead(zoneRead, w.Now())
+	*d = d.WithRead(zoneRead, began)
 	return nil
 }
 

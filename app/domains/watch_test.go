@@ -287,7 +287,7 @@ type deleted struct{ anyDomains }
 // anyDomains is an alias of the port whose name differs from all of the port's methods.
 type anyDomains = ports.Domains
 
-func (deleted) ChangeDomain(context.Context, access.AccountID, domain.Domain, domain.Domain) (domain.Domain, error) {
+func (deleted) ChangeDomain(context.Context, access.AccountID, domain.Domain) (domain.Domain, error) {
 	return domain.Domain{}, fault.DomainNotFound.With("gone")
 }
 

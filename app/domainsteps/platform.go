@@ -17,30 +17,35 @@ import (
 
 // VerifyAndStore asks the platform to verify a domain, and stores the result.
 func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
-	held, err := verifyAtPlatform(ctx, s.Platform.For(d.TenantGUID), d.Name)
+	verified, err := s.verifyAtPlatform(ctx, d)
 	if err != nil {
 		return d, s.recordFailedVerification(ctx, owner, d, err)
 	}
-	return reconcile.Change(ctx, s.Domains, owner, d, func(stored *domain.Domain) { *stored = stored.As(held) })
+	return reconcile.Save(ctx, s.Domains, owner, verified)
 }
 
-// verifyAtPlatform resolves an unknown outcome by reading the domain.
-func verifyAtPlatform(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {
-	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) (err error) {
-		held, err = platform.VerifyDomain(ctx, name)
+// verifyAtPlatform returns the verified domain. It resolves an unknown outcome by reading the
+// domain.
+func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified domain.Domain, err error) {
+	platform := s.Platform.For(d.TenantGUID)
+	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
+		held, err := platform.VerifyDomain(ctx, d.Name)
+		verified = d.As(held, s.Now())
 		return err
-	}, func(ctx context.Context) (_ bool, err error) {
-		held, err = FetchDomain(ctx, platform, name)
+	}, func(ctx context.Context) (bool, error) {
+		began := s.Now()
+		held, err := FetchDomain(ctx, platform, d.Name)
+		verified = d.As(held, began)
 		return held.Verified, err
 	})
-	return held, err
+	return verified, err
 }
 
 // recordFailedVerification stores the current DNS of a domain that failed verification. The DNS
 // distinguishes a missing record from one that the platform does not see yet.
 func (s *Steps) recordFailedVerification(ctx context.Context, owner access.AccountID, d domain.Domain, cause error) error {
 	if errors.Is(cause, fault.VerificationFailed) {
-		if _, err := reconcile.Change(ctx, s.Domains, owner, s.Reconciler.WithCurrentDNS(ctx, d), func(*domain.Domain) {}); err != nil {
+		if _, err := reconcile.Save(ctx, s.Domains, owner, s.Reconciler.WithCurrentDNS(ctx, d)); err != nil {
 			return err
 		}
 	}
@@ -69,9 +74,8 @@ func (s *Steps) StartSigningOf(ctx context.Context, owner access.AccountID, d do
 	if err := enable(ctx, s.Platform.For(d.TenantGUID), d.Name); err != nil {
 		return domain.Domain{}, s.RecordLostConsent(ctx, owner, d.TenantGUID, err)
 	}
-	return reconcile.Change(ctx, s.Domains, owner, d, func(stored *domain.Domain) {
-		stored.DKIM, stored.Signing.Enabled = true, true
-	})
+	d.DKIM, d.Signing.Enabled, d.Observed.Signing = true, true, s.Now()
+	return reconcile.Save(ctx, s.Domains, owner, d)
 }
 
 // checkPublished fails with dkim_not_ready if a DKIM record is not visible in the DNS.
@@ -107,16 +111,19 @@ func (s *Steps) FetchSigning(ctx context.Context, owner access.AccountID, t tena
 	if err := t.Reachable(); err != nil {
 		return d, err
 	}
-	err := reconcile.Call(ctx, func(ctx context.Context) (err error) {
-		d.Signing, err = s.Platform.For(t.GUID).Signing(ctx, d.Name)
+	err := reconcile.Call(ctx, func(ctx context.Context) error {
+		began := s.Now()
+		found, err := s.Platform.For(t.GUID).Signing(ctx, d.Name)
+		if err == nil {
+			d = d.WithSigning(found, began)
+		}
 		return err
 	})
-	d.DKIM = d.Signing.Enabled
 	return d, s.RecordLostConsent(ctx, owner, t.GUID, err)
 }
 
 // RecordLostConsent returns err unchanged. If err shows that the tenant's consent was revoked, it
 // stores the revocation first.
 func (s *Steps) RecordLostConsent(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
-	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform}.Notice(ctx, owner, id, err)
+	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.Notice(ctx, owner, id, err)
 }

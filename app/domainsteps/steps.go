@@ -105,7 +105,7 @@ func (s *Steps) Signs(ctx context.Context, owner access.AccountID, domainID stri
 	if err != nil {
 		return false, err
 	}
-	d, err = reconcile.Change(ctx, s.Domains, owner, d, func(stored *domain.Domain) { stored.DKIM, stored.Signing = d.DKIM, d.Signing })
+	d, err = reconcile.Save(ctx, s.Domains, owner, d)
 	return d.DKIM, err
 }
 

@@ -27,8 +27,10 @@ type Survey struct {
 	// account's connection reaches the zone, ZoneRead contains the provider's own records instead
 	// of the public ones.
 	Public, ZoneRead dns.ZoneRead
-	Holder           dns.Holder
-	Plan             dns.Plan
+	// ReadAt is when the read of Public began.
+	ReadAt time.Time
+	Holder dns.Holder
+	Plan   dns.Plan
 	// Shown is true when the public read is reliable and needs no changes.
 	Shown bool
 
@@ -52,11 +54,14 @@ func (s *Steps) Survey(ctx context.Context, owner access.AccountID, domainID str
 		return Survey{}, err
 	}
 	offer := dns.Offer{Verification: d.Verification, Service: d.Service, Signing: d.Signing, Policy: s.DMARC}
+	began := s.Now()
 	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, d.Name, dns.Desire(d.Name, offer)...)
 	if err != nil {
 		return Survey{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
-	return s.plan(ctx, owner, d, offer, zoneRead)
+	v, err := s.plan(ctx, owner, d, offer, zoneRead)
+	v.ReadAt = began
+	return v, err
 }
 
 // plan plans from the provider's own records if the account has access to them, else from the
@@ -107,9 +112,10 @@ func (s *Steps) fetchMissing(ctx context.Context, owner access.AccountID, d doma
 
 func (s *Steps) fetchRecords(ctx context.Context, owner access.AccountID, d *domain.Domain) error {
 	err := reconcile.Call(ctx, func(ctx context.Context) error {
+		began := s.Now()
 		r, err := s.Platform.For(d.TenantGUID).Records(ctx, d.Name)
 		if err == nil {
-			d.Verification, d.Service = r.Verification, r.Service
+			*d = d.WithRecords(r, began)
 		}
 		return err
 	})
@@ -132,16 +138,5 @@ func (s *Steps) Write(ctx context.Context, owner access.AccountID, v Survey) err
 // StoreSurvey stores the DNS state that a survey read, and the records that it fetched from the mail
 // platform. It returns the stored domain, and fails when the store fails.
 func (s *Steps) StoreSurvey(ctx context.Context, owner access.AccountID, v Survey) (domain.Domain, error) {
-	fetched := v.Domain.WithRead(v.Public, s.Now())
-	return reconcile.Change(ctx, s.Domains, owner, fetched, func(stored *domain.Domain) {
-		if len(stored.Verification) == 0 {
-			stored.Verification = fetched.Verification
-		}
-		if len(stored.Service) == 0 {
-			stored.Service = fetched.Service
-		}
-		if stored.Signing.Selector1.Name == "" {
-			stored.Signing, stored.DKIM = fetched.Signing, fetched.Signing.Enabled
-		}
-	})
+	return reconcile.Save(ctx, s.Domains, owner, v.Domain.WithRead(v.Public, v.ReadAt))
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -61,16 +62,20 @@ func (svc *benchService) addDomains(zones []zoneCase) (paths []string) {
 	owner := accounts[0].ID
 	share := len(zones) / len(svc.tenants)
 	for i, id := range svc.tenants {
-		var found []domain.Domain
+		var found []domain.Platform
+		offers := map[string]dns.Offer{}
 		for _, m := range zones[i*share : (i+1)*share] {
-			o := m.offer()
-			found = append(found, domain.Domain{Name: m.domain(), Added: true, Verified: true, MailReady: true,
-				Verification: o.Verification, Service: o.Service, Signing: o.Signing})
+			offers[m.domain()] = m.offer()
+			found = append(found, domain.Platform{Name: m.domain(), Verified: true})
 		}
 		svc.must(store.SaveDiscovery(ctx, owner, tenant.GUID(id), ports.Found{Began: time.Now(), Domains: found}))
 		held, err := store.Domains(ctx, owner, tenant.GUID(id))
 		svc.must(err)
 		for _, d := range held {
+			o := offers[d.Name]
+			d.MailReady, d.Verification, d.Service, d.Signing = true, o.Verification, o.Service, o.Signing
+			_, err := store.ChangeDomain(ctx, owner, d)
+			svc.must(err)
 			paths = append(paths, "/v1/domains/"+d.ID+"/dns/plan")
 		}
 	}

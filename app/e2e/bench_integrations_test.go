@@ -102,7 +102,7 @@ func (svc *benchService) fillTenant(store *bunstore.Store, owner access.AccountI
 	for i := range benchPerTenant {
 		zone := fmt.Sprintf("d%d.example-%d.test", i/mailbox.MaxPerDomain, n)
 		if i%mailbox.MaxPerDomain == 0 {
-			found.Domains = append(found.Domains, domain.Domain{Name: zone, Added: true, Verified: true, MailReady: true})
+			found.Domains = append(found.Domains, domain.Platform{Name: zone, Verified: true})
 		}
 		address := fmt.Sprintf("box-%d@%s", i%mailbox.MaxPerDomain, zone)
 		addresses = append(addresses, address)
@@ -113,7 +113,7 @@ func (svc *benchService) fillTenant(store *bunstore.Store, owner access.AccountI
 	held, err := store.Mailboxes(svc.b.Context(), owner, id)
 	svc.must(err)
 	for i := range held {
-		held[i].Provisioned = true
+		held[i].Provisioned, held[i].Observed.Stage = true, time.Now()
 	}
 	svc.must(store.ConcludeMailboxes(svc.b.Context(), owner, held, nil))
 	return addresses

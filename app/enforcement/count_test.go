@@ -279,7 +279,7 @@ func TestTraceOfForeignSendersIsIgnored(t *testing.T) {
 func TestTenantWithoutMailboxes(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, sendlimit.TenantWide, 5)
-	must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, ports.Found{Began: fx.now.Add(48 * time.Hour), Mailboxes: []mailbox.Platform{}}))
+	fx.syncMailboxes(t, nil)
 	must(t, fx.run(t))
 	if n := fx.fake.Calls("Sent"); n != 0 {
 		t.Fatalf("asked %d times", n)

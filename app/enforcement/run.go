@@ -100,7 +100,7 @@ func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.
 	}
 	if err != nil {
 		due = p.retryAt(ctx)
-		err = reconcile.Consent{Tenants: r.Tenants, Platform: r.Platform}.Notice(ctx, owner, id, err)
+		err = reconcile.Consent{Tenants: r.Tenants, Platform: r.Platform, Now: r.Now}.Notice(ctx, owner, id, err)
 	}
 	released := reconcile.Store(ctx, func(ctx context.Context) error {
 		_, err := r.Runs.ReleaseTenant(ctx, claimed, due)

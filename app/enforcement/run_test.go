@@ -98,13 +98,13 @@ func (fx *fixture) addDomain(t *testing.T, zone string) domain.Domain {
 	return d
 }
 
-// dropDomain stores a discovery without the domain.
+// dropDomain stores two discoveries that miss the domain.
 func (fx *fixture) dropDomain(t *testing.T, zone string) {
 	t.Helper()
-	all, err := fx.store.Domains(t.Context(), fx.owner, fx.id)
-	must(t, err)
-	all = slices.DeleteFunc(all, func(d domain.Domain) bool { return d.Name == zone })
-	must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, ports.Found{Began: fx.now.Add(48 * time.Hour), Domains: append([]domain.Domain{}, all...)}))
+	f := ports.Found{Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}
+	for _, f.Began = range []time.Time{fx.now.Add(47 * time.Hour), fx.now.Add(48 * time.Hour)} {
+		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, fx.id, f))
+	}
 }
 
 func (fx *fixture) advance(by time.Duration) {

@@ -67,8 +67,12 @@ func TestBeginRefuses(t *testing.T) {
 // discovered returns an existing mailbox that tenantry did not create.
 func (w *fixture) discovered(t *testing.T) mailbox.Mailbox {
 	t.Helper()
-	m := w.mailbox(t, w.acc, theTenant, "found")
-	m.Provisioned = false
+	d, err := w.store.Domain(t.Context(), w.acc.ID, theTenant, zone)
+	must(t, err)
+	rows, err := w.store.ReserveMailboxes(t.Context(), w.acc.ID, d.ID, []mailbox.Spec{{Address: "found@" + zone}}, 99, w.clock)
+	must(t, err)
+	m := rows[0]
+	m.Stage = mailbox.Ready
 	must(t, w.store.SaveMailbox(t.Context(), w.acc.ID, m))
 	return m
 }

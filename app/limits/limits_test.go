@@ -19,6 +19,7 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -260,7 +261,10 @@ func TestTenantDeletedDuringSet(t *testing.T) {
 func TestDomainDroppedDuringSet(t *testing.T) {
 	fx := newFixture(t)
 	fx.Platform = deletingPlatform{fx.fake, func() {
-		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, guid, ports.Found{Began: fx.now.Add(time.Hour), Domains: []domain.Domain{}}))
+		missed := ports.Found{Began: fx.now.Add(time.Hour), Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}
+		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, guid, missed))
+		missed.Began = missed.Began.Add(observation.ReplicaLag)
+		must(t, fx.store.SaveDiscovery(t.Context(), fx.owner, guid, missed))
 	}}
 	fx.refused(t, "dropped", limits.Wanted{DomainScope: ptr(zone), PerDay: 5}, fault.DomainNotFound)
 }

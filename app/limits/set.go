@@ -66,7 +66,7 @@ func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUI
 	addresses := coveredAddresses(p, all)
 	rule, err := s.ensureRule(ctx, p, addresses)
 	if err != nil {
-		return Outcome{}, reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform}.Notice(ctx, owner, id, err)
+		return Outcome{}, reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.Notice(ctx, owner, id, err)
 	}
 	var out Outcome
 	out.Mailboxes = len(addresses)

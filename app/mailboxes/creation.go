@@ -5,6 +5,7 @@ package mailboxes
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
@@ -43,7 +44,9 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 	}
 	c.mayExist = !c.row.JustReserved
 	var found *mailbox.Platform
+	var at time.Time
 	err := reconcile.Run(ctx, c.retry, func(ctx context.Context) (err error) {
+		at = c.Now()
 		found, err = fetchMailbox(ctx, c.platform, c.spec.Address)
 		return err
 	}, nil)
@@ -52,18 +55,19 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 	}
 	switch mailbox.NextStep(c.row.Stage, found != nil) {
 	case mailbox.Keep:
-		return c.recordExisting(ctx, *found)
+		return c.recordExisting(ctx, *found, at)
 	case mailbox.Create:
-		if found, err = c.createAtPlatform(ctx); err != nil {
+		if found, at, err = c.createAtPlatform(ctx); err != nil {
 			return c.releaseFailed(ctx, err)
 		}
 	}
-	return c.finishSetup(ctx, *found)
+	return c.finishSetup(ctx, *found, at)
 }
 
-// recordExisting stores a mailbox that existed before tenantry. If a concurrent request for the
-// same address has changed the row, recordExisting leaves the row to that request.
-func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform) (Result, error) {
+// recordExisting stores a mailbox that existed before this request, as found at the time at. If a
+// concurrent request for the same address has changed the row, recordExisting leaves the row to that
+// request.
+func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, at time.Time) (Result, error) {
 	rows, err := c.Mailboxes.ReserveMailboxes(ctx, c.owner, c.row.DomainID, []mailbox.Spec{c.spec}, mailbox.MaxPerDomain, c.Now())
 	if err != nil {
 		return Result{}, err
@@ -72,8 +76,7 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform) (
 	if c.row.Stage != mailbox.Reserved {
 		return c.result(mailbox.ResultExists), nil
 	}
-	c.copyPlatform(found)
-	c.row.Stage, c.row.Provisioned = mailbox.Ready, false
+	c.row = c.row.Seen(found, at)
 	return c.result(mailbox.ResultExists), c.save(ctx, c.owner, c.row)
 }
 
@@ -83,10 +86,10 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform) (
 // A taken address is an unknown outcome, because the address may belong to the mailbox itself. A
 // read of the mailbox decides. If the read finds no mailbox and no earlier outcome is unknown, the
 // address belongs to a different object.
-func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platform, err error) {
-	c.row.Stage = mailbox.Creating
+func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platform, at time.Time, err error) {
+	c.row.Stage, c.row.Observed.Stage = mailbox.Creating, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {
-		return nil, err
+		return nil, at, err
 	}
 	var taken error // the platform's refusal of the address
 	hiddenLookups := 0
@@ -95,7 +98,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 		taken = nil
 		switch {
 		case err == nil:
-			found = &created
+			found, at = &created, c.Now()
 		case errors.Is(err, fault.InvalidMailboxEmail):
 			taken = err
 			return &outcome.Error{Kind: outcome.Unknown, Cause: "address_taken", Detail: "the address is taken, perhaps by the mailbox itself"}
@@ -105,6 +108,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 		return err
 	}, func(ctx context.Context) (bool, error) {
 		var err error
+		at = c.Now()
 		found, err = fetchMailbox(ctx, c.platform, c.spec.Address)
 		switch {
 		case err != nil:
@@ -117,7 +121,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 		}
 		return found != nil, err
 	})
-	return found, err
+	return found, at, err
 }
 
 // releaseFailed deletes the reserved row when tenantry cannot have left a mailbox at the platform.
@@ -137,10 +141,11 @@ func isRefusal(err error) bool {
 	return outcome.Of(err) == outcome.Refused && !errors.Is(err, fault.AccessDenied)
 }
 
-// finishSetup sets the password and enables sign-in and SMTP submission.
-func (c *creation) finishSetup(ctx context.Context, found mailbox.Platform) (Result, error) {
-	c.copyPlatform(found)
-	c.row.Stage, c.row.Provisioned = mailbox.Created, true
+// finishSetup sets the password and enables sign-in and SMTP submission. found is the mailbox as the
+// platform had it at the time at.
+func (c *creation) finishSetup(ctx context.Context, found mailbox.Platform, at time.Time) (Result, error) {
+	c.copyPlatform(found, at)
+	c.row.Stage, c.row.Provisioned, c.row.Observed.Stage = mailbox.Created, true, c.Now()
 	if err := c.saveCreated(ctx); err != nil {
 		return Result{}, err
 	}
@@ -158,7 +163,7 @@ func (c *creation) finishSetup(ctx context.Context, found mailbox.Platform) (Res
 	case err != nil:
 		return Result{}, err
 	}
-	c.row.AccountEnabled, c.row.PrincipalName = true, c.row.Address
+	c.row.AccountEnabled, c.row.PrincipalName, c.row.Observed.Account = true, c.row.Address, c.Now()
 	return c.result(mailbox.ResultCreated), nil // storeResults stores the row after all mailboxes of the request have finished
 }
 
@@ -177,8 +182,9 @@ func (c *creation) saveCreated(ctx context.Context) error {
 	return c.save(ctx, c.owner, c.row)
 }
 
-// copyPlatform copies the platform's fields into the row.
-func (c *creation) copyPlatform(found mailbox.Platform) {
+// copyPlatform copies the platform's fields, as read at the time at, into the row.
+func (c *creation) copyPlatform(found mailbox.Platform, at time.Time) {
+	c.row.Observed.Account, c.row.Observed.Name = at, at
 	c.row.ObjectID, c.row.DisplayName, c.row.Address = found.ObjectID, found.DisplayName, c.spec.Address
 	c.row.PrincipalName, c.row.Alias, c.row.AccountEnabled = found.PrincipalName, found.Alias, found.AccountEnabled
 }

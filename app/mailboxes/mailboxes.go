@@ -70,5 +70,5 @@ func (s *Service) detach(ctx context.Context) (context.Context, context.CancelFu
 // recordLostConsent returns err unchanged. If err shows that the tenant's consent was revoked, it
 // stores the revocation first.
 func (s *Service) recordLostConsent(ctx context.Context, owner access.AccountID, id tenant.GUID, err error) error {
-	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform}.Notice(ctx, owner, id, err)
+	return reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.Notice(ctx, owner, id, err)
 }

@@ -27,7 +27,7 @@ func (s *Service) storeResults(ctx context.Context, owner access.AccountID, resu
 	var created []mailbox.Mailbox
 	for i, r := range results {
 		if r.Status == mailbox.ResultCreated {
-			results[i].Mailbox.Stage = stage
+			results[i].Mailbox.Stage, results[i].Mailbox.Observed.Stage = stage, s.Now()
 			created = append(created, results[i].Mailbox)
 		}
 	}

@@ -5,6 +5,7 @@ package mailboxes
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
@@ -91,22 +92,27 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 	}
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
-	if err := renameAtPlatform(ctx, s.Platform.For(m.TenantGUID), m.Address, name); err != nil {
+	renamedAt, err := s.renameAtPlatform(ctx, s.Platform.For(m.TenantGUID), m.Address, name)
+	if err != nil {
 		return m, s.recordLostConsent(ctx, owner, m.TenantGUID, err)
 	}
-	m.DisplayName = name
+	m.DisplayName, m.Observed.Name = name, renamedAt
 	return m, s.save(ctx, owner, m)
 }
 
-// renameAtPlatform resolves an unknown outcome by reading the mailbox.
-func renameAtPlatform(ctx context.Context, platform ports.MailTenant, address, name string) error {
-	return reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
+// renameAtPlatform returns when the platform had the name. It resolves an unknown outcome by reading
+// the mailbox.
+func (s *Service) renameAtPlatform(ctx context.Context, platform ports.MailTenant, address, name string) (at time.Time, err error) {
+	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
 		err := platform.Rename(ctx, address, name)
+		at = s.Now()
 		return err
 	}, func(ctx context.Context) (bool, error) {
+		at = s.Now()
 		found, err := fetchMailbox(ctx, platform, address)
 		return found != nil && found.DisplayName == name, err
 	})
+	return at, err
 }
 
 func (s *Service) save(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {

@@ -158,6 +158,7 @@ func Store(ctx context.Context, save func(context.Context) error) error {
 type Consent struct {
 	Tenants  ports.Tenants
 	Platform ports.MailPlatform
+	Now      func() time.Time
 }
 
 // Notice returns err unchanged, joined with the store's error if storing fails. For access_denied
@@ -169,6 +170,7 @@ func (c Consent) Notice(ctx context.Context, owner access.AccountID, id tenant.G
 		return err
 	}
 	ctx = context.WithoutCancel(ctx)
+	began := c.Now()
 	denied := Call(ctx, func(ctx context.Context) error {
 		_, err := c.Platform.For(id).Profile(ctx)
 		return err
@@ -181,7 +183,7 @@ func (c Consent) Notice(ctx context.Context, owner access.AccountID, id tenant.G
 		if err != nil || t.Consent == tenant.ConsentRevoked {
 			return err
 		}
-		t.Consent = tenant.ConsentRevoked
+		t.Consent, t.Observed.Consent = tenant.ConsentRevoked, began
 		return c.Tenants.SaveTenant(ctx, owner, t)
 	})
 	if saved != nil && !errors.Is(saved, fault.TenantNotFound) {

@@ -47,34 +47,19 @@ type Pass struct {
 // when a step or the store fails. It stores the state even when a step fails.
 func (p *Pass) Domain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServer bool) (domain.Domain, error) {
 	stepErr := p.runAndReadRecords(ctx, &d, mailServer)
-	stored, err := p.storeState(ctx, owner, p.WithCurrentDNS(ctx, d))
+	stored, err := Save(ctx, p.Domains, owner, p.WithCurrentDNS(ctx, d))
 	if err != nil {
 		return d, err
 	}
 	return stored, stepErr
 }
 
-// storeState stores the result of steps at the platform.
-func (p *Pass) storeState(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
-	return Change(ctx, p.Domains, owner, d, func(stored *domain.Domain) {
-		stored.MailReady, stored.DKIM, stored.Signing = d.MailReady, d.DKIM, d.Signing
-		stored.Verification, stored.Service = d.Verification, d.Service
-	})
-}
-
-// Change stores the new DNS state of d and the changes that apply makes, and returns the stored
-// domain. It rereads the row first, because the row may have changed during calls to the platform.
-// It fails when the row was deleted or the store fails.
-func Change(ctx context.Context, domains ports.Domains, owner access.AccountID, d domain.Domain, apply func(*domain.Domain)) (domain.Domain, error) {
+// Save stores an observation of a domain and returns the stored domain. It fails when the row was
+// deleted or the store fails.
+func Save(ctx context.Context, domains ports.Domains, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	stored := d
-	err := Store(ctx, func(ctx context.Context) error {
-		was, err := domains.Domain(ctx, owner, d.TenantGUID, d.Name)
-		if err != nil {
-			return err
-		}
-		now := was.Seen(d)
-		apply(&now)
-		stored, err = domains.ChangeDomain(ctx, owner, was, now)
+	err := Store(ctx, func(ctx context.Context) (err error) {
+		stored, err = domains.ChangeDomain(ctx, owner, d)
 		return err
 	})
 	if err != nil {
@@ -89,7 +74,7 @@ func (p *Pass) runAndReadRecords(ctx context.Context, d *domain.Domain, mailServ
 	if err := p.runSteps(ctx, platform, d, mailServer); err != nil {
 		return err
 	}
-	return readRecords(ctx, platform, d)
+	return p.readRecords(ctx, platform, d)
 }
 
 // runSteps runs the steps within the limit. Steps that run out of time count as unfinished, not as
@@ -110,20 +95,21 @@ func (p *Pass) runSteps(ctx context.Context, platform ports.MailTenant, d *domai
 
 func (p *Pass) takeSteps(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServer bool) error {
 	retry := RetryPolicy{Pause: p.Pause}
-	if err := mail(ctx, platform, d, mailServer, retry); err != nil || !mailServer {
+	if err := p.mail(ctx, platform, d, mailServer, retry); err != nil || !mailServer {
 		return err
 	}
-	return signing(ctx, platform, d, retry)
+	return p.signing(ctx, platform, d, retry)
 }
 
 // WithCurrentDNS returns d with the current state of its DNS. If the DNS cannot be read, it returns
 // d unchanged.
 func (p *Pass) WithCurrentDNS(ctx context.Context, d domain.Domain) domain.Domain {
+	began := p.Now()
 	zoneRead, err := ReadZone(ctx, p.DNS, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return d
 	}
-	return d.WithRead(zoneRead, p.Now())
+	return d.WithRead(zoneRead, began)
 }
 
 // ReadZone reads a domain's DNS, including the names of the wanted records, with its own timeout. It

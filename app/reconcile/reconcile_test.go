@@ -44,12 +44,11 @@ type oneDomain struct {
 	err error
 }
 
-func (s *oneDomain) Domain(context.Context, access.AccountID, tenant.GUID, string) (domain.Domain, error) {
-	return s.d, s.err
-}
-
-func (s *oneDomain) ChangeDomain(_ context.Context, _ access.AccountID, was, now domain.Domain) (domain.Domain, error) {
-	s.d = s.d.With(was, now)
+func (s *oneDomain) ChangeDomain(_ context.Context, _ access.AccountID, now domain.Domain) (domain.Domain, error) {
+	if s.err != nil {
+		return s.d, s.err
+	}
+	s.d = s.d.Merge(now)
 	return s.d, nil
 }
 
@@ -146,7 +145,7 @@ func TestPassEnablesMailWithoutTheMailServer(t *testing.T) {
 func TestPassKeepsChangesOfOthers(t *testing.T) {
 	pass, _, store := verified(t, fake.Setup{})
 	loaded := store.d
-	store.d.Default = true
+	store.d.Default, store.d.Observed.State = true, time.Now()
 	d, err := pass.Domain(t.Context(), "owner", loaded, true)
 	must(t, err)
 	if !d.Default || !store.d.Default || !store.d.MailReady {

@@ -17,44 +17,47 @@ import (
 // time. Without a mail server it only enables the service.
 func (p *Pass) Mail(ctx context.Context, owner access.AccountID, d domain.Domain, mailServer bool) (domain.Domain, error) {
 	platform := p.Platform.For(d.TenantGUID)
-	if err := mail(ctx, platform, &d, mailServer, Once); err != nil {
+	if err := p.mail(ctx, platform, &d, mailServer, Once); err != nil {
 		return d, err
 	}
-	if err := readRecords(ctx, platform, &d); err != nil {
+	if err := p.readRecords(ctx, platform, &d); err != nil {
 		return d, err
 	}
-	return p.storeState(ctx, owner, d)
+	return Save(ctx, p.Domains, owner, d)
 }
 
 // Signing tries once to create the DKIM configuration of a domain, and stores and returns its
 // records. It fails with an error of the platform or the store.
 func (p *Pass) Signing(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
-	if err := signing(ctx, p.Platform.For(d.TenantGUID), &d, Once); err != nil {
+	if err := p.signing(ctx, p.Platform.For(d.TenantGUID), &d, Once); err != nil {
 		return d, err
 	}
-	return p.storeState(ctx, owner, d)
+	return Save(ctx, p.Domains, owner, d)
 }
 
-func mail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServer bool, retry RetryPolicy) error {
+func (p *Pass) mail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServer bool, retry RetryPolicy) error {
 	if d.MailReady {
 		return nil
 	}
 	if err := enableMail(ctx, platform, d.Name, mailServer, retry); err != nil || !mailServer {
 		return err
 	}
-	err := Run(ctx, retry, func(ctx context.Context) error { return checkAccepted(ctx, platform, d.Name) }, nil)
-	if err != nil {
+	return Run(ctx, retry, func(ctx context.Context) error {
+		began := p.Now()
+		err := checkAccepted(ctx, platform, d.Name)
+		if err == nil {
+			d.MailReady, d.Observed.Mail = true, began
+		}
 		return err
-	}
-	d.MailReady = true
-	return nil
+	}, nil)
 }
 
-func signing(ctx context.Context, platform ports.MailTenant, d *domain.Domain, retry RetryPolicy) error {
+func (p *Pass) signing(ctx context.Context, platform ports.MailTenant, d *domain.Domain, retry RetryPolicy) error {
 	return Run(ctx, retry, func(ctx context.Context) error {
+		began := p.Now()
 		signing, err := platform.EnsureSigning(ctx, d.Name)
 		if err == nil {
-			d.Signing, d.DKIM = signing, signing.Enabled
+			*d = d.WithSigning(signing, began)
 		}
 		return err
 	}, nil)
@@ -73,11 +76,12 @@ func enableMail(ctx context.Context, platform ports.MailTenant, name string, mai
 }
 
 // readRecords has its own timeout, so that slow earlier steps do not prevent reading the records.
-func readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
+func (p *Pass) readRecords(ctx context.Context, platform ports.MailTenant, d *domain.Domain) error {
 	return Call(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		began := p.Now()
 		r, err := platform.Records(ctx, d.Name)
 		if err == nil {
-			d.Verification, d.Service = r.Verification, r.Service
+			*d = d.WithRecords(r, began)
 		}
 		return err
 	})

@@ -5,6 +5,7 @@ package tenants
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/fault"
@@ -16,9 +17,14 @@ import (
 func (r *syncRun) prepareMailServer(ctx context.Context) {
 	pass, cancel := context.WithTimeout(ctx, orDefault(r.Reconciler.Limit, bootstrapLimit))
 	defer cancel()
+	var began time.Time // of the last answered call
 	err := reconcile.Run(pass, reconcile.RetryPolicy{Pause: r.Pause}, func(ctx context.Context) error {
+		callBegan := r.Now()
 		return r.call(ctx, func(ctx context.Context) error {
 			p, err := r.platform.Bootstrap(ctx)
+			if err == nil || denied(err) {
+				began = callBegan
+			}
 			if err != nil {
 				return err
 			}
@@ -38,7 +44,7 @@ func (r *syncRun) prepareMailServer(ctx context.Context) {
 		return
 	}
 	r.bootstrap = r.tenant.Bootstrapped(r.bootstrap)
-	r.tenant.Bootstrap, r.tenant.BootstrapStep = r.bootstrap.Status, r.bootstrap.Step
+	r.tenant.Bootstrap, r.tenant.BootstrapStep, r.tenant.Observed.Bootstrap = r.bootstrap.Status, r.bootstrap.Step, began
 	r.result.Bootstrap = tenant.BootstrapPart(r.bootstrap)
 }
 
@@ -48,12 +54,13 @@ func (r *syncRun) enableSubmission(ctx context.Context) {
 		r.result.SMTPAuth = tenant.SMTPAuthSkipped()
 		return
 	}
+	began := r.Now()
 	state, err := r.readSMTPAuth(ctx)
 	if err == nil {
-		r.tenant.SMTPAuth = state // kept if the next call fails
+		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = state, began // kept if the next call fails
 	}
 	if err == nil && state == tenant.SMTPAuthDisabled {
-		r.tenant.SMTPAuth, err = r.enableSMTPAuth(ctx)
+		err = r.enableSMTPAuth(ctx)
 	}
 	switch {
 	case err == nil:
@@ -73,20 +80,23 @@ func (r *syncRun) readSMTPAuth(ctx context.Context) (state tenant.SMTPAuth, err 
 	return state, err
 }
 
-func (r *syncRun) enableSMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
+func (r *syncRun) enableSMTPAuth(ctx context.Context) error {
+	var at time.Time // when the platform had the new state
 	err := reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
 		err := r.call(ctx, r.platform.EnableSMTPAuth)
+		at = r.Now()
 		return err
 	}, func(ctx context.Context) (bool, error) {
+		at = r.Now()
 		state, err := r.readSMTPAuth(ctx)
 		return state == tenant.SMTPAuthEnabled, err
 	})
 	switch {
 	case err == nil:
-		return tenant.SMTPAuthEnabled, nil
+		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthEnabled, at
 	case errors.Is(err, fault.SMTPAuthNotEnabled):
-		return tenant.SMTPAuthRefused, nil
-	default:
-		return tenant.SMTPAuthDisabled, err
+		r.tenant.SMTPAuth, r.tenant.Observed.SMTPAuth = tenant.SMTPAuthRefused, at
+		return nil
 	}
+	return err
 }

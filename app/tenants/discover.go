@@ -20,29 +20,29 @@ import (
 // parallelDomains is how many domains a sync checks in parallel.
 const parallelDomains = 6
 
-// discover replaces the stored domains and mailboxes with those of the platform, then checks each
+// discover merges the platform's domains and mailboxes into the stored ones, then checks each
 // domain. directory is the platform's error when it did not list the domains. If only the mailboxes
 // could not be listed, MailboxError is set.
 func (r *syncRun) discover(ctx context.Context) (directory, err error) {
-	found := ports.Found{Began: r.Now()}
+	r.discoveryBegan = r.Now()
+	found := ports.Found{Began: r.discoveryBegan}
 	found.Mailboxes = r.listMailboxes(ctx)
 	r.countUsers(ctx)
 	if err := r.readLicenses(ctx); err != nil {
 		return nil, err
 	}
-	stored, err := r.Domains.Domains(ctx, r.owner, r.tenant.GUID)
-	if err != nil {
-		return nil, err
-	}
 	directory = r.call(ctx, func(ctx context.Context) error {
 		listed, err := r.platform.Domains(ctx)
 		if err == nil {
-			found.Domains = domain.Discovered(stored, listed)
+			found.Domains = domain.Listed(listed)
 		}
 		return err
 	})
 	if denied(directory) {
 		return directory, nil
+	}
+	if err := r.readUnlisted(ctx, &found); err != nil {
+		return directory, err
 	}
 	found.At = r.Now()
 	err = reconcile.Store(ctx, func(ctx context.Context) error {
@@ -77,10 +77,11 @@ func (r *syncRun) listMailboxes(ctx context.Context) []mailbox.Platform {
 // countUsers counts the licensed users. It asks the directory, which answers even before the mail
 // server is prepared.
 func (r *syncRun) countUsers(ctx context.Context) {
+	began := r.Now()
 	err := r.call(ctx, func(ctx context.Context) error {
 		users, err := r.platform.UserMailboxes(ctx)
 		if err == nil {
-			r.tenant.UserMailboxes = users
+			r.tenant.UserMailboxes, r.tenant.Observed.Users = users, began
 		}
 		return err
 	})
@@ -94,6 +95,7 @@ func (r *syncRun) countUsers(ctx context.Context) {
 // returned.
 func (r *syncRun) readLicenses(ctx context.Context) error {
 	var have tenant.Licenses
+	began := r.Now()
 	err := r.call(ctx, func(ctx context.Context) (err error) {
 		have, err = r.platform.EmailLicenses(ctx)
 		return err
@@ -102,7 +104,7 @@ func (r *syncRun) readLicenses(ctx context.Context) error {
 		return nil //lint:ignore nilerr a failed read keeps the earlier number
 	}
 	return reconcile.Store(ctx, func(ctx context.Context) error {
-		return r.Room.SaveLicenses(ctx, r.owner, r.tenant.GUID, have, r.Now())
+		return r.Room.SaveLicenses(ctx, r.owner, r.tenant.GUID, have, began)
 	})
 }
 
@@ -158,17 +160,13 @@ func (r *syncRun) checkDomain(ctx context.Context, d domain.Domain) error {
 func (r *syncRun) checkUnverified(ctx context.Context, d domain.Domain) error {
 	// If the platform does not answer, the stored records are used.
 	_ = reconcile.Call(ctx, func(ctx context.Context) error {
+		began := r.Now()
 		records, err := r.platform.Records(ctx, d.Name)
 		if err == nil {
-			d.Verification, d.Service = records.Verification, records.Service
+			d = d.WithRecords(records, began)
 		}
 		return err
 	})
-	checked := r.Reconciler.WithCurrentDNS(ctx, d)
-	_, err := reconcile.Change(ctx, r.Domains, r.owner, checked, func(stored *domain.Domain) {
-		if !stored.Verified { // a concurrent verification has newer records
-			stored.Verification, stored.Service = checked.Verification, checked.Service
-		}
-	})
+	_, err := reconcile.Save(ctx, r.Domains, r.owner, r.Reconciler.WithCurrentDNS(ctx, d))
 	return err
 }

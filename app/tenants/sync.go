@@ -50,6 +50,10 @@ type syncRun struct {
 	bootstrap tenant.Progress
 	// answered is true once the platform has answered any call.
 	answered bool
+	// deniedAt is when the last call began that the platform denied.
+	deniedAt time.Time
+	// discoveryBegan is when the discovery began. Its lists show the platform as of then, or later.
+	discoveryBegan time.Time
 }
 
 // Sync prepares the mail server, reads the tenant's domains and mailboxes, and returns the result.
@@ -104,11 +108,13 @@ func (s *Service) heldTenant(ctx context.Context, owner access.AccountID, id ten
 }
 
 func (r *syncRun) readProfile(ctx context.Context) error {
+	began := r.Now()
 	return r.call(ctx, func(ctx context.Context) error {
 		p, err := r.platform.Profile(ctx)
 		if err == nil {
 			r.tenant.Name, r.tenant.BuiltinDomain, r.tenant.DefaultDomain = p.Name, p.BuiltinDomain, p.DefaultDomain
 			r.tenant.Consent = tenant.ConsentGranted
+			r.tenant.Observed.Profile, r.tenant.Observed.Consent = began, began
 		}
 		return err
 	})
@@ -116,7 +122,11 @@ func (r *syncRun) readProfile(ctx context.Context) error {
 
 // call makes one platform call and records whether the platform answered.
 func (r *syncRun) call(ctx context.Context, call func(context.Context) error) error {
+	began := r.Now()
 	err := reconcile.Call(ctx, call)
+	if denied(err) {
+		r.deniedAt = began
+	}
 	r.answered = r.answered || err == nil || denied(err)
 	return err
 }
@@ -124,7 +134,7 @@ func (r *syncRun) call(ctx context.Context, call func(context.Context) error) er
 // saveRevoked stores that the consent was revoked, so that readiness shows it. It always returns an
 // error.
 func (r *syncRun) saveRevoked(ctx context.Context, err error) error {
-	r.tenant.Consent = tenant.ConsentRevoked
+	r.tenant.Consent, r.tenant.Observed.Consent = tenant.ConsentRevoked, r.deniedAt
 	if saveErr := r.save(ctx); saveErr != nil {
 		return saveErr
 	}
@@ -138,7 +148,8 @@ func (r *syncRun) save(ctx context.Context) error {
 // finish stores the result of the sync and returns it. When the platform answered no call, the sync
 // fails with the platform's error, which tells the caller when to retry.
 func (r *syncRun) finish(ctx context.Context, directory error) (Synced, error) {
-	r.tenant.Discovery, r.result.Discovery = tenant.DiscoveryCompleted, Part{Status: tenant.PartCompleted}
+	r.tenant.Discovery, r.tenant.Observed.Discovery = tenant.DiscoveryCompleted, r.discoveryBegan
+	r.result.Discovery = Part{Status: tenant.PartCompleted}
 	if directory != nil {
 		r.tenant.Discovery = tenant.DiscoveryFailed
 		r.result.Discovery = Part{Status: tenant.PartFailed, Message: "the directory could not be read: " + fault.Of(directory).Detail}

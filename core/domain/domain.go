@@ -4,7 +4,7 @@
 // a tenant may have.
 //
 // Domain in domain.go is the main type; start reading there. name.go validates names. merge.go
-// merges stored domains with the platform's list and with concurrent changes. health.go detects
+// merges a stored domain with an observation of it. health.go detects
 // drift: records that were correct in an earlier read and are not correct now.
 package domain
 
@@ -49,6 +49,12 @@ type Domain struct {
 	Health    Health
 	CheckedAt time.Time
 	CreatedAt time.Time
+	// MissingSince is when a discovery missed the domain for the first time, zero if it was found
+	// since. A missing domain is not listed.
+	MissingSince time.Time
+	// Observed says when the parts of the domain were observed. A domain that was just loaded has
+	// the zero value.
+	Observed Observed
 }
 
 // Platform is a domain as the mail platform reports it.

@@ -22,48 +22,10 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-func TestDiscovered(t *testing.T) {
-	signing := dns.Signing{Enabled: true, Selector1: dns.Record{Name: "selector1._domainkey.b.test"}}
-	stored := []domain.Domain{
-		{ID: "1", Name: "a.test", Added: true, Verified: true},
-		{ID: "2", Name: "b.test", Added: true, Default: true, Verified: true, DKIM: true, MailReady: true, Signing: signing},
-		{ID: "3", Name: "c.test", Added: false},
-	}
-	listed := []domain.Platform{
-		{Name: "New.test", Verified: true, Default: true},
-		{Name: "b.test", Verified: true},
-		{Name: "c.test", Default: true},
-		{Name: "not a name"},
-	}
-	unsigned := signing
-	unsigned.Enabled = false
-	for _, tt := range []struct {
-		name   string
-		stored []domain.Domain
-		listed []domain.Platform
-		want   []domain.Domain
-	}{
-		{"nothing listed", stored, nil, []domain.Domain{}},
-		{
-			"keeps stored data, adds new domains, drops missing ones, and an unverified domain is never primary",
-			stored, listed,
-			[]domain.Domain{
-				{ID: "2", Name: "b.test", Added: true, Verified: true, DKIM: true, MailReady: true, Signing: signing},
-				{ID: "3", Name: "c.test", Added: true},
-				{Name: "new.test", Added: true, Verified: true, Default: true},
-			},
-		},
-		{
-			"a domain that was removed and added again starts over",
-			stored, []domain.Platform{{Name: "b.test"}},
-			[]domain.Domain{{ID: "2", Name: "b.test", Added: true, Signing: unsigned}},
-		},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, domain.Discovered(tt.stored, tt.listed)); diff != "" {
-				t.Fatal(diff)
-			}
-		})
+func TestListedHasOnlyCanonicalNames(t *testing.T) {
+	got := domain.Listed([]domain.Platform{{Name: "New.test", Verified: true}, {Name: "not a name"}, {Name: "b.test"}})
+	if diff := cmp.Diff([]domain.Platform{{Name: "new.test", Verified: true}, {Name: "b.test"}}, got); diff != "" {
+		t.Fatal(diff)
 	}
 }
 

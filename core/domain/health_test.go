@@ -160,33 +160,3 @@ func TestShare(t *testing.T) {
 		}
 	}
 }
-
-func TestWithMergesChanges(t *testing.T) {
-	was := verifiedDomain()
-	was.CheckedAt = time.Unix(1, 0)
-	stored := was
-	stored.Default, stored.MailReady, stored.CheckedAt = true, true, time.Unix(3, 0)
-	stored.Status.SPF, stored.Health.Sound = platformSPF, domain.Drifts
-	now := was
-	now.DKIM, now.Signing.Enabled, now.Verification = true, true, []dns.Record{{Name: "a.test"}}
-	now.Signing.Selector2.Content = "other.keys.test"
-
-	want := stored
-	want.DKIM, want.Signing.Enabled, want.Verification = true, true, now.Verification
-	want.Signing.Selector2.Content = "other.keys.test"
-	if diff := cmp.Diff(want, stored.With(was, now)); diff != "" {
-		t.Errorf("two concurrent changes (-want +got):\n%s", diff)
-	}
-	now.CheckedAt, now.Status.SPF = time.Unix(2, 0), "v=spf1 -all"
-	if diff := cmp.Diff(want, stored.With(was, now)); diff != "" {
-		t.Errorf("an earlier read (-want +got):\n%s", diff)
-	}
-	now.CheckedAt = time.Unix(4, 0)
-	want.CheckedAt, want.Status = now.CheckedAt, now.Status
-	if diff := cmp.Diff(want, stored.With(was, now)); diff != "" {
-		t.Errorf("a later read (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff(stored, stored.With(now, now)); diff != "" {
-		t.Errorf("no change (-want +got):\n%s", diff)
-	}
-}

@@ -4,10 +4,11 @@ package domain
 
 import (
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/observation"
 )
 
 // Admit fails with domain_limit_reached if held domains already reach the limit.
@@ -18,61 +19,92 @@ func Admit(held, limit int) error {
 	return nil
 }
 
-// Discovered returns the tenant's domains, by name: the platform's list merged with the stored
-// domains. Stored records, signing and DNS status are kept. Domains that are not listed are
-// dropped.
-func Discovered(stored []Domain, listed []Platform) []Domain {
-	known := make(map[string]Domain, len(stored))
-	for _, d := range stored {
-		known[d.Name] = d
-	}
-	now := make([]Domain, 0, len(listed))
-	for _, p := range listed {
-		name := Lookup(p.Name)
-		if name == NoName {
-			continue // the other calls to the platform could not name it
-		}
-		d := known[name]
-		d.Name, d.Added = name, true
-		now = append(now, d.As(p))
-	}
-	slices.SortFunc(now, func(a, b Domain) int { return strings.Compare(a.Name, b.Name) })
-	return now
+// Observed holds the times at which the parts of a domain were observed at the platform, zero for
+// never. Package observation defines which time counts. CheckedAt is the time of the DNS read.
+type Observed struct {
+	State     time.Time // Added, Default, Verified and MissingSince
+	Mail      time.Time // MailReady
+	Signing   time.Time // DKIM and Signing.Enabled
+	Selectors time.Time // the two CNAMEs of Signing
+	Records   time.Time // Verification and Service
 }
 
-// As returns the domain with the platform's state. Only a verified domain can be primary, accept
-// mail or be signed.
-func (d Domain) As(p Platform) Domain {
-	d.Verified = p.Verified
+// Merge returns the stored domain with an observation of it. Each part is replaced unless the stored
+// one is newer.
+func (d Domain) Merge(seen Domain) Domain {
+	if observation.Advance(&d.Observed.State, seen.Observed.State) {
+		d.Added, d.Default, d.Verified, d.MissingSince = seen.Added, seen.Default, seen.Verified, seen.MissingSince
+	}
+	if observation.Advance(&d.Observed.Mail, seen.Observed.Mail) {
+		d.MailReady = seen.MailReady
+	}
+	if observation.Advance(&d.Observed.Signing, seen.Observed.Signing) {
+		d.DKIM, d.Signing.Enabled = seen.DKIM, seen.DKIM
+	}
+	if observation.Advance(&d.Observed.Selectors, seen.Observed.Selectors) {
+		d.Signing.Selector1, d.Signing.Selector2 = seen.Signing.Selector1, seen.Signing.Selector2
+	}
+	if observation.Advance(&d.Observed.Records, seen.Observed.Records) {
+		d.Verification, d.Service = seen.Verification, seen.Service
+	}
+	return d.Seen(seen)
+}
+
+// Listed returns the domains of the platform's list whose names the other calls to the platform
+// accept, with canonical names.
+func Listed(list []Platform) []Platform {
+	named := make([]Platform, 0, len(list))
+	for _, p := range list {
+		if p.Name = Lookup(p.Name); p.Name != NoName {
+			named = append(named, p)
+		}
+	}
+	return named
+}
+
+// As returns the domain with the platform's state, as observed at the time at. Only a verified
+// domain can be primary, accept mail or be signed.
+func (d Domain) As(p Platform, at time.Time) Domain {
+	d.Added, d.Verified, d.MissingSince, d.Observed.State = true, p.Verified, time.Time{}, at
 	d.Default = p.Default && p.Verified
 	if !p.Verified {
-		d.MailReady, d.DKIM, d.Signing.Enabled = false, false, false
+		d.MailReady, d.Observed.Mail = false, at
+		d.DKIM, d.Signing.Enabled, d.Observed.Signing = false, false, at
 	}
 	return d
 }
 
-// With returns the stored domain with the changes between was and now applied. Fields that did not
-// change between them keep their stored values, which a concurrent request may have changed. Of two
-// DNS reads the later one is kept.
-func (d Domain) With(was, now Domain) Domain {
-	changed(&d.Added, was.Added, now.Added)
-	changed(&d.Default, was.Default, now.Default)
-	changed(&d.Verified, was.Verified, now.Verified)
-	changed(&d.DKIM, was.DKIM, now.DKIM)
-	changed(&d.MailReady, was.MailReady, now.MailReady)
-	if !slices.Equal(was.Verification, now.Verification) {
-		d.Verification = now.Verification
-	}
-	if !slices.Equal(was.Service, now.Service) {
-		d.Service = now.Service
-	}
-	changed(&d.Signing.Selector1, was.Signing.Selector1, now.Signing.Selector1)
-	changed(&d.Signing.Selector2, was.Signing.Selector2, now.Signing.Selector2)
-	d.Signing.Enabled = d.DKIM
-	if !now.sees(was) {
-		d = d.Seen(now)
-	}
+// WithRecords returns the domain with the records that the platform specified at the time at.
+func (d Domain) WithRecords(r Records, at time.Time) Domain {
+	d.Verification, d.Service, d.Observed.Records = r.Verification, r.Service, at
 	return d
+}
+
+// WithSigning returns the domain with its DKIM configuration, as observed at the time at.
+func (d Domain) WithSigning(s dns.Signing, at time.Time) Domain {
+	d.Signing, d.DKIM, d.Observed.Signing, d.Observed.Selectors = s, s.Enabled, at, at
+	return d
+}
+
+// ReservedAgain returns a missing domain as a reservation that a request makes at the time at. The
+// platform may still have the domain: the request decides.
+func (d Domain) ReservedAgain(at time.Time) Domain {
+	d.Added, d.MissingSince, d.Observed.State = false, time.Time{}, at
+	return d
+}
+
+// Missed returns the stored domain after a discovery that began at the time at found it neither in
+// the list nor by its name. It reports whether the domain no longer exists. A miss that is older
+// than the stored observation changes nothing.
+func (d Domain) Missed(at time.Time) (missed Domain, gone bool) {
+	since := d.MissingSince
+	if !observation.Advance(&d.Observed.State, at) {
+		return d, false
+	}
+	if since.IsZero() {
+		d.MissingSince = at
+	}
+	return d, observation.Gone(since, at)
 }
 
 // Seen returns the domain with the DNS read of other. An older read is ignored.
@@ -89,17 +121,4 @@ func (d Domain) Seen(other Domain) Domain {
 		}
 	}
 	return d
-}
-
-// sees reports whether both domains have the same DNS read.
-func (d Domain) sees(other Domain) bool {
-	return d.Status == other.Status && d.CheckedAt.Equal(other.CheckedAt) &&
-		slices.Equal(d.Health.Sound, other.Health.Sound) && slices.Equal(d.Health.Drifted, other.Health.Drifted)
-}
-
-// changed sets stored to now if the value has changed since was.
-func changed[T bool | dns.Record](stored *T, was, now T) {
-	if now != was {
-		*stored = now
-	}
 }

@@ -4,12 +4,12 @@
 // domain, and usage.
 //
 // Mailbox in mailbox.go is the main type; start reading there. validate.go checks the addresses,
-// names and passwords of requests. provision.go decides what provisioning does for a mailbox.
+// names and passwords of requests. provision.go decides what provisioning does for a mailbox. merge.go
+// merges a stored mailbox with an observation of it.
 package mailbox
 
 import (
 	"math"
-	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/core/tenant"
@@ -66,6 +66,12 @@ type Mailbox struct {
 	CreatedAt      time.Time
 	DomainName     string
 	TenantName     string
+	// MissingSince is when a discovery missed the mailbox for the first time, zero if it was found
+	// since. A missing mailbox is not listed.
+	MissingSince time.Time
+	// Observed says when the parts of the mailbox were observed. A mailbox that was just loaded has
+	// the zero value.
+	Observed Observed
 }
 
 // Spec is one mailbox that a caller requests.
@@ -83,25 +89,6 @@ type Platform struct {
 	Alias          string
 	AccountEnabled bool
 	CreatedAt      time.Time
-}
-
-// Seen returns a stored mailbox updated with the platform's state. In stage Reserved the mailbox is
-// foreign. In stage Creating tenantry created it, and its password is still missing.
-//
-// The sign-in name of a mailbox that tenantry created is set to the address. The platform's list
-// shows the new name late, so an older name in the list is ignored.
-func (m Mailbox) Seen(p Platform) Mailbox {
-	switch m.Stage {
-	case Reserved:
-		m.Stage, m.Provisioned = Ready, false
-	case Creating:
-		m.Stage, m.Provisioned = Created, true
-	}
-	if !m.Provisioned || m.PrincipalName == "" || strings.EqualFold(p.PrincipalName, m.Address) {
-		m.PrincipalName = p.PrincipalName
-	}
-	m.ObjectID, m.DisplayName, m.Alias, m.AccountEnabled = p.ObjectID, p.DisplayName, p.Alias, p.AccountEnabled
-	return m
 }
 
 // Usage is the use of a mailbox's daily limit.

@@ -47,11 +47,12 @@ func TestSeen(t *testing.T) {
 			m := mailbox.Mailbox{ID: "id", Stage: tt.stage, Provisioned: tt.provisioned, PrincipalName: tt.stored, Address: address, DailySendLimit: 5}
 			got := m.Seen(mailbox.Platform{
 				ObjectID: "object", DisplayName: "Anna", Address: address, PrincipalName: tt.listed, Alias: "anna.1", AccountEnabled: true,
-			})
+			}, time.Unix(1, 0))
 			want := mailbox.Mailbox{
 				ID: "id", Stage: tt.wantStage, Provisioned: tt.wantProvisioned, ObjectID: "object", DisplayName: "Anna", Address: address,
 				PrincipalName: tt.want, Alias: "anna.1", AccountEnabled: true, DailySendLimit: 5,
 			}
+			got.Observed = mailbox.Observed{}
 			if got != want {
 				t.Fatalf("got  %+v\nwant %+v", got, want)
 			}

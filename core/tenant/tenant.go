@@ -3,8 +3,8 @@
 // Package tenant holds a tenant of the mail platform, the progress of its setup and the next step.
 //
 // Tenant in tenant.go is the main type; start reading there. readiness.go derives the progress and
-// the status of a tenant. sync.go defines the results of a sync. headroom.go estimates how much a
-// tenant may still send.
+// the status of a tenant. merge.go merges a stored tenant with an observation of it. sync.go defines
+// the results of a sync. headroom.go estimates how much a tenant may still send.
 package tenant
 
 import (
@@ -95,6 +95,9 @@ type Tenant struct {
 	// read found.
 	DomainsPublished int
 	MailboxCount     int
+	// Observed says when the parts of the tenant were observed. A tenant that was just loaded has
+	// the zero value, so that storing it again replaces no observation.
+	Observed Observed
 }
 
 // BootstrapStep is what a bootstrap is waiting for.

@@ -20,6 +20,9 @@ type behaviour struct {
 	AliasTaken       bool `json:"alias_taken"`
 	NulForbidden     bool `json:"nul_403"`
 
+	// GraphReplicas and ExchangeReplicas make reads of domains, accounts and mailboxes lag.
+	GraphReplicas    replicas `json:"graph_replicas"`
+	ExchangeReplicas replicas `json:"exchange_replicas"`
 	// DomainMS is the delay until GET finds a domain after POST /domains.
 	DomainMS int `json:"domain_ms"`
 	// HydrateMS is the delay of Enable-OrganizationCustomization.
@@ -125,6 +128,11 @@ func (b behaviour) validate() error {
 	for _, answer := range b.Cmdlets {
 		if answer.Times < 0 {
 			return errors.New("times must not be negative")
+		}
+	}
+	for _, r := range []replicas{b.GraphReplicas, b.ExchangeReplicas} {
+		if err := r.validate(); err != nil {
+			return err
 		}
 	}
 	switch {

@@ -82,7 +82,11 @@ func (s *simulator) updateTenant(w http.ResponseWriter, r *http.Request, fn func
 		return false
 	}
 	var bad error
-	if err := f.Do(func(t *tenant) { bad = fn(t) }); err != nil {
+	err := f.Do(func(t *tenant) {
+		bad = fn(t)
+		t.recordSnapshot(s.kit.Now())
+	})
+	if err != nil {
 		simulate.WriteError(w, http.StatusInternalServerError, err.Error())
 		return false
 	}

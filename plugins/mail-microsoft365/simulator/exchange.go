@@ -148,7 +148,8 @@ func (call *invocation) execute(cmd cmdlet) outcome {
 		case script.Errors != nil:
 			out.errors = script.Errors
 		default:
-			out = cmd.handler(call, t, cnames)
+			out = cmd.handler(call, call.replica(t), cnames)
+			t.recordSnapshot(call.now)
 			out.warnings = append(out.warnings, script.Warnings...)
 		}
 	})
@@ -156,6 +157,15 @@ func (call *invocation) execute(cmd cmdlet) outcome {
 		return outcome{failure: errBackendTransient.with(""), status: http.StatusInternalServerError}
 	}
 	return out
+}
+
+// replica returns the tenant as the cmdlet sees it: a cmdlet that reads sees a replica.
+func (call *invocation) replica(t *tenant) *tenant {
+	if !strings.HasPrefix(strings.ToLower(call.cmdlet), "get-") {
+		return t
+	}
+	list := !call.params.has("Identity")
+	return t.replicaOf(t.Behaviour.ExchangeReplicas, &t.History.ExchangeReads, list, call.now)
 }
 
 // moduleFile answers GET EXOModuleFile with the names of the cmdlets.

@@ -75,7 +75,16 @@ func errorResult(e *graphError) result { return result{refusal: e} }
 func withTenant(fn func(*graphCall, *tenant) result) func(*graphCall) result {
 	return func(c *graphCall) result {
 		var out result
-		if err := c.file.Do(func(t *tenant) { out = fn(c, t) }); err != nil {
+		err := c.file.Do(func(t *tenant) {
+			if c.r.Method == http.MethodGet {
+				list := c.r.PathValue("id") == ""
+				out = fn(c, t.replicaOf(t.Behaviour.GraphReplicas, &t.History.GraphReads, list, c.now))
+				return
+			}
+			out = fn(c, t)
+			t.recordSnapshot(c.now)
+		})
+		if err != nil {
 			return errorResult(errInternal.with(err.Error()))
 		}
 		return out

@@ -26,6 +26,7 @@ type tenant struct {
 	Users       []user                       `json:"users"`
 	Domains     []mailDomain                 `json:"domains"`
 	Exchange    organization                 `json:"exchange"`
+	History     history                      `json:"history"`
 }
 
 // initialDomain returns the domain that Microsoft creates with the tenant.

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// observationRow says when the parts of a row were observed, and since when the platform does not
+// show the row's object. Its table is one of the tables below.
+type observationRow struct {
+	bun.BaseModel `bun:"table:domain_observations,alias:o"`
+
+	AccountID    string        `bun:",pk"`
+	ID           string        `bun:",pk"`
+	Observed     observedTimes `bun:"type:jsonb"`
+	MissingSince time.Time     `bun:",nullzero"`
+}
+
+// observedTimes maps a part to the time of its observation. Renaming a part requires a migration.
+type observedTimes map[string]time.Time
+
+// observationTable names a table of observations, and whether its objects can be missing.
+type observationTable struct {
+	name    string
+	missing bool
+}
+
+var (
+	ofTenants   = observationTable{name: "tenant_observations"}
+	ofDomains   = observationTable{name: "domain_observations", missing: true}
+	ofMailboxes = observationTable{name: "mailbox_observations", missing: true}
+)
+
+// The conditions that a domain d and a mailbox m are not missing.
+const (
+	presentDomain = "NOT EXISTS (SELECT 1 FROM domain_observations AS o " +
+		"WHERE o.account_id = d.account_id AND o.id = d.id AND o.missing_since IS NOT NULL)"
+	presentMailbox = "NOT EXISTS (SELECT 1 FROM mailbox_observations AS o " +
+		"WHERE o.account_id = m.account_id AND o.id = m.id AND o.missing_since IS NOT NULL)"
+)
+
+// observations returns the stored observations of rows by their ids. A row that was never observed
+// gets the zero value. The caller has locked the rows.
+func observations(ctx context.Context, tx bun.IDB, table observationTable, owner string, ids ...string) (map[string]observationRow, error) {
+	all := make(map[string]observationRow, len(ids))
+	if len(ids) == 0 {
+		return all, nil
+	}
+	var rows []observationRow
+	q := tx.NewSelect().Model(&rows).ModelTableExpr("? AS o", bun.Ident(table.name)).
+		Where("o.account_id = ?", owner).Where("o.id IN (?)", bun.List(ids))
+	if !table.missing {
+		q = q.ExcludeColumn("missing_since")
+	}
+	err := q.Scan(ctx)
+	for _, r := range rows {
+		all[r.ID] = r
+	}
+	return all, err
+}
+
+// saveObservations stores observations of rows that exist.
+func saveObservations(ctx context.Context, tx bun.IDB, table observationTable, rows ...observationRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	q := tx.NewInsert().Model(&rows).ModelTableExpr("? AS o", bun.Ident(table.name)).
+		On("CONFLICT (account_id, id) DO UPDATE").Set("observed = EXCLUDED.observed")
+	if table.missing {
+		q = q.Set("missing_since = EXCLUDED.missing_since")
+	} else {
+		q = q.ExcludeColumn("missing_since")
+	}
+	_, err := q.Exec(ctx)
+	return err
+}
+
+// newObservation returns the row of these parts. Parts that were never observed are left out.
+func newObservation(owner, id string, parts observedTimes, missingSince time.Time) observationRow {
+	stored := make(observedTimes, len(parts))
+	for part, at := range parts {
+		if !at.IsZero() {
+			stored[part] = storedTime(at)
+		}
+	}
+	return observationRow{AccountID: owner, ID: id, Observed: stored, MissingSince: storedTime(missingSince)}
+}
+
+func tenantObservation(owner string, t tenant.Tenant) observationRow {
+	o := t.Observed
+	return newObservation(owner, t.ID, observedTimes{
+		"profile": o.Profile, "consent": o.Consent, "bootstrap": o.Bootstrap, "smtp_auth": o.SMTPAuth,
+		"discovery": o.Discovery, "users": o.Users, "domains": o.Domains, "mailboxes": o.Mailboxes,
+	}, time.Time{})
+}
+
+// ofTenant returns the tenant with its stored observation.
+func (r observationRow) ofTenant(t tenant.Tenant) tenant.Tenant {
+	t.Observed = tenant.Observed{
+		Profile: r.Observed["profile"], Consent: r.Observed["consent"], Bootstrap: r.Observed["bootstrap"],
+		SMTPAuth: r.Observed["smtp_auth"], Discovery: r.Observed["discovery"], Users: r.Observed["users"],
+		Domains: r.Observed["domains"], Mailboxes: r.Observed["mailboxes"],
+	}
+	return t
+}
+
+func domainObservation(owner string, d domain.Domain) observationRow {
+	o := d.Observed
+	return newObservation(owner, d.ID, observedTimes{
+		"state": o.State, "mail": o.Mail, "signing": o.Signing, "selectors": o.Selectors, "records": o.Records,
+	}, d.MissingSince)
+}
+
+// ofDomain returns the domain with its stored observation.
+func (r observationRow) ofDomain(d domain.Domain) domain.Domain {
+	d.Observed = domain.Observed{
+		State: r.Observed["state"], Mail: r.Observed["mail"], Signing: r.Observed["signing"],
+		Selectors: r.Observed["selectors"], Records: r.Observed["records"],
+	}
+	d.MissingSince = r.MissingSince.UTC()
+	return d
+}
+
+func mailboxObservation(owner string, m mailbox.Mailbox) observationRow {
+	o := m.Observed
+	return newObservation(owner, m.ID, observedTimes{"stage": o.Stage, "account": o.Account, "name": o.Name}, m.MissingSince)
+}
+
+// ofMailbox returns the mailbox with its stored observation.
+func (r observationRow) ofMailbox(m mailbox.Mailbox) mailbox.Mailbox {
+	m.Observed = mailbox.Observed{Stage: r.Observed["stage"], Account: r.Observed["account"], Name: r.Observed["name"]}
+	m.MissingSince = r.MissingSince.UTC()
+	return m
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenants
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/tenantry/tenantry/app/reconcile"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// parallelReads is how many domains or mailboxes a sync reads by name in parallel.
+const parallelReads = 6
+
+// readUnlisted reads each stored domain and mailbox by name that the platform did not list. A list
+// can come from a replica that lags, so an object is missed only if the read does not find it
+// either. An object that could not be read is neither found nor missed. Only an error of the store
+// is returned.
+func (r *syncRun) readUnlisted(ctx context.Context, found *ports.Found) error {
+	var names, addresses []string
+	err := reconcile.Store(ctx, func(ctx context.Context) (err error) {
+		names, addresses, err = r.Discovered.KnownNames(ctx, r.owner, r.tenant.GUID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if found.Domains != nil {
+		listed := map[string]bool{}
+		for _, d := range found.Domains {
+			listed[d.Name] = true
+		}
+		read, missed := readEach(ctx, without(names, listed), fault.DomainNotFound, r.platform.Domain)
+		found.Domains, found.MissedDomains = append(found.Domains, read...), missed
+	}
+	if found.Mailboxes != nil {
+		listed := map[string]bool{}
+		for _, m := range found.Mailboxes {
+			listed[strings.ToLower(m.Address)] = true
+		}
+		read, missed := readEach(ctx, without(addresses, listed), fault.MailboxNotFound, r.platform.Mailbox)
+		found.Mailboxes, found.MissedMailboxes = append(found.Mailboxes, read...), missed
+	}
+	return nil
+}
+
+func without(names []string, listed map[string]bool) (rest []string) {
+	for _, name := range names {
+		if !listed[name] {
+			rest = append(rest, name)
+		}
+	}
+	return rest
+}
+
+// readEach reads objects by name. It returns those that it found, and the names for which the
+// platform answered notFound.
+func readEach[P any](ctx context.Context, names []string, notFound error, read func(context.Context, string) (P, error)) (found []P, missed map[string]bool) {
+	var (
+		wait  sync.WaitGroup
+		lock  sync.Mutex
+		slots = make(chan struct{}, parallelReads)
+	)
+	missed = map[string]bool{}
+	for _, name := range names {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			var object P
+			err := reconcile.Call(ctx, func(ctx context.Context) (err error) {
+				object, err = read(ctx, name)
+				return err
+			})
+			lock.Lock()
+			defer lock.Unlock()
+			switch {
+			case err == nil:
+				found = append(found, object)
+			case errors.Is(err, notFound):
+				missed[name] = true
+			}
+		})
+	}
+	wait.Wait()
+	return found, missed
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mailbox_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/observation"
+)
+
+// A rename that ends after the creation was completed changes the name alone.
+func TestRenameKeepsStageOfNewerCreation(t *testing.T) {
+	loaded := mailbox.Mailbox{ID: "id", Address: "a@b.test", Stage: mailbox.Created, Provisioned: true, PrincipalName: "first"}
+	loaded.Observed = mailbox.Observed{Stage: time.Unix(1, 0), Account: time.Unix(1, 0), Name: time.Unix(1, 0)}
+	completed := loaded
+	completed.Stage, completed.AccountEnabled, completed.PrincipalName = mailbox.Ready, true, "a@b.test"
+	completed.Observed.Stage, completed.Observed.Account = time.Unix(3, 0), time.Unix(2, 0)
+	renamed := mailbox.Mailbox{ID: "id", Stage: mailbox.Created, Provisioned: true, PrincipalName: "first", DisplayName: "New"}
+	renamed.Observed.Name = time.Unix(2, 0)
+	want := completed
+	want.DisplayName, want.Observed.Name = "New", time.Unix(2, 0)
+	if got := loaded.Merge(completed).Merge(renamed); got != want {
+		t.Errorf("the rename last: %+v", got)
+	}
+	if got := loaded.Merge(renamed).Merge(completed); got != want {
+		t.Errorf("the creation last: %+v", got)
+	}
+}
+
+// A slower request for the same address does not reopen a completed creation.
+func TestCompletedCreationIsFinal(t *testing.T) {
+	completed := mailbox.Mailbox{Stage: mailbox.Ready, Provisioned: true, Observed: mailbox.Observed{Stage: time.Unix(1, 0)}}
+	slower := completed
+	slower.Stage, slower.Observed.Stage = mailbox.Created, time.Unix(2, 0)
+	if got := completed.Merge(slower); got.Stage != mailbox.Ready {
+		t.Fatalf("the stage is %s", got.Stage)
+	}
+	again := completed.ReservedAgain(time.Unix(3, 0))
+	if got := again.Merge(completed); got.Stage != mailbox.Reserved || !got.Provisioned {
+		t.Fatalf("a missing mailbox that a request reserved is %+v", got)
+	}
+}
+
+func TestMailboxIsGoneAfterTwoMisses(t *testing.T) {
+	created := time.Unix(1000, 0)
+	m := mailbox.Mailbox{Stage: mailbox.Ready, Provisioned: true, Observed: mailbox.Observed{Account: created}}
+	if missed, gone := m.Missed(created.Add(-1)); gone || missed != m {
+		t.Fatalf("a miss before the creation: %+v", missed)
+	}
+	first := created.Add(time.Minute)
+	m, gone := m.Missed(first)
+	if gone || !m.MissingSince.Equal(first) {
+		t.Fatalf("the first miss: gone %v, %+v", gone, m)
+	}
+	if m, gone = m.Missed(first.Add(time.Minute)); gone || !m.MissingSince.Equal(first) {
+		t.Fatalf("the second miss a minute later: gone %v, %+v", gone, m)
+	}
+	if found := m.Merge(m.Seen(mailbox.Platform{}, first.Add(2*time.Minute))); !found.MissingSince.IsZero() {
+		t.Fatal("a newer list does not end the miss")
+	}
+	if _, gone = m.Missed(first.Add(observation.ReplicaLag)); !gone {
+		t.Fatal("not gone after the last miss")
+	}
+}

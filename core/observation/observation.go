@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package observation orders what tenantry learns about the objects of a provider.
+//
+// Requests and jobs ask the provider concurrently, and store the answers late and in any order. So
+// each part of a stored row carries the time of its observation, and an older observation never
+// replaces a newer one. The rows of tenants, domains and mailboxes are merged part by part, with
+// Advance. The order in which the observations of a part are stored therefore does not matter.
+//
+// A read counts from before its call, because its answer can be as old as that. A write counts from
+// after its answer, because its effect is certain only then. So a read that overlaps a write never
+// replaces the result of the write.
+//
+// Times are those of the processes' clocks. An observation of a process whose clock is behind loses
+// against observations of the last moments, and the next sync makes it again.
+package observation
+
+import "time"
+
+// ReplicaLag is how long a provider's replicas may lack an object that exists.
+const ReplicaLag = 15 * time.Minute
+
+// Advance reports whether an observation made at seen replaces the one made at stored. If so, it
+// sets stored to seen. The zero time stands for a part that was not observed: it replaces only a
+// part that was never observed.
+func Advance(stored *time.Time, seen time.Time) bool {
+	if seen.Before(*stored) {
+		return false
+	}
+	*stored = seen
+	return true
+}
+
+// Gone reports whether an object that was missed at missedAt no longer exists. missingSince is the
+// time of its first miss, zero if it was found after that. Two misses less than ReplicaLag apart can
+// come from the same lagging replica.
+func Gone(missingSince, missedAt time.Time) bool {
+	return !missingSince.IsZero() && missedAt.Sub(missingSince) >= ReplicaLag
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenant
+
+import (
+	"time"
+
+	"github.com/tenantry/tenantry/core/observation"
+)
+
+// Observed holds the times at which the parts of a tenant were observed at the platform, zero for
+// never. Package observation defines which time counts.
+type Observed struct {
+	Profile   time.Time // Name, BuiltinDomain and DefaultDomain
+	Consent   time.Time
+	Bootstrap time.Time // Bootstrap and BootstrapStep
+	SMTPAuth  time.Time
+	Discovery time.Time
+	Users     time.Time // UserMailboxes
+	// Domains and Mailboxes are the times of the newest lists. They are not parts of a Tenant: the
+	// rows of its domains and mailboxes hold what the lists contain.
+	Domains, Mailboxes time.Time
+}
+
+// Merge returns the stored tenant with an observation of it. Each part is replaced unless the stored
+// one is newer. A renewed consent counts as observed at ConsentedAt.
+func (t Tenant) Merge(seen Tenant) Tenant {
+	if observation.Advance(&t.Observed.Profile, seen.Observed.Profile) {
+		t.Name, t.BuiltinDomain, t.DefaultDomain = seen.Name, seen.BuiltinDomain, seen.DefaultDomain
+	}
+	t.Observed.Consent = t.consentObserved()
+	if observation.Advance(&t.Observed.Consent, seen.consentObserved()) {
+		t.Consent = seen.Consent
+	}
+	if observation.Advance(&t.Observed.Bootstrap, seen.Observed.Bootstrap) {
+		t.Bootstrap, t.BootstrapStep = seen.Bootstrap, seen.BootstrapStep
+	}
+	if observation.Advance(&t.Observed.SMTPAuth, seen.Observed.SMTPAuth) {
+		t.SMTPAuth = seen.SMTPAuth
+	}
+	if observation.Advance(&t.Observed.Discovery, seen.Observed.Discovery) {
+		t.Discovery = seen.Discovery
+	}
+	if observation.Advance(&t.Observed.Users, seen.Observed.Users) {
+		t.UserMailboxes = seen.UserMailboxes
+	}
+	if t.LastSyncAt.Before(seen.LastSyncAt) {
+		t.LastSyncAt = seen.LastSyncAt
+	}
+	return t
+}
+
+func (t Tenant) consentObserved() time.Time {
+	if t.Observed.Consent.Before(t.ConsentedAt) {
+		return t.ConsentedAt
+	}
+	return t.Observed.Consent
+}

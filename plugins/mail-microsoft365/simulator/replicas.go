@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// replicas is the setting of a host, Graph or Exchange, whose reads two replicas answer. One is up
+// to date. The other shows the domains, accounts and mailboxes as they were LagMS milliseconds ago.
+type replicas struct {
+	LagMS int `json:"lag_ms"`
+	// Answers is the reads that the lagging replica answers: "lists", "objects" (reads of one
+	// object), "all", or "alternate" for every second read. No read if it is empty.
+	Answers string `json:"answers"`
+}
+
+func (r replicas) validate() error {
+	if r.LagMS < 0 {
+		return errors.New("a delay must not be negative")
+	}
+	if !slices.Contains([]string{"", "lists", "objects", "all", "alternate"}, r.Answers) {
+		return errors.New("answers must be lists, objects, all or alternate")
+	}
+	return nil
+}
+
+func (r replicas) lag() time.Duration { return time.Duration(r.LagMS) * time.Millisecond }
+
+// lags reports whether the lagging replica answers the nth read.
+func (r replicas) lags(list bool, n int) bool {
+	switch r.Answers {
+	case "lists":
+		return list
+	case "objects":
+		return !list
+	case "alternate":
+		return n%2 == 0
+	default:
+		return r.Answers == "all"
+	}
+}
+
+// snapshot is what replicas show, from a time on.
+type snapshot struct {
+	At        time.Time    `json:"at"`
+	Domains   []mailDomain `json:"domains"`
+	Users     []user       `json:"users"`
+	Mailboxes []mailbox    `json:"mailboxes"`
+}
+
+// history is the snapshots of a tenant that a lagging replica may still show, in order of time, and
+// the number of reads at each host.
+type history struct {
+	Snapshots     []snapshot `json:"snapshots,omitempty"`
+	GraphReads    int        `json:"graph_reads,omitempty"`
+	ExchangeReads int        `json:"exchange_reads,omitempty"`
+}
+
+// recordSnapshot adds the state of the tenant to its history if it has changed, and drops snapshots
+// that are too old to be shown. Without lagging replicas there is no history.
+func (t *tenant) recordSnapshot(now time.Time) {
+	longest := max(t.Behaviour.GraphReplicas.lag(), t.Behaviour.ExchangeReplicas.lag())
+	if longest == 0 {
+		t.History = history{}
+		return
+	}
+	current := snapshot{now, slices.Clone(t.Domains), slices.Clone(t.Users), slices.Clone(t.Exchange.Mailboxes)}
+	all := t.History.Snapshots
+	if len(all) > 0 {
+		last := all[len(all)-1]
+		last.At = now
+		if reflect.DeepEqual(last, current) {
+			return
+		}
+	}
+	all = append(all, current)
+	for len(all) > 1 && !all[1].At.After(now.Add(-longest)) {
+		all = all[1:]
+	}
+	t.History.Snapshots = all
+}
+
+// replicaOf returns the tenant as the replica shows it that answers the next read at a host. list
+// says whether the read is a list. reads counts the reads at the host.
+func (t *tenant) replicaOf(r replicas, reads *int, list bool, now time.Time) *tenant {
+	*reads++
+	if r.LagMS == 0 || len(t.History.Snapshots) == 0 || !r.lags(list, *reads) {
+		return t
+	}
+	shown := t.History.Snapshots[0]
+	for _, s := range t.History.Snapshots {
+		if !s.At.After(now.Add(-r.lag())) {
+			shown = s
+		}
+	}
+	view := *t
+	view.Domains, view.Users, view.Exchange.Mailboxes = shown.Domains, shown.Users, shown.Mailboxes
+	return &view
+}
