@@ -37,6 +37,8 @@ var (
 	ofTenants   = observationTable{name: "tenant_observations"}
 	ofDomains   = observationTable{name: "domain_observations", missing: true}
 	ofMailboxes = observationTable{name: "mailbox_observations", missing: true}
+	// ofIntegrations has one part: the newest list of a sending platform's accounts.
+	ofIntegrations = observationTable{name: "integration_observations"}
 )
 
 // The conditions that a domain d and a mailbox m are not missing.

@@ -325,3 +325,26 @@ func copyToOtherAccounts(t *testing.T, s *Store) {
 	}
 	execSQL(t, s, "ANALYZE tenants, mailboxes, mailbox_connections")
 }
+
+// The listing that began last decides, whichever refresh ends last.
+func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		listed := func(status integration.ConnectionStatus, at time.Time) integration.Connection {
+			c := h.newConnection(h.one, 0, status)
+			c.UpdatedAt = at
+			return c
+		}
+		early, late := now.Add(time.Minute), now.Add(2*time.Minute)
+		if n := h.saveRefresh(t, s, h.one, late, listed(integration.ConnectionConnected, late)); n != 1 {
+			t.Fatalf("the newer listing stored %d", n)
+		}
+		if n := h.saveRefresh(t, s, h.one, early, listed(integration.ConnectionDisconnected, early)); n != 0 {
+			t.Fatalf("the older listing stored %d", n)
+		}
+		again := late.Add(time.Minute)
+		if n := h.saveRefresh(t, s, h.one, again, listed(integration.ConnectionFailed, again)); n != 1 {
+			t.Fatalf("the next listing stored %d", n)
+		}
+	})
+}
