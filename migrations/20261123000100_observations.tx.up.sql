@@ -30,6 +30,15 @@ CREATE TABLE IF NOT EXISTS mailbox_observations (
   FOREIGN KEY (account_id, id) REFERENCES mailboxes (account_id, id) ON DELETE CASCADE
 );
 --bun:split
+-- When the newest list of a sending platform's accounts began whose connections are stored.
+CREATE TABLE IF NOT EXISTS integration_observations (
+  account_id {{.uuid}} NOT NULL,
+  id         {{.uuid}} NOT NULL,
+  observed   {{.json}} NOT NULL,
+  PRIMARY KEY (account_id, id),
+  FOREIGN KEY (account_id, id) REFERENCES integrations (account_id, id) ON DELETE CASCADE
+);
+--bun:split
 -- Lists leave out what is missing, which is nearly always nothing.
 CREATE INDEX IF NOT EXISTS domains_missing ON domain_observations (account_id, id) WHERE missing_since IS NOT NULL;
 --bun:split

@@ -80,7 +80,8 @@ type Connections interface {
 	// also fail like EligibleMailbox.
 	SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *Completion) (saved bool, err error)
 	// SaveRefresh stores the result of a complete listing in one transaction and commits the
-	// completion with it. It skips connections that have changed since began, whose mailbox was
+	// completion with it. It stores no connection if a listing that began later is stored. It skips
+	// connections that have changed since began, whose mailbox was
 	// deleted, or whose mailbox a different integration holds. If a mailbox occurs several times,
 	// its last connection counts. SaveRefresh returns the number of stored connections. It fails
 	// with integration_not_found.

@@ -77,8 +77,8 @@ type Discoveries interface {
 	//
 	// A missed domain or mailbox is marked as missing, and is listed and counted no longer. It is
 	// removed when it is missed again observation.ReplicaLag later. Rows created after Began are not
-	// missed, and neither are creations that a request claimed within the last hour. A listed mailbox
-	// in stage reserved becomes ready and foreign. One in stage creating becomes created. The listed
+	// missed, and neither are creations that a request claimed within the last hour. A listed
+	// mailbox in stage reserved becomes ready and foreign. One in stage creating becomes created. The listed
 	// sign-in name of a managed mailbox is stored once it equals the address.
 	//
 	// A blocked mailbox that is removed is unblocked with an event, as in SendRuns.SaveChanges, and

@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -281,6 +282,13 @@ func (s *Store) saveRefresh(ctx context.Context, row integrationRow, seen []conn
 		if err := saveRefreshed(ctx, tx, row, began); err != nil {
 			return err
 		}
+		newest, err := advanceListing(ctx, tx, row, began)
+		if err != nil {
+			return err
+		}
+		if !newest {
+			return s.storeCompletion(ctx, tx, completion)
+		}
 		rows, err := savableConnections(ctx, tx, row, seen)
 		if err != nil {
 			return err
@@ -324,6 +332,20 @@ func saveRefreshed(ctx context.Context, tx bun.IDB, row integrationRow, began ti
 		Set("began_at = CASE WHEN began_at < ? THEN ? ELSE began_at END", began, began).
 		Where("ig.account_id = ?", row.AccountID).Where("ig.id = ?", row.ID).Exec(ctx)
 	return requireRow(res, err, integrationNotFound())
+}
+
+// advanceListing stores when a list of accounts began. It reports false if the connections of a list
+// that began later are stored already. The caller has locked the integration.
+func advanceListing(ctx context.Context, tx bun.IDB, of integrationRow, began time.Time) (newest bool, err error) {
+	known, err := observations(ctx, tx, ofIntegrations, of.AccountID, of.ID)
+	if err != nil {
+		return false, err
+	}
+	at := known[of.ID].Observed["listing"]
+	if !observation.Advance(&at, began) {
+		return false, nil
+	}
+	return true, saveObservations(ctx, tx, ofIntegrations, newObservation(of.AccountID, of.ID, observedTimes{"listing": at}, time.Time{}))
 }
 
 // savableConnections leaves out deleted mailboxes and mailboxes that a different integration holds.

@@ -231,40 +231,6 @@ func (s *Store) ChangeDomain(ctx context.Context, owner access.AccountID, d doma
 	return merged, err
 }
 
-// mergeDomain stores an observation of a domain and returns the merged domain. The lock serialises
-// concurrent observations.
-func (s *Store) mergeDomain(ctx context.Context, tx bun.IDB, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
-	var row domainRow
-	lock := tx.NewSelect().Model(&row).Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.Lookup(d.ID))
-	if err := orDomainNotFound(s.lockRows(lock, "d").Scan(ctx)); err != nil {
-		return domain.Domain{}, err
-	}
-	stored, err := observations(ctx, tx, ofDomains, row.AccountID, row.ID)
-	if err != nil {
-		return domain.Domain{}, err
-	}
-	merged := stored[row.ID].ofDomain(row.domain()).Merge(d)
-	merged.TenantGUID = d.TenantGUID
-	return merged, saveDomains(ctx, tx, row.AccountID, merged)
-}
-
-// saveDomains stores domains with their observations.
-func saveDomains(ctx context.Context, tx bun.IDB, owner string, all ...domain.Domain) error {
-	rows := make([]observationRow, 0, len(all))
-	for _, d := range all {
-		row := newDomainRow(owner, d)
-		_, err := tx.NewUpdate().Model(&row).
-			Column("added", "is_default", "verified", "dkim", "mail_ready", "records",
-				"mx", "spf", "dmarc", "dkim_status", "verification_seen", "checked_at").
-			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		rows = append(rows, domainObservation(owner, d))
-	}
-	return saveObservations(ctx, tx, ofDomains, rows...)
-}
-
 // ReserveDomain implements ports.Domains.
 func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, limit int, now time.Time) (domain.Domain, error) {
 	var d domain.Domain
@@ -355,20 +321,6 @@ func renewDomainReservation(ctx context.Context, tx bun.IDB, owner string, d dom
 	_, err := tx.NewUpdate().Model((*domainRow)(nil)).Set("stored_at = ?", d.ReservedAt).
 		Where("account_id = ?", owner).Where("id = ?", d.ID).Exec(ctx)
 	return err
-}
-
-// domainsWithObservations returns the domains of rows with their stored observations.
-func domainsWithObservations(ctx context.Context, tx bun.IDB, owner string, rows []domainRow) ([]domain.Domain, error) {
-	ids := make([]string, 0, len(rows))
-	for _, row := range rows {
-		ids = append(ids, row.ID)
-	}
-	stored, err := observations(ctx, tx, ofDomains, owner, ids...)
-	all := make([]domain.Domain, 0, len(rows))
-	for _, row := range rows {
-		all = append(all, stored[row.ID].ofDomain(row.domain()))
-	}
-	return all, err
 }
 
 // ReleaseDomain implements ports.Domains.

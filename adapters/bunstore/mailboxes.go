@@ -148,40 +148,6 @@ func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, a
 	})
 }
 
-// mergeMailbox stores an observation of a mailbox. The lock serialises concurrent observations.
-func (s *Store) mergeMailbox(ctx context.Context, tx bun.IDB, owner access.AccountID, m mailbox.Mailbox) error {
-	var row mailboxRow
-	err := s.lockRows(tx.NewSelect().Model(&row).Where("m.account_id = ?", accountKey(owner)).
-		Where("m.id = ?", ident.Lookup(m.ID)), "m").Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return mailboxNotFound()
-	}
-	if err != nil {
-		return err
-	}
-	stored, err := observations(ctx, tx, ofMailboxes, row.AccountID, row.ID)
-	if err != nil {
-		return err
-	}
-	return saveMailboxes(ctx, tx, row.AccountID, stored[row.ID].ofMailbox(row.mailbox()).Merge(m))
-}
-
-// saveMailboxes stores the platform's part of mailboxes with their observations.
-func saveMailboxes(ctx context.Context, tx bun.IDB, owner string, all ...mailbox.Mailbox) error {
-	rows := make([]observationRow, 0, len(all))
-	for _, m := range all {
-		row := newMailboxRow(owner, m)
-		_, err := tx.NewUpdate().Model(&row).
-			Column("stage", "provisioned", "object_id", "display_name", "principal_name", "alias", "account_enabled").
-			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		rows = append(rows, mailboxObservation(owner, m))
-	}
-	return saveObservations(ctx, tx, ofMailboxes, rows...)
-}
-
 // ReleaseMailbox implements ports.MailboxStore.
 func (s *Store) ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error {
 	return s.run(ctx, "release mailbox", func(ctx context.Context, db bun.IDB) error {

@@ -4,11 +4,15 @@ package bunstore
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/tenant"
 )
@@ -37,6 +41,8 @@ var (
 	ofTenants   = observationTable{name: "tenant_observations"}
 	ofDomains   = observationTable{name: "domain_observations", missing: true}
 	ofMailboxes = observationTable{name: "mailbox_observations", missing: true}
+	// ofIntegrations has one part: the newest list of a sending platform's accounts.
+	ofIntegrations = observationTable{name: "integration_observations"}
 )
 
 // The conditions that a domain d and a mailbox m are not missing.
@@ -139,4 +145,86 @@ func (r observationRow) ofMailbox(m mailbox.Mailbox) mailbox.Mailbox {
 	m.Observed = mailbox.Observed{Stage: r.Observed["stage"], Account: r.Observed["account"], Name: r.Observed["name"]}
 	m.MissingSince = r.MissingSince.UTC()
 	return m
+}
+
+// mergeDomain stores an observation of a domain and returns the merged domain. The lock serialises
+// concurrent observations.
+func (s *Store) mergeDomain(ctx context.Context, tx bun.IDB, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
+	var row domainRow
+	lock := tx.NewSelect().Model(&row).Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.Lookup(d.ID))
+	if err := orDomainNotFound(s.lockRows(lock, "d").Scan(ctx)); err != nil {
+		return domain.Domain{}, err
+	}
+	stored, err := observations(ctx, tx, ofDomains, row.AccountID, row.ID)
+	if err != nil {
+		return domain.Domain{}, err
+	}
+	merged := stored[row.ID].ofDomain(row.domain()).Merge(d)
+	merged.TenantGUID = d.TenantGUID
+	return merged, saveDomains(ctx, tx, row.AccountID, merged)
+}
+
+// saveDomains stores domains with their observations.
+func saveDomains(ctx context.Context, tx bun.IDB, owner string, all ...domain.Domain) error {
+	rows := make([]observationRow, 0, len(all))
+	for _, d := range all {
+		row := newDomainRow(owner, d)
+		_, err := tx.NewUpdate().Model(&row).
+			Column("added", "is_default", "verified", "dkim", "mail_ready", "records",
+				"mx", "spf", "dmarc", "dkim_status", "verification_seen", "checked_at").
+			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, domainObservation(owner, d))
+	}
+	return saveObservations(ctx, tx, ofDomains, rows...)
+}
+
+// domainsWithObservations returns the domains of rows with their stored observations.
+func domainsWithObservations(ctx context.Context, tx bun.IDB, owner string, rows []domainRow) ([]domain.Domain, error) {
+	ids := make([]string, 0, len(rows))
+	for _, row := range rows {
+		ids = append(ids, row.ID)
+	}
+	stored, err := observations(ctx, tx, ofDomains, owner, ids...)
+	all := make([]domain.Domain, 0, len(rows))
+	for _, row := range rows {
+		all = append(all, stored[row.ID].ofDomain(row.domain()))
+	}
+	return all, err
+}
+
+// mergeMailbox stores an observation of a mailbox. The lock serialises concurrent observations.
+func (s *Store) mergeMailbox(ctx context.Context, tx bun.IDB, owner access.AccountID, m mailbox.Mailbox) error {
+	var row mailboxRow
+	err := s.lockRows(tx.NewSelect().Model(&row).Where("m.account_id = ?", accountKey(owner)).
+		Where("m.id = ?", ident.Lookup(m.ID)), "m").Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return mailboxNotFound()
+	}
+	if err != nil {
+		return err
+	}
+	stored, err := observations(ctx, tx, ofMailboxes, row.AccountID, row.ID)
+	if err != nil {
+		return err
+	}
+	return saveMailboxes(ctx, tx, row.AccountID, stored[row.ID].ofMailbox(row.mailbox()).Merge(m))
+}
+
+// saveMailboxes stores the platform's part of mailboxes with their observations.
+func saveMailboxes(ctx context.Context, tx bun.IDB, owner string, all ...mailbox.Mailbox) error {
+	rows := make([]observationRow, 0, len(all))
+	for _, m := range all {
+		row := newMailboxRow(owner, m)
+		_, err := tx.NewUpdate().Model(&row).
+			Column("stage", "provisioned", "object_id", "display_name", "principal_name", "alias", "account_enabled").
+			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, mailboxObservation(owner, m))
+	}
+	return saveObservations(ctx, tx, ofMailboxes, rows...)
 }

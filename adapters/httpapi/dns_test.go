@@ -153,7 +153,7 @@ func TestDNSPlanWithoutTheMailPlatform(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.Verification, d.Service = nil, nil
+	d = d.WithRecords(domain.Records{}, time.Now())
 	if err := env.store.SaveDomain(t.Context(), env.accountA.account.ID, d, nil); err != nil {
 		t.Fatal(err)
 	}

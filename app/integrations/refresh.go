@@ -86,20 +86,33 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 	return r, nil
 }
 
-// reconcile stores the connections that follow from a complete listing.
+// reconcile stores the connections that follow from a complete listing. It rereads the stored
+// connections, because another refresh can have stored an older listing in the meantime. A
+// connection carries the time at which the listing began, so a newer listing may replace it.
 func (s *Service) reconcile(ctx context.Context, i integration.Integration, read *accountRead, answer ports.Answer[Refreshed]) (Refreshed, error) {
 	r := Refreshed{IntegrationID: i.ID, Provider: i.Provider, Status: RefreshCompleted}
-	now := s.now()
+	stored, err := s.Connections.Eligible(ctx, i.AccountID, i.ID)
+	if err != nil {
+		return Refreshed{}, err
+	}
+	current := make(map[string]integration.Eligible, len(stored))
+	for _, e := range stored {
+		current[e.Mailbox.ID] = e
+	}
 	var changes []integration.Connection
 	var drifts []integration.Drift
 	for n, e := range read.all {
-		c, changed := integration.Reconcile(e, read.found[n], now)
+		if e, exists := current[e.Mailbox.ID]; exists {
+			read.all[n] = e
+		}
+		e = read.all[n]
+		c, changed := integration.Reconcile(e, read.found[n], read.began)
 		r.Count(e.Connection, c, changed)
 		if !changed {
 			continue
 		}
 		if c.ID == "" {
-			id, err := s.newID(now)
+			id, err := s.newID(read.began)
 			if err != nil {
 				return Refreshed{}, err
 			}

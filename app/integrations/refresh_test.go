@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -178,4 +179,49 @@ func TestRefreshNeedsTheCapability(t *testing.T) {
 	if n := p.Calls("Accounts"); n != 0 {
 		t.Error("the platform was asked")
 	}
+}
+
+// heldPlatforms are platforms whose lists of accounts arrive late: they are made, and then wait.
+type heldPlatforms struct {
+	ports.SendingPlatforms
+	made, release chan struct{}
+}
+
+func (p heldPlatforms) For(provider string, c secret.Credential) ports.SendingPlatform {
+	return heldPlatform{p.SendingPlatforms.For(provider, c), p}
+}
+
+type heldPlatform struct {
+	ports.SendingPlatform
+	held heldPlatforms
+}
+
+func (p heldPlatform) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
+	page, err := p.SendingPlatform.Accounts(ctx, cursor)
+	close(p.held.made)
+	<-p.held.release
+	return page, err
+}
+
+// Of two refreshes the one whose listing began later decides, even if the other one ends last.
+func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
+	w := newFixture(t)
+	id := w.integrate(t, "instantly")
+	anna := w.mailbox(t, w.acc, theTenant, "gone")
+	w.connect(t, id, anna)
+	w.wait(time.Minute)
+	held := heldPlatforms{w.Platforms, make(chan struct{}), make(chan struct{})}
+	older := make(chan error)
+	go func() {
+		_, err := w.service(w.store, w.store, held).Refresh(context.WithoutCancel(t.Context()), w.acc.ID, id, nil)
+		older <- err
+	}()
+	<-held.made
+	w.instantly.Drop(anna.Address)
+	w.wait(time.Minute)
+	w.refresh(t, id)
+	w.is(t, id, anna, integration.ConnectionDisconnected)
+	close(held.release)
+	must(t, <-older)
+	w.is(t, id, anna, integration.ConnectionDisconnected)
 }

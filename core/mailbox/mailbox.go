@@ -4,8 +4,8 @@
 // domain, and usage.
 //
 // Mailbox in mailbox.go is the main type; start reading there. validate.go checks the addresses,
-// names and passwords of requests. provision.go decides what provisioning does for a mailbox. merge.go
-// merges a stored mailbox with an observation of it.
+// names and passwords of requests. provision.go decides what provisioning does for a mailbox.
+// merge.go merges a stored mailbox with an observation of it.
 package mailbox
 
 import (
