@@ -130,11 +130,11 @@ type MailboxStore interface {
 	// Mailbox returns one of the mailboxes that Mailboxes lists. It fails with tenant_not_found or
 	// mailbox_not_found.
 	Mailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
-	// ReserveMailboxes stores reservations for the specs that have no row, in one transaction under a
-	// lock on the domain. It returns the rows in the order of specs. New rows are in stage reserved,
-	// with new ids and JustReserved set. ReservedAt of an unfinished row is later than that of every
-	// earlier reservation of the row. It fails with mailbox_limit_reached, and stores nothing, if the
-	// domain would have more than max rows.
+	// ReserveMailboxes stores reservations for the specs that have no row, in one transaction under
+	// a lock on the domain. It returns the rows in the order of specs. New rows are in stage
+	// reserved, with new ids and JustReserved set. ReservedAt of an unfinished row is later than
+	// that of every earlier reservation of the row. It fails with mailbox_limit_reached, and stores
+	// nothing, if the domain would have more than max rows.
 	ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, max int, now time.Time) ([]mailbox.Mailbox, error)
 	// SaveMailbox stores a mailbox's state, except its send limit, its number of sent messages and
 	// its block. It fails with mailbox_not_found if the row no longer exists.
