@@ -26,7 +26,8 @@ func RequestID(ctx context.Context) string {
 }
 
 // Effects collects the effects of a request. Adapters record them: provider ports record calls and
-// answers, stores record changes and completions. Without Effects in the context, recording does nothing.
+// answers, stores record changes and completions. Without Effects in the context, recording does
+// nothing.
 type Effects struct {
 	mu      sync.Mutex
 	seen    idempotency.Effects

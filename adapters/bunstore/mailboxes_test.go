@@ -298,8 +298,8 @@ func waitForLock(t *testing.T, s *Store) {
 }
 
 // TestReservationAndDeletionOfTenantDoNotDeadlock checks that a reservation of mailboxes locks the
-// tenant before the domain, as the deletion of the tenant does. Otherwise PostgreSQL would abort one
-// of the two, and the store would try it again.
+// tenant before the domain, as the deletion of the tenant does. Otherwise PostgreSQL would abort
+// one of the two, and the store would try it again.
 func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 	url := testserver.Database(t) // of its own, because the test looks at all its connections
 	hook, deletions := newPausingHook(`NO KEY UPDATE OF "d"`), newPausingHook(`DELETE FROM "tenants"`)

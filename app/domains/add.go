@@ -128,8 +128,8 @@ func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added A
 
 // releaseFailed deletes the reserved row when tenantry cannot have left the domain at the platform.
 // This is certain when the platform refuses the domain. It is also certain when this request
-// reserved the row and the error shows that nothing changed. A row that a later request has reserved
-// too is left to that request. releaseFailed returns the error for the caller.
+// reserved the row and the error shows that nothing changed. A row that a later request has
+// reserved too is left to that request. releaseFailed returns the error for the caller.
 func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, cause error) error {
 	refused := errors.Is(cause, fault.DomainUnavailable) || errors.Is(cause, fault.InvalidDomain)
 	if refused || d.JustReserved && outcome.ChangedNothing(cause) {

@@ -114,8 +114,8 @@ func addDomainError(err error) error {
 	}
 }
 
-// namesOtherTenant reports whether a refusal says that another tenant holds the domain. Graph has no
-// code for it.
+// namesOtherTenant reports whether a refusal says that another tenant holds the domain. Graph has
+// no code for it.
 func namesOtherTenant(err error) bool {
 	return graph.Status(err) == http.StatusBadRequest &&
 		graph.MessageContains(err, "other organi", "different organi", "other tenant", "different tenant")

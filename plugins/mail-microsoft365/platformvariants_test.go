@@ -34,8 +34,8 @@ func TestUnknownRefusalsAreProviderErrors(t *testing.T) {
 	expectOutcome(t, fake.client.EnableMail(t.Context(), "a.example"), outcome.Refused, fault.ProviderError)
 }
 
-// TestCodesDecideRefusals checks how refusals of Graph are classified: by their code, then by a known
-// text. An unknown text, or a conflict that names no object, is not a permanent refusal.
+// TestCodesDecideRefusals checks how refusals of Graph are classified: by their code, then by a
+// known text. An unknown text, or a conflict that names no object, is not a permanent refusal.
 func TestCodesDecideRefusals(t *testing.T) {
 	const (
 		add, verify, patch = "POST /domains", "POST /domains/a.example/verify", "PATCH /users/o-1"

@@ -57,10 +57,10 @@ func (g *guard) runOperation(w http.ResponseWriter, r *http.Request, x *run, nex
 	}
 }
 
-// recordOutcome stores the answer, leaves the key unresolved, or releases it. It does nothing if the
-// answer was committed with the last change of the operation. The choice depends on
-// the status, on who decided a refusal, and on the effects at the provider. held is false if a different attempt has the key.
-// On an error the answer must not be sent, because it could not be replayed.
+// recordOutcome stores the answer, leaves the key unresolved, or releases it. It does nothing if
+// the answer was committed with the last change of the operation. The choice depends on the status,
+// on who decided a refusal, and on the effects at the provider. held is false if a different
+// attempt has the key. On an error the answer must not be sent, because it could not be replayed.
 func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err error) {
 	switch idempotency.End(a.status, fault.IsFromStore(exchangeOf(ctx).cause), x.effects.Seen()) {
 	case idempotency.AnswerKept:

@@ -259,8 +259,8 @@ func TestTransientExceptionIs400(t *testing.T) {
 	}
 }
 
-// TestStateThatCannotBeSavedIs500 checks that a call whose effect could not be saved is not answered
-// as a refusal, at Exchange and at Graph.
+// TestStateThatCannotBeSavedIs500 checks that a call whose effect could not be saved is not
+// answered as a refusal, at Exchange and at Graph.
 func TestStateThatCannotBeSavedIs500(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "app.json"), sharedRegistration(t), 0o600); err != nil {
