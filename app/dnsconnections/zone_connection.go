@@ -28,12 +28,12 @@ type ZoneConnection struct {
 }
 
 // ForZone returns the connection that has access to the zone with this apex. It considers the
-// candidates that the account still has. It prefers a zone whose servers are in the delegation. Among
-// equal zones it prefers the first candidate.
+// candidates that the account still has. It prefers a zone whose servers are in the delegation.
+// Among equal zones it prefers the first candidate.
 //
-// It fails with ErrNoConnection when the account has none of the candidates, and with dns.NoZone when
-// no candidate has access to the zone. If a connection could not be tested, it can fail with that
-// connection's error, such as provider_credential_rejected.
+// It fails with ErrNoConnection when the account has none of the candidates, and with dns.NoZone
+// when no candidate has access to the zone. If a connection could not be tested, it can fail with
+// that connection's error, such as provider_credential_rejected.
 func (s *Service) ForZone(ctx context.Context, owner access.AccountID, candidates []dnsconnection.Connection, apex string, delegation []string) (ZoneConnection, error) {
 	if owner == "" { // Open would accept the connections of any account
 		return ZoneConnection{}, ErrNoConnection

@@ -131,8 +131,8 @@ func PlainName(name string) string {
 	return "."
 }
 
-// ReadBack reads a zone after a write, checks that it has the changes, and returns its record sets. If
-// reading fails, the effect of the write is unknown.
+// ReadBack reads a zone after a write, checks that it has the changes, and returns its record sets.
+// If reading fails, the effect of the write is unknown.
 func ReadBack(ctx context.Context, p DNSProvider, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	sets, err := p.Records(ctx, zone)
 	if err != nil {
@@ -149,7 +149,8 @@ func ReadBack(ctx context.Context, p DNSProvider, zone dns.Zone, changes []dns.C
 	return sets, nil
 }
 
-// SetsAfter returns the current record set for each change. This is the result of DNSProvider.Apply.
+// SetsAfter returns the current record set for each change. This is the result of
+// DNSProvider.Apply.
 func SetsAfter(sets []dns.RRSet, changes []dns.Change) []dns.RRSet {
 	var after []dns.RRSet
 	for _, c := range changes {
