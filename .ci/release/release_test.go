@@ -143,8 +143,8 @@ func TestCatalogOfADifferentPlatform(t *testing.T) {
 	}
 }
 
-// TestModulesOfAPlugin checks a plugin with its own module. It uses the SDK of this repository, which
-// is not listed as a module that was downloaded.
+// TestModulesOfAPlugin checks a plugin with its own module. It uses the SDK of this repository,
+// which is not listed as a module that was downloaded.
 func TestModulesOfAPlugin(t *testing.T) {
 	all := modulesOf(&buildinfo.BuildInfo{GoVersion: "go1.26.8", Deps: []*debug.Module{
 		{Path: "example.com/fork", Version: "v1.0.0", Replace: &debug.Module{Path: "example.com/ours", Version: "v1.1.0"}},

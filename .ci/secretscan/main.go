@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command secretscan fails when a file contains a text in the form of a secret: an API key of
-// tenantry, a private key, a client secret of Microsoft Entra, or a key of other well-known services.
+// tenantry, a private key, a client secret of Microsoft Entra, or a key of other well-known
+// services.
 //
 //	git ls-files -z | go run ./.ci/secretscan
 //
-// It reads the names of the files from its input, so that it scans exactly the published files. In a
-// test, a line with the comment `secretscan:allow REASON` may contain such a text.
+// It reads the names of the files from its input, so that it scans exactly the published files. In
+// a test, a line with the comment `secretscan:allow REASON` may contain such a text.
 package main
 
 import (

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// setClock sets the clock of the service and of the simulators, and wakes the jobs that are due then.
+// setClock sets the clock of the service and of the simulators, and wakes the jobs that are due
+// then.
 func (c *controller) setClock(r *http.Request) (any, error) {
 	var in struct {
 		Now     *time.Time `json:"now"`

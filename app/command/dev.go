@@ -34,8 +34,8 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// sandboxCountsTTL replaces the time for which gauges reuse counts. The jobs of the sandbox end within
-// seconds.
+// sandboxCountsTTL replaces the time for which gauges reuse counts. The jobs of the sandbox end
+// within seconds.
 const sandboxCountsTTL = time.Second
 
 // devOptions holds the flags of `tenantry dev`.
@@ -86,10 +86,10 @@ func devCommand() *cobra.Command {
 	return cmd
 }
 
-// devConfig returns the settings of a sandbox. Circuits stay open for only 2 s, because failures are
-// often planned in a sandbox. The service stops within 20 s, because the simulators stop after the
-// service. The settings file and variables override these defaults, and the flags of dev override
-// both.
+// devConfig returns the settings of a sandbox. Circuits stay open for only 2 s, because failures
+// are often planned in a sandbox. The service stops within 20 s, because the simulators stop after
+// the service. The settings file and variables override these defaults, and the flags of dev
+// override both.
 func devConfig(set *pflag.FlagSet, o devOptions) (settings.Config, error) {
 	if set == nil {
 		set = pflag.NewFlagSet("dev", pflag.ContinueOnError)

@@ -5,7 +5,6 @@ package dnsconnections
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
@@ -15,8 +14,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// ErrNoConnection is returned by ForZone when the account has no connection to the provider, or no
-// connection at all.
+// ErrNoConnection is returned by ForZone when the account has none of the candidates.
 var ErrNoConnection = errors.New("the account has no connection to the DNS provider")
 
 // ZoneConnection is an account's connection whose credential has access to a zone.
@@ -29,28 +27,26 @@ type ZoneConnection struct {
 	Serves bool
 }
 
-// ForZone returns the account's connection that has access to the zone with this apex. It considers
-// the connections to one provider, or all connections when provider is empty. It prefers a zone
-// whose servers are in the delegation. Among equal zones it prefers the older connection.
+// ForZone returns the connection that has access to the zone with this apex. It considers the
+// candidates that the account still has. It prefers a zone whose servers are in the delegation.
+// Among equal zones it prefers the first candidate.
 //
-// It fails with ErrNoConnection when the account has no such connection, and with dns.NoZone when
-// no connection has access to the zone. If a connection could not be tested, it can fail with that
-// connection's error, such as provider_credential_rejected.
-func (s *Service) ForZone(ctx context.Context, owner access.AccountID, provider, apex string, delegation []string) (ZoneConnection, error) {
-	all, err := s.Connections.DNSConnections(ctx, owner)
-	if err != nil {
-		return ZoneConnection{}, err
-	}
-	if provider != "" {
-		all = slices.DeleteFunc(all, func(c dnsconnection.Connection) bool { return c.Provider != provider })
-	}
-	if len(all) == 0 || owner == "" {
+// It fails with ErrNoConnection when the account has none of the candidates, and with dns.NoZone
+// when no candidate has access to the zone. If a connection could not be tested, it can fail with
+// that connection's error, such as provider_credential_rejected.
+func (s *Service) ForZone(ctx context.Context, owner access.AccountID, candidates []dnsconnection.Connection, apex string, delegation []string) (ZoneConnection, error) {
+	if owner == "" { // Open would accept the connections of any account
 		return ZoneConnection{}, ErrNoConnection
 	}
+	tested := 0
 	var best *ZoneConnection
 	failed := failures{first: dns.NoZone()}
-	for _, c := range all {
+	for _, c := range candidates {
 		found, err := s.testZone(ctx, owner, c.ID, apex)
+		if errors.Is(err, fault.DNSConnectionNotFound) {
+			continue
+		}
+		tested++
 		if err != nil {
 			failed.add(err)
 			continue
@@ -61,6 +57,9 @@ func (s *Service) ForZone(ctx context.Context, owner access.AccountID, provider,
 		if best == nil {
 			best = &found
 		}
+	}
+	if tested == 0 {
+		return ZoneConnection{}, ErrNoConnection
 	}
 	// A connection that could not be tested might serve the zone. In this case a zone that does not
 	// serve is not returned.
@@ -102,7 +101,7 @@ const (
 func (f *failures) add(err error) {
 	weight := weightUnknown
 	switch {
-	case dns.IsNoZone(err) || errors.Is(err, fault.DNSConnectionNotFound): // the connection was removed meanwhile
+	case dns.IsNoZone(err):
 		return
 	case errors.Is(err, fault.CredentialRejected):
 		weight = weightRejected

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -52,7 +53,7 @@ func TestForZoneSelectsTheConnectionForTheZone(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t)
 			f.fill(t, tt.tokens)
-			got, err := f.ForZone(t.Context(), f.ann, tt.provider, "a.test", tt.delegation)
+			got, err := f.ForZone(t.Context(), f.ann, f.connectionsTo(t, tt.provider), "a.test", tt.delegation)
 			if err != nil || got.Connection.Name != tt.want || got.Serves != tt.serves || got.Zone.Name != "a.test" {
 				t.Fatalf("%+v, %v", got, err)
 			}
@@ -83,7 +84,7 @@ func TestForZoneFailsWithTheMostSignificantError(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFixture(t)
 			f.fill(t, tt.tokens)
-			got, err := f.ForZone(t.Context(), f.ann, "cloudflare", "a.test", delegation)
+			got, err := f.ForZone(t.Context(), f.ann, f.connectionsTo(t, "cloudflare"), "a.test", delegation)
 			if !tt.want(err) || got.Provider != nil {
 				t.Fatalf("%+v, %v", got, err)
 			}
@@ -92,19 +93,25 @@ func TestForZoneFailsWithTheMostSignificantError(t *testing.T) {
 }
 
 // TestForZoneUsesOnlyConnectionsOfTheAccount checks that connections of other accounts are never
-// used, and that an empty owner has no connections.
+// used, even as candidates, and that an empty owner has no connections.
 func TestForZoneUsesOnlyConnectionsOfTheAccount(t *testing.T) {
 	f := newFixture(t)
 	f.fill(t, []string{"has"})
-	if _, err := f.ForZone(t.Context(), f.bob, "", "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
+	if _, err := f.ForZone(t.Context(), f.bob, f.connectionsTo(t, ""), "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
 		t.Errorf("bob: %v", err)
 	}
-	if _, err := f.ForZone(t.Context(), "", "", "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
+	if _, err := f.ForZone(t.Context(), "", f.connectionsTo(t, ""), "a.test", delegation); !errors.Is(err, dnsconnections.ErrNoConnection) {
 		t.Errorf("an empty owner: %v", err)
 	}
 	if len(f.usedTokens) > 0 {
 		t.Errorf("the tokens %v were used", f.usedTokens)
 	}
+}
+
+// connectionsTo returns the connections to a provider, or all connections if provider is empty.
+func (f *fixture) connectionsTo(t *testing.T, provider string) []dnsconnection.Connection {
+	t.Helper()
+	return slices.DeleteFunc(f.stored(t), func(c dnsconnection.Connection) bool { return provider != "" && c.Provider != provider })
 }
 
 // fill adds a connection of the account ann for each token. Afterwards some tokens are rejected or

@@ -55,8 +55,8 @@ func (w *Watch) Sweep(every time.Duration) ports.Periodic {
 	return ports.Periodic{Kind: "domain_checks", Every: every, Do: func(ctx context.Context) error { return w.schedule(ctx, every, every) }}
 }
 
-// CheckDue schedules the checks of all domains that are due, at once. The sandbox calls it after its
-// clock was moved.
+// CheckDue schedules the checks of all domains that are due, at once. The sandbox calls it after
+// its clock was moved.
 func (w *Watch) CheckDue(ctx context.Context) error { return w.schedule(ctx, domain.Day, 0) }
 
 // schedule schedules the share of a day's checks that fits in the time share, and spreads them over

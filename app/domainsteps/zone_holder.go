@@ -33,7 +33,7 @@ func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, zoneRead
 	}
 	callCtx, cancel := context.WithTimeout(ctx, planLimit)
 	defer cancel()
-	accesses, zoneProvider := s.findConnection(callCtx, owner, zoneRead, providerOrder(dns.Detect(zoneRead, providers).Provider.ID, connections))
+	accesses, zoneProvider := s.findConnection(callCtx, owner, zoneRead, dns.Detect(zoneRead, providers).Provider.ID, connections)
 	holder := dns.FindHolder(zoneRead, providers, accesses)
 	if holder.Access.Standing == dns.ReachesZone {
 		held, err := zoneProvider.Records(callCtx, holder.Access.Zone)
@@ -69,13 +69,15 @@ func providerOrder(first string, connections []dnsconnection.Connection) []strin
 }
 
 // findConnection asks the account's connections for the zone, provider by provider, until one
-// serves it. It returns the access to each provider asked, and the serving provider or nil.
-func (s *Steps) findConnection(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead, order []string) (accesses []dns.Access, zoneProvider ports.DNSProvider) {
+// serves it. The provider first comes first. findConnection returns the access to each provider
+// asked, and the serving provider or nil.
+func (s *Steps) findConnection(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead, first string, connections []dnsconnection.Connection) (accesses []dns.Access, zoneProvider ports.DNSProvider) {
 	if zoneRead.Zone == "" || len(zoneRead.Delegation) == 0 {
 		return nil, nil
 	}
-	for _, provider := range order {
-		found, err := s.Connections.ForZone(ctx, owner, provider, zoneRead.Zone, zoneRead.Delegation)
+	for _, provider := range providerOrder(first, connections) {
+		candidates := slices.DeleteFunc(slices.Clone(connections), func(c dnsconnection.Connection) bool { return c.Provider != provider })
+		found, err := s.Connections.ForZone(ctx, owner, candidates, zoneRead.Zone, zoneRead.Delegation)
 		a := dns.Access{Provider: provider, Zone: found.Zone}
 		a.Standing, a.Detail = accessStanding(err)
 		accesses = append(accesses, a)

@@ -207,9 +207,9 @@ func peakMemory(t testing.TB, pid int) int {
 }
 
 // TestSlowConnectionsDoNotBlockOthers opens many connections that send their header slowly, one
-// byte at a time, and many authenticated connections that send their body slowly. Other requests are
-// answered, and the server ends each slow connection at its limit. A soak also measures the other
-// requests and the memory. While it measures, no other test runs.
+// byte at a time, and many authenticated connections that send their body slowly. Other requests
+// are answered, and the server ends each slow connection at its limit. A soak also measures the
+// other requests and the memory. While it measures, no other test runs.
 func TestSlowConnectionsDoNotBlockOthers(t *testing.T) {
 	if !soak {
 		t.Parallel()

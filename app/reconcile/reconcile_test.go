@@ -230,8 +230,8 @@ func TestRunDecidesByTheOutcome(t *testing.T) {
 	}
 }
 
-// TestRunChecksBeforeItRepeats checks that a call with an unknown outcome is repeated only after the
-// check has found no effect.
+// TestRunChecksBeforeItRepeats checks that a call with an unknown outcome is repeated only after
+// the check has found no effect.
 func TestRunChecksBeforeItRepeats(t *testing.T) {
 	lost := &outcome.Error{Kind: outcome.Unknown, Cause: "lost"}
 	unanswered := &outcome.Error{Kind: outcome.Unknown, Cause: "unanswered"}

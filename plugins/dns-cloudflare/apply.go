@@ -57,11 +57,7 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 			return nil, err
 		}
 	}
-	var results []dns.RRSet
-	for _, c := range changes {
-		results = append(results, dns.Find(current, c.After.Name, c.After.Type))
-	}
-	return results, nil
+	return sdk.SetsAfter(current, changes), nil
 }
 
 // withoutApexCNAME returns the sets without a CNAME at the apex. Cloudflare always flattens that

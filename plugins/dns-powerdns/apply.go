@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -42,11 +41,11 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 		if err := p.call(ctx, http.MethodPatch, zonePath(zone.ID), map[string]any{"rrsets": current.patchDocs(outstanding)}, nil); err != nil {
 			return nil, err
 		}
-		if sets, err = p.readBack(ctx, zone, outstanding); err != nil {
+		if sets, err = sdk.ReadBack(ctx, p, zone, outstanding); err != nil {
 			return nil, err
 		}
 	}
-	return resultSets(sets, changes), nil
+	return sdk.SetsAfter(sets, changes), nil
 }
 
 // patchDocs converts changes to documents of the API. An unchanged value keeps its spelling, and a
@@ -88,31 +87,4 @@ func (z zoneDoc) find(s dns.RRSet) rrsetDoc {
 		}
 	}
 	return rrsetDoc{}
-}
-
-// readBack reads the zone after a write and checks that it has the changes. If reading fails, the
-// effect of the write is unknown.
-func (p *provider) readBack(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
-	sets, err := p.Records(ctx, zone)
-	if err != nil {
-		if outcome.ChangedNothing(err) {
-			err = sdk.UnknownEffect("not_read_back")
-		}
-		return nil, err
-	}
-	for _, c := range changes {
-		if !dns.Find(sets, c.After.Name, c.After.Type).Same(c.After) {
-			return nil, sdk.BrokenAnswer("written_but_not_there")
-		}
-	}
-	return sets, nil
-}
-
-// resultSets returns the current set for each change.
-func resultSets(sets []dns.RRSet, changes []dns.Change) []dns.RRSet {
-	var out []dns.RRSet
-	for _, c := range changes {
-		out = append(out, dns.Find(sets, c.After.Name, c.After.Type))
-	}
-	return out
 }

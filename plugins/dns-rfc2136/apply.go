@@ -10,7 +10,6 @@ import (
 	wire "github.com/miekg/dns"
 
 	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -44,33 +43,11 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 		if err := p.update(ctx, msg); err != nil {
 			return nil, err
 		}
-		if current, err = p.readBack(ctx, zone, outstanding); err != nil {
+		if current, err = sdk.ReadBack(ctx, p, zone, outstanding); err != nil {
 			return nil, err
 		}
 	}
-	var results []dns.RRSet
-	for _, c := range changes {
-		results = append(results, dns.Find(current, c.After.Name, c.After.Type))
-	}
-	return results, nil
-}
-
-// readBack reads the zone after a write and checks that it has the changes. If reading fails, the
-// effect of the write is unknown.
-func (p *provider) readBack(ctx context.Context, zone dns.Zone, results []dns.Change) ([]dns.RRSet, error) {
-	current, err := p.Records(ctx, zone)
-	if err != nil {
-		if outcome.ChangedNothing(err) {
-			err = sdk.UnknownEffect("not_read_back")
-		}
-		return nil, err
-	}
-	for _, c := range results {
-		if !dns.Find(current, c.After.Name, c.After.Type).Same(c.After) {
-			return nil, sdk.BrokenAnswer("written_but_not_there")
-		}
-	}
-	return current, nil
+	return sdk.SetsAfter(current, changes), nil
 }
 
 // transaction returns the update message for the changes. Removals come before additions, so that a

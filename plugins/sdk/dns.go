@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/outcome"
 )
 
 var errMalformedText = errors.New("malformed TXT content")
@@ -128,6 +129,34 @@ func PlainName(name string) string {
 		return plain
 	}
 	return "."
+}
+
+// ReadBack reads a zone after a write, checks that it has the changes, and returns its record sets.
+// If reading fails, the effect of the write is unknown.
+func ReadBack(ctx context.Context, p DNSProvider, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+	sets, err := p.Records(ctx, zone)
+	if err != nil {
+		if outcome.ChangedNothing(err) {
+			err = UnknownEffect("not_read_back")
+		}
+		return nil, err
+	}
+	for _, c := range changes {
+		if !dns.Find(sets, c.After.Name, c.After.Type).Same(c.After) {
+			return nil, BrokenAnswer("written_but_not_there")
+		}
+	}
+	return sets, nil
+}
+
+// SetsAfter returns the current record set for each change. This is the result of
+// DNSProvider.Apply.
+func SetsAfter(sets []dns.RRSet, changes []dns.Change) []dns.RRSet {
+	var after []dns.RRSet
+	for _, c := range changes {
+		after = append(after, dns.Find(sets, c.After.Name, c.After.Type))
+	}
+	return after
 }
 
 // ZoneLocks serializes the writes to a zone within this process. It is for providers that compare

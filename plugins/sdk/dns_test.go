@@ -3,12 +3,14 @@
 package sdk_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -73,5 +75,37 @@ func TestReadAndWriteContent(t *testing.T) {
 	}
 	if _, err := sdk.ReadContent(dns.MX, "mail.example."); err == nil {
 		t.Error("an MX without a preference is read")
+	}
+}
+
+// oneZone is a provider with one zone. Only Records can be called.
+type oneZone struct {
+	sdk.DNSProvider
+	sets []dns.RRSet
+	err  error
+}
+
+func (p oneZone) Records(context.Context, dns.Zone) ([]dns.RRSet, error) { return p.sets, p.err }
+
+func TestReadBackComparesTheZoneWithTheChanges(t *testing.T) {
+	want := dns.RRSet{Name: "a.test", Type: dns.TXT, TTL: 60, Values: []string{"x"}}
+	changes := []dns.Change{{After: want}}
+	for name, tt := range map[string]struct {
+		zone oneZone
+		kind outcome.Kind // 0 for success
+	}{
+		"written":              {oneZone{sets: []dns.RRSet{want}}, 0},
+		"not written":          {oneZone{}, outcome.Broken},
+		"the read is refused":  {oneZone{err: sdk.CredentialRefused("x")}, outcome.Unknown},
+		"the read is cut":      {oneZone{err: sdk.UnknownEffect("x")}, outcome.Unknown},
+		"the read is nonsense": {oneZone{err: sdk.BrokenAnswer("x")}, outcome.Broken},
+	} {
+		sets, err := sdk.ReadBack(t.Context(), tt.zone, dns.Zone{}, changes)
+		if outcome.Of(err) != tt.kind || (err == nil) != (len(sets) == 1) {
+			t.Errorf("%s: got %v, %v, want %s", name, sets, err, tt.kind)
+		}
+	}
+	if after := sdk.SetsAfter([]dns.RRSet{want}, changes); len(after) != 1 || !after[0].Same(want) {
+		t.Errorf("the set after the change is %+v", after)
 	}
 }
