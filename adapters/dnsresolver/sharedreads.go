@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // sharedReads lets concurrent callers that need the same domain share one read. The read is
@@ -23,14 +24,16 @@ type sharedReads struct {
 type readKey struct{ name, wanted string }
 
 type sharedRead struct {
-	done    chan struct{}
-	result  dns.ZoneRead
-	waiting int
-	cancel  context.CancelFunc
+	done   chan struct{}
+	result dns.ZoneRead
+	// panicked is the panic of the read, which continues in each caller.
+	panicked error
+	waiting  int
+	cancel   context.CancelFunc
 }
 
 // do runs read, or waits for a running read with the same key. limit is the timeout of the read. do
-// returns the error of ctx when ctx ends first.
+// returns the error of ctx when ctx ends first. A panic of the read continues in do.
 func (s *sharedReads) do(ctx context.Context, key readKey, limit time.Duration, read func(context.Context) dns.ZoneRead) (dns.ZoneRead, error) {
 	if err := ctx.Err(); err != nil {
 		return dns.ZoneRead{}, err
@@ -39,6 +42,7 @@ func (s *sharedReads) do(ctx context.Context, key readKey, limit time.Duration, 
 	defer s.leave(key, shared)
 	select {
 	case <-shared.done:
+		panics.Continue(shared.panicked)
 		return clone(shared.result), nil
 	case <-ctx.Done():
 		return dns.ZoneRead{}, ctx.Err()
@@ -58,12 +62,18 @@ func (s *sharedReads) join(ctx context.Context, key readKey, limit time.Duration
 	readCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	shared := &sharedRead{done: make(chan struct{}), waiting: 1, cancel: cancel}
 	s.running[key] = shared
-	go func() {
-		defer cancel()
-		shared.result = read(readCtx)
+	finish := func() {
+		cancel()
 		s.remove(key, shared)
 		close(shared.done)
-	}()
+	}
+	panics.Go(func() {
+		shared.result = read(readCtx)
+		finish()
+	}, func(e *panics.Error) {
+		shared.panicked = e
+		finish()
+	})
 	return shared
 }
 

@@ -9,6 +9,7 @@ import (
 
 	wire "github.com/miekg/dns"
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // report holds the answers of one address of a name server.
@@ -47,7 +48,7 @@ type domainRead struct {
 // askAll asks all addresses of the servers and adds their reports. It skips addresses that have a
 // report. It asks an address once, even when several servers share it.
 func (rd *domainRead) askAll(ctx context.Context, servers []server, reports map[netip.AddrPort]report) {
-	var wg sync.WaitGroup
+	var wg panics.Group
 	var mu sync.Mutex
 	for _, s := range servers {
 		for _, addr := range s.addrs {
