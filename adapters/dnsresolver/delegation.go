@@ -172,9 +172,13 @@ func (r *Reader) parentReferral(ctx context.Context, apex string) referral {
 	if !known {
 		servers = r.parentZoneServers(ctx, parentName)
 	}
+	mode := modeParent
+	if isPublicSuffix(parentName) {
+		mode = modeRegistry
+	}
 	silent := len(servers) > 0
 	for _, addr := range servers {
-		m, err := r.client.exchange(ctx, addr, question{apex, wire.TypeNS}, modeParent)
+		m, err := r.client.exchange(ctx, addr, question{apex, wire.TypeNS}, mode)
 		if err != nil {
 			continue
 		}

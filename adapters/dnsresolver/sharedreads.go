@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/panics"
 )
@@ -20,8 +21,12 @@ type sharedReads struct {
 	running map[readKey]*sharedRead
 }
 
-// readKey identifies reads that can share one result: the same domain and the same wanted records.
-type readKey struct{ name, wanted string }
+// readKey identifies reads that can share one result: the same account, the same domain and the same
+// wanted records. A read uses the slots of its account, so accounts do not share reads.
+type readKey struct {
+	owner        access.AccountID
+	name, wanted string
+}
 
 type sharedRead struct {
 	done   chan struct{}

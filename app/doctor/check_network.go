@@ -36,7 +36,7 @@ func (e *examination) dns(ctx context.Context) finding {
 	var resolvers []dnsresolver.Resolver
 	var resolverChecks panics.Group
 	resolverChecks.Go(func() { resolvers = reader.Resolvers(ctx, probeZone) })
-	zoneRead, err := reader.Read(ctx, probeZone)
+	zoneRead, err := reader.Read(ctx, "", probeZone)
 	resolverChecks.Wait()
 	var silent []string
 	for _, r := range resolvers {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
@@ -86,7 +87,7 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	}
 	d, err := w.Domains.DomainByID(ctx, wakeup.Account, wakeup.ID)
 	if err == nil && d.Due(w.Now()) {
-		if err = w.read(ctx, &d); err == nil {
+		if err = w.read(ctx, wakeup.Account, &d); err == nil {
 			_, err = reconcile.Change(ctx, w.Domains, wakeup.Account, d, func(*domain.Domain) {})
 		}
 	}
@@ -96,8 +97,8 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	return err
 }
 
-func (w *Watch) read(ctx context.Context, d *domain.Domain) error {
-	zoneRead, err := reconcile.ReadZone(ctx, w.DNS, d.Name, dns.Desire(d.Name, d.Offer())...)
+func (w *Watch) read(ctx context.Context, owner access.AccountID, d *domain.Domain) error {
+	zoneRead, err := reconcile.ReadZone(ctx, w.DNS, owner, d.Name, dns.Desire(d.Name, d.Offer())...)
 	if ctx.Err() != nil {
 		return ctx.Err() // the worker is stopping; the error says nothing about the domain
 	}
@@ -174,7 +175,7 @@ func (w *Watch) detectOutage(ctx context.Context, zoneRead dns.ZoneRead) {
 		return
 	}
 	if answering != "" {
-		if again, err := reconcile.ReadZone(ctx, w.DNS, answering); err == nil && !again.Silent() {
+		if again, err := reconcile.ReadZone(ctx, w.DNS, "", answering); err == nil && !again.Silent() {
 			w.backoff.record(again)
 			return
 		}

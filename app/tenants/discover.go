@@ -164,7 +164,7 @@ func (r *syncRun) checkUnverified(ctx context.Context, d domain.Domain) error {
 		}
 		return err
 	})
-	checked := r.Reconciler.WithCurrentDNS(ctx, d)
+	checked := r.Reconciler.WithCurrentDNS(ctx, r.owner, d)
 	_, err := reconcile.Change(ctx, r.Domains, r.owner, checked, func(stored *domain.Domain) {
 		if !stored.Verified { // a concurrent verification has newer records
 			stored.Verification, stored.Service = checked.Verification, checked.Service
