@@ -12,6 +12,9 @@ import (
 // testAccount is the account of all reads of the tests.
 const testAccount = "ann"
 
+// AccountShare is how many questions to name servers a single account can have in flight.
+const AccountShare = maxToServers / minShares
+
 // WaitForReaders returns a function that waits until at least want callers share a read of name.
 func WaitForReaders(r *Reader, name string) func(want int) {
 	return func(want int) {
