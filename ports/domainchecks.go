@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 )
 
-// DomainChecks provides the verified domains of all active accounts to the worker that rereads their
-// DNS.
+// DomainChecks provides the verified domains of all active accounts to the worker that rereads
+// their DNS.
 type DomainChecks interface {
 	// StaleDomains lists at most limit verified domains that were last read at or before the given
 	// time. Domains that were never read come first, then the oldest reads.

@@ -61,8 +61,8 @@ func operatorAccountColumns(q *bun.SelectQuery) *bun.SelectQuery {
 		Join("LEFT JOIN closed_accounts AS c ON c.account_id = a.account_id")
 }
 
-// ofActiveAccount returns the SQL condition that the account of a row is active. rows is the alias of
-// the rows' table.
+// ofActiveAccount returns the SQL condition that the account of a row is active. rows is the alias
+// of the rows' table.
 func ofActiveAccount(rows string) string {
 	return "EXISTS (SELECT 1 FROM accounts AS a WHERE a.account_id = " + rows + ".account_id AND a.active)"
 }

@@ -312,8 +312,8 @@ func (s *Store) ReleaseDomain(ctx context.Context, owner access.AccountID, domai
 	})
 }
 
-// checkedDomain and lastRead match the condition and the order of the index domains_checked. Domains of
-// inactive accounts are not checked, so they are not counted either.
+// checkedDomain and lastRead match the condition and the order of the index domains_checked.
+// Domains of inactive accounts are not checked, so they are not counted either.
 const (
 	checkedDomain = "d.verified AND d.added"
 	lastRead      = "COALESCE(d.checked_at, d.created_at)"

@@ -85,8 +85,8 @@ func (c *pages) page(method string, step func(*http.Request) (answer, error)) ht
 	})
 }
 
-// recoverPanic sends an error page after a panic. It logs the type and the stack of the panic. It does
-// not log the panic's value, which can hold an OAuth code.
+// recoverPanic sends an error page after a panic. It logs the type and the stack of the panic. It
+// does not log the panic's value, which can hold an OAuth code.
 func (c *pages) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	if p := recover(); p != nil {
 		e := panics.Of(p)

@@ -23,8 +23,8 @@ import (
 // ednsSize is the UDP message size that common networks do not fragment (DNS flag day 2020).
 const ednsSize = 1232
 
-// errTruncated means that the answer does not fit into UDP and that TCP failed. errNoSlot means that
-// the context ended before a slot was free.
+// errTruncated means that the answer does not fit into UDP and that TCP failed. errNoSlot means
+// that the context ended before a slot was free.
 var (
 	errTruncated = errors.New("the UDP answer is truncated and TCP failed")
 	errNoSlot    = errors.New("no slot was free for the question")

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/dnsresolver"
 )
 
-// TestSilentServersOfOneAccountDoNotDelayAnother checks that a read completes while a different account
-// has as many questions as it can get at servers that never answer.
+// TestSilentServersOfOneAccountDoNotDelayAnother checks that a read completes while a different
+// account has as many questions as it can get at servers that never answer.
 func TestSilentServersOfOneAccountDoNotDelayAnother(t *testing.T) {
 	const domains = dnsresolver.AccountShare + 8
 	var records strings.Builder

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// TestPanicOfASharedReadReachesItsCallers checks that a panic in the goroutine of a read continues in
-// each caller that waits for it, and that the next caller starts a new read.
+// TestPanicOfASharedReadReachesItsCallers checks that a panic in the goroutine of a read continues
+// in each caller that waits for it, and that the next caller starts a new read.
 func TestPanicOfASharedReadReachesItsCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shared sharedReads

@@ -110,8 +110,8 @@ func New(o Options) *Reader {
 	}
 }
 
-// Read implements ports.DNSReader. Concurrent calls of one account for one domain with the same wanted
-// records share one read. Read returns an error only when ctx ends. DNS failures are in
+// Read implements ports.DNSReader. Concurrent calls of one account for one domain with the same
+// wanted records share one read. Read returns an error only when ctx ends. DNS failures are in
 // ZoneRead.Reason.
 func (r *Reader) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	name = normalise(name)

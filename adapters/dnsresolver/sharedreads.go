@@ -21,8 +21,8 @@ type sharedReads struct {
 	running map[readKey]*sharedRead
 }
 
-// readKey identifies reads that can share one result: the same account, the same domain and the same
-// wanted records. A read uses the slots of its account, so accounts do not share reads.
+// readKey identifies reads that can share one result: the same account, the same domain and the
+// same wanted records. A read uses the slots of its account, so accounts do not share reads.
 type readKey struct {
 	owner        access.AccountID
 	name, wanted string

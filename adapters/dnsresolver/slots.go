@@ -11,9 +11,9 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 )
 
-// Limits on concurrent questions. They protect this process and the servers from overload. Questions
-// to resolvers and to the registries' servers have slots of their own: each read needs them, and the
-// servers of domains, which the owners of domains choose, must not use them up.
+// Limits on concurrent questions. They protect this process and the servers from overload.
+// Questions to resolvers and to the registries' servers have slots of their own: each read needs
+// them, and the servers of domains, which the owners of domains choose, must not use them up.
 const (
 	maxToServers  = 128
 	maxToTrusted  = 64
@@ -23,9 +23,10 @@ const (
 
 // slots limits the concurrent questions: in total, for each account, and for each server address.
 //
-// An account has at most its share of the slots. One share stays free, and with few accounts several. A
-// question of the next account therefore starts at once, however many servers of other accounts do not
-// answer. Among the questions that wait, the account with the fewest slots comes first.
+// An account has at most its share of the slots. One share stays free, and with few accounts
+// several. A question of the next account therefore starts at once, however many servers of other
+// accounts do not answer. Among the questions that wait, the account with the fewest slots comes
+// first.
 type slots struct {
 	total int
 

@@ -101,7 +101,8 @@ func (a *admission) run(ctx context.Context) {
 	}
 }
 
-// guardedRound is round. It logs a panic and returns it as an error, so that the next round follows.
+// guardedRound is round. It logs a panic and returns it as an error, so that the next round
+// follows.
 func (a *admission) guardedRound(ctx context.Context) (next time.Duration, err error) {
 	next = a.options.PollInterval
 	panics.Guarded(func() { next, err = a.round(ctx) }, func(e *panics.Error) {

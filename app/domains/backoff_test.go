@@ -26,8 +26,8 @@ func serversThat(answer bool) []dns.Server {
 	return []dns.Server{{Name: "ns", State: dns.ServerUnreachable}}
 }
 
-// TestOneAccountCannotStopTheChecks checks that domains of one account that fall silent, the last one
-// that answered included, stop no checks while a domain of a different account answers.
+// TestOneAccountCannotStopTheChecks checks that domains of one account that fall silent, the last
+// one that answered included, stop no checks while a domain of a different account answers.
 func TestOneAccountCannotStopTheChecks(t *testing.T) {
 	now := time.Now()
 	published := answers{"ann.test": true, "eve.test": true, "eve2.test": true}

@@ -26,8 +26,8 @@ func (panickingTenant) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Pla
 	panic("a value that nothing may log")
 }
 
-// TestPanicOfOneMailboxEndsTheRequest checks that a panic in the goroutine of a mailbox continues in
-// the goroutine of the request, and that the same request then finishes the mailboxes.
+// TestPanicOfOneMailboxEndsTheRequest checks that a panic in the goroutine of a mailbox continues
+// in the goroutine of the request, and that the same request then finishes the mailboxes.
 func TestPanicOfOneMailboxEndsTheRequest(t *testing.T) {
 	h := newFixture(t)
 	h.Platform = panicking{h.fake}

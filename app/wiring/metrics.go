@@ -100,8 +100,8 @@ func (s *Service) registerGauges(c settings.Config) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// guarded returns a callback that returns a panic of observe as an error. The meter calls callbacks in
-// its own goroutine.
+// guarded returns a callback that returns a panic of observe as an error. The meter calls callbacks
+// in its own goroutine.
 func guarded(observe metric.Callback) metric.Callback {
 	return func(ctx context.Context, o metric.Observer) error {
 		return panics.Catch(func() error { return observe(ctx, o) })

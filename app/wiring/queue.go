@@ -138,14 +138,14 @@ func (s *Service) QueueWork() ports.Work {
 	}
 }
 
-// kindsOfActiveAccounts are the kinds of jobs that wait while their account is suspended or closed. The
-// other jobs of accounts run: the enforcement of send limits, and the end of sign-in sessions. See
-// docs/decisions/0023-inactive-accounts.md.
+// kindsOfActiveAccounts are the kinds of jobs that wait while their account is suspended or closed.
+// The other jobs of accounts run: the enforcement of send limits, and the end of sign-in sessions.
+// See docs/decisions/0023-inactive-accounts.md.
 var kindsOfActiveAccounts = []string{dnsruns.Kind, domains.CheckKind, integrations.RefreshKind}
 
-// onlyForActiveAccounts returns a handler that ignores the wake-ups of inactive accounts. The sweeps
-// leave such jobs out, but a wake-up can be older than the suspension. After the account is resumed,
-// the next sweep wakes the job.
+// onlyForActiveAccounts returns a handler that ignores the wake-ups of inactive accounts. The
+// sweeps leave such jobs out, but a wake-up can be older than the suspension. After the account is
+// resumed, the next sweep wakes the job.
 func onlyForActiveAccounts(accounts ports.Keys, handle ports.Handler) ports.Handler {
 	return func(ctx context.Context, w ports.Wakeup) error {
 		acc, err := accounts.Account(ctx, w.Account)

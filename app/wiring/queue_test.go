@@ -32,8 +32,8 @@ func (a accountStates) Account(_ context.Context, id access.AccountID) (access.A
 	}
 }
 
-// TestJobsOfInactiveAccountsWait checks that a wake-up runs its handler only if its account is active,
-// and that it is retried if the account cannot be read.
+// TestJobsOfInactiveAccountsWait checks that a wake-up runs its handler only if its account is
+// active, and that it is retried if the account cannot be read.
 func TestJobsOfInactiveAccountsWait(t *testing.T) {
 	away, failed := errors.New("the database is away"), errors.New("the handler fails")
 	for name, tt := range map[string]struct {

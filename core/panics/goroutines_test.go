@@ -67,8 +67,8 @@ func starts(t *testing.T, path string, source any) []token.Position {
 	return all
 }
 
-// TestGoroutinesAreGuarded checks that all code that starts goroutines uses this package or is listed
-// in unguarded, and that the list has no entry without a goroutine.
+// TestGoroutinesAreGuarded checks that all code that starts goroutines uses this package or is
+// listed in unguarded, and that the list has no entry without a goroutine.
 func TestGoroutinesAreGuarded(t *testing.T) {
 	needed := map[string]bool{}
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {

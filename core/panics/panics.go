@@ -2,12 +2,12 @@
 
 // Package panics keeps a panic in a goroutine from ending the process.
 //
-// A panic that no function of its goroutine recovers ends the whole process, also when the goroutine
-// works for a single request. Code of the service and of its plugins therefore starts goroutines only
-// here:
+// A panic that no function of its goroutine recovers ends the whole process, also when the
+// goroutine works for a single request. Code of the service and of its plugins therefore starts
+// goroutines only here:
 //
-//   - Group is a sync.WaitGroup whose Wait continues the panic of a goroutine. Use it when the starter
-//     waits. The panic then reaches the guard of the request or job, which logs it.
+//   - Group is a sync.WaitGroup whose Wait continues the panic of a goroutine. Use it when the
+//     starter waits. The panic then reaches the guard of the request or job, which logs it.
 //   - Go starts a goroutine for which nobody waits, or whose result is sent over a channel.
 //   - AfterFunc starts a goroutine after a pause.
 //   - Guarded wraps a function that a library calls in a goroutine of its own.
@@ -90,10 +90,10 @@ func Catch(f func() error) (err error) {
 	return err
 }
 
-// Continue panics with err if err is an *Error. A goroutine that waits for the result of another one
-// calls it, so that the panic reaches the guard of the request or job that waits.
+// Continue panics with err if err is an *Error. A goroutine that waits for the result of another
+// one calls it, so that the panic reaches the guard of the request or job that waits.
 func Continue(err error) {
-	if e, panicked := err.(*Error); panicked { //nolint:errorlint // a wrapped panic was already handled
+	if e, panicked := err.(*Error); panicked {
 		panic(e)
 	}
 }
@@ -124,8 +124,8 @@ func (g *Group) Go(f func()) {
 	}))
 }
 
-// Wait waits until all goroutines of the group have ended. If one of them panicked, Wait then panics
-// with the *Error of the first such goroutine.
+// Wait waits until all goroutines of the group have ended. If one of them panicked, Wait then
+// panics with the *Error of the first such goroutine.
 func (g *Group) Wait() {
 	g.running.Wait()
 	g.mu.Lock()
