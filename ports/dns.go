@@ -5,6 +5,7 @@ package ports
 import (
 	"context"
 
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 )
 
@@ -13,6 +14,8 @@ type DNSReader interface {
 	// Read queries every authoritative server of the domain's zone. It reports problems of the
 	// servers in the ZoneRead (Complete, Reason, Warnings). It fails only if ctx ends before there
 	// is any result. ZoneRead.Referenced holds the other names that are needed to plan the wanted
-	// records. Read marks the context's Effects as answered when a server answers.
-	Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.ZoneRead, error)
+	// records. Read marks the context's Effects as answered when a server answers. owner is the
+	// account for which the domain is read, empty for the service itself. The reads of an account
+	// use its fair share of the questions, so that they do not delay the reads of other accounts.
+	Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error)
 }

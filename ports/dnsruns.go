@@ -45,7 +45,7 @@ type RunQuery struct {
 type DNSJobs interface {
 	// DueJobs lists at most limit jobs that are due at now and not leased. Accounts are served in
 	// turn; the account with the fewest running jobs comes first. Within an account, the job that
-	// has been due for the longest time comes first.
+	// has been due for the longest time comes first. Jobs of inactive accounts are left out.
 	DueJobs(ctx context.Context, now time.Time, limit int) ([]DueJob, error)
 	// ClaimJob claims a due job that is not leased, for the duration of the lease. It returns the
 	// job as Running with its new epoch. won is false if a different worker has claimed the job or

@@ -10,7 +10,8 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 )
 
-// DomainChecks provides the verified domains of all accounts to the worker that rereads their DNS.
+// DomainChecks provides the verified domains of all active accounts to the worker that rereads
+// their DNS.
 type DomainChecks interface {
 	// StaleDomains lists at most limit verified domains that were last read at or before the given
 	// time. Domains that were never read come first, then the oldest reads.
@@ -25,7 +26,7 @@ type StaleDomain struct {
 	Account access.AccountID
 }
 
-// DomainHealth summarizes the verified domains of all accounts.
+// DomainHealth summarizes the verified domains of all active accounts.
 type DomainHealth struct {
 	Verified int
 	// Oldest is the time of the oldest last read, zero if there are no domains. A domain that was

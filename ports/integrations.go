@@ -29,7 +29,7 @@ type Integrations interface {
 	RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *Completion) error
 	// DueRefreshes lists at most limit integrations whose last refresh began before the given time,
 	// oldest first. It stores now as the start of their next refresh, so that no concurrent caller
-	// gets the same integrations. Integrations of accounts without an active plan are left out.
+	// gets the same integrations. Integrations of inactive accounts are left out.
 	DueRefreshes(ctx context.Context, before, now time.Time, limit int) ([]integration.Integration, error)
 }
 

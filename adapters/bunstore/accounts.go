@@ -61,6 +61,12 @@ func operatorAccountColumns(q *bun.SelectQuery) *bun.SelectQuery {
 		Join("LEFT JOIN closed_accounts AS c ON c.account_id = a.account_id")
 }
 
+// ofActiveAccount returns the SQL condition that the account of a row is active. rows is the alias
+// of the rows' table.
+func ofActiveAccount(rows string) string {
+	return "EXISTS (SELECT 1 FROM accounts AS a WHERE a.account_id = " + rows + ".account_id AND a.active)"
+}
+
 // CreateAccount implements ports.Accounts.
 func (s *Store) CreateAccount(ctx context.Context, email, plan string, slots int, now time.Time) (access.Account, error) {
 	row := accountRow{

@@ -333,6 +333,7 @@ func (s *Store) ReleaseDomain(ctx context.Context, owner access.AccountID, domai
 }
 
 // checkedDomain and lastRead match the condition and the order of the index domains_checked.
+// Domains of inactive accounts are not checked, so they are not counted either.
 const (
 	checkedDomain = "d.verified AND d.added"
 	lastRead      = "COALESCE(d.checked_at, d.created_at)"
@@ -345,7 +346,7 @@ func (s *Store) StaleDomains(ctx context.Context, before time.Time, limit int) (
 	err := s.run(ctx, "list stale domains", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.account_id, d.id").Where(checkedDomain).
-			Where(lastRead+" <= ?", storedTime(before)).OrderExpr(lastRead+", d.id").Limit(int64(limit)).Scan(ctx, &rows)
+			Where(ofActiveAccount("d")).Where(lastRead+" <= ?", storedTime(before)).OrderExpr(lastRead+", d.id").Limit(int64(limit)).Scan(ctx, &rows)
 	})
 	all := make([]ports.StaleDomain, 0, len(rows))
 	for _, r := range rows {
@@ -364,7 +365,7 @@ func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
 	err := s.run(ctx, "count drifted domains", func(ctx context.Context, db bun.IDB) error {
 		groups = nil
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.records->>'Drifted' AS drifted, count(*) AS domains").
-			Where(checkedDomain).Where("d.records->>'Drifted' <> ''").GroupExpr("d.records->>'Drifted'").Scan(ctx, &groups)
+			Where(checkedDomain).Where(ofActiveAccount("d")).Where("d.records->>'Drifted' <> ''").GroupExpr("d.records->>'Drifted'").Scan(ctx, &groups)
 	})
 	if err != nil {
 		return h, err
@@ -378,16 +379,17 @@ func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
 	return h, err
 }
 
-// domainAges reads the number of verified domains and the oldest check, both from one index.
+// domainAges reads the number of verified domains and the oldest check, both through one index.
 func (s *Store) domainAges(ctx context.Context, h *ports.DomainHealth) error {
 	var row struct {
 		Domains int
 		Oldest  time.Time `bun:",nullzero"`
 	}
 	err := s.run(ctx, "count verified domains", func(ctx context.Context, db bun.IDB) error {
-		oldest := db.NewSelect().TableExpr("domains AS d").ColumnExpr(lastRead).Where(checkedDomain).OrderExpr(lastRead + ", d.id").Limit(1)
+		oldest := db.NewSelect().TableExpr("domains AS d").ColumnExpr(lastRead).Where(checkedDomain).
+			Where(ofActiveAccount("d")).OrderExpr(lastRead + ", d.id").Limit(1)
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("count(*) AS domains").ColumnExpr("(?) AS oldest", oldest).
-			Where(checkedDomain).Scan(ctx, &row)
+			Where(checkedDomain).Where(ofActiveAccount("d")).Scan(ctx, &row)
 	})
 	if h.Verified = row.Domains; !row.Oldest.IsZero() {
 		h.Oldest = row.Oldest.UTC()

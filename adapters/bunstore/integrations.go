@@ -155,7 +155,7 @@ func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit i
 	err := s.inTransaction(ctx, "claim due refreshes", func(ctx context.Context, tx bun.IDB) error {
 		rows = nil
 		err := s.lockRows(tx.NewSelect().Model(&rows).ExcludeColumn("credential").
-			Join("JOIN accounts AS a ON a.account_id = ig.account_id AND a.active").
+			Where(ofActiveAccount("ig")).
 			Where("ig.began_at < ?", storedTime(before)).OrderExpr("ig.began_at, ig.id").Limit(int64(limit)), "ig").Scan(ctx)
 		if err != nil {
 			return err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/secret"
 )
 
@@ -84,11 +85,12 @@ func (c *pages) page(method string, step func(*http.Request) (answer, error)) ht
 	})
 }
 
-// recoverPanic sends an error page after a panic. It logs the value of the panic, which the page
-// does not contain.
+// recoverPanic sends an error page after a panic. It logs the type and the stack of the panic. It
+// does not log the panic's value, which can hold an OAuth code.
 func (c *pages) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	if p := recover(); p != nil {
-		c.Log.ErrorContext(r.Context(), "panic in a page", "panic", p)
+		e := panics.Of(p)
+		c.Log.ErrorContext(r.Context(), "panic in a page", "type", e.Type, "stack", e.Stack)
 		c.renderError(w, r, fault.InternalError.With("something went wrong on our side"))
 	}
 }

@@ -16,13 +16,19 @@ import (
 	"time"
 
 	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/core/access"
 )
 
 // ednsSize is the UDP message size that common networks do not fragment (DNS flag day 2020).
 const ednsSize = 1232
 
-// errTruncated means that the answer does not fit into UDP and that TCP failed.
-var errTruncated = errors.New("the UDP answer is truncated and TCP failed")
+// errTruncated means that the answer does not fit into UDP and that TCP failed. errNoSlot means
+// that the context ended before a slot was free.
+var (
+	errTruncated = errors.New("the UDP answer is truncated and TCP failed")
+	errNoSlot    = errors.New("no slot was free for the question")
+)
 
 // question is a name and a record type. The name is in the form of canonicalName.
 type question struct {
@@ -33,7 +39,29 @@ type question struct {
 // client sends questions to DNS servers. udp and tcp are the timeouts of one attempt.
 type client struct {
 	udp, tcp time.Duration
-	slots    *slots
+	// servers are the slots of questions to servers that the owners of domains choose. trusted are
+	// the slots of all other questions.
+	servers, trusted *slots
+}
+
+type accountKey struct{}
+
+// withAccount returns a context in which questions use the slots of an account.
+func withAccount(ctx context.Context, owner access.AccountID) context.Context {
+	return context.WithValue(ctx, accountKey{}, owner)
+}
+
+// acquire waits for a slot for a question to a server and returns the function that releases it.
+func (c client) acquire(ctx context.Context, serverAddr netip.AddrPort, mode queryMode) (release func(), err error) {
+	owner, _ := ctx.Value(accountKey{}).(access.AccountID)
+	switch {
+	case mode.recurse:
+		return c.trusted.acquire(ctx, owner, serverAddr, maxToTrusted)
+	case mode.trusted:
+		return c.trusted.acquire(ctx, owner, serverAddr, maxPerAddress)
+	default:
+		return c.servers.acquire(ctx, owner, serverAddr, maxPerAddress)
+	}
 }
 
 // queryMode holds the retries and the header flags with which a server is asked.
@@ -44,22 +72,26 @@ type queryMode struct {
 	// checkingDisabled sets CD: the resolver also returns answers that fail DNSSEC validation.
 	checkingDisabled bool
 	noEDNS           bool
+	// trusted is set for the servers of public suffixes. The owners of domains do not choose them.
+	trusted bool
 }
 
 var (
 	modeServer           = queryMode{tries: 2, tcpFallback: true}
+	modeSilentServer     = queryMode{tries: 1}
 	modeParent           = queryMode{tries: 1}
+	modeRegistry         = queryMode{tries: 1, trusted: true}
 	modeResolver         = queryMode{tries: 1, recurse: true}
 	modeResolverAsServer = queryMode{tries: 2, tcpFallback: true, recurse: true}
 	modeUnchecked        = queryMode{tries: 1, recurse: true, checkingDisabled: true}
 )
 
 // exchange sends q to a server and returns its answer. It uses TCP when the UDP answer is
-// truncated. It fails when no attempt gets an answer or ctx ends.
+// truncated. It fails when no attempt gets an answer or ctx ends, with errNoSlot if q was not sent.
 func (c client) exchange(ctx context.Context, serverAddr netip.AddrPort, q question, mode queryMode) (*wire.Msg, error) {
-	release, err := c.slots.acquire(ctx, serverAddr, mode)
+	release, err := c.acquire(ctx, serverAddr, mode)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errNoSlot, err)
 	}
 	defer release()
 	for try := 0; try < mode.tries; try++ {

@@ -11,6 +11,8 @@ import (
 
 	wire "github.com/miekg/dns"
 	"golang.org/x/net/publicsuffix"
+
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // zone is the zone that holds the records of a domain, with its name servers.
@@ -73,15 +75,17 @@ func (r *Reader) walkToZone(ctx context.Context, name string) (zone, string) {
 // addServersOfBothSides returns z with the servers that the parent zone and the zone itself list. m
 // is the answer that showed the zone apex.
 func (r *Reader) addServersOfBothSides(ctx context.Context, z zone, m *wire.Msg) (zone, string) {
-	fromParent := make(chan referral, 1)
-	go func() { fromParent <- r.parentReferral(ctx, z.apex) }()
+	var fromParent referral
+	var parentRead panics.Group
+	parentRead.Go(func() { fromParent = r.parentReferral(ctx, z.apex) })
 	fromZone := hostsOf(m, z.apex)
 	if len(fromZone.hosts) == 0 && !answersFor(m, z.apex) {
 		if m, bogus, err := r.queryChecked(ctx, question{z.apex, wire.TypeNS}); err == nil {
 			fromZone, z.bogus = hostsOf(m, z.apex), z.bogus || bogus
 		}
 	}
-	return r.addServers(ctx, z, fromZone, <-fromParent)
+	parentRead.Wait()
+	return r.addServers(ctx, z, fromZone, fromParent)
 }
 
 func answersFor(m *wire.Msg, name string) bool {
@@ -168,9 +172,13 @@ func (r *Reader) parentReferral(ctx context.Context, apex string) referral {
 	if !known {
 		servers = r.parentZoneServers(ctx, parentName)
 	}
+	mode := modeParent
+	if isPublicSuffix(parentName) {
+		mode = modeRegistry
+	}
 	silent := len(servers) > 0
 	for _, addr := range servers {
-		m, err := r.client.exchange(ctx, addr, question{apex, wire.TypeNS}, modeParent)
+		m, err := r.client.exchange(ctx, addr, question{apex, wire.TypeNS}, mode)
 		if err != nil {
 			continue
 		}

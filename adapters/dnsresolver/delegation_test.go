@@ -106,7 +106,7 @@ func TestSilentParentIsNotAskedAgain(t *testing.T) {
 	}
 	r := env.reader()
 	for _, name := range []string{"example.test", "second.test"} {
-		if got, err := r.Read(t.Context(), name); err != nil || !got.Complete {
+		if got, err := r.Read(t.Context(), "ann", name); err != nil || !got.Complete {
 			t.Fatalf("%s: %q, %v", name, got.Reason, err)
 		}
 	}

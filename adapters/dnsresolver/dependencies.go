@@ -4,10 +4,10 @@ package dnsresolver
 
 import (
 	"context"
-	"sync"
 
 	wire "github.com/miekg/dns"
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // Limits on the questions about other domains that the records of one zone can cause.
@@ -23,7 +23,7 @@ const (
 func (rd *domainRead) readDependencies(ctx context.Context, needs dns.Needs) (dns.Referenced, bool) {
 	var found dns.Referenced
 	var aboveOK, keysOK bool
-	var wg sync.WaitGroup
+	var wg panics.Group
 	wg.Go(func() { found.SPF = rd.readSPFTree(ctx, needs.SPF) })
 	wg.Go(func() { found.Above, aboveOK = rd.readTexts(ctx, needs.Above) })
 	wg.Go(func() { found.Keys, keysOK = rd.readTexts(ctx, needs.Keys) })
@@ -72,7 +72,7 @@ func (rd *domainRead) readTexts(ctx context.Context, names []string) (map[string
 	}
 	found := make([]parsedAnswer, len(names))
 	errs := make([]error, len(names))
-	var wg sync.WaitGroup
+	var wg panics.Group
 	for i, name := range names {
 		wg.Go(func() { found[i], errs[i] = rd.answers.lookup(ctx, question{name, wire.TypeTXT}) })
 	}
@@ -90,7 +90,7 @@ func (rd *domainRead) readTexts(ctx context.Context, names []string) (map[string
 func (rd *domainRead) checkExchanges(ctx context.Context, hosts []string) map[string]dns.Exchange {
 	hosts = hosts[:min(len(hosts), maxExchanges)]
 	states := make([]dns.Exchange, len(hosts))
-	var wg sync.WaitGroup
+	var wg panics.Group
 	for i, host := range hosts {
 		wg.Go(func() { states[i] = rd.checkExchange(ctx, host) })
 	}

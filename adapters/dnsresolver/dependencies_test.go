@@ -33,7 +33,7 @@ func (f *fixture) readForPlan(records string) dns.ZoneRead {
 	f.t.Helper()
 	f.startServer("127.0.0.2", newServer(f.t, records))
 	f.startServer("127.0.0.3", newServer(f.t, records))
-	zoneRead, err := f.reader().Read(f.t.Context(), "example.test", wanted("example.test")...)
+	zoneRead, err := f.reader().Read(f.t.Context(), "ann", "example.test", wanted("example.test")...)
 	if err != nil {
 		f.t.Fatal(err)
 	}

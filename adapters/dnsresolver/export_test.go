@@ -9,12 +9,18 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
+// testAccount is the account of all reads of the tests.
+const testAccount = "ann"
+
+// AccountShare is how many questions to name servers a single account can have in flight.
+const AccountShare = maxToServers / minShares
+
 // WaitForReaders returns a function that waits until at least want callers share a read of name.
 func WaitForReaders(r *Reader, name string) func(want int) {
 	return func(want int) {
 		for {
 			r.sharedReads.mu.Lock()
-			shared := r.sharedReads.running[readKey{name, fmt.Sprint([]dns.Desired(nil))}]
+			shared := r.sharedReads.running[readKey{testAccount, name, fmt.Sprint([]dns.Desired(nil))}]
 			n := 0
 			if shared != nil {
 				n = shared.waiting

@@ -129,7 +129,7 @@ func (f *fixture) reader() *dnsresolver.Reader {
 
 func (f *fixture) read(name string) dns.ZoneRead {
 	f.t.Helper()
-	zoneRead, err := f.reader().Read(f.t.Context(), name)
+	zoneRead, err := f.reader().Read(f.t.Context(), "ann", name)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -5,57 +5,144 @@ package dnsresolver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
+
+	"github.com/tenantry/tenantry/core/access"
 )
 
 func address(i int) netip.AddrPort {
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{8, 8, 8, byte(i)}), 53)
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{8, 8, byte(i >> 8), byte(i)}), 53)
 }
 
-func TestConcurrentQuestionsPerServerAreLimited(t *testing.T) {
-	s := newSlots()
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	var release func()
-	for range maxPerAddress {
-		var err error
-		if release, err = s.acquire(t.Context(), address(1), modeServer); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := s.acquire(gone, address(1), modeServer); !errors.Is(err, context.Canceled) {
-		t.Fatalf("one too many: %v", err)
-	}
-	if _, err := s.acquire(t.Context(), address(2), modeServer); err != nil {
-		t.Fatalf("another server: %v", err)
-	}
-	release()
-	if _, err := s.acquire(t.Context(), address(1), modeServer); err != nil {
-		t.Fatalf("after one ended: %v", err)
-	}
-}
-
-func TestConcurrentQuestionsAreLimited(t *testing.T) {
-	s := newSlots()
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	var releases []func()
-	for i := range maxInFlight {
-		release, err := s.acquire(t.Context(), address(i), modeServer)
-		if err != nil {
-			t.Fatal(err)
+// occupy takes slots of an account, each for a different server, until the account has to wait. It
+// returns the functions that release the slots.
+func occupy(t *testing.T, s *slots, account access.AccountID) (releases []func()) {
+	t.Helper()
+	for {
+		release := tryAcquire(s, account, address(s.taken))
+		if release == nil {
+			return releases
 		}
 		releases = append(releases, release)
 	}
-	if _, err := s.acquire(gone, address(maxInFlight), modeServer); !errors.Is(err, context.Canceled) {
-		t.Fatalf("one too many: %v", err)
+}
+
+// tryAcquire returns nil if an account has to wait for a slot.
+func tryAcquire(s *slots, account access.AccountID, addr netip.AddrPort) (release func()) {
+	w := s.enqueue(account, addr, maxPerAddress)
+	select {
+	case <-w.granted:
+		return func() { s.release(w) }
+	default:
+		s.abandon(w)
+		return nil
+	}
+}
+
+func TestConcurrentQuestionsPerServerAreLimited(t *testing.T) {
+	s := newSlots(maxToServers)
+	var release func()
+	for range maxPerAddress {
+		if release = tryAcquire(s, testAccount, address(1)); release == nil {
+			t.Fatal("a slot for a server is missing")
+		}
+	}
+	if tryAcquire(s, testAccount, address(1)) != nil {
+		t.Fatal("one question too many to a server")
+	}
+	if tryAcquire(s, testAccount, address(2)) == nil {
+		t.Fatal("a different server has to wait")
+	}
+	release()
+	if tryAcquire(s, testAccount, address(1)) == nil {
+		t.Fatal("the slot was not released")
+	}
+}
+
+// TestQuestionsOfAnAccountLeaveSlotsFree checks that the first question of each further account
+// starts at once while all other accounts ask as much as they can, and that the total holds.
+func TestQuestionsOfAnAccountLeaveSlotsFree(t *testing.T) {
+	s := newSlots(maxToServers)
+	var releases []func()
+	for _, account := range []access.AccountID{"ann", "bob", "eve", "joe"} {
+		got := occupy(t, s, account)
+		if len(got) == 0 {
+			t.Fatalf("%s has to wait for %d questions of other accounts", account, len(releases))
+		}
+		releases = append(releases, got...)
+	}
+	for n := range 2 * maxToServers {
+		if release := tryAcquire(s, access.AccountID(fmt.Sprint(n)), address(n)); release != nil {
+			releases = append(releases, release)
+		}
+	}
+	if len(releases) != maxToServers {
+		t.Errorf("%d questions at once, want %d", len(releases), maxToServers)
 	}
 	for _, release := range releases {
 		release()
 	}
-	if len(s.perAddress) != 0 || len(s.total) != 0 {
-		t.Fatalf("%d addresses and %d slots are left over", len(s.perAddress), len(s.total))
+	if s.taken != 0 || len(s.accounts) != 0 || len(s.addresses) != 0 {
+		t.Errorf("after all questions: %+v", s)
+	}
+}
+
+// TestFreedSlotGoesToTheAccountWithTheFewest checks that an account with many waiting questions
+// does not delay the first question of the next account, and that a question that is given up
+// leaves nothing behind.
+func TestFreedSlotGoesToTheAccountWithTheFewest(t *testing.T) {
+	s := newSlots(8)
+	held := occupy(t, s, "ann")
+	waiting := s.enqueue("ann", address(98), maxPerAddress)
+	held = append(held, occupy(t, s, "bob")...)
+	for _, account := range []access.AccountID{"x", "y", "z"} {
+		held = append(held, occupy(t, s, account)...)
+	}
+	if len(held) != 8 {
+		t.Fatalf("%d slots are taken, want 8", len(held))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.acquire(ctx, "eve", address(99), maxPerAddress); !errors.Is(err, context.Canceled) {
+		t.Fatalf("a question without a slot: %v", err)
+	}
+	first := s.enqueue("eve", address(99), maxPerAddress)
+	held[0]()
+	<-first.granted
+	select {
+	case <-waiting.granted:
+		t.Error("the account with the most questions got a slot")
+	default:
+	}
+}
+
+// TestBusyServerDelaysNoOtherServer checks that questions that wait for a server take no slot.
+func TestBusyServerDelaysNoOtherServer(t *testing.T) {
+	s := newSlots(maxToServers)
+	for range maxToServers {
+		s.enqueue("ann", address(1), maxPerAddress)
+	}
+	if s.taken != maxPerAddress {
+		t.Errorf("%d slots are taken for one server", s.taken)
+	}
+	if tryAcquire(s, "ann", address(2)) == nil || tryAcquire(s, "bob", address(3)) == nil {
+		t.Error("a different server has to wait")
+	}
+}
+
+// TestResolversKeepTheirSlots checks that silent servers of domains do not delay questions to
+// resolvers and to servers of public suffixes, not even those of the same account.
+func TestResolversKeepTheirSlots(t *testing.T) {
+	r := New(Options{Resolvers: []string{"192.0.2.1"}})
+	occupy(t, r.client.servers, testAccount)
+	for _, mode := range []queryMode{modeResolver, modeUnchecked, modeResolverAsServer, modeRegistry} {
+		release, err := r.client.acquire(withAccount(t.Context(), testAccount), address(1), mode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release()
 	}
 }
 

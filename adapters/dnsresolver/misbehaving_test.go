@@ -214,7 +214,7 @@ func TestOnlyValuesOfAllServersAreReturned(t *testing.T) {
 	lagging := newServer(t, standard)
 	env.startServer("127.0.0.3", lagging)
 	r := env.reader()
-	got, err := r.Read(t.Context(), "example.test")
+	got, err := r.Read(t.Context(), "ann", "example.test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestOnlyValuesOfAllServersAreReturned(t *testing.T) {
 		t.Fatal(diff)
 	}
 	lagging.replace(newServer(t, fresh).records)
-	if got, err = r.Read(t.Context(), "example.test"); err != nil {
+	if got, err = r.Read(t.Context(), "ann", "example.test"); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"MS=ms1", "v=spf1 -all"}, values(got, "example.test", dns.TXT)); diff != "" {
@@ -235,7 +235,7 @@ func TestPrivateNameServersAreNotAsked(t *testing.T) {
 	asked := newServer(t, standard)
 	env.startServer("127.0.0.2", asked)
 	r := dnsresolver.New(dnsresolver.Options{Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port})
-	got, err := r.Read(t.Context(), "example.test")
+	got, err := r.Read(t.Context(), "ann", "example.test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestReadEndsAtTheTimeout(t *testing.T) {
 	r := dnsresolver.New(dnsresolver.Options{
 		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port, AllowPrivate: true, Timeout: 2 * brief, UDPTimeout: hang,
 	})
-	got, err := r.Read(t.Context(), "example.test")
+	got, err := r.Read(t.Context(), "ann", "example.test")
 	if err != nil || got.Complete || got.Reason != "read_deadline" {
 		t.Fatalf("got complete %v, reason %q, %v", got.Complete, got.Reason, err)
 	}

@@ -6,11 +6,11 @@ import (
 	"context"
 	"net/netip"
 	"slices"
-	"sync"
 
 	wire "github.com/miekg/dns"
 
 	"github.com/tenantry/tenantry/core/egress"
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // Limits on the servers of one zone, because the owner of the domain chooses them.
@@ -76,7 +76,7 @@ func union(a, b []string) []string {
 // zone and asks the resolvers for all others.
 func (r *Reader) resolveHosts(ctx context.Context, ref referral, apex string, extra ...*wire.Msg) [][]netip.Addr {
 	found := make([][]netip.Addr, len(ref.hosts))
-	var wg sync.WaitGroup
+	var wg panics.Group
 	for i, host := range ref.hosts {
 		for _, m := range append(extra, ref.glue) {
 			if m != nil && len(found[i]) == 0 {

@@ -18,7 +18,7 @@
 //   - dependencies.go: reads names outside the zone on which the records depend.
 //   - answer.go: parseAnswer, which returns the values in one DNS message.
 //   - client.go: client, which sends one question to one address.
-//   - slots.go: slots, which limits the questions in flight.
+//   - slots.go: slots, which limits the questions in flight and gives each account its share.
 //   - resolvers.go: the questions to recursive resolvers.
 //   - cache.go: ttlCache, kept between reads, and answerCache, kept during one read.
 //   - sharedreads.go: sharedReads, which joins concurrent reads of one domain.
@@ -38,6 +38,7 @@ import (
 
 	"golang.org/x/net/idna"
 
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -77,6 +78,7 @@ type Reader struct {
 	zones        ttlCache[zone]             // by domain
 	hostAddrs    ttlCache[[]netip.Addr]     // by name server
 	parentAddrs  ttlCache[[]netip.AddrPort] // by the parent of a zone apex
+	silent       ttlCache[struct{}]         // by the address of a server that did not answer
 	sharedReads  sharedReads
 }
 
@@ -93,9 +95,10 @@ func New(o Options) *Reader {
 	}
 	return &Reader{
 		client: client{
-			udp:   cmp.Or(o.UDPTimeout, 2*time.Second),
-			tcp:   cmp.Or(o.TCPTimeout, 3*time.Second),
-			slots: newSlots(),
+			udp:     cmp.Or(o.UDPTimeout, 2*time.Second),
+			tcp:     cmp.Or(o.TCPTimeout, 3*time.Second),
+			servers: newSlots(maxToServers),
+			trusted: newSlots(maxToTrusted),
 		},
 		resolvers:    resolverAddrs(o.Resolvers, log),
 		recursive:    o.Recursive,
@@ -107,12 +110,14 @@ func New(o Options) *Reader {
 	}
 }
 
-// Read implements ports.DNSReader. Concurrent calls for one domain with the same wanted records
-// share one read. Read returns an error only when ctx ends. DNS failures are in ZoneRead.Reason.
-func (r *Reader) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
+// Read implements ports.DNSReader. Concurrent calls of one account for one domain with the same
+// wanted records share one read. Read returns an error only when ctx ends. DNS failures are in
+// ZoneRead.Reason.
+func (r *Reader) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	name = normalise(name)
-	zoneRead, err := r.sharedReads.do(ctx, readKey{name, fmt.Sprint(wanted)}, r.timeout, func(ctx context.Context) dns.ZoneRead {
-		return r.read(ctx, name, wanted)
+	key := readKey{owner, name, fmt.Sprint(wanted)}
+	zoneRead, err := r.sharedReads.do(ctx, key, r.timeout, func(ctx context.Context) dns.ZoneRead {
+		return r.read(withAccount(ctx, owner), name, wanted)
 	})
 	if err == nil {
 		ports.RecordAnswer(ctx)

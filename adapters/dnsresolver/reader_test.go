@@ -125,12 +125,12 @@ func TestAddressesOfFailedServersAreNotCached(t *testing.T) {
 	env := newFixture(t, before)
 	env.startServer("127.0.0.2", newServer(t, named.Replace(standard)))
 	r := env.reader()
-	if got, err := r.Read(t.Context(), "example.test"); err != nil || got.Reason != "single_server_answered" {
+	if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || got.Reason != "single_server_answered" {
 		t.Fatalf("got %q, %v", got.Reason, err)
 	}
 	env.resolver.replace(newServer(t, strings.ReplaceAll(before, "127.0.0.3", "127.0.0.4")).records)
 	env.startServer("127.0.0.4", newServer(t, named.Replace(standard)))
-	if got, err := r.Read(t.Context(), "example.test"); err != nil || !got.Complete {
+	if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {
 		t.Fatalf("got %q, %v", got.Reason, err)
 	}
 }
@@ -168,7 +168,7 @@ func TestZoneThatCannotBeFound(t *testing.T) {
 }
 
 func TestReadWithoutResolvers(t *testing.T) {
-	got, err := dnsresolver.New(dnsresolver.Options{Resolvers: []string{"nonsense"}}).Read(t.Context(), "example.test")
+	got, err := dnsresolver.New(dnsresolver.Options{Resolvers: []string{"nonsense"}}).Read(t.Context(), "ann", "example.test")
 	if err != nil || got.Reason != "zone_cut_unknown" {
 		t.Fatalf("got %q, %v", got.Reason, err)
 	}
@@ -183,7 +183,7 @@ func TestSecondResolverIsAskedWhenTheFirstFails(t *testing.T) {
 		Resolvers: []string{fmt.Sprintf("127.0.0.9:%d", env.port), fmt.Sprintf("127.0.0.1:%d", env.port)},
 		Port:      env.port, AllowPrivate: true,
 	})
-	got, err := r.Read(t.Context(), "example.test")
+	got, err := r.Read(t.Context(), "ann", "example.test")
 	if err != nil || !got.Complete {
 		t.Fatalf("got %q, %v", got.Reason, err)
 	}
@@ -194,7 +194,7 @@ func TestCancelledReadReturnsTheContextsError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	env.startServer("127.0.0.2", wire.HandlerFunc(func(wire.ResponseWriter, *wire.Msg) { cancel() }))
 	env.startServer("127.0.0.3", newServer(t, standard))
-	if _, err := env.reader().Read(ctx, "example.test"); !errors.Is(err, context.Canceled) {
+	if _, err := env.reader().Read(ctx, "ann", "example.test"); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -213,7 +213,7 @@ func TestConcurrentReadsAreShared(t *testing.T) {
 	})
 	var wg sync.WaitGroup
 	read := func() {
-		if got, err := r.Read(t.Context(), "example.test"); err != nil || !got.Complete {
+		if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {
 			t.Errorf("got %q, %v", got.Reason, err)
 		}
 	}
@@ -221,7 +221,7 @@ func TestConcurrentReadsAreShared(t *testing.T) {
 	<-second
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.Read(cancelled, "example.test"); !errors.Is(err, context.Canceled) {
+	if _, err := r.Read(cancelled, "ann", "example.test"); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	waitForReaders := dnsresolver.WaitForReaders(r, "example.test")
@@ -241,7 +241,7 @@ func TestDelegationIsCachedButRecordsAreNot(t *testing.T) {
 	env.startServer("127.0.0.3", newServer(t, standard))
 	r := env.reader()
 	for range 2 {
-		if got, err := r.Read(t.Context(), "example.test"); err != nil || !got.Complete {
+		if got, err := r.Read(t.Context(), "ann", "example.test"); err != nil || !got.Complete {
 			t.Fatalf("got %q, %v", got.Reason, err)
 		}
 	}

@@ -7,9 +7,10 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
-	"sync"
 
 	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // errNoResolver means that no configured resolver responded. errFailing means that at least one
@@ -101,7 +102,7 @@ type Resolver struct {
 // configured order.
 func (r *Reader) Resolvers(ctx context.Context, name string) []Resolver {
 	all := make([]Resolver, len(r.resolvers))
-	var wait sync.WaitGroup
+	var wait panics.Group
 	for i, addr := range r.resolvers {
 		wait.Go(func() { all[i] = Resolver{addr, r.checkResolver(ctx, addr, question{normalise(name), wire.TypeSOA})} })
 	}

@@ -44,7 +44,7 @@ func TestRecursiveReadAsksOnlyResolvers(t *testing.T) {
 		Resolvers: []string{fmt.Sprintf("127.0.0.1:%d", env.port)}, Port: env.port, AllowPrivate: true, Recursive: true,
 		UDPTimeout: hang, TCPTimeout: hang,
 	})
-	got, err := reader.Read(t.Context(), "example.test")
+	got, err := reader.Read(t.Context(), "ann", "example.test")
 	if err != nil {
 		t.Fatal(err)
 	}

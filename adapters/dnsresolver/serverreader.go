@@ -10,6 +10,7 @@ import (
 
 	wire "github.com/miekg/dns"
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // serverReader asks one address of a name server all questions of a domainRead, and collects the
@@ -17,7 +18,7 @@ import (
 type serverReader struct {
 	read    *domainRead
 	addr    netip.AddrPort
-	wg      sync.WaitGroup
+	wg      panics.Group
 	mu      sync.Mutex
 	askedNS map[string]bool // names whose NS records were asked for
 	report  report
@@ -56,7 +57,7 @@ func (sr *serverReader) queryCNAMEOrData(ctx context.Context, name string) bool 
 		return false
 	}
 	found := make([]bool, 3)
-	var wg sync.WaitGroup
+	var wg panics.Group
 	for i, qtype := range []uint16{wire.TypeTXT, wire.TypeA, wire.TypeAAAA} {
 		wg.Go(func() { found[i] = sr.query(ctx, question{name, qtype}) })
 	}

@@ -9,7 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // sharedReads lets concurrent callers that need the same domain share one read. The read is
@@ -19,18 +21,24 @@ type sharedReads struct {
 	running map[readKey]*sharedRead
 }
 
-// readKey identifies reads that can share one result: the same domain and the same wanted records.
-type readKey struct{ name, wanted string }
+// readKey identifies reads that can share one result: the same account, the same domain and the
+// same wanted records. A read uses the slots of its account, so accounts do not share reads.
+type readKey struct {
+	owner        access.AccountID
+	name, wanted string
+}
 
 type sharedRead struct {
-	done    chan struct{}
-	result  dns.ZoneRead
-	waiting int
-	cancel  context.CancelFunc
+	done   chan struct{}
+	result dns.ZoneRead
+	// panicked is the panic of the read, which continues in each caller.
+	panicked error
+	waiting  int
+	cancel   context.CancelFunc
 }
 
 // do runs read, or waits for a running read with the same key. limit is the timeout of the read. do
-// returns the error of ctx when ctx ends first.
+// returns the error of ctx when ctx ends first. A panic of the read continues in do.
 func (s *sharedReads) do(ctx context.Context, key readKey, limit time.Duration, read func(context.Context) dns.ZoneRead) (dns.ZoneRead, error) {
 	if err := ctx.Err(); err != nil {
 		return dns.ZoneRead{}, err
@@ -39,6 +47,7 @@ func (s *sharedReads) do(ctx context.Context, key readKey, limit time.Duration, 
 	defer s.leave(key, shared)
 	select {
 	case <-shared.done:
+		panics.Continue(shared.panicked)
 		return clone(shared.result), nil
 	case <-ctx.Done():
 		return dns.ZoneRead{}, ctx.Err()
@@ -58,12 +67,18 @@ func (s *sharedReads) join(ctx context.Context, key readKey, limit time.Duration
 	readCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	shared := &sharedRead{done: make(chan struct{}), waiting: 1, cancel: cancel}
 	s.running[key] = shared
-	go func() {
-		defer cancel()
-		shared.result = read(readCtx)
+	finish := func() {
+		cancel()
 		s.remove(key, shared)
 		close(shared.done)
-	}()
+	}
+	panics.Go(func() {
+		shared.result = read(readCtx)
+		finish()
+	}, func(e *panics.Error) {
+		shared.panicked = e
+		finish()
+	})
 	return shared
 }
 

@@ -5,83 +5,157 @@ package dnsresolver
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"sync"
+
+	"github.com/tenantry/tenantry/core/access"
 )
 
-// Limits on concurrent questions. They protect this process and the providers' servers from
-// overload. Resolvers have a higher limit: they belong to the operator, and each read asks them.
+// Limits on concurrent questions. They protect this process and the servers from overload.
+// Questions to resolvers and to the registries' servers have slots of their own: each read needs
+// them, and the servers of domains, which the owners of domains choose, must not use them up.
 const (
-	maxInFlight    = 32
-	maxPerAddress  = 4
-	maxPerResolver = 16
+	maxToServers  = 128
+	maxToTrusted  = 64
+	maxPerAddress = 4 // to one server; the operator's resolvers have no limit of their own
+	minShares     = 4 // into which slots are divided, also for fewer accounts
 )
 
-// slots limits the concurrent questions, in total and per server address.
+// slots limits the concurrent questions: in total, for each account, and for each server address.
+//
+// An account has at most its share of the slots. One share stays free, and with few accounts
+// several. A question of the next account therefore starts at once, however many servers of other
+// accounts do not answer. Among the questions that wait, the account with the fewest slots comes
+// first.
 type slots struct {
-	total      chan struct{}
-	mu         sync.Mutex
-	perAddress map[netip.AddrPort]*addressSlots
+	total int
+
+	mu        sync.Mutex
+	taken     int
+	arrivals  int
+	accounts  map[access.AccountID]*accountSlots
+	addresses map[netip.AddrPort]int
 }
 
-type addressSlots struct {
-	sem   chan struct{}
-	users int
+// accountSlots are the slots of one account: those that it holds and those that it waits for.
+type accountSlots struct {
+	taken   int
+	waiting []*waiter
 }
 
-func newSlots() *slots {
-	return &slots{total: make(chan struct{}, maxInFlight), perAddress: map[netip.AddrPort]*addressSlots{}}
+// waiter is a question that waits for a slot.
+type waiter struct {
+	account access.AccountID
+	addr    netip.AddrPort
+	// perAddress is the limit on the questions to addr.
+	perAddress int
+	arrival    int
+	granted    chan struct{} // closed when the question has its slot
 }
 
-// acquire waits for a free slot and returns the function that releases it. It fails when ctx ends.
-// It takes the slot of the address first. So a question that waits for a busy server does not use
-// up a slot of the total.
-func (s *slots) acquire(ctx context.Context, addr netip.AddrPort, mode queryMode) (release func(), err error) {
-	addrSlots := s.retain(addr, mode)
-	if err := acquireSlot(ctx, addrSlots.sem); err != nil {
-		s.drop(addr, addrSlots)
-		return nil, err
-	}
-	if err := acquireSlot(ctx, s.total); err != nil {
-		<-addrSlots.sem
-		s.drop(addr, addrSlots)
-		return nil, err
-	}
-	return func() {
-		<-s.total
-		<-addrSlots.sem
-		s.drop(addr, addrSlots)
-	}, nil
+func newSlots(total int) *slots {
+	return &slots{total: total, accounts: map[access.AccountID]*accountSlots{}, addresses: map[netip.AddrPort]int{}}
 }
 
-func acquireSlot(ctx context.Context, sem chan struct{}) error {
+// acquire waits for a slot of an account and returns the function that releases it. At most
+// perAddress questions are sent to addr at once. acquire fails when ctx ends.
+func (s *slots) acquire(ctx context.Context, account access.AccountID, addr netip.AddrPort, perAddress int) (release func(), err error) {
+	w := s.enqueue(account, addr, perAddress)
 	select {
-	case sem <- struct{}{}:
-		return nil
+	case <-w.granted:
+		return func() { s.release(w) }, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		s.abandon(w)
+		return nil, ctx.Err()
 	}
 }
 
-func (s *slots) retain(addr netip.AddrPort, mode queryMode) *addressSlots {
+func (s *slots) enqueue(account access.AccountID, addr netip.AddrPort, perAddress int) *waiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	addrSlots, ok := s.perAddress[addr]
-	if !ok {
-		limit := maxPerAddress
-		if mode.recurse {
-			limit = maxPerResolver
+	s.arrivals++
+	w := &waiter{account: account, addr: addr, perAddress: perAddress, arrival: s.arrivals, granted: make(chan struct{})}
+	if s.accounts[account] == nil {
+		s.accounts[account] = &accountSlots{}
+	}
+	s.accounts[account].waiting = append(s.accounts[account].waiting, w)
+	s.grant()
+	return w
+}
+
+// abandon removes a question that waits, or releases its slot if it got one in the meantime.
+func (s *slots) abandon(w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := s.accounts[w.account]
+	if i := slices.Index(held.waiting, w); i >= 0 {
+		held.waiting = slices.Delete(held.waiting, i, i+1)
+		s.forgetIdle(w.account)
+		s.grant() // the shares of the other accounts may have grown
+		return
+	}
+	s.releaseLocked(w)
+}
+
+func (s *slots) release(w *waiter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.releaseLocked(w)
+}
+
+func (s *slots) releaseLocked(w *waiter) {
+	s.taken--
+	s.accounts[w.account].taken--
+	if s.addresses[w.addr]--; s.addresses[w.addr] == 0 {
+		delete(s.addresses, w.addr)
+	}
+	s.forgetIdle(w.account)
+	s.grant()
+}
+
+func (s *slots) forgetIdle(account access.AccountID) {
+	if held := s.accounts[account]; held.taken == 0 && len(held.waiting) == 0 {
+		delete(s.accounts, account)
+	}
+}
+
+// grant gives the free slots to questions that wait. The caller holds s.mu.
+func (s *slots) grant() {
+	for s.taken < s.total {
+		w := s.next()
+		if w == nil {
+			return
 		}
-		addrSlots = &addressSlots{sem: make(chan struct{}, limit)}
-		s.perAddress[addr] = addrSlots
+		held := s.accounts[w.account]
+		held.waiting = slices.DeleteFunc(held.waiting, func(other *waiter) bool { return other == w })
+		held.taken++
+		s.taken++
+		s.addresses[w.addr]++
+		close(w.granted)
 	}
-	addrSlots.users++
-	return addrSlots
 }
 
-func (s *slots) drop(addr netip.AddrPort, addrSlots *addressSlots) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if addrSlots.users--; addrSlots.users == 0 {
-		delete(s.perAddress, addr)
+// next returns the question that gets the next slot, or nil if every question that waits must wait
+// for its account or its address.
+func (s *slots) next() *waiter {
+	share := max(1, s.total/max(minShares, len(s.accounts)+1))
+	var best *waiter
+	for _, held := range s.accounts {
+		if held.taken >= share {
+			continue
+		}
+		i := slices.IndexFunc(held.waiting, func(w *waiter) bool { return s.addresses[w.addr] < w.perAddress })
+		if i >= 0 && (best == nil || s.before(held.waiting[i], best)) {
+			best = held.waiting[i]
+		}
 	}
+	return best
+}
+
+// before reports whether a gets a slot before b.
+func (s *slots) before(a, b *waiter) bool {
+	if d := s.accounts[a.account].taken - s.accounts[b.account].taken; d != 0 {
+		return d < 0
+	}
+	return a.arrival < b.arrival
 }

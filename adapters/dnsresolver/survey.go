@@ -4,11 +4,13 @@ package dnsresolver
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"sync"
 
 	wire "github.com/miekg/dns"
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // report holds the answers of one address of a name server.
@@ -47,7 +49,7 @@ type domainRead struct {
 // askAll asks all addresses of the servers and adds their reports. It skips addresses that have a
 // report. It asks an address once, even when several servers share it.
 func (rd *domainRead) askAll(ctx context.Context, servers []server, reports map[netip.AddrPort]report) {
-	var wg sync.WaitGroup
+	var wg panics.Group
 	var mu sync.Mutex
 	for _, s := range servers {
 		for _, addr := range s.addrs {
@@ -78,7 +80,7 @@ func (rd *domainRead) readServer(ctx context.Context, addr netip.AddrPort) repor
 		sets: map[key]set{}, unanswered: map[key]bool{}, absent: map[string]bool{},
 	}}
 	soa := question{rd.apex, wire.TypeSOA}
-	m, err := rd.reader.client.exchange(ctx, addr, soa, rd.reader.serverMode())
+	m, err := rd.reader.askSOA(ctx, addr, soa)
 	if sr.report.state = rd.classify(m, err); sr.report.state != dns.ServerOK {
 		return sr.report
 	}
@@ -89,6 +91,28 @@ func (rd *domainRead) readServer(ctx context.Context, addr netip.AddrPort) repor
 	// Fill the answer cache now, while slower servers are still being asked.
 	rd.readDependencies(ctx, mergeReports(rd.name, rd.apex, []report{sr.report}).Needs(rd.wanted))
 	return sr.report
+}
+
+// askSOA asks the server at addr for the SOA of a zone. It remembers a server that does not answer
+// for cacheTTL, and asks it only once during that time. A server that never answers otherwise holds
+// a slot for all attempts of each read.
+func (r *Reader) askSOA(ctx context.Context, addr netip.AddrPort, soa question) (*wire.Msg, error) {
+	mode := r.soaMode(addr)
+	m, err := r.client.exchange(ctx, addr, soa, mode)
+	switch {
+	case err == nil:
+		r.silent.delete(addr.String())
+	case mode == modeServer && !errors.Is(err, errNoSlot) && !errors.Is(ctx.Err(), context.Canceled):
+		r.silent.put(addr.String(), struct{}{})
+	}
+	return m, err
+}
+
+func (r *Reader) soaMode(addr netip.AddrPort) queryMode {
+	if _, silent := r.silent.get(addr.String()); silent {
+		return modeSilentServer
+	}
+	return r.serverMode()
 }
 
 // classify returns the state of a server. m and err are its answer for the SOA of the zone apex.

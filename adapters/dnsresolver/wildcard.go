@@ -5,10 +5,10 @@ package dnsresolver
 import (
 	"context"
 	"slices"
-	"sync"
 
 	wire "github.com/miekg/dns"
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // wildcardScope is a group of names for which one wildcard record, *.parent, may answer.
@@ -29,7 +29,7 @@ func (sr *serverReader) detectWildcards(ctx context.Context) {
 	if sr.read.name != sr.read.apex {
 		all = append(all, wildcardScope{parent(sr.read.name), []string{sr.read.name}})
 	}
-	var wg sync.WaitGroup
+	var wg panics.Group
 	for _, s := range all {
 		if kinds := sr.typesToProbe(s.names); len(kinds) > 0 && !slices.ContainsFunc(s.names, sr.isAbsent) {
 			wg.Go(func() { sr.markSynthesised(s, sr.probeWildcard(ctx, s.parent, kinds)) })

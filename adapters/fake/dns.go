@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -51,7 +52,7 @@ func (d *DNS) Reads() int {
 }
 
 // Read implements ports.DNSReader.
-func (d *DNS) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
+func (d *DNS) Read(ctx context.Context, _ access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.reads++

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // redisSession is a period in which Redis answers. A failure ends the session, and a new session
@@ -99,7 +101,8 @@ func (s *shared) do(c *command) bool {
 	if b == nil {
 		return false
 	}
-	if first && !s.goUnlessClosed(func() { s.sendBatches(session, b) }) {
+	failed := func(err error) { s.endSession(session, err) }
+	if first && !s.goUnlessClosed(func() { s.sendBatches(session, b) }, failed) {
 		session.end()
 	}
 	<-b.done
@@ -176,11 +179,11 @@ func (s *shared) exec(ctx context.Context, commands []*command) (first error) {
 // sequence each take half of that time. If the process was paused, the second timer leaves time to
 // accept an answer that arrived during the pause.
 func (s *shared) startTimeout(session *redisSession, b *batch) *time.Timer {
-	return time.AfterFunc(s.answerTimeout/2, func() {
-		time.AfterFunc(s.answerTimeout/2, func() {
+	return panics.AfterFunc(s.answerTimeout/2, func() {
+		panics.AfterFunc(s.answerTimeout/2, func() {
 			if session.isInFlight(b) {
 				s.endSession(session, s.timeoutError())
 			}
-		})
-	})
+		}, s.logPanic)
+	}, s.logPanic)
 }

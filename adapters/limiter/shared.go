@@ -14,6 +14,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/ratelimit"
 )
 
@@ -52,7 +53,7 @@ type shared struct {
 	ctx        context.Context // cancelled by close
 	cancel     context.CancelFunc
 	mu         sync.Mutex // orders close and goUnlessClosed
-	background sync.WaitGroup
+	background panics.Group
 }
 
 func connect(ctx context.Context, o Options) (*shared, error) {
@@ -81,16 +82,22 @@ func (s *shared) close() error {
 	return s.pool.Close()
 }
 
-// goUnlessClosed runs fn in a goroutine that close waits for. It returns false after close.
-func (s *shared) goUnlessClosed(fn func()) bool {
+// goUnlessClosed runs fn in a goroutine that close waits for. The goroutine calls failed if fn
+// panics. goUnlessClosed returns false after close.
+func (s *shared) goUnlessClosed(fn func(), failed func(error)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ctx.Err() != nil {
 		return false
 	}
-	s.background.Go(fn)
+	s.background.Go(panics.Guarded(fn, func(e *panics.Error) {
+		s.logPanic(e)
+		failed(e)
+	}))
 	return true
 }
+
+func (s *shared) logPanic(e *panics.Error) { s.log.Error("panic", "type", e.Type, "stack", e.Stack) }
 
 func (s *shared) unavailable() bool { return !s.session.Load().active() }
 
@@ -102,7 +109,11 @@ func (s *shared) endSession(session *redisSession, err error) {
 	}
 	s.losses.Add(1)
 	s.log.Warn("Redis does not answer: this process counts rate limits by itself", "error", err)
-	s.goUnlessClosed(s.probeUntilAvailable)
+	s.startProbing()
+}
+
+func (s *shared) startProbing() {
+	s.goUnlessClosed(s.probeUntilAvailable, func(error) { s.startProbing() })
 }
 
 func (s *shared) probeUntilAvailable() {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // slotLease holds one concurrency slot in Redis. It renews the slot's lease until release is
@@ -36,7 +38,7 @@ func (l *slotLease) acquire(limit int) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.renewal = time.AfterFunc(l.duration/3, l.renewLease)
+	l.renewal = panics.AfterFunc(l.duration/3, l.renewLease, l.s.logPanic)
 	return true
 }
 

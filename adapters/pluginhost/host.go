@@ -23,9 +23,9 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
@@ -228,7 +228,7 @@ func (h *Host) Status() []Status {
 // Close stops all plugins and waits until their processes have exited. Calls in progress end with
 // an error. Later calls fail with an error of kind outcome.Down.
 func (h *Host) Close() {
-	var wait sync.WaitGroup
+	var wait panics.Group
 	for _, s := range h.plugins {
 		wait.Go(s.close)
 	}

@@ -8,8 +8,8 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"sync"
 
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
@@ -49,7 +49,7 @@ func Inspect(o Options, names ...string) ([]Inspection, error) {
 		entries = slices.DeleteFunc(entries, func(e Entry) bool { return !slices.Contains(names, e.Name) })
 	}
 	inspections := make([]Inspection, len(entries))
-	var all sync.WaitGroup
+	var all panics.Group
 	for i, e := range entries {
 		all.Go(func() {
 			inspections[i] = Inspection{Entry: e}

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
@@ -41,11 +42,12 @@ func (s *supervisor) launch() (*instance, error) {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }()
+	output := newOutput(s.log, &s.host.redactor)
 	p, err := wire.Start(wire.Launch{
 		Exe:     executablePath(file),
 		Name:    s.entry.File,
 		Env:     pluginEnvironment(s.entry.Name, o.Env, o.TelemetryHeaders),
-		Line:    newOutput(s.log, &s.host.redactor).writeLine,
+		Line:    func(line []byte) { panics.Guarded(func() { output.writeLine(line) }, s.logPanic)() },
 		Timeout: s.policy.StartTimeout,
 	})
 	if err != nil {

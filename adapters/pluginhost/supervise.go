@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
@@ -22,7 +23,7 @@ type supervisor struct {
 	policy SupervisionPolicy
 	log    *slog.Logger
 
-	background sync.WaitGroup // the goroutines of start, watch and checkResponsive
+	background panics.Group // the goroutines of start, watch and checkResponsive
 
 	mu        sync.Mutex
 	running   *instance
@@ -80,8 +81,15 @@ func (s *supervisor) startOrJoin() (<-chan struct{}, error) {
 		return nil, s.delayedError(delay)
 	}
 	s.starting = make(chan struct{})
-	s.background.Go(s.start)
+	s.goLogged(s.start)
 	return s.starting, nil
+}
+
+// goLogged starts a goroutine of background. It logs a panic of f.
+func (s *supervisor) goLogged(f func()) { s.background.Go(panics.Guarded(f, s.logPanic)) }
+
+func (s *supervisor) logPanic(e *panics.Error) {
+	s.log.Error("panic", "type", e.Type, "stack", e.Stack)
 }
 
 // delayedError returns the error for a call while the restart is delayed. Its cause is the reason
@@ -103,7 +111,12 @@ func (s *supervisor) delayedError(delay time.Duration) error {
 // start makes one attempt to start the process. The attempt is independent of the context of the
 // call that caused it, because other calls wait for the same start.
 func (s *supervisor) start() {
-	i, err := s.launch()
+	var i *instance
+	var err error
+	panics.Guarded(func() { i, err = s.launch() }, func(e *panics.Error) {
+		s.logPanic(e)
+		err = e
+	})()
 	s.mu.Lock()
 	started := s.starting
 	s.starting = nil
@@ -115,7 +128,7 @@ func (s *supervisor) start() {
 		s.starts++
 		s.running = i
 		s.log.Info("plugin started", "version", i.description.Version, "pid", i.process.PID())
-		s.background.Go(func() { s.watch(i) })
+		s.goLogged(func() { s.watch(i) })
 	}
 	s.mu.Unlock()
 	if closed && i != nil {
@@ -184,7 +197,7 @@ func (s *supervisor) callEnded(i *instance, err error) {
 		i.consecutiveTimeouts++
 		if !i.pinging && !s.closed {
 			i.pinging = true
-			s.background.Go(func() { s.checkResponsive(i) })
+			s.goLogged(func() { s.checkResponsive(i) })
 		}
 	case callErr != nil && (callErr.Cause == wire.CausePluginExited || callErr.Cause == wire.CauseCanceled):
 	default:

@@ -11,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
+
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // admission decides which due wake-ups River gets. River starts jobs in the order in which they
@@ -88,7 +90,7 @@ const minRoundInterval = 10 * time.Millisecond
 func (a *admission) run(ctx context.Context) {
 	defer close(a.stopped)
 	for {
-		next, err := a.round(ctx)
+		next, err := a.guardedRound(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -97,6 +99,17 @@ func (a *admission) run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// guardedRound is round. It logs a panic and returns it as an error, so that the next round
+// follows.
+func (a *admission) guardedRound(ctx context.Context) (next time.Duration, err error) {
+	next = a.options.PollInterval
+	panics.Guarded(func() { next, err = a.round(ctx) }, func(e *panics.Error) {
+		a.options.logPanic(e)
+		err = e
+	})()
+	return next, err
 }
 
 // sleep returns after d, or earlier when wake receives a value. It returns false if ctx has ended.

@@ -4,9 +4,7 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -15,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -61,21 +60,8 @@ func startupWakeups(w ports.Work) []ports.Wakeup {
 	return all
 }
 
-var errPanic = errors.New("panic")
-
-// panicStack returns the functions and lines that led to a panic, without arguments.
-func panicStack() []string {
-	pcs := make([]uintptr, 64)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(4, pcs)])
-	var lines []string
-	for {
-		f, more := frames.Next()
-		lines = append(lines, fmt.Sprintf("%s:%d", f.Function, f.Line))
-		if !more {
-			return lines
-		}
-	}
-}
+// logPanic logs a panic of the queue's own goroutines.
+func (o Options) logPanic(e *panics.Error) { o.Log.Error("panic", "type", e.Type, "stack", e.Stack) }
 
 // handle runs the handler of a wake-up. failures is the number of earlier failures. handle reports
 // whether to retry the wake-up, and the delay before the retry. The delay is 0 when the worker is
@@ -104,8 +90,8 @@ func (o Options) handle(ctx context.Context, all handlers, w ports.Wakeup, failu
 type traceparentKey struct{}
 
 // runTraced runs a handler in a new trace, with a link to the request that caused the job. The new
-// span is not a child span, because the request may have ended long ago. A panic is returned as
-// errPanic.
+// span is not a child span, because the request may have ended long ago. A panic is returned as a
+// *panics.Error.
 func (o Options) runTraced(ctx context.Context, handler ports.Handler, w ports.Wakeup) (err error) {
 	options := []trace.SpanStartOption{trace.WithNewRoot(), trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithAttributes(attribute.String("tenantry.job.kind", w.Kind))}
@@ -117,9 +103,9 @@ func (o Options) runTraced(ctx context.Context, handler ports.Handler, w ports.W
 	defer span.End()
 	defer func() {
 		if p := recover(); p != nil {
-			// Only the type is logged: the value may contain data of a customer or a provider.
-			o.Log.ErrorContext(ctx, "panic", "kind", w.Kind, "type", fmt.Sprintf("%T", p), "stack", panicStack())
-			err = errPanic
+			e := panics.Of(p)
+			o.Log.ErrorContext(ctx, "panic", "kind", w.Kind, "type", e.Type, "stack", e.Stack)
+			err = e
 		}
 		if err != nil {
 			span.SetStatus(codes.Error, "")

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -91,17 +92,17 @@ func (l *Local) startDue() {
 	}
 	now := time.Now()
 	for e := l.scheduler.take(now); e != nil; e = l.scheduler.take(now) {
-		go l.run(e)
+		panics.Go(func() { l.run(e) }, l.options.logPanic)
 	}
 	if l.timer != nil {
 		l.timer.Stop()
 	}
 	if at, ok := l.scheduler.nextAt(); ok {
-		l.timer = time.AfterFunc(time.Until(at), func() {
+		l.timer = panics.AfterFunc(time.Until(at), func() {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.startDue()
-		})
+		}, l.options.logPanic)
 	}
 }
 

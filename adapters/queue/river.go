@@ -17,6 +17,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -134,7 +135,7 @@ func (r *River) Start(ctx context.Context, w ports.Work) error {
 		return fmt.Errorf("start River: %w", err)
 	}
 	r.stopAdmission = cancel
-	go r.admission.run(background)
+	panics.Go(func() { r.admission.run(background) }, r.options.logPanic)
 	return r.Wake(ctx, startupWakeups(w)...)
 }
 
@@ -223,10 +224,10 @@ func (r *River) Stop(ctx context.Context) error {
 // are released.
 func (r *River) Close(ctx context.Context) error {
 	closed := make(chan struct{})
-	go func() {
+	panics.Go(func() {
+		defer close(closed)
 		r.pool.Close()
-		close(closed)
-	}()
+	}, r.options.logPanic)
 	select {
 	case <-closed:
 		return nil

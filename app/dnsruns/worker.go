@@ -13,6 +13,7 @@ import (
 	"github.com/tenantry/tenantry/app/lease"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -119,10 +120,11 @@ func (c *claim) runJob(ctx context.Context) error {
 func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisioning.Observation) {
 	defer func() {
 		if p := recover(); p != nil {
-			o = provisioning.Observation{Err: errPanic}
+			e := panics.Of(p)
+			o = provisioning.Observation{Err: e}
 			decided, _ := c.Timetable.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
 			_ = c.save(ctx, decided)
-			panic(p)
+			panic(e)
 		}
 	}()
 	c.Traced(ctx, c.job, step, func(ctx context.Context) error {
@@ -138,8 +140,6 @@ func (c *claim) runStep(ctx context.Context, step provisioning.Step) (o provisio
 	}
 	return o
 }
-
-var errPanic = errors.New("panic")
 
 func isInternal(err error) bool {
 	return err != nil && outcome.Of(err) == 0 && fault.Of(err).Code.Kind == fault.Internal

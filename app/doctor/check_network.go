@@ -12,11 +12,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tenantry/tenantry/adapters/dnsresolver"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // probeZone is the zone that the DNS check reads. It always exists, in the sandbox too, because the
@@ -34,9 +34,9 @@ func (e *examination) dns(ctx context.Context) finding {
 		Resolvers: c.DNSResolvers, Recursive: c.DNSMode == "recursive", Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Log: slog.New(slog.DiscardHandler),
 	})
 	var resolvers []dnsresolver.Resolver
-	var resolverChecks sync.WaitGroup
+	var resolverChecks panics.Group
 	resolverChecks.Go(func() { resolvers = reader.Resolvers(ctx, probeZone) })
-	zoneRead, err := reader.Read(ctx, probeZone)
+	zoneRead, err := reader.Read(ctx, "", probeZone)
 	resolverChecks.Wait()
 	var silent []string
 	for _, r := range resolvers {

@@ -14,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
@@ -115,7 +116,7 @@ func (e *examination) run(ctx context.Context) report {
 		return host.Describe(ctx, provider)
 	}
 	r := report{Status: OK, Version: cli.Version, Checks: make([]checkResult, len(checks))}
-	var running sync.WaitGroup
+	var running panics.Group
 	for i := range checks {
 		running.Go(func() { r.Checks[i] = e.check(ctx, i) })
 	}
@@ -134,11 +135,11 @@ func (e *examination) run(ctx context.Context) report {
 func (e *examination) check(ctx context.Context, i int) checkResult {
 	began := time.Now()
 	found := make(chan finding, 1)
-	go func() {
+	panics.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 		defer cancel()
 		found <- checks[i].run(e, ctx)
-	}()
+	}, func(p *panics.Error) { found <- failed("report this fault", "the check failed with a %s", p) })
 	var f finding
 	select {
 	case f = <-found:

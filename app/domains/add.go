@@ -56,7 +56,7 @@ func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, r
 	if known == nil {
 		return s.reserveAndAdd(ctx, acc.ID, t, name, answer)
 	}
-	return s.liveResult(ctx, *known, true), nil
+	return s.liveResult(ctx, acc.ID, *known, true), nil
 }
 
 // checkLimits checks the cap of domains per tenant, then the plan's ceiling of tenants. It returns
@@ -91,7 +91,7 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 		return Added{}, err
 	}
 	if d.Added {
-		return s.liveResult(ctx, d, true), nil
+		return s.liveResult(ctx, owner, d, true), nil
 	}
 	ctx, cancel := reconcile.Detach(ctx, workLimit)
 	defer cancel()
@@ -99,7 +99,7 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	if err != nil {
 		return Added{}, s.releaseFailed(ctx, owner, t.GUID, d, err)
 	}
-	added := s.liveResult(ctx, d, exists)
+	added := s.liveResult(ctx, owner, d, exists)
 	err = s.saveAdded(ctx, owner, added, answer)
 	if errors.Is(err, fault.DomainNotFound) {
 		// The platform refused a later request for the same domain, which then released the row.
@@ -145,9 +145,9 @@ func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id 
 }
 
 // liveResult reads the domain's DNS and builds the result of Add.
-func (s *Service) liveResult(ctx context.Context, d domain.Domain, exists bool) Added {
+func (s *Service) liveResult(ctx context.Context, owner access.AccountID, d domain.Domain, exists bool) Added {
 	began := s.Now()
-	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
+	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, owner, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		zoneRead = dns.ZoneRead{Domain: d.Name}
 	} else {

@@ -71,7 +71,7 @@ func (s *Service) DKIMStatus(ctx context.Context, owner access.AccountID, id ten
 
 func (s *Service) report(ctx context.Context, owner access.AccountID, d domain.Domain) (DKIMReport, error) {
 	began := s.Now()
-	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
+	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, owner, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return DKIMReport{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}

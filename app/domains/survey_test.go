@@ -215,9 +215,9 @@ type cancelingReader struct {
 	leave context.CancelFunc
 }
 
-func (c cancelingReader) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
+func (c cancelingReader) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	c.leave()
-	return c.DNSReader.Read(ctx, name, wanted...)
+	return c.DNSReader.Read(ctx, owner, name, wanted...)
 }
 
 // TestSurveyWithTheOperatorsDMARC checks that a domain without a DMARC record gets the operator's.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
@@ -91,7 +92,7 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	}
 	d, err := w.Domains.DomainByID(ctx, wakeup.Account, wakeup.ID)
 	if err == nil && d.Due(w.Now()) {
-		if err = w.read(ctx, &d); err == nil {
+		if err = w.read(ctx, wakeup.Account, &d); err == nil {
 			_, err = reconcile.Save(ctx, w.Domains, wakeup.Account, d)
 		}
 	}
@@ -101,9 +102,9 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	return err
 }
 
-func (w *Watch) read(ctx context.Context, d *domain.Domain) error {
+func (w *Watch) read(ctx context.Context, owner access.AccountID, d *domain.Domain) error {
 	began := w.Now()
-	zoneRead, err := reconcile.ReadZone(ctx, w.DNS, d.Name, dns.Desire(d.Name, d.Offer())...)
+	zoneRead, err := reconcile.ReadZone(ctx, w.DNS, owner, d.Name, dns.Desire(d.Name, d.Offer())...)
 	if ctx.Err() != nil {
 		return ctx.Err() // the worker is stopping; the error says nothing about the domain
 	}
@@ -111,7 +112,7 @@ func (w *Watch) read(ctx context.Context, d *domain.Domain) error {
 		zoneRead = dns.ZoneRead{Domain: d.Name}
 	}
 	w.Checked(ctx, checkOf(zoneRead))
-	w.detectOutage(ctx, zoneRead)
+	w.detectOutage(ctx, owner, zoneRead)
 	*d = d.WithRead(zoneRead, began)
 	return nil
 }
@@ -138,11 +139,22 @@ const (
 // resolverBackoff stops the reads of a Watch during an outage of the resolver or of the service's
 // network. Without the backoff, every domain would use up its daily read.
 type resolverBackoff struct {
-	mu        sync.Mutex
-	silent    int    // consecutive reads without an answer
-	answering string // a domain that answered; probed to tell a resolver outage from dead domains
+	mu     sync.Mutex
+	silent int // consecutive reads without an answer
+	// answering are domains that answered, the last one first. They are probed to tell a resolver
+	// outage from dead domains. They belong to different accounts, so that the name servers of one
+	// account cannot stop the reads of all others.
+	answering []answeringDomain
 	end       time.Time
 }
+
+type answeringDomain struct {
+	owner access.AccountID
+	name  string
+}
+
+// maxProbes is how many domains are probed.
+const maxProbes = 2
 
 // active reports whether reads are still stopped.
 func (b *resolverBackoff) active(now time.Time) bool {
@@ -151,17 +163,23 @@ func (b *resolverBackoff) active(now time.Time) bool {
 	return now.Before(b.end)
 }
 
-// record counts a read. It reports whether the resolver is suspected, and returns the domain to
-// probe, "" if none has answered.
-func (b *resolverBackoff) record(zoneRead dns.ZoneRead) (suspect bool, answering string) {
+// record counts a read of an account's domain. It reports whether the resolver is suspected, and
+// returns the domains to probe.
+func (b *resolverBackoff) record(owner access.AccountID, zoneRead dns.ZoneRead) (suspect bool, probes []answeringDomain) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !zoneRead.Silent() {
-		b.silent, b.answering = 0, zoneRead.Domain
-		return false, ""
+	if zoneRead.Silent() {
+		b.silent++
+		return b.silent >= maxSilentReads, b.answering
 	}
-	b.silent++
-	return b.silent >= maxSilentReads, b.answering
+	latest := []answeringDomain{{owner, zoneRead.Domain}}
+	for _, d := range b.answering {
+		if d.owner != owner && len(latest) < maxProbes {
+			latest = append(latest, d)
+		}
+	}
+	b.silent, b.answering = 0, latest
+	return false, nil
 }
 
 // start stops reads from now on. After the backoff, a single read without an answer stops them
@@ -172,16 +190,16 @@ func (b *resolverBackoff) start(now time.Time) {
 	b.silent, b.end = maxSilentReads-1, now.Add(backoffTime)
 }
 
-// detectOutage starts the backoff after several reads in a row without an answer. It first probes a
-// domain that answered before, because one customer may have many domains on dead name servers.
-func (w *Watch) detectOutage(ctx context.Context, zoneRead dns.ZoneRead) {
-	suspect, answering := w.backoff.record(zoneRead)
+// detectOutage starts the backoff after several reads in a row without an answer. It first probes
+// domains that answered before, because one customer may have many domains on dead name servers.
+func (w *Watch) detectOutage(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead) {
+	suspect, probes := w.backoff.record(owner, zoneRead)
 	if !suspect {
 		return
 	}
-	if answering != "" {
-		if again, err := reconcile.ReadZone(ctx, w.DNS, answering); err == nil && !again.Silent() {
-			w.backoff.record(again)
+	for _, d := range probes {
+		if again, err := reconcile.ReadZone(ctx, w.DNS, d.owner, d.name); err == nil && !again.Silent() {
+			w.backoff.record(d.owner, again)
 			return
 		}
 	}

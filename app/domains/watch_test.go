@@ -217,11 +217,11 @@ type mute struct {
 	to func(name string) bool
 }
 
-func (m mute) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
+func (m mute) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	if m.to(name) {
 		return dns.ZoneRead{}, errors.New("no answer")
 	}
-	return m.DNSReader.Read(ctx, name, wanted...)
+	return m.DNSReader.Read(ctx, owner, name, wanted...)
 }
 
 func TestWatchBacksOffDuringAResolverOutage(t *testing.T) {

@@ -45,7 +45,7 @@ func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified
 // distinguishes a missing record from one that the platform does not see yet.
 func (s *Steps) recordFailedVerification(ctx context.Context, owner access.AccountID, d domain.Domain, cause error) error {
 	if errors.Is(cause, fault.VerificationFailed) {
-		if _, err := reconcile.Save(ctx, s.Domains, owner, s.Reconciler.WithCurrentDNS(ctx, d)); err != nil {
+		if _, err := reconcile.Save(ctx, s.Domains, owner, s.Reconciler.WithCurrentDNS(ctx, owner, d)); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func (s *Steps) StartSigningOf(ctx context.Context, owner access.AccountID, d do
 	if d.Signing.Selector1.Name == "" {
 		return domain.Domain{}, signingNotCreated()
 	}
-	if err := s.checkPublished(ctx, d); err != nil {
+	if err := s.checkPublished(ctx, owner, d); err != nil {
 		return domain.Domain{}, err
 	}
 	if err := enable(ctx, s.Platform.For(d.TenantGUID), d.Name); err != nil {
@@ -79,8 +79,8 @@ func (s *Steps) StartSigningOf(ctx context.Context, owner access.AccountID, d do
 }
 
 // checkPublished fails with dkim_not_ready if a DKIM record is not visible in the DNS.
-func (s *Steps) checkPublished(ctx context.Context, d domain.Domain) error {
-	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, d.Name, d.Signing.Wanted()...)
+func (s *Steps) checkPublished(ctx context.Context, owner access.AccountID, d domain.Domain) error {
+	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, owner, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return fault.DKIMNotReady.With("the DKIM records could not be read from the DNS in time")
 	}

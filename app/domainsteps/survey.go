@@ -55,7 +55,7 @@ func (s *Steps) Survey(ctx context.Context, owner access.AccountID, domainID str
 	}
 	offer := dns.Offer{Verification: d.Verification, Service: d.Service, Signing: d.Signing, Policy: s.DMARC}
 	began := s.Now()
-	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, d.Name, dns.Desire(d.Name, offer)...)
+	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, owner, d.Name, dns.Desire(d.Name, offer)...)
 	if err != nil {
 		return Survey{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}

@@ -106,7 +106,7 @@ func (p *powerDNSHost) read(t testing.TB, m zoneCase) dns.ZoneRead { return read
 
 func readSight(t testing.TB, reader ports.DNSReader, m zoneCase) dns.ZoneRead {
 	t.Helper()
-	sight, err := reader.Read(t.Context(), m.domain(), dns.Desire(m.domain(), m.offer())...)
+	sight, err := reader.Read(t.Context(), "", m.domain(), dns.Desire(m.domain(), m.offer())...)
 	if err != nil {
 		t.Fatal(err)
 	}

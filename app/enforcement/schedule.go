@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -107,7 +107,7 @@ func (r *Runner) RunAll(ctx context.Context) error {
 	}
 	errs := make([]error, len(all))
 	slots := make(chan struct{}, ParallelPasses)
-	var wg sync.WaitGroup
+	var wg panics.Group
 	for n, d := range all {
 		slots <- struct{}{}
 		wg.Go(func() {

@@ -16,11 +16,11 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The job kinds of this package.
-const (
-	kindRefresh = "sending_refresh" // refresh of one integration, identified by its id
-	kindSession = "sending_session" // end of an expired session, identified by sessionName
-)
+// RefreshKind is the job kind of the refresh of one integration, identified by its id.
+const RefreshKind = "sending_refresh"
+
+// kindSession is the job kind of the end of an expired session, identified by sessionName.
+const kindSession = "sending_session"
 
 const (
 	// refreshTick is how often due refreshes are scheduled, spread over the time until the next
@@ -39,7 +39,7 @@ const (
 
 // Handlers returns the handlers of this package's job kinds.
 func (s *Service) Handlers() map[string]ports.Handler {
-	return map[string]ports.Handler{kindRefresh: s.refreshDue, kindSession: s.endSession}
+	return map[string]ports.Handler{RefreshKind: s.refreshDue, kindSession: s.endSession}
 }
 
 // Periodic returns the background jobs: the sweep of expired sessions, and the scheduling of
@@ -74,7 +74,7 @@ func (s *Service) dueRefreshes(ctx context.Context, every time.Duration) ([]port
 // refreshAfter returns the wake-up of a refresh. It uses the machine's clock, as queues do. The
 // sandbox's clock may be hours ahead of the machine's clock.
 func refreshAfter(id string, owner access.AccountID, after time.Duration) ports.Wakeup {
-	return ports.Wakeup{Kind: kindRefresh, ID: id, Account: owner, At: time.Now().Add(after)}
+	return ports.Wakeup{Kind: RefreshKind, ID: id, Account: owner, At: time.Now().Add(after)}
 }
 
 // refreshDue refreshes one integration. It stores errors of the platform; the next scheduled

@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // ErrLost means that a different process holds the lease, or that the lease has expired and a
@@ -103,20 +105,20 @@ func (l *Lease) UntilExpiry(ctx context.Context, call func(context.Context) erro
 
 // Keep renews the lease in the background until stop is called. When the lease is lost, or could
 // not be renewed for two thirds of its duration, Keep cancels the returned context with ErrLost as
-// its cause, and calls lost with the last error.
+// its cause, and calls lost with the last error. A panic of the renewal also loses the lease, and
+// continues in stop.
 func (l *Lease) Keep(ctx context.Context, lost func(error)) (kept context.Context, stop func()) {
 	kept, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var renewal panics.Group
+	renewal.Go(func() {
+		defer cancel(ErrLost)
 		if err := l.renewUntilLost(kept); err != nil {
 			lost(err)
-			cancel(ErrLost)
 		}
-	}()
+	})
 	return kept, func() {
 		cancel(nil)
-		<-done
+		renewal.Wait()
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 const duration = 30 * time.Second
@@ -148,4 +150,21 @@ func TestKeptLeaseEndsTheContextWhenLost(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPanicOfARenewalReachesTheWork checks that a panic in the background renewal ends the kept
+// context, and continues in the goroutine that calls stop.
+func TestPanicOfARenewalReachesTheWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := New(time.Now(), time.Minute, func(context.Context, time.Duration) (bool, error) { panic("a fault in the store") })
+		kept, stop := l.Keep(t.Context(), func(error) {})
+		<-kept.Done()
+		if !errors.Is(context.Cause(kept), ErrLost) {
+			t.Errorf("the cause is %v", context.Cause(kept))
+		}
+		var p *panics.Error
+		if err := panics.Catch(func() error { stop(); return nil }); !errors.As(err, &p) {
+			t.Errorf("stop: got %v, want the panic", err)
+		}
+	})
 }

@@ -5,13 +5,13 @@ package mailboxes
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -148,7 +148,7 @@ func (s *Service) provisionAll(ctx context.Context, owner access.AccountID, t te
 		}
 		return results, errs
 	}
-	var workers sync.WaitGroup
+	var workers panics.Group
 	for i, row := range rows {
 		c := &creation{
 			Service: s, owner: owner, platform: s.Platform.For(t.GUID), retry: reconcile.RetryPolicy{Pause: s.Pause},

@@ -174,8 +174,9 @@ func suspendCommand() *cobra.Command {
 		Use:   "suspend --account ACCOUNT",
 		Short: "Refuse all requests of an account, until it is resumed",
 		Long: "Suspends an account: each of its requests is answered with 402 no_api_plan from now on. No data is\n" +
-			"removed: keys, tenants and everything that belongs to them stay. Send limits stay in force: mailboxes are\n" +
-			"still blocked, and unblocked at the end of their day. `account resume` ends the suspension.",
+			"removed: keys, tenants and everything that belongs to them stay. Provisioning jobs, daily DNS checks and\n" +
+			"refreshes wait until `account resume` ends the suspension. Send limits stay in force: mailboxes are still\n" +
+			"blocked, and unblocked at the end of their day.",
 	}, setActive(false))
 }
 

@@ -47,7 +47,7 @@ type Pass struct {
 // when a step or the store fails. It stores the state even when a step fails.
 func (p *Pass) Domain(ctx context.Context, owner access.AccountID, d domain.Domain, mailServer bool) (domain.Domain, error) {
 	stepErr := p.runAndReadRecords(ctx, &d, mailServer)
-	stored, err := Save(ctx, p.Domains, owner, p.WithCurrentDNS(ctx, d))
+	stored, err := Save(ctx, p.Domains, owner, p.WithCurrentDNS(ctx, owner, d))
 	if err != nil {
 		return d, err
 	}
@@ -103,19 +103,19 @@ func (p *Pass) takeSteps(ctx context.Context, platform ports.MailTenant, d *doma
 
 // WithCurrentDNS returns d with the current state of its DNS. If the DNS cannot be read, it returns
 // d unchanged.
-func (p *Pass) WithCurrentDNS(ctx context.Context, d domain.Domain) domain.Domain {
+func (p *Pass) WithCurrentDNS(ctx context.Context, owner access.AccountID, d domain.Domain) domain.Domain {
 	began := p.Now()
-	zoneRead, err := ReadZone(ctx, p.DNS, d.Name, d.Signing.Wanted()...)
+	zoneRead, err := ReadZone(ctx, p.DNS, owner, d.Name, d.Signing.Wanted()...)
 	if err != nil {
 		return d
 	}
 	return d.WithRead(zoneRead, began)
 }
 
-// ReadZone reads a domain's DNS, including the names of the wanted records, with its own timeout. It
-// fails with the error of the reader.
-func ReadZone(ctx context.Context, reader ports.DNSReader, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
+// ReadZone reads a domain's DNS for an account, including the names of the wanted records, with its
+// own timeout. It fails with the error of the reader.
+func ReadZone(ctx context.Context, reader ports.DNSReader, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	return reader.Read(ctx, name, wanted...)
+	return reader.Read(ctx, owner, name, wanted...)
 }

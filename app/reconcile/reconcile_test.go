@@ -166,7 +166,7 @@ func TestAnIncompleteReadKeepsTheStoredDNS(t *testing.T) {
 	d := store.d
 	d.Status = dns.Status{MX: "mx.example.", SPF: "v=spf1 -all", VerificationSeen: true}
 	p.DNS.Trouble("no_authoritative_answer")
-	got := pass.WithCurrentDNS(t.Context(), d)
+	got := pass.WithCurrentDNS(t.Context(), "", d)
 	if got.Status.MX != d.Status.MX || !got.Status.VerificationSeen || got.CheckedAt.IsZero() {
 		t.Fatalf("got %+v", got)
 	}
@@ -180,7 +180,7 @@ func TestAFlattenedSelectorIsPublished(t *testing.T) {
 		p.DNS.Publish(d.Name,
 			dns.Record{Type: dns.TXT, Name: "selector1._domainkey." + d.Name, Content: "v=DKIM1; p=abc", TTL: 300},
 			dns.Record{Type: dns.TXT, Name: "key." + d.Name, Content: key, TTL: 300})
-		if got := pass.WithCurrentDNS(t.Context(), d).Status.DKIM; got != want {
+		if got := pass.WithCurrentDNS(t.Context(), "", d).Status.DKIM; got != want {
 			t.Errorf("%s: got %q, want %q", key, got, want)
 		}
 	}

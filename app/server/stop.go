@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // cutOffReserve is the last part of drain_time. During this part the remaining requests are cancelled,
@@ -46,15 +47,19 @@ func startServer(ctx context.Context, l net.Listener, tlsConfig *tls.Config, han
 	}))
 	r.server.BaseContext = func(net.Listener) context.Context { return base }
 	r.server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
-	go func() {
-		defer close(r.ended)
+	panics.Go(func() {
 		if tlsConfig == nil {
 			r.serveErr = r.server.Serve(l)
-			return
+		} else {
+			r.server.TLSConfig = tlsConfig
+			r.serveErr = r.server.ServeTLS(l, "", "")
 		}
-		r.server.TLSConfig = tlsConfig
-		r.serveErr = r.server.ServeTLS(l, "", "")
-	}()
+		close(r.ended)
+	}, func(e *panics.Error) {
+		log.Error("panic", "type", e.Type, "stack", e.Stack)
+		r.serveErr = e
+		close(r.ended)
+	})
 	return r
 }
 
@@ -104,7 +109,7 @@ func stop(ctx context.Context, s *wiring.Service, api, admin *runningServer) err
 	jobsCtx, cancelJobs := context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(-reserve))
 	defer cancelJobs()
 	jobsStopped := make(chan error, 1)
-	go func() { jobsStopped <- s.StopQueue(jobsCtx) }()
+	panics.Go(func() { jobsStopped <- s.StopQueue(jobsCtx) }, func(e *panics.Error) { jobsStopped <- e })
 	err := errors.Join(api.drain(ctx, deadline.Add(-reserve), deadline.Add(-reserve/3), s.Host.Close), <-jobsStopped)
 	closeCtx, cancelClose := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancelClose()

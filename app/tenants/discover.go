@@ -6,13 +6,13 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -126,7 +126,7 @@ func (r *syncRun) checkDomains(ctx context.Context) error {
 	}
 	slices.SortStableFunc(stored, func(a, b domain.Domain) int { return a.CheckedAt.Compare(b.CheckedAt) })
 	var (
-		wait  sync.WaitGroup
+		wait  panics.Group
 		slots = make(chan struct{}, parallelDomains)
 		errs  = make([]error, len(stored))
 	)
@@ -167,6 +167,6 @@ func (r *syncRun) checkUnverified(ctx context.Context, d domain.Domain) error {
 		}
 		return err
 	})
-	_, err := reconcile.Save(ctx, r.Domains, r.owner, r.Reconciler.WithCurrentDNS(ctx, d))
+	_, err := reconcile.Save(ctx, r.Domains, r.owner, r.Reconciler.WithCurrentDNS(ctx, r.owner, d))
 	return err
 }

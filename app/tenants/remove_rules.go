@@ -5,11 +5,11 @@ package tenants
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -152,7 +152,7 @@ func (s *Service) RemoveAllRules(ctx context.Context, owner access.AccountID) ([
 	}
 	results, errs := make([]RuleRemoval, len(held)), make([]error, len(held))
 	slots := make(chan struct{}, parallelRemovals)
-	var wg sync.WaitGroup
+	var wg panics.Group
 	for n, t := range held {
 		slots <- struct{}{}
 		wg.Go(func() {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/ports"
@@ -25,8 +26,8 @@ type interceptedDNS struct {
 	see func(ctx context.Context, s dns.ZoneRead) (dns.ZoneRead, error)
 }
 
-func (r interceptedDNS) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
-	s, err := r.DNSReader.Read(ctx, name, wanted...)
+func (r interceptedDNS) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
+	s, err := r.DNSReader.Read(ctx, owner, name, wanted...)
 	if err != nil {
 		return s, err
 	}

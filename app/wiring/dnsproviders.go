@@ -14,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
@@ -71,7 +72,7 @@ func OpenDNSProviders(ctx context.Context, c settings.Config, fingerprinter port
 // start is logged and left out. Providers fails only when ctx ends.
 func (p *DNSProviders) Providers(ctx context.Context) ([]dns.Provider, error) {
 	names := p.Host.Names(wire.KindDNS)
-	var plugins sync.WaitGroup
+	var plugins panics.Group
 	for _, name := range names {
 		if _, ok := p.cached(name); !ok {
 			plugins.Go(func() { p.describe(ctx, name) })

@@ -19,6 +19,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // meterName is the instrumentation scope of this package's metrics. It is the path of a different
@@ -95,8 +96,16 @@ func (s *Service) registerGauges(c settings.Config) error {
 	g.hangs = counter("tenantry.plugin.hangs", "Plugin processes killed because they did not answer.")
 	g.fallback = gauge("tenantry.ratelimit.fallback", "1 while this process counts rate limits by itself, because its Redis does not answer.")
 	g.fallbacks = counter("tenantry.ratelimit.fallbacks", "How often the Redis of the rate limits became unavailable.")
-	_, err := meter.RegisterCallback(g.observe, g.build, g.database, g.circuits, g.state, g.expiry, g.restarts, g.hangs, g.fallback, g.fallbacks)
+	_, err := meter.RegisterCallback(guarded(g.observe), g.build, g.database, g.circuits, g.state, g.expiry, g.restarts, g.hangs, g.fallback, g.fallbacks)
 	return errors.Join(append(errs, err)...)
+}
+
+// guarded returns a callback that returns a panic of observe as an error. The meter calls callbacks
+// in its own goroutine.
+func guarded(observe metric.Callback) metric.Callback {
+	return func(ctx context.Context, o metric.Observer) error {
+		return panics.Catch(func() error { return observe(ctx, o) })
+	}
 }
 
 // labels returns the attributes of an observation. pairs alternates names and values.

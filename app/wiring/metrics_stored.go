@@ -69,7 +69,7 @@ func (s *Service) registerStoredGauges(now func() time.Time, ttl time.Duration) 
 	g.drifted = gauge("tenantry.domains.drifted", "Verified domains whose DNS was correct and is now incorrect, by kind.")
 	g.unread = gauge("tenantry.domains.unread.seconds", "Time since the oldest last DNS read of a verified domain.")
 	g.enforcement = newEnforcementGauges(gauge)
-	_, err := meter.RegisterCallback(g.observe, append(g.enforcement.all(), g.waiting, g.late, g.verified, g.drifted, g.unread)...)
+	_, err := meter.RegisterCallback(guarded(g.observe), append(g.enforcement.all(), g.waiting, g.late, g.verified, g.drifted, g.unread)...)
 	return errors.Join(append(errs, err)...)
 }
 

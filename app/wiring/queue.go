@@ -26,6 +26,7 @@ import (
 	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/idempotency"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -119,6 +120,9 @@ func (s *Service) QueueWork() ports.Work {
 	handlers := map[string]ports.Handler{dnsruns.Kind: s.dnsWorker.Handle, domains.CheckKind: s.domainWatch.Handle}
 	maps.Copy(handlers, s.integrations.Handlers())
 	maps.Copy(handlers, s.Enforcer.Handlers())
+	for _, kind := range kindsOfActiveAccounts {
+		handlers[kind] = onlyForActiveAccounts(s.Store, handlers[kind])
+	}
 	return ports.Work{
 		Handlers: handlers,
 		Periodic: slices.Concat([]ports.Periodic{
@@ -139,6 +143,30 @@ func (s *Service) WakeDueJobs(ctx context.Context) error {
 		s.integrations.SessionSweep(sessionSweepEvery).Do(ctx),
 		s.domainWatch.CheckDue(ctx),
 	)
+}
+
+// kindsOfActiveAccounts are the kinds of jobs that wait while their account is suspended or closed.
+// The other jobs of accounts run: the enforcement of send limits, and the end of sign-in sessions.
+// See docs/decisions/0023-inactive-accounts.md.
+var kindsOfActiveAccounts = []string{dnsruns.Kind, domains.CheckKind, integrations.RefreshKind}
+
+// onlyForActiveAccounts returns a handler that ignores the wake-ups of inactive accounts. The
+// sweeps leave such jobs out, but a wake-up can be older than the suspension. After the account is
+// resumed, the next sweep wakes the job.
+func onlyForActiveAccounts(accounts ports.Keys, handle ports.Handler) ports.Handler {
+	return func(ctx context.Context, w ports.Wakeup) error {
+		acc, err := accounts.Account(ctx, w.Account)
+		switch {
+		case errors.Is(err, fault.AccountNotFound):
+			return nil
+		case err != nil:
+			return fmt.Errorf("load the account of a job: %w", err)
+		case !acc.Active:
+			return nil
+		default:
+			return handle(ctx, w)
+		}
+	}
 }
 
 // StopQueue waits until running handlers finish, at most until ctx ends. It returns an error when

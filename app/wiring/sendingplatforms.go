@@ -20,6 +20,7 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
@@ -60,7 +61,7 @@ func newSendingPlatforms(c settings.Config, o providerOptions) (*sendingPlatform
 // each sending plugin that has not described itself yet. A plugin that fails to start is logged
 // and left out. Platforms fails only when ctx ends.
 func (p *sendingPlatforms) Platforms(ctx context.Context) ([]integration.Provider, error) {
-	var plugins sync.WaitGroup
+	var plugins panics.Group
 	for name := range p.chains {
 		plugins.Go(func() {
 			if _, err := p.describe(ctx, name); err != nil {

@@ -66,6 +66,7 @@ import (
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
@@ -277,17 +278,16 @@ func (s *Service) Handler() http.Handler {
 // Close ends the plugins, then closes the limiter, the queue and the store, and returns their
 // errors. In parallel it exports the last telemetry. It only logs a failure of the export.
 func (s *Service) Close(ctx context.Context) error {
-	flushed := make(chan struct{})
-	go func() {
+	var flush panics.Group
+	flush.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, telemetryFlushTimeout)
 		defer cancel()
 		if err := s.flushTelemetry(ctx); err != nil {
 			s.Log.Warn("the last telemetry was not exported", "error", err)
 		}
-		close(flushed)
-	}()
+	})
 	s.Host.Close()
 	err := errors.Join(s.limiter.Close(), s.Queue.Close(ctx), s.Store.Close())
-	<-flushed
+	flush.Wait()
 	return err
 }

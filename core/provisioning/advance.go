@@ -25,8 +25,19 @@ func Begin(j Job, now time.Time) (Job, Step) {
 		d.enterStage(StagePlan, Plan)
 		j = d.Job
 	}
-	j.Status, j.UpdatedAt = Running, now
+	j.excludeIdle(elapsed(j.NextAttemptAt, now))
+	j.Status, j.NextAttemptAt, j.UpdatedAt = Running, now, now
 	return j, j.Next
+}
+
+// excludeIdle moves the clocks of the time limits by the time for which the job was due and nobody
+// attempted it: its account was suspended, or no worker ran.
+func (j *Job) excludeIdle(idle time.Duration) {
+	for _, began := range []*time.Time{&j.Since, &j.UnavailableSince, &j.UnreliableSince} {
+		if !began.IsZero() {
+			*began = began.Add(idle)
+		}
+	}
 }
 
 // Advance returns the job after the observation of its step, and the next step. The caller performs

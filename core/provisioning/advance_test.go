@@ -382,3 +382,25 @@ func TestAdvanceIgnoresJobThatIsNotRunning(t *testing.T) {
 		}
 	}
 }
+
+// TestIdleTimeDoesNotCount checks that a job which was due for days without an attempt, because its
+// account was suspended, continues with the time that its stage had left.
+func TestIdleTimeDoesNotCount(t *testing.T) {
+	for observation, limit := range map[string]time.Duration{"not shown": 48 * time.Hour, "unreliable": time.Hour, "down": 96 * time.Hour} {
+		path := toRead
+		if observation == "unreliable" {
+			path = nil
+		}
+		j := afterObservations(t, newJob(), append(path[:len(path):len(path)], observation)...)
+		due, resumed := j.NextAttemptAt, j.NextAttemptAt.Add(1000*time.Hour)
+		j, _ = Begin(j, resumed)
+		j, _ = Begin(j, resumed) // the first worker died
+		if next, _ := DefaultTimetable.Advance(j, observationNamed(t, observation), at(resumed)); next.Status != Waiting {
+			t.Errorf("%s: the job is %s after 1000 idle hours", observation, next.Status)
+		}
+		late := resumed.Add(limit)
+		if next, _ := DefaultTimetable.Advance(j, observationNamed(t, observation), at(late)); next.Status != ActionRequired {
+			t.Errorf("%s: the job is %s %s after it was due at %s", observation, next.Status, limit, due)
+		}
+	}
+}

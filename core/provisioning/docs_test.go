@@ -56,7 +56,7 @@ var jobHistories = map[string]func(*Job){
 		j.Since, j.UnavailableSince = j.Since.Add(-2*DefaultTimetable.Limit), j.Since.Add(-2*DefaultTimetable.Limit)
 	},
 	"unreliable":    func(j *Job) { j.UnreliableSince = j.Since.Add(-DefaultTimetable.Unreliable) },
-	"seen once":     func(j *Job) { j.SeenAt = j.Since },
+	"seen once":     func(j *Job) { j.SeenAt = j.Since.Add(-time.Minute) },
 	"moved twice":   func(j *Job) { j.ZoneChanges = 2 },
 	"many faults":   func(j *Job) { j.Faults = maxFaults - 1 },
 	"verified late": func(j *Job) { j.PublishedAt = j.Since.Add(-time.Hour) },

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/plugins/proto"
 )
 
@@ -52,13 +53,10 @@ func Start(l Launch) (*Process, error) {
 		return nil, fmt.Errorf("make pipes: %w", err)
 	}
 	p := &Process{runner: r, client: plugin.NewClient(clientConfig(l, r))}
-	connected := make(chan struct{})
-	go func() {
-		err = p.connect(l.Timeout)
-		close(connected)
-	}()
+	connected := make(chan error, 1)
+	panics.Go(func() { connected <- p.connect(l.Timeout) }, func(e *panics.Error) { connected <- e })
 	select {
-	case <-connected:
+	case err = <-connected:
 	case <-time.After(l.Timeout):
 		_ = r.Kill(context.Background())
 		<-connected // connect returns, because its process is gone

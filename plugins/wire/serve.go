@@ -4,10 +4,8 @@ package wire
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
-	"runtime/debug"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
@@ -15,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/plugins/proto"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -59,7 +58,8 @@ func handleCall(log *slog.Logger) grpc.UnaryServerInterceptor {
 		ctx = receiveRequestID(ctx)
 		defer func() {
 			if p := recover(); p != nil {
-				log.ErrorContext(ctx, "call panicked", "method", info.FullMethod, "type", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+				e := panics.Of(p)
+				log.ErrorContext(ctx, "call panicked", "method", info.FullMethod, "type", e.Type, "stack", e.Stack)
 				resp, err = nil, toStatus(&outcome.Error{Kind: outcome.Broken, Cause: CausePanic, Detail: "the plugin failed in this call"})
 			}
 		}()

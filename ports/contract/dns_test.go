@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/ports"
@@ -22,8 +23,8 @@ type brokenReader struct {
 	change func(*dns.ZoneRead)
 }
 
-func (b brokenReader) Read(ctx context.Context, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
-	s, err := b.DNSReader.Read(ctx, name, wanted...)
+func (b brokenReader) Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error) {
+	s, err := b.DNSReader.Read(ctx, owner, name, wanted...)
 	b.change(&s)
 	return s, err
 }

@@ -144,7 +144,7 @@ var dnsChecks = []dnsCheck{
 		zone := env.NewZone(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if s, err := env.Reader().Read(ctx, zone); err == nil && s.Complete {
+		if s, err := env.Reader().Read(ctx, "ann", zone); err == nil && s.Complete {
 			t.Fatalf("got %+v", s)
 		}
 	}},
@@ -152,7 +152,7 @@ var dnsChecks = []dnsCheck{
 
 func readDNS(t testing.TB, env DNSReaderEnv, name string, wanted ...dns.Desired) dns.ZoneRead {
 	t.Helper()
-	s, err := env.Reader().Read(callContext(t), name, wanted...)
+	s, err := env.Reader().Read(callContext(t), "ann", name, wanted...)
 	must(t, "read", err)
 	return s
 }

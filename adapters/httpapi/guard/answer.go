@@ -7,15 +7,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
-	"runtime"
 	"strconv"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // RefusalOf returns the error answer for err. It also stores the answer's error code and err in the
@@ -76,26 +75,12 @@ func (g *guard) recoverPanics(next http.Handler) http.Handler {
 func (g *guard) runRecovered(work func(), r *http.Request) (done bool) {
 	defer func() {
 		if v := recover(); v != nil {
-			g.log.LogAttrs(r.Context(), slog.LevelError, "panic",
-				slog.String("type", fmt.Sprintf("%T", v)), slog.Any("stack", stackLines()))
+			e := panics.Of(v)
+			g.log.LogAttrs(r.Context(), slog.LevelError, "panic", slog.String("type", e.Type), slog.Any("stack", e.Stack))
 		}
 	}()
 	work()
 	return true
-}
-
-// stackLines returns the functions and lines that led to a panic, without arguments.
-func stackLines() []string {
-	pcs := make([]uintptr, 64)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(4, pcs)])
-	var lines []string
-	for {
-		f, more := frames.Next()
-		lines = append(lines, fmt.Sprintf("%s:%d", f.Function, f.Line))
-		if !more {
-			return lines
-		}
-	}
 }
 
 // answer buffers a response until it is complete. So a panic halfway still becomes a clean 500.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
@@ -34,10 +35,13 @@ func (s TokenSource) Token(ctx context.Context) (Token, error) {
 	}
 	if start {
 		// Other callers may wait for this request, so it must not end with ctx.
-		go s.fetch(context.WithoutCancel(ctx), f)
+		panics.Go(func() { s.fetch(context.WithoutCancel(ctx), f) }, func(e *panics.Error) {
+			s.Tokens.finish(s.key(), f, Token{}, e)
+		})
 	}
 	select {
 	case <-f.done:
+		panics.Continue(f.err)
 		return f.token, f.err
 	case <-ctx.Done():
 		return Token{}, call.ContextError(ctx)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 func fixedAnswer(status int, body map[string]any) func(url.Values) (int, any) {
@@ -135,4 +136,22 @@ func TestACancelledCallerDoesNotCancelTheTokenRequest(t *testing.T) {
 	if len(d.forms) != 1 {
 		t.Fatalf("%d requests", len(d.forms))
 	}
+}
+
+type panickingTransport struct{}
+
+func (panickingTransport) RoundTrip(*http.Request) (*http.Response, error) { panic("a secret") }
+
+// TestPanicOfARequestReachesItsCallers checks that a panic in the goroutine of a token request
+// continues in the call that waits for the token, and that the next call requests the token again.
+func TestPanicOfARequestReachesItsCallers(t *testing.T) {
+	s, _, _ := newTokenIssuer(t, 3600)
+	working := s.Host.HTTP
+	s.Host.HTTP = &http.Client{Transport: panickingTransport{}}
+	var p *panics.Error
+	if err := panics.Catch(func() error { _, err := s.Token(t.Context()); return err }); !errors.As(err, &p) {
+		t.Fatalf("got %v, want the panic", err)
+	}
+	s.Host.HTTP = working
+	s.expectToken(t, "t1")
 }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsresolver
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	wire "github.com/miekg/dns"
+)
+
+// TestSilentServerIsRemembered checks that a server that did not answer is asked only once in the
+// next reads, until it answers. A caller that goes away and a question without a slot say nothing
+// about a server.
+func TestSilentServerIsRemembered(t *testing.T) {
+	const hang = 4 * time.Minute // only a hang reaches it: the port is closed and refuses at once
+	r := New(Options{UDPTimeout: hang, TCPTimeout: hang, Timeout: hang})
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := netip.MustParseAddrPort(conn.LocalAddr().String())
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(ctx context.Context) error {
+		_, err := r.askSOA(ctx, addr, question{"example.test", wire.TypeSOA})
+		return err
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := ask(gone); err == nil || r.soaMode(addr) != modeServer {
+		t.Fatalf("after %v: %+v", err, r.soaMode(addr))
+	}
+	occupy(t, r.client.servers, "")
+	late, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancel()
+	if err := ask(late); !errors.Is(err, errNoSlot) || r.soaMode(addr) != modeServer {
+		t.Fatalf("after %v: %+v", err, r.soaMode(addr))
+	}
+	r.client.servers = newSlots(maxToServers)
+	for range 2 {
+		if err := ask(t.Context()); err == nil || r.soaMode(addr) != modeSilentServer {
+			t.Fatalf("after %v: %+v", err, r.soaMode(addr))
+		}
+	}
+	if conn, err = net.ListenPacket("udp", addr.String()); err != nil {
+		t.Fatal(err)
+	}
+	server := &wire.Server{PacketConn: conn, Handler: wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {
+		_ = w.WriteMsg(new(wire.Msg).SetReply(q))
+	})}
+	stopped := make(chan error, 1)
+	go func() { stopped <- server.ActivateAndServe() }()
+	if err := ask(t.Context()); err != nil || r.soaMode(addr) != modeServer {
+		t.Errorf("after %v: %+v", err, r.soaMode(addr))
+	}
+	if err := errors.Join(server.Shutdown(), <-stopped); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mailboxes
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/panics"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// panicking is a platform whose calls to create a mailbox panic.
+type panicking struct{ ports.MailPlatform }
+
+func (p panicking) For(id tenant.GUID) ports.MailTenant {
+	return panickingTenant{p.MailPlatform.For(id)}
+}
+
+type panickingTenant struct{ ports.MailTenant }
+
+func (panickingTenant) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Platform, error) {
+	panic("a value that nothing may log")
+}
+
+// TestPanicOfOneMailboxEndsTheRequest checks that a panic in the goroutine of a mailbox continues
+// in the goroutine of the request, and that the same request then finishes the mailboxes.
+func TestPanicOfOneMailboxEndsTheRequest(t *testing.T) {
+	h := newFixture(t)
+	h.Platform = panicking{h.fake}
+	err := panics.Catch(func() error {
+		_, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+		return err
+	})
+	var p *panics.Error
+	if !errors.As(err, &p) {
+		t.Fatalf("got %v, want the panic", err)
+	}
+	h.Platform = h.fake
+	got, err := h.provision(t.Context(), "anna@example.test", "ben@example.test")
+	must(t, err)
+	if got[0].Status != "created" || got[1].Status != "created" {
+		t.Errorf("the same request again: %v", statuses(got))
+	}
+	h.sound(t, 2)
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package panics_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// unguarded lists the code that starts goroutines without this package, by file or folder, with the
+// reason.
+var unguarded = map[string]string{
+	".ci/":                 "tools of developers: a panic ends them with its stack",
+	"adapters/sandbox/":    "the sandbox of developers: a panic ends it with its stack",
+	"adapters/testserver/": "servers of tests: a panic fails the test",
+	"app/e2e/":             "programs of tests: a panic fails the test",
+	"ports/contract/":      "tests of adapters: a panic fails the test",
+	"plugins/conformance/": "tests of plugins: a panic fails the test",
+
+	"adapters/dnsresolver/client.go":              "the callback at the end of a context only sets the deadline of a connection",
+	"adapters/pluginhost/testdata/puppet/main.go": "a plugin of tests that panics on purpose",
+	"app/command/demo.go":                         "the demo of developers: a panic ends it with its stack",
+	"app/operator/account_close.go":               "a command of operators: a panic ends it with its stack",
+	"app/tenantry/main.go":                        "the goroutine waits for signals and then ends the process",
+	"core/panics/panics.go":                       "this package",
+	"plugins/dns-rfc2136/call.go":                 "the callback at the end of a context only closes a connection",
+	"plugins/sdk/serve.go":                        "the goroutines wait for the end of standard input and then end the process",
+	"plugins/sdk/simulator.go":                    "the simulators of developers: a panic ends them with its stack",
+	"plugins/wire/runner.go":                      "the goroutine waits for the end of a process and then closes its files",
+}
+
+// starters are the functions and types of the standard library that start goroutines.
+var starters = map[string]string{"context": "AfterFunc", "sync": "WaitGroup", "time": "AfterFunc"}
+
+// starts returns the positions in a file that start a goroutine without this package.
+func starts(t *testing.T, path string, source any) []token.Position {
+	t.Helper()
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, path, source, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []token.Position
+	ast.Inspect(file, func(n ast.Node) bool {
+		found := false
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			found = true
+		case *ast.ImportSpec:
+			found = n.Path.Value == `"golang.org/x/sync/errgroup"`
+		case *ast.SelectorExpr:
+			pkg, ok := n.X.(*ast.Ident)
+			found = ok && starters[pkg.Name] == n.Sel.Name
+		}
+		if found {
+			all = append(all, files.Position(n.Pos()))
+		}
+		return true
+	})
+	return all
+}
+
+// TestGoroutinesAreGuarded checks that all code that starts goroutines uses this package or is
+// listed in unguarded, and that the list has no entry without a goroutine.
+func TestGoroutinesAreGuarded(t *testing.T) {
+	needed := map[string]bool{}
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		name := filepath.ToSlash(strings.TrimPrefix(path, filepath.Clean("../..")+string(filepath.Separator)))
+		for _, position := range starts(t, path, nil) {
+			listed := false
+			for prefix := range unguarded {
+				if strings.HasPrefix(name, prefix) {
+					needed[prefix], listed = true, true
+				}
+			}
+			if !listed {
+				t.Errorf("%s:%d starts a goroutine without package panics: a panic in it ends the process", name, position.Line)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, prefix := range slices.Sorted(maps.Keys(unguarded)) {
+		if !needed[prefix] {
+			t.Errorf("unguarded lists %s, which starts no goroutine", prefix)
+		}
+	}
+}
+
+// TestStartsFindsGoroutines checks that starts finds each way to start a goroutine.
+func TestStartsFindsGoroutines(t *testing.T) {
+	for _, source := range []string{
+		"func f() { go f() }", "func f() { defer func() { go f() }() }", "func f() { var wg sync.WaitGroup; wg.Go(f) }",
+		"type s struct{ wg sync.WaitGroup }", "func f() { time.AfterFunc(0, f) }", "func f() { _ = context.AfterFunc }",
+		`import "golang.org/x/sync/errgroup"`,
+	} {
+		if len(starts(t, "x.go", "package x\n"+source)) != 1 {
+			t.Errorf("%q starts a goroutine", source)
+		}
+	}
+	if found := starts(t, "x.go", "package x\nfunc f() { var g panics.Group; g.Go(f); panics.AfterFunc(0, f, nil) }"); found != nil {
+		t.Errorf("package panics is said to be unguarded at %v", found)
+	}
+}

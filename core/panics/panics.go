@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package panics keeps a panic in a goroutine from ending the process.
+//
+// A panic that no function of its goroutine recovers ends the whole process, also when the
+// goroutine works for a single request. Code of the service and of its plugins therefore starts
+// goroutines only here:
+//
+//   - Group is a sync.WaitGroup whose Wait continues the panic of a goroutine. Use it when the
+//     starter waits. The panic then reaches the guard of the request or job, which logs it.
+//   - Go starts a goroutine for which nobody waits, or whose result is sent over a channel.
+//   - AfterFunc starts a goroutine after a pause.
+//   - Guarded wraps a function that a library calls in a goroutine of its own.
+//
+// Error describes a panic without its value, because the value may contain a secret.
+package panics
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Error is a panic that was recovered.
+type Error struct {
+	// Type is the type of the panic's value.
+	Type string
+	// Stack lists the functions and lines that led to the panic, the innermost first. It contains no
+	// arguments.
+	Stack []string
+}
+
+// Error returns the type of the panic and where it happened.
+func (e *Error) Error() string {
+	return fmt.Sprintf("panic of type %s in %s", e.Type, strings.Join(e.Stack[:min(1, len(e.Stack))], ""))
+}
+
+// Of returns the Error for a value that recover returned. Call it in the deferred function. A panic
+// that Group.Wait continued keeps its own Error.
+func Of(recovered any) *Error {
+	if e, continued := recovered.(*Error); continued {
+		return e
+	}
+	return &Error{Type: fmt.Sprintf("%T", recovered), Stack: stack()}
+}
+
+// maxFrames is the number of frames of a stack that are kept.
+const maxFrames = 64
+
+// stack returns the frames of the function that panicked and of its callers. The frames before the
+// call of panic belong to the recovery.
+func stack() []string {
+	pcs := make([]uintptr, 2*maxFrames)
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
+	var lines []string
+	panicked := false
+	for {
+		f, more := frames.Next()
+		switch {
+		case !panicked:
+			panicked = f.Function == "runtime.gopanic"
+		case len(lines) == 0 && more && strings.HasPrefix(f.Function, "runtime."):
+			// The functions with which the runtime raises its own panics.
+		case len(lines) < maxFrames:
+			lines = append(lines, fmt.Sprintf("%s:%d", f.Function, f.Line))
+		}
+		if !more {
+			return lines
+		}
+	}
+}
+
+// Guarded returns a function that calls f. If f panics, the function calls failed with the panic.
+func Guarded(f func(), failed func(*Error)) func() {
+	return func() {
+		defer func() {
+			if v := recover(); v != nil {
+				failed(Of(v))
+			}
+		}()
+		f()
+	}
+}
+
+// Catch calls f and returns its error. If f panics, Catch returns an *Error.
+func Catch(f func() error) (err error) {
+	Guarded(func() { err = f() }, func(e *Error) { err = e })()
+	return err
+}
+
+// Continue panics with err if err is an *Error. A goroutine that waits for the result of another
+// one calls it, so that the panic reaches the guard of the request or job that waits.
+func Continue(err error) {
+	if e, panicked := err.(*Error); panicked {
+		panic(e)
+	}
+}
+
+// Go starts a goroutine that calls f. If f panics, the goroutine calls failed with the panic.
+func Go(f func(), failed func(*Error)) { go Guarded(f, failed)() }
+
+// AfterFunc is time.AfterFunc. If f panics, its goroutine calls failed with the panic.
+func AfterFunc(d time.Duration, f func(), failed func(*Error)) *time.Timer {
+	return time.AfterFunc(d, Guarded(f, failed))
+}
+
+// Group is a group of goroutines that a caller waits for. Its zero value is empty.
+type Group struct {
+	running sync.WaitGroup
+	mu      sync.Mutex
+	first   *Error
+}
+
+// Go starts a goroutine of the group that calls f.
+func (g *Group) Go(f func()) {
+	g.running.Go(Guarded(f, func(e *Error) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.first == nil {
+			g.first = e
+		}
+	}))
+}
+
+// Wait waits until all goroutines of the group have ended. If one of them panicked, Wait then
+// panics with the *Error of the first such goroutine.
+func (g *Group) Wait() {
+	g.running.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.first != nil {
+		panic(g.first)
+	}
+}
