@@ -29,7 +29,7 @@ type Survey struct {
 	Public, ZoneRead dns.ZoneRead
 	Holder           dns.Holder
 	Plan             dns.Plan
-	// Shown is true when the public read is reliable and needs no changes.
+	// Shown is true when the public read is reliable and has all the records that the domain needs.
 	Shown bool
 
 	zoneProvider ports.DNSProvider // the provider of the zone, or nil when the account has no access to it
@@ -73,7 +73,7 @@ func (s *Steps) plan(ctx context.Context, owner access.AccountID, d domain.Domai
 	}
 	v.Plan = dns.NewPlan(offer, v.ZoneRead, managed)
 	public := dns.NewPlan(offer, zoneRead, managed)
-	v.Shown = public.SafeToApply() && len(public.Changes) == 0
+	v.Shown = public.SafeToApply() && public.Complete()
 	return v, nil
 }
 
