@@ -30,14 +30,15 @@ type DNSWrites interface {
 
 // DNSUndo provides the writes of a run to the operator's undo.
 type DNSUndo interface {
-	// RunWrites returns the account of a run and the run's confirmed writes, oldest first, except
-	// those that were undone. It fails with provisioning_run_not_found.
+	// RunWrites returns the account of a run and the run's writes, oldest first, except those that
+	// were undone. It fails with provisioning_run_not_found.
 	RunWrites(ctx context.Context, runID string) (access.AccountID, []dns.Write, error)
-	// BeginUndo ends the run's active jobs with provisioning.Stop, so that they do not write again.
-	// It makes the values of the writes foreign, so that a record which someone publishes after the
-	// undo is never managed. It fails with domain_provisioning_already_active while a worker
-	// executes a job, or if a different run has an active job for one of the domains.
-	BeginUndo(ctx context.Context, owner access.AccountID, runID string, writes []dns.Write, now time.Time) error
+	// BeginUndo ends the run's active jobs with provisioning.Stop, so that they do not write again,
+	// and returns the run's writes as RunWrites does. It makes their values foreign, so that a record
+	// which someone publishes after the undo is never managed. It fails with
+	// domain_provisioning_already_active while a worker executes a job, or if a different run has an
+	// active job for one of the domains.
+	BeginUndo(ctx context.Context, owner access.AccountID, runID string, now time.Time) ([]dns.Write, error)
 	// FinishUndo marks the writes as undone and records the operator's action, as described at
 	// Audit.
 	FinishUndo(ctx context.Context, owner access.AccountID, runID string, writes []dns.Write, done Undone) error

@@ -130,7 +130,8 @@ func newStoredSet(s dns.RRSet) storedSet {
 }
 
 func (r dnsChangeRow) write() dns.Write {
-	w := dns.Write{ID: r.ID, DomainID: r.DomainID, RunID: r.RunID, Zone: r.Zone, Written: r.written(), At: r.IntendedAt.UTC()}
+	w := dns.Write{ID: r.ID, DomainID: r.DomainID, RunID: r.RunID, Zone: r.Zone, Written: r.written(),
+		At: r.IntendedAt.UTC(), Confirmed: r.State == changeMade}
 	for _, c := range r.Changes {
 		w.Changes = append(w.Changes, dns.Change{Before: c.Before.set(c.Name, c.Type), After: c.After.set(c.Name, c.Type)})
 	}
@@ -230,36 +231,54 @@ func (s *Store) DropWrite(ctx context.Context, owner access.AccountID, id string
 // RunWrites implements ports.DNSUndo.
 func (s *Store) RunWrites(ctx context.Context, runID string) (access.AccountID, []dns.Write, error) {
 	var run dnsRunRow
-	var rows []dnsChangeRow
 	err := s.run(ctx, "find provisioning run of any account", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&run).Where("dr.id = ?", ident.Lookup(runID)).Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil, fault.RunNotFound.With("there is no provisioning run with this id")
 	}
-	if err == nil {
-		err = s.run(ctx, "list DNS writes of a run", func(ctx context.Context, db bun.IDB) error {
-			rows = nil
-			return db.NewSelect().Model(&rows).Where("ch.account_id = ?", run.AccountID).Where("ch.run_id = ?", run.ID).
-				Where("ch.state = ?", changeMade).Order("ch.intended_at", "ch.id").Scan(ctx)
-		})
+	if err != nil {
+		return "", nil, err
 	}
-	return access.AccountID(run.AccountID), dnsWrites(rows), err
+	var writes []dns.Write
+	err = s.run(ctx, "list DNS writes of a run", func(ctx context.Context, db bun.IDB) error {
+		writes, err = writesOfRun(ctx, db, run.AccountID, run.ID)
+		return err
+	})
+	return access.AccountID(run.AccountID), writes, err
+}
+
+func writesOfRun(ctx context.Context, db bun.IDB, owner, runID string) ([]dns.Write, error) {
+	var rows []dnsChangeRow
+	err := db.NewSelect().Model(&rows).Where("ch.account_id = ?", owner).Where("ch.run_id = ?", runID).
+		Where("ch.state <> ?", changeUndone).Order("ch.intended_at", "ch.id").Scan(ctx)
+	return dnsWrites(rows), err
 }
 
 // BeginUndo implements ports.DNSUndo.
-func (s *Store) BeginUndo(ctx context.Context, owner access.AccountID, runID string, writes []dns.Write, now time.Time) error {
-	return s.inTransaction(ctx, "begin undo of a run", func(ctx context.Context, tx bun.IDB) error {
+func (s *Store) BeginUndo(ctx context.Context, owner access.AccountID, runID string, now time.Time) ([]dns.Write, error) {
+	var writes []dns.Write
+	err := s.inTransaction(ctx, "begin undo of a run", func(ctx context.Context, tx bun.IDB) (err error) {
+		if writes, err = writesOfRun(ctx, tx, accountKey(owner), ident.Lookup(runID)); err != nil {
+			return err
+		}
 		for _, w := range writes {
-			if err := stopJobs(ctx, s, tx, accountKey(owner), ident.Lookup(runID), ident.Lookup(w.DomainID), now); err != nil {
+			if err := stopJobs(ctx, s, tx, accountKey(owner), ident.Lookup(runID), w.DomainID, now); err != nil {
 				return err
 			}
+		}
+		// A job may have written until it was stopped.
+		if writes, err = writesOfRun(ctx, tx, accountKey(owner), ident.Lookup(runID)); err != nil {
+			return err
+		}
+		for _, w := range writes {
 			if err := forgetWritten(ctx, tx, accountKey(owner), w); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	return writes, err
 }
 
 // stopJobs ends the active job of a domain, which must belong to the run. It fails with

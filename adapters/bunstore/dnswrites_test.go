@@ -70,7 +70,7 @@ func requireOpen(t testing.TB, s *Store, owner access.AccountID, domainID string
 	}
 }
 
-// requireRunWrites checks the confirmed writes of a run and their order.
+// requireRunWrites checks the writes of a run and their order.
 func requireRunWrites(t testing.TB, s *Store, run string, wantOwner access.AccountID, want ...dns.Write) {
 	t.Helper()
 	owner, got, err := s.RunWrites(t.Context(), run)
@@ -195,7 +195,8 @@ func TestOnlyAConfirmedWriteOwnsItsValues(t *testing.T) {
 		must(t, "drop what is confirmed", s.DropWrite(t.Context(), ann, first.ID))
 		requireOpen(t, s, ann, d.ID, third)
 		requireWritten(t, s, ann, d.ID, first.Written...)
-		requireRunWrites(t, s, runID(1), ann, first)
+		first.Confirmed = true
+		requireRunWrites(t, s, runID(1), ann, first, third)
 	})
 }
 
@@ -208,6 +209,7 @@ func TestUndoOfARun(t *testing.T) {
 		for n, value := range []string{"first", "second"} {
 			w := intendWrite(t, s, ann, d.ID, n+1, writtenRecord(value, ""))
 			must(t, "confirm", s.ConfirmWrite(t.Context(), ann, w.ID))
+			w.Confirmed = true
 			writes = append(writes, w)
 		}
 		other := intendWrite(t, s, ann, d.ID, 1, writtenRecord("of a different run", ""))
@@ -218,7 +220,13 @@ func TestUndoOfARun(t *testing.T) {
 		_, _, err = s.RunWrites(t.Context(), unknownID)
 		requireRefusal(t, "an unknown run", err, fault.RunNotFound)
 
-		begin := func(owner access.AccountID) error { return s.BeginUndo(t.Context(), owner, runID(1), writes, now) }
+		begin := func(owner access.AccountID, want ...dns.Write) error {
+			got, err := s.BeginUndo(t.Context(), owner, runID(1), now)
+			if diff := compare.Diff(append([]dns.Write{}, want...), got); err == nil && diff != "" {
+				t.Errorf("the writes (-want +got):\n%s", diff)
+			}
+			return err
+		}
 		leased := claimJob(t, s, j.ID, now.Add(time.Hour))
 		requireRefusal(t, "begin while a worker has the job", begin(ann), fault.JobActive)
 		requireWritten(t, s, ann, d.ID, writes[0].Written[0], writes[1].Written[0], other.Written[0])
@@ -228,13 +236,13 @@ func TestUndoOfARun(t *testing.T) {
 		if got := storedJob(t, s, j); got.Status != provisioning.ActionRequired {
 			t.Fatalf("the job is %+v", got)
 		}
-		must(t, "begin", begin(ann))
+		must(t, "begin", begin(ann, writes...))
 		stopped := storedJob(t, s, j)
 		if stopped.Status != provisioning.Failed || stopped.Required != "" || stopped.Message == "" || !stopped.EndedAt.Equal(now) || stopped.Epoch != leased.Epoch+1 {
 			t.Fatalf("the job is %+v", stopped)
 		}
 		requireWritten(t, s, ann, d.ID, other.Written...)
-		must(t, "begin again", begin(ann))
+		must(t, "begin again", begin(ann, writes...))
 		requireRunWrites(t, s, runID(1), ann, writes...)
 
 		startRun(t, s, ann, d, 3)

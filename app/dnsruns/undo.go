@@ -47,7 +47,10 @@ func (u *Undo) Run(ctx context.Context, runID string) ([]UndoneZone, error) {
 	if err != nil || len(writes) == 0 {
 		return nil, err
 	}
-	if err := u.Writes.BeginUndo(ctx, owner, runID, writes, u.Now()); err != nil {
+	if _, err := u.planZones(ctx, owner, writes); err != nil {
+		return nil, err // no zone can be written, so the jobs go on
+	}
+	if writes, err = u.Writes.BeginUndo(ctx, owner, runID, u.Now()); err != nil {
 		return nil, err
 	}
 	zones, err := u.planZones(ctx, owner, writes)
@@ -81,7 +84,8 @@ func (z UndoneZone) apply(ctx context.Context) error {
 	})
 }
 
-// planZones plans the undo of writes, domain by domain in the order of their first write.
+// planZones plans the undo of writes, domain by domain in the order of their first write. A write
+// whose answer was lost is undone if the zone shows that it was made.
 func (u *Undo) planZones(ctx context.Context, owner access.AccountID, writes []dns.Write) ([]UndoneZone, error) {
 	var order []string
 	byDomain := map[string][]dns.Write{}
@@ -97,7 +101,8 @@ func (u *Undo) planZones(ctx context.Context, owner access.AccountID, writes []d
 		if err != nil {
 			return nil, err
 		}
-		zones = append(zones, UndoneZone{opened, dns.NewUndo(opened.Records, byDomain[id])})
+		made := dns.Resolve(byDomain[id], opened.Records, u.Now()).Made
+		zones = append(zones, UndoneZone{opened, dns.NewUndo(opened.Records, made)})
 	}
 	return zones, nil
 }

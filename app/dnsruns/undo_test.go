@@ -127,6 +127,24 @@ func TestUndoEndsTheRun(t *testing.T) {
 	w.requireHeld(t, before)
 }
 
+// TestUndoIncludesAWriteWhoseAnswerWasLost undoes a run whose job has not yet seen the outcome of its
+// write.
+func TestUndoIncludesAWriteWhoseAnswerWasLost(t *testing.T) {
+	w := newFixture(t)
+	w.withRecords(t)
+	before := w.recordsHeld(t)
+	id := w.begin(t).ID
+	w.provider.Lose(true)
+	j := w.until(t, id, provisioning.StageApply)
+	if slices.Equal(before, w.recordsHeld(t)) {
+		t.Fatal("nothing was written")
+	}
+	_, err := w.undo().Run(t.Context(), j.RunID)
+	must(t, err)
+	w.requireHeld(t, before)
+	w.requireManaged(t)
+}
+
 // TestInterruptedUndoIsRepeated loses the answer of the provider. The repetition finishes the undo.
 func TestInterruptedUndoIsRepeated(t *testing.T) {
 	for name, made := range map[string]bool{"the write was made": true, "the write was not made": false} {
@@ -164,10 +182,15 @@ func TestUndoNeedsTheRunAndItsZone(t *testing.T) {
 		_, err := w.Domains.Connections.Remove(t.Context(), c.ID)
 		must(t, err)
 	}
+	managed, err := w.store.Written(t.Context(), w.acc.ID, w.domain.ID)
+	must(t, err)
 	if _, err := w.undo().Run(t.Context(), j.RunID); !errors.Is(err, fault.ConnectionRequired) {
 		t.Errorf("without a connection: %v", err)
 	}
 	w.requireHeld(t, after)
+	if still, err := w.store.Written(t.Context(), w.acc.ID, w.domain.ID); err != nil || !slices.Equal(managed, still) {
+		t.Errorf("managed after a refused undo: %+v, %v", still, err)
+	}
 	w.connect(t, w.provider)
 	_, err = w.undo().Run(t.Context(), j.RunID)
 	must(t, err)

@@ -17,8 +17,10 @@ type Write struct {
 	// Written are the values that the changes add. They are managed by tenantry once the write is
 	// confirmed.
 	Written []Written
-	// At is when the write was intended, before the request was sent.
-	At time.Time
+	// At is when the write was intended, before the request was sent. Confirmed is true if the write
+	// is known to have been made.
+	At        time.Time
+	Confirmed bool
 }
 
 // attributionLimit is how long after the request a record set counts as written by it. A person who
@@ -35,7 +37,7 @@ type Resolution struct{ Made, Unmade []Write }
 func Resolve(open []Write, held []RRSet, now time.Time) Resolution {
 	var r Resolution
 	for _, w := range open {
-		if now.Sub(w.At) <= attributionLimit && w.isIn(held) {
+		if w.Confirmed || now.Sub(w.At) <= attributionLimit && w.isIn(held) {
 			r.Made = append(r.Made, w)
 		} else {
 			r.Unmade = append(r.Unmade, w)
