@@ -30,7 +30,8 @@ type Steps struct {
 	DNS        ports.DNSReader
 	Reconciler *reconcile.Pass
 	// Connections opens the zones of accounts at their DNS providers. Writes stores which records
-	// tenantry intends to write and which it manages, so that they are distinguished from foreign records.
+	// tenantry intends to write and which it manages, so that they are distinguished from foreign
+	// records.
 	Connections *dnsconnections.Service
 	Writes      ports.DNSWrites
 	// DMARC is the operator's DMARC record for domains that have none. It defaults to
