@@ -6,7 +6,6 @@ import (
 	"context"
 
 	"github.com/tenantry/tenantry/core/access"
-	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/dnsconnection"
 )
 
@@ -28,16 +27,4 @@ type DNSConnections interface {
 	// RemoveDNSConnection deletes a connection and its credential. It fails with
 	// dns_connection_not_found.
 	RemoveDNSConnection(ctx context.Context, id string) (dnsconnection.Connection, error)
-}
-
-// DNSWrites stores the values that this service wrote into zones, to distinguish them from foreign
-// records.
-type DNSWrites interface {
-	// Written lists the values that were written for a domain of the account, oldest first. It
-	// contains the last write of each purpose and value. A listed value may no longer be in the
-	// zone. The list is empty for a domain of a different account.
-	Written(ctx context.Context, owner access.AccountID, domainID string) ([]dns.Written, error)
-	// SaveWritten adds values to the list. Call it before the write itself, so that a value is
-	// listed even if the outcome of its write is unknown. It fails with domain_not_found.
-	SaveWritten(ctx context.Context, owner access.AccountID, domainID string, written []dns.Written) error
 }

@@ -29,5 +29,8 @@ type DNSProvider interface {
 	// leaves all other sets of the zone unchanged. If all changes are already made, Apply writes
 	// nothing and succeeds. It fails with dns.Changed and writes nothing if a set is neither as
 	// planned nor as desired, or if a CNAME would share its name with other records.
+	//
+	// It fails with dns.Overlapped after a write whose provider cannot make a write conditional, if
+	// someone else changed the zone between Apply's last read and the write.
 	Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error)
 }

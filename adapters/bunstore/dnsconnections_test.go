@@ -4,17 +4,13 @@ package bunstore
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	compare "github.com/google/go-cmp/cmp"
 
 	"github.com/tenantry/tenantry/core/access"
-	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
@@ -166,106 +162,4 @@ func newOwnedDomain(t testing.TB, s *Store, owner access.AccountID, n int) domai
 	t.Helper()
 	attachTenant(t, s, owner, n)
 	return addDomain(t, s, owner, guid(n), "contoso.test")
-}
-
-func writtenRecord(value, replaced string) dns.Written {
-	return dns.Written{Purpose: dns.Sending, Name: "contoso.test", Type: dns.TXT, Value: value, Replaced: replaced}
-}
-
-// requireWritten checks the records that are stored as written for a domain, in any order.
-func requireWritten(t testing.TB, s *Store, owner access.AccountID, domainID string, want ...dns.Written) {
-	t.Helper()
-	got, err := s.Written(t.Context(), owner, domainID)
-	must(t, "list writes", err)
-	byText := func(a, b dns.Written) int {
-		return cmp.Or(cmp.Compare(a.Purpose, b.Purpose), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Value, b.Value))
-	}
-	slices.SortFunc(got, byText)
-	slices.SortFunc(want, byText)
-	if len(got) != len(want) || len(got) > 0 && !slices.Equal(got, want) {
-		t.Fatalf("the writes (-want +got):\n%s", compare.Diff(want, got))
-	}
-}
-
-func TestWrittenRecordIsStoredUnchanged(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *Store) {
-		ann := newAccount(t, s, "ann")
-		d := newOwnedDomain(t, s, ann, 1)
-		want := []dns.Written{
-			writtenRecord("v=spf1 -all", ""), writtenRecord("v=spf1 \xff\x00"+hostileText, "v=spf1 \xfe"), writtenRecord(strings.Repeat("long ", 3000), hostileText),
-			{Purpose: dns.Ownership, Name: "contoso.test", Type: dns.TXT, Value: "v=spf1 -all"},
-			{Purpose: dns.Sending, Name: "www.contoso.test", Type: dns.TXT, Value: "v=spf1 -all"},
-			{Purpose: dns.Sending, Name: "contoso.test", Type: dns.MX, Value: "v=spf1 -all"},
-		}
-		requireWritten(t, s, ann, d.ID)
-		must(t, "save nothing", s.SaveWritten(t.Context(), ann, d.ID, nil))
-		must(t, "save", s.SaveWritten(t.Context(), ann, d.ID, want[:2]))
-		must(t, "save more", s.SaveWritten(t.Context(), ann, d.ID, want[2:]))
-		requireWritten(t, s, ann, d.ID, want...)
-	})
-}
-
-func TestLastOfTwoWritesOfOneValueIsKept(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *Store) {
-		ann := newAccount(t, s, "ann")
-		d := newOwnedDomain(t, s, ann, 1)
-		must(t, "save", s.SaveWritten(t.Context(), ann, d.ID, []dns.Written{writtenRecord("a", ""), writtenRecord("b", "a")}))
-		must(t, "save again", s.SaveWritten(t.Context(), ann, d.ID, []dns.Written{writtenRecord("a", "x"), writtenRecord("a", "b")}))
-		requireWritten(t, s, ann, d.ID, writtenRecord("a", "b"), writtenRecord("b", "a"))
-		got, err := s.Written(t.Context(), ann, d.ID)
-		must(t, "list", err)
-		if got[len(got)-1].Value != "a" {
-			t.Fatalf("the last write is not the last one: %+v", got)
-		}
-	})
-}
-
-func TestWrittenRecordsOfForeignAndUnknownDomainsGetTheSameAnswer(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *Store) {
-		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
-		d := newOwnedDomain(t, s, ann, 1)
-		newOwnedDomain(t, s, bob, 2)
-		must(t, "save", s.SaveWritten(t.Context(), ann, d.ID, []dns.Written{writtenRecord("a", "")}))
-		unknown := "10000000-0000-4000-8000-000000000000"
-		for _, id := range []string{d.ID, unknown, "x"} {
-			requireWritten(t, s, bob, id)
-			err := s.SaveWritten(t.Context(), bob, id, []dns.Written{writtenRecord("a", "b")})
-			requireRefusal(t, "save to "+id, err, fault.DomainNotFound)
-			requireSameError(t, "save", err, s.SaveWritten(t.Context(), bob, unknown, []dns.Written{writtenRecord("a", "b")}))
-		}
-		requireWritten(t, s, ann, d.ID, writtenRecord("a", ""))
-	})
-}
-
-func TestEachDomainHasItsOwnWrittenRecords(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *Store) {
-		ann := newAccount(t, s, "ann")
-		one := newOwnedDomain(t, s, ann, 1)
-		two := addDomain(t, s, ann, guid(1), "fabrikam.test")
-		must(t, "save", s.SaveWritten(t.Context(), ann, one.ID, []dns.Written{writtenRecord("a", "")}))
-		requireWritten(t, s, ann, two.ID)
-	})
-}
-
-func TestWrittenRecordsAreDeletedWithTheirDomain(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *Store) {
-		ann := newAccount(t, s, "ann")
-		d := newOwnedDomain(t, s, ann, 1)
-		must(t, "save", s.SaveWritten(t.Context(), ann, d.ID, []dns.Written{writtenRecord("a", "")}))
-		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
-		requireWritten(t, s, ann, d.ID)
-	})
-}
-
-func TestConcurrentWritesOfOneValueAreAllStored(t *testing.T) {
-	eachStore(t, func(t *testing.T, s *Store) {
-		ann := newAccount(t, s, "ann")
-		d := newOwnedDomain(t, s, ann, 1)
-		for _, err := range concurrently(concurrency, func(i int) error {
-			return s.SaveWritten(t.Context(), ann, d.ID, []dns.Written{writtenRecord("a", ""), writtenRecord(strings.Repeat("b", i%3), "")})
-		}) {
-			must(t, "save", err)
-		}
-		requireWritten(t, s, ann, d.ID, writtenRecord("", ""), writtenRecord("a", ""), writtenRecord("b", ""), writtenRecord("bb", ""))
-	})
 }

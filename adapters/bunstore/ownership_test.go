@@ -19,7 +19,7 @@ import (
 // names such a table.
 var ownedTables = []string{
 	"accounts", "members", "api_keys", "tenants", "tenant_holders", "withdrawn", "domains", "mailboxes", "connect_flows",
-	"audit_events", "closed_accounts", "idempotency_keys", "dns_connections", "dns_writes",
+	"audit_events", "closed_accounts", "idempotency_keys", "dns_connections", "dns_writes", "dns_changes",
 	"dns_runs", "dns_jobs", "integrations", "mailbox_connections", "oauth_sessions", "enforcement_events", "enforcement_counts",
 	"send_policies", "send_tenants", "tenant_licenses", "mailbox_sends", "mailbox_blocks", "send_intents", "block_grounds",
 	"tenant_observations", "domain_observations", "mailbox_observations", "integration_observations",
@@ -38,6 +38,7 @@ var unowned = map[string]string{
 	`FROM "audit_events" AS "e" WHERE (e.created_at >= '') ORDER BY`:             "the operator's command lists the acts on all accounts",
 	`FROM "dns_connections" AS "dc" ORDER BY "dc"."created_at"`:                  "the operator's command lists all DNS connections",
 	`FROM "dns_connections" AS "dc" WHERE (dc.id = '')`:                          "the operator's command names a DNS connection alone",
+	`FROM "dns_runs" AS "dr" WHERE (dr.id = '')`:                                 "the operator's command names a run alone",
 	`WITH "busy" AS (SELECT dj.account_id, count(*) AS jobs`:                     "the sweep wakes the due jobs of all accounts",
 	`UPDATE "dns_jobs" AS "dj" SET epoch = epoch + 1`:                            "a worker is woken with a job's id alone",
 	`SELECT d.account_id, d.id FROM domains AS d WHERE (d.verified AND d.added)`: "the DNS of all accounts' domains is read again",

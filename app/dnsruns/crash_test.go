@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/core/secret"
@@ -64,8 +65,27 @@ func (s crashingJobs) HoldJob(ctx context.Context, j provisioning.Job, lease tim
 	return s.DNSJobs.HoldJob(ctx, j, lease)
 }
 
+type crashingWrites struct {
+	ports.DNSWrites
+
+	life *fake.CrashingProcess
+}
+
+func (s crashingWrites) IntendWrite(ctx context.Context, owner access.AccountID, w dns.Write) (string, error) {
+	return fake.Answer(s.life, func() (string, error) { return s.DNSWrites.IntendWrite(ctx, owner, w) })
+}
+
+func (s crashingWrites) ConfirmWrite(ctx context.Context, owner access.AccountID, id string) error {
+	return s.life.Step(func() error { return s.DNSWrites.ConfirmWrite(ctx, owner, id) })
+}
+
+func (s crashingWrites) DropWrite(ctx context.Context, owner access.AccountID, id string) error {
+	return s.life.Step(func() error { return s.DNSWrites.DropWrite(ctx, owner, id) })
+}
+
 // TestEveryCrashConverges crashes a worker at every step of a job in turn. After its lease has
-// expired a second worker finishes the job, and nothing is created twice.
+// expired a second worker finishes the job, nothing is created twice, and all written records are
+// known as managed.
 func TestEveryCrashConverges(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		steps := 0
@@ -75,14 +95,17 @@ func TestEveryCrashConverges(t *testing.T) {
 				w.connect(t, w.provider)
 				id := w.begin(t).ID
 				l := fake.NewCrashingProcess(steps, after)
-				w.runUntilCrash(t, l, w.worker(dependencies{
+				by := w.worker(dependencies{
 					l.MailPlatform(w.fake), l.Domains(w.store), crashingJobs{w.store, l}, crashingProviders{w.providers, l},
-				}), id)
+				})
+				by.Domains.Writes = crashingWrites{w.store, l}
+				w.runUntilCrash(t, l, by, id)
 				finished = !l.Dead()
 				if j := w.job(t, id); j.Status == provisioning.Running {
 					w.expire(t, id)
 				}
 				w.healthy(t, w.run(t, w.Worker, id))
+				w.requireManaged(t, w.recordsHeld(t)...)
 			})
 		}
 		if steps < 25 {

@@ -3,11 +3,12 @@
 // Package dnsruns provisions the DNS and the mail setup of domains in background jobs.
 //
 // The main types are Service, with which callers start runs, list them and retry their jobs, and
-// Worker, which executes the jobs. A run is a request of a caller; it has one job for each domain.
-// A job advances from step to step, and core/provisioning decides which step is next.
+// Worker, which executes the jobs. Undo puts back what a run wrote. A run is a request of a caller;
+// it has one job for each domain. A job advances from step to step, and core/provisioning decides
+// which step is next.
 //
 // Start reading at Service in dnsruns.go and at Worker.Handle in worker.go. Service.Provision is in
-// provision.go, the steps in steps.go. A worker leases its job (claim.go) and checks the lease
+// provision.go, the steps in steps.go, and Undo in undo.go. A worker leases its job (claim.go) and checks the lease
 // before each write (fence.go, app/lease).
 package dnsruns
 

@@ -46,8 +46,20 @@ type fencedWrites struct {
 	claim *claim
 }
 
-func (f fencedWrites) SaveWritten(ctx context.Context, owner access.AccountID, id string, written []dns.Written) error {
-	return f.claim.lease.Guard(ctx, func(ctx context.Context) error { return f.DNSWrites.SaveWritten(ctx, owner, id, written) })
+func (f fencedWrites) IntendWrite(ctx context.Context, owner access.AccountID, w dns.Write) (id string, err error) {
+	err = f.claim.lease.Guard(ctx, func(ctx context.Context) error {
+		id, err = f.DNSWrites.IntendWrite(ctx, owner, w)
+		return err
+	})
+	return id, err
+}
+
+func (f fencedWrites) ConfirmWrite(ctx context.Context, owner access.AccountID, id string) error {
+	return f.claim.lease.Guard(ctx, func(ctx context.Context) error { return f.DNSWrites.ConfirmWrite(ctx, owner, id) })
+}
+
+func (f fencedWrites) DropWrite(ctx context.Context, owner access.AccountID, id string) error {
+	return f.claim.lease.Guard(ctx, func(ctx context.Context) error { return f.DNSWrites.DropWrite(ctx, owner, id) })
 }
 
 type fencedProviders struct {

@@ -38,9 +38,13 @@ func (c *claim) observe(ctx context.Context, step provisioning.Step) provisionin
 	}
 }
 
-// survey reads the DNS and plans the changes.
+// survey reads the DNS and plans the changes. It stores the outcomes of earlier writes that the read
+// shows.
 func (c *claim) survey(ctx context.Context) (domainsteps.Survey, provisioning.Observation) {
 	v, err := c.domains.Survey(ctx, c.job.Account, c.job.DomainID)
+	if err == nil {
+		err = c.domains.ResolveWrites(ctx, c.job.Account, v)
+	}
 	if err != nil {
 		return v, provisioning.Observation{Err: err}
 	}
@@ -63,7 +67,7 @@ func (c *claim) apply(ctx context.Context) provisioning.Observation {
 	if o.Err != nil || !c.job.MayWrite(o.Zone) {
 		return o
 	}
-	o.WriteErr = c.domains.Write(ctx, c.job.Account, v)
+	o.WriteErr = c.domains.Write(ctx, c.job.Account, c.job.RunID, v)
 	o.Ready = o.WriteErr == nil
 	return o
 }

@@ -138,7 +138,6 @@ func TestLateWorkerCannotWrite(t *testing.T) {
 	w.providers.Hold("cloudflare", "token", w.provider)
 	w.healthy(t, w.run(t, w.worker(dependencies{w.fake, w.store, w.store, w.providers}), id))
 	before, writes := w.job(t, id), w.providers.Writes()
-	must(t, w.store.SaveWritten(t.Context(), w.acc.ID, w.domain.ID, nil))
 	at.open <- struct{}{}
 	must(t, <-ended)
 	if w.providers.Writes() != writes || w.job(t, id) != before || before.Epoch <= late {

@@ -82,7 +82,13 @@ func TestSurveyKnowsOurOwnRecords(t *testing.T) {
 	if got := actions(h.survey(t).Plan)[dns.Autodiscover]; got != "conflict autodiscover_taken" {
 		t.Errorf("the domain of a different account: %s", got)
 	}
-	must(t, h.store.SaveWritten(t.Context(), h.acc.ID, d.ID, []dns.Written{{Purpose: dns.Autodiscover, Name: old.Name, Type: old.Type, Value: old.Content}}))
+	id, err := h.store.IntendWrite(t.Context(), h.acc.ID, dns.Write{DomainID: d.ID,
+		Written: []dns.Written{{Purpose: dns.Autodiscover, Name: old.Name, Type: old.Type, Value: old.Content}}})
+	must(t, err)
+	if got := actions(h.survey(t).Plan)[dns.Autodiscover]; got != "conflict autodiscover_taken" {
+		t.Errorf("only intended by us: %s", got)
+	}
+	must(t, h.store.ConfirmWrite(t.Context(), h.acc.ID, id))
 	if got := actions(h.survey(t).Plan)[dns.Autodiscover]; got != "update own_superseded" {
 		t.Errorf("ours: %s", got)
 	}

@@ -4,8 +4,8 @@
 // mail. Requests (app/domains) and provisioning jobs (app/dnsruns) share them.
 //
 // Start reading at Steps. The steps at the mail platform are in steps.go and platform.go. Survey, the
-// live read of a domain's DNS with its plan, is in survey.go, and the search for the DNS provider that
-// holds a zone in zone_holder.go.
+// live read of a domain's DNS with its plan, is in survey.go. The search for the DNS provider that
+// holds a zone is in zone_holder.go, and OpenZone, which an undo uses, in zone.go.
 package domainsteps
 
 import (
@@ -30,7 +30,8 @@ type Steps struct {
 	DNS        ports.DNSReader
 	Reconciler *reconcile.Pass
 	// Connections opens the zones of accounts at their DNS providers. Writes stores which records
-	// tenantry manages, so that they are distinguished from foreign records.
+	// tenantry intends to write and which it manages, so that they are distinguished from foreign
+	// records.
 	Connections *dnsconnections.Service
 	Writes      ports.DNSWrites
 	// DMARC is the operator's DMARC record for domains that have none. It defaults to

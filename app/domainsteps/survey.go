@@ -4,6 +4,7 @@ package domainsteps
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
@@ -11,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -31,10 +33,12 @@ type Survey struct {
 	ReadAt time.Time
 	Holder dns.Holder
 	Plan   dns.Plan
-	// Shown is true when the public read is reliable and needs no changes.
+	// Shown is true when the public read is reliable and has all the records that the domain needs.
 	Shown bool
 
 	zoneProvider ports.DNSProvider // the provider of the zone, or nil when the account has no access to it
+	// resolved decides on earlier writes whose outcome is unknown. It is empty without zoneProvider.
+	resolved dns.Resolution
 }
 
 // Automation returns whether tenantry can write the changes for the owner, and what is required if
@@ -72,13 +76,21 @@ func (s *Steps) plan(ctx context.Context, owner access.AccountID, d domain.Domai
 	if err != nil {
 		return Survey{}, err
 	}
+	open, err := s.Writes.OpenWrites(ctx, owner, d.ID)
+	if err != nil {
+		return Survey{}, err
+	}
 	v := Survey{Domain: d, Public: zoneRead}
 	if v.Holder, v.ZoneRead, v.zoneProvider, err = s.findHolder(ctx, owner, zoneRead); err != nil {
 		return Survey{}, err
 	}
+	if v.zoneProvider != nil {
+		v.resolved = dns.Resolve(open, v.ZoneRead.Sets, s.Now())
+		managed = append(managed, v.resolved.Written()...)
+	}
 	v.Plan = dns.NewPlan(offer, v.ZoneRead, managed)
 	public := dns.NewPlan(offer, zoneRead, managed)
-	v.Shown = public.SafeToApply() && len(public.Changes) == 0
+	v.Shown = public.SafeToApply() && public.Complete()
 	return v, nil
 }
 
@@ -122,17 +134,46 @@ func (s *Steps) fetchRecords(ctx context.Context, owner access.AccountID, d *dom
 	return s.RecordLostConsent(ctx, owner, d.TenantGUID, err)
 }
 
-// Write applies a survey's changes at the provider that holds the zone. It stores the written
-// records first, so that they are known as managed even if the outcome is unknown. It fails with
-// the error of the store or of the provider.
-func (s *Steps) Write(ctx context.Context, owner access.AccountID, v Survey) error {
-	if err := s.Writes.SaveWritten(ctx, owner, v.Domain.ID, v.Plan.Writes); err != nil {
+// Write applies a survey's changes at the provider that holds the zone, for a run. It stores the
+// intended write first. The values become managed once the provider has confirmed the write. If the
+// outcome is unknown, the write stays open, and a later survey decides on it. Write fails with the
+// error of the store or of the provider.
+func (s *Steps) Write(ctx context.Context, owner access.AccountID, runID string, v Survey) error {
+	zone := v.Holder.Access.Zone
+	id, err := s.Writes.IntendWrite(ctx, owner, dns.Write{
+		DomainID: v.Domain.ID, RunID: runID, Zone: zone.Name, Changes: v.Plan.Changes, Written: v.Plan.Writes, At: s.Now(),
+	})
+	if err != nil {
 		return err
 	}
-	return reconcile.Call(ctx, func(ctx context.Context) error {
-		_, err := v.zoneProvider.Apply(ctx, v.Holder.Access.Zone, v.Plan.Changes)
+	err = reconcile.Call(ctx, func(ctx context.Context) error {
+		_, err := v.zoneProvider.Apply(ctx, zone, v.Plan.Changes)
 		return err
 	})
+	switch {
+	case err == nil, dns.IsOverlapped(err):
+		return errors.Join(err, s.Writes.ConfirmWrite(ctx, owner, id))
+	case outcome.ChangedNothing(err):
+		return errors.Join(err, s.Writes.DropWrite(ctx, owner, id))
+	default:
+		return err
+	}
+}
+
+// ResolveWrites stores what a survey decided on earlier writes whose outcome was unknown. It fails
+// with the error of the store.
+func (s *Steps) ResolveWrites(ctx context.Context, owner access.AccountID, v Survey) error {
+	for _, w := range v.resolved.Made {
+		if err := s.Writes.ConfirmWrite(ctx, owner, w.ID); err != nil {
+			return err
+		}
+	}
+	for _, w := range v.resolved.Unmade {
+		if err := s.Writes.DropWrite(ctx, owner, w.ID); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // StoreSurvey stores the DNS state that a survey read, and the records that it fetched from the mail

@@ -45,7 +45,15 @@ var mxCases = []zoneCase{
 		removed: "@ 77 MX 0 {d-}.mail.protection.outlook.com.", added: "@ 77 MX 0 {d-}.r4nd.mx.microsoft.",
 		want: wantItems{"mx": "update mx_platform_migration"},
 	},
-	{name: "mx-proof", records: "@ 300 MX 32767 ms12345678.msv1.invalid."},
+	{
+		name: "mx-proof", records: "@ 300 MX 32767 ms12345678.msv1.invalid.",
+		removed: "@ 300 MX 32767 ms12345678.msv1.invalid.", added: "@ 300 MX 0 {d-}.r4nd.mx.microsoft.",
+		want: wantItems{"mx": "update mx_platform_migration"},
+	},
+	{
+		name: "mx-proof-earlier-tenant", records: "@ 300 MX 32767 ms99999999.msv1.invalid.\n@ 300 MX 0 {d-}.r4nd.mx.microsoft.",
+		removed: "@ 300 MX 32767 ms99999999.msv1.invalid.", want: wantItems{"mx": "update mx_platform_migration"},
+	},
 }
 
 var dkimCases = []zoneCase{

@@ -16,6 +16,7 @@
 //     managed tenants, withdrawing them, and removing managed transport rules.
 //   - dnsconnection.go: DNS connections. dnsconnection_add.go adds one, dnsconnection_form.go
 //     checks its settings and secrets, and dnsconnection_failure.go explains a failed test.
+//   - dns.go: putting back the DNS changes of a provisioning run.
 //   - plugin.go: the plugin catalog. keyset.go: the keys that seal secrets.
 //   - audit.go: the audit log. config.go: the values of all settings.
 //
@@ -44,7 +45,7 @@ import (
 // Commands returns the commands of an operator. The caller adds them to the root command.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{
-		accountCommand(), keyCommand(), tenantCommand(), dnsConnectionCommand(), auditCommand(), pluginCommand(), keysetCommand(), configCommand(),
+		accountCommand(), keyCommand(), tenantCommand(), dnsConnectionCommand(), dnsCommand(), auditCommand(), pluginCommand(), keysetCommand(), configCommand(),
 	}
 }
 

@@ -126,6 +126,7 @@ type Service struct {
 	Enforcer     *enforcement.Runner
 	sendLimits   *limits.Service
 	dnsRuns      *dnsruns.Service
+	DNSUndo      *dnsruns.Undo
 	idempotency  guard.Idempotency
 
 	dnsWorker   *dnsruns.Worker
@@ -252,6 +253,7 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 		Tenants: s.Store, Domains: s.Store, Runs: s.Store, Survey: s.domains, Queue: s.Queue, Random: rand.Reader, Now: o.Now,
 		Trace: telemetry.Traceparent,
 	}
+	s.DNSUndo = &dnsruns.Undo{Writes: s.Store, Zones: s.domains, Now: o.Now}
 	s.enforcement = &enforcement.Service{Events: s.Store, Keep: time.Duration(c.KeepEventsDays) * 24 * time.Hour, Now: o.Now}
 	s.sendLimits = &limits.Service{
 		Tenants: s.Store, Domains: s.Store, Mailboxes: s.Store, Policies: s.Store, Platform: s.Platform, Now: o.Now,

@@ -29,6 +29,7 @@ const (
 	SetTenantDay        Action = "tenant.day"
 	AddDNSConnection    Action = "dns_connection.add"
 	RemoveDNSConnection Action = "dns_connection.remove" // also when its account is closed
+	UndoDNS             Action = "dns.undo"
 	AddPlugin           Action = "plugin.add"
 	CreateKeyset        Action = "keyset.create"
 	RotateKeyset        Action = "keyset.rotate"

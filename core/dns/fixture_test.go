@@ -67,6 +67,7 @@ type planCase struct {
 	action     dns.Action
 	reason     dns.Reason
 	blocking   bool
+	optional   bool
 	notes      []dns.Note
 	after      []string
 }
@@ -80,7 +81,7 @@ func (c planCase) run(t *testing.T, o dns.Offer, domain string, purpose dns.Purp
 	}
 	p := dns.NewPlan(o, s, c.managed)
 	got := item(t, p, purpose)
-	want := dns.Item{Purpose: purpose, Action: c.action, Reason: c.reason, Blocking: c.blocking, Notes: c.notes,
+	want := dns.Item{Purpose: purpose, Action: c.action, Reason: c.reason, Blocking: c.blocking, Optional: c.optional, Notes: c.notes,
 		Type: got.Type, Name: got.Name, Desired: got.Desired, Observed: got.Observed}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

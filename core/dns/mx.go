@@ -21,10 +21,10 @@ func parseMX(value string) (preference int, host string, ok bool) {
 	return preference, normalName(host), found && err == nil && preference >= 0
 }
 
-// exchanges is a domain's MX values, grouped by owner.
+// exchanges is a domain's MX values, grouped by owner. leftover holds the verification records.
 type exchanges struct {
-	desired, stale, foreign []string
-	null, broken, managed   bool
+	desired, stale, leftover, foreign []string
+	null, broken, managed             bool
 }
 
 func (z zoneView) groupExchanges(values []string, want Record) exchanges {
@@ -37,7 +37,8 @@ func (z zoneView) groupExchanges(values []string, want Record) exchanges {
 			x.null = true
 		case ok && want.Content != "" && sameName(host, want.Content):
 			x.desired = append(x.desired, value)
-		case ok && z.isOwnershipMX(host):
+		case ok && z.isVerificationHost(host):
+			x.leftover = append(x.leftover, value)
 		case ok && (managed || z.isPlatformHost(host, want.Content)):
 			x.stale, x.managed = append(x.stale, value), x.managed || managed
 		default:
@@ -48,10 +49,11 @@ func (z zoneView) groupExchanges(values []string, want Record) exchanges {
 	return x
 }
 
-// isOwnershipMX reports whether an MX host only proves ownership. An MX record with such a host
-// receives no mail and is preserved.
-func (z zoneView) isOwnershipMX(host string) bool {
-	return slices.ContainsFunc(z.offered, func(r Record) bool { return r.Type == MX && sameName(r.Content, host) })
+// isVerificationHost reports whether an MX host only proves ownership, to this tenant or to an
+// earlier one. An MX record with such a host receives no mail.
+func (z zoneView) isVerificationHost(host string) bool {
+	return below(host, verificationExchanges) ||
+		slices.ContainsFunc(z.offered, func(r Record) bool { return r.Type == MX && sameName(r.Content, host) })
 }
 
 // isPlatformHost reports whether a host is a different host of the platform for the same domain. It
@@ -90,8 +92,8 @@ func (z zoneView) decideExchanges(x exchanges, want Record) verdict {
 		return blocked(ReasonMXOther)
 	case want.Content == "":
 		return preserve(ReasonPresent)
-	case len(x.stale) > 0:
-		return replaceStale(x, want)
+	case len(x.stale) > 0 || len(x.leftover) > 0:
+		return replaceEarlier(x, want)
 	case len(x.desired) == 0:
 		return create(want.Value())
 	default:
@@ -99,13 +101,17 @@ func (z zoneView) decideExchanges(x exchanges, want Record) verdict {
 	}
 }
 
-func replaceStale(x exchanges, want Record) verdict {
+// replaceEarlier replaces the platform's earlier hosts and removes verification records. The
+// platform specifies the desired record only after verification, when nothing reads them any more.
+func replaceEarlier(x exchanges, want Record) verdict {
 	why := ReasonMXMigration
 	if x.managed {
 		why = ReasonOwnSuperseded
 	}
-	if len(x.desired) > 0 {
-		return update(why, x.stale)
+	v := update(why, slices.Concat(x.stale, x.leftover))
+	if len(x.desired) == 0 {
+		v.add = []string{want.Value()}
 	}
-	return update(why, x.stale, want.Value())
+	v.optional = len(x.desired) > 0 && len(x.stale) == 0
+	return v
 }

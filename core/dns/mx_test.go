@@ -12,7 +12,9 @@ func TestPlanMX(t *testing.T) {
 	mx := func(values ...string) []dns.RRSet { return []dns.RRSet{set("a.test", dns.MX, values...)} }
 	managed := []dns.Written{{Purpose: dns.Inbound, Name: "a.test", Type: dns.MX, Value: "0 mx.old-platform.test"}}
 	broken := func(kind dns.Exchange) func(*dns.Referenced) {
-		return func(b *dns.Referenced) { b.Exchanges = map[string]dns.Exchange{"mx.else.test": kind} }
+		return func(b *dns.Referenced) {
+			b.Exchanges = map[string]dns.Exchange{"mx.else.test": kind, "ms999.msv1.invalid": kind}
+		}
 	}
 	for _, tt := range []planCase{
 		{name: "none", action: dns.Create, reason: "missing", after: []string{"0 " + host}},
@@ -48,8 +50,20 @@ func TestPlanMX(t *testing.T) {
 		{name: "mx_broken: a host without an address", sets: mx("5 mx.else.test"), referenced: broken(dns.ExchangeNoAddress), action: dns.Conflict,
 			reason: "mx_broken", blocking: true, after: []string{"5 mx.else.test"}},
 		{name: "mx_broken: an IP address as the host", sets: mx("5 192.0.2.1"), action: dns.Conflict, reason: "mx_broken", blocking: true, after: []string{"5 192.0.2.1"}},
-		{name: "keeps an ownership MX, which receives no mail", sets: mx("32767 ms1.msv1.invalid"), action: dns.Create, reason: "missing",
-			after: []string{"32767 ms1.msv1.invalid", "0 " + host}},
+		{name: "mx_platform_migration: a left-over verification record, alone", sets: mx("32767 ms1.msv1.invalid"), action: dns.Update, reason: "mx_platform_migration",
+			after: []string{"0 " + host}},
+		{name: "mx_platform_migration: a left-over verification record, of an earlier tenant, in capitals", sets: mx("32767 MS999.MSV1.invalid."), referenced: broken(dns.ExchangeNoAddress),
+			action: dns.Update, reason: "mx_platform_migration", after: []string{"0 " + host}},
+		{name: "mx_platform_migration: a left-over verification record, several, next to the desired host", sets: mx("32767 ms1.msv1.invalid", "0 "+host, "10 ms999.msv1.invalid"),
+			action: dns.Update, optional: true, reason: "mx_platform_migration", after: []string{"0 " + host}},
+		{name: "mx_platform_migration: next to a leftover", sets: mx("32767 ms999.msv1.invalid", "0 "+oldHost), action: dns.Update, reason: "mx_platform_migration",
+			after: []string{"0 " + host}},
+		{name: "mx_other_provider: next to a leftover, which stays", sets: mx("32767 ms999.msv1.invalid", "5 mx.else.test"), action: dns.Conflict,
+			reason: "mx_other_provider", blocking: true, after: []string{"32767 ms999.msv1.invalid", "5 mx.else.test"}},
+		{name: "mx_null: next to a leftover", sets: mx("32767 ms999.msv1.invalid", "0 ."), action: dns.Conflict, reason: "mx_null", blocking: true,
+			after: []string{"32767 ms999.msv1.invalid", "0 ."}},
+		{name: "a name that only ends like a verification host", sets: mx("0 notmsv1.invalid"), action: dns.Conflict,
+			reason: "mx_other_provider", blocking: true, after: []string{"0 notmsv1.invalid"}},
 		{name: "own_superseded: a managed value", sets: mx("0 mx.old-platform.test"), managed: managed, action: dns.Update, reason: "own_superseded",
 			after: []string{"0 " + host}},
 		{name: "a managed value next to a foreign one", sets: mx("0 mx.old-platform.test", "5 mx.else.test"), managed: managed, action: dns.Conflict,
@@ -75,6 +89,7 @@ func TestPlanMXBeforeVerification(t *testing.T) {
 		{"an address", "0 192.0.2.1", "mx_broken"},
 		{"the platform's", "0 " + oldHost, ""},
 		{"the proof of ownership", "32767 ms1.msv1.invalid", ""},
+		{"the proof of an earlier tenant", "32767 ms999.msv1.invalid", ""},
 		{"none", "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -109,5 +124,30 @@ func TestPlatformHostOfHyphenatedDomain(t *testing.T) {
 		if got := item(t, p, dns.Inbound); (got.Reason == dns.ReasonMXMigration) != its {
 			t.Errorf("%s: %s", label, got.Reason)
 		}
+	}
+}
+
+// A leftover is removed with the next write, but a domain that lacks nothing else is complete.
+func TestLeftoverOfVerificationDoesNotHoldADomainUp(t *testing.T) {
+	s := reliable(set("a.test", dns.MX, "32767 ms999.msv1.invalid", "0 "+host))
+	p := dns.NewPlan(offer(), s, nil)
+	if p.Complete() {
+		t.Fatal("a plan that lacks records is complete")
+	}
+	for _, c := range p.Changes {
+		if c.After.Type != dns.MX {
+			s.Sets = append(s.Sets, c.After)
+		}
+	}
+	if p = dns.NewPlan(offer(), s, nil); !p.Complete() || !p.SafeToApply() || len(p.Changes) != 1 {
+		t.Errorf("got %+v", p)
+	}
+	s.Sets[0].Values = []string{"32767 ms999.msv1.invalid"}
+	if p = dns.NewPlan(offer(), s, nil); p.Complete() {
+		t.Errorf("a plan without the desired MX is complete: %+v", p)
+	}
+	s.Sets[0].Values = []string{"0 " + oldHost, "0 " + host}
+	if p = dns.NewPlan(offer(), s, nil); p.Complete() {
+		t.Errorf("a plan with an earlier host of the platform is complete: %+v", p)
 	}
 }

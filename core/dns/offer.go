@@ -144,6 +144,8 @@ func inDomain(name, domain string) bool {
 var (
 	platformExchanges = []string{".mail.protection.outlook.com", ".mx.microsoft"}
 	platformSigners   = []string{".onmicrosoft.com", ".dkim.mail.microsoft"}
+	// verificationExchanges are below a top-level domain that never exists (RFC 6761).
+	verificationExchanges = []string{".msv1.invalid"}
 )
 
 func below(name string, spaces []string) bool {

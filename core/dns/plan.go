@@ -37,6 +37,9 @@ type Item struct {
 	Notes    []Note
 	// Blocking is true for an item that a person must resolve before anything is written.
 	Blocking bool
+	// Optional is true for an update that only removes left-over verification records. Nothing waits
+	// for it: it is written together with the next change that the domain needs.
+	Optional bool
 }
 
 // Written is one value that this service wrote, as recorded in its database. The value is managed
@@ -155,7 +158,7 @@ func (z zoneView) decideAutodiscover(want Record) verdict {
 
 func (p *Plan) add(want Desired, v verdict) {
 	item := Item{Purpose: want.Purpose, Action: v.action, Type: want.Type, Name: want.Name, Observed: v.observed,
-		Reason: v.reason, Notes: v.notes, Blocking: v.blocking}
+		Reason: v.reason, Notes: v.notes, Blocking: v.blocking, Optional: v.optional}
 	if want.Content != "" {
 		item.Desired = want.Value()
 	}
@@ -236,6 +239,13 @@ func (p Plan) Blocking() []Item {
 
 // SafeToApply reports whether the changes may be written: the read is reliable and no item blocks.
 func (p Plan) SafeToApply() bool { return p.Reliable && len(p.Blocking()) == 0 }
+
+// Complete reports whether the domain needs no change. The plan may still have optional ones.
+func (p Plan) Complete() bool {
+	return !slices.ContainsFunc(p.Items, func(i Item) bool {
+		return (i.Action == Create || i.Action == Update) && !i.Optional
+	})
+}
 
 // hashedItem and hashedChange are the parts of a plan that its hash covers. Contents are bytes,
 // because JSON alters a text that is not UTF-8.

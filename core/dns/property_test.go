@@ -148,7 +148,7 @@ func mayBeReplaced(p dns.Plan, set dns.RRSet, managed []dns.Written, value strin
 	case written:
 		return true
 	case set.Type == dns.MX:
-		return value == "0 "+oldHost
+		return value == "0 "+oldHost || value == "32767 ms1.msv1.invalid"
 	case set.Type == dns.CNAME:
 		return value == target1 || value == target2 || value == "selector1-a-test._domainkey.t.onmicrosoft.com"
 	case set.Name == "a.test" && strings.HasPrefix(value, "v=spf1"):

@@ -111,7 +111,7 @@ var reasonSentences = map[Reason]string{
 	ReasonMissing:           "The record does not exist yet.",
 	ReasonPresent:           "The record is correct.",
 	ReasonOwnSuperseded:     "A record that this service wrote earlier is replaced by the one that the mail platform requires now.",
-	ReasonMXMigration:       "The mail platform's earlier host for this domain is replaced by its current one.",
+	ReasonMXMigration:       "An MX record that the mail platform specified earlier is replaced by the current one. A left-over verification record under msv1.invalid is removed.",
 	ReasonSPFMerged:         "The mail platform is added to the existing SPF record. The rest of the record stays unchanged.",
 	ReasonSPFDuplicates:     "The same SPF record exists more than once. One copy is kept.",
 	ReasonSPFIndirect:       "The SPF record allows the mail platform indirectly, through another name.",

@@ -44,10 +44,11 @@ type Change struct {
 	Before, After RRSet
 }
 
-// The causes of the two errors that are the same for all DNS providers.
+// The causes of the errors that are the same for all DNS providers.
 const (
-	causeChanged = "zone_changed"
-	causeNoZone  = "zone_not_found"
+	causeChanged    = "zone_changed"
+	causeNoZone     = "zone_not_found"
+	causeOverlapped = "zone_changed_during_write"
 )
 
 // Changed returns the error of a write that was refused because the zone has changed since it was
@@ -63,15 +64,25 @@ func NoZone() error {
 		Detail: "the DNS provider shows no such zone to this credential"}
 }
 
+// Overlapped returns the error of a write that was made, although someone else changed the zone
+// between the last read and the write. The write may have overwritten a value of that change.
+func Overlapped() error {
+	return &outcome.Error{Kind: outcome.Broken, Cause: causeOverlapped,
+		Detail: "the zone was changed by someone else during the write, so a value may be lost"}
+}
+
 // IsChanged reports whether err is or wraps an error of Changed.
-func IsChanged(err error) bool { return refusedFor(err, causeChanged) }
+func IsChanged(err error) bool { return hasCause(err, outcome.Refused, causeChanged) }
 
 // IsNoZone reports whether err is or wraps an error of NoZone.
-func IsNoZone(err error) bool { return refusedFor(err, causeNoZone) }
+func IsNoZone(err error) bool { return hasCause(err, outcome.Refused, causeNoZone) }
 
-func refusedFor(err error, cause string) bool {
+// IsOverlapped reports whether err is or wraps an error of Overlapped.
+func IsOverlapped(err error) bool { return hasCause(err, outcome.Broken, causeOverlapped) }
+
+func hasCause(err error, kind outcome.Kind, cause string) bool {
 	var o *outcome.Error
-	return errors.As(err, &o) && o.Kind == outcome.Refused && o.Cause == cause
+	return errors.As(err, &o) && o.Kind == kind && o.Cause == cause
 }
 
 // Outstanding returns the changes that the provider's current sets still need. now holds these

@@ -21,6 +21,7 @@ type verdict struct {
 	action      Action
 	reason      Reason
 	blocking    bool
+	optional    bool // as Item.Optional
 	notes       []Note
 	observed    []string
 	remove, add []string

@@ -126,6 +126,9 @@ func (d *decision) writeFailed(o Observation) {
 	case dns.IsChanged(err):
 		d.trackErrors(answered)
 		d.replan()
+	case dns.IsOverlapped(err):
+		d.trackErrors(answered)
+		d.require(ZoneChanged, messageOverlapped)
 	case dns.IsNoZone(err):
 		d.trackErrors(answered)
 		d.require(dns.ConnectionRequired, "")

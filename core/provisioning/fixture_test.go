@@ -66,6 +66,7 @@ var observations = map[string]Observation{
 	"credential":            {Zone: zoneRequiring(dns.CredentialRejected)},
 	"zone moved":            {Zone: zoneWithChanges, WriteErr: dns.Changed()},
 	"no zone":               {Zone: zoneWithChanges, WriteErr: dns.NoZone()},
+	"overlapped":            {Zone: zoneWithChanges, WriteErr: dns.Overlapped()},
 	"credential at write":   {Zone: zoneWithChanges, WriteErr: refusedWith(fault.AccessDenied)},
 	"write throttled":       {Zone: zoneWithChanges, WriteErr: providerError(outcome.Throttled, time.Minute)},
 	"write lost":            {Zone: zoneWithChanges, WriteErr: providerError(outcome.Unknown, 0)},

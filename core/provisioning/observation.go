@@ -38,7 +38,7 @@ type Zone struct {
 	// Held is true when the plan was made from the provider's own list of records.
 	Held     bool
 	Reliable bool
-	// Conflict is true when a conflict blocks the plan, Changes when the plan writes something.
+	// Conflict is true when a conflict blocks the plan, Changes when the domain needs a write.
 	Conflict, Changes bool
 	Hash              string
 	// Required and Message are those of dns.Automation.
@@ -50,7 +50,7 @@ type Zone struct {
 func ZoneOf(h dns.Holder, a dns.Automation, p dns.Plan) Zone {
 	return Zone{
 		Provider: a.Provider.ID, Held: h.Access.Standing == dns.ReachesZone,
-		Reliable: p.Reliable, Conflict: len(p.Blocking()) > 0, Changes: len(p.Changes) > 0,
+		Reliable: p.Reliable, Conflict: len(p.Blocking()) > 0, Changes: !p.Complete(),
 		Hash: p.Hash(), Required: a.Required, Message: a.Message,
 	}
 }

@@ -26,6 +26,16 @@ func Retry(j Job, now time.Time) (Job, error) {
 	return j, nil
 }
 
+// Stop ends an active job, because an operator puts back the records that it wrote. An earlier claim
+// of the job becomes invalid.
+func Stop(j Job, now time.Time) Job {
+	d := decision{Moment: Moment{Now: now}, Job: j}
+	d.fail(messageUndone)
+	d.Required, d.UpdatedAt = "", now
+	d.Epoch++
+	return d.Job
+}
+
 // resetForRetry returns a stopped job with fresh progress and the step at which to resume. After an
 // action in the DNS, the zone is planned again.
 func resetForRetry(j Job, now time.Time) Job {

@@ -4,7 +4,7 @@ package main
 
 import (
 	"context"
-	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/tenantry/tenantry/core/dns"
@@ -15,7 +15,8 @@ import (
 const defaultTTL = 3600
 
 // Apply implements sdk.DNSProvider. A PATCH is atomic, but it cannot be conditional on the previous
-// state. So Apply reads the zone right before the PATCH and holds the lock of the zone.
+// state. So Apply reads the zone right before the PATCH and holds the lock of the zone. If the
+// serial shows a change in between, Apply fails with dns.Overlapped.
 func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	if err := dns.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
@@ -38,14 +39,43 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 		return nil, err
 	}
 	if len(outstanding) > 0 {
-		if err := p.call(ctx, http.MethodPatch, zonePath(zone.ID), map[string]any{"rrsets": current.patchDocs(outstanding)}, nil); err != nil {
+		serial, err := p.patch(ctx, zonePath(zone.ID), map[string]any{"rrsets": current.patchDocs(outstanding)})
+		if err != nil {
 			return nil, err
+		}
+		if current.changedBefore(serial, sets) {
+			return nil, dns.Overlapped()
 		}
 		if sets, err = sdk.ReadBack(ctx, p, zone, outstanding); err != nil {
 			return nil, err
 		}
 	}
 	return sdk.SetsAfter(sets, changes), nil
+}
+
+// changedBefore reports whether the zone was changed between the read of sets and a PATCH that left
+// it with a serial. Every change by the API increments the serial if soa_edit_api is DEFAULT or
+// INCREASE. With DEFAULT, the first change of a day sets it to the date and 01. Other values of
+// soa_edit_api do not count changes, so the result is false.
+func (z zoneDoc) changedBefore(serial string, sets []dns.RRSet) bool {
+	after, err := strconv.ParseUint(serial, 10, 32)
+	before, ok := serialOf(dns.Find(sets, sdk.PlainName(z.Name), dns.SOA))
+	firstOfDay := z.SOAEditAPI == "DEFAULT" && after%100 == 1 && after/100 > before/100
+	counted := z.SOAEditAPI == "DEFAULT" || z.SOAEditAPI == "INCREASE"
+	return err == nil && ok && counted && uint32(after) != uint32(before)+1 && !firstOfDay
+}
+
+// serialOf returns the serial in a SOA set.
+func serialOf(soa dns.RRSet) (uint64, bool) {
+	if len(soa.Values) != 1 {
+		return 0, false
+	}
+	fields := strings.Fields(soa.Values[0])
+	if len(fields) != 7 {
+		return 0, false
+	}
+	serial, err := strconv.ParseUint(fields[2], 10, 32)
+	return serial, err == nil
 }
 
 // patchDocs converts changes to documents of the API. An unchanged value keeps its spelling, and a

@@ -29,36 +29,49 @@ const (
 // records.
 const conflictMessage = "Conflicts with pre-existing RRset"
 
-// call makes one API request to path below base, with the JSON body in. It calls read with the body
-// of a successful answer, unless read is nil. It fails with a classified sdk error or dns error.
-func (p *provider) call(ctx context.Context, method, path string, in any, read func(io.Reader) error) error {
-	var body io.Reader
-	if in != nil {
-		raw, err := json.Marshal(in)
-		if err != nil {
-			return sdk.BrokenAnswer("encode")
-		}
-		body = bytes.NewReader(raw)
+// get reads path below base. It calls read with the body of a successful answer. It fails with a
+// classified sdk error or dns error.
+func (p *provider) get(ctx context.Context, path string, read func(io.Reader) error) error {
+	_, err := p.call(ctx, http.MethodGet, path, nil, read)
+	return err
+}
+
+// newSerial is the header of a PATCH's answer with the zone's serial after the PATCH.
+const newSerial = "X-PDNS-New-Serial"
+
+// patch sends the JSON body in to path below base. It returns the value of newSerial, which is empty
+// if the server does not edit the zone's serial. Its errors are those of get.
+func (p *provider) patch(ctx context.Context, path string, in any) (serial string, err error) {
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return "", sdk.BrokenAnswer("encode")
 	}
+	header, err := p.call(ctx, http.MethodPatch, path, bytes.NewReader(raw), nil)
+	return header.Get(newSerial), err
+}
+
+// call makes one API request and returns the header of its answer. It calls read with the body of a
+// successful answer, unless read is nil.
+func (p *provider) call(ctx context.Context, method, path string, body io.Reader, read func(io.Reader) error) (http.Header, error) {
 	req, err := http.NewRequestWithContext(ctx, method, p.base+path, body)
 	if err != nil {
-		return sdk.Misconfigured("api_url", "it cannot be used in a request")
+		return nil, sdk.Misconfigured("api_url", "it cannot be used in a request")
 	}
 	req.Header.Set("X-API-Key", p.key.Reveal())
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
 	resp, err := p.http.Do(req)
 	if err != nil {
-		return sdk.TransportError(err)
+		return nil, sdk.TransportError(err)
 	}
 	defer func() {
 		_, _ = io.CopyN(io.Discard, resp.Body, maxErrorBody) // so that the connection can be reused
 		_ = resp.Body.Close()
 	}()
 	if err := statusError(resp); err != nil || read == nil {
-		return err
+		return resp.Header, err
 	}
-	return classifyReadError(read(resp.Body))
+	return resp.Header, classifyReadError(read(resp.Body))
 }
 
 // classifyReadError returns sdk.BrokenAnswer for an answer that is not valid JSON, otherwise

@@ -41,8 +41,9 @@ type fixture struct {
 	server      *testserver.PowerDNS
 	newProvider func(sdk.Connection) (sdk.DNSProvider, error)
 	proxy       *httptest.Server
-	nextFailure atomic.Int64 // a contract.Failure for the next PATCH
-	nextStatus  atomic.Int64 // a status for the next PATCH
+	nextFailure atomic.Int64           // a contract.Failure for the next PATCH
+	nextStatus  atomic.Int64           // a status for the next PATCH
+	beforePatch atomic.Pointer[func()] // runs before the next PATCH reaches the server
 	serial      atomic.Int64
 	calls       atomic.Int64
 }
@@ -71,6 +72,9 @@ func (f *fixture) proxying(server http.Handler) http.Handler {
 		how := contract.Failure(0)
 		if r.Method == http.MethodPatch {
 			how = contract.Failure(f.nextFailure.Swap(0))
+			if act := f.beforePatch.Swap(nil); act != nil {
+				(*act)()
+			}
 			if status := f.nextStatus.Swap(0); status != 0 {
 				a.WriteHeader(int(status))
 				return

@@ -81,6 +81,69 @@ func TestApplyKeepsTheOwnersRecords(t *testing.T) {
 	}
 }
 
+// TestChangeDuringAWriteIsReported lets the owner add a value between the plugin's read and its
+// PATCH. The PATCH replaces the whole set, so the value is lost; the plugin must not report success.
+func TestChangeDuringAWriteIsReported(t *testing.T) {
+	f := newFixture(t)
+	for name, soaEdit := range map[string]string{"default serials": "DEFAULT", "increased serials": "INCREASE"} {
+		t.Run(name, func(t *testing.T) {
+			zone := f.NewZone(t)
+			f.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": soaEdit})
+			f.Put(t, zone, dns.RRSet{Name: zone, Type: dns.TXT, TTL: 300, Values: []string{"of the owner"}})
+			z := findZone(t, f, zone)
+			write := func(add string) error {
+				sets, err := f.Provider().Records(t.Context(), z)
+				if err != nil {
+					t.Fatal(err)
+				}
+				before := dns.Find(sets, zone, dns.TXT)
+				after := before
+				after.Values = append([]string{add}, before.Values...)
+				_, err = f.Provider().Apply(t.Context(), z, []dns.Change{{Before: before, After: after}})
+				return err
+			}
+			if err := write("MS=ms1"); err != nil {
+				t.Fatalf("a write alone: %v", err)
+			}
+			ownersWrite := func() {
+				f.Put(t, zone, dns.RRSet{Name: zone, Type: dns.TXT, TTL: 300, Values: []string{"of the owner", "MS=ms1", "added now"}})
+			}
+			f.beforePatch.Store(&ownersWrite)
+			if err := write("v=spf1 -all"); !dns.IsOverlapped(err) || outcome.ChangedNothing(err) {
+				t.Errorf("got %v", err)
+			}
+			if err := write("after that"); err != nil {
+				t.Errorf("the next write: %v", err)
+			}
+		})
+	}
+}
+
+func TestSerialsShowChangesInBetween(t *testing.T) {
+	for _, tt := range []struct {
+		edit, before, after string
+		changed             bool
+	}{
+		{"INCREASE", "7", "8", false},
+		{"INCREASE", "7", "9", true},
+		{"INCREASE", "4294967295", "0", false},
+		{"DEFAULT", "2026112305", "2026112306", false},
+		{"DEFAULT", "2026112305", "2026112307", true},
+		{"DEFAULT", "2026112205", "2026112301", false}, // the first change of a day
+		{"DEFAULT", "2026112205", "2026112302", true},
+		{"DEFAULT", "0", "2026112301", false},
+		{"EPOCH", "1795421000", "1795421900", false},
+		{"", "7", "7", false},
+		{"", "7", "", false},
+	} {
+		soa := dns.RRSet{Name: "a.test", Type: dns.SOA, Values: []string{"ns1.a.test hostmaster.a.test " + tt.before + " 3600 600 604800 60"}}
+		z := zoneDoc{Name: "a.test.", SOAEditAPI: tt.edit}
+		if got := z.changedBefore(tt.after, []dns.RRSet{soa}); got != tt.changed {
+			t.Errorf("%s from %s to %s: %v", tt.edit, tt.before, tt.after, got)
+		}
+	}
+}
+
 func TestZoneAndApplyMakeFewCalls(t *testing.T) {
 	f := newFixture(t)
 	zone := f.NewZone(t)

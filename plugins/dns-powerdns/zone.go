@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -22,6 +21,8 @@ type (
 		Name   string     `json:"name"`
 		Kind   string     `json:"kind"`
 		RRSets []rrsetDoc `json:"rrsets"`
+		// SOAEditAPI is how the server edits the serial when the API changes the zone.
+		SOAEditAPI string `json:"soa_edit_api"`
 	}
 	rrsetDoc struct {
 		Name       string      `json:"name"`
@@ -39,7 +40,7 @@ type (
 // Check implements sdk.DNSProvider. It lists the zones and counts them.
 func (p *provider) Check(ctx context.Context) (int, error) {
 	zones := 0
-	err := p.call(sdk.WithMaxAnswer(ctx, maxZoneList), http.MethodGet, "/zones?dnssec=false", nil, func(body io.Reader) (err error) {
+	err := p.get(sdk.WithMaxAnswer(ctx, maxZoneList), "/zones?dnssec=false", func(body io.Reader) (err error) {
 		zones, err = countZones(body)
 		return err
 	})
@@ -96,7 +97,7 @@ func (p *provider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, err
 }
 
 func (p *provider) readZone(ctx context.Context, path string) (z zoneDoc, err error) {
-	err = p.call(sdk.WithMaxAnswer(ctx, maxZone), http.MethodGet, path, nil, func(body io.Reader) error {
+	err = p.get(sdk.WithMaxAnswer(ctx, maxZone), path, func(body io.Reader) error {
 		return json.NewDecoder(body).Decode(&z)
 	})
 	return z, err

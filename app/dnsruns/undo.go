@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsruns
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tenantry/tenantry/app/domainsteps"
+	"github.com/tenantry/tenantry/app/reconcile"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Undo puts back the records that a run changed. Only operators use it.
+type Undo struct {
+	Writes ports.DNSUndo
+	Zones  interface {
+		OpenZone(ctx context.Context, owner access.AccountID, domainID string) (domainsteps.OpenedZone, error)
+	}
+	Now func() time.Time
+}
+
+// UndoneZone is what an undo does, or did, in the zone of one domain.
+type UndoneZone struct {
+	domainsteps.OpenedZone
+	dns.Undo
+}
+
+// Plan returns what Run would do now. It changes nothing. It fails with provisioning_run_not_found
+// or an error of OpenZone. The result is empty if the run wrote nothing or was undone before.
+func (u *Undo) Plan(ctx context.Context, runID string) ([]UndoneZone, error) {
+	owner, writes, err := u.Writes.RunWrites(ctx, runID)
+	if err != nil {
+		return nil, err
+	}
+	return u.planZones(ctx, owner, writes)
+}
+
+// Run ends the active jobs of the run, puts back what the run changed, and returns what it did. It
+// leaves alone what someone changed since the run. An undo that was interrupted may be run again.
+// Run fails with an error of Plan or BeginUndo, or with the error of a provider.
+func (u *Undo) Run(ctx context.Context, runID string) ([]UndoneZone, error) {
+	owner, writes, err := u.Writes.RunWrites(ctx, runID)
+	if err != nil || len(writes) == 0 {
+		return nil, err
+	}
+	if _, err := u.planZones(ctx, owner, writes); err != nil {
+		return nil, err // no zone can be written, so the jobs go on
+	}
+	if writes, err = u.Writes.BeginUndo(ctx, owner, runID, u.Now()); err != nil {
+		return nil, err
+	}
+	zones, err := u.planZones(ctx, owner, writes)
+	if err != nil {
+		return nil, err
+	}
+	var done ports.Undone
+	for _, z := range zones {
+		if err := z.apply(ctx); err != nil {
+			return nil, err
+		}
+		for _, i := range z.Items {
+			switch i.Action {
+			case dns.UndoRemove, dns.UndoRestore:
+				done.PutBack++
+			case dns.UndoLeave:
+				done.LeftAlone++
+			}
+		}
+	}
+	return zones, u.Writes.FinishUndo(ctx, owner, runID, writes, done)
+}
+
+func (z UndoneZone) apply(ctx context.Context) error {
+	if len(z.Changes) == 0 {
+		return nil
+	}
+	return reconcile.Call(ctx, func(ctx context.Context) error {
+		_, err := z.Provider.Apply(ctx, z.Zone, z.Changes)
+		return err
+	})
+}
+
+// planZones plans the undo of writes, domain by domain in the order of their first write. A write
+// whose answer was lost is undone if the zone shows that it was made.
+func (u *Undo) planZones(ctx context.Context, owner access.AccountID, writes []dns.Write) ([]UndoneZone, error) {
+	var order []string
+	byDomain := map[string][]dns.Write{}
+	for _, w := range writes {
+		if !slices.Contains(order, w.DomainID) {
+			order = append(order, w.DomainID)
+		}
+		byDomain[w.DomainID] = append(byDomain[w.DomainID], w)
+	}
+	var zones []UndoneZone
+	for _, id := range order {
+		opened, err := u.Zones.OpenZone(ctx, owner, id)
+		if err != nil {
+			return nil, err
+		}
+		made := dns.Resolve(byDomain[id], opened.Records, u.Now()).Made
+		zones = append(zones, UndoneZone{opened, dns.NewUndo(opened.Records, made)})
+	}
+	return zones, nil
+}

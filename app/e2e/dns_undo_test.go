@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/app/cli"
+)
+
+// sandboxOperatorEnv returns the settings with which a command reaches the DNS and the simulated
+// Cloudflare of the shared sandbox.
+func (c caller) sandboxOperatorEnv() []string {
+	c.t.Helper()
+	raw, err := os.ReadFile(filepath.Join(scratchDir, "shared", "sandbox", "addresses.json"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	addresses := map[string]string{}
+	if err := json.Unmarshal(raw, &addresses); err != nil {
+		c.t.Fatal(err)
+	}
+	_, port, _ := strings.Cut(c.ready.DNSAddr, ":")
+	return append(sharedOperatorEnv("carol@desk"), allPlugins, "TENANTRY_DNS_RESOLVERS="+c.ready.DNSAddr, "TENANTRY_DNS_PORT="+port, "TENANTRY_DNS_ALLOW_PRIVATE=true",
+		"TENANTRY_PROVIDERS_CLOUDFLARE_API_URL=http://"+addresses["cloudflare"]+"/client/v4")
+}
+
+// zoneTexts returns the records of a zone, sorted.
+func (c caller) zoneTexts(zone string) (all []string) {
+	c.t.Helper()
+	var records []object
+	if err := json.Unmarshal(c.control("GET", "/zones/"+zone+"/records", nil).raw, &records); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, r := range records {
+		all = append(all, fmt.Sprint(r["type"], " ", r["name"], " ", r["content"], " ", r["priority"], " ", r["ttl"]))
+	}
+	return slices.Sorted(slices.Values(all))
+}
+
+// TestOperatorUndoesARun provisions a domain at the simulated Cloudflare. Then an operator puts its
+// zone back.
+func TestOperatorUndoesARun(t *testing.T) {
+	t.Parallel()
+	h := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+	zone, id := h.newHostedDomain()
+	h.control("PUT", "/zones/"+zone+"/records", []object{
+		{"type": "TXT", "name": zone, "content": "v=spf1 ip4:192.0.2.7 ~all", "ttl": 600}, {"type": "TXT", "name": zone, "content": "site=7", "ttl": 600},
+		{"type": "MX", "name": zone, "content": "ms99999999.msv1.invalid", "priority": 32767, "ttl": 600},
+	})
+	before := h.zoneTexts(zone)
+	run := fmt.Sprint(h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "").at("run.id"))
+	if ended := h.waitForRun(run); ended.at("run.status") != "completed" {
+		t.Fatalf("the run ended %s", ended.raw)
+	}
+	after := h.zoneTexts(zone)
+	if slices.ContainsFunc(after, func(r string) bool { return strings.Contains(r, "msv1.invalid") }) {
+		t.Errorf("the left-over verification record is still there: %q", after)
+	}
+
+	env := h.sandboxOperatorEnv()
+	undo := func(args ...string) object {
+		got := runTenantry(t, env, append([]string{"dns", "undo", run, "-o", "json"}, args...)...)
+		got.errors = "" // the warning that nothing was changed, or that there was nothing to undo
+		return got.mustJSON(t)
+	}
+	planned := undo()
+	if diff := cmp.Diff(after, h.zoneTexts(zone)); diff != "" {
+		t.Fatalf("without --yes the zone was changed: %s", diff)
+	}
+	for _, r := range planned.objects("records") {
+		checkMembers(t, "a record", r, "domain_name zone action record_type name written previous status")
+		checkValues(t, r, object{"domain_name": zone, "zone": zone, "status": "planned"})
+	}
+	if n := len(planned.objects("records")); n < 7 {
+		t.Errorf("only %d records are planned: %v", n, planned)
+	}
+
+	done := undo("--yes")
+	for _, r := range done.objects("records") {
+		checkValues(t, r, object{"status": "done"})
+	}
+	if diff := cmp.Diff(before, h.zoneTexts(zone)); diff != "" {
+		t.Errorf("the zone after the undo (-before +now): %s", diff)
+	}
+	if again := undo("--yes"); len(again.objects("records")) != 0 {
+		t.Errorf("the second undo: %v", again)
+	}
+	events := runTenantry(t, env, "audit", "list", "--account", h.id, "-o", "json").mustJSON(t).objects("events")
+	if len(events) == 0 || events[0].text("action") != "dns.undo" || events[0].text("operator") != "carol@desk" {
+		t.Errorf("audit events: %v", events)
+	}
+	runTenantry(t, env, "dns", "undo", h.id, "-o", "json").checkError(t, cli.ExitNotFound, "provisioning_run_not_found")
+	runTenantry(t, env, "dns", "undo").checkFailure(t, cli.ExitUsage)
+}
