@@ -25,7 +25,6 @@ type processState struct {
 	limiters               *exchange.Limiters
 	customizationRequested *tenantTimes // when customization was last requested
 	principalsForbidden    *tenantTimes // when reading service principals was last refused
-	bootstrapWaiting       *tenantTimes // when a bootstrap last ended with StepWait
 	retry                  call.RetryPolicy
 	now                    func() time.Time
 }
@@ -34,7 +33,7 @@ func newProcessState() *processState {
 	return &processState{
 		httpClient: call.NewHTTPClient(), retry: call.DefaultRetryPolicy, now: time.Now,
 		tokenCache: &login.TokenCache{Now: time.Now}, keyCache: &login.KeyCache{}, limiters: &exchange.Limiters{},
-		customizationRequested: &tenantTimes{}, principalsForbidden: &tenantTimes{}, bootstrapWaiting: &tenantTimes{},
+		customizationRequested: &tenantTimes{}, principalsForbidden: &tenantTimes{},
 	}
 }
 

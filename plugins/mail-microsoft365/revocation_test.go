@@ -22,8 +22,8 @@ func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 		call  func(context.Context, *fakePlatform) error
 		seen  bool
 	}{
-		"sync, Profile":   {0, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Profile(ctx); return err }, true},
-		"sync, Bootstrap": {0, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Bootstrap(ctx); return err }, true},
+		"sync, Profile":   {login.SyncTokenMaxAge, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Profile(ctx); return err }, true},
+		"sync, Bootstrap": {login.SyncTokenMaxAge, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Bootstrap(ctx); return err }, true},
 		"a write through Graph": {login.WriteTokenMaxAge, func(ctx context.Context, fake *fakePlatform) error {
 			return fake.client.OpenSignIn(ctx, "o-1", "anna@a.example", secret.New("Corr3ct-horse-battery"))
 		}, true},

@@ -68,8 +68,11 @@ type testEnv struct {
 // newTestEnv returns an environment whose platform runs in the test process.
 func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
-	return newTestEnvWith(t, func(c sdk.Connection) sdk.MailPlatform {
+	var env *testEnv
+	env = newTestEnvWith(t, func(c sdk.Connection) sdk.MailPlatform {
 		state := newProcessState()
+		state.now = func() time.Time { return env.Now(t) }
+		state.tokenCache.Now = state.now
 		state.retry = call.RetryPolicy{MaxAttempts: 3, BaseDelay: 20 * time.Millisecond}
 		state.httpClient.Transport = graphValidator{next: state.httpClient.Transport, base: c.Settings["graph_url"], t: t, description: graphDescription(t)}
 		platform, err := state.newPlatform(c)
@@ -78,6 +81,7 @@ func newTestEnv(t *testing.T) *testEnv {
 		}
 		return platform
 	})
+	return env
 }
 
 func newTestEnvWith(t testing.TB, newPlatform func(sdk.Connection) sdk.MailPlatform) *testEnv {
