@@ -68,11 +68,8 @@ type testEnv struct {
 // newTestEnv returns an environment whose platform runs in the test process.
 func newTestEnv(t *testing.T) *testEnv {
 	t.Helper()
-	var env *testEnv
-	env = newTestEnvWith(t, func(c sdk.Connection) sdk.MailPlatform {
+	return newTestEnvWith(t, func(c sdk.Connection) sdk.MailPlatform {
 		state := newProcessState()
-		state.now = func() time.Time { return env.Now(t) }
-		state.tokenCache.Now = state.now
 		state.retry = call.RetryPolicy{MaxAttempts: 3, BaseDelay: 20 * time.Millisecond}
 		state.httpClient.Transport = graphValidator{next: state.httpClient.Transport, base: c.Settings["graph_url"], t: t, description: graphDescription(t)}
 		platform, err := state.newPlatform(c)
@@ -81,7 +78,6 @@ func newTestEnv(t *testing.T) *testEnv {
 		}
 		return platform
 	})
-	return env
 }
 
 func newTestEnvWith(t testing.TB, newPlatform func(sdk.Connection) sdk.MailPlatform) *testEnv {
@@ -90,6 +86,11 @@ func newTestEnvWith(t testing.TB, newPlatform func(sdk.Connection) sdk.MailPlatf
 	env.Simulator = conformance.Simulate(t, func(o simulate.Options) (http.Handler, simulate.Ready, error) {
 		o.World = env.dnsServer.url
 		return startSimulator(o)
+	})
+	t.Cleanup(func() {
+		for _, call := range env.Violations(t) {
+			t.Errorf("the simulator reports %s: %s %s, answered %d, at %s", call.Violation, call.Operation, call.Path, call.Status, call.At)
+		}
 	})
 	env.platform = newPlatform(env.Connection(map[string]string{"pacing": "0"}, nil))
 	return env

@@ -158,14 +158,16 @@ func (c *TokenCache) recordReplacement(key tokenKey, t Token, status int, refuse
 	}
 }
 
-// replacementDelay returns the minimum age of a refused token before it is replaced: none at first,
-// one second after a replacement that was refused too, then twice as long each time. A role takes
-// minutes to an hour until it is in tokens, and a caller may ask once a second.
+// replacementDelay returns the minimum age of a refused token before it is replaced, after count
+// replacements in a row that were refused too. There is none for the first three replacements. Then
+// it is one second, and twice as long each time. A role takes minutes to an hour until it is in
+// tokens, and a caller may ask once a second.
 func replacementDelay(count int) time.Duration {
-	if count == 0 {
+	const atOnce = 3
+	if count < atOnce {
 		return 0
 	}
-	return min(time.Second<<min(count-1, 16), WriteTokenMaxAge)
+	return min(time.Second<<min(count-atOnce, 16), WriteTokenMaxAge)
 }
 
 // The login host answers AADSTS50196 to an application that sends the same request too often, and
