@@ -205,15 +205,20 @@ func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 				}
 				env.throttle(tt.method, tt.path)
 				var wg sync.WaitGroup
+				// The processes begin one after the other, so the last one learns of waits only from the
+				// others.
+				begin := func(process int) { time.Sleep(time.Duration(process) * time.Second / 2) }
 				for n := range 3 * tt.processes {
 					wg.Go(func() {
+						begin(n % tt.processes)
 						if err := env.provision(clients[n%tt.processes], fmt.Sprintf("anna%d", n)); err != nil {
 							t.Errorf("mailbox %d: %v", n, err)
 						}
 					})
 				}
-				for _, c := range clients {
+				for process, c := range clients {
 					wg.Go(func() {
+						begin(process)
 						for range 10 {
 							if _, err := c.Domains(t.Context()); err != nil {
 								t.Errorf("domains: %v", err)
