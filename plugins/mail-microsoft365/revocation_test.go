@@ -51,8 +51,8 @@ func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 	}
 }
 
-// A caller that was told to wait asks again once a second. A new token each time would look like a
-// loop to the login host.
+// A caller repeats a waiting bootstrap once a second. If each repetition requested a new token, the
+// login host would see a loop.
 func TestWaitingBootstrapsReuseTokens(t *testing.T) {
 	fake := newFakePlatform(t)
 	fake.answers["Get-OrganizationConfig"] = `{"value":[{"IsDehydrated":true}]}`
@@ -63,6 +63,6 @@ func TestWaitingBootstrapsReuseTokens(t *testing.T) {
 		fake.now = fake.now.Add(time.Second)
 	}
 	if fake.tokens > 10 {
-		t.Fatalf("%d tokens were asked for in 20 s", fake.tokens)
+		t.Fatalf("%d tokens were requested in 20 s", fake.tokens)
 	}
 }
