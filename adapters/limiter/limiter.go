@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limiter counts requests per bucket, limits concurrency, and keeps the waits that providers
-// ask for. Without Redis each process has its own counts and waits. With Redis all replicas share
-// them.
+// Package limiter counts requests per bucket, limits concurrency, and keeps the waits that
+// providers ask for. Without Redis each process has its own counts and waits. With Redis all
+// replicas share them.
 //
-// Limiter implements ports.Limiter and ports.Waits. When Redis does not answer within the timeout, the process
-// counts alone until Redis answers again.
+// Limiter implements ports.Limiter and ports.Waits. When Redis does not answer within the timeout,
+// the process counts alone until Redis answers again.
 //
 //   - limiter.go: Options, Limiter and State. Start here.
 //   - counters.go: counters, the buckets of this process.
@@ -42,8 +42,8 @@ type Options struct {
 	AnswerTimeout time.Duration
 }
 
-// Limiter implements ports.Limiter and ports.Waits. It also counts each request in the process. So the requests
-// that this process has accepted still count after Redis has failed or lost its data.
+// Limiter implements ports.Limiter and ports.Waits. It also counts each request in the process. So
+// the requests that this process has accepted still count after Redis has failed or lost its data.
 type Limiter struct {
 	local  *counters
 	slots  *localSlots

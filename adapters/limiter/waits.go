@@ -45,8 +45,8 @@ type localWaits struct {
 
 func newLocalWaits() *localWaits { return &localWaits{until: map[string]time.Duration{}} }
 
-// extend extends a wait to at least atLeast from now, and returns what is left of it. It removes all
-// waits that are over.
+// extend extends a wait to at least atLeast from now, and returns what is left of it. It removes
+// all waits that are over.
 func (w *localWaits) extend(scope string, now, atLeast time.Duration) (left time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

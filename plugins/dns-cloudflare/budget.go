@@ -38,8 +38,9 @@ func (b *budgets) forToken(token string) *budget {
 	return b.byToken[token]
 }
 
-// budget limits the calls of one token to limit in each window. Cloudflare counts a call when the request arrives, which may be at any time before the answer. So
-// a call counts while it is in flight and for one window after its end.
+// budget limits the calls of one token to limit in each window. Cloudflare counts a call when the
+// request arrives, which may be at any time before the answer. So a call counts while it is in
+// flight and for one window after its end.
 type budget struct {
 	now         func() time.Time
 	limit       int

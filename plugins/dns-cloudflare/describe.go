@@ -45,8 +45,8 @@ func description() sdk.Description {
 	}
 }
 
-// processState is shared by all calls: the HTTP client, the zone locks, and the budgets and waits of
-// the tokens.
+// processState is shared by all calls: the HTTP client, the zone locks, and the budgets and waits
+// of the tokens.
 type processState struct {
 	http    *http.Client
 	locks   *sdk.ZoneLocks

@@ -149,7 +149,8 @@ func (env *throttledEnv) throttle(method, path string) {
 	}
 }
 
-// expectNoViolation fails the test if the plugin broke a rule of the platform, or was not throttled.
+// expectNoViolation fails the test if the plugin broke a rule of the platform, or was not
+// throttled.
 func (env *throttledEnv) expectNoViolation() {
 	env.t.Helper()
 	throttled := 0

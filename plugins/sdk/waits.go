@@ -37,8 +37,8 @@ func NewWaits(now func() time.Time) *Waits {
 	return &Waits{now: now, until: map[string]time.Time{}}
 }
 
-// Share lets w use the waits of the host too. Serve calls it. Tests call it with a store that stands
-// for the host.
+// Share lets w use the waits of the host too. Serve calls it. Tests call it with a store that
+// stands for the host.
 func (w *Waits) Share(host ports.Waits) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,8 +137,8 @@ func (t waitingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // maxWait is the longest wait that is accepted from a provider. It protects against a wrong value.
 const maxWait = time.Hour
 
-// RetryAfter returns the wait that the header Retry-After asks for, in seconds or as a date. It is 0
-// without a valid header, and at most an hour.
+// RetryAfter returns the wait that the header Retry-After asks for, in seconds or as a date. It is
+// 0 without a valid header, and at most an hour.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))
 	wait := time.Duration(0)

@@ -26,8 +26,8 @@ type envelope struct {
 	Data    json.RawMessage `json:"data"`
 }
 
-// call makes one request and returns the data of a successful answer. It sends nothing while the key
-// has to wait.
+// call makes one request and returns the data of a successful answer. It sends nothing while the
+// key has to wait.
 func (p *platform) call(ctx context.Context, method, path string, query url.Values) (json.RawMessage, error) {
 	req, err := p.newRequest(sdk.WithMaxAnswer(ctx, maxAnswer), method, path, query)
 	if err != nil {
@@ -109,8 +109,8 @@ func isForbidden(err error) bool {
 // answer has no Retry-After.
 const minPause = 60 * time.Second
 
-// pauseKey holds back the calls with the key when err is Throttled, for at least minPause. It returns
-// err with that wait.
+// pauseKey holds back the calls with the key when err is Throttled, for at least minPause. It
+// returns err with that wait.
 func (p *platform) pauseKey(ctx context.Context, err error) error {
 	var o *outcome.Error
 	if errors.As(err, &o) && o.Kind == outcome.Throttled {

@@ -30,8 +30,8 @@ const (
 )
 
 // ShareWaits answers the plugin's requests about waits from a store, until the process ends. It
-// returns when the plugin uses the store, or at once when the plugin has no waits to share. It fails
-// when the plugin does not answer before ctx ends.
+// returns when the plugin uses the store, or at once when the plugin has no waits to share. It
+// fails when the plugin does not answer before ctx ends.
 func (p *Process) ShareWaits(ctx context.Context, store ports.Waits) error {
 	streamCtx, cancel := context.WithCancel(context.Background())
 	stopAfter := context.AfterFunc(ctx, cancel)

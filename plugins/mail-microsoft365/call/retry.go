@@ -72,8 +72,8 @@ func (p RetryPolicy) Pause(ctx context.Context, n int, err error) bool {
 	return sleep(ctx, wait)
 }
 
-// sleep waits and returns true. It returns false without waiting if the deadline leaves no time, and
-// false when ctx ends.
+// sleep waits and returns true. It returns false without waiting if the deadline leaves no time,
+// and false when ctx ends.
 func sleep(ctx context.Context, wait time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < wait+reserve {
 		return false

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// The rules for clients that a request can break. The simulator answers such a request all the same,
-// and names the rule in the journal.
+// The rules for clients that a request can break. The simulator answers such a request all the
+// same, and names the rule in the journal.
 const (
 	noUserAgent       = "no_user_agent"        // the request does not name its application
 	noClientRequestID = "no_client_request_id" // client-request-id is missing or no GUID
