@@ -4,6 +4,7 @@ package ports
 
 import (
 	"context"
+	"time"
 
 	"github.com/tenantry/tenantry/core/ratelimit"
 )
@@ -24,4 +25,12 @@ type Limiter interface {
 	// slot and may be called more than once. The slots of a crashed replica become free after a
 	// timeout.
 	Enter(ctx context.Context, name string, places int) (leave func(), ok bool)
+}
+
+// Waits holds the times before which a provider wants no calls. Replicas that share a store also
+// share the waits. While the store is unavailable, each replica knows only its own.
+type Waits interface {
+	// Wait makes the callers of a scope wait for at least the duration atLeast from now. It returns
+	// how long they have to wait, 0 if they need not. With atLeast 0 it changes nothing.
+	Wait(ctx context.Context, scope string, atLeast time.Duration) (left time.Duration)
 }

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limiter counts requests per bucket and limits concurrency. Without Redis each process
-// counts its own requests. With Redis all replicas share the counts.
+// Package limiter counts requests per bucket, limits concurrency, and keeps the waits that
+// providers ask for. Without Redis each process has its own counts and waits. With Redis all
+// replicas share them.
 //
-// Limiter implements ports.Limiter. When Redis does not answer within the timeout, the process
-// counts alone until Redis answers again.
+// Limiter implements ports.Limiter and ports.Waits. When Redis does not answer within the timeout,
+// the process counts alone until Redis answers again.
 //
 //   - limiter.go: Options, Limiter and State. Start here.
 //   - counters.go: counters, the buckets of this process.
 //   - shared.go: shared, the buckets in Redis, and how failures of Redis are detected.
 //   - batch.go: redisSession, which sends the commands of concurrent requests together.
 //   - slots.go: concurrency slots, in the process (localSlots) and in Redis (slotLease).
+//   - waits.go: waits, in the process (localWaits) and in Redis.
 //   - redis.go: CheckURL, Ping, the commands and their replies.
-//   - take.lua, enter.lua: the scripts that run in Redis.
+//   - take.lua, enter.lua, wait.lua: the scripts that run in Redis.
 package limiter
 
 import (
@@ -40,11 +42,12 @@ type Options struct {
 	AnswerTimeout time.Duration
 }
 
-// Limiter implements ports.Limiter. It also counts each request in the process. So the requests
-// that this process has accepted still count after Redis has failed or lost its data.
+// Limiter implements ports.Limiter and ports.Waits. It also counts each request in the process. So
+// the requests that this process has accepted still count after Redis has failed or lost its data.
 type Limiter struct {
 	local  *counters
 	slots  *localSlots
+	waits  *localWaits
 	shared *shared // nil without Redis
 	lease  time.Duration
 }
@@ -57,7 +60,7 @@ func Open(ctx context.Context, o Options) (*Limiter, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	l := &Limiter{local: newCounters(), slots: newLocalSlots(), lease: cmp.Or(o.Lease, 30*time.Second)}
+	l := &Limiter{local: newCounters(), slots: newLocalSlots(), waits: newLocalWaits(), lease: cmp.Or(o.Lease, 30*time.Second)}
 	if o.URL == "" {
 		return l, nil
 	}

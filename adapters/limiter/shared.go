@@ -34,9 +34,12 @@ var (
 	takeText string
 	//go:embed enter.lua
 	enterText string
+	//go:embed wait.lua
+	waitText string
 
 	takeScript  = redis.NewScript(1, takeText)
 	enterScript = redis.NewScript(1, enterText)
+	waitScript  = redis.NewScript(1, waitText)
 )
 
 // shared counts in Redis. When Redis stops answering, requests no longer wait for it. One goroutine

@@ -44,6 +44,9 @@ type Options struct {
 	Env []string
 	// TelemetryHeaders is passed to plugins as OTEL_EXPORTER_OTLP_HEADERS.
 	TelemetryHeaders secret.Text
+	// Waits stores what providers said with Retry-After, for the processes of a plugin in all
+	// replicas. Without it each process knows only its own waits.
+	Waits ports.Waits
 	// Supervision has the timeouts and restart limits. Zero values mean the defaults.
 	Supervision SupervisionPolicy
 }

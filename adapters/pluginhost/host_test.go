@@ -24,6 +24,36 @@ import (
 )
 
 // TestEnvironmentIsTheAllowList compares the environment of a plugin with the allowed variables.
+// waitStore is a store whose waits never pass.
+type waitStore struct {
+	mu    sync.Mutex
+	waits map[string]time.Duration
+}
+
+func (s *waitStore) Wait(_ context.Context, scope string, atLeast time.Duration) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waits[scope] = max(s.waits[scope], atLeast)
+	return s.waits[scope]
+}
+
+// The processes of a plugin under two hosts share their waits, as in two replicas of the service.
+// Other plugins do not see them.
+func TestReplicasShareTheWaitsOfAPlugin(t *testing.T) {
+	store := &waitStore{waits: map[string]time.Duration{}}
+	dir := pluginDir(t, "one:puppet", "two:puppet")
+	first, _ := newHost(t, pluginhost.Options{Dir: dir, Waits: store})
+	second, _ := newHost(t, pluginhost.Options{Dir: dir, Waits: store})
+	if _, err := tenantOf(first, "one", "make others wait").Profile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"one": "true", "two": "false"} {
+		if p, err := tenantOf(second, name, "ask").Profile(t.Context()); err != nil || p.Name != want {
+			t.Errorf("plugin %s of the second host: its calls wait: %s, %v, want %s", name, p.Name, err, want)
+		}
+	}
+}
+
 func TestEnvironmentIsTheAllowList(t *testing.T) {
 	allowed := []string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf",

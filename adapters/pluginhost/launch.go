@@ -13,10 +13,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // instance is one process of a plugin. The mutex of its supervisor guards the fields below
@@ -59,11 +61,25 @@ func (s *supervisor) launch() (*instance, error) {
 	if err == nil && (d.Name != s.entry.Name || string(d.Kind) != s.entry.Kind) {
 		err = fmt.Errorf("the plugin describes itself as %.60q of kind %.60q, unlike the catalog", d.Name, d.Kind)
 	}
+	if err == nil && o.Waits != nil {
+		err = p.ShareWaits(ctx, pluginWaits{s.entry.Name, o.Waits})
+	}
 	if err != nil {
 		p.Kill()
 		return nil, err
 	}
 	return &instance{process: p, description: d, exitRecorded: make(chan struct{})}, nil
+}
+
+// pluginWaits are the waits of one plugin in a store that all plugins share.
+type pluginWaits struct {
+	plugin string
+	store  ports.Waits
+}
+
+// Wait implements ports.Waits.
+func (w pluginWaits) Wait(ctx context.Context, scope string, atLeast time.Duration) time.Duration {
+	return w.store.Wait(ctx, w.plugin+":"+scope, atLeast)
 }
 
 func (i *instance) exited() bool {

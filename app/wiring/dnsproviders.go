@@ -48,14 +48,13 @@ func newDNSProviders(c settings.Config, o providerOptions) (*DNSProviders, error
 // fails when the plugin folder or the rate limiter cannot be opened. closeAll ends the plugins
 // and closes the limiter.
 func OpenDNSProviders(ctx context.Context, c settings.Config, fingerprinter ports.Fingerprinter, log *slog.Logger) (p *DNSProviders, closeAll func() error, err error) {
-	host, err := openHost(c, log)
+	counters, err := limiter.Open(ctx, limiter.Options{URL: c.RedisURL, AnswerTimeout: c.RedisTimeout, Log: log})
 	if err != nil {
 		return nil, nil, err
 	}
-	counters, err := limiter.Open(ctx, limiter.Options{URL: c.RedisURL, AnswerTimeout: c.RedisTimeout, Log: log})
+	host, err := openHost(c, counters, log)
 	if err != nil {
-		host.Close()
-		return nil, nil, err
+		return nil, nil, errors.Join(err, counters.Close())
 	}
 	closeAll = func() error {
 		host.Close()

@@ -18,6 +18,7 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // FixMigrations is the remedy for a database that lacks migrations of this release.
@@ -106,8 +107,8 @@ func MigrateNow(ctx context.Context, c settings.Config, log *slog.Logger) ([]str
 }
 
 // openHost opens the plugin folder. Each plugin starts on its first call.
-func openHost(c settings.Config, log *slog.Logger) (*pluginhost.Host, error) {
-	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: log, Env: os.Environ()})
+func openHost(c settings.Config, waits ports.Waits, log *slog.Logger) (*pluginhost.Host, error) {
+	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Waits: waits, Log: log, Env: os.Environ()})
 	if err != nil {
 		return nil, cli.WithFix(fmt.Errorf("plugins: %w", err), CatalogFix(c.PluginDir, err))
 	}

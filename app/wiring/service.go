@@ -171,7 +171,7 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 		return nil, errors.Join(err, s.Queue.Close(ctx), s.Store.Close())
 	}
 	s.requestLimits = guard.Limits{Counters: s.limiter, Off: c.Limits == "off", MaxInFlight: c.MaxInFlight}
-	if s.Host, err = openHost(c, log); err != nil {
+	if s.Host, err = openHost(c, s.limiter, log); err != nil {
 		return nil, errors.Join(err, s.limiter.Close(), s.Queue.Close(ctx), s.Store.Close())
 	}
 	// The keyset is opened after the other adapters: a failed start must not leave a new keyset

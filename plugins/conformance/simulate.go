@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -109,6 +110,14 @@ func (s *Simulator) Control(t testing.TB, method, path string, in, out any) {
 	if response.StatusCode >= http.StatusMultipleChoices || out != nil && json.Unmarshal(answer, out) != nil {
 		t.Fatalf("%s %s: %d %s", method, path, response.StatusCode, answer)
 	}
+}
+
+// Violations returns the calls that broke a rule of the provider, such as a Retry-After.
+func (s *Simulator) Violations(t testing.TB) []simulate.Entry {
+	t.Helper()
+	var calls []simulate.Entry
+	s.Control(t, http.MethodGet, "/calls", nil, &calls)
+	return slices.DeleteFunc(calls, func(e simulate.Entry) bool { return e.Violation == "" })
 }
 
 // planFault makes the simulator itself fail the next 1,000 calls, until lift deletes all its

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -39,9 +38,9 @@ func (b *budgets) forToken(token string) *budget {
 	return b.byToken[token]
 }
 
-// budget limits the calls of one token to limit in each window, and observes Retry-After.
-// Cloudflare counts a call when the request arrives, which may be at any time before the answer. So
-// a call counts while it is in flight and for one window after its end.
+// budget limits the calls of one token to limit in each window. Cloudflare counts a call when the
+// request arrives, which may be at any time before the answer. So a call counts while it is in
+// flight and for one window after its end.
 type budget struct {
 	now         func() time.Time
 	limit       int
@@ -87,15 +86,6 @@ func (b *budget) expire(now time.Time) {
 	}
 }
 
-// pause permits no calls for the duration wait.
-func (b *budget) pause(wait time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if until := b.now().Add(wait); until.After(b.pausedUntil) {
-		b.pausedUntil = until
-	}
-}
-
 // isIdle reports whether the budget equals a new one.
 func (b *budget) isIdle() bool {
 	b.mu.Lock()
@@ -105,15 +95,20 @@ func (b *budget) isIdle() bool {
 	return b.inFlight == 0 && len(b.calls) == 0 && !b.pausedUntil.After(now)
 }
 
-// budgeted is a transport that acquires the token's budget before each call. It also converts the
-// statuses of sdk.StatusError to errors, because the Cloudflare library drops the header
-// Retry-After.
+// budgeted is a transport that acquires the token's budget before each call, and observes
+// Retry-After. It also converts the statuses of sdk.StatusError to errors, because the Cloudflare
+// library drops the header.
 type budgeted struct {
 	next   http.RoundTripper
 	budget *budget
+	waits  *sdk.Waits
+	scope  string // of the token
 }
 
 func (b budgeted) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := b.waits.Check(r.Context(), b.scope); err != nil {
+		return nil, err
+	}
 	if err := b.budget.acquire(); err != nil {
 		return nil, err
 	}
@@ -122,14 +117,11 @@ func (b budgeted) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.waits.Observe(r.Context(), b.scope, resp.StatusCode, resp.Header)
 	failure := sdk.StatusError(resp.StatusCode, resp.Header, b.budget.now())
 	if failure == nil {
 		return resp, nil
 	}
 	_ = resp.Body.Close()
-	var o *outcome.Error
-	if errors.As(failure, &o) && o.Kind == outcome.Throttled {
-		b.budget.pause(o.RetryAfter)
-	}
 	return nil, failure
 }

@@ -45,16 +45,17 @@ func description() sdk.Description {
 	}
 }
 
-// processState is shared by all calls: the HTTP client, the zone locks and the budgets of the
-// tokens.
+// processState is shared by all calls: the HTTP client, the zone locks, and the budgets and waits
+// of the tokens.
 type processState struct {
 	http    *http.Client
 	locks   *sdk.ZoneLocks
 	budgets *budgets
+	waits   *sdk.Waits // by the fingerprint of the connection
 }
 
 func newProcessState() *processState {
-	return &processState{http: sdk.NewHTTPClient(callTime), locks: sdk.NewZoneLocks(), budgets: newBudgets(time.Now)}
+	return &processState{http: sdk.NewHTTPClient(callTime), locks: sdk.NewZoneLocks(), budgets: newBudgets(time.Now), waits: sdk.NewWaits(nil)}
 }
 
 // provider implements sdk.DNSProvider for one token.
@@ -79,7 +80,8 @@ func (s *processState) provider(c sdk.Connection) (sdk.DNSProvider, error) {
 		return nil, sdk.Misconfigured("account_id", "it must have 32 hexadecimal digits")
 	}
 	client := *s.http
-	client.Transport = budgeted{s.http.Transport, s.budgets.forToken(c.Fingerprint())}
+	scope := c.Fingerprint()
+	client.Transport = budgeted{s.http.Transport, s.budgets.forToken(scope), s.waits, scope}
 	// The library must not retry or limit calls itself: the host retries, and budgeted limits the
 	// calls.
 	api, err := cloudflare.NewWithAPIToken(token, cloudflare.BaseURL(base), cloudflare.HTTPClient(&client),

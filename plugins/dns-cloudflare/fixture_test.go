@@ -31,11 +31,11 @@ import (
 // testTimeout is a timeout that only a server that never answers reaches, even on a slow machine.
 const testTimeout = 4 * time.Minute
 
-// newTestState returns a processState whose calls time out after testTimeout and whose budgets use
-// now.
+// newTestState returns a processState whose calls time out after testTimeout and whose budgets and
+// waits use now.
 func newTestState(now func() time.Time) *processState {
 	s := newProcessState()
-	s.http.Timeout, s.budgets = testTimeout, newBudgets(now)
+	s.http.Timeout, s.budgets, s.waits = testTimeout, newBudgets(now), sdk.NewWaits(now)
 	return s
 }
 

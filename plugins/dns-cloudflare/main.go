@@ -20,5 +20,6 @@ import (
 func main() { sdk.Serve(plugin()) }
 
 func plugin() sdk.Plugin {
-	return sdk.Plugin{Describe: description(), DNS: newProcessState().provider, Simulator: simulator.New}
+	state := newProcessState()
+	return sdk.Plugin{Describe: description(), DNS: state.provider, Simulator: simulator.New, Waits: state.waits}
 }

@@ -39,6 +39,7 @@ func description() sdk.Description {
 type processState struct {
 	guarded, unguarded *http.Client
 	locks              *sdk.ZoneLocks
+	waits              *sdk.Waits // by the fingerprint of the connection
 }
 
 func newProcessState() *processState {
@@ -46,6 +47,7 @@ func newProcessState() *processState {
 		guarded:   sdk.NewGuardedHTTPClient(callTime, false),
 		unguarded: sdk.NewGuardedHTTPClient(callTime, true),
 		locks:     sdk.NewZoneLocks(),
+		waits:     sdk.NewWaits(nil),
 	}
 }
 
@@ -78,6 +80,7 @@ func (s *processState) provider(c sdk.Connection) (sdk.DNSProvider, error) {
 	if allowPrivate {
 		p.http = s.unguarded
 	}
+	p.http = s.waits.Client(p.http, c.Fingerprint())
 	path := strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/api/v1")
 	p.base = u.Scheme + "://" + u.Host + path + "/api/v1/servers/" + url.PathEscape(cmp.Or(c.Settings["server_id"], serverID))
 	return p, nil

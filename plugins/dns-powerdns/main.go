@@ -14,5 +14,6 @@ import "github.com/tenantry/tenantry/plugins/sdk"
 func main() { sdk.Serve(plugin()) }
 
 func plugin() sdk.Plugin {
-	return sdk.Plugin{Describe: description(), DNS: newProcessState().provider}
+	state := newProcessState()
+	return sdk.Plugin{Describe: description(), DNS: state.provider, Waits: state.waits}
 }

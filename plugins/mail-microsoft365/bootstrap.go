@@ -18,41 +18,17 @@ import (
 
 // Bootstrap implements sdk.MailTenant. It assigns the directory role if that is allowed, probes
 // Exchange, and then requests the organization's customization. A step that is already done is
-// skipped, so Bootstrap can be repeated at any point.
+// skipped, so Bootstrap can be repeated at any point. Tokens contain the grants, so it requests new
+// ones: only they show what was granted or revoked.
 func (c *tenantClient) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	state := c.platform.state
-	p, err := c.bootstrap(ctx, c.tokenMaxAge())
-	if err == nil && p.Step == tenant.StepWait {
-		state.bootstrapWaiting.record(c.id, state.now())
-	}
-	return p, err
-}
-
-// waitInterval is how long after a StepWait the next bootstrap counts as a repeated one, see
-// tokenMaxAge.
-const waitInterval = 5 * time.Second
-
-// tokenMaxAge returns the age up to which Bootstrap uses a cached token. Tokens carry the grants,
-// so only a new token shows that a grant was revoked. After a StepWait, however, a caller repeats
-// Bootstrap once a second. If each repetition requested a new token, the login host would see a
-// loop and refuse all calls of the tenant with AADSTS50196.
-func (c *tenantClient) tokenMaxAge() time.Duration {
-	state := c.platform.state
-	if state.bootstrapWaiting.within(c.id, state.now(), waitInterval) {
-		return login.WriteTokenMaxAge
-	}
-	return 0
-}
-
-func (c *tenantClient) bootstrap(ctx context.Context, maxAge time.Duration) (tenant.Progress, error) {
-	c.graph.Tokens.Renew(maxAge)
+	c.graph.Tokens.Renew(login.SyncTokenMaxAge)
 	role, err := c.ensureRole(ctx)
 	if err != nil {
 		return tenant.Progress{}, err
 	}
-	c.exchange.Tokens.Renew(maxAge)
+	c.exchange.Tokens.Renew(login.SyncTokenMaxAge)
 	config, err := c.probe(ctx)
 	switch {
 	case login.IsNoExchange(err):

@@ -11,6 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
 )
 
 const builtinSuffix = ".onmicrosoft.com"
@@ -43,7 +44,7 @@ func (c *tenantClient) organization(ctx context.Context) (organization, error) {
 // Profile implements sdk.MailTenant. Each sync calls it first, so it requests a new token: a
 // revoked consent is noticed before the old token expires.
 func (c *tenantClient) Profile(ctx context.Context) (tenant.Profile, error) {
-	c.graph.Tokens.Renew(0)
+	c.graph.Tokens.Renew(login.SyncTokenMaxAge)
 	org, err := c.organization(ctx)
 	if err != nil {
 		return tenant.Profile{}, err

@@ -174,15 +174,15 @@ func TestMinimalExchangeAnswersAreUnderstood(t *testing.T) {
 // answers that contain other rules too.
 func TestMinimalRuleAnswersAreUnderstood(t *testing.T) {
 	fake := newFakePlatform(t)
-	const others = `{"Name":"Disclaimer","State":"Enabled","From":["anna@a.example"]}`
-	ours := `{"Name":"Tenantry-Block-a.example","Guid":"r-1","State":"enabled","Mode":"Enforce","From":"Anna@A.example",` +
+	const foreign = `{"Name":"Disclaimer","State":"Enabled","From":["anna@a.example"]}`
+	managed := `{"Name":"Tenantry-Block-a.example","Guid":"r-1","State":"enabled","Mode":"Enforce","From":"Anna@A.example",` +
 		`"SenderAddressLocation":"HeaderOrEnvelope","RejectMessageEnhancedStatusCode":"5.7.910","RejectMessageReasonText":"` + rejectText + `"}`
 	want := sendlimit.Rule{ID: "r-1", Name: "Tenantry-Block-a.example", Enabled: true, Lists: []string{"anna@a.example"}}
 	for name, answer := range map[string]string{
-		"one rule":      ours,
-		"among others":  others + "," + ours,
-		"null members":  strings.Replace(ours, `"Guid"`, `"Conditions":null,"Exceptions":null,"ExpiryDate":null,"Guid"`, 1),
-		"empty members": strings.Replace(ours, `"Guid"`, `"Conditions":[],"Exceptions":[],"ExpiryDate":"","Guid"`, 1),
+		"one rule":      managed,
+		"among others":  foreign + "," + managed,
+		"null members":  strings.Replace(managed, `"Guid"`, `"Conditions":null,"Exceptions":null,"ExpiryDate":null,"Guid"`, 1),
+		"empty members": strings.Replace(managed, `"Guid"`, `"Conditions":[],"Exceptions":[],"ExpiryDate":"","Guid"`, 1),
 	} {
 		fake.answers[exchange.GetTransportRule] = `{"value":[` + answer + `]}`
 		got, err := fake.client.Block(t.Context(), "a.example", []string{"anna@a.example"})
@@ -192,13 +192,13 @@ func TestMinimalRuleAnswersAreUnderstood(t *testing.T) {
 	}
 	expectEqual(t, nil, fake.bodies[exchange.GetTransportRule], `{"CmdletInput":{"CmdletName":"Get-TransportRule","Parameters":`+
 		`{"Identity":"tenantry-block-a.example","ResultSize":"Unlimited"}}}`)
-	fake.answers[exchange.GetTransportRule] = `{"value":[` + strings.Replace(ours, "enabled", "Resting", 1) + `]}`
+	fake.answers[exchange.GetTransportRule] = `{"value":[` + strings.Replace(managed, "enabled", "Resting", 1) + `]}`
 	_, err := fake.client.Block(t.Context(), "a.example", nil)
 	expectOutcome(t, err, outcome.Broken, fault.Code{})
 	_, err = fake.client.Rules(t.Context())
 	expectOutcome(t, err, outcome.Broken, fault.Code{})
 
-	fake.answers[exchange.GetTransportRule], fake.answers[exchange.NewTransportRule] = `{"value":[`+others+`]}`, ``
+	fake.answers[exchange.GetTransportRule], fake.answers[exchange.NewTransportRule] = `{"value":[`+foreign+`]}`, ``
 	_, err = fake.client.Block(t.Context(), "a.example", []string{"Anna@a.example"})
 	expectOutcome(t, err, outcome.NotReady, fault.Code{}) // the new rule never appears
 	expectEqual(t, nil, fake.bodies[exchange.NewTransportRule], `{"CmdletInput":{"CmdletName":"New-TransportRule","Parameters":`+

@@ -30,5 +30,5 @@ func main() {
 
 func plugin() sdk.Plugin {
 	state := newProcessState()
-	return sdk.Plugin{Describe: description(), Mail: state.newPlatform, Simulator: simulator.New}
+	return sdk.Plugin{Describe: description(), Mail: state.newPlatform, Simulator: simulator.New, Waits: state.waits}
 }

@@ -69,8 +69,8 @@ type graphValidator struct {
 
 func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
 	// The path as it is sent, without the base URL.
-	path, ours := strings.CutPrefix(r.URL.Scheme+"://"+r.URL.Host+r.URL.EscapedPath(), v.base+"/v1.0")
-	if !ours {
+	path, isGraph := strings.CutPrefix(r.URL.Scheme+"://"+r.URL.Host+r.URL.EscapedPath(), v.base+"/v1.0")
+	if !isGraph {
 		return v.next.RoundTrip(r)
 	}
 	what := r.Method + " " + path

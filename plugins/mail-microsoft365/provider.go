@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// processState is shared by all calls of the process: connections, caches of tokens and keys, and
-// rate limits. It holds no client secret or certificate.
+// processState is shared by all calls of the process: connections, caches of tokens and keys,
+// rate limits, and the waits that Microsoft asked for. It holds no client secret or certificate.
 type processState struct {
 	httpClient             *http.Client
 	tokenCache             *login.TokenCache
@@ -25,16 +25,16 @@ type processState struct {
 	limiters               *exchange.Limiters
 	customizationRequested *tenantTimes // when customization was last requested
 	principalsForbidden    *tenantTimes // when reading service principals was last refused
-	bootstrapWaiting       *tenantTimes // when a bootstrap last ended with StepWait
+	waits                  *sdk.Waits
 	retry                  call.RetryPolicy
 	now                    func() time.Time
 }
 
 func newProcessState() *processState {
 	return &processState{
-		httpClient: call.NewHTTPClient(), retry: call.DefaultRetryPolicy, now: time.Now,
+		httpClient: call.NewHTTPClient(), waits: sdk.NewWaits(nil), retry: call.DefaultRetryPolicy, now: time.Now,
 		tokenCache: &login.TokenCache{Now: time.Now}, keyCache: &login.KeyCache{}, limiters: &exchange.Limiters{},
-		customizationRequested: &tenantTimes{}, principalsForbidden: &tenantTimes{}, bootstrapWaiting: &tenantTimes{},
+		customizationRequested: &tenantTimes{}, principalsForbidden: &tenantTimes{},
 	}
 }
 
@@ -65,7 +65,7 @@ func (p *platform) Check(ctx context.Context) error {
 func (p *platform) login() login.Host {
 	return login.Host{
 		URL: p.settings.loginURL, HTTP: p.state.httpClient, Retry: p.state.retry,
-		Credential: p.settings.credential, Keys: p.state.keyCache, Now: p.state.now,
+		Credential: p.settings.credential, Keys: p.state.keyCache, Now: p.state.now, Waits: p.state.waits,
 	}
 }
 
@@ -90,12 +90,12 @@ func (p *platform) client(id tenant.GUID) *tenantClient {
 		platform: p, id: id, clientID: p.settings.credential.ClientID,
 		graph: graph.Client{
 			URL: p.settings.graphURL, HTTP: p.state.httpClient, Retry: p.state.retry,
-			Tokens: p.tokens(id, p.settings.graphScope),
+			Tokens: p.tokens(id, p.settings.graphScope), Tenant: id, Waits: p.state.waits,
 		},
 		exchange: exchange.Client{
 			URL: p.settings.exchangeURL, HTTP: p.state.httpClient, Retry: p.state.retry,
 			Tokens: p.tokens(id, p.settings.exchangeScope), Tenant: id,
-			Limiter: p.state.limiters.For(p.connection, id, p.settings.pacing),
+			Limiter: p.state.limiters.For(p.connection, id, p.settings.pacing), Waits: p.state.waits,
 		},
 	}
 }

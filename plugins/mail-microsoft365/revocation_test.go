@@ -22,8 +22,8 @@ func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 		call  func(context.Context, *fakePlatform) error
 		seen  bool
 	}{
-		"sync, Profile":   {0, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Profile(ctx); return err }, true},
-		"sync, Bootstrap": {0, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Bootstrap(ctx); return err }, true},
+		"sync, Profile":   {login.SyncTokenMaxAge, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Profile(ctx); return err }, true},
+		"sync, Bootstrap": {login.SyncTokenMaxAge, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Bootstrap(ctx); return err }, true},
 		"a write through Graph": {login.WriteTokenMaxAge, func(ctx context.Context, fake *fakePlatform) error {
 			return fake.client.OpenSignIn(ctx, "o-1", "anna@a.example", secret.New("Corr3ct-horse-battery"))
 		}, true},
@@ -51,8 +51,8 @@ func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 	}
 }
 
-// A caller that was told to wait asks again once a second. A new token each time would look like a
-// loop to the login host.
+// A caller repeats a waiting bootstrap once a second. If each repetition requested a new token, the
+// login host would see a loop.
 func TestWaitingBootstrapsReuseTokens(t *testing.T) {
 	fake := newFakePlatform(t)
 	fake.answers["Get-OrganizationConfig"] = `{"value":[{"IsDehydrated":true}]}`
@@ -63,6 +63,6 @@ func TestWaitingBootstrapsReuseTokens(t *testing.T) {
 		fake.now = fake.now.Add(time.Second)
 	}
 	if fake.tokens > 10 {
-		t.Fatalf("%d tokens were asked for in 20 s", fake.tokens)
+		t.Fatalf("%d tokens were requested in 20 s", fake.tokens)
 	}
 }

@@ -72,7 +72,7 @@ func TestForeignRulesAreNotTouched(t *testing.T) {
 	before := fmt.Sprint(s.rules())
 	for _, scope := range []string{sendlimit.TenantWide, s.domain} {
 		if r := s.block(scope); r.Name != "" {
-			t.Fatalf("took %+v for ours", r)
+			t.Fatalf("a foreign rule is changed or returned: %+v", r)
 		}
 		s.block(scope, s.mailboxes[0])
 		s.block(scope)
@@ -98,7 +98,7 @@ func TestRulesListsManagedRules(t *testing.T) {
 	}
 	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": "Disclaimer", "Enabled": true, "From": s.mailboxes, "DeleteMessage": true})
 	if all := list(); len(all) != 0 {
-		t.Fatalf("took %+v for ours", all)
+		t.Fatalf("foreign rules are listed: %+v", all)
 	}
 	own := s.block(s.domain, s.mailboxes[1:]...)
 	wide := strings.ToUpper(sendlimit.RuleName(sendlimit.TenantWide))
@@ -136,7 +136,7 @@ func TestRulesReportsAnAlteredRule(t *testing.T) {
 		}
 		other["Identity"] = name
 		if s.runAsAdministrator(exchange.SetTransportRule, other); right() {
-			t.Errorf("%v is taken for ours", other)
+			t.Errorf("%v counts as a managed rule", other)
 		}
 	}
 }

@@ -15,8 +15,6 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-const version = "0.1.0"
-
 // defaults are the values of the settings that may be left out.
 var defaults = map[string]string{
 	"home_tenant":    login.NoHomeTenant,
@@ -30,7 +28,7 @@ var defaults = map[string]string{
 
 func description() sdk.Description {
 	return sdk.Description{
-		Name: "microsoft365", Kind: "mail", Version: version, Title: "Microsoft 365",
+		Name: "microsoft365", Kind: "mail", Version: call.Version, Title: "Microsoft 365",
 		Fields: []sdk.Field{
 			{Name: "client_id", Required: true, Help: "application (client) id of the app registration"},
 			{Name: "client_secret", Secret: true, Help: "client secret; ignored if a certificate is set"},

@@ -87,6 +87,11 @@ func newTestEnvWith(t testing.TB, newPlatform func(sdk.Connection) sdk.MailPlatf
 		o.World = env.dnsServer.url
 		return startSimulator(o)
 	})
+	t.Cleanup(func() {
+		for _, call := range env.Violations(t) {
+			t.Errorf("the simulator reports %s: %s %s, answered %d, at %s", call.Violation, call.Operation, call.Path, call.Status, call.At)
+		}
+	})
 	env.platform = newPlatform(env.Connection(map[string]string{"pacing": "0"}, nil))
 	return env
 }

@@ -85,7 +85,120 @@ func (x Outcome_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome_Kind.Descriptor instead.
 func (Outcome_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{6, 0}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{8, 0}
+}
+
+// WaitRequest makes the callers of a scope wait, or asks how long they have to.
+type WaitRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`                         // repeated in the answer
+	Scope         string                 `protobuf:"bytes,2,opt,name=scope,proto3" json:"scope,omitempty"`                    // the plugin's own name for the calls that wait together
+	AtLeast       *durationpb.Duration   `protobuf:"bytes,3,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"` // from now; none changes nothing
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WaitRequest) Reset() {
+	*x = WaitRequest{}
+	mi := &file_plugins_proto_plugin_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WaitRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WaitRequest) ProtoMessage() {}
+
+func (x *WaitRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_proto_plugin_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WaitRequest.ProtoReflect.Descriptor instead.
+func (*WaitRequest) Descriptor() ([]byte, []int) {
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *WaitRequest) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *WaitRequest) GetScope() string {
+	if x != nil {
+		return x.Scope
+	}
+	return ""
+}
+
+func (x *WaitRequest) GetAtLeast() *durationpb.Duration {
+	if x != nil {
+		return x.AtLeast
+	}
+	return nil
+}
+
+type WaitAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Left          *durationpb.Duration   `protobuf:"bytes,2,opt,name=left,proto3" json:"left,omitempty"` // how long the callers have to wait
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WaitAnswer) Reset() {
+	*x = WaitAnswer{}
+	mi := &file_plugins_proto_plugin_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WaitAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WaitAnswer) ProtoMessage() {}
+
+func (x *WaitAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_proto_plugin_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WaitAnswer.ProtoReflect.Descriptor instead.
+func (*WaitAnswer) Descriptor() ([]byte, []int) {
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *WaitAnswer) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *WaitAnswer) GetLeft() *durationpb.Duration {
+	if x != nil {
+		return x.Left
+	}
+	return nil
 }
 
 type DescribeRequest struct {
@@ -96,7 +209,7 @@ type DescribeRequest struct {
 
 func (x *DescribeRequest) Reset() {
 	*x = DescribeRequest{}
-	mi := &file_plugins_proto_plugin_proto_msgTypes[0]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -108,7 +221,7 @@ func (x *DescribeRequest) String() string {
 func (*DescribeRequest) ProtoMessage() {}
 
 func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_plugin_proto_msgTypes[0]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -121,7 +234,7 @@ func (x *DescribeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeRequest.ProtoReflect.Descriptor instead.
 func (*DescribeRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{0}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{2}
 }
 
 type Description struct {
@@ -143,7 +256,7 @@ type Description struct {
 
 func (x *Description) Reset() {
 	*x = Description{}
-	mi := &file_plugins_proto_plugin_proto_msgTypes[1]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -155,7 +268,7 @@ func (x *Description) String() string {
 func (*Description) ProtoMessage() {}
 
 func (x *Description) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_plugin_proto_msgTypes[1]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -168,7 +281,7 @@ func (x *Description) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Description.ProtoReflect.Descriptor instead.
 func (*Description) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{1}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Description) GetName() string {
@@ -250,7 +363,7 @@ type FieldNames struct {
 
 func (x *FieldNames) Reset() {
 	*x = FieldNames{}
-	mi := &file_plugins_proto_plugin_proto_msgTypes[2]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -262,7 +375,7 @@ func (x *FieldNames) String() string {
 func (*FieldNames) ProtoMessage() {}
 
 func (x *FieldNames) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_plugin_proto_msgTypes[2]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -275,7 +388,7 @@ func (x *FieldNames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldNames.ProtoReflect.Descriptor instead.
 func (*FieldNames) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{2}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *FieldNames) GetNames() []string {
@@ -300,7 +413,7 @@ type Field struct {
 
 func (x *Field) Reset() {
 	*x = Field{}
-	mi := &file_plugins_proto_plugin_proto_msgTypes[3]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -312,7 +425,7 @@ func (x *Field) String() string {
 func (*Field) ProtoMessage() {}
 
 func (x *Field) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_plugin_proto_msgTypes[3]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -325,7 +438,7 @@ func (x *Field) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Field.ProtoReflect.Descriptor instead.
 func (*Field) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{3}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Field) GetName() string {
@@ -385,7 +498,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_plugins_proto_plugin_proto_msgTypes[4]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -397,7 +510,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_plugin_proto_msgTypes[4]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -410,7 +523,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{4}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Budget) GetKey() string {
@@ -459,7 +572,7 @@ type Connection struct {
 
 func (x *Connection) Reset() {
 	*x = Connection{}
-	mi := &file_plugins_proto_plugin_proto_msgTypes[5]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -471,7 +584,7 @@ func (x *Connection) String() string {
 func (*Connection) ProtoMessage() {}
 
 func (x *Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_plugin_proto_msgTypes[5]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -484,7 +597,7 @@ func (x *Connection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connection.ProtoReflect.Descriptor instead.
 func (*Connection) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{5}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Connection) GetSettings() map[string]string {
@@ -516,7 +629,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_plugins_proto_plugin_proto_msgTypes[6]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -528,7 +641,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_plugin_proto_msgTypes[6]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -541,7 +654,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{6}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Outcome) GetKind() Outcome_Kind {
@@ -583,7 +696,15 @@ var File_plugins_proto_plugin_proto protoreflect.FileDescriptor
 
 const file_plugins_proto_plugin_proto_rawDesc = "" +
 	"\n" +
-	"\x1aplugins/proto/plugin.proto\x12\x12tenantry.plugin.v1\x1a\x1egoogle/protobuf/duration.proto\"\x11\n" +
+	"\x1aplugins/proto/plugin.proto\x12\x12tenantry.plugin.v1\x1a\x1egoogle/protobuf/duration.proto\"i\n" +
+	"\vWaitRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
+	"\x05scope\x18\x02 \x01(\tR\x05scope\x124\n" +
+	"\bat_least\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\aatLeast\"K\n" +
+	"\n" +
+	"WaitAnswer\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12-\n" +
+	"\x04left\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04left\"\x11\n" +
 	"\x0fDescribeRequest\"\xd4\x03\n" +
 	"\vDescription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
@@ -645,9 +766,11 @@ const file_plugins_proto_plugin_proto_rawDesc = "" +
 	"\x0eKIND_THROTTLED\x10\x03\x12\r\n" +
 	"\tKIND_DOWN\x10\x04\x12\x0f\n" +
 	"\vKIND_BROKEN\x10\x05\x12\x10\n" +
-	"\fKIND_UNKNOWN\x10\x062Z\n" +
+	"\fKIND_UNKNOWN\x10\x062\xad\x01\n" +
 	"\x06Plugin\x12P\n" +
-	"\bDescribe\x12#.tenantry.plugin.v1.DescribeRequest\x1a\x1f.tenantry.plugin.v1.DescriptionB,Z*github.com/tenantry/tenantry/plugins/protob\x06proto3"
+	"\bDescribe\x12#.tenantry.plugin.v1.DescribeRequest\x1a\x1f.tenantry.plugin.v1.Description\x12Q\n" +
+	"\n" +
+	"ShareWaits\x12\x1e.tenantry.plugin.v1.WaitAnswer\x1a\x1f.tenantry.plugin.v1.WaitRequest(\x010\x01B,Z*github.com/tenantry/tenantry/plugins/protob\x06proto3"
 
 var (
 	file_plugins_proto_plugin_proto_rawDescOnce sync.Once
@@ -662,40 +785,46 @@ func file_plugins_proto_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_plugins_proto_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_plugins_proto_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_plugins_proto_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_plugins_proto_plugin_proto_goTypes = []any{
 	(Outcome_Kind)(0),           // 0: tenantry.plugin.v1.Outcome.Kind
-	(*DescribeRequest)(nil),     // 1: tenantry.plugin.v1.DescribeRequest
-	(*Description)(nil),         // 2: tenantry.plugin.v1.Description
-	(*FieldNames)(nil),          // 3: tenantry.plugin.v1.FieldNames
-	(*Field)(nil),               // 4: tenantry.plugin.v1.Field
-	(*Budget)(nil),              // 5: tenantry.plugin.v1.Budget
-	(*Connection)(nil),          // 6: tenantry.plugin.v1.Connection
-	(*Outcome)(nil),             // 7: tenantry.plugin.v1.Outcome
-	nil,                         // 8: tenantry.plugin.v1.Description.NeedsEntry
-	nil,                         // 9: tenantry.plugin.v1.Budget.CostsEntry
-	nil,                         // 10: tenantry.plugin.v1.Connection.SettingsEntry
-	nil,                         // 11: tenantry.plugin.v1.Connection.SecretsEntry
-	(*durationpb.Duration)(nil), // 12: google.protobuf.Duration
+	(*WaitRequest)(nil),         // 1: tenantry.plugin.v1.WaitRequest
+	(*WaitAnswer)(nil),          // 2: tenantry.plugin.v1.WaitAnswer
+	(*DescribeRequest)(nil),     // 3: tenantry.plugin.v1.DescribeRequest
+	(*Description)(nil),         // 4: tenantry.plugin.v1.Description
+	(*FieldNames)(nil),          // 5: tenantry.plugin.v1.FieldNames
+	(*Field)(nil),               // 6: tenantry.plugin.v1.Field
+	(*Budget)(nil),              // 7: tenantry.plugin.v1.Budget
+	(*Connection)(nil),          // 8: tenantry.plugin.v1.Connection
+	(*Outcome)(nil),             // 9: tenantry.plugin.v1.Outcome
+	nil,                         // 10: tenantry.plugin.v1.Description.NeedsEntry
+	nil,                         // 11: tenantry.plugin.v1.Budget.CostsEntry
+	nil,                         // 12: tenantry.plugin.v1.Connection.SettingsEntry
+	nil,                         // 13: tenantry.plugin.v1.Connection.SecretsEntry
+	(*durationpb.Duration)(nil), // 14: google.protobuf.Duration
 }
 var file_plugins_proto_plugin_proto_depIdxs = []int32{
-	4,  // 0: tenantry.plugin.v1.Description.fields:type_name -> tenantry.plugin.v1.Field
-	5,  // 1: tenantry.plugin.v1.Description.budgets:type_name -> tenantry.plugin.v1.Budget
-	8,  // 2: tenantry.plugin.v1.Description.needs:type_name -> tenantry.plugin.v1.Description.NeedsEntry
-	12, // 3: tenantry.plugin.v1.Budget.window:type_name -> google.protobuf.Duration
-	9,  // 4: tenantry.plugin.v1.Budget.costs:type_name -> tenantry.plugin.v1.Budget.CostsEntry
-	10, // 5: tenantry.plugin.v1.Connection.settings:type_name -> tenantry.plugin.v1.Connection.SettingsEntry
-	11, // 6: tenantry.plugin.v1.Connection.secrets:type_name -> tenantry.plugin.v1.Connection.SecretsEntry
-	0,  // 7: tenantry.plugin.v1.Outcome.kind:type_name -> tenantry.plugin.v1.Outcome.Kind
-	12, // 8: tenantry.plugin.v1.Outcome.retry_after:type_name -> google.protobuf.Duration
-	3,  // 9: tenantry.plugin.v1.Description.NeedsEntry.value:type_name -> tenantry.plugin.v1.FieldNames
-	1,  // 10: tenantry.plugin.v1.Plugin.Describe:input_type -> tenantry.plugin.v1.DescribeRequest
-	2,  // 11: tenantry.plugin.v1.Plugin.Describe:output_type -> tenantry.plugin.v1.Description
-	11, // [11:12] is the sub-list for method output_type
-	10, // [10:11] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	14, // 0: tenantry.plugin.v1.WaitRequest.at_least:type_name -> google.protobuf.Duration
+	14, // 1: tenantry.plugin.v1.WaitAnswer.left:type_name -> google.protobuf.Duration
+	6,  // 2: tenantry.plugin.v1.Description.fields:type_name -> tenantry.plugin.v1.Field
+	7,  // 3: tenantry.plugin.v1.Description.budgets:type_name -> tenantry.plugin.v1.Budget
+	10, // 4: tenantry.plugin.v1.Description.needs:type_name -> tenantry.plugin.v1.Description.NeedsEntry
+	14, // 5: tenantry.plugin.v1.Budget.window:type_name -> google.protobuf.Duration
+	11, // 6: tenantry.plugin.v1.Budget.costs:type_name -> tenantry.plugin.v1.Budget.CostsEntry
+	12, // 7: tenantry.plugin.v1.Connection.settings:type_name -> tenantry.plugin.v1.Connection.SettingsEntry
+	13, // 8: tenantry.plugin.v1.Connection.secrets:type_name -> tenantry.plugin.v1.Connection.SecretsEntry
+	0,  // 9: tenantry.plugin.v1.Outcome.kind:type_name -> tenantry.plugin.v1.Outcome.Kind
+	14, // 10: tenantry.plugin.v1.Outcome.retry_after:type_name -> google.protobuf.Duration
+	5,  // 11: tenantry.plugin.v1.Description.NeedsEntry.value:type_name -> tenantry.plugin.v1.FieldNames
+	3,  // 12: tenantry.plugin.v1.Plugin.Describe:input_type -> tenantry.plugin.v1.DescribeRequest
+	2,  // 13: tenantry.plugin.v1.Plugin.ShareWaits:input_type -> tenantry.plugin.v1.WaitAnswer
+	4,  // 14: tenantry.plugin.v1.Plugin.Describe:output_type -> tenantry.plugin.v1.Description
+	1,  // 15: tenantry.plugin.v1.Plugin.ShareWaits:output_type -> tenantry.plugin.v1.WaitRequest
+	14, // [14:16] is the sub-list for method output_type
+	12, // [12:14] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_plugins_proto_plugin_proto_init() }
@@ -709,7 +838,7 @@ func file_plugins_proto_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_proto_plugin_proto_rawDesc), len(file_plugins_proto_plugin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,7 +24,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Plugin_Describe_FullMethodName = "/tenantry.plugin.v1.Plugin/Describe"
+	Plugin_Describe_FullMethodName   = "/tenantry.plugin.v1.Plugin/Describe"
+	Plugin_ShareWaits_FullMethodName = "/tenantry.plugin.v1.Plugin/ShareWaits"
 )
 
 // PluginClient is the client API for Plugin service.
@@ -35,6 +36,11 @@ const (
 type PluginClient interface {
 	// Describe tells who the plugin is and what it needs.
 	Describe(ctx context.Context, in *DescribeRequest, opts ...grpc.CallOption) (*Description, error)
+	// ShareWaits shares the waits of the plugin with its processes in all
+	// replicas. The host opens the stream after the start, and it lasts until the
+	// process ends. The plugin asks, and the host answers each request. A plugin
+	// without waits does not have this method.
+	ShareWaits(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WaitAnswer, WaitRequest], error)
 }
 
 type pluginClient struct {
@@ -55,6 +61,19 @@ func (c *pluginClient) Describe(ctx context.Context, in *DescribeRequest, opts .
 	return out, nil
 }
 
+func (c *pluginClient) ShareWaits(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[WaitAnswer, WaitRequest], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Plugin_ServiceDesc.Streams[0], Plugin_ShareWaits_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WaitAnswer, WaitRequest]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Plugin_ShareWaitsClient = grpc.BidiStreamingClient[WaitAnswer, WaitRequest]
+
 // PluginServer is the server API for Plugin service.
 // All implementations must embed UnimplementedPluginServer
 // for forward compatibility.
@@ -63,6 +82,11 @@ func (c *pluginClient) Describe(ctx context.Context, in *DescribeRequest, opts .
 type PluginServer interface {
 	// Describe tells who the plugin is and what it needs.
 	Describe(context.Context, *DescribeRequest) (*Description, error)
+	// ShareWaits shares the waits of the plugin with its processes in all
+	// replicas. The host opens the stream after the start, and it lasts until the
+	// process ends. The plugin asks, and the host answers each request. A plugin
+	// without waits does not have this method.
+	ShareWaits(grpc.BidiStreamingServer[WaitAnswer, WaitRequest]) error
 	mustEmbedUnimplementedPluginServer()
 }
 
@@ -75,6 +99,9 @@ type UnimplementedPluginServer struct{}
 
 func (UnimplementedPluginServer) Describe(context.Context, *DescribeRequest) (*Description, error) {
 	return nil, status.Error(codes.Unimplemented, "method Describe not implemented")
+}
+func (UnimplementedPluginServer) ShareWaits(grpc.BidiStreamingServer[WaitAnswer, WaitRequest]) error {
+	return status.Error(codes.Unimplemented, "method ShareWaits not implemented")
 }
 func (UnimplementedPluginServer) mustEmbedUnimplementedPluginServer() {}
 func (UnimplementedPluginServer) testEmbeddedByValue()                {}
@@ -115,6 +142,13 @@ func _Plugin_Describe_Handler(srv interface{}, ctx context.Context, dec func(int
 	return interceptor(ctx, in, info, handler)
 }
 
+func _Plugin_ShareWaits_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(PluginServer).ShareWaits(&grpc.GenericServerStream[WaitAnswer, WaitRequest]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Plugin_ShareWaitsServer = grpc.BidiStreamingServer[WaitAnswer, WaitRequest]
+
 // Plugin_ServiceDesc is the grpc.ServiceDesc for Plugin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -127,6 +161,13 @@ var Plugin_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _Plugin_Describe_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "ShareWaits",
+			Handler:       _Plugin_ShareWaits_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
+	},
 	Metadata: "plugins/proto/plugin.proto",
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
@@ -33,9 +32,6 @@ const (
 
 // NewSecret returns a Secret with the given text. It is meant for tests.
 func NewSecret(value string) Secret { return secret.New(value) }
-
-// maxWait is the longest wait that is accepted from a provider's Retry-After.
-const maxWait = 10 * time.Minute
 
 // Misconfigured returns a refusal for a connection with an invalid setting. The plugin detects it
 // before it calls the provider.
@@ -89,12 +85,16 @@ func UnknownEffect(cause string) error {
 	return &outcome.Error{Kind: outcome.Unknown, Cause: cause, Detail: "the provider did not answer in time"}
 }
 
-// TransportError classifies the error of a request that got no complete answer. A request that
-// could not be sent changed nothing. The effect of a request that was sent is unknown.
+// TransportError classifies the error of a request that got no complete answer. A request that could not
+// be sent, or that Waits held back, changed nothing. The effect of a request that was sent is
+// unknown.
 func TransportError(err error) error {
 	var opErr *net.OpError
 	var netErr net.Error
+	var held *outcome.Error
 	switch {
+	case errors.As(err, &held): // not sent, see Waits
+		return held
 	case errors.Is(err, ErrPrivateAddress):
 		return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address",
 			Detail: "the host of this connection has no public address"}
@@ -115,7 +115,7 @@ func TransportError(err error) error {
 // 408, 429 and all from 500. It is nil for the other statuses. now is needed for a Retry-After with
 // a date.
 func StatusError(status int, h http.Header, now time.Time) error {
-	o := &outcome.Error{Cause: "status " + strconv.Itoa(status), RetryAfter: retryAfter(h, now)}
+	o := &outcome.Error{Cause: "status " + strconv.Itoa(status), RetryAfter: RetryAfter(h, now)}
 	switch {
 	case status == http.StatusTooManyRequests:
 		o.Kind, o.Detail = outcome.Throttled, "the provider wants us to wait"
@@ -129,16 +129,4 @@ func StatusError(status int, h http.Header, now time.Time) error {
 		return nil
 	}
 	return o
-}
-
-// retryAfter returns the wait that Retry-After asks for, between 0 and maxWait.
-func retryAfter(h http.Header, now time.Time) time.Duration {
-	text := strings.TrimSpace(h.Get("Retry-After"))
-	wait := time.Duration(0)
-	if seconds, err := strconv.Atoi(text); err == nil {
-		wait = time.Duration(min(seconds, int(maxWait/time.Second))) * time.Second
-	} else if at, err := http.ParseTime(text); err == nil {
-		wait = at.Sub(now)
-	}
-	return max(0, min(wait, maxWait))
 }

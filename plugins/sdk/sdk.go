@@ -10,6 +10,7 @@
 //   - serve.go: Serve, and the commands `describe` and `--version`.
 //   - simulator.go: the command `simulate`.
 //   - outcome.go: the errors that a provider returns.
+//   - waits.go: Waits, which hold back calls after a Retry-After.
 //   - http.go: HTTP clients for the calls to a provider.
 //   - dns.go: for DNS providers: record contents, and a lock for each zone.
 //   - telemetry.go: traces and log lines.
@@ -64,6 +65,9 @@ type Plugin struct {
 	// Simulator returns a handler that simulates the provider's API on a loopback address. It is
 	// nil for a provider whose server can be run locally. See package simulate.
 	Simulator func(simulate.Options) (http.Handler, simulate.Ready, error)
+	// Waits are the waits that the provider asked for. The host shares them with the processes of
+	// this plugin in all replicas. It may be nil.
+	Waits *Waits
 }
 
 // The types of the parameters and results of a SendingPlatform.

@@ -54,7 +54,11 @@ func serveHost(p Plugin) int {
 		flushSpans()
 		os.Exit(exitDone)
 	}()
-	wire.Serve(wire.PluginConfig{Describe: p.Describe, Mail: p.Mail, DNS: p.DNS, Sending: p.Sending, Log: log})
+	served := wire.PluginConfig{Describe: p.Describe, Mail: p.Mail, DNS: p.DNS, Sending: p.Sending, Log: log}
+	if p.Waits != nil {
+		served.ShareWaits = p.Waits.Share
+	}
+	wire.Serve(served)
 	flushSpans()
 	return exitDone
 }

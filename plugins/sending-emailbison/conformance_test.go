@@ -52,3 +52,7 @@ func TestBinary(t *testing.T) {
 	}
 	conformance.Sending(t, conformance.Binary{Path: path}, newFixture)
 }
+
+func TestRetryAfterHoldsBackTheKey(t *testing.T) {
+	conformance.RetryAfter(t, simulator.New, plugin())
+}

@@ -38,10 +38,15 @@ func description() sdk.Description {
 
 // processState holds the HTTP clients, which all connections of the process share. The client
 // public dials public addresses only; private dials any address.
-type processState struct{ public, private *http.Client }
+type processState struct {
+	public, private *http.Client
+	waits           *sdk.Waits // by the fingerprint of the connection
+}
 
 func newProcessState() *processState {
-	return &processState{public: sdk.NewGuardedHTTPClient(callTimeout, false), private: sdk.NewGuardedHTTPClient(callTimeout, true)}
+	return &processState{
+		public: sdk.NewGuardedHTTPClient(callTimeout, false), private: sdk.NewGuardedHTTPClient(callTimeout, true), waits: sdk.NewWaits(nil),
+	}
 }
 
 // platform implements sdk.SendingPlatform for one token of one instance.
@@ -63,6 +68,7 @@ func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error
 	if allowPrivate {
 		p.http = s.private
 	}
+	p.http = s.waits.Client(p.http, c.Fingerprint())
 	p.instance, p.token, err = readCredential(c, allowPrivate)
 	if err != nil {
 		return nil, err

@@ -20,5 +20,6 @@ import (
 func main() { sdk.Serve(plugin()) }
 
 func plugin() sdk.Plugin {
-	return sdk.Plugin{Describe: description(), Sending: newProcessState().newPlatform, Simulator: simulator.New}
+	state := newProcessState()
+	return sdk.Plugin{Describe: description(), Sending: state.newPlatform, Simulator: simulator.New, Waits: state.waits}
 }

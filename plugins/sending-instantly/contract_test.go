@@ -47,3 +47,7 @@ func newFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatfo
 	out.Unpaid = func(testing.TB) { env.Send(http.MethodPut, "/workspaces/"+simulator.Workspace, m{"inactive": true}) }
 	return out
 }
+
+func TestRetryAfterHoldsBackTheKey(t *testing.T) {
+	conformance.RetryAfter(t, simulator.New, plugin())
+}

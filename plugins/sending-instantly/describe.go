@@ -46,12 +46,13 @@ func requestCosts() map[string]int { return map[string]int{"check": 2, "account"
 
 // processState holds what all connections of the process share.
 type processState struct {
-	http *http.Client
-	now  func() time.Time
+	http  *http.Client
+	waits *sdk.Waits // by the fingerprint of the connection
+	now   func() time.Time
 }
 
 func newProcessState() *processState {
-	return &processState{http: sdk.NewHTTPClient(callTimeout), now: time.Now}
+	return &processState{http: sdk.NewHTTPClient(callTimeout), waits: sdk.NewWaits(nil), now: time.Now}
 }
 
 // platform implements sdk.SendingPlatform for one API key.
@@ -76,7 +77,7 @@ func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error
 		return nil, sdk.Misconfigured("api_key", "it is missing or contains an invalid character")
 	}
 	return &platform{
-		http: s.http, now: s.now, base: base, key: c.Secrets["api_key"], workspace: c.Settings["workspace_id"],
+		http: s.waits.Client(s.http, c.Fingerprint()), now: s.now, base: base, key: c.Secrets["api_key"], workspace: c.Settings["workspace_id"],
 		authHosts: splitList(cmp.Or(c.Settings["auth_hosts"], authHosts)),
 	}, nil
 }

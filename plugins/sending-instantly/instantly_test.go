@@ -307,7 +307,7 @@ func TestSignInStartsAreThrottled(t *testing.T) {
 		}
 		client := &http.Client{Transport: handlerTransport{handler}}
 		with := func(key string) sdk.SendingPlatform {
-			p, err := (&processState{client, time.Now}).newPlatform(sdk.Connection{Settings: ready.Settings, Secrets: map[string]secret.Text{"api_key": secret.New(key)}})
+			p, err := (&processState{http: client, now: time.Now}).newPlatform(sdk.Connection{Settings: ready.Settings, Secrets: map[string]secret.Text{"api_key": secret.New(key)}})
 			if err != nil {
 				t.Fatal(err)
 			}

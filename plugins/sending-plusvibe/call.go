@@ -44,7 +44,7 @@ func (p *platform) call(ctx context.Context, r request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	resp, err := p.process.http.Do(req)
+	resp, err := p.http.Do(req)
 	if err != nil {
 		return answer{}, sdk.TransportError(err)
 	}

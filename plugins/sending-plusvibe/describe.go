@@ -56,14 +56,18 @@ func description() sdk.Description {
 // processState holds what all connections of the process share.
 type processState struct {
 	http           *http.Client
-	loggedStatuses sync.Map // the unknown account statuses that were logged
+	waits          *sdk.Waits // by the fingerprint of the connection
+	loggedStatuses sync.Map   // the unknown account statuses that were logged
 }
 
-func newProcessState() *processState { return &processState{http: sdk.NewHTTPClient(callTimeout)} }
+func newProcessState() *processState {
+	return &processState{http: sdk.NewHTTPClient(callTimeout), waits: sdk.NewWaits(nil)}
+}
 
 // platform implements sdk.SendingPlatform for one API key and one workspace.
 type platform struct {
 	process   *processState
+	http      *http.Client
 	base      string
 	userAgent string
 	authHosts []string // hosts to which a sign-in link may lead
@@ -78,7 +82,7 @@ type platform struct {
 // partner's login is invalid; it calls nothing.
 func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error) {
 	p := &platform{
-		process: s, base: strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/"), userAgent: cmp.Or(c.Settings["user_agent"], userAgent),
+		process: s, http: s.waits.Client(s.http, c.Fingerprint()), base: strings.TrimRight(cmp.Or(c.Settings["base_url"], baseURL), "/"), userAgent: cmp.Or(c.Settings["user_agent"], userAgent),
 		key: c.Secrets["api_key"], username: c.Secrets[fieldUsername], password: c.Secrets[fieldPassword], workspace: c.Settings[fieldWorkspace],
 	}
 	if u, err := url.Parse(p.base); err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") {

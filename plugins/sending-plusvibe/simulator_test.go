@@ -37,3 +37,7 @@ func TestAccountsHaveTheFormOfPlusVibe(t *testing.T) {
 }
 
 func TestTestsInTheReadmeExist(t *testing.T) { conformance.ReadmeNamesTests(t, 10) }
+
+func TestRetryAfterHoldsBackTheKey(t *testing.T) {
+	conformance.RetryAfter(t, simulator.New, plugin())
+}

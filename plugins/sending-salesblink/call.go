@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/tenantry/tenantry/core/outcome"
@@ -27,23 +26,20 @@ type envelope struct {
 	Data    json.RawMessage `json:"data"`
 }
 
-// call makes one request and returns the data of a successful answer. It refuses the call while the
-// key is paused.
+// call makes one request and returns the data of a successful answer. It sends nothing while the
+// key has to wait.
 func (p *platform) call(ctx context.Context, method, path string, query url.Values) (json.RawMessage, error) {
-	if err := p.process.pauses.check(p.fingerprint); err != nil {
-		return nil, err
-	}
 	req, err := p.newRequest(sdk.WithMaxAnswer(ctx, maxAnswer), method, path, query)
 	if err != nil {
 		return nil, err
 	}
-	resp, err := p.process.http.Do(req)
+	resp, err := p.http.Do(req)
 	if err != nil {
 		return nil, sdk.TransportError(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if err := sdk.StatusError(resp.StatusCode, resp.Header, p.process.pauses.now()); err != nil {
-		return nil, p.process.pauses.record(p.fingerprint, err)
+	if err := sdk.StatusError(resp.StatusCode, resp.Header, time.Now()); err != nil {
+		return nil, p.pauseKey(ctx, err)
 	}
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -113,45 +109,13 @@ func isForbidden(err error) bool {
 // answer has no Retry-After.
 const minPause = 60 * time.Second
 
-// keyPauses holds the keys that must not be used after a 429.
-type keyPauses struct {
-	now   func() time.Time
-	mu    sync.Mutex
-	until map[string]time.Time // by fingerprint of the key
-}
-
-func newKeyPauses(now func() time.Time) *keyPauses {
-	return &keyPauses{now: now, until: map[string]time.Time{}}
-}
-
-// check returns an error while the key is paused. It also deletes the pauses that are over.
-func (p *keyPauses) check(key string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := p.now()
-	for k, until := range p.until {
-		if !until.After(now) {
-			delete(p.until, k)
-		}
-	}
-	if until, paused := p.until[key]; paused {
-		return &outcome.Error{Kind: outcome.Throttled, Cause: "pause", RetryAfter: until.Sub(now), Detail: "the provider wants us to wait"}
-	}
-	return nil
-}
-
-// record pauses the key when err is Throttled, and raises its RetryAfter to at least minPause. It
-// returns err.
-func (p *keyPauses) record(key string, err error) error {
+// pauseKey holds back the calls with the key when err is Throttled, for at least minPause. It
+// returns err with that wait.
+func (p *platform) pauseKey(ctx context.Context, err error) error {
 	var o *outcome.Error
-	if !errors.As(err, &o) || o.Kind != outcome.Throttled {
-		return err
-	}
-	o.RetryAfter = max(o.RetryAfter, minPause)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if until := p.now().Add(o.RetryAfter); until.After(p.until[key]) {
-		p.until[key] = until
+	if errors.As(err, &o) && o.Kind == outcome.Throttled {
+		o.RetryAfter = max(o.RetryAfter, minPause)
+		p.process.waits.Extend(ctx, p.fingerprint, o.RetryAfter)
 	}
 	return err
 }

@@ -38,17 +38,18 @@ func description() sdk.Description {
 
 // processState holds what all connections of the process share.
 type processState struct {
-	http   *http.Client
-	pauses *keyPauses
+	http  *http.Client
+	waits *sdk.Waits // by the fingerprint of the key
 }
 
 func newProcessState() *processState {
-	return &processState{http: sdk.NewHTTPClient(callTimeout), pauses: newKeyPauses(time.Now)}
+	return &processState{http: sdk.NewHTTPClient(callTimeout), waits: sdk.NewWaits(nil)}
 }
 
 // platform implements sdk.SendingPlatform for one API key and one workspace.
 type platform struct {
 	process     *processState
+	http        *http.Client // sends nothing while the key has to wait
 	base        string
 	authHosts   []string // hosts to which a sign-in link may lead
 	key         sdk.Secret
@@ -72,6 +73,7 @@ func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error
 	p.fingerprint = sdk.Connection{
 		Settings: map[string]string{"base_url": p.base}, Secrets: map[string]sdk.Secret{"api_key": p.key},
 	}.Fingerprint()
+	p.http = s.waits.Client(s.http, p.fingerprint)
 	for host := range strings.SplitSeq(cmp.Or(c.Settings["auth_hosts"], authHost), ",") {
 		p.authHosts = append(p.authHosts, strings.TrimSpace(host))
 	}

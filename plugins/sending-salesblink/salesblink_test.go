@@ -92,7 +92,7 @@ func TestKeyIsPausedAfterThrottling(t *testing.T) {
 	for wait, want := range map[int]time.Duration{0: time.Minute, 7: time.Minute, 90: 90 * time.Second} {
 		env := newTestEnv(t)
 		now := time.Now()
-		env.process.pauses = newKeyPauses(func() time.Time { return now })
+		env.process.waits = sdk.NewWaits(func() time.Time { return now })
 		env.key("key-other", "owner", 1)
 		env.FailOnce(m{"kind": "status", "status": 429, "retry_after": wait})
 		for i := range 2 {
@@ -108,7 +108,7 @@ func TestKeyIsPausedAfterThrottling(t *testing.T) {
 		if now = now.Add(want - time.Second); outcome.Of(check(t, env)) != outcome.Throttled {
 			t.Errorf("%d: the pause ends too early", wait)
 		}
-		if now = now.Add(time.Second); check(t, env) != nil || len(env.process.pauses.until) != 0 {
+		if now = now.Add(time.Second); check(t, env) != nil {
 			t.Errorf("%d: the pause does not end", wait)
 		}
 	}

@@ -46,7 +46,11 @@ func (p *platform) call(ctx context.Context, method, path string, query url.Valu
 	if err != nil {
 		return nil, sdk.TransportError(err)
 	}
-	return body, p.failure(resp, body)
+	err = p.failure(resp, body)
+	if outcome.Of(err) == outcome.Throttled {
+		p.waits.Extend(ctx, p.scope, outcome.RetryAfter(err)) // the wait may be in the body
+	}
+	return body, err
 }
 
 // failure returns the error of an answer, nil for a success. An HTML page comes from the firewall

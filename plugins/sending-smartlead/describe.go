@@ -46,17 +46,20 @@ func description() sdk.Description {
 
 // processState holds what all connections of the process share.
 type processState struct {
-	http *http.Client
-	now  func() time.Time
+	http  *http.Client
+	waits *sdk.Waits // by the fingerprint of the connection
+	now   func() time.Time
 }
 
 func newProcessState() *processState {
-	return &processState{http: sdk.NewHTTPClient(callTimeout), now: time.Now}
+	return &processState{http: sdk.NewHTTPClient(callTimeout), waits: sdk.NewWaits(nil), now: time.Now}
 }
 
 // platform implements sdk.SendingPlatform for one API key.
 type platform struct {
 	http       *http.Client
+	waits      *sdk.Waits
+	scope      string // the calls that wait together
 	now        func() time.Time
 	base       string
 	key        sdk.Secret
@@ -78,7 +81,10 @@ func (s *processState) newPlatform(c sdk.Connection) (sdk.SendingPlatform, error
 	if !ok {
 		return nil, sdk.Misconfigured("workspace_id", "it must be the number of a client")
 	}
-	return &platform{http: s.http, now: s.now, base: base, key: key, configured: configured}, nil
+	scope := c.Fingerprint()
+	return &platform{
+		http: s.waits.Client(s.http, scope), waits: s.waits, scope: scope, now: s.now, base: base, key: key, configured: configured,
+	}, nil
 }
 
 // isValidKey reports whether text may be a key. The key becomes part of the URL. A firewall in

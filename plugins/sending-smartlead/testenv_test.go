@@ -64,3 +64,7 @@ func fixtureWith(quirks m) conformance.NewSendingFixture {
 		return env.Fixture(description(), newPlatform, accountForms, "from_email", func(name string) m { return m{"from_name": name} })
 	}
 }
+
+func TestRetryAfterHoldsBackTheKey(t *testing.T) {
+	conformance.RetryAfter(t, simulator.New, plugin())
+}

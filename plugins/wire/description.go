@@ -16,6 +16,7 @@
 //   - chain.go: Interceptor, which runs around each call of a client.
 //   - fence.go: Fence, which runs each write of a port inside a guard.
 //   - inprocess.go: clients that call a provider in the same process.
+//   - waits.go: ShareWaits, the stream on which a plugin shares its waits.
 //   - outcome.go: how errors cross the connection.
 //   - convert.go: the conversions.
 package wire

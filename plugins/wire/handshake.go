@@ -50,7 +50,7 @@ type grpcPlugin struct {
 }
 
 func (c *grpcPlugin) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	proto.RegisterPluginServer(s, &pluginServer{description: c.served.Describe})
+	proto.RegisterPluginServer(s, &pluginServer{description: c.served.Describe, shareWaits: c.served.ShareWaits})
 	if c.served.Mail != nil {
 		proto.RegisterMailPlatformServer(s, &mailServer{platform: c.served.Mail})
 	}
@@ -71,13 +71,14 @@ func pluginSets(served *PluginConfig) map[int]plugin.PluginSet {
 	return map[int]plugin.PluginSet{Version: {pluginName: &grpcPlugin{served: served}}}
 }
 
-// tracingOptions propagates the trace context but not the caller's baggage. It excludes the
-// services of go-plugin itself from traces.
+// tracingOptions propagates the trace context but not the caller's baggage. It excludes from traces
+// the services of go-plugin itself, and the stream of waits, which lasts as long as the process.
 func tracingOptions() []otelgrpc.Option {
 	return []otelgrpc.Option{
 		otelgrpc.WithPropagators(propagation.TraceContext{}),
 		otelgrpc.WithFilter(func(call *stats.RPCTagInfo) bool {
-			return strings.HasPrefix(call.FullMethodName, "/tenantry.plugin.")
+			return strings.HasPrefix(call.FullMethodName, "/tenantry.plugin.") &&
+				call.FullMethodName != proto.Plugin_ShareWaits_FullMethodName
 		}),
 	}
 }

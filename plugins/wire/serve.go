@@ -25,7 +25,10 @@ type PluginConfig struct {
 	Mail     func(Connection) (ports.MailPlatform, error)
 	DNS      func(Connection) (ports.DNSProvider, error)
 	Sending  func(Connection) (ports.SendingPlatform, error)
-	Log      *slog.Logger
+	// ShareWaits receives the waits that the host shares between all processes of the plugin. It is
+	// nil for a plugin without waits.
+	ShareWaits func(ports.Waits)
+	Log        *slog.Logger
 }
 
 // Serve answers the calls of the host until the host asks it to stop. It takes over standard output
@@ -70,6 +73,7 @@ func handleCall(log *slog.Logger) grpc.UnaryServerInterceptor {
 type pluginServer struct {
 	proto.UnimplementedPluginServer
 	description Description
+	shareWaits  func(ports.Waits)
 }
 
 func (s *pluginServer) Describe(context.Context, *proto.DescribeRequest) (*proto.Description, error) {

@@ -4,6 +4,7 @@
 // retries, and turns failures into outcomes.
 //
 //   - call.go: Request, Response and Send, which sends a request once. Start here.
+//   - gate.go: Gate, which holds requests back after a Retry-After.
 //   - retry.go: Retry, and RetryPolicy, which says how often and how fast.
 //   - status.go: outcomes for HTTP statuses, and constructors of outcomes.
 //   - httpclient.go: NewHTTPClient, which records a span for each request.
@@ -55,6 +56,7 @@ type Request struct {
 	Route  string
 	Header http.Header
 	Body   []byte
+	Gate   Gate
 }
 
 // Response is a response with any status.
@@ -64,9 +66,18 @@ type Response struct {
 	Body   []byte
 }
 
-// Send sends a request once. It returns an *outcome.Error, or the context's error when the caller
-// cancelled the call.
+// UserAgent names tenantry in each request, as Microsoft asks of applications.
+const UserAgent = "tenantry-mail-microsoft365/" + Version
+
+// Version is the version of the plugin.
+const Version = "0.1.0"
+
+// Send sends a request once, as soon as its gate allows it. It returns an *outcome.Error, or the
+// context's error when the caller cancelled the call.
 func Send(ctx context.Context, client *http.Client, q Request) (Response, error) {
+	if err := q.Gate.wait(ctx); err != nil {
+		return Response{}, err
+	}
 	var sent bool
 	ctx = withRoute(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { sent = true },
@@ -81,6 +92,7 @@ func Send(ctx context.Context, client *http.Client, q Request) (Response, error)
 	if r.Header.Get("client-request-id") == "" {
 		r.Header.Set("client-request-id", uuid.NewString())
 	}
+	r.Header.Set("User-Agent", UserAgent)
 	resp, err := client.Do(r)
 	if err != nil {
 		return Response{}, lostResponse(ctx, q.Effect, sent)
@@ -93,7 +105,9 @@ func Send(ctx context.Context, client *http.Client, q Request) (Response, error)
 	if len(body) > maxBody {
 		return Response{}, &outcome.Error{Kind: outcome.Broken, Cause: "answer_too_large", Detail: "the provider's answer is too large"}
 	}
-	return Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
+	a := Response{Status: resp.StatusCode, Header: resp.Header, Body: body}
+	q.Gate.observe(ctx, a)
+	return a, nil
 }
 
 // lostResponse returns the outcome of a request without a response. sent says whether the request

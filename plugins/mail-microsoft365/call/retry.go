@@ -6,20 +6,13 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-const (
-	// maxWait is the longest wait that is accepted from a provider.
-	maxWait = 5 * time.Minute
-	// reserve is the time that must be left of the deadline after a wait, for the next attempt.
-	reserve = time.Second
-)
+// reserve is the time that must be left of the deadline after a wait, for the next attempt.
+const reserve = time.Second
 
 // RetryPolicy says how often a call is attempted and how long the first pause is.
 type RetryPolicy struct {
@@ -76,6 +69,12 @@ func (p RetryPolicy) Pause(ctx context.Context, n int, err error) bool {
 		wait = p.BaseDelay << n
 		wait = wait/2 + rand.N(wait/2+1)
 	}
+	return sleep(ctx, wait)
+}
+
+// sleep waits and returns true. It returns false without waiting if the deadline leaves no time,
+// and false when ctx ends.
+func sleep(ctx context.Context, wait time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) < wait+reserve {
 		return false
 	}
@@ -106,18 +105,4 @@ func Permanent(err error) error { return permanent{err} }
 func isPermanent(err error) bool {
 	var f permanent
 	return errors.As(err, &f)
-}
-
-// RetryAfter returns the wait of the Retry-After header, given in seconds or as a date. It is 0
-// without a valid header and at most maxWait.
-func RetryAfter(h http.Header, now time.Time) time.Duration {
-	text := strings.TrimSpace(h.Get("Retry-After"))
-	wait := time.Duration(0)
-	if seconds, err := strconv.Atoi(text); err == nil {
-		// Limit the number first: the product could overflow.
-		wait = time.Duration(min(seconds, int(maxWait/time.Second))) * time.Second
-	} else if at, err := http.ParseTime(text); err == nil {
-		wait = at.Sub(now)
-	}
-	return max(0, min(wait, maxWait))
 }

@@ -97,22 +97,6 @@ func TestRetryWaitsAsLongAsTheProviderAsks(t *testing.T) {
 	})
 }
 
-func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-	for text, want := range map[string]time.Duration{
-		"": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "-3": 0, "soon": 0,
-		"600":                           5 * time.Minute,
-		"9223372036854775807":           5 * time.Minute,
-		"Mon, 02 Nov 2026 09:00:30 GMT": 30 * time.Second,
-		"Mon, 02 Nov 2026 08:00:00 GMT": 0,
-		"Tue, 03 Nov 2026 09:00:00 GMT": 5 * time.Minute,
-	} {
-		if got := call.RetryAfter(http.Header{"Retry-After": {text}}, now); got != want {
-			t.Errorf("%q: %s, want %s", text, got, want)
-		}
-	}
-}
-
 func TestStatusError(t *testing.T) {
 	for status, want := range map[int]outcome.Kind{
 		200: 0, 400: 0, 403: 0, 404: 0, 408: outcome.Unknown, 409: 0, 429: outcome.Throttled,

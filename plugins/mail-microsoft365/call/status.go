@@ -11,13 +11,14 @@ import (
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
 // StatusError returns an outcome for the statuses that have the same meaning at all three hosts:
 // 408, 429 and 5xx. It returns nil for all other statuses. cause is the name of the host and its
 // error code, if it has one.
 func StatusError(a Response, cause string) error {
-	o := &outcome.Error{Cause: strings.TrimSpace(strconv.Itoa(a.Status) + " " + cause), RetryAfter: RetryAfter(a.Header, time.Now())}
+	o := &outcome.Error{Cause: strings.TrimSpace(strconv.Itoa(a.Status) + " " + cause), RetryAfter: sdk.RetryAfter(a.Header, time.Now())}
 	switch {
 	case a.Status == http.StatusTooManyRequests:
 		o.Kind, o.Detail = outcome.Throttled, "the mail platform throttles the service's requests"

@@ -23,6 +23,7 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
+	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
 // systemMailbox exists in every organization. Exchange routes requests that name it to the servers
@@ -40,6 +41,7 @@ type Client struct {
 	Tokens  login.TokenSource
 	Tenant  tenant.GUID
 	Limiter *Limiter
+	Waits   *sdk.Waits
 }
 
 // Command is one cmdlet with its parameters. The parameters are sent as JSON, so no value can be
@@ -198,7 +200,7 @@ func (c Client) post(ctx context.Context, cmd Command, address string, body []by
 			return call.Send(ctx, c.HTTP, call.Request{
 				Effect: cmd.Effect, Method: http.MethodPost, URL: address, Body: body,
 				Route:  "/adminapi/beta/{tenant}/InvokeCommand " + cmd.Cmdlet,
-				Header: c.header(cmd, t, session),
+				Header: c.header(cmd, t, session), Gate: c.gate(cmd),
 			})
 		})
 		if err != nil {
@@ -209,6 +211,19 @@ func (c Client) post(ctx context.Context, cmd Command, address string, body []by
 		}
 		return a, nil
 	})
+}
+
+// gate returns the gate of a command. Exchange throttles all cmdlets of a tenant, except that the
+// quota of the message trace has its own error text and applies to that cmdlet alone.
+func (c Client) gate(cmd Command) call.Gate {
+	tenantScope := "exchange/" + string(c.Tenant)
+	cmdletScope := tenantScope + "/" + cmd.Cmdlet
+	return call.Gate{Waits: c.Waits, Scopes: []string{tenantScope, cmdletScope}, Throttled: func(a call.Response) string {
+		if _, e := parseError(a.Body); newFailure(a.Status, e).Class == Throttled {
+			return cmdletScope
+		}
+		return tenantScope
+	}}
 }
 
 func (c Client) header(cmd Command, t login.Token, session []string) http.Header {

@@ -14,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
 // Failure is the failure of a cmdlet. It unwraps to its outcome.
@@ -180,6 +181,6 @@ func (f *Failure) outcome(a call.Response, fromEndpoint bool) *outcome.Error {
 	case call.IsDefinite(a.Status, fromEndpoint):
 		return call.RefuseUnspecified()
 	}
-	o.RetryAfter = call.RetryAfter(a.Header, time.Now())
+	o.RetryAfter = sdk.RetryAfter(a.Header, time.Now())
 	return o
 }

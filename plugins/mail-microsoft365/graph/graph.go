@@ -14,8 +14,10 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
+	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
 // Client is Microsoft Graph for one tenant.
@@ -24,6 +26,8 @@ type Client struct {
 	HTTP   *http.Client
 	Retry  call.RetryPolicy
 	Tokens login.TokenSource
+	Tenant tenant.GUID
+	Waits  *sdk.Waits
 }
 
 // BaseURL returns the address of v1.0 at a host. A host that ends with /v1.0 is returned without
@@ -148,7 +152,7 @@ func (c Client) send(ctx context.Context, effect call.Effect, method, address, r
 		a, err := c.Tokens.Do(ctx, func(t login.Token) (call.Response, error) {
 			header.Set("Authorization", "Bearer "+t.Value.Reveal())
 			return call.Send(ctx, c.HTTP, call.Request{
-				Effect: effect, Method: method, URL: address, Route: route, Header: header, Body: raw,
+				Effect: effect, Method: method, URL: address, Route: route, Header: header, Body: raw, Gate: c.gate(),
 			})
 		})
 		if err != nil {
@@ -159,4 +163,20 @@ func (c Client) send(ctx context.Context, effect call.Effect, method, address, r
 		}
 		return a, nil
 	})
+}
+
+// applicationScope is the scope of all calls of the application, in all tenants.
+const applicationScope = "graph"
+
+// gate returns the gate of a request. Graph throttles an application in a tenant, a tenant, or an
+// application in all tenants. The header x-ms-throttle-scope begins with the kind. A wait for reads
+// or writes alone holds back both, because Graph counts both in the same budget of the tenant.
+func (c Client) gate() call.Gate {
+	tenantScope := applicationScope + "/" + string(c.Tenant)
+	return call.Gate{Waits: c.Waits, Scopes: []string{tenantScope, applicationScope}, Throttled: func(a call.Response) string {
+		if kind, _, _ := strings.Cut(a.Header.Get("x-ms-throttle-scope"), "/"); strings.EqualFold(kind, "Application") {
+			return applicationScope
+		}
+		return tenantScope
+	}}
 }

@@ -29,10 +29,18 @@ type tokenKey struct {
 // cacheEntry holds one token and the request for the next.
 type cacheEntry struct {
 	token           Token
-	renewalWanted   bool          // a renewal was requested
-	renewals        []time.Time   // times of the renewals of the last minute
-	noRenewalBefore time.Time     // no renewal before this time
-	request         *tokenRequest // nil if no request is in progress
+	renewalWanted   bool             // a renewal was requested
+	renewals        []time.Time      // times of the renewals in the last renewalWindow
+	noRenewalBefore time.Time        // no renewal before this time
+	request         *tokenRequest    // nil if no request is in progress
+	refusals        map[int]refusals // by the status, 401 or 403
+}
+
+// refusals counts the replacements in a row that were refused with the same status as the token
+// before.
+type refusals struct {
+	count int
+	last  Token // the replacement that was counted last
 }
 
 // tokenRequest is one request for a token. All callers that need the token wait for the same
@@ -110,25 +118,68 @@ func unavailableDelay(err error) time.Duration {
 	if errors.As(err, &o) && o.RetryAfter > 0 {
 		return o.RetryAfter
 	}
-	return WriteTokenMaxAge
+	return failedRenewalDelay
 }
 
-// drop removes the cached token if it is t.
-func (c *TokenCache) drop(key tokenKey, t Token) {
+// failedRenewalDelay is the time without renewals after a failed one, if the login host names none.
+const failedRenewalDelay = 30 * time.Second
+
+// discardRefused removes the cached token if it is t, which an API has refused with the status. It
+// returns false if the token must stay in use: the last replacements did not help, and the next
+// would come too soon.
+func (c *TokenCache) discardRefused(key tokenKey, t Token, status int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.entry(key); e.token == t {
-		e.token = Token{}
+	e := c.entry(key)
+	if e.token != t {
+		return true // a different call has replaced it
+	}
+	if c.Now().Sub(t.Obtained) < replacementDelay(e.refusals[status].count) {
+		return false
+	}
+	e.token = Token{}
+	return true
+}
+
+// recordReplacement records whether an API refused t too, the replacement of a token that it had
+// refused with the status.
+func (c *TokenCache) recordReplacement(key tokenKey, t Token, status int, refused bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.entry(key)
+	if e.refusals == nil {
+		e.refusals = map[int]refusals{}
+	}
+	switch before := e.refusals[status]; {
+	case !refused:
+		delete(e.refusals, status)
+	case before.last != t: // concurrent calls share one replacement
+		e.refusals[status] = refusals{before.count + 1, t}
 	}
 }
 
-// maxRenewals is how many renewals of a valid token are allowed in a minute. The login host answers
-// AADSTS50196 to an application that sends the same request too often, and then no caller gets a
-// token. The limit is far below that rate.
-const maxRenewals = 30
+// replacementDelay returns the minimum age of a refused token before it is replaced, after count
+// replacements in a row that were refused too. There is none for the first three replacements. Then
+// it is one second, and twice as long each time. A role takes minutes to an hour until it is in
+// tokens, and a caller may ask once a second.
+func replacementDelay(count int) time.Duration {
+	const atOnce = 3
+	if count < atOnce {
+		return 0
+	}
+	return min(time.Second<<min(count-atOnce, 16), WriteTokenMaxAge)
+}
+
+// The login host answers AADSTS50196 to an application that sends the same request too often, and
+// then no caller gets a token. A valid token is therefore renewed at most maxRenewals times in
+// renewalWindow.
+const (
+	maxRenewals   = 3
+	renewalWindow = 10 * time.Minute
+)
 
 // requestRenewal marks the token for renewal if it is at least age old. It does nothing for a token
-// that cannot be used, before noRenewalBefore, and after maxRenewals in the last minute.
+// that cannot be used, before noRenewalBefore, and after maxRenewals in the last renewalWindow.
 func (c *TokenCache) requestRenewal(key tokenKey, age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +187,7 @@ func (c *TokenCache) requestRenewal(key tokenKey, age time.Duration) {
 	if e.renewalWanted || !e.token.usable(now) || now.Sub(e.token.Obtained) < age || now.Before(e.noRenewalBefore) {
 		return
 	}
-	e.renewals = slices.DeleteFunc(e.renewals, func(at time.Time) bool { return now.Sub(at) >= time.Minute })
+	e.renewals = slices.DeleteFunc(e.renewals, func(at time.Time) bool { return now.Sub(at) >= renewalWindow })
 	if len(e.renewals) < maxRenewals {
 		e.renewalWanted, e.renewals = true, append(e.renewals, now)
 	}

@@ -107,7 +107,7 @@ func TestARefusedCachedTokenIsReplacedOnce(t *testing.T) {
 	}{
 		"401 of a kept one": {http.StatusUnauthorized, true, "t1 t2 ", "t2"},
 		"403 of a kept one": {http.StatusForbidden, true, "t1 t2 ", "t2"},
-		"401 of a new one":  {http.StatusUnauthorized, false, "t1 ", "t2"},
+		"401 of a new one":  {http.StatusUnauthorized, false, "t1 ", "t1"},
 		"403 of a new one":  {http.StatusForbidden, false, "t1 ", "t1"},
 		"404":               {http.StatusNotFound, true, "t1 ", "t1"},
 	} {

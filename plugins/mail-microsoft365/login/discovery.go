@@ -80,7 +80,7 @@ func (h Host) getJSON(ctx context.Context, address, route string, into any) erro
 	_, err := call.Retry(ctx, h.Retry, call.Read, func() (struct{}, error) {
 		a, err := call.Send(ctx, h.HTTP, call.Request{
 			Effect: call.Read, Method: http.MethodGet, URL: address, Route: route,
-			Header: http.Header{"Accept": {"application/json"}},
+			Header: http.Header{"Accept": {"application/json"}}, Gate: h.gate(address),
 		})
 		if err != nil {
 			return struct{}{}, err

@@ -93,8 +93,8 @@ func (c claims) mismatch(s sdk.SignIn, now time.Time) string {
 	}
 }
 
-// guest reports whether the person's home is a different tenant, which the claim idp then names.
-// For people at home, idp is absent or one of several spellings of this tenant.
+// guest reports whether the person belongs to a different tenant. The claim idp of a guest names
+// that tenant. For a member it is absent or one of several spellings of this tenant.
 func (c claims) guest(issuers []string) bool {
 	idp := strings.TrimSuffix(c.Provider, "/")
 	home := "https://sts.windows.net/" + strings.ToLower(c.Tenant)

@@ -42,7 +42,8 @@ type signingKey struct {
 	key *rsa.PublicKey
 }
 
-// withID returns the keys that a token with this key id may mean.
+// withID returns the keys that may have signed a token with this key id. A key or a token without
+// an id matches all.
 func (s keySet) withID(id string) []crypto.PublicKey {
 	var out []crypto.PublicKey
 	for _, k := range s.keys {

@@ -13,6 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
 // operatorRetryDelay is the retry delay after the application's own credential was refused: a
@@ -134,7 +135,7 @@ func byStatus(a call.Response, oauth string) class {
 
 // outcome returns the default outcome of a class; callers may treat a class differently.
 func (c class) outcome(a call.Response) *outcome.Error {
-	wait := call.RetryAfter(a.Header, time.Now())
+	wait := sdk.RetryAfter(a.Header, time.Now())
 	switch c {
 	case consentLost, notConsented:
 		return call.Refuse(fault.AccessDenied, "the tenant's consent is gone")

@@ -12,8 +12,13 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-// WriteTokenMaxAge is how old a token may be for a write.
-const WriteTokenMaxAge = 5 * time.Second
+const (
+	// WriteTokenMaxAge is how old a token may be for a write.
+	WriteTokenMaxAge = 5 * time.Minute
+	// SyncTokenMaxAge is how old a token may be at the beginning of a sync. The calls of one sync
+	// follow each other closely and share a token.
+	SyncTokenMaxAge = 5 * time.Second
+)
 
 // TokenSource returns the tokens of one connection for one tenant and scope.
 type TokenSource struct {
@@ -59,14 +64,12 @@ func (s TokenSource) fetch(ctx context.Context, f *tokenRequest) {
 // was granted or revoked in the meantime. See TokenCache.requestRenewal for the exceptions.
 func (s TokenSource) Renew(age time.Duration) { s.Tokens.requestRenewal(s.key(), age) }
 
-// RenewForWrite is Renew(WriteTokenMaxAge), for use before a write. A token is
-// valid for about an hour even if the administrator revokes the consent; only a new one shows that.
-// Writes shortly after each other share a token, because the login host treats a token for each as
-// a loop.
+// RenewForWrite is Renew(WriteTokenMaxAge), for use before a write. A token is valid for about an
+// hour even if the administrator revokes the consent. A new token, or a 401 or 403, shows that.
 func (s TokenSource) RenewForWrite() { s.Renew(WriteTokenMaxAge) }
 
 // Do calls send with a token. Tokens contain permissions, so a 401 or 403 for a cached token is
-// repeated once with a new token.
+// repeated once with a new token. See replacementDelay for the exception.
 func (s TokenSource) Do(ctx context.Context, send func(Token) (call.Response, error)) (call.Response, error) {
 	began := s.Tokens.Now()
 	t, err := s.Token(ctx)
@@ -75,15 +78,20 @@ func (s TokenSource) Do(ctx context.Context, send func(Token) (call.Response, er
 	}
 	a, err := send(t)
 	cached := t.Obtained.Before(began)
-	if err != nil || (a.Status != http.StatusUnauthorized && (a.Status != http.StatusForbidden || !cached)) {
+	if err != nil || !isRefusal(a) || !cached || !s.Tokens.discardRefused(s.key(), t, a.Status) {
 		return a, err
-	}
-	s.Tokens.drop(s.key(), t)
-	if !cached {
-		return a, nil
 	}
 	if t, err = s.Token(ctx); err != nil {
 		return call.Response{}, err
 	}
-	return send(t)
+	refused := a.Status
+	a, err = send(t)
+	if err == nil {
+		s.Tokens.recordReplacement(s.key(), t, refused, a.Status == refused)
+	}
+	return a, err
+}
+
+func isRefusal(a call.Response) bool {
+	return a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden
 }

@@ -5,6 +5,7 @@ package login
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/panics"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
 func fixedAnswer(status int, body map[string]any) func(url.Values) (int, any) {
@@ -50,7 +52,7 @@ func TestAFailedRenewalKeepsTheTokenUnlessAccessIsRefused(t *testing.T) {
 	}
 }
 
-func TestRenewalsAreLimitedPerMinute(t *testing.T) {
+func TestRenewalsAreLimited(t *testing.T) {
 	s, d, now := newTokenIssuer(t, 3600)
 	ask := func(times int) int {
 		before := len(d.forms)
@@ -63,11 +65,11 @@ func TestRenewalsAreLimitedPerMinute(t *testing.T) {
 		return len(d.forms) - before
 	}
 	if n := ask(100); n != 1+maxRenewals {
-		t.Fatalf("%d tokens were fetched within a minute", n)
+		t.Fatalf("%d tokens were fetched at once", n)
 	}
-	*now = now.Add(time.Minute)
+	*now = now.Add(renewalWindow)
 	if n := ask(1); n != 1 {
-		t.Fatal("a minute later none was fetched")
+		t.Fatal("none was fetched after the window")
 	}
 }
 
@@ -154,4 +156,53 @@ func TestPanicOfARequestReachesItsCallers(t *testing.T) {
 	}
 	s.Host.HTTP = working
 	s.expectToken(t, "t1")
+}
+
+// A tenant with one write every 20 seconds needs a token every five minutes, and no more.
+func TestWritesRenewTokensEveryFewMinutes(t *testing.T) {
+	s, d, now := newTokenIssuer(t, 3600)
+	for range 45 * 3 {
+		s.RenewForWrite()
+		if _, err := s.Token(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		*now = now.Add(20 * time.Second)
+	}
+	if n := len(d.forms); n != 9 {
+		t.Fatalf("%d tokens were fetched in 45 minutes", n)
+	}
+}
+
+// A grant that is missing or does not take effect yet is refused with every token. A caller that
+// asks once a second must not get a new token each time. As soon as a replacement has helped, the
+// next refused token is replaced at once again.
+func TestRefusedTokensAreReplacedMoreAndMoreRarely(t *testing.T) {
+	s, d, now := newTokenIssuer(t, 3600)
+	accepted := "none"
+	do := func() int {
+		a, err := s.Do(t.Context(), func(sent Token) (call.Response, error) {
+			if sent.Value.Reveal() == accepted {
+				return call.Response{Status: http.StatusOK}, nil
+			}
+			return call.Response{Status: http.StatusForbidden}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*now = now.Add(time.Second)
+		return a.Status
+	}
+	for range 10 * 60 {
+		do()
+	}
+	if n := len(d.forms); n < 5 || n > 14 {
+		t.Fatalf("%d tokens were fetched in ten minutes", n)
+	}
+	*now = now.Add(WriteTokenMaxAge)
+	for range 2 {
+		accepted = fmt.Sprintf("t%d", len(d.forms)+1)
+		if status := do(); status != http.StatusOK {
+			t.Fatalf("status %d, want one replacement that is accepted", status)
+		}
+	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
 // Host is the login host as one connection uses it.
@@ -38,6 +39,7 @@ type Host struct {
 	Credential Credential
 	Keys       *KeyCache
 	Now        func() time.Time
+	Waits      *sdk.Waits
 }
 
 // Token is an access token of the application for one tenant.
@@ -110,7 +112,7 @@ func (h Host) requestToken(ctx context.Context, effect call.Effect, endpoint str
 	a, err := call.Send(ctx, h.HTTP, call.Request{
 		Effect: effect, Method: http.MethodPost, URL: endpoint, Route: "/{tenant}/oauth2/v2.0/token",
 		Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Accept": {"application/json"}},
-		Body:   []byte(proof.Encode()),
+		Body:   []byte(proof.Encode()), Gate: h.gate(endpoint),
 	})
 	if err != nil {
 		return tokenAnswer{}, err
@@ -123,6 +125,13 @@ func (h Host) requestToken(ctx context.Context, effect call.Effect, endpoint str
 		return tokenAnswer{}, call.Broken("login", "token_unreadable")
 	}
 	return got, nil
+}
+
+// gate returns the gate of a request. The login host throttles an application in a tenant, which is
+// the first element of the path.
+func (h Host) gate(address string) call.Gate {
+	at, _, _ := strings.Cut(strings.TrimPrefix(address, h.URL+"/"), "/")
+	return call.Gate{Waits: h.Waits, Scopes: []string{"login/" + strings.ToLower(at)}}
 }
 
 // Payload contains claims of an access token. The token is meant for the API and is not verified

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,7 +134,7 @@ func TestJournalNamesOperations(t *testing.T) {
 		{Method: "POST", Path: invoke, Operation: "Get-Mailbox", Status: 400},
 		{Method: "POST", Path: invoke, Operation: "Set-Mailbox", Status: 200, Write: true},
 	}
-	if diff := cmp.Diff(want, calls, cmpopts.IgnoreFields(simulate.Entry{}, "At")); diff != "" {
+	if diff := cmp.Diff(want, calls, cmpopts.IgnoreFields(simulate.Entry{}, "At", "Violation")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -165,5 +166,36 @@ func TestReadyDescribesSimulator(t *testing.T) {
 	}
 	if a := s.do("GET", s.ready.URL+"/elsewhere", nil, ""); a.status != http.StatusNotFound {
 		t.Errorf("an unknown host: %d", a.status)
+	}
+}
+
+// A Retry-After applies to the application in this tenant at this host, and to no other calls.
+func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
+	s := startSimulator(t)
+	throttled, other := s.newConnectedTenant(), s.newConnectedTenant()
+	read := func(tn *tenant) {
+		header := bearer(tn.token(graphScope))
+		header.Set("User-Agent", "app/1.0")
+		header.Set("client-request-id", "6f9619ff-8b86-d011-b42d-00cf4fc964ff")
+		tn.graphWith(header, "GET", "/organization", nil)
+	}
+	s.planFault(m{"match": "GET /graph/v1.0/organization", "kind": "status", "status": 429, "retry_after": 3600, "times": 1})
+	read(throttled)
+	s.control("POST", "/clock", m{"advance": "1m"})
+	s.control("DELETE", "/calls", nil)
+	read(other)
+	read(throttled)
+	var calls []simulate.Entry
+	if err := json.Unmarshal(s.control("GET", "/calls", nil).raw, &calls); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, call := range calls {
+		if call.Operation == "organization.list" {
+			got = append(got, call.Violation)
+		}
+	}
+	if want := []string{"", simulate.IgnoredRetryAfter}; !slices.Equal(got, want) {
+		t.Fatalf("violations %v, want %v", got, want)
 	}
 }

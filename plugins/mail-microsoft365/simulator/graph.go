@@ -230,7 +230,7 @@ type graphError struct {
 	details []map[string]string
 }
 
-// The errors of Graph. "%s" stands for the subject that with receives.
+// The errors of Graph. The method with replaces "%s" by its argument.
 var (
 	errNoToken  = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Access token is empty."}
 	errBadToken = graphError{status: 401, code: "InvalidAuthenticationToken", message: "IDX10511: Signature validation failed."}

@@ -20,6 +20,7 @@
 //   - exchange*.go: the Exchange admin endpoint. exchange.go runs InvokeCommand;
 //     exchange_cmdlets.go lists the cmdlets and checks their parameters; the other files have the
 //     cmdlets of one resource each.
+//   - violations.go: rules for clients that the journal checks.
 //   - control.go: the control interface of the sandbox. faults.go: the answer to a planned fault.
 //   - dns.go: the DNS client that verifies domains and DKIM records.
 package simulator
@@ -47,6 +48,8 @@ type simulator struct {
 	app   *simulate.File[registration]
 	store *store
 	hosts map[string]http.Handler
+	// tokenRequests are the requests for tokens that count for tokenLoop.
+	tokenRequests tokenRequests
 }
 
 // New returns the handler of the simulator, and the settings and secrets with which the plugin
@@ -112,8 +115,9 @@ func hostPrefix(r *http.Request) string {
 	return "/" + first
 }
 
-// Call returns the operation and the host of a request, for the journal and for planned faults. It
-// implements simulate.Provider.
+// Call returns the operation and the host of a request, for the journal and for planned faults. A
+// Retry-After applies to all calls of the application at a host in a tenant. Call implements
+// simulate.Provider.
 func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 	host := hostPrefix(r)
 	c := simulate.Call{Host: host, Write: r.Method != http.MethodGet && r.Method != http.MethodHead}
@@ -121,15 +125,20 @@ func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 	switch host {
 	case exchangeHost:
 		c.Operation, c.Write = exchangeOperation(path, body)
+		c.Scope = exchangeHost + "/" + tenantInExchangePath(r.URL.Path)
 		// A 504 comes from the proxy in front of Exchange; the cmdlet runs to its end.
 		c.WorkAt = []int{http.StatusGatewayTimeout}
 	case graphHost:
 		c.Operation = graphOperation(r.Method, path)
+		c.Scope = graphHost + "/" + s.tenantInToken(r)
 	case loginHost:
 		c.Operation = path[strings.LastIndex(path, "/")+1:]
+		at, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+		c.Scope = loginHost + "/" + at
 		// Sign-in and token requests do not count as changes of the tenant.
 		c.Write = c.Write && c.Operation == "adminconsent"
 	}
+	c.Violation = s.violation(r, c, body)
 	return c
 }
 

@@ -31,8 +31,9 @@ func (k *Kit) withFaults(p Provider) http.Handler {
 			k.failInternally(w, err)
 			return
 		}
+		at := k.Now()
 		n, err := k.journal.recordCall(Entry{Method: r.Method, Path: r.URL.Path,
-			Operation: call.Operation, At: k.Now(), Write: call.Write})
+			Operation: call.Operation, At: at, Write: call.Write, Violation: cmp.Or(call.Violation, k.waits.violation(call.Scope, at))})
 		if err != nil {
 			k.failInternally(w, err)
 			return
@@ -83,6 +84,7 @@ func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Cal
 		case <-r.Context().Done():
 		}
 	}
+	k.waits.observe(call.Scope, out.status, out.header, k.Now())
 	out.send(w)
 }
 

@@ -22,6 +22,8 @@ type Entry struct {
 	Status    int       `json:"status"`
 	At        time.Time `json:"at"`
 	Write     bool      `json:"write"`
+	// Violation names the rule of the provider that the call broke, such as IgnoredRetryAfter.
+	Violation string `json:"violation,omitempty"`
 }
 
 // journal keeps the entries in the order in which the calls arrived. One line is appended to its

@@ -23,6 +23,12 @@ type Call struct {
 	// Host is the path prefix of the provider's host, such as "/graph", if one simulator serves
 	// several hosts.
 	Host string
+	// Scope names the calls to which a Retry-After in the answer applies, such as a tenant or a key.
+	// The journal marks calls of the scope that arrive too early. An empty Scope marks none.
+	Scope string
+	// Violation names a rule of the provider that the request itself breaks, for the journal. It may
+	// be empty.
+	Violation string
 	// WorkAt lists the statuses with which a provider answers only after it has executed the
 	// request, such as the 504 of a gateway. A planned fault with such a status executes the
 	// request.
@@ -51,6 +57,7 @@ type Kit struct {
 	host    string
 	journal *journal
 	plan    *File[plan]
+	waits   waits
 
 	clockMu     sync.Mutex
 	clockOffset atomic.Int64 // nanoseconds that the simulated clock is ahead of the wall clock

@@ -4,6 +4,7 @@ package simulate
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -160,7 +161,7 @@ func (s *server[K, A, V]) attach(all *State[K, A, V], workspace, address string,
 // Call implements Provider. A 504 comes from a gateway, behind which the platform executes the
 // request. A sign-in page is requested by a person, so it never counts as a write.
 func (s *server[K, A, V]) Call(r *http.Request, _ []byte) Call {
-	c := Call{Write: r.Method != http.MethodGet, Host: s.platform.Prefix, WorkAt: []int{http.StatusGatewayTimeout}}
+	c := Call{Write: r.Method != http.MethodGet, Host: s.platform.Prefix, Scope: credential(r), WorkAt: []int{http.StatusGatewayTimeout}}
 	if r.URL.Path == s.platform.Page.Path {
 		if c.Operation = s.platform.Page.Operation; s.platform.Page.Workspace == "" {
 			return Call{Operation: c.Operation}
@@ -175,6 +176,11 @@ func (s *server[K, A, V]) Call(r *http.Request, _ []byte) Call {
 		}
 	}
 	return c
+}
+
+// credential returns the key of a request, wherever a platform expects it.
+func credential(r *http.Request) string {
+	return cmp.Or(r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), r.URL.Query().Get("api_key"))
 }
 
 // Fail implements Provider.

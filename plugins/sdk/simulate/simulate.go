@@ -15,6 +15,7 @@
 //   - kit.go: Kit, Provider and the simulated clock. Start here for any other provider.
 //   - handler.go, fault.go: how a call is served with planned faults.
 //   - control.go: the control interface, and helpers for a simulator's own control calls.
+//   - waits.go: marks calls that ignore a Retry-After.
 //   - file.go, journal.go: state on disk.
 //   - signin.go: the pages on which people sign in mailboxes.
 package simulate

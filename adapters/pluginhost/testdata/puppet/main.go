@@ -36,9 +36,12 @@ func main() {
 			Fields:  []sdk.Field{{Name: "do", Help: "how to misbehave"}},
 			Budgets: []sdk.Budget{{Key: "tenant", Limit: 10, Window: time.Second}},
 		},
-		Mail: func(c sdk.Connection) (sdk.MailPlatform, error) { return puppet{connection: c}, nil },
+		Mail:  func(c sdk.Connection) (sdk.MailPlatform, error) { return puppet{connection: c}, nil },
+		Waits: waits,
 	})
 }
+
+var waits = sdk.NewWaits(nil)
 
 // sleep never returns. An empty select would end the process, because the runtime reports a
 // deadlock.
@@ -66,6 +69,10 @@ func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
 		go panic("the password is\n" + p.connection.Secrets["token"].Reveal())
 		<-ctx.Done()
 		return tenant.Profile{}, ctx.Err()
+	case "make others wait":
+		waits.Extend(ctx, "tenant", time.Hour)
+	case "ask":
+		return tenant.Profile{Name: fmt.Sprint(waits.Left(ctx, "tenant") > 0)}, nil
 	case "exit":
 		os.Exit(4)
 	case "hang":

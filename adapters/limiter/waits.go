@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/tenantry/tenantry/ports"
+)
+
+var _ ports.Waits = (*Limiter)(nil)
+
+// Wait implements ports.Waits. The process remembers its own waits, so they hold even if Redis has
+// failed or lost its data.
+func (l *Limiter) Wait(_ context.Context, scope string, atLeast time.Duration) time.Duration {
+	left := l.waits.extend(scope, l.local.clock(), atLeast)
+	if l.shared == nil {
+		return left
+	}
+	return max(left, l.shared.wait(scope, atLeast))
+}
+
+// wait returns 0 when Redis does not answer.
+func (s *shared) wait(scope string, atLeast time.Duration) time.Duration {
+	cmd := runScript(waitScript, "wait:"+scope, atLeast.Microseconds())
+	if !s.do(cmd) {
+		return 0
+	}
+	left, err := redis.Int64(cmd.reply, cmd.err)
+	if err != nil {
+		s.endSession(s.session.Load(), err)
+	}
+	return time.Duration(left) * time.Millisecond
+}
+
+// localWaits holds the waits of this process. The times are those of counters.clock.
+type localWaits struct {
+	mu    sync.Mutex
+	until map[string]time.Duration // by scope
+}
+
+func newLocalWaits() *localWaits { return &localWaits{until: map[string]time.Duration{}} }
+
+// extend extends a wait to at least atLeast from now, and returns what is left of it. It removes
+// all waits that are over.
+func (w *localWaits) extend(scope string, now, atLeast time.Duration) (left time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, until := range w.until {
+		if until <= now {
+			delete(w.until, name)
+		}
+	}
+	if until := now + atLeast; atLeast > 0 && until > w.until[scope] {
+		w.until[scope] = until
+	}
+	return max(0, w.until[scope]-now)
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// RetryAfter checks that a plugin sends nothing with a credential until the time in Retry-After is
+// over. It runs the plugin's code with its simulator.
+func RetryAfter(t *testing.T, open opener, p sdk.Plugin) {
+	t.Helper()
+	env := SimulateSending(t, open, p.Sending)
+	env.FailOnce(map[string]any{"kind": "status", "status": http.StatusTooManyRequests, "retry_after": 300})
+	for call := range 3 {
+		_, err := env.With().Check(t.Context())
+		var o *sdk.Outcome
+		if !errors.As(err, &o) || o.Kind != sdk.Throttled || o.RetryAfter <= 0 || o.RetryAfter > 5*time.Minute {
+			t.Errorf("call %d after a Retry-After of 5 minutes: %v, want throttled with the rest of the wait", call+1, err)
+		}
+	}
+	if sent := len(env.Requests()); sent != 1 {
+		t.Errorf("%d requests were sent, want only the one that was refused", sent)
+	}
+	if p.Waits == nil {
+		t.Error("Plugin.Waits is not set, so the host cannot share the waits with other processes")
+	}
+}

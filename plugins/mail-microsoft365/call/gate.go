@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package call
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// Gate holds a request back while a Retry-After applies to it. The zero Gate holds nothing back.
+type Gate struct {
+	Waits *sdk.Waits
+	// Scopes are the scopes of the request. The Retry-After of its response applies to all calls of
+	// the first one, unless Throttled chooses another.
+	Scopes []string
+	// Throttled returns the scope to which the Retry-After of a response applies. It may be nil.
+	Throttled func(Response) string
+}
+
+// wait returns when the request may be sent. It returns a Throttled outcome at once if the deadline
+// of ctx leaves no time, and an error that wraps context.Canceled if the caller cancelled ctx.
+func (g Gate) wait(ctx context.Context) error {
+	for {
+		err := g.Waits.Check(ctx, g.Scopes...)
+		if err == nil || !sleep(ctx, outcome.RetryAfter(err)) {
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return ContextError(ctx)
+			}
+			return err
+		}
+	}
+}
+
+// observe stores the wait that a response asks for.
+func (g Gate) observe(ctx context.Context, a Response) {
+	if len(g.Scopes) == 0 {
+		return
+	}
+	scope := g.Scopes[0]
+	if g.Throttled != nil {
+		scope = g.Throttled(a)
+	}
+	g.Waits.Observe(ctx, scope, a.Status, a.Header)
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// The rules for clients that a request can break. The simulator answers such a request all the
+// same, and names the rule in the journal.
+const (
+	noUserAgent       = "no_user_agent"        // the request does not name its application
+	noClientRequestID = "no_client_request_id" // client-request-id is missing or no GUID
+	noConsistency     = "no_consistency_level" // $count and $search need ConsistencyLevel: eventual
+	pageTooLarge      = "page_too_large"       // $top above 999
+	noAnchor          = "no_anchor_mailbox"    // without X-AnchorMailbox a request may reach a server with old data
+	tokenLoop         = "token_loop"           // the same token was requested too often
+)
+
+// tokenLimit is how many tokens for one API in a tenant a client may request in tokenWindow.
+// Microsoft publishes no number. A token is valid for about an hour.
+const (
+	tokenLimit  = 20
+	tokenWindow = 5 * time.Minute
+)
+
+var guidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+// violation returns the rule that a request of an application breaks, or "". The pages of the login
+// host are for people.
+func (s *simulator) violation(r *http.Request, c simulate.Call, body []byte) string {
+	query := r.URL.Query()
+	switch {
+	case c.Host == loginHost && c.Operation != "token":
+		return ""
+	case r.UserAgent() == "" || strings.HasPrefix(r.UserAgent(), "Go-http-client"):
+		return noUserAgent
+	case !guidForm.MatchString(r.Header.Get("client-request-id")):
+		return noClientRequestID
+	case c.Host == loginHost && s.tokenRequests.tooMany(c.Scope, body, s.kit.Now()):
+		return tokenLoop
+	case c.Host == graphHost && (query.Has("$count") || query.Has("$search") || strings.HasSuffix(r.URL.Path, "/$count")) &&
+		!strings.EqualFold(r.Header.Get("ConsistencyLevel"), "eventual"):
+		return noConsistency
+	case c.Host == graphHost && number(query.Get("$top")) > 999:
+		return pageTooLarge
+	case c.Host == exchangeHost && r.Header.Get("X-AnchorMailbox") == "":
+		return noAnchor
+	}
+	return ""
+}
+
+func number(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
+// tokenRequests counts requests for app-only tokens, by tenant and API.
+type tokenRequests struct {
+	mu sync.Mutex
+	at map[string][]time.Time
+}
+
+// tooMany counts a request to the token endpoint, and reports whether there were too many.
+func (t *tokenRequests) tooMany(tenant string, body []byte, now time.Time) bool {
+	form, err := url.ParseQuery(string(body))
+	if err != nil || form.Get("grant_type") != "client_credentials" {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.at == nil {
+		t.at = map[string][]time.Time{}
+	}
+	key := tenant + " " + form.Get("scope")
+	recent := slices.DeleteFunc(t.at[key], func(at time.Time) bool { return now.Sub(at) >= tokenWindow })
+	t.at[key] = append(recent, now)
+	return len(t.at[key]) > tokenLimit
+}

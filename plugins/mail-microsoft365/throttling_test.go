@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// latency is how long a request of throttledEnv is on its way.
+const latency = 150 * time.Millisecond
+
+// throttledEnv is a tenant of a simulator that runs in the bubble of a test without a network. So
+// time passes only while all calls wait, however slow the machine is.
+type throttledEnv struct {
+	t        *testing.T
+	handler  http.Handler
+	settings sdk.Connection
+	id       tenant.GUID
+	domain   string
+}
+
+// RoundTrip implements http.RoundTripper.
+func (env *throttledEnv) RoundTrip(r *http.Request) (*http.Response, error) {
+	select {
+	case <-time.After(latency):
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	w := httptest.NewRecorder()
+	env.handler.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+func newThrottledEnv(t *testing.T) *throttledEnv {
+	t.Helper()
+	handler, ready, err := startSimulator(simulate.Options{URL: "http://platform.test", DataDir: t.TempDir(), Log: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := &throttledEnv{t: t, handler: handler, settings: sdk.Connection{Settings: ready.Settings, Secrets: map[string]secret.Text{}}}
+	for name, value := range ready.Secrets {
+		env.settings.Secrets[name] = secret.New(value)
+	}
+	made := env.control(http.MethodPost, "/tenants", options{"name": "Throttled"}).(map[string]any)
+	env.id = tenant.GUID(made["tenant_id"].(string))
+	_, env.domain, _ = strings.Cut(made["admin"].(string), "@")
+	env.control(http.MethodPost, "/tenants/"+string(env.id)+"/behaviour", noDelays)
+	env.consent(made["admin"].(string))
+	if p, err := env.process(nil).Bootstrap(t.Context()); err != nil || p.Status != tenant.BootstrapReady {
+		t.Fatalf("bootstrap: %+v, %v", p, err)
+	}
+	return env
+}
+
+// consent lets the administrator accept the consent page.
+func (env *throttledEnv) consent(admin string) {
+	env.t.Helper()
+	page, err := env.platform(nil).ConsentURL(env.t.Context(), "s", "http://127.0.0.1:8080/connect/microsoft365/callback")
+	if err != nil {
+		env.t.Fatal(err)
+	}
+	form := url.Values{"username": {admin}, "decision": {"accept"}}
+	r := httptest.NewRequest(http.MethodPost, page, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	w := httptest.NewRecorder()
+	if env.handler.ServeHTTP(w, r); w.Code != http.StatusFound {
+		env.t.Fatalf("the consent page answers %d: %s", w.Code, w.Body)
+	}
+}
+
+func (env *throttledEnv) control(method, path string, in any) (out any) {
+	env.t.Helper()
+	body, err := json.Marshal(in)
+	if err != nil {
+		env.t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	env.handler.ServeHTTP(w, httptest.NewRequest(method, "/_control"+path, bytes.NewReader(body)))
+	if w.Code != http.StatusOK || json.Unmarshal(w.Body.Bytes(), &out) != nil {
+		env.t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+	}
+	return out
+}
+
+// process returns the tenant as a new process of the plugin reaches it. Processes with the same
+// store share their waits.
+func (env *throttledEnv) process(shared *memoryWaits) sdk.MailTenant {
+	return env.platform(shared).For(env.id)
+}
+
+func (env *throttledEnv) platform(shared *memoryWaits) sdk.MailPlatform {
+	env.t.Helper()
+	state := newProcessState()
+	state.httpClient.Transport = env
+	if shared != nil {
+		state.waits.Share(shared)
+	}
+	p, err := state.newPlatform(env.settings)
+	if err != nil {
+		env.t.Fatal(err)
+	}
+	return p
+}
+
+// provision creates a mailbox and opens it, as one item of a provisioning request.
+func (env *throttledEnv) provision(c sdk.MailTenant, name string) error {
+	ctx, cancel := context.WithTimeout(env.t.Context(), time.Minute)
+	defer cancel()
+	address := name + "@" + env.domain
+	made, err := c.CreateMailbox(ctx, mailbox.Spec{DisplayName: name, Address: address})
+	if err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	if err := c.OpenSignIn(ctx, made.ObjectID, address, secret.New("Corr3ct-horse-battery")); err != nil {
+		return fmt.Errorf("open sign-in: %w", err)
+	}
+	if err := c.OpenSubmission(ctx, address); err != nil {
+		return fmt.Errorf("open submission: %w", err)
+	}
+	return nil
+}
+
+// throttle plans answers with 429 for one host. Each hits a call after some others.
+func (env *throttledEnv) throttle(method, path string) {
+	env.t.Helper()
+	for _, skip := range []int{1, 6} {
+		env.control(http.MethodPost, "/faults", options{
+			"match": method + " " + path, "kind": "status", "status": 429, "retry_after": 4, "times": 1, "skip": skip,
+		})
+	}
+}
+
+// expectNoViolation fails the test if the plugin broke a rule of the platform, or was not
+// throttled.
+func (env *throttledEnv) expectNoViolation() {
+	env.t.Helper()
+	throttled := 0
+	for _, entry := range env.control(http.MethodGet, "/calls", nil).([]any) {
+		call := entry.(map[string]any)
+		if call["violation"] != nil {
+			env.t.Errorf("%s: %s at %s", call["violation"], call["operation"], call["at"])
+		}
+		if call["status"] == 429.0 {
+			throttled++
+		}
+	}
+	if throttled == 0 {
+		env.t.Error("no call was throttled")
+	}
+}
+
+// memoryWaits stands for the store of the host.
+type memoryWaits struct {
+	mu    sync.Mutex
+	until map[string]time.Time
+}
+
+func (m *memoryWaits) Wait(_ context.Context, scope string, atLeast time.Duration) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if until := time.Now().Add(atLeast); until.After(m.until[scope]) {
+		m.until[scope] = until
+	}
+	return max(0, time.Until(m.until[scope]))
+}
+
+// Microsoft's Retry-After applies to all calls of the application in a tenant. Each mailbox waited
+// for its own answer, and the others went on.
+func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
+	for _, tt := range []struct {
+		name, method, path string // of the calls that are throttled
+		processes          int
+	}{
+		{"Exchange", http.MethodPost, "/exchange/", 1},
+		{"Exchange, two processes", http.MethodPost, "/exchange/", 2},
+		{"Graph", http.MethodGet, "/graph/", 1},
+		{"Graph, two processes", http.MethodGet, "/graph/", 2},
+		{"login host, two processes", http.MethodPost, "/login/", 2},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				env := newThrottledEnv(t)
+				shared := &memoryWaits{until: map[string]time.Time{}}
+				clients := make([]sdk.MailTenant, tt.processes)
+				for n := range clients {
+					clients[n] = env.process(shared)
+				}
+				env.throttle(tt.method, tt.path)
+				var wg sync.WaitGroup
+				// The processes begin one after the other, so the last one learns of waits only from the
+				// others.
+				begin := func(process int) { time.Sleep(time.Duration(process) * time.Second / 2) }
+				for n := range 3 * tt.processes {
+					wg.Go(func() {
+						begin(n % tt.processes)
+						if err := env.provision(clients[n%tt.processes], fmt.Sprintf("anna%d", n)); err != nil {
+							t.Errorf("mailbox %d: %v", n, err)
+						}
+					})
+				}
+				for process, c := range clients {
+					wg.Go(func() {
+						begin(process)
+						for range 10 {
+							if _, err := c.Domains(t.Context()); err != nil {
+								t.Errorf("domains: %v", err)
+							}
+						}
+					})
+				}
+				wg.Wait()
+				env.expectNoViolation()
+			})
+		})
+	}
+}
+
+// A call that cannot wait ends at once, and the next calls know how long they have to wait.
+func TestARetryAfterBeyondTheDeadlineHoldsBackTheNextCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		env := newThrottledEnv(t)
+		c := env.process(nil)
+		env.control(http.MethodPost, "/faults", options{
+			"match": "GET /graph/", "kind": "status", "status": 429, "retry_after": 60, "times": 1,
+		})
+		for wait := 60 * time.Second; wait > 0; wait -= 20 * time.Second {
+			_, err := c.Profile(t.Context())
+			if outcome.Of(err) != outcome.Throttled || outcome.RetryAfter(err) > wait || outcome.RetryAfter(err) < wait-time.Second {
+				t.Fatalf("got %v with a wait of %s, want about %s", err, outcome.RetryAfter(err), wait)
+			}
+			time.Sleep(20 * time.Second)
+		}
+		if _, err := c.Profile(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		env.expectNoViolation()
+	})
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+func TestCallsInsideAWaitAreViolations(t *testing.T) {
+	start := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+	var w waits
+	w.observe("a", 429, http.Header{"Retry-After": {"10"}}, start)
+	w.observe("a", 503, http.Header{"Retry-After": {"2"}}, start.Add(time.Second)) // does not end the longer wait
+	w.observe("b", 429, http.Header{}, start)
+	w.observe("b", 500, http.Header{"Retry-After": {"10"}}, start)
+	w.observe("", 429, http.Header{"Retry-After": {"10"}}, start)
+	for _, tt := range []struct {
+		scope string
+		after time.Duration
+		want  string
+	}{
+		{"a", 0, ""}, {"a", inFlight, ""}, {"a", inFlight + 1, IgnoredRetryAfter}, {"a", 10*time.Second - 1, IgnoredRetryAfter},
+		{"a", 10 * time.Second, ""}, {"b", time.Second, ""}, {"", time.Second, ""},
+	} {
+		if got := w.violation(tt.scope, start.Add(tt.after)); got != tt.want {
+			t.Errorf("scope %q after %s: %q, want %q", tt.scope, tt.after, got, tt.want)
+		}
+	}
+}

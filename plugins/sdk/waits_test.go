@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdk
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/outcome"
+)
+
+// hostStore stands for the waits of the host.
+type hostStore map[string]time.Duration
+
+func (s hostStore) Wait(_ context.Context, scope string, atLeast time.Duration) time.Duration {
+	s[scope] = max(s[scope], atLeast)
+	return s[scope]
+}
+
+func TestWaitsHoldBackTheCallsOfAScope(t *testing.T) {
+	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+	w := NewWaits(func() time.Time { return now })
+	w.Extend(t.Context(), "a", 10*time.Second)
+	w.Extend(t.Context(), "a", 5*time.Second) // a shorter wait does not end a longer one
+	w.Extend(t.Context(), "b", 3*time.Second)
+	for _, tt := range []struct {
+		scopes []string
+		want   time.Duration
+	}{
+		{nil, 0}, {[]string{"a"}, 10 * time.Second}, {[]string{"b", "a"}, 10 * time.Second}, {[]string{"c", "b"}, 3 * time.Second}, {[]string{"c"}, 0},
+	} {
+		if got := w.Left(t.Context(), tt.scopes...); got != tt.want {
+			t.Errorf("%v: %s, want %s", tt.scopes, got, tt.want)
+		}
+	}
+	now = now.Add(10 * time.Second)
+	if err := w.Check(t.Context(), "a", "b"); err != nil || len(w.until) != 0 {
+		t.Fatalf("after the waits: %v, %v", err, w.until)
+	}
+}
+
+func TestWaitsAreSharedWithTheHost(t *testing.T) {
+	store := hostStore{}
+	a, b := NewWaits(nil), NewWaits(nil)
+	a.Share(store)
+	b.Share(store)
+	a.Extend(t.Context(), "tenant", time.Minute)
+	if got := b.Left(t.Context(), "other", "tenant"); got != time.Minute {
+		t.Fatalf("the other process waits %s, want 1m", got)
+	}
+}
+
+func TestNilWaitsHoldNothingBack(t *testing.T) {
+	var w *Waits
+	w.Extend(t.Context(), "a", time.Minute)
+	w.Observe(t.Context(), "a", 429, http.Header{"Retry-After": {"7"}})
+	if err := w.Check(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestClientObservesRetryAfter: a client sends nothing while its scope has to wait.
+func TestClientObservesRetryAfter(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		header string
+		held   bool
+	}{
+		{429, "7", true}, {503, "7", true}, {429, "", false}, {429, "soon", false}, {500, "7", false}, {200, "7", false},
+	} {
+		calls := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			calls++
+			w.Header().Set("Retry-After", tt.header)
+			w.WriteHeader(tt.status)
+		}))
+		now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+		waits := NewWaits(func() time.Time { return now })
+		get := func(scope string) error {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp, err := waits.Client(NewHTTPClient(time.Minute), scope).Do(r)
+			if err != nil {
+				return TransportError(err)
+			}
+			return resp.Body.Close()
+		}
+		if err := get("key"); err != nil {
+			t.Fatal(err)
+		}
+		err := get("key")
+		var o *outcome.Error
+		held := errors.As(err, &o) && o.Kind == outcome.Throttled && o.RetryAfter == 7*time.Second && calls == 1
+		if held != tt.held || !tt.held && err != nil {
+			t.Errorf("%d, Retry-After %q: %v after %d calls", tt.status, tt.header, err, calls)
+		}
+		if err := get("other key"); err != nil {
+			t.Errorf("a different scope: %v", err)
+		}
+		now = now.Add(7 * time.Second)
+		if err := get("key"); err != nil {
+			t.Errorf("after the wait: %v", err)
+		}
+		server.Close()
+	}
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"": 0, "7": 7 * time.Second, " 7 ": 7 * time.Second, "-3": 0, "soon": 0,
+		"900":                           15 * time.Minute,
+		"9223372036854775807":           time.Hour,
+		"Mon, 02 Nov 2026 09:00:30 GMT": 30 * time.Second,
+		"Mon, 02 Nov 2026 08:00:00 GMT": 0,
+		"Tue, 03 Nov 2026 09:00:00 GMT": time.Hour,
+	} {
+		if got := RetryAfter(http.Header{"Retry-After": {text}}, now); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+}
