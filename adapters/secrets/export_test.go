@@ -13,3 +13,10 @@ import (
 func EncryptFast(to io.Writer, passphrase secret.Text) (io.WriteCloser, error) {
 	return encrypt(to, passphrase, 10)
 }
+
+// BlockReload blocks the goroutines that check the keyset file until the returned function is
+// called, as a slow disk does.
+func (s *Sealer) BlockReload() (unblock func()) {
+	s.mu.Lock()
+	return s.mu.Unlock
+}
