@@ -21,9 +21,9 @@ const (
 )
 
 // readBody reads the request body into memory, so that all later steps see the same bytes. For an
-// operation it answers 413 for a body that is too large, and 415 for a media type other than JSON or
-// a content encoding. A page answers such errors itself. The request holds no in-flight slot while
-// the body is read.
+// operation it answers 413 for a body that is too large, and 415 for a content encoding or for a
+// media type other than JSON. A page answers such errors itself. The request holds no in-flight slot
+// while the body is read.
 func (g *guard) readBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
