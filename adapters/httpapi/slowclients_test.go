@@ -197,9 +197,9 @@ func (p holdingPages) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "page")
 }
 
-// TestSlotsAreSharedBetweenAddresses checks that one address cannot take all slots of requests
-// without a key, and that all addresses together leave slots to requests with a key. Addresses of
-// one IPv6 /64 are one client. A trusted proxy names the addresses.
+// TestSlotsAreSharedBetweenAddresses checks that one address cannot take all slots of the connect
+// pages, and that all addresses together leave slots to requests with a key. Addresses of one IPv6
+// /64 are one client. A trusted proxy names the addresses.
 func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 	env := newTestEnv(t)
 	pages := holdingPages{make(chan struct{}), make(chan struct{})}
@@ -249,11 +249,14 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 		{"2001:db8:0:1:ffff::3", true}, // the same /64
 		{"2001:db8:0:2::1", false},
 		{"192.0.2.1", false},
-		{"192.0.2.2", true}, // all slots of requests without a key are taken
+		{"192.0.2.2", true}, // all slots of pages are taken
 	} {
 		if refused := open(tt.address); refused != tt.refused {
 			t.Errorf("request %d from %s: refused is %v", i, tt.address, refused)
 		}
+	}
+	if page := client.do(call{method: "GET", path: "/docs"}); page.status != http.StatusOK {
+		t.Errorf("a page that is in memory got %d", page.status)
 	}
 	for _, address := range []string{"192.0.2.2", "2001:db8:0:1::1"} {
 		client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key, headers: map[string]string{"X-Forwarded-For": address}}, 200, "")

@@ -44,7 +44,7 @@ type Config struct {
 	RedisURL     string        `koanf:"redis_url" secret:"url" help:"redis://host:6379/0 or rediss://…, where replicas count rate limits together; unless set, each process counts on its own"`
 	RedisTimeout time.Duration `koanf:"redis_timeout" default:"200ms" help:"timeout for Redis; after that the process counts on its own until Redis answers again"`
 	Limits       string        `koanf:"limits" default:"on" help:"off counts requests but refuses none; for benchmarks"`
-	MaxInFlight  int           `koanf:"max_in_flight" default:"1000" help:"maximum number of requests that a process handles at once; further requests are answered with 503. One account gets at most half of them. HTML pages get at most a quarter, and so do requests whose API key is not checked yet; one address gets at most half of a quarter"`
+	MaxInFlight  int           `koanf:"max_in_flight" default:"1000" help:"maximum number of requests that a process handles at once; further requests are answered with 503. One account gets at most half of them. The connect pages get at most a quarter, and one address at most half of that. Requests whose API key is not checked yet get at most half, and one address at most half of that"`
 	PluginDir    string        `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; plugins beside the binary unless set"`
 	KeyPrefix    string        `koanf:"key_prefix" default:"tny" help:"first part of API keys"`
 	LogLevel     string        `koanf:"log_level" default:"info" help:"debug, info, warn or error"`

@@ -14,15 +14,16 @@ import (
 // inFlightLimit limits how many requests the process handles concurrently. Under overload, further
 // requests are refused at once, because they would slow down the requests in progress.
 //
-// Each request holds a slot in one group. Requests for operations begin in authenticating and move
-// to authenticated. All other requests are in public. The first two groups are limited, so that
-// requests without a valid key cannot take all slots. A group shares its slots between clients.
+// A request for a connect page holds a slot in the group pages. A request for an operation begins
+// in authenticating and moves to authenticated. The first two groups are limited, so that requests
+// without a valid key cannot take all slots. A group shares its slots between clients. Files and
+// documents need no slot, because they are in memory.
 type inFlightLimit struct {
 	max int // of all groups together
 
-	mu                                    sync.Mutex
-	taken                                 int
-	public, authenticating, authenticated slotGroup
+	mu                                   sync.Mutex
+	taken                                int
+	pages, authenticating, authenticated slotGroup
 }
 
 // slotGroup is a part of the slots. A client of authenticated is an account. A client of the other
@@ -43,7 +44,7 @@ func (l *inFlightLimit) init(limit int) {
 	for _, g := range []struct {
 		group *slotGroup
 		max   int
-	}{{&l.public, limit / 4}, {&l.authenticating, limit / 4}, {&l.authenticated, limit}} {
+	}{{&l.pages, limit / 4}, {&l.authenticating, limit / 2}, {&l.authenticated, limit}} {
 		*g.group = slotGroup{max: max(1, g.max), byClient: map[string]int{}}
 	}
 }
@@ -114,9 +115,15 @@ func clientNetwork(a netip.Addr) string {
 func (g *guard) limitInFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
-		s := slot{&g.inFlight.public, clientNetwork(e.client)}
-		if e.needsKey(r.URL.Path) {
+		s := slot{client: clientNetwork(e.client)}
+		switch {
+		case e.page:
+			s.group = &g.inFlight.pages
+		case e.needsKey(r.URL.Path):
 			s.group = &g.inFlight.authenticating
+		default:
+			next.ServeHTTP(w, r)
+			return
 		}
 		if !g.inFlight.acquire(s) {
 			Refuse(w, r, tooManyInFlight())
