@@ -71,8 +71,7 @@ func (s *Store) StartFlow(ctx context.Context, f ports.ConnectFlow) error {
 // TakeFlow implements ports.ConnectFlows. The query names no account, because a browser sends only
 // the state. The hash of 256 random bits identifies the row.
 //
-// Anyone can invent the hash of a flow. A read refuses it first, so that it does not wait in the
-// line of the writers.
+// Anyone can invent the hash of a flow. A read refuses such a hash, so that no writer waits for it.
 func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports.ConnectStep, now time.Time) (ports.ConnectFlow, error) {
 	known := false
 	err := s.run(ctx, "find connect flow", func(ctx context.Context, db bun.IDB) (err error) {

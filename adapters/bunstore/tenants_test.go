@@ -387,8 +387,8 @@ func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 	})
 }
 
-// TestInventedFlowDoesNotWaitForWriters checks that anyone who invents a flow does not stand in the
-// line of the writers, where a real request would wait behind it.
+// TestInventedFlowDoesNotWaitForWriters checks that an invented flow is refused without a write.
+// Writes of real requests would wait for it.
 func TestInventedFlowDoesNotWaitForWriters(t *testing.T) {
 	s := migrated(t, Memory)
 	f := startFlow(t, s, newAccount(t, s, "ann"), 1)
