@@ -70,9 +70,23 @@ func (s *Store) StartFlow(ctx context.Context, f ports.ConnectFlow) error {
 
 // TakeFlow implements ports.ConnectFlows. The query names no account, because a browser sends only
 // the state. The hash of 256 random bits identifies the row.
+//
+// Anyone can invent the hash of a flow. A read refuses such a hash, so that no writer waits for it.
 func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports.ConnectStep, now time.Time) (ports.ConnectFlow, error) {
+	known := false
+	err := s.run(ctx, "find connect flow", func(ctx context.Context, db bun.IDB) (err error) {
+		known, err = db.NewSelect().Model((*flowRow)(nil)).Where("state_hash = ?", stateHash[:]).Where("step = ?", string(from)).
+			Where("expires_at > ?", storedTime(now)).Exists(ctx)
+		return err
+	})
+	if err == nil && !known {
+		err = linkInvalid()
+	}
+	if err != nil {
+		return ports.ConnectFlow{}, err
+	}
 	var row flowRow
-	err := s.run(ctx, "take connect flow", func(ctx context.Context, db bun.IDB) error {
+	err = s.runWrite(ctx, "take connect flow", func(ctx context.Context, db bun.IDB) error {
 		err := db.NewUpdate().Model(&row).Set("step = ?", string(to)).
 			Where("state_hash = ?", stateHash[:]).Where("step = ?", string(from)).
 			Where("expires_at > ?", storedTime(now)).Returning("*").Scan(ctx)

@@ -417,6 +417,19 @@ func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 	})
 }
 
+// TestInventedFlowDoesNotWaitForWriters checks that an invented flow is refused without a write.
+// Writes of real requests would wait for it.
+func TestInventedFlowDoesNotWaitForWriters(t *testing.T) {
+	s := migrated(t, Memory)
+	f := startFlow(t, s, newAccount(t, s, "ann"), 1)
+	s.writeSlot <- struct{}{}
+	_, err := s.TakeFlow(t.Context(), [32]byte{9}, ports.FlowStarted, ports.FlowSigningIn, now)
+	requireRefusal(t, "invented", err, fault.ConnectLinkInvalid)
+	<-s.writeSlot
+	_, err = s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
+	must(t, "the real flow", err)
+}
+
 func TestOneOfConcurrentAttemptsTakesStepOfFlow(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		f := startFlow(t, s, newAccount(t, s, "ann"), 1)

@@ -30,7 +30,8 @@ type Options struct {
 }
 
 // New returns the handler of all paths below /connect/. The handler must run behind package guard,
-// the API's middleware, which assigns the request id and the trace and writes the request log.
+// the API's middleware. It assigns the request id and the trace, writes the request log, and reads
+// forms into memory before they reach a page.
 func New(o Options) http.Handler {
 	if o.Timeout == 0 {
 		o.Timeout = 55 * time.Second
@@ -109,8 +110,7 @@ func (c *pages) signIn(r *http.Request) (answer, error) {
 }
 
 func (c *pages) confirm(r *http.Request) (answer, error) {
-	r.Body = http.MaxBytesReader(nil, r.Body, 4<<10)
-	if err := r.ParseForm(); err != nil {
+	if err := r.ParseForm(); err != nil { // package guard has limited and read the body
 		return answer{}, fault.InvalidRequest.With("the form could not be read")
 	}
 	decision := r.PostForm.Get("decision")

@@ -20,6 +20,9 @@
 package httpapi
 
 import (
+	"context"
+	"crypto/tls"
+	"net"
 	"net/http"
 	"time"
 
@@ -68,10 +71,21 @@ const (
 	headAllowance = 4 << 10 // net/http adds it to MaxHeaderBytes
 )
 
+// sendBuffer is how much of an answer the kernel keeps for a connection, in bytes. The kernel may
+// double it. By default it keeps megabytes for a client that does not read.
+const sendBuffer = 64 << 10
+
 // Server returns an HTTP server for handler, with timeouts and size limits against slow and hostile
-// clients.
+// clients. Package guard also closes the connection of a client that does not read its answer.
+//
+// The server supports HTTP/1.1 only. An HTTP/2 client could have many slow requests on one
+// connection, and a stop (package server) guarantees an answer only to HTTP/1.1 requests.
 func Server(addr string, handler http.Handler) *http.Server {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
 	return &http.Server{
+		Protocols:                    &protocols,
+		ConnContext:                  limitSendBuffer,
 		Addr:                         addr,
 		Handler:                      handler,
 		ReadHeaderTimeout:            headTimeout,
@@ -81,4 +95,15 @@ func Server(addr string, handler http.Handler) *http.Server {
 		MaxHeaderBytes:               maxHeadBytes - headAllowance,
 		DisableGeneralOptionsHandler: true, // OPTIONS * gets a 404 like any unknown path
 	}
+}
+
+// limitSendBuffer sets the size of the connection's send buffer. It returns ctx.
+func limitSendBuffer(ctx context.Context, connection net.Conn) context.Context {
+	if encrypted, ok := connection.(*tls.Conn); ok {
+		connection = encrypted.NetConn()
+	}
+	if tcp, ok := connection.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(sendBuffer) // without it, only the kernel holds more memory
+	}
+	return ctx
 }

@@ -3,8 +3,10 @@
 package httpapi
 
 import (
+	"io"
 	"net/http"
 	"slices"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -53,15 +55,20 @@ func originOf(doc *huma.OpenAPI, c fault.Code) pages.Origin {
 }
 
 // serveDocument serves the OpenAPI document. The first request builds the document, which takes
-// longer than the rest of the start of the service.
+// longer than the rest of the start of the service. All answers share its text, because package
+// guard does not copy a string for each reader.
 func serveDocument(contentType string, notation func(openapi.Documents) []byte) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+	content := sync.OnceValues(func() (string, error) {
 		d, err := Document()
+		return string(notation(d)), err
+	})
+	return func(w http.ResponseWriter, r *http.Request) {
+		text, err := content()
 		if err != nil {
 			guard.Refuse(w, r, err)
 			return
 		}
 		w.Header().Set("Content-Type", contentType)
-		_, _ = w.Write(notation(d)) // writes to memory, cannot fail
+		_, _ = io.WriteString(w, text) // writes to memory, cannot fail
 	}
 }

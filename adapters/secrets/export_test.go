@@ -33,3 +33,10 @@ func (c *countingIdentity) Unwrap(header []*age.Stanza) ([]byte, error) {
 	c.calls++
 	return c.Identity.Unwrap(header)
 }
+
+// BlockReload blocks the goroutines that check the keyset file until the returned function is
+// called, as a slow disk does.
+func (s *Sealer) BlockReload() (unblock func()) {
+	s.mu.Lock()
+	return s.mu.Unlock
+}

@@ -75,16 +75,16 @@ func (s *Sealer) Fingerprint(text []byte) ([]byte, error) {
 	return fingerprintWith(ring.primary, key, text), nil
 }
 
-// Matches implements ports.Fingerprinter. For an unknown key id it reads the keyset file again,
-// because the fingerprint may come from a replica with a newer keyset.
+// has reports whether the keyring has an enabled key with this id.
+func (k *keyring) has(id uint32) bool { return k.fingerprintKeys[id] != nil }
+
+// Matches implements ports.Fingerprinter. For an unknown key id it checks the keyset file for a
+// change, because the fingerprint may come from a replica with a newer keyset.
 func (s *Sealer) Matches(text, fingerprint []byte) bool {
 	if len(fingerprint) < 4 {
 		return false
 	}
 	id := binary.BigEndian.Uint32(fingerprint)
-	key, ok := s.loadedRing().fingerprintKeys[id]
-	if !ok {
-		key, ok = s.rereadRing().fingerprintKeys[id]
-	}
+	key, ok := s.ringWithKey(id).fingerprintKeys[id]
 	return ok && hmac.Equal(fingerprint, fingerprintWith(id, key, text))
 }

@@ -12,53 +12,65 @@ import (
 // checkInterval limits how often sealing checks the file for a change.
 const checkInterval = time.Second
 
-// unchanged reports whether info shows the same file, time, size and mode as this version. After
-// any difference the file must be read again.
-func (v fileVersion) unchanged(info fs.FileInfo) bool {
-	return os.SameFile(v.info, info) && v.info.ModTime().Equal(info.ModTime()) &&
-		v.info.Size() == info.Size() && v.info.Mode() == info.Mode()
-}
-
-func (s *Sealer) loadedRing() *keyring {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ring
+// sameFile reports whether a and b show the same file, time, size and mode. After any difference
+// the file must be read again. A nil info stands for a file that cannot be found.
+func sameFile(a, b fs.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size() && a.Mode() == b.Mode()
 }
 
 // currentRing returns the keyring to seal with. At most once per checkInterval it checks the file,
-// and reloads a changed file.
+// and reloads a changed file. It never waits for a different goroutine that checks the file.
 func (s *Sealer) currentRing() *keyring {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if time.Since(s.checkedAt) < checkInterval {
-		return s.ring
+	if s.mu.TryLock() {
+		defer s.mu.Unlock()
+		if time.Since(s.checkedAt) >= checkInterval {
+			s.checkedAt = time.Now()
+			s.reloadChanged()
+		}
 	}
-	s.checkedAt = time.Now()
-	if info, err := os.Stat(s.path); err == nil && s.file.unchanged(info) {
-		return s.ring
-	}
-	s.reload()
-	return s.ring
+	return s.ring.Load()
 }
 
-// rereadRing reads the file even if its file info is unchanged, and returns the keyring.
-func (s *Sealer) rereadRing() *keyring {
+// ringWithKey returns a keyring for a value of the key with this id. If the keyring in use lacks
+// the key, ringWithKey reloads a changed file: a replica with a newer keyset may have made the
+// value. Anyone can send values with invented ids, so an unchanged file is not read again.
+func (s *Sealer) ringWithKey(id uint32) *keyring {
+	if ring := s.ring.Load(); ring.has(id) {
+		return ring
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.reloadChanged()
+	return s.ring.Load()
+}
+
+// reloadChanged reads the file if its file info differs from the last time. It calls Stat before it
+// reads. So a write between the two calls is noticed at the next check. The caller holds s.mu.
+func (s *Sealer) reloadChanged() {
+	info, err := os.Stat(s.path)
+	if err != nil {
+		info = nil
+	}
+	if sameFile(s.lastRead, info) {
+		return
+	}
+	s.lastRead = info
 	s.reload()
-	return s.ring
 }
 
 // reload reads the file and uses its keyset. When the file cannot be used, the previous keyset
 // stays in use. The caller holds s.mu.
 func (s *Sealer) reload() {
 	version, err := readKeysetFile(s.path)
-	changed := !bytes.Equal(version.content, s.file.content)
+	changed := !bytes.Equal(version.content, s.content)
 	if err == nil && changed {
 		err = s.loadRing(version.content)
 	}
 	if err == nil {
-		s.file, s.lastError = version, ""
+		s.content, s.lastError = version.content, ""
 		if changed {
 			s.Log.Info("keyset reloaded", "file", s.path)
 		}

@@ -224,3 +224,44 @@ func TestSealerKeepsItsKeysetWhileTheFileIsUnusable(t *testing.T) {
 		})
 	}
 }
+
+// TestForgedSecretsDoNotReadTheKeyset checks that a forged secret costs no read of an unchanged
+// keyset file, whether its key exists or not. Reading and parsing the file takes hundreds of
+// allocations.
+func TestForgedSecretsDoNotReadTheKeyset(t *testing.T) {
+	s := open(t, createKeyset(t))
+	changed := sealSecret(t, s)
+	changed[len(changed)-1] ^= 1
+	for name, forged := range map[string][]byte{
+		"changed":               changed,
+		"of a different key":    sealSecret(t, open(t, createKeyset(t))),
+		"shorter than a key id": {1, 2, 3},
+		"not of Tink":           []byte("forged forged forged forged forged"),
+	} {
+		allocations := testing.AllocsPerRun(100, func() {
+			if _, err := s.Open(forged, "p"); err == nil {
+				t.Errorf("a secret that is %s opens", name)
+			}
+		})
+		if allocations > 50 {
+			t.Errorf("a secret that is %s takes %v allocations", name, allocations)
+		}
+	}
+}
+
+// TestSealingDoesNotWaitForTheKeysetFile checks that secrets are sealed and opened while a
+// different goroutine reads the file.
+func TestSealingDoesNotWaitForTheKeysetFile(t *testing.T) {
+	s := open(t, createKeyset(t))
+	defer s.BlockReload()()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		mustOpen(t, s, sealSecret(t, s))
+	}()
+	select {
+	case <-done:
+	case <-time.After(4 * time.Minute):
+		t.Fatal("sealing waits for the reload")
+	}
+}

@@ -12,13 +12,17 @@
 package secrets
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
+	"github.com/tink-crypto/tink-go/v2/core/cryptofmt"
 
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
@@ -31,10 +35,14 @@ type Sealer struct {
 	Log *slog.Logger
 
 	path string
-	mu   sync.Mutex
-	ring *keyring
-	file fileVersion
-	// checkedAt is when the file was last checked for a change. lastError is the text of the last
+	ring atomic.Pointer[keyring] // the keyring in use; reading it needs no lock
+
+	mu sync.Mutex // held while the file is checked and read
+	// content is the content of the keyring in use. lastRead is the file info before the last time
+	// that the file was read, and nil when there was no file.
+	content  []byte
+	lastRead fs.FileInfo
+	// checkedAt is when sealing last checked the file for a change. lastError is the text of the last
 	// reload's error, "" when the reload succeeded.
 	checkedAt time.Time
 	lastError string
@@ -43,7 +51,7 @@ type Sealer struct {
 var _ ports.Sealer = (*Sealer)(nil)
 
 func newSealer(path string, version fileVersion) (*Sealer, error) {
-	s := &Sealer{Log: slog.New(slog.DiscardHandler), path: path, file: version, checkedAt: time.Now()}
+	s := &Sealer{Log: slog.New(slog.DiscardHandler), path: path, content: version.content, lastRead: version.info, checkedAt: time.Now()}
 	return s, s.loadRing(version.content)
 }
 
@@ -61,7 +69,7 @@ func (s *Sealer) loadRing(content []byte) error {
 	if err := ring.deriveFingerprintKeys(handle); err != nil {
 		return fmt.Errorf("open keyset: %s: %w", s.path, err)
 	}
-	s.ring = ring
+	s.ring.Store(ring)
 	return nil
 }
 
@@ -75,18 +83,24 @@ func (s *Sealer) Seal(plain secret.Text, associatedData string) ([]byte, error) 
 }
 
 // Open implements ports.Sealer. Its error is the same for all causes, because the cause would help
-// only an attacker. Before it fails, Open reads the keyset file again: a replica with a newer
-// keyset may have sealed the secret.
+// only an attacker. Open checks the keyset file for a change if it does not know the key.
 func (s *Sealer) Open(sealed []byte, associatedData string) (secret.Text, error) {
-	ring := s.loadedRing()
-	plain, err := ring.Decrypt(sealed, []byte(associatedData))
-	if err != nil {
-		if newer := s.rereadRing(); newer != ring {
-			plain, err = newer.Decrypt(sealed, []byte(associatedData))
-		}
+	var plain []byte
+	id, err := sealingKey(sealed)
+	if err == nil {
+		plain, err = s.ringWithKey(id).Decrypt(sealed, []byte(associatedData))
 	}
 	if err != nil {
 		return secret.Text{}, errors.New("open sealed secret: changed, moved, or sealed with another keyset")
 	}
 	return secret.New(string(plain)), nil
+}
+
+// sealingKey returns the id of the key that sealed a secret. Tink writes a version byte and the id
+// before the ciphertext.
+func sealingKey(sealed []byte) (uint32, error) {
+	if len(sealed) < cryptofmt.TinkPrefixSize || sealed[0] != cryptofmt.TinkStartByte {
+		return 0, errors.New("no prefix of Tink")
+	}
+	return binary.BigEndian.Uint32(sealed[1:cryptofmt.TinkPrefixSize]), nil
 }

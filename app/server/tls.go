@@ -19,8 +19,7 @@ import (
 // certificate is configured, because a proxy terminates TLS then. It fails when the certificate
 // cannot be loaded.
 //
-// The cipher suites are Go's defaults. HTTP/2 is not offered, because a stop (stop.go)
-// guarantees an answer only to HTTP/1.1 requests.
+// The cipher suites are Go's defaults. Package httpapi decides that HTTP/2 is not offered.
 func newTLSConfig(c settings.Config, log *slog.Logger) (*tls.Config, error) {
 	if c.TLSCertificateFile == "" {
 		return nil, nil
@@ -29,7 +28,7 @@ func newTLSConfig(c settings.Config, log *slog.Logger) (*tls.Config, error) {
 	if _, err := files.getCertificate(nil); err != nil {
 		return nil, cli.WithFix(err, "tls_certificate_file holds the certificate and its chain, tls_key_file the key of exactly that certificate, both as PEM")
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: files.getCertificate}, nil
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: files.getCertificate}, nil
 }
 
 // certificateFiles holds a certificate and reloads it when its files change. If the new files

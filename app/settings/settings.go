@@ -36,7 +36,7 @@ type Config struct {
 
 	TLSCertificateFile string   `koanf:"tls_certificate_file" help:"PEM file with the certificate chain for listen. With it, the service itself serves TLS 1.2 or later. A replaced file is used from the next connection on"`
 	TLSKeyFile         string   `koanf:"tls_key_file" help:"PEM file with the private key of tls_certificate_file"`
-	TrustedProxies     []string `koanf:"trusted_proxies" help:"addresses or CIDR ranges of proxies whose X-Forwarded-For header is trusted for the client address in the log; none unless set. No other forwarded header is read"`
+	TrustedProxies     []string `koanf:"trusted_proxies" help:"addresses or CIDR ranges of proxies whose X-Forwarded-For header is trusted for the address of the client: in the log, and for the share of max_in_flight that one address gets; none unless set. Without it, all clients behind a proxy share one part. No other forwarded header is read"`
 
 	DataDir      string        `koanf:"data_dir" group:"Storage" default:"./tenantry-data" help:"folder of the embedded database and the keyset"`
 	DatabaseURL  string        `koanf:"database_url" secret:"url" help:"sqlite:///path or postgres://…; a SQLite file in the data folder unless set"`
@@ -44,7 +44,7 @@ type Config struct {
 	RedisURL     string        `koanf:"redis_url" secret:"url" help:"redis://host:6379/0 or rediss://…, where replicas count rate limits together; unless set, each process counts on its own"`
 	RedisTimeout time.Duration `koanf:"redis_timeout" default:"200ms" help:"timeout for Redis; after that the process counts on its own until Redis answers again"`
 	Limits       string        `koanf:"limits" default:"on" help:"off counts requests but refuses none; for benchmarks"`
-	MaxInFlight  int           `koanf:"max_in_flight" default:"1000" help:"maximum number of requests that a process handles at once; further requests are answered with 503"`
+	MaxInFlight  int           `koanf:"max_in_flight" default:"1000" help:"maximum number of requests that a process handles at once; further requests are answered with 503. One account gets at most half of them. The connect pages get at most a quarter, and one address at most half of that. Requests whose API key is not checked yet get at most half, and one address at most half of that"`
 	PluginDir    string        `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; plugins beside the binary unless set"`
 	KeyPrefix    string        `koanf:"key_prefix" default:"tny" help:"first part of API keys"`
 	LogLevel     string        `koanf:"log_level" default:"info" help:"debug, info, warn or error"`

@@ -110,7 +110,7 @@ func (w *Waits) Observe(ctx context.Context, scope string, status int, h http.He
 
 // Client returns a copy of c for the calls of one scope. It does not send a request while the scope
 // has to wait, and observes Retry-After. The error of a request that it did not send contains a
-// Throttled outcome, which NoAnswer returns.
+// Throttled outcome, which TransportError returns.
 func (w *Waits) Client(c *http.Client, scope string) *http.Client {
 	held := *c
 	held.Transport = waitingTransport{cmp.Or(c.Transport, http.DefaultTransport), w, scope}

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/fault"
@@ -83,12 +84,14 @@ func (g *guard) runRecovered(work func(), r *http.Request) (done bool) {
 	return true
 }
 
-// answer buffers a response until it is complete. So a panic halfway still becomes a clean 500.
-// Answers are small: the longest list has 100 tenants, and the largest file is a 500 KB script.
+// answer buffers a response until it is complete. So a panic halfway still becomes a clean 500. The
+// longest answer of an operation is a list of 100 tenants. Files and documents are larger, but
+// WriteString does not copy them.
 type answer struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
+	file   string // the body, if body is empty
 }
 
 func newAnswer(header http.Header) *answer { return &answer{header: header.Clone()} }
@@ -103,16 +106,59 @@ func (a *answer) WriteHeader(status int) {
 
 func (a *answer) Write(p []byte) (int, error) {
 	a.WriteHeader(http.StatusOK)
+	if a.file != "" { // a second write
+		a.body.WriteString(a.file)
+		a.file = ""
+	}
 	return a.body.Write(p)
 }
+
+// WriteString implements io.StringWriter. The answer refers to the string s of the first write and
+// does not copy it. So a file in memory is not copied for each reader.
+func (a *answer) WriteString(s string) (int, error) {
+	if a.body.Len() > 0 || a.file != "" {
+		return a.Write([]byte(s))
+	}
+	a.WriteHeader(http.StatusOK)
+	a.file = s
+	return len(s), nil
+}
+
+// len returns the size of the body in bytes.
+func (a *answer) len() int { return a.body.Len() + len(a.file) }
+
+// A client must take sendChunk bytes of an answer in sendTimeout. Otherwise its connection is
+// closed. The write timeout of the server cannot be that short, because operations take longer.
+const (
+	sendChunk   = 16 << 10
+	sendTimeout = 15 * time.Second
+)
 
 // send writes the buffered answer to w.
 func (a *answer) send(w http.ResponseWriter) {
 	a.WriteHeader(http.StatusOK)
 	maps.Copy(w.Header(), a.header)
 	if a.status != http.StatusNotModified && a.status != http.StatusNoContent {
-		w.Header().Set("Content-Length", strconv.Itoa(a.body.Len()))
+		w.Header().Set("Content-Length", strconv.Itoa(a.len()))
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body.Bytes()) // the caller may have disconnected
+	if sendChunks(w, a.file) {
+		sendChunks(w, a.body.Bytes())
+	}
+}
+
+// sendChunks writes body to w. It returns false if the client has disconnected or is too slow. It
+// sets the deadline of an empty body too, because net/http writes the header after this.
+func sendChunks[T string | []byte](w http.ResponseWriter, body T) bool {
+	connection := http.NewResponseController(w)
+	for {
+		_ = connection.SetWriteDeadline(time.Now().Add(sendTimeout)) // a recorder of a test has no deadline
+		chunk := body[:min(len(body), sendChunk)]
+		if _, err := w.Write([]byte(chunk)); err != nil {
+			return false
+		}
+		if body = body[len(chunk):]; len(body) == 0 {
+			return true
+		}
+	}
 }

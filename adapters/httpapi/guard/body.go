@@ -14,23 +14,33 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// MaxBody is the size limit of a request body in bytes.
-const MaxBody = 64 << 10
+// MaxBody is the size limit of a request body in bytes. maxForm is the limit of a page's form.
+const (
+	MaxBody = 64 << 10
+	maxForm = 4 << 10
+)
 
-// readBody reads the request body into memory, so that all later steps see the same bytes. It
-// answers 413 for a body that is too large, and 415 for a media type other than JSON or a content
-// encoding. The request holds no in-flight slot while the body is read.
+// readBody reads the request body into memory, so that all later steps see the same bytes. For an
+// operation it answers 413 for a body that is too large, and 415 for a content encoding or for a
+// media type other than JSON. A page answers such errors itself. The request holds no in-flight slot
+// while the body is read.
 func (g *guard) readBody(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
 		op := e.route.op
-		if op == nil || !hasBody(op.Method) {
+		if takesBody := e.page && hasBody(r.Method) || op != nil && hasBody(op.Method); !takesBody {
 			next.ServeHTTP(w, r)
 			return
 		}
 		var body []byte
 		var err error
-		hasSlot := g.releaseSlotDuring(e, func() { body, err = readJSONBody(w, r, op.RequestBody != nil) })
+		hasSlot := g.releaseSlotDuring(e, func() {
+			if e.page {
+				body = readForm(w, r)
+				return
+			}
+			body, err = readJSONBody(w, r, op.RequestBody != nil)
+		})
 		if err == nil && !hasSlot {
 			err = tooManyInFlight()
 		}
@@ -42,6 +52,17 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 		r.ContentLength = int64(len(body))
 		next.ServeHTTP(w, r)
 	})
+}
+
+// readForm reads the body of a request for a page. It returns nil if the body is larger than
+// maxForm or cannot be read. The page refuses such a form, because it lacks each field.
+func readForm(w http.ResponseWriter, r *http.Request) []byte {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
+	if err != nil {
+		w.Header().Set("Connection", "close")
+		return nil
+	}
+	return body
 }
 
 // bufferedBody returns a request body that reads from memory.

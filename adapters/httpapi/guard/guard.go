@@ -10,20 +10,22 @@
 //  2. trace creates the server span and the HTTP metrics (trace.go).
 //  3. logRequest writes one log line (request_log.go).
 //  4. recoverPanics buffers the answer and turns a panic into a 500 (answer.go).
-//  5. limitInFlight answers 503 if the process has too many requests in flight (ratelimits.go).
+//  5. limitInFlight answers 503 if the process or the client's address has too many requests in
+//     flight (inflight.go).
 //  6. authenticate identifies the caller by the API key, or answers 401 (guard.go).
 //  7. checkPlan answers 402 without an active API plan (guard.go).
-//  8. route answers 404 and 405 (routing.go).
-//  9. checkAccept answers 406 (routing.go).
-//  10. checkKey answers 400 for a missing or invalid Idempotency-Key (idempotency.go).
-//  11. readBody reads the body, or answers 415 and 413 (body.go).
-//  12. replayStored sends the answer that is stored for the Idempotency-Key, or answers 409
+//  8. limitAccount answers 503 if the account has too many requests in flight (inflight.go).
+//  9. route answers 404 and 405 (routing.go).
+//  10. checkAccept answers 406 (routing.go).
+//  11. checkKey answers 400 for a missing or invalid Idempotency-Key (idempotency.go).
+//  12. readBody reads the body, or answers 415 and 413 (body.go).
+//  13. replayStored sends the answer that is stored for the Idempotency-Key, or answers 409
 //     (idempotency.go).
-//  13. limitRate counts the request in its bucket, or answers 429 (ratelimits.go).
-//  14. claimKey lets one request per Idempotency-Key run (idempotency.go, idempotency_run.go).
-//  15. checkQuery answers 400 for invalid query parameters (validation.go).
-//  16. validateJSON answers 400 for a body that is not strict JSON (validation.go).
-//  17. setDeadline sets the time limit of the operation (validation.go).
+//  14. limitRate counts the request in its bucket, or answers 429 (ratelimits.go).
+//  15. claimKey lets one request per Idempotency-Key run (idempotency.go, idempotency_run.go).
+//  16. checkQuery answers 400 for invalid query parameters (validation.go).
+//  17. validateJSON answers 400 for a body that is not strict JSON (validation.go).
+//  18. setDeadline sets the time limit of the operation (validation.go).
 //
 // The main types are guard (the dependencies of the steps), exchange (the state of one request) and
 // Terms (what an operation declares, in terms.go). Start reading with the method guard.steps.
@@ -59,7 +61,8 @@ type Options struct {
 	// Log receives one line per request. Its handler must add the request id and the trace id from
 	// the context. The default is slog.Default.
 	Log *slog.Logger
-	// TrustedProxies are the addresses of proxies whose X-Forwarded-For header is trusted.
+	// TrustedProxies are the addresses of proxies whose X-Forwarded-For header is trusted. Behind
+	// them, requests count for the address that the header names.
 	TrustedProxies []netip.Prefix
 	// Idempotency configures how the answers of writes are stored and replayed.
 	Idempotency Idempotency
@@ -104,7 +107,7 @@ func newGuard(mux *http.ServeMux, doc *huma.OpenAPI, o Options) *guard {
 		limits: o.Limits.orDefaults(), countRefusal: refusalCounter(o),
 		mux: mux, routes: routesOf(doc), fixedPaths: fixedPaths(doc),
 	}
-	g.inFlight.max = int64(g.limits.MaxInFlight)
+	g.inFlight.init(g.limits.MaxInFlight)
 	return g
 }
 
@@ -119,6 +122,7 @@ func (g *guard) steps() []step {
 		g.limitInFlight,
 		g.authenticate,
 		g.checkPlan,
+		g.limitAccount,
 		g.route,
 		g.checkAccept,
 		g.checkKey,
@@ -154,13 +158,14 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request) {
 // later steps fill it in.
 type exchange struct {
 	id             string
+	client         netip.Addr // the result of clientAddress
 	route          route
 	known          bool   // the mux has a handler for the request
 	allowedMethods string // the methods of the path, if the requested method is not one of them
 	page           bool   // Options.Pages serves the request
 	caller         access.Caller
 	status         int
-	holdsSlot      bool // the request holds a slot of guard.inFlight
+	slot           slot // the slot of guard.inFlight that the request holds
 	// write is set for a request with an Idempotency-Key. keyLost is set when different requests
 	// won every race for the key, so that this request does not run. replayed is set when the
 	// answer is a stored answer.

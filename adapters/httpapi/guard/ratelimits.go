@@ -9,7 +9,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -54,7 +53,7 @@ type Limits struct {
 	// concurrently, over all replicas. The default is 4.
 	MaxProviderOperations int
 	// MaxInFlight is the maximum number of requests that the process handles concurrently. The default
-	// is 1,000.
+	// is 1,000. See inFlightLimit for the parts that clients get.
 	MaxInFlight int
 }
 
@@ -154,55 +153,6 @@ func windowText(window time.Duration) string {
 func (l Limits) orDefaults() Limits {
 	l.MaxProviderOperations, l.MaxInFlight = cmp.Or(l.MaxProviderOperations, 4), cmp.Or(l.MaxInFlight, 1000)
 	return l
-}
-
-// inFlightLimit limits how many requests the process handles concurrently. Under overload, further
-// requests are refused at once, because they would slow down the requests in progress.
-type inFlightLimit struct {
-	max     int64
-	current atomic.Int64
-}
-
-func (c *inFlightLimit) acquire() bool {
-	if c.current.Add(1) > c.max {
-		c.current.Add(-1)
-		return false
-	}
-	return true
-}
-
-func (c *inFlightLimit) release() { c.current.Add(-1) }
-
-// limitInFlight answers 503 if the process already handles Limits.MaxInFlight requests.
-func (g *guard) limitInFlight(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !g.inFlight.acquire() {
-			Refuse(w, r, tooManyInFlight())
-			return
-		}
-		e := exchangeOf(r.Context())
-		e.holdsSlot = true
-		defer func() {
-			if e.holdsSlot {
-				g.inFlight.release()
-			}
-		}()
-		next.ServeHTTP(w, r)
-	})
-}
-
-// releaseSlotDuring releases the in-flight slot while wait runs, so that slow callers hold no slot.
-// It reports whether the request got a slot again afterwards.
-func (g *guard) releaseSlotDuring(e *exchange, wait func()) bool {
-	g.inFlight.release()
-	e.holdsSlot = false
-	wait()
-	e.holdsSlot = g.inFlight.acquire()
-	return e.holdsSlot
-}
-
-func tooManyInFlight() error {
-	return fault.ServiceUnavailable.RetryIn(time.Second, "the server already handles its maximum number of requests")
 }
 
 // refusalCounter returns a function that counts a 429 answer by its bucket.

@@ -28,7 +28,7 @@ var safeRequestID = regexp.MustCompile(RequestIDPattern)
 func (g *guard) assignRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := g.newExchange(r)
-		e.id = rand.Text()
+		e.id, e.client = rand.Text(), g.clientAddress(r)
 		if given := r.Header.Values("X-Request-ID"); len(given) == 1 && safeRequestID.MatchString(given[0]) {
 			e.id = given[0]
 		}
@@ -48,7 +48,7 @@ func (g *guard) logRequest(next http.Handler) http.Handler {
 		e := exchangeOf(r.Context())
 		level := slog.LevelInfo
 		line := []slog.Attr{
-			slog.String("route", e.route.pattern), slog.String("client", g.clientAddress(r).String()), slog.Int("status", e.status),
+			slog.String("route", e.route.pattern), slog.String("client", e.client.String()), slog.Int("status", e.status),
 			slog.Float64("duration_ms", float64(time.Since(began).Microseconds())/1000),
 		}
 		if e.replayed {
@@ -85,7 +85,7 @@ func errorAttr(err error) slog.Attr {
 // next entry of X-Forwarded-For, from right to left. Entries left of the first untrusted address
 // can be forged, so they are ignored.
 //
-// The address is only logged. No decision depends on it.
+// The address is logged, and limitInFlight counts requests by it. Access never depends on it.
 func (g *guard) clientAddress(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

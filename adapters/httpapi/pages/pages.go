@@ -6,13 +6,10 @@
 package pages
 
 import (
-	"bytes"
-	"compress/gzip"
 	"embed"
 	"html/template"
 	"io"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 
@@ -68,10 +65,11 @@ func groupByStatus(statusOf map[fault.Kind]int) []group {
 	return groups
 }
 
-// Errors returns the handler of the page that lists all error codes.
+// Errors returns the handler of the page that lists all error codes. The page never changes, so it
+// is rendered once.
 func Errors(statusOf map[fault.Kind]int) http.HandlerFunc {
-	groups := groupByStatus(statusOf)
-	return func(w http.ResponseWriter, _ *http.Request) { render(w, "errors.html", textPolicy, groups) }
+	page := execute("errors.html", groupByStatus(statusOf))
+	return func(w http.ResponseWriter, _ *http.Request) { send(w, textPolicy, page) }
 }
 
 // Error serves the page of one error code.
@@ -81,17 +79,26 @@ func Error(w http.ResponseWriter, c fault.Code, status int, from Origin) {
 	render(w, "error.html", textPolicy, e)
 }
 
-// render writes a page. It panics when a template fails: the templates are embedded and tested, so
-// that is a bug.
+// render writes a page.
 func render(w http.ResponseWriter, name, policy string, data any) {
-	var page bytes.Buffer
+	send(w, policy, execute(name, data))
+}
+
+// execute returns a page. It panics when a template fails: the templates are embedded and tested, so
+// that is a bug.
+func execute(name string, data any) string {
+	var page strings.Builder
 	if err := views.ExecuteTemplate(&page, name, data); err != nil {
 		panic(err)
 	}
+	return page.String()
+}
+
+func send(w http.ResponseWriter, policy, page string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", policy)
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	_, _ = w.Write(page.Bytes()) // the client may have disconnected
+	_, _ = io.WriteString(w, page) // the client may have disconnected
 }
 
 // span is a part of a sentence, as plain text or as code.
@@ -111,51 +118,10 @@ func inline(text string) []span {
 	return spans
 }
 
-// assets holds the files of swagger-ui-dist 5.35.0 as published, compressed with gzip. SHA256SUMS
-// holds the hashes of the uncompressed files.
-//
-//go:embed assets
-var assets embed.FS
-
 // apiPolicy is the Content-Security-Policy of the API page. It allows our own scripts and requests
 // to this service. Swagger UI uses data: images as icons.
 const apiPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// maxAsset limits decompression, in bytes. The largest asset has 1.7 MB.
-const maxAsset = 4 << 20
-
 // API serves the page that shows the API document with Swagger UI.
 func API(w http.ResponseWriter, _ *http.Request) { render(w, "api.html", apiPolicy, nil) }
-
-// Asset serves a file of the pages. It returns false, and writes nothing, when there is no such
-// file.
-func Asset(w http.ResponseWriter, r *http.Request, name string) bool {
-	contentType := map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".txt": "text/plain; charset=utf-8"}[path.Ext(name)]
-	if contentType == "" {
-		return false
-	}
-	if content, err := assets.ReadFile("assets/" + name); err == nil {
-		w.Header().Set("Content-Type", contentType)
-		_, _ = w.Write(content) // the client may have disconnected
-		return true
-	}
-	compressed, err := assets.Open("assets/" + name + ".gz")
-	if err != nil {
-		return false
-	}
-	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Vary", "Accept-Encoding")
-	w.Header().Set("Cache-Control", "public, max-age=86400")
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		w.Header().Set("Content-Encoding", "gzip")
-		_, _ = io.Copy(w, compressed)
-		return true
-	}
-	reader, err := gzip.NewReader(compressed)
-	if err != nil {
-		panic(err) // the file is embedded in the program
-	}
-	_, _ = io.CopyN(w, reader, maxAsset)
-	return true
-}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// inFlightLimit limits how many requests the process handles concurrently. Under overload, further
+// requests are refused at once, because they would slow down the requests in progress.
+//
+// A request for a connect page holds a slot in the group pages. A request for an operation begins
+// in authenticating and moves to authenticated. The first two groups are limited, so that requests
+// without a valid key cannot take all slots. A group shares its slots between clients. Files and
+// documents need no slot, because they are in memory.
+type inFlightLimit struct {
+	max int // of all groups together
+
+	mu                                   sync.Mutex
+	taken                                int
+	pages, authenticating, authenticated slotGroup
+}
+
+// slotGroup is a part of the slots. A client of authenticated is an account. A client of the other
+// groups is a network address.
+type slotGroup struct {
+	max, taken int
+	byClient   map[string]int // the slots of each client that has any
+}
+
+// slot is a slot that a request holds. The zero slot is none.
+type slot struct {
+	group  *slotGroup
+	client string
+}
+
+func (l *inFlightLimit) init(limit int) {
+	l.max = limit
+	for _, g := range []struct {
+		group *slotGroup
+		max   int
+	}{{&l.pages, limit / 4}, {&l.authenticating, limit / 2}, {&l.authenticated, limit}} {
+		*g.group = slotGroup{max: max(1, g.max), byClient: map[string]int{}}
+	}
+}
+
+// hasRoom reports whether the client may take one more slot. A client gets its share of the group.
+// One more share stays free for the next client, so a client alone gets half of the slots.
+func (g *slotGroup) hasRoom(client string) bool {
+	held, clients := g.byClient[client], len(g.byClient)
+	if held == 0 {
+		clients++
+	}
+	return g.taken < g.max && held < max(1, g.max/(clients+1))
+}
+
+func (g *slotGroup) add(client string, n int) {
+	g.taken += n
+	if g.byClient[client] += n; g.byClient[client] == 0 {
+		delete(g.byClient, client)
+	}
+}
+
+// acquire takes the slot s. It returns false if all slots or the client's share are taken.
+func (l *inFlightLimit) acquire(s slot) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.taken >= l.max || !s.group.hasRoom(s.client) {
+		return false
+	}
+	l.taken++
+	s.group.add(s.client, 1)
+	return true
+}
+
+// release releases s. It does nothing for the zero slot.
+func (l *inFlightLimit) release(s slot) {
+	if s.group == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.taken--
+	s.group.add(s.client, -1)
+}
+
+// exchange releases the slot from and takes the slot to. If it returns false, from is still taken.
+func (l *inFlightLimit) exchange(from, to slot) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !to.group.hasRoom(to.client) {
+		return false
+	}
+	from.group.add(from.client, -1)
+	to.group.add(to.client, 1)
+	return true
+}
+
+// clientNetwork returns the network that counts as one client: an IPv4 address, or the /64 of an
+// IPv6 address, from which one machine can use any address.
+func clientNetwork(a netip.Addr) string {
+	if a.Is6() {
+		return netip.PrefixFrom(a, 64).Masked().String()
+	}
+	return a.String()
+}
+
+// limitInFlight answers 503 if the process handles Limits.InFlight requests, or if the network of
+// the client has its share of them.
+func (g *guard) limitInFlight(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := exchangeOf(r.Context())
+		s := slot{client: clientNetwork(e.client)}
+		switch {
+		case e.page:
+			s.group = &g.inFlight.pages
+		case e.needsKey(r.URL.Path):
+			s.group = &g.inFlight.authenticating
+		default:
+			next.ServeHTTP(w, r)
+			return
+		}
+		if !g.inFlight.acquire(s) {
+			Refuse(w, r, tooManyInFlight())
+			return
+		}
+		e.slot = s
+		defer func() { g.inFlight.release(e.slot) }()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// limitAccount answers 503 if the account has its share of the requests in flight. From here on the
+// request counts for its account and not for its address.
+func (g *guard) limitAccount(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := exchangeOf(r.Context())
+		if e.needsKey(r.URL.Path) {
+			s := slot{&g.inFlight.authenticated, string(e.caller.Account.ID)}
+			if !g.inFlight.exchange(e.slot, s) {
+				Refuse(w, r, tooManyInFlight())
+				return
+			}
+			e.slot = s
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// releaseSlotDuring releases the in-flight slot while wait runs, so that slow callers hold no slot.
+// It reports whether the request got a slot again afterwards.
+func (g *guard) releaseSlotDuring(e *exchange, wait func()) bool {
+	s := e.slot
+	g.inFlight.release(s)
+	e.slot = slot{}
+	wait()
+	if !g.inFlight.acquire(s) {
+		return false
+	}
+	e.slot = s
+	return true
+}
+
+func tooManyInFlight() error {
+	return fault.ServiceUnavailable.RetryIn(time.Second, "the server already handles its maximum number of requests")
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pages
+
+import (
+	"compress/gzip"
+	"embed"
+	"io"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+)
+
+// files holds the files of swagger-ui-dist 5.35.0 as published, compressed with gzip. SHA256SUMS
+// holds the hashes of the uncompressed files. Our own small files are not compressed.
+//
+//go:embed assets
+var files embed.FS
+
+// asset is a file of the pages. Its content is a string, so that all answers can share it: package
+// guard does not copy a string for each reader.
+type asset struct {
+	contentType string
+	content     func() string // the uncompressed content
+	compressed  string        // the content in gzip, "" for a small file
+}
+
+var contentTypes = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".txt": "text/plain; charset=utf-8"}
+
+// assets holds the assets by name.
+var assets = loadAssets()
+
+// loadAssets reads the embedded files. It panics when it cannot read a file, which would be a bug.
+func loadAssets() map[string]asset {
+	entries, err := files.ReadDir("assets")
+	if err != nil {
+		panic(err)
+	}
+	all := map[string]asset{}
+	for _, entry := range entries {
+		raw, err := files.ReadFile("assets/" + entry.Name())
+		if err != nil {
+			panic(err)
+		}
+		name, isCompressed := strings.CutSuffix(entry.Name(), ".gz")
+		a := asset{contentType: contentTypes[path.Ext(name)], content: func() string { return string(raw) }}
+		if isCompressed {
+			a.compressed = string(raw)
+			a.content = func() string { return inflate(a.compressed) }
+		}
+		a.content = sync.OnceValue(a.content)
+		if a.contentType != "" {
+			all[name] = a
+		}
+	}
+	return all
+}
+
+// inflate returns the content of an embedded gzip file. It panics when the file is damaged.
+func inflate(compressed string) string {
+	reader, err := gzip.NewReader(strings.NewReader(compressed))
+	if err != nil {
+		panic(err)
+	}
+	var content strings.Builder
+	if _, err := io.Copy(&content, reader); err != nil {
+		panic(err)
+	}
+	return content.String()
+}
+
+// Asset serves a file of the pages. It returns false, and writes nothing, when there is no such
+// file. A file is inflated once, for the first client that does not accept gzip.
+func Asset(w http.ResponseWriter, r *http.Request, name string) bool {
+	a, ok := assets[name]
+	if !ok {
+		return false
+	}
+	w.Header().Set("Content-Type", a.contentType)
+	if a.compressed == "" {
+		_, _ = io.WriteString(w, a.content()) // the client may have disconnected
+		return true
+	}
+	w.Header().Set("Vary", "Accept-Encoding")
+	w.Header().Set("Cache-Control", "public, max-age=86400")
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = io.WriteString(w, a.compressed)
+		return true
+	}
+	_, _ = io.WriteString(w, a.content())
+	return true
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/console"
+	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+)
+
+// slowClients is the number of slow connections that a test opens.
+const slowClients = 200
+
+// TestSlowFormsHoldNoSlot checks that requests are answered while many clients send the form of a
+// connect page a byte at a time. The process has slots for only four requests.
+func TestSlowFormsHoldNoSlot(t *testing.T) {
+	env := newTestEnv(t)
+	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 4}
+	env.options.Guard.Pages = console.New(console.Options{Tenants: env.options.Tenants, Log: env.options.Guard.Log})
+	h, reading := env.handler(t), make(chan struct{}, slowClients)
+	client := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			r.Body = readNotifier{r.Body, sync.OnceFunc(func() { reading <- struct{}{} })}
+		}
+		h.ServeHTTP(rw, r)
+	}))
+	answers := make(chan *http.Response, slowClients)
+	var forms []*io.PipeWriter
+	for range slowClients {
+		form, writer := io.Pipe()
+		forms = append(forms, writer)
+		r := httptest.NewRequest(http.MethodPost, client.server.URL+"/connect/microsoft365/confirm", form)
+		r.RequestURI = ""
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		go func() {
+			answer, err := noRedirects.Do(r)
+			if err != nil {
+				t.Error(err)
+			}
+			answers <- answer
+		}()
+		if _, err := writer.Write([]byte("decision")); err != nil {
+			t.Fatal(err)
+		}
+		receive(t, reading, "the service did not begin to read a form")
+	}
+	for range 20 {
+		client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
+	}
+	if page := client.do(call{method: "GET", path: "/docs"}); page.status != http.StatusOK {
+		t.Errorf("a page got %d", page.status)
+	}
+	for i, form := range forms { // one after the other: there are few slots
+		_, _ = form.Write([]byte("=connect"))
+		_ = form.Close()
+		answer := receive(t, answers, "a form was not answered")
+		page, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusBadRequest || !bytes.Contains(page, []byte("This link does not work any more")) {
+			t.Fatalf("form %d got %d %s (%v)", i, answer.StatusCode, page, err)
+		}
+	}
+}
+
+// pipeListener accepts in-memory connections, whose deadlines follow the clock of a synctest bubble.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	close(l.closed)
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (l *pipeListener) dial() net.Conn {
+	client, server := net.Pipe()
+	l.conns <- server
+	return client
+}
+
+// heapInUse returns the size of the live heap in bytes.
+func heapInUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// TestUnreadAnswersShareTheirContent checks that clients which do not read a file or a document cost
+// little memory, whether they accept gzip or not. It also checks that the service closes their
+// connections long before its write timeout, and serves a client that reads slowly to the end.
+func TestUnreadAnswersShareTheirContent(t *testing.T) {
+	const memoryOfClient = 96 << 10 // the smallest of these answers has more than 200 KB
+	h := newTestEnv(t).handler(t)
+	for _, path := range []string{"/docs/assets/swagger-ui-bundle.js", "/openapi.json", "/openapi.yaml"} {
+		warm := httptest.NewRecorder()
+		h.ServeHTTP(warm, httptest.NewRequest(http.MethodGet, path, nil))
+		content := warm.Body.Bytes()
+		if len(content) < 2*memoryOfClient {
+			t.Fatalf("%s has only %d bytes", path, len(content))
+		}
+		for _, encoding := range []string{"identity", "gzip"} {
+			t.Run(path+" "+encoding, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := &pipeListener{make(chan net.Conn), make(chan struct{})}
+					server := httpapi.Server("", h)
+					var closed atomic.Int32
+					server.ConnState = func(_ net.Conn, state http.ConnState) {
+						if state == http.StateClosed {
+							closed.Add(1)
+						}
+					}
+					go func() { _ = server.Serve(l) }()
+					request := "GET " + path + " HTTP/1.1\r\nHost: x\r\nAccept-Encoding: " + encoding + "\r\n\r\n"
+					before := heapInUse()
+					var unread []net.Conn
+					for range slowClients {
+						conn := l.dial()
+						unread = append(unread, conn)
+						_, _ = io.WriteString(conn, request)
+					}
+					synctest.Wait() // each answer now waits for its client
+					if took := int64(heapInUse()) - int64(before); took > slowClients*memoryOfClient {
+						t.Errorf("%d unread answers take %d MiB", slowClients, took>>20)
+					}
+					time.Sleep(20 * time.Second) // longer than the service waits for a client to read
+					synctest.Wait()
+					if n := closed.Load(); n != slowClients {
+						t.Errorf("%d of %d connections were closed", n, slowClients)
+					}
+					for _, conn := range unread {
+						_ = conn.Close()
+					}
+					reader := l.dial()
+					_, _ = io.WriteString(reader, request)
+					answer, err := http.ReadResponse(bufio.NewReader(&slowReader{reader}), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					got, err := io.ReadAll(answer.Body)
+					if err != nil || int64(len(got)) != answer.ContentLength {
+						t.Errorf("a slow client got %d of %d bytes: %v", len(got), answer.ContentLength, err)
+					}
+					_ = reader.Close()
+					_ = server.Close()
+					synctest.Wait()
+				})
+			})
+		}
+	}
+}
+
+// slowReader reads at most 4 KiB in two seconds.
+type slowReader struct{ net.Conn }
+
+func (r *slowReader) Read(p []byte) (int, error) {
+	time.Sleep(2 * time.Second)
+	return r.Conn.Read(p[:min(len(p), 4<<10)])
+}
+
+// holdingPages is a page handler that holds requests until they are released.
+type holdingPages struct {
+	arrived, release chan struct{}
+}
+
+func (p holdingPages) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	p.arrived <- struct{}{}
+	<-p.release
+	_, _ = io.WriteString(w, "page")
+}
+
+// TestSlotsAreSharedBetweenAddresses checks that one address cannot take all slots of the connect
+// pages, and that all addresses together leave slots to requests with a key. Addresses of one IPv6
+// /64 are one client. A trusted proxy names the addresses.
+func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
+	env := newTestEnv(t)
+	pages := holdingPages{make(chan struct{}), make(chan struct{})}
+	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 16} // 4 for pages
+	env.options.Guard.Pages = pages
+	env.options.Guard.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+	client := serve(t, env.handler(t))
+	var held sync.WaitGroup
+	t.Cleanup(func() {
+		close(pages.release)
+		held.Wait()
+	})
+	var answered atomic.Int32
+	open := func(address string) (refused bool) {
+		t.Helper()
+		r := call{method: "GET", path: "/connect/x", headers: map[string]string{"X-Forwarded-For": address}}.request(t, client.server.URL)
+		done := make(chan int, 1)
+		held.Go(func() {
+			answer, err := noRedirects.Do(r)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_ = answer.Body.Close()
+			answered.Add(1)
+			done <- answer.StatusCode
+		})
+		select {
+		case <-pages.arrived:
+			return false
+		case status := <-done:
+			if status != http.StatusServiceUnavailable {
+				t.Errorf("%s got %d", address, status)
+			}
+			return true
+		case <-time.After(testTimeout):
+			t.Fatal("a page was neither served nor refused")
+			return false
+		}
+	}
+	for i, tt := range []struct {
+		address string
+		refused bool
+	}{
+		{"2001:db8:0:1::1", false},
+		{"2001:db8:0:1::2", false},
+		{"2001:db8:0:1:ffff::3", true}, // the same /64
+		{"2001:db8:0:2::1", false},
+		{"192.0.2.1", false},
+		{"192.0.2.2", true}, // all slots of pages are taken
+	} {
+		if refused := open(tt.address); refused != tt.refused {
+			t.Errorf("request %d from %s: refused is %v", i, tt.address, refused)
+		}
+	}
+	if page := client.do(call{method: "GET", path: "/docs"}); page.status != http.StatusOK {
+		t.Errorf("a page that is in memory got %d", page.status)
+	}
+	for _, address := range []string{"192.0.2.2", "2001:db8:0:1::1"} {
+		client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key, headers: map[string]string{"X-Forwarded-For": address}}, 200, "")
+	}
+	if n := answered.Load(); n != 2 {
+		t.Errorf("%d pages were answered", n)
+	}
+}
+
+// TestAccountsShareTheSlots checks that the requests in flight of one account leave slots to the
+// requests of another.
+func TestAccountsShareTheSlots(t *testing.T) {
+	env := newTestEnv(t)
+	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 8, MaxProviderOperations: 100}
+	client := serve(t, env.handler(t))
+	gate := env.platform.Hold("AddDomain")
+	answers := make(chan reply, 4)
+	for i := range cap(answers) {
+		go func() {
+			answers <- client.do(call{method: "POST", path: domainsOfA, key: env.accountA.key, body: fmt.Sprintf(`{"domain":"d%d.example"}`, i)})
+		}()
+		receive(t, gate.Arrived(), "a write did not reach the platform")
+	}
+	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 503, "service_unavailable")
+	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountB.key}, 200, "")
+	gate.Release()
+	for range cap(answers) {
+		if got := receive(t, answers, "a write was not answered"); got.status != 200 {
+			t.Errorf("%d %s", got.status, got.raw)
+		}
+	}
+	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
+}
+
+// TestServerSpeaksHTTP1Only checks that a client which supports only HTTP/2 gets no connection.
+func TestServerSpeaksHTTP1Only(t *testing.T) {
+	certificate := httptest.NewTLSServer(nil)
+	t.Cleanup(certificate.Close)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httpapi.Server("", http.NotFoundHandler())
+	server.TLSConfig = &tls.Config{Certificates: certificate.TLS.Certificates}
+	go func() { _ = server.ServeTLS(listener, "", "") }()
+	t.Cleanup(func() { _ = server.Close() })
+	for _, protocols := range [][]string{{"h2"}, {"h2", "http/1.1"}} {
+		conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: protocols})
+		if err != nil {
+			continue // the server refuses all protocols of the client
+		}
+		if got := conn.ConnectionState().NegotiatedProtocol; got == "h2" {
+			t.Errorf("a client with %v speaks %q", protocols, got)
+		}
+		_ = conn.Close()
+	}
+}
