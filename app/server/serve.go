@@ -92,6 +92,9 @@ func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsCon
 			return errors.Join(err, api.Close(), admin.Close(), s.Close(context.WithoutCancel(ctx)))
 		}
 	}
+	usesCtx, stopUses := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopUses()
+	go s.KeyUses.Run(usesCtx)
 	apiServer := startServer(ctx, api, tlsConfig, closeConnsWhileDraining(s, s.Handler()), s.Log)
 	adminServer := startServer(ctx, admin, nil, adminHandler(s), s.Log)
 	ready()

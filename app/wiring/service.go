@@ -115,7 +115,9 @@ type Service struct {
 	dnsProviders     *DNSProviders
 	sendingPlatforms *sendingPlatforms
 
-	keys         *keys.Service
+	keys *keys.Service
+	// KeyUses collects the last uses of API keys. Its Run stores them; Close stores the rest.
+	KeyUses      *keys.Uses
 	Tenants      *tenants.Service
 	domains      *domains.Service
 	Connections  *dnsconnections.Service
@@ -238,7 +240,8 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 		Resolvers: c.DNSResolvers, Recursive: c.DNSMode == "recursive", Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Now: o.Now, Log: s.Log,
 	})
 	reconciler := &reconcile.Pass{Platform: s.Platform, Domains: s.Store, DNS: dnsReader, Now: o.Now}
-	s.keys = &keys.Service{Keys: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now}
+	s.KeyUses = &keys.Uses{Store: s.Store, Log: s.Log}
+	s.keys = &keys.Service{Keys: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now, Uses: s.KeyUses}
 	s.Tenants = &tenants.Service{
 		Tenants: s.Store, Assignments: s.Store, Discovered: s.Store, Domains: s.Store, Flows: s.Store, Accounts: s.Store, Policies: s.Store, Runs: s.Store,
 		Room: s.Store, Platform: s.Platform, Reconciler: reconciler, Sealer: sealer, Random: rand.Reader, Now: o.Now, PublicURL: publicURL,
@@ -277,8 +280,9 @@ func (s *Service) Handler() http.Handler {
 	})
 }
 
-// Close ends the plugins, then closes the limiter, the queue and the store, and returns their errors.
-// In parallel it exports the last telemetry. It only logs a failure of the export.
+// Close ends the plugins, stores the last uses of API keys, then closes the limiter, the queue and
+// the store, and returns their errors. In parallel it exports the last telemetry. It only logs a
+// failure of the export.
 func (s *Service) Close(ctx context.Context) error {
 	flushed := make(chan struct{})
 	go func() {
@@ -290,6 +294,11 @@ func (s *Service) Close(ctx context.Context) error {
 		close(flushed)
 	}()
 	s.Host.Close()
+	if s.KeyUses != nil { // nil if Assemble failed
+		if err := s.KeyUses.Save(ctx); err != nil {
+			s.Log.Warn("the last uses of API keys were not stored", "error", err)
+		}
+	}
 	err := errors.Join(s.limiter.Close(), s.Queue.Close(ctx), s.Store.Close())
 	<-flushed
 	return err
