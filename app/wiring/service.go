@@ -111,6 +111,7 @@ type Service struct {
 	requestLimits    guard.Limits
 	Host             *pluginhost.Host
 	mailCircuits     *breaker.Breaker
+	applicationID    string // the mail platform's id of our application
 	Platform         ports.MailPlatform
 	dnsProviders     *DNSProviders
 	sendingPlatforms *sendingPlatforms
@@ -230,7 +231,7 @@ func (s *Service) openMailPlatform(ctx context.Context, c settings.Config, o Ove
 	if err != nil {
 		return nil, err
 	}
-	s.mailCircuits = chain.circuits
+	s.mailCircuits, s.applicationID = chain.circuits, c.Providers[MailPlatform]["client_id"]
 	return s.Host.Mail(MailPlatform, func(ctx context.Context) (wire.Connection, error) { return connections.Of(ctx, MailPlatform) },
 		chain.interceptors(breaker.ByTenant)...), nil
 }
@@ -274,7 +275,7 @@ func (s *Service) Handler() http.Handler {
 		Enforcement: s.enforcement, SendLimits: s.sendLimits,
 		Guard: guard.Options{
 			Keys: s.keys, Idempotency: s.idempotency, Limits: s.requestLimits,
-			Pages: console.New(console.Options{Tenants: s.Tenants, Log: s.Log}), Log: s.Log,
+			Pages: console.New(console.Options{Tenants: s.Tenants, Log: s.Log, ApplicationID: s.applicationID}), Log: s.Log,
 			TrustedProxies: s.trustedProxies,
 		},
 	})
