@@ -80,6 +80,10 @@ const missingSettingRetry = time.Minute
 // databaseOpenTimeout bounds how long a start or a command waits for a database server.
 const databaseOpenTimeout = 45 * time.Second
 
+// describeTimeout bounds how long the start of the service waits for the plugins of the configured
+// providers.
+const describeTimeout = 30 * time.Second
+
 // telemetryFlushTimeout bounds the export of the last spans when the service closes.
 const telemetryFlushTimeout = 2 * time.Second
 
@@ -96,6 +100,9 @@ type Overrides struct {
 	JobSweep time.Duration
 	// DomainCheckSweep is the interval of the sweep that wakes due domain checks.
 	DomainCheckSweep time.Duration
+	// OwnProviders are the settings of providers that the operator made, if Config.Providers has
+	// others too. A misspelt one makes Assemble fail.
+	OwnProviders map[string]map[string]string
 	// OnlyLimited excludes tenants without a send limit from the enforcement sweep.
 	OnlyLimited bool
 }
@@ -112,6 +119,7 @@ type Service struct {
 	Host             *pluginhost.Host
 	mailCircuits     *breaker.Breaker
 	applicationID    string // the mail platform's id of our application
+	mailConnection   func(context.Context) (wire.Connection, error)
 	Platform         ports.MailPlatform
 	dnsProviders     *DNSProviders
 	sendingPlatforms *sendingPlatforms
@@ -178,6 +186,13 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if s.Host, err = openHost(c, log); err != nil {
 		return nil, errors.Join(err, s.limiter.Close(), s.Queue.Close(ctx), s.Store.Close())
 	}
+	own := c.Providers
+	if o.OwnProviders != nil {
+		own = o.OwnProviders
+	}
+	if err := s.checkProviderSettings(ctx, own); err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
 	// The keyset is opened after the other adapters: a failed start must not leave a new keyset
 	// behind.
 	sealer, err := OpenKeyset(ctx, c, s.Store, true)
@@ -232,8 +247,8 @@ func (s *Service) openMailPlatform(ctx context.Context, c settings.Config, o Ove
 		return nil, err
 	}
 	s.mailCircuits, s.applicationID = chain.circuits, c.Providers[MailPlatform]["client_id"]
-	return s.Host.Mail(MailPlatform, func(ctx context.Context) (wire.Connection, error) { return connections.Of(ctx, MailPlatform) },
-		chain.interceptors(breaker.ByTenant)...), nil
+	s.mailConnection = func(ctx context.Context) (wire.Connection, error) { return connections.Of(ctx, MailPlatform) }
+	return s.Host.Mail(MailPlatform, s.mailConnection, chain.interceptors(breaker.ByTenant)...), nil
 }
 
 func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports.Sealer, o Overrides) {
