@@ -21,6 +21,9 @@ func TestLinks(t *testing.T) {
 	if len(all) < 10 {
 		t.Fatalf("only %d pages: %v", len(all), all)
 	}
+	// This page is a part of the API page, and links to pages of the running service. A test beside it
+	// checks these links.
+	delete(all, "adapters/httpapi/openapi/introduction.md")
 	for path, text := range all {
 		for _, problem := range broken(path, text) {
 			t.Errorf("%s: %s", path, problem)

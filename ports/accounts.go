@@ -50,7 +50,7 @@ type IssuedKeys interface {
 	// AddKey stores a new key of an account. It fails with account_not_found or account_closed.
 	AddKey(ctx context.Context, k access.Key) error
 	// IssuedKeys lists the keys of an account, or of all accounts if owner is empty: oldest first,
-	// including revoked keys.
+	// including revoked keys, each with its last use.
 	IssuedKeys(ctx context.Context, owner access.AccountID) ([]access.Key, error)
 	// IssuedKey returns a key by its id. It fails with key_not_found.
 	IssuedKey(ctx context.Context, id string) (access.Key, error)

@@ -27,6 +27,13 @@ type Keys interface {
 	RotateKey(ctx context.Context, owner access.AccountID, oldID string, fresh access.Key) error
 }
 
+// KeyUses stores when API keys were last used.
+type KeyUses interface {
+	// SaveKeyUses stores the last uses of keys, by the key's id. It never replaces a later time by an
+	// earlier one, so several processes can store the uses of one key.
+	SaveKeyUses(ctx context.Context, lastUsed map[string]time.Time) error
+}
+
 // Tenants stores the tenants of accounts. Tenants of other accounts and unknown tenants fail with
 // the same tenant_not_found after the same queries.
 type Tenants interface {

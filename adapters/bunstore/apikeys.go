@@ -7,6 +7,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -37,6 +39,16 @@ type keyRow struct {
 	Name      string
 	CreatedAt time.Time
 	RevokedAt time.Time `bun:",nullzero"`
+
+	LastUsedAt time.Time `bun:",scanonly"`
+}
+
+// keyUseRow is the last use of a key.
+type keyUseRow struct {
+	bun.BaseModel `bun:"table:api_key_uses,alias:u"`
+
+	KeyID      string `bun:",pk"`
+	LastUsedAt time.Time
 }
 
 func newKeyRow(k access.Key) keyRow {
@@ -49,7 +61,7 @@ func newKeyRow(k access.Key) keyRow {
 func (r keyRow) key() access.Key {
 	return access.Key{
 		ID: r.ID, Account: access.AccountID(r.AccountID), Hash: [32]byte(r.Hash), Form: access.Form(r.Form), Hint: r.Hint, Name: r.Name,
-		CreatedAt: r.CreatedAt.UTC(), RevokedAt: r.RevokedAt.UTC(),
+		CreatedAt: r.CreatedAt.UTC(), RevokedAt: r.RevokedAt.UTC(), LastUsedAt: r.LastUsedAt.UTC(),
 	}
 }
 
@@ -179,7 +191,8 @@ func (s *Store) IssuedKeys(ctx context.Context, owner access.AccountID) ([]acces
 	var rows []keyRow
 	err := s.run(ctx, "list keys", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		q := db.NewSelect().Model(&rows).Order("k.created_at", "k.id")
+		q := db.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr("u.last_used_at").
+			Join("LEFT JOIN api_key_uses AS u ON u.key_id = k.id").Order("k.created_at", "k.id")
 		if owner != "" {
 			q = q.Where("k.account_id = ?", accountKey(owner))
 		}
@@ -190,6 +203,23 @@ func (s *Store) IssuedKeys(ctx context.Context, owner access.AccountID) ([]acces
 		keys = append(keys, r.key())
 	}
 	return keys, err
+}
+
+// SaveKeyUses implements ports.KeyUses. The rows are sorted, so that concurrent calls lock them in
+// the same order.
+func (s *Store) SaveKeyUses(ctx context.Context, lastUsed map[string]time.Time) error {
+	var rows []keyUseRow
+	for _, id := range slices.Sorted(maps.Keys(lastUsed)) {
+		rows = append(rows, keyUseRow{KeyID: ident.Lookup(id), LastUsedAt: storedTime(lastUsed[id])})
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	return s.runWrite(ctx, "save key uses", func(ctx context.Context, db bun.IDB) error {
+		_, err := db.NewInsert().Model(&rows).On("CONFLICT (key_id) DO UPDATE").
+			Set("last_used_at = EXCLUDED.last_used_at").Where("u.last_used_at < EXCLUDED.last_used_at").Exec(ctx)
+		return err
+	})
 }
 
 // IssuedKey implements ports.IssuedKeys.

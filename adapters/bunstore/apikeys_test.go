@@ -232,3 +232,27 @@ func TestOneOfConcurrentKeyRotationsAndReplacementsSucceeds(t *testing.T) {
 		}
 	})
 }
+
+// TestLastUseOfKeyOnlyMovesForward checks that a process that stores an earlier use, because it
+// stores late, does not hide a later one.
+func TestLastUseOfKeyOnlyMovesForward(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		used, unused := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
+		later := now.Add(5 * time.Minute)
+		must(t, "save nothing", s.SaveKeyUses(t.Context(), nil))
+		for _, at := range []time.Time{now, later, now.Add(time.Minute)} {
+			must(t, "save", s.SaveKeyUses(t.Context(), map[string]time.Time{used.ID: at}))
+		}
+		for _, owner := range []access.AccountID{ann, ""} {
+			keys, err := s.IssuedKeys(t.Context(), owner)
+			must(t, "list", err)
+			for _, k := range keys {
+				want := map[string]time.Time{used.ID: later, unused.ID: {}}[k.ID]
+				if !k.LastUsedAt.Equal(want) {
+					t.Errorf("key %s was last used at %v, want %v", k.ID, k.LastUsedAt, want)
+				}
+			}
+		}
+	})
+}

@@ -29,7 +29,8 @@ var ownedTables = []string{
 var unowned = map[string]string{
 	`FROM "members" AS "mb" WHERE (email = '')`:                                  "the operator's command asks whether an address is taken",
 	`AS c ON c.account_id = a.account_id ORDER BY "a"."created_at"`:              "the operator's command lists all accounts",
-	`FROM "api_keys" AS "k" ORDER BY`:                                            "the operator's command lists all keys",
+	`INSERT INTO "api_key_uses"`:                                                 "a last use belongs to a key, which a request names alone",
+	`ON u.key_id = k.id ORDER BY`:                                                "the operator's command lists all keys",
 	`FROM "api_keys" AS "k" WHERE (k.id = '')`:                                   "the operator's command names a key alone",
 	`a.account_id IN (SELECT account_id FROM members WHERE email = '')`:          "the operator's command finds an account by an address",
 	`UPDATE "connect_flows" AS "f" SET step = '' WHERE (state_hash = '')`:        "a browser brings only the state",

@@ -19,12 +19,17 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
 )
 
 // Options configures the pages.
 type Options struct {
 	Tenants *tenants.Service
 	Log     *slog.Logger
+	// ApplicationID is the id of the application that administrators approve. The pages name it, so
+	// that an administrator finds the application later. The pages do without it if it is empty.
+	ApplicationID string
 	// Timeout limits the work for one page. The default is 55 s.
 	Timeout time.Duration
 }
@@ -122,9 +127,17 @@ func (c *pages) confirm(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	if decision == "cancel" {
-		return answer{page: "cancelled", cookie: c.expiredCookie()}, nil
+		return answer{page: "cancelled", data: endPage{ApplicationID: c.ApplicationID}, cookie: c.expiredCookie()}, nil
 	}
-	return answer{page: "connected", data: t, cookie: c.expiredCookie()}, nil
+	return answer{page: "connected", data: endPage{t, c.ApplicationID, sendlimit.RulePrefix}, cookie: c.expiredCookie()}, nil
+}
+
+// endPage is the data of the pages that end the flow.
+type endPage struct {
+	tenant.Tenant
+
+	ApplicationID string
+	RulePrefix    string // the beginning of the names of the mail flow rules that tenantry makes
 }
 
 // cookieName returns the name of the flow's cookie. Browsers accept the prefix __Host- over TLS

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
 )
 
 // TestErrorPagesExplainWithoutJargon checks that each error page says what happened and what to do
@@ -24,6 +26,24 @@ func TestErrorPagesExplainWithoutJargon(t *testing.T) {
 		for _, jargon := range []string{"`", "/v1", "Idempotency", "API", "callback"} {
 			if page := w.Body.String(); strings.Contains(page, jargon) || !strings.Contains(page, "req-1") {
 				t.Errorf("%s: the page contains %q, or does not contain the request id:\n%s", code.Name, jargon, page)
+			}
+		}
+	}
+}
+
+// TestLastPagesSayHowToUndoTheConnection checks that the last pages identify the application and
+// the rules that stay.
+func TestLastPagesSayHowToUndoTheConnection(t *testing.T) {
+	c := &pages{}
+	for page, wants := range map[string][]string{
+		"connected": {"Example GmbH is connected", "4711-id", "mail flow rules stay", "<code>" + sendlimit.RulePrefix + "</code>"},
+		"cancelled": {"Nothing was connected", "4711-id", "no mail flow rules"},
+	} {
+		w := httptest.NewRecorder()
+		c.render(w, httptest.NewRequest("GET", "/", nil), 200, page, endPage{tenant.Tenant{Name: "Example GmbH"}, "4711-id", sendlimit.RulePrefix})
+		for _, want := range wants {
+			if !strings.Contains(w.Body.String(), want) {
+				t.Errorf("the page %s lacks %q:\n%s", page, want, w.Body.String())
 			}
 		}
 	}

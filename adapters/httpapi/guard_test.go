@@ -147,6 +147,10 @@ func TestLogLineAndSpanOfARequest(t *testing.T) {
 	}}, 404, "tenant_not_found")
 	client.server.Close()
 
+	keys, err := env.store.IssuedKeys(t.Context(), env.accountA.account.ID)
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("keys %v, %v", keys, err)
+	}
 	var line map[string]any
 	if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
 		t.Fatalf("not one line: %v\n%s", err, lines.String())
@@ -154,6 +158,7 @@ func TestLogLineAndSpanOfARequest(t *testing.T) {
 	for member, want := range map[string]any{
 		"route": "GET /v1/tenants/{tenant_id}", "status": 404.0, "code": "tenant_not_found",
 		"request_id": got.header.Get("X-Request-ID"), "trace_id": parent,
+		"account_id": string(env.accountA.account.ID), "key_id": keys[0].ID,
 	} {
 		if line[member] != want {
 			t.Errorf("%s is %v, want %v", member, line[member], want)

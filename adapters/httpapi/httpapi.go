@@ -16,7 +16,7 @@
 // configures the huma library and adds operations to the API.
 //
 // Document: package openapi shapes it. document.go and examples.go describe the operations.
-// public.go serves the document and the pages.
+// public.go serves the pages, and cached.go serves the document.
 package httpapi
 
 import (

@@ -3,10 +3,8 @@
 package httpapi
 
 import (
-	"io"
 	"net/http"
 	"slices"
-	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -19,8 +17,15 @@ import (
 
 // addPublicRoutes adds the routes that need no key: the document and the pages about the API.
 func addPublicRoutes(mux *http.ServeMux, doc *huma.OpenAPI) {
+	mux.HandleFunc("/{$}", serveHome)
 	mux.HandleFunc("GET /openapi.json", serveDocument("application/json", func(d openapi.Documents) []byte { return d.JSON }))
 	mux.HandleFunc("GET /openapi.yaml", serveDocument("application/yaml", func(d openapi.Documents) []byte { return d.YAML }))
+	mux.HandleFunc("GET /docs/guide", pages.Guides)
+	mux.HandleFunc("GET /docs/guide/{name}", func(w http.ResponseWriter, r *http.Request) {
+		if !pages.Guide(w, r.PathValue("name")) {
+			guard.Refuse(w, r, fault.RouteNotFound.With("there is no guide with this name"))
+		}
+	})
 	mux.HandleFunc("GET /docs", pages.API)
 	mux.HandleFunc("GET /docs/assets/{file}", func(w http.ResponseWriter, r *http.Request) {
 		if !pages.Asset(w, r, r.PathValue("file")) {
@@ -54,21 +59,13 @@ func originOf(doc *huma.OpenAPI, c fault.Code) pages.Origin {
 	return from
 }
 
-// serveDocument serves the OpenAPI document. The first request builds the document, which takes
-// longer than the rest of the start of the service. All answers share its text, because package
-// guard does not copy a string for each reader.
-func serveDocument(contentType string, notation func(openapi.Documents) []byte) http.HandlerFunc {
-	content := sync.OnceValues(func() (string, error) {
-		d, err := Document()
-		return string(notation(d)), err
-	})
-	return func(w http.ResponseWriter, r *http.Request) {
-		text, err := content()
-		if err != nil {
-			guard.Refuse(w, r, err)
-			return
-		}
-		w.Header().Set("Content-Type", contentType)
-		_, _ = io.WriteString(w, text) // writes to memory, cannot fail
+// serveHome answers a browser with a page. Other clients get the answer for an unknown path, which a
+// client with a wrong base address expects.
+func serveHome(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Vary", "Accept")
+	if (r.Method == http.MethodGet || r.Method == http.MethodHead) && accepts(r.Header.Values("Accept"), "text/html") {
+		pages.Home(w, r)
+		return
 	}
+	guard.Refuse(w, r, fault.RouteNotFound.With("no operation or page has this path; the operations are under /v1, and /docs describes them"))
 }

@@ -32,6 +32,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/sandbox/zones"
@@ -47,7 +48,10 @@ type Options struct {
 	PluginDir string
 	// Seed creates zones and tenants.
 	Seed bool
-	Log  *slog.Logger
+	// ControlAddr is the loopback address of the control interface. If it is taken, or empty, the
+	// control interface listens on a free port.
+	ControlAddr string
+	Log         *slog.Logger
 }
 
 // Environment is the simulated environment of the service. It starts before the service, because
@@ -101,16 +105,21 @@ func (env *Environment) start(ctx context.Context) error {
 	if env.dns, err = zones.Listen(ctx, env.zones); err != nil {
 		return err
 	}
-	url, err := env.listen(ctx, env.simulatorAPI())
+	url, err := env.listen(ctx, anyPort, env.simulatorAPI())
 	if err != nil {
 		return err
 	}
 	return env.startSimulators(ctx, url)
 }
 
-// listen serves h on a loopback port until Close, and returns its URL.
-func (env *Environment) listen(ctx context.Context, h http.Handler) (string, error) {
-	s, err := startServer(ctx, h)
+// listen serves h on a loopback address until Close, and returns its URL. If the address is taken,
+// it serves h on a free port.
+func (env *Environment) listen(ctx context.Context, addr string, h http.Handler) (string, error) {
+	s, err := startServer(ctx, addr, h)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		env.log.InfoContext(ctx, "the address is taken, so a free port is used", "address", addr)
+		s, err = startServer(ctx, anyPort, h)
+	}
 	if err != nil {
 		return "", err
 	}

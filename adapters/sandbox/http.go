@@ -178,9 +178,9 @@ type loopbackServer struct {
 	done   chan error
 }
 
-func startServer(ctx context.Context, h http.Handler) (*loopbackServer, error) {
+func startServer(ctx context.Context, addr string, h http.Handler) (*loopbackServer, error) {
 	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	l, err := config.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen on loopback: %w", err)
 	}

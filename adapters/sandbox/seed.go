@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,7 +72,7 @@ func (env *Environment) Open(ctx context.Context, s Services) (Ready, error) {
 			return Ready{}, err
 		}
 	}
-	ready.ControlURL, err = env.listen(ctx, env.Control(s))
+	ready.ControlURL, err = env.listen(ctx, cmp.Or(env.options.ControlAddr, anyPort), env.Control(s))
 	return ready, err
 }
 

@@ -80,10 +80,8 @@ func syncFolder(name string) error {
 // openExistingStore opens the database without migrating it, because a backup before an upgrade
 // must not change the schema. It fails when there is no database.
 func openExistingStore(ctx context.Context, c settings.Config) (*bunstore.Store, error) {
-	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, cli.WithFix(fmt.Errorf("there is no database at %s", path), "use the settings data_dir and database_url of the service")
-		}
+	if err := wiring.RequireDatabase(c); err != nil {
+		return nil, err
 	}
 	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Operator: c.Operator})
 	if err != nil {

@@ -40,9 +40,10 @@ const sandboxCountsTTL = time.Second
 
 // devOptions holds the flags of `tenantry dev`.
 type devOptions struct {
-	listen, data, database string
-	redis, limits          string
-	noSeed, json           bool
+	listen, control string
+	data, database  string
+	redis, limits   string
+	noSeed, json    bool
 }
 
 func devCommand() *cobra.Command {
@@ -53,30 +54,36 @@ func devCommand() *cobra.Command {
 		Long: "Starts the service with simulated providers, seeds an account, and prints all addresses.\n" +
 			"All data is kept in one folder. A sandbox that is started again with the same folder continues with its data.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.json = o.json || cli.JSONWanted(cmd)
+			if !cmd.Flags().Changed("control") && strings.HasSuffix(o.listen, ":0") {
+				o.control = "127.0.0.1:0" // several sandboxes may run
+			}
 			c, err := devConfig(nil, o)
 			if err != nil {
 				return cli.Usage(err)
 			}
-			level := c.Level()
-			if !o.json {
-				level = max(level, slog.LevelWarn)
-			}
-			return dev(cmd.Context(), c, o, telemetry.Logger(cmd.ErrOrStderr(), level), func(r sandbox.Ready) {
-				if o.json {
+			if o.json {
+				return dev(cmd.Context(), c, o, telemetry.Logger(cmd.ErrOrStderr(), c.Level()), func(r sandbox.Ready) {
 					_ = json.NewEncoder(cmd.OutOrStdout()).Encode(r)
-					return
-				}
-				welcome(cmd.OutOrStdout(), r, o.data)
-			})
+				})
+			}
+			log, closeLog, err := devLog(c, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			defer func() { _ = closeLog() }()
+			return dev(cmd.Context(), c, o, log, func(r sandbox.Ready) { welcome(cmd.OutOrStdout(), r, o) })
 		},
 	}
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8080", "address of the API; port 0 selects a free port")
+	cmd.Flags().StringVar(&o.control, "control", "127.0.0.1:8081",
+		"address of the control interface; a free port is used if it is taken, and by default with --listen HOST:0")
 	cmd.Flags().StringVar(&o.data, "data", "./tenantry-dev", "folder for all data")
 	cmd.Flags().StringVar(&o.database, "database", "", "postgres://… instead of SQLite in the data folder")
 	cmd.Flags().StringVar(&o.redis, "redis", "", "redis://… where rate limits are counted; counted in the process unless set")
 	cmd.Flags().StringVar(&o.limits, "limits", "", "off lifts the rate limits: requests are counted, but none is refused")
 	cmd.Flags().BoolVar(&o.noSeed, "no-seed", false, "no zones and tenants, only the account and its key")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON line when ready, logs to standard error")
+	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON line when ready, and write the log to standard error; also with --output json")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
 		if o.limits != "" && o.limits != "off" {
 			return cli.Usage(fmt.Errorf("--limits must be off, not %q", o.limits))
@@ -108,11 +115,32 @@ func devConfig(set *pflag.FlagSet, o devOptions) (settings.Config, error) {
 		c.DatabaseURL = o.database
 	}
 	c.RedisURL, c.Limits = cmp.Or(o.redis, c.RedisURL), cmp.Or(o.limits, c.Limits)
-	host, _, err := net.SplitHostPort(c.Listen)
-	if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return c, fmt.Errorf("--listen must be a loopback address, not %q: the sandbox listens on loopback only", o.listen)
+	for _, listener := range [][2]string{{"listen", o.listen}, {"control", o.control}} {
+		host, _, err := net.SplitHostPort(listener[1])
+		if ip := net.ParseIP(host); err != nil || host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return c, fmt.Errorf("--%s must be a loopback address with a port, not %q: the sandbox listens on loopback only", listener[0], listener[1])
+		}
 	}
-	return c, nil
+	return c, c.Check()
+}
+
+// devLogFile is the name of the log in the data folder.
+const devLogFile = "log.json"
+
+// devLog returns the logger of a sandbox that is used by a person, and the function that closes its
+// file. The file in the data folder gets all records of the configured level. The terminal gets only
+// warnings and errors, because each request writes a record.
+func devLog(c settings.Config, terminal io.Writer) (*slog.Logger, func() error, error) {
+	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+		return nil, nil, err
+	}
+	file, err := os.OpenFile(filepath.Join(c.DataDir, devLogFile), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	return slog.New(slog.NewMultiHandler(
+		telemetry.Logger(file, c.Level()).Handler(), telemetry.Logger(terminal, max(c.Level(), slog.LevelWarn)).Handler(),
+	)), file.Close, nil
 }
 
 // dev starts the simulators, then the service that uses them, and serves until ctx ends. It calls
@@ -132,7 +160,7 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 		return errors.Join(err, api.Close())
 	}
 	environment, err := sandbox.Start(context.WithoutCancel(ctx), sandbox.Options{
-		DataDir: c.DataDir, PluginDir: c.PluginDir, Seed: !o.noSeed, Log: log,
+		DataDir: c.DataDir, PluginDir: c.PluginDir, Seed: !o.noSeed, ControlAddr: o.control, Log: log,
 	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())
@@ -142,6 +170,8 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 }
 
 func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Config, log *slog.Logger, api, admin net.Listener, ready func(sandbox.Ready)) error {
+	own := map[string]map[string]string{}
+	maps.Copy(own, c.Providers)
 	useSimulators(&c, environment)
 	if strings.HasPrefix(c.DatabaseURL, "postgres") {
 		if _, err := wiring.MigrateNow(ctx, c, log); err != nil {
@@ -151,7 +181,7 @@ func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Con
 	url := "http://" + api.Addr().String()
 	s, err := wiring.Assemble(ctx, c, log, url, wiring.Overrides{
 		Now: environment.Now, Secrets: environment.Secrets(), Timetable: wiring.SandboxTimetable,
-		CountsTTL: sandboxCountsTTL, OnlyLimited: true,
+		CountsTTL: sandboxCountsTTL, OwnProviders: own, OnlyLimited: true,
 	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())
@@ -209,7 +239,11 @@ func writeEnv(folder string, r sandbox.Ready) error {
 	return os.WriteFile(path, []byte(text), 0o600)
 }
 
-func welcome(out io.Writer, r sandbox.Ready, data string) {
+func welcome(out io.Writer, r sandbox.Ready, o devOptions) {
+	control := r.ControlURL
+	if _, port, _ := net.SplitHostPort(o.control); port != "0" && control != "http://"+o.control {
+		control += "  (" + o.control + " is taken; --control sets a different address)"
+	}
 	_, _ = fmt.Fprintf(out, `The sandbox is ready.
 
   API          %s
@@ -217,12 +251,13 @@ func welcome(out io.Writer, r sandbox.Ready, data string) {
   API key      %s
   Control      %s
   DNS          %s
+  Log          %s
 
 In another terminal: . %s/env
 Then, for example:   curl -H "Authorization: Bearer $TENANTRY_KEY" $TENANTRY_URL/v1/tenants
 
 Tenants that can be connected:
-`, r.APIURL, r.APIURL, r.APIKey, r.ControlURL, r.DNSAddr, shellPath(data))
+`, r.APIURL, r.APIURL, r.APIKey, control, r.DNSAddr, filepath.Join(o.data, devLogFile), shellPath(o.data))
 	for _, t := range r.Tenants {
 		_, _ = fmt.Fprintf(out, "  %s  %s  (%s)\n", t.TenantID, t.Name, t.Admin)
 	}

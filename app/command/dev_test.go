@@ -3,12 +3,14 @@
 package command
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/app/settings"
 )
 
 // TestTheShellKeepsItsTenant checks that the file env keeps its first tenant when a restarted sandbox
@@ -37,6 +39,43 @@ func TestTheShellKeepsItsTenant(t *testing.T) {
 	}{{nil, ""}, {[]string{"one", "two"}, "one"}, {[]string{"two"}, "one"}, {nil, "one"}} {
 		if got := writtenTenant(step.waiting...); got != step.want {
 			t.Fatalf("with the tenants %q the file env names %q, want %q", step.waiting, got, step.want)
+		}
+	}
+}
+
+// TestTextModeKeepsItsLog checks that the file has all records, and the terminal only warnings.
+func TestTextModeKeepsItsLog(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "data")
+	var terminal bytes.Buffer
+	for range 2 { // a restart appends
+		log, closeLog, err := devLog(settings.Config{DataDir: folder, LogLevel: "info"}, &terminal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Debug("fine")
+		log.Info("usual")
+		log.Warn("strange")
+		if err := closeLog(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, err := os.ReadFile(filepath.Join(folder, devLogFile))
+	if err != nil || strings.Count(string(file), "usual") != 2 || strings.Count(string(file), "strange") != 2 || strings.Contains(string(file), "fine") {
+		t.Errorf("%v, the file:\n%s", err, file)
+	}
+	if text := terminal.String(); strings.Count(text, "strange") != 2 || strings.Contains(text, "usual") {
+		t.Errorf("the terminal:\n%s", text)
+	}
+}
+
+// TestWelcomeSaysThatTheControlAddressIsTaken checks the text for a person whose bookmark of the
+// control interface does not work.
+func TestWelcomeSaysThatTheControlAddressIsTaken(t *testing.T) {
+	for control, says := range map[string]bool{"127.0.0.1:8081": true, "127.0.0.1:5000": false, "127.0.0.1:0": false} {
+		var out bytes.Buffer
+		welcome(&out, sandbox.Ready{ControlURL: "http://127.0.0.1:5000"}, devOptions{control: control, data: "./x"})
+		if got := strings.Contains(out.String(), control+" is taken"); got != says || !strings.Contains(out.String(), "x/"+devLogFile) {
+			t.Errorf("with --control %s:\n%s", control, out.String())
 		}
 	}
 }

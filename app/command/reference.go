@@ -91,8 +91,9 @@ TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_CERTIFICATE_FILE=/etc/tenantry/microsoft3
 
 - ` + "`tenantry config`" + ` shows every setting, its value and which source it comes from, without secrets.
 - ` + "`tenantry doctor`" + ` tries what they lead to, and says what is wrong and how to fix it.
-- A name in the file that is not a setting is an error. An unknown ` + "`TENANTRY_…`" + ` variable is a warning, as orchestrators
-  set such variables too.
+- A name in the file that is not a setting is an error, and so is a ` + "`TENANTRY_…`" + ` variable whose name is similar to a setting.
+  Any other unknown variable is a warning, as orchestrators set such variables too.
+- ` + "`tenantry serve`" + ` does not start with a setting of a provider that its plugin does not have.
 - Times are written as ` + "`30s`" + ` or ` + "`5m`" + `, lists with commas (in the file also as a YAML list).
 - Secrets of providers are never values: the setting names a file that holds the secret.
 - Traces are set up by the standard ` + "`OTEL_…`" + ` variables; see [operations.md](operations.md).

@@ -22,6 +22,9 @@ const fixDatabase = "start the database, or correct database_url (`tenantry conf
 // database checks that the database answers and accepts writes. For SQLite it also checks the
 // permissions of the file and the journal mode.
 func (e *examination) database(ctx context.Context) finding {
+	if problem := e.settingProblems["database_url"]; problem != "" {
+		return failed("correct database_url (TENANTRY_DATABASE_URL)", "%s", problem)
+	}
 	db, err := e.openDatabase()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

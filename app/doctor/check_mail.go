@@ -33,15 +33,10 @@ func (e *examination) mailPlatform(ctx context.Context) finding {
 	}
 	conn := wiring.Connections{Settings: e.config.Providers, Files: &wiring.CredentialFiles{}, Describe: host.Describe}
 	err = host.Mail(wiring.MailPlatform, func(ctx context.Context) (wire.Connection, error) { return conn.Of(ctx, wiring.MailPlatform) }).Check(ctx)
-	switch unknown := wiring.UnknownSettings(description, configured); {
-	case err != nil:
+	if err != nil {
 		return mailPlatformFailure(title, err)
-	case len(unknown) > 0:
-		return warned("correct or remove them; `tenantry config` lists all settings",
-			"%s answers and does not refuse our credential, but its plugin has no setting %s", title, strings.Join(unknown, ", "))
-	default:
-		return passed("%s answers and does not refuse our credential", title)
 	}
+	return passed("%s answers and does not refuse our credential", title)
 }
 
 // missingSettings returns the required settings of a provider that are not set, and the environment

@@ -41,6 +41,26 @@ func (e *examination) plugins(context.Context) finding {
 	return passed("%s: each is unchanged since it was added, and starts", strings.Join(running, ", "))
 }
 
+// providerSettings checks that each setting of a provider is one that its plugin has.
+func (e *examination) providerSettings(context.Context) finding {
+	host, err := e.pluginHost()
+	if err != nil {
+		return skipped("plugins")
+	}
+	var names []string
+	for _, p := range host.Status() {
+		names = append(names, p.Name)
+	}
+	if problems := wiring.ProviderSettingProblems(e.config.Providers, names, e.describe); len(problems) > 0 {
+		texts := make([]string, len(problems))
+		for i, problem := range problems {
+			texts[i] = problem.Error()
+		}
+		return failed("correct or remove the setting; `tenantry serve` does not start with an unknown one", "%s", strings.Join(texts, "; "))
+	}
+	return passed("each setting of a provider is known to its plugin")
+}
+
 // pluginFailure returns the finding for a plugin that does not start, with the reason and a fix.
 func pluginFailure(host *pluginhost.Host, name, dir string, err error) finding {
 	reason := cli.OneLine(err)

@@ -36,6 +36,7 @@ var checks = []struct {
 	{"keyset", (*examination).keyset},
 	{"public_url", (*examination).publicURL},
 	{"plugins", (*examination).plugins},
+	{"provider_settings", (*examination).providerSettings},
 	{"mail_platform", (*examination).mailPlatform},
 	{"dns", (*examination).dns},
 	{"redis", (*examination).redis},
@@ -86,7 +87,7 @@ func newExamination(c settings.Config) (*examination, error) {
 	e := &examination{config: c, settingProblems: map[string]string{}}
 	for _, problem := range c.Problems() {
 		switch problem.Setting {
-		case "public_url", "redis_url", "dns_resolvers", "dns_mode", "dns_port":
+		case "database_url", "public_url", "redis_url", "dns_resolvers", "dns_mode", "dns_port":
 			e.settingProblems[problem.Setting] = problem.Text
 		default:
 			return nil, problem

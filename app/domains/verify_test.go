@@ -4,10 +4,12 @@ package domains
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -104,6 +106,22 @@ func TestVerifyNoticesALostConsent(t *testing.T) {
 	must(t, err)
 	if !d.Verified || h.tenant(t).Consent != tenant.ConsentRevoked {
 		t.Fatalf("verified %v, consent %s", d.Verified, h.tenant(t).Consent)
+	}
+}
+
+// TestFailedVerificationNamesTheExpectedRecord checks that the error repeats the record to publish.
+func TestFailedVerificationNamesTheExpectedRecord(t *testing.T) {
+	h := newFixture(t)
+	h.published(t)
+	h.fake.DNS.Publish(zone)
+	_, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
+	refused(t, err, fault.VerificationFailed)
+	record, _ := dns.Verification(h.stored(t, zone).Verification)
+	if want := "It expects this record: TXT at " + zone + " with the content " + record.Content; record.Content == "" || !strings.Contains(fault.Of(err).Detail, want) {
+		t.Errorf("it says %q, want %q", fault.Of(err).Detail, want)
+	}
+	if outcome.Of(err) != outcome.NotReady && outcome.Of(err) != outcome.Refused {
+		t.Errorf("the outcome is lost: %v", err)
 	}
 }
 

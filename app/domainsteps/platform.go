@@ -5,6 +5,8 @@ package domainsteps
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
@@ -45,11 +47,23 @@ func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified
 // distinguishes a missing record from one that the platform does not see yet.
 func (s *Steps) recordFailedVerification(ctx context.Context, owner access.AccountID, d domain.Domain, cause error) error {
 	if errors.Is(cause, fault.VerificationFailed) {
+		cause = nameExpectedRecord(d, cause)
 		if _, err := reconcile.Save(ctx, s.Domains, owner, s.Reconciler.WithCurrentDNS(ctx, owner, d)); err != nil {
 			return err
 		}
 	}
 	return s.RecordLostConsent(ctx, owner, d.TenantGUID, cause)
+}
+
+// nameExpectedRecord returns cause with the record that the platform expects, which a caller would
+// otherwise have to look up.
+func nameExpectedRecord(d domain.Domain, cause error) error {
+	expected, found := dns.Verification(d.Verification)
+	if !found {
+		return cause
+	}
+	detail := strings.TrimSuffix(fault.Of(cause).Detail, ".")
+	return fmt.Errorf("%w (%w)", fault.VerificationFailed.With("%s. It expects this record: %s at %s with the content %s", detail, expected.Type, expected.Name, expected.Value()), cause)
 }
 
 // FetchDomain returns a domain as the platform has it. It fails with domain_not_found.

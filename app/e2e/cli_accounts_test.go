@@ -87,7 +87,7 @@ func TestRotatedAndRevokedKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"key_form": "trial"})
 	first := c.runAccountCommand("key", "list").objects("keys")[0]
-	checkMembers(t, "key", first, "key_id account_id key_hint form name status created_at revoked_at")
+	checkMembers(t, "key", first, "key_id account_id key_hint form name status created_at revoked_at last_used_at")
 	checkValues(t, first, object{"account_id": c.id, "form": "trial", "status": "active", "revoked_at": nil, "key_hint": c.key[len(c.key)-4:]})
 
 	rotated := runTenantry(t, sharedOperatorEnv(""), "key", "rotate", "--key", first.text("key_id"), "-o", "json").mustJSON(t)
@@ -209,6 +209,7 @@ func TestAuditListShowsOperatorActions(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "SUDO_USER=ann"}
 	began := time.Now().UTC().Format(time.RFC3339)
+	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	id := runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t).text("account_id")
 	key := runTenantry(t, env, "key", "create", "--account", id, "--name", "two words", "--operator", "deploy bot", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com").checkFailure(t, cli.ExitRefused) // refused, so it is not recorded
@@ -218,7 +219,7 @@ func TestAuditListShowsOperatorActions(t *testing.T) {
 	listed := raw.mustJSON(t)
 	checkMembers(t, "audit", listed, "events count")
 	events := listed.objects("events")
-	if listed.at("count") != 2.0 || len(events) != 2 {
+	if listed.at("count") != 3.0 || len(events) != 3 || events[2].text("action") != "migrate" {
 		t.Fatalf("got %v", listed)
 	}
 	for _, e := range events {
@@ -234,7 +235,7 @@ func TestAuditListShowsOperatorActions(t *testing.T) {
 		t.Errorf("the operator is %q (%v)", events[1].text("operator"), err)
 	}
 	table := runTenantry(t, env, "audit", "list")
-	if lines := strings.Split(strings.TrimSpace(table.output), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[0], "WHEN") ||
+	if lines := strings.Split(strings.TrimSpace(table.output), "\n"); len(lines) != 4 || !strings.HasPrefix(lines[0], "WHEN") ||
 		!strings.Contains(lines[1], "name=two words") {
 		t.Errorf("the table:\n%s", table.output)
 	}
@@ -247,8 +248,8 @@ func TestAuditListShowsOperatorActions(t *testing.T) {
 	}{
 		{1, []string{"--limit", "1"}},
 		{2, []string{"--account", "ann@example.com"}},
-		{2, []string{"--since", began}},
-		{2, []string{"--since", "24h"}},
+		{3, []string{"--since", began}},
+		{3, []string{"--since", "24h"}},
 		{0, []string{"--since", "2999-01-01"}},
 	} {
 		checkValues(t, runTenantry(t, env, append([]string{"audit", "list", "-o", "json"}, tt.args...)...).mustJSON(t), object{"count": tt.count})

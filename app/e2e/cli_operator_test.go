@@ -98,6 +98,7 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	const unknown = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
 	for _, tt := range []struct {
 		code int
@@ -127,8 +128,11 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 		{cli.ExitUsage, []string{"audit", "list", "--since", "yesterday"}},
 		{cli.ExitUsage, []string{"tenant", "assign", "--account", "a"}},
 		{cli.ExitUsage, []string{"tenant", "withdraw"}},
-		{cli.ExitRefused, []string{"account", "create", "--email", "ann@example.com", "--plan", "nonsense"}},
-		{cli.ExitRefused, []string{"account", "create", "--email", "nonsense", "--plan", "complete"}},
+		{cli.ExitUsage, []string{"account", "create", "--email", "ann@example.com", "--plan", "nonsense"}},
+		{cli.ExitUsage, []string{"account", "create", "--email", "nonsense", "--plan", "complete"}},
+		{cli.ExitUsage, []string{"account", "list", "--database-url", "nonsense"}},
+		{cli.ExitUsage, []string{"migrate", "--database-url", "nonsense"}},
+		{cli.ExitUsage, []string{"account", "list", "--drain-time", "5 minutes"}},
 		{cli.ExitUsage, []string{"account", "create", "--email", "ann@example.com", "--tenant-slots", "-1"}},
 		{cli.ExitNotFound, []string{"account", "show", "--account", unknown}},
 		{cli.ExitNotFound, []string{"account", "plan", "--account", unknown, "--plan", "complete"}},
@@ -190,7 +194,7 @@ func TestOperatorAssignsManagedTenants(t *testing.T) {
 	h := accountTenant{caller: c}
 	h.guid, h.admin = r.newTenant(server)
 
-	runTenantry(t, env, "tenant", "assign", "--tenant", "nonsense", "--account", id).checkFailure(t, cli.ExitRefused)
+	runTenantry(t, env, "tenant", "assign", "--tenant", "nonsense", "--account", id).checkFailure(t, cli.ExitUsage)
 	runTenantry(t, env, "tenant", "assign", "--tenant", h.guid, "--account", id).checkFailure(t, cli.ExitRefused) // without consent
 	newBrowser(t).answerConsent(c.get("/v1/tenants/connect-url").text("connect_url"), h.admin, "accept")
 	made := runTenantry(t, env, "tenant", "assign", "--tenant", strings.ToUpper(h.guid), "--account", "ann@example.com", "-o", "json").mustJSON(t)

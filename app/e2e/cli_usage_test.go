@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -27,6 +28,7 @@ import (
 func TestEmptyFlagValueIsAUsageError(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "--tenant-slots", "3", "-o", "json").mustJSON(t)
 	for _, args := range [][]string{
 		{"backup", "--credential-file", "", "file"}, {"restore", "--credential-file", "", "file"},
@@ -86,6 +88,7 @@ func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
 func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	const guid = "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55"
 	for line, want := range map[string]string{
@@ -104,14 +107,34 @@ func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
 	}
 }
 
+// TestCommandsOfOperatorsMakeNoDatabase checks that a command in the wrong folder does not succeed on
+// an empty database that it made. It names the place where it looked, and the ways out.
+func TestCommandsOfOperatorsMakeNoDatabase(t *testing.T) {
+	t.Parallel()
+	data := filepath.Join(t.TempDir(), "data")
+	for _, args := range [][]string{
+		{"account", "list"}, {"account", "create", "--email", "ann@example.com"}, {"key", "list"}, {"tenant", "list"}, {"audit", "list"},
+		{"dns-connection", "list"}, {"tenant", "assign", "--tenant", "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55", "--account", "ann@example.com"},
+		{"backup", filepath.Join(t.TempDir(), "b")},
+	} {
+		o := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, args...)
+		o.checkFailure(t, cli.ExitRefused)
+		for _, want := range []string{filepath.Join(data, "tenantry.db"), "`tenantry migrate`", "data_dir"} {
+			if !strings.Contains(o.errors, want) {
+				t.Errorf("%v lacks %s: %s", args, want, o.errors)
+			}
+		}
+	}
+	if _, err := os.Stat(data); !os.IsNotExist(err) {
+		t.Errorf("a command made the data folder: %v", err)
+	}
+}
+
 // TestTablesHaveNoTrailingSpaces also checks that an empty list prints a sentence.
 func TestTablesHaveNoTrailingSpaces(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
-	first := runTenantry(t, env, "account", "list")
-	if !strings.HasPrefix(first.errors, "tenantry: warning: there was no database at ") || first.code != 0 {
-		t.Errorf("an empty folder passes for the service's: %d %q", first.code, first.errors)
-	}
+	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	if none := runTenantry(t, env, "account", "list"); none.code != 0 || none.output != "" || none.errors != "there are no accounts\n" {
 		t.Errorf("%d %q %q", none.code, none.output, none.errors)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/command"
+	"github.com/tenantry/tenantry/app/doctor"
 	"github.com/tenantry/tenantry/app/settings"
 )
 
@@ -90,8 +91,8 @@ func TestConfigRedactsSecrets(t *testing.T) {
 	}
 }
 
-// TestMisspeltSettingsAreReported checks that unknown names are errors in the file and warnings in
-// the environment.
+// TestMisspeltSettingsAreReported checks that an unknown name is an error in the file. In the
+// environment it is an error if it is similar to a setting, and otherwise a warning.
 func TestMisspeltSettingsAreReported(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
@@ -112,12 +113,18 @@ func TestMisspeltSettingsAreReported(t *testing.T) {
 			t.Errorf("%q: %s", text, o.errors)
 		}
 	}
-	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_DATABSE_URL=x"}
-	o := runTenantry(t, env, "account", "list")
-	if o.code != 0 || !strings.Contains(o.errors, "TENANTRY_DATABSE_URL is not a setting and has no effect; did you mean TENANTRY_DATABASE_URL?") {
+	for _, args := range [][]string{{"account", "list"}, {"config"}, {"doctor"}, {"serve"}, {"dev"}} {
+		o := runTenantry(t, []string{"TENANTRY_DATABSE_URL=x"}, args...)
+		o.checkFailure(t, cli.ExitUsage)
+		if !strings.Contains(o.errors, "TENANTRY_DATABSE_URL: ") || !strings.Contains(o.errors, "did you mean TENANTRY_DATABASE_URL?") {
+			t.Errorf("%v: %s", args, o.errors)
+		}
+	}
+	o := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_IMAGE_REVISION=x"}, "migrate")
+	if o.code != 0 || !strings.Contains(o.errors, "TENANTRY_IMAGE_REVISION is not a setting and has no effect") {
 		t.Errorf("%d: %s", o.code, o.errors)
 	}
-	o = runTenantry(t, env, "account", "list", "-o", "json")
+	o = runTenantry(t, []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_IMAGE_REVISION=x"}, "migrate", "-o", "json")
 	var printed object
 	if err := json.Unmarshal([]byte(o.errors), &printed); err != nil {
 		t.Fatalf("%v: %s", err, o.errors)
@@ -125,14 +132,62 @@ func TestMisspeltSettingsAreReported(t *testing.T) {
 	checkValues(t, printed, object{"warning.code": "unknown_variable"})
 }
 
-// TestServeLogsMisspeltVariables checks that serve reports them in its log, which is on standard
+// TestServeLogsUnknownVariables checks that serve reports them in its log, which is on standard
 // error.
-func TestServeLogsMisspeltVariables(t *testing.T) {
+func TestServeLogsUnknownVariables(t *testing.T) {
 	t.Parallel()
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	p, _ := r.serve(append(r.env(t.TempDir(), ""), "TENANTRY_LISTN=127.0.0.1:1"))
-	if logs := p.logs.String(); !strings.Contains(logs, `"variable":"TENANTRY_LISTN"`) || strings.Contains(logs, "tenantry: warning") {
+	p, _ := r.serve(append(r.env(t.TempDir(), ""), "TENANTRY_IMAGE_REVISION=x"))
+	if logs := p.logs.String(); !strings.Contains(logs, `"variable":"TENANTRY_IMAGE_REVISION"`) || strings.Contains(logs, "tenantry: warning") {
 		t.Errorf("the log:\n%s", logs)
+	}
+}
+
+// TestMisspeltProviderSettingsAreRefused checks that serve does not start with a setting that no
+// plugin has, and that doctor names the setting that was probably meant.
+func TestMisspeltProviderSettingsAreRefused(t *testing.T) {
+	t.Parallel()
+	for variable, says := range map[string]string{
+		"TENANTRY_PROVIDERS_MICROSOFT356_CLIENT_ID=x":     "did you mean providers.microsoft365 (TENANTRY_PROVIDERS_MICROSOFT365_…)?",
+		"TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET=x": "did you mean client_secret_file (TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE)?",
+		"TENANTRY_PROVIDERS_CLOUDFLARE_ZZZ=x":             "its settings are api_url",
+	} {
+		env := []string{onePluginPerKind(t), "TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", variable}
+		serve := runTenantry(t, env, "serve")
+		serve.checkUsageAfterLog(t, says)
+		_, checks := runDoctor(t, env)
+		checkValues(t, checks["provider_settings"], object{"status": doctor.Failed})
+		if summary := checks["provider_settings"].text("summary"); !strings.Contains(summary, says) {
+			t.Errorf("%s: doctor says %s", variable, summary)
+		}
+	}
+}
+
+// checkUsageAfterLog checks the exit code of serve, and what it says at the end of its log.
+func (o commandResult) checkUsageAfterLog(t *testing.T, says string) {
+	t.Helper()
+	if o.code != cli.ExitUsage || o.output != "" || !strings.Contains(o.errors, "tenantry: providers.") || !strings.Contains(o.errors, says) {
+		t.Errorf("%v: exit code %d, want %q\n%s%s", o.args, o.code, says, o.output, o.errors)
+	}
+}
+
+// TestServeSaysThatNoMailPlatformIsConfigured checks the log of a first start.
+func TestServeSaysThatNoMailPlatformIsConfigured(t *testing.T) {
+	t.Parallel()
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	p, _ := r.serve([]string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", "TENANTRY_DRAIN_DELAY=0s"})
+	if logs := p.logs.String(); !strings.Contains(logs, "no mail platform is configured: no tenant can be connected") {
+		t.Errorf("the log:\n%s", logs)
+	}
+}
+
+// TestConfigShowsBooleans checks that a setting whose name contains a word like password is shown if
+// it is not a secret.
+func TestConfigShowsBooleans(t *testing.T) {
+	t.Parallel()
+	got := shownSettings(t, runTenantry(t, []string{allPlugins}, "config", "-o", "json"))
+	if s := got["providers.plusvibe.allow_password_credentials"]; s.text("value") != "false" {
+		t.Errorf("it is shown as %v", s)
 	}
 }
 

@@ -123,6 +123,7 @@ func TestOperatorManagesDNSConnections(t *testing.T) {
 	t.Parallel()
 	c := newCloudflareFake(t, "a.test", "b.test")
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), c.env()}
+	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	ann := runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t).text("account_id")
 	add := func(file string, more ...string) commandResult {
 		args := []string{"dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", file, "-o", "json"}
@@ -239,6 +240,7 @@ func TestDNSConnectionToPowerDNS(t *testing.T) {
 func TestDNSConnectionMistakesAreExplained(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	key := credentialFile(t, "c2VjcmV0")
 	for _, tt := range []struct {
@@ -284,6 +286,7 @@ func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
 	t.Parallel()
 	c := newCloudflareFake(t, "a.test")
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir(), c.env()}
+	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	file := credentialFile(t, c.token)
 	for round, name := range []string{"unanswered", "answered", "unanswered", "answered", "answered"} {

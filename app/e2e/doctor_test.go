@@ -23,7 +23,7 @@ import (
 	"github.com/tenantry/tenantry/app/doctor"
 )
 
-var checkIDs = strings.Fields("database migrations keyset public_url plugins mail_platform dns redis clock credentials")
+var checkIDs = strings.Fields("database migrations keyset public_url plugins provider_settings mail_platform dns redis clock credentials")
 
 // runDoctor runs doctor and returns its report, and its checks by id.
 func runDoctor(t *testing.T, env []string) (object, map[string]object) {

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -181,9 +182,15 @@ func (r *serviceFixture) runCommand(env []string, args ...string) object {
 	return printed
 }
 
-// newAccount creates an account with an API key.
+// newAccount creates an account with an API key. It creates an embedded database that does not exist.
 func (r *serviceFixture) newAccount(env []string, email, plan string, slots int) (id, key string) {
 	r.t.Helper()
+	if i := slices.IndexFunc(env, func(v string) bool { return strings.HasPrefix(v, "TENANTRY_DATA_DIR=") }); i >= 0 &&
+		!slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "TENANTRY_DATABASE_URL=") }) {
+		if _, err := os.Stat(filepath.Join(strings.TrimPrefix(env[i], "TENANTRY_DATA_DIR="), "tenantry.db")); os.IsNotExist(err) {
+			r.runCommand(env, "migrate")
+		}
+	}
 	id = r.runCommand(env, "account", "create", "--email", email, "--plan", plan, "--tenant-slots", strconv.Itoa(slots)).text("account_id")
 	return id, r.runCommand(env, "key", "create", "--account", id).text("api_key")
 }

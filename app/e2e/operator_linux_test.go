@@ -47,6 +47,7 @@ func newTerminal(t *testing.T) (person, command *os.File) {
 func TestAccountCloseAsksForConfirmation(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
+	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	for _, tt := range []struct {
 		typed  string
@@ -121,6 +122,7 @@ func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	env := []string{"TENANTRY_DATA_DIR=" + data}
+	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
 	for _, args := range [][]string{{"account", "list"}, {"keyset", "list"}, {"backup", filepath.Join(t.TempDir(), "b")}} {

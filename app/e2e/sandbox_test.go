@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -152,10 +153,29 @@ func TestMovedClockSurvivesRestart(t *testing.T) {
 	}
 }
 
+// TestSandboxPrintsJSONWithTheOutputFlag checks that dev understands the flag that all commands
+// have, and that the control interface listens on the address that --control sets.
+func TestSandboxPrintsJSONWithTheOutputFlag(t *testing.T) {
+	t.Parallel()
+	read, write := io.Pipe()
+	p, err := launchProcess(requirePrograms(t, releaseBuild), []string{onePluginPerKind(t)}, write,
+		"dev", "-o", "json", "--no-seed", "--listen", "127.0.0.1:0", "--control", "127.0.0.2:0", "--data", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.stopAtEnd(t)
+	go func() { <-p.done; _ = write.Close() }()
+	var ready sandbox.Ready
+	if err := json.NewDecoder(read).Decode(&ready); err != nil || !strings.HasPrefix(ready.ControlURL, "http://127.0.0.2:") {
+		t.Errorf("%v: %+v", err, ready)
+	}
+	go func() { _, _ = io.Copy(io.Discard, read) }()
+}
+
 func TestSandboxListensOnLoopbackOnly(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"--listen", "0.0.0.0:0"}, {"--listen", ":0"}, {"--listen", "192.0.2.1:80"}, {"--listen", "nonsense"}, {"--limits", "on"}, {"extra"},
+		{"--listen", "0.0.0.0:0"}, {"--listen", ":0"}, {"--listen", "192.0.2.1:80"}, {"--listen", "nonsense"}, {"--limits", "on"}, {"extra"}, {"--control", "0.0.0.0:0"},
 	} {
 		runTenantry(t, nil, append([]string{"dev", "--data", t.TempDir()}, args...)...).checkFailure(t, cli.ExitUsage)
 	}

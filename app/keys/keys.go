@@ -3,7 +3,8 @@
 // Package keys authenticates API keys and rotates them.
 //
 // The main type is Service: Authenticate returns the caller of a request, and Rotate replaces the
-// caller's key. The format of keys is defined in core/access.
+// caller's key. Uses collects when keys were last used, in uses.go. The format of keys is defined
+// in core/access.
 package keys
 
 import (
@@ -25,6 +26,8 @@ type Service struct {
 	Prefix string // prefix of API keys, "tny" unless configured
 	Random io.Reader
 	Now    func() time.Time
+	// Uses collects the last use of each key, if it is set.
+	Uses *Uses
 }
 
 // Rotated is the result of Rotate. The store keeps only a hash of Secret, so it cannot be shown
@@ -52,6 +55,9 @@ func (s *Service) Authenticate(ctx context.Context, headers []string) (access.Ca
 	}
 	if err != nil {
 		return access.Caller{}, fmt.Errorf("authenticate: %w", err)
+	}
+	if s.Uses != nil {
+		s.Uses.note(caller.KeyID, s.Now())
 	}
 	return caller, nil
 }

@@ -3,9 +3,11 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,11 +40,11 @@ func createAccountCommand() *cobra.Command {
 		Use:   "create --email ADDRESS [--plan PLAN] [--tenant-slots N]",
 		Short: "Create an account",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
-			if err := checkTenantSlots(slots); err != nil {
+			if err := cmp.Or(checkTenantSlots(slots), checkPlanName(plan)); err != nil {
 				return err
 			}
 			if err := access.CheckEmail(email); err != nil {
-				return err
+				return cli.Usage(err)
 			}
 			account, err := store.CreateAccount(ctx, email, plan, slots, time.Now())
 			if err != nil {
@@ -138,6 +140,14 @@ func checkTenantSlots(slots int) error {
 	return nil
 }
 
+// checkPlanName returns a usage error when there is no plan with this name.
+func checkPlanName(name string) error {
+	if !slices.ContainsFunc(access.Plans(), func(p access.Plan) bool { return p.Name == name }) {
+		return cli.Usage(access.NoSuchPlan())
+	}
+	return nil
+}
+
 func changePlanCommand() *cobra.Command {
 	var plan string
 	var slots int
@@ -156,6 +166,9 @@ func changePlanCommand() *cobra.Command {
 			return cli.Usage(errors.New("set --plan, --tenant-slots or both"))
 		}
 		if err := checkTenantSlots(slots); err != nil {
+			return err
+		}
+		if err := checkPlanName(plan); cmd.Flags().Changed("plan") && err != nil {
 			return err
 		}
 		changed, err := store.ChangePlan(ctx, acc.ID, plan, slots)

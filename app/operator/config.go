@@ -136,14 +136,12 @@ func isSecretName(name string) bool {
 }
 
 // providerRows returns the settings of the providers: first those that a plugin describes, then
-// those that are set but that no plugin describes.
+// those that are set but that no plugin describes. A described setting is never a secret, because
+// the setting of a secret names a file. An undescribed one can be a secret that was misplaced.
 func providerRows(r settings.Reading, descriptions map[string]wire.Description) []settingRow {
 	var rows []settingRow
 	add := func(provider, name, value string) {
 		key := "providers." + provider + "." + name
-		if value != "" && isSecretName(name) {
-			value = redacted
-		}
 		rows = append(rows, settingRow{Name: key, Value: value, Source: cmp.Or(r.From[key], settings.FromDefault), Variable: settings.VariableName(key)})
 	}
 	for _, provider := range slices.Sorted(maps.Keys(descriptions)) {
@@ -154,7 +152,11 @@ func providerRows(r settings.Reading, descriptions map[string]wire.Description) 
 	}
 	for _, provider := range slices.Sorted(maps.Keys(r.Config.Providers)) {
 		for _, name := range wiring.UnknownSettings(descriptions[provider], r.Config.Providers[provider]) {
-			add(provider, name, r.Config.Providers[provider][name])
+			value := r.Config.Providers[provider][name]
+			if value != "" && isSecretName(name) {
+				value = redacted
+			}
+			add(provider, name, value)
 			if len(descriptions) > 0 {
 				rows[len(rows)-1].Source += ", unknown"
 			}

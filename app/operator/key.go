@@ -64,7 +64,8 @@ func listKeysCommand() *cobra.Command {
 		Use:   "list [--account ACCOUNT]",
 		Short: "List API keys, including revoked ones, oldest first",
 		Long: "Lists the API keys of one account, or of all, oldest first, including revoked and rotated keys. Keys\n" +
-			"themselves are not stored and cannot be shown. The last four characters (key_hint) identify a key.",
+			"themselves are not stored and cannot be shown. The last four characters (key_hint) identify a key. The last\n" +
+			"use is exact to a minute, and appears up to a minute after the request.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			owner, err := findOptionalAccount(ctx, store, account)
 			if err != nil {
@@ -196,16 +197,17 @@ type storedKeyRow struct {
 	Status    string  `json:"status"`
 	CreatedAt string  `json:"created_at"`
 	RevokedAt *string `json:"revoked_at"`
+	LastUsed  *string `json:"last_used_at"`
 }
 
 func newStoredKeyRow(k access.Key) storedKeyRow {
-	return storedKeyRow{k.ID, string(k.Account), k.Hint, string(k.Form), k.Name, string(k.Status()), cli.Stamp(k.CreatedAt), optionalStamp(k.RevokedAt)}
+	return storedKeyRow{k.ID, string(k.Account), k.Hint, string(k.Form), k.Name, string(k.Status()), cli.Stamp(k.CreatedAt), optionalStamp(k.RevokedAt), optionalStamp(k.LastUsedAt)}
 }
 
 // Columns implements cli.Row.
 func (r storedKeyRow) Columns() [][2]string {
 	return [][2]string{
 		{"KEY", r.KeyID}, {"ACCOUNT", r.AccountID}, {"HINT", "…" + r.Hint}, {"FORM", r.Form}, {"NAME", r.Name},
-		{"STATUS", r.Status}, {"CREATED", r.CreatedAt}, {"REVOKED", orDash(r.RevokedAt)},
+		{"STATUS", r.Status}, {"CREATED", r.CreatedAt}, {"LAST USED", orDash(r.LastUsed)}, {"REVOKED", orDash(r.RevokedAt)},
 	}
 }

@@ -25,11 +25,7 @@ package operator
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"log/slog"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,7 +55,9 @@ func withStore(run storeFunc) func(*cobra.Command, []string) error {
 		if err != nil {
 			return cli.Usage(err)
 		}
-		warnOfNewDatabase(cmd, c)
+		if err := wiring.RequireDatabase(c); err != nil {
+			return err
+		}
 		store, err := wiring.OpenStore(cmd.Context(), c, commandLog(cmd, c.Level()))
 		if err != nil {
 			return err
@@ -88,6 +86,9 @@ func assembleService(cmd *cobra.Command) (*wiring.Service, error) {
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
+	if err := wiring.RequireDatabase(c); err != nil {
+		return nil, err
+	}
 	return wiring.Assemble(cmd.Context(), c, commandLog(cmd, c.Level()), c.PublicURL, wiring.Overrides{})
 }
 
@@ -98,19 +99,6 @@ func commandLog(cmd *cobra.Command, level slog.Level) *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	return telemetry.Logger(cmd.ErrOrStderr(), level)
-}
-
-// warnOfNewDatabase warns that the command is about to create an empty database. Otherwise an
-// operator in the wrong folder would see an empty list without a reason. It does not warn for
-// `create` commands and for JSON output.
-func warnOfNewDatabase(cmd *cobra.Command, c settings.Config) {
-	path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://")
-	if !embedded || cmd.Name() == "create" || cli.JSONWanted(cmd) {
-		return
-	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		cli.Warn(cmd, "new_database", "there was no database at "+path+", so the command created an empty one; check that the settings are those of the service")
-	}
 }
 
 // findOptionalAccount returns the id of the account that idOrEmail names, or "" when idOrEmail is

@@ -5,6 +5,7 @@ package operator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/app/wiring"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
@@ -34,6 +36,9 @@ func assignCommand() *cobra.Command {
 				return err
 			}
 			t, err := s.Tenants.Assign(ctx, owner, tenant.GUID(tenantID))
+			if errors.Is(err, fault.InvalidRequest) {
+				return cli.Usage(err)
+			}
 			if err != nil {
 				return err
 			}

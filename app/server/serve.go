@@ -31,8 +31,8 @@ import (
 
 // Serve listens on the addresses of the settings, assembles the service and runs it until ctx is
 // cancelled. It returns an error when the SQLite database is locked by a different process, when
-// the certificate cannot be used, when an address is taken, or when the service fails to start.
-// It also returns the errors of Run.
+// the certificate cannot be used, when an address is taken, when a setting of a provider is unknown,
+// or when the service fails to start. It also returns the errors of Run.
 func Serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
 	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
 		release, err := Lock(path)
@@ -65,6 +65,7 @@ func Serve(ctx context.Context, c settings.Config, log *slog.Logger) error {
 	if err := s.FinishInterrupted(ctx, c.DatabaseURL); err != nil {
 		return errors.Join(wiring.DatabaseError(err), api.Close(), admin.Close(), s.Close(context.WithoutCancel(ctx)))
 	}
+	s.WarnOfMissingMailPlatform(ctx, c.Providers)
 	log.Info("serving", "api", scheme+api.Addr().String(), "admin", "http://"+admin.Addr().String(), "version", cli.Version)
 	return Run(ctx, s, api, admin, tlsConfig, func() {})
 }
@@ -92,6 +93,9 @@ func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsCon
 			return errors.Join(err, api.Close(), admin.Close(), s.Close(context.WithoutCancel(ctx)))
 		}
 	}
+	usesCtx, stopUses := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopUses()
+	go s.KeyUses.Run(usesCtx)
 	apiServer := startServer(ctx, api, tlsConfig, closeConnsWhileDraining(s, s.Handler()), s.Log)
 	adminServer := startServer(ctx, admin, nil, adminHandler(s), s.Log)
 	ready()

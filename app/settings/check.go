@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/core/dns"
@@ -57,6 +59,9 @@ func (c Config) Problems() []Problem {
 	}
 	if _, err := c.Proxies(); err != nil {
 		refuse("trusted_proxies", "%v", err)
+	}
+	if scheme, _, _ := strings.Cut(c.DatabaseURL, ":"); !slices.Contains([]string{"sqlite", "postgres", "postgresql"}, scheme) {
+		refuse("database_url", "a database URL is sqlite:///path or postgres://user:password@host/name") // not quoted: it may hold a password
 	}
 	if err := limiter.CheckURL(c.RedisURL); err != nil {
 		refuse("redis_url", "%v", err)

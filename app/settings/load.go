@@ -3,9 +3,11 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"reflect"
 	"strings"
 
@@ -44,7 +46,8 @@ func Load(set *pflag.FlagSet, preset map[string]any) (Config, error) {
 	return r.Config, r.Config.Check()
 }
 
-// Read reads all sources and does not check the values.
+// Read reads all sources. It fails when a variable is misspelt, or when a value does not have the
+// type of its setting. It does not check the values otherwise.
 func Read(set *pflag.FlagSet, preset map[string]any) (Reading, error) {
 	r, all := Reading{From: map[string]string{}}, koanf.New(".")
 	for _, source := range []struct {
@@ -71,7 +74,11 @@ func Read(set *pflag.FlagSet, preset map[string]any) (Reading, error) {
 			r.From[key] = source.name
 		}
 	}
-	err := all.Unmarshal("", &r.Config)
+	err := cmp.Or(misspeltVariable(os.Environ()), r.checkValues(all))
+	if err != nil {
+		return r, cli.WithFix(err, fixSetting)
+	}
+	err = all.Unmarshal("", &r.Config)
 	if err == nil {
 		r.Config, err = r.Config.complete()
 	}
@@ -81,8 +88,11 @@ func Read(set *pflag.FlagSet, preset map[string]any) (Reading, error) {
 	return r, nil
 }
 
+// fixSetting is the fix for settings that cannot be read. `tenantry config` cannot read them either.
+const fixSetting = "correct the setting; `tenantry serve --help` lists all settings"
+
 func unreadable(err error) error {
-	return cli.WithFix(fmt.Errorf("settings: %w", err), "correct the setting; `tenantry serve --help` lists all settings")
+	return cli.WithFix(fmt.Errorf("settings: %w", err), fixSetting)
 }
 
 // Defaults returns the default of each setting that has one, by the setting's name.
@@ -103,8 +113,11 @@ func loadFile(k *koanf.Koanf, set *pflag.FlagSet) error {
 		name, explicit = flag.Value.String(), true
 	}
 	err := k.Load(file.Provider(name), yaml.Parser())
-	if errors.Is(err, fs.ErrNotExist) && !explicit {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !explicit:
 		return nil
+	case err != nil && !errors.As(err, new(*fs.PathError)): // a PathError names the file
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	for _, key := range k.Keys() {
 		if err == nil && !isSetting(key) {

@@ -5,6 +5,7 @@
 //   - settings.go: Config, a field for each setting, with its name, default and help in tags.
 //   - load.go: Load merges defaults, tenantry.yaml, TENANTRY_… variables and flags.
 //   - check.go: Check and Problems, which refuse invalid values.
+//   - values.go: refuses values that do not have the type of their setting.
 //   - unknown.go: names that are not settings, and suggestions for them.
 //
 // The settings of a provider are described by its plugin, so this package cannot check them.

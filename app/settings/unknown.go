@@ -13,7 +13,11 @@ import (
 	"strings"
 )
 
-const variablePrefix = "TENANTRY_"
+const (
+	variablePrefix = "TENANTRY_"
+	// providersSetting is the name of the field Config.Providers.
+	providersSetting = "providers"
+)
 
 // VariableName returns the name of the variable that sets a setting.
 func VariableName(key string) string {
@@ -63,11 +67,30 @@ func UnknownVariables(environment []string) []string {
 	return names
 }
 
-// WarnUnknownVariables writes a warning for each unknown variable of the environment. An unknown
-// variable is not an error, because a newer release may know it. `tenantry serve` logs the warning instead.
+// misspeltVariable returns an error for the first variable of environment that is not a setting and
+// that was probably meant as one: a setting has a similar name, or the variable begins like the
+// settings of providers.
+func misspeltVariable(environment []string) error {
+	for _, name := range UnknownVariables(environment) {
+		if _, ok := strings.CutPrefix(name, VariableName(providersSetting)); ok {
+			return Problem{name, "the variable does not name a setting of a provider; such variables have the form " +
+				VariableName(providersSetting+".PROVIDER.SETTING")}
+		}
+		if near := nearestSetting(keyOf(name)); near != "" {
+			return Problem{name, "there is no setting with this variable; did you mean " + VariableName(near) + "?"}
+		}
+	}
+	return nil
+}
+
+// WarnUnknownVariables writes a warning for each unknown variable of the environment, except those
+// that Read refuses. `tenantry serve` logs the warning instead.
 func WarnUnknownVariables(w io.Writer, asJSON bool) {
 	for _, name := range UnknownVariables(os.Environ()) {
-		message := fmt.Sprintf("the variable %s is not a setting and has no effect%s", name, suggestedVariable(name))
+		if misspeltVariable([]string{name}) != nil {
+			continue
+		}
+		message := fmt.Sprintf("the variable %s is not a setting and has no effect", name)
 		if asJSON {
 			_ = json.NewEncoder(w).Encode(map[string]any{"warning": map[string]string{"code": "unknown_variable", "message": message}})
 			continue
@@ -76,28 +99,40 @@ func WarnUnknownVariables(w io.Writer, asJSON bool) {
 	}
 }
 
-// suggestedVariable returns the end of an error message that suggests the most similar variable.
-func suggestedVariable(name string) string {
-	if near := nearest(strings.ToLower(strings.TrimPrefix(name, variablePrefix))); near != "" {
-		return "; did you mean " + VariableName(near) + "?"
-	}
-	return ""
+// keyOf returns the name in lower case and without the prefix of variables.
+func keyOf(variable string) string {
+	return strings.ToLower(strings.TrimPrefix(variable, variablePrefix))
 }
 
 // suggestion returns the end of an error message that suggests the most similar setting.
 func suggestion(key string) string {
-	if near := nearest(key); near != "" {
+	if near := nearestSetting(key); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	return ""
 }
 
-// nearest returns the name of the setting that is most similar to key, or "" when no name is similar.
-func nearest(key string) string {
-	best, maxDistance := "", 1+len(key)/4
+// nearestSetting returns the name of the setting that is most similar to key, or "".
+func nearestSetting(key string) string {
+	var names []string
 	for field := range Fields() {
-		name := field.Tag.Get("koanf")
-		if d := distance(key, name); d <= maxDistance && field.Type.Kind() != reflect.Map {
+		if field.Type.Kind() != reflect.Map {
+			names = append(names, field.Tag.Get("koanf"))
+		}
+	}
+	return Nearest(key, names)
+}
+
+// Nearest returns the name that is most similar to word, or "" when no name is similar. A name that
+// continues word with an underscore is similar: client_secret_file for client_secret.
+func Nearest(word string, names []string) string {
+	best, maxDistance := "", 1+len(word)/4
+	for _, name := range names {
+		d := distance(word, name)
+		if word != "" && strings.HasPrefix(name, word+"_") {
+			d = min(d, 1)
+		}
+		if d <= maxDistance {
 			best, maxDistance = name, d-1
 		}
 	}

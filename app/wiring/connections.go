@@ -3,10 +3,16 @@
 package wiring
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"sync"
 
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
@@ -38,11 +44,11 @@ func (c Connections) Of(ctx context.Context, provider string) (wire.Connection, 
 		return wire.Connection{}, err
 	}
 	missing := fault.ServiceUnavailable.RetryIn(missingSettingRetry, "%s is not configured", kindTitles[description.Kind])
-	settings, fields := c.Settings[provider], description.FieldsOf(false)
+	configured, fields := c.Settings[provider], description.FieldsOf(false)
 	conn := wire.Connection{Settings: map[string]string{}, Secrets: map[string]secret.Text{}}
 	for _, field := range fields {
 		if field.Secret {
-			text, err := c.Files.read(ctx, provider, field.Name+"_file", settings[field.Name+"_file"])
+			text, err := c.Files.read(ctx, provider, field.Name+"_file", configured[field.Name+"_file"])
 			if err != nil {
 				return wire.Connection{}, fault.ServiceUnavailable.RetryIn(missingSettingRetry, "%s is not configured: a credential file cannot be read", kindTitles[description.Kind])
 			}
@@ -57,7 +63,7 @@ func (c Connections) Of(ctx context.Context, provider string) (wire.Connection, 
 			continue
 		}
 		conn.Settings[field.Name] = field.Default
-		if value := settings[field.Name]; value != "" {
+		if value := configured[field.Name]; value != "" {
 			conn.Settings[field.Name] = value
 		}
 		if field.Required && conn.Settings[field.Name] == "" {
@@ -101,14 +107,84 @@ func SettingOf(field wire.Field) string {
 	return field.Name
 }
 
+// ProviderSettingProblems returns an error for each provider that has settings but no plugin, and
+// for each setting of a provider that its plugin does not have. plugins are the names of all
+// plugins. A plugin that cannot be described is skipped.
+func ProviderSettingProblems(configured map[string]map[string]string, plugins []string, describe func(provider string) (wire.Description, error)) []settings.Problem {
+	var problems []settings.Problem
+	for _, provider := range slices.Sorted(maps.Keys(configured)) {
+		if !slices.Contains(plugins, provider) {
+			hint := "; the plugins are " + strings.Join(plugins, ", ")
+			if near := settings.Nearest(provider, plugins); near != "" {
+				hint = fmt.Sprintf("; did you mean providers.%s (%s_…)?", near, settings.VariableName("providers."+near))
+			}
+			problems = append(problems, settings.Problem{Setting: "providers." + provider, Text: "there is no plugin of a provider with this name" + hint})
+			continue
+		}
+		description, err := describe(provider)
+		if err != nil {
+			continue
+		}
+		var known []string
+		for _, field := range description.FieldsOf(false) {
+			known = append(known, SettingOf(field))
+		}
+		for _, name := range UnknownSettings(description, configured[provider]) {
+			hint := "; its settings are " + strings.Join(known, ", ")
+			if near := settings.Nearest(name, known); near != "" {
+				hint = fmt.Sprintf("; did you mean %s (%s)?", near, settings.VariableName("providers."+provider+"."+near))
+			}
+			problems = append(problems, settings.Problem{
+				Setting: "providers." + provider + "." + name, Text: cmp.Or(description.Title, provider) + " has no such setting" + hint,
+			})
+		}
+	}
+	return problems
+}
+
 // UnknownSettings returns the names of a provider's settings that its plugin does not know,
 // sorted.
-func UnknownSettings(description wire.Description, settings map[string]string) []string {
+func UnknownSettings(description wire.Description, configured map[string]string) []string {
 	var unknown []string
-	for _, name := range slices.Sorted(maps.Keys(settings)) {
+	for _, name := range slices.Sorted(maps.Keys(configured)) {
 		if !slices.ContainsFunc(description.FieldsOf(false), func(f wire.Field) bool { return SettingOf(f) == name }) {
 			unknown = append(unknown, name)
 		}
 	}
 	return unknown
+}
+
+// checkProviderSettings returns a usage error when a setting of a provider is unknown, so that a
+// misspelt setting is not ignored. It starts the plugins of the providers that have settings.
+func (s *Service) checkProviderSettings(ctx context.Context, configured map[string]map[string]string) error {
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+	var started sync.WaitGroup // the plugins start in parallel; the host keeps their descriptions
+	for provider := range configured {
+		started.Go(func() { _, _ = s.Host.Describe(ctx, provider) })
+	}
+	started.Wait()
+	var plugins []string
+	for _, p := range s.Host.Status() {
+		plugins = append(plugins, p.Name)
+	}
+	describe := func(provider string) (wire.Description, error) { return s.Host.Describe(ctx, provider) }
+	for _, problem := range ProviderSettingProblems(configured, plugins, describe) {
+		return cli.Usage(problem)
+	}
+	return nil
+}
+
+// WarnOfMissingMailPlatform logs a warning when the mail platform cannot be called with the
+// operator's settings.
+func (s *Service) WarnOfMissingMailPlatform(ctx context.Context, configured map[string]map[string]string) {
+	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
+	defer cancel()
+	const consequence = "no tenant can be connected, and requests that need the mail platform are answered with 503"
+	if len(configured[MailPlatform]) == 0 {
+		s.Log.WarnContext(ctx, "no mail platform is configured: "+consequence,
+			"fix", "set providers."+MailPlatform+"; `tenantry doctor` names the missing settings")
+	} else if _, err := s.mailConnection(ctx); err != nil {
+		s.Log.WarnContext(ctx, "the mail platform cannot be called: "+consequence, "error", err, "fix", "`tenantry doctor` names what is missing or wrong")
+	}
 }

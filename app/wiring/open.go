@@ -49,6 +49,19 @@ func OpenStore(ctx context.Context, c settings.Config, log *slog.Logger) (*bunst
 	return store, nil
 }
 
+// RequireDatabase returns an error when the embedded database does not exist. Commands other than
+// `tenantry serve`, `migrate`, `dev` and `restore` call it before they open the database: in a wrong
+// folder or with the wrong settings they would create an empty database and succeed.
+func RequireDatabase(c settings.Config) error {
+	if path, embedded := strings.CutPrefix(c.DatabaseURL, "sqlite://"); embedded {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return cli.WithFix(fmt.Errorf("there is no database at %s", path),
+				"run the command in the working directory and with the settings of the service (data_dir or database_url); for a new installation: `tenantry migrate`")
+		}
+	}
+	return nil
+}
+
 // checkMigrated returns an error when the database lacks migrations of this release.
 func checkMigrated(ctx context.Context, store *bunstore.Store) error {
 	pending, err := store.Pending(ctx)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/ports"
@@ -51,5 +52,23 @@ func TestRecordActDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 	c.DatabaseURL = "postgres://127.0.0.1:1/nothing?connect_timeout=1"
 	if err := RecordAction(t.Context(), c, audit.Backup, nil); err == nil || !strings.Contains(err.Error(), "backup is done") {
 		t.Fatalf("a database that does not answer: %v", err)
+	}
+}
+
+// TestMissingEmbeddedDatabaseIsAnError checks that only an embedded database must exist, and that
+// the error has a fix.
+func TestMissingEmbeddedDatabaseIsAnError(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tenantry.db")
+	embedded := settings.Config{DatabaseURL: "sqlite://" + path}
+	if err := RequireDatabase(embedded); err == nil || !cli.HasFix(err) || cli.ExitCode(err) != cli.ExitRefused {
+		t.Errorf("without a file: %v", err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []settings.Config{embedded, {DatabaseURL: "postgres://h/x"}} {
+		if err := RequireDatabase(c); err != nil {
+			t.Errorf("%s: %v", c.DatabaseURL, err)
+		}
 	}
 }

@@ -207,8 +207,9 @@ func (p *sendingPlatforms) plugin(provider string, account wire.Connection, inte
 // the text does not match the fields.
 func (p *sendingPlatforms) Read(ctx context.Context, provider string, text secret.Text) (secret.Credential, error) {
 	if _, ok := p.chains[provider]; !ok {
-		return secret.Credential{}, fault.UnknownProvider.At("There is no sending platform with this name.",
-			fault.Field{Name: "provider", Message: "is not the name of a sending platform"})
+		known := strings.Join(slices.Sorted(maps.Keys(p.chains)), ", ")
+		return secret.Credential{}, fault.UnknownProvider.At("There is no sending platform with this name. The sending platforms are "+known+".",
+			fault.Field{Name: "provider", Message: "must be one of " + known})
 	}
 	description, err := p.describe(ctx, provider)
 	if err != nil {

@@ -267,7 +267,7 @@ func TestInvalidCredentialIsRefusedAndNotQuoted(t *testing.T) {
 			t.Errorf("the error of %s quotes it: %+v", text, refusal)
 		}
 	}
-	if _, err := p.Read(t.Context(), "nowhere", secret.New("x")); !errors.Is(err, fault.UnknownProvider) {
+	if _, err := p.Read(t.Context(), "nowhere", secret.New("x")); !errors.Is(err, fault.UnknownProvider) || !strings.Contains(err.Error(), "The sending platforms are partnered.") {
 		t.Errorf("an unknown provider: %v", err)
 	}
 }

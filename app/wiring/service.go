@@ -82,6 +82,10 @@ const missingSettingRetry = time.Minute
 // databaseOpenTimeout bounds how long a start or a command waits for a database server.
 const databaseOpenTimeout = 45 * time.Second
 
+// describeTimeout bounds how long the start of the service waits for the plugins of the configured
+// providers.
+const describeTimeout = 30 * time.Second
+
 // telemetryFlushTimeout bounds the export of the last spans when the service closes.
 const telemetryFlushTimeout = 2 * time.Second
 
@@ -97,6 +101,9 @@ type Overrides struct {
 	// CountsTTL is how long the gauges of stored data reuse the counts of a query. The default is
 	// storedCountsTTL.
 	CountsTTL time.Duration
+	// OwnProviders are the settings of providers that the operator made, if Config.Providers has
+	// others too. A misspelt one makes Assemble fail.
+	OwnProviders map[string]map[string]string
 	// OnlyLimited excludes tenants without a send limit from the enforcement sweep.
 	OnlyLimited bool
 }
@@ -112,11 +119,15 @@ type Service struct {
 	requestLimits    guard.Limits
 	Host             *pluginhost.Host
 	mailCircuits     *breaker.Breaker
+	applicationID    string // the mail platform's id of our application
+	mailConnection   func(context.Context) (wire.Connection, error)
 	Platform         ports.MailPlatform
 	dnsProviders     *DNSProviders
 	sendingPlatforms *sendingPlatforms
 
-	keys         *keys.Service
+	keys *keys.Service
+	// KeyUses collects the last uses of API keys. Its Run stores them; Close stores the rest.
+	KeyUses      *keys.Uses
 	Tenants      *tenants.Service
 	domains      *domains.Service
 	Connections  *dnsconnections.Service
@@ -173,6 +184,13 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	s.requestLimits = guard.Limits{Counters: s.limiter, Off: c.Limits == "off", MaxInFlight: c.MaxInFlight}
 	if s.Host, err = openHost(c, s.limiter, log); err != nil {
 		return nil, errors.Join(err, s.limiter.Close(), s.Queue.Close(ctx), s.Store.Close())
+	}
+	own := c.Providers
+	if o.OwnProviders != nil {
+		own = o.OwnProviders
+	}
+	if err := s.checkProviderSettings(ctx, own); err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
 	}
 	// The keyset is opened after the other adapters: a failed start must not leave a new keyset
 	// behind.
@@ -234,9 +252,9 @@ func (s *Service) openMailPlatform(ctx context.Context, c settings.Config, o Ove
 	if err != nil {
 		return nil, err
 	}
-	s.mailCircuits = chain.circuits
-	return s.Host.Mail(MailPlatform, func(ctx context.Context) (wire.Connection, error) { return connections.Of(ctx, MailPlatform) },
-		chain.interceptors(breaker.ByTenant)...), nil
+	s.mailCircuits, s.applicationID = chain.circuits, c.Providers[MailPlatform]["client_id"]
+	s.mailConnection = func(ctx context.Context) (wire.Connection, error) { return connections.Of(ctx, MailPlatform) }
+	return s.Host.Mail(MailPlatform, s.mailConnection, chain.interceptors(breaker.ByTenant)...), nil
 }
 
 func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports.Sealer, o Overrides) {
@@ -244,7 +262,8 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 		Resolvers: c.DNSResolvers, Recursive: c.DNSMode == "recursive", Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Now: o.Now, Log: s.Log,
 	})
 	reconciler := &reconcile.Pass{Platform: s.Platform, Domains: s.Store, DNS: dnsReader, Now: o.Now}
-	s.keys = &keys.Service{Keys: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now}
+	s.KeyUses = &keys.Uses{Store: s.Store, Log: s.Log}
+	s.keys = &keys.Service{Keys: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now, Uses: s.KeyUses}
 	s.Tenants = &tenants.Service{
 		Tenants: s.Store, Assignments: s.Store, Discovered: s.Store, Domains: s.Store, Flows: s.Store, Accounts: s.Store, Policies: s.Store, Runs: s.Store,
 		Room: s.Store, Platform: s.Platform, Reconciler: reconciler, Sealer: sealer, Random: rand.Reader, Now: o.Now, PublicURL: publicURL,
@@ -278,14 +297,15 @@ func (s *Service) Handler() http.Handler {
 		Enforcement: s.enforcement, SendLimits: s.sendLimits,
 		Guard: guard.Options{
 			Keys: s.keys, Idempotency: s.idempotency, Limits: s.requestLimits,
-			Pages: console.New(console.Options{Tenants: s.Tenants, Log: s.Log}), Log: s.Log,
+			Pages: console.New(console.Options{Tenants: s.Tenants, Log: s.Log, ApplicationID: s.applicationID}), Log: s.Log,
 			TrustedProxies: s.trustedProxies,
 		},
 	})
 }
 
-// Close ends the plugins, then closes the limiter, the queue and the store, and returns their
-// errors. In parallel it exports the last telemetry. It only logs a failure of the export.
+// Close ends the plugins, stores the last uses of API keys, then closes the limiter, the queue and
+// the store, and returns their errors. In parallel it exports the last telemetry. It only logs a
+// failure of the export.
 func (s *Service) Close(ctx context.Context) error {
 	var flush panics.Group
 	flush.Go(func() {
@@ -296,6 +316,11 @@ func (s *Service) Close(ctx context.Context) error {
 		}
 	})
 	s.Host.Close()
+	if s.KeyUses != nil { // nil if Assemble failed
+		if err := s.KeyUses.Save(ctx); err != nil {
+			s.Log.Warn("the last uses of API keys were not stored", "error", err)
+		}
+	}
 	err := errors.Join(s.limiter.Close(), s.Queue.Close(ctx), s.Store.Close())
 	flush.Wait()
 	return err

@@ -34,6 +34,9 @@ type Key struct {
 	Name      string
 	CreatedAt time.Time
 	RevokedAt time.Time // zero if the key is active
+	// LastUsedAt is the minute of the last request with the key, zero if there was none. Each
+	// process stores it once a minute. Only lists of keys have it.
+	LastUsedAt time.Time
 }
 
 // Status returns StatusActive or StatusRevoked.

@@ -57,9 +57,9 @@ func (h Holder) required(s ZoneRead, p Plan) (ActionRequired, string) {
 	case len(p.Blocking()) > 0:
 		return ConflictToResolve, conflicts(p.Blocking())
 	case len(p.Changes) == 0:
-		return "", "No records need to be written."
+		return "", "No records need to be written." + incomplete(p)
 	default:
-		return "", fmt.Sprintf("The changes of the plan can be written at %s.", h.Title)
+		return "", fmt.Sprintf("The changes of the plan can be written at %s.", h.Title) + incomplete(p)
 	}
 }
 
@@ -122,6 +122,14 @@ func (h Holder) unreliable(reason string) string {
 		return fmt.Sprintf("%s, to which the account has a connection, does not respond, so its records are unknown. Try again in a few minutes.", h.Access.Title)
 	}
 	return fmt.Sprintf("The DNS of the domain could not be read reliably (%s). Try again in a few minutes. If the problem persists, check the domain's name servers.", reason)
+}
+
+// incomplete returns the sentences that end the message about a plan that is not complete.
+func incomplete(p Plan) string {
+	if !p.Incomplete() {
+		return ""
+	}
+	return " The plan is not complete yet: the mail platform provides most records after it has verified the domain. Conflicts with those records can appear then."
 }
 
 func conflicts(items []Item) string {

@@ -87,6 +87,11 @@ func NewPlan(o Offer, s ZoneRead, managed []Written) Plan {
 			p.add(Desired{Inbound, Record{Type: MX, Name: s.Domain}}, v)
 		}
 	}
+	if p.Incomplete() {
+		if v := z.decideEarlySPF(); v.blocking {
+			p.add(Desired{Sending, Record{Type: TXT, Name: s.Domain}}, v)
+		}
+	}
 	for _, want := range p.Desired {
 		v := z.decide(want)
 		writes := v.action == Create || v.action == Update
@@ -98,6 +103,13 @@ func NewPlan(o Offer, s ZoneRead, managed []Written) Plan {
 			withNoteIf(writes && want.Type == TXT && p.textSize(want.Record) > largeTXT, NoteTXTLarge))
 	}
 	return p
+}
+
+// Incomplete reports whether the platform has not provided the domain's e-mail records yet. It does
+// so after it has verified the domain. Until then the plan has no SPF record and no MX record, and
+// reports only those of their conflicts that exist whatever the records will be.
+func (p Plan) Incomplete() bool {
+	return !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Sending })
 }
 
 func (z zoneView) decide(want Desired) verdict {

@@ -301,3 +301,44 @@ func TestWithProviderRecordsKeepsWildcardNote(t *testing.T) {
 		}
 	}
 }
+
+// TestIncompletePlanReportsKnownConflicts checks a plan from before the platform provided its SPF
+// record. It reports the conflicts that exist whatever that record will be, and no others.
+func TestIncompletePlanReportsKnownConflicts(t *testing.T) {
+	early := dns.Offer{Verification: offered}
+	for name, tt := range map[string]struct {
+		texts   []string
+		managed []dns.Written
+		reason  dns.Reason
+	}{
+		"no SPF record":      {[]string{"x"}, nil, ""},
+		"one SPF record":     {[]string{"v=spf1 include:other.test ~all"}, nil, ""},
+		"everybody may send": {[]string{"v=spf1 +all"}, nil, ""}, // a conflict that does not block
+		"a copy":             {[]string{"v=spf1 mx -all", "v=spf1 mx -all"}, nil, ""},
+		"two SPF records":    {[]string{"v=spf1 mx -all", "v=spf1 a -all"}, nil, dns.ReasonSPFMultiple},
+		"a syntax error":     {[]string{"v=spf1 inclde:other.test -all"}, nil, dns.ReasonSPFSyntax},
+		"no mail":            {[]string{"v=spf1 -all"}, nil, dns.ReasonSPFNoMail},
+		"a managed record": {[]string{"v=spf1 -all"},
+			[]dns.Written{{Purpose: dns.Sending, Name: "a.test", Type: dns.TXT, Value: "v=spf1 -all"}}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := dns.NewPlan(early, reliable(set("a.test", dns.TXT, tt.texts...)), tt.managed)
+			if !p.Incomplete() || p.SafeToApply() != (tt.reason == "") {
+				t.Fatalf("got %+v", p)
+			}
+			if tt.reason != "" {
+				if got := item(t, p, dns.Sending); got.Reason != tt.reason || !got.Blocking || !slices.Equal(got.Observed, tt.texts) {
+					t.Errorf("got %+v", got)
+				}
+			}
+		})
+	}
+	if p := dns.NewPlan(offer(), reliable(), nil); p.Incomplete() {
+		t.Error("a plan with an SPF record is not complete")
+	}
+	holder := dns.Detection{Provider: dns.Provider{ID: "x"}, Title: "X"}
+	a := dns.Holder{Detection: holder, Access: dns.Access{Standing: dns.ReachesZone}}.Automate(reliable(), dns.NewPlan(early, reliable(), nil))
+	if a.Required != "" || !strings.Contains(a.Message, "not complete yet") {
+		t.Errorf("the automation says %+v", a)
+	}
+}

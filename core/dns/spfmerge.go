@@ -32,6 +32,30 @@ func (z zoneView) decideSPF(want Record) verdict {
 	return v.observing(records)
 }
 
+// decideEarlySPF decides on the existing SPF records while the platform's record is not known. It
+// returns only conflicts that no such record can resolve; the other verdicts are zero.
+func (z zoneView) decideEarlySPF() verdict {
+	records := filter(z.setAt(z.Domain, TXT).Values, isSPF)
+	distinct := slices.Compact(slices.Clone(records))
+	switch {
+	case z.aliased(), len(distinct) == 0: // decideMX reports an alias
+		return verdict{}
+	case len(distinct) > 1:
+		return blocked(ReasonSPFMultiple).observing(records)
+	}
+	have, ok := parseSPF(distinct[0])
+	if !ok {
+		return blocked(ReasonSPFSyntax).observing(records)
+	}
+	if _, managed := z.findWritten(Sending, distinct[0]); managed {
+		return verdict{} // it is replaced, whatever it says
+	}
+	if v, ok := mergeConflict(have); !ok && v.blocking {
+		return v.observing(records)
+	}
+	return verdict{}
+}
+
 // decideExistingSPF decides on the only existing SPF record.
 func (z zoneView) decideExistingSPF(text string, desired spfRecord) verdict {
 	have, ok := parseSPF(text)

@@ -5,12 +5,12 @@ package fault
 // The published codes. Each line declares an error with its kind and its page under /docs/errors.
 // All returns them in the same order.
 var (
-	InvalidRequest        = Code{"invalid_request", Invalid, "Invalid request", "The request does not match the schema of this operation: malformed JSON, a missing or unknown member, a wrong type or an invalid query value. `errors` names each invalid part. Correct them and send the request again with a new Idempotency-Key."}
+	InvalidRequest        = Code{"invalid_request", Invalid, "Invalid request", "The request does not match the schema of this operation: malformed JSON, a missing or unknown member, a wrong type or an invalid query value. `errors` names each invalid part. Correct them and send the request again."}
 	InvalidDomain         = Code{"invalid_domain", Invalid, "Invalid domain", "The domain is not a host name of two labels or more, or it is itself a public suffix."}
 	BuiltinDomain         = Code{"builtin_domain_not_allowed", Invalid, "Built-in domain not allowed", "Names under onmicrosoft.com belong to the mail platform. Add a domain of your own."}
 	DomainLimitReached    = Code{"domain_limit_reached", Invalid, "Domain limit reached", "A tenant can have at most 12 custom domains, including those that discovery found."}
 	DomainNotVerified     = Code{"domain_not_verified", Invalid, "Domain not verified", "Mailboxes can be created only on a verified domain. Publish its verification record and verify it first."}
-	VerificationFailed    = Code{"verification_failed", Invalid, "Verification failed", "The mail platform cannot find the verification record yet. Check the record. Propagation typically takes 5 to 30 minutes. Try again with a new Idempotency-Key."}
+	VerificationFailed    = Code{"verification_failed", Invalid, "Verification failed", "The mail platform cannot find the verification record yet. `detail` repeats the record that it expects. Check the record. Propagation typically takes 5 to 30 minutes. Try again with a new Idempotency-Key."}
 	DKIMNotReady          = Code{"dkim_not_ready", Invalid, "DKIM not ready", "The two DKIM CNAME records are not visible yet, or the mail platform has not created them. The dkim-status operation shows which of the two it is."}
 	InvalidMailboxEmail   = Code{"invalid_mailbox_email", Invalid, "Invalid mailbox e-mail", "A mailbox address must be `local@domain`, with the domain of the request and a plain local part."}
 	DuplicateMailboxEmail = Code{"duplicate_mailbox_email", Invalid, "Duplicate mailbox e-mail", "The same address occurs twice in one request. Addresses are compared without regard to case."}
@@ -22,7 +22,7 @@ var (
 	InvalidKey            = Code{"invalid_idempotency_key", Invalid, "Invalid Idempotency-Key", "The Idempotency-Key header must occur once and have 1 to 255 visible ASCII characters."}
 	ConnectLinkInvalid    = Code{"connect_link_invalid", Invalid, "Link not valid", "The connect link is forged, expired, already used or was opened in another browser. Ask for a new one with GET /v1/tenants/connect-url."}
 	CredentialRejected    = Code{"provider_credential_rejected", Invalid, "Credential rejected", "The provider rejects the credential. Create a new credential at the provider, with the permissions that it needs, and send that one."}
-	UnknownProvider       = Code{"unknown_provider", Invalid, "Unknown provider", "There is no sending platform with this name. `provider` must be instantly, plusvibe, smartlead, salesblink or a platform that the operator added."}
+	UnknownProvider       = Code{"unknown_provider", Invalid, "Unknown provider", "There is no sending platform with this name. `detail` names the platforms: instantly, plusvibe, smartlead, salesblink and those that the operator added."}
 	PlusVibeWorkspace     = Code{"plusvibe_workspace_required", Invalid, "Workspace required", "The credential has access to several workspaces, or not to the requested one. `workspaces` lists the workspaces that it has access to: send the request again with `workspace_id` and a new Idempotency-Key."}
 	SalesBlinkWorkspace   = Code{"salesblink_workspace_required", Invalid, "Workspace required", "The credential has access to several workspaces, or not to the requested one. `workspaces` lists the workspaces that it has access to: send the request again with `workspace_id` and a new Idempotency-Key."}
 	EmailBisonWorkspace   = Code{"emailbison_workspace_required", Invalid, "Workspace required", "The token works in the workspace that is currently selected at the platform, so it cannot be limited to one workspace. Create a token of the type api-user in the workspace to be used, and send that token."}

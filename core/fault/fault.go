@@ -127,6 +127,9 @@ func Of(err error) *Error {
 	return &Error{Code: InternalError, Detail: "something went wrong on our side"}
 }
 
+// anyKey says which Idempotency-Key a corrected request may have.
+const anyKey = "A new Idempotency-Key always works. The used one works too, unless an answer of a provider or the live DNS led to this error."
+
 // Again returns a sentence for the caller that says whether and how to retry the same request.
 func (c Code) Again() string {
 	if c == KeyInProgress {
@@ -139,7 +142,7 @@ func (c Code) Again() string {
 func (k Kind) again() string {
 	switch k {
 	case Invalid:
-		return "Not unchanged: the same request fails again until the problem described above is fixed. Then send it with a new Idempotency-Key."
+		return "Not unchanged: the same request fails again until the problem described above is fixed. " + anyKey
 	case Unauthenticated:
 		return "Not with these credentials. Nothing was changed. Once the header is correct, you can send the same request with the same Idempotency-Key."
 	case PaymentRequired:
@@ -149,7 +152,7 @@ func (k Kind) again() string {
 	case NotFound, MethodNotAllowed, NotAcceptable, TooLarge, UnsupportedMedia:
 		return "No. Nothing was changed; correct the request first."
 	case Conflict:
-		return "Yes, after the state described above has changed. Then send it with a new Idempotency-Key."
+		return "Yes, after the state described above has changed. " + anyKey
 	case Unavailable:
 		return "Yes: wait for the number of seconds in the `Retry-After` header, then use the same Idempotency-Key."
 	case Timeout:

@@ -52,9 +52,11 @@ func RuleOf(scope string, rules []Rule) Rule {
 	return Rule{}
 }
 
+// RulePrefix is the beginning of the name of each rule that RuleName returns.
+const RulePrefix = "tenantry-block-"
+
 const (
-	rulePrefix  = "tenantry-block-"
-	tenantRule  = rulePrefix + "tenantwide"
+	tenantRule  = RulePrefix + "tenantwide"
 	maxRuleName = 64 // limit of the mail platform, in characters
 	hashDigits  = 12
 )
@@ -66,12 +68,12 @@ func RuleName(scope string) string {
 		return tenantRule
 	}
 	scope = strings.ToLower(scope)
-	if name := rulePrefix + scope; len(name) <= maxRuleName {
+	if name := RulePrefix + scope; len(name) <= maxRuleName {
 		return name
 	}
 	digest := sha256.Sum256([]byte(scope))
-	kept := maxRuleName - len(rulePrefix) - 1 - hashDigits
-	return rulePrefix + scope[:kept] + "-" + hex.EncodeToString(digest[:])[:hashDigits]
+	kept := maxRuleName - len(RulePrefix) - 1 - hashDigits
+	return RulePrefix + scope[:kept] + "-" + hex.EncodeToString(digest[:])[:hashDigits]
 }
 
 // ScopeOfRule returns the scope of a rule name for which IsRuleName is true. For a truncated domain
@@ -81,14 +83,14 @@ func ScopeOfRule(name string) string {
 	if name == tenantRule {
 		return TenantWide
 	}
-	return strings.TrimPrefix(name, rulePrefix)
+	return strings.TrimPrefix(name, RulePrefix)
 }
 
 // IsRuleName reports whether RuleName can return this name. The prefix alone is not enough, because
 // foreign rules may use it too.
 func IsRuleName(name string) bool {
 	name = strings.ToLower(name)
-	scope, prefixed := strings.CutPrefix(name, rulePrefix)
+	scope, prefixed := strings.CutPrefix(name, RulePrefix)
 	if !prefixed || len(name) > maxRuleName || strings.Trim(scope, domainCharacters) != "" {
 		return false
 	}

@@ -39,7 +39,8 @@ func (g *guard) assignRequestID(next http.Handler) http.Handler {
 	})
 }
 
-// logRequest writes one log line per request. The line contains the route template. It never
+// logRequest writes one log line per request. The line contains the route template, and the ids of
+// the account and the key once the caller is known. It never contains the key itself. It never
 // contains the path or the query, because they hold customer data.
 func (g *guard) logRequest(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,6 +51,9 @@ func (g *guard) logRequest(next http.Handler) http.Handler {
 		line := []slog.Attr{
 			slog.String("route", e.route.pattern), slog.String("client", e.client.String()), slog.Int("status", e.status),
 			slog.Float64("duration_ms", float64(time.Since(began).Microseconds())/1000),
+		}
+		if e.caller.KeyID != "" {
+			line = append(line, slog.String("account_id", string(e.caller.Account.ID)), slog.String("key_id", e.caller.KeyID))
 		}
 		if e.replayed {
 			line = append(line, slog.Bool("replayed", true))

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pages serves the HTML pages about the API. API is the API document in a browser, Errors
-// and Error explain the error codes, and Asset serves the scripts and styles. The pages load
-// nothing from other hosts.
+// Package pages serves the HTML pages about the API. Home is the page at the root, API is the
+// API document in a browser, Guides and Guide explain what several operations have in common, Errors
+// and Error explain the error codes, and Asset serves the scripts and styles. The pages load nothing
+// from other hosts.
 package pages
 
 import (
@@ -77,6 +78,36 @@ func Error(w http.ResponseWriter, c fault.Code, status int, from Origin) {
 	e := entryOf(c, status)
 	e.From = from
 	render(w, "error.html", textPolicy, e)
+}
+
+// guide is a page about a subject that concerns several operations. Its template is
+// guide-NAME.html.
+type guide struct{ Name, Title string }
+
+// guides lists the guides in the order of their index.
+var guides = []guide{
+	{"requests", "Requests and answers"},
+	{"retries", "Retrying a write"},
+	{"rate-limits", "Rate limits"},
+	{"dns", "DNS plans and provisioning"},
+	{"sending-platforms", "Sending platforms"},
+	{"headroom", "Headroom below the sending limit"},
+}
+
+// Home serves the page at the root of the service.
+func Home(w http.ResponseWriter, _ *http.Request) { render(w, "home.html", textPolicy, nil) }
+
+// Guides serves the page that lists the guides.
+func Guides(w http.ResponseWriter, _ *http.Request) { render(w, "guides.html", textPolicy, guides) }
+
+// Guide serves one guide. It returns false, and writes nothing, when there is no guide with the
+// name.
+func Guide(w http.ResponseWriter, name string) bool {
+	if !slices.ContainsFunc(guides, func(g guide) bool { return g.Name == name }) {
+		return false
+	}
+	render(w, "guide-"+name+".html", textPolicy, nil)
+	return true
 }
 
 // render writes a page.

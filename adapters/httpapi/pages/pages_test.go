@@ -48,6 +48,28 @@ func TestEveryErrorCodeHasAPage(t *testing.T) {
 	}
 }
 
+// TestGuidesAreListedAndLoadNothingFromOtherHosts checks each guide of the index.
+func TestGuidesAreListedAndLoadNothingFromOtherHosts(t *testing.T) {
+	_, index := renderPage(t, pages.Guides)
+	links := regexp.MustCompile(`href="/docs/guide/([a-z-]+)"`).FindAllStringSubmatch(index, -1)
+	if len(links) < 6 {
+		t.Fatalf("the index lists %d guides", len(links))
+	}
+	for _, link := range links {
+		w, page := renderPage(t, func(w http.ResponseWriter, _ *http.Request) {
+			if !pages.Guide(w, link[1]) {
+				t.Errorf("there is no guide %s", link[1])
+			}
+		})
+		if !strings.Contains(page, "<h1>") || strings.Contains(page, "`") || externalLink.MatchString(page) || w.Header().Get("Content-Security-Policy") == "" {
+			t.Errorf("%s: %s", link[1], page)
+		}
+	}
+	if pages.Guide(httptest.NewRecorder(), "nonsense") {
+		t.Error("an unknown guide is served")
+	}
+}
+
 func TestAPIPageLoadsNothingFromOtherHosts(t *testing.T) {
 	w, page := renderPage(t, pages.API)
 	if externalLink.MatchString(page) || strings.Contains(page, "<style") || regexp.MustCompile(`<script>`).MatchString(page) {

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/openapi"
+)
+
+// cachedDocument is a document in the two encodings in which it is served. All answers share its
+// strings, because package guard does not copy a string for each reader.
+type cachedDocument struct {
+	plain, compressed string
+	tag               string // the hash of plain
+}
+
+func newCachedDocument(plain []byte) cachedDocument {
+	var compressed strings.Builder
+	w, _ := gzip.NewWriterLevel(&compressed, gzip.BestCompression) // fails only for an unknown level
+	_, _ = w.Write(plain)                                          // writes to memory, cannot fail
+	_ = w.Close()
+	sum := sha256.Sum256(plain)
+	return cachedDocument{string(plain), compressed.String(), hex.EncodeToString(sum[:8])}
+}
+
+// serveDocument serves the OpenAPI document in one notation, compressed if the client accepts gzip.
+// A client that has the current document gets 304. The first request builds the document and
+// compresses it, which takes longer than the rest of the start of the service.
+func serveDocument(contentType string, notation func(openapi.Documents) []byte) http.HandlerFunc {
+	build := sync.OnceValues(func() (cachedDocument, error) {
+		d, err := Document()
+		if err != nil {
+			return cachedDocument{}, err
+		}
+		return newCachedDocument(notation(d)), nil
+	})
+	return func(w http.ResponseWriter, r *http.Request) {
+		d, err := build()
+		if err != nil {
+			guard.Refuse(w, r, err)
+			return
+		}
+		body, tag := d.plain, `"`+d.tag+`"`
+		w.Header().Set("Vary", "Accept-Encoding")
+		w.Header().Set("Cache-Control", "public, max-age=300")
+		if accepts(r.Header.Values("Accept-Encoding"), "gzip") {
+			body, tag = d.compressed, `"`+d.tag+`-gzip"`
+			w.Header().Set("Content-Encoding", "gzip")
+		}
+		w.Header().Set("ETag", tag)
+		if hasTag(r.Header.Values("If-None-Match"), tag) {
+			w.Header().Del("Content-Encoding")
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		w.Header().Set("Content-Type", contentType)
+		_, _ = io.WriteString(w, body) // writes to memory, cannot fail
+	}
+}
+
+// hasTag reports whether an If-None-Match header names the tag. Weak and strong tags match, as RFC
+// 9110 says for this header.
+func hasTag(header []string, tag string) bool {
+	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
+		entry = strings.TrimSpace(entry)
+		if entry == "*" || strings.TrimPrefix(entry, "W/") == tag {
+			return true
+		}
+	}
+	return false
+}
+
+// accepts reports whether an Accept or Accept-Encoding header names the value with a weight above
+// 0. A wildcard does not name it.
+func accepts(header []string, value string) bool {
+	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
+		name, params, _ := strings.Cut(entry, ";")
+		if !strings.EqualFold(strings.TrimSpace(name), value) {
+			continue
+		}
+		weight := 1.0
+		for param := range strings.SplitSeq(params, ";") {
+			if q, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(param)), "q="); ok {
+				weight, _ = strconv.ParseFloat(q, 64) // an invalid weight counts as 0
+			}
+		}
+		return weight > 0
+	}
+	return false
+}

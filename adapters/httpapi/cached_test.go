@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// ask sends a GET request with these headers to h.
+func ask(h http.Handler, path string, headers map[string]string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	for name, value := range headers {
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// TestDocumentIsCompressedAndCacheable checks the encodings of the OpenAPI document, and that a
+// client that has it gets no second copy.
+func TestDocumentIsCompressedAndCacheable(t *testing.T) {
+	h := newTestEnv(t).handler(t)
+	for _, path := range []string{"/openapi.json", "/openapi.yaml"} {
+		tags := map[string]string{}
+		plain := ask(h, path, nil)
+		for encoding, want := range map[string]string{"": "", "gzip": "gzip", "br, gzip;q=0.5": "gzip", "gzip;q=0": "", "*": ""} {
+			got := ask(h, path, map[string]string{"Accept-Encoding": encoding})
+			if got.Code != 200 || got.Header().Get("Content-Encoding") != want || got.Header().Get("Vary") != "Accept-Encoding" || !strings.HasPrefix(got.Header().Get("Cache-Control"), "public") {
+				t.Fatalf("%s with %q is answered %d %v", path, encoding, got.Code, got.Header())
+			}
+			tags[want] = got.Header().Get("ETag")
+			if want == "gzip" {
+				if got.Body.Len()*4 > plain.Body.Len() {
+					t.Errorf("%s has %d bytes compressed and %d plain", path, got.Body.Len(), plain.Body.Len())
+				}
+				unzipped, err := gzip.NewReader(got.Body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if content, err := io.ReadAll(unzipped); err != nil || string(content) != plain.Body.String() {
+					t.Errorf("%s differs when it is compressed: %v", path, err)
+				}
+			}
+		}
+		if tags[""] == tags["gzip"] || tags[""] == "" {
+			t.Errorf("%s has the tags %v", path, tags)
+		}
+		for known, status := range map[string]int{tags[""]: 304, "W/" + tags[""]: 304, `"x", ` + tags[""]: 304, "*": 304, `"x"`: 200, tags["gzip"]: 200} {
+			got := ask(h, path, map[string]string{"If-None-Match": known})
+			if got.Code != status || (status == 304) != (got.Body.Len() == 0) || got.Header().Get("ETag") != tags[""] {
+				t.Errorf("%s with %s is answered %d, %d bytes", path, known, got.Code, got.Body.Len())
+			}
+		}
+	}
+}
+
+// TestRootShowsAPageToBrowsersOnly checks that a client of the API still gets a 404 problem at the
+// root.
+func TestRootShowsAPageToBrowsersOnly(t *testing.T) {
+	h := newTestEnv(t).handler(t)
+	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+	if got := ask(h, "/", map[string]string{"Accept": browser}); got.Code != 200 || !strings.Contains(got.Body.String(), `href="/docs"`) {
+		t.Errorf("a browser is answered %d %s", got.Code, got.Body.String())
+	}
+	for _, accept := range []string{"", "*/*", "application/json", "text/html;q=0"} {
+		got := ask(h, "/", map[string]string{"Accept": accept})
+		if got.Code != 404 || got.Header().Get("Content-Type") != "application/problem+json" || got.Header().Get("Vary") != "Accept" {
+			t.Errorf("a client with %q is answered %d %v", accept, got.Code, got.Header())
+		}
+	}
+	if w := ask(h, "/docs/guide/nonsense", nil); w.Code != 404 {
+		t.Errorf("an unknown guide is answered %d", w.Code)
+	}
+}
+
+// TestIntroductionIsShort checks that the API page shows the operations soon, and that each page to
+// which the introduction links exists.
+func TestIntroductionIsShort(t *testing.T) {
+	h := newTestEnv(t).handler(t)
+	var document struct {
+		Info struct{ Description string }
+	}
+	if err := json.Unmarshal(ask(h, "/openapi.json", nil).Body.Bytes(), &document); err != nil {
+		t.Fatal(err)
+	}
+	text := document.Info.Description
+	if len(text) > 1500 {
+		t.Errorf("the introduction has %d characters; move details to a guide", len(text))
+	}
+	links := 0
+	for _, rest := range strings.Split(text, "](")[1:] {
+		path, _, _ := strings.Cut(rest, ")")
+		if w := ask(h, path, nil); w.Code != 200 {
+			t.Errorf("%s is answered %d", path, w.Code)
+		}
+		links++
+	}
+	if links < 5 {
+		t.Errorf("the introduction links to %d pages", links)
+	}
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/ports"
+)
+
+// saveUsesEvery is how often Uses.Run stores the uses.
+const saveUsesEvery = time.Minute
+
+// Uses collects in memory when each key was last used. It stores them in one statement a minute, so
+// a request causes no write. A process that is killed loses the uses of its last minute.
+type Uses struct {
+	Store ports.KeyUses
+	Log   *slog.Logger
+
+	mu      sync.Mutex
+	unsaved map[string]time.Time // by the key's id
+}
+
+// note records that a key was used at a time.
+func (u *Uses) note(keyID string, at time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.unsaved == nil {
+		u.unsaved = map[string]time.Time{}
+	}
+	if minute := at.Truncate(time.Minute); minute.After(u.unsaved[keyID]) {
+		u.unsaved[keyID] = minute
+	}
+}
+
+// Save stores the uses since the last call. If it fails, the next call stores them.
+func (u *Uses) Save(ctx context.Context) error {
+	u.mu.Lock()
+	saving := u.unsaved
+	u.unsaved = nil
+	u.mu.Unlock()
+	if len(saving) == 0 {
+		return nil
+	}
+	err := u.Store.SaveKeyUses(ctx, saving)
+	if err != nil {
+		for id, at := range saving {
+			u.note(id, at)
+		}
+	}
+	return err
+}
+
+// Run stores the uses every minute until ctx ends. It logs failures.
+func (u *Uses) Run(ctx context.Context) {
+	ticker := time.NewTicker(saveUsesEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if err := u.Save(ctx); err != nil && ctx.Err() == nil {
+				u.Log.WarnContext(ctx, "the last uses of API keys were not stored, and are kept for the next try", "error", err)
+			}
+		}
+	}
+}

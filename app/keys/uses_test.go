@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"maps"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/app/keys"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// useStore records the calls of SaveKeyUses.
+type useStore struct {
+	calls []map[string]time.Time
+	err   error
+}
+
+func (s *useStore) SaveKeyUses(_ context.Context, lastUsed map[string]time.Time) error {
+	s.calls = append(s.calls, maps.Clone(lastUsed))
+	return s.err
+}
+
+// oneCaller is a store of keys in which each key belongs to one caller.
+type oneCaller struct{ ports.Keys }
+
+func (oneCaller) Caller(context.Context, [32]byte) (access.Caller, error) {
+	return access.Caller{KeyID: "the key"}, nil
+}
+
+// usedService returns a service that collects uses for store, and a key.
+func usedService(t *testing.T, store *useStore) (*keys.Service, secret.Text) {
+	t.Helper()
+	_, key, err := access.NewKey(rand.Reader, "tny", access.Live, "", "", now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	uses := &keys.Uses{Store: store, Log: slog.New(slog.DiscardHandler)}
+	return &keys.Service{Keys: oneCaller{}, Prefix: "tny", Now: now, Uses: uses}, key
+}
+
+// TestUsesAreStoredOncePerMinute checks that requests cause no write, that a minute of requests
+// causes one, and that a minute without requests causes none.
+func TestUsesAreStoredOncePerMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, clock := &useStore{}, now()
+		service, key := usedService(t, store)
+		service.Now = func() time.Time { return clock }
+		go service.Uses.Run(t.Context())
+		for range 50 {
+			clock = clock.Add(time.Second)
+			if _, err := service.Authenticate(t.Context(), bearer(key)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if len(store.calls) != 0 {
+			t.Fatalf("requests wrote %v", store.calls)
+		}
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		if want := map[string]time.Time{"the key": now()}; len(store.calls) != 1 || !maps.Equal(store.calls[0], want) {
+			t.Fatalf("three minutes wrote %v, want one write of %v", store.calls, want)
+		}
+	})
+}
+
+// TestUnsavedUsesAreKept checks that a failure of the store loses no use.
+func TestUnsavedUsesAreKept(t *testing.T) {
+	store := &useStore{err: errors.New("away")}
+	service, key := usedService(t, store)
+	if _, err := service.Authenticate(t.Context(), bearer(key)); err != nil {
+		t.Fatal(err)
+	}
+	if err := service.Uses.Save(t.Context()); err == nil {
+		t.Fatal("the failure is hidden")
+	}
+	store.err = nil
+	for range 2 {
+		if err := service.Uses.Save(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(store.calls) != 2 || !maps.Equal(store.calls[0], store.calls[1]) {
+		t.Errorf("stored %v, want the same use twice", store.calls)
+	}
+}

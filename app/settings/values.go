@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package settings
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/v2"
+)
+
+// checkValues returns an error for the first value that does not have the type of its setting. The
+// error says what is accepted, which the error of the decoder does not. Without this check the
+// decoder would accept some values and misread them: `drain_time: 25` as 25 nanoseconds, and an
+// empty TENANTRY_WORKER as false.
+func (r Reading) checkValues(all *koanf.Koanf) error {
+	for field := range Fields() {
+		key := field.Tag.Get("koanf")
+		if field.Type.Kind() == reflect.Map {
+			continue
+		}
+		if problem := typeProblem(field, all.Get(key)); all.Exists(key) && problem != "" {
+			return Problem{key, problem + r.setBy(key)}
+		}
+	}
+	for _, key := range all.Keys() {
+		if strings.HasPrefix(key, providersSetting+".") && isList(all.Get(key)) {
+			return Problem{key, "must be one value, not a list" + r.setBy(key)}
+		}
+	}
+	return nil
+}
+
+// typeProblem returns what is wrong with a value for a setting, or "". It never quotes the value of
+// a setting that can hold a secret.
+func typeProblem(field reflect.StructField, value any) string {
+	text := ""
+	if value != nil {
+		text = fmt.Sprint(value)
+	}
+	var err error
+	accepted := ""
+	switch {
+	case field.Type == reflect.TypeFor[time.Duration]():
+		_, err = time.ParseDuration(text)
+		accepted = "is not a time; write a number with a unit, such as 30s or 5m"
+	case field.Type.Kind() == reflect.Bool:
+		_, err = strconv.ParseBool(text)
+		accepted = "is neither true nor false"
+	case field.Type.Kind() == reflect.Int:
+		_, err = strconv.ParseInt(text, 0, 0)
+		accepted = "is not a whole number, such as 10"
+	case field.Type.Kind() == reflect.String && isList(value):
+		return "must be one value, not a list"
+	}
+	if err != nil {
+		return fmt.Sprintf("%q %s", text, accepted)
+	}
+	return ""
+}
+
+func isList(value any) bool { return value != nil && reflect.TypeOf(value).Kind() == reflect.Slice }
+
+// setBy returns the end of an error message that says where the value of a setting comes from.
+func (r Reading) setBy(key string) string {
+	switch r.From[key] {
+	case fromVariable:
+		return " (set by " + VariableName(key) + ")"
+	case fromFlag:
+		return " (set by --" + strings.ReplaceAll(key, "_", "-") + ")"
+	case fromFile:
+		return " (set in the settings file)"
+	default:
+		return ""
+	}
+}
