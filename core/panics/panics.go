@@ -16,6 +16,7 @@
 package panics
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -90,10 +91,11 @@ func Catch(f func() error) (err error) {
 	return err
 }
 
-// Continue panics with err if err is an *Error. A goroutine that waits for the result of another
+// Continue panics with the *Error in err, if there is one. A goroutine that waits for the result of another
 // one calls it, so that the panic reaches the guard of the request or job that waits.
 func Continue(err error) {
-	if e, panicked := err.(*Error); panicked {
+	var e *Error
+	if errors.As(err, &e) {
 		panic(e)
 	}
 }

@@ -59,7 +59,7 @@ func Start(l Launch) (*Process, error) {
 	case err = <-connected:
 	case <-time.After(l.Timeout):
 		_ = r.Kill(context.Background())
-		<-connected // connect returns, because its process is gone
+		_ = <-connected // connect returns, because its process is gone
 		err = fmt.Errorf("the plugin did not start within %s", l.Timeout)
 	}
 	if err != nil {
