@@ -56,7 +56,7 @@ func (r flowRow) flow() ports.ConnectFlow {
 }
 
 func linkInvalid() error {
-	return fault.ConnectLinkInvalid.With("the connect link is expired, already used or not one of ours")
+	return fault.FromStore(fault.ConnectLinkInvalid.With("the connect link is expired, already used or not one of ours"))
 }
 
 // StartFlow implements ports.ConnectFlows.

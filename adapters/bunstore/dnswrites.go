@@ -235,7 +235,7 @@ func (s *Store) RunWrites(ctx context.Context, runID string) (access.AccountID, 
 		return db.NewSelect().Model(&run).Where("dr.id = ?", ident.Lookup(runID)).Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil, fault.RunNotFound.With("there is no provisioning run with this id")
+		return "", nil, fault.FromStore(fault.RunNotFound.With("there is no provisioning run with this id"))
 	}
 	if err != nil {
 		return "", nil, err

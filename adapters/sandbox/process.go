@@ -19,7 +19,7 @@ import (
 
 const (
 	// startTimeout is how long a simulator may take to print its ready line.
-	startTimeout = 30 * time.Second
+	startTimeout = time.Minute
 	// stopTimeout is how long a simulator may take to end before it is killed.
 	stopTimeout = 3 * time.Second
 	// maxLineSize is the maximum length of an output line, in bytes. A longer line is split.

@@ -36,7 +36,7 @@ var portCalls = []string{
 	"claim an idempotency key", "bootstrap", "enable_smtp_auth", "save licences", "save discovery", "save tenant", "finish an idempotency key",
 	"reserve domain", "add_domain", "save domain", "verify_domain", "change domain", "enable_mail", "ensure_signing", "enable_signing",
 	"reserve mailboxes", "save mailbox", "create_mailbox", "open_sign_in", "open_submission", "conclude mailboxes", "rename", "set send limit",
-	"create provisioning run", "claim provisioning job", "save provisioning job", "retry provisioning job", "save DNS writes", "apply",
+	"create provisioning run", "claim provisioning job", "save provisioning job", "retry provisioning job", "intend DNS write", "apply", "confirm DNS write",
 	"add integration", "save integration", "begin OAuth session", "start_sign_in", "save pending OAuth session", "save connected OAuth session",
 	"save refresh", "save disconnecting connection", "remove", "save disconnected connection", "remove integration",
 	"reserve send limit", "ensure_rule", "save send limit",

@@ -39,19 +39,21 @@ func createAccountCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create --email ADDRESS [--plan PLAN] [--tenant-slots N]",
 		Short: "Create an account",
-		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cmp.Or(checkTenantSlots(slots), checkPlanName(plan)); err != nil {
 				return err
 			}
 			if err := access.CheckEmail(email); err != nil {
 				return cli.Usage(err)
 			}
-			account, err := store.CreateAccount(ctx, email, plan, slots, time.Now())
-			if err != nil {
-				return err
-			}
-			return cli.Show(cmd, newAccountRow(account))
-		}),
+			return withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
+				account, err := store.CreateAccount(ctx, email, plan, slots, time.Now())
+				if err != nil {
+					return err
+				}
+				return cli.Show(cmd, newAccountRow(account))
+			})(cmd, args)
+		},
 	}
 	cmd.Flags().StringVar(&email, "email", "", "address of the account's first member")
 	cmd.Flags().StringVar(&plan, "plan", "complete", planNames())

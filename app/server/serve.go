@@ -27,6 +27,7 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/app/wiring"
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // Serve listens on the addresses of the settings, assembles the service and runs it until ctx is
@@ -95,7 +96,9 @@ func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsCon
 	}
 	usesCtx, stopUses := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopUses()
-	go s.KeyUses.Run(usesCtx)
+	panics.Go(func() { s.KeyUses.Run(usesCtx) }, func(e *panics.Error) {
+		s.Log.Error("the last uses of API keys are not stored any more", "error", e, "stack", e.Stack)
+	})
 	apiServer := startServer(ctx, api, tlsConfig, closeConnsWhileDraining(s, s.Handler()), s.Log)
 	adminServer := startServer(ctx, admin, nil, adminHandler(s), s.Log)
 	ready()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -61,7 +62,7 @@ func without(names []string, listed map[string]bool) (rest []string) {
 // platform answered notFound.
 func readEach[P any](ctx context.Context, names []string, notFound error, read func(context.Context, string) (P, error)) (found []P, missed map[string]bool) {
 	var (
-		wait  sync.WaitGroup
+		wait  panics.Group
 		lock  sync.Mutex
 		slots = make(chan struct{}, parallelReads)
 	)

@@ -9,11 +9,11 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
@@ -159,7 +159,7 @@ func UnknownSettings(description wire.Description, configured map[string]string)
 func (s *Service) checkProviderSettings(ctx context.Context, configured map[string]map[string]string) error {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
-	var started sync.WaitGroup // the plugins start in parallel; the host keeps their descriptions
+	var started panics.Group // the plugins start in parallel; the host keeps their descriptions
 	for provider := range configured {
 		started.Go(func() { _, _ = s.Host.Describe(ctx, provider) })
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/plugins/proto"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -47,10 +48,10 @@ func (p *Process) ShareWaits(ctx context.Context, store ports.Waits) error {
 		cancel()
 		return fmt.Errorf("share waits: %w", cmp.Or(fromStatus(err), ctx.Err()))
 	}
-	go func() {
+	panics.Go(func() {
 		defer cancel()
 		answerWaits(streamCtx, stream, store)
-	}()
+	}, func(*panics.Error) {})
 	return nil
 }
 
@@ -60,7 +61,8 @@ type waitStream interface {
 }
 
 // answerWaits answers requests until the stream ends. Requests are answered concurrently, so that
-// the store can combine them.
+// the store can combine them. A request that panics gets no answer, and the plugin then uses the
+// waits of its own process.
 func answerWaits(ctx context.Context, stream waitStream, store ports.Waits) {
 	var sending sync.Mutex
 	slots := make(chan struct{}, maxWaitRequests)
@@ -70,7 +72,7 @@ func answerWaits(ctx context.Context, stream waitStream, store ports.Waits) {
 			return // the process has ended, or it has no waits to share
 		}
 		slots <- struct{}{}
-		go func() {
+		panics.Go(func() {
 			defer func() { <-slots }()
 			answer := &proto.WaitAnswer{Id: q.GetId()}
 			if scope := q.GetScope(); len(scope) <= maxScopeBytes {
@@ -80,7 +82,7 @@ func answerWaits(ctx context.Context, stream waitStream, store ports.Waits) {
 			sending.Lock()
 			defer sending.Unlock()
 			_ = stream.Send(answer) // after an error the stream has ended
-		}()
+		}, func(*panics.Error) {})
 	}
 }
 
