@@ -332,7 +332,8 @@ func TestProvisioningSurvivesKills(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(server.Stop)
-		provisionOverKills(t, &restartingSandbox{flags: []string{"--database", server.URL}}, 10, func() {
+		url := server.URL + "?synchronous_commit=on" // test servers disable it, and a crash would lose commits
+		provisionOverKills(t, &restartingSandbox{flags: []string{"--database", url}}, 10, func() {
 			if err := server.Crash(t.Context()); err != nil {
 				t.Fatal(err)
 			}
