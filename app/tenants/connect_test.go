@@ -3,6 +3,7 @@
 package tenants_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -15,10 +16,12 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 func TestConnect(t *testing.T) {
@@ -276,6 +279,36 @@ func TestConfirmRefused(t *testing.T) {
 	refused(t, err, fault.ConnectLinkInvalid)
 	if _, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true); err != nil {
 		t.Fatalf("a bad token used the flow up: %v", err)
+	}
+	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	refused(t, err, fault.ConnectLinkInvalid)
+}
+
+// busyTenants is a store that refuses the first attachment because the database does not answer.
+type busyTenants struct {
+	tenantStore
+
+	refused bool
+}
+
+type tenantStore = ports.Tenants // a field cannot have the name of a method
+
+func (b *busyTenants) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant) (tenant.Tenant, error) {
+	if !b.refused {
+		b.refused = true
+		return tenant.Tenant{}, fault.ServiceUnavailable.With("the database does not answer right now")
+	}
+	return b.tenantStore.Attach(ctx, owner, t)
+}
+
+func TestConfirmAgainAfterTheStoreWasUnavailable(t *testing.T) {
+	fx := newFixture(t)
+	b, offer := fx.offer(t, fx.ann, admin)
+	fx.Tenants = &busyTenants{tenantStore: fx.Tenants}
+	_, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
+	refused(t, err, fault.ServiceUnavailable)
+	if _, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true); err != nil {
+		t.Fatal(err)
 	}
 	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
 	refused(t, err, fault.ConnectLinkInvalid)

@@ -5,10 +5,12 @@ package tenants
 import (
 	"context"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"net/url"
 	"time"
 
+	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/secret"
@@ -177,7 +179,8 @@ func (s *Service) saveProof(ctx context.Context, flow ports.ConnectFlow) error {
 // tenant_limit_reached or tenant_held_elsewhere.
 //
 // The flow ends before the tenant is attached. If the process crashes in between, the user starts
-// again with a new link. Confirm makes no slow call, because the sync that follows prepares the
+// again with a new link. If the store is unavailable, the flow continues, and the user can confirm
+// again: attaching twice is the same as attaching once. Confirm makes no slow call, because the sync that follows prepares the
 // tenant.
 func (s *Service) Confirm(ctx context.Context, cookie secret.Text, csrf string, connect bool) (tenant.Tenant, error) {
 	if !constantTimeEqual(csrf, deriveToken(cookie, "csrf")) {
@@ -192,7 +195,14 @@ func (s *Service) Confirm(ctx context.Context, cookie secret.Text, csrf string, 
 		return tenant.Tenant{}, err
 	}
 	t.ConnectedBy = flow.Administrator.Address
-	return s.Tenants.Attach(ctx, flow.Account, t)
+	t, err = s.Tenants.Attach(ctx, flow.Account, t)
+	if errors.Is(err, fault.ServiceUnavailable) {
+		err = errors.Join(err, reconcile.Store(ctx, func(ctx context.Context) error {
+			_, err := s.takeFlow(ctx, cookie, ports.FlowDone, ports.FlowConfirm)
+			return err
+		}))
+	}
+	return t, err
 }
 
 func noConsent() error {
