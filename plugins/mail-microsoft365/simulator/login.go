@@ -5,8 +5,13 @@ package simulator
 import (
 	"embed"
 	"encoding/json"
+	"fmt"
 	"html/template"
 	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -148,4 +153,89 @@ func (s *simulator) renderPage(w http.ResponseWriter, p page) {
 func (s *simulator) renderError(w http.ResponseWriter, e *aadsts) {
 	s.renderPage(w, page{Status: e.status, Title: "Sorry, but we’re having trouble signing you in",
 		Problem: e.description(newGUID(), newGUID(), s.kit.Now())})
+}
+
+// The forms in which a request can name a tenant.
+var (
+	guidPattern   = regexp.MustCompile(`^(?i)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	domainPattern = regexp.MustCompile(`^(?i)([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]$`)
+)
+
+// aadsts is an error of the login host.
+type aadsts struct {
+	number int
+	code   string // the OAuth error
+	status int
+	text   string
+}
+
+// The errors of the login host. The method with replaces "%s" by its argument.
+var (
+	errScope          = aadsts{70011, "invalid_scope", 400, "The provided request must include a 'scope' input parameter. The provided value for the input parameter 'scope' is not valid. The scope %s is not valid."}
+	errNotConsented   = aadsts{65001, "invalid_grant", 400, "The user or administrator has not consented to use the application with ID '%s'. Send an interactive authorization request for this user and resource."}
+	errDeclined       = aadsts{65004, "consent_required", 400, "The resource owner or authorization server denied the request."}
+	errTenantNotFound = aadsts{90002, "invalid_request", 400, "Tenant '%s' not found. Check to make sure you have the correct tenant ID and are signing into the correct cloud."}
+	errTenantInvalid  = aadsts{900023, "invalid_request", 400, "Specified tenant identifier '%s' is neither a valid DNS name, nor a valid external domain."}
+	errTenantGone     = aadsts{5000224, "invalid_request", 400, "We are sorry, this resource is not available. If you are seeing this message in error, please contact support. Tenant '%s'."}
+	errNoPrincipal    = aadsts{700016, "unauthorized_client", 400, "Application with identifier '%s' was not found in the directory. This can happen if the application has not been installed by the administrator of the tenant or consented to by any user in the tenant."}
+	errSecret         = aadsts{7000215, "invalid_client", 401, "Invalid client secret provided. Ensure the secret being sent in the request is the client secret value, not the client secret ID, for a secret added to app '%s'."}
+	errSecretExpired  = aadsts{7000222, "invalid_client", 401, "The provided client secret keys for app '%s' are expired."}
+	errAssertion      = aadsts{700027, "invalid_client", 401, "The certificate with identifier used to sign the client assertion is not registered on application, or its signature is not valid. Application '%s'."}
+	errAssertionTime  = aadsts{700024, "invalid_client", 401, "Client assertion is not within its valid time range. Application '%s'."}
+	errAssertionAud   = aadsts{700023, "invalid_client", 401, "Client assertion audience claim does not match Realm issuer. Application '%s'."}
+	errAppDisabled    = aadsts{7000112, "unauthorized_client", 400, "Application '%s' is disabled."}
+	errNoResource     = aadsts{500011, "invalid_resource", 400, "The resource principal named %s was not found in the tenant. This can happen if the application has not been installed by the administrator of the tenant or consented to by any user in the tenant."}
+	errNotSubscribed  = aadsts{650052, "invalid_resource", 400, "The app is trying to access a service '%s' that your organization lacks a service principal for. Contact your IT Admin to review the configuration of your service subscriptions."}
+	errConsentBusy    = aadsts{650051, "temporarily_unavailable", 503, "Using the application '%s' is not possible at the moment: the service principal is being created by another request. Try again in 30 seconds."}
+	errConditional    = aadsts{53003, "access_denied", 400, "Access has been blocked by Conditional Access policies. The access policy does not allow token issuance. Application '%s'."}
+	errRedirect       = aadsts{50011, "invalid_request", 400, "The redirect URI '%s' specified in the request does not match the redirect URIs configured for the application."}
+	errTransient      = aadsts{90033, "temporarily_unavailable", 503, "A transient error has occurred. Please try again. %s"}
+	errTransientInput = aadsts{90013, "invalid_request", 503, "Invalid input received from the user. Please try again. %s"}
+	errLoop           = aadsts{50196, "invalid_request", 400, "The server terminated an operation because it encountered a client request loop. Please contact your app vendor. %s"}
+	errThrottled      = aadsts{90055, "temporarily_unavailable", 429, "Tenant throttling due to too many requests. %s"}
+	errCodeUsed       = aadsts{54005, "invalid_grant", 400, "OAuth2 Authorization code was already redeemed, please retry with a new valid code or use an existing refresh token. %s"}
+	errCodeExpired    = aadsts{70008, "invalid_grant", 400, "The provided authorization code or refresh token has expired due to inactivity. Send a new interactive authorization request for this user and resource. %s"}
+	errCodeUnknown    = aadsts{70000, "invalid_grant", 400, "The provided value for the 'code' parameter is not valid. %s"}
+	errVerifier       = aadsts{501481, "invalid_grant", 400, "The Code_Verifier does not match the code_challenge supplied in the authorization request. %s"}
+	errCodeRedirect   = aadsts{500112, "invalid_client", 401, "The reply address '%s' does not match the reply address provided when requesting Authorization code."}
+	errGrantType      = aadsts{70003, "unsupported_grant_type", 400, "The app requested an unsupported grant type '%s'."}
+	errResponseType   = aadsts{700054, "unsupported_response_type", 400, "response_type '%s' is not enabled for the application."}
+	errNoTenantNamed  = aadsts{50059, "invalid_request", 400, "No tenant-identifying information found in either the request or implied by any provided credentials. %s"}
+	errLoginRequired  = aadsts{50058, "login_required", 400, "A silent sign-in request was sent but no user is signed in. %s"}
+	errUnknownUser    = aadsts{50020, "invalid_request", 400, "User account '%s' does not exist in the tenant and cannot access the application. The account needs to be added as an external user in the tenant first."}
+	errUserDisabled   = aadsts{50057, "invalid_request", 400, "The user account '%s' is disabled."}
+	errNeedsAdmin     = aadsts{90094, "access_denied", 403, "An administrator of the organization must consent to the permissions that the application asks for. The account '%s' is not one."}
+)
+
+// with returns the error with its subject filled in.
+func (e aadsts) with(subject string) *aadsts {
+	e.text = strings.TrimSpace(strings.ReplaceAll(e.text, "%s", subject))
+	return &e
+}
+
+// description returns the text of error_description.
+func (e *aadsts) description(trace, correlation string, at time.Time) string {
+	return fmt.Sprintf("AADSTS%d: %s Trace ID: %s Correlation ID: %s Timestamp: %s",
+		e.number, e.text, trace, correlation, at.Format("2006-01-02 15:04:05Z"))
+}
+
+// writeTokenError answers with an error as JSON.
+func (s *simulator) writeTokenError(w http.ResponseWriter, r *http.Request, e *aadsts) {
+	now, trace, correlation := s.kit.Now(), newGUID(), r.Header.Get("client-request-id")
+	if correlation == "" {
+		correlation = newGUID()
+	}
+	w.Header().Set("x-ms-request-id", trace)
+	if e.status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Basic realm="login"`)
+	}
+	writeJSON(w, e.status, map[string]any{
+		"error":             e.code,
+		"error_description": e.description(trace, correlation, now),
+		"error_codes":       []int{e.number},
+		"timestamp":         now.Format("2006-01-02 15:04:05Z"),
+		"trace_id":          trace,
+		"correlation_id":    correlation,
+		"error_uri":         s.authority("error") + "?code=" + strconv.Itoa(e.number),
+	})
 }
