@@ -232,7 +232,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"mail_platform", "another client", []string{provider("CLIENT_ID", "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90")}, doctor.Failed, "refuses our application: .*client id", "client id"},
 		{"mail_platform", "no client", []string{provider("CLIENT_ID", "")}, doctor.Failed, "not configured: client_id missing", "MICROSOFT365_CLIENT_ID"},
 		{"mail_platform", "no credential", []string{provider("CLIENT_SECRET_FILE", "")}, doctor.Failed, "not configured: client_secret_file or", "CLIENT_SECRET_FILE or "},
-		{"mail_platform", "an unknown setting", []string{provider("CLEINT_ID", "x")}, doctor.Warning, "no setting cleint_id", "tenantry config"},
+		{"provider_settings", "an unknown setting", []string{provider("CLEINT_ID", "x")}, doctor.Failed, "cleint_id.*client_id", "correct or remove"},
 		{"mail_platform", "an invalid value of a setting", []string{provider("PACING", "slow")}, doctor.Failed, "not configured: .*pacing", "tenantry config"},
 		{"mail_platform", "no plugin", []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}, doctor.Warning, "plugins comes first", "plugins"},
 		{"dns", "no resolver", []string{"TENANTRY_DNS_RESOLVERS=" + nobody}, doctor.Failed, "no resolver answers: " + nobody, "dns_resolvers"},
