@@ -8,6 +8,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,11 +21,20 @@ import (
 
 // useStore records the calls of SaveKeyUses.
 type useStore struct {
+	mu    sync.Mutex
 	calls []map[string]time.Time
 	err   error
 }
 
+func (s *useStore) saved() []map[string]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
+}
+
 func (s *useStore) SaveKeyUses(_ context.Context, lastUsed map[string]time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.calls = append(s.calls, maps.Clone(lastUsed))
 	return s.err
 }
@@ -62,13 +72,14 @@ func TestUsesAreStoredOncePerMinute(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if len(store.calls) != 0 {
-			t.Fatalf("requests wrote %v", store.calls)
+		if calls := store.saved(); len(calls) != 0 {
+			t.Fatalf("requests wrote %v", calls)
 		}
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
-		if want := map[string]time.Time{"the key": now()}; len(store.calls) != 1 || !maps.Equal(store.calls[0], want) {
-			t.Fatalf("three minutes wrote %v, want one write of %v", store.calls, want)
+		calls, want := store.saved(), map[string]time.Time{"the key": now()}
+		if len(calls) != 1 || !maps.Equal(calls[0], want) {
+			t.Fatalf("three minutes wrote %v, want one write of %v", calls, want)
 		}
 	})
 }
