@@ -195,6 +195,33 @@ func domainsWithObservations(ctx context.Context, tx bun.IDB, owner string, rows
 	return all, err
 }
 
+// mergeTenant merges an observation into the stored tenant.
+func (s *Store) mergeTenant(ctx context.Context, tx bun.IDB, owner string, t tenant.Tenant) error {
+	var row tenantRow
+	err := s.lockRows(tx.NewSelect().Model(&row).Where("t.account_id = ?", owner).
+		Where("t.id = ?", ident.Lookup(t.ID)), "t").Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return tenantNotFound()
+	}
+	if err != nil {
+		return err
+	}
+	stored, err := observations(ctx, tx, ofTenants, row.AccountID, row.ID)
+	if err != nil {
+		return err
+	}
+	merged := stored[row.ID].ofTenant(row.tenant()).Merge(t)
+	row = newTenantRow(row.AccountID, merged)
+	_, err = tx.NewUpdate().Model(&row).
+		Column("name", "builtin_domain", "default_domain", "consent", "bootstrap", "bootstrap_step",
+			"smtp_auth", "discovery", "last_sync_at", "user_mailboxes").
+		Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+	if err != nil {
+		return err
+	}
+	return saveObservations(ctx, tx, ofTenants, tenantObservation(row.AccountID, merged))
+}
+
 // mergeMailbox stores an observation of a mailbox. The lock serialises concurrent observations.
 func (s *Store) mergeMailbox(ctx context.Context, tx bun.IDB, owner access.AccountID, m mailbox.Mailbox) error {
 	var row mailboxRow

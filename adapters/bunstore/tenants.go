@@ -192,33 +192,6 @@ func (s *Store) SaveTenant(ctx context.Context, owner access.AccountID, t tenant
 	})
 }
 
-// mergeTenant merges an observation into the stored tenant.
-func (s *Store) mergeTenant(ctx context.Context, tx bun.IDB, owner string, t tenant.Tenant) error {
-	var row tenantRow
-	err := s.lockRows(tx.NewSelect().Model(&row).Where("t.account_id = ?", owner).
-		Where("t.id = ?", ident.Lookup(t.ID)), "t").Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return tenantNotFound()
-	}
-	if err != nil {
-		return err
-	}
-	stored, err := observations(ctx, tx, ofTenants, row.AccountID, row.ID)
-	if err != nil {
-		return err
-	}
-	merged := stored[row.ID].ofTenant(row.tenant()).Merge(t)
-	row = newTenantRow(row.AccountID, merged)
-	_, err = tx.NewUpdate().Model(&row).
-		Column("name", "builtin_domain", "default_domain", "consent", "bootstrap", "bootstrap_step",
-			"smtp_auth", "discovery", "last_sync_at", "user_mailboxes").
-		Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
-	if err != nil {
-		return err
-	}
-	return saveObservations(ctx, tx, ofTenants, tenantObservation(row.AccountID, merged))
-}
-
 // DeleteTenant implements ports.Tenants. Foreign keys delete the tenant's domains, mailboxes and
 // other rows.
 func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, completion *ports.Completion) error {

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// laggingPlatform is a platform whose replicas lack all domains and mailboxes: in lists, and if
-// objects is true also in reads by name.
+// laggingPlatform is a platform whose replicas lack all domains and mailboxes. Its lists are empty.
+// If objects is true, reads by name do not find them either.
 type laggingPlatform struct {
 	ports.MailPlatform
 	objects bool

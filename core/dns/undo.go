@@ -95,8 +95,8 @@ func (u *undoing) undoValue(set RRSet, value, previous string) {
 	u.items = append(u.items, item)
 }
 
-// restoreRemoved puts back a value that was removed without a replacement, if nobody changed the set
-// since.
+// restoreRemoved puts back a value that was removed without a replacement. It does so only if the
+// set is unchanged since then.
 func (u *undoing) restoreRemoved(set RRSet, value string, unchanged bool) {
 	have := Find(u.sets, set.Name, set.Type)
 	item := UndoItem{Action: UndoLeave, Type: set.Type, Name: set.Name, Previous: value}

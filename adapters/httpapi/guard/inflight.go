@@ -33,7 +33,7 @@ type slotGroup struct {
 	byClient   map[string]int // the slots of each client that has any
 }
 
-// slot is a slot that a request holds. The zero slot is none.
+// slot is the place that a request holds among the requests in flight. The zero value holds none.
 type slot struct {
 	group  *slotGroup
 	client string

@@ -159,8 +159,8 @@ func (c *TokenCache) recordReplacement(key tokenKey, t Token, status int, refuse
 }
 
 // replacementDelay returns the minimum age of a refused token before it is replaced, after count
-// replacements in a row that were refused too. There is none for the first three replacements. Then
-// it is one second, and twice as long each time. A role takes minutes to an hour until it is in
+// replacements in a row that were refused too. The first three replacements are made at once. The
+// next waits one second, and each further one twice as long. A role takes minutes to an hour until it is in
 // tokens, and a caller may ask once a second.
 func replacementDelay(count int) time.Duration {
 	const atOnce = 3

@@ -266,7 +266,7 @@ var (
 	errTimeout     = graphError{status: 504, code: "UnknownError", message: ""}
 )
 
-// with returns the error with its subject filled in.
+// with returns the error with "%s" in its text replaced by the subject.
 func (e graphError) with(subject string) *graphError {
 	e.message = strings.TrimSpace(strings.ReplaceAll(e.message, "%s", subject))
 	return &e

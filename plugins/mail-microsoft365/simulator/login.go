@@ -207,7 +207,7 @@ var (
 	errNeedsAdmin     = aadsts{90094, "access_denied", 403, "An administrator of the organization must consent to the permissions that the application asks for. The account '%s' is not one."}
 )
 
-// with returns the error with its subject filled in.
+// with returns the error with "%s" in its text replaced by the subject.
 func (e aadsts) with(subject string) *aadsts {
 	e.text = strings.TrimSpace(strings.ReplaceAll(e.text, "%s", subject))
 	return &e

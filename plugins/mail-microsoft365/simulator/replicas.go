@@ -52,8 +52,8 @@ type snapshot struct {
 	Mailboxes []mailbox    `json:"mailboxes"`
 }
 
-// history is the snapshots of a tenant that a lagging replica may still show, in order of time, and
-// the number of reads at each host.
+// history holds the snapshots of a tenant that a lagging replica may still show, the oldest first.
+// It also counts the reads at each host.
 type history struct {
 	Snapshots     []snapshot `json:"snapshots,omitempty"`
 	GraphReads    int        `json:"graph_reads,omitempty"`
@@ -61,7 +61,7 @@ type history struct {
 }
 
 // recordSnapshot adds the state of the tenant to its history if it has changed, and drops snapshots
-// that are too old to be shown. Without lagging replicas there is no history.
+// that are too old to be shown. If no replica lags, it drops all of them.
 func (t *tenant) recordSnapshot(now time.Time) {
 	longest := max(t.Behaviour.GraphReplicas.lag(), t.Behaviour.ExchangeReplicas.lag())
 	if longest == 0 {
