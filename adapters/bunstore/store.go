@@ -34,6 +34,7 @@
 //	sendcounts.go         counts of sent messages, licences, health of enforcement
 //	sendblocks.go         blocked mailboxes, block reasons, intents
 //	enforcementevents.go  the log of enforcement events and its counts
+//	events.go             the log of events of each account
 package bunstore
 
 import (
@@ -76,7 +77,9 @@ type Options struct {
 	// a power loss but not at a crash. FULL loses none.
 	Synchronous string
 	// Operator is the name that audit events record for changes made through this Store.
-	Operator       string
+	Operator string
+	// Now is the clock of events, time.Now by default.
+	Now            func() time.Time
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
 
@@ -89,6 +92,7 @@ type Store struct {
 	hooks                  []bun.QueryHook
 	log                    *slog.Logger
 	operator               string
+	now                    func() time.Time
 	queryTimeout, connWait time.Duration
 	// connSlots limits how many statements use a connection at once; nil on SQLite. writeSlot
 	// admits one writer at a time on SQLite; nil on PostgreSQL.
@@ -121,6 +125,7 @@ var _ interface {
 	ports.SendRuns
 	ports.EnforcementEvents
 	ports.Audit
+	ports.EventLogs
 	ports.Idempotency
 } = (*Store)(nil)
 
@@ -135,11 +140,14 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, log: o.Log, operator: storedText(cmp.Or(o.Operator, "unknown")), queryTimeout: cmp.Or(o.openTimeout, openTimeout), connWait: connWait}
+	s := &Store{db: db, log: o.Log, operator: storedText(cmp.Or(o.Operator, "unknown")), now: o.Now, queryTimeout: cmp.Or(o.openTimeout, openTimeout), connWait: connWait}
 	if s.postgres() {
 		s.connSlots = make(chan struct{}, db.Stats().MaxOpenConnections)
 	} else {
 		s.writeSlot = make(chan struct{}, 1)
+	}
+	if s.now == nil {
+		s.now = time.Now
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -49,7 +49,7 @@ func (s *Store) singleStatement(ctx context.Context, w dbFunc) func() error {
 	}
 }
 
-// inTransaction runs w in one transaction. It notes a change if w succeeded and changed rows, even
+// inTransaction runs w in one transaction. It stores the events that w emitted as the last step. It notes a change if w succeeded and changed rows, even
 // if the commit failed, because the outcome of a failed commit is unknown. It notes a completion
 // only after the commit.
 func (s *Store) inTransaction(ctx context.Context, operation string, w dbFunc) error {
@@ -58,7 +58,11 @@ func (s *Store) inTransaction(ctx context.Context, operation string, w dbFunc) e
 		var rolledBack error
 		err := withTimeout(ctx, s.queryTimeout, func(ctx context.Context) error {
 			return s.db.RunInTx(ports.WithEffects(ctx, &inside), nil, func(ctx context.Context, tx bun.Tx) error {
-				rolledBack = w(ctx, tx)
+				var events pendingEvents
+				rolledBack = w(context.WithValue(ctx, pendingEventsKey{}, &events), tx)
+				if rolledBack == nil {
+					rolledBack = events.store(ctx, tx, s.now())
+				}
 				return rolledBack
 			})
 		})

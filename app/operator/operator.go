@@ -58,7 +58,7 @@ func withStore(run storeFunc) func(*cobra.Command, []string) error {
 		if err := wiring.RequireDatabase(c); err != nil {
 			return err
 		}
-		store, err := wiring.OpenStore(cmd.Context(), c, commandLog(cmd, c.Level()))
+		store, err := wiring.OpenStore(cmd.Context(), c, commandLog(cmd, c.Level()), nil)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
@@ -27,14 +28,16 @@ const FixMigrations = "run `tenantry migrate` with the same database settings"
 // OpenStore opens the database. It migrates an embedded database at once. A PostgreSQL database
 // is migrated by `tenantry migrate`; OpenStore fails when migrations are missing. It also fails
 // when the database is unreachable or its schema is newer than this release.
-func OpenStore(ctx context.Context, c settings.Config, log *slog.Logger) (*bunstore.Store, error) {
+//
+// now is the clock of events, nil for time.Now.
+func OpenStore(ctx context.Context, c settings.Config, log *slog.Logger, now func() time.Time) (*bunstore.Store, error) {
 	embedded := strings.HasPrefix(c.DatabaseURL, "sqlite:")
 	if err := CreateDataFolder(c); err != nil {
 		return nil, err
 	}
 	openCtx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
 	defer cancel()
-	store, err := bunstore.Open(openCtx, c.DatabaseURL, bunstore.Options{Log: log, Operator: c.Operator})
+	store, err := bunstore.Open(openCtx, c.DatabaseURL, bunstore.Options{Log: log, Operator: c.Operator, Now: now})
 	if err != nil {
 		return nil, DatabaseError(err)
 	}

@@ -74,6 +74,8 @@ var (
 	SessionActive       = Code{"oauth_session_pending", Conflict, "OAuth session pending", "A session of this mailbox is pending at this integration. Finish the sign-in, or start a new session when it has expired."}
 	ConnectedElsewhere  = Code{"mailbox_already_connected_elsewhere", Conflict, "Mailbox connected elsewhere", "The mailbox is connected, or is being connected, through another integration. Disconnect it there first. If the outcome of a disconnect is unknown, refresh that integration."}
 
+	CursorExpired = Code{"cursor_expired", Gone, "Cursor expired", "The events after this cursor are kept no longer. Begin again without `after`, which is the oldest event that is kept, and read the current state with the other operations."}
+
 	RateLimitExceeded = Code{"rate_limit_exceeded", RateLimited, "Rate limit exceeded", "The account exceeded a rate limit. `X-RateLimit-Bucket` names the limit. Wait `Retry-After` seconds, then send the request again; send a write with the same Idempotency-Key. With `provider_concurrency`, 4 operations of the account are already running at providers: send the next one when one of them has finished."}
 
 	InternalError       = Code{"internal_error", Internal, "Internal error", "The service failed unexpectedly. Send the request again with the same Idempotency-Key. If the error persists, send the request_id to support."}
@@ -100,6 +102,7 @@ func All() []Code {
 		KeyInProgress, KeyConflict, TenantHeld,
 		ProviderUnsupported, ConnectionRequired, DNSConflict, JobActive, JobNotRetryable,
 		CapabilityMissing, SessionActive, ConnectedElsewhere,
+		CursorExpired,
 		RateLimitExceeded,
 		InternalError, ProviderError, ProviderUnavailable, ServiceUnavailable, ProviderTimeout,
 	}

@@ -26,6 +26,7 @@ const (
 	MethodNotAllowed
 	NotAcceptable
 	Conflict
+	Gone
 	TooLarge
 	UnsupportedMedia
 	RateLimited

@@ -30,6 +30,7 @@ var StatusOf = map[fault.Kind]int{
 	fault.MethodNotAllowed: http.StatusMethodNotAllowed,
 	fault.NotAcceptable:    http.StatusNotAcceptable,
 	fault.Conflict:         http.StatusConflict,
+	fault.Gone:             http.StatusGone,
 	fault.TooLarge:         http.StatusRequestEntityTooLarge,
 	fault.UnsupportedMedia: http.StatusUnsupportedMediaType,
 	fault.RateLimited:      http.StatusTooManyRequests,

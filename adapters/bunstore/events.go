@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+type eventRow struct {
+	bun.BaseModel `bun:"table:events,alias:e"`
+
+	AccountID   string `bun:",pk"`
+	Sequence    int64  `bun:",pk"`
+	ID          string
+	Type        string
+	TenantGUID  string `bun:"tenant_guid"` // ident.Zero if the subject belongs to no tenant
+	SubjectType string
+	SubjectID   string
+	Version     int64
+	Data        json.RawMessage `bun:"type:jsonb"`
+	CreatedAt   time.Time
+}
+
+func (r eventRow) event() event.Event {
+	e := event.Event{
+		ID: r.ID, Sequence: r.Sequence, Type: event.Type(r.Type), At: r.CreatedAt.UTC(), Account: access.AccountID(r.AccountID),
+		Subject: event.Subject{Type: event.SubjectType(r.SubjectType), ID: r.SubjectID}, Version: r.Version, Data: r.Data,
+	}
+	if r.TenantGUID != ident.Zero {
+		e.Tenant = tenant.GUID(r.TenantGUID)
+	}
+	return e
+}
+
+// eventLogRow is the end of an account's log. Its lock orders the commits of events.
+type eventLogRow struct {
+	bun.BaseModel `bun:"table:event_logs,alias:el"`
+
+	AccountID       string `bun:",pk"`
+	LastSequence    int64
+	DroppedSequence int64
+}
+
+type eventVersionRow struct {
+	bun.BaseModel `bun:"table:event_versions,alias:v"`
+
+	AccountID   string `bun:",pk"`
+	SubjectType string `bun:",pk"`
+	SubjectID   string `bun:",pk"`
+	Version     int64
+}
+
+// pendingEvents are the events that a transaction has emitted and not stored yet.
+type pendingEvents struct{ all []event.Event }
+
+type pendingEventsKey struct{}
+
+// emit adds events to the transaction of ctx. inTransaction stores them as its last step. ctx must
+// be the context that inTransaction gave to its function.
+func emit(ctx context.Context, owner string, events ...event.Event) {
+	pending := ctx.Value(pendingEventsKey{}).(*pendingEvents)
+	for _, e := range events {
+		e.Account = access.AccountID(owner)
+		pending.all = append(pending.all, e)
+	}
+}
+
+// store appends the emitted events to the logs of their accounts. Nothing else in the transaction
+// may follow it: the lock on the end of a log is held until the commit, and no other lock is taken
+// after it. Logs are locked in the order of their accounts, so that transactions cannot wait for
+// each other in a circle.
+func (p *pendingEvents) store(ctx context.Context, tx bun.IDB, now time.Time) error {
+	byOwner := map[string][]event.Event{}
+	for _, e := range p.all {
+		byOwner[string(e.Account)] = append(byOwner[string(e.Account)], e)
+	}
+	for _, owner := range slices.Sorted(maps.Keys(byOwner)) {
+		if err := appendEvents(ctx, tx, owner, byOwner[owner], now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func appendEvents(ctx context.Context, tx bun.IDB, owner string, events []event.Event, now time.Time) error {
+	log := eventLogRow{AccountID: owner, LastSequence: int64(len(events))}
+	_, err := tx.NewInsert().Model(&log).On("CONFLICT (account_id) DO UPDATE").
+		Set("last_sequence = el.last_sequence + EXCLUDED.last_sequence").Returning("last_sequence").Exec(ctx)
+	if err != nil {
+		return err
+	}
+	next, err := raiseVersions(ctx, tx, owner, events)
+	if err != nil {
+		return err
+	}
+	rows := make([]eventRow, 0, len(events))
+	for i, e := range events {
+		data, err := json.Marshal(e.Data)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, eventRow{
+			AccountID: owner, Sequence: log.LastSequence - int64(len(events)) + int64(i) + 1, ID: newID(), Type: string(e.Type),
+			TenantGUID: ident.Lookup(string(e.Tenant)), SubjectType: string(e.Subject.Type), SubjectID: storedText(e.Subject.ID),
+			Version: next[e.Subject], Data: json.RawMessage(storedText(string(data))), CreatedAt: storedTime(now),
+		})
+		next[e.Subject]++
+	}
+	_, err = tx.NewInsert().Model(&rows).Exec(ctx)
+	return err
+}
+
+// raiseVersions counts the events of each subject, and returns the version of the first of them.
+func raiseVersions(ctx context.Context, tx bun.IDB, owner string, events []event.Event) (map[event.Subject]int64, error) {
+	count := map[event.Subject]int64{}
+	for _, e := range events {
+		count[e.Subject]++
+	}
+	rows := make([]eventVersionRow, 0, len(count))
+	for subject, n := range count {
+		rows = append(rows, eventVersionRow{AccountID: owner, SubjectType: string(subject.Type), SubjectID: storedText(subject.ID), Version: n})
+	}
+	slices.SortFunc(rows, func(a, b eventVersionRow) int {
+		return cmp.Or(cmp.Compare(a.SubjectType, b.SubjectType), cmp.Compare(a.SubjectID, b.SubjectID))
+	})
+	var raised []eventVersionRow
+	err := tx.NewInsert().Model(&rows).On("CONFLICT (account_id, subject_type, subject_id) DO UPDATE").
+		Set("version = v.version + EXCLUDED.version").Returning("*").Scan(ctx, &raised)
+	first := make(map[event.Subject]int64, len(raised))
+	for _, r := range raised {
+		subject := event.Subject{Type: event.SubjectType(r.SubjectType), ID: r.SubjectID}
+		first[subject] = r.Version - count[subject] + 1
+	}
+	return first, err
+}
+
+// LoggedEvents implements ports.EventLogs.
+func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q ports.LogQuery) (ports.LogPage, error) {
+	var page ports.LogPage
+	err := s.snapshot(ctx, "list events", func(ctx context.Context, tx bun.IDB) error {
+		page = ports.LogPage{}
+		var logs []eventLogRow
+		if err := tx.NewSelect().Model(&logs).Where("el.account_id = ?", accountKey(owner)).Scan(ctx); err != nil {
+			return err
+		}
+		log := eventLogRow{}
+		if len(logs) > 0 {
+			log = logs[0]
+		}
+		after := q.After
+		switch {
+		case after == ports.FromOldest:
+			after = log.DroppedSequence
+		case after < log.DroppedSequence:
+			return fault.CursorExpired.With("events after this cursor are kept no longer; begin without a cursor")
+		}
+		var rows []eventRow
+		if err := eventsAfter(tx, accountKey(owner), after, q).Scan(ctx, &rows); err != nil {
+			return err
+		}
+		page.More = len(rows) > q.Limit
+		if page.More {
+			rows = rows[:q.Limit]
+			page.Next = rows[len(rows)-1].Sequence
+		} else {
+			page.Next = max(after, log.LastSequence) // nothing up to the end of the log is left out
+		}
+		for _, r := range rows {
+			page.Events = append(page.Events, r.event())
+		}
+		return nil
+	})
+	return page, err
+}
+
+// maxRanges limits how many ranges one statement combines. SQLite takes at most 500.
+const maxRanges = 400
+
+// eventsAfter selects one event more than a page holds. Each combination of a tenant and a type is
+// a range of an index, so that a page costs the same with any filter and at any cursor. With more
+// than maxRanges combinations it reads the log in its order and filters.
+func eventsAfter(tx bun.IDB, owner string, after int64, q ports.LogQuery) *bun.SelectQuery {
+	limit := int64(q.Limit) + 1
+	log := func() *bun.SelectQuery {
+		return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence > ?", after).
+			Order("e.sequence").Limit(limit)
+	}
+	types, tenants := each(q.Types, func(t event.Type) string { return string(t) }),
+		each(q.Tenants, func(id tenant.GUID) string { return ident.Lookup(string(id)) })
+	switch n := max(1, len(types)) * max(1, len(tenants)); {
+	case len(types) == 0 && len(tenants) == 0:
+		return log()
+	case n > maxRanges:
+		return whereIn(whereIn(log(), "e.type", types), "e.tenant_guid", tenants)
+	}
+	var ranges []any
+	for _, id := range orAny(tenants) {
+		for _, t := range orAny(types) {
+			ranges = append(ranges, whereIn(whereIn(log(), "e.type", t), "e.tenant_guid", id))
+		}
+	}
+	union := strings.Join(slices.Repeat([]string{"SELECT * FROM (?) AS r"}, len(ranges)), " UNION ALL ")
+	return tx.NewSelect().TableExpr("("+union+") AS e", ranges...).Order("e.sequence").Limit(limit)
+}
+
+// orAny returns each value as a list of its own, or one empty list, which selects all.
+func orAny(values []string) [][]string {
+	if len(values) == 0 {
+		return [][]string{nil}
+	}
+	return each(values, func(v string) []string { return []string{v} })
+}
+
+func whereIn(q *bun.SelectQuery, column string, values []string) *bun.SelectQuery {
+	if len(values) == 0 {
+		return q
+	}
+	return q.Where("? IN (?)", bun.Ident(column), bun.List(values))
+}
+
+func each[A, B any](list []A, convert func(A) B) []B {
+	converted := make([]B, 0, len(list))
+	for _, item := range list {
+		converted = append(converted, convert(item))
+	}
+	return converted
+}
+
+// LastEvents implements ports.EventLogs.
+func (s *Store) LastEvents(ctx context.Context, owners ...access.AccountID) (map[access.AccountID]int64, error) {
+	last := make(map[access.AccountID]int64, len(owners))
+	for _, owner := range owners {
+		last[owner] = 0
+	}
+	var rows []eventLogRow
+	err := s.run(ctx, "last events", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		return db.NewSelect().Model(&rows).Where("el.account_id IN (?)", bun.List(each(owners, accountKey))).Scan(ctx)
+	})
+	for _, r := range rows {
+		last[access.AccountID(r.AccountID)] = r.LastSequence
+	}
+	return last, err
+}
+
+// DropEvents implements ports.EventLogs.
+func (s *Store) DropEvents(ctx context.Context, before time.Time, limit int) (int, error) {
+	var dropped int
+	err := s.inTransaction(ctx, "drop events", func(ctx context.Context, tx bun.IDB) error {
+		dropped = 0
+		var oldest []eventRow
+		err := tx.NewSelect().Model(&oldest).Column("account_id", "sequence").Where("e.created_at < ?", storedTime(before)).
+			Order("e.created_at").Limit(int64(limit)).Scan(ctx)
+		if err != nil {
+			return err
+		}
+		through := map[string]int64{}
+		for _, r := range oldest {
+			through[r.AccountID] = max(through[r.AccountID], r.Sequence)
+		}
+		for _, owner := range slices.Sorted(maps.Keys(through)) {
+			if _, err := tx.NewUpdate().Model((*eventLogRow)(nil)).Set("dropped_sequence = ?", through[owner]).
+				Where("el.account_id = ?", owner).Exec(ctx); err != nil {
+				return err
+			}
+			res, err := tx.NewDelete().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence <= ?", through[owner]).Exec(ctx)
+			if err != nil {
+				return err
+			}
+			n, err := res.RowsAffected()
+			if err != nil {
+				return err
+			}
+			dropped += int(n)
+		}
+		return nil
+	})
+	return dropped, err
+}

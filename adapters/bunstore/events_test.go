@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// emitEvents stores events in one transaction that changes nothing else.
+func emitEvents(t testing.TB, s *Store, owner access.AccountID, events ...event.Event) {
+	t.Helper()
+	must(t, "emit", s.inTransaction(t.Context(), "emit", func(ctx context.Context, _ bun.IDB) error {
+		emit(ctx, accountKey(owner), events...)
+		return nil
+	}))
+}
+
+func domainEvent(guid tenant.GUID, id string, kind event.Type) event.Event {
+	return event.Event{Type: kind, Tenant: guid, Subject: event.Subject{Type: event.Domain, ID: id}, Data: map[string]string{"domain_id": id}}
+}
+
+func TestEventsAreNumberedForEachAccount(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
+		one, two := tenant.GUID(newID()), tenant.GUID(newID())
+		emitEvents(t, s, a, domainEvent(one, "d1", event.DomainAdded), domainEvent(one, "d1", event.DomainVerified), domainEvent(two, "d2", event.DomainAdded))
+		emitEvents(t, s, b, domainEvent(one, "d1", event.DomainAdded))
+		emitEvents(t, s, a, domainEvent(one, "d1", event.DomainRemoved))
+		for _, c := range []struct {
+			name string
+			q    ports.LogQuery
+			want []string
+			next int64
+			more bool
+		}{
+			{"all", ports.LogQuery{After: ports.FromOldest, Limit: 10}, []string{"1 d1 domain.added 1", "2 d1 domain.verified 2", "3 d2 domain.added 1", "4 d1 domain.removed 3"}, 4, false},
+			{"a page", ports.LogQuery{After: 1, Limit: 2}, []string{"2 d1 domain.verified 2", "3 d2 domain.added 1"}, 3, true},
+			{"two types", ports.LogQuery{Types: []event.Type{event.DomainRemoved, event.DomainAdded}, Limit: 2}, []string{"1 d1 domain.added 1", "3 d2 domain.added 1"}, 3, true},
+			{"a tenant", ports.LogQuery{Tenants: []tenant.GUID{two}, Limit: 10}, []string{"3 d2 domain.added 1"}, 4, false},
+			{"a tenant and a type", ports.LogQuery{Tenants: []tenant.GUID{one, two}, Types: []event.Type{event.DomainAdded}, Limit: 10}, []string{"1 d1 domain.added 1", "3 d2 domain.added 1"}, 4, false},
+			{"the end", ports.LogQuery{After: 4, Limit: 10}, nil, 4, false},
+		} {
+			page, err := s.LoggedEvents(t.Context(), a, c.q)
+			must(t, c.name, err)
+			var got []string
+			for _, e := range page.Events {
+				got = append(got, fmt.Sprintf("%d %s %s %d", e.Sequence, e.Subject.ID, e.Type, e.Version))
+			}
+			if !slices.Equal(got, c.want) || page.Next != c.next || page.More != c.more {
+				t.Errorf("%s: %q, next %d, more %v", c.name, got, page.Next, page.More)
+			}
+		}
+	})
+}
+
+// A reader that follows the log sees each event once and in one order, while transactions commit in
+// any order.
+func TestReadersOfEventsMissNone(t *testing.T) {
+	const writers, each = 4, 20
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "a")
+		var wg sync.WaitGroup
+		for w := range writers {
+			wg.Go(func() {
+				for i := range each {
+					emitEvents(t, s, owner, domainEvent(tenant.NoGUID, fmt.Sprintf("d%d", w), event.DomainHealthChanged), domainEvent("", fmt.Sprint(w, i), event.DomainAdded))
+				}
+			})
+		}
+		var seen []int64
+		for after := ports.FromOldest; len(seen) < 2*writers*each; {
+			page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: after, Limit: 7})
+			must(t, "read", err)
+			for _, e := range page.Events {
+				seen = append(seen, e.Sequence)
+			}
+			after = page.Next
+		}
+		wg.Wait()
+		for i, sequence := range seen {
+			if sequence != int64(i)+1 {
+				t.Fatalf("event %d has the sequence %d", i+1, sequence)
+			}
+		}
+	})
+}
+
+func TestDroppedEventsExpireCursors(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "a")
+		emitEvents(t, s, owner, domainEvent("", "d1", event.DomainAdded), domainEvent("", "d2", event.DomainAdded))
+		n, err := s.DropEvents(t.Context(), time.Now().Add(time.Hour), 100)
+		must(t, "drop", err)
+		emitEvents(t, s, owner, domainEvent("", "d1", event.DomainRemoved))
+		if _, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: 1, Limit: 1}); n != 2 || !errors.Is(err, fault.CursorExpired) {
+			t.Fatalf("%d dropped, then %v", n, err)
+		}
+		page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: ports.FromOldest, Limit: 1})
+		must(t, "read", err)
+		if len(page.Events) != 1 || page.Events[0].Sequence != 3 || page.Events[0].Version != 2 {
+			t.Fatalf("after the drop: %+v", page)
+		}
+	})
+}

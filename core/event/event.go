@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package event defines the events of an account's log: what changed, in which object, and its new
+// state.
+//
+// Event in event.go is the main type; start reading there. types.go lists the types of events.
+package event
+
+import (
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// Event is one change of an object. It is never changed after it was stored.
+type Event struct {
+	// ID is a UUIDv7. The store sets ID, Sequence, At and Version.
+	ID string
+	// Sequence is the position in the log of the account: 1, 2, 3, … without gaps. An event is never
+	// visible before an event with a lower sequence.
+	Sequence int64
+	Type     Type
+	At       time.Time
+	Account  access.AccountID
+	// Tenant is the tenant of the subject, empty for a subject that belongs to no tenant.
+	Tenant  tenant.GUID
+	Subject Subject
+	// Version is 1 for the first event of a subject, and grows by one with each further event of it.
+	Version int64
+	// Data is the new state of the subject, one of the Data types of this package. It holds no secret.
+	// An event that was read from the store has json.RawMessage.
+	Data any
+}
+
+// Subject is the object of an event.
+type Subject struct {
+	Type SubjectType
+	ID   string // the id that the API shows for the object
+}
+
+// SubjectType is the kind of a subject.
+type SubjectType string
+
+// The kinds of subjects.
+const (
+	Tenant      SubjectType = "tenant"
+	Domain      SubjectType = "domain"
+	DNSRun      SubjectType = "dns_run"
+	DNSJob      SubjectType = "dns_job"
+	Mailbox     SubjectType = "mailbox"
+	Integration SubjectType = "integration"
+	Connection  SubjectType = "connection"
+	Key         SubjectType = "key"
+	Webhook     SubjectType = "webhook"
+	Policy      SubjectType = "policy"
+)

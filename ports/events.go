@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ports
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// EventLogs reads the logs of events. There is no method that writes an event: the store writes it in
+// the transaction that changes the object.
+type EventLogs interface {
+	// LoggedEvents returns a page of the owner's log, in the order of Sequence. Every reader sees the same
+	// order, and a page never leaves out an event that commits later. It fails with cursor_expired
+	// if events after q.After were deleted already.
+	LoggedEvents(ctx context.Context, owner access.AccountID, q LogQuery) (LogPage, error)
+	// LastEvents returns the highest Sequence of each of the logs, 0 for an empty log.
+	LastEvents(ctx context.Context, owners ...access.AccountID) (map[access.AccountID]int64, error)
+	// DropEvents deletes the events of the days that ended before the given time, at most limit of
+	// them. It returns how many it deleted.
+	DropEvents(ctx context.Context, before time.Time, limit int) (int, error)
+}
+
+// LogQuery selects events of one account.
+type LogQuery struct {
+	// After is the Sequence after which the page begins. FromOldest begins at the oldest event.
+	After int64
+	// Types and Tenants select events; empty selects all. Events without a tenant are selected only
+	// if Tenants is empty.
+	Types   []event.Type
+	Tenants []tenant.GUID
+	Limit   int // maximum number of events
+}
+
+// FromOldest is the LogQuery.After of a reader without a cursor.
+const FromOldest int64 = -1
+
+// LogPage is a part of a log.
+type LogPage struct {
+	Events []event.Event
+	// Next is the LogQuery.After of the next page. It is not before the last of Events.
+	Next int64
+	// More is true if there were more events to select when the page was read.
+	More bool
+}
