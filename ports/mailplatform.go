@@ -21,6 +21,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/platform"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -35,6 +36,13 @@ type MailPlatform interface {
 	Check(ctx context.Context) error
 	// For returns the client of one tenant. It makes no call.
 	For(t tenant.GUID) MailTenant
+}
+
+// PlatformFacts returns what the mail platform's plugin says about the platform. The answer is kept
+// for the life of the process, so it does not need the plugin after the first success. It fails with
+// an outcome error if the plugin never described the platform.
+type PlatformFacts interface {
+	Facts(ctx context.Context) (platform.Facts, error)
 }
 
 // WriteGuard runs write if the caller may still write, and returns its error. Otherwise it returns

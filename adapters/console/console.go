@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package console serves the web pages on which an administrator connects a Microsoft 365 tenant.
+// Package console serves the web pages on which an administrator connects a tenant of the mail platform.
 // The pages work without JavaScript.
 //
 //   - console.go: New and the handlers of the pages. Start here.
@@ -18,18 +18,25 @@ import (
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/panics"
+	"github.com/tenantry/tenantry/core/platform"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // Options configures the pages.
 type Options struct {
 	Tenants *tenants.Service
 	Log     *slog.Logger
-	// ApplicationID is the id of the application that administrators approve. The pages name it, so
-	// that an administrator finds the application later. The pages do without it if it is empty.
-	ApplicationID string
+	// Platform is the name of the mail platform's plugin, the second element of the pages' paths.
+	Platform string
+	// Facts describes the mail platform. The pages do without what is not known.
+	Facts ports.PlatformFacts
+	// Setting returns the value of an operator's setting of the mail platform. It is called for the
+	// setting with the id of the application that administrators approve. The pages name this id,
+	// so that an administrator finds the application later.
+	Setting func(name string) string
 	// Timeout limits the work for one page. The default is 55 s.
 	Timeout time.Duration
 }
@@ -43,9 +50,10 @@ func New(o Options) http.Handler {
 	}
 	c := &pages{Options: o}
 	mux := http.NewServeMux()
-	mux.Handle("/connect/microsoft365/callback", c.page(http.MethodGet, c.callback))
-	mux.Handle("/connect/microsoft365/signin", c.page(http.MethodGet, c.signIn))
-	mux.Handle("/connect/microsoft365/confirm", c.page(http.MethodPost, c.confirm))
+	path := tenants.ConnectPath(o.Platform)
+	mux.Handle(path+"callback", c.page(http.MethodGet, c.callback))
+	mux.Handle(path+"signin", c.page(http.MethodGet, c.signIn))
+	mux.Handle(path+"confirm", c.page(http.MethodPost, c.confirm))
 	mux.Handle("/", c.page("", func(*http.Request) (answer, error) {
 		return answer{}, fault.RouteNotFound.With("there is no such page")
 	}))
@@ -111,7 +119,7 @@ func (c *pages) callback(r *http.Request) (answer, error) {
 
 func (c *pages) signIn(r *http.Request) (answer, error) {
 	offer, err := c.Tenants.SignedIn(r.Context(), r.URL.RawQuery, c.cookieValue(r))
-	return answer{page: "confirm", data: offer}, err
+	return answer{page: "confirm", data: confirmPage{offer, tenants.ConnectPath(c.Platform) + "confirm"}}, err
 }
 
 func (c *pages) confirm(r *http.Request) (answer, error) {
@@ -127,17 +135,44 @@ func (c *pages) confirm(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	if decision == "cancel" {
-		return answer{page: "cancelled", data: endPage{ApplicationID: c.ApplicationID}, cookie: c.expiredCookie()}, nil
+		return answer{page: "cancelled", data: endPage{removal: c.removal(r)}, cookie: c.expiredCookie()}, nil
 	}
-	return answer{page: "connected", data: endPage{t, c.ApplicationID, sendlimit.RulePrefix}, cookie: c.expiredCookie()}, nil
+	return answer{page: "connected", data: endPage{t, c.removal(r), sendlimit.RulePrefix}, cookie: c.expiredCookie()}, nil
+}
+
+// confirmPage is the data of the page that asks to confirm the connection.
+type confirmPage struct {
+	tenants.Offer
+
+	ConfirmPath string
 }
 
 // endPage is the data of the pages that end the flow.
 type endPage struct {
 	tenant.Tenant
+	removal
 
+	RulePrefix string // the beginning of the names of the mail flow rules that tenantry makes
+}
+
+// removal says how an administrator removes what the connection left at the mail platform.
+type removal struct {
+	platform.Facts
 	ApplicationID string
-	RulePrefix    string // the beginning of the names of the mail flow rules that tenantry makes
+}
+
+func (c *pages) removal(r *http.Request) removal {
+	facts := c.facts(r)
+	return removal{facts, c.Setting(facts.ApplicationField)}
+}
+
+// facts returns what is known about the mail platform.
+func (c *pages) facts(r *http.Request) platform.Facts {
+	facts, err := c.Facts.Facts(r.Context())
+	if err != nil {
+		facts = platform.Facts{} // the plugin does not answer
+	}
+	return facts
 }
 
 // cookieName returns the name of the flow's cookie. Browsers accept the prefix __Host- over TLS
@@ -152,7 +187,7 @@ func (c *pages) cookieName() string {
 func (c *pages) secure() bool { return strings.HasPrefix(c.Tenants.PublicURL, "https:") }
 
 func (c *pages) newCookie(value secret.Text) *http.Cookie {
-	// SameSite=Lax, because Microsoft's redirect to tenantry is a navigation from another site.
+	// SameSite=Lax, because the platform's redirect to tenantry is a navigation from another site.
 	return &http.Cookie{
 		Name: c.cookieName(), Value: value.Reveal(), Path: "/", MaxAge: int((15 * time.Minute).Seconds()),
 		HttpOnly: true, Secure: c.secure(), SameSite: http.SameSiteLaxMode,

@@ -2,7 +2,13 @@
 
 package console
 
-import "github.com/tenantry/tenantry/core/fault"
+import (
+	"cmp"
+	"strings"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/platform"
+)
 
 // message is the text of an error page: what happened, and what to do next. The texts in package
 // fault address API clients; these address an administrator who opened a link.
@@ -20,12 +26,12 @@ var messages = map[string]message{
 	fault.ConsentDeclined.Name: {
 		"The access was not approved",
 		"The approval was declined or did not reach the tenant, so nothing was connected.",
-		"If that was not what you wanted, ask for a new link and choose Accept at Microsoft.",
+		"If that was not what you wanted, ask for a new link and approve the access.",
 	},
 	fault.NotAdministrator.Name: {
 		"Only an administrator can connect a tenant",
-		"You signed in as a guest, or as somebody who is not a Global Administrator of this tenant. Nothing was connected.",
-		"Ask for a new link, and open it as a Global Administrator of the tenant itself.",
+		"You signed in as a guest, or as somebody who is not a {administrator} of this tenant. Nothing was connected.",
+		"Ask for a new link, and open it as a {administrator} of the tenant itself.",
 	},
 	fault.TenantLimitReached.Name: {
 		"The account has no room for another tenant",
@@ -50,10 +56,11 @@ var messages = map[string]message{
 }
 
 // messageOf returns the message of an error code. A code without its own message gets the message
-// of its kind.
-func messageOf(code fault.Code) message {
+// of its kind. {administrator} stands for the platform's name of the role that can give consent.
+func messageOf(code fault.Code, facts platform.Facts) message {
 	if m, ok := messages[code.Name]; ok {
-		return m
+		role := cmp.Or(facts.Administrator, "full administrator")
+		return message{m.Title, strings.ReplaceAll(m.About, "{administrator}", role), strings.ReplaceAll(m.Next, "{administrator}", role)}
 	}
 	switch code.Kind {
 	case fault.NotFound, fault.MethodNotAllowed:
@@ -61,7 +68,7 @@ func messageOf(code fault.Code) message {
 	default:
 		return message{
 			"This did not work right now",
-			"Microsoft 365 or our service did not answer as it should.",
+			"The mail platform or our service did not answer as it should.",
 			"Wait a few minutes, then ask for a new link and try again.",
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/platform"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 )
@@ -17,7 +18,7 @@ import (
 func TestErrorPagesExplainWithoutJargon(t *testing.T) {
 	c := &pages{}
 	for _, code := range fault.All() {
-		m := messageOf(code)
+		m := messageOf(code, platform.Facts{})
 		if m.Title == "" || m.About == "" || m.Next == "" {
 			t.Errorf("%s: %+v", code.Name, m)
 		}
@@ -35,12 +36,13 @@ func TestErrorPagesExplainWithoutJargon(t *testing.T) {
 // the rules that stay.
 func TestLastPagesSayHowToUndoTheConnection(t *testing.T) {
 	c := &pages{}
+	left := removal{platform.Facts{Withdrawal: "Delete the application at Acme.", LeftRules: "Open Acme's rules."}, "4711-id"}
 	for page, wants := range map[string][]string{
-		"connected": {"Example GmbH is connected", "4711-id", "mail flow rules stay", "<code>" + sendlimit.RulePrefix + "</code>"},
+		"connected": {"Example GmbH is connected", "Delete the application at Acme.", "4711-id", "mail flow rules stay", "Open Acme&#39;s rules.", "<code>" + sendlimit.RulePrefix + "</code>"},
 		"cancelled": {"Nothing was connected", "4711-id", "no mail flow rules"},
 	} {
 		w := httptest.NewRecorder()
-		c.render(w, httptest.NewRequest("GET", "/", nil), 200, page, endPage{tenant.Tenant{Name: "Example GmbH"}, "4711-id", sendlimit.RulePrefix})
+		c.render(w, httptest.NewRequest("GET", "/", nil), 200, page, endPage{tenant.Tenant{Name: "Example GmbH"}, left, sendlimit.RulePrefix})
 		for _, want := range wants {
 			if !strings.Contains(w.Body.String(), want) {
 				t.Errorf("the page %s lacks %q:\n%s", page, want, w.Body.String())

@@ -21,18 +21,33 @@
 package fake
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/platform"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
+
+// Facts implements ports.PlatformFacts. The fake imitates Microsoft 365.
+func (p *Platform) Facts(context.Context) (platform.Facts, error) {
+	return platform.Facts{
+		BuiltinDomains: []string{"onmicrosoft.com"},
+		Hosts: dns.PlatformHosts{
+			Exchanges:    []string{".mail.protection.outlook.com", ".mx.microsoft"},
+			Signers:      []string{".onmicrosoft.com", ".dkim.mail.microsoft"},
+			Verification: []string{".msv1.invalid"},
+		},
+	}, nil
+}
 
 // Platform is a mail platform in memory. Its clock moves only by Advance. It reads DNS records from
 // its own DNS.

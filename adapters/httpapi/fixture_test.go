@@ -89,7 +89,7 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 		t.Fatal(err)
 	}
 	platform := wire.MailInProcess(env.platform, recordingCalls(breaker.ByTenant))
-	pass := &reconcile.Pass{Platform: platform, Domains: store, DNS: env.platform.DNS, Now: time.Now, Limit: testTimeout, Pause: time.Millisecond}
+	pass := &reconcile.Pass{Platform: platform, Domains: store, DNS: env.platform.DNS, Facts: env.platform, Now: time.Now, Limit: testTimeout, Pause: time.Millisecond}
 	env.options = httpapi.Options{
 		Guard: guard.Options{
 			Log:         slog.New(slog.DiscardHandler),
@@ -100,7 +100,7 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store, Policies: store, Runs: store, Room: store,
 			Platform: platform, Reconciler: pass, Sealer: keyset, Random: rand.Reader, Now: time.Now,
 			PublicURL: "https://api.example"},
-		Domains: &domains.Service{Steps: &domainsteps.Steps{Tenants: store, Domains: store, Platform: platform, DNS: env.platform.DNS, Reconciler: pass, Writes: store, Now: time.Now,
+		Domains: &domains.Service{Steps: &domainsteps.Steps{Tenants: store, Domains: store, Platform: platform, DNS: env.platform.DNS, Facts: env.platform, Reconciler: pass, Writes: store, Now: time.Now,
 			Connections: &dnsconnections.Service{Connections: store, Providers: &env.dnsProviders, Sealer: keyset, Now: time.Now}}},
 		DNSRuns: &dnsruns.Service{Tenants: store, Domains: store, Runs: store, Queue: &env.queue, Random: rand.Reader, Now: time.Now,
 			Trace: func(context.Context) string { return "" }},

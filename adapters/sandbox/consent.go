@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/tenantry/tenantry/app/tenants"
 )
 
 const (
@@ -17,8 +19,6 @@ const (
 	flowTimeout = 2 * time.Minute
 	// maxFlowPages ends a flow that loops. It is larger than the number of pages of any flow.
 	maxFlowPages = 12
-	// callbackPath is the path of the service to which the platform redirects the browser.
-	callbackPath = "/connect/microsoft365/callback"
 )
 
 // consent acts as the administrator of a tenant. It opens the connect link of the account with this
@@ -112,7 +112,7 @@ func (c *controller) consentManaged(ctx context.Context, id string) error {
 	if !ok {
 		return notFound("there is no such tenant")
 	}
-	link, err := c.Consent.ConsentURL(ctx, "managed", c.APIURL+callbackPath)
+	link, err := c.Consent.ConsentURL(ctx, "managed", tenants.RedirectURIs(c.APIURL, c.MailPlatform)[0])
 	if err != nil {
 		return fmt.Errorf("consent of a managed tenant: %w", err)
 	}

@@ -191,7 +191,7 @@ func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Con
 	}
 	opened, err := environment.Open(ctx, sandbox.Services{
 		Accounts: s.Store, Keys: s.Store, Consent: s.Platform, Managed: s.Tenants, ConnectDNS: connectDNS(s), Enforce: s.EnforceNow, WakeDueJobs: s.WakeDueJobs, KillPlugin: s.Host.Kill,
-		APIURL: url, AdminURL: "http://" + admin.Addr().String(), KeyPrefix: c.KeyPrefix,
+		APIURL: url, AdminURL: "http://" + admin.Addr().String(), KeyPrefix: c.KeyPrefix, MailPlatform: c.MailPlatform,
 	})
 	if err == nil {
 		err = writeEnv(c.DataDir, opened)

@@ -97,7 +97,7 @@ type dependencies struct {
 // worker returns a worker as a new process would have it, with these dependencies.
 func (w *fixture) worker(r dependencies) *Worker {
 	now := func() time.Time { return w.clock }
-	pass := &reconcile.Pass{Platform: r.platform, Domains: r.domains, DNS: w.fake.DNS, Now: now, Limit: apptest.HangTimeout, Pause: time.Millisecond}
+	pass := &reconcile.Pass{Platform: r.platform, Domains: r.domains, DNS: w.fake.DNS, Facts: w.fake, Now: now, Limit: apptest.HangTimeout, Pause: time.Millisecond}
 	return &Worker{
 		Jobs: r.jobs, Queue: w.wakeups, Fence: wire.Fence{}, Timetable: provisioning.DefaultTimetable, Now: now, Chance: func() float64 { return 0 },
 		Log: slog.New(slog.DiscardHandler),
@@ -105,7 +105,7 @@ func (w *fixture) worker(r dependencies) *Worker {
 			_ = do(ctx)
 		},
 		Domains: &domainsteps.Steps{
-			Tenants: w.store, Domains: r.domains, Platform: r.platform, DNS: w.fake.DNS, Reconciler: pass, Now: now,
+			Tenants: w.store, Domains: r.domains, Platform: r.platform, DNS: w.fake.DNS, Facts: w.fake, Reconciler: pass, Now: now,
 			Writes:      w.store,
 			Connections: &dnsconnections.Service{Connections: w.store, Providers: r.providers, Sealer: w.sealer, Now: now},
 		},

@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/tenantry/tenantry/app/wiring"
 )
 
 // The clock check warns and fails above these offsets. Signatures and tokens contain times, and
@@ -56,7 +54,7 @@ func (e *examination) clock(ctx context.Context) finding {
 // It reads the Date header of a response from the first host that the plugin names. The header has
 // whole seconds, so half a second is added. It returns false when no time could be read.
 func (e *examination) platformClockOffset(ctx context.Context) (time.Duration, bool) {
-	description, err := e.describe(wiring.MailPlatform)
+	description, err := e.describe(e.config.MailPlatform)
 	if err != nil {
 		return 0, false
 	}
@@ -66,7 +64,7 @@ func (e *examination) platformClockOffset(ctx context.Context) (time.Duration, b
 		}
 		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
-		request, err := http.NewRequestWithContext(ctx, http.MethodHead, cmp.Or(e.config.Providers[wiring.MailPlatform][field.Name], field.Default), nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodHead, cmp.Or(e.config.Providers[e.config.MailPlatform][field.Name], field.Default), nil)
 		if err != nil {
 			return 0, false
 		}

@@ -25,13 +25,13 @@ const expiryWarning = 30 * 24 * time.Hour
 // credentials checks the operator's own secrets and certificates: whether their files can be read,
 // and when they expire.
 func (e *examination) credentials(context.Context) finding {
-	description, err := e.describe(wiring.MailPlatform)
+	description, err := e.describe(e.config.MailPlatform)
 	if err != nil {
 		return skipped("plugins")
 	}
 	var found []finding
 	for _, field := range description.Fields {
-		value := e.config.Providers[wiring.MailPlatform][wiring.SettingOf(field)]
+		value := e.config.Providers[e.config.MailPlatform][wiring.SettingOf(field)]
 		switch {
 		case value == "":
 		case field.Secret:

@@ -19,11 +19,11 @@ import (
 // mailPlatform checks that the settings of the mail platform are complete, then sends a request to
 // the platform through its plugin.
 func (e *examination) mailPlatform(ctx context.Context) finding {
-	description, err := e.describe(wiring.MailPlatform)
+	description, err := e.describe(e.config.MailPlatform)
 	if err != nil {
 		return skipped("plugins")
 	}
-	title, configured := cmp.Or(description.Title, description.Name), e.config.Providers[wiring.MailPlatform]
+	title, configured := cmp.Or(description.Title, description.Name), e.config.Providers[e.config.MailPlatform]
 	if missing, variables := missingSettings(description, configured); len(missing) > 0 {
 		return failed("set "+strings.Join(variables, " and "), "%s is not configured: %s missing", title, strings.Join(missing, " and "))
 	}
@@ -32,7 +32,7 @@ func (e *examination) mailPlatform(ctx context.Context) finding {
 		return skipped("plugins")
 	}
 	conn := wiring.Connections{Settings: e.config.Providers, Files: &wiring.CredentialFiles{}, Describe: host.Describe}
-	err = host.Mail(wiring.MailPlatform, func(ctx context.Context) (wire.Connection, error) { return conn.Of(ctx, wiring.MailPlatform) }).Check(ctx)
+	err = host.Mail(e.config.MailPlatform, func(ctx context.Context) (wire.Connection, error) { return conn.Of(ctx, e.config.MailPlatform) }).Check(ctx)
 	if err != nil {
 		return mailPlatformFailure(title, err)
 	}

@@ -88,7 +88,7 @@ func (e *examination) publicURL(ctx context.Context) finding {
 		if e.config.TLSCertificateFile != "" {
 			address = "https://" + e.config.Listen
 		}
-		return warned(fixPublicURL, "not set: links lead to %s, which only this machine can reach; %s", address, redirectURIHint(address))
+		return warned(fixPublicURL, "not set: links lead to %s, which only this machine can reach; %s", address, e.redirectURIHint(address))
 	}
 	u, err := url.Parse(address)
 	if err != nil {
@@ -99,14 +99,14 @@ func (e *examination) publicURL(ctx context.Context) finding {
 	case err != nil || len(addresses) == 0:
 		return failed("publish an A or AAAA record of "+u.Hostname()+", or correct public_url", "%s: the host's name does not resolve", address)
 	case !slices.ContainsFunc(addresses, func(a netip.Addr) bool { return !a.IsLoopback() }):
-		return warned(fixPublicURL, "%s is this machine's own address: customers' administrators cannot reach it; %s", address, redirectURIHint(address))
+		return warned(fixPublicURL, "%s is this machine's own address: customers' administrators cannot reach it; %s", address, e.redirectURIHint(address))
 	}
-	return passed("%s resolves; %s", address, redirectURIHint(address))
+	return passed("%s resolves; %s", address, e.redirectURIHint(address))
 }
 
 // redirectURIHint returns a text with the redirect URIs to register for a public URL.
-func redirectURIHint(address string) string {
-	return "redirect URIs to register: " + strings.Join(tenants.RedirectURIs(address), " and ")
+func (e *examination) redirectURIHint(address string) string {
+	return "redirect URIs to register: " + strings.Join(tenants.RedirectURIs(address, e.config.MailPlatform), " and ")
 }
 
 // resolveHost returns the IP addresses of a host. It queries the first configured resolver, and the

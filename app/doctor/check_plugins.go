@@ -34,9 +34,9 @@ func (e *examination) plugins(context.Context) finding {
 		}
 		running = append(running, p.Name+" "+p.Version)
 	}
-	if _, err := e.describe(wiring.MailPlatform); err != nil {
-		return failed("add the plugin of the mail platform: tenantry plugin add --plugin-dir "+dir+" "+filepath.Join(dir, "mail-"+wiring.MailPlatform),
-			"the catalog in %s has no plugin %s", dir, wiring.MailPlatform)
+	if _, err := e.describe(e.config.MailPlatform); err != nil {
+		return failed("add the plugin of the mail platform: tenantry plugin add --plugin-dir "+dir+" "+filepath.Join(dir, "mail-"+e.config.MailPlatform),
+			"the catalog in %s has no plugin %s", dir, e.config.MailPlatform)
 	}
 	return passed("%s: each is unchanged since it was added, and starts", strings.Join(running, ", "))
 }

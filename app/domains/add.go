@@ -42,9 +42,13 @@ func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, r
 	if err != nil {
 		return Added{}, err
 	}
-	name, err := domain.Name(raw)
+	facts, factsErr := s.Facts.Facts(ctx)
+	name, err := domain.Name(raw, facts.BuiltinDomains)
 	if err != nil {
 		return Added{}, err
+	}
+	if factsErr != nil {
+		return Added{}, factsErr
 	}
 	if err := t.Reachable(); err != nil {
 		return Added{}, err
@@ -151,7 +155,7 @@ func (s *Service) liveResult(ctx context.Context, owner access.AccountID, d doma
 	if err != nil {
 		zoneRead = dns.ZoneRead{Domain: d.Name}
 	} else {
-		d = d.WithRead(zoneRead, began)
+		d = d.WithRead(zoneRead, began, reconcile.Hosts(ctx, s.Facts))
 	}
 	status := d.DKIMStatus(dns.ReadSelectors(zoneRead, d.Signing))
 	return Added{

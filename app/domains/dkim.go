@@ -75,7 +75,7 @@ func (s *Service) report(ctx context.Context, owner access.AccountID, d domain.D
 	if err != nil {
 		return DKIMReport{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
-	if d, err = reconcile.Save(ctx, s.Domains, owner, d.WithRead(zoneRead, began)); err != nil {
+	if d, err = reconcile.Save(ctx, s.Domains, owner, d.WithRead(zoneRead, began, reconcile.Hosts(ctx, s.Facts))); err != nil {
 		return DKIMReport{}, err
 	}
 	r := DKIMReport{Domain: d, CheckedAt: d.CheckedAt}

@@ -66,11 +66,11 @@ func newFixture(t *testing.T) *fixture {
 // service returns a service as a new process would have it, with the same store and platform.
 func (h *fixture) service(p ports.MailPlatform, d ports.Domains) *Service {
 	pass := &reconcile.Pass{
-		Platform: p, Domains: d, DNS: h.fake.DNS, Now: time.Now,
+		Platform: p, Domains: d, DNS: h.fake.DNS, Facts: h.fake, Now: time.Now,
 		Limit: apptest.HangTimeout, Pause: time.Millisecond,
 	}
 	return &Service{Search: apptest.HangTimeout, Steps: &domainsteps.Steps{
-		Tenants: h.store, Domains: d, Platform: p, DNS: h.fake.DNS, Reconciler: pass, Now: time.Now, Writes: h.store,
+		Tenants: h.store, Domains: d, Platform: p, DNS: h.fake.DNS, Facts: h.fake, Reconciler: pass, Now: time.Now, Writes: h.store,
 		Connections: &dnsconnections.Service{Connections: h.store, Providers: h.providers, Sealer: h.sealer, Now: time.Now},
 	}}
 }

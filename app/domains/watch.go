@@ -26,6 +26,7 @@ type Watch struct {
 	Domains ports.Domains
 	Checks  ports.DomainChecks
 	DNS     ports.DNSReader
+	Facts   ports.PlatformFacts
 	Queue   ports.Queue
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -104,7 +105,7 @@ func (w *Watch) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 
 func (w *Watch) read(ctx context.Context, owner access.AccountID, d *domain.Domain) error {
 	began := w.Now()
-	zoneRead, err := reconcile.ReadZone(ctx, w.DNS, owner, d.Name, dns.Desire(d.Name, d.Offer())...)
+	zoneRead, err := reconcile.ReadZone(ctx, w.DNS, owner, d.Name, dns.Desire(d.Name, d.Offer(dns.PlatformHosts{}))...)
 	if ctx.Err() != nil {
 		return ctx.Err() // the worker is stopping; the error says nothing about the domain
 	}
@@ -113,7 +114,7 @@ func (w *Watch) read(ctx context.Context, owner access.AccountID, d *domain.Doma
 	}
 	w.Checked(ctx, checkOf(zoneRead))
 	w.detectOutage(ctx, owner, zoneRead)
-	*d = d.WithRead(zoneRead, began)
+	*d = d.WithRead(zoneRead, began, reconcile.Hosts(ctx, w.Facts))
 	return nil
 }
 

@@ -31,7 +31,7 @@ func newWatchFixture(t *testing.T) *watchFixture {
 	t.Helper()
 	w := &watchFixture{fixture: newFixture(t), clock: time.Now()}
 	w.Watch = &Watch{
-		Domains: w.store, Checks: w.store, DNS: w.fake.DNS, Queue: w, Now: func() time.Time { return w.clock },
+		Domains: w.store, Checks: w.store, DNS: w.fake.DNS, Facts: w.fake, Queue: w, Now: func() time.Time { return w.clock },
 		Log: slog.New(slog.DiscardHandler), Checked: func(_ context.Context, c Check) { w.checked = append(w.checked, c) },
 	}
 	return w

@@ -28,6 +28,7 @@ type Steps struct {
 	Domains    ports.Domains
 	Platform   ports.MailPlatform
 	DNS        ports.DNSReader
+	Facts      ports.PlatformFacts
 	Reconciler *reconcile.Pass
 	// Connections opens the zones of accounts at their DNS providers. Writes stores which records
 	// tenantry intends to write and which it manages, so that they are distinguished from foreign

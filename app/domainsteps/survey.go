@@ -57,7 +57,12 @@ func (s *Steps) Survey(ctx context.Context, owner access.AccountID, domainID str
 	if d, err = s.fetchMissing(ctx, owner, d); err != nil {
 		return Survey{}, err
 	}
-	offer := dns.Offer{Verification: d.Verification, Service: d.Service, Signing: d.Signing, Policy: s.DMARC}
+	facts, err := s.Facts.Facts(ctx)
+	if err != nil {
+		return Survey{}, err
+	}
+	offer := d.Offer(facts.Hosts)
+	offer.Policy = s.DMARC
 	began := s.Now()
 	zoneRead, err := reconcile.ReadZone(ctx, s.DNS, owner, d.Name, dns.Desire(d.Name, offer)...)
 	if err != nil {
@@ -179,5 +184,5 @@ func (s *Steps) ResolveWrites(ctx context.Context, owner access.AccountID, v Sur
 // StoreSurvey stores the DNS state that a survey read, and the records that it fetched from the mail
 // platform. It returns the stored domain, and fails when the store fails.
 func (s *Steps) StoreSurvey(ctx context.Context, owner access.AccountID, v Survey) (domain.Domain, error) {
-	return reconcile.Save(ctx, s.Domains, owner, v.Domain.WithRead(v.Public, v.ReadAt))
+	return reconcile.Save(ctx, s.Domains, owner, v.Domain.WithRead(v.Public, v.ReadAt, reconcile.Hosts(ctx, s.Facts)))
 }

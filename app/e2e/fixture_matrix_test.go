@@ -14,8 +14,6 @@ import (
 	"testing"
 
 	_ "modernc.org/sqlite" // the SQLite driver
-
-	"github.com/tenantry/tenantry/app/wiring"
 )
 
 // matrixFixture is the accounts and resources of the authorization matrix.
@@ -177,7 +175,7 @@ func (f *matrixFixture) snapshot(t *testing.T, before databaseSnapshot) database
 func (f *matrixFixture) drainJournals(t *testing.T) (n int) {
 	t.Helper()
 	c := f.owner.withT(t)
-	for _, provider := range []string{wiring.MailPlatform, matrixPlatform} {
+	for _, provider := range []string{mailPlatform, matrixPlatform} {
 		var calls []json.RawMessage
 		if err := json.Unmarshal(c.control("GET", "/calls?provider="+provider, nil).raw, &calls); err != nil {
 			t.Fatal(err)

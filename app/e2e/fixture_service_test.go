@@ -25,6 +25,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
+// mailPlatform is the name of the mail platform's plugin.
+const mailPlatform = "microsoft365"
+
 // serviceFixture runs the simulated mail platform and DNS inside the test, and has the settings
 // with which a server finds them. It records every request that a plugin sends to the mail
 // platform.

@@ -21,7 +21,6 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/app/doctor"
-	"github.com/tenantry/tenantry/app/wiring"
 )
 
 // collectTelemetry runs the onboarding and a platform call that fails. It returns the customer's
@@ -48,7 +47,7 @@ func collectTelemetry(t *testing.T, env ...string) (customer map[string]string, 
 	h.post(h.domainPath("told.test", "/verify"), nil)
 	h.get("/v1/domains/" + h.get(h.path("/domains")).objects("domains")[0].text("id") + "/dns/plan")
 	h.post(h.path("/mailboxes"), mailboxesBody("told.test", "ada", "max"))
-	c.control("POST", "/faults", object{"provider": wiring.MailPlatform, "kind": "status", "status": 500, "times": 100})
+	c.control("POST", "/faults", object{"provider": mailPlatform, "kind": "status", "status": 500, "times": 100})
 	h.expect("POST", h.path("/sync"), nil, http.StatusBadGateway, "provider_error")
 	metrics = c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw
 	if err := p.stop(); err != nil { // flushes the last spans
@@ -143,7 +142,7 @@ func TestReadyzListsItsChecks(t *testing.T) {
 	}, "\n") {
 		t.Errorf("%d: %s", status, words)
 	}
-	c.control("POST", "/faults", object{"provider": wiring.MailPlatform, "kind": "status", "status": 500, "times": 1000})
+	c.control("POST", "/faults", object{"provider": mailPlatform, "kind": "status", "status": 500, "times": 1000})
 	for range 4 {
 		c.callAPI("POST", "/v1/tenants/"+guid+"/sync", nil)
 	}

@@ -169,6 +169,10 @@ func (m zoneCase) offer() dns.Offer {
 			Content: selector + "-" + dashes + "._domainkey.contoso.r-v1.dkim.mail.microsoft"}
 	}
 	return dns.Offer{
+		Hosts: dns.PlatformHosts{
+			Exchanges: []string{".mail.protection.outlook.com", ".mx.microsoft"}, Signers: []string{".onmicrosoft.com", ".dkim.mail.microsoft"},
+			Verification: []string{".msv1.invalid"},
+		},
 		Verification: []dns.Record{
 			{Type: dns.TXT, Name: d, Content: "MS=ms12345678", TTL: 3600},
 			{Type: dns.MX, Name: d, Content: "ms12345678.msv1.invalid", Preference: 32767, TTL: 3600},

@@ -70,7 +70,7 @@ func newFixture(t *testing.T) *fixture {
 // service returns a service as a new process would have it, with the same store and platform.
 func (h *fixture) service() *Service {
 	pass := &reconcile.Pass{
-		Platform: h.fake, Domains: h.store, DNS: h.fake.DNS, Now: time.Now,
+		Platform: h.fake, Domains: h.store, DNS: h.fake.DNS, Facts: h.fake, Now: time.Now,
 		Limit: apptest.HangTimeout, Pause: time.Millisecond,
 	}
 	return &Service{

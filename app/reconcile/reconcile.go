@@ -34,6 +34,7 @@ type Pass struct {
 	Platform ports.MailPlatform
 	Domains  ports.Domains
 	DNS      ports.DNSReader
+	Facts    ports.PlatformFacts
 	Now      func() time.Time
 	// Limit bounds one pass; it defaults to 20 s. Pause is the time between two tries.
 	Limit, Pause time.Duration
@@ -109,7 +110,16 @@ func (p *Pass) WithCurrentDNS(ctx context.Context, owner access.AccountID, d dom
 	if err != nil {
 		return d
 	}
-	return d.WithRead(zoneRead, began)
+	return d.WithRead(zoneRead, began, Hosts(ctx, p.Facts))
+}
+
+// Hosts returns the hosts of the mail platform, or nil if they are not known.
+func Hosts(ctx context.Context, facts ports.PlatformFacts) *dns.PlatformHosts {
+	f, err := facts.Facts(ctx)
+	if err != nil {
+		return nil
+	}
+	return &f.Hosts
 }
 
 // ReadZone reads a domain's DNS for an account, including the names of the wanted records, with its

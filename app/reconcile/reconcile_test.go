@@ -66,7 +66,7 @@ func verified(t *testing.T, s fake.Setup) (*Pass, *fake.Platform, *oneDomain) {
 	must(t, err)
 	store := &oneDomain{d: domain.Domain{TenantGUID: guid, Name: zone, Added: true, Verified: true}}
 	return &Pass{
-		Platform: p, Domains: store, DNS: p.DNS, Now: time.Now, Limit: 300 * time.Millisecond, Pause: time.Millisecond,
+		Platform: p, Domains: store, DNS: p.DNS, Facts: p, Now: time.Now, Limit: 300 * time.Millisecond, Pause: time.Millisecond,
 	}, p, store
 }
 

@@ -99,9 +99,9 @@ func readinessChecks(ctx context.Context, s *wiring.Service) []readinessCheck {
 // circuitCheck reports the open circuit breakers of the mail platform: those of the login host and
 // those of tenants.
 func circuitCheck(s *wiring.Service) readinessCheck {
-	check, counts := readinessCheck{name: "circuits of " + wiring.MailPlatform, vendor: true}, s.CircuitStates()
-	login := counts[wiring.CircuitKey{Provider: wiring.MailPlatform, Domain: "login", State: breaker.Open}]
-	tenants := counts[wiring.CircuitKey{Provider: wiring.MailPlatform, Domain: "tenant", State: breaker.Open}]
+	check, counts := readinessCheck{name: "circuits of " + s.MailPlatform, vendor: true}, s.CircuitStates()
+	login := counts[wiring.CircuitKey{Provider: s.MailPlatform, Domain: "login", State: breaker.Open}]
+	tenants := counts[wiring.CircuitKey{Provider: s.MailPlatform, Domain: "tenant", State: breaker.Open}]
 	if login+tenants > 0 {
 		check.problem = fmt.Sprintf("open for the login host: %t, for %.0f tenants", login > 0, tenants)
 	}

@@ -65,7 +65,9 @@ type Config struct {
 
 	TraceCustomerData bool `koanf:"trace_customer_data" group:"Telemetry" help:"add tenant GUIDs, domains and mailbox addresses, which are customer data, to spans; metrics and the log never contain them"`
 
-	CircuitOpen time.Duration `koanf:"circuit_open" group:"Mail platform" default:"30s" help:"how long calls to a repeatedly failing provider are rejected before the provider is tried again"`
+	MailPlatform string `koanf:"mail_platform" group:"Mail platform" default:"microsoft365" help:"name of the plugin of the mail platform. All tenants are tenants of this platform. Set it before the first tenant is connected"`
+
+	CircuitOpen time.Duration `koanf:"circuit_open" default:"30s" help:"how long calls to a repeatedly failing provider are rejected before the provider is tried again"`
 
 	RequireSMTPAuth bool `koanf:"require_smtp_auth" default:"true" help:"refuse to provision mailboxes if SMTP AUTH is disabled for the organization"`
 

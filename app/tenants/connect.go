@@ -19,15 +19,21 @@ import (
 // linkLife is the lifetime of a connect link and of the flow that it starts.
 const linkLife = 15 * time.Minute
 
-const (
-	callbackPath = "/connect/microsoft365/callback"
-	signInPath   = "/connect/microsoft365/signin"
-)
+// ConnectPath returns the beginning of the paths of the connect pages, with a final slash. platform
+// is the name of the mail platform's plugin.
+func ConnectPath(platform string) string { return "/connect/" + platform + "/" }
 
 // RedirectURIs returns the redirect URIs to register with the mail platform. The platform redirects
 // administrators only to registered URIs.
-func RedirectURIs(publicURL string) []string {
-	return []string{publicURL + callbackPath, publicURL + signInPath}
+func RedirectURIs(publicURL, platform string) []string {
+	path := publicURL + ConnectPath(platform)
+	return []string{path + "callback", path + "signin"}
+}
+
+// redirectURIs returns the URIs to which the platform redirects after the consent and the sign-in.
+func (s *Service) redirectURIs() (callback, signIn string) {
+	all := RedirectURIs(s.PublicURL, s.PlatformName)
+	return all[0], all[1]
 }
 
 // Link is a connect link. It expires after 15 minutes and works once.
@@ -63,7 +69,8 @@ func (s *Service) ConnectURL(ctx context.Context, acc access.Account) (Link, err
 	if err != nil {
 		return Link{}, err
 	}
-	page, err := s.Platform.ConsentURL(ctx, state, s.PublicURL+callbackPath)
+	callback, _ := s.redirectURIs()
+	page, err := s.Platform.ConsentURL(ctx, state, callback)
 	if err != nil {
 		return Link{}, fmt.Errorf("consent url: %w", err)
 	}
@@ -151,9 +158,10 @@ func (s *Service) sendToSignIn(ctx context.Context, flow ports.ConnectFlow, clai
 }
 
 func (s *Service) signIn(flow ports.ConnectFlow, cookie, verifier secret.Text) ports.SignIn {
+	_, redirect := s.redirectURIs()
 	return ports.SignIn{
 		Tenant: flow.Claimed, State: deriveToken(cookie, "sign-in"), Nonce: flow.Nonce, Verifier: verifier,
-		Redirect: s.PublicURL + signInPath,
+		Redirect: redirect,
 	}
 }
 

@@ -50,10 +50,10 @@ func newFixture(t *testing.T) *fixture {
 	clock := func() time.Time { return fx.now }
 	fx.Service = &tenants.Service{
 		Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store, Policies: store, Runs: store, Room: store,
-		Platform: fx.platform, Sealer: apptest.NewSealer(t), Random: rand.Reader, Now: clock, PublicURL: "https://tenantry.test",
+		Platform: fx.platform, Sealer: apptest.NewSealer(t), Random: rand.Reader, Now: clock, PublicURL: "https://tenantry.test", PlatformName: "microsoft365",
 		RequireSMTPAuth: true, ConsentTimeout: apptest.HangTimeout, Pause: time.Millisecond,
 		Reconciler: &reconcile.Pass{
-			Platform: fx.platform, Domains: store, DNS: fx.platform.DNS, Now: clock,
+			Platform: fx.platform, Domains: store, DNS: fx.platform.DNS, Facts: fx.platform, Now: clock,
 			Limit: apptest.HangTimeout, Pause: time.Millisecond,
 		},
 	}

@@ -121,7 +121,7 @@ func (r *race) services(a *actor) (tenantsOf *fixture, domainsOf *domains.Servic
 	service.Tenants, service.Discovered, service.Domains, service.Platform = store, store, store, platform
 	service.Reconciler, service.Now = &pass, clock
 	copied.Service = &service
-	steps := &domainsteps.Steps{Tenants: store, Domains: store, Platform: platform, DNS: r.platform.DNS, Reconciler: &pass, Now: clock}
+	steps := &domainsteps.Steps{Tenants: store, Domains: store, Platform: platform, DNS: r.platform.DNS, Facts: r.platform, Reconciler: &pass, Now: clock}
 	return &copied, &domains.Service{Steps: steps}, &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store,
 		Policies: r.store, Platform: platform, Reconciler: &pass, Now: clock, RequireSMTPAuth: true, Pause: time.Millisecond, Limit: apptest.HangTimeout}
 }

@@ -58,6 +58,8 @@ type Service struct {
 	Now        func() time.Time
 	// PublicURL is the base URL of the service, without a final slash.
 	PublicURL string
+	// PlatformName is the name of the mail platform's plugin. The paths of the connect pages have it.
+	PlatformName string
 	// RequireSMTPAuth makes SMTP AUTH a condition of readiness. It is false if operators accept
 	// tenants for which the platform no longer offers SMTP AUTH.
 	RequireSMTPAuth bool

@@ -36,7 +36,7 @@ func TestReplicasShareProviderBudgets(t *testing.T) {
 	platform := fake.New()
 	platform.Connect(firstTenant, fake.Setup{})
 	platform.Connect(otherTenant, fake.Setup{})
-	spend := budgets{MailPlatform, describe, counters}.spend
+	spend := budgets{"microsoft365", describe, counters}.spend
 	circuits := []*breaker.Breaker{breaker.New(breaker.Options{Budget: spend}), breaker.New(breaker.Options{Budget: spend})}
 	replicas := []ports.MailPlatform{
 		wire.MailInProcess(platform, circuits[0].Interceptor(breaker.ByTenant)), wire.MailInProcess(platform, circuits[1].Interceptor(breaker.ByTenant)),
@@ -86,7 +86,7 @@ func TestBudgetCountsOnlyItsOperations(t *testing.T) {
 	}
 	const firstTenant, otherTenant = tenant.GUID("aaaaaaaa-0000-4000-8000-000000000001"), tenant.GUID("bbbbbbbb-0000-4000-8000-000000000002")
 	platform := fake.New()
-	spend := budgets{MailPlatform, describe, counters}.spend
+	spend := budgets{"microsoft365", describe, counters}.spend
 	var replicas []ports.MailPlatform
 	for range 2 {
 		replicas = append(replicas, wire.MailInProcess(platform, breaker.New(breaker.Options{Budget: spend}).Interceptor(breaker.ByTenant)))

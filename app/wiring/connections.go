@@ -9,11 +9,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/panics"
+	"github.com/tenantry/tenantry/core/platform"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
@@ -175,16 +178,41 @@ func (s *Service) checkProviderSettings(ctx context.Context, configured map[stri
 	return nil
 }
 
-// WarnOfMissingMailPlatform logs a warning when the mail platform cannot be called with the
-// operator's settings.
+// WarnOfMissingMailPlatform asks the mail platform's plugin for its facts. It logs a warning when the
+// mail platform cannot be called with the operator's settings.
 func (s *Service) WarnOfMissingMailPlatform(ctx context.Context, configured map[string]map[string]string) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	const consequence = "no tenant can be connected, and requests that need the mail platform are answered with 503"
-	if len(configured[MailPlatform]) == 0 {
+	_, err := s.facts.Facts(ctx)
+	if err == nil {
+		_, err = s.mailConnection(ctx)
+	}
+	if len(configured[s.MailPlatform]) == 0 {
 		s.Log.WarnContext(ctx, "no mail platform is configured: "+consequence,
-			"fix", "set providers."+MailPlatform+"; `tenantry doctor` names the missing settings")
-	} else if _, err := s.mailConnection(ctx); err != nil {
+			"fix", "set providers."+s.MailPlatform+"; `tenantry doctor` names the missing settings")
+	} else if err != nil {
 		s.Log.WarnContext(ctx, "the mail platform cannot be called: "+consequence, "error", err, "fix", "`tenantry doctor` names what is missing or wrong")
 	}
+}
+
+// platformFacts implements ports.PlatformFacts with the description of the mail platform's plugin.
+type platformFacts struct {
+	describe func(ctx context.Context, name string) (wire.Description, error)
+	name     string
+
+	facts atomic.Pointer[platform.Facts] // nil until the plugin has described itself
+}
+
+// Facts implements ports.PlatformFacts.
+func (p *platformFacts) Facts(ctx context.Context) (platform.Facts, error) {
+	if facts := p.facts.Load(); facts != nil {
+		return *facts, nil
+	}
+	d, err := p.describe(ctx, p.name)
+	if err != nil {
+		return platform.Facts{}, &outcome.Error{Kind: outcome.Down, Detail: "describe the mail platform", Cause: "plugin"}
+	}
+	p.facts.Store(&d.MailPlatform)
+	return d.MailPlatform, nil
 }

@@ -133,8 +133,8 @@ func (g *gauges) observe(ctx context.Context, o metric.Observer) error {
 		o.ObserveInt64(g.restarts, int64(max(plugin.Starts-1, 0)), labels("plugin", plugin.Name))
 		o.ObserveInt64(g.hangs, int64(plugin.Hangs), labels("plugin", plugin.Name))
 	}
-	for setting, expiry := range credentialExpiries(g.config.Providers[MailPlatform]) {
-		o.ObserveFloat64(g.expiry, float64(expiry.Unix()), labels("provider", MailPlatform, "credential", setting))
+	for setting, expiry := range credentialExpiries(g.config.Providers[g.config.MailPlatform]) {
+		o.ObserveFloat64(g.expiry, float64(expiry.Unix()), labels("provider", g.config.MailPlatform, "credential", setting))
 	}
 	if expiry, ok := serverCertificateExpiry(g.config); ok {
 		o.ObserveFloat64(g.expiry, float64(expiry.Unix()), labels("provider", "tenantry", "credential", "tls_certificate_file"))
@@ -172,7 +172,7 @@ func (s *Service) CircuitStates() map[CircuitKey]float64 {
 			counts[CircuitKey{provider, domain, c.State}]++
 		}
 	}
-	count(MailPlatform, s.mailCircuits.Circuits(), "login", "tenant")
+	count(s.MailPlatform, s.mailCircuits.Circuits(), "login", "tenant")
 	for provider, chain := range s.dnsProviders.chains {
 		count(provider, chain.circuits.Circuits(), "credential")
 	}

@@ -209,7 +209,7 @@ func (s *Service) initDomainWatch(c settings.Config, o Overrides) error {
 		return err
 	}
 	s.domainWatch = &domains.Watch{
-		Domains: s.Store, Checks: s.Store, DNS: s.domains.DNS, Queue: s.Queue, Now: o.Now, Log: s.Log, Off: !c.DomainChecks,
+		Domains: s.Store, Checks: s.Store, DNS: s.domains.DNS, Facts: s.domains.Facts, Queue: s.Queue, Now: o.Now, Log: s.Log, Off: !c.DomainChecks,
 		Checked: func(ctx context.Context, check domains.Check) { count(ctx, string(check)) },
 	}
 	return nil

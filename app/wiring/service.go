@@ -73,9 +73,6 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// MailPlatform is the id of the provider behind ports.MailPlatform.
-const MailPlatform = "microsoft365"
-
 // missingSettingRetry is the Retry-After of an answer that fails because a setting is missing.
 const missingSettingRetry = time.Minute
 
@@ -118,8 +115,10 @@ type Service struct {
 	limiter          *limiter.Limiter
 	requestLimits    guard.Limits
 	Host             *pluginhost.Host
+	MailPlatform     string // the name of the mail platform's plugin
 	mailCircuits     *breaker.Breaker
-	applicationID    string // the mail platform's id of our application
+	mailSetting      func(name string) string // a setting of the mail platform
+	facts            *platformFacts
 	mailConnection   func(context.Context) (wire.Connection, error)
 	Platform         ports.MailPlatform
 	dnsProviders     *DNSProviders
@@ -247,31 +246,34 @@ func tuneGC() {
 // chain on the way to the plugin.
 func (s *Service) openMailPlatform(ctx context.Context, c settings.Config, o Overrides) (ports.MailPlatform, error) {
 	connections := Connections{Settings: c.Providers, secrets: o.Secrets, Files: &CredentialFiles{log: s.Log}, Describe: s.Host.Describe}
-	connections.Files.initFailureCounter(ctx, MailPlatform, c.Providers[MailPlatform])
-	chain, err := newCallChain(c, MailPlatform, s.Host.Describe, s.limiter, s.Log)
+	name := c.MailPlatform
+	connections.Files.initFailureCounter(ctx, name, c.Providers[name])
+	chain, err := newCallChain(c, name, s.Host.Describe, s.limiter, s.Log)
 	if err != nil {
 		return nil, err
 	}
-	s.mailCircuits, s.applicationID = chain.circuits, c.Providers[MailPlatform]["client_id"]
-	s.mailConnection = func(ctx context.Context) (wire.Connection, error) { return connections.Of(ctx, MailPlatform) }
-	return s.Host.Mail(MailPlatform, s.mailConnection, chain.interceptors(breaker.ByTenant)...), nil
+	s.MailPlatform, s.mailCircuits = name, chain.circuits
+	s.mailSetting = func(setting string) string { return c.Providers[name][setting] }
+	s.mailConnection = func(ctx context.Context) (wire.Connection, error) { return connections.Of(ctx, name) }
+	return s.Host.Mail(name, s.mailConnection, chain.interceptors(breaker.ByTenant)...), nil
 }
 
 func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports.Sealer, o Overrides) {
 	dnsReader := dnsresolver.New(dnsresolver.Options{
 		Resolvers: c.DNSResolvers, Recursive: c.DNSMode == "recursive", Port: c.DNSPort, AllowPrivate: c.DNSAllowPrivate, Now: o.Now, Log: s.Log,
 	})
-	reconciler := &reconcile.Pass{Platform: s.Platform, Domains: s.Store, DNS: dnsReader, Now: o.Now}
+	s.facts = &platformFacts{describe: s.Host.Describe, name: s.MailPlatform}
+	reconciler := &reconcile.Pass{Platform: s.Platform, Domains: s.Store, DNS: dnsReader, Facts: s.facts, Now: o.Now}
 	s.KeyUses = &keys.Uses{Store: s.Store, Log: s.Log}
 	s.keys = &keys.Service{Keys: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now, Uses: s.KeyUses}
 	s.Tenants = &tenants.Service{
 		Tenants: s.Store, Assignments: s.Store, Discovered: s.Store, Domains: s.Store, Flows: s.Store, Accounts: s.Store, Policies: s.Store, Runs: s.Store,
-		Room: s.Store, Platform: s.Platform, Reconciler: reconciler, Sealer: sealer, Random: rand.Reader, Now: o.Now, PublicURL: publicURL,
+		Room: s.Store, Platform: s.Platform, Reconciler: reconciler, Sealer: sealer, Random: rand.Reader, Now: o.Now, PublicURL: publicURL, PlatformName: s.MailPlatform,
 		RequireSMTPAuth: c.RequireSMTPAuth,
 	}
 	s.Connections = &dnsconnections.Service{Connections: s.Store, Providers: s.dnsProviders, Sealer: sealer, Now: o.Now}
 	s.domains = &domains.Service{Steps: &domainsteps.Steps{
-		Tenants: s.Store, Domains: s.Store, Platform: s.Platform, DNS: dnsReader, Reconciler: reconciler, Writes: s.Store, DMARC: c.DMARCRecord, Now: o.Now,
+		Tenants: s.Store, Domains: s.Store, Platform: s.Platform, DNS: dnsReader, Facts: s.facts, Reconciler: reconciler, Writes: s.Store, DMARC: c.DMARCRecord, Now: o.Now,
 		Connections: s.Connections,
 	}}
 	s.initDNSWorker(c, o)
@@ -297,7 +299,7 @@ func (s *Service) Handler() http.Handler {
 		Enforcement: s.enforcement, SendLimits: s.sendLimits,
 		Guard: guard.Options{
 			Keys: s.keys, Idempotency: s.idempotency, Limits: s.requestLimits,
-			Pages: console.New(console.Options{Tenants: s.Tenants, Log: s.Log, ApplicationID: s.applicationID}), Log: s.Log,
+			Pages: console.New(console.Options{Tenants: s.Tenants, Log: s.Log, Platform: s.MailPlatform, Facts: s.facts, Setting: s.mailSetting}), Log: s.Log,
 			TrustedProxies: s.trustedProxies,
 		},
 	})

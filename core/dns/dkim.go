@@ -44,10 +44,10 @@ func (z zoneView) replaceSelector(want Desired, targets []string) verdict {
 	if z.allManaged(want.Purpose, targets) {
 		return update(ReasonOwnSuperseded, targets, want.Value())
 	}
-	switch signingTenant(targets[0]) {
+	switch z.hosts.signingTenant(targets[0]) {
 	case "":
 		return blocked(ReasonDKIMTaken)
-	case signingTenant(want.Content):
+	case z.hosts.signingTenant(want.Content):
 		return update(ReasonDKIMMigration, targets, want.Value())
 	default:
 		return blocked(ReasonDKIMOtherTenant)

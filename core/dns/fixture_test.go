@@ -19,9 +19,16 @@ const (
 	autodiscoverTarget = "autodiscover.outlook.com"
 )
 
+// platformHosts are the hosts of Microsoft 365.
+var platformHosts = dns.PlatformHosts{
+	Exchanges:    []string{".mail.protection.outlook.com", ".mx.microsoft"},
+	Signers:      []string{".onmicrosoft.com", ".dkim.mail.microsoft"},
+	Verification: []string{".msv1.invalid"},
+}
+
 // offer returns all records that the platform specifies for a.test after verification.
 func offer() dns.Offer {
-	return dns.Offer{Verification: offered, Signing: signing, Service: []dns.Record{
+	return dns.Offer{Verification: offered, Signing: signing, Hosts: platformHosts, Service: []dns.Record{
 		{Type: dns.MX, Name: "a.test", Content: host, TTL: 3600},
 		{Type: dns.TXT, Name: "a.test", Content: "v=spf1 include:" + include + " -all", TTL: 3600},
 		{Type: dns.CNAME, Name: "autodiscover.a.test", Content: autodiscoverTarget, TTL: 3600},

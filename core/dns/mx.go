@@ -52,7 +52,7 @@ func (z zoneView) groupExchanges(values []string, want Record) exchanges {
 // isVerificationHost reports whether an MX host only proves ownership, to this tenant or to an
 // earlier one. An MX record with such a host receives no mail.
 func (z zoneView) isVerificationHost(host string) bool {
-	return below(host, verificationExchanges) ||
+	return below(host, z.hosts.Verification) ||
 		slices.ContainsFunc(z.offered, func(r Record) bool { return r.Type == MX && sameName(r.Content, host) })
 }
 
@@ -61,7 +61,7 @@ func (z zoneView) isVerificationHost(host string) bool {
 func (z zoneView) isPlatformHost(host, desired string) bool {
 	mine, _, _ := strings.Cut(normalName(desired), ".")
 	label, _, _ := strings.Cut(host, ".")
-	return servesDomain(host, z.Domain) || desired != "" && label == mine && below(host, platformExchanges)
+	return z.hosts.servesDomain(host, z.Domain) || desired != "" && label == mine && below(host, z.hosts.Exchanges)
 }
 
 func isAddress(host string) bool {

@@ -97,7 +97,7 @@ func TestPlanMXBeforeVerification(t *testing.T) {
 			if tt.value != "" {
 				s = reliable(set("a.test", dns.MX, tt.value))
 			}
-			p := dns.NewPlan(dns.Offer{Verification: offered}, s, nil)
+			p := dns.NewPlan(dns.Offer{Verification: offered, Hosts: platformHosts}, s, nil)
 			if tt.want == "" {
 				if !p.SafeToApply() || len(p.Items) != 2 {
 					t.Fatalf("got %+v", p.Items)
@@ -120,7 +120,7 @@ func TestPlatformHostOfHyphenatedDomain(t *testing.T) {
 		s := readWith(set("my-shop.com", dns.MX, "0 "+label+".mail.protection.outlook.com"))
 		s.Domain, s.Zone, s.Complete = "my-shop.com", "my-shop.com", true
 		offered := dns.Record{Type: dns.MX, Name: "my-shop.com", Content: "new.k-v1.mx.microsoft"}
-		p := dns.NewPlan(dns.Offer{Service: []dns.Record{offered}}, s, nil)
+		p := dns.NewPlan(dns.Offer{Service: []dns.Record{offered}, Hosts: platformHosts}, s, nil)
 		if got := item(t, p, dns.Inbound); (got.Reason == dns.ReasonMXMigration) != its {
 			t.Errorf("%s: %s", label, got.Reason)
 		}

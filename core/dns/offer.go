@@ -41,6 +41,16 @@ type Offer struct {
 	Signing               Signing
 	// Policy is the DMARC record. The empty string means DefaultPolicy.
 	Policy string
+	Hosts  PlatformHosts
+}
+
+// PlatformHosts are the domains of the mail platform's hosts, each with a leading dot. They identify
+// records that the platform specified earlier. No record is derived from them.
+type PlatformHosts struct {
+	Exchanges []string // of MX records
+	Signers   []string // of the targets of DKIM records
+	// Verification are domains of MX hosts that only prove ownership. They receive no mail.
+	Verification []string
 }
 
 // Signing is the mail platform's DKIM configuration of a domain. It is the zero value until the
@@ -139,15 +149,6 @@ func inDomain(name, domain string) bool {
 	return sameName(name, domain) || strings.HasSuffix(normalName(name), "."+normalName(domain))
 }
 
-// The domains of the mail platform's hosts. They identify records that the platform specified
-// earlier. No record is derived from them.
-var (
-	platformExchanges = []string{".mail.protection.outlook.com", ".mx.microsoft"}
-	platformSigners   = []string{".onmicrosoft.com", ".dkim.mail.microsoft"}
-	// verificationExchanges are below a top-level domain that never exists (RFC 6761).
-	verificationExchanges = []string{".msv1.invalid"}
-)
-
 func below(name string, spaces []string) bool {
 	name = normalName(name)
 	for _, space := range spaces {
@@ -165,8 +166,8 @@ var hostSuffix = regexp.MustCompile(`^[0-9]{2}[a-z][0-9a-z]{0,3}$`)
 // domain. The first label of the host is the domain with hyphens in place of dots. If the domain
 // itself contains hyphens, they are dropped and a suffix is added. Without the suffix, the label
 // belongs to a different domain.
-func servesDomain(host, domain string) bool {
-	if !below(host, platformExchanges) {
+func (p PlatformHosts) servesDomain(host, domain string) bool {
+	if !below(host, p.Exchanges) {
 		return false
 	}
 	label, _, _ := strings.Cut(normalName(host), ".")
@@ -179,8 +180,8 @@ func servesDomain(host, domain string) bool {
 }
 
 // signingTenant returns the tenant in a DKIM target of the platform, "" for any other name.
-func signingTenant(target string) string {
-	if !below(target, platformSigners) {
+func (p PlatformHosts) signingTenant(target string) string {
+	if !below(target, p.Signers) {
 		return ""
 	}
 	_, rest, found := strings.Cut(normalName(target), "._domainkey.")

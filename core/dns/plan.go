@@ -81,7 +81,7 @@ type Plan struct {
 func NewPlan(o Offer, s ZoneRead, managed []Written) Plan {
 	p := Plan{Domain: s.Domain, Zone: s.Zone, Reliable: s.Complete, Reason: s.Reason, At: s.At,
 		Desired: Desire(s.Domain, o), Observed: observed(s)}
-	z := zoneView{ZoneRead: s, managed: managed, offered: o.Verification}
+	z := zoneView{ZoneRead: s, managed: managed, offered: o.Verification, hosts: o.Hosts}
 	if !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Inbound }) {
 		if v := z.decideMX(Record{Type: MX, Name: s.Domain}); v.action == Conflict {
 			p.add(Desired{Inbound, Record{Type: MX, Name: s.Domain}}, v)

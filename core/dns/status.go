@@ -135,7 +135,7 @@ func soundness(right bool) Soundness {
 // DKIM publishes its keys, and the MX delivers mail to the platform. The read must include the
 // names that an SPF record references; see ZoneRead.Needs.
 func ReadSoundness(s ZoneRead, o Offer) (spf, dkim, mx Soundness) {
-	z := zoneView{ZoneRead: s, offered: o.Verification}
+	z := zoneView{ZoneRead: s, offered: o.Verification, hosts: o.Hosts}
 	if want, named := o.exchange(s.Domain); named {
 		x := z.groupExchanges(z.setAt(s.Domain, MX).Values, want)
 		mx = soundness(len(x.desired)+len(x.stale) > 0)

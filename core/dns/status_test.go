@@ -130,7 +130,7 @@ func TestMerge(t *testing.T) {
 
 func TestReadSoundness(t *testing.T) {
 	const include, host = "v=spf1 include:spf.protection.outlook.com -all", "a-test.mail.protection.outlook.com"
-	offer := dns.Offer{Verification: offered, Signing: signing, Service: []dns.Record{
+	offer := dns.Offer{Verification: offered, Signing: signing, Hosts: platformHosts, Service: []dns.Record{
 		{Type: dns.MX, Name: "a.test", Content: host}, {Type: dns.TXT, Name: "a.test", Content: include},
 	}}
 	keys := []dns.RRSet{

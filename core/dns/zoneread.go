@@ -181,8 +181,10 @@ func (s ZoneRead) needsSPF(want Desired) []string {
 	return slices.Compact(names)
 }
 
-// needsExchanges returns the MX hosts except those of the platform and those of verification
-// records, nil if only DKIM selectors are wanted.
+// neverExisting is the top-level domain without names (RFC 6761).
+var neverExisting = []string{".invalid"}
+
+// needsExchanges returns the MX hosts except those of the platform and those that cannot exist, nil if only DKIM selectors are wanted.
 func (s ZoneRead) needsExchanges(wanted []Desired) []string {
 	selectors := func(d Desired) bool { return d.Purpose == Selector1 || d.Purpose == Selector2 }
 	if !slices.ContainsFunc(wanted, func(d Desired) bool { return !selectors(d) }) {
@@ -192,7 +194,7 @@ func (s ZoneRead) needsExchanges(wanted []Desired) []string {
 	for _, value := range s.values(s.Domain, MX) {
 		_, host, ok := parseMX(value)
 		desired := slices.ContainsFunc(wanted, func(d Desired) bool { return d.Type == MX && sameName(d.Content, host) })
-		if ok && host != "" && !isAddress(host) && !desired && !below(host, verificationExchanges) && !slices.Contains(hosts, host) {
+		if ok && host != "" && !isAddress(host) && !desired && !below(host, neverExisting) && !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
 		}
 	}

@@ -13,6 +13,7 @@ type zoneView struct {
 	ZoneRead
 	managed []Written
 	offered []Record // ownership records that the platform offers
+	hosts   PlatformHosts
 }
 
 // verdict is the decision on one purpose. In the record set, the values in add replace those in

@@ -19,11 +19,11 @@ func FuzzName(f *testing.F) {
 		if looked != domain.NoName && domain.Lookup(looked) != looked {
 			t.Errorf("%q: %q is looked up as %q", raw, looked, domain.Lookup(looked))
 		}
-		name, err := domain.Name(raw)
+		name, err := domain.Name(raw, builtin)
 		if err != nil {
 			return
 		}
-		if again, err := domain.Name(name); err != nil || again != name || looked != name {
+		if again, err := domain.Name(name, builtin); err != nil || again != name || looked != name {
 			t.Errorf("%q: %q becomes %q, %v; looked up as %q", raw, name, again, err, looked)
 		}
 		if len(name) > 253 || name != strings.ToLower(name) || strings.HasSuffix(name, ".onmicrosoft.com") || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-.") != "" {

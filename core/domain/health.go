@@ -32,20 +32,20 @@ type Health struct {
 }
 
 // WithRead returns the domain after a read of its DNS. Only a complete read can detect or end
-// drift.
-func (d Domain) WithRead(s dns.ZoneRead, now time.Time) Domain {
+// drift, and only with the hosts of the mail platform; nil means that they are not known.
+func (d Domain) WithRead(s dns.ZoneRead, now time.Time, hosts *dns.PlatformHosts) Domain {
 	d.Status = dns.Merge(d.Status, dns.ReadStatus(s, d.Verification, d.Signing), s.Complete)
 	d.CheckedAt = now
-	if s.Complete && d.Verified {
-		spf, dkim, mx := dns.ReadSoundness(s, d.Offer())
+	if s.Complete && d.Verified && hosts != nil {
+		spf, dkim, mx := dns.ReadSoundness(s, d.Offer(*hosts))
 		d.Health = d.Health.after(map[Drift]dns.Soundness{SPFGone: spf, DKIMBroken: dkim, MXMoved: mx})
 	}
 	return d
 }
 
 // Offer returns the records that the mail platform specifies for the domain.
-func (d Domain) Offer() dns.Offer {
-	return dns.Offer{Verification: d.Verification, Service: d.Service, Signing: d.Signing}
+func (d Domain) Offer(hosts dns.PlatformHosts) dns.Offer {
+	return dns.Offer{Verification: d.Verification, Service: d.Service, Signing: d.Signing, Hosts: hosts}
 }
 
 // after returns the health after a complete read.

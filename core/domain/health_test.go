@@ -79,7 +79,7 @@ func TestDrift(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := tt.domain
 			for i, s := range tt.reads {
-				d = d.WithRead(s, time.Unix(int64(i+1), 0))
+				d = d.WithRead(s, time.Unix(int64(i+1), 0), &dns.PlatformHosts{})
 			}
 			if diff := cmp.Diff(tt.want, d.Health); diff != "" {
 				t.Fatal(diff)
@@ -92,8 +92,8 @@ func TestDrift(t *testing.T) {
 }
 
 func TestUnreliableReadKeepsStatus(t *testing.T) {
-	d := verifiedDomain().WithRead(readWith(true, true, true), time.Unix(1, 0))
-	after := d.WithRead(unreliable(readWith(false, false, false)), time.Unix(2, 0))
+	d := verifiedDomain().WithRead(readWith(true, true, true), time.Unix(1, 0), &dns.PlatformHosts{})
+	after := d.WithRead(unreliable(readWith(false, false, false)), time.Unix(2, 0), &dns.PlatformHosts{})
 	if after.Status != d.Status || after.Status.SPF != platformSPF || after.Status.DKIM != dns.DKIMHealthy || after.Status.MX != platformMX+"." {
 		t.Fatalf("%+v, then %+v", d.Status, after.Status)
 	}
@@ -115,7 +115,7 @@ func TestDriftOverReads(t *testing.T) {
 					once[k] = once[k] || is[k]
 				}
 			}
-			d = d.WithRead(s, time.Unix(int64(i), 0))
+			d = d.WithRead(s, time.Unix(int64(i), 0), &dns.PlatformHosts{})
 		}
 		var want domain.Health
 		for k, kind := range domain.Drifts {

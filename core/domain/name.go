@@ -3,6 +3,7 @@
 package domain
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -14,9 +15,6 @@ import (
 
 // NoName is a name that no stored domain has, because it is a single label.
 const NoName = "invalid"
-
-// builtinSuffix is the suffix of the domain names that the mail platform assigns.
-const builtinSuffix = "onmicrosoft.com"
 
 // maxInput limits the length of a name before its mapping, in octets. The limit is far above the
 // length of any spelling of a valid name, which has at most 253 octets.
@@ -30,13 +28,14 @@ var hostNames = idna.New(
 )
 
 // Name returns the canonical form of a domain that a caller wants to add: lower-case A-labels
-// without the final dot. It fails with invalid_domain or builtin_domain_not_allowed.
-func Name(raw string) (string, error) {
+// without the final dot. builtin are the suffixes of the names that the mail platform assigns. Name
+// fails with invalid_domain or builtin_domain_not_allowed.
+func Name(raw string, builtin []string) (string, error) {
 	name, ok := canonical(raw)
 	if !ok {
 		return "", refuse(fault.InvalidDomain, "the domain is not a host name of two labels or more")
 	}
-	if name == builtinSuffix || strings.HasSuffix(name, "."+builtinSuffix) {
+	if slices.ContainsFunc(builtin, func(suffix string) bool { return name == suffix || strings.HasSuffix(name, "."+suffix) }) {
 		return "", refuse(fault.BuiltinDomain, "the domain belongs to the mail platform")
 	}
 	// PublicSuffix treats an unlisted top-level domain as a suffix, so two labels suffice there.

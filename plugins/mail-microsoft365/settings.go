@@ -42,6 +42,18 @@ func description() sdk.Description {
 			setting("exchange_scope", "scope of tokens for Exchange"),
 			setting("pacing", "average Exchange calls per second and tenant; 0 sets no limit"),
 		},
+		MailPlatform: sdk.PlatformFacts{
+			BuiltinDomains: []string{"onmicrosoft.com"},
+			Hosts: sdk.PlatformHosts{
+				Exchanges:    []string{".mail.protection.outlook.com", ".mx.microsoft"},
+				Signers:      []string{".onmicrosoft.com", ".dkim.mail.microsoft"},
+				Verification: []string{".msv1.invalid"}, // below a top-level domain without names (RFC 6761)
+			},
+			ApplicationField: "client_id",
+			Administrator:    "Global Administrator",
+			Withdrawal:       "Open Enterprise applications in the Microsoft Entra admin center, and delete the application that you approved.",
+			LeftRules:        "Open Mail flow, Rules in the Exchange admin center.",
+		},
 		// The directory service's limit on writes of one application in one tenant. Exchange
 		// publishes no limit; the plugin paces its calls itself, see exchange.Limiter.
 		Budgets: []sdk.Budget{

@@ -85,7 +85,7 @@ func (x Outcome_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome_Kind.Descriptor instead.
 func (Outcome_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{8, 0}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{9, 0}
 }
 
 // WaitRequest makes the callers of a scope wait, or asks how long they have to.
@@ -249,7 +249,8 @@ type Description struct {
 	Budgets      []*Budget              `protobuf:"bytes,8,rep,name=budgets,proto3" json:"budgets,omitempty"`
 	// The fields that a capability needs; one without needs is for everybody.
 	Needs         map[string]*FieldNames `protobuf:"bytes,9,rep,name=needs,proto3" json:"needs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	FaultDomain   string                 `protobuf:"bytes,10,opt,name=fault_domain,json=faultDomain,proto3" json:"fault_domain,omitempty"` // empty: the provider as a whole, or "credential"
+	FaultDomain   string                 `protobuf:"bytes,10,opt,name=fault_domain,json=faultDomain,proto3" json:"fault_domain,omitempty"`    // empty: the provider as a whole, or "credential"
+	MailPlatform  *PlatformFacts         `protobuf:"bytes,11,opt,name=mail_platform,json=mailPlatform,proto3" json:"mail_platform,omitempty"` // of a mail platform
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -354,6 +355,123 @@ func (x *Description) GetFaultDomain() string {
 	return ""
 }
 
+func (x *Description) GetMailPlatform() *PlatformFacts {
+	if x != nil {
+		return x.MailPlatform
+	}
+	return nil
+}
+
+// PlatformFacts is what the host must know about a mail platform while it makes
+// no call.
+type PlatformFacts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Suffixes of the domain names that the platform assigns to tenants, as in
+	// "example.net". Callers cannot add such a domain.
+	BuiltinDomains []string `protobuf:"bytes,1,rep,name=builtin_domains,json=builtinDomains,proto3" json:"builtin_domains,omitempty"`
+	// Domains of the platform's hosts, each with a leading dot. They identify
+	// records that the platform specified earlier.
+	ExchangeHosts     []string `protobuf:"bytes,2,rep,name=exchange_hosts,json=exchangeHosts,proto3" json:"exchange_hosts,omitempty"`             // in MX records
+	SigningHosts      []string `protobuf:"bytes,3,rep,name=signing_hosts,json=signingHosts,proto3" json:"signing_hosts,omitempty"`                // targets of DKIM records
+	VerificationHosts []string `protobuf:"bytes,4,rep,name=verification_hosts,json=verificationHosts,proto3" json:"verification_hosts,omitempty"` // in MX records that only prove ownership
+	// The setting with the id of the application that administrators approve.
+	ApplicationField string `protobuf:"bytes,5,opt,name=application_field,json=applicationField,proto3" json:"application_field,omitempty"`
+	// Sentences for administrators: how to withdraw the consent, and where to find
+	// mail flow rules that tenantry left behind.
+	Withdrawal string `protobuf:"bytes,6,opt,name=withdrawal,proto3" json:"withdrawal,omitempty"`
+	LeftRules  string `protobuf:"bytes,7,opt,name=left_rules,json=leftRules,proto3" json:"left_rules,omitempty"`
+	// The role that can give consent, as in "Global Administrator".
+	Administrator string `protobuf:"bytes,8,opt,name=administrator,proto3" json:"administrator,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PlatformFacts) Reset() {
+	*x = PlatformFacts{}
+	mi := &file_plugins_proto_plugin_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PlatformFacts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PlatformFacts) ProtoMessage() {}
+
+func (x *PlatformFacts) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_proto_plugin_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PlatformFacts.ProtoReflect.Descriptor instead.
+func (*PlatformFacts) Descriptor() ([]byte, []int) {
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PlatformFacts) GetBuiltinDomains() []string {
+	if x != nil {
+		return x.BuiltinDomains
+	}
+	return nil
+}
+
+func (x *PlatformFacts) GetExchangeHosts() []string {
+	if x != nil {
+		return x.ExchangeHosts
+	}
+	return nil
+}
+
+func (x *PlatformFacts) GetSigningHosts() []string {
+	if x != nil {
+		return x.SigningHosts
+	}
+	return nil
+}
+
+func (x *PlatformFacts) GetVerificationHosts() []string {
+	if x != nil {
+		return x.VerificationHosts
+	}
+	return nil
+}
+
+func (x *PlatformFacts) GetApplicationField() string {
+	if x != nil {
+		return x.ApplicationField
+	}
+	return ""
+}
+
+func (x *PlatformFacts) GetWithdrawal() string {
+	if x != nil {
+		return x.Withdrawal
+	}
+	return ""
+}
+
+func (x *PlatformFacts) GetLeftRules() string {
+	if x != nil {
+		return x.LeftRules
+	}
+	return ""
+}
+
+func (x *PlatformFacts) GetAdministrator() string {
+	if x != nil {
+		return x.Administrator
+	}
+	return ""
+}
+
 type FieldNames struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Names         []string               `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
@@ -363,7 +481,7 @@ type FieldNames struct {
 
 func (x *FieldNames) Reset() {
 	*x = FieldNames{}
-	mi := &file_plugins_proto_plugin_proto_msgTypes[4]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -375,7 +493,7 @@ func (x *FieldNames) String() string {
 func (*FieldNames) ProtoMessage() {}
 
 func (x *FieldNames) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_plugin_proto_msgTypes[4]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -388,7 +506,7 @@ func (x *FieldNames) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldNames.ProtoReflect.Descriptor instead.
 func (*FieldNames) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{4}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *FieldNames) GetNames() []string {
@@ -413,7 +531,7 @@ type Field struct {
 
 func (x *Field) Reset() {
 	*x = Field{}
-	mi := &file_plugins_proto_plugin_proto_msgTypes[5]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -425,7 +543,7 @@ func (x *Field) String() string {
 func (*Field) ProtoMessage() {}
 
 func (x *Field) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_plugin_proto_msgTypes[5]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -438,7 +556,7 @@ func (x *Field) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Field.ProtoReflect.Descriptor instead.
 func (*Field) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{5}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Field) GetName() string {
@@ -498,7 +616,7 @@ type Budget struct {
 
 func (x *Budget) Reset() {
 	*x = Budget{}
-	mi := &file_plugins_proto_plugin_proto_msgTypes[6]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -510,7 +628,7 @@ func (x *Budget) String() string {
 func (*Budget) ProtoMessage() {}
 
 func (x *Budget) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_plugin_proto_msgTypes[6]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -523,7 +641,7 @@ func (x *Budget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Budget.ProtoReflect.Descriptor instead.
 func (*Budget) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{6}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Budget) GetKey() string {
@@ -572,7 +690,7 @@ type Connection struct {
 
 func (x *Connection) Reset() {
 	*x = Connection{}
-	mi := &file_plugins_proto_plugin_proto_msgTypes[7]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -584,7 +702,7 @@ func (x *Connection) String() string {
 func (*Connection) ProtoMessage() {}
 
 func (x *Connection) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_plugin_proto_msgTypes[7]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -597,7 +715,7 @@ func (x *Connection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Connection.ProtoReflect.Descriptor instead.
 func (*Connection) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{7}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Connection) GetSettings() map[string]string {
@@ -629,7 +747,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_plugins_proto_plugin_proto_msgTypes[8]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -641,7 +759,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_plugin_proto_msgTypes[8]
+	mi := &file_plugins_proto_plugin_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -654,7 +772,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{8}
+	return file_plugins_proto_plugin_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Outcome) GetKind() Outcome_Kind {
@@ -705,7 +823,7 @@ const file_plugins_proto_plugin_proto_rawDesc = "" +
 	"WaitAnswer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12-\n" +
 	"\x04left\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04left\"\x11\n" +
-	"\x0fDescribeRequest\"\xd4\x03\n" +
+	"\x0fDescribeRequest\"\x9c\x04\n" +
 	"\vDescription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x18\n" +
@@ -717,11 +835,24 @@ const file_plugins_proto_plugin_proto_rawDesc = "" +
 	"\abudgets\x18\b \x03(\v2\x1a.tenantry.plugin.v1.BudgetR\abudgets\x12@\n" +
 	"\x05needs\x18\t \x03(\v2*.tenantry.plugin.v1.Description.NeedsEntryR\x05needs\x12!\n" +
 	"\ffault_domain\x18\n" +
-	" \x01(\tR\vfaultDomain\x1aX\n" +
+	" \x01(\tR\vfaultDomain\x12F\n" +
+	"\rmail_platform\x18\v \x01(\v2!.tenantry.plugin.v1.PlatformFactsR\fmailPlatform\x1aX\n" +
 	"\n" +
 	"NeedsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x124\n" +
-	"\x05value\x18\x02 \x01(\v2\x1e.tenantry.plugin.v1.FieldNamesR\x05value:\x028\x01\"\"\n" +
+	"\x05value\x18\x02 \x01(\v2\x1e.tenantry.plugin.v1.FieldNamesR\x05value:\x028\x01\"\xc5\x02\n" +
+	"\rPlatformFacts\x12'\n" +
+	"\x0fbuiltin_domains\x18\x01 \x03(\tR\x0ebuiltinDomains\x12%\n" +
+	"\x0eexchange_hosts\x18\x02 \x03(\tR\rexchangeHosts\x12#\n" +
+	"\rsigning_hosts\x18\x03 \x03(\tR\fsigningHosts\x12-\n" +
+	"\x12verification_hosts\x18\x04 \x03(\tR\x11verificationHosts\x12+\n" +
+	"\x11application_field\x18\x05 \x01(\tR\x10applicationField\x12\x1e\n" +
+	"\n" +
+	"withdrawal\x18\x06 \x01(\tR\n" +
+	"withdrawal\x12\x1d\n" +
+	"\n" +
+	"left_rules\x18\a \x01(\tR\tleftRules\x12$\n" +
+	"\radministrator\x18\b \x01(\tR\radministrator\"\"\n" +
 	"\n" +
 	"FieldNames\x12\x14\n" +
 	"\x05names\x18\x01 \x03(\tR\x05names\"\x97\x01\n" +
@@ -785,46 +916,48 @@ func file_plugins_proto_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_plugins_proto_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_plugins_proto_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_plugins_proto_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_plugins_proto_plugin_proto_goTypes = []any{
 	(Outcome_Kind)(0),           // 0: tenantry.plugin.v1.Outcome.Kind
 	(*WaitRequest)(nil),         // 1: tenantry.plugin.v1.WaitRequest
 	(*WaitAnswer)(nil),          // 2: tenantry.plugin.v1.WaitAnswer
 	(*DescribeRequest)(nil),     // 3: tenantry.plugin.v1.DescribeRequest
 	(*Description)(nil),         // 4: tenantry.plugin.v1.Description
-	(*FieldNames)(nil),          // 5: tenantry.plugin.v1.FieldNames
-	(*Field)(nil),               // 6: tenantry.plugin.v1.Field
-	(*Budget)(nil),              // 7: tenantry.plugin.v1.Budget
-	(*Connection)(nil),          // 8: tenantry.plugin.v1.Connection
-	(*Outcome)(nil),             // 9: tenantry.plugin.v1.Outcome
-	nil,                         // 10: tenantry.plugin.v1.Description.NeedsEntry
-	nil,                         // 11: tenantry.plugin.v1.Budget.CostsEntry
-	nil,                         // 12: tenantry.plugin.v1.Connection.SettingsEntry
-	nil,                         // 13: tenantry.plugin.v1.Connection.SecretsEntry
-	(*durationpb.Duration)(nil), // 14: google.protobuf.Duration
+	(*PlatformFacts)(nil),       // 5: tenantry.plugin.v1.PlatformFacts
+	(*FieldNames)(nil),          // 6: tenantry.plugin.v1.FieldNames
+	(*Field)(nil),               // 7: tenantry.plugin.v1.Field
+	(*Budget)(nil),              // 8: tenantry.plugin.v1.Budget
+	(*Connection)(nil),          // 9: tenantry.plugin.v1.Connection
+	(*Outcome)(nil),             // 10: tenantry.plugin.v1.Outcome
+	nil,                         // 11: tenantry.plugin.v1.Description.NeedsEntry
+	nil,                         // 12: tenantry.plugin.v1.Budget.CostsEntry
+	nil,                         // 13: tenantry.plugin.v1.Connection.SettingsEntry
+	nil,                         // 14: tenantry.plugin.v1.Connection.SecretsEntry
+	(*durationpb.Duration)(nil), // 15: google.protobuf.Duration
 }
 var file_plugins_proto_plugin_proto_depIdxs = []int32{
-	14, // 0: tenantry.plugin.v1.WaitRequest.at_least:type_name -> google.protobuf.Duration
-	14, // 1: tenantry.plugin.v1.WaitAnswer.left:type_name -> google.protobuf.Duration
-	6,  // 2: tenantry.plugin.v1.Description.fields:type_name -> tenantry.plugin.v1.Field
-	7,  // 3: tenantry.plugin.v1.Description.budgets:type_name -> tenantry.plugin.v1.Budget
-	10, // 4: tenantry.plugin.v1.Description.needs:type_name -> tenantry.plugin.v1.Description.NeedsEntry
-	14, // 5: tenantry.plugin.v1.Budget.window:type_name -> google.protobuf.Duration
-	11, // 6: tenantry.plugin.v1.Budget.costs:type_name -> tenantry.plugin.v1.Budget.CostsEntry
-	12, // 7: tenantry.plugin.v1.Connection.settings:type_name -> tenantry.plugin.v1.Connection.SettingsEntry
-	13, // 8: tenantry.plugin.v1.Connection.secrets:type_name -> tenantry.plugin.v1.Connection.SecretsEntry
-	0,  // 9: tenantry.plugin.v1.Outcome.kind:type_name -> tenantry.plugin.v1.Outcome.Kind
-	14, // 10: tenantry.plugin.v1.Outcome.retry_after:type_name -> google.protobuf.Duration
-	5,  // 11: tenantry.plugin.v1.Description.NeedsEntry.value:type_name -> tenantry.plugin.v1.FieldNames
-	3,  // 12: tenantry.plugin.v1.Plugin.Describe:input_type -> tenantry.plugin.v1.DescribeRequest
-	2,  // 13: tenantry.plugin.v1.Plugin.ShareWaits:input_type -> tenantry.plugin.v1.WaitAnswer
-	4,  // 14: tenantry.plugin.v1.Plugin.Describe:output_type -> tenantry.plugin.v1.Description
-	1,  // 15: tenantry.plugin.v1.Plugin.ShareWaits:output_type -> tenantry.plugin.v1.WaitRequest
-	14, // [14:16] is the sub-list for method output_type
-	12, // [12:14] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	15, // 0: tenantry.plugin.v1.WaitRequest.at_least:type_name -> google.protobuf.Duration
+	15, // 1: tenantry.plugin.v1.WaitAnswer.left:type_name -> google.protobuf.Duration
+	7,  // 2: tenantry.plugin.v1.Description.fields:type_name -> tenantry.plugin.v1.Field
+	8,  // 3: tenantry.plugin.v1.Description.budgets:type_name -> tenantry.plugin.v1.Budget
+	11, // 4: tenantry.plugin.v1.Description.needs:type_name -> tenantry.plugin.v1.Description.NeedsEntry
+	5,  // 5: tenantry.plugin.v1.Description.mail_platform:type_name -> tenantry.plugin.v1.PlatformFacts
+	15, // 6: tenantry.plugin.v1.Budget.window:type_name -> google.protobuf.Duration
+	12, // 7: tenantry.plugin.v1.Budget.costs:type_name -> tenantry.plugin.v1.Budget.CostsEntry
+	13, // 8: tenantry.plugin.v1.Connection.settings:type_name -> tenantry.plugin.v1.Connection.SettingsEntry
+	14, // 9: tenantry.plugin.v1.Connection.secrets:type_name -> tenantry.plugin.v1.Connection.SecretsEntry
+	0,  // 10: tenantry.plugin.v1.Outcome.kind:type_name -> tenantry.plugin.v1.Outcome.Kind
+	15, // 11: tenantry.plugin.v1.Outcome.retry_after:type_name -> google.protobuf.Duration
+	6,  // 12: tenantry.plugin.v1.Description.NeedsEntry.value:type_name -> tenantry.plugin.v1.FieldNames
+	3,  // 13: tenantry.plugin.v1.Plugin.Describe:input_type -> tenantry.plugin.v1.DescribeRequest
+	2,  // 14: tenantry.plugin.v1.Plugin.ShareWaits:input_type -> tenantry.plugin.v1.WaitAnswer
+	4,  // 15: tenantry.plugin.v1.Plugin.Describe:output_type -> tenantry.plugin.v1.Description
+	1,  // 16: tenantry.plugin.v1.Plugin.ShareWaits:output_type -> tenantry.plugin.v1.WaitRequest
+	15, // [15:17] is the sub-list for method output_type
+	13, // [13:15] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_plugins_proto_plugin_proto_init() }
@@ -838,7 +971,7 @@ func file_plugins_proto_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_proto_plugin_proto_rawDesc), len(file_plugins_proto_plugin_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,7 +19,9 @@ package sdk
 import (
 	"net/http"
 
+	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/platform"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 	"github.com/tenantry/tenantry/plugins/wire"
@@ -47,6 +49,10 @@ type (
 	Description = wire.Description
 	// Field is a setting or a field of a credential in a Description.
 	Field = wire.Field
+	// PlatformFacts is what the host must know about a mail platform while it makes no call.
+	PlatformFacts = platform.Facts
+	// PlatformHosts are the domains of a mail platform's hosts, each with a leading dot.
+	PlatformHosts = dns.PlatformHosts
 	// Budget is a rate limit of the provider.
 	Budget = wire.Budget
 )

@@ -122,6 +122,17 @@ type (
 		NameServers  []string            `json:"name_servers"`
 		Budgets      []budgetDoc         `json:"budgets"`
 		FaultDomain  string              `json:"fault_domain,omitempty"`
+		MailPlatform *factsDoc           `json:"mail_platform,omitempty"`
+	}
+	factsDoc struct {
+		BuiltinDomains    []string `json:"builtin_domains"`
+		ExchangeHosts     []string `json:"exchange_hosts"`
+		SigningHosts      []string `json:"signing_hosts"`
+		VerificationHosts []string `json:"verification_hosts"`
+		ApplicationField  string   `json:"application_field"`
+		Administrator     string   `json:"administrator"`
+		Withdrawal        string   `json:"withdrawal"`
+		LeftRules         string   `json:"left_rules"`
 	}
 	fieldDoc struct {
 		Name     string `json:"name"`
@@ -148,6 +159,12 @@ func descriptionJSON(d Description) descriptionDoc {
 		NameServers: append([]string{}, d.NameServers...),
 		Fields:      []fieldDoc{},
 		Budgets:     []budgetDoc{},
+	}
+	if f := d.MailPlatform; d.Kind == wire.KindMail {
+		doc.MailPlatform = &factsDoc{
+			append([]string{}, f.BuiltinDomains...), append([]string{}, f.Hosts.Exchanges...), append([]string{}, f.Hosts.Signers...),
+			append([]string{}, f.Hosts.Verification...), f.ApplicationField, f.Administrator, f.Withdrawal, f.LeftRules,
+		}
 	}
 	for _, f := range d.Fields {
 		doc.Fields = append(doc.Fields, fieldDoc(f))

@@ -12,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/platform"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -28,6 +29,7 @@ func descriptionToProto(d Description) *proto.Description {
 		Capabilities: d.Capabilities,
 		NameServers:  d.NameServers,
 		FaultDomain:  d.FaultDomain,
+		MailPlatform: factsToProto(d.MailPlatform),
 	}
 	if len(d.Needs) > 0 {
 		out.Needs = make(map[string]*proto.FieldNames, len(d.Needs))
@@ -55,6 +57,7 @@ func descriptionFromProto(d *proto.Description) Description {
 		Capabilities: d.GetCapabilities(),
 		NameServers:  d.GetNameServers(),
 		FaultDomain:  d.GetFaultDomain(),
+		MailPlatform: factsFromProto(d.GetMailPlatform()),
 	}
 	if len(d.GetNeeds()) > 0 {
 		in.Needs = make(map[string][]string, len(d.GetNeeds()))
@@ -71,6 +74,21 @@ func descriptionFromProto(d *proto.Description) Description {
 		})
 	}
 	return in
+}
+
+func factsToProto(f platform.Facts) *proto.PlatformFacts {
+	return &proto.PlatformFacts{
+		BuiltinDomains: f.BuiltinDomains, ExchangeHosts: f.Hosts.Exchanges, SigningHosts: f.Hosts.Signers, VerificationHosts: f.Hosts.Verification,
+		ApplicationField: f.ApplicationField, Withdrawal: f.Withdrawal, LeftRules: f.LeftRules, Administrator: f.Administrator,
+	}
+}
+
+func factsFromProto(f *proto.PlatformFacts) platform.Facts {
+	return platform.Facts{
+		BuiltinDomains:   f.GetBuiltinDomains(),
+		Hosts:            dns.PlatformHosts{Exchanges: f.GetExchangeHosts(), Signers: f.GetSigningHosts(), Verification: f.GetVerificationHosts()},
+		ApplicationField: f.GetApplicationField(), Withdrawal: f.GetWithdrawal(), LeftRules: f.GetLeftRules(), Administrator: f.GetAdministrator(),
+	}
 }
 
 // timeToProto converts a time. The zero time becomes nil, because a zero Timestamp is the Unix

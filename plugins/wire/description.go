@@ -31,6 +31,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tenantry/tenantry/core/platform"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/proto"
 )
@@ -62,6 +63,8 @@ type Description struct {
 	// FaultDomain says which calls fail together. Empty means all calls to the provider.
 	// FaultCredential means the calls with one credential.
 	FaultDomain string
+	// MailPlatform is only for mail platforms.
+	MailPlatform platform.Facts
 }
 
 // FaultCredential is the fault domain of a provider that has a separate server for each credential.
