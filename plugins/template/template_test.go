@@ -41,6 +41,12 @@ var templates = map[string]template{
 		planted: []string{"grpc.py", "json.py", "sitecustomize.py", "provider/__init__.py", "__pycache__/provider.cpython-311.pyc"},
 		tests:   []string{"/usr/bin/python3", "-sB", "-m", "unittest"},
 	},
+	"node": {
+		entry:   "node-dns/dns-example",
+		files:   []string{"provider.js", "simulator.js", "tenantry-certificate.js", "tenantry-dns.js", "tenantry-http.js", "tenantry-plugin.js", "messages", "node_modules"},
+		planted: []string{"node_modules/@grpc/grpc-js/node_modules/@grpc/proto-loader/index.js", "node_modules/protobufjs/node_modules/long/index.js"},
+		tests:   []string{"node", "--test"},
+	},
 }
 
 // eachTemplate runs a test for each template.
