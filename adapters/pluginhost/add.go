@@ -4,8 +4,6 @@ package pluginhost
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tenantry/tenantry/adapters/pluginhost/verified"
 )
 
 // describeTimeout limits how long a plugin may take to describe itself, and then to start. It is
@@ -32,17 +32,18 @@ const (
 	Unchanged Addition = "unchanged"
 )
 
-// Add adds a plugin binary to the catalog of a plugin folder and replaces the entry with the same
-// name. The catalog stores the checksum, so the host runs only a file with this content. Add copies
-// a binary from a different folder into the plugin folder. It creates a missing folder and catalog.
-// Concurrent calls for one folder change it one after the other.
+// Add adds the plugin that file starts to the catalog of a plugin folder and replaces the entry with
+// the same name. If the folder of file has a manifest for it, the plugin is that folder, otherwise
+// the file alone. The catalog stores the checksum, so the host runs only files with this content.
+// Add copies a plugin from a different folder into the plugin folder. It creates a missing folder
+// and catalog. Concurrent calls for one folder change it one after the other.
 //
-// Add runs the binary to read its description and to check that it works with this host. Use Add
+// Add runs the plugin to read its description and to check that it works with this host. Use Add
 // only for files that the operator trusts. Adding the same file again changes nothing. Add fails
 // when the file is not a working plugin, when a different plugin of the catalog has the same file
 // name, and when the catalog is invalid.
 func Add(ctx context.Context, dir, file string) (Entry, Addition, error) {
-	e, content, err := readPlugin(ctx, file)
+	e, source, err := readPlugin(ctx, file)
 	if err != nil {
 		return e, "", fmt.Errorf("%s: %w", file, err)
 	}
@@ -66,11 +67,12 @@ func Add(ctx context.Context, dir, file string) (Entry, Addition, error) {
 			return e, "", fmt.Errorf("%s: the plugin %s of the catalog has the file name %s too", file, old.Name, e.File)
 		}
 	}
-	if slices.Contains(all, e) && hasContent(dir, e) {
+	installed := filepath.Join(dir, e.File)
+	if slices.Contains(all, e) && verified.Check(installed, e.SHA256) == nil {
 		return e, Unchanged, nil
 	}
-	if err := copyInto(content, file, filepath.Join(dir, e.File)); err != nil {
-		return e, "", err
+	if err := verified.Install(source, e.SHA256, installed); err != nil {
+		return e, "", fmt.Errorf("%s: %w", file, err)
 	}
 	all = slices.DeleteFunc(all, func(old Entry) bool { return old.Name == e.Name })
 	all = append(all, e)
@@ -78,61 +80,56 @@ func Add(ctx context.Context, dir, file string) (Entry, Addition, error) {
 	return e, change, writeCatalog(dir, all)
 }
 
-// hasContent reports whether the file of an entry exists and has the entry's checksum.
-func hasContent(dir string, e Entry) bool {
-	f, err := openVerified(dir, e)
-	if err != nil {
-		return false
-	}
-	return f.Close() == nil
-}
-
-// readPlugin returns the content of a plugin's file, and the catalog entry that the plugin
-// describes. It also starts the plugin as the service does, and fails when the plugin does not
-// start.
-func readPlugin(ctx context.Context, file string) (Entry, []byte, error) {
+// readPlugin returns the plugin that a file starts, and the catalog entry that the plugin describes.
+// It also starts the plugin as the service does, and fails when the plugin does not start.
+func readPlugin(ctx context.Context, file string) (entry Entry, source string, err error) {
 	info, err := os.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return Entry{}, nil, errors.New("there is no such file")
+		return Entry{}, "", errors.New("there is no such file")
 	case err != nil:
-		return Entry{}, nil, err
+		return Entry{}, "", err
 	case !info.Mode().IsRegular():
-		return Entry{}, nil, errors.New("it is not a regular file")
+		return Entry{}, "", errors.New("it is not a regular file")
 	case info.Mode().Perm()&0o111 == 0:
-		return Entry{}, nil, errors.New("it is not executable: run chmod +x on it")
+		return Entry{}, "", errors.New("it is not executable: run chmod +x on it")
 	}
-	e, err := describe(ctx, file)
+	if file, err = filepath.Abs(file); err != nil {
+		return Entry{}, "", err
+	}
+	source, sum, err := verified.Source(file)
 	if err != nil {
-		return e, nil, err
+		return Entry{}, "", err
 	}
-	content, err := os.ReadFile(file)
+	e, err := describe(ctx, source, sum, filepath.Base(file))
 	if err != nil {
-		return e, nil, err
+		return e, "", err
 	}
-	sum := sha256.Sum256(content)
-	e.SHA256, e.File = hex.EncodeToString(sum[:]), filepath.Base(file)
+	e.SHA256, e.File = sum, filepath.Base(file)
 	if err := e.check(); err != nil {
-		return e, nil, fmt.Errorf("its description: %w", err)
+		return e, "", fmt.Errorf("its description: %w", err)
 	}
-	o := Options{Dir: filepath.Dir(file), Supervision: SupervisionPolicy{StartTimeout: describeTimeout}}.withDefaults()
-	if _, err := (&Host{options: o}).inspect(e); err != nil {
-		return e, nil, fmt.Errorf("it does not work with this version of tenantry: %w", err)
+	o := Options{Dir: filepath.Dir(source), Supervision: SupervisionPolicy{StartTimeout: describeTimeout}}.withDefaults()
+	inSource := e
+	inSource.File = filepath.Base(source)
+	if _, err := (&Host{options: o}).inspect(inSource); err != nil {
+		return e, "", fmt.Errorf("it does not work with this version of tenantry: %w", err)
 	}
-	return e, content, nil
+	return e, source, nil
 }
 
-// describe runs the file with the argument `describe` and an empty environment, and returns the
-// entry that it prints as JSON.
-func describe(ctx context.Context, file string) (Entry, error) {
+// describe runs a plugin with the argument `describe` and the environment of a plugin without any
+// variable of the host. It returns the entry that the plugin prints as JSON.
+func describe(ctx context.Context, source, sum, name string) (entry Entry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
-	path, err := filepath.Abs(file)
+	files, err := verified.Open(source, sum)
 	if err != nil {
 		return Entry{}, err
 	}
-	cmd := exec.CommandContext(ctx, path, "describe")
-	cmd.Env = []string{}
+	defer func() { err = errors.Join(err, files.Close()) }()
+	cmd := exec.CommandContext(ctx, files.Path(), "describe")
+	cmd.Args[0], cmd.Env = name, []string{searchPath}
 	out, err := cmd.Output()
 	switch {
 	case ctx.Err() != nil:
@@ -145,17 +142,6 @@ func describe(ctx context.Context, file string) (Entry, error) {
 		return e, errors.New("it is not a plugin: its description is not JSON")
 	}
 	return e, nil
-}
-
-// copyInto writes content, which was read from the file from, to the file to. It does nothing when
-// both paths are the same file.
-func copyInto(content []byte, from, to string) error {
-	if a, err := os.Stat(from); err == nil {
-		if b, err := os.Stat(to); err == nil && os.SameFile(a, b) {
-			return nil
-		}
-	}
-	return writeAtomically(to, content, 0o755)
 }
 
 func writeCatalog(dir string, all []Entry) error {

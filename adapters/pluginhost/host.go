@@ -8,11 +8,13 @@
 //
 //   - host.go: Host, its options and the supervision policy. Start here.
 //   - supervise.go: supervisor, which runs at most one process of a plugin and restarts it.
-//   - launch.go: instance, one process; the check of its file, and its environment.
+//   - launch.go: instance, one process, and its environment.
 //   - status.go: Status, the state of a plugin for metrics and operators.
 //   - output.go, redact.go: the output of plugins, made safe for the log.
 //   - catalog.go: the catalog, the list of plugins that may run.
 //   - add.go, inspect.go: the operator's commands on the catalog.
+//
+// Package verified checks the files of a plugin.
 package pluginhost
 
 import (

@@ -79,7 +79,7 @@ func TestEnvironmentIsTheAllowList(t *testing.T) {
 			got = append(got, v.Name)
 		}
 	}
-	want := append(slices.Clone(allowed), "OTEL_SERVICE_NAME=tenantry-plugin-puppet")
+	want := append(slices.Clone(allowed), "OTEL_SERVICE_NAME=tenantry-plugin-puppet", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -65,14 +66,19 @@ func (h *Host) inspect(e Entry) (wire.Description, error) {
 	started, err := newSupervisor(h, e).launch()
 	path := filepath.Join(h.options.Dir, e.File)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case missing(path):
 		return wire.Description{}, fmt.Errorf("%s is missing", path)
 	case err != nil:
 		return wire.Description{}, fmt.Errorf("%s: %w", path, err)
 	}
-	started.process.Stop(h.options.Supervision.StopGrace)
+	started.release(h.options.Supervision.StopGrace)
 	if version := started.description.Version; version != e.Version {
 		err = fmt.Errorf("%s: the plugin reports version %.60q, but the catalog has %q", path, version, e.Version)
 	}
 	return started.description, err
+}
+
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }

@@ -4,17 +4,13 @@ package pluginhost
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/pluginhost/verified"
 	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
@@ -25,6 +21,7 @@ import (
 // exitRecorded.
 type instance struct {
 	process      *wire.Process
+	files        *verified.Plugin
 	description  wire.Description
 	exitRecorded chan struct{} // closed when the supervisor has recorded the exit
 
@@ -34,27 +31,27 @@ type instance struct {
 	pinging             bool // a health check is running
 }
 
-// launch starts a process from the file of the catalog entry and asks for its description. It fails
-// when the file does not have the checksum of the entry, when the process does not start in time,
+// launch starts a process from the files of the catalog entry and asks for its description. It fails
+// when the files do not have the checksum of the entry, when the process does not start in time,
 // and when the described name or kind differs from the entry. After an error no process is left.
 func (s *supervisor) launch() (*instance, error) {
 	o := s.host.options
-	file, err := openVerified(o.Dir, s.entry)
+	files, err := verified.Open(filepath.Join(o.Dir, s.entry.File), s.entry.SHA256)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }()
 	output := newOutput(s.log, &s.host.redactor)
 	p, err := wire.Start(wire.Launch{
-		Exe:     executablePath(file),
+		Exe:     files.Path(),
 		Name:    s.entry.File,
 		Env:     pluginEnvironment(s.entry.Name, o.Env, o.TelemetryHeaders),
 		Line:    func(line []byte) { panics.Guarded(func() { output.writeLine(line) }, s.logPanic)() },
 		Timeout: s.policy.StartTimeout,
 	})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, files.Close())
 	}
+	i := &instance{process: p, files: files, exitRecorded: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(context.Background(), s.policy.StartTimeout)
 	defer cancel()
 	d, err := p.Describe(ctx)
@@ -65,10 +62,17 @@ func (s *supervisor) launch() (*instance, error) {
 		err = p.ShareWaits(ctx, pluginWaits{s.entry.Name, o.Waits})
 	}
 	if err != nil {
-		p.Kill()
+		i.release(0)
 		return nil, err
 	}
-	return &instance{process: p, description: d, exitRecorded: make(chan struct{})}, nil
+	i.description = d
+	return i, nil
+}
+
+// release stops the process, kills it if it has not exited after grace, and closes its files.
+func (i *instance) release(grace time.Duration) {
+	i.process.Stop(grace)
+	_ = i.files.Close() // what remains is a folder with copies of files that are not secret
 }
 
 // pluginWaits are the waits of one plugin in a store that all plugins share.
@@ -91,40 +95,6 @@ func (i *instance) exited() bool {
 	}
 }
 
-// errChecksum means that a plugin's file does not have the checksum of the catalog.
-var errChecksum = errors.New("the file is not the one in the catalog (SHA-256 differs)")
-
-// openVerified opens a plugin's file and compares its SHA-256 with the catalog entry. It returns
-// errChecksum when they differ. Keep the file open until the process runs: on Linux the open file
-// itself is executed, so replacing the path after the check has no effect.
-func openVerified(dir string, e Entry) (*os.File, error) {
-	f, err := os.Open(filepath.Join(dir, e.File))
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("read %s: %w", f.Name(), err)
-	}
-	if hex.EncodeToString(sum.Sum(nil)) != strings.ToLower(e.SHA256) {
-		_ = f.Close()
-		return nil, errChecksum
-	}
-	return f, nil
-}
-
-// executablePath returns a path that executes the open file. On Linux the path contains the host's
-// process id and the descriptor, because descriptor numbers may differ in the child. On other
-// systems it is the file's path. There, only the permissions of the folder prevent a later
-// replacement.
-func executablePath(f *os.File) string {
-	if runtime.GOOS == "linux" {
-		return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd())
-	}
-	return f.Name()
-}
-
 // allowedVariables are the variables of the host's environment that a plugin receives. They
 // configure the export of spans, the trusted certificate authorities and the time zone. All other
 // variables may hold secrets.
@@ -141,6 +111,10 @@ var allowedVariables = []string{
 	"TZ",
 }
 
+// searchPath is the same for each plugin and never the host's: it decides which interpreter runs a
+// script. On Linux only root can write to these folders.
+const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 // pluginEnvironment returns the environment of a plugin's process. The headers of the span exporter
 // hold credentials. They come from telemetryHeaders only, never from hostEnv.
 func pluginEnvironment(name string, hostEnv []string, telemetryHeaders secret.Text) []string {
@@ -154,7 +128,7 @@ func pluginEnvironment(name string, hostEnv []string, telemetryHeaders secret.Te
 			}
 		}
 	}
-	env = append(env, "OTEL_SERVICE_NAME=tenantry-plugin-"+name)
+	env = append(env, searchPath, "OTEL_SERVICE_NAME=tenantry-plugin-"+name)
 	if !telemetryHeaders.Empty() {
 		env = append(env, "OTEL_EXPORTER_OTLP_HEADERS="+telemetryHeaders.Reveal())
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/pluginhost/verified"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/plugins/wire"
@@ -97,7 +98,7 @@ func (s *supervisor) logPanic(e *panics.Error) {
 func (s *supervisor) delayedError(delay time.Duration) error {
 	_, crashLoop := s.policy.restartDelay(s.crashes)
 	switch {
-	case errors.Is(s.lastError, errChecksum):
+	case errors.Is(s.lastError, verified.ErrChecksum):
 		return downError("plugin_checksum", delay)
 	case errors.Is(s.lastError, wire.ErrVersion):
 		return downError("plugin_version", delay)
@@ -132,7 +133,7 @@ func (s *supervisor) start() {
 	}
 	s.mu.Unlock()
 	if closed && i != nil {
-		i.process.Kill()
+		i.release(0)
 	}
 	close(started)
 }
@@ -142,7 +143,7 @@ func (s *supervisor) watch(i *instance) {
 	<-i.process.Exited()
 	s.recordExit(i)
 	close(i.exitRecorded)
-	i.process.Kill() // releases the pipes, sockets and connections of the exited process
+	i.release(0) // the pipes, sockets, connections and files of the exited process
 }
 
 // recordExit counts the exit as a crash, except when the host is closed, Host.Kill asked for the

@@ -184,7 +184,7 @@ func TestStartErrorsNameTheProblem(t *testing.T) {
 		{"a simulator with an invalid ready line", t.TempDir(), plugins(t, "babbling"), "simulator of babbling: ready line"},
 		{"a simulator of a different provider", t.TempDir(), plugins(t, "liar"), `it simulates "somebody-else"`},
 		{"a simulator that does not listen on loopback", t.TempDir(), plugins(t, "open"), "it does not listen on a loopback address"},
-		{"a binary that was changed", t.TempDir(), changed, "not the file that the catalog lists"},
+		{"a binary that was changed", t.TempDir(), changed, "not the one in the catalog"},
 		{"a damaged state", damaged, plugins(t), "read zones: zones.json"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -40,15 +40,15 @@ type process struct {
 	ended  chan struct{}
 }
 
-// startProcess starts a binary and returns the first line that it prints. It fails when the process
-// ends, or prints nothing within startTimeout.
-func startProcess(ctx context.Context, log *slog.Logger, exe string, args ...string) (*process, []byte, error) {
+// startProcess starts the program exe under a name and returns the first line that it prints. It
+// fails when the process ends, or prints nothing within startTimeout.
+func startProcess(ctx context.Context, log *slog.Logger, exe, name string, args ...string) (*process, []byte, error) {
 	firstLine := make(chan []byte, 1)
 	p := &process{ended: make(chan struct{})}
 	p.stderr = &lineWriter{onLine: func(line []byte) { log.Debug("simulator output", "line", string(line)) }}
 	// Without cancel, because the simulator must outlive the call that starts it. stop ends it.
 	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), exe, args...)
-	p.cmd.Env = environment()
+	p.cmd.Args[0], p.cmd.Env = name, environment()
 	p.cmd.SysProcAttr = processAttributes()
 	p.cmd.WaitDelay = time.Second
 	p.cmd.Stderr = p.stderr

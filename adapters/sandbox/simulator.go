@@ -5,8 +5,6 @@ package sandbox
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,12 +12,11 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/pluginhost/verified"
 	"github.com/tenantry/tenantry/adapters/sandbox/disk"
 )
 
@@ -39,9 +36,16 @@ type readyLine struct {
 // simulator is the running simulator of one provider.
 type simulator struct {
 	*process
+	files  *verified.Plugin
 	kind   string // of the plugin
 	ready  readyLine
 	client *http.Client
+}
+
+// stop ends the process and releases its files.
+func (s *simulator) stop() {
+	s.process.stop()
+	_ = s.files.Close() // what remains is a folder with copies of files that are not secret
 }
 
 // startSimulators starts the simulators of all plugins that have one. zonesURL is the base URL of
@@ -69,17 +73,28 @@ func (env *Environment) startSimulators(ctx context.Context, zonesURL string) er
 }
 
 func (env *Environment) startSimulator(ctx context.Context, p plugin, zonesURL string) (*simulator, error) {
-	exe, err := p.binary(env.options.PluginDir)
+	// A changed plugin never runs.
+	files, err := verified.Open(filepath.Join(env.options.PluginDir, filepath.Base(p.File)), p.SHA256)
 	if err != nil {
 		return nil, err
 	}
+	s, err := env.runSimulator(ctx, p, files.Path(), zonesURL)
+	if err != nil {
+		return nil, errors.Join(err, files.Close())
+	}
+	s.files = files
+	return s, nil
+}
+
+// runSimulator starts the simulator that exe has, and reads its ready line.
+func (env *Environment) runSimulator(ctx context.Context, p plugin, exe, zonesURL string) (*simulator, error) {
 	data, err := filepath.Abs(filepath.Join(env.options.DataDir, "simulators", p.Name))
 	if err != nil {
 		return nil, err
 	}
 	log := env.log.With("provider", p.Name)
 	start := func(address string) (*process, []byte, error) {
-		return startProcess(ctx, log, exe, "simulate", "--listen", address, "--data", data, "--world", zonesURL)
+		return startProcess(ctx, log, exe, p.File, "simulate", "--listen", address, "--data", data, "--world", zonesURL)
 	}
 	lastAddress := env.addresses.address(p.Name)
 	proc, line, err := start(lastAddress)
@@ -198,26 +213,4 @@ func catalog(dir string) ([]plugin, error) {
 		return nil, fmt.Errorf("plugin catalog: %w", err)
 	}
 	return list.Plugins, nil
-}
-
-// binary returns the path of the plugin's binary. It fails when the binary's checksum differs from
-// the catalog, so that a changed binary never runs.
-func (p plugin) binary(dir string) (string, error) {
-	path, err := filepath.Abs(filepath.Join(dir, filepath.Base(p.File)))
-	if err != nil {
-		return "", err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", err
-	}
-	if !strings.EqualFold(hex.EncodeToString(sum.Sum(nil)), p.SHA256) {
-		return "", fmt.Errorf("%s is not the file that the catalog lists", p.File)
-	}
-	return path, nil
 }

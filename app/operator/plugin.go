@@ -31,7 +31,7 @@ var pluginNotFound = fault.Code{
 // pluginCommand returns the group of commands on the plugin catalog.
 func pluginCommand() *cobra.Command {
 	group := &cobra.Command{Use: "plugin", Short: "Provider plugins"}
-	for _, cmd := range []*cobra.Command{pluginAddCommand(), pluginListCommand(), pluginVerifyCommand()} {
+	for _, cmd := range []*cobra.Command{pluginAddCommand(), pluginListCommand(), pluginManifestCommand(), pluginVerifyCommand()} {
 		settings.Config{}.AddFlags(cmd.Flags())
 		group.AddCommand(cmd)
 	}

@@ -52,7 +52,12 @@ func Start(l Launch) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make pipes: %w", err)
 	}
-	p := &Process{runner: r, client: plugin.NewClient(clientConfig(l, r))}
+	config, err := clientConfig(l, r)
+	if err != nil {
+		r.close()
+		return nil, err
+	}
+	p := &Process{runner: r, client: plugin.NewClient(config)}
 	connected := make(chan error, 1)
 	panics.Go(func() { connected <- p.connect(l.Timeout) }, func(e *panics.Error) { connected <- e })
 	select {
@@ -69,17 +74,21 @@ func Start(l Launch) (*Process, error) {
 	return p, nil
 }
 
-func clientConfig(l Launch, r *processRunner) *plugin.ClientConfig {
+func clientConfig(l Launch, r *processRunner) (*plugin.ClientConfig, error) {
+	hostTLS, certificate, err := newHostTLS()
+	if err != nil {
+		return nil, err
+	}
 	return &plugin.ClientConfig{
 		HandshakeConfig:  handshake,
 		VersionedPlugins: pluginSets(nil),
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, sockets string) (runner.Runner, error) {
 			r.socketDir = sockets
-			r.cmd.Env = append(r.cmd.Env, cmd.Env...)
+			r.cmd.Env = append(append(r.cmd.Env, cmd.Env...), clientCertificateVariable+"="+string(certificate))
 			return r, nil
 		},
-		AutoMTLS:     true,
+		TLSConfig:    hostTLS,
 		SkipHostEnv:  true,
 		StartTimeout: l.Timeout,
 		Stderr:       &lineWriter{emit: l.Line},
@@ -91,7 +100,7 @@ func clientConfig(l Launch, r *processRunner) *plugin.ClientConfig {
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
 			grpc.WithStatsHandler(otelgrpc.NewClientHandler(tracingOptions()...)),
 		},
-	}
+	}, nil
 }
 
 func (p *Process) connect(timeout time.Duration) error {

@@ -22,6 +22,26 @@ var hostings = map[string]hosting{
 	"manual":     {[2]string{"ns1.sandbox-registrar.test", "ns2.sandbox-registrar.test"}, "hostmaster.sandbox-registrar.test", "sandbox-registrar.test"},
 }
 
+// otherZone is the zone of the name servers of all other providers.
+const otherZone = "sandbox-dns.test"
+
+// hostingOf returns the hosting of a provider. A provider that is not in hostings, such as one whose
+// plugin was written elsewhere, has name servers below otherZone.
+func hostingOf(provider string) hosting {
+	if h, ok := hostings[provider]; ok {
+		return h
+	}
+	base := provider + "." + otherZone
+	return hosting{[2]string{"ns1." + base, "ns2." + base}, "hostmaster." + base, otherZone}
+}
+
+// IsHosting reports whether the sandbox itself knows the provider. The other providers host zones
+// only while their simulators run.
+func IsHosting(provider string) bool {
+	_, known := hostings[provider]
+	return known
+}
+
 // documentationAddr is an address for documentation (RFC 5737), which no host has. The names of the
 // mail platform resolve to it, because the platform's hosts are not part of the sandbox.
 const documentationAddr = "192.0.2.25"
@@ -45,6 +65,7 @@ func builtin() map[string]*zone {
 		"dkim.mail.microsoft":    {text("*.dkim.mail.microsoft", signingKey)},
 		"ns.cloudflare.com":      nil,
 		"sandbox-registrar.test": nil,
+		otherZone:                {address("*."+otherZone, "127.0.0.1")},
 	}
 	for _, h := range hostings {
 		for _, server := range h.servers {

@@ -76,8 +76,8 @@ func (s *Store) Names() []string {
 // It fails with Invalid for an invalid name or provider, and for a zone of another provider.
 func (s *Store) Add(name, provider string) error {
 	name = strings.ToLower(name)
-	if _, ok := hostings[provider]; !ok {
-		return invalid("provider must be cloudflare or manual")
+	if !hostName.MatchString(provider) || strings.Contains(provider, ".") {
+		return invalid("provider must be the id of a provider")
 	}
 	if suffix, _ := publicsuffix.PublicSuffix(name); !hostName.MatchString(name) || len(name) > 253 || suffix == name {
 		return invalid("name must be a host name of two labels or more, without the final dot, and must not be a public suffix")
@@ -189,7 +189,7 @@ func (s *Store) Hosted(provider, only string) []Hosted {
 
 func (s *Store) hostedZone(name string) Hosted {
 	stored := s.stored[name]
-	servers := hostings[stored.Provider].servers
+	servers := hostingOf(stored.Provider).servers
 	return Hosted{
 		Name: name, Provider: stored.Provider, NameServers: servers[:], Version: stored.Serial,
 		Records: append([]Record{}, stored.Records...), Veiled: append([]Veiled{}, stored.Veiled...),

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verified
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// ManifestFile is the name of the manifest in the folder of a plugin.
+const ManifestFile = "plugin.json"
+
+// maxManifest is the maximum size of a manifest in bytes. A plugin with 10,000 files needs less.
+const maxManifest = 4 << 20
+
+// Manifest lists the files of a plugin that is a folder.
+type Manifest struct {
+	// Entry is the name of the file to execute.
+	Entry string `json:"entry"`
+	// Files maps the path of each file, relative to the folder and with slashes, to the SHA-256 of
+	// its content. Entry is one of them, the manifest is not.
+	Files map[string]string `json:"files"`
+}
+
+// names returns the paths of the files, sorted, with Entry first.
+func (m Manifest) names() []string {
+	rest := slices.DeleteFunc(slices.Sorted(maps.Keys(m.Files)), func(name string) bool { return name == m.Entry })
+	return append([]string{m.Entry}, rest...)
+}
+
+// check returns an error that describes what is invalid in a manifest.
+func (m Manifest) check() error {
+	if m.Entry == "" || m.Entry != path.Base(m.Entry) || m.Files[m.Entry] == "" {
+		return fmt.Errorf("entry %q is not the name of one of the files", m.Entry)
+	}
+	for name, sum := range m.Files {
+		decoded, err := hex.DecodeString(sum)
+		switch {
+		case name != path.Clean(name) || !filepath.IsLocal(filepath.FromSlash(name)) || name == ManifestFile:
+			return fmt.Errorf("%q is not the path of a file below the folder", name)
+		case err != nil || len(decoded) != sha256.Size:
+			return fmt.Errorf("the checksum of %q is not 64 hexadecimal digits", name)
+		}
+	}
+	return nil
+}
+
+// readManifest returns the manifest of a folder and its text. It fails with ErrChecksum when the
+// text does not have the SHA-256 sum.
+func readManifest(root *os.Root, sum string) ([]byte, Manifest, error) {
+	file, err := root.Open(ManifestFile)
+	if err != nil {
+		return nil, Manifest{}, err
+	}
+	var text bytes.Buffer
+	err = errors.Join(readFile(io.LimitReader(file, maxManifest), sum, &text), file.Close())
+	if err != nil {
+		return nil, Manifest{}, err
+	}
+	m, err := parseManifest(text.Bytes())
+	return text.Bytes(), m, err
+}
+
+func parseManifest(text []byte) (Manifest, error) {
+	var m Manifest
+	if err := json.Unmarshal(text, &m); err != nil {
+		return m, err
+	}
+	return m, m.check()
+}
+
+// Source returns the path and the checksum of the plugin that the file starts. The path is the
+// folder of the file if the manifest there names the file as its entry, otherwise the file itself.
+func Source(file string) (source, sum string, err error) {
+	folder := filepath.Dir(file)
+	text, err := os.ReadFile(filepath.Join(folder, ManifestFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		sum, err = checksum(file)
+		return file, sum, err
+	case err != nil:
+		return "", "", err
+	}
+	m, err := parseManifest(text)
+	if err != nil {
+		return "", "", fmt.Errorf("%s: %w", ManifestFile, err)
+	}
+	if m.Entry != filepath.Base(file) {
+		sum, err = checksum(file)
+		return file, sum, err
+	}
+	hash := sha256.Sum256(text)
+	return folder, hex.EncodeToString(hash[:]), nil
+}
+
+// WriteManifest writes the manifest of the plugin that entry starts, in the folder of entry. It
+// lists entry, and the regular files of paths. A path is a file or a folder, relative to the folder
+// of entry. Files whose names begin with a dot, and the compiled files of Python, are left out.
+func WriteManifest(entry string, paths []string) (Manifest, error) {
+	folder := filepath.Dir(entry)
+	m := Manifest{Entry: filepath.Base(entry), Files: map[string]string{}}
+	for _, listed := range append([]string{m.Entry}, paths...) {
+		if !filepath.IsLocal(listed) {
+			return m, fmt.Errorf("%s is not below the folder of %s", listed, entry)
+		}
+		if err := m.add(folder, listed); err != nil {
+			return m, err
+		}
+	}
+	if err := m.check(); err != nil {
+		return m, err
+	}
+	text, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return m, err
+	}
+	return m, os.WriteFile(filepath.Join(folder, ManifestFile), append(text, '\n'), 0o644)
+}
+
+// add adds the files below a path of the folder.
+func (m Manifest) add(folder, listed string) error {
+	return filepath.WalkDir(filepath.Join(folder, listed), func(file string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "__pycache__" || strings.HasPrefix(d.Name(), ".") && file != folder):
+			return fs.SkipDir
+		case !d.Type().IsRegular() || strings.HasPrefix(d.Name(), "."):
+			return nil
+		}
+		name, err := filepath.Rel(folder, file)
+		if err != nil || name == ManifestFile {
+			return err
+		}
+		sum, err := checksum(file)
+		m.Files[filepath.ToSlash(name)] = sum
+		return err
+	})
+}
+
+func checksum(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	hash := sha256.New()
+	_, err = io.Copy(hash, file)
+	return hex.EncodeToString(hash.Sum(nil)), errors.Join(err, file.Close())
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package verified runs only those files of a plugin that the catalog approves.
+//
+// A plugin is one file or a folder. The checksum of a file is its SHA-256. The checksum of a folder
+// is the SHA-256 of its manifest, plugin.json, which lists the SHA-256 of each other file. So one
+// checksum covers every file that the plugin loads, except its interpreter and the libraries of the
+// system.
+//
+//   - verified.go: Open, Check and Install. Start here.
+//   - manifest.go: Manifest, and WriteManifest, which creates it.
+package verified
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+)
+
+// ErrChecksum means that a file of a plugin does not have the checksum of the catalog or of the
+// manifest.
+var ErrChecksum = errors.New("the file is not the one in the catalog (SHA-256 differs)")
+
+// Plugin is an opened plugin. Its files cannot change any more.
+type Plugin struct {
+	path   string
+	opened *os.File // the executable, or nil
+	copied string   // the private folder with copies of the files, or empty
+}
+
+// Path returns the path that executes the plugin. It is valid until Close.
+func (p *Plugin) Path() string { return p.path }
+
+// Close releases the files of the plugin. Call it when the process has exited.
+func (p *Plugin) Close() error {
+	var err error
+	if p.opened != nil {
+		err = p.opened.Close()
+	}
+	if p.copied != "" {
+		err = errors.Join(err, os.RemoveAll(p.copied))
+	}
+	return err
+}
+
+// Open checks the files of the plugin at path and returns what may be executed. It fails with
+// ErrChecksum when a checksum differs, and with fs.ErrNotExist when a file is missing.
+//
+// A binary is executed from the file that was checked: replacing the path afterwards has no effect.
+// Scripts load further files by their paths. So a script or a folder is copied to a private folder
+// during the check, and runs there. A file that the manifest does not list is not in that folder,
+// and cannot be loaded.
+func Open(path, sum string) (*Plugin, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.IsDir() {
+		var script bool
+		if script, err = isScript(file); err == nil && !script {
+			return openBinary(file, sum)
+		}
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	private, err := os.MkdirTemp("", "tenantry-plugin-")
+	if err != nil {
+		return nil, fmt.Errorf("make the private folder of a plugin: %w", err)
+	}
+	p := &Plugin{copied: private}
+	entry, err := copyTo(private, path, sum)
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	p.path = filepath.Join(private, entry)
+	return p, nil
+}
+
+// openBinary checks an opened binary, and closes it after an error.
+func openBinary(file *os.File, sum string) (*Plugin, error) {
+	if err := readFile(file, sum, io.Discard); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &Plugin{path: executablePath(file), opened: file}, nil
+}
+
+// isScript reports whether a file names its interpreter in the first line. It leaves the file at its
+// beginning.
+func isScript(file *os.File) (bool, error) {
+	var start [2]byte
+	_, err := file.ReadAt(start[:], 0)
+	if errors.Is(err, io.EOF) {
+		return false, nil
+	}
+	return string(start[:]) == "#!", err
+}
+
+// executablePath returns a path that executes the open file. On Linux the path contains the host's
+// process id and the descriptor, because descriptor numbers may differ in the child. On other
+// systems it is the file's path. There, only the permissions of the folder prevent a later
+// replacement.
+func executablePath(f *os.File) string {
+	if runtime.GOOS == "linux" {
+		return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd())
+	}
+	return f.Name()
+}
+
+// Check reads the files of the plugin at path and compares their checksums. Its errors are those of
+// Open.
+func Check(path, sum string) error {
+	return eachFile(path, sum, func(_ string, file io.Reader, sum string) error {
+		return readFile(file, sum, io.Discard)
+	})
+}
+
+// Install copies the files of the plugin at path to the path target, and replaces what is there. It
+// does nothing when both are the same. Its errors are those of Open.
+func Install(path, sum, target string) error {
+	if same(path, target) {
+		return nil
+	}
+	temporary := target + ".new"
+	if err := os.RemoveAll(temporary); err != nil {
+		return err
+	}
+	if err := os.Mkdir(temporary, 0o755); err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(temporary) }()
+	entry, err := copyTo(temporary, path, sum)
+	if err != nil {
+		return err
+	}
+	complete := filepath.Join(temporary, entry)
+	if info, err := os.Stat(path); err != nil {
+		return err
+	} else if info.IsDir() {
+		complete = temporary
+	}
+	// A file is replaced in one step. A folder cannot be: it is removed first.
+	if info, err := os.Stat(target); err == nil && (info.IsDir() || complete == temporary) {
+		if err := os.RemoveAll(target); err != nil {
+			return err
+		}
+	}
+	return os.Rename(complete, target)
+}
+
+func same(a, b string) bool {
+	infoA, errA := os.Stat(a)
+	infoB, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
+}
+
+// copyTo checks the files of the plugin at path and copies them to a folder. It returns the name of
+// the file to execute.
+func copyTo(folder, path, sum string) (entry string, err error) {
+	err = eachFile(path, sum, func(name string, file io.Reader, sum string) error {
+		if entry == "" { // the first file
+			entry = name
+		}
+		target := filepath.Join(folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		mode := fs.FileMode(0o644)
+		if name == entry {
+			mode = 0o755
+			// A process that starts while the file is open for writing would inherit it for a
+			// moment. Linux executes no file that is open for writing.
+			syscall.ForkLock.RLock()
+			defer syscall.ForkLock.RUnlock()
+		}
+		out, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		if err != nil {
+			return err
+		}
+		return errors.Join(readFile(file, sum, out), out.Close())
+	})
+	return entry, err
+}
+
+// eachFile calls visit for each file of the plugin at path, with the name relative to the folder of
+// the plugin and the checksum that the file must have. The first file is the one to execute. The
+// last file of a folder is the manifest.
+func eachFile(path, sum string, visit func(name string, file io.Reader, sum string) error) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(visit(filepath.Base(path), file, sum), file.Close())
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	text, manifest, err := readManifest(root, sum)
+	if err != nil {
+		return fmt.Errorf("%s: %w", ManifestFile, err)
+	}
+	for _, name := range manifest.names() {
+		file, err := root.Open(filepath.FromSlash(name))
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(visit(name, file, manifest.Files[name]), file.Close()); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return visit(ManifestFile, bytes.NewReader(text), sum)
+}
+
+// readFile copies a file to out and fails with ErrChecksum when its SHA-256 differs.
+func readFile(file io.Reader, sum string, out io.Writer) error {
+	hash := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(hash, out), file); err != nil {
+		return fmt.Errorf("read the plugin: %w", err)
+	}
+	if hex.EncodeToString(hash.Sum(nil)) != strings.ToLower(sum) {
+		return ErrChecksum
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package verified_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/pluginhost/verified"
+)
+
+func write(t *testing.T, path, text string, mode fs.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sumOf(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// run executes an opened plugin and returns what it prints.
+func run(t *testing.T, p *verified.Plugin) string {
+	t.Helper()
+	output, err := exec.Command(p.Path()).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	return string(output)
+}
+
+// newFolder returns the entry of a plugin of several files. The entry prints the files that it
+// finds beside itself.
+func newFolder(t *testing.T) string {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "source")
+	entry := filepath.Join(folder, "plugin")
+	write(t, entry, "#!/bin/sh\ncd \"$(dirname \"$0\")\" && find . -type f | sort | xargs\n", 0o755)
+	write(t, filepath.Join(folder, "provider"), "1", 0o644)
+	write(t, filepath.Join(folder, "library", "part", "code"), "2", 0o644)
+	write(t, filepath.Join(folder, "library", "__pycache__", "code.pyc"), "3", 0o644)
+	write(t, filepath.Join(folder, "library", ".hidden"), "4", 0o644)
+	write(t, filepath.Join(folder, "test"), "5", 0o644)
+	if _, err := verified.WriteManifest(entry, []string{"provider", "library"}); err != nil {
+		t.Fatal(err)
+	}
+	return entry
+}
+
+// TestCheckedBinaryIsTheOneExecuted replaces a binary after the check and before the execution.
+func TestCheckedBinaryIsTheOneExecuted(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Fatal("only Linux can execute an open file; elsewhere the permissions of the folder must prevent the replacement")
+	}
+	content, err := os.ReadFile("/bin/true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "plugin")
+	write(t, path, string(content), 0o755)
+	sum := sumOf(t, path)
+	p, err := verified.Open(path, sum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close() }()
+	write(t, path+"2", "#!/bin/sh\necho swapped\n", 0o755)
+	if err := os.Rename(path+"2", path); err != nil {
+		t.Fatal(err)
+	}
+	if printed := run(t, p); printed != "" {
+		t.Fatalf("the program printed %q", printed)
+	}
+	if _, err := verified.Open(path, sum); !errors.Is(err, verified.ErrChecksum) {
+		t.Fatalf("the swapped file: %v", err)
+	}
+}
+
+// TestOnlyListedFilesOfAFolderRun checks that a plugin sees exactly the files of its manifest. What
+// is changed or added after the check does not reach it, and Close removes the copies.
+func TestOnlyListedFilesOfAFolderRun(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	entry := newFolder(t)
+	source, sum, err := verified.Source(entry)
+	if err != nil || source != filepath.Dir(entry) {
+		t.Fatalf("%s, %v", source, err)
+	}
+	p, err := verified.Open(source, sum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, entry, "#!/bin/sh\necho swapped\n", 0o755)
+	if got, want := run(t, p), "./library/part/code ./plugin ./plugin.json ./provider\n"; got != want {
+		t.Errorf("the plugin sees %q, want %q", got, want)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("after Close: %v, %v", left, err)
+	}
+}
+
+// TestAScriptRunsAlone checks that a script without a manifest cannot load the files beside it.
+func TestAScriptRunsAlone(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	entry := newFolder(t)
+	p, err := verified.Open(entry, sumOf(t, entry))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, p); got != "./plugin\n" {
+		t.Errorf("the plugin sees %q", got)
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAChangedFileIsRefused changes each file of a plugin, one at a time.
+func TestAChangedFileIsRefused(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	for name, change := range map[string]struct {
+		act  func(t *testing.T, folder string)
+		want error
+	}{
+		"the entry":          {func(t *testing.T, f string) { write(t, filepath.Join(f, "plugin"), "#!/bin/sh\n", 0o755) }, verified.ErrChecksum},
+		"a loaded file":      {func(t *testing.T, f string) { write(t, filepath.Join(f, "library", "part", "code"), "9", 0o644) }, verified.ErrChecksum},
+		"the manifest":       {func(t *testing.T, f string) { write(t, filepath.Join(f, "plugin.json"), "{}", 0o644) }, verified.ErrChecksum},
+		"a loaded file gone": {func(t *testing.T, f string) { _ = os.Remove(filepath.Join(f, "provider")) }, fs.ErrNotExist},
+		"the manifest gone":  {func(t *testing.T, f string) { _ = os.Remove(filepath.Join(f, "plugin.json")) }, fs.ErrNotExist},
+		"the folder gone":    {func(t *testing.T, f string) { _ = os.RemoveAll(f) }, fs.ErrNotExist},
+		"a file not listed":  {func(t *testing.T, f string) { write(t, filepath.Join(f, "test"), "9", 0o644) }, nil},
+		"one more file":      {func(t *testing.T, f string) { write(t, filepath.Join(f, "library", "more"), "9", 0o644) }, nil},
+		"a link to elsewhere": {func(t *testing.T, f string) {
+			_ = os.Remove(filepath.Join(f, "provider"))
+			if err := os.Symlink("/bin/true", filepath.Join(f, "provider")); err != nil {
+				t.Fatal(err)
+			}
+		}, errAny},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source, sum, err := verified.Source(newFolder(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			change.act(t, source)
+			for call, err := range map[string]error{"Open": openAndClose(source, sum), "Check": verified.Check(source, sum)} {
+				if !errors.Is(err, change.want) && (change.want != errAny || err == nil) {
+					t.Errorf("%s: %v, want %v", call, err, change.want)
+				}
+			}
+		})
+	}
+	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
+		t.Errorf("a refused plugin left %v, %v", left, err)
+	}
+}
+
+// errAny stands for an error that is none of the known ones.
+var errAny = errors.New("any error")
+
+func openAndClose(path, sum string) error {
+	p, err := verified.Open(path, sum)
+	if err == nil {
+		err = p.Close()
+	}
+	return err
+}
+
+func TestInstallReplacesFilesAndFolders(t *testing.T) {
+	entry := newFolder(t)
+	source, sum, err := verified.Source(entry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(t.TempDir(), "plugin")
+	write(t, script, "#!/bin/sh\necho one file\n", 0o755)
+	target := filepath.Join(t.TempDir(), "plugin")
+	for _, plugin := range []struct{ path, sum string }{{source, sum}, {source, sum}, {script, sumOf(t, script)}, {source, sum}} {
+		if err := verified.Install(plugin.path, plugin.sum, target); err != nil {
+			t.Fatal(err)
+		}
+		if err := verified.Check(target, plugin.sum); err != nil {
+			t.Errorf("installed from %s: %v", plugin.path, err)
+		}
+		if err := verified.Install(target, plugin.sum, target); err != nil {
+			t.Errorf("onto itself: %v", err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(target, "test")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a file that the manifest does not list was installed: %v", err)
+	}
+	write(t, entry, "#!/bin/sh\necho swapped\n", 0o755)
+	if err := verified.Install(source, sum, target); !errors.Is(err, verified.ErrChecksum) {
+		t.Errorf("a changed plugin: %v", err)
+	}
+	if err := verified.Check(target, sum); err != nil {
+		t.Errorf("after a refused installation: %v", err)
+	}
+	if left, err := filepath.Glob(target + "*"); err != nil || len(left) != 1 {
+		t.Errorf("beside the plugin: %v, %v", left, err)
+	}
+}
+
+func TestInvalidManifestsAreRefused(t *testing.T) {
+	sum := strings.Repeat("ab", 32)
+	for name, text := range map[string]string{
+		"no JSON":              `{`,
+		"no entry":             `{"files":{"plugin":"` + sum + `"}}`,
+		"an entry not listed":  `{"entry":"plugin","files":{"other":"` + sum + `"}}`,
+		"an entry below":       `{"entry":"a/plugin","files":{"a/plugin":"` + sum + `"}}`,
+		"a file above":         `{"entry":"plugin","files":{"plugin":"` + sum + `","../x":"` + sum + `"}}`,
+		"an absolute path":     `{"entry":"plugin","files":{"plugin":"` + sum + `","/etc/passwd":"` + sum + `"}}`,
+		"a path with dots":     `{"entry":"plugin","files":{"plugin":"` + sum + `","a/../b":"` + sum + `"}}`,
+		"a checksum too short": `{"entry":"plugin","files":{"plugin":"abcd"}}`,
+		"the manifest itself":  `{"entry":"plugin","files":{"plugin":"` + sum + `","plugin.json":"` + sum + `"}}`,
+	} {
+		folder := t.TempDir()
+		manifest := filepath.Join(folder, "plugin.json")
+		write(t, manifest, text, 0o644)
+		write(t, filepath.Join(folder, "plugin"), "#!/bin/sh\n", 0o755)
+		if err := verified.Check(folder, sumOf(t, manifest)); err == nil || errors.Is(err, verified.ErrChecksum) || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := verified.WriteManifest(newFolder(t), []string{"../elsewhere"}); err == nil {
+		t.Error("WriteManifest listed a file outside the folder")
+	}
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"path/filepath"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/adapters/pluginhost/verified"
+	"github.com/tenantry/tenantry/app/cli"
+)
+
+// manifestRow shows a manifest that was written.
+type manifestRow struct {
+	File   string `json:"file"`
+	Files  int    `json:"files"`
+	SHA256 string `json:"sha256"`
+}
+
+// Columns implements cli.Row.
+func (r manifestRow) Columns() [][2]string {
+	return [][2]string{{"FILE", r.File}, {"FILES", strconv.Itoa(r.Files)}, {"SHA-256", r.SHA256}}
+}
+
+func pluginManifestCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "manifest ENTRY [PATH…]",
+		Short: "List the files of a plugin with their checksums",
+		Long: "Writes " + verified.ManifestFile + " beside ENTRY, the file that starts a plugin. It lists ENTRY and the files of the PATHs\n" +
+			"with their SHA-256. A PATH is a file or a folder, relative to the folder of ENTRY. `tenantry plugin add ENTRY`\n" +
+			"then adds the whole folder, and the checksum of the catalog covers every listed file. A file that is not\n" +
+			"listed is not installed. Write the manifest again after each change.",
+		Args: cli.SomeFiles,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, err := verified.WriteManifest(args[0], args[1:])
+			if err != nil {
+				return cli.WithFix(err, "name files and folders beside ENTRY that exist")
+			}
+			_, sum, err := verified.Source(args[0])
+			if err != nil {
+				return err
+			}
+			row := manifestRow{filepath.Join(filepath.Dir(args[0]), verified.ManifestFile), len(m.Files), sum}
+			return cli.List(cmd, "manifests", []manifestRow{row})
+		},
+	}
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package template_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/pluginhost/verified"
+	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+// patient waits minutes for a plugin, because only a plugin that hangs takes so long.
+var patient = pluginhost.SupervisionPolicy{StartTimeout: 4 * time.Minute, PingTimeout: 4 * time.Minute, StopGrace: 4 * time.Minute, Backoff: time.Millisecond}
+
+// install copies a template, writes its manifest, and adds it to the catalog of a new plugin folder.
+func install(t *testing.T, p template) (dir string, e pluginhost.Entry) {
+	t.Helper()
+	source := t.TempDir()
+	if err := os.CopyFS(source, os.DirFS(filepath.Dir(p.entry))); err != nil {
+		t.Fatal(err)
+	}
+	entry := filepath.Join(source, filepath.Base(p.entry))
+	if _, err := verified.WriteManifest(entry, p.files); err != nil {
+		t.Fatal(err)
+	}
+	dir = filepath.Join(t.TempDir(), "plugins")
+	for _, want := range []pluginhost.Addition{pluginhost.Added, pluginhost.Unchanged} {
+		var change pluginhost.Addition
+		var err error
+		if e, change, err = pluginhost.Add(t.Context(), dir, entry); err != nil || change != want {
+			t.Fatalf("%s, %v, want %s", change, err, want)
+		}
+	}
+	return dir, e
+}
+
+// describe starts a new host and asks it for the description of the plugin.
+func describe(t *testing.T, dir, name string) error {
+	t.Helper()
+	h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: patient})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	_, err = h.Describe(t.Context(), name)
+	return err
+}
+
+// TestOneChecksumCoversEveryFile changes the files of an installed plugin. A changed file is
+// refused. A file that is added, even one that the interpreter would prefer, is not loaded.
+func TestOneChecksumCoversEveryFile(t *testing.T) {
+	eachTemplate(t, func(t *testing.T, p template) {
+		dir, e := install(t, p)
+		if e.Name != "example" || e.Kind != "dns" || e.File != "dns-example" {
+			t.Fatalf("the entry is %+v", e)
+		}
+		if err := describe(t, dir, e.Name); err != nil {
+			t.Fatal(err)
+		}
+		folder := filepath.Join(dir, e.File)
+		for _, name := range append([]string{e.File}, p.files...) {
+			if info, err := os.Stat(filepath.Join(folder, name)); err != nil {
+				t.Fatal(err)
+			} else if info.IsDir() {
+				continue
+			}
+			path := filepath.Join(folder, name)
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, append(slices.Clone(content), '\n'), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := describe(t, dir, e.Name); !errors.Is(err, verified.ErrChecksum) || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s is changed: %v", name, err)
+			}
+			if err := os.WriteFile(path, content, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, planted := range p.planted {
+			path := filepath.Join(folder, planted)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte("this is not a program"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := describe(t, dir, e.Name); err != nil {
+			t.Errorf("files are added: %v", err)
+		}
+	})
+}
+
+// TestSandboxRunsTheTemplate connects an installed plugin to its simulator in a sandbox. What the
+// plugin writes is served by the DNS of the sandbox, and what is changed by hand is read.
+func TestSandboxRunsTheTemplate(t *testing.T) {
+	eachTemplate(t, func(t *testing.T, p template) {
+		dir, e := install(t, p)
+		env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := env.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		control := httptest.NewServer(env.Control(sandbox.Services{WakeDueJobs: func(context.Context) error { return nil }}))
+		t.Cleanup(control.Close)
+		ask := func(method, path, body string) string { return askControl(t, method, control.URL+path, body) }
+		ask(http.MethodPost, "/zones", `{"name":"customer.test","provider":"example"}`)
+		ask(http.MethodPost, "/clock", `{"advance":"24h"}`)
+
+		h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: patient})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(h.Close)
+		description, err := h.Describe(t.Context(), e.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		provider := h.DNS(e.Name, func(context.Context) (wire.Connection, error) {
+			return wire.Connection{Settings: env.Settings()["example"], Secrets: env.Secrets()["example"]}, nil
+		})
+		zone, err := provider.Zone(t.Context(), "customer.test")
+		if err != nil || len(zone.NameServers) != 2 || len(description.NameServers) != 1 ||
+			!strings.HasSuffix(zone.NameServers[0], strings.TrimPrefix(description.NameServers[0], "*")) {
+			t.Fatalf("%+v, %v; the description has %q", zone, err, description.NameServers)
+		}
+		mx := dns.RRSet{Name: "customer.test", Type: dns.MX, TTL: 300, Values: []string{"10 mail.customer.test"}}
+		if _, err := provider.Apply(t.Context(), zone, []dns.Change{{Before: dns.RRSet{Name: mx.Name, Type: mx.Type}, After: mx}}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := ask(http.MethodGet, "/zones/customer.test/records", ""), `[{"type":"MX","name":"customer.test","content":"mail.customer.test","ttl":300,"priority":10}]`; got != want {
+			t.Errorf("the sandbox serves %s, want %s", got, want)
+		}
+		ask(http.MethodPut, "/zones/customer.test/records", `[{"type":"TXT","name":"customer.test","content":"by hand é","ttl":60}]`)
+		sets, err := provider.Records(t.Context(), zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]dns.RRSet{{Name: "customer.test", Type: dns.TXT, TTL: 60, Values: []string{"by hand é"}}}, sets); diff != "" {
+			t.Errorf("records (-want +got):\n%s", diff)
+		}
+		ask(http.MethodPost, "/faults", `{"provider":"example","kind":"status","status":503,"retry_after":7,"times":1}`)
+		var o *outcome.Error
+		if _, err := provider.Check(t.Context()); !errors.As(err, &o) || o.Kind != outcome.Down || o.RetryAfter != 7*time.Second {
+			t.Errorf("out of service: %v", err)
+		}
+		if _, err := provider.Check(t.Context()); outcome.Of(err) != outcome.Throttled {
+			t.Errorf("before the Retry-After has passed: %v", err)
+		}
+		var calls []simulate.Entry
+		if err := json.Unmarshal([]byte(ask(http.MethodGet, "/calls?provider=example", "")), &calls); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(calls); n != 5 || calls[n-1].Path != "/v1/zones" || calls[n-1].Status != http.StatusServiceUnavailable || time.Until(calls[n-1].At) < 23*time.Hour {
+			t.Errorf("the calls are %+v", calls)
+		}
+	})
+}
+
+// askControl makes a call of the control interface and returns its body.
+func askControl(t *testing.T, method, url, body string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	content, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%s %s: %d %s, %v", method, url, answer.StatusCode, content, err)
+	}
+	return strings.TrimSpace(string(content))
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// HTTP calls to a provider, with the outcome of each failure. Authors do not change this file.
+//
+// A request follows no redirect, uses no proxy of the environment, and reads answers of a limited
+// size.
+'use strict';
+
+const http = require('node:http');
+const https = require('node:https');
+const { Outcome } = require('./tenantry-plugin.js');
+
+const MAX_ANSWER = 8 << 20; // bytes
+const MAX_SECONDS = 15; // for one request
+
+const waits = new Map(); // by scope: when its calls may go on, in milliseconds of performance.now()
+
+// request sends a request, and returns the status, the headers, and the answer decoded from JSON.
+// scope names the calls that wait together after a Retry-After, usually those of one credential. It
+// fails with an outcome when there is no complete answer, and for 408, 429 and all statuses from 500.
+async function request(call, scope, method, url, headers, body) {
+  checkWait(scope);
+  const answer = await exchange(Math.max(0, Math.min(MAX_SECONDS, call.secondsLeft())), method, url, headers, body);
+  throwFor(scope, answer.status, answer.headers);
+  try {
+    return { ...answer, body: answer.content.length > 0 ? JSON.parse(answer.content.toString()) : undefined };
+  } catch {
+    throw new Outcome('broken', 'not_json', 'the provider answered with an error');
+  }
+}
+
+function exchange(seconds, method, url, headers, body) {
+  return new Promise((resolve, reject) => {
+    let connected = false;
+    const noAnswer = () => new Outcome('unknown', 'no_answer', 'the provider did not answer in time');
+    const cut = () => (connected
+      ? new Outcome('unknown', 'connection_cut', 'the provider did not answer in time')
+      : new Outcome('down', 'unreachable', 'the provider cannot be reached'));
+    const secure = url.startsWith('https:');
+    const sent = (secure ? https : http).request(url, { method, agent: false, headers: { 'Content-Type': 'application/json', ...headers } });
+    const timer = setTimeout(() => sent.destroy(noAnswer()), seconds * 1000);
+    const fail = (error) => {
+      clearTimeout(timer);
+      sent.destroy();
+      reject(error instanceof Outcome ? error : cut());
+    };
+    sent.on('socket', (socket) => socket.once(secure ? 'secureConnect' : 'connect', () => { connected = true; }));
+    sent.on('error', fail);
+    sent.on('response', (answer) => {
+      const parts = [];
+      let size = 0;
+      answer.on('error', fail);
+      answer.on('data', (part) => {
+        size += part.length;
+        parts.push(part);
+        if (size > MAX_ANSWER) fail(new Outcome('broken', 'answer_too_large', "the provider's answer is too large"));
+      });
+      answer.on('end', () => {
+        clearTimeout(timer);
+        resolve({ status: answer.statusCode, headers: answer.headers, content: Buffer.concat(parts) });
+      });
+    });
+    sent.end(body === undefined ? undefined : JSON.stringify(body));
+  });
+}
+
+function throwFor(scope, status, headers) {
+  const retryAfter = secondsOf(headers['retry-after'] ?? '');
+  const cause = `status ${status}`;
+  if (retryAfter > 0 && (status === 429 || status === 503)) {
+    waits.set(scope, Math.max(waits.get(scope) ?? 0, performance.now() + retryAfter * 1000));
+  }
+  if (status === 429) throw new Outcome('throttled', cause, 'the provider wants us to wait', { retryAfter });
+  if (status === 503) throw new Outcome('down', cause, 'the provider is out of service', { retryAfter });
+  if (status === 408 || status === 504) throw new Outcome('unknown', cause, 'the provider did not answer in time');
+  if (status >= 500) throw new Outcome('broken', cause, 'the provider answered with an error');
+}
+
+// secondsOf returns the seconds of a Retry-After, which is a number or a date.
+function secondsOf(text) {
+  if (/^\d+$/.test(text)) return Number(text);
+  return Math.max(0, (Date.parse(text) - Date.now()) / 1000) || 0;
+}
+
+// checkWait throws an outcome while the calls of a scope have to wait.
+function checkWait(scope) {
+  for (const [name, until] of waits) if (until <= performance.now()) waits.delete(name);
+  if (waits.has(scope)) {
+    const retryAfter = (waits.get(scope) - performance.now()) / 1000;
+    throw new Outcome('throttled', 'waiting', 'the provider wants us to wait', { retryAfter });
+  }
+}
+
+module.exports = { request };

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The plugin protocol of tenantry, for DNS providers. Authors do not change this file.
+//
+// docs/plugin-protocol.md of tenantry describes the protocol. The packages of gRPC are loaded only in
+// a process that the host started. The commands `describe`, `simulate` and `--version` need none.
+'use strict';
+
+const fs = require('node:fs');
+const path = require('node:path');
+const { parseArgs } = require('node:util');
+
+const COOKIE = ['TENANTRY_PLUGIN', 'b6b0ad7a-hosted-by-tenantry'];
+const PROTOCOL_VERSION = 1;
+const MAX_MESSAGE = 4 << 20; // bytes, in both directions
+const DEFAULT_SECONDS = 60; // of a call without a deadline
+
+const KINDS = { refused: 1, not_ready: 2, throttled: 3, down: 4, broken: 5, unknown: 6 };
+
+// Outcome is the outcome of a call without an answer. kind is one of KINDS. code is the published
+// error code of a refusal. detail is shown to callers, and cause to operators: neither contains a
+// secret, customer data or text of the provider.
+class Outcome extends Error {
+  constructor(kind, cause, detail, { code = '', retryAfter = 0 } = {}) {
+    super(`${kind} (${cause}): ${detail}`);
+    Object.assign(this, { kind, cause, detail, code, retryAfter });
+  }
+}
+
+// main runs the plugin. connect(connection) returns the provider for one call, with the methods
+// check, zone, records and apply. simulator(name, port, world) starts the simulated provider and
+// returns its ready line.
+async function main(description, connect, simulator) {
+  const name = path.basename(process.argv[1]);
+  const args = process.argv.slice(2);
+  if (args.length === 0 && process.env[COOKIE[0]] === COOKIE[1]) {
+    return serve(description, connect);
+  }
+  if (args[0] === 'describe' && args.length === 1) {
+    console.log(JSON.stringify(description, null, 2));
+  } else if ((args[0] === '--version' || args[0] === 'version') && args.length === 1) {
+    console.log(description.name, description.version);
+  } else if (args[0] === 'simulate') {
+    return simulate(description.name, simulator, args.slice(1));
+  } else {
+    console.error(`${name} is a plugin of tenantry, which starts it when it is needed.\n` +
+      `By hand: ${name} describe | simulate --listen 127.0.0.1:0 --data DIR | --version`);
+    process.exitCode = 2;
+  }
+}
+
+// log writes a line that the host adds to its log. Secrets of the calls in progress are removed there.
+function log(level, message, fields) {
+  process.stderr.write(JSON.stringify({ '@level': level, '@message': message, ...fields }) + '\n');
+}
+
+// exitWithHost ends the process when standard input is closed: the host holds its other end.
+function exitWithHost() {
+  const input = fs.fstatSync(0);
+  if (input.isFIFO() || input.isSocket()) {
+    process.stdin.on('end', () => process.exit(0)).on('error', () => process.exit(0)).resume();
+  }
+}
+
+function serve(description, connect) {
+  // Service managers signal all processes of a service. The host ends this one when it is not
+  // needed any more.
+  for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => {});
+  exitWithHost();
+  if (!(process.env.PLUGIN_PROTOCOL_VERSIONS || '').split(',').includes(String(PROTOCOL_VERSION))) {
+    console.error('the host does not support protocol version', PROTOCOL_VERSION);
+    process.exit(1);
+  }
+  const grpc = require('@grpc/grpc-js');
+  const { key, certificate, der } = require('./tenantry-certificate.js').create();
+  const server = new grpc.Server({
+    'grpc.max_receive_message_length': MAX_MESSAGE, 'grpc.max_send_message_length': MAX_MESSAGE,
+  });
+  addServices(grpc, server, description, connect);
+  const socket = path.join(process.env.PLUGIN_UNIX_SOCKET_DIR, 'plugin.sock');
+  const credentials = grpc.ServerCredentials.createSsl(
+    Buffer.from(process.env.PLUGIN_CLIENT_CERT), [{ private_key: Buffer.from(key), cert_chain: Buffer.from(certificate) }], true);
+  server.bindAsync('unix:' + socket, credentials, (error) => {
+    if (error) {
+      console.error('the plugin cannot listen on its socket');
+      process.exit(1);
+    }
+    const announced = der.toString('base64').replace(/=+$/, '');
+    process.stdout.write(`1|${PROTOCOL_VERSION}|unix|${socket}|grpc|${announced}\n`);
+    // The host reads one line of standard output only.
+    globalThis.console = new console.Console(process.stderr, process.stderr);
+  });
+}
+
+// addServices adds the services of a plugin: health, controller, description and DNS provider.
+function addServices(grpc, server, description, connect) {
+  const messages = require('@grpc/proto-loader').loadSync(['plugins/proto/plugin.proto', 'plugins/proto/dns.proto'], {
+    includeDirs: [path.join(__dirname, 'messages')], keepCase: true, longs: Number, defaults: true,
+  });
+  const outcomeType = messages['tenantry.plugin.v1.Outcome'];
+  const method = (run) => (call, answer) => {
+    answerCall(connect, call, run).then((message) => answer(null, message), (failure) => {
+      const metadata = new grpc.Metadata();
+      metadata.set('grpc-status-details-bin', status(outcomeType, failure));
+      answer({ code: grpc.status.FAILED_PRECONDITION, details: failure.kind, metadata });
+    });
+  };
+  server.addService(rawService('/grpc.health.v1.Health/Check'), { call: (_, answer) => answer(null, Buffer.from([0x08, 0x01])) }); // SERVING
+  server.addService(rawService('/plugin.GRPCController/Shutdown'), {
+    call: (_, answer) => {
+      answer(null, Buffer.alloc(0));
+      server.tryShutdown(() => process.exit(0));
+    },
+  });
+  const { ShareWaits, ...plugin } = messages['tenantry.plugin.v1.Plugin']; // this plugin has no ShareWaits
+  server.addService(plugin, { Describe: (_, answer) => answer(null, toMessage(description)) });
+  server.addService(messages['tenantry.plugin.v1.DNSProvider'], {
+    Check: method(async (provider, call) => ({ zones: await provider.check(call) })),
+    Zone: method((provider, call, request) => provider.zone(call, request.name)),
+    Records: method(async (provider, call, request) => ({ sets: await provider.records(call, request.zone) })),
+    Apply: method(async (provider, call, request) => ({ sets: await provider.apply(call, request.zone, request.changes.map(fill)) })),
+  });
+}
+
+// rawService returns the definition of a service with one method, `call`, whose messages are bytes.
+function rawService(path) {
+  const raw = (bytes) => bytes;
+  return {
+    call: {
+      path, requestStream: false, responseStream: false,
+      requestSerialize: raw, requestDeserialize: raw, responseSerialize: raw, responseDeserialize: raw,
+    },
+  };
+}
+
+// answerCall runs a call of a provider. It fails with an Outcome only.
+async function answerCall(connect, call, run) {
+  const { connection } = call.request;
+  const requestID = String(call.metadata.get('x-request-id')[0] || '');
+  const deadline = call.getDeadline();
+  const end = deadline === Infinity ? Date.now() + DEFAULT_SECONDS * 1000 : Number(deadline);
+  try {
+    const secrets = {};
+    for (const [name, value] of Object.entries(connection?.secrets ?? {})) secrets[name] = value.toString();
+    const provider = connect({ settings: connection?.settings ?? {}, secrets });
+    return await run(provider, { secondsLeft: () => (end - Date.now()) / 1000, requestID }, call.request);
+  } catch (error) {
+    if (error instanceof Outcome) throw error;
+    // The message of the error may contain a secret, and a stack begins with it.
+    const stack = String(error?.stack).split('\n').filter((line) => line.startsWith('    at ')).join('\n');
+    log('error', 'call failed', { request_id: requestID, type: error?.constructor?.name, stack });
+    throw new Outcome('broken', 'plugin_unclassified', 'the plugin returned an error it did not classify');
+  }
+}
+
+// fill returns a change in which both sets exist.
+function fill({ before, after }) {
+  const empty = { name: '', type: '', ttl: 0, values: [] };
+  return { before: { ...empty, ...before }, after: { ...empty, ...after } };
+}
+
+// toMessage converts a description from the form that `describe` prints.
+function toMessage(description) {
+  const budgets = description.budgets.map(({ window_seconds: seconds, ...budget }) => ({ ...budget, window: duration(seconds) }));
+  return { ...description, budgets };
+}
+
+function duration(seconds) {
+  return { seconds: Math.floor(seconds), nanos: Math.round((seconds % 1) * 1e9) };
+}
+
+// status returns a google.rpc.Status with the outcome as its detail.
+function status(outcomeType, failure) {
+  const outcome = outcomeType.serialize({
+    kind: KINDS[failure.kind], code: failure.code, detail: failure.detail, cause: failure.cause,
+    ...(failure.retryAfter > 0 ? { retry_after: duration(failure.retryAfter) } : {}),
+  });
+  const any = Buffer.concat([field(1, Buffer.from('type.googleapis.com/tenantry.plugin.v1.Outcome')), field(2, outcome)]);
+  return Buffer.concat([Buffer.from([0x08, 9]), field(2, Buffer.from(failure.kind)), field(3, any)]);
+}
+
+// field encodes a field of bytes in the format of protobuf.
+function field(number, content) {
+  const head = [(number << 3) | 2];
+  let length = content.length;
+  for (; length > 0x7f; length >>>= 7) head.push((length & 0x7f) | 0x80);
+  return Buffer.concat([Buffer.from([...head, length]), content]);
+}
+
+// simulate runs the simulated provider until the end of standard input.
+async function simulate(name, simulator, args) {
+  let options;
+  try {
+    options = parseArgs({ args, options: { listen: { type: 'string', default: '127.0.0.1:0' }, data: { type: 'string' }, world: { type: 'string', default: '' } } }).values;
+    if (!options.data) throw new Error('--data is missing');
+    if (!/^(127\.0\.0\.1|localhost):\d+$/.test(options.listen)) throw new Error('a simulator listens on a loopback address only');
+  } catch (error) {
+    console.error('simulate:', error.message);
+    process.exitCode = 2;
+    return;
+  }
+  process.on('SIGTERM', () => process.exit(0));
+  exitWithHost();
+  console.log(JSON.stringify(await simulator(name, Number(options.listen.split(':')[1]), options.world)));
+}
+
+module.exports = { Outcome, main };

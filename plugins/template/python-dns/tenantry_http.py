@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP calls to a provider, with the outcome of each failure. Authors do not change this file.
+
+A request follows no redirect, uses no proxy of the environment, and reads answers of a limited size.
+"""
+
+import email.utils
+import http.client
+import json
+import ssl
+import threading
+import time
+import urllib.parse
+
+from tenantry_plugin import Outcome
+
+MAX_ANSWER = 8 << 20  # bytes
+MAX_SECONDS = 15.0  # for one request
+
+_waits = {}  # by scope: when its calls may go on, in seconds of time.monotonic
+_lock = threading.Lock()
+
+
+def request(call, scope, method, url, headers, body=None):
+    """Sends a request. Returns the status, the headers, and the answer decoded from JSON.
+
+    scope names the calls that wait together after a Retry-After, usually those of one credential.
+    Raises an outcome when there is no complete answer, and for 408, 429 and all statuses from 500.
+    """
+    _check_wait(scope)
+    deadline = time.monotonic() + max(0.0, min(MAX_SECONDS, call.time_left()))
+    status, answer_headers, content = _exchange(deadline, method, url, headers, body)
+    _raise_for(scope, status, answer_headers)
+    try:
+        return status, answer_headers, json.loads(content) if content else None
+    except ValueError:
+        raise Outcome("broken", "not_json", "the provider answered with an error") from None
+
+
+def _exchange(deadline, method, url, headers, body):
+    target = urllib.parse.urlsplit(url)
+    timeout = max(0.001, deadline - time.monotonic())
+    if target.scheme == "https":
+        connection = http.client.HTTPSConnection(target.netloc, timeout=timeout, context=ssl.create_default_context())
+    else:
+        connection = http.client.HTTPConnection(target.netloc, timeout=timeout)
+    try:
+        try:
+            connection.connect()
+        except OSError:
+            raise Outcome("down", "unreachable", "the provider cannot be reached") from None
+        try:
+            path = target.path + ("?" + target.query if target.query else "")
+            payload = None if body is None else json.dumps(body).encode()
+            connection.request(method, path, payload, {"Content-Type": "application/json", **headers})
+            answer = connection.getresponse()
+            return answer.status, answer.headers, _read(answer, deadline, connection)
+        except TimeoutError:
+            raise Outcome("unknown", "no_answer", "the provider did not answer in time") from None
+        except (OSError, http.client.HTTPException):
+            raise Outcome("unknown", "connection_cut", "the provider did not answer in time") from None
+    finally:
+        connection.close()
+
+
+def _read(answer, deadline, connection):
+    content = bytearray()
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        if connection.sock is not None:
+            connection.sock.settimeout(left)
+        part = answer.read1(65536)
+        if not part:
+            if answer.length:
+                raise http.client.IncompleteRead(bytes(), answer.length)
+            return bytes(content)
+        content += part
+        if len(content) > MAX_ANSWER:
+            raise Outcome("broken", "answer_too_large", "the provider's answer is too large")
+
+
+def _raise_for(scope, status, headers):
+    wait = _retry_after(headers.get("Retry-After", ""))
+    cause = f"status {status}"
+    if wait > 0 and status in (429, 503):
+        with _lock:
+            _waits[scope] = max(_waits.get(scope, 0.0), time.monotonic() + wait)
+    if status == 429:
+        raise Outcome("throttled", cause, "the provider wants us to wait", retry_after=wait)
+    if status == 503:
+        raise Outcome("down", cause, "the provider is out of service", retry_after=wait)
+    if status in (408, 504):
+        raise Outcome("unknown", cause, "the provider did not answer in time")
+    if status >= 500:
+        raise Outcome("broken", cause, "the provider answered with an error")
+
+
+def _retry_after(text):
+    """Returns the seconds of a Retry-After, which is a number or a date."""
+    if text.isdigit():
+        return float(text)
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - time.time())
+    except (TypeError, ValueError):
+        return 0.0
+
+
+def _check_wait(scope):
+    """Raises an outcome while the calls of a scope have to wait."""
+    with _lock:
+        for name in [n for n, until in _waits.items() if until <= time.monotonic()]:
+            del _waits[name]
+        left = _waits.get(scope, 0.0) - time.monotonic()
+    if left > 0:
+        raise Outcome("throttled", "waiting", "the provider wants us to wait", retry_after=left)

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin protocol of tenantry, for DNS providers. Authors do not change this file.
+
+docs/plugin-protocol.md of tenantry describes the protocol. The modules grpc, google.protobuf and
+cryptography are imported only in a process that the host started. The commands `describe`,
+`simulate` and `--version` need the standard library only.
+"""
+
+import argparse
+import base64
+import datetime
+import json
+import os
+import signal
+import stat
+import sys
+import threading
+import traceback
+
+COOKIE = ("TENANTRY_PLUGIN", "b6b0ad7a-hosted-by-tenantry")
+PROTOCOL_VERSION = 1
+MAX_MESSAGE = 4 << 20  # bytes, in both directions
+MAX_CALLS = 32  # calls at once
+
+KINDS = {"refused": 1, "not_ready": 2, "throttled": 3, "down": 4, "broken": 5, "unknown": 6}
+
+
+class Outcome(Exception):
+    """The outcome of a call without an answer.
+
+    kind is one of KINDS. code is the published error code of a refusal. detail is shown to callers,
+    and cause to operators: neither contains a secret, customer data or text of the provider.
+    """
+
+    def __init__(self, kind, cause, detail, code="", retry_after=0.0):
+        super().__init__(f"{kind} ({cause}): {detail}")
+        self.kind, self.cause, self.detail = kind, cause, detail
+        self.code, self.retry_after = code, retry_after
+
+
+class Connection:
+    """The settings and the secrets of one call. Do not keep them after the call."""
+
+    def __init__(self, settings, secrets):
+        self.settings, self.secrets = settings, secrets
+
+    def __repr__(self):
+        return "Connection([redacted])"
+
+
+class Call:
+    """What a provider knows of the call that it answers."""
+
+    def __init__(self, time_left, request_id):
+        self.time_left = time_left  # a function: the seconds until the deadline
+        self.request_id = request_id
+
+
+def main(description, connect, simulator):
+    """Runs the plugin, and returns the exit code.
+
+    connect(connection) returns the provider for one call, with the methods check, zone, records and
+    apply. simulator(url, world) returns the simulated provider.
+    """
+    name, args = os.path.basename(sys.argv[0]), sys.argv[1:]
+    if not args and os.environ.get(COOKIE[0]) == COOKIE[1]:
+        return _serve(description, connect)
+    if args == ["describe"]:
+        print(json.dumps(description, indent=2))
+        return 0
+    if args in (["--version"], ["version"]):
+        print(description["name"], description["version"])
+        return 0
+    if args[:1] == ["simulate"]:
+        return _simulate(description["name"], simulator, args[1:])
+    print(f"{name} is a plugin of tenantry, which starts it when it is needed.\n"
+          f"By hand: {name} describe | simulate --listen 127.0.0.1:0 --data DIR | --version", file=sys.stderr)
+    return 2
+
+
+def log(level, message, **fields):
+    """Writes a line that the host adds to its log. Secrets of the calls in progress are removed there."""
+    print(json.dumps({"@level": level, "@message": message, **fields}), file=sys.stderr, flush=True)
+
+
+def _exit_with_host():
+    """Ends the process when standard input is closed: the host holds its other end."""
+    mode = os.fstat(0).st_mode
+    if not stat.S_ISFIFO(mode) and not stat.S_ISSOCK(mode):
+        return
+
+    def wait():
+        while os.read(0, 4096):
+            pass
+        os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _serve(description, connect):
+    # Service managers signal all processes of a service. The host ends this one when it is not
+    # needed any more.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _exit_with_host()
+    if str(PROTOCOL_VERSION) not in os.environ.get("PLUGIN_PROTOCOL_VERSIONS", "").split(","):
+        print("the host does not support protocol version", PROTOCOL_VERSION, file=sys.stderr)
+        return 1
+
+    from concurrent import futures
+
+    import grpc
+
+    key, certificate, der = _new_certificate()
+    host_certificate = os.environ["PLUGIN_CLIENT_CERT"].encode()
+    server = grpc.server(futures.ThreadPoolExecutor(MAX_CALLS), options=[
+        ("grpc.max_receive_message_length", MAX_MESSAGE), ("grpc.max_send_message_length", MAX_MESSAGE)])
+    stopped = threading.Event()
+    server.add_generic_rpc_handlers((_Services(grpc, description, connect, stopped),))
+    path = os.path.join(os.environ["PLUGIN_UNIX_SOCKET_DIR"], "plugin.sock")
+    server.add_secure_port("unix:" + path, grpc.ssl_server_credentials(
+        [(key, certificate)], root_certificates=host_certificate, require_client_auth=True))
+    server.start()
+    announced = base64.b64encode(der).decode().rstrip("=")
+    print(f"1|{PROTOCOL_VERSION}|unix|{path}|grpc|{announced}", flush=True)
+    sys.stdout = sys.stderr  # the host reads one line of standard output only
+    stopped.wait()
+    server.stop(grace=1).wait()
+    return 0
+
+
+def _new_certificate():
+    """Returns a key as PEM, and its certificate as PEM and DER. They are for this process only."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.utcnow()
+    certificate = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=1))
+        .not_valid_after(now + datetime.timedelta(days=3650))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256()))
+    pem, der = serialization.Encoding.PEM, serialization.Encoding.DER
+    return (key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()),
+            certificate.public_bytes(pem), certificate.public_bytes(der))
+
+
+class _Services:
+    """The gRPC services of a plugin: health, controller, description and DNS provider."""
+
+    def __init__(self, grpc, description, connect, stopped):
+        sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "messages"))
+        from plugins.proto import dns_pb2, plugin_pb2
+
+        self.grpc, self.connect, self.stopped = grpc, connect, stopped
+        self.dns, self.plugin = dns_pb2, plugin_pb2
+        self.description = _description(plugin_pb2, description)
+        prefix = "/tenantry.plugin.v1."
+        self.methods = {
+            "/grpc.health.v1.Health/Check": self._raw(lambda *_: b"\x08\x01"),  # SERVING
+            "/plugin.GRPCController/Shutdown": self._raw(self._shutdown),
+            prefix + "Plugin/Describe": self._raw(lambda *_: self.description.SerializeToString()),
+            prefix + "DNSProvider/Check": self._method(dns_pb2.DNSCheckRequest, self._check),
+            prefix + "DNSProvider/Zone": self._method(dns_pb2.ZoneRequest, self._zone),
+            prefix + "DNSProvider/Records": self._method(dns_pb2.ZoneRecordsRequest, self._records),
+            prefix + "DNSProvider/Apply": self._method(dns_pb2.ApplyRequest, self._apply),
+        }
+
+    def service(self, call):
+        """Implements grpc.GenericRpcHandler. An unknown method is answered with UNIMPLEMENTED."""
+        return self.methods.get(call.method)
+
+    def _raw(self, answer):
+        return self.grpc.unary_unary_rpc_method_handler(answer)
+
+    def _shutdown(self, *_):
+        self.stopped.set()
+        return b""
+
+    def _method(self, request_type, run):
+        def answer(request, context):
+            metadata = dict(context.invocation_metadata())
+            call = Call(lambda: context.time_remaining() or 60.0, metadata.get("x-request-id", ""))
+            try:
+                connection = Connection(dict(request.connection.settings),
+                                        {n: v.decode() for n, v in request.connection.secrets.items()})
+                return run(self.connect(connection), call, request)
+            except Outcome as outcome:
+                failure = outcome
+            except Exception as error:  # its text may contain a secret
+                log("error", "call failed", request_id=call.request_id, type=type(error).__name__,
+                    stack="".join(traceback.format_tb(error.__traceback__)))
+                failure = Outcome("broken", "plugin_unclassified", "the plugin returned an error it did not classify")
+            context.set_trailing_metadata((("grpc-status-details-bin", self._status(failure)),))
+            return context.abort(self.grpc.StatusCode.FAILED_PRECONDITION, failure.kind)
+
+        return self.grpc.unary_unary_rpc_method_handler(
+            answer, request_deserializer=request_type.FromString,
+            response_serializer=lambda message: message.SerializeToString())
+
+    def _status(self, failure):
+        """Returns a google.rpc.Status with the outcome as its detail."""
+        from google.protobuf import any_pb2
+
+        message = self.plugin.Outcome(kind=KINDS[failure.kind], code=failure.code,
+                                      detail=failure.detail, cause=failure.cause)
+        if failure.retry_after > 0:
+            message.retry_after.FromTimedelta(datetime.timedelta(seconds=failure.retry_after))
+        detail = any_pb2.Any()
+        detail.Pack(message)
+        fields = [b"\x08\x09"]  # code = FAILED_PRECONDITION
+        for number, content in ((2, failure.kind.encode()), (3, detail.SerializeToString())):
+            fields.append(bytes([number << 3 | 2]) + _varint(len(content)) + content)
+        return b"".join(fields)
+
+    def _check(self, provider, call, _):
+        return self.dns.DNSReach(zones=provider.check(call))
+
+    def _zone(self, provider, call, request):
+        return self.dns.DNSZone(**provider.zone(call, request.name))
+
+    def _records(self, provider, call, request):
+        return self._sets(provider.records(call, _zone(request.zone)))
+
+    def _apply(self, provider, call, request):
+        changes = [(_record_set(c.before), _record_set(c.after)) for c in request.changes]
+        return self._sets(provider.apply(call, _zone(request.zone), changes))
+
+    def _sets(self, sets):
+        return self.dns.RecordSets(sets=[self.dns.RecordSet(**s) for s in sets])
+
+
+def _zone(message):
+    return {"id": message.id, "name": message.name, "name_servers": list(message.name_servers), "idle": message.idle}
+
+
+def _record_set(message):
+    return {"name": message.name, "type": message.type, "ttl": message.ttl, "values": list(message.values)}
+
+
+def _varint(number):
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes(out) + bytes([number])
+
+
+def _description(pb, d):
+    """Converts a description from the form that `describe` prints."""
+    message = pb.Description(name=d["name"], kind=d["kind"], version=d["version"], title=d["title"],
+                             capabilities=d["capabilities"], name_servers=d["name_servers"],
+                             fields=[pb.Field(**f) for f in d["fields"]])
+    for b in d["budgets"]:
+        budget = message.budgets.add(key=b["key"], limit=b["limit"], costs=b.get("costs", {}), only=b.get("only", []))
+        budget.window.FromTimedelta(datetime.timedelta(seconds=b["window_seconds"]))
+    return message
+
+
+def _simulate(name, simulator, args):
+    """Runs the command `simulate`: the simulated provider, until the end of standard input."""
+    parser = argparse.ArgumentParser(prog=f"{os.path.basename(sys.argv[0])} simulate")
+    parser.add_argument("--listen", default="127.0.0.1:0")
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--world", default="")
+    options = parser.parse_args(args)
+    host, _, port = options.listen.rpartition(":")
+    if host not in ("127.0.0.1", "localhost"):
+        parser.error("a simulator listens on a loopback address only")
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    _exit_with_host()
+    server, ready = simulator(name, int(port), options.world)
+    print(json.dumps(ready), flush=True)
+    server.serve_forever()
+    return 0

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"time"
+)
+
+const (
+	// clientCertificateVariable is the environment variable with the host's certificate. go-plugin
+	// and the other implementations of its handshake read it.
+	clientCertificateVariable = "PLUGIN_CLIENT_CERT"
+	// certificateHost is the name in the certificates of the host and the plugin.
+	certificateHost = "localhost"
+	// certificateLife is how long a certificate is valid. It is longer than any process runs.
+	certificateLife = 10 * 365 * 24 * time.Hour
+)
+
+// newHostTLS returns the TLS configuration for one plugin process, and the host's certificate as
+// PEM. go-plugin adds the certificate that the plugin announces in its handshake line as the only
+// root.
+//
+// AutoMTLS of go-plugin is not used, because its keys are on the curve P-521. BoringSSL, which is
+// the TLS library of most gRPC implementations, does not accept that curve by default. OpenSSL,
+// BoringSSL and Go accept P-256.
+func newHostTLS() (*tls.Config, []byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the key of the host: %w", err)
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the certificate of the host: %w", err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: certificateHost},
+		DNSNames:     []string{certificateHost},
+		NotBefore:    now.Add(-time.Minute),
+		NotAfter:     now.Add(certificateLife),
+		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		// A certificate that signs itself is its own issuer, so some libraries require a CA.
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make the certificate of the host: %w", err)
+	}
+	return &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		MinVersion:   tls.VersionTLS12,
+		ServerName:   certificateHost,
+		// Until the handshake line names the plugin's certificate, no certificate is accepted.
+		RootCAs: x509.NewCertPool(),
+	}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), nil
+}

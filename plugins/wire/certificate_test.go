@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+)
+
+// startScript starts a shell script as a plugin. It returns the lines that the script prints to
+// standard error, and the error of the start.
+func startScript(t *testing.T, script string) (string, error) {
+	t.Helper()
+	exe := filepath.Join(t.TempDir(), "plugin")
+	if err := os.WriteFile(exe, []byte("#!/bin/sh\n"+script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	lines := make(chan string, 1000)
+	p, err := Start(Launch{Exe: exe, Name: "plugin", Line: func(line []byte) { lines <- string(line) }, Timeout: testTimeout})
+	if err == nil {
+		p.Kill()
+	}
+	close(lines)
+	var printed []string
+	for line := range lines {
+		printed = append(printed, line)
+	}
+	return strings.Join(printed, "\n"), err
+}
+
+// TestHostCertificateIsAcceptedByAllLibraries checks the properties of the certificate that
+// libraries disagree on: the curve, the usages, the name and the basic constraints.
+func TestHostCertificateIsAcceptedByAllLibraries(t *testing.T) {
+	printed, err := startScript(t, `printf '%s\n' "$PLUGIN_CLIENT_CERT" >&2`)
+	if err == nil {
+		t.Fatal("a script without a handshake started")
+	}
+	block, _ := pem.Decode([]byte(printed + "\n"))
+	if block == nil {
+		t.Fatalf("PLUGIN_CLIENT_CERT is not PEM: %q", printed)
+	}
+	c, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, ok := c.PublicKey.(*ecdsa.PublicKey)
+	if !ok || key.Curve != elliptic.P256() || c.SignatureAlgorithm != x509.ECDSAWithSHA256 {
+		t.Errorf("the key is %T on %v, signed with %s; want P-256 and SHA-256", c.PublicKey, key, c.SignatureAlgorithm)
+	}
+	if !c.IsCA || !c.BasicConstraintsValid || c.KeyUsage&x509.KeyUsageDigitalSignature == 0 {
+		t.Errorf("CA %t, basic constraints %t, key usage %b", c.IsCA, c.BasicConstraintsValid, c.KeyUsage)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(c)
+	now := time.Now()
+	for _, at := range []time.Time{now, now.AddDate(9, 0, 0)} {
+		_, err := c.Verify(x509.VerifyOptions{Roots: roots, DNSName: "localhost", CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+		if err != nil {
+			t.Errorf("as a client at %s: %v", at, err)
+		}
+	}
+}
+
+// serveHealth serves a health check that always succeeds, with the credentials, and returns the
+// path of its socket.
+func serveHealth(t *testing.T, options ...grpc.ServerOption) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "socket")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks := health.NewServer()
+	checks.SetServingStatus(plugin.GRPCServiceName, grpc_health_v1.HealthCheckResponse_SERVING)
+	server := grpc.NewServer(options...)
+	grpc_health_v1.RegisterHealthServer(server, checks)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return path
+}
+
+// TestPluginWithoutAnnouncedCertificateIsRefused checks that the host connects only to the
+// certificate of the handshake line. It never connects without TLS.
+func TestPluginWithoutAnnouncedCertificateIsRefused(t *testing.T) {
+	config, certificate, err := newHostTLS() // a certificate of any process will do
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(certificate)
+	announced := "|" + base64.RawStdEncoding.EncodeToString(block.Bytes)
+	plain, encrypted := serveHealth(t), serveHealth(t, grpc.Creds(credentials.NewTLS(config)))
+	for _, tt := range []struct {
+		name, socket, certificate string
+		accepted                  bool
+	}{
+		{"TLS with the announced certificate", encrypted, announced, true},
+		{"TLS with a certificate that is not announced", encrypted, "", false},
+		{"no TLS", plain, "", false},
+		{"no TLS, with an announced certificate", plain, announced, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := startScript(t, "echo '1|1|unix|"+tt.socket+"|grpc"+tt.certificate+"'\nexec cat >&2")
+			if accepted := err == nil; accepted != tt.accepted {
+				t.Fatalf("accepted: %t (%v), want %t", accepted, err, tt.accepted)
+			}
+		})
+	}
+}
