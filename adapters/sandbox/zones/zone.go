@@ -30,7 +30,7 @@ func newZone(apex string, stored storedZone) (*zone, error) {
 	if len(stored.Records)+len(stored.Veiled) > maxRecords {
 		return nil, invalid("a zone holds at most %d records", maxRecords)
 	}
-	provider := hostings[stored.Provider]
+	provider := hostingOf(stored.Provider)
 	z := &zone{apex: apex, sets: map[string][]wire.RR{}, names: map[string]bool{}, veils: map[string][]Veiled{}}
 	z.soa = &wire.SOA{
 		Hdr: header(apex, wire.TypeSOA, 3600), Ns: provider.servers[0] + ".", Mbox: provider.mailbox + ".",
