@@ -35,6 +35,7 @@ func pluginCommand() *cobra.Command {
 		settings.Config{}.AddFlags(cmd.Flags())
 		group.AddCommand(cmd)
 	}
+	group.AddCommand(pluginNewCommand())
 	return group
 }
 

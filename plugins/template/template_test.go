@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package template
+
+import (
+	"errors"
+	"go/format"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestNewLeavesNothingToRename writes a plugin from each template. No text may contain the word of
+// the template, except in a reserved domain and in "for example".
+func TestNewLeavesNothingToRename(t *testing.T) {
+	reserved := regexp.MustCompile(`[Ff]or example|\bexample\.(com|net|org)\b|\.example\b`)
+	written := 0
+	for _, kind := range Kinds {
+		for _, language := range Languages(kind) {
+			written++
+			t.Run(language+"-"+kind, func(t *testing.T) {
+				p := write(t, Options{Kind: kind, Name: "acme", Language: language, Version: "1.2.3"})
+				if filepath.Base(p.Folder) != kind+"-acme" {
+					t.Errorf("the folder is %s", p.Folder)
+				}
+				for _, name := range p.Files {
+					text := read(t, p, name)
+					if left := reserved.ReplaceAllString(name+"\n"+text, ""); strings.Contains(strings.ToLower(left), "example") {
+						t.Errorf("%s still contains the word of the template", name)
+					}
+					if strings.Contains(text, "SPDX-License-Identifier") || strings.Contains(text, templateModule) {
+						t.Errorf("%s has the licence or the import path of the template", name)
+					}
+					if formatted, err := format.Source([]byte(text)); strings.HasSuffix(name, ".go") && (err != nil || string(formatted) != text) {
+						t.Errorf("%s is not formatted: %v", name, err)
+					}
+					info, err := os.Stat(filepath.Join(p.Folder, name))
+					if err != nil || strings.HasPrefix(text, "#!") != (info.Mode().Perm()&0o100 != 0) {
+						t.Errorf("%s: a script must be executable, and no other file: %v %v", name, info.Mode(), err)
+					}
+				}
+			})
+		}
+	}
+	if written == 0 {
+		t.Fatal("there is no template")
+	}
+}
+
+func write(t *testing.T, o Options) Plugin {
+	t.Helper()
+	o.Parent = t.TempDir()
+	p, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func read(t *testing.T, p Plugin, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(p.Folder, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestModuleOfAPlugin checks the module path, and which tenantry a plugin requires.
+func TestModuleOfAPlugin(t *testing.T) {
+	p := write(t, Options{Kind: "dns", Name: "acme", Module: "git.acme.example/plugins/dns", Version: "1.2.3"})
+	mod, main := read(t, p, "go.mod"), read(t, p, "main.go")
+	if !strings.HasPrefix(mod, "module git.acme.example/plugins/dns\n") || !strings.Contains(mod, SDKModule+" v1.2.3\n") || strings.Contains(mod, "replace") {
+		t.Errorf("go.mod for a release:\n%s", mod)
+	}
+	if !strings.Contains(main, `"git.acme.example/plugins/dns/simulator"`) {
+		t.Errorf("main.go:\n%s", main)
+	}
+	mod = read(t, write(t, Options{Kind: "dns", Name: "acme", Source: "/src/tenantry"}), "go.mod")
+	if !strings.HasPrefix(mod, "module dns-acme\n") || !strings.HasSuffix(mod, "\nreplace "+SDKModule+" => /src/tenantry\n") {
+		t.Errorf("go.mod for a checkout:\n%s", mod)
+	}
+}
+
+func TestNewRefusesInvalidOptions(t *testing.T) {
+	full := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(full, "dns-acme", "notes"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for says, o := range map[string]Options{
+		"KIND must be one of dns, sending, mail": {Kind: "registrar", Name: "acme"},
+		"NAME must be 2 to 31":                   {Kind: "dns", Name: "Acme-2"},
+		"there is no template of a mail plugin":  {Kind: "mail", Name: "acme", Language: "cobol"},
+		"--module must be the path":              {Kind: "dns", Name: "acme", Module: "a b"},
+		"--source must name the folder":          {Kind: "dns", Name: "acme"},
+		"exists and is not empty":                {Kind: "dns", Name: "acme", Version: "1.2.3", Parent: full},
+	} {
+		if o.Parent == "" {
+			o.Parent = t.TempDir()
+		}
+		if _, err := New(o); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%+v: got %v, want %q", o, err, says)
+		}
+		if entries, _ := os.ReadDir(o.Parent); o.Parent != full && len(entries) > 0 {
+			t.Errorf("%+v: it wrote %v", o, entries)
+		}
+	}
+}
+
+func TestRename(t *testing.T) {
+	for text, want := range map[string]string{
+		"dns-example":                                 "dns-acme",
+		"DNS provider Example.":                       "DNS provider Acme.",
+		"*.example-dns.test":                          "*.acme-dns.test",
+		"https://api.example.com/":                    "https://api.example.com/",
+		"mx.old.example":                              "mx.old.example",
+		"For example, example":                        "For example, acme",
+		"TENANTRY_PROVIDERS_EXAMPLE_API_URL, EXAMPLE": "TENANTRY_PROVIDERS_ACME_API_URL, ACME",
+		"example-one.test and examples":               "acme-one.test and examples",
+	} {
+		if got := rename(text, "acme"); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestModulesAreThoseOfTheRepository checks that modules.sh ran after the last change of go.mod: each
+// required version is that of this repository, and each checksum is in its go.sum.
+func TestModulesAreThoseOfTheRepository(t *testing.T) {
+	for own, of := range map[string]string{"gomod.txt": "go.mod", "gosum.txt": "go.sum"} {
+		text, err := modules.ReadFile(own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		repository, err := os.ReadFile(filepath.Join("..", "..", of))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := 0
+		for line := range strings.Lines(string(text)) {
+			line = strings.TrimSuffix(strings.TrimSpace(line), " // indirect")
+			if fields := strings.Fields(line); len(fields) < 2 || fields[0] == "module" || fields[0] == "require" {
+				continue
+			}
+			if lines++; !strings.Contains(string(repository), line) {
+				t.Errorf("%s: %q is not in %s: run go generate ./plugins/template", own, line, of)
+			}
+		}
+		if lines < 20 {
+			t.Errorf("%s has only %d lines", own, lines)
+		}
+	}
+}
