@@ -9,6 +9,7 @@
 //   - host.go: Host, its options and the supervision policy. Start here.
 //   - supervise.go: supervisor, which runs at most one process of a plugin and restarts it.
 //   - launch.go: instance, one process; the check of its file, and its environment.
+//   - reload.go: Reload and Watch, which apply changes of the catalog while the host runs.
 //   - status.go: Status, the state of a plugin for metrics and operators.
 //   - output.go, redact.go: the output of plugins, made safe for the log.
 //   - catalog.go: the catalog, the list of plugins that may run.
@@ -23,6 +24,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tenantry/tenantry/core/panics"
@@ -68,6 +70,9 @@ type SupervisionPolicy struct {
 	Cooldown time.Duration
 	// CrashLimit is how many crashes in a row make a crash loop. The default is 5.
 	CrashLimit int
+	// DrainTimeout is how long a replaced process may take to end its calls before it is stopped.
+	// The default is 30 s, which is longer than a call may take.
+	DrainTimeout time.Duration
 	// TimeoutLimit is how many calls in a row must end at their deadline before an unresponsive
 	// plugin is killed. The default is 3.
 	TimeoutLimit int
@@ -81,6 +86,7 @@ func (p SupervisionPolicy) withDefaults() SupervisionPolicy {
 		Backoff:      cmp.Or(p.Backoff, 200*time.Millisecond),
 		Cooldown:     cmp.Or(p.Cooldown, time.Minute),
 		CrashLimit:   cmp.Or(p.CrashLimit, 5),
+		DrainTimeout: cmp.Or(p.DrainTimeout, 30*time.Second),
 		TimeoutLimit: cmp.Or(p.TimeoutLimit, 3),
 	}
 }
@@ -98,7 +104,9 @@ func (p SupervisionPolicy) restartDelay(crashes int) (delay time.Duration, crash
 type Host struct {
 	options  Options
 	redactor redactor
-	plugins  map[string]*supervisor // by the plugin's name
+	plugins  map[string]*supervisor // by the plugin's name; New fills it
+
+	reloading sync.Mutex // held by Reload
 }
 
 // New returns a host for the plugins of the catalog. It starts no process. It fails when the
@@ -192,6 +200,7 @@ func (h *Host) Describe(ctx context.Context, name string) (wire.Description, err
 	if err != nil {
 		return wire.Description{}, errors.Join(err, s.status().LastError)
 	}
+	defer s.release(running)
 	return running.description, nil
 }
 
@@ -199,7 +208,7 @@ func (h *Host) Describe(ctx context.Context, name string) (wire.Description, err
 func (h *Host) Names(kind wire.Kind) []string {
 	var names []string
 	for name, s := range h.plugins {
-		if s.entry.Kind == string(kind) {
+		if s.kind == string(kind) && !s.isRemoved() {
 			names = append(names, name)
 		}
 	}
@@ -222,7 +231,9 @@ func (h *Host) Kill(name string) error {
 func (h *Host) Status() []Status {
 	var all []Status
 	for _, s := range h.plugins {
-		all = append(all, s.status())
+		if !s.isRemoved() {
+			all = append(all, s.status())
+		}
 	}
 	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
 	return all

@@ -28,18 +28,21 @@ type instance struct {
 	description  wire.Description
 	exitRecorded chan struct{} // closed when the supervisor has recorded the exit
 
+	calls   int           // in progress
+	drained chan struct{} // set when the process was replaced; closed when no call is in progress
+
 	answered            bool // the process answered at least one call
 	killRequested       bool // Host.Kill was called for this process
 	consecutiveTimeouts int  // calls in a row that ended at their deadline
 	pinging             bool // a health check is running
 }
 
-// launch starts a process from the file of the catalog entry and asks for its description. It fails
+// launch starts a process from the file of a catalog entry and asks for its description. It fails
 // when the file does not have the checksum of the entry, when the process does not start in time,
 // and when the described name or kind differs from the entry. After an error no process is left.
-func (s *supervisor) launch() (*instance, error) {
+func (s *supervisor) launch(entry Entry) (*instance, error) {
 	o := s.host.options
-	file, err := openVerified(o.Dir, s.entry)
+	file, err := openVerified(o.Dir, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -47,8 +50,8 @@ func (s *supervisor) launch() (*instance, error) {
 	output := newOutput(s.log, &s.host.redactor)
 	p, err := wire.Start(wire.Launch{
 		Exe:     executablePath(file),
-		Name:    s.entry.File,
-		Env:     pluginEnvironment(s.entry.Name, o.Env, o.TelemetryHeaders),
+		Name:    entry.File,
+		Env:     pluginEnvironment(entry.Name, o.Env, o.TelemetryHeaders),
 		Line:    func(line []byte) { panics.Guarded(func() { output.writeLine(line) }, s.logPanic)() },
 		Timeout: s.policy.StartTimeout,
 	})
@@ -58,11 +61,11 @@ func (s *supervisor) launch() (*instance, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.policy.StartTimeout)
 	defer cancel()
 	d, err := p.Describe(ctx)
-	if err == nil && (d.Name != s.entry.Name || string(d.Kind) != s.entry.Kind) {
+	if err == nil && (d.Name != entry.Name || string(d.Kind) != entry.Kind) {
 		err = fmt.Errorf("the plugin describes itself as %.60q of kind %.60q, unlike the catalog", d.Name, d.Kind)
 	}
 	if err == nil && o.Waits != nil {
-		err = p.ShareWaits(ctx, pluginWaits{s.entry.Name, o.Waits})
+		err = p.ShareWaits(ctx, pluginWaits{entry.Name, o.Waits})
 	}
 	if err != nil {
 		p.Kill()
