@@ -19,6 +19,7 @@ package pluginhost
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -106,7 +107,12 @@ type Host struct {
 	redactor redactor
 	plugins  map[string]*supervisor // by the plugin's name; New fills it
 
+	catalogAtNew [sha256.Size]byte // the checksum of the catalog
+
 	reloading sync.Mutex // held by Reload
+
+	changedMu sync.Mutex
+	changed   []func(name string)
 }
 
 // New returns a host for the plugins of the catalog. It starts no process. It fails when the
@@ -120,11 +126,12 @@ func New(o Options) (*Host, error) {
 		o.Dir = dir
 	}
 	o = o.withDefaults()
+	sum := catalogSum(o.Dir)
 	entries, err := readCatalog(o.Dir)
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{options: o, plugins: make(map[string]*supervisor, len(entries))}
+	h := &Host{options: o, catalogAtNew: sum, plugins: make(map[string]*supervisor, len(entries))}
 	for _, e := range entries {
 		h.plugins[e.Name] = newSupervisor(h, e)
 	}
@@ -202,6 +209,22 @@ func (h *Host) Describe(ctx context.Context, name string) (wire.Description, err
 	}
 	defer s.release(running)
 	return running.description, nil
+}
+
+// OnChange makes the host call f with the name of each plugin whose description may have changed,
+// because a different version takes its calls now. f must not call the host.
+func (h *Host) OnChange(f func(name string)) {
+	h.changedMu.Lock()
+	defer h.changedMu.Unlock()
+	h.changed = append(h.changed, f)
+}
+
+func (h *Host) reportChange(name string) {
+	h.changedMu.Lock()
+	defer h.changedMu.Unlock()
+	for _, f := range h.changed {
+		f(name)
+	}
 }
 
 // Names returns the names of the catalog's plugins of a kind, sorted. It does not start a plugin.

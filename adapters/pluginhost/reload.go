@@ -15,10 +15,10 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// Watch calls Reload whenever the catalog has changed, until ctx ends. It reads the catalog once in
+// Watch calls Reload whenever the catalog has changed since New, until ctx ends. It reads the catalog once in
 // each interval. It logs errors.
 func (h *Host) Watch(ctx context.Context, interval time.Duration) {
-	seen := h.catalogSum()
+	seen := h.catalogAtNew
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -27,7 +27,7 @@ func (h *Host) Watch(ctx context.Context, interval time.Duration) {
 			return
 		case <-ticker.C:
 		}
-		now := h.catalogSum()
+		now := catalogSum(h.options.Dir)
 		if now == seen {
 			continue
 		}
@@ -39,8 +39,8 @@ func (h *Host) Watch(ctx context.Context, interval time.Duration) {
 }
 
 // catalogSum returns the checksum of the catalog file, or of nothing if it cannot be read.
-func (h *Host) catalogSum() [sha256.Size]byte {
-	text, err := os.ReadFile(filepath.Join(h.options.Dir, catalogFile))
+func catalogSum(dir string) [sha256.Size]byte {
+	text, err := os.ReadFile(filepath.Join(dir, catalogFile))
 	if err != nil {
 		text = nil
 	}
@@ -113,6 +113,7 @@ func (s *supervisor) upgrade(to Entry) error {
 	s.crashes, s.retryAt = 0, time.Time{}
 	s.run(i)
 	s.drain(old)
+	s.host.reportChange(s.name)
 	return nil
 }
 

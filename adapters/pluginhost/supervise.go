@@ -204,6 +204,7 @@ func (s *supervisor) recordFailure(err error) {
 			"error", err, "version", s.previous.Version, "rejected", s.entry.Version)
 		s.rejected, s.entry, s.previous = s.entry, *s.previous, nil
 		s.lastError = err
+		s.host.reportChange(s.name)
 		return
 	}
 	s.crashes++
