@@ -13,7 +13,8 @@
 //   - status.go: Status, the state of a plugin for metrics and operators.
 //   - output.go, redact.go: the output of plugins, made safe for the log.
 //   - catalog.go: the catalog, the list of plugins that may run.
-//   - add.go, inspect.go: the operator's commands on the catalog.
+//   - add.go, inspect.go: the operator's commands on the catalog. overlay.go: a copy of a plugin
+//     folder that links to its files.
 package pluginhost
 
 import (
