@@ -14,6 +14,9 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
+// T is what the suites use of a test. *testing.T implements it.
+type T = testing.TB
+
 // DNSFixture is the environment of the contract of a DNS provider. The alias lets an author import
 // this package only.
 type DNSFixture = contract.DNSProviderEnv
@@ -27,7 +30,7 @@ type DNSTest struct {
 }
 
 // SimulateDNS starts a simulator as Simulate does. newProvider returns the provider under test.
-func SimulateDNS(t testing.TB, open opener, newProvider func(sdk.Connection) sdk.DNSProvider) *DNSTest {
+func SimulateDNS(t T, open opener, newProvider func(sdk.Connection) sdk.DNSProvider) *DNSTest {
 	t.Helper()
 	return &DNSTest{Simulator: Simulate(t, open), newProvider: newProvider}
 }
@@ -45,7 +48,7 @@ func (d *DNSTest) Refused() sdk.DNSProvider {
 }
 
 // NewZone creates a zone and returns its name.
-func (d *DNSTest) NewZone(t testing.TB) string {
+func (d *DNSTest) NewZone(t T) string {
 	t.Helper()
 	name := fmt.Sprintf("zone-%d.test", d.created.Add(1))
 	d.Control(t, http.MethodPut, "/zones/"+name, struct{}{}, nil)
@@ -53,14 +56,14 @@ func (d *DNSTest) NewZone(t testing.TB) string {
 }
 
 // Put replaces one record set of a zone.
-func (d *DNSTest) Put(t testing.TB, zone string, s sdk.RRSet) {
+func (d *DNSTest) Put(t T, zone string, s sdk.RRSet) {
 	t.Helper()
 	sets := slices.DeleteFunc(d.Held(t, zone), func(old sdk.RRSet) bool { return old.Name == s.Name && old.Type == s.Type })
 	d.Control(t, http.MethodPut, "/zones/"+zone+"/records", simulate.RecordsOf(append(sets, s)), nil)
 }
 
 // Held returns the record sets of a zone.
-func (d *DNSTest) Held(t testing.TB, zone string) []sdk.RRSet {
+func (d *DNSTest) Held(t T, zone string) []sdk.RRSet {
 	t.Helper()
 	var records []simulate.Record
 	d.Control(t, http.MethodGet, "/zones/"+zone+"/records", nil, &records)
@@ -68,7 +71,7 @@ func (d *DNSTest) Held(t testing.TB, zone string) []sdk.RRSet {
 }
 
 // Lose makes the next request that changes a zone lose its answer, or not arrive.
-func (d *DNSTest) Lose(t testing.TB, failure contract.Failure) {
+func (d *DNSTest) Lose(t T, failure contract.Failure) {
 	t.Helper()
 	kind := simulate.DropAfter
 	if failure == contract.LosesRequest {

@@ -24,7 +24,12 @@ func TestBinary(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	conformance.DNS(t, conformance.Binary{Path: path}, func(t testing.TB, newProvider func(sdk.Connection) sdk.DNSProvider) conformance.DNSFixture {
+	binary := conformance.Binary{Path: path, Connect: func(baseURL string) sdk.Connection {
+		return sdk.Connection{
+			Settings: map[string]string{"api_url": baseURL}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret(simulator.Token)},
+		}
+	}}
+	conformance.DNS(t, binary, func(t conformance.T, newProvider func(sdk.Connection) sdk.DNSProvider) conformance.DNSFixture {
 		return conformance.SimulateDNS(t, simulator.New, newProvider)
 	})
 }
