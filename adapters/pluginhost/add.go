@@ -4,6 +4,7 @@ package pluginhost
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,14 +23,22 @@ import (
 // long because Add may run on a busy machine, and its caller is a person who can wait.
 const describeTimeout = time.Minute
 
-// Addition is the change that Add made to the catalog.
-type Addition string
+// Addition is the result of Add and Upgrade: the plugin as the catalog has it now, and its
+// description.
+type Addition struct {
+	Inspection
+	Change   Change
+	Previous Entry // empty if Change is Added
+}
 
-// The changes that Add makes.
+// Change is what Add and Upgrade changed in the catalog.
+type Change string
+
+// The changes of the catalog.
 const (
-	Added     Addition = "added"
-	Replaced  Addition = "replaced"
-	Unchanged Addition = "unchanged"
+	Added     Change = "added"
+	Replaced  Change = "replaced"
+	Unchanged Change = "unchanged"
 )
 
 // Add adds the plugin that file starts to the catalog of a plugin folder and replaces the entry with
@@ -42,80 +51,175 @@ const (
 // only for files that the operator trusts. Adding the same file again changes nothing. Add fails
 // when the file is not a working plugin, when a different plugin of the catalog has the same file
 // name, and when the catalog is invalid.
-func Add(ctx context.Context, dir, file string) (Entry, Addition, error) {
-	e, source, err := readPlugin(ctx, file)
+func Add(ctx context.Context, dir, file string) (Addition, error) {
+	return install(ctx, dir, file, Added)
+}
+
+// Upgrade is Add for a plugin that the catalog has already. It fails with ErrNotInCatalog for a
+// different plugin. A service that runs on this plugin folder notices the new version, see Reload.
+func Upgrade(ctx context.Context, dir, file string) (Addition, error) {
+	return install(ctx, dir, file, Replaced)
+}
+
+func install(ctx context.Context, dir, file string, purpose Change) (Addition, error) {
+	i, source, err := readPlugin(ctx, file)
 	if err != nil {
-		return e, "", fmt.Errorf("%s: %w", file, err)
+		return Addition{}, fmt.Errorf("%s: %w", file, err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return e, "", err
+		return Addition{}, err
 	}
 	unlock, err := lock(dir)
 	if err != nil {
-		return e, "", err
+		return Addition{}, err
 	}
 	defer unlock()
 	all, err := readCatalog(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return e, "", err
+		return Addition{}, err
 	}
-	change := Added
-	for _, old := range all {
-		if old.Name == e.Name {
-			change = Replaced
-		} else if old.File == e.File {
-			return e, "", fmt.Errorf("%s: the plugin %s of the catalog has the file name %s too", file, old.Name, e.File)
+	base := i.File
+	done := Addition{Inspection: i, Change: Added}
+	if old, found := find(all, i.Name); found {
+		done.Change, done.Previous = Replaced, old
+		done.File = fileOfVersion(dir, file, old, i.Entry)
+	} else if purpose == Replaced {
+		return Addition{}, fmt.Errorf("%s: %w: %q", file, ErrNotInCatalog, i.Name)
+	}
+	e := done.Entry
+	for _, other := range all {
+		if other.Name != e.Name && other.File == e.File {
+			return Addition{}, fmt.Errorf("%s: the plugin %s of the catalog has the file name %s too", file, other.Name, e.File)
 		}
 	}
 	installed := filepath.Join(dir, e.File)
-	if slices.Contains(all, e) && verified.Check(installed, e.SHA256) == nil {
-		return e, Unchanged, nil
+	if e == done.Previous && verified.Check(installed, e.SHA256) == nil {
+		done.Change = Unchanged
+		return done, nil
 	}
 	if err := verified.Install(source, e.SHA256, installed); err != nil {
-		return e, "", fmt.Errorf("%s: %w", file, err)
+		return Addition{}, fmt.Errorf("%s: %w", file, err)
 	}
 	all = slices.DeleteFunc(all, func(old Entry) bool { return old.Name == e.Name })
 	all = append(all, e)
 	slices.SortFunc(all, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
-	return e, change, writeCatalog(dir, all)
+	if err := writeCatalog(dir, all); err != nil {
+		return Addition{}, err
+	}
+	return done, deleteVersions(dir, base, e.File, done.Previous.File)
 }
 
-// readPlugin returns the plugin that a file starts, and the catalog entry that the plugin describes.
-// It also starts the plugin as the service does, and fails when the plugin does not start.
-func readPlugin(ctx context.Context, file string) (entry Entry, source string, err error) {
+func find(all []Entry, name string) (Entry, bool) {
+	i := slices.IndexFunc(all, func(e Entry) bool { return e.Name == name })
+	if i < 0 {
+		return Entry{}, false
+	}
+	return all[i], true
+}
+
+// fileOfVersion returns the file name for the new content of a plugin. A different content gets its
+// own file, so that a running service can return to the old version. A file that is in the plugin
+// folder already keeps its name.
+func fileOfVersion(dir, file string, old, e Entry) string {
+	switch inside, err := filepath.Rel(dir, file); {
+	case err == nil && inside == e.File:
+		return e.File
+	case strings.EqualFold(old.SHA256, e.SHA256):
+		return old.File
+	}
+	return e.File + "-" + e.SHA256[:versionDigits]
+}
+
+// versionDigits is the number of digits of the checksum in the file name of a further version.
+const versionDigits = 12
+
+// deleteVersions deletes the files of the further versions of a plugin, except those to keep.
+func deleteVersions(dir, base string, keep ...string) error {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		digits, ok := strings.CutPrefix(f.Name(), base+"-")
+		if _, err := hex.DecodeString(digits); !ok || err != nil || len(digits) != versionDigits || slices.Contains(keep, f.Name()) {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, f.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remove removes plugins from the catalog of a plugin folder, with their files. It returns their
+// entries. It fails with ErrNotInCatalog, and changes nothing, if the catalog lacks one of them.
+func Remove(dir string, names ...string) (removed []Entry, err error) {
+	unlock, err := lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	all, err := readCatalog(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		e, ok := find(all, name)
+		if !ok {
+			return nil, fmt.Errorf("%w: %q", ErrNotInCatalog, name)
+		}
+		removed = append(removed, e)
+		all = slices.DeleteFunc(all, func(e Entry) bool { return e.Name == name })
+	}
+	if err := writeCatalog(dir, all); err != nil {
+		return nil, err
+	}
+	for _, e := range removed {
+		if err := os.RemoveAll(filepath.Join(dir, e.File)); err != nil {
+			return removed, err
+		}
+	}
+	return removed, nil
+}
+
+// readPlugin returns the catalog entry and the description of the plugin that a file starts, and the
+// file or folder with its content. It also starts the plugin as the service does, and fails when the
+// plugin does not start.
+func readPlugin(ctx context.Context, file string) (i Inspection, source string, err error) {
 	info, err := os.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return Entry{}, "", errors.New("there is no such file")
+		return Inspection{}, "", errors.New("there is no such file")
 	case err != nil:
-		return Entry{}, "", err
+		return Inspection{}, "", err
 	case !info.Mode().IsRegular():
-		return Entry{}, "", errors.New("it is not a regular file")
+		return Inspection{}, "", errors.New("it is not a regular file")
 	case info.Mode().Perm()&0o111 == 0:
-		return Entry{}, "", errors.New("it is not executable: run chmod +x on it")
+		return Inspection{}, "", errors.New("it is not executable: run chmod +x on it")
 	}
 	if file, err = filepath.Abs(file); err != nil {
-		return Entry{}, "", err
+		return Inspection{}, "", err
 	}
 	source, sum, err := verified.Source(file)
 	if err != nil {
-		return Entry{}, "", err
+		return Inspection{}, "", err
 	}
 	e, err := describe(ctx, source, sum, filepath.Base(file))
 	if err != nil {
-		return e, "", err
+		return Inspection{}, "", err
 	}
 	e.SHA256, e.File = sum, filepath.Base(file)
 	if err := e.check(); err != nil {
-		return e, "", fmt.Errorf("its description: %w", err)
+		return Inspection{}, "", fmt.Errorf("its description: %w", err)
 	}
 	o := Options{Dir: filepath.Dir(source), Supervision: SupervisionPolicy{StartTimeout: describeTimeout}}.withDefaults()
 	inSource := e
 	inSource.File = filepath.Base(source)
-	if _, err := (&Host{options: o}).inspect(inSource); err != nil {
-		return e, "", fmt.Errorf("it does not work with this version of tenantry: %w", err)
+	d, err := (&Host{options: o}).inspect(inSource)
+	if err != nil {
+		return Inspection{}, "", fmt.Errorf("it does not work with this version of tenantry: %w", err)
 	}
-	return e, source, nil
+	return Inspection{Entry: e, Description: d}, source, nil
 }
 
 // describe runs a plugin with the argument `describe` and the environment of a plugin without any

@@ -69,6 +69,12 @@ func pluginDir(t testing.TB, plugins ...string) string {
 		}
 		entries = append(entries, pluginhost.Entry{Name: name, Kind: "mail", File: "mail-" + name, SHA256: checksumOf(t, path), Version: "1.2.3"})
 	}
+	writeCatalog(t, dir, entries...)
+	return dir
+}
+
+func writeCatalog(t testing.TB, dir string, entries ...pluginhost.Entry) {
+	t.Helper()
 	catalog, err := json.Marshal(map[string]any{"plugins": entries})
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +82,6 @@ func pluginDir(t testing.TB, plugins ...string) string {
 	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), catalog, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return dir
 }
 
 // logBuffer collects the log of a host. It is safe for concurrent use.

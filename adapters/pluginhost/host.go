@@ -9,10 +9,12 @@
 //   - host.go: Host, its options and the supervision policy. Start here.
 //   - supervise.go: supervisor, which runs at most one process of a plugin and restarts it.
 //   - launch.go: instance, one process, and its environment.
+//   - reload.go: Reload and Watch, which apply changes of the catalog while the host runs.
 //   - status.go: Status, the state of a plugin for metrics and operators.
 //   - output.go, redact.go: the output of plugins, made safe for the log.
 //   - catalog.go: the catalog, the list of plugins that may run.
-//   - add.go, inspect.go: the operator's commands on the catalog.
+//   - add.go, inspect.go: the operator's commands on the catalog. overlay.go: a copy of a plugin
+//     folder that links to its files.
 //
 // Package verified checks the files of a plugin.
 package pluginhost
@@ -20,11 +22,13 @@ package pluginhost
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tenantry/tenantry/core/panics"
@@ -70,6 +74,9 @@ type SupervisionPolicy struct {
 	Cooldown time.Duration
 	// CrashLimit is how many crashes in a row make a crash loop. The default is 5.
 	CrashLimit int
+	// DrainTimeout is how long a replaced process may take to end its calls before it is stopped.
+	// The default is 30 s, which is longer than a call may take.
+	DrainTimeout time.Duration
 	// TimeoutLimit is how many calls in a row must end at their deadline before an unresponsive
 	// plugin is killed. The default is 3.
 	TimeoutLimit int
@@ -83,6 +90,7 @@ func (p SupervisionPolicy) withDefaults() SupervisionPolicy {
 		Backoff:      cmp.Or(p.Backoff, 200*time.Millisecond),
 		Cooldown:     cmp.Or(p.Cooldown, time.Minute),
 		CrashLimit:   cmp.Or(p.CrashLimit, 5),
+		DrainTimeout: cmp.Or(p.DrainTimeout, 30*time.Second),
 		TimeoutLimit: cmp.Or(p.TimeoutLimit, 3),
 	}
 }
@@ -100,7 +108,14 @@ func (p SupervisionPolicy) restartDelay(crashes int) (delay time.Duration, crash
 type Host struct {
 	options  Options
 	redactor redactor
-	plugins  map[string]*supervisor // by the plugin's name
+	plugins  map[string]*supervisor // by the plugin's name; New fills it
+
+	catalogAtNew [sha256.Size]byte // the checksum of the catalog
+
+	reloading sync.Mutex // held by Reload
+
+	changedMu sync.Mutex
+	changed   []func(name string)
 }
 
 // New returns a host for the plugins of the catalog. It starts no process. It fails when the
@@ -114,11 +129,12 @@ func New(o Options) (*Host, error) {
 		o.Dir = dir
 	}
 	o = o.withDefaults()
+	sum := catalogSum(o.Dir)
 	entries, err := readCatalog(o.Dir)
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{options: o, plugins: make(map[string]*supervisor, len(entries))}
+	h := &Host{options: o, catalogAtNew: sum, plugins: make(map[string]*supervisor, len(entries))}
 	for _, e := range entries {
 		h.plugins[e.Name] = newSupervisor(h, e)
 	}
@@ -194,14 +210,31 @@ func (h *Host) Describe(ctx context.Context, name string) (wire.Description, err
 	if err != nil {
 		return wire.Description{}, errors.Join(err, s.status().LastError)
 	}
+	defer s.release(running)
 	return running.description, nil
+}
+
+// OnChange makes the host call f with the name of each plugin whose description may have changed,
+// because a different version takes its calls now. f must not call the host.
+func (h *Host) OnChange(f func(name string)) {
+	h.changedMu.Lock()
+	defer h.changedMu.Unlock()
+	h.changed = append(h.changed, f)
+}
+
+func (h *Host) reportChange(name string) {
+	h.changedMu.Lock()
+	defer h.changedMu.Unlock()
+	for _, f := range h.changed {
+		f(name)
+	}
 }
 
 // Names returns the names of the catalog's plugins of a kind, sorted. It does not start a plugin.
 func (h *Host) Names(kind wire.Kind) []string {
 	var names []string
 	for name, s := range h.plugins {
-		if s.entry.Kind == string(kind) {
+		if s.kind == string(kind) && !s.isRemoved() {
 			names = append(names, name)
 		}
 	}
@@ -224,7 +257,9 @@ func (h *Host) Kill(name string) error {
 func (h *Host) Status() []Status {
 	var all []Status
 	for _, s := range h.plugins {
-		all = append(all, s.status())
+		if !s.isRemoved() {
+			all = append(all, s.status())
+		}
 	}
 	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
 	return all

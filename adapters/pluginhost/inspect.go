@@ -63,7 +63,7 @@ func Inspect(o Options, names ...string) ([]Inspection, error) {
 
 // inspect starts the plugin of an entry in the same way as a call, and stops the plugin again.
 func (h *Host) inspect(e Entry) (wire.Description, error) {
-	started, err := newSupervisor(h, e).launch()
+	started, err := newSupervisor(h, e).launch(e)
 	path := filepath.Join(h.options.Dir, e.File)
 	switch {
 	case missing(path):

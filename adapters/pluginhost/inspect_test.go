@@ -86,17 +86,17 @@ func writeScript(t *testing.T, text string, mode fs.FileMode) string {
 
 func TestAddCanBeRepeated(t *testing.T) {
 	dir, file := filepath.Join(t.TempDir(), "plugins"), copyProgram(t, "puppet", "mail-good")
-	for _, want := range []pluginhost.Addition{pluginhost.Added, pluginhost.Unchanged} {
-		e, change, err := pluginhost.Add(t.Context(), dir, file)
-		if err != nil || change != want || e.Name != "good" || e.Version != "1.2.3" {
-			t.Fatalf("%+v %s %v, want %s", e, change, err, want)
+	for _, want := range []pluginhost.Change{pluginhost.Added, pluginhost.Unchanged} {
+		got, err := pluginhost.Add(t.Context(), dir, file)
+		if err != nil || got.Change != want || got.Name != "good" || got.Version != "1.2.3" || got.Description.Title != "Puppet" {
+			t.Fatalf("%+v %v, want %s", got, err, want)
 		}
 	}
 	if err := os.Truncate(filepath.Join(dir, "mail-good"), 10); err != nil {
 		t.Fatal(err)
 	}
-	if _, change, err := pluginhost.Add(t.Context(), dir, file); err != nil || change != pluginhost.Replaced {
-		t.Fatalf("%s %v", change, err)
+	if got, err := pluginhost.Add(t.Context(), dir, file); err != nil || got.Change != pluginhost.Replaced || got.File != "mail-good" {
+		t.Fatalf("%+v %v", got, err)
 	}
 	if inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: fastRestart}); err != nil || inspections[0].Problem != nil {
 		t.Fatalf("%+v, %v", inspections, err)
@@ -112,7 +112,7 @@ func TestConcurrentAddsLoseNothing(t *testing.T) {
 	for n := range plugins {
 		file := copyProgram(t, "puppet", fmt.Sprintf("mail-p%d", n))
 		go func() {
-			_, _, err := pluginhost.Add(t.Context(), dir, file)
+			_, err := pluginhost.Add(t.Context(), dir, file)
 			added <- err
 		}()
 	}
@@ -148,7 +148,7 @@ func TestAddRefusesFilesThatAreNotPlugins(t *testing.T) {
 		"incomplete description":     {writeScript(t, `[ "$1" = describe ] && printf '{"name":'`, 0o755), "not JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := pluginhost.Add(t.Context(), dir, tt.file); err == nil || !strings.Contains(err.Error(), tt.wantError) || !strings.Contains(err.Error(), tt.file) {
+			if _, err := pluginhost.Add(t.Context(), dir, tt.file); err == nil || !strings.Contains(err.Error(), tt.wantError) || !strings.Contains(err.Error(), tt.file) {
 				t.Errorf("got %v, want an error with %q", err, tt.wantError)
 			}
 		})
@@ -160,11 +160,71 @@ func TestAddRefusesFilesThatAreNotPlugins(t *testing.T) {
 
 func TestAddRefusesADuplicateFileName(t *testing.T) {
 	dir := t.TempDir()
-	if _, _, err := pluginhost.Add(t.Context(), dir, copyProgram(t, "puppet", "mail-good")); err != nil {
+	if _, err := pluginhost.Add(t.Context(), dir, copyProgram(t, "puppet", "mail-good")); err != nil {
 		t.Fatal(err)
 	}
 	editCatalog(t, dir, `"name": "good"`, `"name": "first"`)
-	if _, _, err := pluginhost.Add(t.Context(), dir, copyProgram(t, "puppet", "mail-good")); err == nil || !strings.Contains(err.Error(), "first") {
+	if _, err := pluginhost.Add(t.Context(), dir, copyProgram(t, "puppet", "mail-good")); err == nil || !strings.Contains(err.Error(), "first") {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// TestUpgradeKeepsTheOldFile upgrades a plugin twice. The file of the version before stays, so that a
+// running service can return to it, and older files are deleted.
+func TestUpgradeKeepsTheOldFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "plugins")
+	first := copyProgram(t, "puppet", "mail-good")
+	if _, err := pluginhost.Upgrade(t.Context(), dir, first); !errors.Is(err, pluginhost.ErrNotInCatalog) {
+		t.Fatalf("an upgrade of a plugin that is not there: %v", err)
+	}
+	if _, err := pluginhost.Add(t.Context(), dir, first); err != nil {
+		t.Fatal(err)
+	}
+	previous := "mail-good"
+	for _, version := range []string{"second", "third", "fourth"} {
+		file := copyProgram(t, "puppet", "mail-good")
+		f, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = f.WriteString(version)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		got, err := pluginhost.Upgrade(t.Context(), dir, file)
+		if err != nil || got.Change != pluginhost.Replaced || got.Previous.File != previous || got.File != "mail-good-"+got.SHA256[:12] {
+			t.Fatalf("%s: %+v %v", version, got, err)
+		}
+		previous = got.File
+		if again, err := pluginhost.Upgrade(t.Context(), dir, file); err != nil || again.Change != pluginhost.Unchanged {
+			t.Fatalf("%s again: %+v %v", version, again, err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "mail-good*"))
+	if err != nil || len(files) != 3 { // the first, the third and the fourth
+		t.Errorf("%v %v", files, err)
+	}
+}
+
+func TestRemoveDeletesPlugins(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"mail-one", "mail-two"} {
+		if _, err := pluginhost.Add(t.Context(), dir, copyProgram(t, "puppet", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := pluginhost.Remove(dir, "one", "three"); !errors.Is(err, pluginhost.ErrNotInCatalog) {
+		t.Fatalf("a plugin that is not there: %v", err)
+	}
+	removed, err := pluginhost.Remove(dir, "one")
+	if err != nil || len(removed) != 1 || removed[0].File != "mail-one" {
+		t.Fatalf("%v %v", removed, err)
+	}
+	h, _ := newHost(t, pluginhost.Options{Dir: dir})
+	if names := h.Names("mail"); len(names) != 1 || names[0] != "two" {
+		t.Errorf("left are %v", names)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "mail-one")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file is still there: %v", err)
 	}
 }

@@ -25,6 +25,9 @@ type instance struct {
 	description  wire.Description
 	exitRecorded chan struct{} // closed when the supervisor has recorded the exit
 
+	calls   int           // in progress
+	drained chan struct{} // set when the process was replaced; closed when no call is in progress
+
 	answered            bool // the process answered at least one call
 	killRequested       bool // Host.Kill was called for this process
 	consecutiveTimeouts int  // calls in a row that ended at their deadline
@@ -34,17 +37,17 @@ type instance struct {
 // launch starts a process from the files of the catalog entry and asks for its description. It fails
 // when the files do not have the checksum of the entry, when the process does not start in time,
 // and when the described name or kind differs from the entry. After an error no process is left.
-func (s *supervisor) launch() (*instance, error) {
+func (s *supervisor) launch(entry Entry) (*instance, error) {
 	o := s.host.options
-	files, err := verified.Open(filepath.Join(o.Dir, s.entry.File), s.entry.SHA256)
+	files, err := verified.Open(filepath.Join(o.Dir, entry.File), entry.SHA256)
 	if err != nil {
 		return nil, err
 	}
 	output := newOutput(s.log, &s.host.redactor)
 	p, err := wire.Start(wire.Launch{
 		Exe:     files.Path(),
-		Name:    s.entry.File,
-		Env:     pluginEnvironment(s.entry.Name, o.Env, o.TelemetryHeaders),
+		Name:    entry.File,
+		Env:     pluginEnvironment(entry.Name, o.Env, o.TelemetryHeaders),
 		Line:    func(line []byte) { panics.Guarded(func() { output.writeLine(line) }, s.logPanic)() },
 		Timeout: s.policy.StartTimeout,
 	})
@@ -55,11 +58,11 @@ func (s *supervisor) launch() (*instance, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), s.policy.StartTimeout)
 	defer cancel()
 	d, err := p.Describe(ctx)
-	if err == nil && (d.Name != s.entry.Name || string(d.Kind) != s.entry.Kind) {
+	if err == nil && (d.Name != entry.Name || string(d.Kind) != entry.Kind) {
 		err = fmt.Errorf("the plugin describes itself as %.60q of kind %.60q, unlike the catalog", d.Name, d.Kind)
 	}
 	if err == nil && o.Waits != nil {
-		err = p.ShareWaits(ctx, pluginWaits{s.entry.Name, o.Waits})
+		err = p.ShareWaits(ctx, pluginWaits{entry.Name, o.Waits})
 	}
 	if err != nil {
 		i.release(0)

@@ -31,9 +31,10 @@ var States = []State{Idle, Starting, Running, Waiting, CrashLoop, Closed}
 // Status is the state of a plugin and the counts of its processes.
 type Status struct {
 	Name    string
-	Version string // from the catalog
+	Version string // of the entry that runs, or that the next start runs
 	State   State
 	PID     int // the process id when State is Running, otherwise 0
+	Calls   int // calls in progress in the process that takes calls
 	// Starts counts the processes that were started. Each one after the first is a restart.
 	Starts int
 	// Hangs counts the processes that were killed because they did not answer.
@@ -65,7 +66,7 @@ func (s *supervisor) status() Status {
 	case s.closed:
 		st.State = Closed
 	case s.running != nil:
-		st.State, st.PID = Running, s.running.process.PID()
+		st.State, st.PID, st.Calls = Running, s.running.process.PID(), s.running.calls
 	case s.starting != nil:
 		st.State = Starting
 	case crashLoop:

@@ -19,14 +19,19 @@ import (
 // supervisor runs one plugin of the catalog. It has at most one process at a time, starts it when a
 // call needs it, delays restarts after crashes, and kills a process that does not answer.
 type supervisor struct {
-	entry  Entry
-	host   *Host
-	policy SupervisionPolicy
-	log    *slog.Logger
+	name, kind string // of the entry
+	host       *Host
+	policy     SupervisionPolicy
+	log        *slog.Logger
 
-	background panics.Group // the goroutines of start, watch and checkResponsive
+	background panics.Group  // the goroutines of start, watch, checkResponsive and drain
+	closing    chan struct{} // closed by close
 
 	mu        sync.Mutex
+	entry     Entry  // what the next start runs
+	previous  *Entry // what ran before an upgrade whose process has not answered a call yet
+	rejected  Entry  // the last entry of the catalog that was not healthy
+	removed   bool   // the catalog no longer has the plugin
 	running   *instance
 	starting  chan struct{} // nil when no start is in progress; closed when the start ends
 	closed    bool
@@ -38,12 +43,16 @@ type supervisor struct {
 }
 
 func newSupervisor(h *Host, e Entry) *supervisor {
-	return &supervisor{entry: e, host: h, policy: h.options.Supervision, log: h.options.Log.With("plugin", e.Name)}
+	return &supervisor{
+		name: e.Name, kind: e.Kind, entry: e, host: h, policy: h.options.Supervision,
+		log: h.options.Log.With("plugin", e.Name), closing: make(chan struct{}),
+	}
 }
 
-// acquire returns the running process. If no process runs, it starts one; concurrent callers share
-// one start. acquire fails with outcome.Down when the host is closed, when a restart is delayed
-// after a crash, and when ctx ends during the start.
+// acquire returns the running process for one call. If no process runs, it starts one; concurrent
+// callers share one start. The caller releases the process. acquire fails with outcome.Down when the
+// host is closed, when the plugin was removed, when a restart is delayed after a crash, and when ctx
+// ends during the start.
 func (s *supervisor) acquire(ctx context.Context) (*instance, error) {
 	for {
 		s.mu.Lock()
@@ -51,7 +60,12 @@ func (s *supervisor) acquire(ctx context.Context) (*instance, error) {
 			s.mu.Unlock()
 			return nil, downError("plugin_closed", 0)
 		}
+		if s.removed {
+			s.mu.Unlock()
+			return nil, downError("plugin_missing", 0)
+		}
 		if i := s.running; i != nil && !i.exited() {
+			i.calls++
 			s.mu.Unlock()
 			return i, nil
 		}
@@ -112,30 +126,43 @@ func (s *supervisor) delayedError(delay time.Duration) error {
 // start makes one attempt to start the process. The attempt is independent of the context of the
 // call that caused it, because other calls wait for the same start.
 func (s *supervisor) start() {
-	var i *instance
-	var err error
-	panics.Guarded(func() { i, err = s.launch() }, func(e *panics.Error) {
-		s.logPanic(e)
-		err = e
-	})()
+	s.mu.Lock()
+	entry := s.entry
+	s.mu.Unlock()
+	i, err := s.tryLaunch(entry)
 	s.mu.Lock()
 	started := s.starting
 	s.starting = nil
-	closed := s.closed
+	outdated := s.closed || s.removed || s.entry != entry // then the process is not needed
 	switch {
+	case outdated:
 	case err != nil:
 		s.recordFailure(err)
-	case !closed:
-		s.starts++
-		s.running = i
-		s.log.Info("plugin started", "version", i.description.Version, "pid", i.process.PID())
-		s.goLogged(func() { s.watch(i) })
+	default:
+		s.run(i)
 	}
 	s.mu.Unlock()
-	if closed && i != nil {
+	if outdated && i != nil {
 		i.release(0)
 	}
 	close(started)
+}
+
+// tryLaunch is launch with a panic as an error.
+func (s *supervisor) tryLaunch(entry Entry) (i *instance, err error) {
+	panics.Guarded(func() { i, err = s.launch(entry) }, func(e *panics.Error) {
+		s.logPanic(e)
+		err = e
+	})()
+	return i, err
+}
+
+// run makes a process the one that takes calls. The caller holds s.mu.
+func (s *supervisor) run(i *instance) {
+	s.starts++
+	s.running = i
+	s.log.Info("plugin started", "version", i.description.Version, "pid", i.process.PID())
+	s.goLogged(func() { s.watch(i) })
 }
 
 // watch waits until a process exits and records the exit.
@@ -156,6 +183,8 @@ func (s *supervisor) recordExit(i *instance) {
 	}
 	switch {
 	case s.closed:
+	case i.drained != nil:
+		s.log.Info("the replaced process ended", "version", i.description.Version)
 	case i.killRequested, i.answered:
 		s.crashes = 0
 		s.retryAt = time.Time{}
@@ -167,7 +196,18 @@ func (s *supervisor) recordExit(i *instance) {
 
 // recordFailure counts a failed start, or a process that exited without answering a call, and sets
 // the earliest time of the next start. The caller holds s.mu.
+//
+// If the plugin was upgraded and the new version has not answered a call yet, recordFailure returns
+// to the previous version instead.
 func (s *supervisor) recordFailure(err error) {
+	if s.previous != nil {
+		s.log.Error("the new version failed before it answered a call, so the previous version is back",
+			"error", err, "version", s.previous.Version, "rejected", s.entry.Version)
+		s.rejected, s.entry, s.previous = s.entry, *s.previous, nil
+		s.lastError = err
+		s.host.reportChange(s.name)
+		return
+	}
 	s.crashes++
 	s.lastError = err
 	delay, crashLoop := s.policy.restartDelay(s.crashes)
@@ -193,6 +233,7 @@ func (s *supervisor) callEnded(i *instance, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.releaseLocked(i)
 	switch {
 	case callErr != nil && callErr.Cause == wire.CauseDeadline:
 		i.consecutiveTimeouts++
@@ -204,7 +245,9 @@ func (s *supervisor) callEnded(i *instance, err error) {
 	default:
 		i.consecutiveTimeouts = 0
 		i.answered = true
-		s.crashes = 0
+		if i == s.running {
+			s.crashes, s.previous = 0, nil
+		}
 	}
 }
 
@@ -247,6 +290,9 @@ func (s *supervisor) kill() {
 // close stops the process and waits for all background work of the supervisor.
 func (s *supervisor) close() {
 	s.mu.Lock()
+	if !s.closed {
+		close(s.closing)
+	}
 	s.closed = true
 	i := s.running
 	s.mu.Unlock()

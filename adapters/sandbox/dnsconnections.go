@@ -16,7 +16,7 @@ import (
 // kindDNS is the kind of DNS providers in the plugin catalog.
 const kindDNS = "dns"
 
-// seededDNS is the provider to which the seeded account is connected.
+// seededDNS is the provider of the zones that each sandbox has.
 const seededDNS = "cloudflare"
 
 // connectDNS connects an account to a simulated DNS provider.
@@ -49,7 +49,7 @@ func (c *controller) connectTo(ctx context.Context, s *simulator, owner access.A
 
 // dnsProvider returns the simulator of a DNS provider, or nil.
 func (env *Environment) dnsProvider(name string) *simulator {
-	for _, s := range env.simulators {
+	for _, s := range env.running() {
 		if s.kind == kindDNS && s.ready.Provider == name {
 			return s
 		}
@@ -98,14 +98,28 @@ func (s *simulator) customerSecrets(ctx context.Context, customer string) (map[s
 	return issued.Secrets, nil
 }
 
-// seedDNS connects the seeded account to seededDNS, if that provider is simulated.
-func (c *controller) seedDNS(ctx context.Context, owner access.AccountID) error {
-	s := c.dnsProvider(seededDNS)
-	if s == nil {
-		return nil
+// seedDNS connects the seeded account to each simulated DNS provider. It returns the zones that it
+// creates at the providers other than seededDNS, by provider.
+func (c *controller) seedDNS(ctx context.Context, owner access.AccountID) (map[string][]string, error) {
+	created := map[string][]string{}
+	for _, s := range c.running() {
+		if s.kind != kindDNS {
+			continue
+		}
+		provider := s.ready.Provider
+		for _, number := range zoneNumbers[:2] {
+			if provider == seededDNS {
+				break
+			}
+			name := provider + "-" + number + ".test"
+			if err := c.zones.Add(name, provider); err != nil {
+				return nil, fmt.Errorf("seed zone %s: %w", name, err)
+			}
+			created[provider] = append(created[provider], name)
+		}
+		if err := c.connectTo(ctx, s, owner); err != nil {
+			return nil, fmt.Errorf("seed DNS connection with %s: %w", provider, err)
+		}
 	}
-	if err := c.connectTo(ctx, s, owner); err != nil {
-		return fmt.Errorf("seed DNS connection: %w", err)
-	}
-	return nil
+	return created, nil
 }

@@ -31,6 +31,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -57,15 +58,18 @@ type Options struct {
 // Environment is the simulated environment of the service. It starts before the service, because
 // the service needs the addresses of the simulators. It runs until Close.
 type Environment struct {
-	options    Options
-	log        *slog.Logger
-	clock      *Clock
-	zones      *zones.Store
-	dns        *zones.Server
-	tenants    *tenantList
-	addresses  *addresses
-	simulators []*simulator
-	servers    []*loopbackServer
+	options   Options
+	log       *slog.Logger
+	clock     *Clock
+	zones     *zones.Store
+	dns       *zones.Server
+	tenants   *tenantList
+	addresses *addresses
+	worldURL  string // of the API through which simulators edit zones
+	servers   []*loopbackServer
+
+	simulatorsMu sync.RWMutex
+	simulators   []*simulator // RestartSimulator replaces one
 }
 
 // Start starts the DNS server and the simulators. When it fails, nothing keeps running.
@@ -132,7 +136,7 @@ func (env *Environment) listen(ctx context.Context, addr string, h http.Handler)
 func (env *Environment) Close() error {
 	closed := make([]error, len(env.servers))
 	var wg sync.WaitGroup
-	for _, s := range env.simulators {
+	for _, s := range env.running() {
 		wg.Go(s.stop)
 	}
 	for i, s := range env.servers {
@@ -158,7 +162,7 @@ func (env *Environment) DNSPort() int { return env.dns.Port() }
 // Settings returns the settings that connect each plugin to its simulator, by provider.
 func (env *Environment) Settings() map[string]map[string]string {
 	out := map[string]map[string]string{}
-	for _, s := range env.simulators {
+	for _, s := range env.running() {
 		out[s.ready.Provider] = s.ready.Settings
 	}
 	return out
@@ -167,13 +171,20 @@ func (env *Environment) Settings() map[string]map[string]string {
 // Secrets returns the operator's credentials at each simulator, by provider.
 func (env *Environment) Secrets() map[string]map[string]secret.Text {
 	out := map[string]map[string]secret.Text{}
-	for _, s := range env.simulators {
+	for _, s := range env.running() {
 		out[s.ready.Provider] = map[string]secret.Text{}
 		for name, value := range s.ready.Secrets {
 			out[s.ready.Provider][name] = secret.New(value)
 		}
 	}
 	return out
+}
+
+// running returns the simulators that run.
+func (env *Environment) running() []*simulator {
+	env.simulatorsMu.RLock()
+	defer env.simulatorsMu.RUnlock()
+	return slices.Clone(env.simulators)
 }
 
 // dataFile returns a path in the directory of the sandbox.

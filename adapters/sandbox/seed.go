@@ -42,6 +42,9 @@ type Ready struct {
 	Sending    map[string]any `json:"sending"`
 	// MessyZones are the seeded messy zones. They are not part of the JSON line.
 	MessyZones []zones.MessyZone `json:"-"`
+	// PluginZones are the seeded zones at the DNS providers of further plugins, by provider. They are
+	// not part of the JSON line.
+	PluginZones map[string][]string `json:"-"`
 }
 
 // Tenant is a simulated tenant that is not connected yet.
@@ -68,7 +71,7 @@ func (env *Environment) Open(ctx context.Context, s Services) (Ready, error) {
 		if ready.Tenants, err = env.unconnectedTenants(ctx); err != nil {
 			return Ready{}, fmt.Errorf("seed tenants: %w", err)
 		}
-		if err := c.seedDNS(ctx, acc.ID); err != nil {
+		if ready.PluginZones, err = c.seedDNS(ctx, acc.ID); err != nil {
 			return Ready{}, err
 		}
 	}

@@ -64,12 +64,47 @@ func (env *Environment) startSimulators(ctx context.Context, zonesURL string) er
 		if err != nil {
 			return fmt.Errorf("simulator of %s: %w", p.Name, err)
 		}
+		if s.kind == kindDNS {
+			if err := env.zones.AddProvider(p.Name); err != nil {
+				s.stop()
+				return fmt.Errorf("zones of %s: %w", p.Name, err)
+			}
+		}
 		env.simulators = append(env.simulators, s)
 	}
+	env.worldURL = zonesURL
 	if env.clock.moved() {
 		return env.setSimulatorClocks(ctx, env.clock.Now())
 	}
 	return nil
+}
+
+// RestartSimulator starts the simulator of a plugin again, on the same address and with its state,
+// after the plugin's file and the catalog have changed. It does nothing for a plugin whose simulator
+// does not run.
+func (env *Environment) RestartSimulator(ctx context.Context, name string) error {
+	env.simulatorsMu.Lock()
+	defer env.simulatorsMu.Unlock()
+	i := slices.IndexFunc(env.simulators, func(s *simulator) bool { return s.ready.Provider == name })
+	list, err := catalog(env.options.PluginDir)
+	n := slices.IndexFunc(list, func(p plugin) bool { return p.Name == name })
+	if err != nil || i < 0 || n < 0 {
+		return err
+	}
+	env.simulators[i].stop()
+	s, err := env.startSimulator(ctx, list[n], env.worldURL)
+	if err != nil {
+		return fmt.Errorf("simulator of %s: %w", name, err)
+	}
+	env.simulators[i] = s
+	if !env.clock.moved() {
+		return nil
+	}
+	body, err := json.Marshal(map[string]time.Time{"now": env.clock.Now()})
+	if err != nil {
+		return err
+	}
+	return s.mustControlCall(ctx, http.MethodPost, "/clock", body)
 }
 
 func (env *Environment) startSimulator(ctx context.Context, p plugin, zonesURL string) (*simulator, error) {
@@ -147,7 +182,7 @@ const errNotSimulated = notImplemented("no simulator of this provider runs here"
 
 // simulator returns the simulator of a provider.
 func (env *Environment) simulator(provider string) (*simulator, error) {
-	for _, s := range env.simulators {
+	for _, s := range env.running() {
 		if s.ready.Provider == provider {
 			return s, nil
 		}
@@ -160,7 +195,7 @@ func (env *Environment) simulator(provider string) (*simulator, error) {
 
 // simulatorFor returns the simulator that handles control calls whose first path element is first.
 func (env *Environment) simulatorFor(first string) (*simulator, bool) {
-	for _, s := range env.simulators {
+	for _, s := range env.running() {
 		if slices.Contains(s.ready.Control, first) {
 			return s, true
 		}

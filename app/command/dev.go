@@ -31,6 +31,7 @@ import (
 	"github.com/tenantry/tenantry/app/wiring"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dnsconnection"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/secret"
 )
 
@@ -43,7 +44,10 @@ type devOptions struct {
 	listen, control string
 	data, database  string
 	redis, limits   string
+	plugin          string
 	noSeed, json    bool
+
+	tell func(string) // prints a text for a person
 }
 
 func devCommand() *cobra.Command {
@@ -55,6 +59,11 @@ func devCommand() *cobra.Command {
 			"All data is kept in one folder. A sandbox that is started again with the same folder continues with its data.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.json = o.json || cli.JSONWanted(cmd)
+			o.tell = func(text string) {
+				if !o.json {
+					_, _ = fmt.Fprint(cmd.OutOrStdout(), text)
+				}
+			}
 			if !cmd.Flags().Changed("control") && strings.HasSuffix(o.listen, ":0") {
 				o.control = "127.0.0.1:0" // several sandboxes may run
 			}
@@ -82,6 +91,7 @@ func devCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.database, "database", "", "postgres://… instead of SQLite in the data folder")
 	cmd.Flags().StringVar(&o.redis, "redis", "", "redis://… where rate limits are counted; counted in the process unless set")
 	cmd.Flags().StringVar(&o.limits, "limits", "", "off lifts the rate limits: requests are counted, but none is refused")
+	cmd.Flags().StringVar(&o.plugin, "plugin", "", "`folder` of a plugin under development; the sandbox runs its program, which has the name of the folder,\nwith its simulator, and uses a new one as soon as it is built")
 	cmd.Flags().BoolVar(&o.noSeed, "no-seed", false, "no zones and tenants, only the account and its key")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON line when ready, and write the log to standard error; also with --output json")
 	cmd.PreRunE = func(*cobra.Command, []string) error {
@@ -151,6 +161,14 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 		return err
 	}
 	defer func() { _ = release() }()
+	var plugin *pluginUnderDevelopment
+	if o.plugin != "" {
+		folder := filepath.Join(c.DataDir, "plugins")
+		if plugin, err = openPlugin(ctx, o.plugin, c.PluginDir, folder); err != nil {
+			return err
+		}
+		c.PluginDir = folder
+	}
 	api, err := server.Listen(ctx, c.Listen)
 	if err != nil {
 		return err
@@ -159,17 +177,28 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 	if err != nil {
 		return errors.Join(err, api.Close())
 	}
+	var watched panics.Group
+	watching, stopWatching := context.WithCancel(ctx)
+	defer stopWatching()
 	environment, err := sandbox.Start(context.WithoutCancel(ctx), sandbox.Options{
 		DataDir: c.DataDir, PluginDir: c.PluginDir, Seed: !o.noSeed, ControlAddr: o.control, Log: log,
 	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())
 	}
-	err = devIn(ctx, environment, c, log, api, admin, ready)
+	err = devIn(ctx, environment, c, log, api, admin, func(r sandbox.Ready, s *wiring.Service) {
+		ready(r)
+		if plugin != nil {
+			use := useRebuilt(ctx, plugin, s.Host, environment.RestartSimulator, log, o.tell)
+			watched.Go(func() { plugin.watch(watching, rebuildInterval, use) })
+		}
+	})
+	stopWatching()
+	watched.Wait()
 	return errors.Join(err, environment.Close())
 }
 
-func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Config, log *slog.Logger, api, admin net.Listener, ready func(sandbox.Ready)) error {
+func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Config, log *slog.Logger, api, admin net.Listener, ready func(sandbox.Ready, *wiring.Service)) error {
 	own := map[string]map[string]string{}
 	maps.Copy(own, c.Providers)
 	useSimulators(&c, environment)
@@ -199,7 +228,7 @@ func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Con
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close(), s.Close(context.WithoutCancel(ctx)))
 	}
-	return server.Run(ctx, s, api, admin, nil, func() { ready(opened) })
+	return server.Run(ctx, s, api, admin, nil, func() { ready(opened, s) })
 }
 
 // useSimulators points the settings at the simulators, except those that the operator set.
@@ -266,6 +295,9 @@ Tenants that can be connected:
 	}
 	for _, p := range r.MessyZones {
 		_, _ = fmt.Fprintf(out, "  %-27s %s\n", p.Name, p.About)
+	}
+	for _, provider := range slices.Sorted(maps.Keys(r.PluginZones)) {
+		_, _ = fmt.Fprintf(out, "Zones at %s, empty: %s\n", provider, strings.Join(r.PluginZones[provider], " "))
 	}
 	if len(r.Sending) > 0 {
 		_, _ = fmt.Fprintln(out, "\nSending platforms, and the api_key for an integration with each:")

@@ -5,6 +5,7 @@
 //   - root.go: Root adds every command and sets the flags that all commands share. Start here.
 //   - serve.go: `tenantry serve` and `tenantry migrate`.
 //   - dev.go, demo.go: the sandbox, `tenantry dev`, and the demo that runs in it, `tenantry demo`.
+//     dev_plugin.go: a plugin under development in the sandbox.
 //   - reference.go: the commands openapi, version and reference, which print the API document, the
 //     version and the page of all settings.
 //

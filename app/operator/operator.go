@@ -17,7 +17,7 @@
 //   - dnsconnection.go: DNS connections. dnsconnection_add.go adds one, dnsconnection_form.go
 //     checks its settings and secrets, and dnsconnection_failure.go explains a failed test.
 //   - dns.go: putting back the DNS changes of a provisioning run.
-//   - plugin.go: the plugin catalog. keyset.go: the keys that seal secrets.
+//   - plugin.go: the plugin catalog. plugin_new.go: writing a new plugin. keyset.go: the keys that seal secrets.
 //   - audit.go: the audit log. config.go: the values of all settings.
 //
 // Start reading in operator.go. Then read key.go, which is one complete group of commands.

@@ -4,10 +4,12 @@ package operator
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -20,6 +22,7 @@ import (
 	"github.com/tenantry/tenantry/app/wiring"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/plugins/wire"
 )
 
 // pluginNotFound is the error of a plugin name that the catalog does not have.
@@ -31,22 +34,72 @@ var pluginNotFound = fault.Code{
 // pluginCommand returns the group of commands on the plugin catalog.
 func pluginCommand() *cobra.Command {
 	group := &cobra.Command{Use: "plugin", Short: "Provider plugins"}
-	for _, cmd := range []*cobra.Command{pluginAddCommand(), pluginListCommand(), pluginManifestCommand(), pluginVerifyCommand()} {
+	for _, cmd := range []*cobra.Command{pluginAddCommand(), pluginUpgradeCommand(), pluginRemoveCommand(), pluginListCommand(), pluginManifestCommand(), pluginVerifyCommand()} {
 		settings.Config{}.AddFlags(cmd.Flags())
 		group.AddCommand(cmd)
 	}
+	group.AddCommand(pluginNewCommand())
 	return group
 }
 
-// addedPluginRow shows a plugin that was just added, or that was in the catalog already.
+// addedPluginRow shows a plugin that was just added or upgraded, or that was in the catalog already.
 type addedPluginRow struct {
 	pluginhost.Entry
-	Status string `json:"status"`
+	Status          string          `json:"status"`
+	PreviousVersion *string         `json:"previous_version"`
+	Title           string          `json:"title"`
+	Capabilities    []string        `json:"capabilities"`
+	Settings        []pluginSetting `json:"settings"`         // of the operator
+	AccountSettings []pluginSetting `json:"account_settings"` // of each account's connection
+	Reaches         []string        `json:"reaches"`
+}
+
+func newAddedPluginRow(a pluginhost.Addition) addedPluginRow {
+	row := addedPluginRow{
+		Entry: a.Entry, Status: string(a.Change), Title: a.Description.Title, Capabilities: append([]string{}, a.Description.Capabilities...),
+		Settings: newPluginSettings(a.Description, false), AccountSettings: newPluginSettings(a.Description, true), Reaches: reachesOf(a.Description),
+	}
+	if a.Change == pluginhost.Replaced {
+		row.PreviousVersion = &a.Previous.Version
+	}
+	return row
 }
 
 // Columns implements cli.Row.
 func (r addedPluginRow) Columns() [][2]string {
-	return [][2]string{{"NAME", r.Name}, {"KIND", r.Kind}, {"VERSION", r.Version}, {"STATUS", r.Status}, {"FILE", r.File}, {"SHA-256", r.SHA256}}
+	names := func(settings []pluginSetting) string {
+		var all []string
+		for _, s := range settings {
+			all = append(all, s.Name)
+		}
+		return cmp.Or(strings.Join(all, " "), "-")
+	}
+	return [][2]string{
+		{"NAME", r.Name}, {"KIND", r.Kind}, {"VERSION", r.Version}, {"STATUS", r.Status}, {"PREVIOUS VERSION", orDash(r.PreviousVersion)},
+		{"FILE", r.File}, {"SHA-256", r.SHA256}, {"CAPABILITIES", cmp.Or(strings.Join(r.Capabilities, " "), "-")},
+		{"SETTINGS", names(r.Settings)}, {"SETTINGS OF AN ACCOUNT", names(r.AccountSettings)}, {"MAY REACH", cmp.Or(strings.Join(r.Reaches, " "), "-")},
+	}
+}
+
+// reachesOf returns the hosts that a plugin calls: those in the defaults of its settings, and the
+// settings in which an operator or an account names further hosts.
+func reachesOf(d wire.Description) []string {
+	reaches := []string{}
+	for _, f := range d.Fields {
+		isURL, isHosts := strings.HasSuffix(f.Name, "_url"), strings.HasSuffix(f.Name, "_hosts")
+		switch base, err := url.Parse(f.Default); {
+		case isHosts && f.Default != "":
+			reaches = append(reaches, strings.FieldsFunc(f.Default, func(r rune) bool { return r == ',' || r == ' ' })...)
+		case isURL && err == nil && base.Host != "":
+			reaches = append(reaches, base.Host)
+		case (isURL || isHosts) && f.Account:
+			reaches = append(reaches, "<"+f.Name+" of the account>")
+		case isURL || isHosts:
+			reaches = append(reaches, "<"+f.Name+">")
+		}
+	}
+	slices.Sort(reaches)
+	return slices.Compact(reaches)
 }
 
 func pluginAddCommand() *cobra.Command {
@@ -56,31 +109,113 @@ func pluginAddCommand() *cobra.Command {
 		Long: "Adds plugin binaries to the catalog of the plugin folder, with their SHA-256. Under the name of a plugin\n" +
 			"only the file with this checksum can run. A file from a different folder is copied into the plugin folder.\n" +
 			"The command runs each binary to read its description, so add only binaries that you trust. Adding the same\n" +
-			"file again changes nothing.",
+			"file again changes nothing. It shows the settings and capabilities of each plugin, and the hosts that the\n" +
+			"defaults of its settings name.",
 		Args: cli.SomeFiles,
-		RunE: func(cmd *cobra.Command, files []string) error {
+		RunE: installPlugins(pluginhost.Add, audit.AddPlugin),
+	}
+}
+
+func pluginUpgradeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "upgrade FILE…",
+		Short: "Replace plugins of the catalog by different versions",
+		Long: "Replaces plugins of the catalog by the versions in these files. The command runs each file and checks that it\n" +
+			"is healthy before the catalog changes. A service that runs on this plugin folder starts the new version beside\n" +
+			"the old one. If the new process is healthy, it takes all further calls, and the old process ends the calls in\n" +
+			"progress. Otherwise, and if it ends in its first call, the old version stays in use, and the log says why.",
+		Args: cli.SomeFiles,
+		RunE: installPlugins(pluginhost.Upgrade, audit.UpgradePlugin),
+	}
+}
+
+// installPlugins returns the RunE of a command that adds plugin files to the catalog.
+func installPlugins(install func(ctx context.Context, dir, file string) (pluginhost.Addition, error), action audit.Action) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, files []string) error {
+		c, err := settings.Load(cmd.Flags(), nil)
+		if err != nil {
+			return cli.Usage(err)
+		}
+		var rows []addedPluginRow
+		for _, file := range files {
+			added, err := install(cmd.Context(), c.PluginDir, file)
+			switch {
+			case errors.Is(err, pluginhost.ErrNotInCatalog):
+				return pluginNotFound.With("%s; add it with `tenantry plugin add`", err)
+			case err != nil:
+				return cli.WithFix(err, "check that the file is a plugin binary for this machine and this version of tenantry")
+			}
+			rows = append(rows, newAddedPluginRow(added))
+			if added.Change == pluginhost.Unchanged {
+				continue
+			}
+			details := map[string]string{"name": added.Name, "version": added.Version, "sha256": added.SHA256}
+			if err := wiring.RecordAction(cmd.Context(), c, action, details); err != nil {
+				return err
+			}
+		}
+		return cli.List(cmd, "plugins", rows)
+	}
+}
+
+// removedPluginRow shows a plugin that was just removed.
+type removedPluginRow struct {
+	pluginhost.Entry
+	Status string `json:"status"`
+}
+
+// Columns implements cli.Row.
+func (r removedPluginRow) Columns() [][2]string {
+	return [][2]string{{"NAME", r.Name}, {"KIND", r.Kind}, {"VERSION", r.Version}, {"STATUS", r.Status}}
+}
+
+func pluginRemoveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove NAME…",
+		Short: "Remove plugins from the catalog, with their files",
+		Long: "Removes plugins from the catalog and deletes their files. A service that runs on this plugin folder makes no\n" +
+			"further calls to them, and stops their processes when the calls in progress have ended. Connections of\n" +
+			"accounts to such a provider stay stored, and fail with 503 until the plugin is added again.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return fmt.Errorf("%s requires the name of at least one plugin", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, names []string) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
 				return cli.Usage(err)
 			}
-			var rows []addedPluginRow
-			for _, file := range files {
-				entry, result, err := pluginhost.Add(cmd.Context(), c.PluginDir, file)
-				if err != nil {
-					return cli.WithFix(err, "check that the file is a plugin binary for this machine and this version of tenantry")
-				}
-				rows = append(rows, addedPluginRow{entry, string(result)})
-				if result == pluginhost.Unchanged {
-					continue
-				}
-				details := map[string]string{"name": entry.Name, "version": entry.Version, "sha256": entry.SHA256}
-				if err := wiring.RecordAction(cmd.Context(), c, audit.AddPlugin, details); err != nil {
+			removed, err := pluginhost.Remove(c.PluginDir, names...)
+			if err != nil && len(removed) == 0 {
+				return catalogError(c.PluginDir, err)
+			}
+			var rows []removedPluginRow
+			for _, e := range removed {
+				rows = append(rows, removedPluginRow{e, "removed"})
+				details := map[string]string{"name": e.Name, "version": e.Version, "sha256": e.SHA256}
+				if err := wiring.RecordAction(cmd.Context(), c, audit.RemovePlugin, details); err != nil {
 					return err
 				}
+			}
+			if err != nil {
+				return err // a file could not be deleted
 			}
 			return cli.List(cmd, "plugins", rows)
 		},
 	}
+}
+
+// catalogError returns the error of a command that could not use the catalog.
+func catalogError(dir string, err error) error {
+	switch {
+	case errors.Is(err, pluginhost.ErrNotInCatalog):
+		return pluginNotFound.With("%s", err)
+	case errors.Is(err, fs.ErrNotExist):
+		return cli.WithFix(fmt.Errorf("%s has no plugin catalog", dir), wiring.CatalogFix(dir, err))
+	}
+	return cli.WithFix(err, wiring.CatalogFix(dir, err))
 }
 
 // pluginSetting shows a setting of a provider, as its plugin describes it.
@@ -102,14 +237,24 @@ type pluginRow struct {
 }
 
 func newPluginRow(inspection pluginhost.Inspection) pluginRow {
-	row := pluginRow{Entry: inspection.Entry, Title: inspection.Description.Title, Settings: []pluginSetting{}, Status: "ok"}
+	row := pluginRow{Entry: inspection.Entry, Title: inspection.Description.Title, Settings: newPluginSettings(inspection.Description, false), Status: "ok"}
 	if inspection.Problem != nil {
 		row.Status, row.Problem = "failed", cli.OneLine(inspection.Problem)
 	}
-	for _, f := range inspection.Description.FieldsOf(false) {
-		row.Settings = append(row.Settings, pluginSetting{wiring.SettingOf(f), f.Secret, f.Required, f.Default, f.Help})
-	}
 	return row
+}
+
+// newPluginSettings returns the settings of an account, or those of the operator.
+func newPluginSettings(d wire.Description, account bool) []pluginSetting {
+	settings := []pluginSetting{}
+	for _, f := range d.FieldsOf(account) {
+		name := f.Name
+		if !account {
+			name = wiring.SettingOf(f)
+		}
+		settings = append(settings, pluginSetting{name, f.Secret, f.Required, f.Default, f.Help})
+	}
+	return settings
 }
 
 // Columns implements cli.Row.
@@ -188,13 +333,8 @@ func inspectPlugins(cmd *cobra.Command, names []string) ([]pluginRow, error) {
 		return nil, cli.Usage(err)
 	}
 	inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: c.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ()}, names...)
-	switch {
-	case errors.Is(err, pluginhost.ErrNotInCatalog):
-		return nil, pluginNotFound.With("%s", err)
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, cli.WithFix(fmt.Errorf("%s has no plugin catalog", c.PluginDir), wiring.CatalogFix(c.PluginDir, err))
-	case err != nil:
-		return nil, cli.WithFix(err, wiring.CatalogFix(c.PluginDir, err))
+	if err != nil {
+		return nil, catalogError(c.PluginDir, err)
 	}
 	rows := make([]pluginRow, len(inspections))
 	for i, inspection := range inspections {

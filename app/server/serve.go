@@ -23,6 +23,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"time"
 
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
@@ -81,6 +82,10 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	return l, nil
 }
 
+// catalogInterval is the time between two reads of the plugin catalog. An upgrade waits at most this
+// long.
+const catalogInterval = 2 * time.Second
+
 // Run serves the API on one listener and the admin handler on the other until ctx is cancelled.
 // Then it lets requests in progress finish, and closes the service and both listeners. It calls
 // ready when both servers accept requests. With a nil tlsConfig the API is served over plain HTTP.
@@ -94,10 +99,13 @@ func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsCon
 			return errors.Join(err, api.Close(), admin.Close(), s.Close(context.WithoutCancel(ctx)))
 		}
 	}
-	usesCtx, stopUses := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopUses()
-	panics.Go(func() { s.KeyUses.Run(usesCtx) }, func(e *panics.Error) {
+	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBackground()
+	panics.Go(func() { s.KeyUses.Run(background) }, func(e *panics.Error) {
 		s.Log.Error("the last uses of API keys are not stored any more", "error", e, "stack", e.Stack)
+	})
+	panics.Go(func() { s.Host.Watch(background, catalogInterval) }, func(e *panics.Error) {
+		s.Log.Error("upgrades of plugins need a restart, because the catalog is not read any more", "error", e, "stack", e.Stack)
 	})
 	apiServer := startServer(ctx, api, tlsConfig, closeConnsWhileDraining(s, s.Handler()), s.Log)
 	adminServer := startServer(ctx, admin, nil, adminHandler(s), s.Log)

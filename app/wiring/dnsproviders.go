@@ -39,9 +39,15 @@ func newDNSProviders(c settings.Config, o providerOptions) (*DNSProviders, error
 	if err != nil {
 		return nil, err
 	}
-	return &DNSProviders{
+	p := &DNSProviders{
 		Host: o.host, log: o.log, fingerprinter: o.fingerprinter, chains: chains, cache: map[string]dns.Provider{}, operator: o.operatorConnections(c),
-	}, nil
+	}
+	o.host.OnChange(func(name string) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.cache, name)
+	})
+	return p, nil
 }
 
 // OpenDNSProviders returns the DNS providers for a command that does not assemble a Service. It
@@ -94,8 +100,8 @@ func (p *DNSProviders) cached(name string) (dns.Provider, bool) {
 	return provider, ok
 }
 
-// describe caches the description of a plugin. The description cannot change while the host
-// runs, because the catalog pins the plugin's binary.
+// describe caches the description of a plugin. The description changes only when the plugin is
+// upgraded.
 func (p *DNSProviders) describe(ctx context.Context, name string) {
 	description, err := p.Host.Describe(ctx, name)
 	if err != nil {

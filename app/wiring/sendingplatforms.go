@@ -52,9 +52,15 @@ func newSendingPlatforms(c settings.Config, o providerOptions) (*sendingPlatform
 	if err != nil {
 		return nil, err
 	}
-	return &sendingPlatforms{
+	p := &sendingPlatforms{
 		host: o.host, log: o.log, fingerprinter: o.fingerprinter, chains: chains, cache: map[string]wire.Description{}, operator: o.operatorConnections(c),
-	}, nil
+	}
+	o.host.OnChange(func(name string) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.cache, name)
+	})
+	return p, nil
 }
 
 // Platforms returns the platforms whose plugins described themselves, sorted by id. It starts
@@ -86,8 +92,8 @@ func (p *sendingPlatforms) cached(name string) (wire.Description, bool) {
 	return description, ok
 }
 
-// describe returns the description of a plugin and caches it. The description cannot change while
-// the host runs, because the catalog pins the plugin's binary.
+// describe returns the description of a plugin and caches it. The description changes
+// only when the plugin is upgraded.
 func (p *sendingPlatforms) describe(ctx context.Context, name string) (wire.Description, error) {
 	if description, ok := p.cached(name); ok {
 		return description, nil

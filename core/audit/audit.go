@@ -31,6 +31,8 @@ const (
 	RemoveDNSConnection Action = "dns_connection.remove" // also when its account is closed
 	UndoDNS             Action = "dns.undo"
 	AddPlugin           Action = "plugin.add"
+	UpgradePlugin       Action = "plugin.upgrade"
+	RemovePlugin        Action = "plugin.remove"
 	CreateKeyset        Action = "keyset.create"
 	RotateKeyset        Action = "keyset.rotate"
 	Backup              Action = "backup"

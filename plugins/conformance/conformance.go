@@ -14,6 +14,7 @@
 //   - simulate.go: Simulate, which starts a plugin's simulator inside the test.
 //   - sendingtest.go: SimulateSending, the same for a sending platform, with the environment of the
 //     contract. sendingsimulator.go: SendingSimulator, the checks of such a simulator.
+//   - dnstest.go: SimulateDNS, the environment of the contract of a DNS provider on a simulator.
 //   - retryafter.go: RetryAfter, the check that a Retry-After holds back all calls of a credential.
 //   - faults.go: Simulator.Fail, which makes the simulated provider fail.
 package conformance

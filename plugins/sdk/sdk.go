@@ -12,6 +12,7 @@
 //   - outcome.go: the errors that a provider returns.
 //   - waits.go: Waits, which hold back calls after a Retry-After.
 //   - http.go: HTTP clients for the calls to a provider.
+//   - zone.go: for DNS providers: zones, record sets and changes.
 //   - dns.go: for DNS providers: record contents, and a lock for each zone.
 //   - telemetry.go: traces and log lines.
 package sdk
@@ -118,3 +119,7 @@ const FaultCredential = wire.FaultCredential
 
 // SameAddress reports whether a and b are the same mail address.
 func SameAddress(a, b string) bool { return integration.SameAddress(a, b) }
+
+// SignInLink reports whether an authorization URL is https and leads to one of the hosts, or to a
+// simulator on loopback. SendingPlatform.StartSignIn must not return any other link.
+func SignInLink(link string, hosts []string) bool { return integration.AuthURL(link, hosts) }

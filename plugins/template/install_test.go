@@ -42,12 +42,12 @@ func install(t *testing.T, p template) (dir string, e pluginhost.Entry) {
 		t.Fatal(err)
 	}
 	dir = filepath.Join(t.TempDir(), "plugins")
-	for _, want := range []pluginhost.Addition{pluginhost.Added, pluginhost.Unchanged} {
-		var change pluginhost.Addition
-		var err error
-		if e, change, err = pluginhost.Add(t.Context(), dir, entry); err != nil || change != want {
-			t.Fatalf("%s, %v, want %s", change, err, want)
+	for _, want := range []pluginhost.Change{pluginhost.Added, pluginhost.Unchanged} {
+		done, err := pluginhost.Add(t.Context(), dir, entry)
+		if err != nil || done.Change != want {
+			t.Fatalf("%s, %v, want %s", done.Change, err, want)
 		}
+		e = done.Entry
 	}
 	return dir, e
 }

@@ -2,7 +2,8 @@
 
 // Command puppet is a plugin written with the SDK that misbehaves on request. The setting `do` of a
 // call's connection selects what Profile does. The name of the file selects what happens at the
-// start: a plugin named `crashes` exits, and a plugin named `silent` does nothing.
+// start: a plugin named `crashes` exits, and a plugin named `silent` does nothing. A plugin named
+// `mortal` exits in its first call. The file mail-NAME-VERSION is a plugin of that version.
 package main
 
 import (
@@ -30,9 +31,13 @@ func main() {
 	case strings.Contains(os.Args[0], "silent"):
 		sleep()
 	}
+	name, version, found := strings.Cut(strings.TrimPrefix(filepath.Base(os.Args[0]), "mail-"), "-")
+	if !found {
+		version = "1.2.3"
+	}
 	sdk.Serve(sdk.Plugin{
 		Describe: sdk.Description{
-			Name: strings.TrimPrefix(filepath.Base(os.Args[0]), "mail-"), Kind: wire.KindMail, Version: "1.2.3", Title: "Puppet",
+			Name: name, Kind: wire.KindMail, Version: version, Title: "Puppet",
 			Fields:  []sdk.Field{{Name: "do", Help: "how to misbehave"}},
 			Budgets: []sdk.Budget{{Key: "tenant", Limit: 10, Window: time.Second}},
 		},
@@ -58,6 +63,9 @@ func (p puppet) For(t tenant.GUID) sdk.MailTenant { return p }
 // Profile returns the process id as Name, the request id of the context as BuiltinDomain and
 // os.Args[0] as DefaultDomain.
 func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
+	if strings.Contains(os.Args[0], "mortal") {
+		os.Exit(4)
+	}
 	switch p.connection.Settings["do"] {
 	case "refuse":
 		return tenant.Profile{}, &outcome.Error{Kind: outcome.Refused, Code: fault.AccessDenied, Detail: "no consent", Cause: "invalid_client"}

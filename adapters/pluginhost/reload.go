@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pluginhost
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/tenantry/tenantry/core/panics"
+)
+
+// Watch calls Reload whenever the catalog has changed since New, until ctx ends. It reads the catalog once in
+// each interval. It logs errors.
+func (h *Host) Watch(ctx context.Context, interval time.Duration) {
+	seen := h.catalogAtNew
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		now := catalogSum(h.options.Dir)
+		if now == seen {
+			continue
+		}
+		seen = now
+		if err := h.Reload(); err != nil {
+			h.options.Log.ErrorContext(ctx, "the changed plugin catalog is not fully used", "error", err)
+		}
+	}
+}
+
+// catalogSum returns the checksum of the catalog file, or of nothing if it cannot be read.
+func catalogSum(dir string) [sha256.Size]byte {
+	text, err := os.ReadFile(filepath.Join(dir, catalogFile))
+	if err != nil {
+		text = nil
+	}
+	return sha256.Sum256(text)
+}
+
+// Reload applies the changes of the catalog since New. For a plugin with a changed file, it starts
+// the new version beside the old one. If the new process is healthy and describes itself as the
+// catalog does, it takes all further calls. The old process ends its calls in progress and is then
+// stopped. Otherwise the old version stays in use and Reload fails.
+//
+// A plugin that the catalog no longer has takes no further calls. A plugin that is new in the catalog
+// is used by the next Host.
+func (h *Host) Reload() error {
+	h.reloading.Lock()
+	defer h.reloading.Unlock()
+	entries, err := readCatalog(h.options.Dir)
+	if err != nil {
+		return err
+	}
+	failed := make([]error, len(entries))
+	var all panics.Group
+	for n, e := range entries {
+		s, ok := h.plugins[e.Name]
+		if !ok || s.kind != e.Kind {
+			h.options.Log.Info("the plugin is new in the catalog and is used after a restart", "plugin", e.Name)
+			continue
+		}
+		all.Go(func() { failed[n] = s.upgrade(e) })
+	}
+	for name, s := range h.plugins {
+		if !slices.ContainsFunc(entries, func(e Entry) bool { return e.Name == name }) {
+			s.remove()
+		}
+	}
+	all.Wait()
+	return errors.Join(failed...)
+}
+
+// upgrade makes the plugin run a different entry. It does nothing for the current entry, and for the
+// one that was rejected last.
+func (s *supervisor) upgrade(to Entry) error {
+	s.mu.Lock()
+	if s.entry == to && s.removed {
+		s.removed = false // the same plugin was added again
+	}
+	ignored := s.closed || s.entry == to || s.rejected == to
+	s.mu.Unlock()
+	if ignored {
+		return nil
+	}
+	i, err := s.tryLaunch(to)
+	if err == nil && i.description.Version != to.Version {
+		i.process.Kill()
+		err = fmt.Errorf("it reports version %.60q, but the catalog has %q", i.description.Version, to.Version)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.rejected, s.lastError = to, err
+		s.log.Error("the new version is not healthy, so the plugin stays as it is", "error", err, "version", s.entry.Version, "rejected", to.Version)
+		return fmt.Errorf("plugin %s stays at version %s: %w", s.name, s.entry.Version, err)
+	case s.closed:
+		i.process.Kill()
+		return nil
+	}
+	from, old := s.entry, s.running
+	s.entry, s.previous, s.rejected, s.removed = to, &from, Entry{}, false
+	s.crashes, s.retryAt = 0, time.Time{}
+	s.run(i)
+	s.drain(old)
+	s.host.reportChange(s.name)
+	return nil
+}
+
+// remove makes all further calls fail, and stops the process when its calls have ended.
+func (s *supervisor) remove() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.removed {
+		return
+	}
+	s.removed, s.previous = true, nil
+	old := s.running
+	s.running = nil
+	s.drain(old)
+	s.log.Info("the plugin was removed from the catalog")
+}
+
+func (s *supervisor) isRemoved() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.removed
+}
+
+// drain stops a process that takes no further calls, as soon as its calls have ended. It stops the
+// process after DrainTimeout at the latest, and when the host is closed. The caller holds s.mu.
+func (s *supervisor) drain(i *instance) {
+	if i == nil {
+		return
+	}
+	i.drained = make(chan struct{})
+	if i.calls == 0 {
+		close(i.drained)
+	}
+	s.goLogged(func() {
+		timeout := time.NewTimer(s.policy.DrainTimeout)
+		defer timeout.Stop()
+		select {
+		case <-i.drained:
+		case <-timeout.C:
+		case <-s.closing:
+		}
+		i.process.Stop(s.policy.StopGrace)
+	})
+}
+
+// release ends the use of a process that acquire returned.
+func (s *supervisor) release(i *instance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.releaseLocked(i)
+}
+
+// releaseLocked is release for a caller that holds s.mu.
+func (s *supervisor) releaseLocked(i *instance) {
+	if i.calls--; i.calls == 0 && i.drained != nil {
+		close(i.drained)
+	}
+}

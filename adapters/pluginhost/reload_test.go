@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pluginhost_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/core/outcome"
+)
+
+// offerVersion makes the catalog name a different version of the plugin puppet. Its program has the
+// same code and a different checksum.
+func offerVersion(t *testing.T, dir, version string) {
+	t.Helper()
+	content, err := os.ReadFile(testserver.Program(t, "testdata/puppet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "mail-puppet-"+version)
+	if err := os.WriteFile(path, append(content, version...), 0o755); err != nil { // a loader ignores what follows
+		t.Fatal(err)
+	}
+	entry := pluginhost.Entry{Name: "puppet", Kind: "mail", File: filepath.Base(path), SHA256: checksumOf(t, path), Version: version}
+	writeCatalog(t, dir, entry)
+}
+
+// TestUpgradeTakesOverWithoutALostCall upgrades a plugin while a call is in progress. The call ends
+// in the old process, and the next one reaches the new process. The old process is then stopped.
+func TestUpgradeTakesOverWithoutALostCall(t *testing.T) {
+	policy := fastRestart
+	policy.DrainTimeout = testTimeout
+	dir := pluginDir(t, "puppet:puppet")
+	h, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
+	old := processID(t, h, "puppet")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := tenantOf(h, "puppet", "hang").Profile(ctx)
+		ended <- err
+	}()
+	for inProgress(h) == 0 {
+		time.Sleep(time.Millisecond) // until the call has begun
+	}
+
+	offerVersion(t, dir, "2.0.0")
+	if err := h.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	fresh := processID(t, h, "puppet")
+	if s := h.Status()[0]; fresh == old || s.Version != "2.0.0" || s.PID != fresh {
+		t.Fatalf("process %d after %d, status %+v", fresh, old, s)
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("the call in progress ended: %v", err)
+	default:
+	}
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", old)); err != nil {
+		t.Fatalf("the old process was stopped during its call: %v", err)
+	}
+	cancel()
+	<-ended
+	waitForExit(t, old, testTimeout)
+	if s := h.Status()[0]; s.Crashes != 0 || s.PID != fresh {
+		t.Errorf("the end of the old process counts: %+v", s)
+	}
+	if d, err := h.Describe(t.Context(), "puppet"); err != nil || d.Version != "2.0.0" {
+		t.Errorf("described as %s, %v", d.Version, err)
+	}
+}
+
+// TestUnhealthyUpgradeIsRejected offers versions that do not start. The old process keeps its calls,
+// and a rejected version is not tried again.
+func TestUnhealthyUpgradeIsRejected(t *testing.T) {
+	dir := pluginDir(t, "puppet:puppet")
+	h, logged := newHost(t, pluginhost.Options{Dir: dir})
+	old := processID(t, h, "puppet")
+	for range 2 {
+		offerVersion(t, dir, "2.0.0-crashes")
+		_ = h.Reload()
+		if s := h.Status()[0]; processID(t, h, "puppet") != old || s.Version != "1.2.3" || s.LastError == nil || s.State != pluginhost.Running {
+			t.Fatalf("%+v", s)
+		}
+	}
+	if n := strings.Count(logged.String(), "the new version is not healthy"); n != 1 {
+		t.Errorf("the rejected version was tried %d times", n)
+	}
+	offerVersion(t, dir, "3.0.0")
+	editCatalog(t, dir, `"3.0.0"`, `"3.0.1"`) // unlike what the program reports
+	if err := h.Reload(); err == nil || !strings.Contains(err.Error(), "3.0.1") {
+		t.Errorf("a version that describes itself differently: %v", err)
+	}
+	offerVersion(t, dir, "3.0.0")
+	if err := h.Reload(); err != nil || processID(t, h, "puppet") == old {
+		t.Errorf("a healthy version after a rejected one: %v", err)
+	}
+}
+
+// TestUpgradeThatFailsItsFirstCallIsReverted offers a version that is healthy and exits in its first
+// call. The call after it reaches the previous version at once.
+func TestUpgradeThatFailsItsFirstCallIsReverted(t *testing.T) {
+	dir := pluginDir(t, "puppet:puppet")
+	policy := fastRestart
+	policy.Backoff = time.Hour // a delayed restart would fail the call below
+	h, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
+	processID(t, h, "puppet")
+	offerVersion(t, dir, "2.0.0-mortal")
+	if err := h.Reload(); err != nil || h.Status()[0].Version != "2.0.0-mortal" {
+		t.Fatalf("%v, %+v", err, h.Status())
+	}
+	if _, err := tenantOf(h, "puppet", "").Profile(t.Context()); outcome.Of(err) != outcome.Unknown {
+		t.Fatalf("the call that ended the new version: %v", err)
+	}
+	for h.Status()[0].Version != "1.2.3" {
+		time.Sleep(time.Millisecond) // until the exit is recorded
+	}
+	processID(t, h, "puppet")
+	if err := h.Reload(); err != nil || h.Status()[0].Version != "1.2.3" {
+		t.Errorf("the rejected version is back: %v, %+v", err, h.Status())
+	}
+}
+
+// TestRemovedPluginTakesNoCalls removes a plugin from the catalog and adds it again.
+func TestRemovedPluginTakesNoCalls(t *testing.T) {
+	dir := pluginDir(t, "puppet:puppet")
+	h, _ := newHost(t, pluginhost.Options{Dir: dir})
+	old := processID(t, h, "puppet")
+	catalog, err := os.ReadFile(filepath.Join(dir, "catalog.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeCatalog(t, dir)
+	watched, stop := context.WithCancel(t.Context())
+	defer stop()
+	go h.Watch(watched, time.Millisecond)
+	if err := h.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	waitForExit(t, old, testTimeout)
+	var o *outcome.Error
+	if _, err := tenantOf(h, "puppet", "").Profile(t.Context()); !errors.As(err, &o) || o.Cause != "plugin_missing" {
+		t.Errorf("a call of the removed plugin: %v", err)
+	}
+	if names := h.Names("mail"); len(names) != 0 || len(h.Status()) != 0 {
+		t.Errorf("it is still there: %v %v", names, h.Status())
+	}
+	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), catalog, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for len(h.Names("mail")) == 0 {
+		time.Sleep(time.Millisecond) // until Watch has noticed
+	}
+	processID(t, h, "puppet")
+}
+
+// TestCloseDoesNotWaitForADrainingProcess closes the host while a replaced process has a call.
+func TestCloseDoesNotWaitForADrainingProcess(t *testing.T) {
+	policy := fastRestart
+	policy.DrainTimeout = time.Hour
+	dir := pluginDir(t, "puppet:puppet")
+	h, _ := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
+	old := processID(t, h, "puppet")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = tenantOf(h, "puppet", "hang").Profile(t.Context())
+	}()
+	for inProgress(h) == 0 {
+		time.Sleep(time.Millisecond) // until the call has begun
+	}
+	offerVersion(t, dir, "2.0.0")
+	if err := h.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	h.Close()
+	waitForExit(t, old, testTimeout)
+	<-ended
+}
+
+// inProgress returns the number of calls of the plugin puppet.
+func inProgress(h *pluginhost.Host) int { return h.Status()[0].Calls }

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/app/cli"
+)
+
+// rebuildInterval is the time between two looks at the program of a plugin under development.
+const rebuildInterval = time.Second
+
+// pluginUnderDevelopment is the plugin of `tenantry dev --plugin`. Its program is copied into a plugin
+// folder of the sandbox whenever it was built again.
+type pluginUnderDevelopment struct {
+	name    string
+	program string // built by the author
+	folder  string // the plugin folder of the sandbox
+
+	sum     [sha256.Size]byte // of the program that was copied last
+	seen    fileState         // at the last look
+	settled fileState         // of the file that was read last
+}
+
+// fileState changes when a file is written.
+type fileState struct {
+	modified time.Time
+	size     int64
+}
+
+// programOf returns the program in the folder of a plugin: the file with the name of the folder. If
+// dir is a file, it is the program.
+func programOf(dir string) (string, error) {
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		path = filepath.Join(path, filepath.Base(path))
+		info, err = os.Stat(path)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", cli.WithFix(fmt.Errorf("--plugin: there is no program %s", path), "build the plugin, for example with `go build -o "+filepath.Base(path)+" .`")
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular():
+		return "", cli.Usage(fmt.Errorf("--plugin: %s is not a program", path))
+	}
+	return path, nil
+}
+
+// openPlugin makes folder a plugin folder with the plugins of base and the plugin in dir.
+func openPlugin(ctx context.Context, dir, base, folder string) (*pluginUnderDevelopment, error) {
+	program, err := programOf(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := pluginhost.Overlay(base, folder); err != nil {
+		return nil, err
+	}
+	p := &pluginUnderDevelopment{program: program, folder: folder}
+	if p.seen, err = p.state(); err != nil {
+		return nil, err
+	}
+	p.settled = p.seen
+	if p.sum, err = sumOf(program); err != nil {
+		return nil, err
+	}
+	added, err := pluginhost.Add(ctx, folder, program)
+	p.name = added.Name
+	return p, err
+}
+
+// state returns the state of the program's file.
+func (p *pluginUnderDevelopment) state() (fileState, error) {
+	info, err := os.Stat(p.program)
+	if err != nil {
+		return fileState{}, err
+	}
+	return fileState{info.ModTime(), info.Size()}, nil
+}
+
+func sumOf(path string) (sum [sha256.Size]byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return sum, err
+	}
+	defer func() { _ = f.Close() }()
+	hash := sha256.New()
+	_, err = io.Copy(hash, f)
+	return [sha256.Size]byte(hash.Sum(nil)), err
+}
+
+// rebuilt reports whether the program was built again. A file that changed since the last look is
+// still being written, so the next look decides.
+func (p *pluginUnderDevelopment) rebuilt() bool {
+	now, err := p.state()
+	if err != nil || now != p.seen {
+		p.seen = now
+		return false
+	}
+	if now == p.settled {
+		return false
+	}
+	p.settled = now
+	sum, err := sumOf(p.program)
+	if err != nil || sum == p.sum {
+		return false
+	}
+	p.sum = sum
+	return true
+}
+
+// watch calls use for each program that was built again, until ctx ends. use gets the plugin as the
+// plugin folder has it now, or the reason why the new program does not work.
+func (p *pluginUnderDevelopment) watch(ctx context.Context, interval time.Duration, use func(pluginhost.Addition, error)) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if !p.rebuilt() {
+			continue
+		}
+		added, err := pluginhost.Add(ctx, p.folder, p.program)
+		if err == nil && added.Name != p.name {
+			err = fmt.Errorf("the program describes itself as %q, not %q; start the sandbox again", added.Name, p.name)
+		}
+		if ctx.Err() == nil {
+			use(added, err)
+		}
+	}
+}
+
+// useRebuilt returns a function for watch. It makes the running service and the simulator use the
+// new program, and tells a person the result.
+func useRebuilt(ctx context.Context, p *pluginUnderDevelopment, host *pluginhost.Host, restartSimulator func(context.Context, string) error,
+	log *slog.Logger, tell func(string)) func(pluginhost.Addition, error) {
+	return func(added pluginhost.Addition, err error) {
+		if err == nil {
+			err = errors.Join(restartSimulator(ctx, p.name), host.Reload())
+		}
+		if err != nil {
+			log.WarnContext(ctx, "the rebuilt plugin is not used", "plugin", p.name, "error", err)
+			return
+		}
+		log.InfoContext(ctx, "the rebuilt plugin is used", "plugin", p.name, "version", added.Version, "sha256", added.SHA256)
+		tell(fmt.Sprintf("The plugin %s was built again and is in use (version %s, SHA-256 %.12s…).\n", p.name, added.Version, added.SHA256))
+	}
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/plugins/template"
+)
+
+// writtenPluginRow shows a plugin that was just written.
+type writtenPluginRow struct {
+	Kind     string   `json:"kind"`
+	Name     string   `json:"name"`
+	Language string   `json:"language"`
+	Folder   string   `json:"folder"`
+	Module   *string  `json:"module"` // null for other languages than Go
+	Files    []string `json:"files"`
+}
+
+// Columns implements cli.Row.
+func (r writtenPluginRow) Columns() [][2]string {
+	binary := filepath.Base(r.Folder)
+	columns := [][2]string{
+		{"FOLDER", r.Folder}, {"KIND", r.Kind}, {"NAME", r.Name}, {"LANGUAGE", r.Language}, {"MODULE", orDash(r.Module)},
+		{"FILES", strings.Join(r.Files, " ")}, {"THEN", "cd " + r.Folder},
+	}
+	if r.Module != nil {
+		columns = append(columns, [2]string{"", "go build -o " + binary + " ."})
+	}
+	return append(columns, [2]string{"", "tenantry plugin test ./" + binary}, [2]string{"", "tenantry dev --plugin ."})
+}
+
+func pluginNewCommand() *cobra.Command {
+	var o template.Options
+	cmd := &cobra.Command{
+		Use:   "new KIND NAME",
+		Short: "Write a plugin that works, to begin a new one with",
+		Long: "Writes the folder KIND-NAME with a plugin for a new provider. KIND is " + strings.Join(template.Kinds, ", ") + ". NAME is the id of the\n" +
+			"provider: lower-case letters and digits. The plugin works as it is, with an invented API and a simulator of\n" +
+			"this API. It has tests, a README and a file for continuous integration, and nothing in it must be renamed.\n" +
+			"The README says what to replace for a real provider.",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return fmt.Errorf("%s requires the kind and the name of the plugin", cmd.CommandPath())
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.Kind, o.Name = args[0], args[1]
+			if err := chooseSDK(&o); err != nil {
+				return err
+			}
+			written, err := template.New(o)
+			if errors.Is(err, template.ErrOptions) {
+				return cli.Usage(err)
+			}
+			if err != nil {
+				return err
+			}
+			row := writtenPluginRow{Kind: o.Kind, Name: o.Name, Language: o.Language, Folder: written.Folder, Files: written.Files}
+			if written.Module != "" {
+				row.Module = &written.Module
+			}
+			return cli.Show(cmd, row)
+		},
+	}
+	cmd.Flags().StringVar(&o.Language, "language", template.DefaultLanguage, "language of the plugin: go, python or node")
+	cmd.Flags().StringVar(&o.Module, "module", "", "path of the Go module; KIND-NAME unless set")
+	cmd.Flags().StringVar(&o.Source, "source", "", "folder with the source code of tenantry, for a plugin in Go; a release needs none, and\na program that was built in a checkout uses this checkout")
+	return cmd
+}
+
+// chooseSDK sets which tenantry a plugin in Go uses: this release, or the source code in a folder. A
+// build that is not a release uses the checkout that contains its program.
+func chooseSDK(o *template.Options) error {
+	if o.Source != "" {
+		folder, err := filepath.Abs(o.Source)
+		if err != nil {
+			return err
+		}
+		if !isCheckout(folder) {
+			return cli.Usage(fmt.Errorf("--source: %s does not have the source code of tenantry", folder))
+		}
+		o.Source = folder
+		return nil
+	}
+	if !strings.Contains(cli.Version, "-") {
+		o.Version = cli.Version
+		return nil
+	}
+	program, err := os.Executable()
+	if err == nil {
+		program, err = filepath.EvalSymlinks(program)
+	}
+	if err != nil {
+		return err
+	}
+	for folder := filepath.Dir(program); ; folder = filepath.Dir(folder) {
+		if isCheckout(folder) {
+			o.Source = folder
+			return nil
+		}
+		if folder == filepath.Dir(folder) {
+			return nil // New says what is missing
+		}
+	}
+}
+
+// isCheckout reports whether a folder has the source code of tenantry.
+func isCheckout(folder string) bool {
+	text, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+	return err == nil && strings.HasPrefix(string(text), "module "+template.SDKModule+"\n")
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// world calls the world interface of the sandbox in which a simulator of a DNS provider runs.
+type world struct {
+	base     string
+	provider string
+	client   *http.Client
+}
+
+// newWorld returns nil for an empty base URL, which means that there is no sandbox.
+func newWorld(base, provider string) *world {
+	if base == "" {
+		return nil
+	}
+	return &world{base, provider, &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
+}
+
+// zones returns the provider's zones, or only the one with this name if name is not empty.
+func (w *world) zones(ctx context.Context, name string) (all []Zone, err error) {
+	query := url.Values{"provider": {w.provider}}
+	if name != "" {
+		query.Set("name", name)
+	}
+	return all, w.call(ctx, http.MethodGet, "/zones?"+query.Encode(), nil, &all)
+}
+
+func (w *world) edit(ctx context.Context, name string, version uint32, records []Record) error {
+	in := map[string]any{"version": version, "records": append([]Record{}, records...)}
+	return w.call(ctx, http.MethodPut, "/zones/"+url.PathEscape(name), in, nil)
+}
+
+// call sends in as JSON and decodes the answer into out, unless out is nil. It fails with ErrNoZone,
+// ErrZoneChanged or InvalidRecords if the sandbox refuses the call.
+func (w *world) call(ctx context.Context, method, path string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, w.base+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := w.client.Do(req)
+	if err != nil {
+		return fmt.Errorf("call the sandbox: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return fmt.Errorf("call the sandbox: %w", err)
+	case resp.StatusCode == http.StatusNotFound:
+		return ErrNoZone
+	case resp.StatusCode == http.StatusConflict:
+		return ErrZoneChanged
+	case resp.StatusCode == http.StatusBadRequest:
+		var refused struct {
+			Error string `json:"error"`
+		}
+		_ = json.Unmarshal(answer, &refused) // without a text the error is still InvalidRecords
+		return InvalidRecords(refused.Error)
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("call the sandbox: it answered %d", resp.StatusCode)
+	case out == nil:
+		return nil
+	}
+	return json.Unmarshal(answer, out)
+}

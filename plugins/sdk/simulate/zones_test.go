@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulate
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/dns"
+)
+
+func openZones(t *testing.T, o Options) *Zones {
+	t.Helper()
+	kit, err := Open("acme", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := OpenZones(kit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
+}
+
+// TestZonesSurviveARestart creates and edits a zone outside a sandbox.
+func TestZonesSurviveARestart(t *testing.T) {
+	o := Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir()}
+	z := openZones(t, o)
+	created := httptest.NewRecorder()
+	z.Control().ServeHTTP(created, httptest.NewRequest("PUT", "/_control/zones/One.test", nil))
+	if created.Code != http.StatusOK {
+		t.Fatal(created.Code, created.Body)
+	}
+	ten := 10
+	records := []Record{{Type: "TXT", Name: "one.test", Content: "hello", TTL: 60}, {Type: "MX", Name: "one.test", Content: "mx.acme.example", TTL: 60, Priority: &ten}}
+	if err := z.Edit(t.Context(), "one.test", 1, records); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Edit(t.Context(), "one.test", 1, nil); !errors.Is(err, ErrZoneChanged) {
+		t.Errorf("an old version: %v", err)
+	}
+	if err := z.Edit(t.Context(), "two.test", 1, nil); !errors.Is(err, ErrNoZone) {
+		t.Errorf("no zone: %v", err)
+	}
+	got, err := openZones(t, o).Get(t.Context(), "ONE.test")
+	want := Zone{Name: "one.test", NameServers: []string{"ns1.acme-dns.test", "ns2.acme-dns.test"}, Version: 2, Records: records}
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	sets := []dns.RRSet{
+		{Name: "one.test", Type: dns.TXT, TTL: 60, Values: []string{"hello"}},
+		{Name: "one.test", Type: dns.MX, TTL: 60, Values: []string{"10 mx.acme.example"}},
+	}
+	if diff := cmp.Diff(sets, SetsOf(got.Records)) + cmp.Diff(records, RecordsOf(sets)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestZonesOfASandbox checks the requests to the sandbox and the errors for its answers.
+func TestZonesOfASandbox(t *testing.T) {
+	status, body, asked := http.StatusOK, `[{"name":"one.test","version":7,"records":[]}]`, ""
+	sandbox := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Method + " " + r.URL.String()
+		w.WriteHeader(status)
+		_, _ = w.Write([]byte(body))
+	}))
+	defer sandbox.Close()
+	z := openZones(t, Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), World: sandbox.URL})
+	if zone, err := z.Get(t.Context(), "one.test"); err != nil || zone.Version != 7 || asked != "GET /zones?name=one.test&provider=acme" {
+		t.Errorf("%v %v after %s", zone, err, asked)
+	}
+	for code, want := range map[int]error{http.StatusNotFound: ErrNoZone, http.StatusConflict: ErrZoneChanged, http.StatusBadRequest: InvalidRecords("no such type")} {
+		status, body = code, `{"error":"no such type"}`
+		if err := z.Edit(t.Context(), "one.test", 7, nil); !errors.Is(err, want) || asked != "PUT /zones/one.test" {
+			t.Errorf("%d: got %v, want %v, after %s", code, err, want, asked)
+		}
+	}
+	created := httptest.NewRecorder()
+	z.Control().ServeHTTP(created, httptest.NewRequest("PUT", "/_control/zones/two.test", nil))
+	if created.Code != http.StatusBadRequest {
+		t.Errorf("a zone was created beside the sandbox: %d", created.Code)
+	}
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+const (
+	version     = "0.1.0"
+	callTimeout = 15 * time.Second
+)
+
+// description tells the host what this plugin is and which settings it needs.
+func description() sdk.Description {
+	return sdk.Description{
+		Name: "example", Kind: "dns", Version: version, Title: "Example",
+		// A write is atomic: the provider makes all changes of a request or none.
+		Capabilities: []string{"atomic"},
+		Fields: []sdk.Field{
+			{Name: "api_token", Account: true, Required: true, Secret: true, Help: "token of the API that may read and edit zones"},
+			{Name: "api_url", Default: "https://api.example.com/v1", Help: "base URL of the API"},
+		},
+		// The names of the provider's name servers identify a zone that it serves. These are the
+		// servers of the sandbox.
+		NameServers: []string{"*.example-dns.test"},
+		// The published rate limit. "apply" reads the zone, writes it and reads it back.
+		Budgets: []sdk.Budget{{Key: "credential", Limit: 600, Window: time.Minute, Costs: map[string]int{"apply": 3}}},
+	}
+}
+
+// processState is shared by all calls. It keeps no settings and no secrets.
+type processState struct {
+	http  *http.Client
+	waits *sdk.Waits // by the fingerprint of the connection
+}
+
+func newProcessState() *processState {
+	return &processState{http: sdk.NewHTTPClient(callTimeout), waits: sdk.NewWaits(nil)}
+}
+
+// provider implements sdk.DNSProvider for one connection.
+type provider struct {
+	base  string // URL of the API
+	token sdk.Secret
+	http  *http.Client
+}
+
+// provider returns the provider for a connection. It fails when a setting is invalid, and sends
+// nothing.
+func (s *processState) provider(c sdk.Connection) (sdk.DNSProvider, error) {
+	base, err := url.Parse(c.Settings["api_url"])
+	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
+		return nil, sdk.Misconfigured("api_url", "it must be a URL such as https://api.example.com/v1")
+	}
+	token := c.Secrets["api_token"]
+	if token.Empty() || strings.ContainsAny(token.Reveal(), "\r\n\x00") {
+		return nil, sdk.Misconfigured("api_token", "it is missing or contains a line break")
+	}
+	return &provider{
+		base: strings.TrimRight(base.String(), "/"), token: token,
+		http: s.waits.Client(s.http, c.Fingerprint()), // a Retry-After holds back all calls of the credential
+	}, nil
+}

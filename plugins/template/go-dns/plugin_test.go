@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/conformance"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+
+	"github.com/tenantry/tenantry/plugins/template/go-dns/simulator"
+)
+
+// TestBinary builds the plugin, starts it as tenantry does, and runs every check of a DNS provider
+// over it. The provider is the simulator.
+func TestBinary(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dns-example")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	binary := conformance.Binary{Path: path, Connect: func(baseURL string) sdk.Connection {
+		return sdk.Connection{
+			Settings: map[string]string{"api_url": baseURL}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret(simulator.Token)},
+		}
+	}}
+	conformance.DNS(t, binary, func(t conformance.T, newProvider func(sdk.Connection) sdk.DNSProvider) conformance.DNSFixture {
+		return conformance.SimulateDNS(t, simulator.New, newProvider)
+	})
+}
+
+// TestFailures checks the outcome for each failure of the provider.
+func TestFailures(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault simulate.Fault
+		want  sdk.Outcome
+	}{
+		"the rate limit":            {simulate.Fault{Kind: simulate.Status, Status: http.StatusTooManyRequests, RetryAfter: 7}, sdk.Outcome{Kind: sdk.Throttled, RetryAfter: 7 * time.Second}},
+		"out of service":            {simulate.Fault{Kind: simulate.Status, Status: http.StatusServiceUnavailable}, sdk.Outcome{Kind: sdk.Down}},
+		"an internal error":         {simulate.Fault{Kind: simulate.Status, Status: http.StatusInternalServerError}, sdk.Outcome{Kind: sdk.Broken}},
+		"a gateway gives up":        {simulate.Fault{Kind: simulate.Status, Status: http.StatusGatewayTimeout}, sdk.Outcome{Kind: sdk.Unknown}},
+		"the answer is lost":        {simulate.Fault{Kind: simulate.DropAfter}, sdk.Outcome{Kind: sdk.Unknown}},
+		"the page of a proxy":       {simulate.Fault{Kind: simulate.HTML}, sdk.Outcome{Kind: sdk.Broken}},
+		"JSON of a different shape": {simulate.Fault{Kind: simulate.WrongShape}, sdk.Outcome{Kind: sdk.Broken}},
+		"half an answer":            {simulate.Fault{Kind: simulate.Truncate}, sdk.Outcome{Kind: sdk.Broken}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := newEnv(t)
+			zone := env.NewZone(t)
+			p := env.Provider()
+			at, err := p.Zone(t.Context(), zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.fault.Times = 10 // net/http repeats a read once after a lost connection
+			env.Control(t, http.MethodPost, "/faults", c.fault, nil)
+			_, err = p.Records(t.Context(), at)
+			var got *sdk.Outcome
+			if !errors.As(err, &got) || got.Kind != c.want.Kind || got.RetryAfter.Round(time.Second) != c.want.RetryAfter {
+				t.Fatalf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestRetryAfterHoldsBackTheCredential checks that nothing is sent until the time in Retry-After is
+// over.
+func TestRetryAfterHoldsBackTheCredential(t *testing.T) {
+	env := newEnv(t)
+	env.Control(t, http.MethodPost, "/faults", simulate.Fault{Kind: simulate.Status, Status: http.StatusTooManyRequests, RetryAfter: 300, Times: 1}, nil)
+	p := env.Provider()
+	for range 2 {
+		_, err := p.Check(t.Context())
+		var got *sdk.Outcome
+		if !errors.As(err, &got) || got.Kind != sdk.Throttled || got.RetryAfter <= 0 {
+			t.Errorf("got %v, want throttled", err)
+		}
+	}
+	if sent := env.Calls.Load(); sent != 1 {
+		t.Errorf("%d requests were sent, want only the one that was refused", sent)
+	}
+}
+
+// newEnv returns the simulator, and the plugin's code in this process.
+func newEnv(t *testing.T) *conformance.DNSTest {
+	t.Helper()
+	p := plugin()
+	return conformance.SimulateDNS(t, simulator.New, func(c sdk.Connection) sdk.DNSProvider {
+		provider, err := p.DNS(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return provider
+	})
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+const (
+	version     = "0.1.0"
+	callTimeout = 15 * time.Second
+)
+
+// description tells the host what this plugin is and which settings it needs.
+func description() sdk.Description {
+	return sdk.Description{
+		Name: "example", Kind: "sending", Version: version, Title: "Example",
+		Capabilities: []string{sdk.CanOAuth, sdk.CanRefresh, sdk.CanDisconnect},
+		Fields: []sdk.Field{
+			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "key of the API"},
+			{Name: "workspace_id", Account: true, Help: "id of the workspace that the key is expected to be of"},
+			{Name: "base_url", Default: "https://api.example.com/v1", Help: "base URL of the API"},
+			{Name: "auth_hosts", Default: "login.microsoftonline.com", Help: "hosts that a sign-in link may lead to, separated by commas"},
+		},
+		// The published rate limit, here of all sign-ins together.
+		Budgets: []sdk.Budget{{Key: "egress", Limit: 120, Window: time.Minute, Only: []string{"start_sign_in"}}},
+	}
+}
+
+// processState is shared by all calls. It keeps no settings and no secrets.
+type processState struct {
+	http  *http.Client
+	waits *sdk.Waits // by the fingerprint of the connection
+}
+
+func newProcessState() *processState {
+	return &processState{http: sdk.NewHTTPClient(callTimeout), waits: sdk.NewWaits(nil)}
+}
+
+// platform implements sdk.SendingPlatform for one key.
+type platform struct {
+	base      string // URL of the API
+	key       sdk.Secret
+	workspace string   // the id of the expected workspace; empty for any
+	authHosts []string // hosts that a sign-in link may lead to
+	http      *http.Client
+}
+
+// platform returns the platform for a connection. It fails when a setting is invalid, and sends
+// nothing.
+func (s *processState) platform(c sdk.Connection) (sdk.SendingPlatform, error) {
+	base, err := url.Parse(c.Settings["base_url"])
+	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
+		return nil, sdk.Misconfigured("base_url", "it must be a URL such as https://api.example.com/v1")
+	}
+	key := c.Secrets["api_key"]
+	if key.Empty() || strings.ContainsAny(key.Reveal(), "\r\n\x00") {
+		return nil, sdk.Misconfigured("api_key", "it is missing or contains a line break")
+	}
+	return &platform{
+		base: strings.TrimRight(base.String(), "/"), key: key, workspace: c.Settings["workspace_id"],
+		authHosts: strings.Split(c.Settings["auth_hosts"], ","),
+		http:      s.waits.Client(s.http, c.Fingerprint()), // a Retry-After holds back all calls of the key
+	}, nil
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// The JSON documents of the API.
+type (
+	accountDoc struct {
+		ID       string `json:"id"`
+		Address  string `json:"address"`
+		Name     string `json:"name"`
+		State    string `json:"state"`    // "ok", "failed" or a state that this plugin does not know
+		Revision int    `json:"revision"` // grows with each sign-in
+	}
+	accountList struct {
+		Page     int          `json:"page"`
+		Accounts []accountDoc `json:"accounts"`
+		More     bool         `json:"more"`
+	}
+	linkDoc struct {
+		ID      string    `json:"id"`
+		URL     string    `json:"url"`
+		State   string    `json:"state"` // "pending", "done", "denied" or "expired"
+		Address string    `json:"address"`
+		Until   time.Time `json:"until"`
+	}
+)
+
+// Check implements sdk.SendingPlatform.
+func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
+	var me struct {
+		Workspace string `json:"workspace"`
+	}
+	if err := p.call(ctx, http.MethodGet, "/me", &me); err != nil {
+		return sdk.Reach{}, asOutcome(err)
+	}
+	if me.Workspace == "" {
+		return sdk.Reach{}, sdk.BrokenAnswer("no_workspace")
+	}
+	return sdk.Reach{Workspaces: []sdk.Workspace{{ID: me.Workspace}}}, nil
+}
+
+// Account implements sdk.SendingPlatform. The parameter `like` also finds parts of addresses, so
+// Account compares each address. It returns the zero Account for an address that is not connected.
+func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
+	list, err := p.list(ctx, url.Values{"like": {address}})
+	if err != nil {
+		return sdk.Account{}, err
+	}
+	for _, a := range list.Accounts {
+		if sdk.SameAddress(a.Address, address) {
+			return a.account(), nil
+		}
+	}
+	return sdk.Account{}, nil
+}
+
+// Accounts implements sdk.SendingPlatform. The cursor is the number of the page.
+func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
+	list, err := p.list(ctx, url.Values{"page": {cursor}})
+	if err != nil {
+		return sdk.Page{}, err
+	}
+	var page sdk.Page
+	for _, a := range list.Accounts {
+		page.Accounts = append(page.Accounts, a.account())
+	}
+	if list.More {
+		page.Next = strconv.Itoa(list.Page + 1)
+	}
+	return page, nil
+}
+
+// list reads one page. It fails for an answer without the requested page, because an account that is
+// missing from a complete list counts as disconnected.
+func (p *platform) list(ctx context.Context, query url.Values) (list accountList, err error) {
+	if err := p.call(ctx, http.MethodGet, "/accounts?"+query.Encode(), &list); err != nil {
+		return accountList{}, asOutcome(err)
+	}
+	requested, _ := strconv.Atoi(query.Get("page")) // no number stands for the first page, 0
+	if list.Accounts == nil || list.Page != requested {
+		return accountList{}, sdk.BrokenAnswer("not_the_requested_page")
+	}
+	return list, nil
+}
+
+func (a accountDoc) account() sdk.Account {
+	account := sdk.Account{ID: a.ID, Address: a.Address, Name: a.Name, State: sdk.AccountOther, Stamp: strconv.Itoa(a.Revision)}
+	switch a.State {
+	case "ok":
+		account.State = sdk.AccountConnected
+	case "failed":
+		account.State, account.HasError = sdk.AccountFailed, true
+	}
+	return account
+}
+
+// StartSignIn implements sdk.SendingPlatform.
+func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession, error) {
+	var link linkDoc
+	if err := p.call(ctx, http.MethodPost, "/links", &link); err != nil {
+		return sdk.SignInSession{}, asOutcome(err)
+	}
+	if link.ID == "" || !sdk.SignInLink(link.URL, p.authHosts) {
+		return sdk.SignInSession{}, sdk.BrokenAnswer("no_link_to_an_allowed_host")
+	}
+	return sdk.SignInSession{ID: link.ID, URL: link.URL, ExpiresAt: link.Until}, nil
+}
+
+// SignIn implements sdk.SendingPlatform. A session that the platform has forgotten is expired.
+func (p *platform) SignIn(ctx context.Context, session string) (sdk.Progress, error) {
+	var link linkDoc
+	switch err := p.call(ctx, http.MethodGet, "/links/"+url.PathEscape(session), &link); {
+	case errors.Is(err, errNotFound):
+		return sdk.Progress{State: sdk.SignInExpired}, nil
+	case err != nil:
+		return sdk.Progress{}, err
+	}
+	switch link.State {
+	case "pending":
+		return sdk.Progress{State: sdk.SignInPending}, nil
+	case "done":
+		return sdk.Progress{State: sdk.SignInSucceeded, Address: link.Address}, nil
+	case "denied":
+		return sdk.Progress{State: sdk.SignInFailed, Reason: "access_denied"}, nil
+	case "expired":
+		return sdk.Progress{State: sdk.SignInExpired}, nil
+	}
+	return sdk.Progress{}, sdk.BrokenAnswer("no_link")
+}
+
+// Remove implements sdk.SendingPlatform. Removing an account that does not exist succeeds.
+func (p *platform) Remove(ctx context.Context, account string) error {
+	var answer struct {
+		Removed bool `json:"removed"`
+	}
+	switch err := p.call(ctx, http.MethodDelete, "/accounts/"+url.PathEscape(account), &answer); {
+	case errors.Is(err, errNotFound):
+		return nil
+	case err != nil:
+		return err
+	case !answer.Removed:
+		return sdk.BrokenAnswer("not_removed")
+	}
+	return nil
+}

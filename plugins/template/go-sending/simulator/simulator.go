@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package simulator simulates the API of the sending platform Example. Replace its routes and
+// documents by those of the real API: the tests of the plugin show what else must change.
+package simulator
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+const (
+	prefix    = "/v1"
+	workspace = "ws-1"
+	pageSize  = 100
+	linkLife  = 10 * time.Minute
+	// Key is the key of the simulated customer.
+	Key = "simulated-key-of-example"
+)
+
+type (
+	request = simulate.Request[string, account, struct{}]
+	state   = simulate.State[string, account, struct{}]
+	route   = simulate.Route[string, account, struct{}]
+)
+
+// The JSON documents of the API.
+type (
+	account struct {
+		ID       string `json:"id"`
+		Address  string `json:"address"`
+		Name     string `json:"name"`
+		State    string `json:"state"`
+		Revision int    `json:"revision"`
+	}
+	link struct {
+		ID      string    `json:"id"`
+		URL     string    `json:"url"`
+		State   string    `json:"state"`
+		Address string    `json:"address"`
+		Until   time.Time `json:"until"`
+	}
+)
+
+var platform = simulate.Platform[string, account, struct{}]{
+	Name: "example", Title: "Example", Prefix: prefix, Workspace: workspace,
+	Fresh: func(time.Time) state { return state{Keys: map[string]string{Key: workspace}} },
+	Ready: func(url, host string) simulate.Ready {
+		return simulate.Ready{
+			Settings: map[string]string{"base_url": url + prefix, "auth_hosts": host},
+			Secrets:  map[string]string{"api_key": Key}, Sending: &simulate.Sending{APIKey: Key},
+		}
+	},
+	Admit: func(q *request) simulate.Answer {
+		q.Key = q.State.Keys[strings.TrimPrefix(q.HTTP.Header.Get("Authorization"), "Bearer ")]
+		if q.Key == "" {
+			return refuse(http.StatusUnauthorized)
+		}
+		q.Workspace = q.Key
+		return simulate.Answer{}
+	},
+	Routes: []route{
+		{On: "GET /me", Name: "me", Serve: func(q *request) simulate.Answer {
+			return simulate.OK(map[string]string{"workspace": q.Workspace})
+		}},
+		{On: "GET /accounts", Name: "list_accounts", Serve: listAccounts},
+		{On: "DELETE /accounts/{id}", Name: "delete_account", Serve: func(q *request) simulate.Answer {
+			if !q.State.Remove(q.Workspace, q.Path("id")) {
+				return refuse(http.StatusNotFound)
+			}
+			return simulate.OK(map[string]bool{"removed": true})
+		}},
+		{On: "POST /links", Name: "create_link", Serve: func(q *request) simulate.Answer {
+			id, url := q.StartSignIn(q.Workspace, linkLife)
+			q.State.SignIns[id].ID = id
+			return simulate.OK(link{ID: id, URL: url, State: "pending", Until: q.State.SignIns[id].ExpiresAt})
+		}},
+		{On: "GET /links/{id}", Name: "get_link", Serve: getLink},
+	},
+	NotFound:     func(*request) simulate.Answer { return refuse(http.StatusNotFound) },
+	PlannedFault: func(status, _ int) simulate.Answer { return refuse(status) },
+	NewAccount: func(_ *request, _, address string) account {
+		return account{ID: strings.ToLower(address), Address: address, Name: simulate.DisplayName(address), State: "ok"}
+	},
+	Touch:    func(a *account, _ time.Time) { a.Revision++ },
+	Page:     simulate.Page{Path: "/authorize", Operation: "authorize"},
+	SignedIn: func(q *request, in, address string) { q.Account(in, address, 0).State = "ok" },
+	Controls: map[string]func(*request) (any, error){
+		"POST /links/{id}/expire": func(q *request) (any, error) {
+			started := q.State.SignIns[q.Path("id")]
+			if started == nil {
+				return nil, simulate.NotFound("no such link")
+			}
+			started.ExpiresAt = q.Now
+			return nil, nil
+		},
+	},
+}
+
+// New returns the handler of the simulator and the line that it prints when it is ready. It fails
+// when the data folder is unusable.
+func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
+
+func refuse(status int) simulate.Answer {
+	return simulate.Answer{Status: status, Body: map[string]string{"error": http.StatusText(status)}}
+}
+
+// listAccounts answers with one page. The parameter `like` finds parts of addresses.
+func listAccounts(q *request) simulate.Answer {
+	var found []*account
+	for _, a := range q.Visible(q.Workspace) {
+		if strings.Contains(strings.ToLower(a.Address), strings.ToLower(q.Query("like"))) {
+			found = append(found, a)
+		}
+	}
+	page, ok := q.Number("page", 0)
+	if !ok {
+		return refuse(http.StatusBadRequest)
+	}
+	return simulate.OK(map[string]any{
+		"page": page, "accounts": simulate.Slice(found, page*pageSize, pageSize), "more": (page+1)*pageSize < len(found),
+	})
+}
+
+func getLink(q *request) simulate.Answer {
+	started := q.State.SignIns[q.Path("id")]
+	if started == nil {
+		return refuse(http.StatusNotFound)
+	}
+	doc := link{ID: q.Path("id"), State: "expired", Address: started.Address, Until: started.ExpiresAt}
+	switch {
+	case started.Open(q.Now):
+		doc.State = "pending"
+	case started.Used && started.Address == "":
+		doc.State = "denied"
+	case started.Used:
+		doc.State = "done"
+	}
+	return simulate.OK(doc)
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package template
+
+import (
+	"fmt"
+	"go/format"
+	"regexp"
+	"strings"
+)
+
+// SDKModule is the path of the Go module that has the SDK.
+const SDKModule = "github.com/tenantry/tenantry"
+
+const (
+	// templateModule is the beginning of the import paths of the templates.
+	templateModule = SDKModule + "/plugins/template/"
+	// unreleased is the version of the SDK in gomod.txt.
+	unreleased = "v0.0.0"
+)
+
+// text returns the text of a template's file for the new plugin. It has no licence line, because
+// the author chooses the licence.
+func (o Options) text(extension, content string) (string, error) {
+	content = withoutLicence(content)
+	if extension != ".go" {
+		return rename(content, o.Name), nil
+	}
+	content = strings.ReplaceAll(content, templateModule+o.Language+"-"+o.Kind, o.Module)
+	formatted, err := format.Source([]byte(rename(content, o.Name))) // a name of a different length moves columns
+	return string(formatted), err
+}
+
+// withoutLicence removes the SPDX line at the beginning of a text, and the empty line after it.
+func withoutLicence(content string) string {
+	head, rest, found := strings.Cut(content, "SPDX-License-Identifier: Apache-2.0")
+	if !found || strings.Count(head, "\n") > 1 {
+		return content
+	}
+	before := head[:strings.LastIndexByte(head, '\n')+1]
+	_, after, _ := strings.Cut(rest, "\n")
+	return before + strings.TrimPrefix(after, "\n")
+}
+
+// exampleWord finds the word with what is before and after it, as far as that decides about it.
+var exampleWord = regexp.MustCompile(`([Ff]or |\.)?\b(example|Example|EXAMPLE)\b(-|\.(?:com|net|org)\b)?`)
+
+// rename replaces the word "example" by the name of the plugin. In a title it has an upper-case
+// initial, and in a variable only upper-case letters.
+func rename(text, name string) string {
+	title := strings.ToUpper(name[:1]) + name[1:]
+	text = strings.ReplaceAll(text, "PROVIDERS_EXAMPLE_", "PROVIDERS_"+strings.ToUpper(name)+"_")
+	return exampleWord.ReplaceAllStringFunc(text, func(found string) string {
+		m := exampleWord.FindStringSubmatch(found)
+		before, word, after := m[1], m[2], m[3]
+		switch {
+		case strings.HasPrefix(after, "."), strings.HasSuffix(before, "or "), before == "." && after != "-":
+			return found // a reserved domain, or "for example"
+		case word == "example":
+			word = name
+		case word == "Example":
+			word = title
+		default:
+			word = strings.ToUpper(name)
+		}
+		return before + word + after
+	})
+}
+
+// goMod returns the go.mod of the new plugin.
+func (o Options) goMod(text string) string {
+	text = strings.Replace(text, "module example\n", "module "+o.Module+"\n", 1)
+	if o.Source == "" {
+		return strings.Replace(text, SDKModule+" "+unreleased, SDKModule+" v"+o.Version, 1)
+	}
+	return text + fmt.Sprintf("\n// With a release of tenantry, name it above and remove this line.\nreplace %s => %s\n", SDKModule, o.Source)
+}

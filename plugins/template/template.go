@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package template has the plugins that `tenantry plugin new` writes. Each folder LANGUAGE-KIND is a
+// plugin that works as it is: it builds, its tests pass, and it runs in the sandbox. Its provider
+// has the id "example".
+//
+// New copies such a folder and replaces the word "example" by the name of the new plugin. A template
+// therefore uses this word for nothing else. The reserved domains example.com, example.net,
+// example.org and .example, and "for example" in a text, stay as they are.
+//
+//   - template.go: New, its Options, and Languages.
+//   - rename.go: how the texts of a template become those of the new plugin.
+//   - gomod.txt, gosum.txt: go.mod and go.sum of a plugin in Go. modules.sh writes both.
+package template
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+//go:generate ./modules.sh
+
+// node_modules and compiled files of Python are not part of a template.
+//
+//go:embed all:go-dns all:go-sending python-dns/*.py python-dns/dns-example python-dns/README.md python-dns/messages
+//go:embed node-dns/*.js node-dns/*.json node-dns/dns-example node-dns/README.md node-dns/messages node-dns/test
+var templates embed.FS
+
+//go:embed gomod.txt gosum.txt
+var modules embed.FS
+
+// Kinds are the kinds of plugins.
+var Kinds = []string{"dns", "sending", "mail"}
+
+// DefaultLanguage is the language of a new plugin if the author names none.
+const DefaultLanguage = "go"
+
+// ErrOptions is the error of New for options that are not valid.
+var ErrOptions = errors.New("the plugin cannot be written")
+
+// Options describe a new plugin.
+type Options struct {
+	Kind, Name string
+	Language   string // DefaultLanguage if it is empty
+	// Module is the path of the Go module. The default is KIND-NAME.
+	Module string
+	// Parent is the folder in which New creates the folder KIND-NAME.
+	Parent string
+	// Version is the release of tenantry that a Go plugin requires. If Source is not empty, the
+	// plugin uses the source code in that folder instead.
+	Version, Source string
+}
+
+// Plugin is a plugin that New has written.
+type Plugin struct {
+	Folder string   // the path of the folder
+	Module string   // empty for other languages than Go
+	Files  []string // paths in the folder, sorted
+}
+
+var (
+	pluginName = regexp.MustCompile(`^[a-z][a-z0-9]{1,30}$`)
+	modulePath = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._~-]*(/[a-zA-Z0-9][a-zA-Z0-9._~-]*)*$`)
+)
+
+// Languages returns the languages in which there is a template for a kind, sorted.
+func Languages(kind string) (languages []string) {
+	entries, _ := templates.ReadDir(".") // the root of an embedded file system always exists
+	for _, e := range entries {
+		if language, of, _ := strings.Cut(e.Name(), "-"); of == kind {
+			languages = append(languages, language)
+		}
+	}
+	return languages
+}
+
+// New writes a plugin into a new folder. It fails with ErrOptions for invalid options, and when the
+// folder exists and is not empty. After an error it may have written some of the files.
+func New(o Options) (Plugin, error) {
+	if o.Language == "" {
+		o.Language = DefaultLanguage
+	}
+	if o.Module == "" && o.Language == "go" {
+		o.Module = o.Kind + "-" + o.Name
+	}
+	if err := o.check(); err != nil {
+		return Plugin{}, fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	p := Plugin{Folder: filepath.Join(o.Parent, o.Kind+"-"+o.Name), Module: o.Module}
+	if entries, err := os.ReadDir(p.Folder); err == nil && len(entries) > 0 {
+		return Plugin{}, fmt.Errorf("%w: the folder %s exists and is not empty", ErrOptions, p.Folder)
+	}
+	files, err := o.files()
+	if err != nil {
+		return Plugin{}, err
+	}
+	for name, content := range files {
+		target := filepath.Join(p.Folder, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return Plugin{}, err
+		}
+		mode := fs.FileMode(0o644)
+		if strings.HasPrefix(content, "#!") {
+			mode = 0o755
+		}
+		if err := os.WriteFile(target, []byte(content), mode); err != nil {
+			return Plugin{}, err
+		}
+		p.Files = append(p.Files, name)
+	}
+	slices.Sort(p.Files)
+	return p, nil
+}
+
+func (o Options) check() error {
+	switch languages := Languages(o.Kind); {
+	case !slices.Contains(Kinds, o.Kind):
+		return fmt.Errorf("KIND must be one of %s, not %q", strings.Join(Kinds, ", "), o.Kind)
+	case !pluginName.MatchString(o.Name):
+		return fmt.Errorf("NAME must be 2 to 31 lower-case letters and digits that begin with a letter, not %q", o.Name)
+	case !slices.Contains(languages, o.Language):
+		return fmt.Errorf("there is no template of a %s plugin in %q; --language can be %s", o.Kind, o.Language, strings.Join(languages, " or "))
+	case o.Language != "go" && o.Module != "":
+		return errors.New("--module is only for a plugin in Go")
+	case o.Language == "go" && !modulePath.MatchString(o.Module):
+		return fmt.Errorf("--module must be the path of a Go module, not %q", o.Module)
+	case o.Language == "go" && o.Version == "" && o.Source == "":
+		return errors.New("this build of tenantry is not a release; --source must name the folder with its source code")
+	}
+	return nil
+}
+
+// files returns the files of the new plugin, by their paths in its folder.
+func (o Options) files() (map[string]string, error) {
+	root := o.Language + "-" + o.Kind
+	files := map[string]string{}
+	err := fs.WalkDir(templates, root, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == "__pycache__"):
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		content, err := templates.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		inside := strings.TrimPrefix(name, root+"/")
+		files[rename(inside, o.Name)], err = o.text(path.Ext(name), string(content))
+		return err
+	})
+	if err != nil || o.Language != "go" {
+		return files, err
+	}
+	for from, to := range map[string]string{"gomod.txt": "go.mod", "gosum.txt": "go.sum"} {
+		content, err := modules.ReadFile(from)
+		if err != nil {
+			return nil, err
+		}
+		files[to] = string(content)
+	}
+	files["go.mod"] = o.goMod(files["go.mod"])
+	return files, nil
+}
