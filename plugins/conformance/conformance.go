@@ -22,7 +22,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/core/secret"
@@ -42,6 +41,9 @@ const (
 // shorten it for plugins that never exit.
 var stopTimeout = 4 * time.Minute
 
+// T is what the suites use of a test. *testing.T implements it.
+type T = contract.T
+
 // Binary is the plugin under test.
 type Binary struct {
 	Path string
@@ -52,7 +54,7 @@ type Binary struct {
 
 // Start starts the plugin as the host does and stops it when the test ends. The output of the
 // plugin is copied to stderr. The test fails when the plugin does not start.
-func (b Binary) Start(t testing.TB) *wire.Process {
+func (b Binary) Start(t T) *wire.Process {
 	t.Helper()
 	path, err := filepath.Abs(b.Path)
 	if err != nil {
@@ -79,33 +81,33 @@ func Platform(p *wire.Process, c sdk.Connection) sdk.MailPlatform {
 // check is one requirement of a plugin.
 type check struct {
 	name string
-	run  func(t testing.TB, b Binary)
+	run  func(t T, b Binary)
 }
 
 // Plugin runs the checks that apply to every plugin.
-func Plugin(t *testing.T, b Binary) {
+func Plugin[R contract.Runner[R]](t R, b Binary) {
 	for _, c := range pluginChecks {
-		t.Run(c.name, func(t *testing.T) { c.run(t, b) })
+		t.Run(c.name, func(t R) { c.run(t, b) })
 	}
 }
 
 // Mail runs the checks of Plugin, the checks of a failing provider and the contract of a mail
 // platform. newFixture returns the environment of the contract, best built on the plugin's
 // simulator. It calls newPlatform to get platforms that the running plugin serves.
-func Mail(t *testing.T, b Binary, newFixture func(t testing.TB, newPlatform func(sdk.Connection) sdk.MailPlatform) contract.MailPlatformEnv) {
+func Mail[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newPlatform func(sdk.Connection) sdk.MailPlatform) contract.MailPlatformEnv) {
 	Plugin(t, b)
-	t.Run("provider failures", func(t *testing.T) {
+	t.Run("provider failures", func(t R) {
 		for _, c := range mailFailureChecks {
-			t.Run(c.name, func(t *testing.T) {
+			t.Run(c.name, func(t R) {
 				t.Parallel() // the checks mostly wait
 				c.run(t, b)
 			})
 		}
 	})
-	t.Run("the contract of the port", func(t *testing.T) {
+	t.Run("the contract of the port", func(t R) {
 		p := b.Start(t)
 		fixture := newFixture(t, func(c sdk.Connection) sdk.MailPlatform { return Platform(p, c) })
-		contract.MailPlatform(t, func(testing.TB) contract.MailPlatformEnv { return fixture })
+		contract.MailPlatform(t, func(T) contract.MailPlatformEnv { return fixture })
 	})
 }
 
@@ -119,11 +121,11 @@ func Provider(p *wire.Process, c sdk.Connection) sdk.DNSProvider {
 // DNS runs the checks of Plugin and the contract of a DNS provider. newFixture returns the
 // environment of the contract. It calls newProvider to get providers that the running plugin
 // serves.
-func DNS(t *testing.T, b Binary, newFixture func(t testing.TB, newProvider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv) {
+func DNS[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newProvider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv) {
 	Plugin(t, b)
-	t.Run("the contract of the port", func(t *testing.T) {
+	t.Run("the contract of the port", func(t R) {
 		p := b.Start(t)
 		fixture := newFixture(t, func(c sdk.Connection) sdk.DNSProvider { return Provider(p, c) })
-		contract.DNSProvider(t, func(testing.TB) contract.DNSProviderEnv { return fixture })
+		contract.DNSProvider(t, func(T) contract.DNSProviderEnv { return fixture })
 	})
 }

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 	"github.com/tenantry/tenantry/ports/contract"
@@ -29,7 +28,7 @@ type faultInjector struct {
 
 // Fail makes every call of the provider's API fail until lift is called. It implements Fail of
 // contract.SendingPlatformEnv.
-func (s *Simulator) Fail(t testing.TB, how contract.Failure) (lift func()) {
+func (s *Simulator) Fail(t T, how contract.Failure) (lift func()) {
 	t.Helper()
 	status := func(code, wait int) func() {
 		return s.planFault(t, simulate.Fault{Kind: simulate.Status, Status: code, RetryAfter: wait})

@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/core/outcome"
@@ -55,7 +54,7 @@ var reads = map[string]func(context.Context, sdk.MailTenant) error{
 // mailFailureChecks run the plugin against servers that fail outside the provider's own API. The
 // contract of the port covers the errors that a provider defines.
 var mailFailureChecks = []check{
-	{"connection refused: down", func(t testing.TB, b Binary) {
+	{"connection refused: down", func(t T, b Binary) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -63,15 +62,15 @@ var mailFailureChecks = []check{
 		_ = l.Close()
 		expectOutcome(t, b, "http://"+l.Addr().String(), outcome.Down)
 	}},
-	{"an HTML page instead of an answer: broken", func(t testing.TB, b Binary) {
+	{"an HTML page instead of an answer: broken", func(t T, b Binary) {
 		page := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>Welcome!</html>") }
 		expectOutcome(t, b, startServer(t, page), outcome.Broken)
 	}},
-	{"a 500 without a body: broken or down", func(t testing.TB, b Binary) {
+	{"a 500 without a body: broken or down", func(t T, b Binary) {
 		expectOutcome(t, b, startServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }),
 			outcome.Broken, outcome.Down)
 	}},
-	{"an endless answer: broken", func(t testing.TB, b Binary) {
+	{"an endless answer: broken", func(t T, b Binary) {
 		flood := bytes.Repeat([]byte("[[[["), 1<<14)
 		expectOutcome(t, b, startServer(t, func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
@@ -81,14 +80,14 @@ var mailFailureChecks = []check{
 			}
 		}), outcome.Broken)
 	}},
-	{"redirects are not followed", func(t testing.TB, b Binary) {
+	{"redirects are not followed", func(t T, b Binary) {
 		elsewhere := startServer(t, func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") })
 		expectOutcome(t, b, startServer(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
 		}),
 			outcome.Broken, outcome.Down)
 	}},
-	{"no answer before the deadline: unknown", func(t testing.TB, b Binary) {
+	{"no answer before the deadline: unknown", func(t T, b Binary) {
 		m := Platform(b.Start(t), b.Connect(startSilentServer(t))).For(unknownTenant(0))
 		for name, read := range reads {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -105,7 +104,7 @@ var mailFailureChecks = []check{
 			cancel()
 		}
 	}},
-	{"a cancelled call returns", func(t testing.TB, b Binary) {
+	{"a cancelled call returns", func(t T, b Binary) {
 		m := Platform(b.Start(t), b.Connect(startSilentServer(t))).For(unknownTenant(0))
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
@@ -125,7 +124,7 @@ var mailFailureChecks = []check{
 // expectOutcome calls Check and every read of a plugin whose provider is at url. Each call must
 // fail with one of the outcomes in want and with a cause that the plugin named. Afterwards the
 // plugin must still answer Describe.
-func expectOutcome(t testing.TB, b Binary, url string, want ...outcome.Kind) {
+func expectOutcome(t T, b Binary, url string, want ...outcome.Kind) {
 	t.Helper()
 	p := b.Start(t)
 	platform := Platform(p, b.Connect(url))
@@ -156,14 +155,14 @@ func expectOutcome(t testing.TB, b Binary, url string, want ...outcome.Kind) {
 }
 
 // startServer returns the URL of a server that runs until the test ends.
-func startServer(t testing.TB, answer http.HandlerFunc) string {
+func startServer(t T, answer http.HandlerFunc) string {
 	s := httptest.NewServer(answer)
 	t.Cleanup(s.Close)
 	return s.URL
 }
 
 // startSilentServer returns the URL of a server that reads requests and never answers them.
-func startSilentServer(t testing.TB) string {
+func startSilentServer(t T) string {
 	end := make(chan struct{})
 	url := startServer(t, func(_ http.ResponseWriter, r *http.Request) {
 		select {

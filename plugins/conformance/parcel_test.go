@@ -19,7 +19,7 @@ func TestSmallSendingPluginConforms(t *testing.T) {
 	conformance.SendingInProcess(t, parcelPlugin(), newParcelFixture)
 }
 
-func newParcelFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
+func newParcelFixture(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 	s := conformance.SimulateSending(t, parcel.Open, parcelPlugin().Sending)
 	out := s.Fixture(parcelPlugin().Describe, newPlatform, []conformance.AccountForm{
 		{Account: sdk.Account{State: sdk.AccountConnected}, Members: map[string]any{"State": "ok"}},
@@ -27,8 +27,8 @@ func newParcelFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.Sending
 		{Account: sdk.Account{State: sdk.AccountOther}, Members: map[string]any{"State": "strange"}},
 	}, "Address", func(name string) map[string]any { return map[string]any{"Name": name} })
 	out.Sessions = true
-	out.Decline = func(_ testing.TB, at sdk.SignInSession) { s.Decide(at.URL, "", "deny") }
-	out.Expire = func(_ testing.TB, at sdk.SignInSession) { s.Send(http.MethodPost, "/links/"+at.ID+"/expire", nil) }
+	out.Decline = func(_ conformance.T, at sdk.SignInSession) { s.Decide(at.URL, "", "deny") }
+	out.Expire = func(_ conformance.T, at sdk.SignInSession) { s.Send(http.MethodPost, "/links/"+at.ID+"/expire", nil) }
 	return out
 }
 

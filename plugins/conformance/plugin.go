@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
@@ -23,7 +22,7 @@ var (
 )
 
 var pluginChecks = []check{
-	{"the description is complete and valid", func(t testing.TB, b Binary) {
+	{"the description is complete and valid", func(t T, b Binary) {
 		d := describe(t, b.Start(t))
 		if !providerID.MatchString(d.Name) {
 			t.Errorf("the name %q is not a provider's id (%s)", d.Name, providerID)
@@ -40,7 +39,7 @@ var pluginChecks = []check{
 		checkFields(t, d.Fields)
 		checkBudgets(t, d.Budgets)
 	}},
-	{"describe and --version match the description", func(t testing.TB, b Binary) {
+	{"describe and --version match the description", func(t T, b Binary) {
 		d := describe(t, b.Start(t))
 		var printed struct{ Name, Kind, Version string }
 		if err := json.Unmarshal(runWithoutHost(t, b, 0, "describe"), &printed); err != nil {
@@ -53,12 +52,12 @@ var pluginChecks = []check{
 			t.Errorf("--version prints %q without %s", output, d.Version)
 		}
 	}},
-	{"without a host it exits with 2 and says that it is a plugin", func(t testing.TB, b Binary) {
+	{"without a host it exits with 2 and says that it is a plugin", func(t T, b Binary) {
 		if output := runWithoutHost(t, b, 2); !bytes.Contains(bytes.ToLower(output), []byte("plugin")) {
 			t.Errorf("it prints %q", output)
 		}
 	}},
-	{"it exits when its host stops it", func(t testing.TB, b Binary) {
+	{"it exits when its host stops it", func(t T, b Binary) {
 		p := b.Start(t)
 		start := time.Now()
 		p.Stop(stopTimeout)
@@ -66,14 +65,14 @@ var pluginChecks = []check{
 			t.Errorf("it did not exit within %s and was killed", stopTimeout)
 		}
 	}},
-	{"two processes run side by side", func(t testing.TB, b Binary) {
+	{"two processes run side by side", func(t T, b Binary) {
 		describe(t, b.Start(t))
 		describe(t, b.Start(t))
 	}},
 }
 
 // describe returns the description that the running plugin sends to its host.
-func describe(t testing.TB, p *wire.Process) sdk.Description {
+func describe(t T, p *wire.Process) sdk.Description {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	defer cancel()
@@ -86,7 +85,7 @@ func describe(t testing.TB, p *wire.Process) sdk.Description {
 
 // runWithoutHost runs the binary from the command line and returns its stdout and stderr. The test
 // fails when the exit code differs from exit.
-func runWithoutHost(t testing.TB, b Binary, exit int, args ...string) []byte {
+func runWithoutHost(t T, b Binary, exit int, args ...string) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	defer cancel()
@@ -105,7 +104,7 @@ func runWithoutHost(t testing.TB, b Binary, exit int, args ...string) []byte {
 	return output
 }
 
-func checkFields(t testing.TB, fields []sdk.Field) {
+func checkFields(t T, fields []sdk.Field) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, f := range fields {
@@ -127,7 +126,7 @@ func checkFields(t testing.TB, fields []sdk.Field) {
 	}
 }
 
-func checkBudgets(t testing.TB, budgets []sdk.Budget) {
+func checkBudgets(t T, budgets []sdk.Budget) {
 	t.Helper()
 	for _, b := range budgets {
 		if b.Key == "" || b.Limit <= 0 || b.Window <= 0 {

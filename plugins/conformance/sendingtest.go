@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"testing"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
@@ -21,12 +20,12 @@ type opener = func(simulate.Options) (http.Handler, simulate.Ready, error)
 // test when the simulator refuses the call.
 type SendingTest struct {
 	*Simulator
-	t           testing.TB
+	t           T
 	newPlatform func(sdk.Connection) (sdk.SendingPlatform, error)
 }
 
 // SimulateSending starts a simulator as Simulate does. newPlatform is the plugin's code.
-func SimulateSending(t testing.TB, open opener, newPlatform func(sdk.Connection) (sdk.SendingPlatform, error)) *SendingTest {
+func SimulateSending(t T, open opener, newPlatform func(sdk.Connection) (sdk.SendingPlatform, error)) *SendingTest {
 	t.Helper()
 	return &SendingTest{Simulate(t, open), t, newPlatform}
 }
@@ -163,7 +162,7 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 		Platform: newPlatform(s.Given()), Refused: newPlatform(s.Given(guessed)),
 		Absent:  newPlatform(s.Given(map[string]string{"base_url": UnreachableURL(s.t)})),
 		Secrets: secrets, Can: d.Capabilities, Fail: s.Fail,
-		Put: func(t testing.TB, accounts ...sdk.Account) {
+		Put: func(t T, accounts ...sdk.Account) {
 			t.Helper()
 			for _, a := range accounts {
 				members := named(a.Name)
@@ -171,7 +170,7 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 				s.Put(a.Address, members)
 			}
 		},
-		Held: func(t testing.TB) (addresses []string) {
+		Held: func(t T) (addresses []string) {
 			t.Helper()
 			for _, a := range s.Held("") {
 				addresses = append(addresses, a[email].(string))
@@ -184,7 +183,7 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 	}
 	if hosts := s.Ready.Settings["auth_hosts"]; hosts != "" {
 		out.AuthHosts = []string{hosts}
-		out.SignIn = func(t testing.TB, at sdk.SignInSession, address string) {
+		out.SignIn = func(t T, at sdk.SignInSession, address string) {
 			t.Helper()
 			s.Decide(at.URL, address, "accept")
 		}
@@ -192,7 +191,7 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 	return out
 }
 
-func formOf(t testing.TB, forms []AccountForm, a sdk.Account) AccountForm {
+func formOf(t T, forms []AccountForm, a sdk.Account) AccountForm {
 	t.Helper()
 	for _, form := range forms {
 		if form.Account == (sdk.Account{State: a.State, Paused: a.Paused, HasError: a.HasError, Reason: a.Reason}) {

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"testing"
 
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/sdk"
@@ -32,7 +31,7 @@ type Simulator struct {
 
 // Simulate starts a plugin's simulator and stops it when the test ends. The test fails when open
 // returns an error, or when a client follows a redirect that Fail injected.
-func Simulate(t testing.TB, open func(simulate.Options) (http.Handler, simulate.Ready, error)) *Simulator {
+func Simulate(t T, open func(simulate.Options) (http.Handler, simulate.Ready, error)) *Simulator {
 	t.Helper()
 	s := &Simulator{}
 	var inner http.Handler
@@ -91,7 +90,7 @@ func (s *Simulator) Connection(settings, secrets map[string]string) sdk.Connecti
 
 // Control sends in as JSON to a path below /_control and decodes the answer into out, which may be
 // nil. The test fails when the status is 300 or above, or when the answer does not decode.
-func (s *Simulator) Control(t testing.TB, method, path string, in, out any) {
+func (s *Simulator) Control(t T, method, path string, in, out any) {
 	t.Helper()
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -113,7 +112,7 @@ func (s *Simulator) Control(t testing.TB, method, path string, in, out any) {
 }
 
 // Violations returns the calls that broke a rule of the provider, such as a Retry-After.
-func (s *Simulator) Violations(t testing.TB) []simulate.Entry {
+func (s *Simulator) Violations(t T) []simulate.Entry {
 	t.Helper()
 	var calls []simulate.Entry
 	s.Control(t, http.MethodGet, "/calls", nil, &calls)
@@ -122,7 +121,7 @@ func (s *Simulator) Violations(t testing.TB) []simulate.Entry {
 
 // planFault makes the simulator itself fail the next 1,000 calls, until lift deletes all its
 // faults.
-func (s *Simulator) planFault(t testing.TB, f simulate.Fault) (lift func()) {
+func (s *Simulator) planFault(t T, f simulate.Fault) (lift func()) {
 	t.Helper()
 	f.Times = 1000
 	s.Control(t, http.MethodPost, "/faults", f, nil)
@@ -130,7 +129,7 @@ func (s *Simulator) planFault(t testing.TB, f simulate.Fault) (lift func()) {
 }
 
 // UnreachableURL returns a base URL on which nothing listens.
-func UnreachableURL(t testing.TB) string {
+func UnreachableURL(t T) string {
 	t.Helper()
 	server := httptest.NewServer(http.NotFoundHandler())
 	server.Close()

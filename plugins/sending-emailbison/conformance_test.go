@@ -20,7 +20,7 @@ var accountForms = []conformance.AccountForm{
 }
 
 // newFixture returns the environment of the contract, with the simulator as EmailBison.
-func newFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
+func newFixture(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 	i := newInstance(t)
 	with := func(instance, token string) sdk.SendingPlatform {
 		return newPlatform(i.Given(map[string]string{"instance_url": instance, "api_key": token}))
@@ -31,7 +31,7 @@ func newFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatfo
 		return map[string]any{"name": name}
 	})
 	out.Absent = with(conformance.UnreachableURL(t), simulator.Token)
-	out.WithWorkspaces = func(_ testing.TB, n int) sdk.SendingPlatform {
+	out.WithWorkspaces = func(_ conformance.T, n int) sdk.SendingPlatform {
 		i.superAdmin(n)
 		return with(i.URL, superAdminToken)
 	}

@@ -38,13 +38,15 @@ var accountForms = []conformance.AccountForm{
 }
 
 // newFixture returns the environment of the contract, with the simulator as Instantly.
-func newFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
+func newFixture(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 	env := newTestEnv(t)
 	out := env.Fixture(description(), newPlatform, accountForms, "email", func(name string) m { return m{"name": name} })
 	out.Sessions = true
-	out.Decline = func(_ testing.TB, at sdk.SignInSession) { env.Decide(at.URL, "", "deny") }
-	out.Expire = func(_ testing.TB, at sdk.SignInSession) { env.Send(http.MethodPost, "/sessions/"+at.ID+"/expire", m{}) }
-	out.Unpaid = func(testing.TB) { env.Send(http.MethodPut, "/workspaces/"+simulator.Workspace, m{"inactive": true}) }
+	out.Decline = func(_ conformance.T, at sdk.SignInSession) { env.Decide(at.URL, "", "deny") }
+	out.Expire = func(_ conformance.T, at sdk.SignInSession) {
+		env.Send(http.MethodPost, "/sessions/"+at.ID+"/expire", m{})
+	}
+	out.Unpaid = func(conformance.T) { env.Send(http.MethodPut, "/workspaces/"+simulator.Workspace, m{"inactive": true}) }
 	return out
 }
 

@@ -36,7 +36,7 @@ var accountForms = []conformance.AccountForm{
 }
 
 // newFixture returns the environment of the contract, with the simulator as PlusVibe.
-func newFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
+func newFixture(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 	env := newTestEnv(t)
 	maps.Copy(env.Ready.Secrets, env.key("examined", 1))
 	out := env.Fixture(description(), newPlatform, accountForms, "email", func(name string) m {
@@ -44,7 +44,7 @@ func newFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatfo
 		return m{"payload": m{"name": m{"first_name": first, "last_name": last}}}
 	})
 	out.Lesser = newPlatform(env.Given(texts{"partner_username": "", "partner_password": ""}))
-	out.WithWorkspaces = func(_ testing.TB, n int) sdk.SendingPlatform {
+	out.WithWorkspaces = func(_ conformance.T, n int) sdk.SendingPlatform {
 		return newPlatform(env.Given(env.key(fmt.Sprint("reaching-", n), n), texts{"workspace_id": ""}))
 	}
 	return out

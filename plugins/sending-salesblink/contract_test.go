@@ -45,7 +45,7 @@ var accountForms = []conformance.AccountForm{
 // fixtureWith returns the function that makes the environment of the contract, with the simulator
 // as SalesBlink in a given behaviour.
 func fixtureWith(behaviour m) conformance.NewSendingFixture {
-	return func(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
+	return func(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 		env := newTestEnv(t)
 		env.Behave(behaviour)
 		// Each fixture has its own key. The plugin process serves all fixtures; when a fixture gets the
@@ -59,7 +59,7 @@ func fixtureWith(behaviour m) conformance.NewSendingFixture {
 			return m{"from_name": name, "folder": fmt.Sprint("Folder ", folder%3)}
 		})
 		out.LeastWait = minPause
-		out.WithWorkspaces = func(_ testing.TB, n int) sdk.SendingPlatform {
+		out.WithWorkspaces = func(_ conformance.T, n int) sdk.SendingPlatform {
 			key := fmt.Sprint("key-reaching-", n)
 			env.key(key, "owner", n)
 			return newPlatform(env.Given(texts{"api_key": key}))

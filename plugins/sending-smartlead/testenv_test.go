@@ -17,7 +17,7 @@ type m = map[string]any
 // testEnv is a simulated Smartlead whose plan has no rate limits.
 type testEnv struct{ *conformance.SendingTest }
 
-func newTestEnv(t testing.TB) testEnv {
+func newTestEnv(t conformance.T) testEnv {
 	t.Helper()
 	env := testEnv{conformance.SimulateSending(t, simulator.New, newProcessState().newPlatform)}
 	env.Send(http.MethodPut, "/plan", m{"plan": "enterprise"})
@@ -58,7 +58,7 @@ var accountForms = []conformance.AccountForm{
 // fixtureWith returns the function that makes the environment of the contract, with the simulator
 // as Smartlead with quirks.
 func fixtureWith(quirks m) conformance.NewSendingFixture {
-	return func(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
+	return func(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 		env := newTestEnv(t)
 		env.Send(http.MethodPut, "/quirks", quirks)
 		return env.Fixture(description(), newPlatform, accountForms, "from_email", func(name string) m { return m{"from_name": name} })
