@@ -35,6 +35,7 @@ func pluginCommand() *cobra.Command {
 		settings.Config{}.AddFlags(cmd.Flags())
 		group.AddCommand(cmd)
 	}
+	group.AddCommand(pluginTestCommand()) // it reads no settings of the service
 	return group
 }
 

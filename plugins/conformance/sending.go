@@ -3,22 +3,12 @@
 package conformance
 
 import (
-	"context"
 	"slices"
 
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports/contract"
 )
-
-// SendingPlatform returns the sending platform that the running plugin p serves for the connection
-// c.
-func SendingPlatform(p *wire.Process, c sdk.Connection) sdk.SendingPlatform {
-	return wire.Sending(func(context.Context, ...secret.Text) (wire.Session, error) {
-		return wire.Session{Process: p, Connection: c}, nil
-	})
-}
 
 // SendingFixture is the environment of the contract of a sending platform. The alias lets an author
 // import this package only.

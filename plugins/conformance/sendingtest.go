@@ -3,7 +3,6 @@
 package conformance
 
 import (
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -123,21 +122,11 @@ func (s *SendingTest) Decide(link, username, decision string) (status int, text 
 
 func (s *SendingTest) request(method, link, contentType, body string) (status int, text string) {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), method, link, strings.NewReader(body))
+	status, answer, err := send(s.t, method, link, contentType, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	req.Header.Set("Content-Type", contentType)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return resp.StatusCode, string(raw)
+	return status, string(answer)
 }
 
 // AccountForm is an account with one combination of State, Paused, HasError and Reason. Members are

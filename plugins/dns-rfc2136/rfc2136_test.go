@@ -28,8 +28,7 @@ func TestContract(t *testing.T) {
 // TestBinary runs the conformance suites with the plugin's release binary.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/dns-rfc2136")
-	connect := func(string) sdk.Connection { return validConnection() }
-	conformance.DNS(t, conformance.Binary{Path: path, Connect: connect},
+	conformance.DNS(t, conformance.Binary{Path: path},
 		func(t conformance.T, provider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv {
 			f := newFixture(t)
 			f.newProviderFunc = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider(c), nil }

@@ -41,10 +41,16 @@ type Options struct {
 	Log io.Writer
 }
 
+// URLVariable is the environment variable with the URL under which clients reach a simulator, if that
+// is not the address on which it listens. `tenantry plugin test` sets it to the URL of its proxy.
+const URLVariable = "TENANTRY_SIMULATOR_URL"
+
 // Ready is the JSON line that a simulator prints to standard output when it accepts connections.
 type Ready struct {
 	Provider string `json:"provider"` // the provider's id
-	URL      string `json:"url"`
+	URL      string `json:"url"`      // Options.URL
+	// Address is the host and port on which the simulator listens. It is empty inside a test.
+	Address string `json:"address,omitempty"`
 	// Settings and Secrets are the connection that makes the plugin call the simulator. The keys
 	// are names of the plugin's Fields.
 	Settings map[string]string `json:"settings"`
