@@ -20,7 +20,7 @@ import (
 // pluginTestFlags are the flags of `plugin test`.
 type pluginTestFlags struct {
 	settings, credential, against, junit string
-	skip                                 []string
+	only, skip                           []string
 	yes                                  bool
 }
 
@@ -64,6 +64,7 @@ func pluginTestCommand() *cobra.Command {
 	flags.StringVar(&f.settings, "settings", "", "JSON `file` with an object of settings by field name")
 	flags.StringVar(&f.credential, "credential-file", "", "JSON `file` with an object of secrets by field name")
 	flags.StringVar(&f.against, "against", "simulator", "test against the `simulator` of the plugin, or against the real provider")
+	flags.StringArrayVar(&f.only, "only", nil, "run only this `CHECK`, or all checks below it; can be repeated")
 	flags.StringArrayVar(&f.skip, "skip", nil, "`CHECK=REASON`: skip a check, or all checks below CHECK/; can be repeated")
 	flags.StringVar(&f.junit, "junit", "", "also write the result to this `file` as JUnit XML")
 	flags.BoolVar(&f.yes, "yes", false, "do not ask before calling the real provider")
@@ -107,7 +108,7 @@ func testPlugin(cmd *cobra.Command, file string, f pluginTestFlags) error {
 
 // options returns the options of the suite. Its errors quote no secret.
 func (f pluginTestFlags) options(file string) (o conformance.Options, err error) {
-	o = conformance.Options{Path: file, Skip: map[string]string{}}
+	o = conformance.Options{Path: file, Only: f.only, Skip: map[string]string{}}
 	if _, err := os.Stat(file); err != nil {
 		return o, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports/contract"
 )
@@ -23,13 +22,6 @@ func accountChecks(kind string) []contract.Check[*environment] {
 		{ID: area + "accepted", Proves: "the provider accepts the credential", Run: func(t T, e *environment) {
 			if err := e.checkCredential(t, e.guardedContext(t)); err != nil {
 				t.Fatalf("check: %v", err)
-			}
-		}},
-		{ID: area + "cancelled", Proves: "a call whose context has ended makes no request and returns", Run: func(t T, e *environment) {
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			if err := e.checkCredential(t, ctx); err == nil || outcome.Of(err) == outcome.Refused {
-				t.Fatalf("got %v, want the end of the context", err)
 			}
 		}},
 	}

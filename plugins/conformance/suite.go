@@ -5,7 +5,9 @@ package conformance
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +27,8 @@ type Options struct {
 	Settings, Secrets map[string]string
 	// Real runs only the checks that are safe on a real account, against that account.
 	Real bool
+	// Only has the ids of the checks to run, or prefixes as in Skip. Empty means all.
+	Only []string
 	// Skip has the reason for each check that is not run, by its id. The prefix of an id up to a slash
 	// stands for all checks below it.
 	Skip map[string]string
@@ -120,8 +124,13 @@ func Test(ctx context.Context, o Options) (Report, error) {
 	if o.Real {
 		checks = slices.DeleteFunc(checks, func(c suiteCheck) bool { return !c.Real })
 	}
-	if unknown := o.unknownSkip(checks); unknown != "" && problem == nil {
+	if unknown := o.unknownCheck(checks); unknown != "" && problem == nil {
 		return report, fmt.Errorf("there is no check %s", unknown)
+	}
+	if len(o.Only) > 0 {
+		checks = slices.DeleteFunc(checks, func(c suiteCheck) bool {
+			return !slices.ContainsFunc(o.Only, func(key string) bool { return covers(key, c.ID) })
+		})
 	}
 	report.Results = o.runAll(ctx, checks, description)
 	return report, ctx.Err()
@@ -132,7 +141,7 @@ func (o *Options) describe(ctx context.Context) (d sdk.Description, err error) {
 	b := Binary{Path: o.Path, exchange: o.newExchange()}
 	run := runCheck(ctx, checkTimeout, func(t T) { d = describe(t, b.Start(t)) })
 	if run.failed {
-		return sdk.Description{}, fmt.Errorf("%s", strings.Join(run.messages, "; "))
+		return sdk.Description{}, errors.New(strings.Join(run.messages, "; "))
 	}
 	return d, nil
 }
@@ -143,18 +152,18 @@ func (o *Options) newExchange() *exchange {
 	return e
 }
 
-// unknownSkip returns a key of Skip that names no check, or "".
-func (o *Options) unknownSkip(checks []suiteCheck) string {
-	for id := range o.Skip {
-		if !slices.ContainsFunc(checks, func(c suiteCheck) bool { return skips(id, c.ID) }) {
-			return id
+// unknownCheck returns a key of Only or Skip that names no check, or "".
+func (o *Options) unknownCheck(checks []suiteCheck) string {
+	for _, key := range slices.Concat(o.Only, slices.Sorted(maps.Keys(o.Skip))) {
+		if !slices.ContainsFunc(checks, func(c suiteCheck) bool { return covers(key, c.ID) }) {
+			return key
 		}
 	}
 	return ""
 }
 
-// skips reports whether the key of a skip covers a check.
-func skips(key, id string) bool {
+// covers reports whether a key of Only or Skip names a check.
+func covers(key, id string) bool {
 	return key == id || strings.HasPrefix(id, strings.TrimSuffix(key, "/")+"/")
 }
 
@@ -191,7 +200,7 @@ func (o *Options) runAll(ctx context.Context, checks []suiteCheck, d sdk.Descrip
 func (o *Options) runOne(ctx context.Context, c suiteCheck, d sdk.Description) Result {
 	result := Result{ID: c.ID, Proves: c.Proves, Status: Passed}
 	for key, reason := range o.Skip {
-		if skips(key, c.ID) {
+		if covers(key, c.ID) {
 			result.Status, result.Reason = Skipped, cmp.Or(reason, "skipped by --skip")
 			return result
 		}
