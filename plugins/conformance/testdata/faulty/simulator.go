@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -37,14 +38,17 @@ type recordDoc struct {
 }
 
 // simulator serves GET /zones and PUT /zones/{name}. The zones are those of the world.
-type simulator struct{ world string }
+type simulator struct {
+	world   string
+	writing *sync.Mutex // held while a version is read for a write without a condition
+}
 
 func newSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	kit, err := simulate.Open("faulty", o)
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	return kit.Handler(simulator{o.World}, http.NotFoundHandler()), simulate.Ready{
+	return kit.Handler(simulator{o.World, new(sync.Mutex)}, http.NotFoundHandler()), simulate.Ready{
 		Provider: "faulty", URL: o.URL, Control: []string{},
 		Settings: map[string]string{"api_url": o.URL}, Secrets: map[string]string{"api_token": token},
 	}, nil
@@ -68,6 +72,8 @@ func (s simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, _ := io.ReadAll(r.Body)
 	if r.Method == http.MethodPut && r.URL.Query().Has("force") { // the bugs write without a condition
+		s.writing.Lock()
+		defer s.writing.Unlock()
 		var in zoneDoc
 		_ = json.Unmarshal(body, &in)
 		in.Version = s.zones(w, in.Name)[0].Version
