@@ -58,6 +58,19 @@ func (e *environment) connection() sdk.Connection {
 	return e.join(settings, secrets)
 }
 
+// complete adds the values of Options and the defaults of the fields to a connection.
+func (e *environment) complete(c sdk.Connection) sdk.Connection {
+	settings, secrets := maps.Clone(e.options.Settings), map[string]string{}
+	if settings == nil {
+		settings = map[string]string{}
+	}
+	maps.Copy(settings, c.Settings)
+	for name, value := range c.Secrets {
+		secrets[name] = value.Reveal()
+	}
+	return e.join(settings, secrets)
+}
+
 func (e *environment) join(settings, secrets map[string]string) sdk.Connection {
 	given := sdk.Connection{Settings: settings, Secrets: map[string]secret.Text{}}
 	for name, value := range secrets {

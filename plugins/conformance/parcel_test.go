@@ -21,15 +21,7 @@ func TestSmallSendingPluginConforms(t *testing.T) {
 
 func newParcelFixture(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 	s := conformance.SimulateSending(t, parcel.Open, parcelPlugin().Sending)
-	out := s.Fixture(parcelPlugin().Describe, newPlatform, []conformance.AccountForm{
-		{Account: sdk.Account{State: sdk.AccountConnected}, Members: map[string]any{"State": "ok"}},
-		{Account: sdk.Account{State: sdk.AccountFailed, HasError: true}, Members: map[string]any{"State": "bad"}},
-		{Account: sdk.Account{State: sdk.AccountOther}, Members: map[string]any{"State": "strange"}},
-	}, "Address", func(name string) map[string]any { return map[string]any{"Name": name} })
-	out.Sessions = true
-	out.Decline = func(_ conformance.T, at sdk.SignInSession) { s.Decide(at.URL, "", "deny") }
-	out.Expire = func(_ conformance.T, at sdk.SignInSession) { s.Send(http.MethodPost, "/links/"+at.ID+"/expire", nil) }
-	return out
+	return s.Fixture(parcelPlugin().Describe, newPlatform)
 }
 
 type (
@@ -74,6 +66,15 @@ var parcel = simulate.Platform[string, parcelAccount, struct{}]{
 	Touch:    func(a *parcelAccount, _ time.Time) { a.Rev++ },
 	Page:     simulate.Page{Path: "/authorize", Operation: "authorize"},
 	SignedIn: func(q *parcelRequest, in, address string) { q.Account(in, address, 0).State = "ok" },
+	Suite: simulate.Suite{
+		Address: "Address", Name: map[string]any{"Name": "$name"},
+		States: []simulate.SuiteState{
+			{State: "connected", Members: map[string]any{"State": "ok"}},
+			{State: "failed", HasError: true, Members: map[string]any{"State": "bad"}},
+			{State: "other", Members: map[string]any{"State": "strange"}},
+		},
+		Sessions: true, Declines: true, Expire: &simulate.SuiteCall{Method: http.MethodPost, Path: "/links/$session/expire"},
+	},
 	Controls: map[string]func(*parcelRequest) (any, error){
 		"POST /links/{id}/expire": func(q *parcelRequest) (any, error) {
 			q.State.SignIns[q.Path("id")].ExpiresAt = q.Now

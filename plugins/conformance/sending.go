@@ -22,7 +22,7 @@ type NewSendingFixture func(t T, newPlatform func(sdk.Connection) sdk.SendingPla
 // platform against the built binary. It calls newFixture once for each check of the contract.
 func Sending[R contract.Runner[R]](t R, b Binary, newFixture NewSendingFixture) {
 	Plugin(t, b)
-	t.Run("the description fits a sending platform", func(t R) { checkSending(t, describe(t, b.Start(t))) })
+	t.Run(sendingDescription.ID, func(t R) { sendingDescription.Run(t, b) })
 	t.Run("the contract of the port", func(t R) {
 		p := b.Start(t)
 		contract.SendingPlatform(t, func(t T) contract.SendingPlatformEnv {

@@ -70,10 +70,14 @@ func suite(kind string) []suiteCheck {
 	}
 	for _, c := range accountChecks(kind) {
 		all = append(all, suiteCheck{Item{c.ID, c.Proves, true}, func(t T, e *environment) {
-			if !e.options.Real {
-				e.startSimulator(t, newWorld(t, e.description.Name).url)
+			switch {
+			case e.options.Real:
+				e.process = e.Start(t)
+			case kind == string(wire.KindSending):
+				newSendingEnvironment(t, e) // selects the workspace
+			default:
+				e.start(t, newWorld(t, e.description.Name).url)
 			}
-			e.process = e.Start(t)
 			c.Run(t, e)
 		}})
 	}
@@ -84,6 +88,11 @@ func suite(kind string) []suiteCheck {
 			return newDNSEnvironment(t, e)
 		})...)
 		all = append(all, inEnvironment(dnsChecks, newDNSEnvironment)...)
+	case string(wire.KindSending):
+		all = slices.Insert(all, len(pluginChecks), suiteCheck{Item{sendingDescription.ID, sendingDescription.Proves, true}, func(t T, e *environment) {
+			sendingDescription.Run(t, e.Binary)
+		}})
+		all = append(all, inEnvironment(contract.SendingPlatformChecks(), newSendingEnvironment)...)
 	}
 	return all
 }

@@ -10,6 +10,7 @@
 //
 //   - simulate.go: Options and Ready, the parameters and the first output of a simulator.
 //   - platform.go: Platform and its parts. Start here for a sending platform.
+//   - suite.go: Suite, with which the conformance suite uses the simulator of a sending platform.
 //   - request.go: the State of a Platform, and the Request with which its functions read and change
 //     it. limiter.go: rate limits.
 //   - kit.go: Kit, Provider and the simulated clock. Start here for any other provider.
