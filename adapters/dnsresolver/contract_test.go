@@ -15,7 +15,7 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	contract.DNSReader(t, func(t testing.TB) contract.DNSReaderEnv {
+	contract.DNSReader(t, func(t *testing.T) contract.DNSReaderEnv {
 		env := newFixture(t, "")
 		z := contractFixture{env, newServer(t, ""), env.reader()}
 		env.startServer("127.0.0.2", z.server)
@@ -34,12 +34,12 @@ const contractZone = "contract.example"
 
 func (f contractFixture) Reader() ports.DNSReader { return f.reader }
 
-func (f contractFixture) NewZone(t testing.TB) string {
+func (f contractFixture) NewZone(t contract.T) string {
 	f.Publish(t, contractZone)
 	return contractZone
 }
 
-func (f contractFixture) Publish(t testing.TB, name string, records ...dns.Record) {
+func (f contractFixture) Publish(t contract.T, name string, records ...dns.Record) {
 	rrs := newServer(t, apexText(name)).records
 	for _, r := range records {
 		h := wire.RR_Header{Name: r.Name + ".", Rrtype: wire.StringToType[string(r.Type)], Class: wire.ClassINET, Ttl: uint32(r.TTL)}

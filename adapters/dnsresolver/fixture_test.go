@@ -16,6 +16,7 @@ import (
 	wire "github.com/miekg/dns"
 	"github.com/tenantry/tenantry/adapters/dnsresolver"
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/ports/contract"
 	"go.uber.org/goleak"
 )
 
@@ -148,7 +149,7 @@ type recordServer struct {
 	change     func(m, q *wire.Msg)
 }
 
-func newServer(t testing.TB, records string) *recordServer {
+func newServer(t contract.T, records string) *recordServer {
 	t.Helper()
 	s := &recordServer{asked: map[string]int{}}
 	z := wire.NewZoneParser(strings.NewReader(records), "", "")

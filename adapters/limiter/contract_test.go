@@ -59,12 +59,12 @@ func withoutTimeout(server *testserver.Redis) limiter.Options {
 func TestContract(t *testing.T) {
 	t.Run("process", func(t *testing.T) {
 		t.Parallel()
-		contract.Limiter(t, func(t testing.TB) ports.Limiter { return open(t, limiter.Options{}) })
+		contract.Limiter(t, func(t *testing.T) ports.Limiter { return open(t, limiter.Options{}) })
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
 		server := testserver.NewRedis(t)
-		contract.Limiter(t, func(t testing.TB) ports.Limiter {
+		contract.Limiter(t, func(t *testing.T) ports.Limiter {
 			server.Empty(t)
 			return openShared(t, withoutTimeout(server))
 		})
@@ -72,7 +72,7 @@ func TestContract(t *testing.T) {
 	t.Run("two replicas alternately", func(t *testing.T) {
 		t.Parallel()
 		server := testserver.NewRedis(t)
-		contract.Limiter(t, func(t testing.TB) ports.Limiter {
+		contract.Limiter(t, func(t *testing.T) ports.Limiter {
 			server.Empty(t)
 			return &roundRobin{replicas: [2]ports.Limiter{openShared(t, withoutTimeout(server)), openShared(t, withoutTimeout(server))}}
 		})
@@ -81,7 +81,7 @@ func TestContract(t *testing.T) {
 		t.Parallel()
 		server := testserver.NewRedis(t)
 		server.Stop()
-		contract.Limiter(t, func(t testing.TB) ports.Limiter { return open(t, limiter.Options{URL: server.URL}) })
+		contract.Limiter(t, func(t *testing.T) ports.Limiter { return open(t, limiter.Options{URL: server.URL}) })
 	})
 }
 

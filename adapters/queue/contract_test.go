@@ -10,12 +10,12 @@ import (
 	"github.com/tenantry/tenantry/adapters/queue"
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/contract"
+	"github.com/tenantry/tenantry/ports/contract/queuecontract"
 )
 
 // contractOptions are the options that the contract suite requires.
 var contractOptions = queue.Options{
-	MaxHandlers: contract.QueueMaxHandlers, HandlerTimeout: contract.QueueHandlerTimeout, RescueAfter: contract.QueueRescueAfter, RetryDelay: contract.QueueRetryDelay,
+	MaxHandlers: queuecontract.QueueMaxHandlers, HandlerTimeout: queuecontract.QueueHandlerTimeout, RescueAfter: queuecontract.QueueRescueAfter, RetryDelay: queuecontract.QueueRetryDelay,
 	PollInterval: 100 * time.Millisecond,
 }
 
@@ -24,7 +24,7 @@ const hangTimeout = 4 * time.Minute
 
 func TestContract(t *testing.T) {
 	t.Run("local", func(t *testing.T) {
-		contract.QueueWithFakeTime(t, func(t testing.TB) func() ports.Worker {
+		queuecontract.QueueWithFakeTime(t, func(t testing.TB) func() ports.Worker {
 			return func() ports.Worker {
 				l, err := queue.NewLocal(contractOptions)
 				if err != nil {
@@ -36,7 +36,7 @@ func TestContract(t *testing.T) {
 		})
 	})
 	t.Run("river", func(t *testing.T) {
-		contract.Queue(t, func(t testing.TB) func() ports.Worker {
+		queuecontract.Queue(t, func(t testing.TB) func() ports.Worker {
 			url := newMigratedDatabase(t)
 			return func() ports.Worker { return openRiver(t, url, contractOptions) }
 		})

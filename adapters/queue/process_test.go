@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tenantry/tenantry/adapters/queue"
-	"github.com/tenantry/tenantry/ports/contract"
+	"github.com/tenantry/tenantry/ports/contract/queuecontract"
 )
 
 // The test binary is also the worker process that the tests kill and pause. It is one if
@@ -43,13 +43,13 @@ func runProcess(ctx context.Context, dir, database string) error {
 		if err != nil {
 			return err
 		}
-		return contract.QueueProcess(ctx, dir, l)
+		return queuecontract.QueueProcess(ctx, dir, l)
 	}
 	r, err := queue.OpenRiver(ctx, database, o)
 	if err != nil {
 		return err
 	}
-	if err := contract.QueueProcess(ctx, dir, r); err != nil {
+	if err := queuecontract.QueueProcess(ctx, dir, r); err != nil {
 		return err
 	}
 	return r.Close(ctx)
@@ -66,13 +66,13 @@ func command(database string) func(dir string) *exec.Cmd {
 
 func TestQueueSurvivesKilledAndPausedProcesses(t *testing.T) {
 	t.Run("local", func(t *testing.T) {
-		contract.QueueProcesses(t, 1, func(*testing.T) func(string) *exec.Cmd { return command("") })
+		queuecontract.QueueProcesses(t, 1, func(*testing.T) func(string) *exec.Cmd { return command("") })
 	})
 	t.Run("river", func(t *testing.T) {
-		contract.QueueProcesses(t, 2, func(t *testing.T) func(string) *exec.Cmd { return command(newMigratedDatabase(t)) })
+		queuecontract.QueueProcesses(t, 2, func(t *testing.T) func(string) *exec.Cmd { return command(newMigratedDatabase(t)) })
 	})
 	t.Run("river without a sweep", func(t *testing.T) {
 		url := newMigratedDatabase(t)
-		contract.QueueOutlives(t, 2, openRiver(t, url, contractOptions), command(url))
+		queuecontract.QueueOutlives(t, 2, openRiver(t, url, contractOptions), command(url))
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/queue"
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/ports"
-	"github.com/tenantry/tenantry/ports/contract"
+	"github.com/tenantry/tenantry/ports/contract/queuecontract"
 )
 
 func TestOpenRiverRefusesDatabaseWithoutMigrations(t *testing.T) {
@@ -76,7 +76,7 @@ func TestPeriodicWorkRunsOnceForAllReplicas(t *testing.T) {
 	for i := range replicas {
 		replicas[i] = openRiver(t, url, contractOptions)
 	}
-	contract.QueuePeriodic(t, 8, replicas...)
+	queuecontract.QueuePeriodic(t, 8, replicas...)
 }
 
 // TestWakeupsSurviveDatabaseCrash checks that wake-ups from before and after a crash of the

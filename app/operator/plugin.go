@@ -38,7 +38,7 @@ func pluginCommand() *cobra.Command {
 		settings.Config{}.AddFlags(cmd.Flags())
 		group.AddCommand(cmd)
 	}
-	group.AddCommand(pluginNewCommand())
+	group.AddCommand(pluginNewCommand(), pluginTestCommand()) // they read no settings of the service
 	return group
 }
 

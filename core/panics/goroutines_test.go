@@ -22,7 +22,6 @@ var unguarded = map[string]string{
 	"adapters/testserver/": "servers of tests: a panic fails the test",
 	"app/e2e/":             "programs of tests: a panic fails the test",
 	"ports/contract/":      "tests of adapters: a panic fails the test",
-	"plugins/conformance/": "tests of plugins: a panic fails the test",
 
 	"adapters/dnsresolver/client.go":              "the callback at the end of a context only sets the deadline of a connection",
 	"adapters/pluginhost/testdata/puppet/main.go": "a plugin of tests that panics on purpose",

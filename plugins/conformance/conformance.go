@@ -4,26 +4,30 @@
 // The suites check how the plugin describes itself, when its process exits, which outcome each
 // failure of its provider has, and the contract of the port that it implements.
 //
-// An author calls Plugin, Mail, DNS or Sending from a test, with a Binary. SendingInProcess runs
-// the contract of a sending platform without a binary.
+// There is one list of checks and two ways to run it. `tenantry plugin test` calls Test, which
+// reaches the plugin only through the protocol and the plugin's own simulator, so that the plugin can
+// be written in any language. A Go test calls Plugin, Mail, DNS or Sending with a Binary and its own
+// environment. SendingInProcess runs the contract of a sending platform without a binary.
 //
-//   - conformance.go: Binary, and the entry points Plugin, Mail and DNS. Start here.
+//   - suite.go: Options, Test and the list of checks. Start here. runner.go: how one check is run.
+//   - conformance.go: Binary, and the entry points Plugin, Mail and DNS of Go tests.
+//   - plugin.go, failures.go, account.go: the checks of every plugin, of a provider that fails, and
+//     those that are safe on a real account. calls.go: the calls that they make.
+//   - environment.go: the environment of one check of Test. dnsenvironment.go, world.go: the zones.
+//   - process.go: the simulator as a process. simulate.go: a simulator inside the test. faults.go:
+//     Simulator.Fail, which makes the provider fail. server.go: servers on loopback.
+//   - exchange.go: records the calls of a check, without secrets. report.go: Report and JUnit.
 //   - sending.go: Sending and SendingInProcess, and the checks of a sending platform's description.
-//   - plugin.go: the checks that every plugin passes.
-//   - mailfailures.go: the checks of a mail plugin whose provider fails.
-//   - simulate.go: Simulate, which starts a plugin's simulator inside the test.
-//   - sendingtest.go: SimulateSending, the same for a sending platform, with the environment of the
-//     contract. sendingsimulator.go: SendingSimulator, the checks of such a simulator.
+//   - sendingtest.go: SimulateSending, for the tests of a sending platform, with the environment of
+//     the contract. sendingsimulator.go: SendingSimulator, the checks of such a simulator.
 //   - dnstest.go: SimulateDNS, the environment of the contract of a DNS provider on a simulator.
 //   - retryafter.go: RetryAfter, the check that a Retry-After holds back all calls of a credential.
-//   - faults.go: Simulator.Fail, which makes the simulated provider fail.
 package conformance
 
 import (
 	"context"
 	"os"
 	"path/filepath"
-	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/core/secret"
@@ -39,92 +43,122 @@ const (
 	callTimeout  = 4 * time.Minute
 )
 
-// stopTimeout is how long a plugin may take to exit before it is killed. The tests of this package
-// shorten it for plugins that never exit.
-var stopTimeout = 4 * time.Minute
+// stopTimeout is how long a plugin may take to exit before it counts as a plugin that does not exit.
+// The tests of this package shorten it for plugins that never exit.
+var stopTimeout = time.Minute
+
+// cleanupTimeout is how long the process of a finished check may take to exit before it is killed.
+const cleanupTimeout = 2 * time.Second
+
+// T is what the suites use of a test. *testing.T implements it.
+type T = contract.T
 
 // Binary is the plugin under test.
 type Binary struct {
 	Path string
 	// Connect returns a connection whose base URLs all start with baseURL. Its credentials have the
-	// right form and need not be valid. Mail requires it.
+	// right form and need not be valid. Mail requires it. Without it, DNS does not run the checks of a
+	// provider that fails.
 	Connect func(baseURL string) sdk.Connection
+
+	exchange *exchange // records the calls; nil in Go tests
 }
 
 // Start starts the plugin as the host does and stops it when the test ends. The output of the
 // plugin is copied to stderr. The test fails when the plugin does not start.
-func (b Binary) Start(t testing.TB) *wire.Process {
+func (b Binary) Start(t T) *wire.Process {
 	t.Helper()
 	path, err := filepath.Abs(b.Path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := wire.Start(wire.Launch{
-		Exe: path, Name: filepath.Base(path), Timeout: startTimeout,
-		Line: func(line []byte) { _, _ = os.Stderr.Write(append(line, '\n')) },
-	})
+	line := func(line []byte) { _, _ = os.Stderr.Write(append(line, '\n')) }
+	if b.exchange != nil {
+		line = b.exchange.output
+	}
+	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: startTimeout, Line: line})
 	if err != nil {
 		t.Fatalf("start %s: %v", b.Path, err)
 	}
-	t.Cleanup(func() { p.Stop(stopTimeout) })
+	t.Cleanup(func() { p.Stop(cleanupTimeout) })
 	return p
 }
 
-// Platform returns the mail platform that the running plugin p serves for the connection c.
-func Platform(p *wire.Process, c sdk.Connection) sdk.MailPlatform {
-	return wire.Mail(func(context.Context, ...secret.Text) (wire.Session, error) {
+// open returns the Opener of a running plugin and one connection.
+func open(p *wire.Process, c sdk.Connection) wire.Opener {
+	return func(context.Context, ...secret.Text) (wire.Session, error) {
 		return wire.Session{Process: p, Connection: c}, nil
-	})
+	}
 }
 
-// check is one requirement of a plugin.
-type check struct {
-	name string
-	run  func(t testing.TB, b Binary)
+func (b Binary) mail(p *wire.Process, c sdk.Connection) sdk.MailPlatform {
+	return wire.Mail(open(p, c), b.exchange.interceptors(c)...)
 }
+
+func (b Binary) dns(p *wire.Process, c sdk.Connection) sdk.DNSProvider {
+	return wire.DNS(open(p, c), b.exchange.interceptors(c)...)
+}
+
+func (b Binary) sending(p *wire.Process, c sdk.Connection) sdk.SendingPlatform {
+	return wire.Sending(open(p, c), b.exchange.interceptors(c)...)
+}
+
+// Platform returns the mail platform that the running plugin p serves for the connection c.
+func Platform(p *wire.Process, c sdk.Connection) sdk.MailPlatform { return Binary{}.mail(p, c) }
+
+// Provider returns the DNS provider that the running plugin p serves for the connection c.
+func Provider(p *wire.Process, c sdk.Connection) sdk.DNSProvider { return Binary{}.dns(p, c) }
+
+// SendingPlatform returns the sending platform that the running plugin p serves for the connection
+// c.
+func SendingPlatform(p *wire.Process, c sdk.Connection) sdk.SendingPlatform {
+	return Binary{}.sending(p, c)
+}
+
+// check is one requirement of a plugin that needs no simulator.
+type check = contract.Check[Binary]
 
 // Plugin runs the checks that apply to every plugin.
-func Plugin(t *testing.T, b Binary) {
+func Plugin[R contract.Runner[R]](t R, b Binary) {
 	for _, c := range pluginChecks {
-		t.Run(c.name, func(t *testing.T) { c.run(t, b) })
+		t.Run(c.ID, func(t R) { c.Run(t, b) })
+	}
+}
+
+// runFailureChecks runs the checks of a provider that fails.
+func runFailureChecks[R contract.Runner[R]](t R, b Binary, kind string) {
+	for _, c := range failureChecks(kind) {
+		t.Run(c.ID, func(t R) {
+			t.Parallel() // the checks mostly wait
+			c.Run(t, b)
+		})
 	}
 }
 
 // Mail runs the checks of Plugin, the checks of a failing provider and the contract of a mail
 // platform. newFixture returns the environment of the contract, best built on the plugin's
 // simulator. It calls newPlatform to get platforms that the running plugin serves.
-func Mail(t *testing.T, b Binary, newFixture func(t testing.TB, newPlatform func(sdk.Connection) sdk.MailPlatform) contract.MailPlatformEnv) {
+func Mail[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newPlatform func(sdk.Connection) sdk.MailPlatform) contract.MailPlatformEnv) {
 	Plugin(t, b)
-	t.Run("provider failures", func(t *testing.T) {
-		for _, c := range mailFailureChecks {
-			t.Run(c.name, func(t *testing.T) {
-				t.Parallel() // the checks mostly wait
-				c.run(t, b)
-			})
-		}
-	})
-	t.Run("the contract of the port", func(t *testing.T) {
+	t.Run("provider failures", func(t R) { runFailureChecks(t, b, string(wire.KindMail)) })
+	t.Run("the contract of the port", func(t R) {
 		p := b.Start(t)
 		fixture := newFixture(t, func(c sdk.Connection) sdk.MailPlatform { return Platform(p, c) })
-		contract.MailPlatform(t, func(testing.TB) contract.MailPlatformEnv { return fixture })
+		contract.MailPlatform(t, func(T) contract.MailPlatformEnv { return fixture })
 	})
 }
 
-// Provider returns the DNS provider that the running plugin p serves for the connection c.
-func Provider(p *wire.Process, c sdk.Connection) sdk.DNSProvider {
-	return wire.DNS(func(context.Context, ...secret.Text) (wire.Session, error) {
-		return wire.Session{Process: p, Connection: c}, nil
-	})
-}
-
-// DNS runs the checks of Plugin and the contract of a DNS provider. newFixture returns the
-// environment of the contract. It calls newProvider to get providers that the running plugin
-// serves.
-func DNS(t *testing.T, b Binary, newFixture func(t testing.TB, newProvider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv) {
+// DNS runs the checks of Plugin, the checks of a failing provider and the contract of a DNS provider.
+// newFixture returns the environment of the contract. It calls newProvider to get providers that the
+// running plugin serves.
+func DNS[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newProvider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv) {
 	Plugin(t, b)
-	t.Run("the contract of the port", func(t *testing.T) {
+	if b.Connect != nil {
+		t.Run("provider failures", func(t R) { runFailureChecks(t, b, string(wire.KindDNS)) })
+	}
+	t.Run("the contract of the port", func(t R) {
 		p := b.Start(t)
 		fixture := newFixture(t, func(c sdk.Connection) sdk.DNSProvider { return Provider(p, c) })
-		contract.DNSProvider(t, func(testing.TB) contract.DNSProviderEnv { return fixture })
+		contract.DNSProvider(t, func(T) contract.DNSProviderEnv { return fixture })
 	})
 }

@@ -7,15 +7,11 @@ import (
 	"net/http"
 	"slices"
 	"sync/atomic"
-	"testing"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 	"github.com/tenantry/tenantry/ports/contract"
 )
-
-// T is what the suites use of a test. *testing.T implements it.
-type T = testing.TB
 
 // DNSFixture is the environment of the contract of a DNS provider. The alias lets an author import
 // this package only.

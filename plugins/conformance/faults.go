@@ -6,11 +6,10 @@ import (
 	"bytes"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
+	"sync/atomic"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 	"github.com/tenantry/tenantry/ports/contract"
@@ -22,14 +21,17 @@ type faultInjector struct {
 	authHosts   []string // the hosts of the simulator's sign-in links
 	redirectURL string   // a client that requests it has followed a redirect
 
+	writes atomic.Int64 // requests with a method other than GET and HEAD
+
 	mu         sync.Mutex
+	planned    simulate.Fault // of a simulator without faults of its own
 	failure    contract.Failure
 	firstPages map[string][]byte // by path, while failure is contract.Repeats
 }
 
 // Fail makes every call of the provider's API fail until lift is called. It implements Fail of
 // contract.SendingPlatformEnv.
-func (s *Simulator) Fail(t testing.TB, how contract.Failure) (lift func()) {
+func (s *Simulator) Fail(t T, how contract.Failure) (lift func()) {
 	t.Helper()
 	status := func(code, wait int) func() {
 		return s.planFault(t, simulate.Fault{Kind: simulate.Status, Status: code, RetryAfter: wait})
@@ -62,8 +64,44 @@ func (f *faultInjector) current() contract.Failure {
 	return f.failure
 }
 
+// plan replaces the planned fault, which is of the kind Status, DropBefore or DropAfter.
+func (f *faultInjector) plan(fault simulate.Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.planned = fault
+}
+
+// takePlanned returns the planned fault if it applies to r. A request with a method other than GET
+// and HEAD is a write.
+func (f *faultInjector) takePlanned(r *http.Request) (fault simulate.Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	read := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if !read {
+		f.writes.Add(1)
+	}
+	if f.planned.Times > 0 && (!f.planned.WritesOnly || !read) {
+		f.planned.Times--
+		fault = f.planned
+	}
+	return fault
+}
+
 // serve serves one request of the provider's API through next, with the current failure.
 func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	switch fault := f.takePlanned(r); fault.Kind {
+	case simulate.Status:
+		if fault.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(fault.RetryAfter))
+		}
+		w.WriteHeader(fault.Status)
+		return
+	case simulate.DropBefore:
+		panic(http.ErrAbortHandler)
+	case simulate.DropAfter:
+		next.ServeHTTP(newBuffer(), r)
+		panic(http.ErrAbortHandler)
+	}
 	failure := f.current()
 	if failure == 0 {
 		next.ServeHTTP(w, r)
@@ -81,9 +119,9 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 		flood(w, r)
 		return
 	}
-	out := httptest.NewRecorder()
+	out := newBuffer()
 	next.ServeHTTP(out, r)
-	body := out.Body.Bytes()
+	body := out.body.Bytes()
 	switch failure {
 	case contract.Babbles:
 		w.Header().Set("Content-Type", "text/html")
@@ -98,22 +136,12 @@ func (f *faultInjector) serve(w http.ResponseWriter, r *http.Request, next http.
 	case contract.Strays:
 		body = f.replaceAuthHosts(body)
 	}
-	for name, values := range out.Header() {
+	for name, values := range out.header {
 		w.Header()[name] = values
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(out.Code)
+	w.WriteHeader(out.status)
 	_, _ = w.Write(body)
-}
-
-// flood writes until the caller closes the connection.
-func flood(w http.ResponseWriter, r *http.Request) {
-	chunk := bytes.Repeat([]byte("[[[["), 1<<14)
-	for r.Context().Err() == nil {
-		if _, err := w.Write(chunk); err != nil {
-			return
-		}
-	}
 }
 
 // repeatFirstPage returns the first answer to a GET of the path of r, whichever page r asks for.

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
@@ -23,7 +22,7 @@ var (
 )
 
 var pluginChecks = []check{
-	{"the description is complete and valid", func(t testing.TB, b Binary) {
+	{ID: "plugin/describe/complete", Proves: "the description is complete and valid", Run: func(t T, b Binary) {
 		d := describe(t, b.Start(t))
 		if !providerID.MatchString(d.Name) {
 			t.Errorf("the name %q is not a provider's id (%s)", d.Name, providerID)
@@ -40,25 +39,27 @@ var pluginChecks = []check{
 		checkFields(t, d.Fields)
 		checkBudgets(t, d.Budgets)
 	}},
-	{"describe and --version match the description", func(t testing.TB, b Binary) {
+	{ID: "plugin/commands/describe", Proves: "describe and --version match the description", Run: func(t T, b Binary) {
 		d := describe(t, b.Start(t))
 		var printed struct{ Name, Kind, Version string }
-		if err := json.Unmarshal(runWithoutHost(t, b, 0, "describe"), &printed); err != nil {
-			t.Fatalf("describe does not print JSON: %v", err)
+		stdout, _ := runWithoutHost(t, b, 0, "describe")
+		if err := json.Unmarshal(stdout, &printed); err != nil {
+			t.Fatalf("describe does not print one JSON object and nothing else on standard output: %v", err)
 		}
 		if printed.Name != d.Name || printed.Kind != string(d.Kind) || printed.Version != d.Version {
 			t.Errorf("describe prints %+v, the host is told %s, %s, %s", printed, d.Name, d.Kind, d.Version)
 		}
-		if output := runWithoutHost(t, b, 0, "--version"); !bytes.Contains(output, []byte(d.Version)) {
-			t.Errorf("--version prints %q without %s", output, d.Version)
+		if stdout, _ := runWithoutHost(t, b, 0, "--version"); !bytes.Contains(stdout, []byte(d.Version)) {
+			t.Errorf("--version prints %q without %s", stdout, d.Version)
 		}
 	}},
-	{"without a host it exits with 2 and says that it is a plugin", func(t testing.TB, b Binary) {
-		if output := runWithoutHost(t, b, 2); !bytes.Contains(bytes.ToLower(output), []byte("plugin")) {
-			t.Errorf("it prints %q", output)
+	{ID: "plugin/commands/without-host", Proves: "without a host it exits with 2 and says that it is a plugin", Run: func(t T, b Binary) {
+		stdout, stderr := runWithoutHost(t, b, 2)
+		if !bytes.Contains(bytes.ToLower(append(stdout, stderr...)), []byte("plugin")) {
+			t.Errorf("it prints %q and %q", stdout, stderr)
 		}
 	}},
-	{"it exits when its host stops it", func(t testing.TB, b Binary) {
+	{ID: "plugin/process/exits", Proves: "it exits when its host closes its standard input", Run: func(t T, b Binary) {
 		p := b.Start(t)
 		start := time.Now()
 		p.Stop(stopTimeout)
@@ -66,14 +67,14 @@ var pluginChecks = []check{
 			t.Errorf("it did not exit within %s and was killed", stopTimeout)
 		}
 	}},
-	{"two processes run side by side", func(t testing.TB, b Binary) {
+	{ID: "plugin/process/side-by-side", Proves: "two processes run side by side", Run: func(t T, b Binary) {
 		describe(t, b.Start(t))
 		describe(t, b.Start(t))
 	}},
 }
 
 // describe returns the description that the running plugin sends to its host.
-func describe(t testing.TB, p *wire.Process) sdk.Description {
+func describe(t T, p *wire.Process) sdk.Description {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	defer cancel()
@@ -84,13 +85,16 @@ func describe(t testing.TB, p *wire.Process) sdk.Description {
 	return d
 }
 
-// runWithoutHost runs the binary from the command line and returns its stdout and stderr. The test
-// fails when the exit code differs from exit.
-func runWithoutHost(t testing.TB, b Binary, exit int, args ...string) []byte {
+// runWithoutHost runs the binary from the command line and returns what it prints. The test fails
+// when the exit code differs from exit.
+func runWithoutHost(t T, b Binary, exit int, args ...string) (printed, problems []byte) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	defer cancel()
-	output, err := exec.CommandContext(ctx, b.Path, args...).CombinedOutput()
+	command := exec.CommandContext(ctx, b.Path, args...)
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
+	err := command.Run()
 	var exitError *exec.ExitError
 	if err != nil && !errors.As(err, &exitError) {
 		t.Fatalf("run %v: %v", args, err)
@@ -100,12 +104,12 @@ func runWithoutHost(t testing.TB, b Binary, exit int, args ...string) []byte {
 		code = exitError.ExitCode()
 	}
 	if code != exit {
-		t.Fatalf("%v exits with %d, want %d: %s", args, code, exit, output)
+		t.Fatalf("%v exits with %d, want %d: %s%s", args, code, exit, stdout.Bytes(), stderr.Bytes())
 	}
-	return output
+	return stdout.Bytes(), stderr.Bytes()
 }
 
-func checkFields(t testing.TB, fields []sdk.Field) {
+func checkFields(t T, fields []sdk.Field) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, f := range fields {
@@ -127,7 +131,7 @@ func checkFields(t testing.TB, fields []sdk.Field) {
 	}
 }
 
-func checkBudgets(t testing.TB, budgets []sdk.Budget) {
+func checkBudgets(t T, budgets []sdk.Budget) {
 	t.Helper()
 	for _, b := range budgets {
 		if b.Key == "" || b.Limit <= 0 || b.Window <= 0 {

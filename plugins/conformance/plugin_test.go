@@ -58,24 +58,24 @@ func TestSuitesReportFaultyPlugins(t *testing.T) {
 		plugin Binary
 		want   string
 	}{
-		{"it crashes at the start", pluginChecks, "the description is", linkTo("puppet", "mail-crashes"), "start"},
-		{"it has a different protocol version", pluginChecks, "the description is", linkTo("hostile", "mail-liar"), "protocol version"},
-		{"it has no version", pluginChecks, "the description is", linkTo("hostile", "mail-giant"), "version"},
-		{"its name is invalid", pluginChecks, "the description is", linkTo("puppet", "mail-Odd Name"), "provider's id"},
-		{"it has no commands", pluginChecks, "describe and --version", linkTo("hostile", "mail-giant"), "exits"},
-		{"it outlives its host", pluginChecks, "it exits when", linkTo("hostile", "mail-giant"), "killed"},
-		{"its errors have no kind", mailFailureChecks, "connection refused", linkTo("puppet", "mail-puppet"), "want [down]"},
-		{"it panics", mailFailureChecks, "an HTML page", linkTo("puppet", "mail-puppet"), "did not classify"},
-		{"it returns without an answer", mailFailureChecks, "no answer before", linkTo("puppet", "mail-puppet"), "returned"},
+		{"it crashes at the start", pluginChecks, "plugin/describe/complete", linkTo("puppet", "mail-crashes"), "start"},
+		{"it has a different protocol version", pluginChecks, "plugin/describe/complete", linkTo("hostile", "mail-liar"), "protocol version"},
+		{"it has no version", pluginChecks, "plugin/describe/complete", linkTo("hostile", "mail-giant"), "version"},
+		{"its name is invalid", pluginChecks, "plugin/describe/complete", linkTo("puppet", "mail-Odd Name"), "provider's id"},
+		{"it has no commands", pluginChecks, "plugin/commands/describe", linkTo("hostile", "mail-giant"), "exits"},
+		{"it outlives its host", pluginChecks, "plugin/process/exits", linkTo("hostile", "mail-giant"), "killed"},
+		{"its errors have no kind", failureChecks("mail"), "mail/failures/nothing-listens", linkTo("puppet", "mail-puppet"), "want [down]"},
+		{"it panics", failureChecks("mail"), "mail/failures/html-page", linkTo("puppet", "mail-puppet"), "did not classify"},
+		{"it returns without an answer", failureChecks("mail"), "mail/failures/deadline", linkTo("puppet", "mail-puppet"), "returned"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &recorder{TB: t}
 			for _, c := range tt.checks {
-				if strings.HasPrefix(c.name, tt.check) {
+				if c.ID == tt.check {
 					done := make(chan struct{})
 					go func() {
 						defer close(done)
-						c.run(r, tt.plugin)
+						c.Run(r, tt.plugin)
 					}()
 					<-done
 				}

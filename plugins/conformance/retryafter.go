@@ -5,7 +5,6 @@ package conformance
 import (
 	"errors"
 	"net/http"
-	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
@@ -13,7 +12,7 @@ import (
 
 // RetryAfter checks that a plugin sends nothing with a credential until the time in Retry-After is
 // over. It runs the plugin's code with its simulator.
-func RetryAfter(t *testing.T, open opener, p sdk.Plugin) {
+func RetryAfter(t T, open opener, p sdk.Plugin) {
 	t.Helper()
 	env := SimulateSending(t, open, p.Sending)
 	env.FailOnce(map[string]any{"kind": "status", "status": http.StatusTooManyRequests, "retry_after": 300})

@@ -3,23 +3,12 @@
 package conformance
 
 import (
-	"context"
 	"slices"
-	"testing"
 
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports/contract"
 )
-
-// SendingPlatform returns the sending platform that the running plugin p serves for the connection
-// c.
-func SendingPlatform(p *wire.Process, c sdk.Connection) sdk.SendingPlatform {
-	return wire.Sending(func(context.Context, ...secret.Text) (wire.Session, error) {
-		return wire.Session{Process: p, Connection: c}, nil
-	})
-}
 
 // SendingFixture is the environment of the contract of a sending platform. The alias lets an author
 // import this package only.
@@ -27,16 +16,16 @@ type SendingFixture = contract.SendingPlatformEnv
 
 // NewSendingFixture returns a new environment for one check, best built on Simulate. It calls
 // newPlatform to get the platforms under test.
-type NewSendingFixture func(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) contract.SendingPlatformEnv
+type NewSendingFixture func(t T, newPlatform func(sdk.Connection) sdk.SendingPlatform) contract.SendingPlatformEnv
 
 // Sending runs the checks of Plugin, the checks of the description and the contract of a sending
 // platform against the built binary. It calls newFixture once for each check of the contract.
-func Sending(t *testing.T, b Binary, newFixture NewSendingFixture) {
+func Sending[R contract.Runner[R]](t R, b Binary, newFixture NewSendingFixture) {
 	Plugin(t, b)
-	t.Run("the description fits a sending platform", func(t *testing.T) { checkSending(t, describe(t, b.Start(t))) })
-	t.Run("the contract of the port", func(t *testing.T) {
+	t.Run(sendingDescription.ID, func(t R) { sendingDescription.Run(t, b) })
+	t.Run("the contract of the port", func(t R) {
 		p := b.Start(t)
-		contract.SendingPlatform(t, func(t testing.TB) contract.SendingPlatformEnv {
+		contract.SendingPlatform(t, func(t T) contract.SendingPlatformEnv {
 			return newFixture(t, func(c sdk.Connection) sdk.SendingPlatform { return SendingPlatform(p, c) })
 		})
 	})
@@ -44,9 +33,9 @@ func Sending(t *testing.T, b Binary, newFixture NewSendingFixture) {
 
 // SendingInProcess checks the description of p and runs the contract of a sending platform against
 // its code inside the test process. It calls newFixture once for each check of the contract.
-func SendingInProcess(t *testing.T, p sdk.Plugin, newFixture NewSendingFixture) {
+func SendingInProcess[R contract.Runner[R]](t R, p sdk.Plugin, newFixture NewSendingFixture) {
 	checkSending(t, p.Describe)
-	contract.SendingPlatform(t, func(t testing.TB) contract.SendingPlatformEnv {
+	contract.SendingPlatform(t, func(t T) contract.SendingPlatformEnv {
 		return newFixture(t, func(c sdk.Connection) sdk.SendingPlatform {
 			platform, err := p.Sending(c)
 			if err != nil {
@@ -64,7 +53,7 @@ var (
 )
 
 // checkSending reports what the host needs and the description of a sending platform lacks.
-func checkSending(t testing.TB, d sdk.Description) {
+func checkSending(t T, d sdk.Description) {
 	t.Helper()
 	if d.Kind != wire.KindSending {
 		t.Errorf("the kind is %q", d.Kind)
@@ -106,7 +95,7 @@ func checkSending(t testing.TB, d sdk.Description) {
 	checkSendingBudgets(t, d.Budgets)
 }
 
-func checkSendingBudgets(t testing.TB, budgets []sdk.Budget) {
+func checkSendingBudgets(t T, budgets []sdk.Budget) {
 	t.Helper()
 	for _, b := range budgets {
 		if b.Key != "credential" && b.Key != "egress" {

@@ -11,19 +11,19 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"testing"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+	"github.com/tenantry/tenantry/ports/contract"
 )
 
 // SendingSimulator checks the simulator of a platform whose API only starts sign-ins: the links, the
 // control calls, and the state after a restart. The simulator has the control calls of
 // simulate.Platform, and POST /behaviour with `list_lag_ms`. invalid is a body of POST /behaviour
 // with a value that is not allowed.
-func SendingSimulator(t *testing.T, open opener, p sdk.Plugin, invalid string) {
-	start := func(t *testing.T) (*SendingTest, func(address string) sdk.Account, func() string) {
+func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, invalid string) {
+	start := func(t R) (*SendingTest, func(address string) sdk.Account, func() string) {
 		env := SimulateSending(t, open, p.Sending)
 		if all := env.Ready.Sending.Workspaces; len(all) > 0 {
 			env.Ready.Settings["workspace_id"] = all[0].ID
@@ -45,7 +45,7 @@ func SendingSimulator(t *testing.T, open opener, p sdk.Plugin, invalid string) {
 			return s.URL
 		}
 	}
-	t.Run("a sign-in link works once for ten minutes", func(t *testing.T) {
+	t.Run("a sign-in link works once for ten minutes", func(t R) {
 		env, account, link := start(t)
 		used := link()
 		if status, page := env.OpenLink(used); status != http.StatusOK || !strings.Contains(page, p.Describe.Title) || strings.Contains(page, "anna@a.example") {
@@ -68,7 +68,7 @@ func SendingSimulator(t *testing.T, open opener, p sdk.Plugin, invalid string) {
 			t.Errorf("got %+v", a)
 		}
 	})
-	t.Run("a new account appears after the list lag", func(t *testing.T) {
+	t.Run("a new account appears after the list lag", func(t R) {
 		env, account, link := start(t)
 		env.Behave(map[string]any{"list_lag_ms": 60000})
 		env.Decide(link(), "anna@a.example", "accept")
@@ -80,7 +80,7 @@ func SendingSimulator(t *testing.T, open opener, p sdk.Plugin, invalid string) {
 			t.Error("a minute later the account does not exist")
 		}
 	})
-	t.Run("control calls change accounts", func(t *testing.T) {
+	t.Run("control calls change accounts", func(t R) {
 		env, account, _ := start(t)
 		env.Put("anna@a.example", map[string]any{})
 		first := account("anna@a.example")
@@ -97,7 +97,7 @@ func SendingSimulator(t *testing.T, open opener, p sdk.Plugin, invalid string) {
 			t.Errorf("a deleted key: %v", err)
 		}
 	})
-	t.Run("invalid control calls change nothing", func(t *testing.T) {
+	t.Run("invalid control calls change nothing", func(t R) {
 		env, _, _ := start(t)
 		for call, body := range map[string]string{
 			"PUT /accounts/anna@a.example": `{"state": "active"}`, "DELETE /accounts/anna@a.example": ``, "PUT /keys/k": `{"workspace": "w"}`,
@@ -113,7 +113,7 @@ func SendingSimulator(t *testing.T, open opener, p sdk.Plugin, invalid string) {
 			t.Errorf("held: %v", held)
 		}
 	})
-	t.Run("the state survives a restart", func(t *testing.T) {
+	t.Run("the state survives a restart", func(t R) {
 		dir := t.TempDir()
 		for _, call := range []string{"PUT {}", "DELETE "} {
 			handler, ready, err := open(simulate.Options{URL: "http://127.0.0.1:1", DataDir: dir, Log: io.Discard})
@@ -132,7 +132,7 @@ func SendingSimulator(t *testing.T, open opener, p sdk.Plugin, invalid string) {
 
 // ReadmeNamesTests checks the table rows of README.md that end with the name of a test. There are at
 // least this many rows, and each test exists in the folder.
-func ReadmeNamesTests(t *testing.T, least int) {
+func ReadmeNamesTests(t T, least int) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -3,12 +3,15 @@
 package conformance
 
 import (
-	"io"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
-	"testing"
+	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
@@ -21,14 +24,15 @@ type opener = func(simulate.Options) (http.Handler, simulate.Ready, error)
 // test when the simulator refuses the call.
 type SendingTest struct {
 	*Simulator
-	t           testing.TB
+	t           T
 	newPlatform func(sdk.Connection) (sdk.SendingPlatform, error)
+	accounts    int // number of accounts that putAccounts has created
 }
 
 // SimulateSending starts a simulator as Simulate does. newPlatform is the plugin's code.
-func SimulateSending(t testing.TB, open opener, newPlatform func(sdk.Connection) (sdk.SendingPlatform, error)) *SendingTest {
+func SimulateSending(t T, open opener, newPlatform func(sdk.Connection) (sdk.SendingPlatform, error)) *SendingTest {
 	t.Helper()
-	return &SendingTest{Simulate(t, open), t, newPlatform}
+	return &SendingTest{Simulator: Simulate(t, open), t: t, newPlatform: newPlatform}
 }
 
 // Given returns a connection to the simulator. The values replace settings and secrets by name. An
@@ -124,81 +128,161 @@ func (s *SendingTest) Decide(link, username, decision string) (status int, text 
 
 func (s *SendingTest) request(method, link, contentType, body string) (status int, text string) {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), method, link, strings.NewReader(body))
+	status, answer, err := send(s.t, method, link, contentType, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	req.Header.Set("Content-Type", contentType)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return resp.StatusCode, string(raw)
+	return status, string(answer)
 }
 
-// AccountForm is an account with one combination of State, Paused, HasError and Reason. Members are
-// the JSON members with which the simulator makes such an account.
-type AccountForm struct {
-	sdk.Account
-	Members map[string]any
+// Suite returns the simulator's own description for the suite. $url in it is replaced.
+func (s *SendingTest) Suite() (out simulate.Suite) {
+	s.t.Helper()
+	s.Control(s.t, http.MethodGet, "/suite", nil, &out)
+	return expand(s.t, out, map[string]any{"$url": s.URL})
 }
 
-// Fixture returns the environment of the contract, as far as most platforms have the same. The
-// platform under test has the settings and secrets of Ready. forms are all forms of an account.
-// email is the member with its address, and named returns the members with its name. The caller
-// adds what is special.
-func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection) sdk.SendingPlatform,
-	forms []AccountForm, email string, named func(name string) map[string]any) SendingFixture {
-	guessed, secrets := map[string]string{}, []string{}
-	for name, value := range s.Ready.Secrets {
-		guessed[name] = "guessed-" + name
-		secrets = append(secrets, value, guessed[name])
+// expand replaces words in the texts of a value of package simulate. A word that is a whole text can
+// be replaced by any value.
+func expand[V any](t T, in V, words map[string]any) (out V) {
+	t.Helper()
+	raw, err := json.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
 	}
-	out := SendingFixture{
-		Platform: newPlatform(s.Given()), Refused: newPlatform(s.Given(guessed)),
-		Absent:  newPlatform(s.Given(map[string]string{"base_url": UnreachableURL(s.t)})),
-		Secrets: secrets, Can: d.Capabilities, Fail: s.Fail,
-		Put: func(t testing.TB, accounts ...sdk.Account) {
-			t.Helper()
-			for _, a := range accounts {
-				members := named(a.Name)
-				maps.Copy(members, formOf(t, forms, a).Members)
-				s.Put(a.Address, members)
-			}
-		},
-		Held: func(t testing.TB) (addresses []string) {
-			t.Helper()
-			for _, a := range s.Held("") {
-				addresses = append(addresses, a[email].(string))
-			}
-			return addresses
-		},
-	}
-	for _, form := range forms {
-		out.AccountStates = append(out.AccountStates, form.Account)
-	}
-	if hosts := s.Ready.Settings["auth_hosts"]; hosts != "" {
-		out.AuthHosts = []string{hosts}
-		out.SignIn = func(t testing.TB, at sdk.SignInSession, address string) {
-			t.Helper()
-			s.Decide(at.URL, address, "accept")
+	text := string(raw)
+	for word, value := range words {
+		whole, err := json.Marshal(value)
+		if err != nil {
+			t.Fatal(err)
 		}
+		if part, ok := value.(string); ok {
+			escaped, _ := json.Marshal(part)
+			text = strings.ReplaceAll(text, word, strings.Trim(string(escaped), `"`))
+			continue
+		}
+		text = strings.ReplaceAll(text, `"`+word+`"`, string(whole))
+	}
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		t.Fatalf("the simulator's description for the suite: %v", err)
 	}
 	return out
 }
 
-func formOf(t testing.TB, forms []AccountForm, a sdk.Account) AccountForm {
-	t.Helper()
-	for _, form := range forms {
-		if form.Account == (sdk.Account{State: a.State, Paused: a.Paused, HasError: a.HasError, Reason: a.Reason}) {
-			return form
+// call makes a control call of the simulator's description.
+func (s *SendingTest) call(c simulate.SuiteCall, words map[string]any) {
+	s.t.Helper()
+	c = expand(s.t, c, words)
+	s.Send(c.Method, c.Path, c.Body)
+}
+
+// Fixture returns the environment of the contract, as the simulator's Suite describes it. The
+// platform under test has the settings and secrets of Ready, with those of the Suite.
+func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection) sdk.SendingPlatform) SendingFixture {
+	s.t.Helper()
+	suite := s.Suite()
+	for _, c := range suite.Prepare {
+		s.call(c, nil)
+	}
+	for name, value := range suite.Settings {
+		s.Ready.Settings[name] = value
+	}
+	guessed, secrets, absent := map[string]string{}, []string{}, map[string]string{}
+	maps.Copy(s.Ready.Secrets, suite.Secrets)
+	for name, value := range s.Ready.Secrets {
+		guessed[name] = "guessed-" + name
+		secrets = append(secrets, value, guessed[name])
+	}
+	nowhere := UnreachableURL(s.t)
+	for name, value := range s.Ready.Settings {
+		if rest, found := strings.CutPrefix(value, s.URL); found {
+			absent[name] = nowhere + rest
 		}
 	}
-	t.Fatalf("no form of an account stands for %+v", a)
-	return AccountForm{}
+	out := SendingFixture{
+		Platform: newPlatform(s.Given()), Refused: newPlatform(s.Given(guessed)), Absent: newPlatform(s.Given(absent)),
+		Secrets: secrets, Can: d.Capabilities, Fail: s.Fail, LeastWait: time.Duration(suite.LeastWaitSeconds) * time.Second,
+		Put:  func(_ T, accounts ...sdk.Account) { s.putAccounts(suite, accounts) },
+		Held: func(T) []string { return s.heldAddresses(suite) },
+	}
+	for _, state := range suite.States {
+		out.AccountStates = append(out.AccountStates, accountState(state))
+	}
+	if hosts := s.Ready.Settings["auth_hosts"]; hosts != "" {
+		out.AuthHosts = []string{hosts}
+		out.SignIn = func(_ T, at sdk.SignInSession, address string) { s.Decide(at.URL, address, "accept") }
+	}
+	s.addOptional(&out, suite, newPlatform)
+	return out
+}
+
+// addOptional sets the parts of the environment that not every platform has.
+func (s *SendingTest) addOptional(out *SendingFixture, suite simulate.Suite, newPlatform func(sdk.Connection) sdk.SendingPlatform) {
+	s.t.Helper()
+	out.Sessions = suite.Sessions
+	if suite.Declines {
+		out.Decline = func(_ T, at sdk.SignInSession) { s.Decide(at.URL, "", "deny") }
+	}
+	if suite.Expire != nil {
+		out.Expire = func(_ T, at sdk.SignInSession) {
+			s.call(*suite.Expire, map[string]any{"$session": url.PathEscape(at.ID)})
+		}
+	}
+	if suite.Unpaid != nil {
+		out.Unpaid = func(T) { s.call(*suite.Unpaid, nil) }
+	}
+	if suite.Lesser != nil {
+		out.Lesser = newPlatform(s.Given(suite.Lesser))
+	}
+	if w := suite.Workspaces; w != nil {
+		out.WithWorkspaces = func(_ T, n int) sdk.SendingPlatform {
+			all := []any{}
+			for i := range n {
+				var id any = i + 1
+				if !w.NumericID {
+					id = fmt.Sprintf(w.ID, i+1)
+				}
+				all = append(all, map[string]any{"id": id, "name": fmt.Sprint("Workspace ", i+1)})
+			}
+			for _, c := range w.Calls {
+				s.call(c, map[string]any{"$workspaces": all})
+			}
+			return newPlatform(s.Given(w.Values))
+		}
+	}
+}
+
+// putAccounts creates accounts in the states that they have.
+func (s *SendingTest) putAccounts(suite simulate.Suite, accounts []sdk.Account) {
+	s.t.Helper()
+	for _, a := range accounts {
+		first, last, _ := strings.Cut(a.Name, " ")
+		s.accounts++
+		members := expand(s.t, suite.Name, map[string]any{"$name": a.Name, "$first": first, "$last": last, "$third": strconv.Itoa(s.accounts % 3)})
+		i := slices.IndexFunc(suite.States, func(state simulate.SuiteState) bool {
+			return accountState(state) == sdk.Account{State: a.State, Paused: a.Paused, HasError: a.HasError, Reason: a.Reason}
+		})
+		if i < 0 {
+			s.t.Fatalf("no state of the simulator's description stands for %+v", a)
+		}
+		maps.Copy(members, suite.States[i].Members)
+		s.Put(a.Address, members)
+	}
+}
+
+// heldAddresses returns the addresses of all accounts at the platform.
+func (s *SendingTest) heldAddresses(suite simulate.Suite) (addresses []string) {
+	s.t.Helper()
+	for _, a := range s.Held("") {
+		address, ok := a[suite.Address].(string)
+		if !ok {
+			s.t.Fatalf("an account has no member %s: %v", suite.Address, a)
+		}
+		addresses = append(addresses, address)
+	}
+	return addresses
+}
+
+func accountState(s simulate.SuiteState) sdk.Account {
+	return sdk.Account{State: sdk.AccountState(s.State), Paused: s.Paused, HasError: s.HasError, Reason: s.Reason}
 }

@@ -4,16 +4,15 @@ package conformance
 
 import (
 	"bytes"
-	"context"
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync/atomic"
-	"testing"
 
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/sdk"
@@ -28,34 +27,78 @@ type Simulator struct {
 	// Calls counts the requests to the provider's API, without control calls and browser pages.
 	Calls  atomic.Int64
 	faults faultInjector
+	// ownFaults says that the simulator plans faults itself.
+	ownFaults bool
+	exchange  *exchange // nil inside a Go test
 }
 
 // Simulate starts a plugin's simulator and stops it when the test ends. The test fails when open
 // returns an error, or when a client follows a redirect that Fail injected.
-func Simulate(t testing.TB, open func(simulate.Options) (http.Handler, simulate.Ready, error)) *Simulator {
+func Simulate(t T, open func(simulate.Options) (http.Handler, simulate.Ready, error)) *Simulator {
 	t.Helper()
-	s := &Simulator{}
+	s := &Simulator{ownFaults: true}
 	var inner http.Handler
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if isControl(r) || isPage(r) {
-			inner.ServeHTTP(w, r)
-			return
-		}
-		s.Calls.Add(1)
-		s.faults.serve(w, r, inner)
-	}))
-	t.Cleanup(server.Close)
-	t.Cleanup(server.CloseClientConnections) // Close would wait for idle connections of the plugin
-	s.URL = server.URL
+	s.serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { inner.ServeHTTP(w, r) }))
 	var err error
 	if inner, s.Ready, err = open(simulate.Options{URL: s.URL, DataDir: t.TempDir(), Log: io.Discard}); err != nil {
 		t.Fatal(err)
 	}
-	redirectTarget := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
-	t.Cleanup(redirectTarget.Close)
-	s.faults.redirectURL = redirectTarget.URL
 	s.faults.authHosts = strings.Split(s.Ready.Settings["auth_hosts"], ",")
 	return s
+}
+
+// serve starts the server between the plugin and the simulator next.
+func (s *Simulator) serve(t T, next http.Handler) {
+	t.Helper()
+	s.faults.redirectURL = startServer(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+	s.URL = startServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isControl(r) || isPage(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		s.Calls.Add(1)
+		s.serveProvider(w, r, next)
+	}))
+}
+
+// serveProvider serves a request of the provider's API with the current failure, and records it.
+func (s *Simulator) serveProvider(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if s.exchange == nil {
+		s.faults.serve(w, r, next)
+		return
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		return // the client closed the connection during its request
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	seen := &observer{ResponseWriter: w, status: http.StatusOK}
+	result := "the connection was closed without an answer"
+	defer func() { s.exchange.provider(r, body, result) }()
+	s.faults.serve(seen, r, next)
+	result = fmt.Sprintf("%d %s", seen.status, seen.body)
+}
+
+// maxBody is the maximum size of a request of a plugin in bytes.
+const maxBody = 4 << 20
+
+// observer remembers the status and the beginning of the body that are written through it.
+type observer struct {
+	http.ResponseWriter
+	status int
+	body   []byte
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (o *observer) WriteHeader(status int) {
+	o.status = status
+	o.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (o *observer) Write(p []byte) (int, error) {
+	o.body = append(o.body, p[:min(len(p), maxShown-min(maxShown, len(o.body)))]...)
+	return o.ResponseWriter.Write(p)
 }
 
 // isControl reports whether r is a request to the control interface.
@@ -91,48 +134,48 @@ func (s *Simulator) Connection(settings, secrets map[string]string) sdk.Connecti
 
 // Control sends in as JSON to a path below /_control and decodes the answer into out, which may be
 // nil. The test fails when the status is 300 or above, or when the answer does not decode.
-func (s *Simulator) Control(t testing.TB, method, path string, in, out any) {
+func (s *Simulator) Control(t T, method, path string, in, out any) {
 	t.Helper()
-	body, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, s.URL+"/_control"+path, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	answer, _ := io.ReadAll(response.Body)
-	if response.StatusCode >= http.StatusMultipleChoices || out != nil && json.Unmarshal(answer, out) != nil {
-		t.Fatalf("%s %s: %d %s", method, path, response.StatusCode, answer)
+	status, answer := s.callControl(t, method, path, in)
+	if status >= http.StatusMultipleChoices || out != nil && json.Unmarshal(answer, out) != nil {
+		t.Fatalf("%s %s: %d %s", method, path, status, answer)
 	}
 }
 
+// writes returns how many requests so far could change the provider's state. A simulator with faults
+// of its own knows its writes. Otherwise all requests count whose method is not GET or HEAD.
+func (s *Simulator) writes(t T) (n int) {
+	t.Helper()
+	if !s.ownFaults {
+		return int(s.faults.writes.Load())
+	}
+	var calls []simulate.Entry
+	s.Control(t, http.MethodGet, "/calls", nil, &calls)
+	for _, c := range calls {
+		if c.Write {
+			n++
+		}
+	}
+	return n
+}
+
 // Violations returns the calls that broke a rule of the provider, such as a Retry-After.
-func (s *Simulator) Violations(t testing.TB) []simulate.Entry {
+func (s *Simulator) Violations(t T) []simulate.Entry {
 	t.Helper()
 	var calls []simulate.Entry
 	s.Control(t, http.MethodGet, "/calls", nil, &calls)
 	return slices.DeleteFunc(calls, func(e simulate.Entry) bool { return e.Violation == "" })
 }
 
-// planFault makes the simulator itself fail the next 1,000 calls, until lift deletes all its
-// faults.
-func (s *Simulator) planFault(t testing.TB, f simulate.Fault) (lift func()) {
+// planFault makes the next calls fail, until lift deletes all faults. Times is 1,000 unless it is
+// set. A simulator without faults of its own leaves them to the proxy.
+func (s *Simulator) planFault(t T, f simulate.Fault) (lift func()) {
 	t.Helper()
-	f.Times = 1000
+	f.Times = cmp.Or(f.Times, 1000)
+	if !s.ownFaults {
+		s.faults.plan(f)
+		return func() { s.faults.plan(simulate.Fault{}) }
+	}
 	s.Control(t, http.MethodPost, "/faults", f, nil)
 	return func() { s.Control(t, http.MethodDelete, "/faults", nil, nil) }
-}
-
-// UnreachableURL returns a base URL on which nothing listens.
-func UnreachableURL(t testing.TB) string {
-	t.Helper()
-	server := httptest.NewServer(http.NotFoundHandler())
-	server.Close()
-	return server.URL
 }

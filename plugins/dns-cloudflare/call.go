@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/cloudflare/cloudflare-go"
 
@@ -19,6 +20,10 @@ import (
 // existsCodes are the error codes for a write that conflicts with an existing record: a record of a
 // different type with the same name (81053, 81054), or the same record (81057, 81058).
 var existsCodes = []int{81053, 81054, 81057, 81058}
+
+// notUnderstood begins the error of the library for an answer that it cannot parse. The error has no
+// exported type.
+const notUnderstood = "error unmarshalling the JSON response"
 
 var errRecordExists = errors.New("a conflicting record exists")
 
@@ -65,6 +70,8 @@ func classifyError(ctx context.Context, err error) error {
 		return sdk.RequestRefused(causeWithCode("cloudflare refused", codes))
 	case ctx.Err() != nil:
 		return sdk.TransportError(ctx.Err())
+	case strings.HasPrefix(err.Error(), notUnderstood): // the page of a proxy, or a part of an answer
+		return sdk.BrokenAnswer("not_json")
 	default:
 		return sdk.TransportError(err)
 	}

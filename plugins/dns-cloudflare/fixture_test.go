@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/dns-cloudflare/simulator"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
@@ -48,10 +48,10 @@ type fixture struct {
 	newProvider func(sdk.Connection) (sdk.DNSProvider, error)
 	serial      atomic.Int64 // number of zones that were created
 	calls       atomic.Int64 // number of API calls
-	t           testing.TB
+	t           conformance.T
 }
 
-func newFixture(t testing.TB) *fixture {
+func newFixture(t conformance.T) *fixture {
 	t.Helper()
 	f := &fixture{newProvider: newTestState(time.Now).provider, t: t}
 	var handler http.Handler
@@ -148,13 +148,13 @@ func (f *fixture) Provider() sdk.DNSProvider {
 
 func (f *fixture) Refused() sdk.DNSProvider { return f.providerWithToken("guessed") }
 
-func (f *fixture) NewZone(t testing.TB) string {
+func (f *fixture) NewZone(t conformance.T) string {
 	zone := fmt.Sprintf("zone-%d.test", f.serial.Add(1))
 	f.control(t, http.MethodPut, "/zones/"+zone, map[string]string{}, nil)
 	return zone
 }
 
-func (f *fixture) Put(t testing.TB, zone string, s dns.RRSet) {
+func (f *fixture) Put(t conformance.T, zone string, s dns.RRSet) {
 	t.Helper()
 	var keep []map[string]any
 	for _, r := range f.records(t, zone) {
@@ -178,19 +178,19 @@ func (f *fixture) Put(t testing.TB, zone string, s dns.RRSet) {
 	f.replaceRecords(t, zone, keep)
 }
 
-func (f *fixture) replaceRecords(t testing.TB, zone string, records []map[string]any) {
+func (f *fixture) replaceRecords(t conformance.T, zone string, records []map[string]any) {
 	t.Helper()
 	f.control(t, http.MethodPut, "/zones/"+zone+"/records", append([]map[string]any{}, records...), nil)
 }
 
-func (f *fixture) records(t testing.TB, zone string) []map[string]any {
+func (f *fixture) records(t conformance.T, zone string) []map[string]any {
 	t.Helper()
 	var all []map[string]any
 	f.control(t, http.MethodGet, "/zones/"+zone+"/records", nil, &all)
 	return all
 }
 
-func (f *fixture) Held(t testing.TB, zone string) []dns.RRSet {
+func (f *fixture) Held(t conformance.T, zone string) []dns.RRSet {
 	t.Helper()
 	var sets []dns.RRSet
 	for _, r := range f.records(t, zone) {
@@ -214,17 +214,17 @@ func (f *fixture) Held(t testing.TB, zone string) []dns.RRSet {
 	return sets
 }
 
-func (f *fixture) Lose(t testing.TB, how contract.Failure) {
+func (f *fixture) Lose(t conformance.T, how contract.Failure) {
 	kind := map[contract.Failure]string{contract.LosesRequest: "drop_before", contract.LosesAnswer: "drop_after"}[how]
 	f.planFault(t, map[string]any{"kind": kind, "times": 1, "writes_only": true})
 }
 
-func (f *fixture) planFault(t testing.TB, fault map[string]any) {
+func (f *fixture) planFault(t conformance.T, fault map[string]any) {
 	t.Helper()
 	f.control(t, http.MethodPost, "/faults", fault, nil)
 }
 
-func (f *fixture) control(t testing.TB, method, path string, in, out any) {
+func (f *fixture) control(t conformance.T, method, path string, in, out any) {
 	t.Helper()
 	body, err := json.Marshal(in)
 	if err != nil {

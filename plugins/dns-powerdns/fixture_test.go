@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	wire "github.com/miekg/dns"
@@ -21,6 +20,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/ports/contract"
 )
@@ -48,7 +48,7 @@ type fixture struct {
 	calls       atomic.Int64
 }
 
-func newFixture(t testing.TB) *fixture {
+func newFixture(t conformance.T) *fixture {
 	t.Helper()
 	server, err := testserver.StartPowerDNS(t.Context())
 	if err != nil {
@@ -111,7 +111,7 @@ func (f *fixture) Provider() sdk.DNSProvider { return f.providerWithKey(f.server
 
 func (f *fixture) Refused() sdk.DNSProvider { return f.providerWithKey("guessed") }
 
-func (f *fixture) NewZone(t testing.TB) string {
+func (f *fixture) NewZone(t conformance.T) string {
 	zone := fmt.Sprintf("zone-%d.test", f.serial.Add(1))
 	f.callServer(t, http.MethodPost, "/zones", map[string]any{
 		"name": zone + ".", "kind": "Native", "nameservers": []string{"ns1.provider.example.", "ns2.provider.example."},
@@ -119,7 +119,7 @@ func (f *fixture) NewZone(t testing.TB) string {
 	return zone
 }
 
-func (f *fixture) Put(t testing.TB, zone string, s dns.RRSet) {
+func (f *fixture) Put(t conformance.T, zone string, s dns.RRSet) {
 	records := []map[string]any{}
 	for _, v := range s.Values {
 		records = append(records, map[string]any{"content": sdk.WriteContent(s.Type, v)})
@@ -127,15 +127,15 @@ func (f *fixture) Put(t testing.TB, zone string, s dns.RRSet) {
 	f.replaceSet(t, zone, map[string]any{"name": s.Name + ".", "type": s.Type, "ttl": s.TTL, "changetype": "REPLACE", "records": records})
 }
 
-func (f *fixture) replaceSet(t testing.TB, zone string, set map[string]any) {
+func (f *fixture) replaceSet(t conformance.T, zone string, set map[string]any) {
 	t.Helper()
 	f.callServer(t, http.MethodPatch, "/zones/"+zone+".", map[string]any{"rrsets": []any{set}})
 }
 
-func (f *fixture) Lose(_ testing.TB, how contract.Failure) { f.nextFailure.Store(int64(how)) }
+func (f *fixture) Lose(_ conformance.T, how contract.Failure) { f.nextFailure.Store(int64(how)) }
 
 // callServer calls the API of the server directly, without the proxy and the plugin.
-func (f *fixture) callServer(t testing.TB, method, path string, in any) []byte {
+func (f *fixture) callServer(t conformance.T, method, path string, in any) []byte {
 	t.Helper()
 	body, err := json.Marshal(in)
 	if err != nil {
@@ -159,7 +159,7 @@ func (f *fixture) callServer(t testing.TB, method, path string, in any) []byte {
 }
 
 // Held reads the zone by a zone transfer.
-func (f *fixture) Held(t testing.TB, zone string) []dns.RRSet {
+func (f *fixture) Held(t conformance.T, zone string) []dns.RRSet {
 	t.Helper()
 	in, err := (&wire.Transfer{DialTimeout: testTimeout, ReadTimeout: testTimeout, WriteTimeout: testTimeout}).In(new(wire.Msg).SetAxfr(zone+"."), f.server.DNS)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 // TestContract runs the contract suite of the port with a real PowerDNS.
 func TestContract(t *testing.T) {
 	f := newFixture(t)
-	contract.DNSProvider(t, func(testing.TB) contract.DNSProviderEnv { return f })
+	contract.DNSProvider(t, func(conformance.T) contract.DNSProviderEnv { return f })
 }
 
 // TestBinary runs the conformance suites with the plugin's release binary.
@@ -37,7 +37,7 @@ func TestBinary(t *testing.T) {
 		}
 	}
 	conformance.DNS(t, conformance.Binary{Path: path, Connect: connect},
-		func(t testing.TB, provider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv {
+		func(t conformance.T, provider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv {
 			f := newFixture(t)
 			f.newProvider = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider(c), nil }
 			return f

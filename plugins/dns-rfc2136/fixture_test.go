@@ -10,7 +10,6 @@ import (
 	"net"
 	"strings"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	wire "github.com/miekg/dns"
@@ -18,6 +17,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/ports/contract"
 )
@@ -49,7 +49,7 @@ const zonesOfServer = 48
 
 func zoneName(n int64) string { return fmt.Sprintf("zone-%d.test", n) }
 
-func newFixture(t testing.TB) *fixture {
+func newFixture(t conformance.T) *fixture {
 	t.Helper()
 	var zones []string
 	for n := range int64(zonesOfServer) {
@@ -149,7 +149,7 @@ func (f *fixture) Provider() sdk.DNSProvider { return f.providerWithSecret(f.ser
 
 func (f *fixture) Refused() sdk.DNSProvider { return f.providerWithSecret("Z3Vlc3NlZA==") }
 
-func (f *fixture) NewZone(t testing.TB) string {
+func (f *fixture) NewZone(t conformance.T) string {
 	n := f.zonesUsed.Add(1)
 	if n > zonesOfServer {
 		t.Fatal("the server has no more zones")
@@ -157,7 +157,7 @@ func (f *fixture) NewZone(t testing.TB) string {
 	return zoneName(n)
 }
 
-func (f *fixture) Lose(_ testing.TB, how contract.Failure) { f.nextFailure.Store(int64(how)) }
+func (f *fixture) Lose(_ conformance.T, how contract.Failure) { f.nextFailure.Store(int64(how)) }
 
 // tsig signs a message with the server's key and returns the secrets for the client.
 func (f *fixture) tsig(m *wire.Msg) map[string]string {
@@ -166,7 +166,7 @@ func (f *fixture) tsig(m *wire.Msg) map[string]string {
 	return map[string]string{name: f.server.Secret}
 }
 
-func (f *fixture) Put(t testing.TB, zone string, s dns.RRSet) {
+func (f *fixture) Put(t conformance.T, zone string, s dns.RRSet) {
 	t.Helper()
 	m := new(wire.Msg).SetUpdate(zone + ".")
 	m.RemoveRRset([]wire.RR{&wire.ANY{Hdr: wire.RR_Header{Name: s.Name + ".", Rrtype: wire.StringToType[string(s.Type)]}}})
@@ -181,7 +181,7 @@ func (f *fixture) Put(t testing.TB, zone string, s dns.RRSet) {
 }
 
 // update sends a signed message directly to the server.
-func (f *fixture) update(t testing.TB, m *wire.Msg) {
+func (f *fixture) update(t conformance.T, m *wire.Msg) {
 	t.Helper()
 	client := &wire.Client{Net: "tcp", Timeout: testTimeout, TsigSecret: f.tsig(m)}
 	a, _, err := client.ExchangeContext(context.WithoutCancel(t.Context()), m, f.server.Addr)
@@ -190,7 +190,7 @@ func (f *fixture) update(t testing.TB, m *wire.Msg) {
 	}
 }
 
-func (f *fixture) Held(t testing.TB, zone string) []dns.RRSet {
+func (f *fixture) Held(t conformance.T, zone string) []dns.RRSet {
 	t.Helper()
 	var sets []dns.RRSet
 	for _, rr := range f.transfer(t, zone) {
@@ -217,7 +217,7 @@ func (f *fixture) Held(t testing.TB, zone string) []dns.RRSet {
 }
 
 // transfer reads all records of a zone directly from the server.
-func (f *fixture) transfer(t testing.TB, zone string) []wire.RR {
+func (f *fixture) transfer(t conformance.T, zone string) []wire.RR {
 	t.Helper()
 	q := new(wire.Msg).SetAxfr(zone + ".")
 	in, err := (&wire.Transfer{DialTimeout: testTimeout, ReadTimeout: testTimeout, WriteTimeout: testTimeout, TsigSecret: f.tsig(q)}).In(q, f.server.Addr)

@@ -22,15 +22,14 @@ import (
 // TestContract runs the contract suite of the port with a real BIND.
 func TestContract(t *testing.T) {
 	f := newFixture(t)
-	contract.DNSProvider(t, func(testing.TB) contract.DNSProviderEnv { return f })
+	contract.DNSProvider(t, func(conformance.T) contract.DNSProviderEnv { return f })
 }
 
 // TestBinary runs the conformance suites with the plugin's release binary.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/dns-rfc2136")
-	connect := func(string) sdk.Connection { return validConnection() }
-	conformance.DNS(t, conformance.Binary{Path: path, Connect: connect},
-		func(t testing.TB, provider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv {
+	conformance.DNS(t, conformance.Binary{Path: path},
+		func(t conformance.T, provider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv {
 			f := newFixture(t)
 			f.newProviderFunc = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider(c), nil }
 			return f

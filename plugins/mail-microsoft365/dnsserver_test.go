@@ -9,11 +9,12 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"testing"
 
 	wire "github.com/miekg/dns"
 
 	"github.com/tenantry/tenantry/core/dns"
+
+	"github.com/tenantry/tenantry/plugins/conformance"
 )
 
 // dnsServer is the DNS server that the simulator queries.
@@ -24,7 +25,7 @@ type dnsServer struct {
 	records map[string][]dns.Record
 }
 
-func newDNSServer(t testing.TB) *dnsServer {
+func newDNSServer(t conformance.T) *dnsServer {
 	t.Helper()
 	z := &dnsServer{records: map[string][]dns.Record{}}
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/tenantry/tenantry/plugins/conformance"
 )
 
 var graphDocument = sync.OnceValues(func() (*openapi3.T, error) {
@@ -49,7 +51,7 @@ var graphPaths = sync.OnceValue(func() map[string]*regexp.Regexp {
 	return forms
 })
 
-func graphDescription(t testing.TB) *openapi3.T {
+func graphDescription(t conformance.T) *openapi3.T {
 	t.Helper()
 	doc, err := graphDocument()
 	if err != nil {

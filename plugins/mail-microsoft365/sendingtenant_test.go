@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/ports/contract"
@@ -19,14 +19,14 @@ import (
 type sendingTenant struct {
 	*testEnv
 
-	t          testing.TB
+	t          conformance.T
 	tenantInfo contract.Tenant
 	client     sdk.MailTenant
 	domain     string
 	mailboxes  []string // sorted
 }
 
-func newSendingTenant(t testing.TB, env *testEnv) *sendingTenant {
+func newSendingTenant(t conformance.T, env *testEnv) *sendingTenant {
 	t.Helper()
 	tenantInfo, c := env.preparedTenant(t, nil)
 	s := &sendingTenant{testEnv: env, t: t, tenantInfo: tenantInfo, client: c, domain: env.mailDomain(t, c)}

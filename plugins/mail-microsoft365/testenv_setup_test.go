@@ -6,11 +6,11 @@ import (
 	"errors"
 	"maps"
 	"net/http"
-	"testing"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/ports/contract"
 )
@@ -20,7 +20,7 @@ type options = map[string]any
 // noDelays makes the simulator finish all delayed work at once.
 var noDelays = options{"consent_ms": 0, "role_ms": 0, "accepted_domain_ms": 0, "mailbox_ms": 0, "domain_ms": 0, "hydrate_ms": 0}
 
-func (env *testEnv) setBehaviour(t testing.TB, id tenant.GUID, k options) {
+func (env *testEnv) setBehaviour(t conformance.T, id tenant.GUID, k options) {
 	t.Helper()
 	if k == nil {
 		return
@@ -34,7 +34,7 @@ func busyOnce(cmdlet string) options {
 }
 
 // consentedTenant creates a tenant whose administrator has given consent.
-func (env *testEnv) consentedTenant(t testing.TB, s contract.Setup, k options) (contract.Tenant, sdk.MailTenant) {
+func (env *testEnv) consentedTenant(t conformance.T, s contract.Setup, k options) (contract.Tenant, sdk.MailTenant) {
 	t.Helper()
 	tenantInfo := env.NewTenant(t, s)
 	env.setBehaviour(t, tenantInfo.GUID, noDelays)
@@ -50,7 +50,7 @@ func (env *testEnv) consentedTenant(t testing.TB, s contract.Setup, k options) (
 }
 
 // preparedTenant creates a tenant whose bootstrap is complete.
-func (env *testEnv) preparedTenant(t testing.TB, k options) (contract.Tenant, sdk.MailTenant) {
+func (env *testEnv) preparedTenant(t conformance.T, k options) (contract.Tenant, sdk.MailTenant) {
 	t.Helper()
 	tenantInfo, c := env.consentedTenant(t, contract.Setup{}, nil)
 	if p, err := c.Bootstrap(t.Context()); err != nil || p.Status != tenant.BootstrapReady {
@@ -61,7 +61,7 @@ func (env *testEnv) preparedTenant(t testing.TB, k options) (contract.Tenant, sd
 }
 
 // mailDomain adds a domain that Exchange accepts.
-func (env *testEnv) mailDomain(t testing.TB, c sdk.MailTenant) string {
+func (env *testEnv) mailDomain(t conformance.T, c sdk.MailTenant) string {
 	t.Helper()
 	name := env.NewZone(t)
 	if _, err := c.AddDomain(t.Context(), name); err != nil {
@@ -83,7 +83,7 @@ func (env *testEnv) mailDomain(t testing.TB, c sdk.MailTenant) string {
 
 // calls returns the number of requests that the simulator received, by cmdlet and by method and
 // path.
-func (env *testEnv) calls(t testing.TB) map[string]int {
+func (env *testEnv) calls(t conformance.T) map[string]int {
 	t.Helper()
 	var list []struct{ Method, Path, Operation string }
 	env.Control(t, http.MethodGet, "/calls", nil, &list)
@@ -97,14 +97,14 @@ func (env *testEnv) calls(t testing.TB) map[string]int {
 	return out
 }
 
-func (env *testEnv) injectFault(t testing.TB, f options) {
+func (env *testEnv) injectFault(t conformance.T, f options) {
 	t.Helper()
 	env.control(t, http.MethodPost, "/faults", f)
 	t.Cleanup(func() { env.control(t, http.MethodDelete, "/faults", nil) })
 }
 
 // expectOutcome checks the kind of the outcome and, if code has a name, the error code.
-func expectOutcome(t testing.TB, err error, kind outcome.Kind, code fault.Code) {
+func expectOutcome(t conformance.T, err error, kind outcome.Kind, code fault.Code) {
 	t.Helper()
 	if outcome.Of(err) != kind || (code.Name != "" && !errors.Is(err, code)) {
 		t.Fatalf("got %v, want %s %s", err, kind, code.Name)

@@ -80,7 +80,7 @@ func newTestEnv(t *testing.T) *testEnv {
 	})
 }
 
-func newTestEnvWith(t testing.TB, newPlatform func(sdk.Connection) sdk.MailPlatform) *testEnv {
+func newTestEnvWith(t conformance.T, newPlatform func(sdk.Connection) sdk.MailPlatform) *testEnv {
 	t.Helper()
 	env := &testEnv{dnsServer: newDNSServer(t)}
 	env.Simulator = conformance.Simulate(t, func(o simulate.Options) (http.Handler, simulate.Ready, error) {
@@ -99,13 +99,13 @@ func newTestEnvWith(t testing.TB, newPlatform func(sdk.Connection) sdk.MailPlatf
 func (env *testEnv) Platform() ports.MailPlatform { return env.platform }
 
 // control calls the simulator's control interface.
-func (env *testEnv) control(t testing.TB, method, path string, body any) (out map[string]any) {
+func (env *testEnv) control(t conformance.T, method, path string, body any) (out map[string]any) {
 	t.Helper()
 	env.Control(t, method, path, body, &out)
 	return out
 }
 
-func (env *testEnv) NewTenant(t testing.TB, s contract.Setup) contract.Tenant {
+func (env *testEnv) NewTenant(t conformance.T, s contract.Setup) contract.Tenant {
 	t.Helper()
 	name := fmt.Sprintf("Contract %d", env.lastNumber.Add(1))
 	in := map[string]any{"name": name}
@@ -143,7 +143,7 @@ func (env *testEnv) NewTenant(t testing.TB, s contract.Setup) contract.Tenant {
 }
 
 // Visit submits the form of a page and returns the query of the redirect.
-func (env *testEnv) Visit(t testing.TB, page, username string, accept bool) string {
+func (env *testEnv) Visit(t conformance.T, page, username string, accept bool) string {
 	t.Helper()
 	form := url.Values{"username": {username}, "decision": {"deny"}}
 	if accept {
@@ -170,36 +170,36 @@ func (env *testEnv) Visit(t testing.TB, page, username string, accept bool) stri
 	return back.RawQuery
 }
 
-func (env *testEnv) NewZone(testing.TB) string {
+func (env *testEnv) NewZone(conformance.T) string {
 	return fmt.Sprintf("zone-%d.test", env.lastNumber.Add(1))
 }
 
-func (env *testEnv) Publish(_ testing.TB, zone string, records ...dns.Record) {
+func (env *testEnv) Publish(_ conformance.T, zone string, records ...dns.Record) {
 	env.dnsServer.publish(zone, records)
 }
 
-func (env *testEnv) Advance(t testing.TB, d time.Duration) {
+func (env *testEnv) Advance(t conformance.T, d time.Duration) {
 	t.Helper()
 	env.control(t, http.MethodPost, "/clock", map[string]string{"advance": d.String()})
 	env.clockOffset.Add(int64(d))
 }
 
 // Now returns the time of the simulator's clock.
-func (env *testEnv) Now(testing.TB) time.Time {
+func (env *testEnv) Now(conformance.T) time.Time {
 	return time.Now().UTC().Add(time.Duration(env.clockOffset.Load()))
 }
 
-func (env *testEnv) Send(t testing.TB, _ tenant.GUID, mailbox string, count int) {
+func (env *testEnv) Send(t conformance.T, _ tenant.GUID, mailbox string, count int) {
 	t.Helper()
 	env.control(t, http.MethodPost, "/messages", map[string]any{"mailbox": mailbox, "count": count})
 }
 
-func (env *testEnv) SetRule(t testing.TB, id tenant.GUID, r sendlimit.Rule) {
+func (env *testEnv) SetRule(t conformance.T, id tenant.GUID, r sendlimit.Rule) {
 	t.Helper()
 	env.control(t, http.MethodPost, "/tenants/"+string(id)+"/rules", map[string]any{"name": r.Name, "enabled": r.Enabled, "senders": r.Lists})
 }
 
-func (env *testEnv) Rules(t testing.TB, id tenant.GUID) map[string][]string {
+func (env *testEnv) Rules(t conformance.T, id tenant.GUID) map[string][]string {
 	t.Helper()
 	rules, _ := env.control(t, http.MethodGet, "/tenants/"+string(id), nil)["rules"].([]any)
 	out := map[string][]string{}
@@ -214,12 +214,12 @@ func (env *testEnv) Rules(t testing.TB, id tenant.GUID) map[string][]string {
 	return out
 }
 
-func (env *testEnv) Revoke(t testing.TB, id tenant.GUID, what contract.Grant) {
+func (env *testEnv) Revoke(t conformance.T, id tenant.GUID, what contract.Grant) {
 	t.Helper()
 	env.control(t, http.MethodPost, "/tenants/"+string(id)+"/revoke", map[string]string{"what": string(what)})
 }
 
-func (env *testEnv) Fail(t testing.TB, _ tenant.GUID, method string, how contract.Failure) func() {
+func (env *testEnv) Fail(t conformance.T, _ tenant.GUID, method string, how contract.Failure) func() {
 	t.Helper()
 	faults := map[string][]map[string]any{
 		"Domains":       {{"match": "GET /graph/v1.0/domains"}},
@@ -248,7 +248,7 @@ func (env *testEnv) Fail(t testing.TB, _ tenant.GUID, method string, how contrac
 // TestContract runs the contract suite of the port with the plugin and its simulator.
 func TestContract(t *testing.T) {
 	env := newTestEnv(t)
-	contract.MailPlatform(t, func(testing.TB) contract.MailPlatformEnv { return env })
+	contract.MailPlatform(t, func(conformance.T) contract.MailPlatformEnv { return env })
 }
 
 // TestBinary runs every suite of a mail platform over the built plugin.
@@ -263,7 +263,7 @@ func TestBinary(t *testing.T) {
 			Secrets: map[string]secret.Text{"client_secret": secret.New("not-a-real-one")},
 		}
 	}
-	conformance.Mail(t, conformance.Binary{Path: path, Connect: connect}, func(t testing.TB, newPlatform func(sdk.Connection) sdk.MailPlatform) contract.MailPlatformEnv {
+	conformance.Mail(t, conformance.Binary{Path: path, Connect: connect}, func(t conformance.T, newPlatform func(sdk.Connection) sdk.MailPlatform) contract.MailPlatformEnv {
 		return newTestEnvWith(t, newPlatform)
 	})
 }

@@ -15,12 +15,13 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
 // sendAt makes a mailbox send messages at a given time.
-func (s *sendingTenant) sendAt(t testing.TB, box string, count int, at time.Time, more options) {
+func (s *sendingTenant) sendAt(t conformance.T, box string, count int, at time.Time, more options) {
 	t.Helper()
 	in := options{"mailbox": box, "count": count, "at": at.Format(time.RFC3339Nano)}
 	for name, value := range more {
@@ -30,12 +31,12 @@ func (s *sendingTenant) sendAt(t testing.TB, box string, count int, at time.Time
 }
 
 // readTrace reads the trace of all senders to its end and counts the pages.
-func (s *sendingTenant) readTrace(t testing.TB, from, to time.Time) (sent []sendlimit.Sent, pages int) {
+func (s *sendingTenant) readTrace(t conformance.T, from, to time.Time) (sent []sendlimit.Sent, pages int) {
 	t.Helper()
 	return readTracePages(t, s.client, sendlimit.TraceQuery{From: from, To: to, Senders: s.allSenders()})
 }
 
-func readTracePages(t testing.TB, c sdk.MailTenant, q sendlimit.TraceQuery) (sent []sendlimit.Sent, pages int) {
+func readTracePages(t conformance.T, c sdk.MailTenant, q sendlimit.TraceQuery) (sent []sendlimit.Sent, pages int) {
 	t.Helper()
 	for {
 		page, err := c.Sent(t.Context(), q)

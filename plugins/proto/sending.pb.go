@@ -486,7 +486,7 @@ func (x *StartSignInRequest) GetAddress() string {
 type SendingSignIn struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`   // empty where the platform has no sessions
-	Url           []byte                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"` // secret: it works for whoever has it
+	Url           []byte                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"` // it works for whoever has it
 	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -794,10 +794,10 @@ const file_plugins_proto_sending_proto_rawDesc = "" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
 	"connection\x12.\n" +
-	"\aaddress\x18\x02 \x01(\tB\x14\x9a\xb5\x18\x10tenantry.mailboxR\aaddress\"l\n" +
+	"\aaddress\x18\x02 \x01(\tB\x14\x9a\xb5\x18\x10tenantry.mailboxR\aaddress\"r\n" +
 	"\rSendingSignIn\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
-	"\x03url\x18\x02 \x01(\fR\x03url\x129\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x03url\x18\x02 \x01(\fB\x04\x90\xb5\x18\x01R\x03url\x129\n" +
 	"\n" +
 	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"p\n" +
 	"\x14SendingSignInRequest\x12>\n" +

@@ -3,6 +3,7 @@
 package sdk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,11 +84,13 @@ func serveSimulator(ctx context.Context, p Plugin, f simulatorFlags, stdout, std
 	}
 	defer func() { _ = ln.Close() }()
 	handler, ready, err := p.Simulator(simulate.Options{
-		URL: "http://" + ln.Addr().String(), DataDir: f.dataDir, World: f.worldURL, Log: stderr,
+		URL:     cmp.Or(os.Getenv(simulate.URLVariable), "http://"+ln.Addr().String()),
+		DataDir: f.dataDir, World: f.worldURL, Log: stderr,
 	})
 	if err != nil {
 		return err
 	}
+	ready.Address = ln.Addr().String()
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(ln) }()

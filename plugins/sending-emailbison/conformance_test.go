@@ -12,30 +12,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-emailbison/simulator"
 )
 
-// accountForms are the states that an account can have, with EmailBison's status.
-var accountForms = []conformance.AccountForm{
-	{Account: sdk.Account{State: sdk.AccountConnected}, Members: map[string]any{"status": "Connected"}},
-	{Account: sdk.Account{State: sdk.AccountFailed, HasError: true, Reason: "disconnected"}, Members: map[string]any{"status": "Not connected"}},
-	{Account: sdk.Account{State: sdk.AccountOther}, Members: map[string]any{"status": "Pending move"}},
-}
-
 // newFixture returns the environment of the contract, with the simulator as EmailBison.
-func newFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
-	i := newInstance(t)
-	with := func(instance, token string) sdk.SendingPlatform {
-		return newPlatform(i.Given(map[string]string{"instance_url": instance, "api_key": token}))
-	}
-	// The token alone and the instance replace the credential of both that the simulator names.
-	i.Ready.Secrets["api_key"], i.Ready.Settings["instance_url"] = simulator.Token, i.URL
-	out := i.Fixture(description(), newPlatform, accountForms, "email", func(name string) map[string]any {
-		return map[string]any{"name": name}
-	})
-	out.Absent = with(conformance.UnreachableURL(t), simulator.Token)
-	out.WithWorkspaces = func(_ testing.TB, n int) sdk.SendingPlatform {
-		i.superAdmin(n)
-		return with(i.URL, superAdminToken)
-	}
-	return out
+func newFixture(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
+	return newInstance(t).Fixture(description(), newPlatform)
 }
 
 // superAdminToken is a token that the tests create with the type super-admin.

@@ -17,10 +17,10 @@ import (
 // instance is a simulated instance of EmailBison.
 type instance struct {
 	*conformance.SendingTest
-	t testing.TB
+	t conformance.T
 }
 
-func newInstance(t testing.TB) instance {
+func newInstance(t conformance.T) instance {
 	return instance{conformance.SimulateSending(t, simulator.New, newProcessState().newPlatform), t}
 }
 

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"net/http"
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
@@ -25,27 +24,9 @@ func TestBinary(t *testing.T) {
 	conformance.Sending(t, conformance.Binary{Path: path, Connect: connect}, newFixture)
 }
 
-// accountForms are the states of the README's section "States", each with the fields that the
-// control interface needs to create such an account.
-var accountForms = []conformance.AccountForm{
-	{Account: sdk.Account{State: sdk.AccountConnected}, Members: m{"status": 1}},
-	{Account: sdk.Account{State: sdk.AccountConnected, Paused: true}, Members: m{"status": 2}},
-	{Account: sdk.Account{State: sdk.AccountPending}, Members: m{"status": 1, "setup_pending": true}},
-	{Account: sdk.Account{State: sdk.AccountFailed, HasError: true, Reason: "connection_error"}, Members: m{"status": -1}},
-	{Account: sdk.Account{State: sdk.AccountOther, HasError: true, Reason: "reconnecting"}, Members: m{"status": -1, "reconnecting": true}},
-	{Account: sdk.Account{State: sdk.AccountConnected, HasError: true, Reason: "soft_bounce_error"}, Members: m{"status": -2}},
-	{Account: sdk.Account{State: sdk.AccountConnected, HasError: true, Reason: "sending_error"}, Members: m{"status": -3}},
-}
-
 // newFixture returns the environment of the contract, with the simulator as Instantly.
-func newFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
-	env := newTestEnv(t)
-	out := env.Fixture(description(), newPlatform, accountForms, "email", func(name string) m { return m{"name": name} })
-	out.Sessions = true
-	out.Decline = func(_ testing.TB, at sdk.SignInSession) { env.Decide(at.URL, "", "deny") }
-	out.Expire = func(_ testing.TB, at sdk.SignInSession) { env.Send(http.MethodPost, "/sessions/"+at.ID+"/expire", m{}) }
-	out.Unpaid = func(testing.TB) { env.Send(http.MethodPut, "/workspaces/"+simulator.Workspace, m{"inactive": true}) }
-	return out
+func newFixture(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
+	return newTestEnv(t).Fixture(description(), newPlatform)
 }
 
 func TestRetryAfterHoldsBackTheKey(t *testing.T) {

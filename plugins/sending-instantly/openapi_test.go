@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/tenantry/tenantry/plugins/conformance"
 )
 
 var loadDocument = sync.OnceValues(func() (*openapi3.T, error) {
@@ -22,7 +24,7 @@ var loadDocument = sync.OnceValues(func() (*openapi3.T, error) {
 })
 
 // instantlyDocument returns the OpenAPI document of Instantly in testdata.
-func instantlyDocument(t testing.TB) *openapi3.T {
+func instantlyDocument(t conformance.T) *openapi3.T {
 	t.Helper()
 	doc, err := loadDocument()
 	if err != nil {

@@ -4,7 +4,6 @@ package main
 
 import (
 	"net/http"
-	"testing"
 
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
@@ -16,7 +15,7 @@ import (
 type testEnv struct {
 	*conformance.SendingTest
 	unchecked bool // do not check: the answers imitate a proxy
-	t         testing.TB
+	t         conformance.T
 }
 
 type (
@@ -24,7 +23,7 @@ type (
 	texts = map[string]string // settings or secrets by name
 )
 
-func newTestEnv(t testing.TB) *testEnv {
+func newTestEnv(t conformance.T) *testEnv {
 	t.Helper()
 	env := &testEnv{t: t}
 	env.SendingTest = conformance.SimulateSending(t, func(o simulate.Options) (http.Handler, simulate.Ready, error) {

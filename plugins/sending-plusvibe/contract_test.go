@@ -3,9 +3,6 @@
 package main
 
 import (
-	"fmt"
-	"maps"
-	"strings"
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
@@ -26,26 +23,7 @@ func TestBinary(t *testing.T) {
 	conformance.Sending(t, conformance.Binary{Path: path, Connect: connect}, newFixture)
 }
 
-// accountForms are the states that an account can have, with PlusVibe's status.
-var accountForms = []conformance.AccountForm{
-	{Account: sdk.Account{State: sdk.AccountConnected}, Members: m{"status": "ACTIVE"}},
-	{Account: sdk.Account{State: sdk.AccountConnected, Paused: true}, Members: m{"status": "PAUSED"}},
-	{Account: sdk.Account{State: sdk.AccountFailed, HasError: true, Reason: "connection_error"}, Members: m{"status": "SMTP_ERROR"}},
-	{Account: sdk.Account{State: sdk.AccountPending}, Members: m{"status": "CONNECTING"}},
-	{Account: sdk.Account{State: sdk.AccountOther, Reason: "unknown_status"}, Members: m{"status": "CONTEMPLATES"}},
-}
-
 // newFixture returns the environment of the contract, with the simulator as PlusVibe.
-func newFixture(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
-	env := newTestEnv(t)
-	maps.Copy(env.Ready.Secrets, env.key("examined", 1))
-	out := env.Fixture(description(), newPlatform, accountForms, "email", func(name string) m {
-		first, last, _ := strings.Cut(name, " ")
-		return m{"payload": m{"name": m{"first_name": first, "last_name": last}}}
-	})
-	out.Lesser = newPlatform(env.Given(texts{"partner_username": "", "partner_password": ""}))
-	out.WithWorkspaces = func(_ testing.TB, n int) sdk.SendingPlatform {
-		return newPlatform(env.Given(env.key(fmt.Sprint("reaching-", n), n), texts{"workspace_id": ""}))
-	}
-	return out
+func newFixture(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
+	return newTestEnv(t).Fixture(description(), newPlatform)
 }

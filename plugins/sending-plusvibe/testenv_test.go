@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"testing"
 
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
@@ -22,10 +21,10 @@ type (
 // testEnv is a simulated PlusVibe. Connections name its first workspace.
 type testEnv struct {
 	*conformance.SendingTest
-	t testing.TB
+	t conformance.T
 }
 
-func newTestEnv(t testing.TB) *testEnv {
+func newTestEnv(t conformance.T) *testEnv {
 	t.Helper()
 	env := &testEnv{conformance.SimulateSending(t, simulator.New, newProcessState().newPlatform), t}
 	env.Ready.Settings["workspace_id"] = env.Ready.Sending.Workspaces[0].ID

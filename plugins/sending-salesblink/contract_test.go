@@ -4,7 +4,6 @@ package main
 
 import (
 	"crypto/rand"
-	"fmt"
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
@@ -33,19 +32,10 @@ func TestBinary(t *testing.T) {
 	conformance.Sending(t, conformance.Binary{Path: path, Connect: connect}, fixtureWith(m{"shape": "folders"}))
 }
 
-// accountForms are the states that an account can have, with the fields that create such a sender.
-var accountForms = []conformance.AccountForm{
-	{Account: sdk.Account{State: sdk.AccountConnected}, Members: m{"status": "active"}},
-	{Account: sdk.Account{State: sdk.AccountConnected, Paused: true}, Members: m{"status": "Paused"}},
-	{Account: sdk.Account{State: sdk.AccountFailed, HasError: true, Reason: "connection_error"}, Members: m{"status": "active", "error": "invalid_grant"}},
-	{Account: sdk.Account{State: sdk.AccountPending}, Members: m{"status": "connecting"}},
-	{Account: sdk.Account{State: sdk.AccountOther, Reason: "unknown_status"}, Members: m{"status": "contemplates"}},
-}
-
 // fixtureWith returns the function that makes the environment of the contract, with the simulator
 // as SalesBlink in a given behaviour.
 func fixtureWith(behaviour m) conformance.NewSendingFixture {
-	return func(t testing.TB, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
+	return func(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 		env := newTestEnv(t)
 		env.Behave(behaviour)
 		// Each fixture has its own key. The plugin process serves all fixtures; when a fixture gets the
@@ -53,17 +43,6 @@ func fixtureWith(behaviour m) conformance.NewSendingFixture {
 		own := "key-" + rand.Text()
 		env.key(own, "owner", 1)
 		env.Ready.Secrets["api_key"] = own
-		folder := 0
-		out := env.Fixture(description(), newPlatform, accountForms, "from_email", func(name string) m {
-			folder++
-			return m{"from_name": name, "folder": fmt.Sprint("Folder ", folder%3)}
-		})
-		out.LeastWait = minPause
-		out.WithWorkspaces = func(_ testing.TB, n int) sdk.SendingPlatform {
-			key := fmt.Sprint("key-reaching-", n)
-			env.key(key, "owner", n)
-			return newPlatform(env.Given(texts{"api_key": key}))
-		}
-		return out
+		return env.Fixture(description(), newPlatform)
 	}
 }

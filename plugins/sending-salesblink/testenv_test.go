@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"testing"
 
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
@@ -22,10 +21,10 @@ type (
 type testEnv struct {
 	*conformance.SendingTest
 	process *processState
-	t       testing.TB
+	t       conformance.T
 }
 
-func newTestEnv(t testing.TB) *testEnv {
+func newTestEnv(t conformance.T) *testEnv {
 	t.Helper()
 	process := newProcessState()
 	return &testEnv{conformance.SimulateSending(t, simulator.New, process.newPlatform), process, t}

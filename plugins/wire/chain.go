@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/prototext"
 	protobuf "google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -32,6 +33,7 @@ type Call struct {
 	WithoutProvider bool
 
 	request protobuf.Message
+	reply   protobuf.Message
 	send    func(context.Context) error
 	probe   func() Call
 }
@@ -77,6 +79,35 @@ func (c Call) secrets() []secret.Text {
 		}
 	})
 	return secrets
+}
+
+// Texts returns the request and the answer for people. The values that are marked as secret are
+// redacted, and the connection is left out. The answer is empty until the call has succeeded.
+func (c Call) Texts() (request, answer string) { return redactedText(c.request), redactedText(c.reply) }
+
+func redactedText(m protobuf.Message) string {
+	if m == nil {
+		return ""
+	}
+	shown := protobuf.Clone(m).ProtoReflect()
+	if field := shown.Descriptor().Fields().ByName(connectionField); field != nil {
+		shown.Clear(field)
+	}
+	redactFields(shown)
+	return prototext.MarshalOptions{}.Format(shown.Interface())
+}
+
+// redactFields replaces the secret fields of m and of the messages in it.
+func redactFields(m protoreflect.Message) {
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch {
+		case protobuf.GetExtension(field.Options(), proto.E_Secret).(bool):
+			m.Set(field, protoreflect.ValueOfBytes([]byte("[redacted]")))
+		case field.Message() != nil && !field.IsList() && !field.IsMap():
+			redactFields(value.Message())
+		}
+		return true
+	})
 }
 
 // walkFields calls visit with each set field of m and of the messages in it, except lists, maps and
@@ -140,6 +171,7 @@ func (c chain) newCall(method string, request protobuf.Message, reply any, optio
 		WithoutProvider: protobuf.GetExtension(marks, proto.E_WithoutProvider).(bool),
 		request:         request,
 	}
+	call.reply, _ = reply.(protobuf.Message)
 	call.send = func(ctx context.Context) error { return c.sendToPlugin(ctx, method, call, reply, options) }
 	call.probe = func() Call {
 		method, request, reply := c.probeOf(request)

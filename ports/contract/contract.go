@@ -4,19 +4,22 @@
 // such a port must pass the port's suite. A check tests one promise of the port. The stores have
 // one adapter, adapters/bunstore, so their promises are tested there.
 //
-// An adapter's test calls the function that is named like the port, such as MailPlatform or Queue.
+// An adapter's test calls the function that is named like the port, such as MailPlatform. The
+// package does not import package testing: a check gets a T, which *testing.T implements, and
+// `tenantry plugin test` runs the checks of the provider suites too. The suite of the job queue needs
+// package testing and is in queuecontract.
+//
 // It passes a function that opens the adapter. The provider suites also need a test environment:
 // MailPlatformEnv, DNSReaderEnv, DNSProviderEnv or SendingPlatformEnv. Each interface says what its
 // environment must be able to do.
 //
-//   - contract.go: the assertions that all suites use. Start with mailplatform.go, the first suite.
+//   - check.go: T, Check and Runner. contract.go: the assertions that all suites use. Start with mailplatform.go, the first suite.
 //   - mailplatform.go: MailPlatformEnv, Setup and Failure; mailplatform_*.go: the checks of each method
 //     group.
 //   - dnsreader.go, dnsprovider.go: public DNS, and the zones of a DNS provider.
 //   - sendingplatform.go: SendingPlatformEnv, credentials and accounts.
 //   - sendingplatform_signin.go: sign-in, removal and failures of sending platforms.
 //   - limiter.go: the rate limiter.
-//   - queue.go, queue_failures.go, queue_processes.go: the job queue, also with killed processes.
 //
 // The tests of this package run each suite on adapters that break one promise, and fail if the
 // suite does not detect it.
@@ -25,26 +28,25 @@ package contract
 import (
 	"context"
 	"errors"
-	"sync"
-	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/panics"
 )
 
 // hangTimeout is a time limit that only a hang reaches, even on a slow machine.
 const hangTimeout = 5 * time.Minute
 
 // callContext returns the context of a provider call. Its deadline is hangTimeout.
-func callContext(t testing.TB) context.Context {
+func callContext(t T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), hangTimeout)
 	t.Cleanup(cancel)
 	return ctx
 }
 
 // must fails the test if err is not nil.
-func must(t testing.TB, what string, err error) {
+func must(t T, what string, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
@@ -52,7 +54,7 @@ func must(t testing.TB, what string, err error) {
 }
 
 // requireRefusal checks that err has this fault code.
-func requireRefusal(t testing.TB, what string, err error, code fault.Code) {
+func requireRefusal(t T, what string, err error, code fault.Code) {
 	t.Helper()
 	if !errors.Is(err, code) {
 		t.Fatalf("%s: got %v, want %s", what, err, code.Name)
@@ -60,7 +62,7 @@ func requireRefusal(t testing.TB, what string, err error, code fault.Code) {
 }
 
 // requireOutcome checks the outcome kind of err.
-func requireOutcome(t testing.TB, what string, err error, kind outcome.Kind) {
+func requireOutcome(t T, what string, err error, kind outcome.Kind) {
 	t.Helper()
 	if got := outcome.Of(err); got != kind {
 		t.Fatalf("%s: got outcome %s (%v), want %s", what, got, err, kind)
@@ -71,14 +73,14 @@ func requireOutcome(t testing.TB, what string, err error, kind outcome.Kind) {
 func concurrently(n int, f func(i int) error) []error {
 	errs := make([]error, n)
 	start := make(chan struct{})
-	var wg sync.WaitGroup
+	var group panics.Group
 	for i := range n {
-		wg.Go(func() {
+		group.Go(func() {
 			<-start
 			errs[i] = f(i)
 		})
 	}
 	close(start)
-	wg.Wait()
+	group.Wait()
 	return errs
 }

@@ -58,7 +58,7 @@ func TestDNSReaderSuiteDetectsBrokenPromises(t *testing.T) {
 			for _, c := range dnsChecks {
 				env := newFakeEnv()
 				env.reader = brokenReader{env.fake.DNS, change}
-				if fails(t, func(t testing.TB) { c.run(t, env) }) {
+				if fails(t, func(t T) { c.run(t, env) }) {
 					return
 				}
 			}
@@ -83,24 +83,24 @@ func newProviderEnv() *providerEnv {
 func (env *providerEnv) Provider() ports.DNSProvider { return env.provider }
 func (env *providerEnv) Refused() ports.DNSProvider  { return env.refused }
 
-func (env *providerEnv) NewZone(testing.TB) string {
+func (env *providerEnv) NewZone(T) string {
 	zone := fmt.Sprintf("zone-%d.test", env.serial.Add(1))
 	env.fake.AddZone(zone)
 	return zone
 }
 
-func (env *providerEnv) Put(_ testing.TB, zone string, s dns.RRSet) { env.fake.Put(zone, s) }
+func (env *providerEnv) Put(_ T, zone string, s dns.RRSet) { env.fake.Put(zone, s) }
 
-func (env *providerEnv) Held(t testing.TB, zone string) []dns.RRSet {
+func (env *providerEnv) Held(t T, zone string) []dns.RRSet {
 	sets, err := env.fake.Records(context.WithoutCancel(t.Context()), dns.Zone{ID: zone})
 	must(t, "held", err)
 	return slices.DeleteFunc(sets, func(s dns.RRSet) bool { return s.Type == dns.SOA || s.Type == dns.NS })
 }
 
-func (env *providerEnv) Lose(_ testing.TB, failure Failure) { env.fake.Lose(failure == LosesAnswer) }
+func (env *providerEnv) Lose(_ T, failure Failure) { env.fake.Lose(failure == LosesAnswer) }
 
 func TestFakeDNSProviderKeepsTheContract(t *testing.T) {
-	DNSProvider(t, func(testing.TB) DNSProviderEnv { return newProviderEnv() })
+	DNSProvider(t, func(T) DNSProviderEnv { return newProviderEnv() })
 }
 
 // brokenProvider wraps the fake DNS provider and changes its results. A nil field keeps the fake's
@@ -293,11 +293,11 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, c := range providerChecks() {
+			for _, c := range DNSProviderChecks() {
 				env := newProviderEnv()
 				b.DNSProvider = env.fake
 				env.provider = b
-				if fails(t, func(t testing.TB) { c.run(t, env) }) {
+				if fails(t, func(t T) { c.Run(t, env) }) {
 					return
 				}
 			}
@@ -305,10 +305,10 @@ func TestDNSProviderSuiteDetectsBrokenPromises(t *testing.T) {
 		})
 	}
 	t.Run("any credential is accepted", func(t *testing.T) {
-		for _, c := range providerChecks() {
+		for _, c := range DNSProviderChecks() {
 			env := newProviderEnv()
 			env.refused = env.fake
-			if fails(t, func(t testing.TB) { c.run(t, env) }) {
+			if fails(t, func(t T) { c.Run(t, env) }) {
 				return
 			}
 		}

@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -26,30 +26,24 @@ type DNSProviderEnv interface {
 	Provider() ports.DNSProvider
 	Refused() ports.DNSProvider
 	// NewZone creates a zone for one check, with SOA and NS records.
-	NewZone(t testing.TB) string
+	NewZone(t T) string
 	// Put replaces a record set of the zone. A set without values is removed.
-	Put(t testing.TB, zone string, s dns.RRSet)
+	Put(t T, zone string, s dns.RRSet)
 	// Held returns the record sets of the zone, without SOA and NS.
-	Held(t testing.TB, zone string) []dns.RRSet
+	Held(t T, zone string) []dns.RRSet
 	// Lose makes the changing request of the next Apply time out. With LosesRequest the provider
 	// does not receive the request. With LosesAnswer the provider performs it.
-	Lose(t testing.TB, failure Failure)
+	Lose(t T, failure Failure)
 }
 
-type providerCheck struct {
-	name string
-	run  func(t testing.TB, env DNSProviderEnv)
-}
+type providerCheck = Check[DNSProviderEnv]
 
 // DNSProvider runs the contract of ports.DNSProvider. open may return the same environment for
 // every check, because each check uses its own zone.
-func DNSProvider(t *testing.T, open func(testing.TB) DNSProviderEnv) {
-	for _, c := range providerChecks() {
-		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
-	}
-}
+func DNSProvider[R Runner[R]](t R, open func(T) DNSProviderEnv) { run(t, DNSProviderChecks(), open) }
 
-func providerChecks() []providerCheck {
+// DNSProviderChecks returns the contract of ports.DNSProvider.
+func DNSProviderChecks() []Check[DNSProviderEnv] {
 	var all []providerCheck
 	all = append(all, zoneReadChecks...)
 	all = append(all, zoneWriteChecks...)
@@ -71,7 +65,7 @@ func existingRecords(zone string) []dns.RRSet {
 	}
 }
 
-func findZone(t testing.TB, p ports.DNSProvider, name string) dns.Zone {
+func findZone(t T, p ports.DNSProvider, name string) dns.Zone {
 	t.Helper()
 	z, err := p.Zone(callContext(t), name)
 	must(t, "find the zone "+name, err)
@@ -90,7 +84,7 @@ func sortedSets(sets []dns.RRSet) []dns.RRSet {
 }
 
 // requireZone checks that the zone holds exactly these record sets, including their TTLs.
-func requireZone(t testing.TB, env DNSProviderEnv, zone string, want ...dns.RRSet) {
+func requireZone(t T, env DNSProviderEnv, zone string, want ...dns.RRSet) {
 	t.Helper()
 	if diff := cmp.Diff(sortedSets(want), sortedSets(env.Held(t, zone))); diff != "" {
 		t.Fatalf("the zone (-want +held):\n%s", diff)
@@ -98,7 +92,7 @@ func requireZone(t testing.TB, env DNSProviderEnv, zone string, want ...dns.RRSe
 }
 
 // requireChangedZone checks that a write failed because the zone has changed since the plan.
-func requireChangedZone(t testing.TB, what string, err error) {
+func requireChangedZone(t T, what string, err error) {
 	t.Helper()
 	if !dns.IsChanged(err) {
 		t.Fatalf("%s: got %v, want a changed zone", what, err)
@@ -106,7 +100,7 @@ func requireChangedZone(t testing.TB, what string, err error) {
 }
 
 var zoneReadChecks = []providerCheck{
-	{"a valid credential reaches its zones", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/read/counts-zones", "a valid credential reaches its zones", func(t T, env DNSProviderEnv) {
 		env.NewZone(t)
 		before, err := env.Provider().Check(callContext(t))
 		must(t, "check", err)
@@ -117,7 +111,7 @@ var zoneReadChecks = []providerCheck{
 			t.Fatalf("%d zones, then %d", before, after)
 		}
 	}},
-	{"a rejected credential fails every call", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/read/rejected-credential", "a rejected credential fails every call", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		at := findZone(t, env.Provider(), zone)
 		_, err := env.Refused().Check(callContext(t))
@@ -128,14 +122,14 @@ var zoneReadChecks = []providerCheck{
 		requireRefusal(t, "apply", err, fault.AccessDenied)
 		requireZone(t, env, zone)
 	}},
-	{"a zone is found by its apex", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/read/finds-zone", "a zone is found by its apex", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		z := findZone(t, env.Provider(), zone)
 		if z.Name != zone || z.ID == "" || z.Idle != "" || len(z.NameServers) == 0 || slices.Contains(z.NameServers, "") {
 			t.Fatalf("got %+v", z)
 		}
 	}},
-	{"a name below the apex is not a zone", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/read/apex-only", "a name below the apex is not a zone", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		for _, name := range []string{"sub." + zone, "nobody-has-this." + zone, zone + ".example"} {
 			if z, err := env.Provider().Zone(callContext(t), name); !dns.IsNoZone(err) {
@@ -143,7 +137,7 @@ var zoneReadChecks = []providerCheck{
 			}
 		}
 	}},
-	{"all record sets are read, with every byte", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/read/every-byte", "all record sets are read, with every byte", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		for _, s := range existingRecords(zone) {
 			env.Put(t, zone, s)
@@ -156,7 +150,7 @@ var zoneReadChecks = []providerCheck{
 			t.Fatalf("records (-want +got):\n%s", diff)
 		}
 	}},
-	{"a wildcard adds no record sets", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/read/wildcard", "a wildcard adds no record sets", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		env.Put(t, zone, recordSet("*."+zone, dns.TXT, 300, "wild"))
 		at := findZone(t, env.Provider(), zone)
@@ -170,17 +164,22 @@ var zoneReadChecks = []providerCheck{
 		must(t, "apply below the wildcard", err)
 		requireZone(t, env, zone, recordSet("*."+zone, dns.TXT, 300, "wild"), want)
 	}},
-	{"a call with a cancelled context returns at once", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/calls/cancelled", "a call with a cancelled context returns at once", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		at := findZone(t, env.Provider(), zone)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		ended := make(chan error, 1)
-		go func() {
+		panics.Go(func() {
 			_, err := env.Provider().Apply(ctx, at, []dns.Change{{Before: recordSet(zone, dns.TXT, 0), After: recordSet(zone, dns.TXT, 300, "x")}})
 			ended <- err
-		}()
-		err := receiveWithin(t, eventTimeout, ended, "the end of the call")
+		}, func(e *panics.Error) { ended <- e })
+		var err error
+		select {
+		case err = <-ended:
+		case <-time.After(hangTimeout):
+			t.Fatalf("the call did not end within %s", hangTimeout)
+		}
 		if err == nil || outcome.Of(err) == outcome.Refused {
 			t.Fatalf("got %v, want the end of the context", err)
 		}
@@ -207,7 +206,7 @@ func creations(sets []dns.RRSet) []dns.Change {
 }
 
 var zoneWriteChecks = []providerCheck{
-	{"record sets are created, and the existing ones stay", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/write/keeps-foreign-records", "record sets are created, and the existing ones stay", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		for _, s := range existingRecords(zone) {
 			env.Put(t, zone, s)
@@ -220,7 +219,7 @@ var zoneWriteChecks = []providerCheck{
 		}
 		requireZone(t, env, zone, append(newMailRecords(zone), existingRecords(zone)...)...)
 	}},
-	{"a record set gets one more value and keeps the others and its TTL", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/write/adds-value", "a record set gets one more value and keeps the others and its TTL", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		old := existingRecords(zone)[1]
 		env.Put(t, zone, old)
@@ -237,7 +236,7 @@ var zoneWriteChecks = []providerCheck{
 		}
 		requireZone(t, env, zone, want)
 	}},
-	{"values are replaced, TTLs changed and sets removed in one write", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/write/one-write", "values are replaced, TTLs changed and sets removed in one write", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		for _, s := range existingRecords(zone) {
 			env.Put(t, zone, s)
@@ -255,7 +254,7 @@ var zoneWriteChecks = []providerCheck{
 		must(t, "apply", err)
 		requireZone(t, env, zone, mx, spf, key, past[2], past[4])
 	}},
-	{"repeating a write changes nothing and succeeds", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/write/repeated", "repeating a write changes nothing and succeeds", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		at := findZone(t, env.Provider(), zone)
 		for range 2 {
@@ -267,7 +266,7 @@ var zoneWriteChecks = []providerCheck{
 		}
 		requireZone(t, env, zone, newMailRecords(zone)...)
 	}},
-	{"a half-finished write is completed", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/write/half-finished", "a half-finished write is completed", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		at := findZone(t, env.Provider(), zone)
 		for _, s := range newMailRecords(zone)[:2] {
@@ -277,13 +276,13 @@ var zoneWriteChecks = []providerCheck{
 		must(t, "apply", err)
 		requireZone(t, env, zone, newMailRecords(zone)...)
 	}},
-	{"a write without changes changes nothing", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/write/empty", "a write without changes changes nothing", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		_, err := env.Provider().Apply(callContext(t), findZone(t, env.Provider(), zone), nil)
 		must(t, "apply", err)
 		requireZone(t, env, zone)
 	}},
-	{"NS of the zone and names outside it cannot be written", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/write/only-inside-the-zone", "NS of the zone and names outside it cannot be written", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		at := findZone(t, env.Provider(), zone)
 		for _, s := range []dns.RRSet{recordSet(zone, dns.NS, 300, "ns.evil.example"), recordSet("elsewhere.example", dns.TXT, 300, "x")} {
@@ -293,7 +292,7 @@ var zoneWriteChecks = []providerCheck{
 			requireZone(t, env, zone)
 		}
 	}},
-	{"a write whose answer is lost is never reported as failed, and can be repeated", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/write/lost-answer", "a write whose answer is lost is never reported as failed, and can be repeated", func(t T, env DNSProviderEnv) {
 		for _, failure := range []Failure{LosesRequest, LosesAnswer} {
 			zone := env.NewZone(t)
 			at := findZone(t, env.Provider(), zone)
@@ -311,7 +310,7 @@ var zoneWriteChecks = []providerCheck{
 }
 
 var zoneMovedChecks = []providerCheck{
-	{"a record set that changed since the plan stops the whole write", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/write/changed-since-plan", "a record set that changed since the plan stops the whole write", func(t T, env DNSProviderEnv) {
 		for name, by := range map[string]func(dns.RRSet) dns.RRSet{
 			"another value": func(s dns.RRSet) dns.RRSet { return recordSet(s.Name, s.Type, s.TTL, "v=spf1 mx -all") },
 			"one value more": func(s dns.RRSet) dns.RRSet {
@@ -336,7 +335,7 @@ var zoneMovedChecks = []providerCheck{
 			}
 		}
 	}},
-	{"a record set that somebody else created first is not overwritten", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/write/created-meanwhile", "a record set that somebody else created first is not overwritten", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		at := findZone(t, env.Provider(), zone)
 		theirs := recordSet("_dmarc."+zone, dns.TXT, 300, "v=DMARC1; p=reject")
@@ -345,7 +344,7 @@ var zoneMovedChecks = []providerCheck{
 		requireChangedZone(t, "apply", err)
 		requireZone(t, env, zone, theirs)
 	}},
-	{"no record set is added beside a CNAME", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/write/beside-cname", "no record set is added beside a CNAME", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		at := findZone(t, env.Provider(), zone)
 		key := recordSet("selector1._domainkey."+zone, dns.TXT, 300, "v=DKIM1; p=abc")
@@ -358,14 +357,14 @@ var zoneMovedChecks = []providerCheck{
 		requireChangedZone(t, "a TXT beside a CNAME", err)
 		requireZone(t, env, zone, key, vendor)
 	}},
-	{"of concurrent writers one succeeds", func(t testing.TB, env DNSProviderEnv) {
+	{"dns/write/concurrent-writers", "of concurrent writers one succeeds", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
 		old := recordSet(zone, dns.TXT, 300, "v=spf1 -all")
 		env.Put(t, zone, old)
 		at := findZone(t, env.Provider(), zone)
 		const writers = 4
 		errs := make([]error, writers)
-		var all sync.WaitGroup
+		var all panics.Group
 		for i := range writers {
 			all.Go(func() {
 				_, errs[i] = env.Provider().Apply(callContext(t), at, []dns.Change{

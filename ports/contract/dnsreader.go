@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/ports"
@@ -17,25 +16,25 @@ import (
 type DNSReaderEnv interface {
 	Reader() ports.DNSReader
 	// NewZone creates a zone for one check.
-	NewZone(t testing.TB) string
+	NewZone(t T) string
 	// Publish replaces the records of a zone. SOA and NS stay.
-	Publish(t testing.TB, zone string, records ...dns.Record)
+	Publish(t T, zone string, records ...dns.Record)
 }
 
 type dnsCheck struct {
 	name string
-	run  func(t testing.TB, env DNSReaderEnv)
+	run  func(t T, env DNSReaderEnv)
 }
 
 // DNSReader runs the contract of ports.DNSReader.
-func DNSReader(t *testing.T, open func(testing.TB) DNSReaderEnv) {
+func DNSReader[R Runner[R]](t R, open func(R) DNSReaderEnv) {
 	for _, c := range dnsChecks {
-		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
+		t.Run(c.name, func(t R) { c.run(t, open(t)) })
 	}
 }
 
 var dnsChecks = []dnsCheck{
-	{"a domain's mail records are read", func(t testing.TB, env DNSReaderEnv) {
+	{"a domain's mail records are read", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
 		env.Publish(t, zone,
 			dns.Record{Type: dns.MX, Name: zone, Content: "Mail.Example.Net", Preference: 10, TTL: 300},
@@ -55,7 +54,7 @@ var dnsChecks = []dnsCheck{
 		requireRecords(t, s, "selector1._domainkey."+zone, dns.CNAME, "target.example.net")
 		requireRecords(t, s, "autodiscover."+zone, dns.CNAME, "autodiscover.outlook.com")
 	}},
-	{"all texts are read, long ones in one piece", func(t testing.TB, env DNSReaderEnv) {
+	{"all texts are read, long ones in one piece", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
 		long := "v=spf1 " + strings.Repeat("ip4:192.0.2.1 ", 30) + "-all"
 		env.Publish(t, zone,
@@ -64,7 +63,7 @@ var dnsChecks = []dnsCheck{
 		)
 		requireRecords(t, readDNS(t, env, zone), zone, dns.TXT, long, "MS=ms12345678")
 	}},
-	{"a record that is not published is absent", func(t testing.TB, env DNSReaderEnv) {
+	{"a record that is not published is absent", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
 		env.Publish(t, zone, dns.Record{Type: dns.TXT, Name: zone, Content: "hello", TTL: 300})
 		s := readDNS(t, env, zone)
@@ -74,7 +73,7 @@ var dnsChecks = []dnsCheck{
 		requireRecords(t, s, zone, dns.MX)
 		requireRecords(t, s, "selector1._domainkey."+zone, dns.CNAME)
 	}},
-	{"a name below the zone's apex has its own records", func(t testing.TB, env DNSReaderEnv) {
+	{"a name below the zone's apex has its own records", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
 		env.Publish(t, zone,
 			dns.Record{Type: dns.TXT, Name: zone, Content: "apex", TTL: 300},
@@ -86,7 +85,7 @@ var dnsChecks = []dnsCheck{
 		}
 		requireRecords(t, s, "mail."+zone, dns.TXT, "below")
 	}},
-	{"the names that wanted records depend on are looked up", func(t testing.TB, env DNSReaderEnv) {
+	{"the names that wanted records depend on are looked up", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
 		below := "mail." + zone
 		env.Publish(t, zone,
@@ -119,7 +118,7 @@ var dnsChecks = []dnsCheck{
 			t.Fatalf("exchanges %v, want %v", s.Referenced.Exchanges, want)
 		}
 	}},
-	{"without wanted records no other name is looked up", func(t testing.TB, env DNSReaderEnv) {
+	{"without wanted records no other name is looked up", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
 		env.Publish(t, zone, dns.Record{Type: dns.MX, Name: zone, Content: "nowhere." + zone, Preference: 10, TTL: 300})
 		b := readDNS(t, env, zone).Referenced
@@ -127,20 +126,20 @@ var dnsChecks = []dnsCheck{
 			t.Fatalf("got %+v", b)
 		}
 	}},
-	{"each read is fresh", func(t testing.TB, env DNSReaderEnv) {
+	{"each read is fresh", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
 		env.Publish(t, zone)
 		requireRecords(t, readDNS(t, env, zone), zone, dns.TXT)
 		env.Publish(t, zone, dns.Record{Type: dns.TXT, Name: zone, Content: "now", TTL: 3600})
 		requireRecords(t, readDNS(t, env, zone), zone, dns.TXT, "now")
 	}},
-	{"a name that no server knows is an incomplete read, not an error", func(t testing.TB, env DNSReaderEnv) {
+	{"a name that no server knows is an incomplete read, not an error", func(t T, env DNSReaderEnv) {
 		s := readDNS(t, env, "nobody-serves-this."+env.NewZone(t)+"-elsewhere")
 		if s.Complete || s.Reason == "" {
 			t.Fatalf("got %+v, want an incomplete read with its reason", s)
 		}
 	}},
-	{"a cancelled context is an error", func(t testing.TB, env DNSReaderEnv) {
+	{"a cancelled context is an error", func(t T, env DNSReaderEnv) {
 		zone := env.NewZone(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -150,7 +149,7 @@ var dnsChecks = []dnsCheck{
 	}},
 }
 
-func readDNS(t testing.TB, env DNSReaderEnv, name string, wanted ...dns.Desired) dns.ZoneRead {
+func readDNS(t T, env DNSReaderEnv, name string, wanted ...dns.Desired) dns.ZoneRead {
 	t.Helper()
 	s, err := env.Reader().Read(callContext(t), "ann", name, wanted...)
 	must(t, "read", err)
@@ -158,7 +157,7 @@ func readDNS(t testing.TB, env DNSReaderEnv, name string, wanted ...dns.Desired)
 }
 
 // requireLookup checks that a read looked up this name outside the domain, and found these texts.
-func requireLookup(t testing.TB, all map[string][]string, name string, want ...string) {
+func requireLookup(t T, all map[string][]string, name string, want ...string) {
 	t.Helper()
 	if got, asked := all[name]; !asked || !slices.Equal(got, want) {
 		t.Fatalf("%s shows %q (looked at: %v), want %q", name, got, asked, want)
@@ -166,7 +165,7 @@ func requireLookup(t testing.TB, all map[string][]string, name string, want ...s
 }
 
 // requireRecords checks the values of one record set, in any order.
-func requireRecords(t testing.TB, s dns.ZoneRead, name string, of dns.Type, want ...string) {
+func requireRecords(t T, s dns.ZoneRead, name string, of dns.Type, want ...string) {
 	t.Helper()
 	var got []string
 	for _, set := range s.Sets {

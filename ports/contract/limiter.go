@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/core/ratelimit"
@@ -17,13 +16,13 @@ import (
 // limiterCheck is one promise of ports.Limiter. run receives an empty limiter.
 type limiterCheck struct {
 	name string
-	run  func(t testing.TB, l ports.Limiter)
+	run  func(t T, l ports.Limiter)
 }
 
 // Limiter runs the contract of ports.Limiter. open returns an empty limiter.
-func Limiter(t *testing.T, open func(testing.TB) ports.Limiter) {
+func Limiter[R Runner[R]](t R, open func(R) ports.Limiter) {
 	for _, c := range limiterChecks {
-		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
+		t.Run(c.name, func(t R) { c.run(t, open(t)) })
 	}
 }
 
@@ -33,7 +32,7 @@ func newBucket(key string, limit int) ratelimit.Bucket {
 	return ratelimit.Bucket{Key: key, Limit: limit, Window: time.Minute}
 }
 
-func requireAllowed(t testing.TB, l ports.Limiter, b ratelimit.Bucket, remaining int) (giveBack func()) {
+func requireAllowed(t T, l ports.Limiter, b ratelimit.Bucket, remaining int) (giveBack func()) {
 	t.Helper()
 	v, giveBack := l.Take(t.Context(), b)
 	if !v.Allowed || v.Limit != b.Limit || v.Remaining != remaining || v.ResetIn <= 0 || v.ResetIn > b.Window {
@@ -42,7 +41,7 @@ func requireAllowed(t testing.TB, l ports.Limiter, b ratelimit.Bucket, remaining
 	return giveBack
 }
 
-func requireLimited(t testing.TB, l ports.Limiter, b ratelimit.Bucket) ratelimit.Verdict {
+func requireLimited(t T, l ports.Limiter, b ratelimit.Bucket) ratelimit.Verdict {
 	t.Helper()
 	v, giveBack := l.Take(t.Context(), b)
 	giveBack() // must do nothing
@@ -66,7 +65,7 @@ type history struct {
 }
 
 // take calls Take once and fails the test if the verdict is wrong.
-func (h *history) take(t testing.TB) ratelimit.Verdict {
+func (h *history) take(t T) ratelimit.Verdict {
 	t.Helper()
 	began := time.Now()
 	v, _ := h.l.Take(t.Context(), h.b)
@@ -89,7 +88,7 @@ func (h *history) take(t testing.TB) ratelimit.Verdict {
 }
 
 var limiterChecks = []limiterCheck{
-	{"exactly the limit is allowed", func(t testing.TB, l ports.Limiter) {
+	{"exactly the limit is allowed", func(t T, l ports.Limiter) {
 		b := newBucket("a", 3)
 		for remaining := 2; remaining >= 0; remaining-- {
 			requireAllowed(t, l, b, remaining)
@@ -97,12 +96,12 @@ var limiterChecks = []limiterCheck{
 		requireLimited(t, l, b)
 		requireLimited(t, l, b)
 	}},
-	{"every key has its own bucket", func(t testing.TB, l ports.Limiter) {
+	{"every key has its own bucket", func(t T, l ports.Limiter) {
 		requireAllowed(t, l, newBucket("a", 1), 0)
 		requireAllowed(t, l, newBucket("b", 1), 0)
 		requireLimited(t, l, newBucket("a", 1))
 	}},
-	{"a take can be given back once", func(t testing.TB, l ports.Limiter) {
+	{"a take can be given back once", func(t T, l ports.Limiter) {
 		b := newBucket("a", 2)
 		giveBack := requireAllowed(t, l, b, 1)
 		requireAllowed(t, l, b, 0)
@@ -111,7 +110,7 @@ var limiterChecks = []limiterCheck{
 		requireAllowed(t, l, b, 0)
 		requireLimited(t, l, b)
 	}},
-	{"the window slides", func(t testing.TB, l ports.Limiter) {
+	{"the window slides", func(t T, l ports.Limiter) {
 		h := &history{l: l, b: ratelimit.Bucket{Key: "a", Limit: 2, Window: 400 * time.Millisecond}}
 		h.take(t)
 		<-time.After(h.b.Window / 2)
@@ -124,7 +123,7 @@ var limiterChecks = []limiterCheck{
 		}
 		h.take(t)
 	}},
-	{"giving back frees the take that was given, not the newest", func(t testing.TB, l ports.Limiter) {
+	{"giving back frees the take that was given, not the newest", func(t T, l ports.Limiter) {
 		b := newBucket("a", 2)
 		giveBack := requireAllowed(t, l, b, 1)
 		<-time.After(200 * time.Millisecond)
@@ -136,14 +135,14 @@ var limiterChecks = []limiterCheck{
 			t.Fatalf("%+v, want it allowed and counted from the second take", v)
 		}
 	}},
-	{"no window exceeds the limit, whatever the arrival times", func(t testing.TB, l ports.Limiter) {
+	{"no window exceeds the limit, whatever the arrival times", func(t T, l ports.Limiter) {
 		h := &history{l: l, b: ratelimit.Bucket{Key: "a", Limit: 5, Window: 100 * time.Millisecond}}
 		for end := time.Now().Add(6 * h.b.Window); time.Now().Before(end); {
 			h.take(t)
 			<-time.After(time.Duration(rand.IntN(10)) * time.Millisecond)
 		}
 	}},
-	{"of concurrent takes exactly the limit is allowed", func(t testing.TB, l ports.Limiter) {
+	{"of concurrent takes exactly the limit is allowed", func(t T, l ports.Limiter) {
 		b := newBucket("a", 12)
 		var allowed atomic.Int64
 		concurrently(200, func(int) error {
@@ -156,7 +155,7 @@ var limiterChecks = []limiterCheck{
 			t.Fatalf("%d were allowed", allowed.Load())
 		}
 	}},
-	{"a take with a cancelled context is counted", func(t testing.TB, l ports.Limiter) {
+	{"a take with a cancelled context is counted", func(t T, l ports.Limiter) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		if v, _ := l.Take(gone, newBucket("a", 1)); !v.Allowed {
@@ -164,7 +163,7 @@ var limiterChecks = []limiterCheck{
 		}
 		requireLimited(t, l, newBucket("a", 1))
 	}},
-	{"slots are entered and left", func(t testing.TB, l ports.Limiter) {
+	{"slots are entered and left", func(t T, l ports.Limiter) {
 		enter := func(name string, want bool) func() {
 			t.Helper()
 			leave, ok := l.Enter(t.Context(), name, 2)
@@ -182,7 +181,7 @@ var limiterChecks = []limiterCheck{
 		enter("a", true)
 		enter("a", false)
 	}},
-	{"of concurrent entries as many succeed as there are slots", func(t testing.TB, l ports.Limiter) {
+	{"of concurrent entries as many succeed as there are slots", func(t T, l ports.Limiter) {
 		for round := range 5 {
 			var in atomic.Int64
 			concurrently(50, func(int) error {

@@ -151,7 +151,7 @@ func TestLimiterSuiteDetectsBrokenPromises(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				for _, c := range limiterChecks {
 					b.plainLimiter = newPlainLimiter()
-					noticed = noticed || fails(t, func(t testing.TB) { c.run(t, b) })
+					noticed = noticed || fails(t, func(t T) { c.run(t, b) })
 				}
 			})
 			if !noticed {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"net/url"
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/core/dns"
@@ -27,34 +26,34 @@ type MailPlatformEnv interface {
 	// Platform returns the adapter under test.
 	Platform() ports.MailPlatform
 	// NewTenant creates a tenant that nobody has connected yet.
-	NewTenant(t testing.TB, s Setup) Tenant
+	NewTenant(t T, s Setup) Tenant
 	// Visit simulates a person who opens a page of the platform, signs in as username, and accepts
 	// or declines. It returns the raw query of the redirect back to tenantry.
-	Visit(t testing.TB, page, username string, accept bool) (query string)
+	Visit(t T, page, username string, accept bool) (query string)
 	// NewZone creates a DNS zone for one check. Its name has at least two labels.
-	NewZone(t testing.TB) string
+	NewZone(t T) string
 	// Publish replaces the records of a zone.
-	Publish(t testing.TB, zone string, records ...dns.Record)
+	Publish(t T, zone string, records ...dns.Record)
 	// Advance moves the platform's clock forward, so that its asynchronous work continues. An
 	// environment with the real clock waits until its own lags have passed.
-	Advance(t testing.TB, d time.Duration)
+	Advance(t T, d time.Duration)
 	// Now returns the time of the platform's clock.
-	Now(t testing.TB) time.Time
+	Now(t T) time.Time
 	// Send makes a mailbox send this number of messages now.
-	Send(t testing.TB, id tenant.GUID, mailbox string, count int)
+	Send(t T, id tenant.GUID, mailbox string, count int)
 	// SetRule creates or replaces a rule by its name, as an administrator of the tenant does. It
 	// sets whether the rule is enabled and which senders it blocks; a rule without senders blocks
 	// all.
-	SetRule(t testing.TB, id tenant.GUID, r sendlimit.Rule)
+	SetRule(t T, id tenant.GUID, r sendlimit.Rule)
 	// Rules returns the senders that each rule at the platform blocks, keyed by the name of the
 	// rule.
-	Rules(t testing.TB, id tenant.GUID) map[string][]string
+	Rules(t T, id tenant.GUID) map[string][]string
 	// Revoke withdraws a grant of the administrator.
-	Revoke(t testing.TB, id tenant.GUID, what Grant)
+	Revoke(t T, id tenant.GUID, what Grant)
 	// Fail makes the requests of one port method fail until lift is called, at least for this
 	// tenant. The suites use Fail for Domains, AddDomain, CreateMailbox, Rename, Block and Sent. In
 	// a writing method only the changing requests fail. Reads that an adapter sends first succeed.
-	Fail(t testing.TB, id tenant.GUID, method string, failure Failure) (lift func())
+	Fail(t T, id tenant.GUID, method string, failure Failure) (lift func())
 }
 
 // Setup is the state of a tenant before it is connected.
@@ -110,20 +109,14 @@ const (
 )
 
 // check is one promise of ports.MailPlatform.
-type check struct {
-	name string
-	run  func(t testing.TB, env MailPlatformEnv)
-}
+type check = Check[MailPlatformEnv]
 
 // MailPlatform runs the contract of ports.MailPlatform. open may return the same environment for
 // every check, because the checks share neither tenants nor zones.
-func MailPlatform(t *testing.T, open func(testing.TB) MailPlatformEnv) {
-	for _, c := range platformChecks() {
-		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
-	}
-}
+func MailPlatform[R Runner[R]](t R, open func(T) MailPlatformEnv) { run(t, MailPlatformChecks(), open) }
 
-func platformChecks() []check {
+// MailPlatformChecks returns the contract of ports.MailPlatform.
+func MailPlatformChecks() []Check[MailPlatformEnv] {
 	var all []check
 	all = append(all, consentChecks...)
 	all = append(all, directoryChecks...)
@@ -143,7 +136,7 @@ const (
 
 // eventually calls done until it returns true, and moves the platform's clock by 30 s after each of
 // up to 40 attempts.
-func eventually(t testing.TB, env MailPlatformEnv, what string, done func() bool) {
+func eventually(t T, env MailPlatformEnv, what string, done func() bool) {
 	t.Helper()
 	for range 40 {
 		if done() {
@@ -156,7 +149,7 @@ func eventually(t testing.TB, env MailPlatformEnv, what string, done func() bool
 
 // giveConsent opens the consent page as the tenant's administrator, accepts, and returns the
 // granted tenant.
-func giveConsent(t testing.TB, env MailPlatformEnv, testTenant Tenant) tenant.GUID {
+func giveConsent(t T, env MailPlatformEnv, testTenant Tenant) tenant.GUID {
 	t.Helper()
 	page, err := env.Platform().ConsentURL(callContext(t), "state-1", callbackURL)
 	must(t, "consent URL", err)
@@ -167,7 +160,7 @@ func giveConsent(t testing.TB, env MailPlatformEnv, testTenant Tenant) tenant.GU
 }
 
 // signIn opens the sign-in page as username and returns the code of the redirect.
-func signIn(t testing.TB, env MailPlatformEnv, s ports.SignIn, username string) secret.Text {
+func signIn(t T, env MailPlatformEnv, s ports.SignIn, username string) secret.Text {
 	t.Helper()
 	page, err := env.Platform().SignInURL(callContext(t), s)
 	must(t, "sign-in URL", err)
@@ -177,7 +170,7 @@ func signIn(t testing.TB, env MailPlatformEnv, s ports.SignIn, username string) 
 }
 
 // newConnectedTenant creates a tenant and gives consent.
-func newConnectedTenant(t testing.TB, env MailPlatformEnv, s Setup) (Tenant, ports.MailTenant) {
+func newConnectedTenant(t T, env MailPlatformEnv, s Setup) (Tenant, ports.MailTenant) {
 	t.Helper()
 	testTenant := env.NewTenant(t, s)
 	giveConsent(t, env, testTenant)
@@ -190,14 +183,14 @@ func newConnectedTenant(t testing.TB, env MailPlatformEnv, s Setup) (Tenant, por
 }
 
 // newReadyTenant creates a connected tenant whose mail server is prepared.
-func newReadyTenant(t testing.TB, env MailPlatformEnv, s Setup) (Tenant, ports.MailTenant) {
+func newReadyTenant(t T, env MailPlatformEnv, s Setup) (Tenant, ports.MailTenant) {
 	t.Helper()
 	testTenant, client := newConnectedTenant(t, env, s)
 	bootstrap(t, env, client)
 	return testTenant, client
 }
 
-func bootstrap(t testing.TB, env MailPlatformEnv, client ports.MailTenant) {
+func bootstrap(t T, env MailPlatformEnv, client ports.MailTenant) {
 	t.Helper()
 	eventually(t, env, "bootstrap", func() bool {
 		p, err := client.Bootstrap(callContext(t))
@@ -210,7 +203,7 @@ func bootstrap(t testing.TB, env MailPlatformEnv, client ports.MailTenant) {
 }
 
 // newAddedDomain creates a zone, adds its domain to the tenant and returns the name.
-func newAddedDomain(t testing.TB, env MailPlatformEnv, client ports.MailTenant) string {
+func newAddedDomain(t T, env MailPlatformEnv, client ports.MailTenant) string {
 	t.Helper()
 	name := env.NewZone(t)
 	_, err := client.AddDomain(callContext(t), name)
@@ -223,7 +216,7 @@ func newAddedDomain(t testing.TB, env MailPlatformEnv, client ports.MailTenant) 
 }
 
 // verificationRecord returns the record that proves the ownership of a domain.
-func verificationRecord(t testing.TB, client ports.MailTenant, name string) dns.Record {
+func verificationRecord(t T, client ports.MailTenant, name string) dns.Record {
 	t.Helper()
 	records, err := client.Records(callContext(t), name)
 	must(t, "records", err)
@@ -235,7 +228,7 @@ func verificationRecord(t testing.TB, client ports.MailTenant, name string) dns.
 }
 
 // newVerifiedDomain adds a new domain, publishes its verification record and verifies it.
-func newVerifiedDomain(t testing.TB, env MailPlatformEnv, client ports.MailTenant) string {
+func newVerifiedDomain(t T, env MailPlatformEnv, client ports.MailTenant) string {
 	t.Helper()
 	name := newAddedDomain(t, env, client)
 	env.Publish(t, name, verificationRecord(t, client, name))
@@ -244,7 +237,7 @@ func newVerifiedDomain(t testing.TB, env MailPlatformEnv, client ports.MailTenan
 }
 
 // verifyDomain repeats the verification while the platform does not see the record.
-func verifyDomain(t testing.TB, env MailPlatformEnv, client ports.MailTenant, name string) {
+func verifyDomain(t T, env MailPlatformEnv, client ports.MailTenant, name string) {
 	t.Helper()
 	eventually(t, env, "verify", func() bool {
 		d, err := client.VerifyDomain(callContext(t), name)
@@ -256,7 +249,7 @@ func verifyDomain(t testing.TB, env MailPlatformEnv, client ports.MailTenant, na
 }
 
 // newAcceptedDomain creates a domain for which the mail server accepts mail.
-func newAcceptedDomain(t testing.TB, env MailPlatformEnv, client ports.MailTenant) string {
+func newAcceptedDomain(t T, env MailPlatformEnv, client ports.MailTenant) string {
 	t.Helper()
 	name := newVerifiedDomain(t, env, client)
 	must(t, "enable mail", client.EnableMail(callContext(t), name))
@@ -269,7 +262,7 @@ func newAcceptedDomain(t testing.TB, env MailPlatformEnv, client ports.MailTenan
 }
 
 // createMailbox creates a mailbox. It repeats the call while the platform is not ready.
-func createMailbox(t testing.TB, env MailPlatformEnv, client ports.MailTenant, address string) mailbox.Platform {
+func createMailbox(t T, env MailPlatformEnv, client ports.MailTenant, address string) mailbox.Platform {
 	t.Helper()
 	var m mailbox.Platform
 	eventually(t, env, "create mailbox", func() bool {
@@ -284,7 +277,7 @@ func createMailbox(t testing.TB, env MailPlatformEnv, client ports.MailTenant, a
 }
 
 // retryUntilReady repeats a step while its outcome is NotReady.
-func retryUntilReady(t testing.TB, env MailPlatformEnv, what string, step func() error) {
+func retryUntilReady(t T, env MailPlatformEnv, what string, step func() error) {
 	t.Helper()
 	eventually(t, env, what, func() bool {
 		err := step()
@@ -296,7 +289,7 @@ func retryUntilReady(t testing.TB, env MailPlatformEnv, what string, step func()
 }
 
 var outcomeChecks = []check{
-	{"a read tells throttled, down and broken apart", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/outcomes/read-statuses", "a read tells throttled, down and broken apart", func(t T, env MailPlatformEnv) {
 		testTenant, client := newConnectedTenant(t, env, Setup{})
 		for failure, kind := range map[Failure]outcome.Kind{
 			Throttles: outcome.Throttled, IsDown: outcome.Down, Breaks: outcome.Broken,
@@ -309,7 +302,7 @@ var outcomeChecks = []check{
 			must(t, "domains afterwards", err)
 		}
 	}},
-	{"a throttled or refused write has no effect", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/outcomes/refused-write", "a throttled or refused write has no effect", func(t T, env MailPlatformEnv) {
 		testTenant, client := newConnectedTenant(t, env, Setup{})
 		for failure, kind := range map[Failure]outcome.Kind{Throttles: outcome.Throttled, IsDown: outcome.Down} {
 			name := env.NewZone(t)
@@ -322,7 +315,7 @@ var outcomeChecks = []check{
 			}
 		}
 	}},
-	{"an add whose answer is lost is never reported as failed without effect", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/outcomes/lost-add", "an add whose answer is lost is never reported as failed without effect", func(t T, env MailPlatformEnv) {
 		testTenant, client := newConnectedTenant(t, env, Setup{})
 		name := env.NewZone(t)
 		lift := env.Fail(t, testTenant.GUID, "AddDomain", LosesAnswer)
@@ -335,7 +328,7 @@ var outcomeChecks = []check{
 			t.Fatalf("the platform holds %v", names)
 		}
 	}},
-	{"a creation whose answer is lost is never reported as failed without effect", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/outcomes/lost-creation", "a creation whose answer is lost is never reported as failed without effect", func(t T, env MailPlatformEnv) {
 		testTenant, client := newReadyTenant(t, env, Setup{})
 		name := newAcceptedDomain(t, env, client)
 		createMailbox(t, env, client, "first@"+name)
@@ -349,7 +342,7 @@ var outcomeChecks = []check{
 			}
 		}
 	}},
-	{"a rename whose answer is lost is never reported as failed without effect", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/outcomes/lost-rename", "a rename whose answer is lost is never reported as failed without effect", func(t T, env MailPlatformEnv) {
 		testTenant, client := newReadyTenant(t, env, Setup{})
 		m := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		lift := env.Fail(t, testTenant.GUID, "Rename", LosesAnswer)
@@ -358,7 +351,7 @@ var outcomeChecks = []check{
 		requireDoneOrUnknown(t, err)
 		must(t, "rename again", client.Rename(callContext(t), m.Address, "Anna Schmidt"))
 	}},
-	{"a call with a cancelled context does nothing", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/outcomes/cancelled", "a call with a cancelled context does nothing", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		name := newAcceptedDomain(t, env, client)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -372,7 +365,7 @@ var outcomeChecks = []check{
 
 // requireDoneOrUnknown checks a write whose answer was lost. The adapter may have read the result and
 // succeed, but it must not report a failure without effect.
-func requireDoneOrUnknown(t testing.TB, err error) {
+func requireDoneOrUnknown(t T, err error) {
 	t.Helper()
 	if err != nil && outcome.ChangedNothing(err) {
 		t.Fatalf("got %v, which claims that nothing changed", err)

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"testing"
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -17,10 +16,10 @@ import (
 )
 
 var consentChecks = []check{
-	{"the platform accepts the operator's credential", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/connect/credential", "the platform accepts the operator's credential", func(t T, env MailPlatformEnv) {
 		must(t, "check", env.Platform().Check(callContext(t)))
 	}},
-	{"consent and sign-in prove tenant and administrator", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/connect/consent-and-sign-in", "consent and sign-in prove tenant and administrator", func(t T, env MailPlatformEnv) {
 		testTenant := env.NewTenant(t, Setup{})
 		if id := giveConsent(t, env, testTenant); id != testTenant.GUID {
 			t.Fatalf("granted names %s, want %s", id, testTenant.GUID)
@@ -32,7 +31,7 @@ var consentChecks = []check{
 			t.Fatalf("the administrator is %+v, want %s of %s", admin, testTenant.Admin, testTenant.GUID)
 		}
 	}},
-	{"the consent's answer carries our state", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/connect/state", "the consent's answer carries our state", func(t T, env MailPlatformEnv) {
 		testTenant := env.NewTenant(t, Setup{})
 		page, err := env.Platform().ConsentURL(callContext(t), "our-state", callbackURL)
 		must(t, "consent URL", err)
@@ -42,20 +41,20 @@ var consentChecks = []check{
 			t.Fatalf("the answer carries state %q", q.Get("state"))
 		}
 	}},
-	{"a declined consent is refused", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/connect/declined", "a declined consent is refused", func(t T, env MailPlatformEnv) {
 		testTenant := env.NewTenant(t, Setup{})
 		page, err := env.Platform().ConsentURL(callContext(t), "state-1", callbackURL)
 		must(t, "consent URL", err)
 		_, err = env.Platform().Granted(callContext(t), env.Visit(t, page, testTenant.Admin, false))
 		requireRefusal(t, "granted", err, fault.ConsentDeclined)
 	}},
-	{"an invalid callback is refused", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/connect/invalid-callback", "an invalid callback is refused", func(t T, env MailPlatformEnv) {
 		for _, query := range []string{"", "state=x", "admin_consent=True&tenant=nonsense", "%zz"} {
 			_, err := env.Platform().Granted(callContext(t), query)
 			requireRefusal(t, "granted "+query, err, fault.InvalidRequest)
 		}
 	}},
-	{"a person who is not an administrator is refused", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/connect/not-an-administrator", "a person who is not an administrator is refused", func(t T, env MailPlatformEnv) {
 		testTenant := env.NewTenant(t, Setup{})
 		giveConsent(t, env, testTenant)
 		for _, person := range []string{testTenant.Member, testTenant.Guest} {
@@ -64,7 +63,7 @@ var consentChecks = []check{
 			requireRefusal(t, "sign-in", err, fault.NotAdministrator)
 		}
 	}},
-	{"a sign-in's code works once", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/connect/code-once", "a sign-in's code works once", func(t T, env MailPlatformEnv) {
 		testTenant := env.NewTenant(t, Setup{})
 		giveConsent(t, env, testTenant)
 		s := newSignIn(testTenant)
@@ -74,20 +73,20 @@ var consentChecks = []check{
 		_, err = env.Platform().Administrator(callContext(t), s, code)
 		requireRefusal(t, "second redemption", err, fault.ConnectLinkInvalid)
 	}},
-	{"a sign-in with a different nonce is refused", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/connect/nonce", "a sign-in with a different nonce is refused", func(t T, env MailPlatformEnv) {
 		requireSignInRefused(t, env, func(s *ports.SignIn) { s.Nonce = "another" })
 	}},
-	{"a sign-in with a different verifier is refused", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/connect/verifier", "a sign-in with a different verifier is refused", func(t T, env MailPlatformEnv) {
 		requireSignInRefused(t, env, func(s *ports.SignIn) {
 			s.Verifier = secret.New("another-verifier-of-forty-three-characters-aa")
 		})
 	}},
-	{"a sign-in at a different tenant is refused", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/connect/other-tenant", "a sign-in at a different tenant is refused", func(t T, env MailPlatformEnv) {
 		other := env.NewTenant(t, Setup{})
 		giveConsent(t, env, other)
 		requireSignInRefused(t, env, func(s *ports.SignIn) { s.Tenant = other.GUID })
 	}},
-	{"a tenant without consent answers access_denied", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/connect/without-consent", "a tenant without consent answers access_denied", func(t T, env MailPlatformEnv) {
 		testTenant := env.NewTenant(t, Setup{})
 		_, err := env.Platform().For(testTenant.GUID).Profile(callContext(t))
 		requireRefusal(t, "profile", err, fault.AccessDenied)
@@ -103,7 +102,7 @@ func newSignIn(testTenant Tenant) ports.SignIn {
 
 // requireSignInRefused starts a sign-in, redeems its code with changed parameters, and expects
 // connect_link_invalid.
-func requireSignInRefused(t testing.TB, env MailPlatformEnv, change func(*ports.SignIn)) {
+func requireSignInRefused(t T, env MailPlatformEnv, change func(*ports.SignIn)) {
 	t.Helper()
 	testTenant := env.NewTenant(t, Setup{})
 	giveConsent(t, env, testTenant)
@@ -115,7 +114,7 @@ func requireSignInRefused(t testing.TB, env MailPlatformEnv, change func(*ports.
 }
 
 var directoryChecks = []check{
-	{"the profile names the tenant", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/domains/profile", "the profile names the tenant", func(t T, env MailPlatformEnv) {
 		testTenant, client := newConnectedTenant(t, env, Setup{})
 		p, err := client.Profile(callContext(t))
 		must(t, "profile", err)
@@ -123,13 +122,13 @@ var directoryChecks = []check{
 			t.Fatalf("got %+v, want name %q, a built-in domain and no default one", p, testTenant.Name)
 		}
 	}},
-	{"a new tenant has no custom domains", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/domains/none", "a new tenant has no custom domains", func(t T, env MailPlatformEnv) {
 		_, client := newConnectedTenant(t, env, Setup{})
 		if names := domainNames(t, client); len(names) != 0 {
 			t.Fatalf("got %v, want none, the built-in one left out", names)
 		}
 	}},
-	{"an unknown domain is not found", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/domains/unknown", "an unknown domain is not found", func(t T, env MailPlatformEnv) {
 		_, client := newConnectedTenant(t, env, Setup{})
 		name := env.NewZone(t)
 		_, err := client.Domain(callContext(t), name)
@@ -137,12 +136,12 @@ var directoryChecks = []check{
 		_, err = client.VerifyDomain(callContext(t), name)
 		requireRefusal(t, "verify", err, fault.DomainNotFound)
 	}},
-	{"an invalid name is refused", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/domains/invalid-name", "an invalid name is refused", func(t T, env MailPlatformEnv) {
 		_, client := newConnectedTenant(t, env, Setup{})
 		_, err := client.AddDomain(callContext(t), "anything.onmicrosoft.com")
 		requireRefusal(t, "add", err, fault.InvalidDomain)
 	}},
-	{"an added domain is unverified and has a record to publish", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/domains/added", "an added domain is unverified and has a record to publish", func(t T, env MailPlatformEnv) {
 		_, client := newConnectedTenant(t, env, Setup{})
 		name := env.NewZone(t)
 		d, err := client.AddDomain(callContext(t), name)
@@ -157,7 +156,7 @@ var directoryChecks = []check{
 			t.Fatalf("the verification record is %+v", r)
 		}
 	}},
-	{"adding again changes nothing", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/domains/added-again", "adding again changes nothing", func(t T, env MailPlatformEnv) {
 		_, client := newConnectedTenant(t, env, Setup{})
 		name := newVerifiedDomain(t, env, client)
 		d, err := client.AddDomain(callContext(t), name)
@@ -166,7 +165,7 @@ var directoryChecks = []check{
 			t.Fatalf("got %+v, want the verified domain, once", d)
 		}
 	}},
-	{"two tenants prove a domain by different records", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/domains/own-proof", "two tenants prove a domain by different records", func(t T, env MailPlatformEnv) {
 		_, ann := newConnectedTenant(t, env, Setup{})
 		_, bob := newConnectedTenant(t, env, Setup{})
 		name := newAddedDomain(t, env, ann)
@@ -176,7 +175,7 @@ var directoryChecks = []check{
 			t.Fatal("both tenants have the same record: one could verify the other's domain")
 		}
 	}},
-	{"verification fails while the record is missing", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/domains/record-missing", "verification fails while the record is missing", func(t T, env MailPlatformEnv) {
 		_, client := newConnectedTenant(t, env, Setup{})
 		name := newAddedDomain(t, env, client)
 		_, err := client.VerifyDomain(callContext(t), name)
@@ -187,7 +186,7 @@ var directoryChecks = []check{
 		_, err = client.VerifyDomain(callContext(t), name)
 		requireRefusal(t, "verify a wrong record", err, fault.VerificationFailed)
 	}},
-	{"a verified domain stays verified", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/domains/verified", "a verified domain stays verified", func(t T, env MailPlatformEnv) {
 		_, client := newConnectedTenant(t, env, Setup{})
 		name := newVerifiedDomain(t, env, client)
 		env.Publish(t, name)
@@ -202,7 +201,7 @@ var directoryChecks = []check{
 			t.Fatalf("read back %+v", d)
 		}
 	}},
-	{"a different tenant's domain is unavailable, at add or at verify", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/domains/unavailable", "a different tenant's domain is unavailable, at add or at verify", func(t T, env MailPlatformEnv) {
 		_, ann := newConnectedTenant(t, env, Setup{})
 		_, bob := newConnectedTenant(t, env, Setup{})
 		name := newVerifiedDomain(t, env, ann)
@@ -216,7 +215,7 @@ var directoryChecks = []check{
 		}
 		requireRefusal(t, "add or verify", err, fault.DomainUnavailable)
 	}},
-	{"a verified domain with e-mail service has mail records", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/domains/mail-records", "a verified domain with e-mail service has mail records", func(t T, env MailPlatformEnv) {
 		_, client := newConnectedTenant(t, env, Setup{})
 		name := newVerifiedDomain(t, env, client)
 		must(t, "enable mail", client.EnableMail(callContext(t), name))
@@ -228,7 +227,7 @@ var directoryChecks = []check{
 			t.Fatalf("got %+v, want the e-mail service on", d)
 		}
 	}},
-	{"consent withdrawn is access_denied everywhere", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/connect/withdrawn", "consent withdrawn is access_denied everywhere", func(t T, env MailPlatformEnv) {
 		testTenant, client := newReadyTenant(t, env, Setup{})
 		env.Revoke(t, testTenant.GUID, GrantConsent)
 		for what, use := range map[string]func() error{
@@ -243,7 +242,7 @@ var directoryChecks = []check{
 	}},
 }
 
-func domainNames(t testing.TB, client ports.MailTenant) []string {
+func domainNames(t T, client ports.MailTenant) []string {
 	t.Helper()
 	list, err := client.Domains(callContext(t))
 	must(t, "domains", err)
@@ -256,7 +255,7 @@ func domainNames(t testing.TB, client ports.MailTenant) []string {
 
 // hasMailRecords reports whether the platform returns MX and SPF records for the domain. It fails
 // the test if a record is not in the canonical form of the port.
-func hasMailRecords(t testing.TB, client ports.MailTenant, name string) bool {
+func hasMailRecords(t T, client ports.MailTenant, name string) bool {
 	t.Helper()
 	records, err := client.Records(callContext(t), name)
 	must(t, "records", err)

@@ -4,7 +4,6 @@ package contract
 
 import (
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/core/dns"
@@ -17,7 +16,7 @@ import (
 )
 
 var mailServerChecks = []check{
-	{"the bootstrap becomes ready and may be repeated", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/settings/bootstrap", "the bootstrap becomes ready and may be repeated", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		p, err := client.Bootstrap(callContext(t))
 		must(t, "bootstrap again", err)
@@ -25,7 +24,7 @@ var mailServerChecks = []check{
 			t.Fatalf("got %+v, want ready", p)
 		}
 	}},
-	{"a dehydrated tenant is prepared", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/settings/dehydrated", "a dehydrated tenant is prepared", func(t T, env MailPlatformEnv) {
 		_, client := newConnectedTenant(t, env, Setup{Dehydrated: true})
 		p, err := client.Bootstrap(callContext(t))
 		must(t, "bootstrap", err)
@@ -34,7 +33,7 @@ var mailServerChecks = []check{
 		}
 		bootstrap(t, env, client)
 	}},
-	{"a role that only an administrator can grant stops the bootstrap at that step", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/settings/role-denied", "a role that only an administrator can grant stops the bootstrap at that step", func(t T, env MailPlatformEnv) {
 		_, client := newConnectedTenant(t, env, Setup{Denied: true})
 		p, err := client.Bootstrap(callContext(t))
 		must(t, "bootstrap", err)
@@ -42,7 +41,7 @@ var mailServerChecks = []check{
 			t.Fatalf("got %+v, want the step grant_role", p)
 		}
 	}},
-	{"a withdrawn role is detected and assigned again", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/settings/role-withdrawn", "a withdrawn role is detected and assigned again", func(t T, env MailPlatformEnv) {
 		testTenant, client := newReadyTenant(t, env, Setup{})
 		env.Revoke(t, testTenant.GUID, GrantExchangeRole)
 		_, err := client.Mailboxes(callContext(t))
@@ -51,7 +50,7 @@ var mailServerChecks = []check{
 		_, err = client.Mailboxes(callContext(t))
 		must(t, "mailboxes after the bootstrap", err)
 	}},
-	{"SMTP AUTH is enabled", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/settings/smtp-auth", "SMTP AUTH is enabled", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		must(t, "enable", client.EnableSMTPAuth(callContext(t)))
 		must(t, "enable again", client.EnableSMTPAuth(callContext(t)))
@@ -61,7 +60,7 @@ var mailServerChecks = []check{
 			return state == tenant.SMTPAuthEnabled
 		})
 	}},
-	{"enabling SMTP AUTH is refused where the platform keeps it disabled", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/settings/smtp-auth-refused", "enabling SMTP AUTH is refused where the platform keeps it disabled", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{SMTPAuthRefused: true})
 		requireRefusal(t, "enable", client.EnableSMTPAuth(callContext(t)), fault.SMTPAuthNotEnabled)
 		state, err := client.SMTPAuth(callContext(t))
@@ -70,7 +69,7 @@ var mailServerChecks = []check{
 			t.Fatalf("got %s, want disabled", state)
 		}
 	}},
-	{"a domain that is not accepted has no DKIM signing", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/signing/not-accepted", "a domain that is not accepted has no DKIM signing", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{AcceptedDomainLag: time.Hour})
 		name := newVerifiedDomain(t, env, client)
 		must(t, "enable mail", client.EnableMail(callContext(t), name))
@@ -82,7 +81,7 @@ var mailServerChecks = []check{
 		_, err = client.EnsureSigning(callContext(t), name)
 		requireOutcome(t, "ensure signing", err, outcome.NotReady)
 	}},
-	{"signing is created once and returns two CNAMEs", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/signing/created-once", "signing is created once and returns two CNAMEs", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		name := newAcceptedDomain(t, env, client)
 		first, err := client.EnsureSigning(callContext(t), name)
@@ -100,12 +99,12 @@ var mailServerChecks = []check{
 			}
 		}
 	}},
-	{"signing can't be enabled before it is created", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/signing/not-created", "signing can't be enabled before it is created", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		name := newAcceptedDomain(t, env, client)
 		requireRefusal(t, "enable", client.EnableSigning(callContext(t), name), fault.DKIMNotReady)
 	}},
-	{"signing is enabled once both CNAMEs are published", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/signing/enabled", "signing is enabled once both CNAMEs are published", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		name := newAcceptedDomain(t, env, client)
 		made, err := client.EnsureSigning(callContext(t), name)
@@ -124,14 +123,14 @@ var mailServerChecks = []check{
 }
 
 var mailboxChecks = []check{
-	{"an unknown mailbox is not found", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/mailboxes/unknown", "an unknown mailbox is not found", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		name := newAcceptedDomain(t, env, client)
 		_, err := client.Mailbox(callContext(t), "nobody@"+name)
 		requireRefusal(t, "mailbox", err, fault.MailboxNotFound)
 		requireRefusal(t, "rename", client.Rename(callContext(t), "nobody@"+name, "Nobody"), fault.MailboxNotFound)
 	}},
-	{"no mailbox is created while the domain is not accepted", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/mailboxes/domain-not-accepted", "no mailbox is created while the domain is not accepted", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{AcceptedDomainLag: time.Hour})
 		name := newVerifiedDomain(t, env, client)
 		must(t, "enable mail", client.EnableMail(callContext(t), name))
@@ -143,7 +142,7 @@ var mailboxChecks = []check{
 		env.Advance(t, 2*time.Hour)
 		createMailbox(t, env, client, "anna@"+name)
 	}},
-	{"a mailbox is found by its address, whatever its case", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/mailboxes/found", "a mailbox is found by its address, whatever its case", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		address := "anna.k@" + newAcceptedDomain(t, env, client)
 		m := createMailbox(t, env, client, address)
@@ -158,7 +157,7 @@ var mailboxChecks = []check{
 			}
 		}
 	}},
-	{"all shared mailboxes are listed, users only counted", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/mailboxes/listed", "all shared mailboxes are listed, users only counted", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		before, err := client.UserMailboxes(callContext(t))
 		must(t, "user mailboxes", err)
@@ -174,18 +173,18 @@ var mailboxChecks = []check{
 			t.Fatalf("%d user mailboxes became %d", before, after)
 		}
 	}},
-	{"users are counted before the mail server is prepared", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/mailboxes/users-counted", "users are counted before the mail server is prepared", func(t T, env MailPlatformEnv) {
 		_, client := newConnectedTenant(t, env, Setup{})
 		_, err := client.UserMailboxes(callContext(t))
 		must(t, "user mailboxes", err)
 	}},
-	{"e-mail licences are counted before the mail server is prepared, with trials counted separately", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/mailboxes/licences-counted", "e-mail licences are counted before the mail server is prepared, with trials counted separately", func(t T, env MailPlatformEnv) {
 		for _, want := range []tenant.Licenses{{Paid: 25, Trial: 4}, {Paid: 3}, {Trial: 25}} {
 			_, client := newConnectedTenant(t, env, Setup{Licenses: want})
 			requireLicenses(t, client, want)
 		}
 	}},
-	{"shared mailboxes do not change the number of licences", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/mailboxes/no-licence", "shared mailboxes do not change the number of licences", func(t T, env MailPlatformEnv) {
 		want := tenant.Licenses{Paid: 2}
 		_, client := newReadyTenant(t, env, Setup{Licenses: want})
 		name := newAcceptedDomain(t, env, client)
@@ -194,7 +193,7 @@ var mailboxChecks = []check{
 		}
 		requireLicenses(t, client, want)
 	}},
-	{"one local part on two domains does not collide", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/mailboxes/local-part", "one local part on two domains does not collide", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		first := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		second := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
@@ -202,7 +201,7 @@ var mailboxChecks = []check{
 			t.Fatalf("both have the alias %s", first.Alias)
 		}
 	}},
-	{"an address gets one mailbox", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/mailboxes/one-per-address", "an address gets one mailbox", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		address := "anna@" + newAcceptedDomain(t, env, client)
 		m := createMailbox(t, env, client, address)
@@ -217,7 +216,7 @@ var mailboxChecks = []check{
 			t.Fatalf("the platform holds %v", got)
 		}
 	}},
-	{"sign-in waits for the directory, submission for the mail server", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/mailboxes/replication", "sign-in waits for the directory, submission for the mail server", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{MailboxLag: time.Hour})
 		m := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		requireOutcome(t, "sign-in", client.OpenSignIn(callContext(t), m.ObjectID, m.Address, secret.New(password)), outcome.NotReady)
@@ -225,7 +224,7 @@ var mailboxChecks = []check{
 		env.Advance(t, 2*time.Hour)
 		enableMailbox(t, env, client, m)
 	}},
-	{"an open mailbox signs in with its address", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/mailboxes/opened", "an open mailbox signs in with its address", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		m := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		enableMailbox(t, env, client, m)
@@ -236,7 +235,7 @@ var mailboxChecks = []check{
 			t.Fatalf("found %+v, want sign-in with %s", found, m.Address)
 		}
 	}},
-	{"a weak password is refused", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/mailboxes/weak-password", "a weak password is refused", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		m := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		var err error
@@ -246,7 +245,7 @@ var mailboxChecks = []check{
 		})
 		requireRefusal(t, "sign-in", err, fault.WeakPassword)
 	}},
-	{"a mailbox is renamed", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/mailboxes/renamed", "a mailbox is renamed", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})
 		m := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
 		must(t, "rename", client.Rename(callContext(t), m.Address, "Anna Schmidt"))
@@ -261,7 +260,7 @@ var mailboxChecks = []check{
 
 // enableMailbox enables sign-in and submission of a mailbox, and waits until the platform accepts
 // both.
-func enableMailbox(t testing.TB, env MailPlatformEnv, client ports.MailTenant, m mailbox.Platform) {
+func enableMailbox(t T, env MailPlatformEnv, client ports.MailTenant, m mailbox.Platform) {
 	t.Helper()
 	retryUntilReady(t, env, "sign-in", func() error {
 		return client.OpenSignIn(callContext(t), m.ObjectID, m.Address, secret.New(password))
@@ -269,7 +268,7 @@ func enableMailbox(t testing.TB, env MailPlatformEnv, client ports.MailTenant, m
 	retryUntilReady(t, env, "submission", func() error { return client.OpenSubmission(callContext(t), m.Address) })
 }
 
-func requireLicenses(t testing.TB, client ports.MailTenant, want tenant.Licenses) {
+func requireLicenses(t T, client ports.MailTenant, want tenant.Licenses) {
 	t.Helper()
 	got, err := client.EmailLicenses(callContext(t))
 	must(t, "licences", err)
@@ -278,7 +277,7 @@ func requireLicenses(t testing.TB, client ports.MailTenant, want tenant.Licenses
 	}
 }
 
-func mailboxAddresses(t testing.TB, client ports.MailTenant) []string {
+func mailboxAddresses(t T, client ports.MailTenant) []string {
 	t.Helper()
 	list, err := client.Mailboxes(callContext(t))
 	must(t, "mailboxes", err)

@@ -5,7 +5,6 @@ package contract
 import (
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,7 +17,7 @@ import (
 )
 
 var ruleChecks = []check{
-	{"without mailboxes no rule is created", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/rules/none", "without mailboxes no rule is created", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		for _, set := range []func() (sendlimit.Rule, error){
 			func() (sendlimit.Rule, error) { return s.client.EnsureRule(callContext(t), s.domain, nil) },
@@ -31,7 +30,7 @@ var ruleChecks = []check{
 			}
 		}
 	}},
-	{"a rule is created once, disabled", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/rules/created-once", "a rule is created once, disabled", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		r, err := s.client.EnsureRule(callContext(t), s.domain, s.boxes)
 		must(t, "ensure", err)
@@ -46,7 +45,7 @@ var ruleChecks = []check{
 		}
 		s.requireStopped(t, env)
 	}},
-	{"a rule blocks exactly its list", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/rules/blocks-its-list", "a rule blocks exactly its list", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		s.block(t, s.domain, true, s.boxes[0])
 		s.requireStopped(t, env, s.boxes[0])
@@ -57,14 +56,14 @@ var ruleChecks = []check{
 		s.block(t, s.domain, true, s.boxes...)
 		s.requireStopped(t, env, s.boxes...)
 	}},
-	{"a correct rule is not written again", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/rules/not-rewritten", "a correct rule is not written again", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		s.block(t, s.domain, true, s.boxes[0])
 		s.block(t, s.domain, false, s.boxes[0])
 		s.block(t, s.domain, true)
 		s.block(t, s.domain, false)
 	}},
-	{"addresses are listed in lower case, in order, once", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/rules/normalized", "addresses are listed in lower case, in order, once", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		r, err := s.client.Block(callContext(t), s.domain, []string{s.boxes[1], strings.ToUpper(s.boxes[0]), s.boxes[1]})
 		must(t, "block", err)
@@ -72,7 +71,7 @@ var ruleChecks = []check{
 			t.Fatalf("got %+v, want %v", r, s.boxes[:2])
 		}
 	}},
-	{"each scope has a rule of its own", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/rules/scopes", "each scope has a rule of its own", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		long := strings.Repeat("long-", 12) + s.domain
 		ids := map[string]bool{}
@@ -86,7 +85,7 @@ var ruleChecks = []check{
 		s.block(t, s.domain, true)
 		s.requireStopped(t, env, s.boxes[0], s.boxes[2])
 	}},
-	{"changes by others to a managed rule are repaired", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/rules/repaired", "changes by others to a managed rule are repaired", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		s.block(t, s.domain, true, s.boxes[0])
 		name := sendlimit.RuleName(s.domain)
@@ -110,7 +109,7 @@ var ruleChecks = []check{
 			s.requireStopped(t, env)
 		}
 	}},
-	{"an existing rule of the same name is adopted", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/rules/adopted", "an existing rule of the same name is adopted", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: sendlimit.RuleName(s.domain), Enabled: true, Lists: s.boxes[2:]})
 		r, err := s.client.EnsureRule(callContext(t), s.domain, s.boxes)
@@ -122,7 +121,7 @@ var ruleChecks = []check{
 			t.Fatalf("the platform holds %v", env.Rules(t, s.testTenant.GUID))
 		}
 	}},
-	{"managed rules are listed as they are, foreign rules are not", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/rules/listed", "managed rules are listed as they are, foreign rules are not", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		s.requireRules(t, env)
 		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: "tenantry-block-something", Enabled: true, Lists: s.boxes[2:]})
@@ -137,7 +136,7 @@ var ruleChecks = []check{
 		wide.Lists = s.boxes[1:]
 		s.requireRules(t, env, off, wide)
 	}},
-	{"an enabled rule of a different form is reported as altered until it is repaired", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/rules/altered", "an enabled rule of a different form is reported as altered until it is repaired", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		env.SetRule(t, s.testTenant.GUID, sendlimit.Rule{Name: sendlimit.RuleName(s.domain), Enabled: true, Lists: s.boxes[:1]})
 		all, err := s.client.Rules(callContext(t))
@@ -149,7 +148,7 @@ var ruleChecks = []check{
 			t.Fatalf("repaired: %+v", r)
 		}
 	}},
-	{"a failed listing of rules is an error, not an empty list", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/rules/failed-listing", "a failed listing of rules is an error, not an empty list", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		s.block(t, s.domain, true, s.boxes[0])
 		for failure, kind := range map[Failure]outcome.Kind{Throttles: outcome.Throttled, IsDown: outcome.Down} {
@@ -159,7 +158,7 @@ var ruleChecks = []check{
 			requireOutcome(t, "list rules", err, kind)
 		}
 	}},
-	{"managed rules are removed, foreign rules stay", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/rules/removed", "managed rules are removed, foreign rules stay", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		must(t, "remove nothing", s.client.RemoveRules(callContext(t)))
 		other := sendlimit.Rule{Name: "tenantry-block-something", Enabled: true, Lists: s.boxes[2:]}
@@ -174,7 +173,7 @@ var ruleChecks = []check{
 		}
 		s.requireStopped(t, env, s.boxes[2])
 	}},
-	{"a throttled or refused write of a rule has no effect", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/rules/refused-write", "a throttled or refused write of a rule has no effect", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		s.block(t, s.domain, true, s.boxes[0])
 		for failure, kind := range map[Failure]outcome.Kind{Throttles: outcome.Throttled, IsDown: outcome.Down} {
@@ -185,7 +184,7 @@ var ruleChecks = []check{
 			s.requireStopped(t, env, s.boxes[0])
 		}
 	}},
-	{"a write of a rule whose answer is lost is never reported as failed without effect", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/rules/lost-answer", "a write of a rule whose answer is lost is never reported as failed without effect", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		for _, list := range [][]string{s.boxes[:1], s.boxes[1:], nil, s.boxes} {
 			for _, failure := range []Failure{LosesRequest, LosesAnswer} {
@@ -204,14 +203,14 @@ var ruleChecks = []check{
 		}
 		s.requireStopped(t, env, s.boxes...)
 	}},
-	{"a changed rule applies after the platform's lag", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/rules/lag", "a changed rule applies after the platform's lag", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{RuleLag: time.Hour})
 		s.block(t, s.domain, true, s.boxes[0])
 		s.requireStopped(t, env)
 		env.Advance(t, 2*time.Hour)
 		s.requireStopped(t, env, s.boxes[0])
 	}},
-	{"rules need the mail server's role", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/rules/role", "rules need the mail server's role", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		env.Revoke(t, s.testTenant.GUID, GrantExchangeRole)
 		_, err := s.client.Block(callContext(t), s.domain, s.boxes)
@@ -232,7 +231,7 @@ type sendingTenant struct {
 	boxes      []string
 }
 
-func newSendingTenant(t testing.TB, env MailPlatformEnv, s Setup) sendingTenant {
+func newSendingTenant(t T, env MailPlatformEnv, s Setup) sendingTenant {
 	t.Helper()
 	testTenant, client := newReadyTenant(t, env, s)
 	out := sendingTenant{testTenant: testTenant, client: client, domain: newAcceptedDomain(t, env, client)}
@@ -243,7 +242,7 @@ func newSendingTenant(t testing.TB, env MailPlatformEnv, s Setup) sendingTenant 
 }
 
 // block makes the rule of a scope block exactly these addresses, and checks the returned rule.
-func (s sendingTenant) block(t testing.TB, scope string, written bool, list ...string) sendlimit.Rule {
+func (s sendingTenant) block(t T, scope string, written bool, list ...string) sendlimit.Rule {
 	t.Helper()
 	r, err := s.client.Block(callContext(t), scope, list)
 	must(t, "block", err)
@@ -254,7 +253,7 @@ func (s sendingTenant) block(t testing.TB, scope string, written bool, list ...s
 }
 
 // requireRules checks the result of Rules, in any order, and that listing changed no rule.
-func (s sendingTenant) requireRules(t testing.TB, env MailPlatformEnv, want ...sendlimit.Rule) {
+func (s sendingTenant) requireRules(t T, env MailPlatformEnv, want ...sendlimit.Rule) {
 	t.Helper()
 	before := env.Rules(t, s.testTenant.GUID)
 	got, err := s.client.Rules(callContext(t))
@@ -275,7 +274,7 @@ func (s sendingTenant) requireRules(t testing.TB, env MailPlatformEnv, want ...s
 
 // requireStopped sends one message from each mailbox and checks by the message trace whose mail was
 // blocked.
-func (s sendingTenant) requireStopped(t testing.TB, env MailPlatformEnv, want ...string) {
+func (s sendingTenant) requireStopped(t T, env MailPlatformEnv, want ...string) {
 	t.Helper()
 	before := map[string]bool{}
 	for _, m := range s.readTrace(t, env) {
@@ -304,7 +303,7 @@ func (s sendingTenant) requireStopped(t testing.TB, env MailPlatformEnv, want ..
 }
 
 var traceChecks = []check{
-	{"every message is returned, whatever the page size", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/trace/every-message", "every message is returned, whatever the page size", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{TracePage: 7})
 		for i, box := range s.boxes {
 			env.Send(t, s.testTenant.GUID, box, 5+i)
@@ -316,13 +315,13 @@ var traceChecks = []check{
 			}
 		}
 	}},
-	{"nothing was sent", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/trace/nothing-sent", "nothing was sent", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		if got := s.readTrace(t, env); len(got) != 0 {
 			t.Fatalf("got %+v", got)
 		}
 	}},
-	{"messages of other senders are not returned", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/trace/senders", "messages of other senders are not returned", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{TracePage: 7})
 		for i, box := range s.boxes {
 			env.Send(t, s.testTenant.GUID, box, 5+i)
@@ -349,7 +348,7 @@ var traceChecks = []check{
 			}
 		}
 	}},
-	{"a time span includes its beginning and excludes its end", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/trace/time-span", "a time span includes its beginning and excludes its end", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		began := env.Now(t)
 		env.Send(t, s.testTenant.GUID, s.boxes[0], 2)
@@ -373,7 +372,7 @@ var traceChecks = []check{
 			}
 		}
 	}},
-	{"late messages are returned with their own time", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/trace/late", "late messages are returned with their own time", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{TraceLag: time.Hour})
 		began := env.Now(t)
 		env.Send(t, s.testTenant.GUID, s.boxes[0], 3)
@@ -387,7 +386,7 @@ var traceChecks = []check{
 			t.Fatalf("the trace shows %+v, want messages between %s and %s", got, began, ended)
 		}
 	}},
-	{"a message that a rule blocked counts as refused", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/trace/blocked", "a message that a rule blocked counts as refused", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		s.block(t, s.domain, true, s.boxes[0])
 		for _, box := range s.boxes {
@@ -397,7 +396,7 @@ var traceChecks = []check{
 			t.Fatalf("sent %v", got)
 		}
 	}},
-	{"a failed read of the trace is an error, not an empty list", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/trace/failed-read", "a failed read of the trace is an error, not an empty list", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		for failure, kind := range map[Failure]outcome.Kind{Throttles: outcome.Throttled, IsDown: outcome.Down, Breaks: outcome.Broken} {
 			lift := env.Fail(t, s.testTenant.GUID, "Sent", failure)
@@ -409,7 +408,7 @@ var traceChecks = []check{
 		_, err := s.client.Sent(callContext(t), s.traceQuery(env.Now(t).Add(-time.Hour), env.Now(t)))
 		requireRefusal(t, "sent", err, fault.AccessDenied)
 	}},
-	{"an invalid cursor is refused", func(t testing.TB, env MailPlatformEnv) {
+	{"mail/trace/invalid-cursor", "an invalid cursor is refused", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		q := s.traceQuery(env.Now(t).Add(-time.Hour), env.Now(t))
 		q.Cursor = "no cursor"
@@ -424,14 +423,14 @@ func (s sendingTenant) traceQuery(from, to time.Time) sendlimit.TraceQuery {
 }
 
 // readTrace returns all trace rows of the last 24 hours.
-func (s sendingTenant) readTrace(t testing.TB, env MailPlatformEnv) []sendlimit.Sent {
+func (s sendingTenant) readTrace(t T, env MailPlatformEnv) []sendlimit.Sent {
 	t.Helper()
 	to := env.Now(t).Add(time.Minute)
 	return s.allPages(t, s.traceQuery(to.Add(-24*time.Hour), to))
 }
 
 // allPages returns the rows of all pages of a query.
-func (s sendingTenant) allPages(t testing.TB, q sendlimit.TraceQuery) (all []sendlimit.Sent) {
+func (s sendingTenant) allPages(t T, q sendlimit.TraceQuery) (all []sendlimit.Sent) {
 	t.Helper()
 	for pages := 0; ; pages++ {
 		page, err := s.client.Sent(callContext(t), q)

@@ -271,7 +271,7 @@ func TestSendSuitesDetectBrokenPromises(t *testing.T) {
 					p := brokenTenant(func(m ports.MailTenant) brokenSends { b.MailTenant = m; return b })
 					p.MailPlatform = env.fake
 					env.platform = p
-					if fails(t, func(t testing.TB) { c.run(t, env) }) {
+					if fails(t, func(t T) { c.Run(t, env) }) {
 						return
 					}
 				}

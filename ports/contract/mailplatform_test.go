@@ -40,7 +40,7 @@ func (env *fakeEnv) Platform() ports.MailPlatform { return env.platform }
 
 func (env *fakeEnv) Reader() ports.DNSReader { return env.reader }
 
-func (env *fakeEnv) NewTenant(_ testing.TB, s Setup) Tenant {
+func (env *fakeEnv) NewTenant(_ T, s Setup) Tenant {
 	n := env.serial.Add(1)
 	id := tenant.GUID(fmt.Sprintf("%08d-0000-4000-8000-000000000000", n))
 	name := fmt.Sprintf("Tenant %d", n)
@@ -56,33 +56,33 @@ func (env *fakeEnv) NewTenant(_ testing.TB, s Setup) Tenant {
 	return Tenant{GUID: id, Name: name, Admin: "admin" + at, Member: "member" + at, Guest: "guest" + at}
 }
 
-func (env *fakeEnv) Visit(t testing.TB, page, username string, accept bool) string {
+func (env *fakeEnv) Visit(t T, page, username string, accept bool) string {
 	query, err := env.fake.Visit(page, username, accept)
 	must(t, "visit", err)
 	return query
 }
 
-func (env *fakeEnv) NewZone(testing.TB) string {
+func (env *fakeEnv) NewZone(T) string {
 	zone := fmt.Sprintf("zone-%d.test", env.serial.Add(1))
 	env.fake.DNS.Publish(zone)
 	return zone
 }
 
-func (env *fakeEnv) Publish(_ testing.TB, zone string, records ...dns.Record) {
+func (env *fakeEnv) Publish(_ T, zone string, records ...dns.Record) {
 	env.fake.DNS.Publish(zone, records...)
 }
 
-func (env *fakeEnv) Advance(_ testing.TB, d time.Duration) { env.fake.Advance(d) }
+func (env *fakeEnv) Advance(_ T, d time.Duration) { env.fake.Advance(d) }
 
-func (env *fakeEnv) Now(testing.TB) time.Time { return env.fake.Now() }
+func (env *fakeEnv) Now(T) time.Time { return env.fake.Now() }
 
-func (env *fakeEnv) Send(_ testing.TB, id tenant.GUID, mailbox string, count int) {
+func (env *fakeEnv) Send(_ T, id tenant.GUID, mailbox string, count int) {
 	env.fake.Send(id, mailbox, count)
 }
 
-func (env *fakeEnv) SetRule(_ testing.TB, id tenant.GUID, r sendlimit.Rule) { env.fake.SetRule(id, r) }
+func (env *fakeEnv) SetRule(_ T, id tenant.GUID, r sendlimit.Rule) { env.fake.SetRule(id, r) }
 
-func (env *fakeEnv) Rules(_ testing.TB, id tenant.GUID) map[string][]string {
+func (env *fakeEnv) Rules(_ T, id tenant.GUID) map[string][]string {
 	out := map[string][]string{}
 	for _, r := range env.fake.Holds(id).Rules {
 		out[r.Name] = r.Blocks()
@@ -90,11 +90,11 @@ func (env *fakeEnv) Rules(_ testing.TB, id tenant.GUID) map[string][]string {
 	return out
 }
 
-func (env *fakeEnv) Revoke(_ testing.TB, id tenant.GUID, what Grant) {
+func (env *fakeEnv) Revoke(_ T, id tenant.GUID, what Grant) {
 	env.fake.Revoke(id, string(what))
 }
 
-func (env *fakeEnv) Fail(_ testing.TB, id tenant.GUID, method string, failure Failure) func() {
+func (env *fakeEnv) Fail(_ T, id tenant.GUID, method string, failure Failure) func() {
 	kind := map[Failure]outcome.Kind{
 		Throttles: outcome.Throttled, IsDown: outcome.Down, Breaks: outcome.Broken,
 		LosesRequest: outcome.Unknown, LosesAnswer: outcome.Unknown,
@@ -103,8 +103,8 @@ func (env *fakeEnv) Fail(_ testing.TB, id tenant.GUID, method string, failure Fa
 }
 
 func TestFakePlatformAndDNSKeepTheContracts(t *testing.T) {
-	MailPlatform(t, func(testing.TB) MailPlatformEnv { return newFakeEnv() })
-	DNSReader(t, func(testing.TB) DNSReaderEnv { return newFakeEnv() })
+	MailPlatform(t, func(T) MailPlatformEnv { return newFakeEnv() })
+	DNSReader(t, func(*testing.T) DNSReaderEnv { return newFakeEnv() })
 }
 
 // brokenPlatform is the fake platform with some methods replaced. A nil field keeps the fake's
@@ -397,11 +397,11 @@ func TestMailPlatformSuiteDetectsBrokenPromises(t *testing.T) {
 		"licences are counted only after the bootstrap": brokenTenant(func(m ports.MailTenant) licensesWhenReady { return licensesWhenReady{m} }),
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, c := range platformChecks() {
+			for _, c := range MailPlatformChecks() {
 				env := newFakeEnv()
 				b.MailPlatform = env.fake
 				env.platform = b
-				if fails(t, func(t testing.TB) { c.run(t, env) }) {
+				if fails(t, func(t T) { c.Run(t, env) }) {
 					return
 				}
 			}

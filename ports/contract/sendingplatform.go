@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
@@ -33,14 +32,14 @@ type SendingPlatformEnv struct {
 	Lesser ports.SendingPlatform
 	// WithWorkspaces returns the platform with a credential that reaches this number of workspaces and
 	// selects none. It is nil if a credential always reaches exactly one workspace.
-	WithWorkspaces func(t testing.TB, workspaces int) ports.SendingPlatform
+	WithWorkspaces func(t T, workspaces int) ports.SendingPlatform
 	// AccountStates are all combinations of State, Paused, HasError and Reason that an account can
 	// have. One of them is connected without an error.
 	AccountStates []integration.Account
 	// Put adds accounts, each with an address, a name and one of AccountStates.
-	Put func(t testing.TB, accounts ...integration.Account)
+	Put func(t T, accounts ...integration.Account)
 	// Held returns the addresses of all accounts.
-	Held func(t testing.TB) []string
+	Held func(t T) []string
 	// Sessions reports whether the platform has sign-in sessions. AuthHosts are the hosts that the
 	// operator allows for sign-in links.
 	Sessions  bool
@@ -48,16 +47,16 @@ type SendingPlatformEnv struct {
 	// SignIn simulates a person who opens a link and signs in with this address; nil if Platform
 	// cannot sign in. Decline and Expire end a session without a sign-in; nil if the platform
 	// cannot report this.
-	SignIn          func(t testing.TB, at integration.SignIn, address string)
-	Decline, Expire func(t testing.TB, at integration.SignIn)
+	SignIn          func(t T, at integration.SignIn, address string)
+	Decline, Expire func(t T, at integration.SignIn)
 	// Unpaid ends the plan of the credential's account. It is nil if the platform does not report
 	// this.
-	Unpaid func(t testing.TB)
+	Unpaid func(t T)
 	// LeastWait is the shortest wait that the platform demands when it throttles, even if
 	// Retry-After is shorter. Zero means that only Retry-After counts.
 	LeastWait time.Duration
 	// Fail makes every call to the platform fail until lift is called.
-	Fail func(t testing.TB, failure Failure) (lift func())
+	Fail func(t T, failure Failure) (lift func())
 }
 
 // Failures that only sending platforms have. Throttles sends Retry-After with ThrottleWait.
@@ -83,22 +82,30 @@ const (
 // ThrottleWait is the Retry-After of a platform that Throttles.
 const ThrottleWait = 7 * time.Second
 
-type sendingCheck struct {
-	name string
-	run  func(t testing.TB, env SendingPlatformEnv)
-}
+type sendingCheck = Check[SendingPlatformEnv]
 
 // SendingPlatform runs the contract of ports.SendingPlatform. open returns a new environment each
 // time.
-func SendingPlatform(t *testing.T, open func(testing.TB) SendingPlatformEnv) {
-	for _, c := range sendingChecks() {
-		t.Run(c.name, func(t *testing.T) {
+func SendingPlatform[R Runner[R]](t R, open func(T) SendingPlatformEnv) {
+	for _, c := range SendingPlatformChecks() {
+		t.Run(c.ID, func(t R) {
 			t.Parallel() // many checks only wait
-			env := open(t)
-			env.requireComplete(t)
-			c.run(t, env)
+			c.Run(t, open(t))
 		})
 	}
+}
+
+// SendingPlatformChecks returns the contract of ports.SendingPlatform. Each check needs a new
+// environment, and fails if the environment is incomplete.
+func SendingPlatformChecks() []Check[SendingPlatformEnv] {
+	all := sendingChecks()
+	for i, c := range all {
+		all[i].Run = func(t T, env SendingPlatformEnv) {
+			env.requireComplete(t)
+			c.Run(t, env)
+		}
+	}
+	return all
 }
 
 func sendingChecks() []sendingCheck {
@@ -113,7 +120,7 @@ func sendingChecks() []sendingCheck {
 
 // requireComplete fails the test if a required field is missing, because its checks would be
 // skipped.
-func (env SendingPlatformEnv) requireComplete(t testing.TB) {
+func (env SendingPlatformEnv) requireComplete(t T) {
 	t.Helper()
 	for what, missing := range map[string]bool{
 		"Platform": env.Platform == nil, "Refused": env.Refused == nil, "Absent": env.Absent == nil, "Secrets": len(env.Secrets) == 0,
@@ -148,7 +155,7 @@ func manyAccounts(n int) []integration.Account {
 }
 
 // requireNoSecrets checks that an error contains no secret in any of its printed forms.
-func (env SendingPlatformEnv) requireNoSecrets(t testing.TB, what string, err error) {
+func (env SendingPlatformEnv) requireNoSecrets(t T, what string, err error) {
 	t.Helper()
 	for _, s := range env.Secrets {
 		if text := fmt.Sprintf("%v %+v %#v", err, err, err); err != nil && strings.Contains(text, s) {
@@ -157,7 +164,7 @@ func (env SendingPlatformEnv) requireNoSecrets(t testing.TB, what string, err er
 	}
 }
 
-func findAccount(t testing.TB, env SendingPlatformEnv, address string) integration.Account {
+func findAccount(t T, env SendingPlatformEnv, address string) integration.Account {
 	t.Helper()
 	a, err := env.Platform.Account(callContext(t), address)
 	must(t, "look up "+address, err)
@@ -170,14 +177,14 @@ func sameState(a, b integration.Account) bool {
 }
 
 var sendingCredentialChecks = []sendingCheck{
-	{"a valid credential reaches its workspace", func(t testing.TB, env SendingPlatformEnv) {
+	{"sending/credential/reaches-workspace", "a valid credential reaches its workspace", func(t T, env SendingPlatformEnv) {
 		reach, err := env.Platform.Check(callContext(t))
 		must(t, "check", err)
 		if len(reach.Workspaces) != 1 || reach.SelectedWorkspaceOnly {
 			t.Fatalf("got %+v", reach)
 		}
 	}},
-	{"a rejected credential fails every call", func(t testing.TB, env SendingPlatformEnv) {
+	{"sending/credential/rejected", "a rejected credential fails every call", func(t T, env SendingPlatformEnv) {
 		p := env.Refused
 		calls := map[string]func(context.Context) error{
 			"check":    func(ctx context.Context) error { _, err := p.Check(ctx); return err },
@@ -193,9 +200,9 @@ var sendingCredentialChecks = []sendingCheck{
 			env.requireNoSecrets(t, what, err)
 		}
 	}},
-	{"an ended plan is distinguished from an invalid credential", func(t testing.TB, env SendingPlatformEnv) {
+	{"sending/credential/ended-plan", "an ended plan is distinguished from an invalid credential", func(t T, env SendingPlatformEnv) {
 		if env.Unpaid == nil {
-			return
+			t.Skipf("the platform does not report an ended plan")
 		}
 		env.Unpaid(t)
 		_, err := env.Platform.Accounts(callContext(t), "")
@@ -204,9 +211,9 @@ var sendingCredentialChecks = []sendingCheck{
 			t.Fatalf("got %v, want plan_inactive", err)
 		}
 	}},
-	{"workspaces are listed with their ids", func(t testing.TB, env SendingPlatformEnv) {
+	{"sending/credential/workspaces", "workspaces are listed with their ids", func(t T, env SendingPlatformEnv) {
 		if env.WithWorkspaces == nil {
-			return
+			t.Skipf("a credential reaches exactly one workspace")
 		}
 		for _, n := range []int{0, 1, 3} {
 			reach, err := env.WithWorkspaces(t, n).Check(callContext(t))
@@ -226,7 +233,7 @@ var sendingCredentialChecks = []sendingCheck{
 }
 
 var sendingAccountChecks = []sendingCheck{
-	{"an account is found by its address, whatever its case", func(t testing.TB, env SendingPlatformEnv) {
+	{"sending/accounts/found", "an account is found by its address, whatever its case", func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("Anna.Schmidt@Case.example"))
 		first := findAccount(t, env, "anna.schmidt@case.example")
 		if !first.Exists() || !sameState(first, workingAccount("anna.schmidt@case.example")) {
@@ -236,7 +243,7 @@ var sendingAccountChecks = []sendingCheck{
 			t.Fatalf("got %+v, then %+v", first, again)
 		}
 	}},
-	{"a similar address is not found", func(t testing.TB, env SendingPlatformEnv) {
+	{"sending/accounts/similar-address", "a similar address is not found", func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("joanna@look.example"), workingAccount("anna@look.example.org"), workingAccount("anna+1@look.example"))
 		if a := findAccount(t, env, "anna@look.example"); a.Exists() || a != (integration.Account{}) {
 			t.Fatalf("got %+v", a)
@@ -246,7 +253,7 @@ var sendingAccountChecks = []sendingCheck{
 			t.Fatalf("got %+v", a)
 		}
 	}},
-	{"addresses with URL special characters are found", func(t testing.TB, env SendingPlatformEnv) {
+	{"sending/accounts/special-characters", "addresses with URL special characters are found", func(t T, env SendingPlatformEnv) {
 		const odd, neighbour = "a+b&c=d#e%40f@odd.example", "a b@odd.example"
 		env.Put(t, workingAccount("a@odd.example"))
 		for _, address := range []string{odd, neighbour, "../a@odd.example", "a@odd.example/"} {
@@ -259,7 +266,7 @@ var sendingAccountChecks = []sendingCheck{
 			t.Fatalf("got %+v", a)
 		}
 	}},
-	{"an account has the same state alone and in the list", func(t testing.TB, env SendingPlatformEnv) {
+	{"sending/accounts/states", "an account has the same state alone and in the list", func(t T, env SendingPlatformEnv) {
 		var want []integration.Account
 		for i, account := range env.AccountStates {
 			account.Address = fmt.Sprintf("account%d@state.example", i)
@@ -281,11 +288,11 @@ var sendingAccountChecks = []sendingCheck{
 }
 
 var sendingListChecks = []sendingCheck{
-	{"no accounts are an empty list", func(t testing.TB, env SendingPlatformEnv) { listsAll(t, env, 0) }},
-	{"one account is a list", func(t testing.TB, env SendingPlatformEnv) { listsAll(t, env, 1) }},
-	{"a full page of accounts is a list", func(t testing.TB, env SendingPlatformEnv) { listsAll(t, env, 100) }},
-	{"250 accounts are listed once each", func(t testing.TB, env SendingPlatformEnv) { listsAll(t, env, 250) }},
-	{"a listing whose pages repeat is broken", func(t testing.TB, env SendingPlatformEnv) {
+	{"sending/list/empty", "no accounts are an empty list", func(t T, env SendingPlatformEnv) { listsAll(t, env, 0) }},
+	{"sending/list/one", "one account is a list", func(t T, env SendingPlatformEnv) { listsAll(t, env, 1) }},
+	{"sending/list/full-page", "a full page of accounts is a list", func(t T, env SendingPlatformEnv) { listsAll(t, env, 100) }},
+	{"sending/list/many", "250 accounts are listed once each", func(t T, env SendingPlatformEnv) { listsAll(t, env, 250) }},
+	{"sending/list/repeated-page", "a listing whose pages repeat is broken", func(t T, env SendingPlatformEnv) {
 		env.Put(t, manyAccounts(250)...)
 		env.Fail(t, Repeats)
 		cursor := ""
@@ -304,7 +311,7 @@ var sendingListChecks = []sendingCheck{
 }
 
 // allAccounts reads all pages.
-func allAccounts(t testing.TB, env SendingPlatformEnv) []integration.Account {
+func allAccounts(t T, env SendingPlatformEnv) []integration.Account {
 	t.Helper()
 	var all []integration.Account
 	cursor := ""
@@ -320,7 +327,7 @@ func allAccounts(t testing.TB, env SendingPlatformEnv) []integration.Account {
 	return nil
 }
 
-func listsAll(t testing.TB, env SendingPlatformEnv, n int) {
+func listsAll(t T, env SendingPlatformEnv, n int) {
 	t.Helper()
 	want := manyAccounts(n)
 	env.Put(t, want...)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/core/fault"
@@ -17,16 +16,17 @@ import (
 )
 
 // signInCheck returns a check that is skipped on platforms that cannot sign in.
-func signInCheck(name string, run func(t testing.TB, env SendingPlatformEnv)) sendingCheck {
-	return sendingCheck{name, func(t testing.TB, env SendingPlatformEnv) {
-		if env.hasCapability(integration.CanOAuth) {
-			run(t, env)
+func signInCheck(id, proves string, run func(t T, env SendingPlatformEnv)) sendingCheck {
+	return sendingCheck{id, proves, func(t T, env SendingPlatformEnv) {
+		if !env.hasCapability(integration.CanOAuth) {
+			t.Skipf("the plugin has no capability %s", integration.CanOAuth)
 		}
+		run(t, env)
 	}}
 }
 
 var sendingSignInChecks = []sendingCheck{
-	signInCheck("a sign-in link leads to an allowed host", func(t testing.TB, env SendingPlatformEnv) {
+	signInCheck("sending/sign-in/link", "a sign-in link leads to an allowed host", func(t T, env SendingPlatformEnv) {
 		first, second := startSignIn(t, env, "anna@link.example"), startSignIn(t, env, "anna@link.example")
 		if first.URL == second.URL {
 			t.Fatal("two sessions have one link")
@@ -41,7 +41,7 @@ var sendingSignInChecks = []sendingCheck{
 			t.Fatalf("attached before anybody signed in: %+v", a)
 		}
 	}),
-	signInCheck("a link to a host that is not allowed is not returned", func(t testing.TB, env SendingPlatformEnv) {
+	signInCheck("sending/sign-in/foreign-host", "a link to a host that is not allowed is not returned", func(t T, env SendingPlatformEnv) {
 		env.Fail(t, Strays)
 		s, err := env.Platform.StartSignIn(callContext(t), "anna@stray.example")
 		if s.URL != "" {
@@ -50,7 +50,7 @@ var sendingSignInChecks = []sendingCheck{
 		requireOutcome(t, "start", err, outcome.Broken)
 		env.requireNoSecrets(t, "start", err)
 	}),
-	signInCheck("a person who signs in gets an account", func(t testing.TB, env SendingPlatformEnv) {
+	signInCheck("sending/sign-in/account", "a person who signs in gets an account", func(t T, env SendingPlatformEnv) {
 		s := startSignIn(t, env, "anna@done.example")
 		requireSignInState(t, env, s, integration.SignInPending)
 		env.SignIn(t, s, "Anna@done.example")
@@ -70,7 +70,7 @@ var sendingSignInChecks = []sendingCheck{
 			t.Fatalf("after a second sign-in: %+v, before: %+v", now, a)
 		}
 	}),
-	signInCheck("a sign-in reports the person who signed in, not the expected one", func(t testing.TB, env SendingPlatformEnv) {
+	signInCheck("sending/sign-in/other-person", "a sign-in reports the person who signed in, not the expected one", func(t T, env SendingPlatformEnv) {
 		s := startSignIn(t, env, "anna@wrong.example")
 		env.SignIn(t, s, "bob@wrong.example")
 		waitForAccount(t, env, "bob@wrong.example")
@@ -81,9 +81,9 @@ var sendingSignInChecks = []sendingCheck{
 			t.Fatalf("the session tells of %q", p.Address)
 		}
 	}),
-	signInCheck("a declined session has failed, with a reason", func(t testing.TB, env SendingPlatformEnv) {
+	signInCheck("sending/sign-in/declined", "a declined session has failed, with a reason", func(t T, env SendingPlatformEnv) {
 		if env.Decline == nil {
-			return
+			t.Skipf("the platform does not report a declined sign-in")
 		}
 		s := startSignIn(t, env, "anna@declined.example")
 		env.Decline(t, s)
@@ -94,16 +94,16 @@ var sendingSignInChecks = []sendingCheck{
 			t.Fatalf("got %+v", a)
 		}
 	}),
-	signInCheck("an expired session and an unknown session are expired", func(t testing.TB, env SendingPlatformEnv) {
+	signInCheck("sending/sign-in/expired", "an expired session and an unknown session are expired", func(t T, env SendingPlatformEnv) {
 		if !env.Sessions {
-			return
+			t.Skipf("the platform has no sign-in sessions")
 		}
 		s := startSignIn(t, env, "anna@expired.example")
 		env.Expire(t, s)
 		requireSignInState(t, env, s, integration.SignInExpired)
 		requireSignInState(t, env, integration.SignIn{ID: "00000000-0000-4000-8000-000000000000"}, integration.SignInExpired)
 	}),
-	{"a missing capability is reported as such", func(t testing.TB, env SendingPlatformEnv) {
+	{"sending/capabilities/missing", "a missing capability is reported as such", func(t T, env SendingPlatformEnv) {
 		less := env.Lesser
 		if !env.hasCapability(integration.CanOAuth) {
 			less = env.Platform
@@ -128,7 +128,7 @@ var sendingSignInChecks = []sendingCheck{
 	}},
 }
 
-func startSignIn(t testing.TB, env SendingPlatformEnv, address string) integration.SignIn {
+func startSignIn(t T, env SendingPlatformEnv, address string) integration.SignIn {
 	t.Helper()
 	s, err := env.Platform.StartSignIn(callContext(t), address)
 	must(t, "start", err)
@@ -139,7 +139,7 @@ func startSignIn(t testing.TB, env SendingPlatformEnv, address string) integrati
 }
 
 // requireSignInState checks the state of a session. It does nothing on platforms without sessions.
-func requireSignInState(t testing.TB, env SendingPlatformEnv, s integration.SignIn, want integration.SignInState) integration.Progress {
+func requireSignInState(t T, env SendingPlatformEnv, s integration.SignIn, want integration.SignInState) integration.Progress {
 	t.Helper()
 	if !env.Sessions {
 		return integration.Progress{}
@@ -154,7 +154,7 @@ func requireSignInState(t testing.TB, env SendingPlatformEnv, s integration.Sign
 
 // waitForAccount waits for an account that was signed in. A platform may list it late, with no
 // stated limit.
-func waitForAccount(t testing.TB, env SendingPlatformEnv, address string) integration.Account {
+func waitForAccount(t T, env SendingPlatformEnv, address string) integration.Account {
 	t.Helper()
 	for end := time.Now().Add(hangTimeout); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if a := findAccount(t, env, address); a.Exists() {
@@ -166,16 +166,17 @@ func waitForAccount(t testing.TB, env SendingPlatformEnv, address string) integr
 }
 
 // removalCheck returns a check that is skipped on platforms that cannot remove accounts.
-func removalCheck(name string, run func(t testing.TB, env SendingPlatformEnv)) sendingCheck {
-	return sendingCheck{name, func(t testing.TB, env SendingPlatformEnv) {
-		if env.hasCapability(integration.CanDisconnect) {
-			run(t, env)
+func removalCheck(id, proves string, run func(t T, env SendingPlatformEnv)) sendingCheck {
+	return sendingCheck{id, proves, func(t T, env SendingPlatformEnv) {
+		if !env.hasCapability(integration.CanDisconnect) {
+			t.Skipf("the plugin has no capability %s", integration.CanDisconnect)
 		}
+		run(t, env)
 	}}
 }
 
 var sendingRemovalChecks = []sendingCheck{
-	removalCheck("removing an account twice removes only this account", func(t testing.TB, env SendingPlatformEnv) {
+	removalCheck("sending/remove/twice", "removing an account twice removes only this account", func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("anna@gone.example"), workingAccount("bob@gone.example"))
 		id := findAccount(t, env, "anna@gone.example").ID
 		for range 2 {
@@ -188,7 +189,7 @@ var sendingRemovalChecks = []sendingCheck{
 			t.Fatalf("left are %v", left)
 		}
 	}),
-	removalCheck("a removal whose answer is lost is unknown and can be repeated", func(t testing.TB, env SendingPlatformEnv) {
+	removalCheck("sending/remove/lost-answer", "a removal whose answer is lost is unknown and can be repeated", func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("anna@lost.example"), workingAccount("bob@lost.example"))
 		for address, failure := range map[string]Failure{"anna@lost.example": LosesAnswer, "bob@lost.example": LosesRequest} {
 			id := findAccount(t, env, address).ID
@@ -206,7 +207,7 @@ var sendingRemovalChecks = []sendingCheck{
 			t.Fatalf("left are %v", left)
 		}
 	}),
-	removalCheck("a proxy's HTML page does not count as a removal", func(t testing.TB, env SendingPlatformEnv) {
+	removalCheck("sending/remove/html-page", "a proxy's HTML page does not count as a removal", func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("anna@page.example"))
 		id := findAccount(t, env, "anna@page.example").ID
 		env.Fail(t, Babbles)
@@ -219,7 +220,7 @@ var sendingRemovalChecks = []sendingCheck{
 const adapterTimeout = 10 * time.Second
 
 var sendingTroubleChecks = []sendingCheck{
-	{"a platform that throttles is throttled, for as long as it says", func(t testing.TB, env SendingPlatformEnv) {
+	{"sending/failures/throttled", "a platform that throttles is throttled, for as long as it says", func(t T, env SendingPlatformEnv) {
 		env.Fail(t, Throttles)
 		_, err := env.Platform.Check(callContext(t))
 		requireOutcome(t, "check", err, outcome.Throttled)
@@ -230,23 +231,23 @@ var sendingTroubleChecks = []sendingCheck{
 		}
 		env.requireNoSecrets(t, "check", err)
 	}},
-	{"a platform out of service is down", everyCall(IsDown, outcome.Down)},
-	{"a platform that fails is broken", everyCall(Breaks, outcome.Broken)},
-	{"a proxy's HTML page is broken", everyCall(Babbles, outcome.Broken)},
-	{"half an answer is broken", everyCall(Truncates, outcome.Broken)},
-	{"an answer of an unexpected shape is broken", everyCall(Misshapes, outcome.Broken)},
-	{"a redirect is broken, and not followed", everyCall(Redirects, outcome.Broken)},
-	{"an endless answer is broken", everyCall(Floods, outcome.Broken)},
-	{"a lost answer is unknown", everyCall(LosesAnswer, outcome.Unknown)},
-	{"a lost request is unknown", everyCall(LosesRequest, outcome.Unknown)},
-	{"an address where nothing listens is down", func(t testing.TB, env SendingPlatformEnv) {
+	{"sending/failures/down", "a platform out of service is down", everyCall(IsDown, outcome.Down)},
+	{"sending/failures/broken", "a platform that fails is broken", everyCall(Breaks, outcome.Broken)},
+	{"sending/failures/html-page", "a proxy's HTML page is broken", everyCall(Babbles, outcome.Broken)},
+	{"sending/failures/half-an-answer", "half an answer is broken", everyCall(Truncates, outcome.Broken)},
+	{"sending/failures/unexpected-shape", "an answer of an unexpected shape is broken", everyCall(Misshapes, outcome.Broken)},
+	{"sending/failures/redirect", "a redirect is broken, and not followed", everyCall(Redirects, outcome.Broken)},
+	{"sending/failures/endless-answer", "an endless answer is broken", everyCall(Floods, outcome.Broken)},
+	{"sending/failures/lost-answer", "a lost answer is unknown", everyCall(LosesAnswer, outcome.Unknown)},
+	{"sending/failures/lost-request", "a lost request is unknown", everyCall(LosesRequest, outcome.Unknown)},
+	{"sending/failures/nothing-listens", "an address where nothing listens is down", func(t T, env SendingPlatformEnv) {
 		for what, of := range env.calls(env.Absent, "some-session") {
 			err := of(callContext(t))
 			requireOutcome(t, what, err, outcome.Down)
 			env.requireNoSecrets(t, what, err)
 		}
 	}},
-	signInCheck("a lost start may be repeated", func(t testing.TB, env SendingPlatformEnv) {
+	signInCheck("sending/sign-in/lost-start", "a lost start may be repeated", func(t T, env SendingPlatformEnv) {
 		for _, failure := range []Failure{LosesRequest, LosesAnswer} {
 			lift := env.Fail(t, failure)
 			_, err := env.Platform.StartSignIn(callContext(t), "anna@again.example")
@@ -258,7 +259,7 @@ var sendingTroubleChecks = []sendingCheck{
 			t.Fatalf("attached: %v", held)
 		}
 	}),
-	{"a call without an answer ends unknown at its deadline", func(t testing.TB, env SendingPlatformEnv) {
+	{"sending/failures/deadline", "a call without an answer ends unknown at its deadline", func(t T, env SendingPlatformEnv) {
 		defer env.Fail(t, Hangs)()
 		for what, of := range env.calls(env.Platform, "some-session") {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -271,7 +272,7 @@ var sendingTroubleChecks = []sendingCheck{
 			env.requireNoSecrets(t, what, err)
 		}
 	}},
-	{"a call with a cancelled context does nothing", func(t testing.TB, env SendingPlatformEnv) {
+	{"sending/failures/cancelled", "a call with a cancelled context does nothing", func(t T, env SendingPlatformEnv) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		for what, of := range env.calls(env.Platform, "some-session") {
@@ -284,8 +285,8 @@ var sendingTroubleChecks = []sendingCheck{
 
 // everyCall returns a check that every call ends with this outcome while the platform fails in this
 // way.
-func everyCall(failure Failure, want outcome.Kind) func(t testing.TB, env SendingPlatformEnv) {
-	return func(t testing.TB, env SendingPlatformEnv) {
+func everyCall(failure Failure, want outcome.Kind) func(t T, env SendingPlatformEnv) {
+	return func(t T, env SendingPlatformEnv) {
 		env.Put(t, workingAccount("anna@a.example"))
 		session := "some-session"
 		if env.hasCapability(integration.CanOAuth) && env.Sessions {

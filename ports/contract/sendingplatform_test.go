@@ -28,16 +28,16 @@ func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
 			{State: integration.AccountConnected, HasError: true, Reason: "sending_error"}, {State: integration.AccountPending},
 			{State: integration.AccountFailed, HasError: true, Reason: "connection_error"}, {State: integration.AccountOther},
 		},
-		Put: func(_ testing.TB, accounts ...integration.Account) { p.Put(accounts...) },
-		Held: func(testing.TB) []string {
+		Put: func(_ T, accounts ...integration.Account) { p.Put(accounts...) },
+		Held: func(T) []string {
 			var all []string
 			for _, a := range p.Held() {
 				all = append(all, a.Address)
 			}
 			return all
 		},
-		Unpaid: func(testing.TB) { p.Unpaid(true) },
-		Fail:   func(_ testing.TB, failure Failure) func() { return failSending(p, failure) },
+		Unpaid: func(T) { p.Unpaid(true) },
+		Fail:   func(_ T, failure Failure) func() { return failSending(p, failure) },
 	}
 	can := func(capability string) bool { return len(p.Cannot) == 0 || p.Cannot[0] != capability }
 	for _, capability := range []string{integration.CanOAuth, integration.CanRefresh, integration.CanDisconnect} {
@@ -46,15 +46,15 @@ func fakeSending(p *fake.SendingPlatform) SendingPlatformEnv {
 		}
 	}
 	if can(integration.CanOAuth) {
-		env.SignIn = func(_ testing.TB, at integration.SignIn, address string) { p.Complete(at.URL, address, "Anna Schmidt") }
-		env.Decline = func(_ testing.TB, at integration.SignIn) { p.Deny(at.URL) }
-		env.Expire = func(_ testing.TB, at integration.SignIn) { p.Expire(at.URL) }
+		env.SignIn = func(_ T, at integration.SignIn, address string) { p.Complete(at.URL, address, "Anna Schmidt") }
+		env.Decline = func(_ T, at integration.SignIn) { p.Deny(at.URL) }
+		env.Expire = func(_ T, at integration.SignIn) { p.Expire(at.URL) }
 		env.Lesser = &fake.SendingPlatform{Reach: p.Reach, Cannot: []string{integration.CanOAuth}}
 	}
 	return env
 }
 
-func fakeWithWorkspaces(_ testing.TB, workspaces int) ports.SendingPlatform {
+func fakeWithWorkspaces(_ T, workspaces int) ports.SendingPlatform {
 	p := fake.NewSendingPlatform()
 	p.Reach.Workspaces = nil
 	for i := range workspaces {
@@ -108,7 +108,7 @@ func fakeSendingEnvs() map[string]func() SendingPlatformEnv {
 func TestFakeSendingPlatformKeepsTheContract(t *testing.T) {
 	for name, open := range fakeSendingEnvs() {
 		t.Run(name, func(t *testing.T) {
-			SendingPlatform(t, func(testing.TB) SendingPlatformEnv {
+			SendingPlatform(t, func(T) SendingPlatformEnv {
 				env := open()
 				if env.SignIn != nil && !env.Sessions {
 					env.Decline, env.Expire = nil, nil
@@ -377,7 +377,7 @@ func requireSendingDetected(t *testing.T, open func() SendingPlatformEnv, breakP
 	for _, c := range sendingChecks() {
 		env := open()
 		breakPromise(&env)
-		if fails(t, func(t testing.TB) { c.run(t, env) }) {
+		if fails(t, func(t T) { c.Run(t, env) }) {
 			return
 		}
 	}
@@ -399,7 +399,7 @@ func TestSendingPlatformSuiteDetectsBrokenPromises(t *testing.T) {
 		"absent is broken":                           func(env *SendingPlatformEnv) { env.Absent = env.Refused },
 		"the lesser credential has all capabilities": func(env *SendingPlatformEnv) { env.Lesser = env.Platform },
 		"always one workspace": func(env *SendingPlatformEnv) {
-			env.WithWorkspaces = func(testing.TB, int) ports.SendingPlatform { return env.Platform }
+			env.WithWorkspaces = func(T, int) ports.SendingPlatform { return env.Platform }
 		},
 		"signs in without saying":  func(env *SendingPlatformEnv) { env.Can = []string{integration.CanDisconnect} },
 		"removes without saying":   func(env *SendingPlatformEnv) { env.Can = []string{integration.CanOAuth} },

@@ -58,6 +58,9 @@ type Platform[K, A, V any] struct {
 	// SignedIn changes the state after a person has connected a mailbox on the page.
 	SignedIn func(q *Request[K, A, V], workspace, address string)
 
+	// Suite tells the conformance suite how to use the simulator.
+	Suite Suite
+
 	// Controls are the control calls of this platform, by a pattern such as "PUT /keys/{key}". They
 	// are added to GET /accounts, and PUT and DELETE /accounts/{address}, or replace them. The
 	// result is the answer; nil stands for an empty object. A call that returns an error changes
@@ -267,6 +270,7 @@ func (e endpoint[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // controls returns the handler of the control calls.
 func (s *server[K, A, V]) controls() http.Handler {
 	calls := map[string]func(*Request[K, A, V]) (any, error){
+		"GET /suite":    func(*Request[K, A, V]) (any, error) { return s.platform.Suite, nil },
 		"GET /accounts": s.listAccounts, "PUT /accounts/{address}": s.putAccount, "DELETE /accounts/{address}": s.deleteAccount,
 	}
 	maps.Copy(calls, s.platform.Controls)

@@ -10,6 +10,7 @@
 //
 //   - simulate.go: Options and Ready, the parameters and the first output of a simulator.
 //   - platform.go: Platform and its parts. Start here for a sending platform.
+//   - suite.go: Suite, with which the conformance suite uses the simulator of a sending platform.
 //   - request.go: the State of a Platform, and the Request with which its functions read and change
 //     it. limiter.go: rate limits.
 //   - kit.go: Kit, Provider and the simulated clock. Start here for any other provider.
@@ -42,10 +43,16 @@ type Options struct {
 	Log io.Writer
 }
 
+// URLVariable is the environment variable with the URL under which clients reach a simulator, if that
+// is not the address on which it listens. `tenantry plugin test` sets it to the URL of its proxy.
+const URLVariable = "TENANTRY_SIMULATOR_URL"
+
 // Ready is the JSON line that a simulator prints to standard output when it accepts connections.
 type Ready struct {
 	Provider string `json:"provider"` // the provider's id
-	URL      string `json:"url"`
+	URL      string `json:"url"`      // Options.URL
+	// Address is the host and port on which the simulator listens. It is empty inside a test.
+	Address string `json:"address,omitempty"`
 	// Settings and Secrets are the connection that makes the plugin call the simulator. The keys
 	// are names of the plugin's Fields.
 	Settings map[string]string `json:"settings"`

@@ -46,6 +46,7 @@ var platform = simulate.Platform[token, sender, instance]{
 			Secrets:  map[string]string{"api_key": credential}, Sending: &simulate.Sending{APIKey: credential},
 		}
 	},
+	Suite: suite,
 	Admit: admit,
 	Routes: []route{
 		{On: "GET /users", Name: "user", Serve: user},

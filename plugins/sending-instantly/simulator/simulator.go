@@ -48,6 +48,7 @@ var platform = simulate.Platform[key, account, extra]{
 			Secrets:  map[string]string{"api_key": Key}, Sending: &simulate.Sending{APIKey: Key},
 		}
 	},
+	Suite: suite,
 	Admit: admit,
 	Routes: []route{
 		{On: "GET /workspaces/current", Name: "check", Scope: "workspaces:read", Serve: currentWorkspace},

@@ -51,6 +51,7 @@ var platform = simulate.Platform[customer, account, behaviour]{
 		}
 	},
 	Ready: ready,
+	Suite: suite,
 	Admit: admit,
 	Routes: []route{
 		{On: "GET /authenticate", Name: "check", Serve: authenticate},

@@ -42,6 +42,7 @@ var platform = simulate.Platform[customer, sender, behaviour]{
 			Secrets:  map[string]string{"api_key": Key}, Sending: &simulate.Sending{APIKey: Key},
 		}
 	},
+	Suite: suite,
 	Admit: admit,
 	Routes: []route{
 		{On: "GET /workspaces", Name: "check", Serve: listWorkspaces},

@@ -43,6 +43,7 @@ var platform = simulate.Platform[keyOwner, account, extra]{
 			Secrets:  map[string]string{"api_key": Key}, Sending: &simulate.Sending{APIKey: Key},
 		}
 	},
+	Suite: suite,
 	Admit: admit,
 	Routes: []route{
 		{On: "GET /email-accounts", Name: "listAccounts", Serve: listAccounts},

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package contract
+package queuecontract
 
 import (
 	"context"
 	"maps"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -334,4 +335,34 @@ func opened(t testing.TB, b brokenQueue) ports.Worker {
 	})
 	b.Worker = l
 	return &b
+}
+
+// failureRecorder records the failure of a check, so that the test that runs the check does not
+// fail.
+type failureRecorder struct {
+	testing.TB
+	failed bool
+}
+
+func (r *failureRecorder) Helper() {}
+
+func (r *failureRecorder) Fatalf(string, ...any) { r.end() }
+
+func (r *failureRecorder) Fatal(...any) { r.end() }
+
+func (r *failureRecorder) end() {
+	r.failed = true
+	runtime.Goexit()
+}
+
+// fails runs a check with a failureRecorder and reports whether the check failed.
+func fails(t *testing.T, run func(testing.TB)) bool {
+	r := &failureRecorder{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run(r)
+	}()
+	<-done
+	return r.failed
 }

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package contract
+// Package queuecontract holds the test suite of ports.Queue and ports.Worker. It is apart from
+// package contract because it needs package testing: fake time and child processes of a test.
+//
+//   - queue.go: the entry points and the checks. queue_failures.go: the checks of failures.
+//   - queue_processes.go: the checks with killed and paused processes.
+package queuecontract
 
 import (
 	"context"
@@ -441,4 +446,20 @@ var queueShares = []queueCheck{
 			seen[receiveWithin(t, eventTimeout, begun, "one handler more")] = true
 		}
 	}},
+}
+
+// concurrently calls f with 0 to n-1 at the same time and returns the errors.
+func concurrently(n int, f func(i int) error) []error {
+	errs := make([]error, n)
+	start := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			errs[i] = f(i)
+		})
+	}
+	close(start)
+	wg.Wait()
+	return errs
 }

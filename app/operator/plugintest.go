@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/plugins/conformance"
+)
+
+// pluginTestFlags are the flags of `plugin test`.
+type pluginTestFlags struct {
+	settings, credential, against, junit string
+	only, skip                           []string
+	yes                                  bool
+}
+
+// checkRow shows the result of one check.
+type checkRow struct {
+	ID         string   `json:"id"`
+	Status     string   `json:"status"`
+	Proves     string   `json:"proves"`
+	Reason     string   `json:"reason"`
+	Messages   []string `json:"messages"`
+	Calls      []string `json:"calls"`
+	DurationMS int64    `json:"duration_ms"`
+}
+
+// pluginReport is the result of `plugin test` as JSON.
+type pluginReport struct {
+	Plugin  string     `json:"plugin"`
+	Kind    string     `json:"kind"`
+	Version string     `json:"version"`
+	Against string     `json:"against"`
+	Passed  int        `json:"passed"`
+	Failed  int        `json:"failed"`
+	Skipped int        `json:"skipped"`
+	Checks  []checkRow `json:"checks"`
+}
+
+func pluginTestCommand() *cobra.Command {
+	var f pluginTestFlags
+	cmd := &cobra.Command{
+		Use:   "test FILE",
+		Short: "Run the conformance suite over a plugin, in any language",
+		Long: "Runs the conformance suite over a plugin binary. The plugin is tested against its own simulator, which\n" +
+			"the command starts. With --against real only the checks run that read, against the provider itself, with\n" +
+			"--settings and --credential-file. A failed check shows the calls that it made, without secrets.\n\n" +
+			"The exit code is 0 if no check failed, 1 if a check failed, and 4 if no check failed but the plugin has\n" +
+			"no simulator, so that checks were skipped.",
+		Args: cli.OneFile,
+		RunE: func(cmd *cobra.Command, files []string) error { return testPlugin(cmd, files[0], f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.settings, "settings", "", "JSON `file` with an object of settings by field name")
+	flags.StringVar(&f.credential, "credential-file", "", "JSON `file` with an object of secrets by field name")
+	flags.StringVar(&f.against, "against", "simulator", "test against the `simulator` of the plugin, or against the real provider")
+	flags.StringArrayVar(&f.only, "only", nil, "run only this `CHECK`, or all checks below it; can be repeated")
+	flags.StringArrayVar(&f.skip, "skip", nil, "`CHECK=REASON`: skip a check, or all checks below CHECK/; can be repeated")
+	flags.StringVar(&f.junit, "junit", "", "also write the result to this `file` as JUnit XML")
+	flags.BoolVar(&f.yes, "yes", false, "do not ask before calling the real provider")
+	return cmd
+}
+
+func testPlugin(cmd *cobra.Command, file string, f pluginTestFlags) error {
+	o, err := f.options(file)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if o.Real {
+		if err := f.confirm(cmd, o); err != nil {
+			return err
+		}
+	}
+	if !cli.JSONWanted(cmd) {
+		o.Done = func(r conformance.Result) { printResult(cmd.OutOrStdout(), r) }
+	}
+	report, err := conformance.Test(cmd.Context(), o)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	if f.junit != "" {
+		if err := writeJUnit(f.junit, report); err != nil {
+			return cli.WithFix(err, "--junit must name a file that can be written")
+		}
+	}
+	if err := printReport(cmd, report); err != nil {
+		return err
+	}
+	switch {
+	case report.Count(conformance.Failed) > 0:
+		return cli.ErrReported
+	case !report.Complete():
+		return cli.External(cli.ErrReported)
+	default:
+		return nil
+	}
+}
+
+// options returns the options of the suite. Its errors quote no secret.
+func (f pluginTestFlags) options(file string) (o conformance.Options, err error) {
+	o = conformance.Options{Path: file, Only: f.only, Skip: map[string]string{}}
+	if _, err := os.Stat(file); err != nil {
+		return o, err
+	}
+	switch f.against {
+	case "simulator":
+	case "real":
+		o.Real = true
+		if f.credential == "" {
+			return o, errors.New("--against real requires --credential-file")
+		}
+	default:
+		return o, errors.New("--against must be simulator or real")
+	}
+	for _, skip := range f.skip {
+		check, reason, found := strings.Cut(skip, "=")
+		if !found || check == "" || reason == "" {
+			return o, fmt.Errorf("--skip %s must be CHECK=REASON", skip)
+		}
+		o.Skip[check] = reason
+	}
+	if o.Settings, err = readTexts("--settings", f.settings); err != nil {
+		return o, err
+	}
+	o.Secrets, err = readTexts("--credential-file", f.credential)
+	return o, err
+}
+
+// readTexts reads a JSON object of texts from the file that a flag names. Without a file it returns
+// nothing.
+func readTexts(flag, name string) (texts map[string]string, err error) {
+	if name == "" {
+		return nil, nil
+	}
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	if json.Unmarshal(raw, &texts) != nil { // the error may quote the file
+		return nil, fmt.Errorf("%s: %s must contain one JSON object whose values are strings", flag, name)
+	}
+	return texts, nil
+}
+
+// confirm says what a run against the real provider will do, and asks unless --yes is set.
+func (f pluginTestFlags) confirm(cmd *cobra.Command, o conformance.Options) error {
+	out := cmd.ErrOrStderr()
+	_, _ = fmt.Fprintf(out, "%s will be called with the credential of %s. The checks only read:\n", o.Path, f.credential)
+	for _, c := range conformance.List("") {
+		_, _ = fmt.Fprintf(out, "  %s: %s\n", c.ID, c.Proves)
+	}
+	for _, kind := range []string{"mail", "dns", "sending"} {
+		for _, c := range conformance.List(kind) {
+			if c.Real && strings.HasPrefix(c.ID, kind+"/") {
+				_, _ = fmt.Fprintf(out, "  %s: %s (%s plugins)\n", c.ID, c.Proves, kind)
+			}
+		}
+	}
+	if f.yes {
+		return nil
+	}
+	_, _ = fmt.Fprint(out, "Continue? [y/N] ")
+	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
+		return nil
+	}
+	return cli.WithFix(errors.New("nothing was called"), "answer y, or set --yes")
+}
+
+// printResult prints the line of a check, and the details of a failure.
+func printResult(out io.Writer, r conformance.Result) {
+	word := map[conformance.Status]string{conformance.Passed: "ok  ", conformance.Failed: "FAIL", conformance.Skipped: "skip"}[r.Status]
+	_, _ = fmt.Fprintf(out, "%s  %-36s %s\n", word, r.ID, cli.Printable(r.Proves))
+	if r.Status == conformance.Skipped {
+		_, _ = fmt.Fprintf(out, "      skipped: %s\n", cli.Printable(r.Reason))
+	}
+	if r.Status != conformance.Failed {
+		return
+	}
+	for _, message := range r.Messages {
+		for line := range strings.Lines(message) {
+			_, _ = fmt.Fprintf(out, "      %s\n", cli.Printable(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "  ")))
+		}
+	}
+	for _, call := range r.Calls {
+		_, _ = fmt.Fprintf(out, "        %s\n", cli.Printable(call))
+	}
+}
+
+// printReport prints the last line, or the whole report as JSON.
+func printReport(cmd *cobra.Command, r conformance.Report) error {
+	passed, failed, skipped := r.Count(conformance.Passed), r.Count(conformance.Failed), r.Count(conformance.Skipped)
+	if !cli.JSONWanted(cmd) {
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s: %d passed, %d failed, %d skipped\n", r.Name, r.Version, passed, failed, skipped)
+		return err
+	}
+	shown := pluginReport{Plugin: r.Name, Kind: r.Kind, Version: r.Version, Against: r.Against, Passed: passed, Failed: failed, Skipped: skipped}
+	for _, result := range r.Results {
+		shown.Checks = append(shown.Checks, checkRow{
+			ID: result.ID, Status: string(result.Status), Proves: result.Proves, Reason: result.Reason,
+			Messages: append([]string{}, result.Messages...), Calls: append([]string{}, result.Calls...), DurationMS: result.Duration.Milliseconds(),
+		})
+	}
+	return json.NewEncoder(cmd.OutOrStdout()).Encode(shown)
+}
+
+func writeJUnit(name string, r conformance.Report) (err error) {
+	file, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return r.WriteJUnit(file)
+}

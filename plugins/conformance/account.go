@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports/contract"
+)
+
+// accountChecks returns the checks that are safe on a real account: they read, and name objects that
+// do not exist. They also run against the simulator.
+func accountChecks(kind string) []contract.Check[*environment] {
+	area := kind + "/account/"
+	all := []contract.Check[*environment]{
+		{ID: area + "accepted", Proves: "the provider accepts the credential", Run: func(t T, e *environment) {
+			if err := e.checkCredential(t, e.guardedContext(t)); err != nil {
+				t.Fatalf("check: %v", err)
+			}
+		}},
+	}
+	switch kind {
+	case string(wire.KindDNS):
+		all = append(all, contract.Check[*environment]{ID: area + "no-such-zone", Proves: "a name that is nobody's zone is reported as no zone", Run: func(t T, e *environment) {
+			name := strings.ToLower("nobody-has-" + rand.Text()[:12] + ".example")
+			if z, err := e.dns(e.process, e.connection()).Zone(e.guardedContext(t), name); !dns.IsNoZone(err) {
+				t.Fatalf("%s: got %+v, %v", name, z, err)
+			}
+		}})
+	case string(wire.KindSending):
+		all = append(all, contract.Check[*environment]{ID: area + "no-such-mailbox", Proves: "an address that is not connected has no account", Run: func(t T, e *environment) {
+			a, err := e.sending(e.process, e.connection()).Account(e.guardedContext(t), strings.ToLower(rand.Text()[:12])+"@nobody.example")
+			if err != nil || a.Exists() {
+				t.Fatalf("got %+v, %v", a, err)
+			}
+		}}, contract.Check[*environment]{ID: area + "list-ends", Proves: "the list of accounts ends, and names each account once", Run: checkListEnds})
+	}
+	return all
+}
+
+// guardedContext returns a context with the deadline of a call.
+func (e *environment) guardedContext(t T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// checkCredential calls Check of the provider.
+func (e *environment) checkCredential(t T, ctx context.Context) error {
+	return e.reads(t, e.process, e.connection())["Check"](ctx)
+}
+
+// maxPages is more than any account has.
+const maxPages = 1000
+
+func checkListEnds(t T, e *environment) {
+	platform, cursor, seen := e.sending(e.process, e.connection()), "", map[string]bool{}
+	for range maxPages {
+		page, err := platform.Accounts(e.guardedContext(t), cursor)
+		if errors.Is(err, fault.CapabilityMissing) {
+			t.Skipf("the platform does not list accounts")
+		}
+		if err != nil {
+			t.Fatalf("accounts: %v", err)
+		}
+		for _, a := range page.Accounts {
+			if !a.Exists() || seen[a.ID] {
+				t.Fatalf("account %q is listed twice or has no id", a.ID)
+			}
+			seen[a.ID] = true
+		}
+		if cursor = page.Next; cursor == "" {
+			return
+		}
+	}
+	t.Fatalf("the list does not end after %d pages", maxPages)
+}

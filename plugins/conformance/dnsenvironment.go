@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+	"github.com/tenantry/tenantry/ports/contract"
+)
+
+// dnsEnvironment is the environment of the contract of a DNS provider: the plugin, its simulator, and
+// the zones of a world. It implements contract.DNSProviderEnv.
+type dnsEnvironment struct {
+	*environment
+	world *world
+}
+
+func newDNSEnvironment(t T, e *environment) *dnsEnvironment {
+	t.Helper()
+	w := newWorld(t, e.description.Name)
+	e.start(t, w.url)
+	return &dnsEnvironment{e, w}
+}
+
+// Provider implements contract.DNSProviderEnv.
+func (d *dnsEnvironment) Provider() sdk.DNSProvider { return d.dns(d.process, d.connection()) }
+
+// Refused implements contract.DNSProviderEnv.
+func (d *dnsEnvironment) Refused() sdk.DNSProvider { return d.dns(d.process, d.guessed()) }
+
+// NewZone implements contract.DNSProviderEnv.
+func (d *dnsEnvironment) NewZone(T) string { return d.world.add() }
+
+// Put implements contract.DNSProviderEnv.
+func (d *dnsEnvironment) Put(_ T, zone string, s dns.RRSet) {
+	d.world.replace(zone, func(r worldRecord) bool { return r.Name == s.Name && r.Type == string(s.Type) }, fromSet(s))
+}
+
+// Held implements contract.DNSProviderEnv.
+func (d *dnsEnvironment) Held(_ T, zone string) []dns.RRSet { return toSets(d.world.records(zone)) }
+
+// Lose implements contract.DNSProviderEnv.
+func (d *dnsEnvironment) Lose(t T, failure contract.Failure) {
+	kinds := map[contract.Failure]simulate.Kind{contract.LosesRequest: simulate.DropBefore, contract.LosesAnswer: simulate.DropAfter}
+	d.simulator.planFault(t, simulate.Fault{Kind: kinds[failure], Times: 1, WritesOnly: true})
+}
+
+// dnsChecks are the checks of a DNS plugin that its contract does not have.
+var dnsChecks = []contract.Check[*dnsEnvironment]{
+	{ID: "dns/read/many-records", Proves: "all record sets of a large zone are read once each", Run: func(t T, d *dnsEnvironment) {
+		const n = 230 // more than a page of any known provider
+		zone := d.NewZone(t)
+		var all []worldRecord
+		for i := range n {
+			all = append(all, worldRecord{Type: "TXT", Name: fmt.Sprintf("r%03d.%s", i, zone), Content: fmt.Sprint("value ", i), TTL: 300})
+		}
+		d.world.replace(zone, func(worldRecord) bool { return false }, all)
+		ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
+		defer cancel()
+		at, err := d.Provider().Zone(ctx, zone)
+		if err != nil {
+			t.Fatalf("zone: %v", err)
+		}
+		sets, err := d.Provider().Records(ctx, at)
+		if err != nil {
+			t.Fatalf("records: %v", err)
+		}
+		sets = slices.DeleteFunc(sets, func(s dns.RRSet) bool { return s.Type == dns.SOA || s.Type == dns.NS })
+		seen := map[string]bool{}
+		for _, s := range sets {
+			seen[s.Name] = true
+		}
+		if len(sets) != n || len(seen) != n {
+			t.Fatalf("%d record sets with %d names, want %d", len(sets), len(seen), n)
+		}
+	}},
+	{ID: "dns/write/not-sent-twice", Proves: "a write whose answer is lost is sent once, because the host decides on a repetition", Run: func(t T, d *dnsEnvironment) {
+		zone := d.NewZone(t)
+		at, err := d.Provider().Zone(t.Context(), zone)
+		if err != nil {
+			t.Fatalf("zone: %v", err)
+		}
+		before := d.simulator.writes(t)
+		d.Lose(t, contract.LosesAnswer)
+		_, err = d.apply(t, at, "written once")
+		if sent := d.simulator.writes(t) - before; sent != 1 {
+			t.Fatalf("the write returned %v after %d requests, want 1", err, sent)
+		}
+	}},
+	{ID: "dns/write/status-500", Proves: "a write that the provider answers with 500 is not reported as done or without effect", Run: func(t T, d *dnsEnvironment) {
+		d.failedWrite(t, 500, outcome.Broken, outcome.Unknown)
+	}},
+	{ID: "dns/write/status-504", Proves: "a write that a gateway answers with 504 has an unknown outcome", Run: func(t T, d *dnsEnvironment) {
+		d.failedWrite(t, 504, outcome.Unknown, outcome.Broken)
+	}},
+	{ID: "dns/write/status-503", Proves: "a write that the provider answers with 503 is down", Run: func(t T, d *dnsEnvironment) {
+		d.failedWrite(t, 503, outcome.Down)
+	}},
+}
+
+// failedWrite makes one write that the provider answers with a status, and checks its outcome.
+func (d *dnsEnvironment) failedWrite(t T, status int, want ...outcome.Kind) {
+	t.Helper()
+	at, err := d.Provider().Zone(t.Context(), d.NewZone(t))
+	if err != nil {
+		t.Fatalf("zone: %v", err)
+	}
+	d.simulator.planFault(t, simulate.Fault{Kind: simulate.Status, Status: status, Times: 1, WritesOnly: true})
+	if _, err = d.apply(t, at, "x"); !slices.Contains(want, outcome.Of(err)) {
+		t.Fatalf("the write returned %v, want %v", err, want)
+	}
+}
+
+// apply adds a TXT record at the apex of a zone.
+func (d *dnsEnvironment) apply(t T, at dns.Zone, value string) ([]dns.RRSet, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
+	defer cancel()
+	return d.Provider().Apply(ctx, at, []dns.Change{{
+		Before: dns.RRSet{Name: at.Name, Type: dns.TXT}, After: dns.RRSet{Name: at.Name, Type: dns.TXT, TTL: int(time.Hour.Seconds()), Values: []string{value}},
+	}})
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+const (
+	maxRecorded = 40   // records of a check that are kept: the last ones
+	maxShown    = 1000 // bytes of a request or an answer that are shown
+	minSecret   = 6    // a shorter value is too common in other texts to be searched for
+)
+
+// exchange records the calls of one check: between the host and the plugin, between the plugin and
+// its provider, and what the plugin prints. It knows the secrets of the check. It removes them from
+// all texts, and notices texts of the plugin that contain one. A nil exchange records nothing.
+type exchange struct {
+	mu      sync.Mutex
+	secrets map[string]string // names by value
+	records []string
+	dropped int
+	leaks   []string
+}
+
+// learn adds the secrets of a connection.
+func (e *exchange) learn(secrets map[string]string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for name, value := range secrets {
+		if len(value) >= minSecret {
+			e.secrets[value] = name
+		}
+	}
+}
+
+// redact returns text without the secrets.
+func (e *exchange) redact(text string) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.redactLocked(text)
+}
+
+func (e *exchange) redactLocked(text string) string {
+	for value := range e.secrets {
+		text = strings.ReplaceAll(text, value, "[redacted]")
+	}
+	return text
+}
+
+func (e *exchange) record(format string, args ...any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.records = append(e.records, e.redactLocked(fmt.Sprintf(format, args...)))
+	if len(e.records) > maxRecorded {
+		e.records, e.dropped = e.records[1:], e.dropped+1
+	}
+}
+
+// searchLeak notes that a text of the plugin contains a secret.
+func (e *exchange) searchLeak(where, text string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for value, name := range e.secrets {
+		if strings.Contains(text, value) {
+			e.leaks = append(e.leaks, fmt.Sprintf("%s contains the value of the secret %s", where, name))
+		}
+	}
+}
+
+// output records a line that the plugin prints.
+func (e *exchange) output(line []byte) {
+	text := strings.ToValidUTF8(string(line), "?")
+	e.searchLeak("a line that the plugin prints", text)
+	e.record("plugin prints: %s", shorten(text))
+}
+
+// interceptors returns the interceptor that records the calls of a connection.
+func (e *exchange) interceptors(c sdk.Connection) []wire.Interceptor {
+	if e == nil {
+		return nil
+	}
+	secrets := map[string]string{}
+	for name, value := range c.Secrets {
+		secrets[name] = value.Reveal()
+	}
+	e.learn(secrets)
+	return []wire.Interceptor{func(ctx context.Context, call wire.Call, next func(context.Context) error) error {
+		err := next(ctx)
+		request, answer := call.Texts()
+		if err == nil {
+			e.record("host calls %s {%s}: {%s}", call.Operation, shorten(request), shorten(answer))
+			return nil
+		}
+		e.searchLeak("the error of "+call.Operation, describeError(err))
+		e.record("host calls %s {%s}: %s", call.Operation, shorten(request), describeError(err))
+		return err
+	}}
+}
+
+// describeError returns all texts of an error of a call.
+func describeError(err error) string {
+	var failure *outcome.Error
+	if !errors.As(err, &failure) {
+		return err.Error()
+	}
+	text := fmt.Sprintf("%s (code %q, cause %q, detail %q", failure.Kind, failure.Code.Name, failure.Cause, failure.Detail)
+	if failure.RetryAfter > 0 {
+		text += ", retry after " + failure.RetryAfter.String()
+	}
+	return text + ")"
+}
+
+// provider records a request of the plugin to its provider.
+func (e *exchange) provider(r *http.Request, body []byte, result string) {
+	if e != nil {
+		e.record("plugin calls %s %s {%s}: %s", r.Method, r.URL.RequestURI(), shorten(strings.ToValidUTF8(string(body), "?")), shorten(result))
+	}
+}
+
+// shorten returns at most maxShown bytes of a text, on one line.
+func shorten(text string) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) <= maxShown {
+		return text
+	}
+	end := maxShown
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+// all returns the records, oldest first, and the leaks.
+func (e *exchange) all() (records, leaks []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.dropped > 0 {
+		records = append(records, fmt.Sprintf("(%d earlier calls are not shown)", e.dropped))
+	}
+	return append(records, e.records...), e.leaks
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/panics"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+// failureChecks returns the checks that run a mail or DNS plugin against servers that fail outside
+// the provider's own API. The contract of a sending platform has the same checks.
+func failureChecks(kind string) []check {
+	area := kind + "/failures/"
+	all := []check{
+		{ID: area + "nothing-listens", Proves: "an address where nothing listens is down", Run: func(t T, b Binary) {
+			b.expectOutcome(t, UnreachableURL(t), outcome.Down)
+		}},
+		{ID: area + "html-page", Proves: "an HTML page instead of an answer is broken", Run: func(t T, b Binary) {
+			b.expectOutcome(t, startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, "<html>Welcome!</html>")
+			})), outcome.Broken)
+		}},
+		{ID: area + "status-500", Proves: "a 500 without a body is broken or down", Run: func(t T, b Binary) {
+			b.expectOutcome(t, startServer(t, answering(http.StatusInternalServerError)), outcome.Broken, outcome.Down)
+		}},
+		{ID: area + "endless-answer", Proves: "an endless answer is broken", Run: func(t T, b Binary) {
+			b.expectOutcome(t, startServer(t, http.HandlerFunc(flood)), outcome.Broken)
+		}},
+		{ID: area + "redirect", Proves: "a redirect is not followed", Run: func(t T, b Binary) {
+			elsewhere := startServer(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+			b.expectOutcome(t, startServer(t, http.RedirectHandler(elsewhere, http.StatusTemporaryRedirect)), outcome.Broken, outcome.Down)
+		}},
+		{ID: area + "deadline", Proves: "a call without an answer ends unknown at its deadline", Run: checkDeadline},
+		{ID: area + "cancelled", Proves: "a cancelled call returns", Run: checkCancelled},
+	}
+	if kind == string(wire.KindDNS) {
+		return append(all, dnsFailureChecks...)
+	}
+	return all
+}
+
+// dnsFailureChecks are the checks of statuses that the contract of a DNS provider does not have.
+var dnsFailureChecks = []check{
+	{ID: "dns/failures/status-503", Proves: "a provider out of service is down", Run: func(t T, b Binary) {
+		b.expectOutcome(t, startServer(t, answering(http.StatusServiceUnavailable)), outcome.Down)
+	}},
+	{ID: "dns/failures/throttled", Proves: "a provider that throttles is throttled, for as long as it says", Run: func(t T, b Binary) {
+		url := startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}))
+		p := b.Start(t)
+		ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
+		defer cancel()
+		_, err := b.dns(p, b.Connect(url)).Check(ctx)
+		var failure *outcome.Error
+		if !errors.As(err, &failure) || failure.Kind != outcome.Throttled || failure.RetryAfter <= 0 || failure.RetryAfter > 7*time.Second {
+			t.Errorf("Check returned %v, want throttled with the Retry-After of 7 seconds", err)
+		}
+	}},
+	{ID: "dns/failures/write-html-page", Proves: "a write that is answered with an HTML page is not reported as done or without effect", Run: func(t T, b Binary) {
+		url := startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "<html>Welcome!</html>")
+		}))
+		ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
+		defer cancel()
+		_, err := b.dns(b.Start(t), b.Connect(url)).Apply(ctx, unknownZone, []dns.Change{{
+			Before: dns.RRSet{Name: unknownZone.Name, Type: dns.TXT}, After: dns.RRSet{Name: unknownZone.Name, Type: dns.TXT, TTL: 300, Values: []string{"x"}},
+		}})
+		if got := outcome.Of(err); got != outcome.Broken && got != outcome.Unknown {
+			t.Errorf("Apply returned %v, want broken or unknown", err)
+		}
+	}},
+}
+
+// answering returns a handler that answers with a status and without a body.
+func answering(status int) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+}
+
+// flood writes until the caller closes the connection.
+func flood(w http.ResponseWriter, r *http.Request) {
+	chunk := bytes.Repeat([]byte("[[[["), 1<<14)
+	for r.Context().Err() == nil {
+		if _, err := w.Write(chunk); err != nil {
+			return
+		}
+	}
+}
+
+// silentServer reads requests and never answers them. Each open request holds the lock.
+type silentServer struct{ open sync.RWMutex }
+
+// ServeHTTP implements http.Handler.
+func (s *silentServer) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	s.open.RLock()
+	defer s.open.RUnlock()
+	_, _ = io.Copy(io.Discard, r.Body) // net/http notices a closed connection only after the body is read
+	<-r.Context().Done()
+}
+
+// deadline is the time limit of a call whose provider never answers. A plugin whose request to the
+// provider is still open after abandonTimeout ignores the deadline.
+const (
+	deadline       = 300 * time.Millisecond
+	abandonTimeout = 15 * time.Second
+)
+
+func checkDeadline(t T, b Binary) {
+	p := b.Start(t)
+	provider := new(silentServer)
+	for name, read := range b.reads(t, p, b.Connect(startServer(t, provider))) {
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		err, returned := within(callTimeout, func() error { return read(ctx) })
+		cancel()
+		switch {
+		case !returned:
+			t.Errorf("%s did not return at its deadline", name)
+		case outcome.Of(err) != outcome.Unknown:
+			t.Errorf("%s returned %v, want unknown", name, err)
+		}
+	}
+	// The host ends a call at its deadline, whatever the plugin does. Only the provider sees whether
+	// the plugin ended its request too.
+	if _, ended := within(abandonTimeout, func() error { provider.open.Lock(); return nil }); !ended {
+		t.Errorf("requests to the provider were still open %s after the deadline of their calls", abandonTimeout)
+	}
+}
+
+func checkCancelled(t T, b Binary) {
+	p := b.Start(t)
+	read := b.reads(t, p, b.Connect(startServer(t, new(silentServer))))["Check"]
+	ctx, cancel := context.WithCancel(t.Context())
+	timer := panics.AfterFunc(deadline, cancel, func(*panics.Error) {})
+	defer timer.Stop()
+	switch err, returned := within(callTimeout, func() error { return read(ctx) }); {
+	case !returned:
+		t.Error("the call did not return when it was cancelled")
+	case !errors.Is(err, context.Canceled):
+		t.Errorf("it returned %v", err)
+	}
+}
+
+// within runs f and reports whether it returned within limit.
+func within(limit time.Duration, f func() error) (result error, returned bool) {
+	ended := make(chan error, 1)
+	panics.Go(func() { ended <- f() }, func(e *panics.Error) { ended <- e })
+	select {
+	case result = <-ended:
+		return result, true
+	case <-time.After(limit):
+		return nil, false
+	}
+}
+
+// expectOutcome calls every read of a plugin whose provider is at url. Each call must fail with one
+// of the outcomes in want and with a cause that the plugin named. Afterwards the plugin must still
+// answer Describe.
+func (b Binary) expectOutcome(t T, url string, want ...outcome.Kind) {
+	t.Helper()
+	p := b.Start(t)
+	var pending panics.Group
+	for name, read := range b.reads(t, p, b.Connect(url)) {
+		pending.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
+			defer cancel()
+			err := read(ctx)
+			var failure *outcome.Error
+			switch {
+			case !errors.As(err, &failure) || !slices.Contains(want, failure.Kind):
+				t.Errorf("%s returned %v, want %v", name, err, want)
+			case failure.Cause == wire.CausePanic || failure.Cause == wire.CauseUnclassified:
+				t.Errorf("%s: the plugin did not classify the failure: %v", name, err)
+			}
+		})
+	}
+	pending.Wait()
+	describe(t, p)
+}

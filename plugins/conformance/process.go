@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/core/panics"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// errNoSimulator means that the plugin has no command `simulate`, or exits with 2 on it.
+var errNoSimulator = errors.New("the plugin has no simulator")
+
+// exitNoSimulator is the exit code of `simulate` of a plugin without a simulator.
+const exitNoSimulator = 2
+
+// simulatorVariables are the environment variables that a simulator gets, apart from URLVariable.
+var simulatorVariables = []string{"PATH", "HOME", "TMPDIR", "TZ"}
+
+// startSimulator starts `BINARY simulate` and a proxy between it and the plugin. Ready of the result
+// directs the plugin to the proxy. It returns errNoSimulator for a plugin without a simulator, and
+// fails the test if the simulator does not start. Both end with the test.
+func startSimulator(t T, binary, world string, e *exchange) (*Simulator, error) {
+	t.Helper()
+	s := &Simulator{exchange: e}
+	var address *url.URL // of the simulator, before the first request
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(address)
+			r.Out.Host = r.In.Host
+		},
+		// Without kept connections the transport never repeats a request by itself.
+		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
+		// A simulator that closes the connection stands for a provider that does.
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorLog:     discardLog,
+	}
+	s.serve(t, proxy)
+	ready, err := startSimulatorProcess(t, binary, world, s.URL)
+	if err != nil {
+		return nil, err
+	}
+	at := "http://" + ready.Address
+	if ready.Address == "" {
+		at = ready.URL
+	}
+	if address, err = url.Parse(at); err != nil || address.Host == "" {
+		t.Fatalf("the simulator's line has no address: %+v", ready)
+	}
+	if at == ready.URL { // the simulator does not know the proxy
+		for name, value := range ready.Settings {
+			if rest, found := strings.CutPrefix(value, ready.URL); found {
+				ready.Settings[name] = s.URL + rest
+			}
+		}
+	}
+	s.Ready = ready
+	s.faults.authHosts = strings.Split(ready.Settings["auth_hosts"], ",")
+	status, _ := s.callControl(t, http.MethodDelete, "/faults", nil)
+	s.ownFaults = status == http.StatusOK
+	e.learn(ready.Secrets)
+	return s, nil
+}
+
+// startSimulatorProcess starts the process and returns the line that it prints.
+func startSimulatorProcess(t T, binary, world, proxy string) (ready simulate.Ready, err error) {
+	t.Helper()
+	command := exec.Command(binary, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", world)
+	command.Env = []string{simulate.URLVariable + "=" + proxy}
+	for _, name := range simulatorVariables {
+		if value, ok := os.LookupEnv(name); ok {
+			command.Env = append(command.Env, name+"="+value)
+		}
+	}
+	stdin, err := command.StdinPipe()
+	if err != nil {
+		t.Fatalf("simulator: %v", err)
+	}
+	stdout, write := io.Pipe()
+	problems := &lastBytes{}
+	command.Stdout, command.Stderr = write, problems
+	command.WaitDelay = cleanupTimeout
+	if err := command.Start(); err != nil {
+		t.Fatalf("start the simulator: %v", err)
+	}
+	ended := make(chan error, 1)
+	panics.Go(func() {
+		err := command.Wait()
+		_ = write.Close()
+		ended <- err
+	}, func(e *panics.Error) { ended <- e })
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		timer := time.NewTimer(cleanupTimeout)
+		defer timer.Stop()
+		select {
+		case <-ended:
+			return
+		case <-timer.C:
+		}
+		_ = command.Process.Kill()
+		<-ended
+	})
+	line := make(chan []byte, 1)
+	panics.Go(func() {
+		first, _ := bufio.NewReader(stdout).ReadBytes('\n')
+		line <- first
+		_, _ = io.Copy(io.Discard, stdout) // a simulator that prints more must not block
+	}, func(*panics.Error) { line <- nil })
+	select {
+	case first := <-line:
+		if len(first) > 0 {
+			if err := json.Unmarshal(first, &ready); err != nil {
+				t.Fatalf("the first line of the simulator is not the JSON object of a simulator: %v", err)
+			}
+			return ready, nil
+		}
+	case <-t.Context().Done():
+		t.Fatalf("the simulator printed no line")
+	}
+	err = <-ended
+	ended <- err // for the cleanup
+	if command.ProcessState != nil && command.ProcessState.ExitCode() == exitNoSimulator {
+		return ready, errNoSimulator
+	}
+	t.Fatalf("the simulator ended with %v: %s", err, shorten(problems.String()))
+	return ready, nil
+}
+
+// callControl sends a control call to the simulator and returns its status and its answer.
+func (s *Simulator) callControl(t T, method, path string, in any) (status int, answer []byte) {
+	t.Helper()
+	var body io.Reader = http.NoBody
+	if in != nil {
+		raw, err := json.Marshal(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body = bytes.NewReader(raw)
+	}
+	status, answer, err := send(t, method, s.URL+"/_control"+path, "application/json", body)
+	if err != nil {
+		t.Fatalf("control call of the simulator: %v", err)
+	}
+	return status, answer
+}
+
+// lastBytes keeps the end of what is written to it.
+type lastBytes struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+// Write implements io.Writer.
+func (l *lastBytes) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = append(l.kept, p...)
+	l.kept = l.kept[max(0, len(l.kept)-maxShown):]
+	return len(p), nil
+}
+
+func (l *lastBytes) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.kept)
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Status is the result of a check.
+type Status string
+
+// The statuses.
+const (
+	Passed  Status = "passed"
+	Failed  Status = "failed"
+	Skipped Status = "skipped"
+)
+
+// Result is the result of one check. It contains no secret of the check.
+type Result struct {
+	ID     string
+	Proves string
+	Status Status
+	// Reason says why the check was skipped.
+	Reason string
+	// Messages say what failed.
+	Messages []string
+	// Calls are the calls of a failed check, oldest first: of the host to the plugin, of the plugin to
+	// its provider, and the lines that the plugin printed.
+	Calls    []string
+	Duration time.Duration
+}
+
+// Report has the results of Test.
+type Report struct {
+	File, Name, Kind, Version string
+	Against                   string // "simulator" or "real"
+	Results                   []Result
+}
+
+// Count returns the number of checks with a status.
+func (r Report) Count(s Status) (n int) {
+	for _, result := range r.Results {
+		if result.Status == s {
+			n++
+		}
+	}
+	return n
+}
+
+// Complete reports whether no check was skipped for want of a simulator.
+func (r Report) Complete() bool {
+	for _, result := range r.Results {
+		if result.Status == Skipped && result.Reason == noSimulatorReason {
+			return false
+		}
+	}
+	return true
+}
+
+// The elements of JUnit XML.
+type (
+	junitSuite struct {
+		XMLName  xml.Name    `xml:"testsuite"`
+		Name     string      `xml:"name,attr"`
+		Tests    int         `xml:"tests,attr"`
+		Failures int         `xml:"failures,attr"`
+		Skipped  int         `xml:"skipped,attr"`
+		Time     string      `xml:"time,attr"`
+		Cases    []junitCase `xml:"testcase"`
+	}
+	junitCase struct {
+		Class   string        `xml:"classname,attr"`
+		Name    string        `xml:"name,attr"`
+		Time    string        `xml:"time,attr"`
+		Failure *junitFailure `xml:"failure"`
+		Skipped *junitSkipped `xml:"skipped"`
+	}
+	junitFailure struct {
+		Message string `xml:"message,attr"`
+		Text    string `xml:",chardata"`
+	}
+	junitSkipped struct {
+		Message string `xml:"message,attr"`
+	}
+)
+
+// WriteJUnit writes the report as JUnit XML.
+func (r Report) WriteJUnit(w io.Writer) error {
+	suite := junitSuite{
+		Name: r.Name, Tests: len(r.Results), Failures: r.Count(Failed), Skipped: r.Count(Skipped),
+	}
+	var total time.Duration
+	for _, result := range r.Results {
+		total += result.Duration
+		c := junitCase{Class: "tenantry.plugin." + r.Name, Name: result.ID, Time: seconds(result.Duration)}
+		switch result.Status {
+		case Failed:
+			c.Failure = &junitFailure{
+				Message: result.Proves,
+				Text:    printable(strings.Join(result.Messages, "\n") + "\n\n" + strings.Join(result.Calls, "\n")),
+			}
+		case Skipped:
+			c.Skipped = &junitSkipped{result.Reason}
+		}
+		suite.Cases = append(suite.Cases, c)
+	}
+	suite.Time = seconds(total)
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	out := xml.NewEncoder(w)
+	out.Indent("", "  ")
+	return out.Encode(suite)
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
+
+// printable returns a text without the control characters that XML does not allow.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return ' '
+		}
+		return r
+	}, text)
+}

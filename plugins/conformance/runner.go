@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/core/panics"
+)
+
+// checkTimeout limits one check of Test. Only a plugin that hangs reaches it.
+const checkTimeout = 3 * time.Minute
+
+// checkRun is the T of one check of Test. A check runs in a goroutine of its own, which Fatalf ends.
+type checkRun struct {
+	ctx context.Context
+
+	mu       sync.Mutex
+	messages []string
+	failed   bool
+	reason   string // why the check was skipped, or empty
+	cleanups []func()
+}
+
+// runCheck runs a check and its cleanups. A panic and a timeout are failures of the check.
+func runCheck(ctx context.Context, timeout time.Duration, run func(T)) *checkRun {
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	t := &checkRun{ctx: limited}
+	ended := make(chan struct{})
+	panics.Go(func() {
+		defer close(ended)
+		run(t)
+	}, t.panicked)
+	select {
+	case <-ended:
+	case <-limited.Done():
+		t.Errorf("the check did not end within %s", timeout)
+	}
+	cancel()
+	t.cleanUp()
+	// The cleanups end all processes and servers, so that a call of the check cannot hang. A check that
+	// does not return even now is left behind.
+	select {
+	case <-ended:
+	case <-time.After(abandonTimeout):
+	}
+	return t
+}
+
+func (t *checkRun) panicked(e *panics.Error) { t.Errorf("the check panicked: %v", e) }
+
+// cleanUp runs the cleanups, the last one first.
+func (t *checkRun) cleanUp() {
+	for {
+		t.mu.Lock()
+		if len(t.cleanups) == 0 {
+			t.mu.Unlock()
+			return
+		}
+		last := t.cleanups[len(t.cleanups)-1]
+		t.cleanups = t.cleanups[:len(t.cleanups)-1]
+		t.mu.Unlock()
+		ended := make(chan struct{})
+		panics.Go(func() {
+			defer close(ended)
+			last()
+		}, t.panicked)
+		<-ended
+	}
+}
+
+func (t *checkRun) note(failed bool, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.messages, t.failed = append(t.messages, text), t.failed || failed
+}
+
+// Helper implements T.
+func (t *checkRun) Helper() {}
+
+// Context implements T.
+func (t *checkRun) Context() context.Context { return t.ctx }
+
+// Cleanup implements T.
+func (t *checkRun) Cleanup(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cleanups = append(t.cleanups, f)
+}
+
+// TempDir implements T.
+func (t *checkRun) TempDir() string {
+	dir, err := os.MkdirTemp("", "tenantry-plugin-test-")
+	if err != nil {
+		t.Fatalf("temporary folder: %v", err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// Logf implements T.
+func (t *checkRun) Logf(format string, args ...any) { t.note(false, fmt.Sprintf(format, args...)) }
+
+// Error implements T.
+func (t *checkRun) Error(args ...any) { t.note(true, fmt.Sprint(args...)) }
+
+// Errorf implements T.
+func (t *checkRun) Errorf(format string, args ...any) { t.note(true, fmt.Sprintf(format, args...)) }
+
+// Fatal implements T.
+func (t *checkRun) Fatal(args ...any) {
+	t.Error(args...)
+	runtime.Goexit()
+}
+
+// Fatalf implements T.
+func (t *checkRun) Fatalf(format string, args ...any) {
+	t.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+// Skipf implements T.
+func (t *checkRun) Skipf(format string, args ...any) {
+	t.mu.Lock()
+	t.reason = fmt.Sprintf(format, args...)
+	t.mu.Unlock()
+	runtime.Goexit()
+}

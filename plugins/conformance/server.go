@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+
+	"github.com/tenantry/tenantry/core/panics"
+)
+
+// startServer returns the URL of a server on loopback that runs until the test ends.
+func startServer(t T, handler http.Handler) string {
+	t.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: startTimeout, ErrorLog: discardLog}
+	ended := make(chan error, 1)
+	panics.Go(func() { ended <- server.Serve(listener) }, func(e *panics.Error) { ended <- e })
+	t.Cleanup(func() {
+		_ = server.Close() // also closes the connections that a plugin keeps open
+		<-ended
+	})
+	return "http://" + listener.Addr().String()
+}
+
+// UnreachableURL returns a base URL on which nothing listens.
+func UnreachableURL(t T) string {
+	t.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	_ = listener.Close()
+	return "http://" + listener.Addr().String()
+}
+
+// discardLog drops the messages of servers about connections that a check has cut.
+var discardLog = log.New(io.Discard, "", 0)
+
+// send sends one request and returns the status and the body of the answer. It follows no redirect.
+func send(t T, method, link, contentType string, body io.Reader) (status int, answer []byte, err error) {
+	request, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, link, body)
+	if err != nil {
+		return 0, nil, err
+	}
+	request.Header.Set("Content-Type", contentType)
+	response, err := noRedirects.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err = io.ReadAll(response.Body)
+	return response.StatusCode, answer, err
+}
+
+// noRedirects is the client of send. Its time limit is one that only a hang reaches.
+var noRedirects = &http.Client{
+	Timeout:       startTimeout,
+	Transport:     &http.Transport{DisableKeepAlives: true},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// buffer collects a response, so that a failure can change or drop it.
+type buffer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func newBuffer() *buffer { return &buffer{header: http.Header{}, status: http.StatusOK} }
+
+// Header implements http.ResponseWriter.
+func (b *buffer) Header() http.Header { return b.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (b *buffer) WriteHeader(status int) { b.status = status }
+
+// Write implements http.ResponseWriter.
+func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/panics"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports/contract"
+)
+
+// Options are the parameters of Test.
+type Options struct {
+	// Path is the plugin's file.
+	Path string
+	// Settings and Secrets override those of the simulator. Against a real account they are the
+	// connection.
+	Settings, Secrets map[string]string
+	// Real runs only the checks that are safe on a real account, against that account.
+	Real bool
+	// Only has the ids of the checks to run, or prefixes as in Skip. Empty means all.
+	Only []string
+	// Skip has the reason for each check that is not run, by its id. The prefix of an id up to a slash
+	// stands for all checks below it.
+	Skip map[string]string
+	// Done is called with each result, in the order of the list. It may be nil.
+	Done func(Result)
+}
+
+// parallelChecks is how many checks run at a time. They mostly wait.
+const parallelChecks = 4
+
+// Item is a check of the suite, as lists show it.
+type Item struct {
+	ID     string
+	Proves string
+	// Real says that the check is safe on a real account.
+	Real bool
+}
+
+// suiteCheck is a check of Test.
+type suiteCheck struct {
+	Item
+	run func(t T, e *environment)
+}
+
+// List returns the checks of a kind of plugins, in the order in which Test reports them.
+func List(kind string) []Item {
+	var items []Item
+	for _, c := range suite(kind) {
+		items = append(items, c.Item)
+	}
+	return items
+}
+
+// suite returns the checks of a kind of plugins.
+func suite(kind string) []suiteCheck {
+	var all []suiteCheck
+	for _, c := range pluginChecks {
+		all = append(all, suiteCheck{Item{c.ID, c.Proves, true}, func(t T, e *environment) { c.Run(t, e.Binary) }})
+	}
+	for _, c := range accountChecks(kind) {
+		all = append(all, suiteCheck{Item{c.ID, c.Proves, true}, func(t T, e *environment) {
+			switch {
+			case e.options.Real:
+				e.process = e.Start(t)
+			case kind == string(wire.KindSending):
+				newSendingEnvironment(t, e) // selects the workspace
+			default:
+				e.start(t, newWorld(t, e.description.Name).url)
+			}
+			c.Run(t, e)
+		}})
+	}
+	switch kind {
+	case string(wire.KindDNS):
+		all = append(all, withSimulator(failureChecks(kind))...)
+		all = append(all, inEnvironment(contract.DNSProviderChecks(), func(t T, e *environment) contract.DNSProviderEnv {
+			return newDNSEnvironment(t, e)
+		})...)
+		all = append(all, inEnvironment(dnsChecks, newDNSEnvironment)...)
+	case string(wire.KindSending):
+		all = slices.Insert(all, len(pluginChecks), suiteCheck{Item{sendingDescription.ID, sendingDescription.Proves, true}, func(t T, e *environment) {
+			sendingDescription.Run(t, e.Binary)
+		}})
+		all = append(all, inEnvironment(contract.SendingPlatformChecks(), newSendingEnvironment)...)
+	}
+	return all
+}
+
+// withSimulator returns checks of a provider that fails. The simulator's line says which settings
+// have the base URLs.
+func withSimulator(checks []check) (all []suiteCheck) {
+	for _, c := range checks {
+		all = append(all, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) {
+			e.startSimulator(t, newWorld(t, e.description.Name).url)
+			e.Connect = e.connect
+			c.Run(t, e.Binary)
+		}})
+	}
+	return all
+}
+
+// inEnvironment returns checks that run in an environment of their own, which open makes.
+func inEnvironment[E any](checks []contract.Check[E], open func(T, *environment) E) (all []suiteCheck) {
+	for _, c := range checks {
+		all = append(all, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) { c.Run(t, open(t, e)) }})
+	}
+	return all
+}
+
+// Test runs the suite over a plugin. It fails only if Options are invalid; what is wrong with the
+// plugin is in the report.
+func Test(ctx context.Context, o Options) (Report, error) {
+	description, problem := o.describe(ctx)
+	report := Report{File: o.Path, Name: description.Name, Kind: string(description.Kind), Version: description.Version, Against: "simulator"}
+	if o.Real {
+		report.Against = "real"
+	}
+	checks := suite(report.Kind)
+	if problem != nil { // the plugin does not start, so that its own checks say why
+		checks = suite("")
+	}
+	if o.Real {
+		checks = slices.DeleteFunc(checks, func(c suiteCheck) bool { return !c.Real })
+	}
+	if unknown := o.unknownCheck(checks); unknown != "" && problem == nil {
+		return report, fmt.Errorf("there is no check %s", unknown)
+	}
+	if len(o.Only) > 0 {
+		checks = slices.DeleteFunc(checks, func(c suiteCheck) bool {
+			return !slices.ContainsFunc(o.Only, func(key string) bool { return covers(key, c.ID) })
+		})
+	}
+	report.Results = o.runAll(ctx, checks, description)
+	return report, ctx.Err()
+}
+
+// describe returns the description of the plugin.
+func (o *Options) describe(ctx context.Context) (d sdk.Description, err error) {
+	b := Binary{Path: o.Path, exchange: o.newExchange()}
+	run := runCheck(ctx, checkTimeout, func(t T) { d = describe(t, b.Start(t)) })
+	if run.failed {
+		return sdk.Description{}, errors.New(strings.Join(run.messages, "; "))
+	}
+	return d, nil
+}
+
+func (o *Options) newExchange() *exchange {
+	e := &exchange{secrets: map[string]string{}}
+	e.learn(o.Secrets)
+	return e
+}
+
+// unknownCheck returns a key of Only or Skip that names no check, or "".
+func (o *Options) unknownCheck(checks []suiteCheck) string {
+	for _, key := range slices.Concat(o.Only, slices.Sorted(maps.Keys(o.Skip))) {
+		if !slices.ContainsFunc(checks, func(c suiteCheck) bool { return covers(key, c.ID) }) {
+			return key
+		}
+	}
+	return ""
+}
+
+// covers reports whether a key of Only or Skip names a check.
+func covers(key, id string) bool {
+	return key == id || strings.HasPrefix(id, strings.TrimSuffix(key, "/")+"/")
+}
+
+// runAll runs the checks, several at a time, and returns the results in the order of the list.
+func (o *Options) runAll(ctx context.Context, checks []suiteCheck, d sdk.Description) []Result {
+	results := make([]chan Result, len(checks))
+	free := make(chan struct{}, parallelChecks)
+	var group panics.Group
+	for i := range checks {
+		results[i] = make(chan Result, 1)
+	}
+	group.Go(func() {
+		for i, c := range checks {
+			free <- struct{}{}
+			group.Go(func() {
+				defer func() { <-free }()
+				results[i] <- o.runOne(ctx, c, d)
+			})
+		}
+	})
+	var all []Result
+	for _, result := range results {
+		r := <-result
+		all = append(all, r)
+		if o.Done != nil {
+			o.Done(r)
+		}
+	}
+	group.Wait()
+	return all
+}
+
+// runOne runs one check.
+func (o *Options) runOne(ctx context.Context, c suiteCheck, d sdk.Description) Result {
+	result := Result{ID: c.ID, Proves: c.Proves, Status: Passed}
+	for key, reason := range o.Skip {
+		if covers(key, c.ID) {
+			result.Status, result.Reason = Skipped, cmp.Or(reason, "skipped by --skip")
+			return result
+		}
+	}
+	if ctx.Err() != nil {
+		result.Status, result.Reason = Skipped, "the run was interrupted"
+		return result
+	}
+	start, e := time.Now(), o.newExchange()
+	run := runCheck(ctx, checkTimeout, func(t T) {
+		c.run(t, &environment{Binary: Binary{Path: o.Path, exchange: e}, options: o, description: d})
+	})
+	result.Duration = time.Since(start)
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	records, leaks := e.all()
+	for _, message := range append(run.messages, leaks...) {
+		result.Messages = append(result.Messages, e.redact(message))
+	}
+	switch {
+	case run.failed || len(leaks) > 0:
+		result.Status, result.Calls = Failed, records
+	case run.reason != "":
+		result.Status, result.Reason = Skipped, run.reason
+	}
+	return result
+}

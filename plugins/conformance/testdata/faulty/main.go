@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command faulty is a DNS plugin with one planted bug. The part of its file name after the last
+// "=" names the bug; without one the plugin is correct. The suite must find each bug.
+//
+//   - main.go: the description, the commands, and the bugs of the process. Start here.
+//   - provider.go: the calls, and the bugs in them.
+//   - simulator.go: the simulator of the invented provider.
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// bug is the planted bug, or "".
+var bug = func() string {
+	_, name, _ := strings.Cut(filepath.Base(os.Args[0]), "=")
+	return name
+}()
+
+func description() sdk.Description {
+	d := sdk.Description{
+		Name: "faulty", Kind: "dns", Version: "1.0.0", Title: "Faulty DNS",
+		Fields: []sdk.Field{
+			{Name: "api_url", Default: "https://api.faulty.example", Help: "base URL of the API"},
+			{Name: "api_token", Account: true, Secret: true, Required: true, Help: "token of the account"},
+		},
+		NameServers: []string{"*.provider.example"},
+		Budgets:     []sdk.Budget{{Key: "credential", Limit: 1000, Window: time.Minute}},
+	}
+	switch bug {
+	case "no-title":
+		d.Title = ""
+	case "no-help":
+		d.Fields[0].Help = ""
+	case "secret-not-marked":
+		d.Fields[1].Secret = false
+	case "odd-name":
+		d.Name = "Odd Name"
+	case "no-window":
+		d.Budgets[0].Window = 0
+	case "describes-otherwise":
+		if len(os.Args) > 1 {
+			d.Version = "2.0.0"
+		}
+	}
+	return d
+}
+
+func main() {
+	hosted := len(os.Args) < 2
+	switch {
+	case bug == "noise-before-handshake" && hosted, bug == "noise-in-describe" && !hosted && os.Args[1] == "describe":
+		fmt.Println("Welcome to Faulty DNS!")
+	case bug == "exits-with-0" && hosted && os.Getenv("TENANTRY_PLUGIN") == "":
+		os.Exit(0)
+	case bug == "never-exits" && hosted:
+		os.Stdin, _, _ = os.Pipe()
+	case bug == "one-process-only" && hosted:
+		if _, err := net.Listen("unix", "@tenantry-faulty-"+fmt.Sprint(os.Getppid())); err != nil {
+			os.Exit(1)
+		}
+	}
+	sdk.Serve(sdk.Plugin{
+		Describe: description(), Simulator: newSimulator,
+		DNS: func(c sdk.Connection) (sdk.DNSProvider, error) { return provider{c}, nil },
+	})
+}

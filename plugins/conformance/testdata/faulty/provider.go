@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// client is one for all calls. The plain client has none of the limits of the SDK's.
+var client = func() *http.Client {
+	if bug == "follows-redirects" || bug == "reads-endlessly" {
+		return &http.Client{Timeout: time.Minute}
+	}
+	return sdk.NewHTTPClient(time.Minute)
+}()
+
+type provider struct{ c sdk.Connection }
+
+// answerDoc is an answer of the API.
+type answerDoc struct {
+	Zones []zoneDoc `json:"zones"`
+}
+
+var errConflict = errors.New("the zone has another version")
+
+// call makes one request.
+func (p provider) call(ctx context.Context, method, path string, in, out any) error {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	if bug == "ignores-deadlines" {
+		ctx = context.WithoutCancel(ctx)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, p.c.Settings["api_url"]+path, bytes.NewReader(body))
+	if err != nil {
+		return sdk.Misconfigured("api_url", "it is not a URL")
+	}
+	secret := p.c.Secrets["api_token"].Reveal()
+	request.Header.Set("Authorization", "Bearer "+secret)
+	if bug == "logs-the-token" {
+		fmt.Fprintln(os.Stderr, "calling with", secret)
+	}
+	response, err := client.Do(request)
+	switch {
+	case err != nil && bug == "retries-writes" && method == http.MethodPut && ctx.Err() == nil:
+		again := request.Clone(ctx)
+		again.Body, _ = request.GetBody()
+		if response, err = client.Do(again); err != nil {
+			return sdk.TransportError(err)
+		}
+	case err != nil && bug == "unreachable-is-unknown":
+		return sdk.UnknownEffect("unreachable")
+	case err != nil && bug == "lost-is-down" && method == http.MethodPut:
+		return &sdk.Outcome{Kind: sdk.Down, Detail: "the provider cannot be reached", Cause: "cut"}
+	case err != nil:
+		return sdk.TransportError(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if err := p.status(response, method, secret); err != nil {
+		return err
+	}
+	answer, err := p.read(response)
+	switch {
+	case err != nil:
+		return err
+	case bug == "html-is-fine":
+		_ = json.Unmarshal(answer, out)
+		return nil
+	case bug == "panics" && json.Unmarshal(answer, out) != nil:
+		panic("not JSON")
+	case json.Unmarshal(answer, out) != nil:
+		return sdk.BrokenAnswer("not_json")
+	}
+	return nil
+}
+
+// read reads the body of an answer.
+func (p provider) read(response *http.Response) ([]byte, error) {
+	if bug == "reads-endlessly" {
+		_, _ = io.CopyN(io.Discard, response.Body, 8<<20)
+		return nil, &sdk.Outcome{Kind: sdk.Down, Detail: "gave up", Cause: "long"}
+	}
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, sdk.TransportError(err)
+	}
+	return answer, nil
+}
+
+// status returns the error for the status of an answer.
+func (p provider) status(r *http.Response, method, secret string) error {
+	switch {
+	case r.StatusCode == http.StatusConflict:
+		return errConflict
+	case r.StatusCode == http.StatusUnauthorized && bug == "rejected-is-broken":
+		return sdk.BrokenAnswer("status 401")
+	case r.StatusCode == http.StatusUnauthorized && bug == "quotes-the-token":
+		err := sdk.CredentialRefused("401").(*sdk.Outcome)
+		err.Detail = "the token " + secret + " is unknown"
+		return err
+	case r.StatusCode == http.StatusUnauthorized:
+		return sdk.CredentialRefused("401")
+	case r.StatusCode == http.StatusInternalServerError && bug == "500-is-refused":
+		return sdk.RequestRefused("status 500")
+	case r.StatusCode == http.StatusInternalServerError && bug == "500-of-a-write-is-down" && method == http.MethodPut:
+		return &sdk.Outcome{Kind: sdk.Down, Detail: "out of service", Cause: "status 500"}
+	case r.StatusCode == http.StatusServiceUnavailable && bug == "503-is-broken":
+		return sdk.BrokenAnswer("status 503")
+	case r.StatusCode == http.StatusGatewayTimeout && bug == "504-is-down":
+		return &sdk.Outcome{Kind: sdk.Down, Detail: "out of service", Cause: "status 504"}
+	case r.StatusCode == http.StatusTooManyRequests && bug == "drops-retry-after":
+		return &sdk.Outcome{Kind: sdk.Throttled, Detail: "too many", Cause: "status 429"}
+	case r.StatusCode >= 300 && sdk.StatusError(r.StatusCode, r.Header, time.Now()) == nil:
+		return sdk.BrokenAnswer("status")
+	}
+	return sdk.StatusError(r.StatusCode, r.Header, time.Now())
+}
+
+func (p provider) Check(ctx context.Context) (int, error) {
+	var answer answerDoc
+	if err := p.call(ctx, http.MethodGet, "/zones", nil, &answer); err != nil {
+		return 0, err
+	}
+	if bug == "counts-one" {
+		return 1, nil
+	}
+	return len(answer.Zones), nil
+}
+
+func (p provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
+	z, err := p.page(ctx, name, 0)
+	if _, above, found := strings.Cut(name, "."); dns.IsNoZone(err) && found && bug == "finds-the-zone-above" {
+		z, err = p.page(ctx, above, 0)
+	}
+	switch {
+	case dns.IsNoZone(err) && bug == "no-zone-is-refused":
+		return dns.Zone{}, sdk.RequestRefused("no_zone")
+	case err != nil:
+		return dns.Zone{}, err
+	}
+	at := dns.Zone{ID: z.Name, Name: z.Name, NameServers: z.NameServers}
+	if bug == "no-name-servers" {
+		at.NameServers = nil
+	}
+	return at, nil
+}
+
+// page returns a zone with one page of its records.
+func (p provider) page(ctx context.Context, name string, page int) (zoneDoc, error) {
+	var answer answerDoc
+	if err := p.call(ctx, http.MethodGet, fmt.Sprintf("/zones?name=%s&page=%d", name, page), nil, &answer); err != nil {
+		return zoneDoc{}, err
+	}
+	if len(answer.Zones) == 0 {
+		return zoneDoc{}, dns.NoZone()
+	}
+	return answer.Zones[0], nil
+}
+
+// zone returns a zone with all records.
+func (p provider) zone(ctx context.Context, name string) (zoneDoc, error) {
+	z, err := p.page(ctx, name, 0)
+	for n := 1; err == nil && z.More && bug != "reads-one-page"; n++ {
+		var next zoneDoc
+		if next, err = p.page(ctx, name, n); err == nil && bug != "repeats-the-first-page" {
+			z.Records = append(z.Records, next.Records...)
+		}
+		z.More = next.More
+	}
+	return z, err
+}
+
+func (p provider) Records(ctx context.Context, at dns.Zone) ([]dns.RRSet, error) {
+	z, err := p.zone(ctx, at.ID)
+	if err != nil {
+		return nil, err
+	}
+	return z.sets(), nil
+}
+
+// sets returns the record sets of a zone.
+func (z zoneDoc) sets() (sets []dns.RRSet) {
+	for _, r := range z.Records {
+		value := r.Content
+		switch {
+		case r.Priority != nil:
+			value = fmt.Sprint(*r.Priority, " ", value)
+		case r.Type == "TXT" && bug == "quotes-texts":
+			value = sdk.QuoteText(value)
+		case r.Type == "TXT" && bug == "cuts-texts":
+			value = value[:min(len(value), 255)]
+		case strings.HasPrefix(r.Name, "*.") && bug == "expands-wildcards":
+			sets = append(sets, dns.RRSet{Name: "_dmarc." + z.Name, Type: dns.Type(r.Type), TTL: r.TTL, Values: []string{value}})
+		}
+		i := slices.IndexFunc(sets, func(s dns.RRSet) bool { return s.Name == r.Name && string(s.Type) == r.Type })
+		if i < 0 {
+			sets = append(sets, dns.RRSet{Name: r.Name, Type: dns.Type(r.Type), TTL: r.TTL})
+			i = len(sets) - 1
+		}
+		sets[i].Values = append(sets[i].Values, value)
+	}
+	return sets
+}
+
+// writers makes the bug "no-condition" certain: all concurrent writers read before one writes.
+var writers struct {
+	sync.Mutex
+	n   int
+	all chan struct{}
+}
+
+func init() { writers.all = make(chan struct{}) }
+
+func (p provider) Apply(ctx context.Context, at dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+	if err := dns.CheckChanges(at.Name, changes); err != nil && bug != "writes-outside-the-zone" {
+		return nil, err
+	}
+	z, err := p.zone(ctx, at.ID)
+	if err != nil {
+		return nil, err
+	}
+	outstanding, err := dns.Outstanding(z.sets(), changes)
+	if bug == "overwrites" || bug == "writes-outside-the-zone" {
+		outstanding, err = changes, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if bug == "no-condition" {
+		writers.Lock()
+		if writers.n++; writers.n == 4 {
+			close(writers.all)
+		}
+		writers.Unlock()
+		<-writers.all
+	}
+	if len(outstanding) == 0 {
+		return sdk.SetsAfter(z.sets(), changes), nil
+	}
+	if bug == "writes-nothing" {
+		return sdk.SetsAfter(nil, changes), nil
+	}
+	path := "/zones/" + at.ID
+	if bug == "no-condition" || bug == "overwrites" {
+		path += "?force"
+	}
+	z.edit(outstanding)
+	switch err := p.call(ctx, http.MethodPut, path, z, &struct{}{}); {
+	case errors.Is(err, errConflict) && bug == "conflict-is-broken":
+		return nil, sdk.BrokenAnswer("status 409")
+	case errors.Is(err, errConflict):
+		return nil, dns.Changed()
+	case err != nil:
+		return nil, err
+	}
+	return sdk.SetsAfter(z.sets(), changes), nil
+}
+
+// edit makes changes.
+func (z *zoneDoc) edit(changes []dns.Change) {
+	if bug == "drops-foreign-records" {
+		z.Records = nil
+	}
+	for _, c := range changes {
+		ttl := c.After.TTL
+		z.Records = slices.DeleteFunc(z.Records, func(r recordDoc) bool {
+			mine := r.Name == c.After.Name && r.Type == string(c.After.Type)
+			if mine && bug == "changes-the-ttl" {
+				ttl = 60
+			}
+			return mine && bug != "never-removes"
+		})
+		for _, value := range c.After.Values {
+			r := recordDoc{Type: string(c.After.Type), Name: c.After.Name, Content: value, TTL: ttl}
+			if c.After.Type == dns.MX {
+				r.Priority = new(int)
+				_, _ = fmt.Sscan(value, r.Priority, &r.Content)
+			}
+			z.Records = append(z.Records, r)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+const token = "simulated-token-of-faulty"
+
+// pageSize is the number of records on a page.
+const pageSize = 100
+
+// zoneDoc is a zone of the API. It has the form of the world interface.
+type zoneDoc struct {
+	Name        string          `json:"name"`
+	Provider    string          `json:"provider"`
+	NameServers []string        `json:"name_servers"`
+	Version     uint32          `json:"version"`
+	Records     []recordDoc     `json:"records"`
+	Veiled      json.RawMessage `json:"veiled"`
+	More        bool            `json:"more,omitempty"`
+}
+
+type recordDoc struct {
+	Type     string `json:"type"`
+	Name     string `json:"name"`
+	Content  string `json:"content"`
+	TTL      int    `json:"ttl"`
+	Priority *int   `json:"priority,omitempty"`
+}
+
+// simulator serves GET /zones and PUT /zones/{name}. The zones are those of the world.
+type simulator struct {
+	world   string
+	writing *sync.Mutex // held while a version is read for a write without a condition
+}
+
+func newSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
+	kit, err := simulate.Open("faulty", o)
+	if err != nil {
+		return nil, simulate.Ready{}, err
+	}
+	return kit.Handler(simulator{o.World, new(sync.Mutex)}, http.NotFoundHandler()), simulate.Ready{
+		Provider: "faulty", URL: o.URL, Control: []string{},
+		Settings: map[string]string{"api_url": o.URL}, Secrets: map[string]string{"api_token": token},
+	}, nil
+}
+
+func (simulator) Call(r *http.Request, _ []byte) simulate.Call {
+	return simulate.Call{Operation: r.Method, Write: r.Method != http.MethodGet}
+}
+
+func (simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
+	if retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	simulate.WriteError(w, status, http.StatusText(status))
+}
+
+func (s simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Authorization") != "Bearer "+token && bug != "simulator-takes-any-token" {
+		simulate.WriteError(w, http.StatusUnauthorized, "unknown token")
+		return
+	}
+	body, _ := io.ReadAll(r.Body)
+	if r.Method == http.MethodPut && r.URL.Query().Has("force") { // the bugs write without a condition
+		s.writing.Lock()
+		defer s.writing.Unlock()
+		var in zoneDoc
+		_ = json.Unmarshal(body, &in)
+		in.Version = s.zones(w, in.Name)[0].Version
+		body, _ = json.Marshal(in)
+	}
+	if r.Method == http.MethodPut {
+		s.pass(w, r.Method, r.URL.Path, body)
+		return
+	}
+	found := s.zones(w, r.URL.Query().Get("name"))
+	page, _ := strconv.Atoi(r.URL.Query().Get("page"))
+	for i := range found {
+		all := found[i].Records
+		end := min((page+1)*pageSize, len(all))
+		found[i].Records, found[i].More = all[min(page*pageSize, end):end], end < len(all)
+	}
+	simulate.WriteJSON(w, http.StatusOK, map[string]any{"zones": append([]zoneDoc{}, found...)})
+}
+
+// zones returns the zones of the world.
+func (s simulator) zones(w http.ResponseWriter, name string) (found []zoneDoc) {
+	response, err := http.Get(s.world + "/zones?provider=faulty&name=" + name)
+	if err != nil {
+		simulate.WriteError(w, http.StatusInternalServerError, err.Error())
+		return nil
+	}
+	defer func() { _ = response.Body.Close() }()
+	_ = json.NewDecoder(response.Body).Decode(&found)
+	return found
+}
+
+// pass passes a call to the world, and its answer back.
+func (s simulator) pass(w http.ResponseWriter, method, path string, body []byte) {
+	request, _ := http.NewRequest(method, s.world+path, bytes.NewReader(body))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		simulate.WriteError(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	defer func() { _ = response.Body.Close() }()
+	w.WriteHeader(response.StatusCode)
+	_, _ = io.Copy(w, response.Body)
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/panics"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// world is the world interface of one check: the zones of a simulated DNS provider, and a DNS server
+// for the simulator of a mail platform. The sandbox has the same interface.
+type world struct {
+	url      string
+	provider string // whose zones they are
+	dnsAddr  string // of the DNS server, or empty
+
+	mu    sync.Mutex
+	zones []*worldZone
+}
+
+// The JSON documents of the world interface, as docs/plugins.md describes them.
+type (
+	worldZone struct {
+		Name        string          `json:"name"`
+		Provider    string          `json:"provider"`
+		NameServers []string        `json:"name_servers"`
+		Version     uint32          `json:"version"`
+		Records     []worldRecord   `json:"records"`
+		Veiled      json.RawMessage `json:"veiled"`
+	}
+	worldRecord struct {
+		Type     string `json:"type"`
+		Name     string `json:"name"`
+		Content  string `json:"content"`
+		TTL      int    `json:"ttl"`
+		Priority *int   `json:"priority,omitempty"`
+	}
+)
+
+func newWorld(t T, provider string) *world {
+	t.Helper()
+	w := &world{provider: provider}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /zones", w.list)
+	mux.HandleFunc("PUT /zones/{name}", w.edit)
+	mux.HandleFunc("GET /dns", func(a http.ResponseWriter, _ *http.Request) {
+		simulate.WriteJSON(a, http.StatusOK, map[string]string{"addr": w.dnsAddr})
+	})
+	w.url = startServer(t, mux)
+	return w
+}
+
+func (w *world) list(a http.ResponseWriter, r *http.Request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	found := []worldZone{}
+	for _, z := range w.zones {
+		if name := r.URL.Query().Get("name"); r.URL.Query().Get("provider") == w.provider && (name == "" || name == z.Name) {
+			found = append(found, *z)
+		}
+	}
+	simulate.WriteJSON(a, http.StatusOK, found)
+}
+
+func (w *world) edit(a http.ResponseWriter, r *http.Request) {
+	var in worldZone
+	if err := json.NewDecoder(io.LimitReader(r.Body, maxBody)).Decode(&in); err != nil {
+		simulate.WriteError(a, http.StatusBadRequest, "the body is not a zone: "+err.Error())
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	z := w.find(r.PathValue("name"))
+	switch {
+	case z == nil:
+		simulate.WriteError(a, http.StatusNotFound, "no such zone")
+	case z.Version != in.Version:
+		simulate.WriteError(a, http.StatusConflict, "the zone has changed")
+	default:
+		z.Version++
+		z.Records, z.Veiled = in.Records, in.Veiled
+		simulate.WriteJSON(a, http.StatusOK, struct{}{})
+	}
+}
+
+func (w *world) find(name string) *worldZone {
+	for _, z := range w.zones {
+		if z.Name == name {
+			return z
+		}
+	}
+	return nil
+}
+
+// add creates an empty zone and returns its name.
+func (w *world) add() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name := fmt.Sprintf("zone-%d.test", len(w.zones)+1)
+	w.zones = append(w.zones, &worldZone{
+		Name: name, Provider: w.provider, NameServers: []string{"ns1.provider.example", "ns2.provider.example"},
+		Version: 1, Records: []worldRecord{}, Veiled: json.RawMessage("[]"),
+	})
+	return name
+}
+
+// replace replaces the records of a zone for which old reports true, as the zone's owner does.
+func (w *world) replace(zone string, old func(worldRecord) bool, with []worldRecord) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	z := w.find(zone)
+	z.Version++
+	z.Records = append(slices.DeleteFunc(slices.Clone(z.Records), old), with...)
+}
+
+// records returns the records of a zone.
+func (w *world) records(zone string) []worldRecord {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.find(zone).Records)
+}
+
+// fromSet returns the records of a record set.
+func fromSet(s dns.RRSet) []worldRecord {
+	var all []worldRecord
+	for _, value := range s.Values {
+		r := worldRecord{Type: string(s.Type), Name: s.Name, Content: value, TTL: s.TTL}
+		if s.Type == dns.MX {
+			r.Priority = new(int)
+			_, _ = fmt.Sscan(value, r.Priority, &r.Content)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// toSets returns the record sets of records.
+func toSets(records []worldRecord) []dns.RRSet {
+	var sets []dns.RRSet
+	for _, r := range records {
+		value := r.Content
+		if r.Priority != nil {
+			value = fmt.Sprint(*r.Priority, " ", value)
+		}
+		i := slices.IndexFunc(sets, func(s dns.RRSet) bool { return s.Name == r.Name && string(s.Type) == r.Type })
+		if i < 0 {
+			sets = append(sets, dns.RRSet{Name: r.Name, Type: dns.Type(r.Type), TTL: r.TTL})
+			i = len(sets) - 1
+		}
+		sets[i].Values = append(sets[i].Values, value)
+	}
+	return sets
+}
+
+// serveDNS starts a DNS server on UDP that answers with the records of the zones.
+func (w *world) serveDNS(t T) {
+	t.Helper()
+	var config net.ListenConfig
+	conn, err := config.ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	w.dnsAddr = conn.LocalAddr().String()
+	ended := make(chan struct{})
+	panics.Go(func() {
+		defer close(ended)
+		packet := make([]byte, 4096)
+		for {
+			n, from, err := conn.ReadFrom(packet)
+			if err != nil {
+				return // the check has ended
+			}
+			if answer, err := w.answer(packet[:n]); err == nil {
+				_, _ = conn.WriteTo(answer, from)
+			}
+		}
+	}, func(e *panics.Error) { t.Errorf("DNS server: %v", e) })
+	t.Cleanup(func() {
+		_ = conn.Close()
+		<-ended
+	})
+}
+
+// answer returns the answer to a DNS question.
+func (w *world) answer(packet []byte) ([]byte, error) {
+	var m dnsmessage.Message
+	if err := m.Unpack(packet); err != nil || len(m.Questions) != 1 {
+		return nil, fmt.Errorf("question: %w", err)
+	}
+	m.Response, m.Additionals = true, nil
+	asked := m.Questions[0]
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, z := range w.zones {
+		for _, r := range z.Records {
+			if !strings.EqualFold(r.Name+".", asked.Name.String()) || "Type"+r.Type != asked.Type.String() {
+				continue
+			}
+			body, err := resource(r)
+			if err != nil {
+				return nil, err
+			}
+			m.Answers = append(m.Answers, dnsmessage.Resource{
+				Header: dnsmessage.ResourceHeader{Name: asked.Name, Class: asked.Class, TTL: 60}, Body: body,
+			})
+		}
+	}
+	return m.Pack()
+}
+
+// resource returns the body of a record in a DNS message.
+func resource(r worldRecord) (dnsmessage.ResourceBody, error) {
+	if r.Type == string(dns.TXT) {
+		body := &dnsmessage.TXTResource{}
+		for text := range slices.Chunk([]byte(r.Content), 255) {
+			body.TXT = append(body.TXT, string(text))
+		}
+		return body, nil
+	}
+	target, err := dnsmessage.NewName(r.Content + ".")
+	if err != nil {
+		return nil, err
+	}
+	if r.Type == string(dns.MX) {
+		return &dnsmessage.MXResource{Pref: uint16(*r.Priority), MX: target}, nil
+	}
+	return &dnsmessage.CNAMEResource{CNAME: target}, nil
+}
