@@ -116,6 +116,9 @@ func TestZoneCalls(t *testing.T) {
 	f := newFixture(t)
 	f.mustCall("POST", "/zones", `{"name":"new.example","provider":"manual"}`, "{}")
 	f.mustCall("GET", "/zones/new.example/records", "", "[]")
+	if status, _ := f.call("POST", "/zones", `{"name":"elsewhere.example","provider":"not-simulated"}`); status != http.StatusBadRequest {
+		t.Errorf("a zone at a provider without a simulator: got %d", status)
+	}
 	records := `[{"type":"MX","name":"new.example","content":"m.example.net","ttl":60,"priority":0},` +
 		`{"type":"TXT","name":"new.example","content":"v=spf1 -all","ttl":60}]`
 	f.mustCall("PUT", "/zones/new.example/records", records, "{}")
