@@ -64,12 +64,6 @@ func (env *Environment) startSimulators(ctx context.Context, zonesURL string) er
 		if err != nil {
 			return fmt.Errorf("simulator of %s: %w", p.Name, err)
 		}
-		if s.kind == kindDNS {
-			if err := env.zones.AddProvider(p.Name); err != nil {
-				s.stop()
-				return fmt.Errorf("zones of %s: %w", p.Name, err)
-			}
-		}
 		env.simulators = append(env.simulators, s)
 	}
 	env.worldURL = zonesURL

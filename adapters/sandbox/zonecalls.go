@@ -68,5 +68,8 @@ func (env *Environment) addZone(r *http.Request) (any, error) {
 	if err := decodeBody(r, &in); err != nil {
 		return nil, err
 	}
+	if !zones.IsHosting(in.Provider) && env.dnsProvider(in.Provider) == nil {
+		return nil, badRequest("provider must be manual, cloudflare or a DNS provider that is simulated here")
+	}
 	return emptyResponse{}, env.zones.Add(in.Name, in.Provider)
 }

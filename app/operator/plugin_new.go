@@ -30,7 +30,7 @@ func (r writtenPluginRow) Columns() [][2]string {
 	binary := filepath.Base(r.Folder)
 	columns := [][2]string{
 		{"FOLDER", r.Folder}, {"KIND", r.Kind}, {"NAME", r.Name}, {"LANGUAGE", r.Language}, {"MODULE", orDash(r.Module)},
-		{"FILES", strings.Join(r.Files, " ")}, {"THEN", "cd " + r.Folder},
+		{"FILES", strings.Join(r.Files, " ")}, {"THEN", "cd " + binary},
 	}
 	if r.Module != nil {
 		columns = append(columns, [2]string{"", "go build -o " + binary + " ."})
@@ -58,6 +58,11 @@ func pluginNewCommand() *cobra.Command {
 			if err := chooseSDK(&o); err != nil {
 				return err
 			}
+			parent, err := filepath.Abs(".")
+			if err != nil {
+				return err
+			}
+			o.Parent = parent
 			written, err := template.New(o)
 			if errors.Is(err, template.ErrOptions) {
 				return cli.Usage(err)

@@ -22,27 +22,24 @@ var hostings = map[string]hosting{
 	"manual":     {[2]string{"ns1.sandbox-registrar.test", "ns2.sandbox-registrar.test"}, "hostmaster.sandbox-registrar.test", "sandbox-registrar.test"},
 }
 
-// hostingOf returns how a provider hosts zones. A provider that is not in hostings is one whose plugin
-// has a simulator. Its name servers have the names of simulate.NameServers.
+// otherZone is the zone of the name servers of all other providers.
+const otherZone = "sandbox-dns.test"
+
+// hostingOf returns the hosting of a provider. A provider that is not in hostings, such as one whose
+// plugin was written elsewhere, has name servers below otherZone.
 func hostingOf(provider string) hosting {
 	if h, ok := hostings[provider]; ok {
 		return h
 	}
-	zone := provider + "-dns.test"
-	return hosting{[2]string{"ns1." + zone, "ns2." + zone}, "hostmaster." + zone, zone}
+	base := provider + "." + otherZone
+	return hosting{[2]string{"ns1." + base, "ns2." + base}, "hostmaster." + base, otherZone}
 }
 
-// serverZone returns the zone with the addresses of the name servers of a hosting.
-func (h hosting) serverZone() *zone {
-	var records []Record
-	for _, server := range h.servers {
-		records = append(records, Record{Type: "A", Name: server, Content: "127.0.0.1", TTL: 300})
-	}
-	z, err := newZone(h.zone, storedZone{Provider: "manual", Serial: 1, Records: records})
-	if err != nil {
-		panic("zone of name servers " + h.zone + ": " + err.Error()) // cannot happen: AddProvider checks the id
-	}
-	return z
+// IsHosting reports whether the sandbox itself knows the provider. The other providers host zones
+// only while their simulators run.
+func IsHosting(provider string) bool {
+	_, known := hostings[provider]
+	return known
 }
 
 // documentationAddr is an address for documentation (RFC 5737), which no host has. The names of the
@@ -63,14 +60,19 @@ func builtin() map[string]*zone {
 			address("autodiscover.outlook.com", documentationAddr),
 			address("*.mail.protection.outlook.com", documentationAddr),
 		},
-		"mx.microsoft":        {address("*.mx.microsoft", documentationAddr)},
-		"onmicrosoft.com":     {text("*.onmicrosoft.com", signingKey)},
-		"dkim.mail.microsoft": {text("*.dkim.mail.microsoft", signingKey)},
+		"mx.microsoft":           {address("*.mx.microsoft", documentationAddr)},
+		"onmicrosoft.com":        {text("*.onmicrosoft.com", signingKey)},
+		"dkim.mail.microsoft":    {text("*.dkim.mail.microsoft", signingKey)},
+		"ns.cloudflare.com":      nil,
+		"sandbox-registrar.test": nil,
+		otherZone:                {address("*."+otherZone, "127.0.0.1")},
+	}
+	for _, h := range hostings {
+		for _, server := range h.servers {
+			lists[h.zone] = append(lists[h.zone], address(server, "127.0.0.1"))
+		}
 	}
 	out := map[string]*zone{}
-	for _, h := range hostings {
-		out[h.zone] = h.serverZone()
-	}
 	for apex, records := range lists {
 		z, err := newZone(apex, storedZone{Provider: "manual", Serial: 1, Records: records})
 		if err != nil {

@@ -35,10 +35,9 @@ var ErrUnknown = errors.New("no such zone")
 type Store struct {
 	path string
 
-	mu        sync.RWMutex
-	stored    map[string]storedZone
-	zones     map[string]*zone // the stored and the built-in zones, by apex
-	providers []string         // that can host a zone
+	mu     sync.RWMutex
+	stored map[string]storedZone
+	zones  map[string]*zone // the stored and the built-in zones, by apex
 }
 
 // storedZone is a zone as it is stored on disk.
@@ -52,7 +51,7 @@ type storedZone struct {
 // Open returns a Store with the zones in the file at path. It fails when the file cannot be read or
 // holds an invalid zone.
 func Open(path string) (*Store, error) {
-	s := &Store{path: path, stored: map[string]storedZone{}, zones: builtin(), providers: slices.Sorted(maps.Keys(hostings))}
+	s := &Store{path: path, stored: map[string]storedZone{}, zones: builtin()}
 	if err := disk.Load(path, &s.stored); err != nil {
 		return nil, fmt.Errorf("read zones: %w", err)
 	}
@@ -73,35 +72,12 @@ func (s *Store) Names() []string {
 	return slices.Sorted(maps.Keys(s.stored))
 }
 
-// AddProvider makes a provider able to host zones. Its name servers are those of hostingOf. It fails
-// with Invalid for an invalid id, and when a stored zone has the name of the servers' zone.
-func (s *Store) AddProvider(provider string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	h := hostingOf(provider)
-	if _, stored := s.stored[h.zone]; stored || !hostName.MatchString(h.zone) {
-		return invalid("%s cannot be the zone of the name servers of %s", h.zone, provider)
-	}
-	if !slices.Contains(s.providers, provider) {
-		s.providers = append(s.providers, provider)
-		s.zones[h.zone] = h.serverZone()
-	}
-	return nil
-}
-
-// hosts returns the ids of the providers that can host a zone.
-func (s *Store) hosts() []string {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return slices.Clone(s.providers)
-}
-
 // Add creates an empty zone at a provider. It does nothing when the provider already has the zone.
 // It fails with Invalid for an invalid name or provider, and for a zone of another provider.
 func (s *Store) Add(name, provider string) error {
 	name = strings.ToLower(name)
-	if known := s.hosts(); !slices.Contains(known, provider) {
-		return invalid("provider must be %s or %s", strings.Join(known[:len(known)-1], ", "), known[len(known)-1])
+	if !hostName.MatchString(provider) || strings.Contains(provider, ".") {
+		return invalid("provider must be the id of a provider")
 	}
 	if suffix, _ := publicsuffix.PublicSuffix(name); !hostName.MatchString(name) || len(name) > 253 || suffix == name {
 		return invalid("name must be a host name of two labels or more, without the final dot, and must not be a public suffix")

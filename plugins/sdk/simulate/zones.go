@@ -216,5 +216,5 @@ func asControlError(err error) error {
 // NameServers returns the name servers of the zones of a simulated DNS provider, by the provider's
 // id. The sandbox uses the same names.
 func NameServers(provider string) []string {
-	return []string{"ns1." + provider + "-dns.test", "ns2." + provider + "-dns.test"}
+	return []string{"ns1." + provider + ".sandbox-dns.test", "ns2." + provider + ".sandbox-dns.test"}
 }

@@ -47,7 +47,7 @@ func TestZonesSurviveARestart(t *testing.T) {
 		t.Errorf("no zone: %v", err)
 	}
 	got, err := openZones(t, o).Get(t.Context(), "ONE.test")
-	want := Zone{Name: "one.test", NameServers: []string{"ns1.acme-dns.test", "ns2.acme-dns.test"}, Version: 2, Records: records}
+	want := Zone{Name: "one.test", NameServers: []string{"ns1.acme.sandbox-dns.test", "ns2.acme.sandbox-dns.test"}, Version: 2, Records: records}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}

@@ -28,7 +28,7 @@ func description() sdk.Description {
 		},
 		// The names of the provider's name servers identify a zone that it serves. These are the
 		// servers of the sandbox.
-		NameServers: []string{"*.example-dns.test"},
+		NameServers: []string{"*.example.sandbox-dns.test"},
 		// The published rate limit. "apply" reads the zone, writes it and reads it back.
 		Budgets: []sdk.Budget{{Key: "credential", Limit: 600, Window: time.Minute, Costs: map[string]int{"apply": 3}}},
 	}

@@ -113,7 +113,7 @@ func TestRename(t *testing.T) {
 	for text, want := range map[string]string{
 		"dns-example":                                 "dns-acme",
 		"DNS provider Example.":                       "DNS provider Acme.",
-		"*.example-dns.test":                          "*.acme-dns.test",
+		"*.example.sandbox-dns.test":                  "*.acme.sandbox-dns.test",
 		"https://api.example.com/":                    "https://api.example.com/",
 		"mx.old.example":                              "mx.old.example",
 		"For example, example":                        "For example, acme",
@@ -151,5 +151,31 @@ func TestModulesAreThoseOfTheRepository(t *testing.T) {
 		if lines < 20 {
 			t.Errorf("%s has only %d lines", own, lines)
 		}
+	}
+}
+
+// TestPluginsPageShowsTheTemplate checks that the code of docs/plugins.md is code of the plugin that
+// `tenantry plugin new dns acme` writes.
+func TestPluginsPageShowsTheTemplate(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "plugins.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := write(t, Options{Kind: "dns", Name: "acme", Version: "1.2.3"})
+	var all strings.Builder
+	for _, name := range p.Files {
+		all.WriteString(read(t, p, name))
+	}
+	shown := 0
+	for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		if strings.Contains(block[1], "func ") {
+			shown++
+			if !strings.Contains(all.String(), block[1]) {
+				t.Errorf("the page shows code that the command does not write:\n%s", block[1])
+			}
+		}
+	}
+	if shown < 2 {
+		t.Errorf("the page shows %d parts of the plugin", shown)
 	}
 }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/plugins/template"
+)
+
+// newPlugin writes a plugin in Go with `tenantry plugin new` and builds its program. It cannot
+// download other modules.
+func newPlugin(t *testing.T, kind, name string) (outsideModule, string) {
+	t.Helper()
+	source, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := runTenantry(t, nil, "plugin", "new", kind, name, "--source", source, "--module", "plugins.acme.example/"+kind, "-o", "json").mustJSON(t)
+	checkMembers(t, "the written plugin", written, "kind name language folder module files")
+	module, program := outsideModule{written.text("folder")}, filepath.Join(written.text("folder"), kind+"-"+name)
+	module.run(t, "go", "build", "-o", program, ".")
+	return module, program
+}
+
+// TestNewPluginsWork writes a plugin of each kind. Without an edit it is formatted, passes its own
+// tests, which run the conformance suite over its program, and can be added, upgraded and removed.
+func TestNewPluginsWork(t *testing.T) {
+	t.Parallel()
+	for _, kind := range template.Kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			module, program := newPlugin(t, kind, "acme")
+			if unformatted := module.run(t, "gofmt", "-l", "."); unformatted != "" {
+				t.Errorf("not formatted: %s", unformatted)
+			}
+			module.run(t, "go", "vet", "./...")
+			if out := module.run(t, "go", "test", "-count=1", "-v", "-vet=off", "./..."); strings.Contains(out, "--- SKIP") || !strings.Contains(out, "--- PASS: TestBinary/") {
+				t.Errorf("its tests did not run:\n%s", out)
+			}
+			env := []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir(), "TENANTRY_DATA_DIR=" + t.TempDir()}
+			runTenantry(t, env, "plugin", "upgrade", program).checkFailure(t, cli.ExitNotFound)
+			added := runTenantry(t, env, "plugin", "add", program, "-o", "json").mustJSON(t).objects("plugins")[0]
+			checkMembers(t, "the added plugin", added, "name kind version file sha256 status previous_version title capabilities settings account_settings reaches")
+			checkValues(t, added, object{"name": "acme", "kind": kind, "status": "added", "title": "Acme", "previous_version": nil})
+			if reaches := fmt.Sprint(added["reaches"]); !strings.Contains(reaches, "api.example.com") {
+				t.Errorf("it may reach %s", reaches)
+			}
+			runTenantry(t, env, "plugin", "verify", "acme", "-o", "json").mustJSON(t)
+			newVersion(t, module, program)
+			upgraded := runTenantry(t, env, "plugin", "upgrade", program, "-o", "json").mustJSON(t).objects("plugins")[0]
+			checkValues(t, upgraded, object{"name": "acme", "status": "replaced", "previous_version": "0.1.0", "version": "0.2.0"})
+			removed := runTenantry(t, env, "plugin", "remove", "acme", "-o", "json").mustJSON(t).objects("plugins")[0]
+			checkValues(t, removed, object{"name": "acme", "status": "removed", "version": "0.2.0"})
+			runTenantry(t, env, "plugin", "remove", "acme").checkFailure(t, cli.ExitNotFound)
+		})
+	}
+}
+
+// newVersion builds the program of a written plugin with the version 0.2.0.
+func newVersion(t *testing.T, module outsideModule, program string) {
+	t.Helper()
+	path := filepath.Join(module.home, "describe.go")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(text), `"0.1.0"`, `"0.2.0"`, 1)
+	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil || changed == string(text) {
+		t.Fatalf("no version in %s, or %v", path, err)
+	}
+	module.run(t, "go", "build", "-o", program, ".")
+}
+
+// TestPluginUnderDevelopmentRunsInTheSandbox writes a DNS plugin and starts the sandbox with it. The
+// plugin provisions a domain. After it was built again, the running sandbox uses the new program
+// with the same zones.
+func TestPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
+	t.Parallel()
+	module, program := newPlugin(t, "dns", "acme")
+	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", module.home)
+	c := seededAccount(t, ready)
+	h := c.newConnectedTenant(nil)
+	provision := func(zone string) {
+		t.Helper()
+		h.post(h.path("/domains"), object{"domain": zone})
+		id := ""
+		for _, d := range h.get(h.path("/domains")).objects("domains") {
+			if d.text("domain_name") == zone {
+				id = d.text("id")
+			}
+		}
+		started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+		ended := h.waitForRun(fmt.Sprint(started.at("run.id")))
+		if job := ended.objects("jobs")[0]; job.text("status") != "completed" || job.text("provider") != "acme" {
+			t.Fatalf("the run ended %s", ended.raw)
+		}
+		h.checkProvisioned(zone)
+	}
+	provision("acme-one.test")
+	newVersion(t, module, program)
+	c.eventually("use of the rebuilt plugin", func() bool { return strings.Contains(p.logs.String(), `"the rebuilt plugin is used"`) })
+	if !strings.Contains(p.logs.String(), `"version":"0.2.0"`) {
+		t.Errorf("the log does not name the new version:\n%s", tail(p.logs.String(), 3000))
+	}
+	h.checkZoneRecords("acme-one.test")
+	provision("acme-two.test")
+}
+
+// TestDevRefusesAPluginWithoutAProgram checks the error for a plugin that was not built.
+func TestDevRefusesAPluginWithoutAProgram(t *testing.T) {
+	t.Parallel()
+	got := runTenantry(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--plugin", t.TempDir())
+	if got.code == 0 || !strings.Contains(got.errors, "there is no program") || !strings.Contains(got.errors, "go build") {
+		t.Errorf("exit code %d: %s", got.code, got.errors)
+	}
+}

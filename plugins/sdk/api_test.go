@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sdk_test
+
+import (
+	"flag"
+	"fmt"
+	"go/importer"
+	"go/token"
+	"go/types"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/tenantry/tenantry/plugins/proto"
+)
+
+const repository = "github.com/tenantry/tenantry/"
+
+// promised are the packages whose exported API is stable, see docs/sdk-promise.md.
+var promised = []string{repository + "plugins/sdk", repository + "plugins/sdk/simulate", repository + "plugins/conformance"}
+
+var update = flag.Bool("update", false, "add what is new to the files of testdata; delete by hand what a new version breaks")
+
+// TestExportedAPIIsKept compares the exported API of the SDK with testdata/api.txt. It fails when
+// something was removed or changed, which breaks plugins, and when something new is not in the file.
+func TestExportedAPIIsKept(t *testing.T) {
+	compareWithPromise(t, "testdata/api.txt", exportedAPI(t, promised))
+}
+
+// TestProtocolIsKept compares the messages and services of the protocol with testdata/protocol.txt.
+func TestProtocolIsKept(t *testing.T) {
+	compareWithPromise(t, "testdata/protocol.txt", protocol())
+}
+
+func compareWithPromise(t *testing.T, path string, current []string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []string
+	for line := range strings.Lines(string(text)) {
+		kept = append(kept, strings.TrimSuffix(line, "\n"))
+	}
+	broken, added := difference(kept, current), difference(current, kept)
+	if *update && len(added) > 0 {
+		all := slices.Sorted(slices.Values(append(kept, added...)))
+		if err := os.WriteFile(path, []byte(strings.Join(all, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		added = nil
+	}
+	for _, line := range broken {
+		t.Errorf("this breaks plugins: %s", line)
+	}
+	for _, line := range added {
+		t.Errorf("new, run `go test ./plugins/sdk -update`: %s", line)
+	}
+	if len(broken) > 0 {
+		t.Errorf("only a version that may break plugins deletes these lines from %s, see docs/sdk-promise.md", path)
+	}
+	if len(kept) < 50 {
+		t.Errorf("%s has only %d lines", path, len(kept))
+	}
+}
+
+// difference returns the lines of a that b does not have.
+func difference(a, b []string) (missing []string) {
+	for _, line := range a {
+		if !slices.Contains(b, line) {
+			missing = append(missing, line)
+		}
+	}
+	return missing
+}
+
+// TestDifferencesOfAnAPIAreFound checks which changes of a package count as breaking.
+func TestDifferencesOfAnAPIAreFound(t *testing.T) {
+	before := []string{"func sdk.F(string) error", "type sdk.I interface{A()}", "type sdk.S struct", "field sdk.S.A string"}
+	for change, c := range map[string]struct {
+		after  []string
+		broken int
+	}{
+		"a new field":             {append(slices.Clone(before), "field sdk.S.B int"), 0},
+		"a removed function":      {before[1:], 1},
+		"a changed parameter":     {append([]string{"func sdk.F(int) error"}, before[1:]...), 1},
+		"a method that all need":  {append([]string{"type sdk.I interface{A(); B()}"}, slices.Delete(slices.Clone(before), 1, 2)...), 1},
+		"a field of another type": {append(slices.Clone(before[:3]), "field sdk.S.A int"), 1},
+	} {
+		if broken := difference(before, c.after); len(broken) != c.broken {
+			t.Errorf("%s: broken are %q", change, broken)
+		}
+	}
+}
+
+// exportedAPI returns a sorted line for each exported name of the packages, and for each type of the
+// repository that these names lead to. An interface is one line with all its methods, because a new
+// method breaks the types that implement it.
+func exportedAPI(t *testing.T, packages []string) []string {
+	t.Helper()
+	files := exportFiles(t, packages)
+	imports := importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) { return os.Open(files[path]) })
+	d := apiDump{lines: map[string]bool{}, seen: map[*types.TypeName]bool{}}
+	for _, path := range packages {
+		pkg, err := imports.Import(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range pkg.Scope().Names() {
+			if object := pkg.Scope().Lookup(name); object.Exported() {
+				d.object(object)
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(d.lines))
+}
+
+// exportFiles returns the files with the compiled declarations of the packages and of all packages
+// that they import, by import path.
+func exportFiles(t *testing.T, packages []string) map[string]string {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, packages...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		files[path] = file
+	}
+	return files
+}
+
+// apiDump collects the lines of exportedAPI.
+type apiDump struct {
+	lines map[string]bool
+	seen  map[*types.TypeName]bool
+}
+
+func qualifier(p *types.Package) string { return strings.TrimPrefix(p.Path(), repository) }
+
+func (d apiDump) add(format string, args ...any) { d.lines[fmt.Sprintf(format, args...)] = true }
+
+func (d apiDump) object(object types.Object) {
+	name := qualifier(object.Pkg()) + "." + object.Name()
+	switch o := object.(type) {
+	case *types.Const:
+		d.add("const %s %s = %s", name, types.TypeString(o.Type(), qualifier), o.Val())
+	case *types.Var:
+		d.add("var %s %s", name, types.TypeString(o.Type(), qualifier))
+	case *types.Func:
+		d.add("func %s%s", name, strings.TrimPrefix(types.TypeString(o.Type(), qualifier), "func"))
+	case *types.TypeName:
+		d.typeName(o)
+		return
+	}
+	d.reach(object.Type())
+}
+
+func (d apiDump) typeName(o *types.TypeName) {
+	if d.seen[o] {
+		return
+	}
+	d.seen[o] = true
+	name := qualifier(o.Pkg()) + "." + o.Name()
+	if o.IsAlias() {
+		target := types.Unalias(o.Type())
+		d.add("type %s = %s", name, types.TypeString(target, qualifier))
+		d.reach(target)
+		return
+	}
+	switch under := o.Type().Underlying().(type) {
+	case *types.Struct:
+		d.add("type %s struct", name)
+		for field := range under.Fields() {
+			if field.Exported() {
+				d.add("field %s.%s %s", name, field.Name(), types.TypeString(field.Type(), qualifier))
+				d.reach(field.Type())
+			}
+		}
+	default:
+		d.add("type %s %s", name, types.TypeString(under, qualifier))
+		d.reach(under)
+	}
+	if named, ok := o.Type().(*types.Named); ok {
+		for method := range named.Methods() {
+			if method.Exported() {
+				d.add("method %s.%s%s", name, method.Name(), strings.TrimPrefix(types.TypeString(method.Type(), qualifier), "func"))
+				d.reach(method.Type())
+			}
+		}
+	}
+}
+
+// reach adds the types of this repository that a type names.
+func (d apiDump) reach(of types.Type) {
+	switch t := of.(type) {
+	case *types.Alias:
+		d.reach(types.Unalias(t))
+	case *types.Named:
+		if pkg := t.Obj().Pkg(); pkg != nil && strings.HasPrefix(pkg.Path(), repository) && t.Obj().Exported() {
+			d.typeName(t.Obj())
+		}
+	case *types.Pointer:
+		d.reach(t.Elem())
+	case *types.Slice:
+		d.reach(t.Elem())
+	case *types.Map:
+		d.reach(t.Key())
+		d.reach(t.Elem())
+	case *types.Chan:
+		d.reach(t.Elem())
+	case *types.Signature:
+		for _, tuple := range []*types.Tuple{t.Params(), t.Results()} {
+			for v := range tuple.Variables() {
+				d.reach(v.Type())
+			}
+		}
+	case *types.Interface:
+		for method := range t.Methods() {
+			d.reach(method.Type())
+		}
+	}
+}
+
+// protocol returns a sorted line for each message, field, value and method of the .proto files.
+func protocol() []string {
+	var lines []string
+	for _, file := range []protoreflect.FileDescriptor{
+		proto.File_plugins_proto_plugin_proto, proto.File_plugins_proto_mail_proto, proto.File_plugins_proto_dns_proto, proto.File_plugins_proto_sending_proto, proto.File_plugins_proto_options_proto,
+	} {
+		lines = append(lines, messages(file.Messages())...)
+		lines = append(lines, enums(file.Enums())...)
+		for i := range file.Services().Len() {
+			methods := file.Services().Get(i).Methods()
+			for j := range methods.Len() {
+				m := methods.Get(j)
+				lines = append(lines, fmt.Sprintf("rpc %s(%s) returns (%s) streams %v %v", m.FullName(), m.Input().FullName(), m.Output().FullName(), m.IsStreamingClient(), m.IsStreamingServer()))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+func messages(all protoreflect.MessageDescriptors) (lines []string) {
+	for i := range all.Len() {
+		m := all.Get(i)
+		lines = append(lines, fmt.Sprintf("message %s", m.FullName()))
+		for j := range m.Fields().Len() {
+			f := m.Fields().Get(j)
+			of := f.Kind().String()
+			switch {
+			case f.Message() != nil:
+				of = string(f.Message().FullName())
+			case f.Enum() != nil:
+				of = string(f.Enum().FullName())
+			}
+			lines = append(lines, fmt.Sprintf("field %s = %d %s %s", f.FullName(), f.Number(), f.Cardinality(), of))
+		}
+		lines = append(lines, messages(m.Messages())...)
+		lines = append(lines, enums(m.Enums())...)
+	}
+	return lines
+}
+
+func enums(all protoreflect.EnumDescriptors) (lines []string) {
+	for i := range all.Len() {
+		values := all.Get(i).Values()
+		for j := range values.Len() {
+			lines = append(lines, fmt.Sprintf("value %s.%s = %d", all.Get(i).FullName(), values.Get(j).Name(), values.Get(j).Number()))
+		}
+	}
+	return lines
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+// errNotFound means that the platform does not know the tenant or the domain in the path.
+var errNotFound = errors.New("the platform does not know it")
+
+// call sends one request and decodes the JSON answer into out. It never repeats a request, because
+// the host repeats the calls that can be repeated. It fails with errNotFound or an sdk.Outcome.
+func (p platform) call(ctx context.Context, method, path string, in, out any) error {
+	body := io.Reader(http.NoBody)
+	if in != nil {
+		raw, err := json.Marshal(in)
+		if err != nil {
+			return sdk.BrokenAnswer("encode")
+		}
+		body = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, p.base+path, body)
+	if err != nil {
+		return sdk.Misconfigured("api_url", "it cannot be used in a request")
+	}
+	req.Header.Set("Authorization", "Bearer "+p.token.Reveal())
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := p.http.Do(req)
+	if err != nil {
+		return sdk.TransportError(err) // the effect of a request without an answer is unknown
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return sdk.TransportError(err)
+	}
+	if err := statusError(resp, json.Valid(answer)); err != nil {
+		return err
+	}
+	if json.Unmarshal(answer, out) != nil {
+		return sdk.BrokenAnswer("not_json")
+	}
+	return nil
+}
+
+// statusError returns the error for the status of an answer, or nil for a success. It drops the text
+// of the answer, which may contain customer data. An answer that is not JSON comes from a proxy in
+// front of the platform, and says nothing about the token or the object.
+func statusError(resp *http.Response, isJSON bool) error {
+	if err := sdk.StatusError(resp.StatusCode, resp.Header, time.Now()); err != nil {
+		return err // 408, 429 and all from 500
+	}
+	cause := "status " + strconv.Itoa(resp.StatusCode)
+	switch status := resp.StatusCode; {
+	case status == http.StatusOK:
+		return nil
+	case !isJSON:
+		return sdk.BrokenAnswer(cause)
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return sdk.CredentialRefused(cause)
+	case status == http.StatusNotFound:
+		return errNotFound
+	case status == http.StatusBadRequest, status == http.StatusConflict, status == http.StatusUnprocessableEntity:
+		return sdk.RequestRefused(cause)
+	default:
+		return sdk.BrokenAnswer(cause)
+	}
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
+
+const (
+	version     = "0.1.0"
+	callTimeout = 15 * time.Second
+)
+
+// description tells the host what this plugin is and which settings it needs.
+func description() sdk.Description {
+	return sdk.Description{
+		Name: "example", Kind: "mail", Version: version, Title: "Example",
+		Fields: []sdk.Field{
+			{Name: "api_token", Required: true, Secret: true, Help: "token of the operator's application"},
+			{Name: "api_url", Default: "https://api.example.com/v1", Help: "base URL of the API"},
+		},
+		// The published rate limit of each tenant.
+		Budgets: []sdk.Budget{{Key: "tenant", Limit: 600, Window: time.Minute}},
+	}
+}
+
+// processState is shared by all calls. It keeps no settings and no secrets.
+type processState struct {
+	http  *http.Client
+	waits *sdk.Waits // by the fingerprint of the connection
+}
+
+func newProcessState() *processState {
+	return &processState{http: sdk.NewHTTPClient(callTimeout), waits: sdk.NewWaits(nil)}
+}
+
+// platform implements sdk.MailPlatform for one connection.
+type platform struct {
+	sdk.MailPlatform // the methods that are not written yet; a call of one returns Broken
+
+	base  string // URL of the API
+	token sdk.Secret
+	http  *http.Client
+}
+
+// platform returns the mail platform for a connection. It fails when a setting is invalid, and sends
+// nothing.
+func (s *processState) platform(c sdk.Connection) (sdk.MailPlatform, error) {
+	base, err := url.Parse(c.Settings["api_url"])
+	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
+		return nil, sdk.Misconfigured("api_url", "it must be a URL such as https://api.example.com/v1")
+	}
+	token := c.Secrets["api_token"]
+	if token.Empty() || strings.ContainsAny(token.Reveal(), "\r\n\x00") {
+		return nil, sdk.Misconfigured("api_token", "it is missing or contains a line break")
+	}
+	return platform{
+		base: strings.TrimRight(base.String(), "/"), token: token,
+		http: s.waits.Client(s.http, c.Fingerprint()), // a Retry-After holds back all calls of the token
+	}, nil
+}
+
+// Check implements sdk.MailPlatform. It tests the token without a tenant.
+func (p platform) Check(ctx context.Context) error {
+	return p.call(ctx, http.MethodGet, "/application", nil, &struct{}{})
+}
+
+// For implements sdk.MailPlatform.
+func (p platform) For(id sdk.TenantID) sdk.MailTenant { return mailTenant{platform: p, id: id} }

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command mail-example is the beginning of a tenantry plugin for the mail platform Example. The
+// README says how to build and test it, and what is missing.
+//
+//   - describe.go: the description, and how a platform is created from a connection. Start here.
+//   - tenant.go: the operations of one tenant.
+//   - call.go: one request to the API, and the meaning of its status.
+//   - simulator: a stand-in for the API in tests and in `tenantry dev`.
+package main
+
+import (
+	"github.com/tenantry/tenantry/plugins/sdk"
+
+	"github.com/tenantry/tenantry/plugins/template/go-mail/simulator"
+)
+
+func main() { sdk.Serve(plugin()) }
+
+func plugin() sdk.Plugin {
+	state := newProcessState()
+	return sdk.Plugin{Describe: description(), Mail: state.platform, Simulator: simulator.New, Waits: state.waits}
+}
