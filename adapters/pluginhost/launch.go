@@ -46,6 +46,7 @@ func (s *supervisor) launch() (*instance, error) {
 		Name:    s.entry.File,
 		Env:     pluginEnvironment(s.entry.Name, o.Env, o.TelemetryHeaders),
 		Line:    func(line []byte) { panics.Guarded(func() { output.writeLine(line) }, s.logPanic)() },
+		Limits:  o.Limits,
 		Timeout: s.policy.StartTimeout,
 	})
 	if err != nil {

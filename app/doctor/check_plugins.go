@@ -17,7 +17,7 @@ import (
 )
 
 // plugins checks that every plugin of the catalog starts and describes itself, and that the catalog
-// has the plugin of the mail platform.
+// has the plugin of the mail platform. It shows the limits of the plugins.
 func (e *examination) plugins(context.Context) finding {
 	dir := e.config.PluginDir
 	host, err := e.pluginHost()
@@ -38,7 +38,19 @@ func (e *examination) plugins(context.Context) finding {
 		return failed("add the plugin of the mail platform: tenantry plugin add --plugin-dir "+dir+" "+filepath.Join(dir, "mail-"+wiring.MailPlatform),
 			"the catalog in %s has no plugin %s", dir, wiring.MailPlatform)
 	}
-	return passed("%s: each is unchanged since it was added, and starts", strings.Join(running, ", "))
+	return passed("%s: each is unchanged since it was added, and starts; each process is limited: %s",
+		strings.Join(running, ", "), limitsInForce(host))
+}
+
+// limitsInForce returns the limits that the kernel enforces on the plugins, in words. They are the
+// same for all.
+func limitsInForce(host *pluginhost.Host) string {
+	for _, p := range host.Status() {
+		if p.State == pluginhost.Running {
+			return p.Limits.String()
+		}
+	}
+	return "no plugin runs"
 }
 
 // providerSettings checks that each setting of a provider is one that its plugin has.

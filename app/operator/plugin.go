@@ -187,7 +187,7 @@ func inspectPlugins(cmd *cobra.Command, names []string) ([]pluginRow, error) {
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
-	inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: c.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ()}, names...)
+	inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: c.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ(), Limits: wiring.PluginLimits(c)}, names...)
 	switch {
 	case errors.Is(err, pluginhost.ErrNotInCatalog):
 		return nil, pluginNotFound.With("%s", err)
