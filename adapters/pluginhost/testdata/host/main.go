@@ -21,6 +21,8 @@ import (
 )
 
 func main() {
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM) // before the first line, after which a test may send it
 	h, err := pluginhost.New(pluginhost.Options{
 		Dir: os.Args[1], Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Supervision: pluginhost.SupervisionPolicy{StartTimeout: 4 * time.Minute},
@@ -40,8 +42,6 @@ func main() {
 		}
 		fmt.Println(p.Name)
 	}
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM)
 	<-stop
 	h.Close()
 }
