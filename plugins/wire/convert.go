@@ -28,6 +28,7 @@ func descriptionToProto(d Description) *proto.Description {
 		Capabilities: d.Capabilities,
 		NameServers:  d.NameServers,
 		FaultDomain:  d.FaultDomain,
+		Hosts:        d.Hosts,
 	}
 	if len(d.Needs) > 0 {
 		out.Needs = make(map[string]*proto.FieldNames, len(d.Needs))
@@ -55,6 +56,7 @@ func descriptionFromProto(d *proto.Description) Description {
 		Capabilities: d.GetCapabilities(),
 		NameServers:  d.GetNameServers(),
 		FaultDomain:  d.GetFaultDomain(),
+		Hosts:        d.GetHosts(),
 	}
 	if len(d.GetNeeds()) > 0 {
 		in.Needs = make(map[string][]string, len(d.GetNeeds()))
