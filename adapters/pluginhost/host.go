@@ -53,6 +53,8 @@ type Options struct {
 	// Waits stores what providers said with Retry-After, for the processes of a plugin in all
 	// replicas. Without it each process knows only its own waits.
 	Waits ports.Waits
+	// Limits limit what each plugin process can use.
+	Limits wire.Limits
 	// Supervision has the timeouts and restart limits. Zero values mean the defaults.
 	Supervision SupervisionPolicy
 }

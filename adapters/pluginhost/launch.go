@@ -49,6 +49,7 @@ func (s *supervisor) launch(entry Entry) (*instance, error) {
 		Name:    entry.File,
 		Env:     pluginEnvironment(entry.Name, o.Env, o.TelemetryHeaders),
 		Line:    func(line []byte) { panics.Guarded(func() { output.writeLine(line) }, s.logPanic)() },
+		Limits:  o.Limits,
 		Timeout: s.policy.StartTimeout,
 	})
 	if err != nil {

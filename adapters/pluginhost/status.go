@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/wire"
 )
 
 // State is the state of a plugin.
@@ -35,6 +36,8 @@ type Status struct {
 	State   State
 	PID     int // the process id when State is Running, otherwise 0
 	Calls   int // calls in progress in the process that takes calls
+	// Limits are in force for the process when State is Running.
+	Limits wire.Limits
 	// Starts counts the processes that were started. Each one after the first is a restart.
 	Starts int
 	// Hangs counts the processes that were killed because they did not answer.
@@ -66,7 +69,7 @@ func (s *supervisor) status() Status {
 	case s.closed:
 		st.State = Closed
 	case s.running != nil:
-		st.State, st.PID, st.Calls = Running, s.running.process.PID(), s.running.calls
+		st.State, st.PID, st.Calls, st.Limits = Running, s.running.process.PID(), s.running.calls, s.running.process.Limits()
 	case s.starting != nil:
 		st.State = Starting
 	case crashLoop:

@@ -17,7 +17,8 @@ import (
 )
 
 // plugins checks that every plugin of the catalog starts and describes itself, and that the catalog
-// has the plugin of the mail platform.
+// has the plugin of the mail platform. It shows what limits
+// the plugins.
 func (e *examination) plugins(context.Context) finding {
 	dir := e.config.PluginDir
 	host, err := e.pluginHost()
@@ -38,7 +39,33 @@ func (e *examination) plugins(context.Context) finding {
 		return failed("add the plugin of the mail platform: tenantry plugin add --plugin-dir "+dir+" "+filepath.Join(dir, "mail-"+e.config.MailPlatform),
 			"the catalog in %s has no plugin %s", dir, e.config.MailPlatform)
 	}
-	return passed("%s: each is unchanged since it was added, and starts", strings.Join(running, ", "))
+	return passed("%s: each is unchanged since it was added, and starts; each process is limited: %s; %s",
+		strings.Join(running, ", "), limitsInForce(host), e.egressInForce(host))
+}
+
+// egressInForce returns the plugins whose connections are not limited, in words.
+func (e *examination) egressInForce(host *pluginhost.Host) string {
+	var unlimited []string
+	for _, p := range host.Status() {
+		if d, err := e.describe(p.Name); err == nil && len(d.Hosts) == 0 {
+			unlimited = append(unlimited, p.Name)
+		}
+	}
+	if len(unlimited) == 0 {
+		return "each connects only to the hosts that it names"
+	}
+	return "each connects only to the hosts that it names, except " + strings.Join(unlimited, ", ")
+}
+
+// limitsInForce returns the limits that the kernel enforces on the plugins, in words. They are the
+// same for all.
+func limitsInForce(host *pluginhost.Host) string {
+	for _, p := range host.Status() {
+		if p.State == pluginhost.Running {
+			return p.Limits.String()
+		}
+	}
+	return "no plugin runs"
 }
 
 // providerSettings checks that each setting of a provider is one that its plugin has.

@@ -14,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/wiring"
 	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
@@ -105,7 +106,7 @@ func (e *examination) run(ctx context.Context) report {
 		return bunstore.Inspect(ctx, e.config.DatabaseURL)
 	})
 	e.pluginHost = sync.OnceValues(func() (*pluginhost.Host, error) {
-		return pluginhost.New(pluginhost.Options{Dir: e.config.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ()})
+		return pluginhost.New(pluginhost.Options{Dir: e.config.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ(), Limits: wiring.PluginLimits(e.config)})
 	})
 	e.describe = func(provider string) (wire.Description, error) {
 		host, err := e.pluginHost()

@@ -332,7 +332,7 @@ func inspectPlugins(cmd *cobra.Command, names []string) ([]pluginRow, error) {
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
-	inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: c.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ()}, names...)
+	inspections, err := pluginhost.Inspect(pluginhost.Options{Dir: c.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ(), Limits: wiring.PluginLimits(c)}, names...)
 	if err != nil {
 		return nil, catalogError(c.PluginDir, err)
 	}

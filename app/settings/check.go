@@ -72,6 +72,11 @@ func (c Config) Problems() []Problem {
 	if c.MaxInFlight < 1 {
 		refuse("max_in_flight", "must be at least 1, got %d", c.MaxInFlight)
 	}
+	for setting, value := range map[string]int{"plugin_memory_mib": c.PluginMemoryMiB, "plugin_processes": c.PluginProcesses, "plugin_open_files": c.PluginOpenFiles} {
+		if value < 0 {
+			refuse(setting, "must not be negative, got %d", value)
+		}
+	}
 	for _, address := range c.DNSResolvers {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			refuse("dns_resolvers", "%q is not host:port", address)

@@ -47,10 +47,15 @@ type Config struct {
 	Limits       string        `koanf:"limits" default:"on" help:"off counts requests but refuses none; for benchmarks"`
 	MaxInFlight  int           `koanf:"max_in_flight" default:"1000" help:"maximum number of requests that a process handles at once; further requests are answered with 503. One account gets at most half of them. The connect pages get at most a quarter, and one address at most half of that. Requests whose API key is not checked yet get at most half, and one address at most half of that"`
 	PluginDir    string        `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; plugins beside the binary unless set"`
-	KeyPrefix    string        `koanf:"key_prefix" default:"tny" help:"first part of API keys"`
-	LogLevel     string        `koanf:"log_level" default:"info" help:"debug, info, warn or error"`
-	Worker       bool          `koanf:"worker" default:"true" help:"run the background jobs: provisioning, checks, refreshes, sweeps; with false this process only answers requests and leaves the jobs to other processes on the same database"`
-	Operator     string        `koanf:"operator" help:"name of the operator in the audit log; the system's user and host unless set"`
+
+	PluginMemoryMiB int `koanf:"plugin_memory_mib" default:"1024" help:"how many MiB of memory each process of a plugin may use; 0 sets no limit. A plugin that needs more ends, and the next call starts it again"`
+	PluginProcesses int `koanf:"plugin_processes" default:"512" help:"how many processes and threads the service's user may have beyond those at the start of a plugin, before the plugin can start no more; 0 sets no limit. Linux does not enforce it for root"`
+	PluginOpenFiles int `koanf:"plugin_open_files" default:"1024" help:"how many files and connections each process of a plugin may have open; 0 sets no limit"`
+
+	KeyPrefix string `koanf:"key_prefix" default:"tny" help:"first part of API keys"`
+	LogLevel  string `koanf:"log_level" default:"info" help:"debug, info, warn or error"`
+	Worker    bool   `koanf:"worker" default:"true" help:"run the background jobs: provisioning, checks, refreshes, sweeps; with false this process only answers requests and leaves the jobs to other processes on the same database"`
+	Operator  string `koanf:"operator" help:"name of the operator in the audit log; the system's user and host unless set"`
 
 	DrainTime  time.Duration `koanf:"drain_time" group:"Stopping" default:"25s" help:"how long a stop may take: requests in progress may finish within this time and are aborted after it"`
 	DrainDelay time.Duration `koanf:"drain_delay" default:"1s" help:"the first part of drain_time: new requests are still accepted while /readyz answers 503, so that load balancers notice"`

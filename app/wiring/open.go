@@ -19,6 +19,7 @@ import (
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -124,11 +125,16 @@ func MigrateNow(ctx context.Context, c settings.Config, log *slog.Logger) ([]str
 
 // openHost opens the plugin folder. Each plugin starts on its first call.
 func openHost(c settings.Config, waits ports.Waits, log *slog.Logger) (*pluginhost.Host, error) {
-	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Waits: waits, Log: log, Env: os.Environ()})
+	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Waits: waits, Log: log, Env: os.Environ(), Limits: PluginLimits(c)})
 	if err != nil {
 		return nil, cli.WithFix(fmt.Errorf("plugins: %w", err), CatalogFix(c.PluginDir, err))
 	}
 	return host, nil
+}
+
+// PluginLimits returns the limits of plugin processes.
+func PluginLimits(c settings.Config) wire.Limits {
+	return wire.Limits{Memory: uint64(c.PluginMemoryMiB) << 20, Processes: uint64(c.PluginProcesses), OpenFiles: uint64(c.PluginOpenFiles)}
 }
 
 // CatalogFix returns the remedy for a plugin folder whose catalog could not be opened because

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,6 +39,7 @@ var pluginChecks = []check{
 		}
 		checkFields(t, d.Fields)
 		checkBudgets(t, d.Budgets)
+		checkHosts(t, d)
 	}},
 	{ID: "plugin/commands/describe", Proves: "describe and --version match the description", Run: func(t T, b Binary) {
 		d := describe(t, b.Start(t))
@@ -127,6 +129,22 @@ func checkFields(t T, fields []sdk.Field) {
 		isSwitch := f.Default == "true" || f.Default == "false" // a boolean setting holds no secret
 		if looksSecret && !isSwitch && !f.Secret {
 			t.Errorf("field %q is not marked as secret", f.Name)
+		}
+	}
+}
+
+// hostEntry matches a host, a pattern such as *.acme.com, and a setting such as {api_url}.
+var hostEntry = regexp.MustCompile(`^(\{[a-z][a-z0-9_]*\}|(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)+)$`)
+
+func checkHosts(t T, d sdk.Description) {
+	t.Helper()
+	for _, host := range d.Hosts {
+		if !hostEntry.MatchString(host) {
+			t.Errorf("host %q is not a host, a pattern such as *.acme.com or a setting such as {api_url}", host)
+		}
+		isSetting := func(f sdk.Field) bool { return !f.Secret && "{"+f.Name+"}" == host }
+		if strings.HasPrefix(host, "{") && !slices.ContainsFunc(d.Fields, isSetting) {
+			t.Errorf("host %s is not a setting of the plugin", host)
 		}
 	}
 }

@@ -33,6 +33,7 @@ func description() sdk.Description {
 		Name: "cloudflare", Kind: "dns", Version: version, Title: "Cloudflare",
 		Capabilities: []string{"atomic"},
 		NameServers:  []string{"*.ns.cloudflare.com", "*.foundationdns.com", "*.foundationdns.net", "*.foundationdns.org"},
+		Hosts:        []string{"{api_url}"},
 		Fields: []sdk.Field{
 			{Name: "api_token", Account: true, Required: true, Secret: true, Help: "API token with Zone: DNS: Edit and Zone: Zone: Read for the zones"},
 			{Name: "account_id", Account: true, Help: "account id, only for a token that belongs to an account instead of a user"},

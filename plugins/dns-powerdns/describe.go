@@ -26,6 +26,7 @@ func description() sdk.Description {
 		// There are no patterns for NameServers, because every operator names the servers
 		// differently.
 		Capabilities: []string{"atomic"},
+		Hosts:        []string{"{api_url}"},
 		Fields: []sdk.Field{
 			{Name: "api_url", Account: true, Required: true, Help: "where the server's HTTP API is, as https://dns.example.com:8081; /api/v1 is added"},
 			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "key of the HTTP API"},

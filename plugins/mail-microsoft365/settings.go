@@ -29,6 +29,7 @@ var defaults = map[string]string{
 func description() sdk.Description {
 	return sdk.Description{
 		Name: "microsoft365", Kind: "mail", Version: call.Version, Title: "Microsoft 365",
+		Hosts: []string{"{login_url}", "{graph_url}", "{exchange_url}"},
 		Fields: []sdk.Field{
 			{Name: "client_id", Required: true, Help: "application (client) id of the app registration"},
 			{Name: "client_secret", Secret: true, Help: "client secret; ignored if a certificate is set"},

@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 
 	"github.com/tenantry/tenantry/core/egress"
+	"github.com/tenantry/tenantry/plugins/wire"
 )
 
 // MaxAnswer is the default limit for the body of a provider's answer, in bytes after decompression.
@@ -45,7 +46,7 @@ func newHTTPClient(timeout time.Duration, transport *http.Transport) *http.Clien
 		otelhttp.WithPropagators(propagation.TraceContext{}))
 	return &http.Client{
 		Timeout:       timeout,
-		Transport:     bodyLimiter{urlHider{traced}},
+		Transport:     LimitHosts(bodyLimiter{urlHider{traced}}),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
@@ -57,6 +58,27 @@ func newTransport() *http.Transport {
 		IdleConnTimeout:     90 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second,
 	}
+}
+
+// ErrHostNotNamed is the error of a request to a host that Description.Hosts does not name. The
+// request was not sent.
+var ErrHostNotNamed = errors.New("the description of the plugin does not name this host")
+
+// LimitHosts returns a transport that sends only requests to the hosts of Description.Hosts, and
+// fails with ErrHostNotNamed otherwise. The context of a request must come from the call of the host,
+// because the hosts depend on the settings of the call. The clients of this package use it.
+func LimitHosts(next http.RoundTripper) http.RoundTripper { return hostLimiter{next} }
+
+type hostLimiter struct{ next http.RoundTripper }
+
+func (l hostLimiter) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !wire.MayConnect(r.Context(), r.URL.Hostname()) {
+		if r.Body != nil {
+			_ = r.Body.Close() // a transport closes the body, even after an error
+		}
+		return nil, ErrHostNotNamed
+	}
+	return l.next.RoundTrip(r)
 }
 
 // urlHider wraps the tracing transport and removes path and query from its request. Path and query

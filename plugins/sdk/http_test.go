@@ -10,12 +10,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/wire"
 )
 
 func startProvider(t *testing.T, answer http.HandlerFunc) string {
@@ -38,6 +42,37 @@ func get(t *testing.T, url string) (*http.Response, []byte, error) {
 	defer func() { _ = a.Body.Close() }()
 	body, err := io.ReadAll(a.Body)
 	return a, body, err
+}
+
+// TestRequestsGoOnlyToNamedHosts sends requests in a call whose plugin names its hosts.
+func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
+	var received atomic.Int64
+	server := startProvider(t, func(http.ResponseWriter, *http.Request) { received.Add(1) })
+	local := strings.Replace(server, "127.0.0.1", "localhost", 1)
+	d := wire.Description{Hosts: []string{"api.acme.com", "{api_url}", "{empty_url}"}}
+	ctx := wire.WithHosts(t.Context(), d.HostsOf(map[string]string{"api_url": server + "/v1", "other_url": local}))
+	for url, allowed := range map[string]bool{server: true, local: false, "http://api.acme.com.evil.test": false} {
+		for name, client := range map[string]*http.Client{"NewHTTPClient": NewHTTPClient(4 * time.Minute), "NewGuardedHTTPClient": NewGuardedHTTPClient(4*time.Minute, true)} {
+			before := received.Load()
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := client.Do(request)
+			if err == nil {
+				_ = answer.Body.Close()
+			}
+			if sent := received.Load() - before; errors.Is(err, ErrHostNotNamed) == allowed || (sent == 1) != allowed {
+				t.Errorf("%s to %s: %v, %d requests; allowed: %t", name, url, err, sent, allowed)
+			}
+		}
+	}
+	if o := outcome.Of(TransportError(ErrHostNotNamed)); o != outcome.Broken {
+		t.Errorf("the outcome is %v", o)
+	}
+	if _, _, err := get(t, local); err != nil {
+		t.Errorf("a request outside a call: %v", err)
+	}
 }
 
 func TestAnswersAreLimitedInSize(t *testing.T) {

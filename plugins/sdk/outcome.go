@@ -98,6 +98,8 @@ func TransportError(err error) error {
 	case errors.Is(err, ErrPrivateAddress):
 		return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address",
 			Detail: "the host of this connection has no public address"}
+	case errors.Is(err, ErrHostNotNamed):
+		return &outcome.Error{Kind: outcome.Broken, Cause: "host_not_named", Detail: "the plugin may not connect to this host"}
 	case errors.Is(err, ErrAnswerTooLarge):
 		return AnswerTooLarge()
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

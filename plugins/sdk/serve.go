@@ -122,6 +122,7 @@ type (
 		NameServers  []string            `json:"name_servers"`
 		Budgets      []budgetDoc         `json:"budgets"`
 		FaultDomain  string              `json:"fault_domain,omitempty"`
+		Hosts        []string            `json:"hosts,omitempty"`
 		MailPlatform *factsDoc           `json:"mail_platform,omitempty"`
 	}
 	factsDoc struct {
@@ -155,7 +156,7 @@ func descriptionJSON(d Description) descriptionDoc {
 	doc := descriptionDoc{
 		Name: d.Name, Kind: string(d.Kind), Version: d.Version, Title: d.Title,
 		Capabilities: append([]string{}, d.Capabilities...),
-		Needs:        d.Needs, FaultDomain: d.FaultDomain,
+		Needs:        d.Needs, FaultDomain: d.FaultDomain, Hosts: d.Hosts,
 		NameServers: append([]string{}, d.NameServers...),
 		Fields:      []fieldDoc{},
 		Budgets:     []budgetDoc{},

@@ -24,6 +24,7 @@ func description() sdk.Description {
 	return sdk.Description{
 		Name: "instantly", Kind: "sending", Version: version, Title: "Instantly",
 		Capabilities: []string{sdk.CanOAuth, sdk.CanRefresh, sdk.CanDisconnect},
+		Hosts:        []string{"{base_url}"},
 		Fields: []sdk.Field{
 			{Name: "api_key", Account: true, Required: true, Secret: true,
 				Help: "API key of version 2 with the scopes accounts:create, accounts:read, accounts:delete and workspaces:read"},

@@ -34,6 +34,7 @@ func description() sdk.Description {
 		Name: "plusvibe", Kind: "sending", Version: version, Title: "PlusVibe",
 		Capabilities: []string{sdk.CanOAuth, sdk.CanRefresh, sdk.CanDisconnect},
 		Needs:        map[string][]string{sdk.CanOAuth: {fieldUsername, fieldPassword, fieldAllow}},
+		Hosts:        []string{"{base_url}"},
 		Fields: []sdk.Field{
 			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "API key"},
 			{Name: fieldWorkspace, Account: true, Help: "id of the workspace, where the key reaches several"},

@@ -23,6 +23,7 @@ func description() sdk.Description {
 	return sdk.Description{
 		Name: "salesblink", Kind: "sending", Version: version, Title: "SalesBlink",
 		Capabilities: []string{sdk.CanOAuth, sdk.CanRefresh}, // SalesBlink documents no deletion
+		Hosts:        []string{"{base_url}"},
 		Fields: []sdk.Field{
 			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "API key, as in key-…"},
 			{Name: "workspace_id", Account: true, Help: "id of the workspace, where the key reaches several"},

@@ -29,6 +29,7 @@ func description() sdk.Description {
 	return sdk.Description{
 		Name: "smartlead", Kind: "sending", Version: version, Title: "Smartlead",
 		Capabilities: []string{sdk.CanRefresh, sdk.CanDisconnect},
+		Hosts:        []string{"{base_url}"},
 		Fields: []sdk.Field{
 			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "API key of Smartlead"},
 			{Name: "workspace_id", Account: true, Help: "id of a client of an agency, to keep to the client's accounts"},

@@ -30,6 +30,7 @@ func descriptionToProto(d Description) *proto.Description {
 		NameServers:  d.NameServers,
 		FaultDomain:  d.FaultDomain,
 		MailPlatform: factsToProto(d.MailPlatform),
+		Hosts:        d.Hosts,
 	}
 	if len(d.Needs) > 0 {
 		out.Needs = make(map[string]*proto.FieldNames, len(d.Needs))
@@ -58,6 +59,7 @@ func descriptionFromProto(d *proto.Description) Description {
 		NameServers:  d.GetNameServers(),
 		FaultDomain:  d.GetFaultDomain(),
 		MailPlatform: factsFromProto(d.GetMailPlatform()),
+		Hosts:        d.GetHosts(),
 	}
 	if len(d.GetNeeds()) > 0 {
 		in.Needs = make(map[string][]string, len(d.GetNeeds()))

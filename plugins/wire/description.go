@@ -16,6 +16,9 @@
 //   - chain.go: Interceptor, which runs around each call of a client.
 //   - fence.go: Fence, which runs each write of a port inside a guard.
 //   - inprocess.go: clients that call a provider in the same process.
+//   - hosts.go: the hosts that a plugin may connect to.
+//   - limits.go: what a plugin's processes may use.
+//   - certificate.go: the certificate of the host.
 //   - waits.go: ShareWaits, the stream on which a plugin shares its waits.
 //   - outcome.go: how errors cross the connection.
 //   - convert.go: the conversions.
@@ -65,6 +68,10 @@ type Description struct {
 	FaultDomain string
 	// MailPlatform is only for mail platforms.
 	MailPlatform platform.Facts
+	// Hosts are the hosts that the HTTP clients of the SDK may connect to in a call. An entry is a
+	// host such as api.acme.com, a pattern such as *.acme.com, or a setting in braces such as
+	// {api_url}, which means the host in its value. Empty means that hosts are not limited.
+	Hosts []string
 }
 
 // FaultCredential is the fault domain of a provider that has a separate server for each credential.

@@ -73,7 +73,7 @@ func sampleSets(at string) []dns.RRSet {
 func dnsOverWire(t *testing.T, p ports.DNSProvider, seen func(Connection)) ports.DNSProvider {
 	t.Helper()
 	listener := bufconn.Listen(1 << 16)
-	server := newServer(slog.New(slog.DiscardHandler))
+	server := newServer(slog.New(slog.DiscardHandler), Description{})
 	proto.RegisterDNSProviderServer(server, &dnsServer{provider: func(c Connection) (ports.DNSProvider, error) {
 		seen(c)
 		return p, nil

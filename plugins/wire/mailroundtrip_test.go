@@ -33,7 +33,7 @@ var connection = Connection{
 func mailOverWire(t *testing.T, p ports.MailPlatform, seen func(Connection), finished func(error)) ports.MailPlatform {
 	t.Helper()
 	listener := bufconn.Listen(1 << 16)
-	server := newServer(slog.New(slog.DiscardHandler))
+	server := newServer(slog.New(slog.DiscardHandler), Description{})
 	proto.RegisterMailPlatformServer(server, &mailServer{platform: func(c Connection) (ports.MailPlatform, error) {
 		if seen != nil {
 			seen(c)

@@ -32,6 +32,8 @@ type Launch struct {
 	// Line is called with each line that the process prints: untrusted text of at most MaxLine
 	// bytes. The slice is valid only during the call. Calls may be concurrent.
 	Line func([]byte)
+	// Limits limit what the process can use. They are set right after its start.
+	Limits Limits
 	// Timeout limits the start, including the first health check.
 	Timeout time.Duration
 }
@@ -132,6 +134,9 @@ func startError(err error) error {
 
 // PID returns the id of the process.
 func (p *Process) PID() int { return int(p.runner.pid.Load()) }
+
+// Limits returns the limits in force.
+func (p *Process) Limits() Limits { return p.runner.limits }
 
 // Exited returns a channel that is closed when the process has exited.
 func (p *Process) Exited() <-chan struct{} { return p.runner.exited }

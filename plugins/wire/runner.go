@@ -31,12 +31,13 @@ type processRunner struct {
 	childEnds []*os.File   // the child's ends of the pipes, closed after the start
 	pid       atomic.Int64 // 0 until the process runs
 	socketDir string       // the folder with the sockets of the process
+	limits    Limits       // requested before the start, in force after it
 	exited    chan struct{}
 	state     *os.ProcessState
 }
 
 func newRunner(l Launch) (*processRunner, error) {
-	r := &processRunner{exited: make(chan struct{})}
+	r := &processRunner{exited: make(chan struct{}), limits: l.Limits}
 	childStdin, stdin, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -69,7 +70,11 @@ func (r *processRunner) Start(context.Context) error {
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
+		hideFiles()
 		err := r.cmd.Start()
+		if err == nil {
+			r.limits = r.limits.apply(r.cmd.Process.Pid)
+		}
 		started <- err
 		if err == nil {
 			r.reap()

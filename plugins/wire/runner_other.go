@@ -12,3 +12,8 @@ import "syscall"
 func processAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
+
+func hideFiles() {}
+
+// apply does nothing: only Linux can limit a process from outside. No limit is in force.
+func (Limits) apply(int) Limits { return Limits{} }

@@ -69,7 +69,7 @@ func (s *recordingSending) Remove(_ context.Context, account string) error {
 func sendingOverWire(t *testing.T, p ports.SendingPlatform, seen func(Connection)) ports.SendingPlatform {
 	t.Helper()
 	listener := bufconn.Listen(1 << 16)
-	server := newServer(slog.New(slog.DiscardHandler))
+	server := newServer(slog.New(slog.DiscardHandler), Description{})
 	proto.RegisterSendingPlatformServer(server, &sendingServer{platform: func(c Connection) (ports.SendingPlatform, error) {
 		seen(c)
 		return p, nil

@@ -37,28 +37,32 @@ func Serve(s PluginConfig) {
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig:  handshake,
 		VersionedPlugins: pluginSets(&s),
-		GRPCServer:       func(opts []grpc.ServerOption) *grpc.Server { return newServer(s.Log, opts...) },
+		GRPCServer:       func(opts []grpc.ServerOption) *grpc.Server { return newServer(s.Log, s.Describe, opts...) },
 		Logger: hclog.New(&hclog.LoggerOptions{
 			Name: "go-plugin", Level: hclog.Warn, Output: os.Stderr, JSONFormat: true,
 		}),
 	})
 }
 
-func newServer(log *slog.Logger, opts ...grpc.ServerOption) *grpc.Server {
+func newServer(log *slog.Logger, d Description, opts ...grpc.ServerOption) *grpc.Server {
 	return grpc.NewServer(append(opts,
 		grpc.MaxRecvMsgSize(MaxMessage),
 		grpc.MaxSendMsgSize(MaxMessage),
 		grpc.StatsHandler(otelgrpc.NewServerHandler(tracingOptions()...)),
-		grpc.ChainUnaryInterceptor(handleCall(log)),
+		grpc.ChainUnaryInterceptor(handleCall(log, d)),
 	)...)
 }
 
-// handleCall returns an interceptor that puts the request id into the context. It recovers from a
+// handleCall returns an interceptor that puts the request id and the allowed hosts into the context.
+// It recovers from a
 // panic, so that a panic ends only its own call. The value of the panic is not logged, because it
 // may contain a secret.
-func handleCall(log *slog.Logger) grpc.UnaryServerInterceptor {
+func handleCall(log *slog.Logger, d Description) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 		ctx = receiveRequestID(ctx)
+		if call, ok := req.(interface{ GetConnection() *proto.Connection }); ok && len(d.Hosts) > 0 {
+			ctx = WithHosts(ctx, d.HostsOf(call.GetConnection().GetSettings()))
+		}
 		defer func() {
 			if p := recover(); p != nil {
 				e := panics.Of(p)

@@ -36,7 +36,7 @@ func (s *waitStore) Wait(_ context.Context, scope string, atLeast time.Duration)
 func startPlugin(t *testing.T, share func(ports.Waits)) (p *Process, end func()) {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)
-	server := newServer(slog.New(slog.DiscardHandler))
+	server := newServer(slog.New(slog.DiscardHandler), Description{})
 	proto.RegisterPluginServer(server, &pluginServer{shareWaits: share})
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)

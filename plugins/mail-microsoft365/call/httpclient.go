@@ -12,6 +12,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
 // NewHTTPClient returns the HTTP client of the plugin. It does not follow redirects, because no
@@ -20,7 +22,7 @@ func NewHTTPClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 16
 	return &http.Client{
-		Transport:     spanTransport{transport},
+		Transport:     sdk.LimitHosts(spanTransport{transport}),
 		Timeout:       time.Minute,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

@@ -16,7 +16,8 @@ const description = {
     { name: 'api_token', account: true, required: true, secret: true, default: '', help: 'API token that may read and write the zones' },
     { name: 'api_url', account: false, required: false, secret: false, default: 'https://api.example.invalid', help: "base URL of the provider's API" },
   ],
-  name_servers: ['*.example-dns.test'],
+  hosts: ['{api_url}'], // nothing else is called
+  name_servers: ['*.example.sandbox-dns.test'],
   budgets: [{ key: 'credential', limit: 1200, window_seconds: 300, costs: { apply: 2 } }],
 };
 

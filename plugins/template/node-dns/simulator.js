@@ -39,7 +39,7 @@ class Refusal extends Error {
 // Memory has zones that exist only in this process.
 class Memory {
   constructor(name) {
-    this.servers = [`ns1.${name}-dns.test`, `ns2.${name}-dns.test`];
+    this.servers = [`ns1.${name}.sandbox-dns.test`, `ns2.${name}.sandbox-dns.test`];
     this.zones = new Map();
   }
 

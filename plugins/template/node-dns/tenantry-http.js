@@ -2,8 +2,8 @@
 
 // HTTP calls to a provider, with the outcome of each failure. Authors do not change this file.
 //
-// A request follows no redirect, uses no proxy of the environment, and reads answers of a limited
-// size.
+// A request goes only to the hosts that the description names. It follows no redirect, uses no proxy
+// of the environment, and reads answers of a limited size.
 'use strict';
 
 const http = require('node:http');
@@ -19,6 +19,7 @@ const waits = new Map(); // by scope: when its calls may go on, in milliseconds 
 // scope names the calls that wait together after a Retry-After, usually those of one credential. It
 // fails with an outcome when there is no complete answer, and for 408, 429 and all statuses from 500.
 async function request(call, scope, method, url, headers, body) {
+  checkHost(call.hosts, new URL(url).hostname);
   checkWait(scope);
   const answer = await exchange(Math.max(0, Math.min(MAX_SECONDS, call.secondsLeft())), method, url, headers, body);
   throwFor(scope, answer.status, answer.headers);
@@ -27,6 +28,12 @@ async function request(call, scope, method, url, headers, body) {
   } catch {
     throw new Outcome('broken', 'not_json', 'the provider answered with an error');
   }
+}
+
+// checkHost throws an outcome for a host that the description does not name. An empty list allows all.
+function checkHost(hosts, host) {
+  const named = hosts.some((h) => h === host || (h.startsWith('*.') && host.endsWith(h.slice(1))));
+  if (hosts.length > 0 && !named) throw new Outcome('broken', 'host_not_named', 'the plugin may not connect to this host');
 }
 
 function exchange(seconds, method, url, headers, body) {

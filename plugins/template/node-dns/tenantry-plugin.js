@@ -99,7 +99,7 @@ function addServices(grpc, server, description, connect) {
   });
   const outcomeType = messages['tenantry.plugin.v1.Outcome'];
   const method = (run) => (call, answer) => {
-    answerCall(connect, call, run).then((message) => answer(null, message), (failure) => {
+    answerCall(description, connect, call, run).then((message) => answer(null, message), (failure) => {
       const metadata = new grpc.Metadata();
       metadata.set('grpc-status-details-bin', status(outcomeType, failure));
       answer({ code: grpc.status.FAILED_PRECONDITION, details: failure.kind, metadata });
@@ -134,7 +134,7 @@ function rawService(path) {
 }
 
 // answerCall runs a call of a provider. It fails with an Outcome only.
-async function answerCall(connect, call, run) {
+async function answerCall(description, connect, call, run) {
   const { connection } = call.request;
   const requestID = String(call.metadata.get('x-request-id')[0] || '');
   const deadline = call.getDeadline();
@@ -143,7 +143,8 @@ async function answerCall(connect, call, run) {
     const secrets = {};
     for (const [name, value] of Object.entries(connection?.secrets ?? {})) secrets[name] = value.toString();
     const provider = connect({ settings: connection?.settings ?? {}, secrets });
-    return await run(provider, { secondsLeft: () => (end - Date.now()) / 1000, requestID }, call.request);
+    const hosts = hostsOf(description.hosts, connection?.settings ?? {});
+    return await run(provider, { secondsLeft: () => (end - Date.now()) / 1000, requestID, hosts }, call.request);
   } catch (error) {
     if (error instanceof Outcome) throw error;
     // The message of the error may contain a secret, and a stack begins with it.
@@ -151,6 +152,15 @@ async function answerCall(connect, call, run) {
     log('error', 'call failed', { request_id: requestID, type: error?.constructor?.name, stack });
     throw new Outcome('broken', 'plugin_unclassified', 'the plugin returned an error it did not classify');
   }
+}
+
+// hostsOf returns the hosts of a description. A setting in braces stands for the host in its value.
+function hostsOf(named, settings) {
+  return named.map((host) => {
+    if (!host.startsWith('{')) return host.toLowerCase();
+    const value = settings[host.slice(1, -1)] ?? '';
+    return URL.canParse(value) ? new URL(value).hostname : '';
+  });
 }
 
 // fill returns a change in which both sets exist.

@@ -18,7 +18,8 @@ DESCRIPTION = {
         {"name": "api_url", "account": False, "required": False, "secret": False,
          "default": "https://api.example.invalid", "help": "base URL of the provider's API"},
     ],
-    "name_servers": ["*.example-dns.test"],
+    "hosts": ["{api_url}"],  # nothing else is called
+    "name_servers": ["*.example.sandbox-dns.test"],
     "budgets": [{"key": "credential", "limit": 1200, "window_seconds": 300, "costs": {"apply": 2}}],
 }
 

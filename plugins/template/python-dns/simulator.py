@@ -72,7 +72,7 @@ class _Memory:
     """Zones that exist only in this process."""
 
     def __init__(self, name):
-        self.servers = [f"ns1.{name}-dns.test", f"ns2.{name}-dns.test"]
+        self.servers = [f"ns1.{name}.sandbox-dns.test", f"ns2.{name}.sandbox-dns.test"]
         self.zones = {}
 
     def all(self):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTTP calls to a provider, with the outcome of each failure. Authors do not change this file.
 
-A request follows no redirect, uses no proxy of the environment, and reads answers of a limited size.
+A request goes only to the hosts that the description names. It follows no redirect, uses no proxy of
+the environment, and reads answers of a limited size.
 """
 
 import email.utils
@@ -29,7 +30,7 @@ def request(call, scope, method, url, headers, body=None):
     """
     _check_wait(scope)
     deadline = time.monotonic() + max(0.0, min(MAX_SECONDS, call.time_left()))
-    status, answer_headers, content = _exchange(deadline, method, url, headers, body)
+    status, answer_headers, content = _exchange(call.hosts, deadline, method, url, headers, body)
     _raise_for(scope, status, answer_headers)
     try:
         return status, answer_headers, json.loads(content) if content else None
@@ -37,8 +38,10 @@ def request(call, scope, method, url, headers, body=None):
         raise Outcome("broken", "not_json", "the provider answered with an error") from None
 
 
-def _exchange(deadline, method, url, headers, body):
+def _exchange(hosts, deadline, method, url, headers, body):
     target = urllib.parse.urlsplit(url)
+    if hosts and not any(target.hostname == h or h.startswith("*.") and target.hostname.endswith(h[1:]) for h in hosts):
+        raise Outcome("broken", "host_not_named", "the plugin may not connect to this host")
     timeout = max(0.001, deadline - time.monotonic())
     if target.scheme == "https":
         connection = http.client.HTTPSConnection(target.netloc, timeout=timeout, context=ssl.create_default_context())

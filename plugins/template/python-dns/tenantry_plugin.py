@@ -16,6 +16,7 @@ import stat
 import sys
 import threading
 import traceback
+import urllib.parse
 
 COOKIE = ("TENANTRY_PLUGIN", "b6b0ad7a-hosted-by-tenantry")
 PROTOCOL_VERSION = 1
@@ -51,9 +52,10 @@ class Connection:
 class Call:
     """What a provider knows of the call that it answers."""
 
-    def __init__(self, time_left, request_id):
+    def __init__(self, time_left, request_id, hosts):
         self.time_left = time_left  # a function: the seconds until the deadline
         self.request_id = request_id
+        self.hosts = hosts  # that requests may go to; empty for all
 
 
 def main(description, connect, simulator):
@@ -187,7 +189,8 @@ class _Services:
     def _method(self, request_type, run):
         def answer(request, context):
             metadata = dict(context.invocation_metadata())
-            call = Call(lambda: context.time_remaining() or 60.0, metadata.get("x-request-id", ""))
+            hosts = _hosts(self.description.hosts, request.connection.settings)
+            call = Call(lambda: context.time_remaining() or 60.0, metadata.get("x-request-id", ""), hosts)
             try:
                 connection = Connection(dict(request.connection.settings),
                                         {n: v.decode() for n, v in request.connection.secrets.items()})
@@ -237,6 +240,12 @@ class _Services:
         return self.dns.RecordSets(sets=[self.dns.RecordSet(**s) for s in sets])
 
 
+def _hosts(named, settings):
+    """Returns the hosts of a description. A setting in braces stands for the host in its value."""
+    values = (settings.get(h[1:-1], "") if h.startswith("{") else "//" + h for h in named)
+    return [urllib.parse.urlsplit(v).hostname or "" for v in values]
+
+
 def _zone(message):
     return {"id": message.id, "name": message.name, "name_servers": list(message.name_servers), "idle": message.idle}
 
@@ -257,7 +266,7 @@ def _description(pb, d):
     """Converts a description from the form that `describe` prints."""
     message = pb.Description(name=d["name"], kind=d["kind"], version=d["version"], title=d["title"],
                              capabilities=d["capabilities"], name_servers=d["name_servers"],
-                             fields=[pb.Field(**f) for f in d["fields"]])
+                             hosts=d["hosts"], fields=[pb.Field(**f) for f in d["fields"]])
     for b in d["budgets"]:
         budget = message.budgets.add(key=b["key"], limit=b["limit"], costs=b.get("costs", {}), only=b.get("only", []))
         budget.window.FromTimedelta(datetime.timedelta(seconds=b["window_seconds"]))

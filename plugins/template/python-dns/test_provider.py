@@ -24,7 +24,7 @@ class ProviderTest(unittest.TestCase):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
-        self.call = Call(lambda: 60.0, "request-1")
+        self.call = Call(lambda: 60.0, "request-1", [])
         self.provider = self.connect(simulator.TOKEN)
         self.control("PUT", f"/zones/{ZONE}")
         self.zone = self.provider.zone(self.call, ZONE)
@@ -90,6 +90,13 @@ class ProviderTest(unittest.TestCase):
     def test_an_unreachable_provider_is_down(self):
         self.provider.url = "http://127.0.0.1:1"
         self.refused("down", "unreachable", self.provider.check)
+
+    def test_other_hosts_are_not_called(self):
+        for hosts in (["127.0.0.1"], ["*.0.0.1"]):
+            self.call.hosts = hosts
+            self.assertEqual(self.provider.check(self.call), 1)
+        self.call.hosts = ["other.test", "*.other.test", ""]
+        self.refused("broken", "host_not_named", self.provider.check)
 
     def test_find_ignores_case(self):
         self.assertEqual(tenantry_dns.find([record_set("TXT", "x")], ZONE.upper(), "TXT")["values"], [b"x"])

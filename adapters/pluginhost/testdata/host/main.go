@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command host runs a plugin host for tests. Its first argument is the plugin folder. The other
-// arguments are names of plugins. It starts each plugin and prints the plugin's process id. Then it
-// waits to be killed.
+// arguments are names of plugins. It calls each plugin and prints the name in the answer, which is
+// the plugin's process id. An argument such as NAME=fork sets what the call does. Then it waits
+// for SIGTERM and stops the plugins.
 package main
 
 import (
@@ -10,6 +11,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
@@ -17,18 +21,27 @@ import (
 )
 
 func main() {
-	h, err := pluginhost.New(pluginhost.Options{Dir: os.Args[1], Supervision: pluginhost.SupervisionPolicy{StartTimeout: 4 * time.Minute}, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM) // before the first line, after which a test may send it
+	h, err := pluginhost.New(pluginhost.Options{
+		Dir: os.Args[1], Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Supervision: pluginhost.SupervisionPolicy{StartTimeout: 4 * time.Minute},
+		Limits:      wire.Limits{Processes: 64},
+	})
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	for _, name := range os.Args[2:] {
-		p, err := h.Mail(name, func(context.Context) (wire.Connection, error) { return wire.Connection{}, nil }).For("t").Profile(context.Background())
+	for _, argument := range os.Args[2:] {
+		name, do, _ := strings.Cut(argument, "=")
+		connection := wire.Connection{Settings: map[string]string{"do": do}}
+		p, err := h.Mail(name, func(context.Context) (wire.Connection, error) { return connection, nil }).For("t").Profile(context.Background())
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
 		}
 		fmt.Println(p.Name)
 	}
-	select {}
+	<-stop
+	h.Close()
 }

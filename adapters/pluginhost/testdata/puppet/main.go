@@ -7,10 +7,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -81,6 +84,14 @@ func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
 		waits.Extend(ctx, "tenant", time.Hour)
 	case "ask":
 		return tenant.Profile{Name: fmt.Sprint(waits.Left(ctx, "tenant") > 0)}, nil
+	case "eat memory":
+		for held := [][]byte{}; ; {
+			held = append(held, bytes.Repeat([]byte{1}, 1<<20))
+		}
+	case "open files":
+		return tenant.Profile{Name: strconv.Itoa(openFiles())}, nil
+	case "fork":
+		return tenant.Profile{Name: strconv.Itoa(fork())}, nil
 	case "exit":
 		os.Exit(4)
 	case "hang":
@@ -96,6 +107,35 @@ func (p puppet) Profile(ctx context.Context) (tenant.Profile, error) {
 	}
 	return tenant.Profile{Name: fmt.Sprint(os.Getpid()), BuiltinDomain: ports.RequestID(ctx), DefaultDomain: os.Args[0]}, nil
 }
+
+// openFiles opens files until it fails, closes them, and returns their number.
+func openFiles() int {
+	var open []*os.File
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			break
+		}
+		open = append(open, f)
+	}
+	for _, f := range open {
+		_ = f.Close()
+	}
+	return len(open)
+}
+
+// fork starts processes until it fails, or until there are maxForks. It leaves them running and
+// returns their number.
+func fork() int {
+	for n := range maxForks {
+		if exec.Command("/bin/sleep", "3600").Start() != nil {
+			return n
+		}
+	}
+	return maxForks
+}
+
+const maxForks = 500
 
 // Domains returns a domain for each environment variable, with `name=value` as its name.
 func (p puppet) Domains(context.Context) ([]domain.Platform, error) {

@@ -10,7 +10,7 @@ const provider = require('../provider.js');
 const simulator = require('../simulator.js');
 
 const ZONE = 'customer.test';
-const call = { secondsLeft: () => 60, requestID: 'request-1' };
+const call = { secondsLeft: () => 60, requestID: 'request-1', hosts: [] };
 const recordSet = (type, ...values) => ({ name: ZONE, type, ttl: 300, values: values.map((v) => Buffer.from(v)) });
 
 let server;
@@ -102,6 +102,11 @@ test('settings and secrets are checked', () => {
   for (const [url, token] of [['ftp://x', 't'], ['https://x', ''], ['https://x', 'a\r\nb']]) {
     assert.throws(() => provider.connect({ settings: { api_url: url }, secrets: { api_token: token } }), { code: 'invalid_request' });
   }
+});
+
+test('other hosts are not called', async () => {
+  for (const hosts of [['127.0.0.1'], ['*.0.0.1']]) assert.equal(await connect().check({ ...call, hosts }), 1);
+  await refused({ kind: 'broken', cause: 'host_not_named' }, connect().check({ ...call, hosts: ['other.test', '*.other.test', ''] }));
 });
 
 test('find ignores case', () => {

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pluginhost_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+// TestPluginThatEatsMemoryHarmsOnlyItself checks that the process ends at its limit, that the call
+// has an unknown outcome, and that the next call gets a new process. A different plugin goes on.
+func TestPluginThatEatsMemoryHarmsOnlyItself(t *testing.T) {
+	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "eats:puppet", "other:puppet"), Limits: wire.Limits{Memory: 256 << 20}})
+	first, other := processID(t, h, "eats"), processID(t, h, "other")
+	if _, err := tenantOf(h, "eats", "eat memory").Profile(t.Context()); outcome.Of(err) != outcome.Unknown {
+		t.Fatalf("got %v", err)
+	}
+	waitForExit(t, first, testTimeout)
+	if again := processID(t, h, "eats"); again == first {
+		t.Errorf("the process %d lives", first)
+	}
+	if pid := processID(t, h, "other"); pid != other {
+		t.Errorf("the other plugin has process %d, before %d", pid, other)
+	}
+}
+
+func TestPluginThatOpensFilesReachesItsLimit(t *testing.T) {
+	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Limits: wire.Limits{OpenFiles: 100}})
+	pid := processID(t, h, "puppet")
+	p, err := tenantOf(h, "puppet", "open files").Profile(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := strconv.Atoi(p.Name); err != nil || n < 10 || n >= 100 {
+		t.Errorf("it opened %q files, %v", p.Name, err)
+	}
+	if again := processID(t, h, "puppet"); again != pid {
+		t.Errorf("the process is %d, before %d", again, pid)
+	}
+}
+
+// testUser is the id of a user that has no other process.
+const testUser = 61_234
+
+// TestPluginThatForksReachesItsLimit runs a host as a user that is not root, because the kernel does
+// not limit root. The plugin starts processes until it fails. The host, which has the same user, can
+// still start another plugin. All processes end when the host stops.
+func TestPluginThatForksReachesItsLimit(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start a process of another user")
+	}
+	dir := pluginDir(t, "forks:puppet", "other:puppet")
+	shared := shareWithEveryone(t, dir, testserver.Program(t, "testdata/host"))
+	c := exec.Command(filepath.Join(shared, "host"), filepath.Join(shared, "plugins"), "forks=fork", "other")
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUser, Gid: testUser}}
+	c.Env = []string{"TMPDIR=" + filepath.Join(shared, "tmp")}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, pid := range processesOf(t, testUser) { // none, unless the test fails
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	})
+	lines := bufio.NewScanner(out)
+	var printed []int
+	for len(printed) < 2 && lines.Scan() {
+		n, err := strconv.Atoi(lines.Text())
+		if err != nil {
+			t.Fatalf("the host printed %q", lines.Text())
+		}
+		printed = append(printed, n)
+	}
+	// The host's own limit is hostProcesses beyond the processes at the start of the plugin.
+	if len(printed) != 2 || printed[0] < 1 || printed[0] > hostProcesses {
+		t.Fatalf("the first plugin started %v processes, then the second plugin started", printed)
+	}
+	if running := processesOf(t, testUser); len(running) < printed[0] {
+		t.Errorf("the user has the processes %v", running)
+	}
+	signal(t, c.Process.Pid, unix.SIGTERM)
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+	for _, pid := range processesOf(t, testUser) {
+		waitForExit(t, pid, testTimeout)
+	}
+}
+
+// processesOf returns the ids of the processes of a user.
+func processesOf(t *testing.T, user uint32) []int {
+	t.Helper()
+	files, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for _, f := range files {
+		info, err := f.Info()
+		pid, notPID := strconv.Atoi(f.Name())
+		if err == nil && notPID == nil && info.Sys().(*syscall.Stat_t).Uid == user {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// hostProcesses is the limit that testdata/host sets.
+const hostProcesses = 64
+
+// shareWithEveryone copies a plugin folder and a program to a folder that every user can read, with
+// a folder tmp that every user can write.
+func shareWithEveryone(t *testing.T, plugins, program string) string {
+	t.Helper()
+	shared, err := os.MkdirTemp("", "tenantry-test-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(shared) })
+	copyFile := func(from, to string) {
+		content, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(to, content, 0o755)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(shared, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, mode := range map[string]os.FileMode{"plugins": 0o755, "tmp": 0o777} {
+		if err := os.Mkdir(filepath.Join(shared, name), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(filepath.Join(shared, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := os.ReadDir(plugins)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		copyFile(filepath.Join(plugins, f.Name()), filepath.Join(shared, "plugins", f.Name()))
+	}
+	copyFile(program, filepath.Join(shared, "host"))
+	return shared
+}

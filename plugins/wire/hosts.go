@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// HostsOf returns Hosts with the settings of a connection: each setting in braces becomes the host
+// in its value. A setting without a host adds nothing.
+func (d Description) HostsOf(settings map[string]string) []string {
+	var hosts []string
+	for _, entry := range d.Hosts {
+		if name, isSetting := cutBraces(entry); isSetting {
+			entry = hostIn(settings[name])
+		}
+		if entry != "" {
+			hosts = append(hosts, plainHost(entry))
+		}
+	}
+	return hosts
+}
+
+// cutBraces returns the name of the setting in an entry such as {api_url}.
+func cutBraces(entry string) (name string, ok bool) {
+	inner, opened := strings.CutPrefix(entry, "{")
+	name, closed := strings.CutSuffix(inner, "}")
+	return name, opened && closed
+}
+
+// hostIn returns the host in a URL, or in host and port. It returns "" if there is none.
+func hostIn(value string) string {
+	value = strings.TrimSpace(value)
+	if strings.Contains(value, "://") {
+		u, err := url.Parse(value)
+		if err != nil {
+			return ""
+		}
+		return u.Hostname()
+	}
+	if host, _, err := net.SplitHostPort(value); err == nil {
+		return host
+	}
+	return value
+}
+
+func plainHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
+
+type hostsKey struct{}
+
+// WithHosts returns the context of a call whose requests may go to these hosts only. Each is a host
+// or a pattern such as *.acme.com.
+func WithHosts(ctx context.Context, hosts []string) context.Context {
+	return context.WithValue(ctx, hostsKey{}, hosts)
+}
+
+// MayConnect reports whether a request with this context may go to a host. Without WithHosts, every
+// host is allowed.
+func MayConnect(ctx context.Context, host string) bool {
+	hosts, limited := ctx.Value(hostsKey{}).([]string)
+	host = plainHost(host)
+	return !limited || slices.ContainsFunc(hosts, func(pattern string) bool {
+		suffix, below := strings.CutPrefix(pattern, "*")
+		return pattern == host || below && strings.HasPrefix(suffix, ".") && strings.HasSuffix(host, suffix) && len(host) > len(suffix)
+	})
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/tenantry/tenantry/plugins/proto"
+)
+
+func TestHostsOfACallComeFromItsSettings(t *testing.T) {
+	d := Description{Hosts: []string{"API.acme.com.", "*.Acme.net", "{url}", "{address}", "{name}", "{missing}", "{invalid}"}}
+	got := d.HostsOf(map[string]string{
+		"url": " https://user@One.test:8443/v1?x=y ", "address": "two.test:53", "name": "three.test", "invalid": "http://[::1", "not_named": "https://four.test",
+	})
+	if want := []string{"api.acme.com", "*.acme.net", "one.test", "two.test", "three.test"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestMayConnect(t *testing.T) {
+	ctx := WithHosts(t.Context(), []string{"api.acme.com", "*.acme.net", "127.0.0.1", "::1"})
+	for host, want := range map[string]bool{
+		"api.acme.com": true, "API.Acme.COM": true, "api.acme.com.": true, "127.0.0.1": true, "::1": true,
+		"a.acme.net": true, "a.b.acme.net": true, "acme.net": false, ".acme.net": false, "xacme.net": false,
+		"acme.com": false, "x.api.acme.com": false, "api.acme.com.evil.test": false, "": false,
+	} {
+		if got := MayConnect(ctx, host); got != want {
+			t.Errorf("%q: %t", host, got)
+		}
+	}
+	if MayConnect(WithHosts(t.Context(), nil), "api.acme.com") {
+		t.Error("a call without hosts may connect")
+	}
+	if !MayConnect(t.Context(), "api.acme.com") {
+		t.Error("a request outside a call may not connect")
+	}
+}
+
+// TestACallKnowsItsHosts checks that the server of a plugin limits the context of each call.
+func TestACallKnowsItsHosts(t *testing.T) {
+	request := &proto.ZoneRequest{Connection: &proto.Connection{Settings: map[string]string{"api_url": "https://api.acme.com"}}}
+	for _, tt := range []struct {
+		hosts []string
+		other bool // whether a host that is not named is allowed
+	}{{nil, true}, {[]string{"{api_url}"}, false}} {
+		intercept := handleCall(slog.New(slog.DiscardHandler), Description{Hosts: tt.hosts})
+		_, err := intercept(t.Context(), request, &grpc.UnaryServerInfo{}, func(ctx context.Context, _ any) (any, error) {
+			if !MayConnect(ctx, "api.acme.com") || MayConnect(ctx, "other.test") != tt.other {
+				t.Errorf("hosts %q: the named host %t, another %t", tt.hosts, MayConnect(ctx, "api.acme.com"), MayConnect(ctx, "other.test"))
+			}
+			return nil, nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// hideFiles marks all open files of the host so that a new process does not inherit them. Go does
+// this for the files that it opens, but the host may have inherited files itself.
+// Kernels before 5.11 do not support it.
+func hideFiles() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
+
+// apply limits a process that has just started, and returns what is in force. The limits hold for
+// the processes that it starts from now on, too. A limit that the kernel refuses is not in force.
+//
+// RLIMIT_DATA limits the memory, and not RLIMIT_AS: the runtimes of Go and JavaScript reserve much
+// more addresses than they use.
+func (l Limits) apply(pid int) Limits {
+	// A core file would contain secrets.
+	_ = unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
+	in := Limits{
+		Memory:    setLimit(pid, unix.RLIMIT_DATA, l.Memory),
+		OpenFiles: setLimit(pid, unix.RLIMIT_NOFILE, l.OpenFiles),
+	}
+	if l.Processes > 0 && os.Geteuid() != 0 {
+		if running, err := tasksOfUser(); err == nil && setLimit(pid, unix.RLIMIT_NPROC, running+l.Processes) > 0 {
+			in.Processes = l.Processes
+		}
+	}
+	return in
+}
+
+// setLimit sets a limit of a process, at most to the limit that it has. It returns the limit in
+// force, or 0.
+func setLimit(pid, resource int, limit uint64) uint64 {
+	var old unix.Rlimit
+	if limit == 0 || unix.Prlimit(pid, resource, nil, &old) != nil {
+		return 0
+	}
+	limit = min(limit, old.Max)
+	if unix.Prlimit(pid, resource, &unix.Rlimit{Cur: limit, Max: limit}, nil) != nil {
+		return 0
+	}
+	return limit
+}
+
+// tasksOfUser returns the number of processes and threads of the host's user.
+func tasksOfUser() (uint64, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/status")
+	if err != nil {
+		return 0, err
+	}
+	var tasks uint64
+	user := []byte(strconv.Itoa(os.Getuid()))
+	for _, file := range files {
+		status, err := os.ReadFile(file)
+		if err != nil {
+			continue // the process has ended
+		}
+		owner, threads := bytes.Fields(statusLine(status, "Uid:")), statusLine(status, "Threads:")
+		if len(owner) == 0 || !bytes.Equal(owner[0], user) {
+			continue
+		}
+		n, err := strconv.ParseUint(string(bytes.TrimSpace(threads)), 10, 32)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", file, err)
+		}
+		tasks += n
+	}
+	return tasks, nil
+}
+
+// statusLine returns the value of a line of /proc/PID/status.
+func statusLine(status []byte, name string) []byte {
+	_, rest, _ := bytes.Cut(status, []byte("\n"+name))
+	value, _, _ := bytes.Cut(rest, []byte("\n"))
+	return value
+}
