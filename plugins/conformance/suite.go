@@ -88,6 +88,9 @@ func suite(kind string) []suiteCheck {
 			return newDNSEnvironment(t, e)
 		})...)
 		all = append(all, inEnvironment(dnsChecks, newDNSEnvironment)...)
+	case string(wire.KindMail):
+		all = append(all, withSimulator(failureChecks(kind))...)
+		all = append(all, inEnvironment(contract.MailPlatformChecks(), newMailEnvironment)...)
 	case string(wire.KindSending):
 		all = slices.Insert(all, len(pluginChecks), suiteCheck{Item{sendingDescription.ID, sendingDescription.Proves, true}, func(t T, e *environment) {
 			sendingDescription.Run(t, e.Binary)
