@@ -75,7 +75,7 @@ func (b Binary) Start(t T) *wire.Process {
 	if b.exchange != nil {
 		line = b.exchange.output
 	}
-	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: startTimeout, Line: line})
+	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: startTimeout, Line: line, Env: inherit(pluginVariables)})
 	if err != nil {
 		t.Fatalf("start %s: %v", b.Path, err)
 	}

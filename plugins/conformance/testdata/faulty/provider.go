@@ -234,7 +234,13 @@ func (p provider) Apply(ctx context.Context, at dns.Zone, changes []dns.Change) 
 	if err != nil {
 		return nil, err
 	}
+	if bug == "needs-changes" && len(changes) == 0 {
+		return nil, sdk.RequestRefused("empty")
+	}
 	outstanding, err := dns.Outstanding(z.sets(), changes)
+	if bug == "refuses-what-exists" && len(outstanding) < len(changes) {
+		return nil, dns.Changed()
+	}
 	if bug == "overwrites" || bug == "writes-outside-the-zone" {
 		outstanding, err = changes, nil
 	}
