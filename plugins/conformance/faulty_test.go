@@ -93,6 +93,19 @@ func TestSuiteFindsPlantedBugs(t *testing.T) {
 	}
 }
 
+// TestSuiteNeedsNoControlCalls runs the whole suite over a plugin whose simulator serves nothing but
+// the provider's API, as a small one in a different language does.
+func TestSuiteNeedsNoControlCalls(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dns-faulty=simulator-without-control-calls")
+	if err := os.Symlink(testserver.Program(t, "testdata/faulty"), path); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Test(t.Context(), Options{Path: path})
+	if err != nil || report.Count(Passed) != len(List("dns")) {
+		t.Fatalf("%v %+v", err, report)
+	}
+}
+
 // TestSuitePassesCorrectPlugin runs the whole suite over the plugin without a bug.
 func TestSuitePassesCorrectPlugin(t *testing.T) {
 	var reported []string
