@@ -84,7 +84,10 @@ func testPlugin(cmd *cobra.Command, file string, f pluginTestFlags) error {
 		o.Done = func(r conformance.Result) { _ = r.WriteText(cmd.OutOrStdout()) }
 	}
 	report, err := conformance.Test(cmd.Context(), o)
-	if err != nil {
+	switch {
+	case cmd.Context().Err() != nil:
+		return errors.New("interrupted")
+	case err != nil:
 		return cli.Usage(err)
 	}
 	if f.junit != "" {

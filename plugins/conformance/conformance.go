@@ -18,8 +18,8 @@
 //     Simulator.Fail, which makes the provider fail. server.go: servers on loopback.
 //   - exchange.go: records the calls of a check, without secrets. report.go: Report and JUnit.
 //   - sending.go: Sending and SendingInProcess, and the checks of a sending platform's description.
-//   - sendingtest.go: SimulateSending, for the tests of a sending platform, with the environment of
-//     the contract. sendingsimulator.go: SendingSimulator, the checks of such a simulator.
+//   - sendingtest.go, mailtest.go: SimulateSending and SimulateMail, with the environments of the
+//     contracts. sendingsimulator.go: SendingSimulator, the checks of the simulator of a platform.
 //   - retryafter.go: RetryAfter, the check that a Retry-After holds back all calls of a credential.
 package conformance
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -125,7 +126,7 @@ func inEnvironment[E any](checks []contract.Check[E], open func(T, *environment)
 // plugin is in the report.
 func Test(ctx context.Context, o Options) (Report, error) {
 	description, problem := o.describe(ctx)
-	report := Report{File: o.Path, Name: description.Name, Kind: string(description.Kind), Version: description.Version, Against: "simulator"}
+	report := Report{File: o.Path, Name: cmp.Or(description.Name, filepath.Base(o.Path)), Kind: string(description.Kind), Version: description.Version, Against: "simulator"}
 	if o.Real {
 		report.Against = "real"
 	}
