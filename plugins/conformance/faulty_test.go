@@ -141,3 +141,25 @@ func TestEachCheckHasAPlantedBug(t *testing.T) {
 		}
 	}
 }
+
+// TestRealAccountIsOnlyRead takes the plugin's simulator for the real provider.
+func TestRealAccountIsOnlyRead(t *testing.T) {
+	path := testserver.Program(t, "testdata/faulty")
+	e := &exchange{secrets: map[string]string{}}
+	provider, err := startSimulator(t, path, newWorld(t, "faulty").url, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := Test(t.Context(), Options{Path: path, Real: true, Settings: provider.Ready.Settings, Secrets: provider.Ready.Secrets})
+	if err != nil || report.Against != "real" || len(report.Results) < 7 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	for _, r := range report.Results {
+		if r.Status != Passed || strings.HasPrefix(r.ID, "dns/write") || strings.HasPrefix(r.ID, "dns/failures") {
+			t.Errorf("%+v", r)
+		}
+	}
+	if calls := provider.Calls.Load(); calls == 0 || provider.writes(t) != 0 {
+		t.Errorf("%d calls, %d of them writes", calls, provider.writes(t))
+	}
+}
