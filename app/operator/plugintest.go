@@ -62,7 +62,7 @@ func pluginTestCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.settings, "settings", "", "JSON `file` with an object of settings by field name")
 	flags.StringVar(&f.credential, "credential-file", "", "JSON `file` with an object of secrets by field name")
-	flags.StringVar(&f.against, "against", "simulator", "test against the `simulator` of the plugin, or against the real provider")
+	flags.StringVar(&f.against, "against", "simulator", "`simulator|real`: test against the simulator of the plugin, or against the real provider")
 	flags.StringArrayVar(&f.only, "only", nil, "run only this `CHECK`, or all checks below it; can be repeated")
 	flags.StringArrayVar(&f.skip, "skip", nil, "`CHECK=REASON`: skip a check, or all checks below CHECK/; can be repeated")
 	flags.StringVar(&f.junit, "junit", "", "also write the result to this `file` as JUnit XML")

@@ -123,3 +123,19 @@ func TestPluginTestAgainstRealOnlyReads(t *testing.T) {
 		}
 	}
 }
+
+func TestPluginTestOfAnotherProgramFails(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := pluginTestCommand()
+	var out bytes.Buffer
+	cmd.SetArgs([]string{path, "--only", "plugin/process/exits"})
+	cmd.SetOut(&out)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	if err := cmd.ExecuteContext(t.Context()); cli.ExitCode(err) != cli.ExitRefused || !strings.Contains(out.String(), "plugin handshake") ||
+		!strings.HasSuffix(out.String(), "other: 0 passed, 1 failed, 0 skipped\n") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}

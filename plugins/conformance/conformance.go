@@ -46,6 +46,9 @@ const (
 // The tests of this package shorten it for plugins that never exit.
 var stopTimeout = time.Minute
 
+// handshakeTimeout is how long a plugin may take to start in Test. The host allows less.
+const handshakeTimeout = time.Minute
+
 // cleanupTimeout is how long the process of a finished check may take to exit before it is killed.
 const cleanupTimeout = 2 * time.Second
 
@@ -71,11 +74,11 @@ func (b Binary) Start(t T) *wire.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := func(line []byte) { _, _ = os.Stderr.Write(append(line, '\n')) }
+	line, timeout := func(line []byte) { _, _ = os.Stderr.Write(append(line, '\n')) }, startTimeout
 	if b.exchange != nil {
-		line = b.exchange.output
+		line, timeout = b.exchange.output, handshakeTimeout
 	}
-	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: startTimeout, Line: line, Env: inherit(pluginVariables)})
+	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, Line: line, Env: inherit(pluginVariables)})
 	if err != nil {
 		t.Fatalf("start %s: %v", b.Path, err)
 	}

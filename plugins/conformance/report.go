@@ -65,7 +65,7 @@ func (r Result) WriteText(w io.Writer) error {
 
 // Summary returns the last line of the report for people.
 func (r Report) Summary() string {
-	return fmt.Sprintf("%s %s: %d passed, %d failed, %d skipped", r.Name, r.Version, r.Count(Passed), r.Count(Failed), r.Count(Skipped))
+	return fmt.Sprintf("%s: %d passed, %d failed, %d skipped", strings.TrimSpace(r.Name+" "+r.Version), r.Count(Passed), r.Count(Failed), r.Count(Skipped))
 }
 
 // Count returns the number of checks with a status.

@@ -54,7 +54,8 @@ type suiteCheck struct {
 	run func(t T, e *environment)
 }
 
-// List returns the checks of a kind of plugins, in the order in which Test reports them.
+// List returns the checks of a kind of plugins, in the order in which Test reports them. Without a kind
+// it returns the checks of every plugin.
 func List(kind string) []Item {
 	var items []Item
 	for _, c := range suite(kind) {
@@ -63,11 +64,14 @@ func List(kind string) []Item {
 	return items
 }
 
-// suite returns the checks of a kind of plugins.
+// suite returns the checks of a kind of plugins. Without a kind it returns those of every plugin.
 func suite(kind string) []suiteCheck {
 	var all []suiteCheck
 	for _, c := range pluginChecks {
 		all = append(all, suiteCheck{Item{c.ID, c.Proves, true}, func(t T, e *environment) { c.Run(t, e.Binary) }})
+	}
+	if kind == "" {
+		return all
 	}
 	for _, c := range accountChecks(kind) {
 		all = append(all, suiteCheck{Item{c.ID, c.Proves, true}, func(t T, e *environment) {
@@ -131,13 +135,14 @@ func Test(ctx context.Context, o Options) (Report, error) {
 		report.Against = "real"
 	}
 	checks := suite(report.Kind)
-	if problem != nil { // the plugin does not start, so that its own checks say why
-		checks = suite("")
+	if problem != nil { // only the check that says why the plugin does not start can run
+		report.Results = o.runAll(ctx, checks[:1], description)
+		return report, ctx.Err()
 	}
 	if o.Real {
 		checks = slices.DeleteFunc(checks, func(c suiteCheck) bool { return !c.Real })
 	}
-	if unknown := o.unknownCheck(checks); unknown != "" && problem == nil {
+	if unknown := o.unknownCheck(checks); unknown != "" {
 		return report, fmt.Errorf("there is no check %s", unknown)
 	}
 	if len(o.Only) > 0 {
