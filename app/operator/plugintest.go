@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -63,7 +62,7 @@ func pluginTestCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.settings, "settings", "", "JSON `file` with an object of settings by field name")
 	flags.StringVar(&f.credential, "credential-file", "", "JSON `file` with an object of secrets by field name")
-	flags.StringVar(&f.against, "against", "simulator", "test against the `simulator` of the plugin, or against the real provider")
+	flags.StringVar(&f.against, "against", "simulator", "`simulator|real`: test against the simulator of the plugin, or against the real provider")
 	flags.StringArrayVar(&f.only, "only", nil, "run only this `CHECK`, or all checks below it; can be repeated")
 	flags.StringArrayVar(&f.skip, "skip", nil, "`CHECK=REASON`: skip a check, or all checks below CHECK/; can be repeated")
 	flags.StringVar(&f.junit, "junit", "", "also write the result to this `file` as JUnit XML")
@@ -82,10 +81,13 @@ func testPlugin(cmd *cobra.Command, file string, f pluginTestFlags) error {
 		}
 	}
 	if !cli.JSONWanted(cmd) {
-		o.Done = func(r conformance.Result) { printResult(cmd.OutOrStdout(), r) }
+		o.Done = func(r conformance.Result) { _ = r.WriteText(cmd.OutOrStdout()) }
 	}
 	report, err := conformance.Test(cmd.Context(), o)
-	if err != nil {
+	switch {
+	case cmd.Context().Err() != nil:
+		return errors.New("interrupted")
+	case err != nil:
 		return cli.Usage(err)
 	}
 	if f.junit != "" {
@@ -177,34 +179,16 @@ func (f pluginTestFlags) confirm(cmd *cobra.Command, o conformance.Options) erro
 	return cli.WithFix(errors.New("nothing was called"), "answer y, or set --yes")
 }
 
-// printResult prints the line of a check, and the details of a failure.
-func printResult(out io.Writer, r conformance.Result) {
-	word := map[conformance.Status]string{conformance.Passed: "ok  ", conformance.Failed: "FAIL", conformance.Skipped: "skip"}[r.Status]
-	_, _ = fmt.Fprintf(out, "%s  %-36s %s\n", word, r.ID, cli.Printable(r.Proves))
-	if r.Status == conformance.Skipped {
-		_, _ = fmt.Fprintf(out, "      skipped: %s\n", cli.Printable(r.Reason))
-	}
-	if r.Status != conformance.Failed {
-		return
-	}
-	for _, message := range r.Messages {
-		for line := range strings.Lines(message) {
-			_, _ = fmt.Fprintf(out, "      %s\n", cli.Printable(strings.ReplaceAll(strings.TrimRight(line, "\n"), "\t", "  ")))
-		}
-	}
-	for _, call := range r.Calls {
-		_, _ = fmt.Fprintf(out, "        %s\n", cli.Printable(call))
-	}
-}
-
 // printReport prints the last line, or the whole report as JSON.
 func printReport(cmd *cobra.Command, r conformance.Report) error {
-	passed, failed, skipped := r.Count(conformance.Passed), r.Count(conformance.Failed), r.Count(conformance.Skipped)
 	if !cli.JSONWanted(cmd) {
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s: %d passed, %d failed, %d skipped\n", r.Name, r.Version, passed, failed, skipped)
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), r.Summary())
 		return err
 	}
-	shown := pluginReport{Plugin: r.Name, Kind: r.Kind, Version: r.Version, Against: r.Against, Passed: passed, Failed: failed, Skipped: skipped}
+	shown := pluginReport{
+		Plugin: r.Name, Kind: r.Kind, Version: r.Version, Against: r.Against, Checks: []checkRow{},
+		Passed: r.Count(conformance.Passed), Failed: r.Count(conformance.Failed), Skipped: r.Count(conformance.Skipped),
+	}
 	for _, result := range r.Results {
 		shown.Checks = append(shown.Checks, checkRow{
 			ID: result.ID, Status: string(result.Status), Proves: result.Proves, Reason: result.Reason,

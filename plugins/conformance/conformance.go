@@ -18,8 +18,8 @@
 //     Simulator.Fail, which makes the provider fail. server.go: servers on loopback.
 //   - exchange.go: records the calls of a check, without secrets. report.go: Report and JUnit.
 //   - sending.go: Sending and SendingInProcess, and the checks of a sending platform's description.
-//   - sendingtest.go: SimulateSending, for the tests of a sending platform, with the environment of
-//     the contract. sendingsimulator.go: SendingSimulator, the checks of such a simulator.
+//   - sendingtest.go, mailtest.go: SimulateSending and SimulateMail, with the environments of the
+//     contracts. sendingsimulator.go: SendingSimulator, the checks of the simulator of a platform.
 //   - dnstest.go: SimulateDNS, the environment of the contract of a DNS provider on a simulator.
 //   - retryafter.go: RetryAfter, the check that a Retry-After holds back all calls of a credential.
 package conformance
@@ -47,6 +47,9 @@ const (
 // The tests of this package shorten it for plugins that never exit.
 var stopTimeout = time.Minute
 
+// handshakeTimeout is how long a plugin may take to start in Test. The host allows less.
+const handshakeTimeout = time.Minute
+
 // cleanupTimeout is how long the process of a finished check may take to exit before it is killed.
 const cleanupTimeout = 2 * time.Second
 
@@ -72,11 +75,11 @@ func (b Binary) Start(t T) *wire.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := func(line []byte) { _, _ = os.Stderr.Write(append(line, '\n')) }
+	line, timeout := func(line []byte) { _, _ = os.Stderr.Write(append(line, '\n')) }, startTimeout
 	if b.exchange != nil {
-		line = b.exchange.output
+		line, timeout = b.exchange.output, handshakeTimeout
 	}
-	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: startTimeout, Line: line})
+	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, Line: line, Env: inherit(pluginVariables)})
 	if err != nil {
 		t.Fatalf("start %s: %v", b.Path, err)
 	}

@@ -12,53 +12,60 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// plantedBugs maps each bug of testdata/faulty to a check that must find it.
-var plantedBugs = map[string]string{
-	"no-title":                  "plugin/describe/complete",
-	"no-help":                   "plugin/describe/complete",
-	"secret-not-marked":         "plugin/describe/complete",
-	"odd-name":                  "plugin/describe/complete",
-	"no-window":                 "plugin/describe/complete",
-	"noise-before-handshake":    "plugin/describe/complete",
-	"noise-in-describe":         "plugin/commands/describe",
-	"describes-otherwise":       "plugin/commands/describe",
-	"exits-with-0":              "plugin/commands/without-host",
-	"never-exits":               "plugin/process/exits",
-	"one-process-only":          "plugin/process/side-by-side",
-	"logs-the-token":            "dns/account/accepted",
-	"no-zone-is-refused":        "dns/account/no-such-zone",
-	"unreachable-is-unknown":    "dns/failures/nothing-listens",
-	"html-is-fine":              "dns/failures/html-page",
-	"panics":                    "dns/failures/html-page",
-	"500-is-refused":            "dns/failures/status-500",
-	"503-is-broken":             "dns/failures/status-503",
-	"reads-endlessly":           "dns/failures/endless-answer",
-	"follows-redirects":         "dns/failures/redirect",
-	"ignores-deadlines":         "dns/failures/deadline",
-	"drops-retry-after":         "dns/failures/throttled",
-	"counts-one":                "dns/read/counts-zones",
-	"rejected-is-broken":        "dns/read/rejected-credential",
-	"quotes-the-token":          "dns/read/rejected-credential",
-	"simulator-takes-any-token": "dns/read/rejected-credential",
-	"no-name-servers":           "dns/read/finds-zone",
-	"finds-the-zone-above":      "dns/read/apex-only",
-	"quotes-texts":              "dns/read/every-byte",
-	"cuts-texts":                "dns/read/every-byte",
-	"expands-wildcards":         "dns/read/wildcard",
-	"reads-one-page":            "dns/read/many-records",
-	"repeats-the-first-page":    "dns/read/many-records",
-	"drops-foreign-records":     "dns/write/keeps-foreign-records",
-	"changes-the-ttl":           "dns/write/adds-value",
-	"never-removes":             "dns/write/one-write",
-	"writes-nothing":            "dns/write/repeated",
-	"writes-outside-the-zone":   "dns/write/only-inside-the-zone",
-	"lost-is-down":              "dns/write/lost-answer",
-	"retries-writes":            "dns/write/not-sent-twice",
-	"overwrites":                "dns/write/changed-since-plan",
-	"no-condition":              "dns/write/concurrent-writers",
-	"conflict-is-broken":        "dns/write/concurrent-writers",
-	"500-of-a-write-is-down":    "dns/write/status-500",
-	"504-is-down":               "dns/write/status-504",
+// plantedBugs are the bugs of testdata/faulty, each with a check that must find it.
+var plantedBugs = []struct{ check, bug string }{
+	{"dns/account/accepted", "logs-the-token"},
+	{"dns/account/no-such-zone", "no-zone-is-refused"},
+	{"dns/failures/cancelled", "ignores-deadlines"},
+	{"dns/failures/deadline", "ignores-deadlines"},
+	{"dns/failures/endless-answer", "reads-endlessly"},
+	{"dns/failures/html-page", "html-is-fine"},
+	{"dns/failures/html-page", "panics"},
+	{"dns/failures/nothing-listens", "unreachable-is-unknown"},
+	{"dns/failures/redirect", "follows-redirects"},
+	{"dns/failures/status-500", "500-is-refused"},
+	{"dns/failures/status-503", "503-is-broken"},
+	{"dns/failures/throttled", "drops-retry-after"},
+	{"dns/failures/write-html-page", "html-is-fine"},
+	{"dns/read/apex-only", "finds-the-zone-above"},
+	{"dns/read/counts-zones", "counts-one"},
+	{"dns/read/every-byte", "quotes-texts"},
+	{"dns/read/every-byte", "cuts-texts"},
+	{"dns/read/finds-zone", "no-name-servers"},
+	{"dns/read/many-records", "reads-one-page"},
+	{"dns/read/many-records", "repeats-the-first-page"},
+	{"dns/read/rejected-credential", "rejected-is-broken"},
+	{"dns/read/rejected-credential", "quotes-the-token"},
+	{"dns/read/rejected-credential", "simulator-takes-any-token"},
+	{"dns/read/wildcard", "expands-wildcards"},
+	{"dns/write/adds-value", "changes-the-ttl"},
+	{"dns/write/beside-cname", "overwrites"},
+	{"dns/write/changed-since-plan", "overwrites"},
+	{"dns/write/concurrent-writers", "no-condition"},
+	{"dns/write/concurrent-writers", "conflict-is-broken"},
+	{"dns/write/created-meanwhile", "overwrites"},
+	{"dns/write/empty", "needs-changes"},
+	{"dns/write/half-finished", "refuses-what-exists"},
+	{"dns/write/keeps-foreign-records", "drops-foreign-records"},
+	{"dns/write/lost-answer", "lost-is-down"},
+	{"dns/write/not-sent-twice", "retries-writes"},
+	{"dns/write/one-write", "never-removes"},
+	{"dns/write/only-inside-the-zone", "writes-outside-the-zone"},
+	{"dns/write/repeated", "writes-nothing"},
+	{"dns/write/status-500", "500-of-a-write-is-down"},
+	{"dns/write/status-503", "503-is-broken"},
+	{"dns/write/status-504", "504-is-down"},
+	{"plugin/commands/describe", "noise-in-describe"},
+	{"plugin/commands/describe", "describes-otherwise"},
+	{"plugin/commands/without-host", "exits-with-0"},
+	{"plugin/describe/complete", "no-title"},
+	{"plugin/describe/complete", "no-help"},
+	{"plugin/describe/complete", "secret-not-marked"},
+	{"plugin/describe/complete", "odd-name"},
+	{"plugin/describe/complete", "no-window"},
+	{"plugin/describe/complete", "noise-before-handshake"},
+	{"plugin/process/exits", "never-exits"},
+	{"plugin/process/side-by-side", "one-process-only"},
 }
 
 // TestSuiteFindsPlantedBugs runs the check that must find a bug over a plugin with that bug.
@@ -67,21 +74,35 @@ func TestSuiteFindsPlantedBugs(t *testing.T) {
 	stopTimeout = 2 * time.Second
 	t.Cleanup(func() { stopTimeout = previous })
 	program := testserver.Program(t, "testdata/faulty")
-	for bug, check := range plantedBugs {
-		t.Run(bug, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "dns-faulty="+bug)
+	for _, tt := range plantedBugs {
+		t.Run(tt.check+"="+tt.bug, func(t *testing.T) {
+			t.Parallel() // the checks mostly wait
+			path := filepath.Join(t.TempDir(), "dns-faulty="+tt.bug)
 			if err := os.Symlink(program, path); err != nil {
 				t.Fatal(err)
 			}
-			report, err := Test(t.Context(), Options{Path: path, Only: []string{check}})
+			report, err := Test(t.Context(), Options{Path: path, Only: []string{tt.check}})
 			if err != nil || len(report.Results) != 1 || report.Results[0].Status != Failed {
-				t.Fatalf("%s does not find the bug: %+v, %v", check, report, err)
+				t.Fatalf("the check does not find the bug: %+v, %v", report, err)
 			}
 			result := report.Results[0]
 			if all := strings.Join(append(result.Messages, result.Calls...), "\n"); strings.Contains(all, "simulated-token-of-faulty") {
 				t.Errorf("the result contains the token:\n%s", all)
 			}
 		})
+	}
+}
+
+// TestSuiteNeedsNoControlCalls runs the whole suite over a plugin whose simulator serves nothing but
+// the provider's API, as a small one in a different language does.
+func TestSuiteNeedsNoControlCalls(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dns-faulty=simulator-without-control-calls")
+	if err := os.Symlink(testserver.Program(t, "testdata/faulty"), path); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Test(t.Context(), Options{Path: path})
+	if err != nil || report.Count(Passed) != len(List("dns")) {
+		t.Fatalf("%v %+v", err, report)
 	}
 }
 
@@ -103,5 +124,42 @@ func TestSuitePassesCorrectPlugin(t *testing.T) {
 		if r.Status != want || reported[i] != r.ID {
 			t.Errorf("%s: %s %s\n%s", r.ID, r.Status, r.Reason, strings.Join(append(r.Messages, r.Calls...), "\n"))
 		}
+	}
+}
+
+// TestEachCheckHasAPlantedBug lists the checks of a DNS plugin that no planted bug fails.
+func TestEachCheckHasAPlantedBug(t *testing.T) {
+	found := map[string]bool{
+		"dns/calls/cancelled": true, // the host itself ends such a call; an adapter inside the process can fail the check
+	}
+	for _, tt := range plantedBugs {
+		found[tt.check] = true
+	}
+	for _, item := range List("dns") {
+		if !found[item.ID] {
+			t.Errorf("no planted bug shows that %s can fail", item.ID)
+		}
+	}
+}
+
+// TestRealAccountIsOnlyRead takes the plugin's simulator for the real provider.
+func TestRealAccountIsOnlyRead(t *testing.T) {
+	path := testserver.Program(t, "testdata/faulty")
+	e := &exchange{secrets: map[string]string{}}
+	provider, err := startSimulator(t, path, newWorld(t, "faulty").url, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := Test(t.Context(), Options{Path: path, Real: true, Settings: provider.Ready.Settings, Secrets: provider.Ready.Secrets})
+	if err != nil || report.Against != "real" || len(report.Results) < 7 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	for _, r := range report.Results {
+		if r.Status != Passed || strings.HasPrefix(r.ID, "dns/write") || strings.HasPrefix(r.ID, "dns/failures") {
+			t.Errorf("%+v", r)
+		}
+	}
+	if calls := provider.Calls.Load(); calls == 0 || provider.writes(t) != 0 {
+		t.Errorf("%d calls, %d of them writes", calls, provider.writes(t))
 	}
 }

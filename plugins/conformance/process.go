@@ -27,8 +27,22 @@ var errNoSimulator = errors.New("the plugin has no simulator")
 // exitNoSimulator is the exit code of `simulate` of a plugin without a simulator.
 const exitNoSimulator = 2
 
-// simulatorVariables are the environment variables that a simulator gets, apart from URLVariable.
-var simulatorVariables = []string{"PATH", "HOME", "TMPDIR", "TZ"}
+// The environment variables that a plugin and a simulator get, apart from those of the protocol. A
+// plugin gets no more than from its host: the trusted certificates and the time zone.
+var (
+	pluginVariables    = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "TZ"}
+	simulatorVariables = []string{"PATH", "HOME", "TMPDIR", "TZ"}
+)
+
+// inherit returns the variables with these names that are set in the environment.
+func inherit(names []string) (variables []string) {
+	for _, name := range names {
+		if value, ok := os.LookupEnv(name); ok {
+			variables = append(variables, name+"="+value)
+		}
+	}
+	return variables
+}
 
 // startSimulator starts `BINARY simulate` and a proxy between it and the plugin. Ready of the result
 // directs the plugin to the proxy. It returns errNoSimulator for a plugin without a simulator, and
@@ -79,12 +93,7 @@ func startSimulator(t T, binary, world string, e *exchange) (*Simulator, error) 
 func startSimulatorProcess(t T, binary, world, proxy string) (ready simulate.Ready, err error) {
 	t.Helper()
 	command := exec.Command(binary, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", world)
-	command.Env = []string{simulate.URLVariable + "=" + proxy}
-	for _, name := range simulatorVariables {
-		if value, ok := os.LookupEnv(name); ok {
-			command.Env = append(command.Env, name+"="+value)
-		}
-	}
+	command.Env = append(inherit(simulatorVariables), simulate.URLVariable+"="+proxy)
 	stdin, err := command.StdinPipe()
 	if err != nil {
 		t.Fatalf("simulator: %v", err)

@@ -43,6 +43,31 @@ type Report struct {
 	Results                   []Result
 }
 
+// WriteText writes the result for people: a line, and for a failure its messages and calls.
+func (r Result) WriteText(w io.Writer) error {
+	word := map[Status]string{Passed: "ok  ", Failed: "FAIL", Skipped: "skip"}[r.Status]
+	line := fmt.Sprintf("%s  %-36s %s", word, r.ID, r.Proves)
+	if r.Status == Skipped {
+		line = fmt.Sprintf("%s  %-36s %s", word, r.ID, r.Reason)
+	}
+	lines := []string{printable(line)}
+	if r.Status == Failed {
+		for _, message := range r.Messages {
+			lines = append(lines, "      "+strings.ReplaceAll(printable(strings.TrimRight(message, "\n")), "\n", "\n      "))
+		}
+		for _, call := range r.Calls {
+			lines = append(lines, "        "+printable(call))
+		}
+	}
+	_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
+	return err
+}
+
+// Summary returns the last line of the report for people.
+func (r Report) Summary() string {
+	return fmt.Sprintf("%s: %d passed, %d failed, %d skipped", strings.TrimSpace(r.Name+" "+r.Version), r.Count(Passed), r.Count(Failed), r.Count(Skipped))
+}
+
 // Count returns the number of checks with a status.
 func (r Report) Count(s Status) (n int) {
 	for _, result := range r.Results {
@@ -121,7 +146,8 @@ func (r Report) WriteJUnit(w io.Writer) error {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }
 
-// printable returns a text without the control characters that XML does not allow.
+// printable returns a text without the control characters that XML does not allow and that could
+// move a terminal's cursor.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {

@@ -16,6 +16,9 @@ import (
 // checkTimeout limits one check of Test. Only a plugin that hangs reaches it.
 const checkTimeout = 3 * time.Minute
 
+// leaveTimeout is how long a check may take to return after its context and its processes have ended.
+const leaveTimeout = 5 * time.Second
+
 // checkRun is the T of one check of Test. A check runs in a goroutine of its own, which Fatalf ends.
 type checkRun struct {
 	ctx context.Context
@@ -48,7 +51,7 @@ func runCheck(ctx context.Context, timeout time.Duration, run func(T)) *checkRun
 	// does not return even now is left behind.
 	select {
 	case <-ended:
-	case <-time.After(abandonTimeout):
+	case <-time.After(leaveTimeout):
 	}
 	return t
 }

@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"net/http"
 	"slices"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
@@ -112,3 +113,26 @@ func checkSendingBudgets(t T, budgets []sdk.Budget) {
 		}
 	}
 }
+
+// newSendingEnvironment starts the plugin and its simulator, and returns the environment of the
+// contract of a sending platform.
+func newSendingEnvironment(t T, e *environment) contract.SendingPlatformEnv {
+	t.Helper()
+	e.start(t, newWorld(t, e.description.Name).url)
+	newPlatform := func(c sdk.Connection) (sdk.SendingPlatform, error) { return e.sending(e.process, e.complete(c)), nil }
+	test := &SendingTest{Simulator: e.simulator, t: t, newPlatform: newPlatform}
+	if status, _ := e.simulator.callControl(t, http.MethodGet, "/suite", nil); status != http.StatusOK {
+		t.Fatalf("the simulator answers GET /_control/suite with %d", status)
+	}
+	fixture := test.Fixture(e.description, func(c sdk.Connection) sdk.SendingPlatform {
+		platform, _ := newPlatform(c)
+		return platform
+	})
+	e.exchange.learn(e.simulator.Ready.Secrets)
+	return fixture
+}
+
+// sendingDescription is the check of a sending platform's description.
+var sendingDescription = check{ID: "sending/describe/fields", Proves: "the description fits a sending platform", Run: func(t T, b Binary) {
+	checkSending(t, describe(t, b.Start(t)))
+}}

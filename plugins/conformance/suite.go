@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -53,7 +54,8 @@ type suiteCheck struct {
 	run func(t T, e *environment)
 }
 
-// List returns the checks of a kind of plugins, in the order in which Test reports them.
+// List returns the checks of a kind of plugins, in the order in which Test reports them. Without a kind
+// it returns the checks of every plugin.
 func List(kind string) []Item {
 	var items []Item
 	for _, c := range suite(kind) {
@@ -62,11 +64,14 @@ func List(kind string) []Item {
 	return items
 }
 
-// suite returns the checks of a kind of plugins.
+// suite returns the checks of a kind of plugins. Without a kind it returns those of every plugin.
 func suite(kind string) []suiteCheck {
 	var all []suiteCheck
 	for _, c := range pluginChecks {
 		all = append(all, suiteCheck{Item{c.ID, c.Proves, true}, func(t T, e *environment) { c.Run(t, e.Binary) }})
+	}
+	if kind == "" {
+		return all
 	}
 	for _, c := range accountChecks(kind) {
 		all = append(all, suiteCheck{Item{c.ID, c.Proves, true}, func(t T, e *environment) {
@@ -88,6 +93,9 @@ func suite(kind string) []suiteCheck {
 			return newDNSEnvironment(t, e)
 		})...)
 		all = append(all, inEnvironment(dnsChecks, newDNSEnvironment)...)
+	case string(wire.KindMail):
+		all = append(all, withSimulator(failureChecks(kind))...)
+		all = append(all, inEnvironment(contract.MailPlatformChecks(), newMailEnvironment)...)
 	case string(wire.KindSending):
 		all = slices.Insert(all, len(pluginChecks), suiteCheck{Item{sendingDescription.ID, sendingDescription.Proves, true}, func(t T, e *environment) {
 			sendingDescription.Run(t, e.Binary)
@@ -122,18 +130,19 @@ func inEnvironment[E any](checks []contract.Check[E], open func(T, *environment)
 // plugin is in the report.
 func Test(ctx context.Context, o Options) (Report, error) {
 	description, problem := o.describe(ctx)
-	report := Report{File: o.Path, Name: description.Name, Kind: string(description.Kind), Version: description.Version, Against: "simulator"}
+	report := Report{File: o.Path, Name: cmp.Or(description.Name, filepath.Base(o.Path)), Kind: string(description.Kind), Version: description.Version, Against: "simulator"}
 	if o.Real {
 		report.Against = "real"
 	}
 	checks := suite(report.Kind)
-	if problem != nil { // the plugin does not start, so that its own checks say why
-		checks = suite("")
+	if problem != nil { // only the check that says why the plugin does not start can run
+		report.Results = o.runAll(ctx, checks[:1], description)
+		return report, ctx.Err()
 	}
 	if o.Real {
 		checks = slices.DeleteFunc(checks, func(c suiteCheck) bool { return !c.Real })
 	}
-	if unknown := o.unknownCheck(checks); unknown != "" && problem == nil {
+	if unknown := o.unknownCheck(checks); unknown != "" {
 		return report, fmt.Errorf("there is no check %s", unknown)
 	}
 	if len(o.Only) > 0 {

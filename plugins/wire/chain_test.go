@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -125,6 +126,34 @@ type hangingPlatform struct{ recordingPlatform }
 func (*hangingPlatform) Check(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
+}
+
+func TestTextsOfACallHaveNoSecrets(t *testing.T) {
+	var request, answer string
+	record := func(ctx context.Context, c Call, next func(context.Context) error) error {
+		err := next(ctx)
+		request, answer = c.Texts()
+		return err
+	}
+	platform := MailInProcess(&recordingPlatform{}, record)
+	_ = platform.For("t-1").OpenSignIn(t.Context(), "o-1", "anna@a.example", secret.New("the-password"))
+	if !strings.Contains(request, "anna@a.example") || !strings.Contains(request, "[redacted]") || strings.Contains(request, "the-password") {
+		t.Errorf("request %s", request)
+	}
+	sending := SendingInProcess(linkPlatform{}, record)
+	if _, err := sending.StartSignIn(t.Context(), "anna@a.example"); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(answer, "session-1") || !strings.Contains(answer, "[redacted]") || strings.Contains(answer, "login.example") {
+		t.Errorf("answer %s", answer)
+	}
+}
+
+// linkPlatform starts sign-ins.
+type linkPlatform struct{ ports.SendingPlatform }
+
+func (linkPlatform) StartSignIn(context.Context, string) (integration.SignIn, error) {
+	return integration.SignIn{ID: "session-1", URL: "https://login.example/?state=x"}, nil
 }
 
 // TestCallsHaveATimeout checks that a call without a deadline ends, with Timeout and without.

@@ -27,7 +27,14 @@ func (s *simulator) controlHandler() http.Handler {
 	mux.HandleFunc("POST /_control/tenants/{id}/rules", s.controlRule)
 	mux.HandleFunc("POST /_control/app", s.controlApp)
 	mux.HandleFunc("POST /_control/messages", s.controlMessages)
+	mux.HandleFunc("GET /_control/suite", func(w http.ResponseWriter, _ *http.Request) { simulate.WriteJSON(w, http.StatusOK, suite) })
 	return simulate.ControlCalls(mux, nil)
+}
+
+// suite describes the simulator to the conformance suite.
+var suite = simulate.MailSuite{
+	Settings: map[string]string{"pacing": "0"},
+	Member:   "user@$domain", Guest: "guest_partner.example#EXT#@$domain",
 }
 
 // createTenantRequest is the body of POST /_control/tenants.

@@ -45,7 +45,7 @@ type Options struct {
 
 // URLVariable is the environment variable with the URL under which clients reach a simulator, if that
 // is not the address on which it listens. `tenantry plugin test` sets it to the URL of its proxy.
-const URLVariable = "TENANTRY_SIMULATOR_URL"
+const URLVariable = "SIMULATOR_URL"
 
 // Ready is the JSON line that a simulator prints to standard output when it accepts connections.
 type Ready struct {

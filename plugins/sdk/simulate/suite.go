@@ -62,3 +62,15 @@ type SuiteWorkspaces struct {
 	Calls     []SuiteCall       `json:"calls"`
 	Values    map[string]string `json:"values"`
 }
+
+// MailSuite tells the conformance suite how to use the simulator of a mail platform. The simulator
+// answers GET /_control/suite with it. $domain in its texts is the domain of the administrator's
+// username.
+type MailSuite struct {
+	// Settings replace values of Ready, for example to switch off pauses between calls.
+	Settings map[string]string `json:"settings,omitempty"`
+	// Member is the username of a person without a role, and Guest that of an administrator of a
+	// different tenant.
+	Member string `json:"member"`
+	Guest  string `json:"guest"`
+}

@@ -68,8 +68,12 @@ func main() {
 			os.Exit(1)
 		}
 	}
-	sdk.Serve(sdk.Plugin{
+	plugin := sdk.Plugin{
 		Describe: description(), Simulator: newSimulator,
 		DNS: func(c sdk.Connection) (sdk.DNSProvider, error) { return provider{c}, nil },
-	})
+	}
+	if bug == "no-simulator" {
+		plugin.Simulator = nil
+	}
+	sdk.Serve(plugin)
 }

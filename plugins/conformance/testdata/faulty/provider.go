@@ -110,9 +110,10 @@ func (p provider) status(r *http.Response, method, secret string) error {
 	case r.StatusCode == http.StatusUnauthorized && bug == "rejected-is-broken":
 		return sdk.BrokenAnswer("status 401")
 	case r.StatusCode == http.StatusUnauthorized && bug == "quotes-the-token":
-		err := sdk.CredentialRefused("401").(*sdk.Outcome)
-		err.Detail = "the token " + secret + " is unknown"
-		return err
+		var refused *sdk.Outcome
+		_ = errors.As(sdk.CredentialRefused("401"), &refused)
+		refused.Detail = "the token " + secret + " is unknown"
+		return refused
 	case r.StatusCode == http.StatusUnauthorized:
 		return sdk.CredentialRefused("401")
 	case r.StatusCode == http.StatusInternalServerError && bug == "500-is-refused":
@@ -234,7 +235,13 @@ func (p provider) Apply(ctx context.Context, at dns.Zone, changes []dns.Change) 
 	if err != nil {
 		return nil, err
 	}
+	if bug == "needs-changes" && len(changes) == 0 {
+		return nil, sdk.RequestRefused("empty")
+	}
 	outstanding, err := dns.Outstanding(z.sets(), changes)
+	if bug == "refuses-what-exists" && len(outstanding) < len(changes) {
+		return nil, dns.Changed()
+	}
 	if bug == "overwrites" || bug == "writes-outside-the-zone" {
 		outstanding, err = changes, nil
 	}
