@@ -50,8 +50,8 @@ type Tenants interface {
 	// as described at Audit. Attach fails with tenant_limit_reached, account_closed or
 	// tenant_held_elsewhere, and with no_api_plan for a tenant that is not managed.
 	// tenant_held_elsewhere also applies to assigning a managed tenant that the account has
-	// connected itself.
-	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant) (tenant.Tenant, error)
+	// connected itself. The same transaction marks the connect sessions with the ids as connected.
+	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessions ...string) (tenant.Tenant, error)
 	// SaveTenant merges an observation into the stored tenant with tenant.Tenant.Merge: names,
 	// consent, bootstrap, SMTP AUTH, discovery, counts of user mailboxes and LastSyncAt. Parts that
 	// were observed later stay. It fails with tenant_not_found.
@@ -168,11 +168,9 @@ type MailboxStore interface {
 	SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int, now time.Time) error
 }
 
-// ConnectFlows stores the steps of browsers that connect a tenant. A flow is found by the hash of
-// its state. Of concurrent calls that take the same step, one wins.
+// ConnectFlows stores the steps of browsers that connect a tenant. ConnectSessions starts the flows.
+// A flow is found by the hash of its state. Of concurrent calls that take the same step, one wins.
 type ConnectFlows interface {
-	// StartFlow stores a new flow.
-	StartFlow(ctx context.Context, f ConnectFlow) error
 	// TakeFlow moves the flow from one step to the next and returns its previous state. It fails
 	// with connect_link_invalid if the flow is at a different step or expired at now.
 	TakeFlow(ctx context.Context, stateHash [32]byte, from, to ConnectStep, now time.Time) (ConnectFlow, error)

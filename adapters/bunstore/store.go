@@ -110,6 +110,8 @@ var _ interface {
 	ports.DomainChecks
 	ports.MailboxStore
 	ports.ConnectFlows
+	ports.ConnectSessions
+	ports.AccountSettings
 	ports.DNSConnections
 	ports.DNSWrites
 	ports.DNSRuns

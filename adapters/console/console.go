@@ -34,6 +34,9 @@ type Options struct {
 	Timeout time.Duration
 }
 
+// callbackPath is the page to which the mail platform redirects after the consent.
+const callbackPath = "/connect/microsoft365/callback"
+
 // New returns the handler of all paths below /connect/. The handler must run behind package guard,
 // the API's middleware. It assigns the request id and the trace, writes the request log, and reads
 // forms into memory before they reach a page.
@@ -43,7 +46,7 @@ func New(o Options) http.Handler {
 	}
 	c := &pages{Options: o}
 	mux := http.NewServeMux()
-	mux.Handle("/connect/microsoft365/callback", c.page(http.MethodGet, c.callback))
+	mux.Handle(callbackPath, c.page(http.MethodGet, c.callback))
 	mux.Handle("/connect/microsoft365/signin", c.page(http.MethodGet, c.signIn))
 	mux.Handle("/connect/microsoft365/confirm", c.page(http.MethodPost, c.confirm))
 	mux.Handle("/", c.page("", func(*http.Request) (answer, error) {
@@ -72,12 +75,12 @@ func (c *pages) page(method string, step func(*http.Request) (answer, error)) ht
 		defer c.recoverPanic(w, r)
 		if method != "" && r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
 			w.Header().Set("Allow", method)
-			c.renderError(w, r, fault.WrongMethod.With("this page does not accept the method"))
+			c.renderError(w, r, fault.WrongMethod.With("this page does not accept the method"), tenants.Origin{})
 			return
 		}
 		a, err := step(r)
 		if err != nil {
-			c.renderError(w, r, err)
+			c.renderError(w, r, err, c.origin(r))
 			return
 		}
 		if a.cookie != nil {
@@ -97,8 +100,24 @@ func (c *pages) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	if p := recover(); p != nil {
 		e := panics.Of(p)
 		c.Log.ErrorContext(r.Context(), "panic in a page", "type", e.Type, "stack", e.Stack)
-		c.renderError(w, r, fault.InternalError.With("something went wrong on our side"))
+		c.renderError(w, r, fault.InternalError.With("something went wrong on our side"), tenants.Origin{})
 	}
+}
+
+// origin returns the origin of the link to which a request belongs. It returns the empty origin if
+// the link is unknown or cannot be read, because the page is useful without it.
+func (c *pages) origin(r *http.Request) tenants.Origin {
+	var origin tenants.Origin
+	var err error
+	if r.URL.Path == callbackPath {
+		origin, err = c.Tenants.CallbackOrigin(r.Context(), r.URL.RawQuery)
+	} else {
+		origin, err = c.Tenants.BrowserOrigin(r.Context(), c.cookieValue(r))
+	}
+	if err != nil {
+		c.Log.WarnContext(r.Context(), "the origin of a connect link cannot be read", "error", err)
+	}
+	return origin
 }
 
 func (c *pages) callback(r *http.Request) (answer, error) {
@@ -126,10 +145,11 @@ func (c *pages) confirm(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	end := endPage{t, c.ApplicationID, sendlimit.RulePrefix, c.origin(r)}
 	if decision == "cancel" {
-		return answer{page: "cancelled", data: endPage{ApplicationID: c.ApplicationID}, cookie: c.expiredCookie()}, nil
+		return answer{page: "cancelled", data: end, cookie: c.expiredCookie()}, nil
 	}
-	return answer{page: "connected", data: endPage{t, c.ApplicationID, sendlimit.RulePrefix}, cookie: c.expiredCookie()}, nil
+	return answer{page: "connected", data: end, cookie: c.expiredCookie()}, nil
 }
 
 // endPage is the data of the pages that end the flow.
@@ -138,6 +158,7 @@ type endPage struct {
 
 	ApplicationID string
 	RulePrefix    string // the beginning of the names of the mail flow rules that tenantry makes
+	Origin        tenants.Origin
 }
 
 // cookieName returns the name of the flow's cookie. Browsers accept the prefix __Host- over TLS

@@ -30,10 +30,15 @@ var exampleTime = time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
 
 func ptr[T any](v T) *T { return &v }
 
+const exampleConnectSessionID = "019a52c0-7a10-7c3e-8b55-0d6a41c0f011"
+
 var exampleConnectURL = connectURL{
+	ID:         exampleConnectSessionID,
 	ConnectURL: "https://login.microsoftonline.com/organizations/v2.0/adminconsent?client_id=1f0e6c2b&state=c2lnbmVk",
 	ExpiresAt:  exampleTime.Add(15 * time.Minute),
 }
+
+var exampleConnectSession = connectSession{Status: "connected", TenantID: ptr(exampleTenantID), ExpiresAt: exampleTime.Add(15 * time.Minute)}
 
 var exampleTenantList = tenantList{Count: 1, Tenants: []tenantSummary{{
 	ID: exampleResourceID, TenantID: exampleTenantID, TenantName: "Contoso", TenantDomain: exampleBuiltin, DefaultDomain: exampleDomain,

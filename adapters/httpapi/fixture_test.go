@@ -97,7 +97,7 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 			Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Fingerprinter: keyset, Now: time.Now},
 			Limits:      guard.Limits{Counters: newCounters(t), Off: true},
 		},
-		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store, Policies: store, Runs: store, Room: store,
+		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Sessions: store, Settings: store, Accounts: store, Policies: store, Runs: store, Room: store,
 			Platform: platform, Reconciler: pass, Sealer: keyset, Random: rand.Reader, Now: time.Now,
 			PublicURL: "https://api.example"},
 		Domains: &domains.Service{Steps: &domainsteps.Steps{Tenants: store, Domains: store, Platform: platform, DNS: env.platform.DNS, Reconciler: pass, Writes: store, Now: time.Now,
@@ -284,6 +284,16 @@ func (env *testEnv) addSession(t *testing.T, owner testAccount, i integration.In
 		t.Fatal(err)
 	}
 	return s.ID
+}
+
+// addConnectSession starts a connect session of an account and returns its id.
+func (env *testEnv) addConnectSession(t *testing.T, owner testAccount) string {
+	t.Helper()
+	link, err := env.options.Tenants.ConnectURL(t.Context(), owner.account, tenants.LinkRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return link.SessionID
 }
 
 // newID returns a new id of the service.

@@ -265,7 +265,7 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 	s.KeyUses = &keys.Uses{Store: s.Store, Log: s.Log}
 	s.keys = &keys.Service{Keys: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now, Uses: s.KeyUses}
 	s.Tenants = &tenants.Service{
-		Tenants: s.Store, Assignments: s.Store, Discovered: s.Store, Domains: s.Store, Flows: s.Store, Accounts: s.Store, Policies: s.Store, Runs: s.Store,
+		Tenants: s.Store, Assignments: s.Store, Discovered: s.Store, Domains: s.Store, Flows: s.Store, Sessions: s.Store, Settings: s.Store, Accounts: s.Store, Policies: s.Store, Runs: s.Store,
 		Room: s.Store, Platform: s.Platform, Reconciler: reconciler, Sealer: sealer, Random: rand.Reader, Now: o.Now, PublicURL: publicURL,
 		RequireSMTPAuth: c.RequireSMTPAuth,
 	}

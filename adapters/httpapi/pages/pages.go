@@ -89,6 +89,7 @@ var guides = []guide{
 	{"requests", "Requests and answers"},
 	{"retries", "Retrying a write"},
 	{"rate-limits", "Rate limits"},
+	{"connect-links", "Connect links"},
 	{"dns", "DNS plans and provisioning"},
 	{"sending-platforms", "Sending platforms"},
 	{"headroom", "Headroom below the sending limit"},
