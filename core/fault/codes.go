@@ -17,6 +17,7 @@ var (
 	WeakPassword          = Code{"weak_password", Invalid, "Weak password", "The password must have 8 to 256 characters from at least three of four classes: lower-case letters, upper-case letters, digits (each as defined by Unicode) and all other characters."}
 	MailboxLimitReached   = Code{"mailbox_limit_reached", Invalid, "Mailbox limit reached", "A domain can have at most 3 mailboxes, including those that discovery found."}
 	InvalidSendLimit      = Code{"invalid_send_limit", Invalid, "Invalid send limit", "`daily_send_limit` must be an integer from 1 to 25."}
+	ConfirmationRequired  = Code{"confirmation_required", Invalid, "Confirmation required", "This operation cannot be undone here. Repeat the address of the mailbox in the query parameter `confirm`."}
 	NoUpdates             = Code{"no_updates", Invalid, "No updates", "The body contains no field that this operation can change."}
 	KeyRequired           = Code{"idempotency_key_required", Invalid, "Idempotency-Key required", "Every write request must have an Idempotency-Key header, with a new value for each new operation."}
 	InvalidKey            = Code{"invalid_idempotency_key", Invalid, "Invalid Idempotency-Key", "The Idempotency-Key header must occur once and have 1 to 255 visible ASCII characters."}
@@ -61,6 +62,7 @@ var (
 
 	AccountClosed       = Code{"account_closed", Conflict, "Account closed", "The account was closed permanently. A returning customer needs a new account, which may have the same e-mail address."}
 	KeyRevoked          = Code{"key_revoked", Conflict, "API key revoked", "The key was revoked or rotated, which cannot be undone. Create a new key with `tenantry key create`."}
+	DomainInUse         = Code{"domain_in_use", Conflict, "Domain in use", "Mailboxes or other objects of the tenant use the domain, or it is the tenant's default domain. Remove its mailboxes first. `detail` says what uses it."}
 	DomainUnavailable   = Code{"domain_unavailable", Conflict, "Domain unavailable", "The domain already belongs to another tenant of the mail platform. Remove it from that tenant first."}
 	ExchangeNotReady    = Code{"exchange_bootstrap_not_ready", Conflict, "Exchange not ready", "The mail server of this tenant is not prepared yet. Run a sync. The tenant's `readiness.next_step` shows what is missing."}
 	SMTPAuthNotEnabled  = Code{"smtp_auth_not_enabled", Conflict, "SMTP AUTH not enabled", "Authenticated SMTP is disabled for the whole tenant. Run a sync, which enables it if the mail platform allows that."}
@@ -91,7 +93,7 @@ func All() []Code {
 	return []Code{
 		InvalidRequest, InvalidDomain, BuiltinDomain, DomainLimitReached, DomainNotVerified, VerificationFailed,
 		DKIMNotReady, InvalidMailboxEmail, DuplicateMailboxEmail, WeakPassword, MailboxLimitReached,
-		InvalidSendLimit, NoUpdates, KeyRequired, InvalidKey, ConnectLinkInvalid, InvalidReturnURL, CredentialRejected,
+		InvalidSendLimit, ConfirmationRequired, NoUpdates, KeyRequired, InvalidKey, ConnectLinkInvalid, InvalidReturnURL, CredentialRejected,
 		UnknownProvider, PlusVibeWorkspace, SalesBlinkWorkspace, EmailBisonWorkspace,
 		InvalidAuthHeader, MissingAPIKey, InvalidAPIKey,
 		NoAPIPlan, TenantLimitReached, DNSAutomationNotInPlan,
@@ -99,7 +101,7 @@ func All() []Code {
 		AccountNotFound, KeyNotFound, DNSConnectionNotFound, RouteNotFound, TenantNotFound, DomainNotFound, MailboxNotFound, PolicyNotFound,
 		RunNotFound, JobNotFound, IntegrationNotFound, ConnectSessionUnknown, SessionNotFound,
 		WrongMethod, WrongAccept, BodyTooLarge, WrongMedia,
-		AccountClosed, KeyRevoked, DomainUnavailable, ExchangeNotReady, SMTPAuthNotEnabled,
+		AccountClosed, KeyRevoked, DomainInUse, DomainUnavailable, ExchangeNotReady, SMTPAuthNotEnabled,
 		KeyInProgress, KeyConflict, TenantHeld,
 		ProviderUnsupported, ConnectionRequired, DNSConflict, JobActive, JobNotRetryable,
 		CapabilityMissing, SessionConnected, SessionActive, ConnectedElsewhere,

@@ -124,6 +124,11 @@ func (t tenantClient) EnableMail(ctx context.Context, name string) error {
 	return err
 }
 
+func (t tenantClient) RemoveDomain(ctx context.Context, name string) error {
+	_, err := t.rpc.RemoveDomain(ctx, t.domainRequest(name))
+	return err
+}
+
 func (t tenantClient) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	resp, err := t.rpc.Bootstrap(ctx, t.request())
 	return progressFromProto(resp), err
@@ -196,6 +201,11 @@ func (t tenantClient) OpenSubmission(ctx context.Context, address string) error 
 
 func (t tenantClient) Rename(ctx context.Context, address, displayName string) error {
 	_, err := t.rpc.Rename(ctx, &proto.RenameRequest{Tenant: t.tenant, Address: address, DisplayName: displayName})
+	return err
+}
+
+func (t tenantClient) RemoveMailbox(ctx context.Context, objectID string) error {
+	_, err := t.rpc.RemoveMailbox(ctx, &proto.RemoveMailboxRequest{Tenant: t.tenant, ObjectId: objectID})
 	return err
 }
 

@@ -118,6 +118,10 @@ func (s *mailServer) Rename(ctx context.Context, req *proto.RenameRequest) (*pro
 	return serveTenantDone(s, req, func(t ports.MailTenant) error { return t.Rename(ctx, req.GetAddress(), req.GetDisplayName()) })
 }
 
+func (s *mailServer) RemoveMailbox(ctx context.Context, req *proto.RemoveMailboxRequest) (*proto.Done, error) {
+	return serveTenantDone(s, req, func(t ports.MailTenant) error { return t.RemoveMailbox(ctx, req.GetObjectId()) })
+}
+
 func (s *mailServer) Mailboxes(ctx context.Context, req *proto.TenantRequest) (*proto.MailboxesAnswer, error) {
 	return serveTenant(s, req, func(t ports.MailTenant) ([]mailbox.Platform, error) { return t.Mailboxes(ctx) },
 		func(list []mailbox.Platform) *proto.MailboxesAnswer {
@@ -166,6 +170,10 @@ func (s *mailServer) VerifyDomain(ctx context.Context, req *proto.DomainRequest)
 
 func (s *mailServer) EnableMail(ctx context.Context, req *proto.DomainRequest) (*proto.Done, error) {
 	return serveTenantDone(s, req, func(t ports.MailTenant) error { return t.EnableMail(ctx, req.GetName()) })
+}
+
+func (s *mailServer) RemoveDomain(ctx context.Context, req *proto.DomainRequest) (*proto.Done, error) {
+	return serveTenantDone(s, req, func(t ports.MailTenant) error { return t.RemoveDomain(ctx, req.GetName()) })
 }
 
 func (s *mailServer) Bootstrap(ctx context.Context, req *proto.TenantRequest) (*proto.Progress, error) {

@@ -117,6 +117,11 @@ func (t recordingTenant) EnableMail(_ context.Context, name string) error {
 	return nil
 }
 
+func (t recordingTenant) RemoveDomain(_ context.Context, name string) error {
+	t.record("RemoveDomain", t.id, name)
+	return nil
+}
+
 func (t recordingTenant) Bootstrap(context.Context) (tenant.Progress, error) {
 	t.record("Bootstrap", t.id)
 	return newFilled[tenant.Progress]("progress")
@@ -189,6 +194,11 @@ func (t recordingTenant) OpenSubmission(_ context.Context, address string) error
 
 func (t recordingTenant) Rename(_ context.Context, address, displayName string) error {
 	t.record("Rename", t.id, address, displayName)
+	return nil
+}
+
+func (t recordingTenant) RemoveMailbox(_ context.Context, objectID string) error {
+	t.record("RemoveMailbox", t.id, objectID)
 	return nil
 }
 
