@@ -174,6 +174,8 @@ type SendRules interface {
 	Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error)
 	// Rules lists the managed rules without changing them.
 	Rules(ctx context.Context) ([]sendlimit.Rule, error)
+	// RemoveRule deletes the rule of a scope. It does nothing if there is no such rule.
+	RemoveRule(ctx context.Context, scope string) error
 	// RemoveRules deletes all managed rules from the tenant.
 	RemoveRules(ctx context.Context) error
 }

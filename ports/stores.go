@@ -90,7 +90,8 @@ type Discoveries interface {
 	//
 	// A blocked mailbox that is removed is unblocked with an event, as in SendRuns.SaveChanges, and
 	// is not blocked when it is found again. A mailbox with a stored intent stays until a pass
-	// knows the outcome. It fails with tenant_not_found.
+	// knows the outcome. Domains and mailboxes that Removals has removed are left out as described
+	// there. It fails with tenant_not_found.
 	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f Found) error
 	// KnownNames returns the names of all stored domains of a tenant and the addresses of all stored
 	// mailboxes, with missing and unfinished ones. It fails with tenant_not_found.
@@ -125,8 +126,8 @@ type Domains interface {
 	// ReserveDomain stores a reservation for a domain and returns it with JustReserved set. If the
 	// domain has a row already, it returns that row; Added reports whether the domain was added. A
 	// missing domain becomes a reservation again. ReservedAt is later than that of every earlier
-	// reservation of the row. It runs in one transaction under a lock on the tenant. It fails with
-	// tenant_not_found, or with domain_limit_reached if the tenant has max rows, including
+	// reservation of the row. Discoveries find a domain again that Removals has removed. It runs in
+	// one transaction under a lock on the tenant. It fails with tenant_not_found, or with domain_limit_reached if the tenant has max rows, including
 	// reservations.
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, max int, now time.Time) (domain.Domain, error)
 	// ReleaseDomain deletes an unfinished reservation. It does nothing if a different request has
@@ -163,7 +164,7 @@ type MailboxStore interface {
 	// ReleaseMailbox deletes a reservation whose creation was refused by the platform or never
 	// started. It does nothing if a different request has reserved the mailbox after reservedAt.
 	ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error
-	// SetSendLimit stores a mailbox's own daily limit. If the limit changes, the tenant becomes due
+	// SetSendLimit stores a mailbox's own daily limit, 0 for none. If the limit changes, the tenant becomes due
 	// at once, as with SendPolicies.SavePolicy.
 	SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int, now time.Time) error
 }

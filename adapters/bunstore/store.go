@@ -109,6 +109,7 @@ var _ interface {
 	ports.Domains
 	ports.DomainChecks
 	ports.MailboxStore
+	ports.Removals
 	ports.ConnectFlows
 	ports.ConnectSessions
 	ports.AccountSettings

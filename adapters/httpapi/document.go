@@ -97,6 +97,16 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultLinkMinutes, Minimum: ptr(1.0), Maximum: ptr(float64(maxLinkMinutes))},
 		Example:     1440,
 	},
+	"from_platform": {
+		Description: "Whether to remove the domain at the mail platform too.",
+		Schema:      &huma.Schema{Type: huma.TypeBoolean, Default: false},
+		Example:     true,
+	},
+	"confirm": {
+		Description: "The address of the mailbox, to confirm its removal. Case does not matter.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     exampleAddress,
+	},
 	"active_only": {
 		Description: "Whether to omit runs in which every job has ended.",
 		Schema:      &huma.Schema{Type: huma.TypeBoolean, Default: false},

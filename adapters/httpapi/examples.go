@@ -93,6 +93,17 @@ var exampleAddedDomain = addedDomain{
 	DKIMVerificationState: dkimSentence{Status: "pending", Message: "verify the domain first; the mail platform makes the DKIM records after that"},
 }
 
+var exampleRemovedDomain = removedDomain{Status: "removed", TenantID: exampleTenantID, DomainName: exampleDomain, FromPlatform: true,
+	Message: "The domain was removed from the service and from the tenant at the mail platform. Its DNS records were not changed."}
+
+var exampleRemovedMailbox = removedMailbox{Status: "removed", TenantID: exampleTenantID, MailboxID: exampleMailboxID, PrimarySMTP: exampleAddress,
+	RestorableUntil: exampleTime.AddDate(0, 0, 30),
+	Message:         "The mailbox was removed. An administrator of the tenant can restore it among the deleted users of the mail platform for 30 days."}
+
+var exampleLimitEnded = limitEnded{Status: "removed", TenantID: exampleTenantID, DailySendLimit: 15, DomainScope: ptr(exampleDomain), ScopeLabel: exampleDomain,
+	MailboxesUnblocked: 1,
+	Message:            "The limit is no longer enforced, and its mail flow rule was removed from the tenant. The mail platform can apply the old rule for up to 30 minutes."}
+
 var exampleVerified = verifiedDomain{Status: "verified", DomainName: exampleDomain, IsVerified: true,
 	Message: "The domain is verified and ready for mailboxes."}
 

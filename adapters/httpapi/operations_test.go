@@ -46,7 +46,7 @@ func TestOperationBuckets(t *testing.T) {
 		"enable-dkim": guard.ProviderHeavy, "provision-mailboxes": guard.ProviderHeavy, "set-mailbox-limit": guard.ProviderHeavy, "provision-domain-dns": guard.ProviderHeavy, "retry-provisioning-job": guard.ProviderHeavy,
 		"create-integration": guard.ProviderHeavyWrites, "test-integration": guard.ProviderHeavyWrites, "delete-integration": guard.ProviderHeavyWrites,
 		"begin-microsoft-oauth": guard.ProviderHeavyWrites, "get-microsoft-oauth-status": guard.ProviderHeavy, "refresh-integration-mailboxes": guard.ProviderHeavyWrites,
-		"disconnect-mailbox": guard.ProviderHeavyWrites, "renew-connect-session": guard.Writes,
+		"disconnect-mailbox": guard.ProviderHeavyWrites, "renew-connect-session": guard.Writes, "remove-domain": guard.ProviderHeavy, "end-mailbox-limit": guard.ProviderHeavy, "remove-mailbox": guard.ProviderHeavy,
 	}
 	api := newAPI(http.NewServeMux())
 	operations(api, Options{})

@@ -2321,7 +2321,7 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\n" +
 	"SentAnswer\x123\n" +
 	"\x04sent\x18\x01 \x03(\v2\x1f.tenantry.plugin.v1.SentMessageR\x04sent\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\tR\x04next2\xc8\x16\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next2\x95\x17\n" +
 	"\fMailPlatform\x12H\n" +
 	"\x05Check\x12 .tenantry.plugin.v1.CheckRequest\x1a\x18.tenantry.plugin.v1.Done\"\x03\x90\x02\x01\x12U\n" +
 	"\n" +
@@ -2358,7 +2358,9 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\n" +
 	"EnsureRule\x12#.tenantry.plugin.v1.SendRuleRequest\x1a\x1c.tenantry.plugin.v1.SendRule\x12J\n" +
 	"\x05Block\x12#.tenantry.plugin.v1.SendRuleRequest\x1a\x1c.tenantry.plugin.v1.SendRule\x12P\n" +
-	"\x05Rules\x12!.tenantry.plugin.v1.TenantRequest\x1a\x1f.tenantry.plugin.v1.RulesAnswer\"\x03\x90\x02\x01\x12J\n" +
+	"\x05Rules\x12!.tenantry.plugin.v1.TenantRequest\x1a\x1f.tenantry.plugin.v1.RulesAnswer\"\x03\x90\x02\x01\x12K\n" +
+	"\n" +
+	"RemoveRule\x12#.tenantry.plugin.v1.SendRuleRequest\x1a\x18.tenantry.plugin.v1.Done\x12J\n" +
 	"\vRemoveRules\x12!.tenantry.plugin.v1.TenantRequest\x1a\x18.tenantry.plugin.v1.Done\x12L\n" +
 	"\x04Sent\x12\x1f.tenantry.plugin.v1.SentRequest\x1a\x1e.tenantry.plugin.v1.SentAnswer\"\x03\x90\x02\x01B,Z*github.com/tenantry/tenantry/plugins/protob\x06proto3"
 
@@ -2476,44 +2478,46 @@ var file_plugins_proto_mail_proto_depIdxs = []int32{
 	30, // 57: tenantry.plugin.v1.MailPlatform.EnsureRule:input_type -> tenantry.plugin.v1.SendRuleRequest
 	30, // 58: tenantry.plugin.v1.MailPlatform.Block:input_type -> tenantry.plugin.v1.SendRuleRequest
 	10, // 59: tenantry.plugin.v1.MailPlatform.Rules:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 60: tenantry.plugin.v1.MailPlatform.RemoveRules:input_type -> tenantry.plugin.v1.TenantRequest
-	33, // 61: tenantry.plugin.v1.MailPlatform.Sent:input_type -> tenantry.plugin.v1.SentRequest
-	0,  // 62: tenantry.plugin.v1.MailPlatform.Check:output_type -> tenantry.plugin.v1.Done
-	3,  // 63: tenantry.plugin.v1.MailPlatform.ConsentURL:output_type -> tenantry.plugin.v1.URL
-	5,  // 64: tenantry.plugin.v1.MailPlatform.Granted:output_type -> tenantry.plugin.v1.GrantedAnswer
-	3,  // 65: tenantry.plugin.v1.MailPlatform.SignInURL:output_type -> tenantry.plugin.v1.URL
-	9,  // 66: tenantry.plugin.v1.MailPlatform.Administrator:output_type -> tenantry.plugin.v1.AdministratorAnswer
-	12, // 67: tenantry.plugin.v1.MailPlatform.Profile:output_type -> tenantry.plugin.v1.TenantProfile
-	14, // 68: tenantry.plugin.v1.MailPlatform.Domains:output_type -> tenantry.plugin.v1.DomainsAnswer
-	13, // 69: tenantry.plugin.v1.MailPlatform.Domain:output_type -> tenantry.plugin.v1.PlatformDomain
-	13, // 70: tenantry.plugin.v1.MailPlatform.AddDomain:output_type -> tenantry.plugin.v1.PlatformDomain
-	16, // 71: tenantry.plugin.v1.MailPlatform.Records:output_type -> tenantry.plugin.v1.RecordsAnswer
-	13, // 72: tenantry.plugin.v1.MailPlatform.VerifyDomain:output_type -> tenantry.plugin.v1.PlatformDomain
-	0,  // 73: tenantry.plugin.v1.MailPlatform.EnableMail:output_type -> tenantry.plugin.v1.Done
-	0,  // 74: tenantry.plugin.v1.MailPlatform.RemoveDomain:output_type -> tenantry.plugin.v1.Done
-	17, // 75: tenantry.plugin.v1.MailPlatform.Bootstrap:output_type -> tenantry.plugin.v1.Progress
-	18, // 76: tenantry.plugin.v1.MailPlatform.SMTPAuth:output_type -> tenantry.plugin.v1.SMTPAuthAnswer
-	0,  // 77: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:output_type -> tenantry.plugin.v1.Done
-	19, // 78: tenantry.plugin.v1.MailPlatform.MailDomains:output_type -> tenantry.plugin.v1.MailDomainsAnswer
-	20, // 79: tenantry.plugin.v1.MailPlatform.Signing:output_type -> tenantry.plugin.v1.DomainSigning
-	20, // 80: tenantry.plugin.v1.MailPlatform.EnsureSigning:output_type -> tenantry.plugin.v1.DomainSigning
-	0,  // 81: tenantry.plugin.v1.MailPlatform.EnableSigning:output_type -> tenantry.plugin.v1.Done
-	22, // 82: tenantry.plugin.v1.MailPlatform.Mailboxes:output_type -> tenantry.plugin.v1.MailboxesAnswer
-	23, // 83: tenantry.plugin.v1.MailPlatform.UserMailboxes:output_type -> tenantry.plugin.v1.UserMailboxesAnswer
-	24, // 84: tenantry.plugin.v1.MailPlatform.EmailLicenses:output_type -> tenantry.plugin.v1.EmailLicensesAnswer
-	21, // 85: tenantry.plugin.v1.MailPlatform.Mailbox:output_type -> tenantry.plugin.v1.SharedMailbox
-	21, // 86: tenantry.plugin.v1.MailPlatform.CreateMailbox:output_type -> tenantry.plugin.v1.SharedMailbox
-	0,  // 87: tenantry.plugin.v1.MailPlatform.OpenSignIn:output_type -> tenantry.plugin.v1.Done
-	0,  // 88: tenantry.plugin.v1.MailPlatform.OpenSubmission:output_type -> tenantry.plugin.v1.Done
-	0,  // 89: tenantry.plugin.v1.MailPlatform.Rename:output_type -> tenantry.plugin.v1.Done
-	0,  // 90: tenantry.plugin.v1.MailPlatform.RemoveMailbox:output_type -> tenantry.plugin.v1.Done
-	31, // 91: tenantry.plugin.v1.MailPlatform.EnsureRule:output_type -> tenantry.plugin.v1.SendRule
-	31, // 92: tenantry.plugin.v1.MailPlatform.Block:output_type -> tenantry.plugin.v1.SendRule
-	32, // 93: tenantry.plugin.v1.MailPlatform.Rules:output_type -> tenantry.plugin.v1.RulesAnswer
-	0,  // 94: tenantry.plugin.v1.MailPlatform.RemoveRules:output_type -> tenantry.plugin.v1.Done
-	35, // 95: tenantry.plugin.v1.MailPlatform.Sent:output_type -> tenantry.plugin.v1.SentAnswer
-	62, // [62:96] is the sub-list for method output_type
-	28, // [28:62] is the sub-list for method input_type
+	30, // 60: tenantry.plugin.v1.MailPlatform.RemoveRule:input_type -> tenantry.plugin.v1.SendRuleRequest
+	10, // 61: tenantry.plugin.v1.MailPlatform.RemoveRules:input_type -> tenantry.plugin.v1.TenantRequest
+	33, // 62: tenantry.plugin.v1.MailPlatform.Sent:input_type -> tenantry.plugin.v1.SentRequest
+	0,  // 63: tenantry.plugin.v1.MailPlatform.Check:output_type -> tenantry.plugin.v1.Done
+	3,  // 64: tenantry.plugin.v1.MailPlatform.ConsentURL:output_type -> tenantry.plugin.v1.URL
+	5,  // 65: tenantry.plugin.v1.MailPlatform.Granted:output_type -> tenantry.plugin.v1.GrantedAnswer
+	3,  // 66: tenantry.plugin.v1.MailPlatform.SignInURL:output_type -> tenantry.plugin.v1.URL
+	9,  // 67: tenantry.plugin.v1.MailPlatform.Administrator:output_type -> tenantry.plugin.v1.AdministratorAnswer
+	12, // 68: tenantry.plugin.v1.MailPlatform.Profile:output_type -> tenantry.plugin.v1.TenantProfile
+	14, // 69: tenantry.plugin.v1.MailPlatform.Domains:output_type -> tenantry.plugin.v1.DomainsAnswer
+	13, // 70: tenantry.plugin.v1.MailPlatform.Domain:output_type -> tenantry.plugin.v1.PlatformDomain
+	13, // 71: tenantry.plugin.v1.MailPlatform.AddDomain:output_type -> tenantry.plugin.v1.PlatformDomain
+	16, // 72: tenantry.plugin.v1.MailPlatform.Records:output_type -> tenantry.plugin.v1.RecordsAnswer
+	13, // 73: tenantry.plugin.v1.MailPlatform.VerifyDomain:output_type -> tenantry.plugin.v1.PlatformDomain
+	0,  // 74: tenantry.plugin.v1.MailPlatform.EnableMail:output_type -> tenantry.plugin.v1.Done
+	0,  // 75: tenantry.plugin.v1.MailPlatform.RemoveDomain:output_type -> tenantry.plugin.v1.Done
+	17, // 76: tenantry.plugin.v1.MailPlatform.Bootstrap:output_type -> tenantry.plugin.v1.Progress
+	18, // 77: tenantry.plugin.v1.MailPlatform.SMTPAuth:output_type -> tenantry.plugin.v1.SMTPAuthAnswer
+	0,  // 78: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:output_type -> tenantry.plugin.v1.Done
+	19, // 79: tenantry.plugin.v1.MailPlatform.MailDomains:output_type -> tenantry.plugin.v1.MailDomainsAnswer
+	20, // 80: tenantry.plugin.v1.MailPlatform.Signing:output_type -> tenantry.plugin.v1.DomainSigning
+	20, // 81: tenantry.plugin.v1.MailPlatform.EnsureSigning:output_type -> tenantry.plugin.v1.DomainSigning
+	0,  // 82: tenantry.plugin.v1.MailPlatform.EnableSigning:output_type -> tenantry.plugin.v1.Done
+	22, // 83: tenantry.plugin.v1.MailPlatform.Mailboxes:output_type -> tenantry.plugin.v1.MailboxesAnswer
+	23, // 84: tenantry.plugin.v1.MailPlatform.UserMailboxes:output_type -> tenantry.plugin.v1.UserMailboxesAnswer
+	24, // 85: tenantry.plugin.v1.MailPlatform.EmailLicenses:output_type -> tenantry.plugin.v1.EmailLicensesAnswer
+	21, // 86: tenantry.plugin.v1.MailPlatform.Mailbox:output_type -> tenantry.plugin.v1.SharedMailbox
+	21, // 87: tenantry.plugin.v1.MailPlatform.CreateMailbox:output_type -> tenantry.plugin.v1.SharedMailbox
+	0,  // 88: tenantry.plugin.v1.MailPlatform.OpenSignIn:output_type -> tenantry.plugin.v1.Done
+	0,  // 89: tenantry.plugin.v1.MailPlatform.OpenSubmission:output_type -> tenantry.plugin.v1.Done
+	0,  // 90: tenantry.plugin.v1.MailPlatform.Rename:output_type -> tenantry.plugin.v1.Done
+	0,  // 91: tenantry.plugin.v1.MailPlatform.RemoveMailbox:output_type -> tenantry.plugin.v1.Done
+	31, // 92: tenantry.plugin.v1.MailPlatform.EnsureRule:output_type -> tenantry.plugin.v1.SendRule
+	31, // 93: tenantry.plugin.v1.MailPlatform.Block:output_type -> tenantry.plugin.v1.SendRule
+	32, // 94: tenantry.plugin.v1.MailPlatform.Rules:output_type -> tenantry.plugin.v1.RulesAnswer
+	0,  // 95: tenantry.plugin.v1.MailPlatform.RemoveRule:output_type -> tenantry.plugin.v1.Done
+	0,  // 96: tenantry.plugin.v1.MailPlatform.RemoveRules:output_type -> tenantry.plugin.v1.Done
+	35, // 97: tenantry.plugin.v1.MailPlatform.Sent:output_type -> tenantry.plugin.v1.SentAnswer
+	63, // [63:98] is the sub-list for method output_type
+	28, // [28:63] is the sub-list for method input_type
 	28, // [28:28] is the sub-list for extension type_name
 	28, // [28:28] is the sub-list for extension extendee
 	0,  // [0:28] is the sub-list for field type_name

@@ -55,6 +55,7 @@ const (
 	MailPlatform_EnsureRule_FullMethodName     = "/tenantry.plugin.v1.MailPlatform/EnsureRule"
 	MailPlatform_Block_FullMethodName          = "/tenantry.plugin.v1.MailPlatform/Block"
 	MailPlatform_Rules_FullMethodName          = "/tenantry.plugin.v1.MailPlatform/Rules"
+	MailPlatform_RemoveRule_FullMethodName     = "/tenantry.plugin.v1.MailPlatform/RemoveRule"
 	MailPlatform_RemoveRules_FullMethodName    = "/tenantry.plugin.v1.MailPlatform/RemoveRules"
 	MailPlatform_Sent_FullMethodName           = "/tenantry.plugin.v1.MailPlatform/Sent"
 )
@@ -102,6 +103,7 @@ type MailPlatformClient interface {
 	EnsureRule(ctx context.Context, in *SendRuleRequest, opts ...grpc.CallOption) (*SendRule, error)
 	Block(ctx context.Context, in *SendRuleRequest, opts ...grpc.CallOption) (*SendRule, error)
 	Rules(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*RulesAnswer, error)
+	RemoveRule(ctx context.Context, in *SendRuleRequest, opts ...grpc.CallOption) (*Done, error)
 	RemoveRules(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*Done, error)
 	Sent(ctx context.Context, in *SentRequest, opts ...grpc.CallOption) (*SentAnswer, error)
 }
@@ -434,6 +436,16 @@ func (c *mailPlatformClient) Rules(ctx context.Context, in *TenantRequest, opts 
 	return out, nil
 }
 
+func (c *mailPlatformClient) RemoveRule(ctx context.Context, in *SendRuleRequest, opts ...grpc.CallOption) (*Done, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Done)
+	err := c.cc.Invoke(ctx, MailPlatform_RemoveRule_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *mailPlatformClient) RemoveRules(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*Done, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Done)
@@ -497,6 +509,7 @@ type MailPlatformServer interface {
 	EnsureRule(context.Context, *SendRuleRequest) (*SendRule, error)
 	Block(context.Context, *SendRuleRequest) (*SendRule, error)
 	Rules(context.Context, *TenantRequest) (*RulesAnswer, error)
+	RemoveRule(context.Context, *SendRuleRequest) (*Done, error)
 	RemoveRules(context.Context, *TenantRequest) (*Done, error)
 	Sent(context.Context, *SentRequest) (*SentAnswer, error)
 	mustEmbedUnimplementedMailPlatformServer()
@@ -604,6 +617,9 @@ func (UnimplementedMailPlatformServer) Block(context.Context, *SendRuleRequest) 
 }
 func (UnimplementedMailPlatformServer) Rules(context.Context, *TenantRequest) (*RulesAnswer, error) {
 	return nil, status.Error(codes.Unimplemented, "method Rules not implemented")
+}
+func (UnimplementedMailPlatformServer) RemoveRule(context.Context, *SendRuleRequest) (*Done, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveRule not implemented")
 }
 func (UnimplementedMailPlatformServer) RemoveRules(context.Context, *TenantRequest) (*Done, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemoveRules not implemented")
@@ -1208,6 +1224,24 @@ func _MailPlatform_Rules_Handler(srv interface{}, ctx context.Context, dec func(
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MailPlatform_RemoveRule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SendRuleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MailPlatformServer).RemoveRule(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MailPlatform_RemoveRule_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MailPlatformServer).RemoveRule(ctx, req.(*SendRuleRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MailPlatform_RemoveRules_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(TenantRequest)
 	if err := dec(in); err != nil {
@@ -1378,6 +1412,10 @@ var MailPlatform_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Rules",
 			Handler:    _MailPlatform_Rules_Handler,
+		},
+		{
+			MethodName: "RemoveRule",
+			Handler:    _MailPlatform_RemoveRule_Handler,
 		},
 		{
 			MethodName: "RemoveRules",

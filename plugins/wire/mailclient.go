@@ -224,6 +224,11 @@ func (t tenantClient) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	return convertList(resp.GetRules(), ruleFromProto), err
 }
 
+func (t tenantClient) RemoveRule(ctx context.Context, scope string) error {
+	_, err := t.rpc.RemoveRule(ctx, &proto.SendRuleRequest{Tenant: t.tenant, Scope: scope})
+	return err
+}
+
 func (t tenantClient) RemoveRules(ctx context.Context) error {
 	_, err := t.rpc.RemoveRules(ctx, t.request())
 	return err

@@ -225,6 +225,10 @@ func (s *mailServer) Rules(ctx context.Context, req *proto.TenantRequest) (*prot
 		})
 }
 
+func (s *mailServer) RemoveRule(ctx context.Context, req *proto.SendRuleRequest) (*proto.Done, error) {
+	return serveTenantDone(s, req, func(t ports.MailTenant) error { return t.RemoveRule(ctx, req.GetScope()) })
+}
+
 func (s *mailServer) RemoveRules(ctx context.Context, req *proto.TenantRequest) (*proto.Done, error) {
 	return serveTenantDone(s, req, func(t ports.MailTenant) error { return t.RemoveRules(ctx) })
 }

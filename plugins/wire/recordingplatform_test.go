@@ -217,6 +217,11 @@ func (t recordingTenant) Rules(context.Context) ([]sendlimit.Rule, error) {
 	return newFilled[[]sendlimit.Rule]("rules")
 }
 
+func (t recordingTenant) RemoveRule(_ context.Context, scope string) error {
+	t.record("RemoveRule", t.id, scope)
+	return nil
+}
+
 func (t recordingTenant) RemoveRules(context.Context) error {
 	t.record("RemoveRules", t.id)
 	return nil
