@@ -92,6 +92,7 @@ var guides = []guide{
 	{"connect-links", "Connect links"},
 	{"dns", "DNS plans and provisioning"},
 	{"sending-platforms", "Sending platforms"},
+	{"taking-back", "Taking things back"},
 	{"headroom", "Headroom below the sending limit"},
 }
 
