@@ -28,6 +28,10 @@ type Accounts interface {
 	// SetActive activates or suspends the account. A call that changes nothing is not recorded. It
 	// fails with account_not_found or account_closed.
 	SetActive(ctx context.Context, id access.AccountID, active bool) (access.Account, error)
+	// ChangeSettings stores what change returns for the current settings, in one transaction, and
+	// returns it. change may be called more than once. A call that changes nothing is not recorded.
+	// It fails with account_not_found or account_closed, or with the error of change.
+	ChangeSettings(ctx context.Context, id access.AccountID, change func(access.Settings) (access.Settings, error)) (access.Settings, error)
 	// CloseAccount closes the account permanently. It revokes the keys, releases the tenants, and
 	// removes DNS connections and integrations with their credentials. The e-mail address becomes
 	// available for a new account. The enforcement log is deleted in steps of one day. The

@@ -108,6 +108,10 @@ type TenantDirectory interface {
 	VerifyDomain(ctx context.Context, name string) (domain.Platform, error)
 	// EnableMail enables the platform's e-mail service for a verified domain.
 	EnableMail(ctx context.Context, name string) error
+	// RemoveDomain removes a domain from the tenant. It does nothing if the tenant has no such
+	// domain. It fails with domain_in_use while objects of the tenant use the domain, or while it is
+	// the default domain.
+	RemoveDomain(ctx context.Context, name string) error
 }
 
 // MailServer prepares a tenant's mail server and signs its domains.
@@ -132,7 +136,7 @@ type MailServer interface {
 	EnableSigning(ctx context.Context, name string) error
 }
 
-// Mailboxes lists, creates and renames shared mailboxes.
+// Mailboxes lists, creates, renames and removes shared mailboxes.
 type Mailboxes interface {
 	// Mailboxes lists all shared mailboxes of the tenant.
 	Mailboxes(ctx context.Context) ([]mailbox.Platform, error)
@@ -157,6 +161,12 @@ type Mailboxes interface {
 	OpenSubmission(ctx context.Context, address string) error
 	// Rename changes a mailbox's display name. It fails with mailbox_not_found.
 	Rename(ctx context.Context, address, displayName string) error
+	// RemoveMailbox deletes a mailbox and its account by the object id, so that a new mailbox with
+	// the same address is never removed. It does nothing if neither the directory nor the
+	// mail server knows the id. It fails with NotReady while only the mail server does: then the
+	// account is new or its deletion has not reached the mail server. For mailbox.Retention the
+	// platform can restore both.
+	RemoveMailbox(ctx context.Context, objectID string) error
 }
 
 // SendRules blocks mailboxes of a tenant inside the mail platform. Each scope, a domain or
@@ -172,6 +182,8 @@ type SendRules interface {
 	Block(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error)
 	// Rules lists the managed rules without changing them.
 	Rules(ctx context.Context) ([]sendlimit.Rule, error)
+	// RemoveRule deletes the rule of a scope. It does nothing if there is no such rule.
+	RemoveRule(ctx context.Context, scope string) error
 	// RemoveRules deletes all managed rules from the tenant.
 	RemoveRules(ctx context.Context) error
 }

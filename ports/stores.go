@@ -50,8 +50,8 @@ type Tenants interface {
 	// as described at Audit. Attach fails with tenant_limit_reached, account_closed or
 	// tenant_held_elsewhere, and with no_api_plan for a tenant that is not managed.
 	// tenant_held_elsewhere also applies to assigning a managed tenant that the account has
-	// connected itself.
-	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant) (tenant.Tenant, error)
+	// connected itself. The same transaction marks the connect sessions with the ids as connected.
+	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessions ...string) (tenant.Tenant, error)
 	// SaveTenant merges an observation into the stored tenant with tenant.Tenant.Merge: names,
 	// consent, bootstrap, SMTP AUTH, discovery, counts of user mailboxes and LastSyncAt. Parts that
 	// were observed later stay. It fails with tenant_not_found.
@@ -90,7 +90,8 @@ type Discoveries interface {
 	//
 	// A blocked mailbox that is removed is unblocked with an event, as in SendRuns.SaveChanges, and
 	// is not blocked when it is found again. A mailbox with a stored intent stays until a pass
-	// knows the outcome. It fails with tenant_not_found.
+	// knows the outcome. Domains and mailboxes that Removals has removed are left out as described
+	// there. It fails with tenant_not_found.
 	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f Found) error
 	// KnownNames returns the names of all stored domains of a tenant and the addresses of all stored
 	// mailboxes, with missing and unfinished ones. It fails with tenant_not_found.
@@ -125,8 +126,8 @@ type Domains interface {
 	// ReserveDomain stores a reservation for a domain and returns it with JustReserved set. If the
 	// domain has a row already, it returns that row; Added reports whether the domain was added. A
 	// missing domain becomes a reservation again. ReservedAt is later than that of every earlier
-	// reservation of the row. It runs in one transaction under a lock on the tenant. It fails with
-	// tenant_not_found, or with domain_limit_reached if the tenant has max rows, including
+	// reservation of the row. Discoveries find a domain again that Removals has removed. It runs in
+	// one transaction under a lock on the tenant. It fails with tenant_not_found, or with domain_limit_reached if the tenant has max rows, including
 	// reservations.
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, max int, now time.Time) (domain.Domain, error)
 	// ReleaseDomain deletes an unfinished reservation. It does nothing if a different request has
@@ -163,16 +164,14 @@ type MailboxStore interface {
 	// ReleaseMailbox deletes a reservation whose creation was refused by the platform or never
 	// started. It does nothing if a different request has reserved the mailbox after reservedAt.
 	ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error
-	// SetSendLimit stores a mailbox's own daily limit. If the limit changes, the tenant becomes due
+	// SetSendLimit stores a mailbox's own daily limit, 0 for none. If the limit changes, the tenant becomes due
 	// at once, as with SendPolicies.SavePolicy.
 	SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int, now time.Time) error
 }
 
-// ConnectFlows stores the steps of browsers that connect a tenant. A flow is found by the hash of
-// its state. Of concurrent calls that take the same step, one wins.
+// ConnectFlows stores the steps of browsers that connect a tenant. ConnectSessions starts the flows.
+// A flow is found by the hash of its state. Of concurrent calls that take the same step, one wins.
 type ConnectFlows interface {
-	// StartFlow stores a new flow.
-	StartFlow(ctx context.Context, f ConnectFlow) error
 	// TakeFlow moves the flow from one step to the next and returns its previous state. It fails
 	// with connect_link_invalid if the flow is at a different step or expired at now.
 	TakeFlow(ctx context.Context, stateHash [32]byte, from, to ConnectStep, now time.Time) (ConnectFlow, error)

@@ -367,8 +367,8 @@ func (s *Store) revokeKeys(ctx context.Context, tx bun.IDB, owner string, now ti
 	return len(rows), nil
 }
 
-// markClosed marks the account as closed and releases its address. It deletes connect flows, stored
-// answers and provisioning runs.
+// markClosed marks the account as closed and releases its address. It deletes connect flows and
+// sessions, settings, stored answers and provisioning runs.
 func (s *Store) markClosed(ctx context.Context, tx bun.IDB, owner string, now time.Time) error {
 	mark := closedRow{AccountID: owner, ClosedAt: now}
 	if _, err := tx.NewInsert().Model(&mark).Exec(ctx); err != nil {
@@ -378,7 +378,7 @@ func (s *Store) markClosed(ctx context.Context, tx bun.IDB, owner string, now ti
 	if err != nil {
 		return err
 	}
-	for _, table := range []any{(*memberRow)(nil), (*flowRow)(nil), (*idempotencyRow)(nil), (*dnsRunRow)(nil)} {
+	for _, table := range []any{(*memberRow)(nil), (*flowRow)(nil), (*connectSessionRow)(nil), (*settingsRow)(nil), (*idempotencyRow)(nil), (*dnsRunRow)(nil)} {
 		if _, err := tx.NewDelete().Model(table).Where("account_id = ?", owner).Exec(ctx); err != nil {
 			return err
 		}

@@ -234,10 +234,12 @@ func TestConnectLinkExpiresWithItsAccount(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
 		f := ports.ConnectFlow{StateHash: [32]byte{1}, Account: ann, Step: ports.FlowStarted, ExpiresAt: now.Add(time.Hour)}
-		must(t, "start flow", s.StartFlow(t.Context(), f))
+		must(t, "start flow", s.StartConnectSession(t.Context(), tenant.ConnectSession{ID: newID(), ExpiresAt: f.ExpiresAt}, f))
 		closeAccount(t, s, ann)
 		_, err := s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 		requireRefusal(t, "take", err, fault.ConnectLinkInvalid)
+		_, _, err = s.ConnectSessionOfLink(t.Context(), f.StateHash)
+		requireRefusal(t, "session", err, fault.ConnectSessionUnknown)
 	})
 }
 

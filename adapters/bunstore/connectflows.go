@@ -59,15 +59,6 @@ func linkInvalid() error {
 	return fault.FromStore(fault.ConnectLinkInvalid.With("the connect link is expired, already used or not one of ours"))
 }
 
-// StartFlow implements ports.ConnectFlows.
-func (s *Store) StartFlow(ctx context.Context, f ports.ConnectFlow) error {
-	row := newFlowRow(f)
-	return s.run(ctx, "start connect flow", func(ctx context.Context, db bun.IDB) error {
-		_, err := db.NewInsert().Model(&row).Exec(ctx)
-		return err
-	})
-}
-
 // TakeFlow implements ports.ConnectFlows. The query names no account, because a browser sends only
 // the state. The hash of 256 random bits identifies the row.
 //

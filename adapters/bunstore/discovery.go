@@ -132,6 +132,9 @@ func mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRow
 	if err := deleteRows(ctx, tx, (*domainRow)(nil), t.AccountID, gone); err != nil {
 		return err
 	}
+	if err := leaveOutForgotten(ctx, tx, t, found); err != nil {
+		return err
+	}
 	return insertDomains(ctx, tx, t, found, f)
 }
 
@@ -167,6 +170,9 @@ func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f p
 	found := make(map[string]mailbox.Platform, len(f.Mailboxes))
 	for _, p := range f.Mailboxes {
 		found[storedText(strings.ToLower(p.Address))] = p
+	}
+	if err := leaveOutRemoved(ctx, tx, t, found, f.Began); err != nil {
+		return err
 	}
 	changed, gone, err := compareMailboxes(ctx, tx, t, rows, found, f)
 	if err != nil {

@@ -244,7 +244,11 @@ func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id te
 		if err != nil {
 			return err
 		}
-		d, err = reserveDomain(ctx, tx, t, rows, name, limit, now)
+		if d, err = reserveDomain(ctx, tx, t, rows, name, limit, now); err != nil {
+			return err
+		}
+		_, err = tx.NewDelete().Model((*forgottenRow)(nil)).Where("account_id = ?", t.AccountID).
+			Where("tenant_id = ?", t.ID).Where("name = ?", storedText(name)).Exec(ctx)
 		d.TenantGUID = tenant.GUID(t.GUID)
 		return err
 	})

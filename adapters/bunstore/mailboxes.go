@@ -170,7 +170,7 @@ func (s *Store) SetSendLimit(ctx context.Context, owner access.AccountID, mailbo
 		if err != nil {
 			return err
 		}
-		res, err := tx.NewUpdate().Model((*mailboxRow)(nil)).Set("daily_send_limit = ?", perDay).
+		res, err := tx.NewUpdate().Model((*mailboxRow)(nil)).Set("daily_send_limit = NULLIF(?, 0)", perDay).
 			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.Lookup(mailboxID)).Exec(ctx)
 		if err := requireRow(res, err, mailboxNotFound()); err != nil || !other {
 			return err

@@ -22,6 +22,7 @@ var ownedTables = []string{
 	"audit_events", "closed_accounts", "idempotency_keys", "dns_connections", "dns_writes", "dns_changes",
 	"dns_runs", "dns_jobs", "integrations", "mailbox_connections", "oauth_sessions", "enforcement_events", "enforcement_counts",
 	"send_policies", "send_tenants", "tenant_licenses", "mailbox_sends", "mailbox_blocks", "send_intents", "block_grounds",
+	"account_settings", "connect_sessions", "connect_session_links", "forgotten_domains", "removed_mailboxes",
 	"tenant_observations", "domain_observations", "mailbox_observations", "integration_observations",
 }
 
@@ -49,6 +50,8 @@ var unowned = map[string]string{
 	`AND (ig.began_at < '') ORDER BY ig.began_at`:                                "the scheduled refresh asks for integrations of all accounts",
 	`FROM "oauth_sessions" AS "os" WHERE (os.status = '') AND`:                   "the sweep ends sessions of all accounts",
 	`DELETE FROM "connect_flows" AS "f" WHERE (expires_at < '')`:                 "expired flows of all accounts are swept",
+	`DELETE FROM "connect_sessions" AS "cs" WHERE (expires_at < '')`:             "expired sessions of all accounts are swept",
+	`sl.session_id = cs.id WHERE (sl.state_hash = '')`:                           "a browser brings only the state",
 	`DELETE FROM "idempotency_keys" AS "i" WHERE ((account_id, key_hash)`:        "expired keys of all accounts are swept",
 	`WITH "busy" AS (SELECT st.account_id, count(*) AS runs`:                     "the sweep enforces the limits of all accounts' tenants",
 	`AS st ON st.account_id = t.account_id AND st.tenant_id = t.id WHERE (h.`:    "the operator's command names a tenant alone",

@@ -113,7 +113,10 @@ var _ interface {
 	ports.Domains
 	ports.DomainChecks
 	ports.MailboxStore
+	ports.Removals
 	ports.ConnectFlows
+	ports.ConnectSessions
+	ports.AccountSettings
 	ports.DNSConnections
 	ports.DNSWrites
 	ports.DNSRuns

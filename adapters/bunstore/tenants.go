@@ -232,7 +232,7 @@ func deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, er
 
 // Attach implements ports.Tenants. The account's lock makes reading the plan, counting the tenants
 // and claiming a slot one step. The key of tenant_holders decides between accounts.
-func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant) (tenant.Tenant, error) {
+func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessions ...string) (tenant.Tenant, error) {
 	row := newTenantRow(accountKey(owner), t)
 	row.ID, row.Consent = newID(), string(tenant.ConsentGranted)
 	var attached tenant.Tenant
@@ -254,6 +254,9 @@ func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Ten
 			if err := claimSlot(ctx, tx, row, acc); err != nil {
 				return err
 			}
+		}
+		if err := connectSessions(ctx, tx, row.AccountID, row.GUID, sessions); err != nil {
+			return err
 		}
 		if attached, err = selectTenant(ctx, tx, row.AccountID, row.GUID); err != nil || !row.Managed {
 			return err

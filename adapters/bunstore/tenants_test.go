@@ -358,8 +358,7 @@ func TestTenantNeedsOpenAccount(t *testing.T) {
 
 func startFlow(t testing.TB, s *Store, owner access.AccountID, n byte) ports.ConnectFlow {
 	t.Helper()
-	f := ports.ConnectFlow{StateHash: [32]byte{n, 's'}, Account: owner, Step: ports.FlowStarted, ExpiresAt: now.Add(time.Minute)}
-	must(t, "start", s.StartFlow(t.Context(), f))
+	_, f := startSession(t, s, owner, n)
 	return f
 }
 
@@ -462,7 +461,7 @@ func TestExpiredFlowsAreDropped(t *testing.T) {
 		old, live := startFlow(t, s, ann, 1), startFlow(t, s, ann, 2)
 		late := live
 		late.StateHash, late.ExpiresAt = [32]byte{3}, live.ExpiresAt.Add(time.Hour)
-		must(t, "start", s.StartFlow(t.Context(), late))
+		must(t, "start", s.StartConnectSession(t.Context(), tenant.ConnectSession{ID: newID(), ExpiresAt: late.ExpiresAt}, late))
 		must(t, "drop", s.DeleteFlows(t.Context(), old.ExpiresAt.Add(time.Second)))
 		_, err := s.TakeFlow(t.Context(), old.StateHash, ports.FlowStarted, ports.FlowDone, now)
 		requireRefusal(t, "dropped", err, fault.ConnectLinkInvalid)

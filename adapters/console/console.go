@@ -41,6 +41,7 @@ type Options struct {
 	Timeout time.Duration
 }
 
+
 // New returns the handler of all paths below /connect/. The handler must run behind package guard,
 // the API's middleware. It assigns the request id and the trace, writes the request log, and reads
 // forms into memory before they reach a page.
@@ -80,12 +81,12 @@ func (c *pages) page(method string, step func(*http.Request) (answer, error)) ht
 		defer c.recoverPanic(w, r)
 		if method != "" && r.Method != method && (method != http.MethodGet || r.Method != http.MethodHead) {
 			w.Header().Set("Allow", method)
-			c.renderError(w, r, fault.WrongMethod.With("this page does not accept the method"))
+			c.renderError(w, r, fault.WrongMethod.With("this page does not accept the method"), tenants.Origin{})
 			return
 		}
 		a, err := step(r)
 		if err != nil {
-			c.renderError(w, r, err)
+			c.renderError(w, r, err, c.origin(r))
 			return
 		}
 		if a.cookie != nil {
@@ -105,8 +106,24 @@ func (c *pages) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	if p := recover(); p != nil {
 		e := panics.Of(p)
 		c.Log.ErrorContext(r.Context(), "panic in a page", "type", e.Type, "stack", e.Stack)
-		c.renderError(w, r, fault.InternalError.With("something went wrong on our side"))
+		c.renderError(w, r, fault.InternalError.With("something went wrong on our side"), tenants.Origin{})
 	}
+}
+
+// origin returns the origin of the link to which a request belongs. It returns the empty origin if
+// the link is unknown or cannot be read, because the page is useful without it.
+func (c *pages) origin(r *http.Request) tenants.Origin {
+	var origin tenants.Origin
+	var err error
+	if r.URL.Path == tenants.ConnectPath(c.Platform)+"callback" {
+		origin, err = c.Tenants.CallbackOrigin(r.Context(), r.URL.RawQuery)
+	} else {
+		origin, err = c.Tenants.BrowserOrigin(r.Context(), c.cookieValue(r))
+	}
+	if err != nil {
+		c.Log.WarnContext(r.Context(), "the origin of a connect link cannot be read", "error", err)
+	}
+	return origin
 }
 
 func (c *pages) callback(r *http.Request) (answer, error) {
@@ -134,10 +151,11 @@ func (c *pages) confirm(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	end := endPage{t, c.removal(r), sendlimit.RulePrefix, c.origin(r)}
 	if decision == "cancel" {
-		return answer{page: "cancelled", data: endPage{removal: c.removal(r)}, cookie: c.expiredCookie()}, nil
+		return answer{page: "cancelled", data: end, cookie: c.expiredCookie()}, nil
 	}
-	return answer{page: "connected", data: endPage{t, c.removal(r), sendlimit.RulePrefix}, cookie: c.expiredCookie()}, nil
+	return answer{page: "connected", data: end, cookie: c.expiredCookie()}, nil
 }
 
 // confirmPage is the data of the page that asks to confirm the connection.
@@ -153,6 +171,7 @@ type endPage struct {
 	removal
 
 	RulePrefix string // the beginning of the names of the mail flow rules that tenantry makes
+	Origin     tenants.Origin
 }
 
 // removal says how an administrator removes what the connection left at the mail platform.

@@ -20,7 +20,7 @@ const askForLink = "Ask whoever sent you the link for a new one."
 var messages = map[string]message{
 	fault.ConnectLinkInvalid.Name: {
 		"This link does not work any more",
-		"A link works once, for 15 minutes, and in one browser from beginning to end. This one was used, has expired, was changed on its way, or was begun in another browser.",
+		"A link works once, until it expires, and in one browser from beginning to end. This one was used, has expired, was changed on its way, or was begun in another browser.",
 		"If you have just connected the tenant, all is well. Otherwise ask whoever sent you the link for a new one.",
 	},
 	fault.ConsentDeclined.Name: {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/platform"
 	"github.com/tenantry/tenantry/core/sendlimit"
@@ -23,7 +24,7 @@ func TestErrorPagesExplainWithoutJargon(t *testing.T) {
 			t.Errorf("%s: %+v", code.Name, m)
 		}
 		w := httptest.NewRecorder()
-		c.render(w, httptest.NewRequest("GET", "/", nil), 400, "refused", errorPage{m, "req-1"})
+		c.render(w, httptest.NewRequest("GET", "/", nil), 400, "refused", errorPage{m, "req-1", tenants.Origin{}})
 		for _, jargon := range []string{"`", "/v1", "Idempotency", "API", "callback"} {
 			if page := w.Body.String(); strings.Contains(page, jargon) || !strings.Contains(page, "req-1") {
 				t.Errorf("%s: the page contains %q, or does not contain the request id:\n%s", code.Name, jargon, page)
@@ -42,11 +43,43 @@ func TestLastPagesSayHowToUndoTheConnection(t *testing.T) {
 		"cancelled": {"Nothing was connected", "4711-id", "no mail flow rules"},
 	} {
 		w := httptest.NewRecorder()
-		c.render(w, httptest.NewRequest("GET", "/", nil), 200, page, endPage{tenant.Tenant{Name: "Example GmbH"}, left, sendlimit.RulePrefix})
+		c.render(w, httptest.NewRequest("GET", "/", nil), 200, page, endPage{tenant.Tenant{Name: "Example GmbH"}, left, sendlimit.RulePrefix, tenants.Origin{}})
 		for _, want := range wants {
 			if !strings.Contains(w.Body.String(), want) {
 				t.Errorf("the page %s lacks %q:\n%s", page, want, w.Body.String())
 			}
+		}
+	}
+}
+
+// TestPagesNameTheAccountAndLeadBack checks that each page shows the account's display name and
+// support contact, and that each last page links to the return URL.
+func TestPagesNameTheAccountAndLeadBack(t *testing.T) {
+	c := &pages{}
+	origin := tenants.Origin{DisplayName: "Acme <Mail>", SupportURL: "mailto:help@acme.example", ReturnURL: "https://app.acme.example/done?result=x&session_id=1"}
+	for page, data := range map[string]func(tenants.Origin) any{
+		"confirm":   func(o tenants.Origin) any { return tenants.Offer{Origin: o} },
+		"connected": func(o tenants.Origin) any { return endPage{Origin: o} },
+		"cancelled": func(o tenants.Origin) any { return endPage{Origin: o} },
+		"refused":   func(o tenants.Origin) any { return errorPage{messageOf(fault.ConnectLinkInvalid), "req-1", o} },
+	} {
+		render := func(o tenants.Origin) string {
+			w := httptest.NewRecorder()
+			c.render(w, httptest.NewRequest("GET", "/", nil), 200, page, data(o))
+			return w.Body.String()
+		}
+		text := render(origin)
+		for _, want := range []string{"Acme &lt;Mail&gt;", `href="mailto:help@acme.example"`} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the page %s lacks %q:\n%s", page, want, text)
+			}
+		}
+		const back = `href="https://app.acme.example/done?result=x&amp;session_id=1"`
+		if strings.Contains(text, back) != (page != "confirm") {
+			t.Errorf("the page %s leads back: %v", page, strings.Contains(text, back))
+		}
+		if text := render(tenants.Origin{}); strings.Contains(text, `<p class="back">`) || strings.Contains(text, `class="reference contact"`) {
+			t.Errorf("the page %s shows an empty origin:\n%s", page, text)
 		}
 	}
 }

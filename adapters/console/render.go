@@ -10,6 +10,7 @@ import (
 	"html/template"
 	"net/http"
 
+	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -51,16 +52,17 @@ var statusOf = map[fault.Kind]int{
 type errorPage struct {
 	message
 	RequestID string
+	Origin    tenants.Origin
 }
 
-func (c *pages) renderError(w http.ResponseWriter, r *http.Request, err error) {
+func (c *pages) renderError(w http.ResponseWriter, r *http.Request, err error, origin tenants.Origin) {
 	f := fault.Of(err)
 	status, known := statusOf[f.Code.Kind]
 	if !known {
 		status = http.StatusInternalServerError
 		c.Log.ErrorContext(r.Context(), "page failed", "error", err)
 	}
-	c.render(w, r, status, "refused", errorPage{messageOf(f.Code, c.facts(r)), ports.RequestID(r.Context())})
+	c.render(w, r, status, "refused", errorPage{messageOf(f.Code, c.facts(r)), ports.RequestID(r.Context()), origin})
 }
 
 func (c *pages) render(w http.ResponseWriter, r *http.Request, status int, page string, data any) {

@@ -111,6 +111,18 @@ func (m crashingTenant) EnableMail(ctx context.Context, name string) error {
 	return m.life.Step(func() error { return m.MailTenant.EnableMail(ctx, name) })
 }
 
+func (m crashingTenant) RemoveDomain(ctx context.Context, name string) error {
+	return m.life.Step(func() error { return m.MailTenant.RemoveDomain(ctx, name) })
+}
+
+func (m crashingTenant) RemoveMailbox(ctx context.Context, objectID string) error {
+	return m.life.Step(func() error { return m.MailTenant.RemoveMailbox(ctx, objectID) })
+}
+
+func (m crashingTenant) RemoveRule(ctx context.Context, scope string) error {
+	return m.life.Step(func() error { return m.MailTenant.RemoveRule(ctx, scope) })
+}
+
 func (m crashingTenant) EnsureSigning(ctx context.Context, name string) (dns.Signing, error) {
 	return Answer(m.life, func() (dns.Signing, error) { return m.MailTenant.EnsureSigning(ctx, name) })
 }

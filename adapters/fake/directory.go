@@ -168,6 +168,26 @@ func (c client) EnableMail(ctx context.Context, name string) error {
 	})
 }
 
+// RemoveDomain implements ports.TenantDirectory.
+func (c client) RemoveDomain(ctx context.Context, name string) error {
+	return c.call(ctx, "RemoveDomain", name, func(t *state) (bool, error) {
+		d := t.domains[name]
+		if d == nil {
+			return false, nil
+		}
+		for _, m := range t.mailboxes {
+			if _, at, _ := strings.Cut(m.Address, "@"); at == name {
+				return false, refuse(fault.DomainInUse, "objects of the tenant use the domain")
+			}
+		}
+		if d.Default {
+			return false, refuse(fault.DomainInUse, "it is the default domain of the tenant")
+		}
+		delete(t.domains, name)
+		return true, nil
+	})
+}
+
 func (t *state) domain(name string) (*domainState, error) {
 	if d := t.domains[name]; d != nil {
 		return d, nil

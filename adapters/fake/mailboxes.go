@@ -131,6 +131,22 @@ func (c client) Rename(ctx context.Context, address, displayName string) error {
 	})
 }
 
+// RemoveMailbox implements ports.Mailboxes.
+func (c client) RemoveMailbox(ctx context.Context, objectID string) error {
+	return c.call(ctx, "RemoveMailbox", objectID, func(t *state) (bool, error) {
+		for address, m := range t.mailboxes {
+			if m.ObjectID == objectID && c.p.now.Before(m.CreatedAt.Add(t.Lag.Directory)) {
+				return false, notReady("the directory does not show the account yet")
+			}
+			if m.ObjectID == objectID {
+				delete(t.mailboxes, address)
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+}
+
 func (t *state) mailbox(address string) (*mailboxState, error) {
 	if m := t.mailboxes[strings.ToLower(address)]; m != nil {
 		return m, nil

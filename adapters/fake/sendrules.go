@@ -152,6 +152,15 @@ func (c client) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	return out, err
 }
 
+// RemoveRule implements ports.SendRules.
+func (c client) RemoveRule(ctx context.Context, scope string) error {
+	return c.changeRules(ctx, "RemoveRule", scope, func(t *state) (bool, error) {
+		held := len(t.rules)
+		delete(t.rules, sendlimit.RuleName(scope))
+		return len(t.rules) < held, nil
+	})
+}
+
 // RemoveRules implements ports.SendRules.
 func (c client) RemoveRules(ctx context.Context) error {
 	return c.changeRules(ctx, "RemoveRules", "", func(t *state) (bool, error) {

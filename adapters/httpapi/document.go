@@ -77,6 +77,36 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
 		Example:     exampleSessionID,
 	},
+	"connect_session_id": {
+		Description: "The id of the connect session, from the response with its link.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleConnectSessionID,
+	},
+	"return_url": {
+		Description: "Where the last page of the connect flow leads: an https URL whose host is registered for the account.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     "https://app.acme.example/connected",
+	},
+	"state": {
+		Description: "A text of your own, which is added to `return_url` unchanged.",
+		Schema:      &huma.Schema{Type: huma.TypeString, MaxLength: ptr(maxLinkState)},
+		Example:     "customer-4711",
+	},
+	"ttl_minutes": {
+		Description: "The lifetime of the link in minutes, at most 7 days.",
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultLinkMinutes, Minimum: ptr(1.0), Maximum: ptr(float64(maxLinkMinutes))},
+		Example:     1440,
+	},
+	"from_platform": {
+		Description: "Whether to remove the domain at the mail platform too.",
+		Schema:      &huma.Schema{Type: huma.TypeBoolean, Default: false},
+		Example:     true,
+	},
+	"confirm": {
+		Description: "The address of the mailbox, to confirm its removal. Case does not matter.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     exampleAddress,
+	},
 	"active_only": {
 		Description: "Whether to omit runs in which every job has ended.",
 		Schema:      &huma.Schema{Type: huma.TypeBoolean, Default: false},

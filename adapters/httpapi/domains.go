@@ -24,6 +24,12 @@ type domainPath struct {
 	DomainName string `path:"domain_name"`
 }
 
+type removeDomainInput struct {
+	TenantID     string `path:"tenant_id"`
+	DomainName   string `path:"domain_name"`
+	FromPlatform bool   `query:"from_platform"`
+}
+
 type addDomainInput struct {
 	TenantID string `path:"tenant_id"`
 	Body     addDomain
@@ -33,6 +39,7 @@ func domainOperations(api huma.API, service *domains.Service) {
 	listDomains(api, service)
 	addADomain(api, service)
 	verifyDomain(api, service)
+	removeDomain(api, service)
 	enableDKIM(api, service)
 	dkimStatus(api, service)
 }
@@ -83,6 +90,20 @@ func verifyDomain(api huma.API, service *domains.Service) {
 			return verifiedDomain{}, err
 		}
 		return verifiedOf(d), nil
+	})
+}
+
+func removeDomain(api huma.API, service *domains.Service) {
+	registerCompleting(api, huma.Operation{
+		OperationID: "remove-domain", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}", Tags: []string{tagDomains},
+		Summary: "Remove a domain",
+		Description: "Removes a domain from the service and frees its place. Its provisioning jobs and its send limit end. A sync does not " +
+			"bring the domain back until it is added again. With `from_platform=true` the domain is also removed from the tenant at the mail " +
+			"platform. A domain with mailboxes is not removed. The DNS records in the domain's zone stay as they are.",
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Answer: exampleRemovedDomain,
+			Refuses: codes(platformCodes, only(fault.TenantNotFound, fault.DomainNotFound, fault.DomainInUse))}.Metadata(),
+	}, removedDomainOf, func(ctx context.Context, who access.Caller, in *removeDomainInput, answer ports.Answer[domains.Removed]) (domains.Removed, error) {
+		return service.Remove(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName, in.FromPlatform, answer)
 	})
 }
 
@@ -242,4 +263,24 @@ func orMissing(text string) string {
 		return dns.Missing
 	}
 	return text
+}
+
+type removedDomain struct {
+	Status       string `json:"status" enum:"removed" doc:"Always removed."`
+	TenantID     string `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
+	DomainName   string `json:"domain_name" doc:"The name of the removed domain."`
+	FromPlatform bool   `json:"from_platform" doc:"Whether the domain was also removed at the mail platform."`
+	Message      string `json:"message" doc:"What was removed and what was not."`
+}
+
+func removedDomainOf(r domains.Removed) removedDomain {
+	message := "The domain was removed from the service. At the mail platform it stays."
+	switch {
+	case r.MadeAnew:
+		message = "The domain was removed from the service. The mail platform has a new domain with this name, which was left alone."
+	case r.FromPlatform:
+		message = "The domain was removed from the service and from the tenant at the mail platform."
+	}
+	return removedDomain{Status: "removed", TenantID: string(r.Domain.TenantGUID), DomainName: r.Domain.Name,
+		FromPlatform: r.FromPlatform && !r.MadeAnew, Message: message + " Its DNS records were not changed."}
 }

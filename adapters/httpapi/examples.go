@@ -30,10 +30,15 @@ var exampleTime = time.Date(2026, time.March, 2, 9, 30, 0, 0, time.UTC)
 
 func ptr[T any](v T) *T { return &v }
 
+const exampleConnectSessionID = "019a52c0-7a10-7c3e-8b55-0d6a41c0f011"
+
 var exampleConnectURL = connectURL{
+	ID:         exampleConnectSessionID,
 	ConnectURL: "https://login.microsoftonline.com/organizations/v2.0/adminconsent?client_id=1f0e6c2b&state=c2lnbmVk",
 	ExpiresAt:  exampleTime.Add(15 * time.Minute),
 }
+
+var exampleConnectSession = connectSession{Status: "connected", TenantID: ptr(exampleTenantID), ExpiresAt: exampleTime.Add(15 * time.Minute)}
 
 var exampleTenantList = tenantList{Count: 1, Tenants: []tenantSummary{{
 	ID: exampleResourceID, TenantID: exampleTenantID, TenantName: "Contoso", TenantDomain: exampleBuiltin, DefaultDomain: exampleDomain,
@@ -87,6 +92,17 @@ var exampleAddedDomain = addedDomain{
 	LiveDNSStatus:         liveStatus{SPFStatus: dns.Missing, DKIMStatus: dns.Missing, DMARCStatus: dns.Missing, MXStatus: dns.Missing},
 	DKIMVerificationState: dkimSentence{Status: "pending", Message: "verify the domain first; the mail platform makes the DKIM records after that"},
 }
+
+var exampleRemovedDomain = removedDomain{Status: "removed", TenantID: exampleTenantID, DomainName: exampleDomain, FromPlatform: true,
+	Message: "The domain was removed from the service and from the tenant at the mail platform. Its DNS records were not changed."}
+
+var exampleRemovedMailbox = removedMailbox{Status: "removed", TenantID: exampleTenantID, MailboxID: exampleMailboxID, PrimarySMTP: exampleAddress,
+	RestorableUntil: exampleTime.AddDate(0, 0, 30),
+	Message:         "The mailbox was removed. An administrator of the tenant can restore it among the deleted users of the mail platform for 30 days."}
+
+var exampleLimitEnded = limitEnded{Status: "removed", TenantID: exampleTenantID, DailySendLimit: 15, DomainScope: ptr(exampleDomain), ScopeLabel: exampleDomain,
+	MailboxesUnblocked: 1,
+	Message:            "The limit is no longer enforced, and its mail flow rule was removed from the tenant. The mail platform can apply the old rule for up to 30 minutes."}
 
 var exampleVerified = verifiedDomain{Status: "verified", DomainName: exampleDomain, IsVerified: true,
 	Message: "The domain is verified and ready for mailboxes."}

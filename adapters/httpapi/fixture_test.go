@@ -97,10 +97,10 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 			Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Fingerprinter: keyset, Now: time.Now},
 			Limits:      guard.Limits{Counters: newCounters(t), Off: true},
 		},
-		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store, Policies: store, Runs: store, Room: store,
+		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Sessions: store, Settings: store, Accounts: store, Policies: store, Runs: store, Room: store,
 			Platform: platform, Reconciler: pass, Sealer: keyset, Random: rand.Reader, Now: time.Now,
 			PublicURL: "https://api.example"},
-		Domains: &domains.Service{Steps: &domainsteps.Steps{Tenants: store, Domains: store, Platform: platform, DNS: env.platform.DNS, Facts: env.platform, Reconciler: pass, Writes: store, Now: time.Now,
+		Domains: &domains.Service{Removals: store, Steps: &domainsteps.Steps{Tenants: store, Domains: store, Platform: platform, DNS: env.platform.DNS, Facts: env.platform, Reconciler: pass, Writes: store, Now: time.Now,
 			Connections: &dnsconnections.Service{Connections: store, Providers: &env.dnsProviders, Sealer: keyset, Now: time.Now}}},
 		DNSRuns: &dnsruns.Service{Tenants: store, Domains: store, Runs: store, Queue: &env.queue, Random: rand.Reader, Now: time.Now,
 			Trace: func(context.Context) string { return "" }},
@@ -108,11 +108,12 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 			RequireSMTPAuth: true, Pause: time.Millisecond, Limit: testTimeout},
 		Integrations: &integrations.Service{Integrations: store, Connections: store, Tenants: store, Platforms: sendingInProcess{&env.sendingPlatforms, recordingCalls(breaker.ByCredential("one"))}, Sealer: keyset,
 			Queue: &env.queue, Random: rand.Reader, Now: time.Now},
-		SendLimits: &limits.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Now: time.Now,
+		SendLimits: &limits.Service{Runs: store, Removals: store, Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Now: time.Now,
 			Pause: time.Millisecond, Limit: testTimeout},
 		Enforcement: &enforcement.Service{Events: store, Now: time.Now},
 	}
 	env.options.DNSRuns.Survey = env.options.Domains
+	env.options.Mailboxes.Removals, env.options.Mailboxes.Connections = store, env.options.Integrations
 	env.accountA = env.addAccount(t, "ann@a.example", tenantOfA)
 	env.accountB = env.addAccount(t, "bob@b.example", tenantOfB)
 	return env
@@ -284,6 +285,16 @@ func (env *testEnv) addSession(t *testing.T, owner testAccount, i integration.In
 		t.Fatal(err)
 	}
 	return s.ID
+}
+
+// addConnectSession starts a connect session of an account and returns its id.
+func (env *testEnv) addConnectSession(t *testing.T, owner testAccount) string {
+	t.Helper()
+	link, err := env.options.Tenants.ConnectURL(t.Context(), owner.account, tenants.LinkRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return link.SessionID
 }
 
 // newID returns a new id of the service.

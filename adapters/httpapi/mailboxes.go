@@ -37,6 +37,12 @@ type provisionInput struct {
 	Body     provisionMailboxes
 }
 
+type removeMailboxInput struct {
+	TenantID  string `path:"tenant_id"`
+	MailboxID string `path:"mailbox_id"`
+	Confirm   string `query:"confirm"`
+}
+
 type updateInput struct {
 	TenantID  string `path:"tenant_id"`
 	MailboxID string `path:"mailbox_id"`
@@ -47,6 +53,7 @@ func mailboxOperations(api huma.API, service *mailboxes.Service) {
 	listMailboxes(api, service)
 	provision(api, service)
 	changeMailbox(api, service)
+	removeMailbox(api, service)
 	usage(api, service)
 }
 
@@ -93,7 +100,7 @@ func changeMailbox(api huma.API, service *mailboxes.Service) {
 		OperationID: "update-mailbox", Method: http.MethodPatch, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}", Tags: []string{tagMailboxes},
 		Summary: "Change a mailbox",
 		Description: "Renames a mailbox at the mail platform, stores its daily send limit, or both. A stored limit alone does not restrict " +
-			"sending. It can be changed but not cleared.",
+			"sending. `clear_send_limit` clears it.",
 		Metadata: guard.Terms{Bucket: guard.Reads, CallsProviderIf: hasMember("display_name"), Write: true, Request: exampleUpdate, Answer: exampleUpdated,
 			Refuses: codes(platformCodes, only(fault.InvalidSendLimit, fault.NoUpdates, fault.TenantNotFound, fault.MailboxNotFound,
 				fault.ExchangeNotReady))}.Metadata(),
@@ -108,6 +115,20 @@ func changeMailbox(api huma.API, service *mailboxes.Service) {
 			return updatedMailbox{}, err
 		}
 		return updatedOf(m), nil
+	})
+}
+
+func removeMailbox(api huma.API, service *mailboxes.Service) {
+	registerCompleting(api, huma.Operation{
+		OperationID: "remove-mailbox", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}", Tags: []string{tagMailboxes},
+		Summary: "Remove a mailbox",
+		Description: "Removes a shared mailbox at the mail platform, with all its messages. `confirm` must be its address. Its connections to sending " +
+			"platforms end first, and so does a block by a send limit. The mail platform can restore the mailbox for 30 days; `restorable_until` " +
+			"says until when. Send limits of its domain and tenant stay. A mailbox that was made anew with the same address is never removed.",
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Answer: exampleRemovedMailbox,
+			Refuses: codes(platformCodes, only(fault.ConfirmationRequired, fault.TenantNotFound, fault.MailboxNotFound, fault.ExchangeNotReady))}.Metadata(),
+	}, removedMailboxOf, func(ctx context.Context, who access.Caller, in *removeMailboxInput, answer ports.Answer[mailboxes.Removed]) (mailboxes.Removed, error) {
+		return service.Remove(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), ident.Lookup(in.MailboxID), in.Confirm, answer)
 	})
 }
 
@@ -181,7 +202,8 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 	var c mailboxes.Change
 	name, named := b.members["display_name"]
 	limit, limited := b.members["daily_send_limit"]
-	if unknown := b.unknown(); len(unknown) > 0 && (named || limited) {
+	clearing, cleared := b.members["clear_send_limit"]
+	if unknown := b.unknown(); len(unknown) > 0 && (named || limited || cleared) {
 		return c, refusal.Invalid("the body has unknown members", unknown...)
 	}
 	if named {
@@ -195,6 +217,16 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 		}
 		c.DisplayName = &canonical
 	}
+	if cleared {
+		var clear *bool
+		if err := json.Unmarshal(clearing, &clear); err != nil || clear == nil {
+			return c, refusal.Invalid("a member has the wrong type", refusal.ProblemField{Location: "body.clear_send_limit", Message: "expected boolean"})
+		}
+		if limited {
+			return c, refusal.Invalid("daily_send_limit and clear_send_limit exclude each other", refusal.ProblemField{Location: "body.clear_send_limit", Message: "not together with daily_send_limit"})
+		}
+		c.ClearSendLimit = *clear
+	}
 	if limited {
 		perDay := wholeNumber(limit)
 		c.DailySendLimit = &perDay
@@ -206,7 +238,7 @@ func (b updateMailbox) change() (mailboxes.Change, error) {
 func (b updateMailbox) unknown() []refusal.ProblemField {
 	var fields []refusal.ProblemField
 	for _, name := range slices.Sorted(maps.Keys(b.members)) {
-		if name != "display_name" && name != "daily_send_limit" && len(fields) < maxFields {
+		if name != "display_name" && name != "daily_send_limit" && name != "clear_send_limit" && len(fields) < maxFields {
 			fields = append(fields, fieldOf(&huma.ErrorDetail{Location: "body." + name, Message: "unexpected property"}))
 		}
 	}
@@ -234,6 +266,7 @@ func (updateMailbox) Schema(huma.Registry) *huma.Schema {
 			"display_name": {Type: huma.TypeString, MinLength: &one, MaxLength: &longest, Description: "The new display name."},
 			"daily_send_limit": {Type: huma.TypeInteger, Minimum: &minimum, Maximum: &maximum,
 				Description: "The maximum number of messages per day, as an integer."},
+			"clear_send_limit": {Type: huma.TypeBoolean, Description: "Whether to clear the mailbox's own limit. It excludes daily_send_limit."},
 		},
 	}
 }
@@ -375,4 +408,21 @@ func limitOrNil(perDay int) *int {
 		return nil
 	}
 	return &perDay
+}
+
+type removedMailbox struct {
+	Status          string    `json:"status" enum:"removed" doc:"Always removed."`
+	TenantID        string    `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
+	MailboxID       string    `json:"mailbox_id" format:"uuid" doc:"The id of the removed mailbox."`
+	PrimarySMTP     string    `json:"primary_smtp" doc:"The address of the removed mailbox."`
+	RestorableUntil time.Time `json:"restorable_until" doc:"Until when the mail platform can restore the mailbox."`
+	Message         string    `json:"message" doc:"What was removed, and how to restore it."`
+}
+
+func removedMailboxOf(r mailboxes.Removed) removedMailbox {
+	return removedMailbox{
+		Status: "removed", TenantID: string(r.Mailbox.TenantGUID), MailboxID: r.Mailbox.ID, PrimarySMTP: r.Mailbox.Address,
+		RestorableUntil: r.RestorableUntil,
+		Message:         "The mailbox was removed. An administrator of the tenant can restore it among the deleted users of the mail platform for 30 days.",
+	}
 }

@@ -26,7 +26,7 @@ func TestOperationsDeclareTheirTerms(t *testing.T) {
 	for _, item := range api.OpenAPI().Paths {
 		for _, op := range guard.OperationsOf(item) {
 			terms := guard.TermsOf(op)
-			if !slices.Contains([]guard.Bucket{guard.Reads, guard.Expensive, guard.ProviderHeavy, guard.ProviderHeavyWrites}, terms.Bucket) {
+			if !slices.Contains([]guard.Bucket{guard.Reads, guard.Writes, guard.Expensive, guard.ProviderHeavy, guard.ProviderHeavyWrites}, terms.Bucket) {
 				t.Errorf("%s declares no bucket", op.OperationID)
 			}
 			if want := slices.Contains(writes, op.Method) && !keyless[op.OperationID]; terms.Write != want {
@@ -46,7 +46,7 @@ func TestOperationBuckets(t *testing.T) {
 		"enable-dkim": guard.ProviderHeavy, "provision-mailboxes": guard.ProviderHeavy, "set-mailbox-limit": guard.ProviderHeavy, "provision-domain-dns": guard.ProviderHeavy, "retry-provisioning-job": guard.ProviderHeavy,
 		"create-integration": guard.ProviderHeavyWrites, "test-integration": guard.ProviderHeavyWrites, "delete-integration": guard.ProviderHeavyWrites,
 		"begin-microsoft-oauth": guard.ProviderHeavyWrites, "get-microsoft-oauth-status": guard.ProviderHeavy, "refresh-integration-mailboxes": guard.ProviderHeavyWrites,
-		"disconnect-mailbox": guard.ProviderHeavyWrites,
+		"disconnect-mailbox": guard.ProviderHeavyWrites, "renew-connect-session": guard.Writes, "remove-domain": guard.ProviderHeavy, "end-mailbox-limit": guard.ProviderHeavy, "remove-mailbox": guard.ProviderHeavy,
 	}
 	api := newAPI(http.NewServeMux())
 	operations(api, Options{})

@@ -31,14 +31,17 @@ func ownershipCases(env *testEnv, t *testing.T) (owned map[string]string, foreig
 	env.markProvisioned(t, env.accountB, otherMailbox)
 	ownIntegration, otherIntegration := env.addIntegration(t, env.accountA), env.addIntegration(t, env.accountB)
 	owned["integration_id"], owned["session_id"] = ownIntegration.ID, env.addSession(t, env.accountA, ownIntegration, ownMailbox)
+	owned["connect_session_id"] = env.addConnectSession(t, env.accountA)
+	otherConnectSession := env.addConnectSession(t, env.accountB)
 	foreign = map[string][]string{
-		"tenant_id":      append([]string{string(env.accountB.tenant), strings.ToUpper(string(env.accountB.tenant)), ownDomain.TenantID}, malformed...),
-		"domain_name":    {otherDomain.Name, strings.ToUpper(otherDomain.Name) + ".", "unknown.example", "%2e%2e", "a%00.example", "%ff.example", "-"},
-		"domain_id":      append([]string{otherDomain.ID, strings.ToUpper(otherDomain.ID)}, malformed...),
-		"mailbox_id":     append([]string{otherMailbox.ID, otherMailbox.Address}, malformed...),
-		"run_id":         append([]string{otherRun, strings.ToUpper(otherRun), owned["job_id"]}, malformed...),
-		"integration_id": append([]string{otherIntegration.ID, strings.ToUpper(otherIntegration.ID), ownMailbox.ID}, malformed...),
-		"job_id":         append([]string{otherJob, strings.ToUpper(otherJob), owned["run_id"]}, malformed...),
+		"connect_session_id": append([]string{otherConnectSession, strings.ToUpper(otherConnectSession), owned["session_id"]}, malformed...),
+		"tenant_id":          append([]string{string(env.accountB.tenant), strings.ToUpper(string(env.accountB.tenant)), ownDomain.TenantID}, malformed...),
+		"domain_name":        {otherDomain.Name, strings.ToUpper(otherDomain.Name) + ".", "unknown.example", "%2e%2e", "a%00.example", "%ff.example", "-"},
+		"domain_id":          append([]string{otherDomain.ID, strings.ToUpper(otherDomain.ID)}, malformed...),
+		"mailbox_id":         append([]string{otherMailbox.ID, otherMailbox.Address}, malformed...),
+		"run_id":             append([]string{otherRun, strings.ToUpper(otherRun), owned["job_id"]}, malformed...),
+		"integration_id":     append([]string{otherIntegration.ID, strings.ToUpper(otherIntegration.ID), ownMailbox.ID}, malformed...),
+		"job_id":             append([]string{otherJob, strings.ToUpper(otherJob), owned["run_id"]}, malformed...),
 	}
 	return owned, foreign
 }
@@ -59,6 +62,7 @@ var withoutOwnedIDs = map[string]string{
 var notFoundCodes = map[string]string{
 	"tenant_id": "tenant_not_found", "domain_name": "domain_not_found", "domain_id": "domain_not_found", "mailbox_id": "mailbox_not_found",
 	"run_id": "provisioning_run_not_found", "job_id": "provisioning_job_not_found", "integration_id": "integration_not_found",
+	"connect_session_id": "connect_session_not_found",
 }
 
 // validBodies has a request body for each operation that requires one.

@@ -45,6 +45,7 @@ func (in *getLimitInput) Resolve(ctx huma.Context) []error {
 func sendLimitOperations(api huma.API, service *limits.Service) {
 	setMailboxLimit(api, service)
 	getMailboxLimit(api, service)
+	endMailboxLimit(api, service)
 }
 
 func setMailboxLimit(api huma.API, service *limits.Service) {
@@ -80,6 +81,20 @@ func getMailboxLimit(api huma.API, service *limits.Service) {
 			return limitShown{}, err
 		}
 		return limitShownOf(l), nil
+	})
+}
+
+func endMailboxLimit(api huma.API, service *limits.Service) {
+	registerCompleting(api, huma.Operation{
+		OperationID: "end-mailbox-limit", Method: http.MethodDelete, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
+		Summary: "End an enforced send limit",
+		Description: "Ends the limit of one domain or, without `domain_scope`, of the whole tenant. Mailboxes that only this limit blocks are " +
+			"unblocked, and its mail flow rule is removed at the mail platform. Mailboxes that exceed a different limit stay blocked. The stored limits " +
+			"of mailboxes stay.",
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Answer: exampleLimitEnded,
+			Refuses: codes(platformCodes, only(fault.TenantNotFound, fault.PolicyNotFound, fault.ExchangeNotReady))}.Metadata(),
+	}, limitEndedOf, func(ctx context.Context, who access.Caller, in *getLimitInput, answer ports.Answer[limits.Ended]) (limits.Ended, error) {
+		return service.End(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.domainScope, answer)
 	})
 }
 
@@ -206,3 +221,21 @@ var (
 			RuleName: sendlimit.RuleName(exampleDomain), RuleID: ptr("5f1c7c3e-2a86-4d0c-9d5e-1b6f3a7e2c41"),
 			Message: "The limit is in force. The mail flow rule blocks a mailbox once its count exceeds the limit."}}
 )
+
+type limitEnded struct {
+	Status             string  `json:"status" enum:"removed" doc:"Always removed."`
+	TenantID           string  `json:"tenant_id" format:"uuid" doc:"The tenant's GUID."`
+	DailySendLimit     int     `json:"daily_send_limit" minimum:"1" maximum:"25" doc:"The limit that was in force."`
+	DomainScope        *string `json:"domain_scope" doc:"The domain, null for the whole tenant."`
+	ScopeLabel         string  `json:"scope_label" doc:"The domain, or tenant."`
+	MailboxesUnblocked int     `json:"mailboxes_unblocked" doc:"How many mailboxes were blocked by this limit alone and are unblocked now."`
+	Message            string  `json:"message" doc:"What was removed."`
+}
+
+func limitEndedOf(e limits.Ended) limitEnded {
+	return limitEnded{
+		Status: "removed", TenantID: string(e.Policy.Tenant), DailySendLimit: e.Policy.PerDay, DomainScope: textOrNil(e.Policy.Scope), ScopeLabel: e.Policy.Label(),
+		MailboxesUnblocked: e.Unblocked,
+		Message:            "The limit is no longer enforced, and its mail flow rule was removed from the tenant. The mail platform can apply the old rule for up to 30 minutes.",
+	}
+}

@@ -25,29 +25,11 @@ type tenantPath struct {
 }
 
 func tenantOperations(api huma.API, service *tenants.Service) {
-	connectLink(api, service)
+	connectOperations(api, service)
 	listTenants(api, service)
 	getTenant(api, service)
 	syncTenant(api, service)
 	deleteTenant(api, service)
-}
-
-func connectLink(api huma.API, service *tenants.Service) {
-	register(api, huma.Operation{
-		OperationID: "get-connect-url", Method: http.MethodGet, Path: "/v1/tenants/connect-url", Tags: []string{tagTenants},
-		Summary: "Get a connect link",
-		Description: "Returns a signed link for an administrator of a tenant: opened in a browser, it asks for consent and connects the " +
-			"tenant to the account of the key. The link is valid for 15 minutes and works once. There is no notification of completion: poll the tenant " +
-			"list until the tenant appears, then sync it.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleConnectURL, Refuses: only(fault.TenantLimitReached,
-			fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, _ *noInput) (connectURL, error) {
-		link, err := service.ConnectURL(ctx, who.Account)
-		if err != nil {
-			return connectURL{}, err
-		}
-		return connectURL{ConnectURL: link.URL, ExpiresAt: link.ExpiresAt.UTC()}, nil
-	})
 }
 
 func listTenants(api huma.API, service *tenants.Service) {
@@ -113,11 +95,6 @@ func deleteTenant(api huma.API, service *tenants.Service) {
 	}, deletedOf, func(ctx context.Context, who access.Caller, in *tenantPath, answer ports.Answer[tenants.Deleted]) (tenants.Deleted, error) {
 		return service.Delete(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), answer)
 	})
-}
-
-type connectURL struct {
-	ConnectURL string    `json:"connect_url" format:"uri" doc:"Open it in an administrator's browser. Do not parse or build it."`
-	ExpiresAt  time.Time `json:"expires_at" doc:"When the link expires."`
 }
 
 type tenantList struct {

@@ -21,6 +21,7 @@ type Accounts interface {
 	ChangePlan(ctx context.Context, id access.AccountID, plan string, slots int) (access.Account, error)
 	SetActive(ctx context.Context, id access.AccountID, active bool) (access.Account, error)
 	AddKey(ctx context.Context, k access.Key) error
+	ChangeSettings(ctx context.Context, id access.AccountID, change func(access.Settings) (access.Settings, error)) (access.Settings, error)
 }
 
 // addAccount creates an account with an API key.
@@ -90,5 +91,34 @@ func (c *controller) setPlan(r *http.Request) (any, error) {
 		return nil, err
 	}
 	_, err = c.Accounts.SetActive(r.Context(), acc.ID, *in.Active)
+	return emptyResponse{}, err
+}
+
+// setAccount changes those settings of an account that the body has.
+func (c *controller) setAccount(r *http.Request) (any, error) {
+	var in struct {
+		ReturnHosts *[]string `json:"return_hosts"`
+		DisplayName *string   `json:"display_name"`
+		SupportURL  *string   `json:"support_url"`
+	}
+	if err := decodeBody(r, &in); err != nil {
+		return nil, err
+	}
+	acc, err := c.Accounts.FindAccount(r.Context(), r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.Accounts.ChangeSettings(r.Context(), acc.ID, func(set access.Settings) (access.Settings, error) {
+		if in.ReturnHosts != nil {
+			set.ReturnHosts = *in.ReturnHosts
+		}
+		if in.DisplayName != nil {
+			set.DisplayName = *in.DisplayName
+		}
+		if in.SupportURL != nil {
+			set.SupportURL = *in.SupportURL
+		}
+		return set.Normalized()
+	})
 	return emptyResponse{}, err
 }

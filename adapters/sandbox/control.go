@@ -61,6 +61,7 @@ func (env *Environment) Control(s Services) http.Handler {
 		"POST /accounts":                      c.addAccount,
 		"POST /accounts/{id}/plan":            c.setPlan,
 		"POST /accounts/{id}/dns-connections": c.connectDNS,
+		"POST /accounts/{id}/settings":        c.setAccount,
 		"POST /tenants":                       c.addTenant,
 		"POST /tenants/{id}/consent":          c.consent,
 		"POST /managed":                       c.assign,

@@ -27,6 +27,7 @@ func childContext() context.Context { return context.Background() }
 // service is a fake of the service. It has accounts in memory, and the pages of the connect flow.
 // The pages check what a browser must send.
 type service struct {
+	settings      map[access.AccountID]access.Settings
 	ports.Consent // only ConsentURL is called
 
 	mu             sync.Mutex
@@ -57,7 +58,7 @@ func (s *service) token(owner string) (token string) {
 }
 
 func newService(t testing.TB) *service {
-	s := &service{keys: map[[32]byte]access.Key{}, holders: map[tenant.GUID]access.AccountID{}}
+	s := &service{settings: map[access.AccountID]access.Settings{}, keys: map[[32]byte]access.Key{}, holders: map[tenant.GUID]access.AccountID{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/tenants/connect-url", s.connectURL)
 	mux.HandleFunc("GET /connect/microsoft365/callback", s.callback)
@@ -135,6 +136,16 @@ func (s *service) confirm(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	fmt.Fprint(w, "<h1>Connected</h1>")
+}
+
+func (s *service) ChangeSettings(_ context.Context, id access.AccountID, change func(access.Settings) (access.Settings, error)) (access.Settings, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed, err := change(s.settings[id])
+	if err == nil {
+		s.settings[id] = changed
+	}
+	return changed, err
 }
 
 func (s *service) CreateAccount(_ context.Context, email, plan string, slots int, now time.Time) (access.Account, error) {

@@ -4,7 +4,7 @@
 // DNS every day.
 //
 // Start reading at Service in domains.go. Adding is in add.go and platform_add.go, verification in
-// verify.go, DKIM in dkim.go. Watch, the daily check with its backoff during a resolver outage, is
+// verify.go, DKIM in dkim.go, removal in remove.go. Watch, the daily check with its backoff during a resolver outage, is
 // in watch.go. Steps that provisioning jobs share, such as the plan of the DNS records, are in
 // app/domainsteps.
 package domains
@@ -17,6 +17,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // workLimit bounds the calls of one request to the mail platform.
@@ -28,6 +29,7 @@ const searchLimit = 6 * time.Second
 // Service holds the use cases of domains.
 type Service struct {
 	*domainsteps.Steps
+	Removals ports.Removals
 	// Search is how long Add searches for a domain after an unknown outcome. It defaults to 6 s.
 	Search time.Duration
 }

@@ -69,7 +69,7 @@ func (h *fixture) service(p ports.MailPlatform, d ports.Domains) *Service {
 		Platform: p, Domains: d, DNS: h.fake.DNS, Facts: h.fake, Now: time.Now,
 		Limit: apptest.HangTimeout, Pause: time.Millisecond,
 	}
-	return &Service{Search: apptest.HangTimeout, Steps: &domainsteps.Steps{
+	return &Service{Search: apptest.HangTimeout, Removals: h.store, Steps: &domainsteps.Steps{
 		Tenants: h.store, Domains: d, Platform: p, DNS: h.fake.DNS, Facts: h.fake, Reconciler: pass, Now: time.Now, Writes: h.store,
 		Connections: &dnsconnections.Service{Connections: h.store, Providers: h.providers, Sealer: h.sealer, Now: time.Now},
 	}}

@@ -32,7 +32,7 @@ func seededRand(t *testing.T) *rand.Rand {
 // portCalls are the calls of ports, in the order of allWriteSteps, before and after which a crash is
 // tested: the calls that change something, and the one that redeems a code.
 var portCalls = []string{
-	"take connect flow", "administrator", "save connect flow", "attach tenant",
+	"take connect flow", "administrator", "save connect flow", "advance connect session", "attach tenant", "renew connect session",
 	"claim an idempotency key", "bootstrap", "enable_smtp_auth", "save licences", "save discovery", "save tenant", "finish an idempotency key",
 	"reserve domain", "add_domain", "save domain", "verify_domain", "change domain", "enable_mail", "ensure_signing", "enable_signing",
 	"reserve mailboxes", "save mailbox", "create_mailbox", "open_sign_in", "open_submission", "conclude mailboxes", "rename", "set send limit",
@@ -41,6 +41,7 @@ var portCalls = []string{
 	"save refresh", "save disconnecting connection", "remove", "save disconnected connection", "remove integration",
 	"reserve send limit", "ensure_rule", "save send limit",
 	"claim tenant", "save counts", "save intents", "block", "save changes of mailboxes", "release tenant",
+	"remove_rule", "remove send limit", "remove_mailbox", "remove mailbox", "remove_domain", "remove domain",
 	"withdraw tenant", "rotate key", "remove_rules", "delete tenant",
 }
 
@@ -89,6 +90,30 @@ func allWriteSteps(e *onboarding) []step {
 		step{name: "remove faults", makeRequest: plain(request{method: "DELETE", path: "/faults", control: true})},
 		enforceStep("blocked"), setLimitStep(e, 25), enforceStep("unblocked", "blocked"),
 		step{name: "check", makeRequest: plain(request{method: "GET", path: "/v1/tenants"}), checkReply: func(e *onboarding, _ reply) { e.checkOutcome() }},
+		step{name: "renew", makeRequest: func(e *onboarding) request {
+			session := e.retryUntilSuccess(request{method: "GET", path: "/v1/tenants/connect-url"}).text("id")
+			return request{method: "POST", path: "/v1/connect-sessions/" + session + "/renew"}
+		}, checkReply: func(e *onboarding, got reply) {
+			session := e.retryUntilSuccess(request{method: "GET", path: "/v1/connect-sessions/" + got.text("id")})
+			e.checkEqual("renewed session", session.text("status"), "pending")
+		}},
+		step{name: "limit of the domain", makeRequest: func(e *onboarding) request {
+			return request{method: "POST", path: e.path("/mailbox-limits"), body: object{"daily_send_limit": 9, "domain_scope": e.domain}}
+		}, checkReply: func(e *onboarding, got reply) { e.checkEqual("limit", got.text("status"), "provisioned") }},
+		step{name: "end the limit", makeRequest: func(e *onboarding) request {
+			return request{method: "DELETE", path: e.path("/mailbox-limits?domain_scope=" + e.domain)}
+		}, checkReply: func(e *onboarding, got reply) {
+			e.checkEqual("end of the limit", got.text("status"), "removed")
+			e.checkEqual("rules", len(e.control("GET", "/tenants/"+e.tenant, nil).objects("rules")), 1)
+		}},
+		step{name: "remove a mailbox", makeRequest: func(e *onboarding) request {
+			box := e.retryUntilSuccess(request{method: "GET", path: e.path("/mailboxes")}).objects("mailboxes")[2]
+			return request{method: "DELETE", path: e.path("/mailboxes/" + box.text("id") + "?confirm=" + box.text("primary_smtp"))}
+		}, checkReply: func(e *onboarding, got reply) {
+			e.checkEqual("removal of the mailbox", got.text("status"), "removed")
+			_, mailboxes := e.platformState(e.tenant)
+			e.checkEqual("mailboxes left", len(mailboxes), 2)
+		}},
 		step{name: "assign", makeRequest: plain(request{method: "POST", path: "/managed", control: true,
 			body: object{"tenant_id": managed, "account_id": e.ready.AccountID}})},
 		step{name: "withdraw", makeRequest: plain(request{method: "DELETE", path: "/managed/" + managed, control: true, doneStatus: 404})},
@@ -97,6 +122,13 @@ func allWriteSteps(e *onboarding) []step {
 		step{name: "fill domain slots", makeRequest: plain(request{method: "GET", path: "/v1/tenants"}), checkReply: func(e *onboarding, got reply) {
 			e.checkEqual("tenants after the withdrawal", got.text("count"), 1)
 			e.checkDomainSlots()
+		}},
+		step{name: "remove a domain", makeRequest: func(e *onboarding) request {
+			return request{method: "DELETE", path: e.path("/domains/" + e.ready.Zones[1] + "?from_platform=true")}
+		}, checkReply: func(e *onboarding, got reply) {
+			e.checkEqual("removal of the domain", got.text("status"), "removed")
+			domains, _ := e.platformState(e.tenant)
+			e.checkEqual("domains left", len(domains), 11)
 		}},
 		step{name: "delete", makeRequest: plain(request{method: "DELETE", path: e.path("")}),
 			checkReply: func(e *onboarding, got reply) { e.checkEqual("deletion", got.text("status"), "deleted") }},

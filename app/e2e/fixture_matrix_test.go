@@ -69,6 +69,8 @@ func (c caller) newSigningResources(locals ...string) accountResources {
 		"tenant_id": h.guid, "domain_name": zone, "row": h.get(h.path("")).text("id"),
 		"domain_id":  h.get(h.path("/domains")).objects("domains")[0].text("id"),
 		"mailbox_id": h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id"),
+
+		"connect_session_id": c.get("/v1/tenants/connect-url").text("id"),
 	}}
 }
 

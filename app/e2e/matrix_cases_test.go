@@ -59,7 +59,7 @@ func (a attempt) withBodyDomain(domain string) attempt {
 
 // withDomainScope makes the attempt name the limit of a domain.
 func (a attempt) withDomainScope(op operation, domain string) attempt {
-	if op.method == "GET" {
+	if op.method != "POST" {
 		a.path += "?domain_scope=" + domain
 	} else {
 		a.body = `{"daily_send_limit":5,"domain_scope":"` + domain + `"}`
@@ -206,6 +206,12 @@ func (f *matrixFixture) attempts(op operation, condition string) []attempt {
 		return a.variants("domain_id", f.ids["managed"])
 	case "domain_id_of_deleted_tenant":
 		return a.variants("domain_id", f.ids["deleted"])
+	case "unknown_connect_session":
+		return a.variants("connect_session_id", noSuchID)
+	case "foreign_connect_session":
+		return a.variants("connect_session_id", b["connect_session_id"])
+	case "malformed_connect_session_id":
+		return a.variants("connect_session_id", f.malformedIDs("connect_session_id")...)
 	case "unknown_run":
 		return a.variants("run_id", noSuchID)
 	case "foreign_run":

@@ -61,6 +61,9 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 		"expensive": func() reply {
 			return h.do("GET", h.ready.APIURL+h.domainPath("unknown.example", "/dkim-status"), h.key, nil)
 		},
+		"write": func() reply {
+			return h.do("POST", h.ready.APIURL+"/v1/connect-sessions/"+noSuchID+"/renew", h.key, nil)
+		},
 		"read": func() reply { return h.do("GET", h.ready.APIURL+"/v1/tenants", h.key, nil) },
 	}
 	// Buckets refill while the test runs, so all are emptied again before each request that must be
@@ -111,7 +114,7 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 		t.Errorf("the mail platform was asked: %s, before %s", now, before)
 	}
 	counts := parseMetrics(h.do("GET", h.ready.AdminURL+"/metrics", "", nil).raw)
-	if seen := slices.Sorted(slices.Values(counts["tenantry_ratelimit_refused_total"]["bucket"])); !slices.Equal(seen, []string{"expensive", "provider_heavy", "provider_heavy_writes", "read"}) {
+	if seen := slices.Sorted(slices.Values(counts["tenantry_ratelimit_refused_total"]["bucket"])); !slices.Equal(seen, []string{"expensive", "provider_heavy", "provider_heavy_writes", "read", "write"}) {
 		t.Errorf("refusals are counted for %q", seen)
 	}
 }

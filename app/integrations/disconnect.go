@@ -4,6 +4,7 @@ package integrations
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tenantry/tenantry/app/reconcile"
@@ -42,6 +43,28 @@ func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, ma
 	r := &removal{Service: s, platform: platform, integration: i, eligible: e, connection: e.Connection, answer: answer}
 	d, err := r.run(ctx)
 	return d, s.recordRejection(ctx, owner, i.ID, err)
+}
+
+// EndAll disconnects a mailbox from all integrations of the account, because the mailbox is about to
+// be removed. An account that an integration cannot remove stays at its platform: the capability is
+// missing, or the platform rejects the credential. A mailbox without connections is left as it is.
+func (s *Service) EndAll(ctx context.Context, owner access.AccountID, mailboxID string) error {
+	all, err := s.Integrations.Integrations(ctx, owner)
+	if err != nil {
+		return err
+	}
+	for _, i := range all {
+		_, err := s.Disconnect(ctx, owner, i.ID, mailboxID, nil)
+		for _, harmless := range []error{fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing, fault.CredentialRejected} {
+			if errors.Is(err, harmless) {
+				err = nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // removal removes one mailbox's account from a platform.

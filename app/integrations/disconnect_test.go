@@ -47,6 +47,28 @@ func TestDisconnect(t *testing.T) {
 	refused(t, err, fault.IntegrationNotFound)
 }
 
+// TestEndAllDisconnectsTheMailbox checks that the connection of one mailbox ends, and that a platform
+// without an answer prevents it.
+func TestEndAllDisconnectsTheMailbox(t *testing.T) {
+	w := newFixture(t)
+	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
+	w.connect(t, id, w.anna)
+	lift := w.instantly.Fail(fake.Fault{Method: "Remove", Kind: outcome.Down})
+	refused(t, w.EndAll(t.Context(), w.acc.ID, w.anna.ID), fault.ProviderUnavailable)
+	lift()
+	must(t, w.EndAll(t.Context(), w.bob.ID, w.anna.ID))
+	w.is(t, id, w.anna, integration.ConnectionConnected)
+	for range 2 {
+		must(t, w.EndAll(t.Context(), w.acc.ID, w.anna.ID))
+		if c := w.is(t, id, w.anna, integration.ConnectionDisconnected); c.AccountID != "" || len(w.instantly.Held()) != 0 {
+			t.Errorf("%+v, held %v", c, w.instantly.Held())
+		}
+	}
+	w.connect(t, second, w.anna)
+	must(t, w.EndAll(t.Context(), w.acc.ID, stranger))
+	w.is(t, second, w.anna, integration.ConnectionConnected)
+}
+
 // TestDisconnectOfWhatIsGone checks that an account that is gone counts as removed.
 func TestDisconnectOfWhatIsGone(t *testing.T) {
 	w := newFixture(t)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limits sets and shows the daily send limits of a tenant or one of its domains. Package
+// Package limits sets, shows and ends the daily send limits of a tenant or one of its domains. Package
 // enforcement counts messages and blocks mailboxes; this package only stores the limit and creates
 // its transport rule.
 //
@@ -10,6 +10,7 @@
 // Start reading at Service.Set.
 //
 //   - limits.go: Service and Get
+//   - end.go: End, which unblocks the mailboxes of a policy and removes its rule
 //   - set.go: Set, its checks, and the creation of the transport rule
 package limits
 
@@ -34,11 +35,16 @@ type Service struct {
 	Domains   ports.Domains
 	Mailboxes ports.MailboxStore
 	Policies  ports.SendPolicies
+	Runs      ports.SendRuns
+	Removals  ports.Removals
 	Platform  ports.MailPlatform
 	Now       func() time.Time
 	// Pause is the time between two tries of a platform call that did not finish. Limit bounds the
 	// work of one request and defaults to 50 s.
 	Pause, Limit time.Duration
+	// PassWait is how long End waits for an enforcement pass to finish. CallWait is how long it then
+	// waits for the last platform call of a pass whose lease was revoked. They default to 5 s and 20 s.
+	PassWait, CallWait time.Duration
 }
 
 // Limit is a policy that is in force, and the number of mailboxes in its scope.

@@ -49,11 +49,7 @@ func (s *Service) Set(ctx context.Context, owner access.AccountID, id tenant.GUI
 	if err != nil {
 		return Outcome{}, err
 	}
-	limit := s.Limit
-	if limit == 0 {
-		limit = workLimit
-	}
-	ctx, cancel := reconcile.Detach(ctx, limit)
+	ctx, cancel := reconcile.Detach(ctx, orDefault(s.Limit, workLimit))
 	defer cancel()
 	p, err := s.Policies.ReservePolicy(ctx, owner, id, scope, s.Now())
 	if err != nil {
@@ -92,13 +88,7 @@ func (s *Service) checkRequest(ctx context.Context, owner access.AccountID, id t
 	if err := sendlimit.Valid(w.PerDay); err != nil {
 		return "", err
 	}
-	if err := t.Reachable(); err != nil {
-		return "", err
-	}
-	if t.Bootstrap != tenant.BootstrapReady {
-		return "", fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
-	}
-	return scope, nil
+	return scope, checkReachable(t)
 }
 
 // save stores the policy together with the answer. If the policy was deleted during Set, save

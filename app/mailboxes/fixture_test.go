@@ -74,7 +74,7 @@ func (h *fixture) service() *Service {
 		Limit: apptest.HangTimeout, Pause: time.Millisecond,
 	}
 	return &Service{
-		Tenants: h.store, Domains: h.store, Mailboxes: h.store, Policies: h.store, Platform: h.fake, Reconciler: pass, Now: time.Now,
+		Tenants: h.store, Domains: h.store, Mailboxes: h.store, Policies: h.store, Removals: h.store, Platform: h.fake, Reconciler: pass, Now: time.Now,
 		RequireSMTPAuth: true, Pause: time.Millisecond, Limit: apptest.HangTimeout,
 	}
 }

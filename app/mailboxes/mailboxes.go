@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mailboxes lists, provisions and changes shared mailboxes.
+// Package mailboxes lists, provisions, changes and removes shared mailboxes.
 //
 // The main type is Service. Start reading at Service.Provision in provision.go: it checks a
 // request, reserves a row for each mailbox, and creates all mailboxes concurrently. The creation of
 // one mailbox is in creation.go. The results of a request, their combined error and the release of
-// rows are in results.go. Update is in update.go.
+// rows are in results.go. Update is in update.go, Remove in remove.go.
 package mailboxes
 
 import (
@@ -25,13 +25,16 @@ const workLimit = 55 * time.Second
 
 // Service holds the use cases of mailboxes.
 type Service struct {
-	Tenants    ports.Tenants
-	Domains    ports.Domains
-	Mailboxes  ports.MailboxStore
-	Policies   ports.SendPolicies
-	Platform   ports.MailPlatform
-	Reconciler *reconcile.Pass
-	Now        func() time.Time
+	Tenants   ports.Tenants
+	Domains   ports.Domains
+	Mailboxes ports.MailboxStore
+	Policies  ports.SendPolicies
+	Removals  ports.Removals
+	// Connections ends the connections of a mailbox before the mailbox is removed.
+	Connections Connections
+	Platform    ports.MailPlatform
+	Reconciler  *reconcile.Pass
+	Now         func() time.Time
 	// RequireSMTPAuth makes Provision refuse tenants whose SMTP AUTH is off. Operators set it to
 	// false where the platform no longer offers SMTP AUTH.
 	RequireSMTPAuth bool

@@ -21,6 +21,8 @@ import (
 type Change struct {
 	DisplayName    *string
 	DailySendLimit *int
+	// ClearSendLimit removes the stored limit. DailySendLimit is then nil.
+	ClearSendLimit bool
 }
 
 // Update changes a mailbox's display name at the platform, its stored limit, or both, and returns
@@ -46,8 +48,11 @@ func (s *Service) Update(ctx context.Context, owner access.AccountID, id tenant.
 			return mailbox.Mailbox{}, err
 		}
 	}
-	if c.DailySendLimit != nil {
-		m.DailySendLimit = *c.DailySendLimit
+	if c.DailySendLimit != nil || c.ClearSendLimit {
+		m.DailySendLimit = 0
+		if c.DailySendLimit != nil {
+			m.DailySendLimit = *c.DailySendLimit
+		}
 		set := func(ctx context.Context) error {
 			return s.Mailboxes.SetSendLimit(ctx, owner, m.ID, m.DailySendLimit, s.Now())
 		}
@@ -70,7 +75,7 @@ func normalize(c Change) (Change, error) {
 }
 
 func validate(c Change) error {
-	if c.DisplayName == nil && c.DailySendLimit == nil {
+	if c.DisplayName == nil && c.DailySendLimit == nil && !c.ClearSendLimit {
 		return fault.NoUpdates.With("the body holds no field that can be changed")
 	}
 	if c.DailySendLimit != nil {

@@ -25,7 +25,7 @@ func accountCommand() *cobra.Command {
 	group := &cobra.Command{Use: "account", Short: "Accounts of customers"}
 	for _, cmd := range []*cobra.Command{
 		createAccountCommand(), listAccountsCommand(), showAccountCommand(), changePlanCommand(),
-		suspendCommand(), resumeCommand(), closeCommand(),
+		setAccountCommand(), suspendCommand(), resumeCommand(), closeCommand(),
 	} {
 		settings.Config{}.AddFlags(cmd.Flags())
 		group.AddCommand(cmd)
@@ -89,7 +89,11 @@ func showAccountCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		detail := accountDetailRow{accountStatusRow: newAccountStatusRow(acc)}
+		set, err := store.Settings(ctx, acc.ID)
+		if err != nil {
+			return err
+		}
+		detail := accountDetailRow{accountStatusRow: newAccountStatusRow(acc), accountSettings: newAccountSettings(set)}
 		for _, k := range keys {
 			if k.Status() == access.StatusActive {
 				detail.ActiveKeys++
@@ -262,14 +266,16 @@ func (r accountStatusRow) Columns() [][2]string {
 	}
 }
 
-// accountDetailRow is accountStatusRow with the number of active API keys.
+// accountDetailRow is accountStatusRow with the number of active API keys and the settings of the
+// connect pages.
 type accountDetailRow struct {
 	accountStatusRow
+	accountSettings
 
 	ActiveKeys int `json:"active_keys"`
 }
 
 // Columns implements cli.Row.
 func (r accountDetailRow) Columns() [][2]string {
-	return append(r.accountStatusRow.Columns(), [2]string{"ACTIVE KEYS", strconv.Itoa(r.ActiveKeys)})
+	return slices.Concat(r.accountStatusRow.Columns(), [][2]string{{"ACTIVE KEYS", strconv.Itoa(r.ActiveKeys)}}, r.accountSettings.Columns())
 }

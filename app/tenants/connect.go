@@ -16,8 +16,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// linkLife is the lifetime of a connect link and of the flow that it starts.
-const linkLife = 15 * time.Minute
+// DefaultLinkLifetime is the lifetime of a connect link and of the flow that it starts, unless the
+// caller asks for a different one.
+const DefaultLinkLifetime = 15 * time.Minute
 
 // ConnectPath returns the beginning of the paths of the connect pages, with a final slash. platform
 // is the name of the mail platform's plugin.
@@ -36,10 +37,19 @@ func (s *Service) redirectURIs() (callback, signIn string) {
 	return all[0], all[1]
 }
 
-// Link is a connect link. It expires after 15 minutes and works once.
+// Link is a connect link. It works once, until it expires. SessionID names the connect session, in
+// which the link can be followed and renewed.
 type Link struct {
+	SessionID string
 	URL       string
 	ExpiresAt time.Time
+}
+
+// LinkRequest is what a caller asks of a new link. The zero LinkRequest is a link with the default
+// lifetime, whose last page leads nowhere.
+type LinkRequest struct {
+	ReturnURL, State string
+	Lifetime         time.Duration
 }
 
 // Redirect is where to send a browser. Cookie, if set, binds the browser to the flow.
@@ -48,12 +58,45 @@ type Redirect struct {
 	Cookie secret.Text
 }
 
-// ConnectURL returns a new consent link for an account. It fails with tenant_limit_reached, or with
-// service_unavailable when no mail platform is configured.
-func (s *Service) ConnectURL(ctx context.Context, acc access.Account) (Link, error) {
-	held, err := s.Tenants.Tenants(ctx, acc.ID)
+// ConnectURL starts a connect session and returns its first link. It fails with invalid_return_url,
+// tenant_limit_reached, or with service_unavailable when no mail platform is configured.
+func (s *Service) ConnectURL(ctx context.Context, acc access.Account, want LinkRequest) (Link, error) {
+	if want.ReturnURL != "" {
+		settings, err := s.Settings.Settings(ctx, acc.ID)
+		if err != nil {
+			return Link{}, err
+		}
+		if err := settings.CheckReturnURL(want.ReturnURL); err != nil {
+			return Link{}, err
+		}
+	}
+	id, err := s.newID()
 	if err != nil {
 		return Link{}, err
+	}
+	session := tenant.ConnectSession{
+		ID: id, Status: tenant.SessionPending, Lifetime: orDefault(want.Lifetime, DefaultLinkLifetime), ReturnURL: want.ReturnURL, State: want.State,
+	}
+	link, flow, err := s.newLink(ctx, acc, session)
+	if err != nil {
+		return Link{}, err
+	}
+	session.ExpiresAt = link.ExpiresAt
+	if err := s.Flows.DeleteFlows(ctx, s.Now()); err != nil {
+		return Link{}, err
+	}
+	if err := s.Sessions.DeleteConnectSessions(ctx, s.Now().Add(-ports.SessionRetention)); err != nil {
+		return Link{}, err
+	}
+	return link, s.Sessions.StartConnectSession(ctx, session, flow)
+}
+
+// newLink returns a new link of a session and its flow, which are not stored yet. It fails with
+// tenant_limit_reached, or with service_unavailable when no mail platform is configured.
+func (s *Service) newLink(ctx context.Context, acc access.Account, session tenant.ConnectSession) (Link, ports.ConnectFlow, error) {
+	held, err := s.Tenants.Tenants(ctx, acc.ID)
+	if err != nil {
+		return Link{}, ports.ConnectFlow{}, err
 	}
 	working := 0
 	for _, t := range held {
@@ -62,26 +105,20 @@ func (s *Service) ConnectURL(ctx context.Context, acc access.Account) (Link, err
 		}
 	}
 	if err := acc.MayConnect(working); err != nil {
-		return Link{}, err
+		return Link{}, ports.ConnectFlow{}, err
 	}
-	expires := s.Now().Add(linkLife).Truncate(time.Second)
+	expires := s.Now().Add(session.Lifetime).Truncate(time.Second)
 	state, err := s.sealState(acc.ID, expires)
 	if err != nil {
-		return Link{}, err
+		return Link{}, ports.ConnectFlow{}, err
 	}
 	callback, _ := s.redirectURIs()
 	page, err := s.Platform.ConsentURL(ctx, state, callback)
 	if err != nil {
-		return Link{}, fmt.Errorf("consent url: %w", err)
-	}
-	if err := s.Flows.DeleteFlows(ctx, s.Now()); err != nil {
-		return Link{}, err
+		return Link{}, ports.ConnectFlow{}, fmt.Errorf("consent url: %w", err)
 	}
 	flow := ports.ConnectFlow{StateHash: hash(state), Account: acc.ID, Step: ports.FlowStarted, ExpiresAt: expires}
-	if err := s.Flows.StartFlow(ctx, flow); err != nil {
-		return Link{}, err
-	}
-	return Link{URL: page, ExpiresAt: expires}, nil
+	return Link{SessionID: session.ID, URL: page, ExpiresAt: expires}, flow, nil
 }
 
 // Callback handles the platform's redirect after the consent. rawQuery is the query of the
@@ -111,7 +148,7 @@ func (s *Service) Callback(ctx context.Context, rawQuery string) (Redirect, erro
 		return Redirect{}, invalidLink()
 	}
 	if answer != nil {
-		return Redirect{}, answer
+		return Redirect{}, s.declined(ctx, flow, answer)
 	}
 	return s.sendToSignIn(ctx, flow, claimed)
 }

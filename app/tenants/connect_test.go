@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -26,7 +27,7 @@ import (
 
 func TestConnect(t *testing.T) {
 	fx := newFixture(t)
-	link, err := fx.ConnectURL(t.Context(), fx.ann)
+	link, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func TestLinkIsBoundAndUnguessable(t *testing.T) {
 	fx := newFixture(t)
 	states := map[string]bool{}
 	for range 3 {
-		link, err := fx.ConnectURL(t.Context(), fx.ann)
+		link, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,12 +294,12 @@ type busyTenants struct {
 
 type tenantStore = ports.Tenants // a field cannot have the name of a method
 
-func (b *busyTenants) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant) (tenant.Tenant, error) {
+func (b *busyTenants) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessions ...string) (tenant.Tenant, error) {
 	if !b.refused {
 		b.refused = true
 		return tenant.Tenant{}, fault.ServiceUnavailable.With("the database does not answer right now")
 	}
-	return b.tenantStore.Attach(ctx, owner, t)
+	return b.tenantStore.Attach(ctx, owner, t, sessions...)
 }
 
 func TestConfirmAgainAfterTheStoreWasUnavailable(t *testing.T) {
@@ -375,7 +376,7 @@ func TestTenantLimit(t *testing.T) {
 		refused(t, err, fault.TenantLimitReached)
 	})
 	t.Run("no link while every slot works", func(t *testing.T) {
-		_, err := fx.ConnectURL(t.Context(), fx.ann)
+		_, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
 		refused(t, err, fault.TenantLimitReached)
 	})
 	t.Run("reached between page and confirmation", func(t *testing.T) {

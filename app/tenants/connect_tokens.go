@@ -48,23 +48,33 @@ func (s *Service) sealState(owner access.AccountID, expires time.Time) (string, 
 // openState returns the account of a state. It fails with connect_link_invalid when the seal is
 // wrong or the state has expired.
 func (s *Service) openState(state string) (access.AccountID, error) {
+	owner, expires, err := s.unsealState(state)
+	if err != nil || !s.Now().Before(expires) {
+		return "", invalidLink()
+	}
+	return owner, nil
+}
+
+// unsealState returns the account and the expiry of a state. It fails with connect_link_invalid when
+// the seal is wrong.
+func (s *Service) unsealState(state string) (access.AccountID, time.Time, error) {
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(state)
 	if err != nil || state == "" {
-		return "", invalidLink()
+		return "", time.Time{}, invalidLink()
 	}
 	plain, err := s.Sealer.Open(sealed, stateAssociatedData)
 	if err != nil {
-		return "", invalidLink()
+		return "", time.Time{}, invalidLink()
 	}
 	parts := strings.Split(plain.Reveal(), " ")
 	if len(parts) != 3 {
-		return "", invalidLink()
+		return "", time.Time{}, invalidLink()
 	}
 	expires, err := strconv.ParseInt(parts[2], 10, 64)
-	if err != nil || !s.Now().Before(time.Unix(expires, 0)) {
-		return "", invalidLink()
+	if err != nil {
+		return "", time.Time{}, invalidLink()
 	}
-	return access.AccountID(parts[1]), nil
+	return access.AccountID(parts[1]), time.Unix(expires, 0), nil
 }
 
 // newCookie returns a new cookie that binds a browser to a flow.

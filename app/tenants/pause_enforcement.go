@@ -5,7 +5,6 @@ package tenants
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
@@ -22,45 +21,17 @@ const (
 	callWait = 20 * time.Second
 	// reconcileLimit bounds the reconciliation of the intents of an interrupted pass.
 	reconcileLimit = 5 * time.Second
-	// farFuture is later than any tenant's next due time.
-	farFuture = 365 * 24 * time.Hour
 )
 
 // pauseEnforcement stops enforcement for a tenant that is being deleted, so that no pass creates
-// its rules again. If a pass holds the tenant for too long, its lease is revoked. Such a pass can
-// change nothing after its current call, and pauseEnforcement waits for that call. held reports
-// whether enforcement is paused.
+// its rules again. held reports whether enforcement is paused.
 func (s *Service) pauseEnforcement(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (r ports.SendRun, held bool, err error) {
 	if t.Bootstrap != tenant.BootstrapReady {
 		return r, false, nil // enforcement makes no pass before the bootstrap
 	}
-	if r, held, err = s.claimTenant(ctx, owner, t, lease); err != nil || held {
-		return r, held, err
-	}
-	if r, held, err = s.Runs.SeizeTenant(ctx, owner, t.GUID, lease); err != nil || !held {
-		return r, false, err
-	}
-	reconcile.Wait(ctx, cmp.Or(s.CallWait, callWait))
-	return r, true, nil
-}
-
-// claimTenant claims the lease of the tenant. It returns false when a pass still holds the tenant
-// after PassWait.
-func (s *Service) claimTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (r ports.SendRun, won bool, err error) {
-	waitCtx, cancel := context.WithTimeout(ctx, cmp.Or(s.PassWait, passWait))
-	defer cancel()
-	for {
-		r, won, err = s.Runs.ClaimTenant(ctx, owner, t.GUID, lease, s.Now().Add(farFuture))
-		if err != nil {
-			return r, false, fmt.Errorf("keep enforcement away: %w", err)
-		}
-		if won {
-			return r, true, nil
-		}
-		if !reconcile.Wait(waitCtx, s.Pause) {
-			return r, false, ctx.Err()
-		}
-	}
+	return reconcile.EnforcementPause{
+		Runs: s.Runs, Now: s.Now, Pause: s.Pause, PassWait: cmp.Or(s.PassWait, passWait), CallWait: cmp.Or(s.CallWait, callWait),
+	}.Take(ctx, owner, t.GUID, lease)
 }
 
 // reconcileIntents records the blocks and unblocks that an interrupted pass applied but did not

@@ -26,6 +26,7 @@ type Offer struct {
 	Profile       tenant.Profile
 	Administrator tenant.Administrator
 	CSRF          string
+	Origin        Origin
 }
 
 // SignedIn handles the redirect after the sign-in and returns the content of the confirmation page.
@@ -42,24 +43,37 @@ func (s *Service) SignedIn(ctx context.Context, rawQuery string, cookie secret.T
 		return Offer{}, err
 	}
 	if declined {
-		return Offer{}, fault.ConsentDeclined.With("nobody signed in")
+		return Offer{}, s.declined(ctx, flow, fault.ConsentDeclined.With("nobody signed in"))
 	}
-	if flow.Administrator, err = s.prove(ctx, flow, cookie, code); err != nil {
-		return Offer{}, err
-	}
-	if flow.Profile, err = s.consentedProfile(ctx, flow.Claimed); err != nil {
-		return Offer{}, err
-	}
-	acc, err := s.checkTenantLimit(ctx, flow)
+	acc, err := s.proveAll(ctx, &flow, cookie, code)
 	if err != nil {
-		return Offer{}, err
+		return Offer{}, s.declined(ctx, flow, err)
 	}
 	if err := s.saveProof(ctx, flow); err != nil {
 		return Offer{}, err
 	}
+	if err := s.Sessions.AdvanceConnectSession(ctx, flow.Account, flow.StateHash, tenant.SessionConsented, flow.Claimed); err != nil {
+		return Offer{}, err
+	}
+	origin, err := s.BrowserOrigin(ctx, cookie)
+	if err != nil {
+		return Offer{}, err
+	}
 	return Offer{
-		Account: acc, Tenant: flow.Claimed, Profile: flow.Profile, Administrator: flow.Administrator, CSRF: deriveToken(cookie, "csrf"),
+		Account: acc, Tenant: flow.Claimed, Profile: flow.Profile, Administrator: flow.Administrator, CSRF: deriveToken(cookie, "csrf"), Origin: origin,
 	}, nil
+}
+
+// proveAll proves the administrator and the consent, stores both in the flow, and returns the
+// account if it can attach the tenant.
+func (s *Service) proveAll(ctx context.Context, flow *ports.ConnectFlow, cookie, code secret.Text) (acc access.Account, err error) {
+	if flow.Administrator, err = s.prove(ctx, *flow, cookie, code); err != nil {
+		return access.Account{}, err
+	}
+	if flow.Profile, err = s.consentedProfile(ctx, flow.Claimed); err != nil {
+		return access.Account{}, err
+	}
+	return s.checkTenantLimit(ctx, *flow)
 }
 
 // signInAnswer parses the redirect after the sign-in. It fails when the state does not belong to
@@ -186,23 +200,30 @@ func (s *Service) Confirm(ctx context.Context, cookie secret.Text, csrf string, 
 	if !constantTimeEqual(csrf, deriveToken(cookie, "csrf")) {
 		return tenant.Tenant{}, invalidLink()
 	}
-	flow, err := s.takeFlow(ctx, cookie, ports.FlowConfirm, ports.FlowDone)
-	if err != nil || !connect {
+	sessions, err := s.sessionsOf(ctx, cookie)
+	if err != nil {
 		return tenant.Tenant{}, err
+	}
+	flow, err := s.takeFlow(ctx, cookie, ports.FlowConfirm, ports.FlowDone)
+	if err != nil {
+		return tenant.Tenant{}, err
+	}
+	if !connect {
+		return tenant.Tenant{}, s.Sessions.AdvanceConnectSession(ctx, flow.Account, flow.StateHash, tenant.SessionDeclined, "")
 	}
 	t, err := s.newTenant(flow.Claimed, flow.Profile)
 	if err != nil {
 		return tenant.Tenant{}, err
 	}
 	t.ConnectedBy = flow.Administrator.Address
-	t, err = s.Tenants.Attach(ctx, flow.Account, t)
+	t, err = s.Tenants.Attach(ctx, flow.Account, t, sessions...)
 	if errors.Is(err, fault.ServiceUnavailable) {
 		err = errors.Join(err, reconcile.Store(ctx, func(ctx context.Context) error {
 			_, err := s.takeFlow(ctx, cookie, ports.FlowDone, ports.FlowConfirm)
 			return err
 		}))
 	}
-	return t, err
+	return t, s.declined(ctx, flow, err)
 }
 
 func noConsent() error {

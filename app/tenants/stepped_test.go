@@ -115,9 +115,9 @@ func (s steppedStore) SaveTenant(ctx context.Context, owner access.AccountID, t 
 	return s.Store.SaveTenant(ctx, owner, t)
 }
 
-func (s steppedStore) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant) (tenant.Tenant, error) {
+func (s steppedStore) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessions ...string) (tenant.Tenant, error) {
 	s.race.step(s.actor)
-	return s.Store.Attach(ctx, owner, t)
+	return s.Store.Attach(ctx, owner, t, sessions...)
 }
 
 func (s steppedStore) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {

@@ -14,6 +14,7 @@
 //   - tenants.go: Service, List, Get, Assign
 //   - connect.go: the connect link and the consent callback
 //   - sign_in.go: the sign-in, the confirmation page and Confirm
+//   - connect_sessions.go: following and renewing a connect link
 //   - connect_tokens.go: state, cookie and CSRF token of a connect flow
 //   - sync.go: Sync and its result
 //   - bootstrap.go: mail server preparation and SMTP AUTH during a sync
@@ -45,6 +46,8 @@ type Service struct {
 	Discovered  ports.Discoveries
 	Domains     ports.Domains
 	Flows       ports.ConnectFlows
+	Sessions    ports.ConnectSessions
+	Settings    ports.AccountSettings
 	Policies    ports.SendPolicies
 	Runs        ports.SendRuns
 	Room        ports.SendCapacity

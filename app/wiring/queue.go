@@ -229,6 +229,7 @@ func (s *Service) initIntegrations(sealer ports.Sealer, o Overrides) error {
 			drift.Add(context.Background(), 1, labels("provider", provider, "kind", string(kind)))
 		},
 	}
+	s.mailboxes.Connections = s.integrations
 	return nil
 }
 

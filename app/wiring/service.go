@@ -267,12 +267,12 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 	s.KeyUses = &keys.Uses{Store: s.Store, Log: s.Log}
 	s.keys = &keys.Service{Keys: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now, Uses: s.KeyUses}
 	s.Tenants = &tenants.Service{
-		Tenants: s.Store, Assignments: s.Store, Discovered: s.Store, Domains: s.Store, Flows: s.Store, Accounts: s.Store, Policies: s.Store, Runs: s.Store,
+		Tenants: s.Store, Assignments: s.Store, Discovered: s.Store, Domains: s.Store, Flows: s.Store, Sessions: s.Store, Settings: s.Store, Accounts: s.Store, Policies: s.Store, Runs: s.Store,
 		Room: s.Store, Platform: s.Platform, Reconciler: reconciler, Sealer: sealer, Random: rand.Reader, Now: o.Now, PublicURL: publicURL, PlatformName: s.MailPlatform,
 		RequireSMTPAuth: c.RequireSMTPAuth,
 	}
 	s.Connections = &dnsconnections.Service{Connections: s.Store, Providers: s.dnsProviders, Sealer: sealer, Now: o.Now}
-	s.domains = &domains.Service{Steps: &domainsteps.Steps{
+	s.domains = &domains.Service{Removals: s.Store, Steps: &domainsteps.Steps{
 		Tenants: s.Store, Domains: s.Store, Platform: s.Platform, DNS: dnsReader, Facts: s.facts, Reconciler: reconciler, Writes: s.Store, DMARC: c.DMARCRecord, Now: o.Now,
 		Connections: s.Connections,
 	}}
@@ -284,11 +284,11 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 	s.DNSUndo = &dnsruns.Undo{Writes: s.Store, Zones: s.domains, Now: o.Now}
 	s.enforcement = &enforcement.Service{Events: s.Store, Keep: time.Duration(c.KeepEventsDays) * 24 * time.Hour, Now: o.Now}
 	s.sendLimits = &limits.Service{
-		Tenants: s.Store, Domains: s.Store, Mailboxes: s.Store, Policies: s.Store, Platform: s.Platform, Now: o.Now,
+		Tenants: s.Store, Domains: s.Store, Mailboxes: s.Store, Policies: s.Store, Runs: s.Store, Removals: s.Store, Platform: s.Platform, Now: o.Now,
 	}
 	s.mailboxes = &mailboxes.Service{
 		Tenants: s.Store, Domains: s.Store, Mailboxes: s.Store, Policies: s.Store, Platform: s.Platform, Reconciler: reconciler, Now: o.Now,
-		RequireSMTPAuth: c.RequireSMTPAuth,
+		Removals: s.Store, RequireSMTPAuth: c.RequireSMTPAuth,
 	}
 }
 

@@ -19,6 +19,7 @@ const (
 	ChangePlan          Action = "account.plan"
 	SuspendAccount      Action = "account.suspend"
 	ResumeAccount       Action = "account.resume"
+	SetAccount          Action = "account.set"
 	CloseAccount        Action = "account.close"
 	CreateKey           Action = "key.create"
 	RotateKey           Action = "key.rotate"

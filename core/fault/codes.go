@@ -17,10 +17,12 @@ var (
 	WeakPassword          = Code{"weak_password", Invalid, "Weak password", "The password must have 8 to 256 characters from at least three of four classes: lower-case letters, upper-case letters, digits (each as defined by Unicode) and all other characters."}
 	MailboxLimitReached   = Code{"mailbox_limit_reached", Invalid, "Mailbox limit reached", "A domain can have at most 3 mailboxes, including those that discovery found."}
 	InvalidSendLimit      = Code{"invalid_send_limit", Invalid, "Invalid send limit", "`daily_send_limit` must be an integer from 1 to 25."}
+	ConfirmationRequired  = Code{"confirmation_required", Invalid, "Confirmation required", "This operation cannot be undone here. Repeat the address of the mailbox in the query parameter `confirm`."}
 	NoUpdates             = Code{"no_updates", Invalid, "No updates", "The body contains no field that this operation can change."}
 	KeyRequired           = Code{"idempotency_key_required", Invalid, "Idempotency-Key required", "Every write request must have an Idempotency-Key header, with a new value for each new operation."}
 	InvalidKey            = Code{"invalid_idempotency_key", Invalid, "Invalid Idempotency-Key", "The Idempotency-Key header must occur once and have 1 to 255 visible ASCII characters."}
 	ConnectLinkInvalid    = Code{"connect_link_invalid", Invalid, "Link not valid", "The connect link is forged, expired, already used or was opened in another browser. Ask for a new one with GET /v1/tenants/connect-url."}
+	InvalidReturnURL      = Code{"invalid_return_url", Invalid, "Invalid return URL", "`return_url` must be an https URL whose host the operator has registered for the account with `tenantry account set --return-hosts`."}
 	CredentialRejected    = Code{"provider_credential_rejected", Invalid, "Credential rejected", "The provider rejects the credential. Create a new credential at the provider, with the permissions that it needs, and send that one."}
 	UnknownProvider       = Code{"unknown_provider", Invalid, "Unknown provider", "There is no sending platform with this name. `detail` names the platforms: instantly, plusvibe, smartlead, salesblink and those that the operator added."}
 	PlusVibeWorkspace     = Code{"plusvibe_workspace_required", Invalid, "Workspace required", "The credential has access to several workspaces, or not to the requested one. `workspaces` lists the workspaces that it has access to: send the request again with `workspace_id` and a new Idempotency-Key."}
@@ -50,6 +52,7 @@ var (
 	RunNotFound           = Code{"provisioning_run_not_found", NotFound, "Provisioning run not found", "The account has no provisioning run with this id. GET /v1/dns/provisioning-runs lists its runs. Runs of a deleted tenant no longer exist."}
 	JobNotFound           = Code{"provisioning_job_not_found", NotFound, "Provisioning job not found", "The account has no provisioning job with this id. A run lists its jobs. Jobs of a deleted tenant no longer exist."}
 	IntegrationNotFound   = Code{"integration_not_found", NotFound, "Integration not found", "The account has no integration with this id. GET /v1/integrations lists its integrations."}
+	ConnectSessionUnknown = Code{"connect_session_not_found", NotFound, "Connect session not found", "The account has no connect session with this id. Sessions are kept for 30 days after their link has expired. GET /v1/tenants/connect-url starts a new one."}
 	SessionNotFound       = Code{"oauth_session_not_found", NotFound, "OAuth session not found", "This mailbox has no OAuth session with this id at this integration. Start a new session with a new Idempotency-Key."}
 
 	WrongMethod  = Code{"method_not_allowed", MethodNotAllowed, "Method not allowed", "The path does not support this method. The `Allow` header lists the methods that it supports."}
@@ -59,6 +62,7 @@ var (
 
 	AccountClosed       = Code{"account_closed", Conflict, "Account closed", "The account was closed permanently. A returning customer needs a new account, which may have the same e-mail address."}
 	KeyRevoked          = Code{"key_revoked", Conflict, "API key revoked", "The key was revoked or rotated, which cannot be undone. Create a new key with `tenantry key create`."}
+	DomainInUse         = Code{"domain_in_use", Conflict, "Domain in use", "Mailboxes or other objects of the tenant use the domain, or it is the tenant's default domain. Remove its mailboxes first. `detail` says what uses it."}
 	DomainUnavailable   = Code{"domain_unavailable", Conflict, "Domain unavailable", "The domain already belongs to another tenant of the mail platform. Remove it from that tenant first."}
 	ExchangeNotReady    = Code{"exchange_bootstrap_not_ready", Conflict, "Exchange not ready", "The mail server of this tenant is not prepared yet. Run a sync. The tenant's `readiness.next_step` shows what is missing."}
 	SMTPAuthNotEnabled  = Code{"smtp_auth_not_enabled", Conflict, "SMTP AUTH not enabled", "Authenticated SMTP is disabled for the whole tenant. Run a sync, which enables it if the mail platform allows that."}
@@ -71,6 +75,7 @@ var (
 	JobActive           = Code{"domain_provisioning_already_active", Conflict, "Provisioning already active", "The domain has a provisioning job that has not ended. GET /v1/dns/provisioning-runs?active_only=true shows its run. Retry a job that is waiting or action_required instead of starting a new one."}
 	JobNotRetryable     = Code{"provisioning_job_not_retryable", Conflict, "Job not retryable", "Only a job that is waiting or action_required can be retried. A queued or running job is already in progress. After a completed or failed job, provision the domain again."}
 	CapabilityMissing   = Code{"capability_not_supported", Conflict, "Not supported by this integration", "The sending platform, this credential or the operator's settings do not allow this operation. `capabilities` of the integration shows which operations it supports."}
+	SessionConnected    = Code{"connect_session_connected", Conflict, "Connect session connected", "A tenant was connected through this session, so its link cannot be renewed. GET /v1/tenants/connect-url starts a new session."}
 	SessionActive       = Code{"oauth_session_pending", Conflict, "OAuth session pending", "A session of this mailbox is pending at this integration. Finish the sign-in, or start a new session when it has expired."}
 	ConnectedElsewhere  = Code{"mailbox_already_connected_elsewhere", Conflict, "Mailbox connected elsewhere", "The mailbox is connected, or is being connected, through another integration. Disconnect it there first. If the outcome of a disconnect is unknown, refresh that integration."}
 
@@ -90,18 +95,18 @@ func All() []Code {
 	return []Code{
 		InvalidRequest, InvalidDomain, BuiltinDomain, DomainLimitReached, DomainNotVerified, VerificationFailed,
 		DKIMNotReady, InvalidMailboxEmail, DuplicateMailboxEmail, WeakPassword, MailboxLimitReached,
-		InvalidSendLimit, NoUpdates, KeyRequired, InvalidKey, ConnectLinkInvalid, CredentialRejected,
+		InvalidSendLimit, ConfirmationRequired, NoUpdates, KeyRequired, InvalidKey, ConnectLinkInvalid, InvalidReturnURL, CredentialRejected,
 		UnknownProvider, PlusVibeWorkspace, SalesBlinkWorkspace, EmailBisonWorkspace,
 		InvalidAuthHeader, MissingAPIKey, InvalidAPIKey,
 		NoAPIPlan, TenantLimitReached, DNSAutomationNotInPlan,
 		AccessDenied, ConsentDeclined, NotAdministrator,
 		AccountNotFound, KeyNotFound, DNSConnectionNotFound, RouteNotFound, TenantNotFound, DomainNotFound, MailboxNotFound, PolicyNotFound,
-		RunNotFound, JobNotFound, IntegrationNotFound, SessionNotFound,
+		RunNotFound, JobNotFound, IntegrationNotFound, ConnectSessionUnknown, SessionNotFound,
 		WrongMethod, WrongAccept, BodyTooLarge, WrongMedia,
-		AccountClosed, KeyRevoked, DomainUnavailable, ExchangeNotReady, SMTPAuthNotEnabled,
+		AccountClosed, KeyRevoked, DomainInUse, DomainUnavailable, ExchangeNotReady, SMTPAuthNotEnabled,
 		KeyInProgress, KeyConflict, TenantHeld,
 		ProviderUnsupported, ConnectionRequired, DNSConflict, JobActive, JobNotRetryable,
-		CapabilityMissing, SessionActive, ConnectedElsewhere,
+		CapabilityMissing, SessionConnected, SessionActive, ConnectedElsewhere,
 		CursorExpired,
 		RateLimitExceeded,
 		InternalError, ProviderError, ProviderUnavailable, ServiceUnavailable, ProviderTimeout,

@@ -15,6 +15,9 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
+// Retention is how long the mail platform can restore a removed mailbox.
+const Retention = 30 * 24 * time.Hour
+
 // MaxPerDomain is the maximum number of mailboxes of a domain.
 const MaxPerDomain = 3
 

@@ -5,10 +5,12 @@ package main
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
 )
 
@@ -59,6 +61,39 @@ func (c *tenantClient) OpenSignIn(ctx context.Context, objectID, address string,
 		return lostRace(err)
 	default:
 		return accountError(err)
+	}
+}
+
+// RemoveMailbox implements sdk.MailTenant. Graph deletes the mailbox with its account, and keeps both
+// for 30 days. A new account never gets the object id of a deleted one. An account that Graph does
+// not show may be deleted or new. So the mail server must not know it either.
+func (c *tenantClient) RemoveMailbox(ctx context.Context, objectID string) error {
+	_, err := graph.Write[struct{}](ctx, c.graph, call.Repeatable, http.MethodDelete, graph.PathWith("/users/%s", objectID), nil)
+	switch {
+	case graph.Status(err) == http.StatusNotFound:
+		return c.checkRemoved(ctx, objectID)
+	case graph.LostRace(err):
+		return lostRace(err)
+	default:
+		return err
+	}
+}
+
+// checkRemoved fails with NotReady while the mail server shows a mailbox of the account.
+func (c *tenantClient) checkRemoved(ctx context.Context, objectID string) error {
+	rows, err := exchange.Invoke[mailboxRow](ctx, c.exchange, exchange.Command{
+		Effect: call.Read, Cmdlet: exchange.GetMailbox, Select: mailboxProperties,
+		Parameters: map[string]any{"Identity": objectID},
+	})
+	switch {
+	case exchange.Is(err, exchange.NotFound):
+		return nil
+	case err != nil:
+		return err
+	case slices.ContainsFunc(rows, func(r mailboxRow) bool { return equalFold(string(r.ObjectID), objectID) }):
+		return call.NotReady("the directory and the mail server do not agree on the mailbox yet")
+	default:
+		return nil
 	}
 }
 

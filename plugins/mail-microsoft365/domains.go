@@ -173,6 +173,41 @@ func verificationError(err error) error {
 	}
 }
 
+// RemoveDomain implements sdk.MailTenant. Graph has one code for all refusals, so a refusal is
+// explained by the state of the domain and not by its text.
+func (c *tenantClient) RemoveDomain(ctx context.Context, name string) error {
+	ctx, cancel := call.WithDeadline(ctx)
+	defer cancel()
+	_, err := graph.Write[struct{}](ctx, c.graph, call.Repeatable, http.MethodDelete, domainPath(name), nil)
+	switch {
+	case graph.Status(err) == http.StatusNotFound:
+		return nil
+	case graph.LostRace(err):
+		return lostRace(err)
+	case graph.Status(err) == http.StatusBadRequest || graph.Status(err) == http.StatusConflict:
+		return c.removalError(ctx, name, err)
+	default:
+		return err
+	}
+}
+
+// removalError translates a refusal to remove a domain. It returns the refusal unchanged if nothing
+// uses the domain.
+func (c *tenantClient) removalError(ctx context.Context, name string, refusal error) error {
+	d, err := c.domain(ctx, name)
+	if err != nil {
+		return refusal
+	}
+	if d.Default {
+		return call.Refuse(fault.DomainInUse, "it is the default domain of the tenant", call.CauseOf(refusal))
+	}
+	references, err := graph.List[struct{}](ctx, c.graph, graph.PathWith("/domains/%s/domainNameReferences", name), "")
+	if err == nil && len(references) > 0 {
+		return call.Refuse(fault.DomainInUse, "objects of the tenant use the domain", call.CauseOf(refusal))
+	}
+	return refusal
+}
+
 // EnableMail implements sdk.MailTenant. It keeps the services that are on. A verified domain may
 // list the service Email already, but Exchange accepts the domain only after a write. So EnableMail
 // always writes.

@@ -55,6 +55,30 @@ func (c *tenantClient) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	return all, nil
 }
 
+// RemoveRule implements sdk.MailTenant. It reads the rule after the removal, so it sees a removal
+// that did not happen.
+func (c *tenantClient) RemoveRule(ctx context.Context, scope string) error {
+	ctx, cancel := call.WithDeadline(ctx)
+	defer cancel()
+	name, p := sendlimit.RuleName(scope), c.platform.state.retry
+	var failed error
+	for n := 0; ; n++ {
+		_, found, err := c.rule(ctx, name)
+		if err != nil && n > 0 {
+			return partlyDone(err)
+		}
+		if err != nil || !found {
+			return err
+		}
+		if n >= p.MaxAttempts || n > 0 && !p.Pause(ctx, n-1, failed) {
+			return firstError(failed, call.NotReady("the mail platform still shows a rule that was removed"))
+		}
+		if failed = c.removeRule(ctx, name); failed != nil && !mayRetry(failed) {
+			return failed
+		}
+	}
+}
+
 // RemoveRules implements sdk.MailTenant. It lists the rules again after each round, so it sees a
 // removal that did not happen. Enabled rules are removed first, in case the deadline does not
 // suffice for all.

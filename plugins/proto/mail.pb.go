@@ -1678,6 +1678,66 @@ func (x *RenameRequest) GetDisplayName() string {
 	return ""
 }
 
+type RemoveMailboxRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Connection    *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
+	Tenant        string                 `protobuf:"bytes,2,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	ObjectId      string                 `protobuf:"bytes,3,opt,name=object_id,json=objectId,proto3" json:"object_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveMailboxRequest) Reset() {
+	*x = RemoveMailboxRequest{}
+	mi := &file_plugins_proto_mail_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveMailboxRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveMailboxRequest) ProtoMessage() {}
+
+func (x *RemoveMailboxRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_plugins_proto_mail_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveMailboxRequest.ProtoReflect.Descriptor instead.
+func (*RemoveMailboxRequest) Descriptor() ([]byte, []int) {
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *RemoveMailboxRequest) GetConnection() *Connection {
+	if x != nil {
+		return x.Connection
+	}
+	return nil
+}
+
+func (x *RemoveMailboxRequest) GetTenant() string {
+	if x != nil {
+		return x.Tenant
+	}
+	return ""
+}
+
+func (x *RemoveMailboxRequest) GetObjectId() string {
+	if x != nil {
+		return x.ObjectId
+	}
+	return ""
+}
+
 type SendRuleRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Connection    *Connection            `protobuf:"bytes,1,opt,name=connection,proto3" json:"connection,omitempty"`
@@ -1690,7 +1750,7 @@ type SendRuleRequest struct {
 
 func (x *SendRuleRequest) Reset() {
 	*x = SendRuleRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[29]
+	mi := &file_plugins_proto_mail_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1702,7 +1762,7 @@ func (x *SendRuleRequest) String() string {
 func (*SendRuleRequest) ProtoMessage() {}
 
 func (x *SendRuleRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[29]
+	mi := &file_plugins_proto_mail_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1715,7 +1775,7 @@ func (x *SendRuleRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendRuleRequest.ProtoReflect.Descriptor instead.
 func (*SendRuleRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{29}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SendRuleRequest) GetConnection() *Connection {
@@ -1761,7 +1821,7 @@ type SendRule struct {
 
 func (x *SendRule) Reset() {
 	*x = SendRule{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[30]
+	mi := &file_plugins_proto_mail_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1773,7 +1833,7 @@ func (x *SendRule) String() string {
 func (*SendRule) ProtoMessage() {}
 
 func (x *SendRule) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[30]
+	mi := &file_plugins_proto_mail_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1786,7 +1846,7 @@ func (x *SendRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendRule.ProtoReflect.Descriptor instead.
 func (*SendRule) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{30}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SendRule) GetId() string {
@@ -1847,7 +1907,7 @@ type RulesAnswer struct {
 
 func (x *RulesAnswer) Reset() {
 	*x = RulesAnswer{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[31]
+	mi := &file_plugins_proto_mail_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1859,7 +1919,7 @@ func (x *RulesAnswer) String() string {
 func (*RulesAnswer) ProtoMessage() {}
 
 func (x *RulesAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[31]
+	mi := &file_plugins_proto_mail_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1872,7 +1932,7 @@ func (x *RulesAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RulesAnswer.ProtoReflect.Descriptor instead.
 func (*RulesAnswer) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{31}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RulesAnswer) GetRules() []*SendRule {
@@ -1896,7 +1956,7 @@ type SentRequest struct {
 
 func (x *SentRequest) Reset() {
 	*x = SentRequest{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[32]
+	mi := &file_plugins_proto_mail_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +1968,7 @@ func (x *SentRequest) String() string {
 func (*SentRequest) ProtoMessage() {}
 
 func (x *SentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[32]
+	mi := &file_plugins_proto_mail_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +1981,7 @@ func (x *SentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SentRequest.ProtoReflect.Descriptor instead.
 func (*SentRequest) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{32}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SentRequest) GetConnection() *Connection {
@@ -1978,7 +2038,7 @@ type SentMessage struct {
 
 func (x *SentMessage) Reset() {
 	*x = SentMessage{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[33]
+	mi := &file_plugins_proto_mail_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2050,7 @@ func (x *SentMessage) String() string {
 func (*SentMessage) ProtoMessage() {}
 
 func (x *SentMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[33]
+	mi := &file_plugins_proto_mail_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2063,7 @@ func (x *SentMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SentMessage.ProtoReflect.Descriptor instead.
 func (*SentMessage) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{33}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SentMessage) GetMessage() string {
@@ -2044,7 +2104,7 @@ type SentAnswer struct {
 
 func (x *SentAnswer) Reset() {
 	*x = SentAnswer{}
-	mi := &file_plugins_proto_mail_proto_msgTypes[34]
+	mi := &file_plugins_proto_mail_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2116,7 @@ func (x *SentAnswer) String() string {
 func (*SentAnswer) ProtoMessage() {}
 
 func (x *SentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_plugins_proto_mail_proto_msgTypes[34]
+	mi := &file_plugins_proto_mail_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2129,7 @@ func (x *SentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SentAnswer.ProtoReflect.Descriptor instead.
 func (*SentAnswer) Descriptor() ([]byte, []int) {
-	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{34}
+	return file_plugins_proto_mail_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SentAnswer) GetSent() []*SentMessage {
@@ -2220,7 +2280,13 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"connection\x12+\n" +
 	"\x06tenant\x18\x02 \x01(\tB\x13\x9a\xb5\x18\x0ftenantry.tenantR\x06tenant\x12.\n" +
 	"\aaddress\x18\x03 \x01(\tB\x14\x9a\xb5\x18\x10tenantry.mailboxR\aaddress\x12!\n" +
-	"\fdisplay_name\x18\x04 \x01(\tR\vdisplayName\"\xc7\x01\n" +
+	"\fdisplay_name\x18\x04 \x01(\tR\vdisplayName\"\xa0\x01\n" +
+	"\x14RemoveMailboxRequest\x12>\n" +
+	"\n" +
+	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
+	"connection\x12+\n" +
+	"\x06tenant\x18\x02 \x01(\tB\x13\x9a\xb5\x18\x0ftenantry.tenantR\x06tenant\x12\x1b\n" +
+	"\tobject_id\x18\x03 \x01(\tR\bobjectId\"\xc7\x01\n" +
 	"\x0fSendRuleRequest\x12>\n" +
 	"\n" +
 	"connection\x18\x01 \x01(\v2\x1e.tenantry.plugin.v1.ConnectionR\n" +
@@ -2255,7 +2321,7 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\n" +
 	"SentAnswer\x123\n" +
 	"\x04sent\x18\x01 \x03(\v2\x1f.tenantry.plugin.v1.SentMessageR\x04sent\x12\x12\n" +
-	"\x04next\x18\x02 \x01(\tR\x04next2\xa6\x15\n" +
+	"\x04next\x18\x02 \x01(\tR\x04next2\x95\x17\n" +
 	"\fMailPlatform\x12H\n" +
 	"\x05Check\x12 .tenantry.plugin.v1.CheckRequest\x1a\x18.tenantry.plugin.v1.Done\"\x03\x90\x02\x01\x12U\n" +
 	"\n" +
@@ -2270,7 +2336,8 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\aRecords\x12!.tenantry.plugin.v1.DomainRequest\x1a!.tenantry.plugin.v1.RecordsAnswer\"\x03\x90\x02\x01\x12U\n" +
 	"\fVerifyDomain\x12!.tenantry.plugin.v1.DomainRequest\x1a\".tenantry.plugin.v1.PlatformDomain\x12I\n" +
 	"\n" +
-	"EnableMail\x12!.tenantry.plugin.v1.DomainRequest\x1a\x18.tenantry.plugin.v1.Done\x12L\n" +
+	"EnableMail\x12!.tenantry.plugin.v1.DomainRequest\x1a\x18.tenantry.plugin.v1.Done\x12K\n" +
+	"\fRemoveDomain\x12!.tenantry.plugin.v1.DomainRequest\x1a\x18.tenantry.plugin.v1.Done\x12L\n" +
 	"\tBootstrap\x12!.tenantry.plugin.v1.TenantRequest\x1a\x1c.tenantry.plugin.v1.Progress\x12V\n" +
 	"\bSMTPAuth\x12!.tenantry.plugin.v1.TenantRequest\x1a\".tenantry.plugin.v1.SMTPAuthAnswer\"\x03\x90\x02\x01\x12M\n" +
 	"\x0eEnableSMTPAuth\x12!.tenantry.plugin.v1.TenantRequest\x1a\x18.tenantry.plugin.v1.Done\x12\\\n" +
@@ -2286,11 +2353,14 @@ const file_plugins_proto_mail_proto_rawDesc = "" +
 	"\n" +
 	"OpenSignIn\x12%.tenantry.plugin.v1.OpenSignInRequest\x1a\x18.tenantry.plugin.v1.Done\x12N\n" +
 	"\x0eOpenSubmission\x12\".tenantry.plugin.v1.MailboxRequest\x1a\x18.tenantry.plugin.v1.Done\x12E\n" +
-	"\x06Rename\x12!.tenantry.plugin.v1.RenameRequest\x1a\x18.tenantry.plugin.v1.Done\x12O\n" +
+	"\x06Rename\x12!.tenantry.plugin.v1.RenameRequest\x1a\x18.tenantry.plugin.v1.Done\x12S\n" +
+	"\rRemoveMailbox\x12(.tenantry.plugin.v1.RemoveMailboxRequest\x1a\x18.tenantry.plugin.v1.Done\x12O\n" +
 	"\n" +
 	"EnsureRule\x12#.tenantry.plugin.v1.SendRuleRequest\x1a\x1c.tenantry.plugin.v1.SendRule\x12J\n" +
 	"\x05Block\x12#.tenantry.plugin.v1.SendRuleRequest\x1a\x1c.tenantry.plugin.v1.SendRule\x12P\n" +
-	"\x05Rules\x12!.tenantry.plugin.v1.TenantRequest\x1a\x1f.tenantry.plugin.v1.RulesAnswer\"\x03\x90\x02\x01\x12J\n" +
+	"\x05Rules\x12!.tenantry.plugin.v1.TenantRequest\x1a\x1f.tenantry.plugin.v1.RulesAnswer\"\x03\x90\x02\x01\x12K\n" +
+	"\n" +
+	"RemoveRule\x12#.tenantry.plugin.v1.SendRuleRequest\x1a\x18.tenantry.plugin.v1.Done\x12J\n" +
 	"\vRemoveRules\x12!.tenantry.plugin.v1.TenantRequest\x1a\x18.tenantry.plugin.v1.Done\x12L\n" +
 	"\x04Sent\x12\x1f.tenantry.plugin.v1.SentRequest\x1a\x1e.tenantry.plugin.v1.SentAnswer\"\x03\x90\x02\x01B,Z*github.com/tenantry/tenantry/plugins/protob\x06proto3"
 
@@ -2306,7 +2376,7 @@ func file_plugins_proto_mail_proto_rawDescGZIP() []byte {
 	return file_plugins_proto_mail_proto_rawDescData
 }
 
-var file_plugins_proto_mail_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_plugins_proto_mail_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_plugins_proto_mail_proto_goTypes = []any{
 	(*Done)(nil),                  // 0: tenantry.plugin.v1.Done
 	(*CheckRequest)(nil),          // 1: tenantry.plugin.v1.CheckRequest
@@ -2337,112 +2407,120 @@ var file_plugins_proto_mail_proto_goTypes = []any{
 	(*CreateMailboxRequest)(nil),  // 26: tenantry.plugin.v1.CreateMailboxRequest
 	(*OpenSignInRequest)(nil),     // 27: tenantry.plugin.v1.OpenSignInRequest
 	(*RenameRequest)(nil),         // 28: tenantry.plugin.v1.RenameRequest
-	(*SendRuleRequest)(nil),       // 29: tenantry.plugin.v1.SendRuleRequest
-	(*SendRule)(nil),              // 30: tenantry.plugin.v1.SendRule
-	(*RulesAnswer)(nil),           // 31: tenantry.plugin.v1.RulesAnswer
-	(*SentRequest)(nil),           // 32: tenantry.plugin.v1.SentRequest
-	(*SentMessage)(nil),           // 33: tenantry.plugin.v1.SentMessage
-	(*SentAnswer)(nil),            // 34: tenantry.plugin.v1.SentAnswer
-	(*Connection)(nil),            // 35: tenantry.plugin.v1.Connection
-	(*timestamppb.Timestamp)(nil), // 36: google.protobuf.Timestamp
+	(*RemoveMailboxRequest)(nil),  // 29: tenantry.plugin.v1.RemoveMailboxRequest
+	(*SendRuleRequest)(nil),       // 30: tenantry.plugin.v1.SendRuleRequest
+	(*SendRule)(nil),              // 31: tenantry.plugin.v1.SendRule
+	(*RulesAnswer)(nil),           // 32: tenantry.plugin.v1.RulesAnswer
+	(*SentRequest)(nil),           // 33: tenantry.plugin.v1.SentRequest
+	(*SentMessage)(nil),           // 34: tenantry.plugin.v1.SentMessage
+	(*SentAnswer)(nil),            // 35: tenantry.plugin.v1.SentAnswer
+	(*Connection)(nil),            // 36: tenantry.plugin.v1.Connection
+	(*timestamppb.Timestamp)(nil), // 37: google.protobuf.Timestamp
 }
 var file_plugins_proto_mail_proto_depIdxs = []int32{
-	35, // 0: tenantry.plugin.v1.CheckRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	35, // 1: tenantry.plugin.v1.ConsentURLRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	35, // 2: tenantry.plugin.v1.GrantedRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	35, // 3: tenantry.plugin.v1.SignInURLRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	36, // 0: tenantry.plugin.v1.CheckRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	36, // 1: tenantry.plugin.v1.ConsentURLRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	36, // 2: tenantry.plugin.v1.GrantedRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	36, // 3: tenantry.plugin.v1.SignInURLRequest.connection:type_name -> tenantry.plugin.v1.Connection
 	6,  // 4: tenantry.plugin.v1.SignInURLRequest.sign_in:type_name -> tenantry.plugin.v1.SignIn
-	35, // 5: tenantry.plugin.v1.AdministratorRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	36, // 5: tenantry.plugin.v1.AdministratorRequest.connection:type_name -> tenantry.plugin.v1.Connection
 	6,  // 6: tenantry.plugin.v1.AdministratorRequest.sign_in:type_name -> tenantry.plugin.v1.SignIn
-	35, // 7: tenantry.plugin.v1.TenantRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	35, // 8: tenantry.plugin.v1.DomainRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	36, // 7: tenantry.plugin.v1.TenantRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	36, // 8: tenantry.plugin.v1.DomainRequest.connection:type_name -> tenantry.plugin.v1.Connection
 	13, // 9: tenantry.plugin.v1.DomainsAnswer.domains:type_name -> tenantry.plugin.v1.PlatformDomain
 	15, // 10: tenantry.plugin.v1.RecordsAnswer.verification:type_name -> tenantry.plugin.v1.Record
 	15, // 11: tenantry.plugin.v1.RecordsAnswer.service:type_name -> tenantry.plugin.v1.Record
 	15, // 12: tenantry.plugin.v1.DomainSigning.selector1:type_name -> tenantry.plugin.v1.Record
 	15, // 13: tenantry.plugin.v1.DomainSigning.selector2:type_name -> tenantry.plugin.v1.Record
-	36, // 14: tenantry.plugin.v1.SharedMailbox.created_at:type_name -> google.protobuf.Timestamp
+	37, // 14: tenantry.plugin.v1.SharedMailbox.created_at:type_name -> google.protobuf.Timestamp
 	21, // 15: tenantry.plugin.v1.MailboxesAnswer.mailboxes:type_name -> tenantry.plugin.v1.SharedMailbox
-	35, // 16: tenantry.plugin.v1.MailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	35, // 17: tenantry.plugin.v1.CreateMailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	35, // 18: tenantry.plugin.v1.OpenSignInRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	35, // 19: tenantry.plugin.v1.RenameRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	35, // 20: tenantry.plugin.v1.SendRuleRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	30, // 21: tenantry.plugin.v1.RulesAnswer.rules:type_name -> tenantry.plugin.v1.SendRule
-	35, // 22: tenantry.plugin.v1.SentRequest.connection:type_name -> tenantry.plugin.v1.Connection
-	36, // 23: tenantry.plugin.v1.SentRequest.from:type_name -> google.protobuf.Timestamp
-	36, // 24: tenantry.plugin.v1.SentRequest.to:type_name -> google.protobuf.Timestamp
-	36, // 25: tenantry.plugin.v1.SentMessage.at:type_name -> google.protobuf.Timestamp
-	33, // 26: tenantry.plugin.v1.SentAnswer.sent:type_name -> tenantry.plugin.v1.SentMessage
-	1,  // 27: tenantry.plugin.v1.MailPlatform.Check:input_type -> tenantry.plugin.v1.CheckRequest
-	2,  // 28: tenantry.plugin.v1.MailPlatform.ConsentURL:input_type -> tenantry.plugin.v1.ConsentURLRequest
-	4,  // 29: tenantry.plugin.v1.MailPlatform.Granted:input_type -> tenantry.plugin.v1.GrantedRequest
-	7,  // 30: tenantry.plugin.v1.MailPlatform.SignInURL:input_type -> tenantry.plugin.v1.SignInURLRequest
-	8,  // 31: tenantry.plugin.v1.MailPlatform.Administrator:input_type -> tenantry.plugin.v1.AdministratorRequest
-	10, // 32: tenantry.plugin.v1.MailPlatform.Profile:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 33: tenantry.plugin.v1.MailPlatform.Domains:input_type -> tenantry.plugin.v1.TenantRequest
-	11, // 34: tenantry.plugin.v1.MailPlatform.Domain:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 35: tenantry.plugin.v1.MailPlatform.AddDomain:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 36: tenantry.plugin.v1.MailPlatform.Records:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 37: tenantry.plugin.v1.MailPlatform.VerifyDomain:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 38: tenantry.plugin.v1.MailPlatform.EnableMail:input_type -> tenantry.plugin.v1.DomainRequest
-	10, // 39: tenantry.plugin.v1.MailPlatform.Bootstrap:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 40: tenantry.plugin.v1.MailPlatform.SMTPAuth:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 41: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 42: tenantry.plugin.v1.MailPlatform.MailDomains:input_type -> tenantry.plugin.v1.TenantRequest
-	11, // 43: tenantry.plugin.v1.MailPlatform.Signing:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 44: tenantry.plugin.v1.MailPlatform.EnsureSigning:input_type -> tenantry.plugin.v1.DomainRequest
-	11, // 45: tenantry.plugin.v1.MailPlatform.EnableSigning:input_type -> tenantry.plugin.v1.DomainRequest
-	10, // 46: tenantry.plugin.v1.MailPlatform.Mailboxes:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 47: tenantry.plugin.v1.MailPlatform.UserMailboxes:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 48: tenantry.plugin.v1.MailPlatform.EmailLicenses:input_type -> tenantry.plugin.v1.TenantRequest
-	25, // 49: tenantry.plugin.v1.MailPlatform.Mailbox:input_type -> tenantry.plugin.v1.MailboxRequest
-	26, // 50: tenantry.plugin.v1.MailPlatform.CreateMailbox:input_type -> tenantry.plugin.v1.CreateMailboxRequest
-	27, // 51: tenantry.plugin.v1.MailPlatform.OpenSignIn:input_type -> tenantry.plugin.v1.OpenSignInRequest
-	25, // 52: tenantry.plugin.v1.MailPlatform.OpenSubmission:input_type -> tenantry.plugin.v1.MailboxRequest
-	28, // 53: tenantry.plugin.v1.MailPlatform.Rename:input_type -> tenantry.plugin.v1.RenameRequest
-	29, // 54: tenantry.plugin.v1.MailPlatform.EnsureRule:input_type -> tenantry.plugin.v1.SendRuleRequest
-	29, // 55: tenantry.plugin.v1.MailPlatform.Block:input_type -> tenantry.plugin.v1.SendRuleRequest
-	10, // 56: tenantry.plugin.v1.MailPlatform.Rules:input_type -> tenantry.plugin.v1.TenantRequest
-	10, // 57: tenantry.plugin.v1.MailPlatform.RemoveRules:input_type -> tenantry.plugin.v1.TenantRequest
-	32, // 58: tenantry.plugin.v1.MailPlatform.Sent:input_type -> tenantry.plugin.v1.SentRequest
-	0,  // 59: tenantry.plugin.v1.MailPlatform.Check:output_type -> tenantry.plugin.v1.Done
-	3,  // 60: tenantry.plugin.v1.MailPlatform.ConsentURL:output_type -> tenantry.plugin.v1.URL
-	5,  // 61: tenantry.plugin.v1.MailPlatform.Granted:output_type -> tenantry.plugin.v1.GrantedAnswer
-	3,  // 62: tenantry.plugin.v1.MailPlatform.SignInURL:output_type -> tenantry.plugin.v1.URL
-	9,  // 63: tenantry.plugin.v1.MailPlatform.Administrator:output_type -> tenantry.plugin.v1.AdministratorAnswer
-	12, // 64: tenantry.plugin.v1.MailPlatform.Profile:output_type -> tenantry.plugin.v1.TenantProfile
-	14, // 65: tenantry.plugin.v1.MailPlatform.Domains:output_type -> tenantry.plugin.v1.DomainsAnswer
-	13, // 66: tenantry.plugin.v1.MailPlatform.Domain:output_type -> tenantry.plugin.v1.PlatformDomain
-	13, // 67: tenantry.plugin.v1.MailPlatform.AddDomain:output_type -> tenantry.plugin.v1.PlatformDomain
-	16, // 68: tenantry.plugin.v1.MailPlatform.Records:output_type -> tenantry.plugin.v1.RecordsAnswer
-	13, // 69: tenantry.plugin.v1.MailPlatform.VerifyDomain:output_type -> tenantry.plugin.v1.PlatformDomain
-	0,  // 70: tenantry.plugin.v1.MailPlatform.EnableMail:output_type -> tenantry.plugin.v1.Done
-	17, // 71: tenantry.plugin.v1.MailPlatform.Bootstrap:output_type -> tenantry.plugin.v1.Progress
-	18, // 72: tenantry.plugin.v1.MailPlatform.SMTPAuth:output_type -> tenantry.plugin.v1.SMTPAuthAnswer
-	0,  // 73: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:output_type -> tenantry.plugin.v1.Done
-	19, // 74: tenantry.plugin.v1.MailPlatform.MailDomains:output_type -> tenantry.plugin.v1.MailDomainsAnswer
-	20, // 75: tenantry.plugin.v1.MailPlatform.Signing:output_type -> tenantry.plugin.v1.DomainSigning
-	20, // 76: tenantry.plugin.v1.MailPlatform.EnsureSigning:output_type -> tenantry.plugin.v1.DomainSigning
-	0,  // 77: tenantry.plugin.v1.MailPlatform.EnableSigning:output_type -> tenantry.plugin.v1.Done
-	22, // 78: tenantry.plugin.v1.MailPlatform.Mailboxes:output_type -> tenantry.plugin.v1.MailboxesAnswer
-	23, // 79: tenantry.plugin.v1.MailPlatform.UserMailboxes:output_type -> tenantry.plugin.v1.UserMailboxesAnswer
-	24, // 80: tenantry.plugin.v1.MailPlatform.EmailLicenses:output_type -> tenantry.plugin.v1.EmailLicensesAnswer
-	21, // 81: tenantry.plugin.v1.MailPlatform.Mailbox:output_type -> tenantry.plugin.v1.SharedMailbox
-	21, // 82: tenantry.plugin.v1.MailPlatform.CreateMailbox:output_type -> tenantry.plugin.v1.SharedMailbox
-	0,  // 83: tenantry.plugin.v1.MailPlatform.OpenSignIn:output_type -> tenantry.plugin.v1.Done
-	0,  // 84: tenantry.plugin.v1.MailPlatform.OpenSubmission:output_type -> tenantry.plugin.v1.Done
-	0,  // 85: tenantry.plugin.v1.MailPlatform.Rename:output_type -> tenantry.plugin.v1.Done
-	30, // 86: tenantry.plugin.v1.MailPlatform.EnsureRule:output_type -> tenantry.plugin.v1.SendRule
-	30, // 87: tenantry.plugin.v1.MailPlatform.Block:output_type -> tenantry.plugin.v1.SendRule
-	31, // 88: tenantry.plugin.v1.MailPlatform.Rules:output_type -> tenantry.plugin.v1.RulesAnswer
-	0,  // 89: tenantry.plugin.v1.MailPlatform.RemoveRules:output_type -> tenantry.plugin.v1.Done
-	34, // 90: tenantry.plugin.v1.MailPlatform.Sent:output_type -> tenantry.plugin.v1.SentAnswer
-	59, // [59:91] is the sub-list for method output_type
-	27, // [27:59] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	36, // 16: tenantry.plugin.v1.MailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	36, // 17: tenantry.plugin.v1.CreateMailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	36, // 18: tenantry.plugin.v1.OpenSignInRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	36, // 19: tenantry.plugin.v1.RenameRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	36, // 20: tenantry.plugin.v1.RemoveMailboxRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	36, // 21: tenantry.plugin.v1.SendRuleRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	31, // 22: tenantry.plugin.v1.RulesAnswer.rules:type_name -> tenantry.plugin.v1.SendRule
+	36, // 23: tenantry.plugin.v1.SentRequest.connection:type_name -> tenantry.plugin.v1.Connection
+	37, // 24: tenantry.plugin.v1.SentRequest.from:type_name -> google.protobuf.Timestamp
+	37, // 25: tenantry.plugin.v1.SentRequest.to:type_name -> google.protobuf.Timestamp
+	37, // 26: tenantry.plugin.v1.SentMessage.at:type_name -> google.protobuf.Timestamp
+	34, // 27: tenantry.plugin.v1.SentAnswer.sent:type_name -> tenantry.plugin.v1.SentMessage
+	1,  // 28: tenantry.plugin.v1.MailPlatform.Check:input_type -> tenantry.plugin.v1.CheckRequest
+	2,  // 29: tenantry.plugin.v1.MailPlatform.ConsentURL:input_type -> tenantry.plugin.v1.ConsentURLRequest
+	4,  // 30: tenantry.plugin.v1.MailPlatform.Granted:input_type -> tenantry.plugin.v1.GrantedRequest
+	7,  // 31: tenantry.plugin.v1.MailPlatform.SignInURL:input_type -> tenantry.plugin.v1.SignInURLRequest
+	8,  // 32: tenantry.plugin.v1.MailPlatform.Administrator:input_type -> tenantry.plugin.v1.AdministratorRequest
+	10, // 33: tenantry.plugin.v1.MailPlatform.Profile:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 34: tenantry.plugin.v1.MailPlatform.Domains:input_type -> tenantry.plugin.v1.TenantRequest
+	11, // 35: tenantry.plugin.v1.MailPlatform.Domain:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 36: tenantry.plugin.v1.MailPlatform.AddDomain:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 37: tenantry.plugin.v1.MailPlatform.Records:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 38: tenantry.plugin.v1.MailPlatform.VerifyDomain:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 39: tenantry.plugin.v1.MailPlatform.EnableMail:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 40: tenantry.plugin.v1.MailPlatform.RemoveDomain:input_type -> tenantry.plugin.v1.DomainRequest
+	10, // 41: tenantry.plugin.v1.MailPlatform.Bootstrap:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 42: tenantry.plugin.v1.MailPlatform.SMTPAuth:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 43: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 44: tenantry.plugin.v1.MailPlatform.MailDomains:input_type -> tenantry.plugin.v1.TenantRequest
+	11, // 45: tenantry.plugin.v1.MailPlatform.Signing:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 46: tenantry.plugin.v1.MailPlatform.EnsureSigning:input_type -> tenantry.plugin.v1.DomainRequest
+	11, // 47: tenantry.plugin.v1.MailPlatform.EnableSigning:input_type -> tenantry.plugin.v1.DomainRequest
+	10, // 48: tenantry.plugin.v1.MailPlatform.Mailboxes:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 49: tenantry.plugin.v1.MailPlatform.UserMailboxes:input_type -> tenantry.plugin.v1.TenantRequest
+	10, // 50: tenantry.plugin.v1.MailPlatform.EmailLicenses:input_type -> tenantry.plugin.v1.TenantRequest
+	25, // 51: tenantry.plugin.v1.MailPlatform.Mailbox:input_type -> tenantry.plugin.v1.MailboxRequest
+	26, // 52: tenantry.plugin.v1.MailPlatform.CreateMailbox:input_type -> tenantry.plugin.v1.CreateMailboxRequest
+	27, // 53: tenantry.plugin.v1.MailPlatform.OpenSignIn:input_type -> tenantry.plugin.v1.OpenSignInRequest
+	25, // 54: tenantry.plugin.v1.MailPlatform.OpenSubmission:input_type -> tenantry.plugin.v1.MailboxRequest
+	28, // 55: tenantry.plugin.v1.MailPlatform.Rename:input_type -> tenantry.plugin.v1.RenameRequest
+	29, // 56: tenantry.plugin.v1.MailPlatform.RemoveMailbox:input_type -> tenantry.plugin.v1.RemoveMailboxRequest
+	30, // 57: tenantry.plugin.v1.MailPlatform.EnsureRule:input_type -> tenantry.plugin.v1.SendRuleRequest
+	30, // 58: tenantry.plugin.v1.MailPlatform.Block:input_type -> tenantry.plugin.v1.SendRuleRequest
+	10, // 59: tenantry.plugin.v1.MailPlatform.Rules:input_type -> tenantry.plugin.v1.TenantRequest
+	30, // 60: tenantry.plugin.v1.MailPlatform.RemoveRule:input_type -> tenantry.plugin.v1.SendRuleRequest
+	10, // 61: tenantry.plugin.v1.MailPlatform.RemoveRules:input_type -> tenantry.plugin.v1.TenantRequest
+	33, // 62: tenantry.plugin.v1.MailPlatform.Sent:input_type -> tenantry.plugin.v1.SentRequest
+	0,  // 63: tenantry.plugin.v1.MailPlatform.Check:output_type -> tenantry.plugin.v1.Done
+	3,  // 64: tenantry.plugin.v1.MailPlatform.ConsentURL:output_type -> tenantry.plugin.v1.URL
+	5,  // 65: tenantry.plugin.v1.MailPlatform.Granted:output_type -> tenantry.plugin.v1.GrantedAnswer
+	3,  // 66: tenantry.plugin.v1.MailPlatform.SignInURL:output_type -> tenantry.plugin.v1.URL
+	9,  // 67: tenantry.plugin.v1.MailPlatform.Administrator:output_type -> tenantry.plugin.v1.AdministratorAnswer
+	12, // 68: tenantry.plugin.v1.MailPlatform.Profile:output_type -> tenantry.plugin.v1.TenantProfile
+	14, // 69: tenantry.plugin.v1.MailPlatform.Domains:output_type -> tenantry.plugin.v1.DomainsAnswer
+	13, // 70: tenantry.plugin.v1.MailPlatform.Domain:output_type -> tenantry.plugin.v1.PlatformDomain
+	13, // 71: tenantry.plugin.v1.MailPlatform.AddDomain:output_type -> tenantry.plugin.v1.PlatformDomain
+	16, // 72: tenantry.plugin.v1.MailPlatform.Records:output_type -> tenantry.plugin.v1.RecordsAnswer
+	13, // 73: tenantry.plugin.v1.MailPlatform.VerifyDomain:output_type -> tenantry.plugin.v1.PlatformDomain
+	0,  // 74: tenantry.plugin.v1.MailPlatform.EnableMail:output_type -> tenantry.plugin.v1.Done
+	0,  // 75: tenantry.plugin.v1.MailPlatform.RemoveDomain:output_type -> tenantry.plugin.v1.Done
+	17, // 76: tenantry.plugin.v1.MailPlatform.Bootstrap:output_type -> tenantry.plugin.v1.Progress
+	18, // 77: tenantry.plugin.v1.MailPlatform.SMTPAuth:output_type -> tenantry.plugin.v1.SMTPAuthAnswer
+	0,  // 78: tenantry.plugin.v1.MailPlatform.EnableSMTPAuth:output_type -> tenantry.plugin.v1.Done
+	19, // 79: tenantry.plugin.v1.MailPlatform.MailDomains:output_type -> tenantry.plugin.v1.MailDomainsAnswer
+	20, // 80: tenantry.plugin.v1.MailPlatform.Signing:output_type -> tenantry.plugin.v1.DomainSigning
+	20, // 81: tenantry.plugin.v1.MailPlatform.EnsureSigning:output_type -> tenantry.plugin.v1.DomainSigning
+	0,  // 82: tenantry.plugin.v1.MailPlatform.EnableSigning:output_type -> tenantry.plugin.v1.Done
+	22, // 83: tenantry.plugin.v1.MailPlatform.Mailboxes:output_type -> tenantry.plugin.v1.MailboxesAnswer
+	23, // 84: tenantry.plugin.v1.MailPlatform.UserMailboxes:output_type -> tenantry.plugin.v1.UserMailboxesAnswer
+	24, // 85: tenantry.plugin.v1.MailPlatform.EmailLicenses:output_type -> tenantry.plugin.v1.EmailLicensesAnswer
+	21, // 86: tenantry.plugin.v1.MailPlatform.Mailbox:output_type -> tenantry.plugin.v1.SharedMailbox
+	21, // 87: tenantry.plugin.v1.MailPlatform.CreateMailbox:output_type -> tenantry.plugin.v1.SharedMailbox
+	0,  // 88: tenantry.plugin.v1.MailPlatform.OpenSignIn:output_type -> tenantry.plugin.v1.Done
+	0,  // 89: tenantry.plugin.v1.MailPlatform.OpenSubmission:output_type -> tenantry.plugin.v1.Done
+	0,  // 90: tenantry.plugin.v1.MailPlatform.Rename:output_type -> tenantry.plugin.v1.Done
+	0,  // 91: tenantry.plugin.v1.MailPlatform.RemoveMailbox:output_type -> tenantry.plugin.v1.Done
+	31, // 92: tenantry.plugin.v1.MailPlatform.EnsureRule:output_type -> tenantry.plugin.v1.SendRule
+	31, // 93: tenantry.plugin.v1.MailPlatform.Block:output_type -> tenantry.plugin.v1.SendRule
+	32, // 94: tenantry.plugin.v1.MailPlatform.Rules:output_type -> tenantry.plugin.v1.RulesAnswer
+	0,  // 95: tenantry.plugin.v1.MailPlatform.RemoveRule:output_type -> tenantry.plugin.v1.Done
+	0,  // 96: tenantry.plugin.v1.MailPlatform.RemoveRules:output_type -> tenantry.plugin.v1.Done
+	35, // 97: tenantry.plugin.v1.MailPlatform.Sent:output_type -> tenantry.plugin.v1.SentAnswer
+	63, // [63:98] is the sub-list for method output_type
+	28, // [28:63] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_plugins_proto_mail_proto_init() }
@@ -2458,7 +2536,7 @@ func file_plugins_proto_mail_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_plugins_proto_mail_proto_rawDesc), len(file_plugins_proto_mail_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

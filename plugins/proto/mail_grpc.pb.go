@@ -35,6 +35,7 @@ const (
 	MailPlatform_Records_FullMethodName        = "/tenantry.plugin.v1.MailPlatform/Records"
 	MailPlatform_VerifyDomain_FullMethodName   = "/tenantry.plugin.v1.MailPlatform/VerifyDomain"
 	MailPlatform_EnableMail_FullMethodName     = "/tenantry.plugin.v1.MailPlatform/EnableMail"
+	MailPlatform_RemoveDomain_FullMethodName   = "/tenantry.plugin.v1.MailPlatform/RemoveDomain"
 	MailPlatform_Bootstrap_FullMethodName      = "/tenantry.plugin.v1.MailPlatform/Bootstrap"
 	MailPlatform_SMTPAuth_FullMethodName       = "/tenantry.plugin.v1.MailPlatform/SMTPAuth"
 	MailPlatform_EnableSMTPAuth_FullMethodName = "/tenantry.plugin.v1.MailPlatform/EnableSMTPAuth"
@@ -50,9 +51,11 @@ const (
 	MailPlatform_OpenSignIn_FullMethodName     = "/tenantry.plugin.v1.MailPlatform/OpenSignIn"
 	MailPlatform_OpenSubmission_FullMethodName = "/tenantry.plugin.v1.MailPlatform/OpenSubmission"
 	MailPlatform_Rename_FullMethodName         = "/tenantry.plugin.v1.MailPlatform/Rename"
+	MailPlatform_RemoveMailbox_FullMethodName  = "/tenantry.plugin.v1.MailPlatform/RemoveMailbox"
 	MailPlatform_EnsureRule_FullMethodName     = "/tenantry.plugin.v1.MailPlatform/EnsureRule"
 	MailPlatform_Block_FullMethodName          = "/tenantry.plugin.v1.MailPlatform/Block"
 	MailPlatform_Rules_FullMethodName          = "/tenantry.plugin.v1.MailPlatform/Rules"
+	MailPlatform_RemoveRule_FullMethodName     = "/tenantry.plugin.v1.MailPlatform/RemoveRule"
 	MailPlatform_RemoveRules_FullMethodName    = "/tenantry.plugin.v1.MailPlatform/RemoveRules"
 	MailPlatform_Sent_FullMethodName           = "/tenantry.plugin.v1.MailPlatform/Sent"
 )
@@ -77,6 +80,7 @@ type MailPlatformClient interface {
 	Records(ctx context.Context, in *DomainRequest, opts ...grpc.CallOption) (*RecordsAnswer, error)
 	VerifyDomain(ctx context.Context, in *DomainRequest, opts ...grpc.CallOption) (*PlatformDomain, error)
 	EnableMail(ctx context.Context, in *DomainRequest, opts ...grpc.CallOption) (*Done, error)
+	RemoveDomain(ctx context.Context, in *DomainRequest, opts ...grpc.CallOption) (*Done, error)
 	// Mail settings of a tenant.
 	Bootstrap(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*Progress, error)
 	SMTPAuth(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*SMTPAuthAnswer, error)
@@ -94,10 +98,12 @@ type MailPlatformClient interface {
 	OpenSignIn(ctx context.Context, in *OpenSignInRequest, opts ...grpc.CallOption) (*Done, error)
 	OpenSubmission(ctx context.Context, in *MailboxRequest, opts ...grpc.CallOption) (*Done, error)
 	Rename(ctx context.Context, in *RenameRequest, opts ...grpc.CallOption) (*Done, error)
+	RemoveMailbox(ctx context.Context, in *RemoveMailboxRequest, opts ...grpc.CallOption) (*Done, error)
 	// Transport rules that block mailboxes, and the message trace.
 	EnsureRule(ctx context.Context, in *SendRuleRequest, opts ...grpc.CallOption) (*SendRule, error)
 	Block(ctx context.Context, in *SendRuleRequest, opts ...grpc.CallOption) (*SendRule, error)
 	Rules(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*RulesAnswer, error)
+	RemoveRule(ctx context.Context, in *SendRuleRequest, opts ...grpc.CallOption) (*Done, error)
 	RemoveRules(ctx context.Context, in *TenantRequest, opts ...grpc.CallOption) (*Done, error)
 	Sent(ctx context.Context, in *SentRequest, opts ...grpc.CallOption) (*SentAnswer, error)
 }
@@ -224,6 +230,16 @@ func (c *mailPlatformClient) EnableMail(ctx context.Context, in *DomainRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(Done)
 	err := c.cc.Invoke(ctx, MailPlatform_EnableMail_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *mailPlatformClient) RemoveDomain(ctx context.Context, in *DomainRequest, opts ...grpc.CallOption) (*Done, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Done)
+	err := c.cc.Invoke(ctx, MailPlatform_RemoveDomain_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -380,6 +396,16 @@ func (c *mailPlatformClient) Rename(ctx context.Context, in *RenameRequest, opts
 	return out, nil
 }
 
+func (c *mailPlatformClient) RemoveMailbox(ctx context.Context, in *RemoveMailboxRequest, opts ...grpc.CallOption) (*Done, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Done)
+	err := c.cc.Invoke(ctx, MailPlatform_RemoveMailbox_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *mailPlatformClient) EnsureRule(ctx context.Context, in *SendRuleRequest, opts ...grpc.CallOption) (*SendRule, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SendRule)
@@ -404,6 +430,16 @@ func (c *mailPlatformClient) Rules(ctx context.Context, in *TenantRequest, opts 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RulesAnswer)
 	err := c.cc.Invoke(ctx, MailPlatform_Rules_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *mailPlatformClient) RemoveRule(ctx context.Context, in *SendRuleRequest, opts ...grpc.CallOption) (*Done, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(Done)
+	err := c.cc.Invoke(ctx, MailPlatform_RemoveRule_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -450,6 +486,7 @@ type MailPlatformServer interface {
 	Records(context.Context, *DomainRequest) (*RecordsAnswer, error)
 	VerifyDomain(context.Context, *DomainRequest) (*PlatformDomain, error)
 	EnableMail(context.Context, *DomainRequest) (*Done, error)
+	RemoveDomain(context.Context, *DomainRequest) (*Done, error)
 	// Mail settings of a tenant.
 	Bootstrap(context.Context, *TenantRequest) (*Progress, error)
 	SMTPAuth(context.Context, *TenantRequest) (*SMTPAuthAnswer, error)
@@ -467,10 +504,12 @@ type MailPlatformServer interface {
 	OpenSignIn(context.Context, *OpenSignInRequest) (*Done, error)
 	OpenSubmission(context.Context, *MailboxRequest) (*Done, error)
 	Rename(context.Context, *RenameRequest) (*Done, error)
+	RemoveMailbox(context.Context, *RemoveMailboxRequest) (*Done, error)
 	// Transport rules that block mailboxes, and the message trace.
 	EnsureRule(context.Context, *SendRuleRequest) (*SendRule, error)
 	Block(context.Context, *SendRuleRequest) (*SendRule, error)
 	Rules(context.Context, *TenantRequest) (*RulesAnswer, error)
+	RemoveRule(context.Context, *SendRuleRequest) (*Done, error)
 	RemoveRules(context.Context, *TenantRequest) (*Done, error)
 	Sent(context.Context, *SentRequest) (*SentAnswer, error)
 	mustEmbedUnimplementedMailPlatformServer()
@@ -519,6 +558,9 @@ func (UnimplementedMailPlatformServer) VerifyDomain(context.Context, *DomainRequ
 func (UnimplementedMailPlatformServer) EnableMail(context.Context, *DomainRequest) (*Done, error) {
 	return nil, status.Error(codes.Unimplemented, "method EnableMail not implemented")
 }
+func (UnimplementedMailPlatformServer) RemoveDomain(context.Context, *DomainRequest) (*Done, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveDomain not implemented")
+}
 func (UnimplementedMailPlatformServer) Bootstrap(context.Context, *TenantRequest) (*Progress, error) {
 	return nil, status.Error(codes.Unimplemented, "method Bootstrap not implemented")
 }
@@ -564,6 +606,9 @@ func (UnimplementedMailPlatformServer) OpenSubmission(context.Context, *MailboxR
 func (UnimplementedMailPlatformServer) Rename(context.Context, *RenameRequest) (*Done, error) {
 	return nil, status.Error(codes.Unimplemented, "method Rename not implemented")
 }
+func (UnimplementedMailPlatformServer) RemoveMailbox(context.Context, *RemoveMailboxRequest) (*Done, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveMailbox not implemented")
+}
 func (UnimplementedMailPlatformServer) EnsureRule(context.Context, *SendRuleRequest) (*SendRule, error) {
 	return nil, status.Error(codes.Unimplemented, "method EnsureRule not implemented")
 }
@@ -572,6 +617,9 @@ func (UnimplementedMailPlatformServer) Block(context.Context, *SendRuleRequest) 
 }
 func (UnimplementedMailPlatformServer) Rules(context.Context, *TenantRequest) (*RulesAnswer, error) {
 	return nil, status.Error(codes.Unimplemented, "method Rules not implemented")
+}
+func (UnimplementedMailPlatformServer) RemoveRule(context.Context, *SendRuleRequest) (*Done, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveRule not implemented")
 }
 func (UnimplementedMailPlatformServer) RemoveRules(context.Context, *TenantRequest) (*Done, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemoveRules not implemented")
@@ -812,6 +860,24 @@ func _MailPlatform_EnableMail_Handler(srv interface{}, ctx context.Context, dec 
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(MailPlatformServer).EnableMail(ctx, req.(*DomainRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MailPlatform_RemoveDomain_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DomainRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MailPlatformServer).RemoveDomain(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MailPlatform_RemoveDomain_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MailPlatformServer).RemoveDomain(ctx, req.(*DomainRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1086,6 +1152,24 @@ func _MailPlatform_Rename_Handler(srv interface{}, ctx context.Context, dec func
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MailPlatform_RemoveMailbox_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveMailboxRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MailPlatformServer).RemoveMailbox(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MailPlatform_RemoveMailbox_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MailPlatformServer).RemoveMailbox(ctx, req.(*RemoveMailboxRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _MailPlatform_EnsureRule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(SendRuleRequest)
 	if err := dec(in); err != nil {
@@ -1136,6 +1220,24 @@ func _MailPlatform_Rules_Handler(srv interface{}, ctx context.Context, dec func(
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(MailPlatformServer).Rules(ctx, req.(*TenantRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MailPlatform_RemoveRule_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(SendRuleRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MailPlatformServer).RemoveRule(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MailPlatform_RemoveRule_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MailPlatformServer).RemoveRule(ctx, req.(*SendRuleRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -1232,6 +1334,10 @@ var MailPlatform_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _MailPlatform_EnableMail_Handler,
 		},
 		{
+			MethodName: "RemoveDomain",
+			Handler:    _MailPlatform_RemoveDomain_Handler,
+		},
+		{
 			MethodName: "Bootstrap",
 			Handler:    _MailPlatform_Bootstrap_Handler,
 		},
@@ -1292,6 +1398,10 @@ var MailPlatform_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _MailPlatform_Rename_Handler,
 		},
 		{
+			MethodName: "RemoveMailbox",
+			Handler:    _MailPlatform_RemoveMailbox_Handler,
+		},
+		{
 			MethodName: "EnsureRule",
 			Handler:    _MailPlatform_EnsureRule_Handler,
 		},
@@ -1302,6 +1412,10 @@ var MailPlatform_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Rules",
 			Handler:    _MailPlatform_Rules_Handler,
+		},
+		{
+			MethodName: "RemoveRule",
+			Handler:    _MailPlatform_RemoveRule_Handler,
 		},
 		{
 			MethodName: "RemoveRules",

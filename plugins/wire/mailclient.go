@@ -124,6 +124,11 @@ func (t tenantClient) EnableMail(ctx context.Context, name string) error {
 	return err
 }
 
+func (t tenantClient) RemoveDomain(ctx context.Context, name string) error {
+	_, err := t.rpc.RemoveDomain(ctx, t.domainRequest(name))
+	return err
+}
+
 func (t tenantClient) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	resp, err := t.rpc.Bootstrap(ctx, t.request())
 	return progressFromProto(resp), err
@@ -199,6 +204,11 @@ func (t tenantClient) Rename(ctx context.Context, address, displayName string) e
 	return err
 }
 
+func (t tenantClient) RemoveMailbox(ctx context.Context, objectID string) error {
+	_, err := t.rpc.RemoveMailbox(ctx, &proto.RemoveMailboxRequest{Tenant: t.tenant, ObjectId: objectID})
+	return err
+}
+
 func (t tenantClient) EnsureRule(ctx context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
 	resp, err := t.rpc.EnsureRule(ctx, &proto.SendRuleRequest{Tenant: t.tenant, Scope: scope, Mailboxes: mailboxes})
 	return ruleFromProto(resp), err
@@ -212,6 +222,11 @@ func (t tenantClient) Block(ctx context.Context, scope string, mailboxes []strin
 func (t tenantClient) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	resp, err := t.rpc.Rules(ctx, t.request())
 	return convertList(resp.GetRules(), ruleFromProto), err
+}
+
+func (t tenantClient) RemoveRule(ctx context.Context, scope string) error {
+	_, err := t.rpc.RemoveRule(ctx, &proto.SendRuleRequest{Tenant: t.tenant, Scope: scope})
+	return err
 }
 
 func (t tenantClient) RemoveRules(ctx context.Context) error {

@@ -118,6 +118,10 @@ func (s *mailServer) Rename(ctx context.Context, req *proto.RenameRequest) (*pro
 	return serveTenantDone(s, req, func(t ports.MailTenant) error { return t.Rename(ctx, req.GetAddress(), req.GetDisplayName()) })
 }
 
+func (s *mailServer) RemoveMailbox(ctx context.Context, req *proto.RemoveMailboxRequest) (*proto.Done, error) {
+	return serveTenantDone(s, req, func(t ports.MailTenant) error { return t.RemoveMailbox(ctx, req.GetObjectId()) })
+}
+
 func (s *mailServer) Mailboxes(ctx context.Context, req *proto.TenantRequest) (*proto.MailboxesAnswer, error) {
 	return serveTenant(s, req, func(t ports.MailTenant) ([]mailbox.Platform, error) { return t.Mailboxes(ctx) },
 		func(list []mailbox.Platform) *proto.MailboxesAnswer {
@@ -168,6 +172,10 @@ func (s *mailServer) EnableMail(ctx context.Context, req *proto.DomainRequest) (
 	return serveTenantDone(s, req, func(t ports.MailTenant) error { return t.EnableMail(ctx, req.GetName()) })
 }
 
+func (s *mailServer) RemoveDomain(ctx context.Context, req *proto.DomainRequest) (*proto.Done, error) {
+	return serveTenantDone(s, req, func(t ports.MailTenant) error { return t.RemoveDomain(ctx, req.GetName()) })
+}
+
 func (s *mailServer) Bootstrap(ctx context.Context, req *proto.TenantRequest) (*proto.Progress, error) {
 	return serveTenant(s, req, func(t ports.MailTenant) (tenant.Progress, error) { return t.Bootstrap(ctx) }, progressToProto)
 }
@@ -215,6 +223,10 @@ func (s *mailServer) Rules(ctx context.Context, req *proto.TenantRequest) (*prot
 		func(all []sendlimit.Rule) *proto.RulesAnswer {
 			return &proto.RulesAnswer{Rules: convertList(all, ruleToProto)}
 		})
+}
+
+func (s *mailServer) RemoveRule(ctx context.Context, req *proto.SendRuleRequest) (*proto.Done, error) {
+	return serveTenantDone(s, req, func(t ports.MailTenant) error { return t.RemoveRule(ctx, req.GetScope()) })
 }
 
 func (s *mailServer) RemoveRules(ctx context.Context, req *proto.TenantRequest) (*proto.Done, error) {

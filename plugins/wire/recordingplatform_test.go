@@ -117,6 +117,11 @@ func (t recordingTenant) EnableMail(_ context.Context, name string) error {
 	return nil
 }
 
+func (t recordingTenant) RemoveDomain(_ context.Context, name string) error {
+	t.record("RemoveDomain", t.id, name)
+	return nil
+}
+
 func (t recordingTenant) Bootstrap(context.Context) (tenant.Progress, error) {
 	t.record("Bootstrap", t.id)
 	return newFilled[tenant.Progress]("progress")
@@ -192,6 +197,11 @@ func (t recordingTenant) Rename(_ context.Context, address, displayName string) 
 	return nil
 }
 
+func (t recordingTenant) RemoveMailbox(_ context.Context, objectID string) error {
+	t.record("RemoveMailbox", t.id, objectID)
+	return nil
+}
+
 func (t recordingTenant) EnsureRule(_ context.Context, scope string, mailboxes []string) (sendlimit.Rule, error) {
 	t.record("EnsureRule", t.id, scope, mailboxes)
 	return newFilled[sendlimit.Rule]("ensured")
@@ -205,6 +215,11 @@ func (t recordingTenant) Block(_ context.Context, scope string, mailboxes []stri
 func (t recordingTenant) Rules(context.Context) ([]sendlimit.Rule, error) {
 	t.record("Rules", t.id)
 	return newFilled[[]sendlimit.Rule]("rules")
+}
+
+func (t recordingTenant) RemoveRule(_ context.Context, scope string) error {
+	t.record("RemoveRule", t.id, scope)
+	return nil
 }
 
 func (t recordingTenant) RemoveRules(context.Context) error {

@@ -136,6 +136,24 @@ var directoryChecks = []check{
 		_, err = client.VerifyDomain(callContext(t), name)
 		requireRefusal(t, "verify", err, fault.DomainNotFound)
 	}},
+	{"mail/domains/removed", "a removed domain is gone, and can be removed and added again", func(t T, env MailPlatformEnv) {
+		_, client := newConnectedTenant(t, env, Setup{})
+		name, other := newVerifiedDomain(t, env, client), newAddedDomain(t, env, client)
+		must(t, "remove", client.RemoveDomain(callContext(t), name))
+		must(t, "remove again", client.RemoveDomain(callContext(t), name))
+		eventually(t, env, "removed domain", func() bool {
+			_, err := client.Domain(callContext(t), name)
+			return errors.Is(err, fault.DomainNotFound)
+		})
+		if names := domainNames(t, client); !slices.Equal(names, []string{other}) {
+			t.Fatalf("listed %v, want %s", names, other)
+		}
+		d, err := client.AddDomain(callContext(t), name)
+		must(t, "add again", err)
+		if d.Verified {
+			t.Fatal("a domain that was made anew is verified")
+		}
+	}},
 	{"mail/domains/invalid-name", "an invalid name is refused", func(t T, env MailPlatformEnv) {
 		_, client := newConnectedTenant(t, env, Setup{})
 		_, err := client.AddDomain(callContext(t), "anything.onmicrosoft.com")

@@ -3,6 +3,7 @@
 package contract
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -244,6 +245,47 @@ var mailboxChecks = []check{
 			return outcome.Of(err) != outcome.NotReady
 		})
 		requireRefusal(t, "sign-in", err, fault.WeakPassword)
+	}},
+	{"mail/mailboxes/removed", "a removed mailbox is gone, and one made anew stays", func(t T, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
+		name := newAcceptedDomain(t, env, client)
+		address := "anna@" + name
+		m, other := createMailbox(t, env, client, address), createMailbox(t, env, client, "otto@"+name)
+		remove := func() error { return client.RemoveMailbox(callContext(t), m.ObjectID) }
+		retryUntilReady(t, env, "remove", remove)
+		retryUntilReady(t, env, "remove again", remove)
+		if got := mailboxAddresses(t, client); slices.Contains(got, address) {
+			t.Fatalf("the platform holds %v", got)
+		}
+		anew := createMailbox(t, env, client, address)
+		if anew.ObjectID == m.ObjectID {
+			t.Fatal("the new mailbox has the id of the removed one")
+		}
+		must(t, "remove the first one again", remove())
+		if got := mailboxAddresses(t, client); !slices.Contains(got, address) || !slices.Contains(got, other.Address) {
+			t.Fatalf("the platform holds %v", got)
+		}
+	}},
+	{"mail/mailboxes/removed-early", "the removal of a new mailbox waits for the directory", func(t T, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{MailboxLag: time.Hour})
+		m := createMailbox(t, env, client, "anna@"+newAcceptedDomain(t, env, client))
+		requireOutcome(t, "remove", client.RemoveMailbox(callContext(t), m.ObjectID), outcome.NotReady)
+		env.Advance(t, 2*time.Hour)
+		must(t, "remove", client.RemoveMailbox(callContext(t), m.ObjectID))
+		if got := mailboxAddresses(t, client); len(got) != 0 {
+			t.Fatalf("the platform holds %v", got)
+		}
+	}},
+	{"mail/domains/in-use", "a domain with mailboxes is not removed", func(t T, env MailPlatformEnv) {
+		_, client := newReadyTenant(t, env, Setup{})
+		name := newAcceptedDomain(t, env, client)
+		m := createMailbox(t, env, client, "anna@"+name)
+		retryUntilReady(t, env, "sign-in", func() error {
+			return client.OpenSignIn(callContext(t), m.ObjectID, m.Address, secret.New(password))
+		})
+		requireRefusal(t, "remove", client.RemoveDomain(callContext(t), name), fault.DomainInUse)
+		retryUntilReady(t, env, "remove the mailbox", func() error { return client.RemoveMailbox(callContext(t), m.ObjectID) })
+		eventually(t, env, "removal", func() bool { return client.RemoveDomain(callContext(t), name) == nil })
 	}},
 	{"mail/mailboxes/renamed", "a mailbox is renamed", func(t T, env MailPlatformEnv) {
 		_, client := newReadyTenant(t, env, Setup{})

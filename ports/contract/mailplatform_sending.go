@@ -158,6 +158,17 @@ var ruleChecks = []check{
 			requireOutcome(t, "list rules", err, kind)
 		}
 	}},
+	{"mail/rules/one-removed", "the rule of one scope is removed, the others stay", func(t T, env MailPlatformEnv) {
+		s := newSendingTenant(t, env, Setup{})
+		must(t, "remove nothing", s.client.RemoveRule(callContext(t), s.domain))
+		s.block(t, sendlimit.TenantWide, true, s.boxes[0])
+		s.block(t, s.domain, true, s.boxes[1])
+		must(t, "remove", s.client.RemoveRule(callContext(t), s.domain))
+		must(t, "remove again", s.client.RemoveRule(callContext(t), s.domain))
+		if got, want := env.Rules(t, s.testTenant.GUID), map[string][]string{sendlimit.RuleName(sendlimit.TenantWide): s.boxes[:1]}; !cmp.Equal(got, want) {
+			t.Fatalf("the platform holds %v, want %v", got, want)
+		}
+	}},
 	{"mail/rules/removed", "managed rules are removed, foreign rules stay", func(t T, env MailPlatformEnv) {
 		s := newSendingTenant(t, env, Setup{})
 		must(t, "remove nothing", s.client.RemoveRules(callContext(t)))

@@ -27,6 +27,7 @@ type Bucket string
 // The buckets. All operations in ProviderHeavy and ProviderHeavyWrites call a provider.
 const (
 	Reads               Bucket = "read"
+	Writes              Bucket = "write"
 	Expensive           Bucket = "expensive"
 	ProviderHeavy       Bucket = "provider_heavy"
 	ProviderHeavyWrites Bucket = "provider_heavy_writes"
@@ -35,6 +36,7 @@ const (
 // quotas holds the rate limit of each bucket. The limit applies per account.
 var quotas = map[Bucket]ratelimit.Bucket{
 	Reads:               {Limit: 600, Window: time.Minute},
+	Writes:              {Limit: 240, Window: 10 * time.Minute},
 	Expensive:           {Limit: 30, Window: time.Minute},
 	ProviderHeavy:       {Limit: 240, Window: 10 * time.Minute},
 	ProviderHeavyWrites: {Limit: 12, Window: 10 * time.Minute},

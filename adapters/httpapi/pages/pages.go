@@ -89,8 +89,10 @@ var guides = []guide{
 	{"requests", "Requests and answers"},
 	{"retries", "Retrying a write"},
 	{"rate-limits", "Rate limits"},
+	{"connect-links", "Connect links"},
 	{"dns", "DNS plans and provisioning"},
 	{"sending-platforms", "Sending platforms"},
+	{"taking-back", "Taking things back"},
 	{"headroom", "Headroom below the sending limit"},
 }
 

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/observation"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// forgottenRow is a domain that discoveries leave out.
+type forgottenRow struct {
+	bun.BaseModel `bun:"table:forgotten_domains,alias:fd"`
+
+	AccountID   string `bun:",pk"`
+	TenantID    string `bun:",pk"`
+	Name        string `bun:",pk"`
+	ForgottenAt time.Time
+}
+
+// removedMailboxRow is a mailbox that discoveries leave out for observation.ReplicaLag.
+type removedMailboxRow struct {
+	bun.BaseModel `bun:"table:removed_mailboxes,alias:rm"`
+
+	AccountID string `bun:",pk"`
+	TenantID  string `bun:",pk"`
+	ObjectID  string `bun:",pk"`
+	RemovedAt time.Time
+}
+
+// RemovableDomain implements ports.Removals.
+func (s *Store) RemovableDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
+	var row struct {
+		domainRow `bun:",extend"`
+
+		Mailboxes int
+	}
+	err := s.run(ctx, "find removable domain", func(ctx context.Context, db bun.IDB) error {
+		used := db.NewSelect().TableExpr("mailboxes AS m").ColumnExpr("count(*)").Where("m.account_id = d.account_id").
+			Where("m.tenant_id = d.tenant_id").Where("m.domain_name = d.name").Where(presentMailbox)
+		err := db.NewSelect().TableExpr("tenants AS t").ColumnExpr("d.*").ColumnExpr("t.guid AS tenant_guid").ColumnExpr("(?) AS mailboxes", used).
+			Join("LEFT JOIN domains AS d ON d.account_id = t.account_id AND d.tenant_id = t.id AND d.added AND d.name = ?", storedText(name)).
+			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.Lookup(string(id))).Scan(ctx, &row)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return tenantNotFound()
+		case err == nil && row.ID == "":
+			return domainNotFound()
+		case err == nil && row.Mailboxes > 0:
+			return domainInUse()
+		}
+		return err
+	})
+	if err != nil {
+		return domain.Domain{}, err
+	}
+	return row.domain(), nil
+}
+
+func domainInUse() error {
+	return fault.FromStore(fault.DomainInUse.With("the domain still has mailboxes; remove them first"))
+}
+
+// RemoveDomain implements ports.Removals. It locks the domain as a reservation of mailboxes does, so
+// that no mailbox is reserved during the removal. Foreign keys delete the domain's jobs.
+func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, completion *ports.Completion) error {
+	return s.inTransaction(ctx, "remove domain", func(ctx context.Context, tx bun.IDB) error {
+		row, err := s.lockDomain(ctx, tx, accountKey(owner), ident.Lookup(d.ID))
+		if err != nil {
+			return err
+		}
+		present, _, err := mailboxesOf(ctx, tx, row)
+		if err != nil {
+			return err
+		}
+		if len(present) > 0 {
+			return domainInUse()
+		}
+		if err := deleteRows(ctx, tx, (*domainRow)(nil), row.AccountID, []string{row.ID}); err != nil {
+			return err
+		}
+		forgotten := forgottenRow{AccountID: row.AccountID, TenantID: row.TenantID, Name: row.Name, ForgottenAt: storedTime(now)}
+		_, err = tx.NewInsert().Model(&forgotten).On("CONFLICT (account_id, tenant_id, name) DO UPDATE").
+			Set("forgotten_at = EXCLUDED.forgotten_at").Exec(ctx)
+		if err != nil {
+			return err
+		}
+		return s.storeCompletion(ctx, tx, completion)
+	})
+}
+
+// leaveOutForgotten deletes the removed domains of a tenant from found, which holds only domains
+// without a row.
+func leaveOutForgotten(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]domain.Platform) error {
+	var names []string
+	err := tx.NewSelect().Model((*forgottenRow)(nil)).Column("name").Where("fd.account_id = ?", t.AccountID).
+		Where("fd.tenant_id = ?", t.ID).Scan(ctx, &names)
+	for _, name := range names {
+		delete(found, name)
+	}
+	return err
+}
+
+// RemovableMailbox implements ports.Removals.
+func (s *Store) RemovableMailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error) {
+	var row mailboxRow
+	err := s.run(ctx, "find removable mailbox", func(ctx context.Context, db bun.IDB) error {
+		err := db.NewSelect().TableExpr("tenants AS t").ColumnExpr("m.*").ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name").
+			Join("LEFT JOIN mailboxes AS m ON "+mailboxOfTenant+" AND m.stage IN (?) AND m.id = ?", listedStages, ident.Lookup(mailboxID)).
+			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.Lookup(string(id))).Scan(ctx, &row)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return tenantNotFound()
+		case err == nil && row.ID == "":
+			return mailboxNotFound()
+		}
+		return err
+	})
+	if err != nil {
+		return mailbox.Mailbox{}, err
+	}
+	return row.mailbox(), nil
+}
+
+// RemoveMailbox implements ports.Removals. It takes its locks in the order of SaveDiscovery.
+func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, now time.Time, completion *ports.Completion) error {
+	now = storedTime(now)
+	return s.inTransaction(ctx, "remove mailbox", func(ctx context.Context, tx bun.IDB) error {
+		t, err := s.lockTenant(ctx, tx, accountKey(owner), ident.Lookup(string(m.TenantGUID)))
+		if err != nil {
+			return err
+		}
+		state, err := s.lockSendState(ctx, tx, t.AccountID, tenantIDQuery(tx, t))
+		if err != nil {
+			return err
+		}
+		var row mailboxRow
+		err = s.lockRows(tx.NewSelect().Model(&row).Where("m.account_id = ?", t.AccountID).
+			Where("m.tenant_id = ?", t.ID).Where("m.id = ?", ident.Lookup(m.ID)), "m").Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return mailboxNotFound()
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.dropMailbox(ctx, tx, t, state, row, now); err != nil {
+			return err
+		}
+		if m.ObjectID != "" {
+			removed := removedMailboxRow{AccountID: t.AccountID, TenantID: t.ID, ObjectID: storedText(m.ObjectID), RemovedAt: now}
+			_, err = tx.NewInsert().Model(&removed).On("CONFLICT (account_id, tenant_id, object_id) DO UPDATE").
+				Set("removed_at = EXCLUDED.removed_at").Exec(ctx)
+			if err != nil {
+				return err
+			}
+		}
+		return s.storeCompletion(ctx, tx, completion)
+	})
+}
+
+// dropMailbox deletes a mailbox and records its unblock. It only hides a mailbox with an intended
+// block, because only a pass can tell whether it is blocked.
+func (s *Store) dropMailbox(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, now time.Time) error {
+	ids, released, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.Found{Began: now, At: now})
+	if err != nil {
+		return err
+	}
+	if len(ids) == 0 {
+		stored, err := observations(ctx, tx, ofMailboxes, t.AccountID, row.ID)
+		if err != nil {
+			return err
+		}
+		hidden := stored[row.ID].ofMailbox(row.mailbox())
+		hidden.MissingSince, hidden.Observed.Account = now, now
+		return saveMailboxes(ctx, tx, t.AccountID, hidden)
+	}
+	if err := deleteRows(ctx, tx, (*mailboxRow)(nil), t.AccountID, ids); err != nil {
+		return err
+	}
+	return recordEvents(ctx, tx, t.AccountID, released)
+}
+
+// leaveOutRemoved deletes the mailboxes of a tenant from found that were removed shortly before the
+// discovery began. It also deletes the records of earlier removals.
+func leaveOutRemoved(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]mailbox.Platform, began time.Time) error {
+	since := storedTime(began.Add(-observation.ReplicaLag))
+	_, err := tx.NewDelete().Model((*removedMailboxRow)(nil)).Where("rm.account_id = ?", t.AccountID).
+		Where("rm.tenant_id = ?", t.ID).Where("rm.removed_at <= ?", since).Exec(ctx)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	err = tx.NewSelect().Model((*removedMailboxRow)(nil)).Column("object_id").Where("rm.account_id = ?", t.AccountID).
+		Where("rm.tenant_id = ?", t.ID).Scan(ctx, &ids)
+	maps.DeleteFunc(found, func(_ string, p mailbox.Platform) bool { return slices.Contains(ids, storedText(p.ObjectID)) })
+	return err
+}
+
+// RemovePolicy implements ports.Removals.
+func (s *Store) RemovePolicy(ctx context.Context, r ports.SendRun, policyID string, completion *ports.Completion) (bool, error) {
+	return s.inSendRun(ctx, "remove send limit", r, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
+		res, err := tx.NewDelete().Model((*policyRow)(nil)).Where("sp.account_id = ?", state.AccountID).
+			Where("sp.tenant_id = ?", state.TenantID).Where("sp.id = ?", ident.Lookup(policyID)).
+			Where("sp.daily_send_limit IS NOT NULL").Exec(ctx)
+		if err := requireRow(res, err, fault.FromStore(policyNotFound())); err != nil {
+			return err
+		}
+		return s.storeCompletion(ctx, tx, completion)
+	})
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/observation"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+func domainNames(t testing.TB, s *Store, owner access.AccountID) string {
+	t.Helper()
+	list, err := s.Domains(t.Context(), owner, guid(1))
+	must(t, "list domains", err)
+	var names []string
+	for _, d := range list {
+		names = append(names, d.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// discoverDomains stores a discovery that finds these domains and misses the others.
+func discoverDomains(t testing.TB, s *Store, owner access.AccountID, at time.Time, missed string, names ...string) {
+	t.Helper()
+	f := ports.Found{Began: at, At: at, Domains: []domain.Platform{}, MissedDomains: map[string]bool{missed: true}}
+	for _, name := range names {
+		f.Domains = append(f.Domains, domain.Platform{Name: name, Verified: true})
+	}
+	must(t, "discover", s.SaveDiscovery(t.Context(), owner, guid(1), f))
+}
+
+func TestRemovedDomainIsLeftOutUntilItIsReserved(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		attachTenant(t, s, ann, 1)
+		attachTenant(t, s, bob, 2)
+		d := addDomain(t, s, ann, guid(1), "one.test")
+		addDomain(t, s, bob, guid(2), "one.test")
+		_, foreign := s.RemovableDomain(t.Context(), bob, guid(1), "one.test")
+		_, unknown := s.RemovableDomain(t.Context(), bob, guid(9), "one.test")
+		requireSameError(t, "domain", foreign, unknown)
+		_, err := s.RemovableDomain(t.Context(), ann, guid(1), "two.test")
+		requireRefusal(t, "unknown domain", err, fault.DomainNotFound)
+		found, err := s.RemovableDomain(t.Context(), ann, guid(1), "one.test")
+		must(t, "find", err)
+		if found.ID != d.ID || found.TenantGUID != guid(1) {
+			t.Fatalf("found %+v", found)
+		}
+		requireRefusal(t, "remove a foreign domain", s.RemoveDomain(t.Context(), bob, d, now, nil), fault.DomainNotFound)
+		must(t, "remove", s.RemoveDomain(t.Context(), ann, d, now, nil))
+		requireRefusal(t, "remove again", s.RemoveDomain(t.Context(), ann, d, now, nil), fault.DomainNotFound)
+		discoverDomains(t, s, ann, now.Add(time.Hour), "", "one.test", "two.test")
+		if got := domainNames(t, s, ann); got != "two.test" {
+			t.Fatalf("after a discovery: %s", got)
+		}
+		if list, err := s.Domains(t.Context(), bob, guid(2)); err != nil || len(list) != 1 {
+			t.Fatalf("of the other account: %v, %v", list, err)
+		}
+		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), "one.test", domain.MaxPerTenant, now.Add(time.Hour))
+		must(t, "reserve again", err)
+		if reserved.ID == d.ID || !reserved.JustReserved {
+			t.Fatalf("reserved %+v", reserved)
+		}
+		must(t, "release", s.ReleaseDomain(t.Context(), ann, reserved.ID, reserved.ReservedAt))
+		discoverDomains(t, s, ann, now.Add(2*time.Hour), "", "one.test", "two.test")
+		if got := domainNames(t, s, ann); got != "one.test two.test" {
+			t.Fatalf("after it was added again: %s", got)
+		}
+	})
+}
+
+func TestMissingDomainCanBeRemoved(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		d := addDomain(t, s, ann, guid(1), "one.test")
+		discoverDomains(t, s, ann, now.Add(time.Hour), "one.test")
+		if got := domainNames(t, s, ann); got != "" {
+			t.Fatalf("listed %s", got)
+		}
+		found, err := s.RemovableDomain(t.Context(), ann, guid(1), "one.test")
+		must(t, "find", err)
+		must(t, "remove", s.RemoveDomain(t.Context(), ann, found, now, nil))
+		if found.ID != d.ID {
+			t.Fatalf("found %+v", found)
+		}
+	})
+}
+
+func TestDomainWithMailboxesIsNotRemoved(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		d := addDomain(t, s, ann, guid(1), "one.test")
+		m := addMailbox(t, s, ann, d, "a", mailbox.Ready)
+		_, err := s.RemovableDomain(t.Context(), ann, guid(1), "one.test")
+		requireRefusal(t, "find", err, fault.DomainInUse)
+		requireRefusal(t, "remove", s.RemoveDomain(t.Context(), ann, d, now, nil), fault.DomainInUse)
+		m.TenantGUID = guid(1)
+		must(t, "remove the mailbox", s.RemoveMailbox(t.Context(), ann, m, now, nil))
+		must(t, "remove", s.RemoveDomain(t.Context(), ann, d, now, nil))
+	})
+}
+
+// TestRemovalOfADomainRacesWithAMailbox checks that either the domain is removed or the mailbox is
+// reserved.
+func TestRemovalOfADomainRacesWithAMailbox(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		for n := range 10 {
+			d := addDomain(t, s, ann, guid(1), "d"+string(rune('a'+n))+".test")
+			errs := concurrently(2, func(i int) error {
+				if i == 0 {
+					return s.RemoveDomain(t.Context(), ann, d, now, nil)
+				}
+				_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a"), mailbox.MaxPerDomain, now)
+				return err
+			})
+			if (errs[0] == nil) == (errs[1] == nil) {
+				t.Fatalf("removal: %v, mailbox: %v", errs[0], errs[1])
+			}
+		}
+	})
+}
+
+func TestRemovedMailboxIsLeftOutOfLaggingLists(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		attachTenant(t, s, ann, 1)
+		d := addDomain(t, s, ann, guid(1), "one.test")
+		m := addMailbox(t, s, ann, d, "a", mailbox.Ready)
+		m.ObjectID, m.Observed.Account = "object-1", now
+		must(t, "save", s.SaveMailbox(t.Context(), ann, m))
+		_, foreign := s.RemovableMailbox(t.Context(), bob, guid(1), m.ID)
+		_, unknown := s.RemovableMailbox(t.Context(), bob, guid(9), m.ID)
+		requireSameError(t, "mailbox", foreign, unknown)
+		_, err := s.RemovableMailbox(t.Context(), ann, guid(1), newID())
+		requireRefusal(t, "unknown mailbox", err, fault.MailboxNotFound)
+		found, err := s.RemovableMailbox(t.Context(), ann, guid(1), m.ID)
+		must(t, "find", err)
+		if found.ObjectID != "object-1" || found.TenantGUID != guid(1) {
+			t.Fatalf("found %+v", found)
+		}
+		requireRefusal(t, "remove a foreign mailbox", s.RemoveMailbox(t.Context(), bob, found, now, nil), fault.TenantNotFound)
+		must(t, "remove", s.RemoveMailbox(t.Context(), ann, found, now, nil))
+		requireRefusal(t, "remove again", s.RemoveMailbox(t.Context(), ann, found, now, nil), fault.MailboxNotFound)
+		for _, tt := range []struct {
+			after    time.Duration
+			objectID string
+			want     int
+		}{
+			{time.Minute, "object-1", 0},                        // a replica lags
+			{2 * time.Minute, "object-2", 1},                    // made anew
+			{observation.ReplicaLag + time.Hour, "object-1", 1}, // restored
+		} {
+			at := now.Add(tt.after)
+			must(t, "discover", s.SaveDiscovery(t.Context(), ann, guid(1), ports.Found{Began: at, At: at,
+				Mailboxes: []mailbox.Platform{{ObjectID: tt.objectID, Address: m.Address}}}))
+			list, err := s.Mailboxes(t.Context(), ann, guid(1))
+			must(t, "list", err)
+			if len(list) != tt.want {
+				t.Fatalf("after %v: %+v", tt.after, list)
+			}
+		}
+	})
+}
+
+// TestRemovedMailboxIsUnblocked checks that the removal of a blocked mailbox leaves an event.
+func TestRemovedMailboxIsUnblocked(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		d := addDomain(t, s, ann, guid(1), "one.test")
+		m := addMailbox(t, s, ann, d, "a", mailbox.Ready)
+		_, err := s.db.NewUpdate().Model((*mailboxRow)(nil)).Set("blocked_at = ?", now).Where("account_id = ?", string(ann)).Where("id = ?", m.ID).Exec(t.Context())
+		must(t, "block", err)
+		state := sendTenantRow{AccountID: string(ann), TenantID: d.TenantID, Place: sendlimit.DefaultTimeZone, DueAt: now}
+		_, err = s.db.NewInsert().Model(&state).Exec(t.Context())
+		must(t, "add enforcement", err)
+		m.TenantGUID = guid(1)
+		must(t, "remove", s.RemoveMailbox(t.Context(), ann, m, now.Add(time.Hour), nil))
+		log, err := s.Events(t.Context(), ann, ports.EventQuery{Limit: 10})
+		must(t, "events", err)
+		if len(log.Events) != 1 || log.Events[0].Address != m.Address || log.Events[0].Action != sendlimit.Unblocked || log.Events[0].Tenant != tenant.GUID(guid(1)) {
+			t.Fatalf("events %+v", log.Events)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+const (
+	defaultLinkMinutes = int(tenants.DefaultLinkLifetime / time.Minute)
+	maxLinkMinutes     = 7 * 24 * 60
+	maxLinkState       = 256
+)
+
+type connectLinkInput struct {
+	ReturnURL  string `query:"return_url"`
+	State      string `query:"state" maxLength:"256"`
+	TTLMinutes int    `query:"ttl_minutes" minimum:"1" maximum:"10080" default:"15"`
+}
+
+type connectSessionPath struct {
+	ID string `path:"connect_session_id"`
+}
+
+func connectOperations(api huma.API, service *tenants.Service) {
+	connectLink(api, service)
+	getConnectSession(api, service)
+	renewConnectSession(api, service)
+}
+
+func connectLink(api huma.API, service *tenants.Service) {
+	register(api, huma.Operation{
+		OperationID: "get-connect-url", Method: http.MethodGet, Path: "/v1/tenants/connect-url", Tags: []string{tagTenants},
+		Summary: "Get a connect link",
+		Description: "Starts a connect session and returns its link for an administrator of a tenant: opened in a browser, the link asks for consent " +
+			"and connects the tenant to the account of the key. The link is valid for 15 minutes, or for `ttl_minutes`, and works once. " +
+			"Poll the connect session until it is `connected`, then sync the tenant. With `return_url`, the last page leads back to it, " +
+			"with `session_id`, `result` (the status of the session) and `state` added to its query. These parameters prove nothing; read the session.",
+		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleConnectURL, Refuses: only(fault.InvalidRequest, fault.InvalidReturnURL, fault.TenantLimitReached,
+			fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
+	}, func(ctx context.Context, who access.Caller, in *connectLinkInput) (connectURL, error) {
+		link, err := service.ConnectURL(ctx, who.Account, tenants.LinkRequest{
+			ReturnURL: in.ReturnURL, State: in.State, Lifetime: time.Duration(in.TTLMinutes) * time.Minute,
+		})
+		if err != nil {
+			return connectURL{}, err
+		}
+		return connectURLOf(link), nil
+	})
+}
+
+func getConnectSession(api huma.API, service *tenants.Service) {
+	register(api, huma.Operation{
+		OperationID: "get-connect-session", Method: http.MethodGet, Path: "/v1/connect-sessions/{connect_session_id}", Tags: []string{tagTenants},
+		Summary:     "Get a connect session",
+		Description: "Returns how far the administrator has come with the link. A session is kept for 30 days after its link has expired.",
+		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleConnectSession, Refuses: only(fault.ConnectSessionUnknown)}.Metadata(),
+	}, func(ctx context.Context, who access.Caller, in *connectSessionPath) (connectSession, error) {
+		session, err := service.Session(ctx, who.Account.ID, ident.Lookup(in.ID))
+		if err != nil {
+			return connectSession{}, err
+		}
+		return connectSessionOf(session), nil
+	})
+}
+
+func renewConnectSession(api huma.API, service *tenants.Service) {
+	registerCompleting(api, huma.Operation{
+		OperationID: "renew-connect-session", Method: http.MethodPost, Path: "/v1/connect-sessions/{connect_session_id}/renew", Tags: []string{tagTenants},
+		Summary: "Renew a connect session",
+		Description: "Returns a new link for the same session, with the lifetime, `return_url` and `state` of the first one. The earlier link stops " +
+			"working at once. A session that expired or was declined is `pending` again. A connected session cannot be renewed.",
+		Metadata: guard.Terms{Bucket: guard.Writes, Write: true, Answer: exampleConnectURL, Refuses: only(fault.ConnectSessionUnknown, fault.SessionConnected,
+			fault.InvalidReturnURL, fault.TenantLimitReached, fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
+	}, connectURLOf, func(ctx context.Context, who access.Caller, in *connectSessionPath, answer ports.Answer[tenants.Link]) (tenants.Link, error) {
+		return service.Renew(ctx, who.Account, ident.Lookup(in.ID), answer)
+	})
+}
+
+type connectURL struct {
+	ID         string    `json:"id" format:"uuid" doc:"The id of the connect session."`
+	ConnectURL string    `json:"connect_url" format:"uri" doc:"Open it in an administrator's browser. Do not parse or build it."`
+	ExpiresAt  time.Time `json:"expires_at" doc:"When the link expires."`
+}
+
+type connectSession struct {
+	Status    string    `json:"status" enum:"pending,consented,connected,declined,expired" doc:"pending: nothing is proved yet. consented: an administrator signed in and the consent is proved. connected: the tenant is attached. declined: the link was used and nothing was connected. expired: the link expired before that."`
+	TenantID  *string   `json:"tenant_id" format:"uuid" doc:"The tenant of the consent, null until it is proved."`
+	ExpiresAt time.Time `json:"expires_at" doc:"When the current link expires."`
+}
+
+func connectURLOf(link tenants.Link) connectURL {
+	return connectURL{ID: link.SessionID, ConnectURL: link.URL, ExpiresAt: link.ExpiresAt.UTC()}
+}
+
+func connectSessionOf(s tenant.ConnectSession) connectSession {
+	return connectSession{Status: string(s.Status), TenantID: textOrNil(string(s.Tenant)), ExpiresAt: s.ExpiresAt.UTC()}
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+)
+
+// allowReturnHost registers a return host for an account.
+func (env *testEnv) allowReturnHost(t *testing.T, owner testAccount, host string) {
+	t.Helper()
+	_, err := env.store.ChangeSettings(t.Context(), owner.account.ID, func(s access.Settings) (access.Settings, error) {
+		s.ReturnHosts = []string{host}
+		return s, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestConnectLinkParameters(t *testing.T) {
+	env := newTestEnv(t)
+	env.allowReturnHost(t, env.accountA, "app.acme.example")
+	client := serve(t, env.handler(t))
+	good := url.QueryEscape("https://app.acme.example/done?x=1")
+	for _, tt := range []struct {
+		query  string
+		status int
+		code   string
+		life   time.Duration
+	}{
+		{"", 200, "", 15 * time.Minute},
+		{"?ttl_minutes=1", 200, "", time.Minute},
+		{"?ttl_minutes=10080&return_url=" + good + "&state=" + strings.Repeat("%C3%BC", 256), 200, "", 7 * 24 * time.Hour},
+		{"?unknown=1", 200, "", 15 * time.Minute},
+		{"?ttl_minutes=0", 400, "invalid_request", 0},
+		{"?ttl_minutes=10081", 400, "invalid_request", 0},
+		{"?ttl_minutes=-1", 400, "invalid_request", 0},
+		{"?ttl_minutes=1.5", 400, "invalid_request", 0},
+		{"?ttl_minutes=x", 400, "invalid_request", 0},
+		{"?ttl_minutes=1&ttl_minutes=2", 400, "invalid_request", 0},
+		{"?state=" + strings.Repeat("x", 257), 400, "invalid_request", 0},
+		{"?return_url=" + url.QueryEscape("http://app.acme.example/"), 400, "invalid_return_url", 0},
+		{"?return_url=" + url.QueryEscape("https://evil.example/"), 400, "invalid_return_url", 0},
+		{"?return_url=x", 400, "invalid_return_url", 0},
+	} {
+		got := client.expect(call{method: "GET", path: "/v1/tenants/connect-url" + tt.query, key: env.accountA.key}, tt.status, tt.code)
+		if tt.status != 200 {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, got.body["expires_at"].(string))
+		if left := time.Until(at); err != nil || left > tt.life || left < tt.life-testTimeout {
+			t.Errorf("%s: lives %v (%v)", tt.query, left, err)
+		}
+		session := client.expect(call{method: "GET", path: "/v1/connect-sessions/" + got.body["id"].(string), key: env.accountA.key}, 200, "")
+		if session.body["status"] != "pending" || session.body["tenant_id"] != nil || session.body["expires_at"] != got.body["expires_at"] || len(session.body) != 3 {
+			t.Errorf("%s: session %s", tt.query, session.raw)
+		}
+	}
+	client.expect(call{method: "GET", path: "/v1/tenants/connect-url?return_url=" + good, key: env.accountB.key}, 400, "invalid_return_url")
+}
+
+// TestRenewedLinkIsReplayed checks that a repeated renewal returns the same link, and a new one a
+// different link.
+func TestRenewedLinkIsReplayed(t *testing.T) {
+	env := newTestEnv(t)
+	id := env.addConnectSession(t, env.accountA)
+	client := serve(t, env.handler(t))
+	renew := call{method: "POST", path: "/v1/connect-sessions/" + id + "/renew", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "renew-1"}}
+	first := client.expect(renew, 200, "")
+	if first.body["id"] != id || first.header.Get("X-RateLimit-Bucket") != "write" || first.header.Get("X-RateLimit-Limit") != "240" {
+		t.Errorf("%s %v", first.raw, first.header)
+	}
+	again := client.expect(renew, 200, "")
+	if again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("the repetition is %s, the first answer %s", again.raw, first.raw)
+	}
+	renew.headers = nil
+	if other := client.expect(renew, 200, ""); other.body["connect_url"] == first.body["connect_url"] {
+		t.Error("a new renewal returns the same link")
+	}
+	renew.headers = map[string]string{"Idempotency-Key": ""}
+	client.expect(renew, 400, "idempotency_key_required")
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"testing"
+
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// TestRemovalsAreReplayed removes a limit, a mailbox and a domain. The same request again gets the
+// same bytes, and a new request is refused because nothing is left.
+func TestRemovalsAreReplayed(t *testing.T) {
+	env := newTestEnv(t)
+	d, m := env.addDomainAndMailbox(t, env.accountA)
+	env.updateTenant(t, env.accountA, func(stored *tenant.Tenant) { stored.Bootstrap = tenant.BootstrapReady })
+	client := serve(t, env.handler(t))
+	tenantPath := "/v1/tenants/" + string(env.accountA.tenant)
+	domainPath := tenantPath + "/domains/" + d.Name
+	mailboxPath := tenantPath + "/mailboxes/" + m.ID
+	scope := tenantPath + "/mailbox-limits?domain_scope=" + d.Name
+	key := env.accountA.key
+	client.expect(call{method: "DELETE", path: scope, key: key}, 404, "policy_not_found")
+	client.expect(call{method: "POST", path: tenantPath + "/mailbox-limits", body: `{"daily_send_limit":5,"domain_scope":"` + d.Name + `"}`, key: key}, 200, "")
+	client.expect(call{method: "DELETE", path: domainPath, key: key}, 409, "domain_in_use")
+	client.expect(call{method: "DELETE", path: domainPath + "?from_platform=true", key: key}, 409, "domain_in_use")
+	client.expect(call{method: "DELETE", path: domainPath + "?from_platform=maybe", key: key}, 400, "invalid_request")
+	client.expect(call{method: "DELETE", path: mailboxPath, key: key}, 400, "confirmation_required")
+	client.expect(call{method: "DELETE", path: mailboxPath + "?confirm=other@example.com", key: key}, 400, "confirmation_required")
+	for _, tt := range []struct{ path, gone string }{
+		{scope, "policy_not_found"}, {mailboxPath + "?confirm=" + m.Address, "mailbox_not_found"}, {domainPath + "?from_platform=true", "domain_not_found"},
+	} {
+		first := call{method: "DELETE", path: tt.path, key: key, headers: map[string]string{"Idempotency-Key": "remove-" + tt.gone}}
+		got := client.expect(first, 200, "")
+		if got.body["status"] != "removed" || got.body["tenant_id"] != string(env.accountA.tenant) {
+			t.Errorf("%s: %s", tt.path, got.raw)
+		}
+		if again := client.expect(first, 200, ""); again.raw != got.raw || again.header.Get("Idempotency-Replayed") != "true" {
+			t.Errorf("%s again: %s", tt.path, again.raw)
+		}
+		client.expect(call{method: "DELETE", path: tt.path, key: key}, 404, tt.gone)
+	}
+}
+
+func TestSendLimitIsCleared(t *testing.T) {
+	env := newTestEnv(t)
+	_, m := env.addDomainAndMailbox(t, env.accountA)
+	client := serve(t, env.handler(t))
+	path := "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes/" + m.ID
+	for _, tt := range []struct {
+		body   string
+		status int
+		code   string
+	}{
+		{`{"daily_send_limit":7}`, 200, ""},
+		{`{"daily_send_limit":null}`, 400, "invalid_send_limit"},
+		{`{"clear_send_limit":true,"daily_send_limit":7}`, 400, "invalid_request"},
+		{`{"clear_send_limit":"yes"}`, 400, "invalid_request"},
+		{`{"clear_send_limit":null}`, 400, "invalid_request"},
+		{`{"clear_send_limit":true,"x":1}`, 400, "invalid_request"},
+		{`{"clear_send_limit":false}`, 400, "no_updates"},
+		{`{"clear_send_limit":true}`, 200, ""},
+		{`{"clear_send_limit":true}`, 200, ""},
+	} {
+		client.expect(call{method: "PATCH", path: path, body: tt.body, key: env.accountA.key}, tt.status, tt.code)
+	}
+	list := client.expect(call{method: "GET", path: "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes", key: env.accountA.key}, 200, "")
+	if got := list.body["mailboxes"].([]any)[0].(map[string]any); got["daily_send_limit"] != nil {
+		t.Errorf("stored %v", got["daily_send_limit"])
+	}
+}

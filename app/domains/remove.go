@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domains
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tenantry/tenantry/app/domainsteps"
+	"github.com/tenantry/tenantry/app/reconcile"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Removed is the result of Remove.
+type Removed struct {
+	Domain domain.Domain
+	// FromPlatform is true if the tenant at the platform has the domain of ours no more. MadeAnew is
+	// true if the platform has a new domain with the same name, which was left alone.
+	FromPlatform, MadeAnew bool
+}
+
+// Remove forgets a domain, so that a sync does not bring it back until it is added again. With
+// fromPlatform it first removes the domain at the platform. DNS records in the domain's zone stay.
+//
+// It fails with tenant_not_found, domain_not_found or domain_in_use. With fromPlatform it also fails
+// with a code of Tenant.Reachable or an error of the platform. A failed removal can be repeated.
+func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, fromPlatform bool, answer ports.Answer[Removed]) (Removed, error) {
+	d, err := s.Removals.RemovableDomain(ctx, owner, id, domain.Lookup(name))
+	if err != nil {
+		return Removed{}, err
+	}
+	removed := Removed{Domain: d, FromPlatform: fromPlatform}
+	ctx, cancel := reconcile.Detach(ctx, workLimit)
+	defer cancel()
+	if fromPlatform {
+		t, err := s.Tenants.Tenant(ctx, owner, id)
+		if err == nil {
+			err = t.Reachable()
+		}
+		if err != nil {
+			return Removed{}, err
+		}
+		if removed.MadeAnew, err = s.removeFromPlatform(ctx, d); err != nil {
+			return Removed{}, s.RecordLostConsent(ctx, owner, id, err)
+		}
+	}
+	completion, err := answer.Completion(removed)
+	if err != nil {
+		return Removed{}, err
+	}
+	err = reconcile.Store(ctx, func(ctx context.Context) error {
+		return s.Removals.RemoveDomain(ctx, owner, d, s.Now(), completion)
+	})
+	if err != nil {
+		return Removed{}, fmt.Errorf("remove domain: %w", err)
+	}
+	return removed, nil
+}
+
+// removeFromPlatform removes the domain from the tenant at the platform. The platform has no id for a
+// domain but its name. A verified domain never becomes unverified again, so an unverified domain in
+// the place of a verified one was made anew and stays.
+func (s *Service) removeFromPlatform(ctx context.Context, d domain.Domain) (madeAnew bool, err error) {
+	platform := s.Platform.For(d.TenantGUID)
+	gone := func(ctx context.Context) (bool, error) {
+		held, err := domainsteps.FetchDomain(ctx, platform, d.Name)
+		if errors.Is(err, fault.DomainNotFound) {
+			return true, nil
+		}
+		madeAnew = err == nil && d.Verified && !held.Verified
+		return madeAnew, err
+	}
+	if done, err := gone(ctx); err != nil || done {
+		return madeAnew, err
+	}
+	err = reconcile.Run(ctx, reconcile.RetryPolicy{Tries: removeTries, Pause: s.Reconciler.Pause}, func(ctx context.Context) error {
+		return platform.RemoveDomain(ctx, d.Name)
+	}, gone)
+	return madeAnew, err
+}
+
+// removeTries is how often the platform is asked to remove a domain while the outcome is unknown.
+const removeTries = 3

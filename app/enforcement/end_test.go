@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package enforcement_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/limits"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
+)
+
+// limitService returns a service that ends policies without waiting for a pass.
+func (fx *fixture) limitService() *limits.Service {
+	return &limits.Service{Tenants: fx.store, Domains: fx.store, Mailboxes: fx.store, Policies: fx.store, Runs: fx.store, Removals: fx.store, Platform: fx.fake,
+		Now: fx.Now, Pause: time.Millisecond, PassWait: time.Millisecond, CallWait: time.Millisecond}
+}
+
+// end ends the policy of a scope.
+func (fx *fixture) end(t *testing.T, scope string) (limits.Ended, error) {
+	t.Helper()
+	if scope == sendlimit.TenantWide {
+		return fx.limitService().End(t.Context(), fx.owner, fx.id, nil, nil)
+	}
+	return fx.limitService().End(t.Context(), fx.owner, fx.id, &scope, nil)
+}
+
+func (fx *fixture) storedBlocks(t *testing.T) (all []string) {
+	t.Helper()
+	for _, m := range fx.storedMailboxes(t) {
+		if !m.BlockedAt.IsZero() {
+			all = append(all, m.Address)
+		}
+	}
+	return all
+}
+
+// blockOver limits the scopes and makes a pass over mailboxes that sent this many messages.
+func (fx *fixture) blockOver(t *testing.T, limits map[string]int, sent ...int) {
+	t.Helper()
+	for scope, perDay := range limits {
+		fx.limit(t, scope, perDay)
+	}
+	must(t, fx.run(t))
+	for i, n := range sent {
+		fx.fake.Send(fx.id, fx.boxes[i].Address, n)
+	}
+	must(t, fx.run(t))
+}
+
+func TestEndUnblocksWhomOnlyThePolicyBlocked(t *testing.T) {
+	fx := newFixture(t)
+	fx.blockOver(t, map[string]int{sendlimit.TenantWide: 10, one: 5}, 6, 11, 12) // the first two of domain one, the third of domain two
+	ended, err := fx.end(t, one)
+	must(t, err)
+	kept := []string{fx.boxes[2].Address, fx.boxes[1].Address} // sorted
+	if ended.Unblocked != 1 || ended.Policy.PerDay != 5 || !slices.Equal(fx.blockedByRules(t), kept) || !slices.Equal(fx.storedBlocks(t), kept) {
+		t.Fatalf("%+v; the rules block %v, the store %v, want %v", ended, fx.blockedByRules(t), fx.storedBlocks(t), kept)
+	}
+	if sendlimit.RuleOf(one, fx.fake.Holds(fx.id).Rules).Name != "" {
+		t.Fatalf("the platform holds %+v", fx.fake.Holds(fx.id).Rules)
+	}
+	_, err = fx.end(t, one)
+	if !errors.Is(err, fault.PolicyNotFound) {
+		t.Fatalf("a second end: %v", err)
+	}
+	must(t, fx.run(t))
+	if !slices.Equal(fx.blockedByRules(t), kept) {
+		t.Fatalf("after a pass the rules block %v", fx.blockedByRules(t))
+	}
+	ended, err = fx.end(t, sendlimit.TenantWide)
+	must(t, err)
+	if ended.Unblocked != 2 || len(fx.fake.Holds(fx.id).Rules) != 0 || len(fx.storedBlocks(t)) != 0 {
+		t.Fatalf("%+v; the platform holds %+v", ended, fx.fake.Holds(fx.id).Rules)
+	}
+	fx.checkEvents(t)
+}
+
+// TestEndTenantWideKeepsDomains checks that the end of the tenant-wide limit leaves the rules of
+// domains alone.
+func TestEndTenantWideKeepsDomains(t *testing.T) {
+	fx := newFixture(t)
+	fx.blockOver(t, map[string]int{sendlimit.TenantWide: 10, one: 5}, 6, 1, 12)
+	ended, err := fx.end(t, sendlimit.TenantWide)
+	must(t, err)
+	kept := []string{fx.boxes[0].Address}
+	if ended.Unblocked != 1 || !slices.Equal(fx.blockedByRules(t), kept) || !slices.Equal(fx.storedBlocks(t), kept) {
+		t.Fatalf("%+v; the rules block %v, the store %v", ended, fx.blockedByRules(t), fx.storedBlocks(t))
+	}
+	fx.checkEvents(t)
+}
+
+// TestEndConvergesAfterAFailure stops the end of a policy at each call to the platform, before and
+// after its effect. The next pass restores the block, or a repetition ends the policy.
+func TestEndConvergesAfterAFailure(t *testing.T) {
+	for _, method := range []string{"Block", "RemoveRule"} {
+		for _, after := range []bool{false, true} {
+			for _, pass := range []bool{false, true} {
+				fx := newFixture(t)
+				fx.blockOver(t, map[string]int{sendlimit.TenantWide: 10, one: 5}, 6, 11)
+				lift := fx.fake.Fail(fake.Fault{Method: method, Kind: outcome.Unknown, AfterEffect: after})
+				_, err := fx.end(t, one)
+				lift()
+				if outcome.Of(err) != outcome.Unknown {
+					t.Fatalf("%s: got %v", method, err)
+				}
+				if pass {
+					must(t, fx.run(t))
+					both := []string{fx.boxes[0].Address, fx.boxes[1].Address}
+					if !slices.Equal(fx.blockedByRules(t), both) || !slices.Equal(fx.storedBlocks(t), both) {
+						t.Fatalf("%s, after %v: a pass leaves %v blocked, and stored %v", method, after, fx.blockedByRules(t), fx.storedBlocks(t))
+					}
+				}
+				_, err = fx.end(t, one)
+				must(t, err)
+				kept := []string{fx.boxes[1].Address}
+				if !slices.Equal(fx.blockedByRules(t), kept) || !slices.Equal(fx.storedBlocks(t), kept) {
+					t.Errorf("%s, after %v: the rules block %v, the store %v", method, after, fx.blockedByRules(t), fx.storedBlocks(t))
+				}
+			}
+		}
+	}
+}

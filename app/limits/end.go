@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limits
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tenantry/tenantry/app/reconcile"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+const (
+	// endLease is how long the end of a policy keeps enforcement out of the tenant. It exceeds the
+	// default of Service.Limit.
+	endLease = time.Minute
+	// passWait is the default of Service.PassWait, callWait that of Service.CallWait.
+	passWait = 5 * time.Second
+	callWait = 20 * time.Second
+)
+
+// Ended is a policy before its end, and the number of mailboxes that were unblocked.
+type Ended struct {
+	Limit
+
+	Unblocked int
+}
+
+// End ends a policy: it unblocks the mailboxes that only this policy blocks, and removes its rule at
+// the platform. A blocked mailbox that exceeds the tenant-wide limit moves to the tenant-wide rule.
+//
+// The policy is deleted last, while enforcement is paused. If End stops before that, the next pass
+// restores the rule, and a repetition of End begins again. Mailboxes that now exceed a different
+// limit are blocked by the next pass, which is due at once.
+//
+// End fails with tenant_not_found, policy_not_found, access_denied or exchange_bootstrap_not_ready,
+// and with the errors of the platform and the store.
+func (s *Service) End(ctx context.Context, owner access.AccountID, id tenant.GUID, domainScope *string, answer ports.Answer[Ended]) (Ended, error) {
+	limit, err := s.Get(ctx, owner, id, domainScope)
+	if err != nil {
+		return Ended{}, err
+	}
+	t, err := s.Tenants.Tenant(ctx, owner, id)
+	if err == nil {
+		err = checkReachable(t)
+	}
+	if err != nil {
+		return Ended{}, err
+	}
+	ctx, cancel := reconcile.Detach(ctx, orDefault(s.Limit, workLimit))
+	defer cancel()
+	run, held, err := reconcile.EnforcementPause{
+		Runs: s.Runs, Now: s.Now, Pause: s.Pause, PassWait: orDefault(s.PassWait, passWait), CallWait: orDefault(s.CallWait, callWait),
+	}.Take(ctx, owner, id, endLease)
+	if err == nil && !held {
+		err = pauseLost()
+	}
+	if err != nil {
+		return Ended{}, err
+	}
+	e := &ending{Service: s, run: run, platform: s.Platform.For(id), ended: Ended{Limit: limit}, answer: answer}
+	err = e.end(ctx)
+	_ = reconcile.Store(ctx, func(ctx context.Context) error { // on failure, the lease expires by itself
+		_, err := s.Runs.ReleaseTenant(ctx, run, s.Now())
+		return err
+	})
+	if err != nil {
+		return Ended{}, reconcile.Consent{Tenants: s.Tenants, Platform: s.Platform, Now: s.Now}.Notice(ctx, owner, id, err)
+	}
+	return e.ended, nil
+}
+
+// pauseLost is the error for a tenant whose enforcement could not be paused for long enough.
+func pauseLost() error {
+	return fault.ServiceUnavailable.RetryIn(5*time.Second, "the enforcement of the tenant could not be paused; try again")
+}
+
+// ending ends one policy while enforcement is paused.
+type ending struct {
+	*Service
+	run      ports.SendRun
+	platform ports.MailTenant
+	ended    Ended
+	answer   ports.Answer[Ended]
+}
+
+func (e *ending) end(ctx context.Context) error {
+	if _, held, err := reconcile.Intents(ctx, e.Runs, e.run, e.Now, e.rules); err != nil || !held {
+		return orPauseLost(held, err)
+	}
+	now := e.Now()
+	unblocked, moved, err := e.decide(ctx, now)
+	if err != nil {
+		return err
+	}
+	if len(unblocked) > 0 {
+		if held, err := e.Runs.SaveIntents(ctx, e.run, unblocked); err != nil || !held {
+			return orPauseLost(held, err)
+		}
+	}
+	if err := e.setRules(ctx, moved); err != nil {
+		return err
+	}
+	if len(unblocked) > 0 {
+		if held, err := e.Runs.SaveChanges(ctx, e.run, ports.SendChanges{At: e.Now(), Done: unblocked}); err != nil || !held {
+			return orPauseLost(held, err)
+		}
+	}
+	e.ended.Unblocked = len(unblocked)
+	completion, err := e.answer.Completion(e.ended)
+	if err != nil {
+		return err
+	}
+	held := false
+	err = reconcile.Store(ctx, func(ctx context.Context) (err error) {
+		held, err = e.Removals.RemovePolicy(ctx, e.run, e.ended.Policy.ID, completion)
+		return err
+	})
+	return orPauseLost(held, err)
+}
+
+func orPauseLost(held bool, err error) error {
+	if err == nil && !held {
+		return pauseLost()
+	}
+	return err
+}
+
+func (e *ending) rules(ctx context.Context) (all []sendlimit.Rule, err error) {
+	err = reconcile.Call(ctx, func(ctx context.Context) (err error) {
+		all, err = e.platform.Rules(ctx)
+		return err
+	})
+	return all, err
+}
+
+// decide returns the unblocks of the mailboxes in the policy's scope, by the policies that remain.
+// moved are the addresses that the tenant-wide rule must block instead, nil if none moves there.
+func (e *ending) decide(ctx context.Context, now time.Time) (unblocked []sendlimit.Change, moved []string, err error) {
+	zone, err := sendlimit.TimeZone(e.run.TimeZone)
+	if err != nil {
+		return nil, nil, err
+	}
+	day := sendlimit.DayOf(now, zone)
+	policies, err := e.Policies.Policies(ctx, e.run.Account, e.run.Tenant)
+	if err != nil {
+		return nil, nil, err
+	}
+	stored, err := e.Runs.SendBoxes(ctx, e.run, day.Start)
+	if err != nil {
+		return nil, nil, err
+	}
+	all := sendlimit.ByScope(policies)
+	remaining := maps.Clone(all)
+	delete(remaining, e.ended.Policy.Scope)
+	var boxes []sendlimit.MailboxState
+	for _, b := range stored {
+		boxes = append(boxes, b.On(day))
+	}
+	decision := sendlimit.Decide(e.run.Tenant, remaining, boxes, day, now)
+	moves := false
+	for _, b := range boxes {
+		scope, covered := all.Covering(b.Domain)
+		ends := covered && scope == e.ended.Policy.Scope
+		if i := slices.IndexFunc(decision.Changes, func(c sendlimit.Change) bool { return c.Box == b.ID && c.Action == sendlimit.Unblocked }); i >= 0 && ends {
+			unblocked = append(unblocked, decision.Changes[i])
+		}
+		if !b.BlockedAt.IsZero() && slices.Contains(decision.Lists[sendlimit.TenantWide], b.Address) {
+			moved, moves = append(moved, b.Address), moves || ends
+		}
+	}
+	slices.Sort(moved)
+	if !moves {
+		moved = nil
+	}
+	return unblocked, moved, nil
+}
+
+// setRules makes the tenant-wide rule block the moved mailboxes, then removes the rule of the policy.
+// So a mailbox that moves is always blocked by one of them. Both calls can be repeated.
+func (e *ending) setRules(ctx context.Context, moved []string) error {
+	if len(moved) > 0 {
+		err := reconcile.Run(ctx, reconcile.RetryPolicy{Tries: endTries, Pause: e.Pause}, func(ctx context.Context) error {
+			_, err := e.platform.Block(ctx, sendlimit.TenantWide, moved)
+			return err
+		}, nil)
+		if err != nil {
+			return fmt.Errorf("block tenant-wide: %w", err)
+		}
+	}
+	return reconcile.Run(ctx, reconcile.RetryPolicy{Tries: endTries, Pause: e.Pause}, func(ctx context.Context) error {
+		return e.platform.RemoveRule(ctx, e.ended.Policy.Scope)
+	}, nil)
+}
+
+// endTries is how often a rule is set or removed while the outcome is unknown.
+const endTries = 3
+
+func checkReachable(t tenant.Tenant) error {
+	if err := t.Reachable(); err != nil {
+		return err
+	}
+	if t.Bootstrap != tenant.BootstrapReady {
+		return fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
+	}
+	return nil
+}
+
+func orDefault(set, otherwise time.Duration) time.Duration {
+	if set > 0 {
+		return set
+	}
+	return otherwise
+}

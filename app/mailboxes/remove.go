@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mailboxes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/app/reconcile"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Connections ends the connections of a mailbox to sending platforms.
+type Connections interface {
+	// EndAll removes the mailbox's accounts from the sending platforms and ends its connections. It
+	// may be repeated.
+	EndAll(ctx context.Context, owner access.AccountID, mailboxID string) error
+}
+
+// Removed is the result of Remove. The platform can restore the mailbox until RestorableUntil.
+type Removed struct {
+	Mailbox         mailbox.Mailbox
+	RestorableUntil time.Time
+}
+
+// Remove ends the mailbox's connections, removes the mailbox at the platform, and deletes it from
+// the service. confirm must be the address of the mailbox. The mailbox is removed by its object id,
+// so a mailbox that was made anew with the same address stays.
+//
+// It fails with tenant_not_found, mailbox_not_found, confirmation_required, exchange_not_ready, a
+// code of Tenant.Reachable, or an error of a platform. A failed removal can be repeated.
+func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID, confirm string, answer ports.Answer[Removed]) (Removed, error) {
+	m, err := s.Removals.RemovableMailbox(ctx, owner, id, mailboxID)
+	if err != nil {
+		return Removed{}, err
+	}
+	if !strings.EqualFold(confirm, m.Address) {
+		return Removed{}, fault.ConfirmationRequired.With("confirm must be the address of the mailbox")
+	}
+	t, err := s.Tenants.Tenant(ctx, owner, id)
+	if err != nil {
+		return Removed{}, err
+	}
+	if err := t.Reachable(); err != nil {
+		return Removed{}, err
+	}
+	if t.Bootstrap != tenant.BootstrapReady {
+		return Removed{}, fault.ExchangeNotReady.With("the mail server of the tenant is not prepared yet")
+	}
+	ctx, cancel := s.detach(ctx)
+	defer cancel()
+	if err := s.Connections.EndAll(ctx, owner, m.ID); err != nil {
+		return Removed{}, err
+	}
+	if err := s.removeAtPlatform(ctx, owner, &m); err != nil {
+		return Removed{}, s.recordLostConsent(ctx, owner, id, err)
+	}
+	now := s.Now().UTC()
+	removed := Removed{Mailbox: m, RestorableUntil: now.Add(mailbox.Retention).Truncate(time.Second)}
+	completion, err := answer.Completion(removed)
+	if err != nil {
+		return Removed{}, err
+	}
+	err = reconcile.Store(ctx, func(ctx context.Context) error {
+		return s.Removals.RemoveMailbox(ctx, owner, m, now, completion)
+	})
+	if err != nil {
+		return Removed{}, fmt.Errorf("remove mailbox: %w", err)
+	}
+	return removed, nil
+}
+
+// removeAtPlatform removes the mailbox by its object id. A repeated removal of an id does nothing, so
+// an unknown outcome is resolved by a repetition. The object id of a mailbox that was stored without
+// one is read and stored before.
+func (s *Service) removeAtPlatform(ctx context.Context, owner access.AccountID, m *mailbox.Mailbox) error {
+	platform := s.Platform.For(m.TenantGUID)
+	if m.ObjectID == "" {
+		at := s.Now()
+		found, err := fetchMailbox(ctx, platform, m.Address)
+		if err != nil || found == nil {
+			return err
+		}
+		*m = m.Seen(*found, at)
+		if err := s.save(ctx, owner, *m); err != nil {
+			return err
+		}
+	}
+	err := reconcile.Run(ctx, reconcile.RetryPolicy{Pause: s.Pause}, func(ctx context.Context) error {
+		return platform.RemoveMailbox(ctx, m.ObjectID)
+	}, nil)
+	if errors.Is(err, fault.MailboxNotFound) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mailboxes
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// endedConnections records the mailboxes whose connections ended, and fails with err.
+type endedConnections struct {
+	ended []string
+	err   error
+	// during, if set, is called with each mailbox.
+	during func()
+}
+
+func (c *endedConnections) EndAll(_ context.Context, _ access.AccountID, mailboxID string) error {
+	if c.during != nil {
+		c.during()
+	}
+	c.ended = append(c.ended, mailboxID)
+	return c.err
+}
+
+// removable provisions ann@ and returns it, with the connections that its removal ends.
+func (h *fixture) removable(t *testing.T) (mailbox.Mailbox, *endedConnections) {
+	t.Helper()
+	_, err := h.provision(t.Context(), "ann@"+zone, "bob@"+zone)
+	must(t, err)
+	connections := &endedConnections{}
+	h.Connections = connections
+	return h.stored(t)[0], connections
+}
+
+func (h *fixture) remove(t *testing.T, m mailbox.Mailbox) (Removed, error) {
+	t.Helper()
+	return h.Remove(t.Context(), h.acc.ID, guid, m.ID, m.Address, nil)
+}
+
+// discover stores the mailboxes that the platform holds, as a sync at the time at does.
+func (h *fixture) discover(t *testing.T, at time.Time, held ...mailbox.Platform) {
+	t.Helper()
+	missed := map[string]bool{}
+	for _, m := range h.stored(t) {
+		if !slices.ContainsFunc(held, func(p mailbox.Platform) bool { return p.Address == m.Address }) {
+			missed[m.Address] = true
+		}
+	}
+	must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{Began: at, At: at, Mailboxes: append([]mailbox.Platform{}, held...), MissedMailboxes: missed}))
+}
+
+func (h *fixture) platformMailboxes() (all []mailbox.Platform) {
+	for _, m := range h.fake.Holds(guid).Mailboxes {
+		all = append(all, m.Platform)
+	}
+	return all
+}
+
+func TestRemoveMailbox(t *testing.T) {
+	h := newFixture(t)
+	m, connections := h.removable(t)
+	connections.during = func() {
+		if h.fake.Calls("RemoveMailbox") != 0 {
+			t.Error("the mailbox was removed before its connections ended")
+		}
+	}
+	before := h.platformMailboxes()
+	removed, err := h.Remove(t.Context(), h.acc.ID, guid, m.ID, "ANN@"+zone, nil)
+	must(t, err)
+	if left := time.Until(removed.RestorableUntil); removed.Mailbox.ID != m.ID || left > mailbox.Retention || left < mailbox.Retention-time.Hour {
+		t.Errorf("removed as %+v", removed)
+	}
+	if !slices.Equal(connections.ended, []string{m.ID}) {
+		t.Errorf("ended the connections of %v", connections.ended)
+	}
+	h.sound(t, 1)
+	// A list of a replica that lags does not bring it back, a restored mailbox is found again.
+	h.discover(t, time.Now(), before...)
+	h.sound(t, 1)
+	h.discover(t, time.Now().Add(16*time.Minute), before...)
+	if all := h.stored(t); len(all) != 2 || all[0].Provisioned {
+		t.Errorf("stored %+v", all)
+	}
+}
+
+func TestRemoveMailboxRefused(t *testing.T) {
+	h := newFixture(t)
+	m, connections := h.removable(t)
+	for _, confirm := range []string{"", "bob@" + zone, m.ID, " " + m.Address} {
+		_, err := h.Remove(t.Context(), h.acc.ID, guid, m.ID, confirm, nil)
+		refused(t, err, fault.ConfirmationRequired)
+	}
+	_, err := h.Remove(t.Context(), h.acc.ID, guid, "0e9d7c1a-4b52-4f60-8a3e-9d2f1c7b6a55", "", nil)
+	refused(t, err, fault.MailboxNotFound)
+	connections.err = errors.New("the sending platform is down")
+	if _, err := h.remove(t, m); !errors.Is(err, connections.err) || h.fake.Calls("RemoveMailbox") != 0 {
+		t.Fatalf("got %v after %d calls", err, h.fake.Calls("RemoveMailbox"))
+	}
+	h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
+	_, err = h.remove(t, m)
+	refused(t, err, fault.ExchangeNotReady)
+	h.sound(t, 2)
+}
+
+// TestMailboxMadeAnewStays lets the answer of a removal get lost for good. Before the removal is
+// repeated, a sync misses the mailbox and somebody makes a mailbox with the same address.
+func TestMailboxMadeAnewStays(t *testing.T) {
+	h := newFixture(t)
+	m, _ := h.removable(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	h.fake.Fail(fake.Fault{Method: "RemoveMailbox", Kind: outcome.Down, Times: 1, AfterEffect: true})
+	_, err := h.Remove(ctx, h.acc.ID, guid, m.ID, m.Address, nil)
+	cancel()
+	refused(t, err, fault.ProviderUnavailable)
+	h.discover(t, time.Now(), h.platformMailboxes()...)
+	anew, err := h.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "New", Address: m.Address})
+	must(t, err)
+	_, err = h.remove(t, m)
+	must(t, err)
+	if !slices.ContainsFunc(h.platformMailboxes(), func(p mailbox.Platform) bool { return p.ObjectID == anew.ObjectID }) {
+		t.Fatal("the new mailbox was removed")
+	}
+	h.discover(t, time.Now(), h.platformMailboxes()...)
+	if all := h.stored(t); len(all) != 2 || all[0].ObjectID != anew.ObjectID {
+		t.Errorf("stored %+v", all)
+	}
+}
+
+// TestMailboxRemovalWithUnknownOutcome loses the answer of the platform, before and after the effect.
+func TestMailboxRemovalWithUnknownOutcome(t *testing.T) {
+	for _, applied := range []bool{false, true} {
+		h := newFixture(t)
+		m, _ := h.removable(t)
+		h.fake.Fail(fake.Fault{Method: "RemoveMailbox", Kind: outcome.Unknown, Times: 1, AfterEffect: applied})
+		_, err := h.remove(t, m)
+		must(t, err)
+		if n := h.fake.Effects("RemoveMailbox"); n != 1 {
+			t.Errorf("applied %v: removed %d times", applied, n)
+		}
+		h.sound(t, 1)
+	}
+}

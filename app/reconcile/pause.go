@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// farFuture is later than any tenant's next due time.
+const farFuture = 365 * 24 * time.Hour
+
+// EnforcementPause keeps enforcement passes out of a tenant while a use case changes its rules.
+type EnforcementPause struct {
+	Runs ports.SendRuns
+	Now  func() time.Time
+	// Pause is the time between two tries to claim the tenant. PassWait is how long to wait for a
+	// pass in progress. CallWait is how long to wait for the last call of a pass whose lease was
+	// revoked.
+	Pause, PassWait, CallWait time.Duration
+}
+
+// Take claims the tenant for the duration of the lease. If a pass holds the tenant for longer than
+// PassWait, its lease is revoked. Such a pass can change nothing after its current call, and Take
+// waits for that call. held is false for a tenant without enforcement.
+func (p EnforcementPause) Take(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (r ports.SendRun, held bool, err error) {
+	if r, held, err = p.claim(ctx, owner, id, lease); err != nil || held {
+		return r, held, err
+	}
+	if r, held, err = p.Runs.SeizeTenant(ctx, owner, id, lease); err != nil || !held {
+		return r, false, err
+	}
+	Wait(ctx, p.CallWait)
+	return r, true, nil
+}
+
+// claim claims the lease of the tenant. It returns false when a pass still holds the tenant after
+// PassWait.
+func (p EnforcementPause) claim(ctx context.Context, owner access.AccountID, id tenant.GUID, lease time.Duration) (r ports.SendRun, won bool, err error) {
+	waitCtx, cancel := context.WithTimeout(ctx, p.PassWait)
+	defer cancel()
+	for {
+		r, won, err = p.Runs.ClaimTenant(ctx, owner, id, lease, p.Now().Add(farFuture))
+		if err != nil {
+			return r, false, fmt.Errorf("keep enforcement away: %w", err)
+		}
+		if won {
+			return r, true, nil
+		}
+		if !Wait(waitCtx, p.Pause) {
+			return r, false, ctx.Err()
+		}
+	}
+}

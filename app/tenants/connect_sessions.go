@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenants
+
+import (
+	"context"
+	"errors"
+	"net/url"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Session returns a connect session with its current status. It fails with
+// connect_session_not_found.
+func (s *Service) Session(ctx context.Context, owner access.AccountID, id string) (tenant.ConnectSession, error) {
+	session, err := s.Sessions.ConnectSession(ctx, owner, id)
+	session.Status = session.StatusAt(s.Now())
+	return session, err
+}
+
+// Renew returns a new link of a session, with the lifetime and the return URL of the first one. The
+// earlier link stops working, and so does a browser that has begun with it. It fails with
+// connect_session_not_found, connect_session_connected, invalid_return_url, tenant_limit_reached, or
+// with service_unavailable when no mail platform is configured.
+func (s *Service) Renew(ctx context.Context, acc access.Account, id string, answer ports.Answer[Link]) (Link, error) {
+	session, err := s.Sessions.ConnectSession(ctx, acc.ID, id)
+	if err != nil {
+		return Link{}, err
+	}
+	if session.Status == tenant.SessionConnected {
+		return Link{}, fault.SessionConnected.With("a tenant was connected through this session")
+	}
+	if session.ReturnURL != "" {
+		settings, err := s.Settings.Settings(ctx, acc.ID)
+		if err != nil {
+			return Link{}, err
+		}
+		if err := settings.CheckReturnURL(session.ReturnURL); err != nil {
+			return Link{}, err
+		}
+	}
+	link, flow, err := s.newLink(ctx, acc, session)
+	if err != nil {
+		return Link{}, err
+	}
+	completion, err := answer.Completion(link)
+	if err != nil {
+		return Link{}, err
+	}
+	return link, s.Sessions.RenewConnectSession(ctx, session.ID, flow, completion)
+}
+
+// Origin is what a connect page shows of the account that asked for the link.
+type Origin struct {
+	// DisplayName and SupportURL are empty if the operator did not set them.
+	DisplayName, SupportURL string
+	// ReturnURL is where the last page leads, with the result. It is empty if it leads nowhere.
+	ReturnURL string
+}
+
+// CallbackOrigin returns the origin of the link whose state is in the callback's query. The link
+// may have expired. The origin is empty if the link is unknown.
+func (s *Service) CallbackOrigin(ctx context.Context, rawQuery string) (Origin, error) {
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return Origin{}, nil
+	}
+	state := query.Get("state")
+	if _, _, err := s.unsealState(state); err != nil {
+		return Origin{}, nil
+	}
+	return s.origin(ctx, hash(state))
+}
+
+// BrowserOrigin returns the origin of the link to which the browser's cookie belongs. The origin is
+// empty if the link is unknown.
+func (s *Service) BrowserOrigin(ctx context.Context, cookie secret.Text) (Origin, error) {
+	id, err := flowID(cookie)
+	if err != nil {
+		return Origin{}, nil
+	}
+	return s.origin(ctx, id)
+}
+
+func (s *Service) origin(ctx context.Context, stateHash [32]byte) (Origin, error) {
+	owner, session, err := s.Sessions.ConnectSessionOfLink(ctx, stateHash)
+	if errors.Is(err, fault.ConnectSessionUnknown) {
+		return Origin{}, nil
+	}
+	if err != nil {
+		return Origin{}, err
+	}
+	settings, err := s.Settings.Settings(ctx, owner)
+	if err != nil {
+		return Origin{}, err
+	}
+	return Origin{DisplayName: settings.DisplayName, SupportURL: settings.SupportURL, ReturnURL: session.ReturnTo(s.Now())}, nil
+}
+
+// declined returns err. If err is a refusal for good, it marks the session of the flow as declined
+// before. After an error of the platform or the store, the session stays as it is until its link
+// expires.
+func (s *Service) declined(ctx context.Context, flow ports.ConnectFlow, err error) error {
+	if err == nil {
+		return nil
+	}
+	switch fault.Of(err).Code.Kind {
+	case fault.Invalid, fault.PaymentRequired, fault.Forbidden, fault.Conflict:
+		return errors.Join(err, s.Sessions.AdvanceConnectSession(ctx, flow.Account, flow.StateHash, tenant.SessionDeclined, ""))
+	}
+	return err
+}
+
+// sessionsOf returns the ids of the sessions of the flow that a cookie names: one, or none if an
+// earlier release has started the flow.
+func (s *Service) sessionsOf(ctx context.Context, cookie secret.Text) ([]string, error) {
+	id, err := flowID(cookie)
+	if err != nil {
+		return nil, err
+	}
+	_, session, err := s.Sessions.ConnectSessionOfLink(ctx, id)
+	if errors.Is(err, fault.ConnectSessionUnknown) {
+		return nil, nil
+	}
+	return []string{session.ID}, err
+}

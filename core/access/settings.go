@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// Settings is what the operator sets for the connect pages of an account. The zero Settings shows
+// nothing and allows no return URL.
+type Settings struct {
+	// DisplayName is the name of the account on the connect pages.
+	DisplayName string
+	// SupportURL is where an administrator finds help: an https or mailto URL.
+	SupportURL string
+	// ReturnHosts are the hosts to which the connect pages may lead back, in lower case. A host
+	// without a port allows every port.
+	ReturnHosts []string
+}
+
+const (
+	maxDisplayName = 100
+	maxURL         = 2048
+	maxReturnHosts = 20
+)
+
+// Normalized returns the settings in the form in which they are stored. It fails with
+// invalid_request when a value is malformed.
+func (s Settings) Normalized() (Settings, error) {
+	s.DisplayName = strings.TrimSpace(s.DisplayName)
+	if utf8.RuneCountInString(s.DisplayName) > maxDisplayName || strings.ContainsFunc(s.DisplayName, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return Settings{}, fault.InvalidRequest.With("a display name has at most %d printable characters", maxDisplayName)
+	}
+	if s.SupportURL != "" && !isSupportURL(s.SupportURL) {
+		return Settings{}, fault.InvalidRequest.With("a support URL is an https URL or mailto:ADDRESS")
+	}
+	if len(s.ReturnHosts) > maxReturnHosts {
+		return Settings{}, fault.InvalidRequest.With("an account has at most %d return hosts", maxReturnHosts)
+	}
+	var hosts []string
+	for _, host := range s.ReturnHosts {
+		host = strings.ToLower(strings.TrimSpace(host))
+		if u, err := url.Parse("https://" + host); err != nil || host == "" || u.Host != host || u.Hostname() == "" || strings.Contains(host, ",") {
+			return Settings{}, fault.InvalidRequest.With("a return host is a host name, with a port if need be, and no URL")
+		}
+		hosts = append(hosts, host)
+	}
+	slices.Sort(hosts)
+	s.ReturnHosts = slices.Compact(hosts)
+	return s, nil
+}
+
+func isSupportURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || len(text) > maxURL || u.User != nil {
+		return false
+	}
+	return u.Scheme == "https" && u.Hostname() != "" || u.Scheme == "mailto" && CheckEmail(u.Opaque) == nil
+}
+
+// CheckReturnURL fails with invalid_return_url unless the text is an https URL of a return host. It
+// allows neither user information nor a fragment.
+func (s Settings) CheckReturnURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || len(text) > maxURL || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Contains(text, "#") {
+		return fault.InvalidReturnURL.With("return_url must be an https URL without user information and fragment")
+	}
+	if _, err := url.ParseQuery(u.RawQuery); err != nil {
+		return fault.InvalidReturnURL.With("return_url has a malformed query")
+	}
+	host, _, err := net.SplitHostPort(u.Host)
+	if err != nil {
+		host = u.Host // it has no port
+	} else if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if !slices.Contains(s.ReturnHosts, strings.ToLower(u.Host)) && !slices.Contains(s.ReturnHosts, strings.ToLower(host)) {
+		return fault.InvalidReturnURL.With("the host of return_url is not registered for this account")
+	}
+	return nil
+}

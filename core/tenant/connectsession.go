@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenant
+
+import (
+	"net/url"
+	"time"
+)
+
+// SessionStatus is the status of a connect session.
+type SessionStatus string
+
+// The statuses of a connect session. Pending and consented sessions expire with their link.
+const (
+	SessionPending   SessionStatus = "pending"   // the link was created or opened
+	SessionConsented SessionStatus = "consented" // an administrator signed in and the consent is proved
+	SessionConnected SessionStatus = "connected" // the tenant is attached
+	SessionDeclined  SessionStatus = "declined"  // the link was used and nothing was connected
+	SessionExpired   SessionStatus = "expired"   // never stored, see StatusAt
+)
+
+// ConnectSession is one request of an account to connect a tenant. It outlives the flows of its
+// links, of which one is valid at a time.
+type ConnectSession struct {
+	ID     string
+	Status SessionStatus // as stored, see StatusAt
+	// Tenant is the tenant of the consent. It is empty until the consent is proved.
+	Tenant GUID
+	// Lifetime is the lifetime of each link of the session. ExpiresAt is the expiry of the last one.
+	Lifetime  time.Duration
+	ExpiresAt time.Time
+	// ReturnURL is where the last page leads. It is empty if the page leads nowhere. State is
+	// returned with it.
+	ReturnURL, State string
+}
+
+// Ended reports whether no step of a link can change the status any more.
+func (s SessionStatus) Ended() bool { return s == SessionConnected || s == SessionDeclined }
+
+// StatusAt returns the status at a time: the stored one, or expired.
+func (s ConnectSession) StatusAt(now time.Time) SessionStatus {
+	if !s.Status.Ended() && !now.Before(s.ExpiresAt) {
+		return SessionExpired
+	}
+	return s.Status
+}
+
+// ReturnTo returns the return URL with the session's id, its status at a time as result, and the
+// state. It returns "" without a return URL. The parameters prove nothing to the page at the URL:
+// anyone can write them.
+func (s ConnectSession) ReturnTo(now time.Time) string {
+	u, err := url.Parse(s.ReturnURL)
+	if err != nil || s.ReturnURL == "" {
+		return ""
+	}
+	query := u.Query()
+	query.Set("session_id", s.ID)
+	query.Set("result", string(s.StatusAt(now)))
+	if s.State != "" {
+		query.Set("state", s.State)
+	}
+	u.RawQuery = query.Encode()
+	return u.String()
+}

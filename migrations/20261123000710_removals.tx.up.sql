@@ -1,0 +1,23 @@
+-- SPDX-License-Identifier: Apache-2.0
+
+-- Domains that an account has removed. A discovery leaves them out until they are
+-- added again.
+CREATE TABLE IF NOT EXISTS forgotten_domains (
+  account_id   {{.uuid}} NOT NULL,
+  tenant_id    {{.uuid}} NOT NULL,
+  name         text NOT NULL,
+  forgotten_at {{.ts}} NOT NULL,
+  PRIMARY KEY (account_id, tenant_id, name),
+  FOREIGN KEY (account_id, tenant_id) REFERENCES tenants (account_id, id) ON DELETE CASCADE
+);
+--bun:split
+-- Mailboxes that were removed at the platform a short time ago, by the platform's
+-- id. Lists of replicas that lag still show them.
+CREATE TABLE IF NOT EXISTS removed_mailboxes (
+  account_id {{.uuid}} NOT NULL,
+  tenant_id  {{.uuid}} NOT NULL,
+  object_id  text NOT NULL,
+  removed_at {{.ts}} NOT NULL,
+  PRIMARY KEY (account_id, tenant_id, object_id),
+  FOREIGN KEY (account_id, tenant_id) REFERENCES tenants (account_id, id) ON DELETE CASCADE
+);

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ports
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// AccountSettings stores what the operator sets for the connect pages of an account.
+type AccountSettings interface {
+	// Settings returns the settings of an account, the zero value if nothing was set.
+	Settings(ctx context.Context, id access.AccountID) (access.Settings, error)
+}
+
+// SessionRetention is how long a connect session is kept after its last link has expired.
+const SessionRetention = 30 * 24 * time.Hour
+
+// ConnectSessions stores connect sessions, each with the flow of its current link. A session stays
+// when the flow is deleted.
+type ConnectSessions interface {
+	// StartConnectSession stores a new session and the flow of its first link, in one transaction.
+	StartConnectSession(ctx context.Context, s tenant.ConnectSession, f ConnectFlow) error
+	// RenewConnectSession stores the flow of a new link and deletes the flows of the earlier links, so that
+	// they stop working. The session is pending again until the expiry of the new link. It commits
+	// the completion with the change. It fails with connect_session_not_found, or with
+	// connect_session_connected.
+	RenewConnectSession(ctx context.Context, id string, f ConnectFlow, completion *Completion) error
+	// ConnectSession returns a session. It fails with connect_session_not_found.
+	ConnectSession(ctx context.Context, owner access.AccountID, id string) (tenant.ConnectSession, error)
+	// ConnectSessionOfLink returns the session of a link and its account by the hash of the link's state.
+	// It fails with connect_session_not_found. Links of releases without sessions have no session.
+	ConnectSessionOfLink(ctx context.Context, stateHash [32]byte) (access.AccountID, tenant.ConnectSession, error)
+	// AdvanceConnectSession stores the status of the session of a link, and the tenant unless it is empty.
+	// It changes nothing if the session has ended, the link was replaced, or the link has no session.
+	AdvanceConnectSession(ctx context.Context, owner access.AccountID, stateHash [32]byte, to tenant.SessionStatus, id tenant.GUID) error
+	// DeleteConnectSessions deletes sessions whose last link expired before the given time.
+	DeleteConnectSessions(ctx context.Context, before time.Time) error
+}

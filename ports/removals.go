@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ports
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// Removals removes domains, mailboxes and send limits that an account takes back. Each removal is
+// one transaction, which also commits the completion.
+type Removals interface {
+	// RemovableDomain returns an added domain by its name, also a missing one: an earlier removal of
+	// it may have lost its answer. It fails with tenant_not_found or domain_not_found, and with
+	// domain_in_use while the account has mailboxes in the domain.
+	RemovableDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error)
+	// RemoveDomain deletes a domain with its provisioning jobs and its policy. Discoveries leave the
+	// domain out until Domains.ReserveDomain reserves it again. It fails with domain_not_found or
+	// domain_in_use.
+	RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, completion *Completion) error
+	// RemovableMailbox returns a mailbox, also a missing one, as RemovableDomain does. It fails with
+	// tenant_not_found or mailbox_not_found.
+	RemovableMailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
+	// RemoveMailbox deletes a mailbox with its limit and connections. A blocked mailbox is unblocked
+	// with an event, as in SendRuns.SaveChanges, and the tenant becomes due. A mailbox with an
+	// intended block is only hidden, and a later discovery deletes it. Discoveries that began up to
+	// observation.ReplicaLag after now leave the mailbox out. It fails with mailbox_not_found.
+	RemoveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, now time.Time, completion *Completion) error
+	// RemovePolicy deletes a policy. It changes nothing, and held is false, if the run no longer
+	// holds the tenant. It fails with policy_not_found.
+	RemovePolicy(ctx context.Context, r SendRun, policyID string, completion *Completion) (held bool, err error)
+}
