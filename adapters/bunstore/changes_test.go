@@ -121,7 +121,7 @@ func TestEventsOfDomain(t *testing.T) {
 		began := now.Add(time.Hour)
 		found := ports.Found{Began: began, At: began, Domains: []domain.Platform{{Name: "b.test", Verified: true}}}
 		must(t, "first miss", s.SaveDiscovery(t.Context(), ann, guid(1), missing(t, s, ann, guid(1), found)))
-		log.require(t, "a missed domain and a found one", event.DomainAdded, event.DomainVerified, readiness)
+		log.require(t, "a missed domain and a found one", event.DomainAdded, event.DomainVerified)
 		found.Began = began.Add(observation.ReplicaLag)
 		must(t, "second miss", s.SaveDiscovery(t.Context(), ann, guid(1), missing(t, s, ann, guid(1), found)))
 		gone := log.require(t, "a domain missed again", event.DomainRemoved)[0]
