@@ -215,9 +215,16 @@ func eventsAfter(tx bun.IDB, owner string, after int64, q ports.LogQuery) *bun.S
 		return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence > ?", after).
 			Order("e.sequence").Limit(limit)
 	}
-	types, tenants := each(q.Types, func(t event.Type) string { return string(t) }),
-		each(q.Tenants, func(id tenant.GUID) string { return ident.Lookup(string(id)) })
+	types := each(q.Types, func(t event.Type) string { return string(t) })
+	var tenants []string
+	for _, id := range q.Tenants {
+		if known := ident.Lookup(string(id)); known != ident.Zero { // the row of an event without a tenant
+			tenants = append(tenants, known)
+		}
+	}
 	switch n := max(1, len(types)) * max(1, len(tenants)); {
+	case len(q.Tenants) > 0 && len(tenants) == 0:
+		return log().Where("1 = 0")
 	case len(types) == 0 && len(tenants) == 0:
 		return log()
 	case n > maxRanges:

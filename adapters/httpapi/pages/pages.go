@@ -91,6 +91,7 @@ var guides = []guide{
 	{"rate-limits", "Rate limits"},
 	{"dns", "DNS plans and provisioning"},
 	{"sending-platforms", "Sending platforms"},
+	{"events", "Events"},
 	{"headroom", "Headroom below the sending limit"},
 }
 
