@@ -20,9 +20,9 @@ type EventLogs interface {
 	LoggedEvents(ctx context.Context, owner access.AccountID, q LogQuery) (LogPage, error)
 	// LastEvents returns the highest Sequence of each of the logs, 0 for an empty log.
 	LastEvents(ctx context.Context, owners ...access.AccountID) (map[access.AccountID]int64, error)
-	// DropEvents deletes the events of the days that ended before the given time, at most limit of
-	// them. It returns how many it deleted.
-	DropEvents(ctx context.Context, before time.Time, limit int) (int, error)
+	// DropEvents deletes the events of the days (UTC) that ended by before, in parts and one account
+	// after the other. A call that was interrupted can be repeated. It returns how many it deleted.
+	DropEvents(ctx context.Context, before time.Time) (int, error)
 }
 
 // LogQuery selects events of one account.

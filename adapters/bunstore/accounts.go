@@ -292,7 +292,11 @@ func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.
 		return done, err
 	}
 	// No event can be added after the commit. The log may be too long for one transaction.
-	return done, s.dropAccountEvents(ctx, accountKey(id))
+	if err := s.dropAccountEvents(ctx, accountKey(id)); err != nil {
+		return done, err
+	}
+	_, err = s.dropLog(ctx, accountKey(id), never)
+	return done, err
 }
 
 func (s *Store) closeLocked(ctx context.Context, tx bun.IDB, acc access.Account, rulesLeft []string, done *ports.Closing) error {
@@ -306,7 +310,7 @@ func (s *Store) closeLocked(ctx context.Context, tx bun.IDB, acc access.Account,
 	if done.DNSConnectionsRemoved, err = s.dropDNSConnections(ctx, tx, string(acc.ID)); err != nil {
 		return err
 	}
-	if done.IntegrationsRemoved, err = dropIntegrations(ctx, tx, string(acc.ID)); err != nil {
+	if done.IntegrationsRemoved, err = s.removeIntegrations(ctx, tx, string(acc.ID)); err != nil {
 		return err
 	}
 	if err := s.markClosed(ctx, tx, string(acc.ID), done.At); err != nil {
@@ -335,7 +339,7 @@ func (s *Store) releaseTenants(ctx context.Context, tx bun.IDB, owner string) (i
 		return 0, err
 	}
 	for _, row := range rows {
-		if _, err := deleteTenant(ctx, tx, owner, row.GUID); err != nil {
+		if _, err := s.deleteTenant(ctx, tx, owner, row.GUID); err != nil {
 			return 0, err
 		}
 		if err := s.recordAudit(ctx, tx, audit.ReleaseTenant, owner, tenantDetails(row)); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 )
@@ -145,6 +146,7 @@ func replaceKeyRow(ctx context.Context, tx bun.IDB, oldID string, fresh *keyRow)
 	if err != nil {
 		return err
 	}
+	emit(ctx, fresh.AccountID, event.OfRotation(fresh.key()))
 	_, err = tx.NewInsert().Model(fresh).Exec(ctx)
 	return err
 }
@@ -177,6 +179,7 @@ func (s *Store) AddKey(ctx context.Context, k access.Key) error {
 		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
 			return err
 		}
+		emitKey(ctx, row.AccountID, change[access.Key]{after: row.key()})
 		return s.recordAudit(ctx, tx, audit.CreateKey, row.AccountID, keyDetails(row))
 	})
 }
@@ -304,5 +307,8 @@ func (s *Store) revokeKeyRow(ctx context.Context, tx bun.IDB, row keyRow, now ti
 	if err != nil {
 		return err
 	}
+	before, after := row.key(), row.key()
+	before.RevokedAt, after.RevokedAt = time.Time{}, now
+	emitKey(ctx, row.AccountID, change[access.Key]{before, after})
 	return s.recordAudit(ctx, tx, audit.RevokeKey, row.AccountID, keyDetails(row))
 }

@@ -3,6 +3,7 @@
 package bunstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -102,20 +103,15 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 		if err := checkNotHeld(ctx, tx, row); err != nil {
 			return err
 		}
-		var res sql.Result
 		var err error
 		if before.IsZero() {
-			res, err = insertConnection(ctx, tx, row)
+			saved, err = insertConnection(ctx, tx, row)
 		} else {
-			res, err = updateConnection(tx, row).Where("mc.updated_at = ?", storedTime(before)).Exec(ctx)
+			saved, err = s.updateConnection(ctx, tx, row, storedTime(before))
 		}
-		if err != nil {
+		if err != nil || !saved {
 			return err
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return err
-		}
-		saved = true
 		if c.Status == integration.ConnectionDisconnected {
 			if err := failPendingSession(ctx, tx, row); err != nil {
 				return err
@@ -126,19 +122,39 @@ func (s *Store) SaveConnection(ctx context.Context, owner access.AccountID, c in
 	return saved && err == nil, err
 }
 
-func insertConnection(ctx context.Context, tx bun.IDB, row connectionRow) (sql.Result, error) {
+// insertConnection reports false if the mailbox has a connection to the integration already.
+func insertConnection(ctx context.Context, tx bun.IDB, row connectionRow) (bool, error) {
 	if _, err := eligibleMailbox(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID); err != nil {
-		return nil, err
+		return false, err
 	}
-	return tx.NewInsert().Model(&row).On("CONFLICT (account_id, integration_id, mailbox_id) DO NOTHING").Exec(ctx)
+	res, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, integration_id, mailbox_id) DO NOTHING").Exec(ctx)
+	if err != nil {
+		return false, err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return false, err
+	}
+	return true, emitConnections(ctx, tx, row.AccountID, []change[connectionRow]{{after: row}})
 }
 
-// updateConnection returns an update of the connection of the row's mailbox and integration. It
-// ignores the row's id.
-func updateConnection(tx bun.IDB, row connectionRow) *bun.UpdateQuery {
-	return tx.NewUpdate().Model(&row).Column("status", "platform_account", "platform_address", "platform_name",
-		"has_error", "reason", "connected_at", "updated_at").Where("mc.account_id = ?", row.AccountID).
-		Where("mc.integration_id = ?", row.IntegrationID).Where("mc.mailbox_id = ?", row.MailboxID)
+// updateConnection updates the connection of the row's mailbox and integration. It ignores the row's
+// id. It reports false if there is none, or if it was updated at a different time than at, unless
+// that is zero.
+func (s *Store) updateConnection(ctx context.Context, tx bun.IDB, row connectionRow, at time.Time) (bool, error) {
+	stored, err := s.lockConnections(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID)
+	if err != nil {
+		return false, err
+	}
+	before := stored[row.MailboxID]
+	if before.ID == "" || !at.IsZero() && !before.UpdatedAt.Equal(at) {
+		return false, nil
+	}
+	row.ID = before.ID
+	if _, err := tx.NewUpdate().Model(&row).Column("status", "platform_account", "platform_address", "platform_name",
+		"has_error", "reason", "connected_at", "updated_at").Where("mc.account_id = ?", row.AccountID).Where("mc.id = ?", row.ID).Exec(ctx); err != nil {
+		return false, err
+	}
+	return true, emitConnections(ctx, tx, row.AccountID, []change[connectionRow]{{before, row}})
 }
 
 // checkNotHeld returns fault.ConnectedElsewhere if a different integration holds the mailbox. The
@@ -279,7 +295,7 @@ func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integ
 func (s *Store) saveRefresh(ctx context.Context, row integrationRow, seen []connectionRow, began time.Time, completion *ports.Completion) (stored int, err error) {
 	err = s.inTransaction(ctx, "save refresh", func(ctx context.Context, tx bun.IDB) error {
 		stored = 0
-		if err := saveRefreshed(ctx, tx, row, began); err != nil {
+		if err := s.saveRefreshed(ctx, tx, row, began); err != nil {
 			return err
 		}
 		newest, err := advanceListing(ctx, tx, row, began)
@@ -294,11 +310,11 @@ func (s *Store) saveRefresh(ctx context.Context, row integrationRow, seen []conn
 			return err
 		}
 		for chunk := range slices.Chunk(rows, batchSize) {
-			n, err := saveBatch(ctx, tx, chunk, began)
+			n, err := s.saveBatch(ctx, tx, chunk, began)
 			if err != nil {
 				return err
 			}
-			stored += int(n)
+			stored += n
 		}
 		return s.storeCompletion(ctx, tx, completion)
 	})
@@ -326,12 +342,10 @@ func newConnectionRows(of integrationRow, connections []integration.Connection) 
 }
 
 // saveRefreshed stores the integration and when its last refresh began.
-func saveRefreshed(ctx context.Context, tx bun.IDB, row integrationRow, began time.Time) error {
-	res, err := tx.NewUpdate().Model(&row).Column("status", "has_error", "workspace_id", "workspace_name",
-		"last_tested_at", "refreshed_at", "updated_at").
-		Set("began_at = CASE WHEN began_at < ? THEN ? ELSE began_at END", began, began).
-		Where("ig.account_id = ?", row.AccountID).Where("ig.id = ?", row.ID).Exec(ctx)
-	return requireRow(res, err, integrationNotFound())
+func (s *Store) saveRefreshed(ctx context.Context, tx bun.IDB, row integrationRow, began time.Time) error {
+	return s.saveIntegration(ctx, tx, row, func(q *bun.UpdateQuery) *bun.UpdateQuery {
+		return q.Set("began_at = CASE WHEN began_at < ? THEN ? ELSE began_at END", began, began)
+	})
 }
 
 // advanceListing stores when a list of accounts began. It reports false if the connections of a list
@@ -372,8 +386,25 @@ func savableConnections(ctx context.Context, tx bun.IDB, of integrationRow, rows
 }
 
 // saveBatch stores rows that have not changed since the listing began. It returns their number.
-func saveBatch(ctx context.Context, tx bun.IDB, rows []connectionRow, began time.Time) (int64, error) {
-	res, err := tx.NewInsert().Model(&rows).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
+func (s *Store) saveBatch(ctx context.Context, tx bun.IDB, rows []connectionRow, began time.Time) (int, error) {
+	stored, err := s.lockConnections(ctx, tx, rows[0].AccountID, rows[0].IntegrationID, each(rows, func(r connectionRow) string { return r.MailboxID })...)
+	if err != nil {
+		return 0, err
+	}
+	var changed []change[connectionRow]
+	var save []connectionRow
+	for _, row := range rows {
+		before := stored[row.MailboxID]
+		if before.UpdatedAt.After(began) {
+			continue
+		}
+		row.ID = cmp.Or(before.ID, row.ID)
+		changed, save = append(changed, change[connectionRow]{before, row}), append(save, row)
+	}
+	if len(save) == 0 {
+		return 0, nil
+	}
+	_, err = tx.NewInsert().Model(&save).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
 		Set("status = EXCLUDED.status").Set("platform_account = EXCLUDED.platform_account").
 		Set("platform_address = EXCLUDED.platform_address").
 		Set("platform_name = EXCLUDED.platform_name").
@@ -383,5 +414,5 @@ func saveBatch(ctx context.Context, tx bun.IDB, rows []connectionRow, began time
 	if err != nil {
 		return 0, err
 	}
-	return res.RowsAffected()
+	return len(save), emitConnections(ctx, tx, rows[0].AccountID, changed)
 }

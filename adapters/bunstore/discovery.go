@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/observation"
@@ -43,7 +44,7 @@ func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id te
 		held := known[t.ID].ofTenant(t.tenant())
 		// An outdated list contains nothing that the newer list did not decide.
 		if f.Domains != nil && observation.Advance(&held.Observed.Domains, f.Began) {
-			if err := mergeDomains(ctx, tx, t, stored, f); err != nil {
+			if err := s.mergeDomains(ctx, tx, t, stored, f); err != nil {
 				return err
 			}
 		}
@@ -79,6 +80,9 @@ func (s *Store) lockDomains(ctx context.Context, tx bun.IDB, t tenantRow) ([]dom
 	var rows []domainRow
 	err := s.lockRows(tx.NewSelect().Model(&rows).Where("d.account_id = ?", t.AccountID).
 		Where("d.tenant_id = ?", t.ID).Order("d.id"), "d").Scan(ctx)
+	for i := range rows {
+		rows[i].TenantGUID = t.GUID
+	}
 	return rows, err
 }
 
@@ -91,16 +95,7 @@ func mayBeMissed(began, storedAt time.Time, finished bool) bool {
 	return !storedAt.After(began)
 }
 
-// deleteRows deletes rows of the account by id.
-func deleteRows(ctx context.Context, tx bun.IDB, model any, owner string, ids []string) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	_, err := tx.NewDelete().Model(model).Where("account_id = ?", owner).Where("id IN (?)", bun.List(ids)).Exec(ctx)
-	return err
-}
-
-func mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRow, f ports.Found) error {
+func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRow, f ports.Found) error {
 	found := make(map[string]domain.Platform, len(f.Domains))
 	for _, p := range f.Domains {
 		found[storedText(p.Name)] = p
@@ -109,27 +104,27 @@ func mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRow
 	if err != nil {
 		return err
 	}
-	var changed []domain.Domain
-	var gone []string
+	var changed []change[domain.Domain]
+	var gone []domain.Domain
 	for i, d := range stored {
 		p, listed := found[d.Name]
 		delete(found, d.Name)
 		switch {
 		case listed: // also a domain whose creation lost its answer
-			changed = append(changed, d.Merge(d.As(p, f.Began)))
+			changed = append(changed, change[domain.Domain]{d, d.Merge(d.As(p, f.Began))})
 		case f.MissedDomains[d.Name] && mayBeMissed(f.Began, rows[i].StoredAt, d.Added):
 			missed, isGone := d.Missed(f.Began)
 			if isGone {
-				gone = append(gone, d.ID)
+				gone = append(gone, d)
 				continue
 			}
-			changed = append(changed, missed)
+			changed = append(changed, change[domain.Domain]{d, missed})
 		}
 	}
 	if err := saveDomains(ctx, tx, t.AccountID, changed...); err != nil {
 		return err
 	}
-	if err := deleteRows(ctx, tx, (*domainRow)(nil), t.AccountID, gone); err != nil {
+	if err := s.deleteDomains(ctx, tx, t.AccountID, gone); err != nil {
 		return err
 	}
 	if err := leaveOutForgotten(ctx, tx, t, found); err != nil {
@@ -142,10 +137,11 @@ func insertDomains(ctx context.Context, tx bun.IDB, t tenantRow, found map[strin
 	rows := make([]domainRow, 0, len(found))
 	known := make([]observationRow, 0, len(found))
 	for _, p := range found {
-		d := domain.Domain{ID: newID(), TenantID: t.ID, Name: p.Name, CreatedAt: f.Began}.As(p, f.Began)
+		d := domain.Domain{ID: newID(), TenantID: t.ID, TenantGUID: tenant.GUID(t.GUID), Name: p.Name, CreatedAt: f.Began}.As(p, f.Began)
 		row := newDomainRow(t.AccountID, d)
 		row.StoredAt = f.Began
 		rows, known = append(rows, row), append(known, domainObservation(t.AccountID, d))
+		emitDomain(ctx, t.AccountID, change[domain.Domain]{after: d})
 	}
 	if len(rows) == 0 {
 		return nil
@@ -161,9 +157,7 @@ func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f p
 	if err != nil {
 		return err
 	}
-	var rows []mailboxRow
-	err = s.lockRows(tx.NewSelect().Model(&rows).Where("m.account_id = ?", t.AccountID).
-		Where("m.tenant_id = ?", t.ID).Order("m.id"), "m").Scan(ctx)
+	rows, err := s.lockMailboxes(ctx, tx, t)
 	if err != nil {
 		return err
 	}
@@ -181,11 +175,11 @@ func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f p
 	if err := saveMailboxes(ctx, tx, t.AccountID, changed...); err != nil {
 		return err
 	}
-	ids, released, err := unblockGone(ctx, tx, t, enforced, gone, f)
+	gone, released, err := unblockGone(ctx, tx, t, enforced, gone, f)
 	if err != nil {
 		return err
 	}
-	if err := deleteRows(ctx, tx, (*mailboxRow)(nil), t.AccountID, ids); err != nil {
+	if err := s.deleteMailboxes(ctx, tx, t.AccountID, gone, event.MailboxVanished); err != nil {
 		return err
 	}
 	if err := insertMailboxes(ctx, tx, t, found, f); err != nil {
@@ -194,9 +188,19 @@ func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f p
 	return recordEvents(ctx, tx, t.AccountID, released)
 }
 
+func (s *Store) lockMailboxes(ctx context.Context, tx bun.IDB, t tenantRow) ([]mailboxRow, error) {
+	var rows []mailboxRow
+	err := s.lockRows(tx.NewSelect().Model(&rows).Where("m.account_id = ?", t.AccountID).
+		Where("m.tenant_id = ?", t.ID).Order("m.id"), "m").Scan(ctx)
+	for i := range rows {
+		rows[i].TenantGUID = t.GUID
+	}
+	return rows, err
+}
+
 // compareMailboxes returns the stored mailboxes that the discovery changes, and the rows of those
 // that no longer exist. It removes known mailboxes from found.
-func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailboxRow, found map[string]mailbox.Platform, f ports.Found) (changed []mailbox.Mailbox, gone []mailboxRow, err error) {
+func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailboxRow, found map[string]mailbox.Platform, f ports.Found) (changed []change[mailbox.Mailbox], gone []mailboxRow, err error) {
 	ids := make([]string, 0, len(rows))
 	for _, row := range rows {
 		ids = append(ids, row.ID)
@@ -211,10 +215,10 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 		m := stored[row.ID].ofMailbox(row.mailbox())
 		switch {
 		case listed && !row.StoredAt.After(f.Began):
-			changed = append(changed, m.Merge(m.Seen(p, f.Began)))
+			changed = append(changed, change[mailbox.Mailbox]{m, m.Merge(m.Seen(p, f.Began))})
 		case !listed && f.MissedMailboxes[row.Address] && mayBeMissed(f.Began, row.StoredAt, row.Stage.Listed()):
 			missed, isGone := m.Missed(f.Began)
-			changed = append(changed, missed) // a mailbox with an intended block stays
+			changed = append(changed, change[mailbox.Mailbox]{m, missed}) // a mailbox with an intended block stays
 			if isGone {
 				gone = append(gone, row)
 			}
@@ -227,7 +231,7 @@ func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[str
 	rows := make([]mailboxRow, 0, len(found))
 	known := make([]observationRow, 0, len(found))
 	for address, p := range found {
-		m := mailbox.Mailbox{ID: newID(), Stage: mailbox.Reserved, Address: address}.Seen(p, f.Began)
+		m := mailbox.Mailbox{ID: newID(), TenantGUID: tenant.GUID(t.GUID), Stage: mailbox.Reserved, Address: address}.Seen(p, f.Began)
 		row := newMailboxRow(t.AccountID, m)
 		row.TenantID, row.Address, row.DomainName = t.ID, address, domainOf(address)
 		row.CreatedAt, row.StoredAt = storedTime(p.CreatedAt), f.Began
@@ -235,6 +239,7 @@ func insertMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, found map[str
 			row.CreatedAt = f.Began
 		}
 		rows, known = append(rows, row), append(known, mailboxObservation(t.AccountID, m))
+		emitMailbox(ctx, t.AccountID, change[mailbox.Mailbox]{after: m}, event.MailboxVanished)
 	}
 	if len(rows) == 0 {
 		return nil
@@ -250,11 +255,11 @@ func tenantIDQuery(db bun.IDB, t tenantRow) *bun.SelectQuery {
 	return db.NewSelect().Model((*tenantRow)(nil)).Column("id").Where("t.account_id = ?", t.AccountID).Where("t.id = ?", t.ID)
 }
 
-// unblockGone handles mailboxes that no longer exist at the platform. It returns the ids to delete,
+// unblockGone handles mailboxes that no longer exist at the platform. It returns the rows to delete,
 // and an unblock event for each blocked mailbox. It makes the tenant due, so that the next pass
 // removes those mailboxes from the rule. A mailbox with an intended block stays, because only a
 // pass can tell whether it is blocked.
-func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, f ports.Found) (drop []string, released []sendlimit.Event, err error) {
+func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, f ports.Found) (drop []mailboxRow, released []sendlimit.Event, err error) {
 	if len(gone) == 0 {
 		return nil, nil, nil
 	}
@@ -267,7 +272,7 @@ func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantR
 		if unsure[row.ID] {
 			continue
 		}
-		drop = append(drop, row.ID)
+		drop = append(drop, row)
 		if !row.BlockedAt.IsZero() {
 			blocked = append(blocked, row)
 		}
@@ -328,7 +333,9 @@ func unblockEvents(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenan
 		if b.Counted = day.Has(row.SendsTodayAt); b.Counted {
 			b.Sent = row.SendsToday
 		}
-		events = append(events, withIDAt(b.ChangeTo(sendlimit.Unblocked, guid, limits, at).Event, at))
+		e := withIDAt(b.ChangeTo(sendlimit.Unblocked, guid, limits, at).Event, at)
+		events = append(events, e)
+		emit(ctx, t.AccountID, event.OfBlock(row.ID, e))
 	}
 	return events, nil
 }

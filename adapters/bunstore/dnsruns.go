@@ -185,7 +185,7 @@ func (s *Store) runsWithJobs(ctx context.Context, rows []dnsRunRow) ([]provision
 	for _, r := range rows {
 		ids = append(ids, r.ID)
 	}
-	all, err := s.jobsOfRuns(ctx, rows[0].AccountID, ids...)
+	all, err := s.readJobs(ctx, rows[0].AccountID, ids...)
 	runs := make([]provisioning.Run, 0, len(rows))
 	for _, r := range rows {
 		if jobs := all[r.ID]; len(jobs) > 0 {
@@ -195,13 +195,18 @@ func (s *Store) runsWithJobs(ctx context.Context, rows []dnsRunRow) ([]provision
 	return runs, err
 }
 
-func (s *Store) jobsOfRuns(ctx context.Context, owner string, runs ...string) (map[string][]provisioning.Job, error) {
-	var rows []dnsJobRow
-	err := s.run(ctx, "list provisioning jobs", func(ctx context.Context, db bun.IDB) error {
-		rows = nil
-		return db.NewSelect().Model(&rows).Where("dj.account_id = ?", owner).Where("dj.run_id IN (?)", bun.List(runs)).
-			Order("dj.domain_name", "dj.id").Scan(ctx)
+func (s *Store) readJobs(ctx context.Context, owner string, runs ...string) (all map[string][]provisioning.Job, err error) {
+	err = s.run(ctx, "list provisioning jobs", func(ctx context.Context, db bun.IDB) (err error) {
+		all, err = jobsOfRuns(ctx, db, owner, runs...)
+		return err
 	})
+	return all, err
+}
+
+func jobsOfRuns(ctx context.Context, db bun.IDB, owner string, runs ...string) (map[string][]provisioning.Job, error) {
+	var rows []dnsJobRow
+	err := db.NewSelect().Model(&rows).Where("dj.account_id = ?", owner).Where("dj.run_id IN (?)", bun.List(runs)).
+		Order("dj.domain_name", "dj.id").Scan(ctx)
 	all := map[string][]provisioning.Job{}
 	for _, r := range rows {
 		all[r.RunID] = append(all[r.RunID], r.job())
@@ -219,7 +224,7 @@ func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (pro
 		return provisioning.Run{}, nil, err
 	}
 	// An unknown run takes the same queries as a known one.
-	all, err := s.jobsOfRuns(ctx, accountKey(owner), ident.Lookup(id))
+	all, err := s.readJobs(ctx, accountKey(owner), ident.Lookup(id))
 	if err != nil {
 		return provisioning.Run{}, nil, err
 	}
@@ -280,7 +285,7 @@ func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string,
 		if retried, err = provisioning.Retry(row.job(), storedTime(now)); err != nil {
 			return err
 		}
-		if _, err := saveJob(ctx, tx, retried, row.Epoch); err != nil {
+		if _, err := saveJob(ctx, tx, change[provisioning.Job]{row.job(), retried}); err != nil {
 			return err
 		}
 		return s.storeCompletion(ctx, tx, completion)
@@ -338,20 +343,48 @@ func (s *Store) HoldJob(ctx context.Context, j provisioning.Job, lease time.Dura
 	})
 }
 
-// SaveJob implements ports.DNSJobs.
-func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (bool, error) {
-	return s.execChanged(ctx, "save provisioning job", func(db bun.IDB) (sql.Result, error) { return saveJob(ctx, db, j, j.Epoch) })
+// SaveJob implements ports.DNSJobs. It locks the run before the job, as a deletion of the domain
+// does.
+func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (saved bool, err error) {
+	err = s.inTransaction(ctx, "save provisioning job", func(ctx context.Context, tx bun.IDB) error {
+		save := func() error {
+			var row dnsJobRow
+			err := s.lockRows(tx.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(j.Account)).
+				Where("dj.id = ?", ident.Lookup(j.ID)).Where("dj.epoch = ?", j.Epoch), "dj").Scan(ctx)
+			if saved = err == nil; errors.Is(err, sql.ErrNoRows) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			saved, err = saveJob(ctx, tx, change[provisioning.Job]{row.job(), j})
+			return err
+		}
+		if j.Status.Active() {
+			return save()
+		}
+		return s.changingRuns(ctx, tx, accountKey(j.Account), []string{ident.Lookup(j.RunID)}, save)
+	})
+	return saved && err == nil, err
 }
 
-// saveJob stores a job if the epoch of the stored row equals epoch.
-func saveJob(ctx context.Context, db bun.IDB, j provisioning.Job, epoch int64) (sql.Result, error) {
-	row := newDNSJobRow(j)
-	q := db.NewUpdate().Model(&row).Column("stage", "status", "next_step", "provider", "required", "message", "next_attempt_at",
+// saveJob stores a job if its stored row still has the epoch of c.before. It reports whether it did.
+func saveJob(ctx context.Context, tx bun.IDB, c change[provisioning.Job]) (bool, error) {
+	row := newDNSJobRow(c.after)
+	q := tx.NewUpdate().Model(&row).Column("stage", "status", "next_step", "provider", "required", "message", "next_attempt_at",
 		"epoch", "progress", "started_at", "ended_at", "updated_at")
-	if j.Status != provisioning.Running {
+	if c.after.Status != provisioning.Running {
 		q = q.Set("leased_until = 0")
 	}
-	return whereEpoch(q, j, epoch).Exec(ctx)
+	res, err := whereEpoch(q, c.after, c.before.Epoch).Exec(ctx)
+	if err != nil {
+		return false, err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return false, err
+	}
+	emitJob(ctx, row.AccountID, c)
+	return true, nil
 }
 
 // ReleaseJob implements ports.DNSJobs.

@@ -284,6 +284,12 @@ func (s *Store) BeginUndo(ctx context.Context, owner access.AccountID, runID str
 // stopJobs ends the active job of a domain, which must belong to the run. It fails with
 // domain_provisioning_already_active if a worker executes the job, or if a different run has one.
 func stopJobs(ctx context.Context, s *Store, tx bun.IDB, owner, runID, domainID string, now time.Time) error {
+	return s.changingRuns(ctx, tx, owner, []string{runID}, func() error {
+		return s.stopJob(ctx, tx, owner, runID, domainID, now)
+	})
+}
+
+func (s *Store) stopJob(ctx context.Context, tx bun.IDB, owner, runID, domainID string, now time.Time) error {
 	var active dnsJobRow
 	ofDomain := func(q *bun.SelectQuery) *bun.SelectQuery {
 		return q.Where("dj.account_id = ?", owner).Where("dj.domain_id = ?", domainID).Where(activeJob)
@@ -304,7 +310,7 @@ func stopJobs(ctx context.Context, s *Store, tx bun.IDB, owner, runID, domainID 
 	case leased:
 		return fault.JobActive.With("a worker is executing the job of the domain %s; try again in a minute", active.DomainName)
 	}
-	_, err = saveJob(ctx, tx, provisioning.Stop(active.job(), storedTime(now)), active.Epoch)
+	_, err = saveJob(ctx, tx, change[provisioning.Job]{active.job(), provisioning.Stop(active.job(), storedTime(now))})
 	return err
 }
 

@@ -290,8 +290,9 @@ func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRo
 	}
 	d := stored[known]
 	if missing {
+		missed := d
 		d = d.ReservedAgain(now)
-		if err := saveDomains(ctx, tx, t.AccountID, d); err != nil {
+		if err := saveDomains(ctx, tx, t.AccountID, change[domain.Domain]{missed, d}); err != nil {
 			return d, err
 		}
 	}

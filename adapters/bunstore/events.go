@@ -66,7 +66,11 @@ type eventVersionRow struct {
 }
 
 // pendingEvents are the events that a transaction has emitted and not stored yet.
-type pendingEvents struct{ all []event.Event }
+type pendingEvents struct {
+	all []event.Event
+	// tenants are those whose readiness may have changed, see checkReadiness.
+	tenants map[tenantKey]bool
+}
 
 type pendingEventsKey struct{}
 
@@ -80,17 +84,20 @@ func emit(ctx context.Context, owner string, events ...event.Event) {
 	}
 }
 
-// store appends the emitted events to the logs of their accounts. Nothing else in the transaction
-// may follow it: the lock on the end of a log is held until the commit, and no other lock is taken
-// after it. Logs are locked in the order of their accounts, so that transactions cannot wait for
-// each other in a circle.
-func (p *pendingEvents) store(ctx context.Context, tx bun.IDB, now time.Time) error {
+// storeEvents appends the emitted events to the logs of their accounts. Nothing else in the
+// transaction may follow it: the lock on the end of a log is held until the commit, and no other lock
+// is taken after it. Logs are locked in the order of their accounts, so that transactions cannot wait
+// for each other in a circle.
+func (s *Store) storeEvents(ctx context.Context, tx bun.IDB, p *pendingEvents) error {
+	if err := s.emitReadiness(ctx, tx, p); err != nil {
+		return err
+	}
 	byOwner := map[string][]event.Event{}
 	for _, e := range p.all {
 		byOwner[string(e.Account)] = append(byOwner[string(e.Account)], e)
 	}
 	for _, owner := range slices.Sorted(maps.Keys(byOwner)) {
-		if err := appendEvents(ctx, tx, owner, byOwner[owner], now); err != nil {
+		if err := appendEvents(ctx, tx, owner, byOwner[owner], s.now()); err != nil {
 			return err
 		}
 	}
@@ -121,8 +128,12 @@ func appendEvents(ctx context.Context, tx bun.IDB, owner string, events []event.
 		})
 		next[e.Subject]++
 	}
-	_, err = tx.NewInsert().Model(&rows).Exec(ctx)
-	return err
+	for chunk := range slices.Chunk(rows, eventBatch) {
+		if _, err := tx.NewInsert().Model(&chunk).Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // raiseVersions counts the events of each subject, and returns the version of the first of them.
@@ -138,15 +149,19 @@ func raiseVersions(ctx context.Context, tx bun.IDB, owner string, events []event
 	slices.SortFunc(rows, func(a, b eventVersionRow) int {
 		return cmp.Or(cmp.Compare(a.SubjectType, b.SubjectType), cmp.Compare(a.SubjectID, b.SubjectID))
 	})
-	var raised []eventVersionRow
-	err := tx.NewInsert().Model(&rows).On("CONFLICT (account_id, subject_type, subject_id) DO UPDATE").
-		Set("version = v.version + EXCLUDED.version").Returning("*").Scan(ctx, &raised)
-	first := make(map[event.Subject]int64, len(raised))
-	for _, r := range raised {
-		subject := event.Subject{Type: event.SubjectType(r.SubjectType), ID: r.SubjectID}
-		first[subject] = r.Version - count[subject] + 1
+	first := make(map[event.Subject]int64, len(rows))
+	for chunk := range slices.Chunk(rows, eventBatch) {
+		var raised []eventVersionRow
+		if err := tx.NewInsert().Model(&chunk).On("CONFLICT (account_id, subject_type, subject_id) DO UPDATE").
+			Set("version = v.version + EXCLUDED.version").Returning("*").Scan(ctx, &raised); err != nil {
+			return nil, err
+		}
+		for _, r := range raised {
+			subject := event.Subject{Type: event.SubjectType(r.SubjectType), ID: r.SubjectID}
+			first[subject] = r.Version - count[subject] + 1
+		}
 	}
-	return first, err
+	return first, nil
 }
 
 // LoggedEvents implements ports.EventLogs.
@@ -200,9 +215,16 @@ func eventsAfter(tx bun.IDB, owner string, after int64, q ports.LogQuery) *bun.S
 		return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence > ?", after).
 			Order("e.sequence").Limit(limit)
 	}
-	types, tenants := each(q.Types, func(t event.Type) string { return string(t) }),
-		each(q.Tenants, func(id tenant.GUID) string { return ident.Lookup(string(id)) })
+	types := each(q.Types, func(t event.Type) string { return string(t) })
+	var tenants []string
+	for _, id := range q.Tenants {
+		if known := ident.Lookup(string(id)); known != ident.Zero { // the row of an event without a tenant
+			tenants = append(tenants, known)
+		}
+	}
 	switch n := max(1, len(types)) * max(1, len(tenants)); {
+	case len(q.Tenants) > 0 && len(tenants) == 0:
+		return log().Where("1 = 0")
 	case len(types) == 0 && len(tenants) == 0:
 		return log()
 	case n > maxRanges:
@@ -259,36 +281,59 @@ func (s *Store) LastEvents(ctx context.Context, owners ...access.AccountID) (map
 }
 
 // DropEvents implements ports.EventLogs.
-func (s *Store) DropEvents(ctx context.Context, before time.Time, limit int) (int, error) {
-	var dropped int
-	err := s.inTransaction(ctx, "drop events", func(ctx context.Context, tx bun.IDB) error {
-		dropped = 0
-		var oldest []eventRow
-		err := tx.NewSelect().Model(&oldest).Column("account_id", "sequence").Where("e.created_at < ?", storedTime(before)).
-			Order("e.created_at").Limit(int64(limit)).Scan(ctx)
+func (s *Store) DropEvents(ctx context.Context, before time.Time) (dropped int, err error) {
+	ended := before.UTC().Truncate(24 * time.Hour)
+	var owners []string
+	err = s.run(ctx, "list logs with old events", func(ctx context.Context, db bun.IDB) error {
+		owners = nil
+		return db.NewSelect().Model((*eventRow)(nil)).Distinct().Column("account_id").
+			Where("e.created_at < ?", storedTime(ended)).Order("e.account_id").Scan(ctx, &owners)
+	})
+	for _, owner := range owners {
 		if err != nil {
+			break
+		}
+		var n int
+		n, err = s.dropLog(ctx, owner, ended)
+		dropped += n
+	}
+	return dropped, err
+}
+
+// never is later than any event.
+var never = time.Unix(maxUnixTime, 0)
+
+// dropLog deletes the events at the beginning of a log that are older than ended, or all events for
+// the time never.
+func (s *Store) dropLog(ctx context.Context, owner string, ended time.Time) (dropped int, err error) {
+	for n := dropBatch; err == nil && n == dropBatch; dropped += n {
+		n, err = s.dropLogBatch(ctx, owner, ended)
+	}
+	return dropped, err
+}
+
+// dropLogBatch deletes at most dropBatch events, and raises the end of what readers of the log can
+// no longer read. Clocks differ, so it stops at the first event that is not old.
+func (s *Store) dropLogBatch(ctx context.Context, owner string, ended time.Time) (n int, err error) {
+	err = s.inTransaction(ctx, "drop events", func(ctx context.Context, tx bun.IDB) error {
+		var oldest []eventRow
+		if err := tx.NewSelect().Model(&oldest).Column("sequence", "created_at").Where("e.account_id = ?", owner).
+			Order("e.sequence").Limit(dropBatch).Scan(ctx); err != nil {
 			return err
 		}
-		through := map[string]int64{}
-		for _, r := range oldest {
-			through[r.AccountID] = max(through[r.AccountID], r.Sequence)
+		n = len(oldest)
+		if first := slices.IndexFunc(oldest, func(r eventRow) bool { return !r.CreatedAt.Before(ended) }); first >= 0 {
+			n = first
 		}
-		for _, owner := range slices.Sorted(maps.Keys(through)) {
-			if _, err := tx.NewUpdate().Model((*eventLogRow)(nil)).Set("dropped_sequence = ?", through[owner]).
-				Where("el.account_id = ?", owner).Exec(ctx); err != nil {
-				return err
-			}
-			res, err := tx.NewDelete().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence <= ?", through[owner]).Exec(ctx)
-			if err != nil {
-				return err
-			}
-			n, err := res.RowsAffected()
-			if err != nil {
-				return err
-			}
-			dropped += int(n)
+		if n == 0 {
+			return nil
 		}
-		return nil
+		through := oldest[n-1].Sequence
+		if _, err := tx.NewDelete().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence <= ?", through).Exec(ctx); err != nil {
+			return err
+		}
+		_, err := tx.NewUpdate().Model((*eventLogRow)(nil)).Set("dropped_sequence = ?", through).Where("el.account_id = ?", owner).Exec(ctx)
+		return err
 	})
-	return dropped, err
+	return n, err
 }

@@ -107,19 +107,6 @@ func (s *Store) finish(ctx context.Context, db bun.IDB, c ports.Completion) (sql
 		Set("answer = ?", c.Answer).Set("leased_until = 0").Set("expires_at = ?", storedTime(c.Until)).Exec(ctx)
 }
 
-// runCompleting runs a change of one statement and commits the completion with it, if there is one.
-func (s *Store) runCompleting(ctx context.Context, operation string, completion *ports.Completion, change dbFunc) error {
-	if completion == nil {
-		return s.run(ctx, operation, change)
-	}
-	return s.inTransaction(ctx, operation, func(ctx context.Context, tx bun.IDB) error {
-		if err := change(ctx, tx); err != nil {
-			return err
-		}
-		return s.storeCompletion(ctx, tx, completion)
-	})
-}
-
 // storeCompletion stores a completion, if there is one, in the transaction of its change.
 func (s *Store) storeCompletion(ctx context.Context, tx bun.IDB, completion *ports.Completion) error {
 	if completion == nil {

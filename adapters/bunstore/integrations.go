@@ -75,6 +75,7 @@ func (s *Store) AddIntegration(ctx context.Context, i integration.Integration, c
 		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
 			return err
 		}
+		emitIntegration(ctx, row.AccountID, change[integration.Integration]{after: row.integration()})
 		return s.storeCompletion(ctx, tx, completion)
 	})
 }
@@ -116,36 +117,69 @@ func (s *Store) Integration(ctx context.Context, owner access.AccountID, id stri
 
 // SaveIntegration implements ports.Integrations.
 func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration, completion *ports.Completion) error {
-	return s.runCompleting(ctx, "save integration", completion, func(ctx context.Context, db bun.IDB) error {
-		return saveIntegration(ctx, db, newIntegrationRow(i), "status", "has_error", "workspace_id", "workspace_name",
-			"last_tested_at", "refreshed_at", "updated_at")
+	return s.inTransaction(ctx, "save integration", func(ctx context.Context, tx bun.IDB) error {
+		err := s.saveIntegration(ctx, tx, newIntegrationRow(i), func(q *bun.UpdateQuery) *bun.UpdateQuery { return q })
+		if err != nil {
+			return err
+		}
+		return s.storeCompletion(ctx, tx, completion)
 	})
 }
 
-func saveIntegration(ctx context.Context, db bun.IDB, row integrationRow, columns ...string) error {
-	res, err := db.NewUpdate().Model(&row).Column(columns...).
+// saveIntegration stores the result of a test or a refresh. with adds to the update.
+func (s *Store) saveIntegration(ctx context.Context, tx bun.IDB, row integrationRow, with func(*bun.UpdateQuery) *bun.UpdateQuery) error {
+	var before integrationRow
+	err := s.lockRows(tx.NewSelect().Model(&before).ExcludeColumn("credential").
+		Where("ig.account_id = ?", row.AccountID).Where("ig.id = ?", row.ID), "ig").Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return integrationNotFound()
+	}
+	if err != nil {
+		return err
+	}
+	after := before
+	after.Status = row.Status
+	emitIntegration(ctx, row.AccountID, change[integration.Integration]{before.integration(), after.integration()})
+	_, err = with(tx.NewUpdate().Model(&row).Column("status", "has_error", "workspace_id", "workspace_name",
+		"last_tested_at", "refreshed_at", "updated_at")).
 		Where("ig.account_id = ?", row.AccountID).Where("ig.id = ?", row.ID).Exec(ctx)
-	return requireRow(res, err, integrationNotFound())
+	return err
 }
 
 // RemoveIntegration implements ports.Integrations.
 func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *ports.Completion) error {
-	return s.runCompleting(ctx, "remove integration", completion, func(ctx context.Context, db bun.IDB) error {
-		res, err := db.NewDelete().Model((*integrationRow)(nil)).
-			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.Lookup(id)).Exec(ctx)
-		return requireRow(res, err, integrationNotFound())
+	return s.inTransaction(ctx, "remove integration", func(ctx context.Context, tx bun.IDB) error {
+		n, err := s.removeIntegrations(ctx, tx, accountKey(owner), ident.Lookup(id))
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			return integrationNotFound()
+		}
+		return s.storeCompletion(ctx, tx, completion)
 	})
 }
 
-// dropIntegrations deletes all integrations of an account with their credentials. It returns their
-// number.
-func dropIntegrations(ctx context.Context, tx bun.IDB, owner string) (int, error) {
-	res, err := tx.NewDelete().Model((*integrationRow)(nil)).Where("account_id = ?", owner).Exec(ctx)
-	if err != nil {
+// removeIntegrations deletes the integrations with these ids, or all integrations of an account, with
+// their credentials and connections. It returns their number.
+func (s *Store) removeIntegrations(ctx context.Context, tx bun.IDB, owner string, only ...string) (int, error) {
+	var rows []integrationRow
+	q := tx.NewSelect().Model(&rows).ExcludeColumn("credential").Where("ig.account_id = ?", owner).Order("ig.id")
+	if len(only) > 0 {
+		q = q.Where("ig.id IN (?)", bun.List(only))
+	}
+	if err := s.lockRows(q, "ig").Scan(ctx); err != nil || len(rows) == 0 {
 		return 0, err
 	}
-	n, err := res.RowsAffected()
-	return int(n), err
+	ids := each(rows, func(r integrationRow) string { return r.ID })
+	if err := s.emitEnded(ctx, tx, owner, "integration_id", ids); err != nil {
+		return 0, err
+	}
+	for _, row := range rows {
+		emitIntegration(ctx, owner, change[integration.Integration]{before: row.integration()})
+	}
+	_, err := tx.NewDelete().Model((*integrationRow)(nil)).Where("account_id = ?", owner).Where("id IN (?)", bun.List(ids)).Exec(ctx)
+	return len(rows), err
 }
 
 // DueRefreshes implements ports.Integrations. A concurrent caller waits for the locked rows and
@@ -162,7 +196,7 @@ func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit i
 		}
 		for _, row := range rows {
 			row.BeganAt = storedTime(now)
-			if err := saveIntegration(ctx, tx, row, "began_at"); err != nil {
+			if _, err := tx.NewUpdate().Model(&row).Column("began_at").Where("ig.account_id = ?", row.AccountID).Where("ig.id = ?", row.ID).Exec(ctx); err != nil {
 				return err
 			}
 		}

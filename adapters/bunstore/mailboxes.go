@@ -13,6 +13,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/mailbox"
@@ -161,20 +162,24 @@ func (s *Store) ReleaseMailbox(ctx context.Context, owner access.AccountID, mail
 // SetSendLimit implements ports.MailboxStore.
 func (s *Store) SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int, now time.Time) error {
 	return s.inTransaction(ctx, "set send limit", func(ctx context.Context, tx bun.IDB) error {
-		held := tx.NewSelect().Model((*mailboxRow)(nil)).Where("m.account_id = ?", accountKey(owner)).Where("m.id = ?", ident.Lookup(mailboxID))
-		state, err := s.lockSendState(ctx, tx, accountKey(owner), held.Clone().Column("tenant_id"))
+		held := tx.NewSelect().Model((*mailboxRow)(nil)).Where("m.account_id = ?", accountKey(owner)).Where("m.id = ?", ident.Lookup(mailboxID)).Column("tenant_id")
+		state, err := s.lockSendState(ctx, tx, accountKey(owner), held)
 		if err != nil {
 			return err
 		}
-		other, err := held.Where("COALESCE(m.daily_send_limit, 0) <> ?", perDay).Exists(ctx)
+		row, err := s.lockMailbox(ctx, tx, accountKey(owner), ident.Lookup(mailboxID))
 		if err != nil {
 			return err
 		}
-		res, err := tx.NewUpdate().Model((*mailboxRow)(nil)).Set("daily_send_limit = NULLIF(?, 0)", perDay).
-			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.Lookup(mailboxID)).Exec(ctx)
-		if err := requireRow(res, err, mailboxNotFound()); err != nil || !other {
+		_, err = tx.NewUpdate().Model((*mailboxRow)(nil)).Set("daily_send_limit = NULLIF(?, 0)", perDay).
+			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+		if err != nil || row.DailySendLimit == perDay {
 			return err
 		}
+		before := row.mailbox()
+		after := before
+		after.DailySendLimit = perDay
+		emitMailbox(ctx, row.AccountID, change[mailbox.Mailbox]{before, after}, event.MailboxRemoved)
 		return makeDue(ctx, tx, state, now)
 	})
 }
@@ -239,6 +244,9 @@ func mailboxesOf(ctx context.Context, tx bun.IDB, d domainRow) (present, missing
 		return nil, nil, err
 	}
 	err = ofDomain(&missing).Where("NOT " + presentMailbox).Scan(ctx)
+	for i := range missing {
+		missing[i].TenantGUID = d.TenantGUID
+	}
 	return present, missing, err
 }
 
@@ -252,8 +260,9 @@ func reserveMissing(ctx context.Context, tx bun.IDB, missing []mailboxRow, fresh
 			other = append(other, spec)
 			continue
 		}
-		m := missing[i].mailbox().ReservedAgain(now)
-		if err := saveMailboxes(ctx, tx, missing[i].AccountID, m); err != nil {
+		missed := missing[i].mailbox()
+		m := missed.ReservedAgain(now)
+		if err := saveMailboxes(ctx, tx, missing[i].AccountID, change[mailbox.Mailbox]{missed, m}); err != nil {
 			return nil, nil, err
 		}
 		missing[i].Stage = m.Stage

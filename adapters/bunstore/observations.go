@@ -12,6 +12,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -151,7 +152,7 @@ func (r observationRow) ofMailbox(m mailbox.Mailbox) mailbox.Mailbox {
 // concurrent observations.
 func (s *Store) mergeDomain(ctx context.Context, tx bun.IDB, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	var row domainRow
-	lock := tx.NewSelect().Model(&row).Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.Lookup(d.ID))
+	lock := withTenant(tx.NewSelect().Model(&row)).Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.Lookup(d.ID))
 	if err := orDomainNotFound(s.lockRows(lock, "d").Scan(ctx)); err != nil {
 		return domain.Domain{}, err
 	}
@@ -159,16 +160,16 @@ func (s *Store) mergeDomain(ctx context.Context, tx bun.IDB, owner access.Accoun
 	if err != nil {
 		return domain.Domain{}, err
 	}
-	merged := stored[row.ID].ofDomain(row.domain()).Merge(d)
-	merged.TenantGUID = d.TenantGUID
-	return merged, saveDomains(ctx, tx, row.AccountID, merged)
+	before := stored[row.ID].ofDomain(row.domain())
+	merged := before.Merge(d)
+	return merged, saveDomains(ctx, tx, row.AccountID, change[domain.Domain]{before, merged})
 }
 
-// saveDomains stores domains with their observations.
-func saveDomains(ctx context.Context, tx bun.IDB, owner string, all ...domain.Domain) error {
+// saveDomains stores changed domains with their observations.
+func saveDomains(ctx context.Context, tx bun.IDB, owner string, all ...change[domain.Domain]) error {
 	rows := make([]observationRow, 0, len(all))
-	for _, d := range all {
-		row := newDomainRow(owner, d)
+	for _, c := range all {
+		row := newDomainRow(owner, c.after)
 		_, err := tx.NewUpdate().Model(&row).
 			Column("added", "is_default", "verified", "dkim", "mail_ready", "records",
 				"mx", "spf", "dmarc", "dkim_status", "verification_seen", "checked_at").
@@ -176,7 +177,8 @@ func saveDomains(ctx context.Context, tx bun.IDB, owner string, all ...domain.Do
 		if err != nil {
 			return err
 		}
-		rows = append(rows, domainObservation(owner, d))
+		rows = append(rows, domainObservation(owner, c.after))
+		emitDomain(ctx, owner, c)
 	}
 	return saveObservations(ctx, tx, ofDomains, rows...)
 }
@@ -210,7 +212,9 @@ func (s *Store) mergeTenant(ctx context.Context, tx bun.IDB, owner string, t ten
 	if err != nil {
 		return err
 	}
-	merged := stored[row.ID].ofTenant(row.tenant()).Merge(t)
+	before := stored[row.ID].ofTenant(row.tenant())
+	merged := before.Merge(t)
+	emitTenant(ctx, row.AccountID, change[tenant.Tenant]{before, merged})
 	row = newTenantRow(row.AccountID, merged)
 	_, err = tx.NewUpdate().Model(&row).
 		Column("name", "builtin_domain", "default_domain", "consent", "bootstrap", "bootstrap_step",
@@ -224,12 +228,7 @@ func (s *Store) mergeTenant(ctx context.Context, tx bun.IDB, owner string, t ten
 
 // mergeMailbox stores an observation of a mailbox. The lock serialises concurrent observations.
 func (s *Store) mergeMailbox(ctx context.Context, tx bun.IDB, owner access.AccountID, m mailbox.Mailbox) error {
-	var row mailboxRow
-	err := s.lockRows(tx.NewSelect().Model(&row).Where("m.account_id = ?", accountKey(owner)).
-		Where("m.id = ?", ident.Lookup(m.ID)), "m").Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return mailboxNotFound()
-	}
+	row, err := s.lockMailbox(ctx, tx, accountKey(owner), ident.Lookup(m.ID))
 	if err != nil {
 		return err
 	}
@@ -237,21 +236,33 @@ func (s *Store) mergeMailbox(ctx context.Context, tx bun.IDB, owner access.Accou
 	if err != nil {
 		return err
 	}
-	return saveMailboxes(ctx, tx, row.AccountID, stored[row.ID].ofMailbox(row.mailbox()).Merge(m))
+	before := stored[row.ID].ofMailbox(row.mailbox())
+	return saveMailboxes(ctx, tx, row.AccountID, change[mailbox.Mailbox]{before, before.Merge(m)})
 }
 
-// saveMailboxes stores the platform's part of mailboxes with their observations.
-func saveMailboxes(ctx context.Context, tx bun.IDB, owner string, all ...mailbox.Mailbox) error {
+func (s *Store) lockMailbox(ctx context.Context, tx bun.IDB, owner, id string) (mailboxRow, error) {
+	var row mailboxRow
+	err := s.lockRows(tx.NewSelect().Model(&row).ColumnExpr("m.*").ColumnExpr("t.guid AS tenant_guid").Join("JOIN "+tenantOfMailbox).
+		Where("m.account_id = ?", owner).Where("m.id = ?", id), "m").Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return row, mailboxNotFound()
+	}
+	return row, err
+}
+
+// saveMailboxes stores the platform's part of changed mailboxes with their observations.
+func saveMailboxes(ctx context.Context, tx bun.IDB, owner string, all ...change[mailbox.Mailbox]) error {
 	rows := make([]observationRow, 0, len(all))
-	for _, m := range all {
-		row := newMailboxRow(owner, m)
+	for _, c := range all {
+		row := newMailboxRow(owner, c.after)
 		_, err := tx.NewUpdate().Model(&row).
 			Column("stage", "provisioned", "object_id", "display_name", "principal_name", "alias", "account_enabled").
 			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
 		if err != nil {
 			return err
 		}
-		rows = append(rows, mailboxObservation(owner, m))
+		rows = append(rows, mailboxObservation(owner, c.after))
+		emitMailbox(ctx, owner, c, event.MailboxVanished)
 	}
 	return saveObservations(ctx, tx, ofMailboxes, rows...)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -70,7 +71,7 @@ func (s *Store) SaveChanges(ctx context.Context, r ports.SendRun, c ports.SendCh
 		if err != nil {
 			return err
 		}
-		if err := deleteOrphanPolicies(ctx, tx, state, c.Emptied); err != nil {
+		if err := deleteOrphanPolicies(ctx, tx, state, r.Tenant, c.Emptied); err != nil {
 			return err
 		}
 		if err := dropIntents(ctx, tx, state, c.Open); err != nil {
@@ -119,6 +120,7 @@ func applyChange(ctx context.Context, tx bun.IDB, state sendTenantRow, c sendlim
 	if n, err := res.RowsAffected(); err != nil || n == 0 {
 		return false, err
 	}
+	emit(ctx, state.AccountID, event.OfBlock(ident.Lookup(c.Box), e))
 	if c.Action == sendlimit.Blocked {
 		return true, saveBlock(ctx, tx, state.AccountID, c)
 	}
@@ -146,13 +148,12 @@ func deleteBlock(ctx context.Context, tx bun.IDB, owner, mailboxID string) error
 }
 
 // deleteOrphanPolicies deletes the policies of the scopes whose domain no longer exists.
-func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, scopes []string) error {
+func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, id tenant.GUID, scopes []string) error {
 	if len(scopes) == 0 {
 		return nil
 	}
-	_, err := tx.NewDelete().Model((*policyRow)(nil)).Where("sp.account_id = ?", state.AccountID).Where("sp.tenant_id = ?", state.TenantID).
-		Where("sp.scope IN (?)", bun.List(scopes)).Where("NOT " + domainOfPolicy).Exec(ctx)
-	return err
+	return deletePolicies(ctx, id, tx.NewDelete().Where("sp.account_id = ?", state.AccountID).Where("sp.tenant_id = ?", state.TenantID).
+		Where("sp.scope IN (?)", bun.List(scopes)).Where("NOT "+domainOfPolicy))
 }
 
 // blockReasons returns the reason for each blocked mailbox, keyed by mailbox id.

@@ -107,8 +107,9 @@ func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id te
 			return err
 		}
 		// The policy of a deleted domain is replaced if a new domain has the same name.
-		if _, err := tx.NewDelete().Model((*policyRow)(nil)).Where("sp.account_id = ?", fresh.AccountID).
-			Where("sp.tenant_id = ?", fresh.TenantID).Where("sp.scope = ?", fresh.Scope).Where("sp.domain_id <> ?", fresh.DomainID).Exec(ctx); err != nil {
+		replaced := tx.NewDelete().Where("sp.account_id = ?", fresh.AccountID).
+			Where("sp.tenant_id = ?", fresh.TenantID).Where("sp.scope = ?", fresh.Scope).Where("sp.domain_id <> ?", fresh.DomainID)
+		if err := deletePolicies(ctx, tenant.GUID(ident.Lookup(string(id))), replaced); err != nil {
 			return err
 		}
 		fresh.ID, fresh.RuleName, fresh.CreatedAt, fresh.UpdatedAt = newID(), storedText(sendlimit.RuleName(scope)), storedTime(now), storedTime(now)
@@ -123,6 +124,18 @@ func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id te
 		return sendlimit.Policy{}, err
 	}
 	return row.policy(ident.Lookup(string(id))), nil
+}
+
+// deletePolicies runs a delete of policies of the tenant id.
+func deletePolicies(ctx context.Context, id tenant.GUID, q *bun.DeleteQuery) error {
+	var deleted []policyRow
+	if err := q.Model(&deleted).Returning("*").Scan(ctx); err != nil {
+		return err
+	}
+	for _, row := range deleted {
+		emitPolicy(ctx, row.AccountID, change[sendlimit.Policy]{before: row.policy(string(id))})
+	}
+	return nil
 }
 
 // newPolicyRowFor returns an unsaved policy row of the tenant and scope, with the tenant locked. It
@@ -146,12 +159,12 @@ func (s *Store) newPolicyRowFor(ctx context.Context, tx bun.IDB, owner, guid, sc
 func (s *Store) SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *ports.Completion) error {
 	row := newPolicyRow(accountKey(owner), p)
 	return s.inTransaction(ctx, "save send limit", func(ctx context.Context, tx bun.IDB) error {
-		held := tx.NewSelect().Model((*policyRow)(nil)).Where("sp.account_id = ?", row.AccountID).Where("sp.id = ?", row.ID)
-		state, err := s.lockSendState(ctx, tx, row.AccountID, held.Clone().Column("tenant_id"))
+		held := tx.NewSelect().Model((*policyRow)(nil)).Where("sp.account_id = ?", row.AccountID).Where("sp.id = ?", row.ID).Column("tenant_id")
+		state, err := s.lockSendState(ctx, tx, row.AccountID, held)
 		if err != nil {
 			return err
 		}
-		other, err := held.Where("COALESCE(sp.daily_send_limit, 0) <> ?", row.DailySendLimit).Exists(ctx)
+		before, err := s.lockPolicy(ctx, tx, row.AccountID, row.ID)
 		if err != nil {
 			return err
 		}
@@ -160,13 +173,29 @@ func (s *Store) SavePolicy(ctx context.Context, owner access.AccountID, p sendli
 		if err := requireRow(res, err, policyNotFound()); err != nil {
 			return err
 		}
-		if other {
+		after := before
+		after.PerDay, after.RuleID, after.RuleName, after.UpdatedAt = p.PerDay, p.RuleID, p.RuleName, p.UpdatedAt
+		emitPolicy(ctx, row.AccountID, change[sendlimit.Policy]{before, after})
+		if before.PerDay != after.PerDay {
 			if err := makeDue(ctx, tx, state, p.UpdatedAt); err != nil {
 				return err
 			}
 		}
 		return s.storeCompletion(ctx, tx, completion)
 	})
+}
+
+func (s *Store) lockPolicy(ctx context.Context, tx bun.IDB, owner, id string) (sendlimit.Policy, error) {
+	var row struct {
+		policyRow
+		TenantGUID string `bun:"tenant_guid"`
+	}
+	err := s.lockRows(tx.NewSelect().TableExpr("send_policies AS sp").ColumnExpr("sp.*").ColumnExpr("t.guid AS tenant_guid").
+		Join("JOIN tenants AS t ON "+policyOfTenant).Where("sp.account_id = ?", owner).Where("sp.id = ?", id), "sp").Scan(ctx, &row)
+	if errors.Is(err, sql.ErrNoRows) {
+		return sendlimit.Policy{}, policyNotFound()
+	}
+	return row.policy(row.TenantGUID), err
 }
 
 // RuledScopes implements ports.SendPolicies.

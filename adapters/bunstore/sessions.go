@@ -159,7 +159,7 @@ func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, now int
 			return err
 		}
 		if c != nil {
-			if err := saveSessionConnection(ctx, tx, row, *c); err != nil {
+			if err := s.saveSessionConnection(ctx, tx, row, *c); err != nil {
 				return err
 			}
 		}
@@ -183,13 +183,13 @@ func savePendingSession(ctx context.Context, tx bun.IDB, row sessionRow) (int64,
 
 // saveSessionConnection stores the connection of a session. The connection exists as long as the
 // session.
-func saveSessionConnection(ctx context.Context, tx bun.IDB, of sessionRow, c integration.Connection) error {
+func (s *Store) saveSessionConnection(ctx context.Context, tx bun.IDB, of sessionRow, c integration.Connection) error {
 	c.IntegrationID, c.MailboxID = of.IntegrationID, of.MailboxID
 	row := newConnectionRow(of.AccountID, c)
 	if err := checkNotHeld(ctx, tx, row); err != nil {
 		return err
 	}
-	_, err := updateConnection(tx, row).Exec(ctx)
+	_, err := s.updateConnection(ctx, tx, row, time.Time{})
 	return err
 }
 

@@ -35,6 +35,8 @@
 //	sendblocks.go         blocked mailboxes, block reasons, intents
 //	enforcementevents.go  the log of enforcement events and its counts
 //	events.go             the log of events of each account
+//	changes.go            the events of changed objects; deleting domains and mailboxes
+//	readiness.go          the readiness of tenants that events have shown
 package bunstore
 
 import (
@@ -79,9 +81,12 @@ type Options struct {
 	// Operator is the name that audit events record for changes made through this Store.
 	Operator string
 	// Now is the clock of events, time.Now by default.
-	Now            func() time.Time
-	TracerProvider trace.TracerProvider
-	MeterProvider  metric.MeterProvider
+	Now func() time.Time
+	// AllowNoSMTPAuth is true if operators accept tenants without SMTP AUTH, so that it is no
+	// condition of the readiness that events show.
+	AllowNoSMTPAuth bool
+	TracerProvider  trace.TracerProvider
+	MeterProvider   metric.MeterProvider
 
 	openTimeout time.Duration // only tests set it; openTimeout by default
 }
@@ -93,6 +98,7 @@ type Store struct {
 	log                    *slog.Logger
 	operator               string
 	now                    func() time.Time
+	requireSMTPAuth        bool
 	queryTimeout, connWait time.Duration
 	// connSlots limits how many statements use a connection at once; nil on SQLite. writeSlot
 	// admits one writer at a time on SQLite; nil on PostgreSQL.
@@ -143,7 +149,7 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, log: o.Log, operator: storedText(cmp.Or(o.Operator, "unknown")), now: o.Now, queryTimeout: cmp.Or(o.openTimeout, openTimeout), connWait: connWait}
+	s := &Store{db: db, log: o.Log, operator: storedText(cmp.Or(o.Operator, "unknown")), now: o.Now, requireSMTPAuth: !o.AllowNoSMTPAuth, queryTimeout: cmp.Or(o.openTimeout, openTimeout), connWait: connWait}
 	if s.postgres() {
 		s.connSlots = make(chan struct{}, db.Stats().MaxOpenConnections)
 	} else {

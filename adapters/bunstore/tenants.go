@@ -13,6 +13,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -198,7 +199,7 @@ func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id ten
 	held := false
 	err := s.inTransaction(ctx, "delete tenant", func(ctx context.Context, tx bun.IDB) (err error) {
 		guid := ident.Lookup(string(id))
-		if held, err = deleteTenant(ctx, tx, accountKey(owner), guid); err != nil {
+		if held, err = s.deleteTenant(ctx, tx, accountKey(owner), guid); err != nil {
 			return err
 		}
 		_, err = tx.NewDelete().Model((*withdrawnRow)(nil)).
@@ -214,15 +215,39 @@ func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id ten
 	return err
 }
 
-// deleteTenant deletes a tenant and the record of its holder. It reports whether the account held
-// the tenant.
-func deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
-	res, err := tx.NewDelete().Model((*tenantRow)(nil)).
-		Where("account_id = ?", owner).Where("guid = ?", guid).Exec(ctx)
+// deleteTenant deletes a tenant and the record of its holder, with the events of all that the account
+// loses. It reports whether the account held the tenant. It locks in the order of SaveDiscovery.
+func (s *Store) deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
+	t, err := s.lockTenant(ctx, tx, owner, guid)
+	if errors.Is(err, fault.TenantNotFound) {
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
+	rows, err := s.lockDomains(ctx, tx, t)
+	if err != nil {
+		return false, err
+	}
+	if _, err := s.lockSendState(ctx, tx, owner, tenantIDQuery(tx, t)); err != nil {
+		return false, err
+	}
+	boxes, err := s.lockMailboxes(ctx, tx, t)
+	if err != nil {
+		return false, err
+	}
+	if err := s.deleteMailboxes(ctx, tx, owner, boxes, event.MailboxRemoved); err != nil {
+		return false, err
+	}
+	ofTenant := tx.NewDelete().Where("sp.account_id = ?", owner).Where("sp.tenant_id = ?", t.ID)
+	if err := deletePolicies(ctx, tenant.GUID(guid), ofTenant); err != nil {
+		return false, err
+	}
+	if err := s.deleteDomains(ctx, tx, owner, each(rows, domainRow.domain)); err != nil {
+		return false, err
+	}
+	emitTenant(ctx, owner, change[tenant.Tenant]{before: t.tenant()})
+	if _, err := tx.NewDelete().Model((*tenantRow)(nil)).Where("account_id = ?", owner).Where("id = ?", t.ID).Exec(ctx); err != nil {
 		return false, err
 	}
 	_, err = tx.NewDelete().Model((*holderRow)(nil)).
@@ -278,14 +303,20 @@ func (s *Store) recordAssignment(ctx context.Context, tx bun.IDB, row tenantRow,
 // renewConsent updates the consent of a tenant that the account already holds, and sets a failed
 // bootstrap back to pending. It returns false if the account does not hold the tenant.
 func (s *Store) renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bool, error) {
-	res, err := tx.NewUpdate().Model(&row).Column("consent", "consented_at", "connected_by").
-		Where("account_id = ?", row.AccountID).Where("guid = ?", row.GUID).Exec(ctx)
+	before, err := s.lockTenant(ctx, tx, row.AccountID, row.GUID)
+	if errors.Is(err, fault.TenantNotFound) {
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
+	if _, err := tx.NewUpdate().Model(&row).Column("consent", "consented_at", "connected_by").
+		Where("account_id = ?", row.AccountID).Where("guid = ?", row.GUID).Exec(ctx); err != nil {
 		return false, err
 	}
+	after := before.tenant()
+	after.Consent, after.ConsentedAt, after.ConnectedBy = tenant.ConsentGranted, row.ConsentedAt, row.ConnectedBy
+	emitTenant(ctx, row.AccountID, change[tenant.Tenant]{before.tenant(), after})
 	held, err := selectTenant(ctx, tx, row.AccountID, row.GUID)
 	if err != nil || held.Bootstrap != tenant.BootstrapFailed {
 		return true, err
@@ -307,6 +338,7 @@ func claimSlot(ctx context.Context, tx bun.IDB, row tenantRow, acc access.Accoun
 	if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
 		return err
 	}
+	emitTenant(ctx, row.AccountID, change[tenant.Tenant]{after: row.tenant()})
 	_, err = tx.NewDelete().Model((*withdrawnRow)(nil)).
 		Where("account_id = ?", row.AccountID).Where("guid = ?", row.GUID).Exec(ctx)
 	return err
@@ -342,7 +374,7 @@ func (s *Store) Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...strin
 			return err
 		}
 		guid := ident.Lookup(string(id))
-		if _, err := deleteTenant(ctx, tx, held.AccountID, guid); err != nil {
+		if _, err := s.deleteTenant(ctx, tx, held.AccountID, guid); err != nil {
 			return err
 		}
 		mark := withdrawnRow{AccountID: held.AccountID, GUID: guid, WithdrawnAt: storedTime(time.Now())}

@@ -19,6 +19,7 @@ const (
 	tagMailboxes = "Mailboxes"
 	tagLimits    = "Send limits"
 	tagSending   = "Integrations"
+	tagEvents    = "Events"
 	tagKeys      = "API keys"
 )
 
@@ -30,6 +31,7 @@ var tags = []*huma.Tag{
 	{Name: tagMailboxes, Description: "Provision, change and read shared mailboxes."},
 	{Name: tagLimits, Description: "Limit how many messages a mailbox sends in a day, and list when mailboxes were blocked and unblocked."},
 	{Name: tagSending, Description: "Connect mailboxes to sending platforms."},
+	{Name: tagEvents, Description: "Follow what changes in the account."},
 	{Name: tagKeys, Description: "Rotate the key that a caller uses."},
 }
 
@@ -137,6 +139,31 @@ var parameterDocs = map[string]huma.Param{
 		Description: "The maximum number of entries to list.",
 		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultEventLimit, Minimum: ptr(1.0), Maximum: ptr(float64(maxEventLimit))},
 		Example:     100,
+	},
+	"types": {
+		Description: "Only events of these types, separated by commas.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     "domain.verified,mailbox.blocked",
+	},
+	"list-events.tenant_id": {
+		Description: "Only events of this tenant, by its GUID. Events of a removed tenant stay.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleTenantID,
+	},
+	"after": {
+		Description: "The `next_cursor` of an earlier response, or `now` for the end. If omitted, the list begins at the oldest event that is kept.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     endOfEvents,
+	},
+	"list-events.limit": {
+		Description: "The maximum number of entries to list.",
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultPageLimit, Minimum: ptr(1.0), Maximum: ptr(float64(maxPageLimit))},
+		Example:     100,
+	},
+	"wait_seconds": {
+		Description: "How long to wait for an event if there is none yet. At most 5 requests of an account wait at once.",
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: 0, Minimum: ptr(0.0), Maximum: ptr(float64(maxWaitSeconds))},
+		Example:     30,
 	},
 	"offset": {
 		Description: "The number of newest events to skip.",

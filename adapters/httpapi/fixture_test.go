@@ -23,6 +23,7 @@ import (
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/app/enforcement"
+	"github.com/tenantry/tenantry/app/events"
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/limits"
@@ -111,6 +112,7 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 		SendLimits: &limits.Service{Runs: store, Removals: store, Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Now: time.Now,
 			Pause: time.Millisecond, Limit: testTimeout},
 		Enforcement: &enforcement.Service{Events: store, Now: time.Now},
+		Events:      &events.Service{Events: store, Now: time.Now, Log: slog.New(slog.DiscardHandler)},
 	}
 	env.options.DNSRuns.Survey = env.options.Domains
 	env.options.Mailboxes.Removals, env.options.Mailboxes.Connections = store, env.options.Integrations

@@ -18,6 +18,7 @@ var unownedOperations = map[string]string{
 	"GET /v1/integrations":          "TestIntegrationLifecycle: lists what the account holds",
 	"POST /v1/integrations":         "TestIntegrationLifecycle: adds to the account of the key",
 	"GET /v1/dns/provisioning-runs": "TestProvisioningRunsAreListedNewestFirst: lists what the account holds",
+	"GET /v1/events":                "TestEventsTellWhatHappened: lists what happened in the account",
 	"GET /v1/enforcement/events":    "the matrix: lists what happened to the account's mailboxes",
 	"GET /v1/tenants/connect-url":   "TestConnectStateBelongsToItsAccount: the link is bound to the account",
 	"POST /api-key/rotate":          "TestKeyRotationReplacesTheKey: rotates the key that the request carries",

@@ -100,6 +100,7 @@ func stop(ctx context.Context, s *wiring.Service, api, admin *runningServer) err
 	began := time.Now()
 	deadline, reserve := began.Add(s.DrainTime), min(cutOffReserve, s.DrainTime/2)
 	s.Draining.Store(true)
+	s.Events.Stop() // requests that wait for events are answered at once
 	s.Log.Info("stopping", "drain_delay", s.DrainDelay.String(), "drain_time", s.DrainTime.String())
 	select {
 	case <-time.After(s.DrainDelay):

@@ -38,7 +38,9 @@ func OpenStore(ctx context.Context, c settings.Config, log *slog.Logger, now fun
 	}
 	openCtx, cancel := context.WithTimeout(ctx, databaseOpenTimeout)
 	defer cancel()
-	store, err := bunstore.Open(openCtx, c.DatabaseURL, bunstore.Options{Log: log, Operator: c.Operator, Now: now})
+	store, err := bunstore.Open(openCtx, c.DatabaseURL, bunstore.Options{
+		Log: log, Operator: c.Operator, Now: now, AllowNoSMTPAuth: !c.RequireSMTPAuth,
+	})
 	if err != nil {
 		return nil, DatabaseError(err)
 	}

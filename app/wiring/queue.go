@@ -128,6 +128,7 @@ func (s *Service) QueueWork() ports.Work {
 		Periodic: slices.Concat([]ports.Periodic{
 			{Kind: "idempotency_keys", Every: keySweepEvery, Do: s.deleteExpiredKeys},
 			{Kind: "enforcement_events", Every: time.Hour, Do: s.enforcement.Forget},
+			{Kind: "events", Every: time.Hour, Do: s.Events.Forget},
 			s.dnsWorker.Sweep(jobSweepEvery),
 			s.domainWatch.Sweep(domainSweepEvery),
 		}, s.integrations.Periodic(sessionSweepEvery, refreshEvery), s.Enforcer.Periodic(EnforceSweepEvery, s.Queue)),

@@ -59,6 +59,7 @@ import (
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/app/domainsteps"
 	"github.com/tenantry/tenantry/app/enforcement"
+	"github.com/tenantry/tenantry/app/events"
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/limits"
@@ -135,6 +136,7 @@ type Service struct {
 	enforcement  *enforcement.Service
 	Enforcer     *enforcement.Runner
 	sendLimits   *limits.Service
+	Events       *events.Service
 	dnsRuns      *dnsruns.Service
 	DNSUndo      *dnsruns.Undo
 	idempotency  guard.Idempotency
@@ -283,6 +285,7 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 	}
 	s.DNSUndo = &dnsruns.Undo{Writes: s.Store, Zones: s.domains, Now: o.Now}
 	s.enforcement = &enforcement.Service{Events: s.Store, Keep: time.Duration(c.KeepEventsDays) * 24 * time.Hour, Now: o.Now}
+	s.Events = &events.Service{Events: s.Store, Keep: time.Duration(c.KeepLogDays) * 24 * time.Hour, Now: o.Now, Log: s.Log}
 	s.sendLimits = &limits.Service{
 		Tenants: s.Store, Domains: s.Store, Mailboxes: s.Store, Policies: s.Store, Runs: s.Store, Removals: s.Store, Platform: s.Platform, Now: o.Now,
 	}
@@ -296,7 +299,7 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 func (s *Service) Handler() http.Handler {
 	return httpapi.New(httpapi.Options{
 		Tenants: s.Tenants, Domains: s.domains, DNSRuns: s.dnsRuns, Mailboxes: s.mailboxes, Integrations: s.integrations,
-		Enforcement: s.enforcement, SendLimits: s.sendLimits,
+		Enforcement: s.enforcement, SendLimits: s.sendLimits, Events: s.Events,
 		Guard: guard.Options{
 			Keys: s.keys, Idempotency: s.idempotency, Limits: s.requestLimits,
 			Pages: console.New(console.Options{Tenants: s.Tenants, Log: s.Log, Platform: s.MailPlatform, Facts: s.facts, Setting: s.mailSetting}), Log: s.Log,

@@ -53,17 +53,61 @@ const (
 	LimitStepped  Type = "limit.stepped" // a step of a ramp; its subject is the policy
 )
 
-var types = []Type{
-	TenantConnected, TenantAccessLost, TenantAccessRestored, TenantReadinessChanged, TenantRemoved,
-	DomainAdded, DomainVerified, DomainDKIMEnabled, DomainHealthChanged, DomainRemoved,
-	DNSRunCompleted, DNSJobActionRequired, DNSJobFailed,
-	MailboxCreated, MailboxUpdated, MailboxBlocked, MailboxUnblocked, MailboxRestricted, MailboxVanished, MailboxRemoved, MailboxWouldBlock,
-	IntegrationConnected, IntegrationCredentialRejected, IntegrationRemoved,
-	ConnectionConnected, ConnectionExpired, ConnectionDisconnected,
-	KeyCreated, KeyRotated, KeyRevoked,
-	WebhookDisabled,
-	PolicySet, PolicyRemoved, LimitStepped,
+// Kind describes the events of a type.
+type Kind struct {
+	Type    Type
+	Subject SubjectType
+	// Data is the zero value of the events' data.
+	Data any
+	// About says when such an event is written.
+	About string
 }
 
+var kinds = []Kind{
+	{TenantConnected, Tenant, TenantData{}, "An administrator connected the tenant, or it was assigned to the account."},
+	{TenantAccessLost, Tenant, TenantData{}, "The administrator revoked the consent. Operations that call the mail platform are refused until it is given again."},
+	{TenantAccessRestored, Tenant, TenantData{}, "The consent works again."},
+	{TenantReadinessChanged, Tenant, ReadinessData{}, "A member of the tenant's `readiness` changed. A tenant begins with the readiness that a read shows after `tenant.connected`."},
+	{TenantRemoved, Tenant, TenantData{}, "The account no longer holds the tenant. Events of what was in it precede this one."},
+	{DomainAdded, Domain, DomainData{}, "The domain was added to the tenant, or a discovery found it."},
+	{DomainVerified, Domain, DomainData{}, "The mail platform verified the domain."},
+	{DomainDKIMEnabled, Domain, DomainData{}, "The mail platform signs the domain's mail."},
+	{DomainHealthChanged, Domain, DomainData{}, "A read of the DNS found that a correct record no longer is, or is correct again."},
+	{DomainRemoved, Domain, DomainData{}, "The domain is no longer in the tenant, or the tenant was removed."},
+	{DNSRunCompleted, DNSRun, RunData{}, "The last job of the provisioning run ended. `status` says whether all of them succeeded."},
+	{DNSJobActionRequired, DNSJob, JobData{}, "The provisioning job stopped until a person acts."},
+	{DNSJobFailed, DNSJob, JobData{}, "The provisioning job ended without success."},
+	{MailboxCreated, Mailbox, MailboxData{}, "The mailbox exists, or a discovery found it. A mailbox that is still being created is updated when its password and its sign-in are set."},
+	{MailboxUpdated, Mailbox, MailboxData{}, "The name, the sign-in, the alias, the account or the own limit of the mailbox changed, or its creation is complete."},
+	{MailboxBlocked, Mailbox, BlockData{}, "The mailbox exceeded its limit and is blocked."},
+	{MailboxUnblocked, Mailbox, BlockData{}, "The mailbox is no longer blocked."},
+	{MailboxRestricted, Mailbox, MailboxData{}, "The mail platform restricted the mailbox."},
+	{MailboxVanished, Mailbox, MailboxData{}, "The mail platform no longer has the mailbox, and its record is removed."},
+	{MailboxRemoved, Mailbox, MailboxData{}, "The mailbox was removed, or its tenant was."},
+	{MailboxWouldBlock, Mailbox, BlockData{}, "The mailbox exceeded the limit of a policy in shadow mode, which blocks nobody."},
+	{IntegrationConnected, Integration, IntegrationData{}, "The integration was added, or its rejected credential works again."},
+	{IntegrationCredentialRejected, Integration, IntegrationData{}, "The sending platform no longer accepts the credential."},
+	{IntegrationRemoved, Integration, IntegrationData{}, "The integration was deleted. Its connections end with it."},
+	{ConnectionConnected, Connection, ConnectionData{}, "The sending platform can send with the mailbox."},
+	{ConnectionExpired, Connection, ConnectionData{}, "The connected mailbox cannot send any longer, until a person signs in again."},
+	{ConnectionDisconnected, Connection, ConnectionData{}, "The mailbox is no longer at the sending platform, or the integration or the mailbox was removed."},
+	{KeyCreated, Key, KeyData{}, "The API key was created."},
+	{KeyRotated, Key, KeyData{}, "The API key has a new secret. The subject is the key that works now."},
+	{KeyRevoked, Key, KeyData{}, "The API key was revoked."},
+	{WebhookDisabled, Webhook, WebhookData{}, "No more events are delivered to the webhook, because its deliveries failed."},
+	{PolicySet, Policy, PolicyData{}, "The limit of the policy was set or changed."},
+	{PolicyRemoved, Policy, PolicyData{}, "The policy ended, or its domain or tenant was removed."},
+	{LimitStepped, Policy, PolicyData{}, "The ramp of the policy reached its next limit."},
+}
+
+// Kinds returns the description of every type of events.
+func Kinds() []Kind { return slices.Clone(kinds) }
+
 // Types returns all types of events.
-func Types() []Type { return slices.Clone(types) }
+func Types() []Type {
+	types := make([]Type, 0, len(kinds))
+	for _, k := range kinds {
+		types = append(types, k.Type)
+	}
+	return types
+}

@@ -165,7 +165,8 @@ type exchange struct {
 	page           bool   // Options.Pages serves the request
 	caller         access.Caller
 	status         int
-	slot           slot // the slot of guard.inFlight that the request holds
+	slot           slot                   // the slot of guard.inFlight that the request holds
+	idle           func(wait func()) bool // see Idle
 	// write is set for a request with an Idempotency-Key. keyLost is set when different requests
 	// won every race for the key, so that this request does not run. replayed is set when the
 	// answer is a stored answer.

@@ -3,6 +3,7 @@
 package guard
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -147,9 +148,24 @@ func (g *guard) limitAccount(next http.Handler) http.Handler {
 				return
 			}
 			e.slot = s
+			e.idle = func(wait func()) bool { return g.releaseSlotDuring(e, wait) }
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// Idle runs wait while the request of ctx holds no slot among the requests in flight. It fails with
+// service_unavailable if the request gets no slot again afterwards.
+func Idle(ctx context.Context, wait func()) error {
+	e := exchangeOf(ctx)
+	if e == nil || e.idle == nil { // an operation without the middleware, in tests
+		wait()
+		return nil
+	}
+	if !e.idle(wait) {
+		return tooManyInFlight()
+	}
+	return nil
 }
 
 // releaseSlotDuring releases the in-flight slot while wait runs, so that slow callers hold no slot.

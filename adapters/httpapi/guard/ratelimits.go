@@ -46,6 +46,10 @@ var quotas = map[Bucket]ratelimit.Bucket{
 // Limits.MaxProviderOperations.
 const ProviderConcurrency = "provider_concurrency"
 
+// EventWaiters is the X-RateLimit-Bucket of an answer to a request that exceeds
+// Limits.MaxEventWaiters.
+const EventWaiters = "event_waiters"
+
 // Limits configures the rate limits and the concurrency limits.
 type Limits struct {
 	Counters ports.Limiter
@@ -54,6 +58,9 @@ type Limits struct {
 	// MaxProviderOperations is the maximum number of operations of an account that call providers
 	// concurrently, over all replicas. The default is 4.
 	MaxProviderOperations int
+	// MaxEventWaiters is the maximum number of requests of an account that wait for events, over all
+	// replicas. The default is 5.
+	MaxEventWaiters int
 	// MaxInFlight is the maximum number of requests that the process handles concurrently. The default
 	// is 1,000. See inFlightLimit for the parts that clients get.
 	MaxInFlight int
@@ -66,10 +73,26 @@ func (b Bucket) forAccount(account access.AccountID) ratelimit.Bucket {
 	return q
 }
 
-// needsProviderSlot reports whether the request calls a provider. Such a request counts against
-// Limits.MaxProviderOperations.
-func (t Terms) needsProviderSlot(r *http.Request) bool {
-	return t.Bucket == ProviderHeavy || t.Bucket == ProviderHeavyWrites || t.CallsProviderIf != nil && t.CallsProviderIf(peekBody(r))
+// concurrencyLimit limits how many requests of an account run at once, over all replicas.
+type concurrencyLimit struct {
+	bucket string // the X-RateLimit-Bucket of a refusal
+	slots  string // the name of the slots
+	max    int
+	detail string // of a refusal, with a verb for max
+}
+
+// concurrencyLimit returns the limit that a request with these terms has, false if it has none.
+func (g *guard) concurrencyLimit(t Terms, r *http.Request) (c concurrencyLimit, limited bool) {
+	switch {
+	case t.Bucket == ProviderHeavy || t.Bucket == ProviderHeavyWrites || t.CallsProviderIf != nil && t.CallsProviderIf(peekBody(r)):
+		c = concurrencyLimit{ProviderConcurrency, "account:", g.limits.MaxProviderOperations, "the account already has %d operations in progress that call providers"}
+	case t.WaitsIf != nil && t.WaitsIf(r.URL.Query()):
+		c = concurrencyLimit{EventWaiters, "waiters:", g.limits.MaxEventWaiters, "the account already has %d requests that wait for events"}
+	default:
+		return c, false
+	}
+	c.slots += string(exchangeOf(r.Context()).caller.Account.ID)
+	return c, true
 }
 
 // peekBody returns the buffered body and leaves it readable.
@@ -80,8 +103,8 @@ func peekBody(r *http.Request) []byte {
 }
 
 // limitRate counts each request for an operation in the operation's bucket. It answers 429 if the
-// bucket is full. It also enforces Limits.MaxProviderOperations. A request does not count if a
-// different request claimed its Idempotency-Key first.
+// bucket is full. It also enforces Limits.MaxProviderOperations and Limits.MaxEventWaiters. A request
+// does not count if a different request claimed its Idempotency-Key first.
 func (g *guard) limitRate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -93,12 +116,15 @@ func (g *guard) limitRate(next http.Handler) http.Handler {
 		if !ok {
 			return
 		}
-		if e.route.terms.needsProviderSlot(r) {
-			releaseSlot, ok := g.limits.Counters.Enter(r.Context(), "account:"+string(e.caller.Account.ID), g.providerSlots())
+		if limit, limited := g.concurrencyLimit(e.route.terms, r); limited {
+			places := limit.max
+			if g.limits.Off {
+				places = math.MaxInt32
+			}
+			releaseSlot, ok := g.limits.Counters.Enter(r.Context(), limit.slots, places)
 			if !ok {
 				refund()
-				g.refuseTooMany(w, r, ProviderConcurrency, ratelimit.Verdict{Limit: g.limits.MaxProviderOperations, ResetIn: time.Second, RetryIn: time.Second},
-					"the account already has %d operations in progress that call providers", g.limits.MaxProviderOperations)
+				g.refuseTooMany(w, r, limit.bucket, ratelimit.Verdict{Limit: limit.max, ResetIn: time.Second, RetryIn: time.Second}, limit.detail, limit.max)
 				return
 			}
 			defer releaseSlot()
@@ -108,13 +134,6 @@ func (g *guard) limitRate(next http.Handler) http.Handler {
 			refund()
 		}
 	})
-}
-
-func (g *guard) providerSlots() int {
-	if g.limits.Off {
-		return math.MaxInt32
-	}
-	return g.limits.MaxProviderOperations
 }
 
 // countRequest counts a request in bucket b and sets the rate limit headers. If the bucket is full,
@@ -153,7 +172,8 @@ func windowText(window time.Duration) string {
 }
 
 func (l Limits) orDefaults() Limits {
-	l.MaxProviderOperations, l.MaxInFlight = cmp.Or(l.MaxProviderOperations, 4), cmp.Or(l.MaxInFlight, 1000)
+	l.MaxProviderOperations, l.MaxEventWaiters = cmp.Or(l.MaxProviderOperations, 4), cmp.Or(l.MaxEventWaiters, 5)
+	l.MaxInFlight = cmp.Or(l.MaxInFlight, 1000)
 	return l
 }
 

@@ -5,6 +5,7 @@ package guard
 import (
 	"cmp"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -21,8 +22,11 @@ type Terms struct {
 	// CallsProviderIf reports whether a request with this body calls a provider. It is set for
 	// operations whose bucket does not imply a provider call.
 	CallsProviderIf func(body []byte) bool
-	TimeLimit       time.Duration // the default is requestTime
-	Refuses         []fault.Code  // the error codes of this operation, see Codes
+	// WaitsIf reports whether a request with this query waits for an event. Such a request counts
+	// against Limits.MaxEventWaiters.
+	WaitsIf   func(query url.Values) bool
+	TimeLimit time.Duration // the default is requestTime
+	Refuses   []fault.Code  // the error codes of this operation, see Codes
 	// Request and Answer are the examples in the OpenAPI document.
 	Request, Answer any
 }

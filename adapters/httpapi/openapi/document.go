@@ -82,6 +82,7 @@ func Finish(doc *huma.OpenAPI, values map[fault.Code]any) {
 			exampleComponents(doc.Components, op.Responses, values)
 		}
 	}
+	doc.Webhooks = webhooks(doc.Components.Schemas)
 	allowNewAnswerMembers(doc)
 }
 

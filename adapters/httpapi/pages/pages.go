@@ -93,6 +93,7 @@ var guides = []guide{
 	{"dns", "DNS plans and provisioning"},
 	{"sending-platforms", "Sending platforms"},
 	{"taking-back", "Taking things back"},
+	{"events", "Events"},
 	{"headroom", "Headroom below the sending limit"},
 }
 

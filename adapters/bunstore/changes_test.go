@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/observation"
+	"github.com/tenantry/tenantry/core/provisioning"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// logReader follows the log of an account.
+type logReader struct {
+	store *Store
+	owner access.AccountID
+	after int64
+}
+
+// next returns the events that follow those of the last call.
+func (r *logReader) next(t testing.TB) []event.Event {
+	t.Helper()
+	page, err := r.store.LoggedEvents(t.Context(), r.owner, ports.LogQuery{After: r.after, Limit: 1000})
+	must(t, "read the log", err)
+	if page.More {
+		t.Fatal("the log is longer than a page of this test")
+	}
+	r.after = page.Next
+	return page.Events
+}
+
+// require checks the types of the events that follow those of the last call.
+func (r *logReader) require(t testing.TB, what string, want ...event.Type) []event.Event {
+	t.Helper()
+	all := r.next(t)
+	var got []event.Type
+	for _, e := range all {
+		got = append(got, e.Type)
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s: the events are %q, want %q", what, got, want)
+	}
+	return all
+}
+
+// readerAtEnd returns a reader of the events that follow.
+func readerAtEnd(t testing.TB, s *Store, owner access.AccountID) *logReader {
+	t.Helper()
+	r := &logReader{store: s, owner: owner}
+	r.next(t)
+	return r
+}
+
+const readiness = event.TenantReadinessChanged
+
+func TestEventsOfTenant(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		log := readerAtEnd(t, s, ann)
+		made := attachTenant(t, s, ann, 1)
+		first := log.require(t, "attach", event.TenantConnected)[0]
+		if first.Tenant != guid(1) || first.Subject != (event.Subject{Type: event.Tenant, ID: string(guid(1))}) {
+			t.Fatalf("the event is %+v", first)
+		}
+		made.Name, made.Observed.Profile = "Other name", now
+		must(t, "save", s.SaveTenant(t.Context(), ann, made))
+		log.require(t, "a different name")
+		made.Consent, made.Observed.Consent = tenant.ConsentRevoked, now.Add(time.Hour)
+		must(t, "save", s.SaveTenant(t.Context(), ann, made))
+		log.require(t, "revoke", event.TenantAccessLost, readiness)
+		must(t, "save", s.SaveTenant(t.Context(), ann, made))
+		log.require(t, "revoke again")
+		_, err := s.Attach(t.Context(), ann, tenant.Tenant{GUID: guid(1), ConsentedAt: now.Add(2 * time.Hour)})
+		must(t, "attach again", err)
+		log.require(t, "attach again", event.TenantAccessRestored, readiness)
+		must(t, "delete", s.DeleteTenant(t.Context(), ann, guid(1), nil))
+		last := log.require(t, "delete", event.TenantRemoved)[0]
+		if last.Version != 6 {
+			t.Fatalf("the version is %d", last.Version)
+		}
+	})
+}
+
+func TestEventsOfDomain(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		log := readerAtEnd(t, s, ann)
+		reserved, err := s.ReserveDomain(t.Context(), ann, guid(1), "released.test", domain.MaxPerTenant, now)
+		must(t, "reserve", err)
+		must(t, "release", s.ReleaseDomain(t.Context(), ann, reserved.ID, reserved.ReservedAt))
+		log.require(t, "a released reservation")
+		d := addDomain(t, s, ann, guid(1), "a.test")
+		log.require(t, "add", event.DomainAdded, readiness)
+		save := func(what string, want ...event.Type) {
+			t.Helper()
+			must(t, what, s.SaveDomain(t.Context(), ann, d, nil))
+			log.require(t, what, want...)
+		}
+		d.Verified = true
+		save("verify", event.DomainVerified, readiness)
+		d.DKIM = true
+		save("enable DKIM", event.DomainDKIMEnabled)
+		d.CheckedAt, d.Health = now, domain.Health{Sound: []domain.Drift{domain.MXMoved}}
+		save("a read without drift")
+		d.CheckedAt, d.Health.Drifted = now.Add(time.Hour), []domain.Drift{domain.MXMoved}
+		save("drift", event.DomainHealthChanged)
+		d.CheckedAt, d.Health.Drifted = now.Add(2*time.Hour), nil
+		save("no drift any longer", event.DomainHealthChanged)
+		began := now.Add(time.Hour)
+		found := ports.Found{Began: began, At: began, Domains: []domain.Platform{{Name: "b.test", Verified: true}}}
+		must(t, "first miss", s.SaveDiscovery(t.Context(), ann, guid(1), missing(t, s, ann, guid(1), found)))
+		log.require(t, "a missed domain and a found one", event.DomainAdded, event.DomainVerified)
+		found.Began = began.Add(observation.ReplicaLag)
+		must(t, "second miss", s.SaveDiscovery(t.Context(), ann, guid(1), missing(t, s, ann, guid(1), found)))
+		gone := log.require(t, "a domain missed again", event.DomainRemoved)[0]
+		if gone.Subject.ID != d.ID || gone.Tenant != guid(1) {
+			t.Fatalf("the event is %+v", gone)
+		}
+	})
+}
+
+// A domain that is missing and added again is removed and added for readers too.
+func TestEventsOfMissingDomainThatIsAddedAgain(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		d := addDomain(t, s, ann, guid(1), "a.test")
+		missed := ports.Found{Began: now.Add(time.Hour), Domains: []domain.Platform{}}
+		must(t, "miss", s.SaveDiscovery(t.Context(), ann, guid(1), missing(t, s, ann, guid(1), missed)))
+		log := readerAtEnd(t, s, ann)
+		again, err := s.ReserveDomain(t.Context(), ann, guid(1), d.Name, domain.MaxPerTenant, now.Add(2*time.Hour))
+		must(t, "reserve again", err)
+		log.require(t, "reserve again", event.DomainRemoved)
+		again.Added, again.Observed.State = true, now.Add(3*time.Hour)
+		must(t, "add again", s.SaveDomain(t.Context(), ann, again, nil))
+		log.require(t, "add again", event.DomainAdded, readiness)
+	})
+}
+
+func TestEventsOfMailbox(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		w := newSendLimitFixture(t, s, "ann", 1)
+		d, err := s.Domain(t.Context(), w.owner, w.guid, "a.test")
+		must(t, "find domain", err)
+		log := readerAtEnd(t, s, w.owner)
+		reserved, err := s.ReserveMailboxes(t.Context(), w.owner, d.ID, mailboxSpecs(d, "eve"), mailbox.MaxPerDomain, now)
+		must(t, "reserve", err)
+		m := reserved[0]
+		m.Stage, m.Provisioned = mailbox.Creating, true
+		must(t, "create", s.SaveMailbox(t.Context(), w.owner, m))
+		log.require(t, "a mailbox that is being created")
+		m.Stage = mailbox.Created
+		must(t, "created", s.SaveMailbox(t.Context(), w.owner, m))
+		log.require(t, "created", event.MailboxCreated, readiness)
+		m.Stage, m.AccountEnabled = mailbox.Ready, true
+		must(t, "ready", s.ConcludeMailboxes(t.Context(), w.owner, []mailbox.Mailbox{m}, nil))
+		log.require(t, "ready", event.MailboxUpdated)
+		must(t, "limit", s.SetSendLimit(t.Context(), w.owner, m.ID, 7, now))
+		changed := log.require(t, "a limit", event.MailboxUpdated)[0]
+		must(t, "limit", s.SetSendLimit(t.Context(), w.owner, m.ID, 7, now))
+		log.require(t, "the same limit")
+		var data event.MailboxData
+		must(t, "decode", json.Unmarshal(changed.Data.(json.RawMessage), &data))
+		if data.DailySendLimit == nil || *data.DailySendLimit != 7 || data.Email != m.Address || data.TenantID != string(w.guid) {
+			t.Fatalf("the data is %+v", data)
+		}
+		r := w.claim(t, s)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 26))))
+		log.require(t, "block", event.MailboxBlocked)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(0, 26))))
+		log.require(t, "block again")
+		requireHeld(t, "unblock", true)(s.SaveChanges(t.Context(), r, doneChanges(w.newChange(0, 1, sendlimit.Unblocked))))
+		log.require(t, "unblock", event.MailboxUnblocked)
+		requireHeld(t, "block", true)(s.SaveChanges(t.Context(), r, doneChanges(w.blockChange(1, 26))))
+		log.require(t, "block", event.MailboxBlocked)
+		found := ports.Found{Began: now.Add(time.Hour), At: now.Add(time.Hour), Mailboxes: platformMailboxes(m.Address, "new@a.test")}
+		saveAgain(t, s, w.owner, w.guid, found)
+		log.require(t, "a discovery", event.MailboxUpdated, event.MailboxUnblocked, event.MailboxVanished, event.MailboxVanished, event.MailboxCreated, readiness)
+	})
+}
+
+func TestEventsOfProvisioning(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		all := manyDomains(t, s, ann, 0, 2)
+		log := readerAtEnd(t, s, ann)
+		run, one := newRun(ann, all[0], 1)
+		run.TotalDomains = 2
+		_, two := newRun(ann, all[1], 2)
+		must(t, "create run", s.CreateRun(t.Context(), run, []provisioning.Job{one, two}, nil))
+		later := now.Add(time.Hour)
+		one, two = claimJob(t, s, one.ID, later), claimJob(t, s, two.ID, later)
+		log.require(t, "two jobs run")
+		blocked := one
+		blocked.Status, blocked.Required = provisioning.ActionRequired, "dns_conflict"
+		requireHeld(t, "save", true)(s.SaveJob(t.Context(), blocked))
+		log.require(t, "a conflict", event.DNSJobActionRequired)
+		_, err := s.RetryJob(t.Context(), ann, one.ID, later, nil)
+		must(t, "retry", err)
+		log.require(t, "a retry")
+		one = claimJob(t, s, one.ID, later)
+		saveJobStatus(t, s, one, provisioning.Completed)
+		log.require(t, "one job is completed")
+		saveJobStatus(t, s, two, provisioning.Failed)
+		log.require(t, "the other job failed", event.DNSJobFailed, event.DNSRunCompleted)
+		// The deletion of a domain can end a run too.
+		run3, three := newRun(ann, all[0], 3)
+		_, four := newRun(ann, all[1], 4)
+		must(t, "create run", s.CreateRun(t.Context(), run3, []provisioning.Job{three, four}, nil))
+		saveJobStatus(t, s, claimJob(t, s, three.ID, later), provisioning.Completed)
+		log.require(t, "one of two")
+		saveAgain(t, s, ann, guid(1), ports.Found{Began: later, Domains: []domain.Platform{{Name: all[0].Name}}})
+		log.require(t, "a domain vanished", event.DomainRemoved, event.DNSRunCompleted, readiness)
+	})
+}
+
+// The last two jobs of a run end at once, and one of them completes the run.
+func TestRunIsCompletedOnceByConcurrentJobs(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		all := manyDomains(t, s, ann, 0, 2)
+		for round := range 5 {
+			run, one := newRun(ann, all[0], 2*round)
+			_, two := newRun(ann, all[1], 2*round+1)
+			must(t, "create run", s.CreateRun(t.Context(), run, []provisioning.Job{one, two}, nil))
+			jobs := []provisioning.Job{claimJob(t, s, one.ID, now.Add(time.Hour)), claimJob(t, s, two.ID, now.Add(time.Hour))}
+			log := readerAtEnd(t, s, ann)
+			for _, err := range concurrently(2, func(i int) error {
+				jobs[i].Status = provisioning.Completed
+				_, err := s.SaveJob(t.Context(), jobs[i])
+				return err
+			}) {
+				must(t, "save", err)
+			}
+			log.require(t, "both jobs ended", event.DNSRunCompleted)
+		}
+	})
+}
+
+func TestEventsOfIntegrationAndConnections(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		log := readerAtEnd(t, s, h.owner)
+		i := addIntegration(t, s, h.owner, 30)
+		log.require(t, "add", event.IntegrationConnected)
+		i.Status = integration.Failed
+		must(t, "save", s.SaveIntegration(t.Context(), i, nil))
+		must(t, "save again", s.SaveIntegration(t.Context(), i, nil))
+		log.require(t, "rejected", event.IntegrationCredentialRejected)
+		h.setConnection(t, s, h.one, 0, integration.ConnectionPending)
+		log.require(t, "pending")
+		h.setConnection(t, s, h.one, 0, integration.ConnectionConnected)
+		connected := log.require(t, "connected", event.ConnectionConnected)[0]
+		if connected.Tenant != guid(1) {
+			t.Fatalf("the event is %+v", connected)
+		}
+		h.setConnection(t, s, h.one, 0, integration.ConnectionFailed)
+		log.require(t, "failed", event.ConnectionExpired)
+		listed := []integration.Connection{h.newConnection(h.one, 0, integration.ConnectionConnected), h.newConnection(h.one, 1, integration.ConnectionConnected)}
+		for range 2 {
+			_, err := s.SaveRefresh(t.Context(), h.owner, h.one, now.Add(time.Hour), listed, nil)
+			must(t, "refresh", err)
+		}
+		log.require(t, "a refresh", event.ConnectionConnected, event.ConnectionConnected)
+		must(t, "remove", s.RemoveIntegration(t.Context(), h.owner, h.one.ID, nil))
+		log.require(t, "remove", event.ConnectionDisconnected, event.ConnectionDisconnected, event.IntegrationRemoved)
+	})
+}
+
+func TestEventsOfPolicy(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		addDomain(t, s, ann, guid(1), "a.test")
+		log := readerAtEnd(t, s, ann)
+		setPolicy(t, s, ann, guid(1), "a.test", 5)
+		log.require(t, "set", event.PolicySet)
+		setPolicy(t, s, ann, guid(1), "a.test", 5)
+		log.require(t, "set again")
+		setPolicy(t, s, ann, guid(1), "a.test", 6)
+		log.require(t, "another limit", event.PolicySet)
+		removeAllDomains(t, s, ann, guid(1))
+		addDomain(t, s, ann, guid(1), "a.test")
+		log.require(t, "a new domain of the name", event.DomainRemoved, readiness, event.DomainAdded, readiness)
+		setPolicy(t, s, ann, guid(1), "a.test", 7)
+		replaced := log.require(t, "a new policy", event.PolicyRemoved, event.PolicySet)
+		if replaced[0].Subject.ID == replaced[1].Subject.ID || replaced[0].Tenant != guid(1) {
+			t.Fatalf("the events are %+v", replaced)
+		}
+	})
+}
+
+func TestEventsOfKeys(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		log := readerAtEnd(t, s, ann)
+		k := newKey(t, s, ann, 1)
+		log.require(t, "add", event.KeyCreated)
+		must(t, "rotate", s.RotateKey(t.Context(), ann, k.ID, apiKey(ann, 2)))
+		log.require(t, "rotate", event.KeyRotated)
+		for range 2 {
+			_, err := s.RevokeKey(t.Context(), apiKey(ann, 2).ID, now)
+			must(t, "revoke", err)
+		}
+		log.require(t, "revoke", event.KeyRevoked)
+	})
+}
+
+// What the account loses with a tenant is an event each, so that a reader of one type learns it too.
+func TestRemovedTenantRemovesAllInIt(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		h.setConnection(t, s, h.one, 0, integration.ConnectionConnected)
+		setPolicy(t, s, h.owner, guid(1), sendlimit.TenantWide, 5)
+		reserved, err := s.ReserveDomain(t.Context(), h.owner, guid(1), "reserved.test", domain.MaxPerTenant, now)
+		must(t, "reserve", err)
+		job := startRun(t, s, h.owner, h.d, 1)
+		log := readerAtEnd(t, s, h.owner)
+		must(t, "delete", s.DeleteTenant(t.Context(), h.owner, guid(1), nil))
+		all := log.require(t, "delete", event.ConnectionDisconnected, event.MailboxRemoved, event.MailboxRemoved,
+			event.PolicyRemoved, event.DomainRemoved, event.TenantRemoved)
+		for _, e := range all {
+			if e.Tenant != guid(1) || e.Subject.ID == reserved.ID || e.Subject.ID == job.RunID {
+				t.Errorf("an event is %+v", e)
+			}
+		}
+		must(t, "delete again", errorOtherThan(s.DeleteTenant(t.Context(), h.owner, guid(1), nil), tenantNotFound()))
+		log.require(t, "delete again")
+	})
+}
+
+// errorOtherThan returns err unless it has the text of expected.
+func errorOtherThan(err, expected error) error {
+	if err != nil && err.Error() == expected.Error() {
+		return nil
+	}
+	return fmt.Errorf("got %w", err)
+}
+
+// Two transactions change what the readiness of a tenant is derived from at the same time. The last
+// event shows both changes.
+func TestReadinessOfConcurrentChanges(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		all := manyDomains(t, s, ann, 0, 8)
+		log := readerAtEnd(t, s, ann)
+		for _, err := range concurrently(len(all), func(i int) error {
+			all[i].Verified = true
+			return s.SaveDomain(t.Context(), ann, all[i], nil)
+		}) {
+			must(t, "verify", err)
+		}
+		events := log.next(t)
+		var last event.ReadinessData
+		must(t, "decode", json.Unmarshal(events[len(events)-1].Data.(json.RawMessage), &last))
+		if len(events) != 2*len(all) || last.DomainsVerified != len(all) {
+			t.Fatalf("%d events; the last is %+v", len(events), last)
+		}
+	})
+}

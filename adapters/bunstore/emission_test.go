@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// subjectRows are the row types of the subjects of events.
+var subjectRows = []string{"tenantRow", "domainRow", "mailboxRow", "dnsRunRow", "dnsJobRow", "integrationRow", "connectionRow", "policyRow", "keyRow"}
+
+// emitters are the functions that add the events of a change to a transaction.
+var emitters = []string{"emit", "emitTenant", "emitDomain", "emitMailbox", "emitConnections", "emitIntegration", "emitPolicy", "emitKey", "emitJob"}
+
+// silentWrites are the functions that write rows of subjects and emit nothing, with the reason.
+var silentWrites = map[string]string{
+	"CreateRun":              "a queued run is the answer of the request that made it, and no event",
+	"insertJob":              "a queued job is the answer of the request that made it, and no event",
+	"dropEmptyRuns":          "the jobs of the run were deleted with their domains, which are events",
+	"ClaimJob":               "a job that runs is no event",
+	"HoldJob":                "a lease is no state of a job that callers see",
+	"ReleaseJob":             "a job that is queued again is no event",
+	"reserveDomain":          "a reservation is no domain yet",
+	"renewDomainReservation": "a reservation is no domain yet",
+	"ReleaseDomain":          "a reservation is no domain yet",
+	"insertReservations":     "a reservation is no mailbox yet",
+	"renewReservations":      "a reservation is no mailbox yet",
+	"ReleaseMailbox":         "a reservation is no mailbox yet",
+	"updateTodayCounts":      "a count is no event; a block is one",
+	"ReservePolicy":          "a policy without a limit is reserved only; a policy that it replaces is deleted by deletePolicies",
+	"savePendingConnection":  "an open session is the answer of the request that began it; a connected mailbox stays connected",
+	"DueRefreshes":           "the time of a refresh is no event",
+	"markClosed":             "the runs of a closed account are deleted with its log",
+	"EndLeases":              "a lease is no state that callers see",
+}
+
+// unknownRows are the row types of statements whose rows come from a function of another package.
+var unknownRows = map[string]string{
+	"appendEvents": "eventRow", "raiseVersions": "eventVersionRow", "SaveIntents": "intentRow", "saveDayCounts": "daySendsRow",
+	"EndLeases": "dnsJobRow", "markClosed": "dnsRunRow", // several tables
+}
+
+// TestEveryChangeOfSubjectEmits finds the statements that write a row of a subject, and the functions
+// that hold them. A new one must emit events, or be listed above with the reason.
+func TestEveryChangeOfSubjectEmits(t *testing.T) {
+	silent := map[string]bool{}
+	for _, f := range writersOfSubjects(t) {
+		_, listed := silentWrites[f.name]
+		switch {
+		case f.emits && listed:
+			t.Errorf("%s emits events and is listed as silent", f.name)
+		case !f.emits && !listed:
+			t.Errorf("%s writes a %s and emits no event", f.name, f.row)
+		case listed:
+			silent[f.name] = true
+		}
+	}
+	for name := range silentWrites {
+		if !silent[name] {
+			t.Errorf("%s writes no row of a subject, so it needs no reason", name)
+		}
+	}
+}
+
+// writer is a function that writes a row of a subject.
+type writer struct {
+	name, row string
+	emits     bool
+}
+
+func writersOfSubjects(t *testing.T) (all []writer) {
+	t.Helper()
+	fset := token.NewFileSet()
+	var files []*ast.File
+	names, err := filepath.Glob("*.go")
+	must(t, "list files", err)
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
+		must(t, "parse", err)
+		files = append(files, file)
+	}
+	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
+	// The packages that are imported are empty here. The row types are those of this package, so they
+	// are known anyway.
+	config := types.Config{Importer: emptyPackages{}, Error: func(error) {}}
+	_, _ = config.Check("bunstore", fset, files, info)
+	for _, file := range files {
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && f.Body != nil {
+				if row := writtenRow(t, f, info); row != "" {
+					all = append(all, writer{f.Name.Name, row, callsEmitter(f)})
+				}
+			}
+		}
+	}
+	if len(all) < len(silentWrites) {
+		t.Fatalf("only %d functions were found that write a row of a subject", len(all))
+	}
+	return all
+}
+
+// emptyPackages imports each package as an empty one.
+type emptyPackages struct{}
+
+func (emptyPackages) Import(path string) (*types.Package, error) {
+	p := types.NewPackage(path, path[strings.LastIndexByte(path, '/')+1:])
+	p.MarkComplete()
+	return p, nil
+}
+
+// writtenRow returns the row type of a subject that a statement of the function writes, or "". It
+// fails for a statement whose row type it cannot tell.
+func writtenRow(t *testing.T, f *ast.FuncDecl, info *types.Info) (row string) {
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok || methodName(call) != "Model" || !writes(call) {
+			return true
+		}
+		name := rowType(info.TypeOf(call.Args[0]))
+		if name == "" {
+			name = unknownRows[f.Name.Name]
+		}
+		if name == "" {
+			t.Errorf("%s: the row type of a statement is not known", f.Name.Name)
+		}
+		if slices.Contains(subjectRows, name) {
+			row = name
+		}
+		return true
+	})
+	return row
+}
+
+// writes reports whether the statement of this call of Model changes rows.
+func writes(call *ast.CallExpr) bool {
+	for {
+		on, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok {
+			return false
+		}
+		switch on.Sel.Name {
+		case "NewInsert", "NewUpdate", "NewDelete":
+			return true
+		case "NewSelect":
+			return false
+		}
+		if id, ok := on.X.(*ast.Ident); ok { // a statement that was begun elsewhere, such as in deletePolicies
+			return id.Name == "q"
+		}
+		if call, ok = on.X.(*ast.CallExpr); !ok {
+			return false
+		}
+	}
+}
+
+func methodName(call *ast.CallExpr) string {
+	if s, ok := call.Fun.(*ast.SelectorExpr); ok {
+		return s.Sel.Name
+	}
+	return ""
+}
+
+// rowType returns the name of the named type below pointers and slices.
+func rowType(t types.Type) string {
+	switch t := t.(type) {
+	case *types.Pointer:
+		return rowType(t.Elem())
+	case *types.Slice:
+		return rowType(t.Elem())
+	case *types.Named:
+		return t.Obj().Name()
+	}
+	return ""
+}
+
+func callsEmitter(f *ast.FuncDecl) (found bool) {
+	ast.Inspect(f.Body, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			if id, ok := call.Fun.(*ast.Ident); ok && slices.Contains(emitters, id.Name) {
+				found = true
+			}
+		}
+		return true
+	})
+	return found
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// BenchmarkLog reads pages of a large log of one account with 100 tenants, at any cursor. The log has
+// TENANTRY_BENCH_EVENTS events, 100,000 by default, and a tenth of them on SQLite.
+func BenchmarkLog(b *testing.B) {
+	size := 100_000
+	if more := os.Getenv("TENANTRY_BENCH_EVENTS"); more != "" {
+		var err error
+		size, err = strconv.Atoi(more)
+		must(b, "TENANTRY_BENCH_EVENTS", err)
+	}
+	if testing.Short() {
+		size = 1000
+	}
+	b.Run("postgres", func(b *testing.B) { benchLog(b, testserver.Database(b), size) })
+	b.Run("sqlite", func(b *testing.B) { benchLog(b, "sqlite://"+filepath.Join(b.TempDir(), "tenantry.db"), size/10) })
+}
+
+func benchLog(b *testing.B, url string, size int) {
+	s := migrated(b, url)
+	owner := newAccount(b, s, "ann")
+	began := time.Now()
+	for from := 0; from < size; from += 10_000 { // a row of each type in turns, of random tenants
+		rows := make([]eventRow, 0, 10_000)
+		for i := from; i < min(from+10_000, size); i++ {
+			kind := event.Kinds()[i%len(event.Types())]
+			rows = append(rows, eventRow{AccountID: accountKey(owner), Sequence: int64(i) + 1, ID: newID(), Type: string(kind.Type),
+				TenantGUID: string(guid(rand.IntN(100))), SubjectType: string(kind.Subject), SubjectID: newID(), Version: 1,
+				Data: []byte(`{"domain":"example.com","is_verified":true,"dkim_enabled":true,"drifted":[]}`), CreatedAt: now})
+		}
+		_, err := s.db.NewInsert().Model(&rows).Exec(b.Context())
+		must(b, "insert", err)
+	}
+	_, err := s.db.NewInsert().Model(&eventLogRow{AccountID: accountKey(owner), LastSequence: int64(size)}).Exec(b.Context())
+	must(b, "insert", err)
+	execSQL(b, s, "ANALYZE")
+	b.Logf("%d events were written in %s", size, time.Since(began).Round(time.Second))
+	for name, q := range map[string]ports.LogQuery{
+		"all": {}, "type": {Types: []event.Type{event.DomainVerified}}, "tenant": {Tenants: []tenant.GUID{guid(7)}},
+		"tenant and type":    {Tenants: []tenant.GUID{guid(7)}, Types: []event.Type{event.DomainVerified}},
+		"tenants and types":  {Tenants: []tenant.GUID{guid(1), guid(2), guid(3)}, Types: event.Types()[:10]},
+		"a type without any": {Types: []event.Type{event.DomainVerified}, Tenants: []tenant.GUID{guid(1000)}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			q.Limit = 100
+			var took []time.Duration
+			for b.Loop() {
+				q.After = rand.Int64N(int64(size))
+				asked := time.Now()
+				_, err := s.LoggedEvents(b.Context(), owner, q)
+				must(b, fmt.Sprint("read after ", q.After), err)
+				took = append(took, time.Since(asked))
+			}
+			b.ReportMetric(quantileOf(took, .5), "ms/median")
+			b.ReportMetric(quantileOf(took, .99), "ms/p99")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// soakTime is how long the writers of the soak test write. Otherwise they write a few events each.
+const soakTime = 10 * time.Minute
+
+// logSoak is an account whose events are written and read through two stores at once.
+type logSoak struct {
+	owner    access.AccountID
+	replicas []*Store
+	// committed counts the events of each attempt whose commit is certain. Those of an attempt that
+	// was cut off may be stored or not.
+	mu        sync.Mutex
+	committed map[string]int
+	attempts  map[string]int
+	written   atomic.Bool
+}
+
+// TestReadersOfLogShareOneOrder writes with 8 writers and reads with 4 readers through two stores.
+// Transactions fail, callers are cut off, and on PostgreSQL connections are killed.
+func TestReadersOfLogShareOneOrder(t *testing.T) {
+	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
+		at := url(t)
+		one := migrated(t, at)
+		l := &logSoak{owner: newAccount(t, one, "ann"), replicas: []*Store{one, opened(t, at)}, committed: map[string]int{}, attempts: map[string]int{}}
+		var readers, writers sync.WaitGroup
+		seen := make([][]event.Event, 4)
+		for i := range seen {
+			readers.Go(func() { seen[i] = l.read(t, l.replicas[i%2], 1+i*3) })
+		}
+		for i := range 8 {
+			writers.Go(func() { l.write(t, i) })
+		}
+		killed := make(chan struct{})
+		go func() {
+			defer close(killed)
+			l.kill(t)
+		}()
+		writers.Wait()
+		l.written.Store(true)
+		<-killed
+		readers.Wait()
+		l.check(t, seen)
+	})
+}
+
+// write makes attempts of one to three events each.
+func (l *logSoak) write(t *testing.T, writer int) {
+	end := time.Now().Add(soakTime)
+	soak := os.Getenv("TENANTRY_SOAK") != ""
+	for n := 0; soak && time.Now().Before(end) || !soak && n < 30; n++ {
+		attempt, count := fmt.Sprintf("%d-%d", writer, n), 1+rand.IntN(3)
+		ctx, cutOff := context.WithCancel(t.Context())
+		fails := rand.IntN(8) == 0
+		if rand.IntN(5) == 0 {
+			time.AfterFunc(time.Duration(rand.IntN(5000))*time.Microsecond, cutOff)
+		}
+		err := l.replicas[rand.IntN(2)].inTransaction(ctx, "write events", func(ctx context.Context, _ bun.IDB) error {
+			for range count {
+				emit(ctx, accountKey(l.owner), domainEvent("", attempt, event.DomainHealthChanged))
+			}
+			if fails {
+				return errRolledBack
+			}
+			return nil
+		})
+		cutOff()
+		l.mu.Lock()
+		switch {
+		case err == nil:
+			l.committed[attempt] = count
+		case !errors.Is(err, errRolledBack):
+			l.attempts[attempt] = count
+		}
+		l.mu.Unlock()
+	}
+}
+
+var errRolledBack = errors.New("the transaction fails")
+
+// read follows the log to its end after all writers have ended.
+func (l *logSoak) read(t *testing.T, s *Store, limit int) (seen []event.Event) {
+	after := ports.FromOldest
+	for {
+		last := l.written.Load()
+		page, err := s.LoggedEvents(t.Context(), l.owner, ports.LogQuery{After: after, Limit: limit})
+		if err != nil {
+			if t.Context().Err() != nil {
+				return seen
+			}
+			continue // the connection was killed
+		}
+		seen, after = append(seen, page.Events...), page.Next
+		if last && !page.More {
+			return seen
+		}
+	}
+}
+
+// kill ends connections to PostgreSQL while the writers write.
+func (l *logSoak) kill(t *testing.T) {
+	for l.replicas[0].postgres() && !l.written.Load() {
+		_, err := l.replicas[0].db.ExecContext(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "+
+			"WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'tenantry' AND state = 'active' "+
+			"AND query LIKE '%event%' ORDER BY random() LIMIT 1")
+		if err != nil && t.Context().Err() != nil {
+			return
+		}
+		time.Sleep(20 * time.Millisecond) // the pace of the kills; no result depends on it
+	}
+}
+
+// check requires that all readers saw the same events, without a gap, each certain one once, and each
+// uncertain one completely or not at all.
+func (l *logSoak) check(t *testing.T, seen [][]event.Event) {
+	found := map[string]int{}
+	for i, e := range seen[0] {
+		if e.Sequence != int64(i)+1 {
+			t.Fatalf("event %d has the sequence %d", i+1, e.Sequence)
+		}
+		found[e.Subject.ID]++
+		if e.Version != int64(found[e.Subject.ID]) {
+			t.Fatalf("event %d of %s has the version %d", found[e.Subject.ID], e.Subject.ID, e.Version)
+		}
+	}
+	for i, other := range seen[1:] {
+		if !slices.EqualFunc(seen[0], other, func(a, b event.Event) bool { return a.ID == b.ID }) {
+			t.Errorf("reader %d saw %d events, reader 0 saw %d or in a different order", i+1, len(other), len(seen[0]))
+		}
+	}
+	for attempt, want := range l.committed {
+		if found[attempt] != want {
+			t.Errorf("%d events of %s are stored, %d were committed", found[attempt], attempt, want)
+		}
+		delete(found, attempt)
+	}
+	for attempt, n := range found {
+		if l.attempts[attempt] != n {
+			t.Errorf("%d events of %s are stored, which was cut off with %d", n, attempt, l.attempts[attempt])
+		}
+	}
+	t.Logf("%d events; %d transactions were committed, %d cut off", len(seen[0]), len(l.committed), len(l.attempts))
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/openapi"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
+	"github.com/tenantry/tenantry/app/events"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/page"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// The default and the maximum number of entries in a list with a cursor, and the longest wait for
+// events.
+const (
+	defaultPageLimit = 50
+	maxPageLimit     = 100
+	maxWaitSeconds   = 30
+)
+
+// eventCursors is the kind of the cursors of events. endOfEvents is the cursor of the end.
+const (
+	eventCursors = "events"
+	endOfEvents  = "now"
+)
+
+// logInput keeps its parameters as text, like runsInput.
+type logInput struct {
+	Types       string `query:"types"`
+	TenantID    string `query:"tenant_id"`
+	After       string `query:"after"`
+	Limit       string `query:"limit"`
+	WaitSeconds string `query:"wait_seconds"`
+}
+
+type eventLog struct {
+	Events     []loggedEvent `json:"events" doc:"In the order in which they happened, which is the same for every reader."`
+	NextCursor string        `json:"next_cursor" doc:"The value of after for the next request. It is never null, because the log goes on."`
+	HasMore    bool          `json:"has_more" doc:"Whether there were more events when the page was read."`
+}
+
+// loggedEvent is an event of the log. Its schema is a choice of the schemas of all types.
+type loggedEvent struct {
+	ID       string       `json:"id"`
+	Type     string       `json:"type"`
+	At       time.Time    `json:"at"`
+	TenantID *string      `json:"tenant_id"`
+	Subject  eventSubject `json:"subject"`
+	Version  int64        `json:"version"`
+	Data     any          `json:"data"`
+}
+
+type eventSubject struct {
+	Type string `json:"type"`
+	ID   string `json:"id"`
+}
+
+// Schema implements huma.SchemaProvider.
+func (loggedEvent) Schema(r huma.Registry) *huma.Schema { return openapi.Event(r) }
+
+func eventOperations(api huma.API, service *events.Service) {
+	register(api, huma.Operation{
+		OperationID: "list-events", Method: http.MethodGet, Path: "/v1/events", Tags: []string{tagEvents},
+		Summary: "List events",
+		Description: "Lists what changed, in the order in which it happened. Begin without `after` at the oldest event that is kept, " +
+			"or with `after=now` at the end, and continue with `next_cursor`. A cursor never passes an event: each reader gets each event once, in the same order. " +
+			"With `wait_seconds` the response waits until there is an event to return. A filter may be changed at any cursor. Events stay when their subject is removed.",
+		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleEventLog, Refuses: only(fault.InvalidRequest, fault.CursorExpired),
+			WaitsIf: func(query url.Values) bool {
+				wait, err := strconv.Atoi(query.Get("wait_seconds"))
+				return err == nil && wait > 0
+			}}.Metadata(),
+	}, func(ctx context.Context, who access.Caller, in *logInput) (eventLog, error) {
+		q, wait, err := in.query()
+		if err != nil {
+			return eventLog{}, err
+		}
+		if in.After == endOfEvents {
+			if q.After, err = service.End(ctx, who.Account.ID); err != nil {
+				return eventLog{}, err
+			}
+		}
+		got, err := service.List(ctx, who.Account.ID, q, wait, func(wait func()) error { return guard.Idle(ctx, wait) })
+		if err != nil {
+			return eventLog{}, err
+		}
+		return eventLog{Events: each(got.Events, loggedEventOf), NextCursor: page.Cursor(eventCursors, got.Next), HasMore: got.More}, nil
+	})
+}
+
+func (in *logInput) query() (q ports.LogQuery, wait time.Duration, err error) {
+	q = ports.LogQuery{After: ports.FromOldest, Limit: defaultPageLimit}
+	var wrong []refusal.ProblemField
+	refuse := func(name, message string) {
+		wrong = append(wrong, refusal.ProblemField{Location: "query." + name, Message: message})
+	}
+	if in.TenantID != "" {
+		q.Tenants = []tenant.GUID{tenant.LookupGUID(in.TenantID)}
+	}
+	if in.Types != "" {
+		for name := range strings.SplitSeq(in.Types, ",") {
+			q.Types = append(q.Types, event.Type(name))
+		}
+		slices.Sort(q.Types)
+		q.Types = slices.Compact(q.Types)
+		known := event.Types()
+		if slices.ContainsFunc(q.Types, func(t event.Type) bool { return !slices.Contains(known, t) }) {
+			refuse("types", "must be types of events, separated by commas")
+		}
+	}
+	if in.After != "" && in.After != endOfEvents {
+		var ours bool
+		if q.After, ours = page.Position(eventCursors, in.After); !ours {
+			refuse("after", "must be now, or the next_cursor of an earlier response")
+		}
+	}
+	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxPageLimit, &q.Limit) {
+		refuse("limit", "must be an integer from 1 to 100")
+	}
+	seconds := 0
+	if in.WaitSeconds != "" && !parsePlainInt(in.WaitSeconds, 0, maxWaitSeconds, &seconds) {
+		refuse("wait_seconds", "must be an integer from 0 to 30")
+	}
+	if wrong != nil {
+		return q, 0, refusal.Invalid("a query parameter is not valid", wrong...)
+	}
+	return q, time.Duration(seconds) * time.Second, nil
+}
+
+func loggedEventOf(e event.Event) loggedEvent {
+	return loggedEvent{ID: e.ID, Type: string(e.Type), At: e.At.UTC(), TenantID: textOrNil(string(e.Tenant)),
+		Subject: eventSubject{Type: string(e.Subject.Type), ID: e.Subject.ID}, Version: e.Version, Data: e.Data}
+}
+
+var exampleEventLog = eventLog{Events: []loggedEvent{{
+	ID: "019a52d0-04e1-7e11-8a52-6d1f0b7c9008", Type: string(event.DomainVerified), At: exampleTime, TenantID: ptr(exampleTenantID),
+	Subject: eventSubject{Type: string(event.Domain), ID: exampleDomainID}, Version: 2,
+	Data: event.DomainData{TenantID: exampleTenantID, DomainID: exampleDomainID, Domain: exampleDomain, IsVerified: true, Drifted: []string{}},
+}}, NextCursor: page.Cursor(eventCursors, 41)}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/openapi"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// TestEachTypeOfEventHasSchema holds an event of each type against the document, and the same event
+// with a wrong member.
+func TestEachTypeOfEventHasSchema(t *testing.T) {
+	api := newAPI(http.NewServeMux())
+	operations(api, Options{})
+	registry := api.OpenAPI().Components.Schemas
+	for _, k := range event.Kinds() {
+		e := event.Event{ID: exampleDomainID, Type: k.Type, At: exampleTime, Tenant: tenant.GUID(exampleTenantID),
+			Subject: event.Subject{Type: k.Subject, ID: exampleDomainID}, Version: 1, Data: exampleData(k.Data)}
+		if problems := validateEvent(t, registry, loggedEventOf(e)); len(problems) > 0 {
+			t.Errorf("%s: %v", k.Type, problems)
+		}
+		wrong := loggedEventOf(e)
+		wrong.Data = map[string]any{}
+		if len(validateEvent(t, registry, wrong)) == 0 {
+			t.Errorf("%s: an event without data is valid", k.Type)
+		}
+		hook := api.OpenAPI().Webhooks[string(k.Type)]
+		if hook == nil || hook.Post.RequestBody == nil || k.About == "" {
+			t.Errorf("%s is not described as a webhook", k.Type)
+		}
+	}
+	if len(api.OpenAPI().Webhooks) != len(event.Types()) {
+		t.Errorf("%d webhooks for %d types", len(api.OpenAPI().Webhooks), len(event.Types()))
+	}
+}
+
+func validateEvent(t *testing.T, registry huma.Registry, e loggedEvent) []error {
+	t.Helper()
+	raw, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var value any
+	if err := json.Unmarshal(raw, &value); err != nil {
+		t.Fatal(err)
+	}
+	var result huma.ValidateResult
+	schema := openapi.Event(registry)
+	schema.PrecomputeMessages()
+	huma.Validate(registry, schema, huma.NewPathBuffer(nil, 0), huma.ModeReadFromServer, value, &result)
+	return result.Errors
+}
+
+// exampleData returns data of this type with valid values.
+func exampleData(of any) any {
+	v := reflect.New(reflect.TypeOf(of)).Elem()
+	for i := range v.NumField() {
+		tag, target := v.Type().Field(i).Tag, v.Field(i)
+		first, _, enumerated := strings.Cut(tag.Get("enum"), ",")
+		switch {
+		case target.Kind() == reflect.Slice:
+			target.Set(reflect.MakeSlice(target.Type(), 0, 0))
+		case target.Kind() == reflect.String && (enumerated || tag.Get("enum") != ""):
+			target.SetString(first)
+		case target.Kind() == reflect.String && tag.Get("format") == "uuid":
+			target.SetString(exampleDomainID)
+		}
+	}
+	return v.Interface()
+}

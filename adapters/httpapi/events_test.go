@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/page"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// eventTypes returns the types of the events of a page.
+func eventTypes(r reply) (types []string) {
+	for _, e := range r.body["events"].([]any) {
+		types = append(types, e.(map[string]any)["type"].(string))
+	}
+	return types
+}
+
+// attach connects a further tenant to an account.
+func (env *testEnv) attach(t *testing.T, a testAccount, id tenant.GUID) {
+	t.Helper()
+	_, err := env.store.Attach(t.Context(), a.account.ID, tenant.Tenant{GUID: id, Name: "Other", ConsentedAt: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestEventsAreThoseOfTheAccount(t *testing.T) {
+	env := newTestEnv(t)
+	ownershipCases(env, t) // events of most subjects
+	client := serve(t, env.handler(t))
+	for _, a := range []testAccount{env.accountA, env.accountB} {
+		got := client.expect(call{method: "GET", path: "/v1/events?limit=100", key: a.key}, http.StatusOK, "")
+		types := eventTypes(got)
+		for _, want := range []string{"tenant.connected", "key.created", "domain.added", "mailbox.created", "integration.connected"} {
+			if !slices.Contains(types, want) {
+				t.Errorf("no event %s among %q", want, types)
+			}
+		}
+		for _, e := range got.body["events"].([]any) {
+			if id := e.(map[string]any)["tenant_id"]; id != nil && id != string(a.tenant) {
+				t.Errorf("an event of the tenant %s", id)
+			}
+		}
+	}
+}
+
+func TestEventsArePagedInOneOrder(t *testing.T) {
+	env := newTestEnv(t)
+	ownershipCases(env, t)
+	client := serve(t, env.handler(t))
+	get := func(query string) reply {
+		t.Helper()
+		return client.expect(call{method: "GET", path: "/v1/events?" + query, key: env.accountA.key}, http.StatusOK, "")
+	}
+	whole := get("limit=100")
+	if whole.body["has_more"] != false {
+		t.Fatal("more than 100 events")
+	}
+	var paged []string
+	query := "limit=3"
+	for {
+		got := get(query)
+		paged = append(paged, eventTypes(got)...)
+		query = "limit=3&after=" + got.body["next_cursor"].(string)
+		if got.body["has_more"] == false {
+			break
+		}
+	}
+	if all := eventTypes(whole); !slices.Equal(paged, all) {
+		t.Errorf("pages of three are %q, the whole log %q", paged, all)
+	}
+	for filter, want := range map[string][]string{
+		"types=tenant.connected":                                          {"tenant.connected"},
+		"types=tenant.connected,webhook.disabled,tenant.connected":        {"tenant.connected"},
+		"types=key.created&tenant_id=" + string(env.accountA.tenant):      nil,
+		"types=key.created&tenant_id=nonsense":                            nil,
+		"tenant_id=" + string(env.accountB.tenant):                        nil,
+		"types=tenant.connected&tenant_id=" + string(env.accountA.tenant): {"tenant.connected"},
+		"after=now": nil,
+	} {
+		got := get(filter)
+		if !slices.Equal(eventTypes(got), want) {
+			t.Errorf("%s: %q", filter, eventTypes(got))
+		}
+	}
+}
+
+func TestQueriesOfEventsAreChecked(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	for _, query := range []string{
+		"types=", "types=nonsense", "types=tenant.connected,", "types=tenant.connected&types=key.created", "limit=0", "limit=101", "limit=x",
+		"wait_seconds=31", "wait_seconds=-1", "wait_seconds=1.5", "after=", "after=nonsense", "after=NOW", "after=" + page.Cursor("keys", 1), "tenant_id=",
+	} {
+		client.expect(call{method: "GET", path: "/v1/events?" + query, key: env.accountA.key}, http.StatusBadRequest, "invalid_request")
+	}
+}
+
+func TestCursorOfDroppedEventsExpires(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	old := client.expect(call{method: "GET", path: "/v1/events?limit=1", key: env.accountA.key}, http.StatusOK, "").body["next_cursor"].(string)
+	if _, err := env.store.DropEvents(t.Context(), time.Now().Add(48*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	client.expect(call{method: "GET", path: "/v1/events?after=" + old, key: env.accountA.key}, http.StatusGone, "cursor_expired")
+	got := client.expect(call{method: "GET", path: "/v1/events", key: env.accountA.key}, http.StatusOK, "")
+	if len(eventTypes(got)) != 0 {
+		t.Errorf("events %q are left", eventTypes(got))
+	}
+}
+
+// TestWaitingRequestIsAnsweredByEvent lets requests wait. Events of another type do not end the wait,
+// and waiting requests hold no place that other requests need.
+func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
+	env := newTestEnv(t)
+	env.options.Guard.Limits.MaxInFlight = 4
+	client := serve(t, env.handler(t))
+	const waiting = 5
+	answers := make(chan reply, waiting)
+	var wg sync.WaitGroup
+	for range waiting {
+		wg.Go(func() {
+			answers <- client.repeat(call{method: "GET", path: "/v1/events?after=now&wait_seconds=30&types=tenant.connected", key: env.accountA.key})
+		})
+	}
+	// Other requests are served while the others wait. Each of them also leaves an event of a different type.
+	for i := range 20 {
+		env.addKey(t, env.accountA.account.ID)
+		if got := client.repeat(call{method: "GET", path: fmt.Sprintf("/v1/events?limit=%d", i+1), key: env.accountA.key}); got.status != http.StatusOK {
+			t.Fatalf("a request got %d while others wait", got.status)
+		}
+	}
+	ctx, stop := context.WithTimeout(t.Context(), testTimeout)
+	defer stop()
+	// A request that begins to wait after the event does not see it, so events are made until all are answered.
+	for n := 0; len(answers) < waiting && ctx.Err() == nil; n++ {
+		env.attach(t, env.accountA, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)))
+		if err := env.store.DeleteTenant(t.Context(), env.accountA.account.ID, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
+	close(answers)
+	for got := range answers {
+		if got.status != http.StatusOK || len(eventTypes(got)) == 0 || eventTypes(got)[0] != "tenant.connected" {
+			t.Errorf("a waiting request got %d: %s", got.status, got.raw)
+		}
+	}
+}
+
+func TestStoppingServiceAnswersWaitingRequests(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	answered := make(chan reply, 1)
+	go func() {
+		answered <- client.do(call{method: "GET", path: "/v1/events?after=now&wait_seconds=30", key: env.accountA.key})
+	}()
+	env.options.Events.Stop()
+	got := <-answered
+	if got.status != http.StatusOK || len(eventTypes(got)) != 0 || got.body["next_cursor"] == nil {
+		t.Errorf("the answer is %d: %s", got.status, got.raw)
+	}
+}
+
+// TestFewRequestsOfAccountWait lets five requests wait. The sixth is refused, that of another account
+// is not.
+func TestFewRequestsOfAccountWait(t *testing.T) {
+	env := newTestEnv(t)
+	env.options.Guard.Limits.Off = false
+	client := serve(t, env.handler(t))
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	path := "/v1/events?after=now&wait_seconds=30"
+	for range 5 {
+		wg.Go(func() {
+			for ctx.Err() == nil { // the request below can take the place of one of these
+				request := call{method: "GET", path: path, key: env.accountA.key}.request(t, client.server.URL).WithContext(ctx)
+				if response, err := noRedirects.Do(request); err == nil {
+					_ = response.Body.Close()
+				}
+			}
+		})
+	}
+	refused := func() reply {
+		return client.do(call{method: "GET", path: path[:len(path)-2] + "1", key: env.accountA.key})
+	}
+	got := refused()
+	for deadline := time.Now().Add(testTimeout); got.status == http.StatusOK && time.Now().Before(deadline); {
+		got = refused() // until the five wait
+	}
+	if got.status != http.StatusTooManyRequests || got.code() != "rate_limit_exceeded" || got.header.Get("X-RateLimit-Bucket") != "event_waiters" ||
+		got.header.Get("X-RateLimit-Limit") != "5" || got.header.Get("Retry-After") == "" {
+		t.Errorf("the sixth request got %d %v: %s", got.status, got.header, got.raw)
+	}
+	client.expect(call{method: "GET", path: path[:len(path)-2] + "1", key: env.accountB.key}, http.StatusOK, "")
+	client.expect(call{method: "GET", path: "/v1/events?wait_seconds=0", key: env.accountA.key}, http.StatusOK, "")
+	cancel()
+	wg.Wait()
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package openapi
+
+import (
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/core/event"
+)
+
+// Event returns the schema of an event: a choice of the schemas of all types, by the member type. It
+// adds these schemas to the components.
+func Event(r huma.Registry) *huma.Schema {
+	choice := &huma.Schema{Discriminator: &huma.Discriminator{PropertyName: "type", Mapping: map[string]string{}}}
+	for _, k := range event.Kinds() {
+		name := eventSchemaName(k.Type)
+		if r.Map()[name] == nil {
+			r.Map()[name] = eventSchema(r, k)
+		}
+		ref := "#/components/schemas/" + name
+		choice.OneOf = append(choice.OneOf, &huma.Schema{Ref: ref})
+		choice.Discriminator.Mapping[string(k.Type)] = ref
+	}
+	return choice
+}
+
+// eventSchemaName returns the name of the schema of a type: that of dns_job.failed is DnsJobFailedEvent.
+func eventSchemaName(t event.Type) string {
+	var name strings.Builder
+	for word := range strings.FieldsFuncSeq(string(t), func(c rune) bool { return c == '.' || c == '_' }) {
+		name.WriteString(strings.ToUpper(word[:1]) + word[1:])
+	}
+	return name.String() + "Event"
+}
+
+func eventSchema(r huma.Registry, k event.Kind) *huma.Schema {
+	one := func(value string) *huma.Schema { return &huma.Schema{Type: huma.TypeString, Enum: []any{value}} }
+	first := 1.0
+	about := func(text string, s *huma.Schema) *huma.Schema {
+		s.Description = text
+		return s
+	}
+	return object(k.About, map[string]*huma.Schema{
+		"id":   about("The event's id.", &huma.Schema{Type: huma.TypeString, Format: "uuid"}),
+		"type": about("What happened.", one(string(k.Type))),
+		"at":   about("When it happened.", &huma.Schema{Type: huma.TypeString, Format: "date-time"}),
+		"tenant_id": about("The GUID of the subject's tenant, null if the subject belongs to none.",
+			&huma.Schema{Type: huma.TypeString, Format: "uuid", Nullable: true}),
+		"subject": object("The object that changed.", map[string]*huma.Schema{
+			"type": about("The kind of the object.", one(string(k.Subject))),
+			"id":   about("The object's id, as the API shows it.", &huma.Schema{Type: huma.TypeString}),
+		}),
+		"version": about("1 for the first event of this subject, and one more for each further event of it.", &huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: &first}),
+		"data":    r.Schema(reflect.TypeOf(k.Data), true, ""),
+	})
+}
+
+// object returns the schema of an object that has all these members.
+func object(about string, members map[string]*huma.Schema) *huma.Schema {
+	s := &huma.Schema{Type: huma.TypeObject, Description: about, Properties: members, Required: slices.Sorted(maps.Keys(members))}
+	s.PrecomputeMessages()
+	return s
+}
+
+// webhooks returns the requests that the service sends to a caller's webhooks: one for each type of
+// events.
+func webhooks(r huma.Registry) map[string]*huma.PathItem {
+	all := map[string]*huma.PathItem{}
+	for _, k := range event.Kinds() {
+		all[string(k.Type)] = &huma.PathItem{Post: &huma.Operation{
+			OperationID: "webhook-" + strings.NewReplacer(".", "-", "_", "-").Replace(string(k.Type)),
+			Summary:     string(k.Type), Description: k.About, Method: http.MethodPost,
+			Security: []map[string][]string{},
+			Parameters: []*huma.Param{
+				webhookHeader("webhook-id", "The event's id. It is the same at every try.", huma.TypeString),
+				webhookHeader("webhook-timestamp", "When the request was sent, in Unix seconds.", huma.TypeInteger),
+				webhookHeader("webhook-signature", "`v1,` and the base64 of the HMAC-SHA256 of `id.timestamp.body`. During a rotation of the secret, both signatures, separated by a space.", huma.TypeString),
+			},
+			RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": {
+				Schema: object("", map[string]*huma.Schema{
+					"type":      {Type: huma.TypeString, Enum: []any{string(k.Type)}, Description: "The type of the event."},
+					"timestamp": {Type: huma.TypeString, Format: "date-time", Description: "When it happened."},
+					"data":      {Ref: "#/components/schemas/" + eventSchemaName(k.Type)},
+				}),
+			}}},
+			Responses: map[string]*huma.Response{"2XX": {Description: "The event is delivered."}},
+		}}
+	}
+	return all
+}
+
+func webhookHeader(name, about, kind string) *huma.Param {
+	return &huma.Param{Name: name, In: "header", Required: true, Description: about, Schema: &huma.Schema{Type: kind}}
+}

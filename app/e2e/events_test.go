@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestEventsTellWhatHappened follows the log of an account through the life of a tenant. The client
+// holds each response against the document, and so each event.
+func TestEventsTellWhatHappened(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
+		h := c.newTenant(object{"name": "Log Ltd"}).connect()
+		h.expect("POST", h.path("/sync"), nil, 200, "")
+		first := c.get("/v1/events?limit=100&tenant_id=" + h.guid)
+		if all := first.objects("events"); len(all) == 0 || all[0].text("type") != "tenant.connected" {
+			t.Fatalf("the log begins with %s", first.raw)
+		}
+		cursor := first.text("next_cursor")
+		began := time.Now()
+		empty := c.get("/v1/events?wait_seconds=1&after=" + cursor)
+		if len(empty.objects("events")) != 0 || time.Since(began) < time.Second {
+			t.Errorf("without events, the answer after %s was %s", time.Since(began), empty.raw)
+		}
+		h.expect("DELETE", h.path(""), nil, 200, "")
+		var last []string
+		for _, e := range c.get("/v1/events?limit=100&after=" + cursor).objects("events") {
+			last = append(last, e.text("type"))
+		}
+		if len(last) == 0 || last[len(last)-1] != "tenant.removed" || slices.Contains(last, "tenant.connected") {
+			t.Errorf("the events of the deletion are %q", last)
+		}
+	})
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package events reads the logs of events. A caller can wait until there is an event that it has not
+// read.
+//
+// Start reading at Service.List. watch.go wakes the callers that wait.
+package events
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Service holds the use cases of the logs of events.
+type Service struct {
+	Events ports.EventLogs
+	// Keep is how long events are kept, in whole days. Zero keeps them forever.
+	Keep time.Duration
+	Now  func() time.Time
+	Log  *slog.Logger
+
+	watch watch
+}
+
+// List returns a page of the account's log. If the page is empty, List waits until there is an event
+// for it, but at most for the duration wait. idle runs each wait, so that the caller can release what
+// other requests need. List fails if idle fails.
+func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.LogQuery, wait time.Duration, idle func(wait func()) error) (ports.LogPage, error) {
+	page, err := s.Events.LoggedEvents(ctx, owner, q)
+	if err != nil || wait == 0 {
+		return page, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	for woken := true; len(page.Events) == 0 && woken; {
+		if err := idle(func() { woken = s.wait(waiting, owner, page.Next) }); err != nil {
+			return ports.LogPage{}, err
+		}
+		q.After = page.Next
+		if page, err = s.Events.LoggedEvents(ctx, owner, q); err != nil {
+			return ports.LogPage{}, err
+		}
+	}
+	return page, nil
+}
+
+// End returns the position after the last event of the account's log.
+func (s *Service) End(ctx context.Context, owner access.AccountID) (int64, error) {
+	last, err := s.Events.LastEvents(ctx, owner)
+	return last[owner], err
+}
+
+// Forget deletes the events that are older than Keep. It fails only when the store fails.
+func (s *Service) Forget(ctx context.Context) error {
+	if s.Keep == 0 {
+		return nil
+	}
+	_, err := s.Events.DropEvents(ctx, s.Now().Add(-s.Keep))
+	return err
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package events
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/panics"
+)
+
+// watchEvery is the interval at which the ends of logs are read while a caller waits. Events of other
+// processes are found in the same way.
+const watchEvery = 250 * time.Millisecond
+
+// watch holds the callers that wait for events. One goroutine reads the ends of the logs for all of
+// them. It runs only while a caller waits.
+type watch struct {
+	mu sync.Mutex
+	// waiters are replaced with the goroutine that serves them.
+	waiters map[*waiter]bool
+	stopped bool
+}
+
+// waiter is a caller that waits for an event after a position.
+type waiter struct {
+	owner access.AccountID
+	after int64
+	woken chan bool // receives true for an event, and false if the wait was ended without one
+}
+
+// wait returns true when the log of the account is longer than after. It returns false when ctx ends
+// or the service stops.
+func (s *Service) wait(ctx context.Context, owner access.AccountID, after int64) bool {
+	me := &waiter{owner: owner, after: after, woken: make(chan bool, 1)}
+	if !s.addWaiter(me) {
+		return false
+	}
+	defer s.watch.remove(me)
+	select {
+	case woken := <-me.woken:
+		return woken
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// addWaiter starts the goroutine for the first waiter. It returns false if the service stops.
+func (s *Service) addWaiter(me *waiter) bool {
+	w := &s.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stopped {
+		return false
+	}
+	if len(w.waiters) == 0 {
+		served := map[*waiter]bool{}
+		w.waiters = served
+		panics.Go(func() { s.poll(served) }, func(e *panics.Error) {
+			s.Log.Error("panic", "type", e.Type, "stack", e.Stack)
+			w.end()
+		})
+	}
+	w.waiters[me] = true
+	return true
+}
+
+func (w *watch) remove(me *waiter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.waiters, me)
+}
+
+// end ends all waits without an event.
+func (w *watch) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for one := range w.waiters {
+		one.wake(false)
+	}
+	clear(w.waiters) // the goroutine ends
+}
+
+// Stop ends all waits, now and from now on, so that the service can stop.
+func (s *Service) Stop() {
+	s.watch.mu.Lock()
+	s.watch.stopped = true
+	s.watch.mu.Unlock()
+	s.watch.end()
+}
+
+// wake ends a wait that has not ended yet.
+func (one *waiter) wake(woken bool) {
+	select {
+	case one.woken <- woken:
+	default:
+	}
+}
+
+// poll wakes the callers whose logs have grown, until no caller waits. After an error of the store it
+// tries again: the callers wait no longer than they asked for.
+func (s *Service) poll(served map[*waiter]bool) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for ; ; <-tick.C {
+		owners := s.watch.owners(served)
+		if len(owners) == 0 {
+			return
+		}
+		last, err := s.Events.LastEvents(context.Background(), owners...)
+		if err != nil {
+			s.Log.Warn("the ends of the logs of events could not be read", "error", err)
+			continue
+		}
+		s.watch.wakeAfter(served, last)
+	}
+}
+
+// owners returns the accounts for which callers wait.
+func (w *watch) owners(served map[*waiter]bool) (owners []access.AccountID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for one := range served {
+		owners = append(owners, one.owner)
+	}
+	slices.Sort(owners)
+	return slices.Compact(owners)
+}
+
+// wakeAfter wakes the callers whose logs end after the position at which they wait.
+func (w *watch) wakeAfter(served map[*waiter]bool, last map[access.AccountID]int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for one := range served {
+		if last[one.owner] > one.after {
+			one.wake(true)
+		}
+	}
+}

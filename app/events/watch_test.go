@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package events
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// memoryLog is a log of events in memory. A page has the events after its position of one type.
+type memoryLog struct {
+	mu     sync.Mutex
+	types  map[access.AccountID][]event.Type
+	polls  int
+	broken bool
+}
+
+func (l *memoryLog) add(owner access.AccountID, kind event.Type) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.types[owner] = append(l.types[owner], kind)
+}
+
+func (l *memoryLog) LoggedEvents(_ context.Context, owner access.AccountID, q ports.LogQuery) (page ports.LogPage, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	page.Next = int64(len(l.types[owner]))
+	for _, kind := range l.types[owner][q.After:] {
+		if len(q.Types) == 0 || kind == q.Types[0] {
+			page.Events = append(page.Events, event.Event{Type: kind})
+		}
+	}
+	return page, nil
+}
+
+func (l *memoryLog) LastEvents(_ context.Context, owners ...access.AccountID) (map[access.AccountID]int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.polls++
+	if l.broken {
+		return nil, errors.New("the database is away")
+	}
+	last := map[access.AccountID]int64{}
+	for _, owner := range owners {
+		last[owner] = int64(len(l.types[owner]))
+	}
+	return last, nil
+}
+
+func (*memoryLog) DropEvents(context.Context, time.Time) (int, error) { return 0, nil }
+
+func newService() (*Service, *memoryLog) {
+	log := &memoryLog{types: map[access.AccountID][]event.Type{}}
+	return &Service{Events: log, Now: time.Now, Log: slog.New(slog.DiscardHandler)}, log
+}
+
+// inPlace runs a wait of a caller that releases nothing.
+func inPlace(wait func()) error { wait(); return nil }
+
+// TestWaitEndsWithinSecondOfEvent counts the reads of the ends of logs too: many callers cost as many
+// as one, and none are made while no caller waits.
+func TestWaitEndsWithinSecondOfEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, log := newService()
+		began := time.Now()
+		var callers sync.WaitGroup
+		for _, owner := range []access.AccountID{"ann", "ann", "bob"} {
+			callers.Go(func() {
+				q := ports.LogQuery{Types: []event.Type{event.DomainVerified}, Limit: 10}
+				page, err := s.List(t.Context(), owner, q, 30*time.Second, inPlace)
+				took := time.Since(began)
+				switch {
+				case err != nil:
+					t.Error(err)
+				case owner == "ann" && (len(page.Events) != 1 || took < 9*time.Second || took > 10*time.Second):
+					t.Errorf("ann got %d events after %s", len(page.Events), took)
+				case owner == "bob" && (len(page.Events) != 0 || took != 30*time.Second):
+					t.Errorf("bob got %d events after %s", len(page.Events), took)
+				}
+			})
+		}
+		time.Sleep(5 * time.Second)
+		log.add("ann", event.DomainAdded) // another type
+		time.Sleep(4 * time.Second)
+		log.add("ann", event.DomainVerified)
+		callers.Wait()
+		synctest.Wait()
+		if most := int(30*time.Second/watchEvery) + 2; log.polls > most {
+			t.Errorf("%d reads of the ends, at most %d are needed", log.polls, most)
+		}
+		polls := log.polls
+		time.Sleep(time.Minute)
+		if log.polls != polls {
+			t.Error("the ends are read although no caller waits")
+		}
+	})
+}
+
+func TestStopEndsWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newService()
+		began := time.Now()
+		var callers sync.WaitGroup
+		for range 3 {
+			callers.Go(func() {
+				if _, err := s.List(t.Context(), "ann", ports.LogQuery{}, 30*time.Second, inPlace); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		s.Stop()
+		callers.Wait()
+		if _, err := s.List(t.Context(), "ann", ports.LogQuery{}, 30*time.Second, inPlace); err != nil || time.Since(began) != 0 {
+			t.Errorf("the waits ended after %s, %v", time.Since(began), err)
+		}
+		time.Sleep(watchEvery) // the goroutine ends
+	})
+}
+
+func TestWaitOutlastsDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, log := newService()
+		log.broken = true
+		time.AfterFunc(time.Second, func() {
+			log.add("ann", event.DomainAdded)
+			log.mu.Lock()
+			defer log.mu.Unlock()
+			log.broken = false
+		})
+		page, err := s.List(t.Context(), "ann", ports.LogQuery{}, 30*time.Second, inPlace)
+		if err != nil || len(page.Events) != 1 {
+			t.Errorf("%d events, %v", len(page.Events), err)
+		}
+		time.Sleep(watchEvery) // the goroutine ends
+	})
+}
+
+func TestRefusalAfterWaitIsReturned(t *testing.T) {
+	s, _ := newService()
+	refused := errors.New("no place")
+	if _, err := s.List(t.Context(), "ann", ports.LogQuery{}, time.Second, func(func()) error { return refused }); !errors.Is(err, refused) {
+		t.Errorf("the error is %v", err)
+	}
+}

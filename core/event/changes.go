@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package event
+
+import (
+	"slices"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/provisioning"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// The functions below return the events that lead from a stored object to its new state. The zero
+// value stands for an object that is not stored: as before for a new object, as after for a deleted
+// one.
+
+// OfTenant returns the events of a change of a tenant. Its readiness is derived from other objects
+// too, so OfReadiness tells about it.
+func OfTenant(before, after tenant.Tenant) []Event {
+	is := func(t tenant.Tenant, c tenant.Consent) bool { return t.GUID != "" && t.Consent == c }
+	switch {
+	case before.GUID == "" && after.GUID == "":
+		return nil
+	case before.GUID == "":
+		return []Event{ofTenant(TenantConnected, after)}
+	case after.GUID == "":
+		return []Event{ofTenant(TenantRemoved, before)}
+	case is(before, tenant.ConsentGranted) && is(after, tenant.ConsentRevoked):
+		return []Event{ofTenant(TenantAccessLost, after)}
+	case is(before, tenant.ConsentRevoked) && is(after, tenant.ConsentGranted):
+		return []Event{ofTenant(TenantAccessRestored, after)}
+	}
+	return nil
+}
+
+func ofTenant(kind Type, t tenant.Tenant) Event {
+	return Event{Type: kind, Tenant: t.GUID, Subject: Subject{Tenant, string(t.GUID)}, Data: TenantData{
+		TenantID: string(t.GUID), TenantName: t.Name, TenantDomain: t.BuiltinDomain, Consent: string(t.Consent),
+	}}
+}
+
+// OfReadiness returns the event of a tenant whose readiness changed.
+func OfReadiness(id tenant.GUID, r tenant.Readiness) Event {
+	return Event{Type: TenantReadinessChanged, Tenant: id, Subject: Subject{Tenant, string(id)}, Data: ReadinessData{
+		TenantID: string(id), Status: string(r.Status()), Consent: string(r.Consent), ExchangeBootstrap: string(r.Bootstrap),
+		SMTPAuth: string(r.SMTPAuth), Discovery: string(r.Discovery), DomainsVerified: r.DomainsVerified, DomainsTotal: r.DomainsTotal,
+		MailboxesTotal: r.MailboxesTotal, ReadyToProvision: r.ReadyToProvision, NextStep: orNil(r.NextStep),
+	}}
+}
+
+// OfDomain returns the events of a change of a domain. A reservation is not a domain yet.
+func OfDomain(before, after domain.Domain) []Event {
+	switch {
+	case !before.Added && !after.Added:
+		return nil
+	case !after.Added:
+		return []Event{ofDomain(DomainRemoved, before)}
+	}
+	var all []Event
+	for _, c := range []struct {
+		kind     Type
+		happened bool
+	}{
+		{DomainAdded, !before.Added},
+		{DomainVerified, after.Verified && !(before.Added && before.Verified)},
+		{DomainDKIMEnabled, after.DKIM && !(before.Added && before.DKIM)},
+		{DomainHealthChanged, !slices.Equal(before.Health.Drifted, after.Health.Drifted)},
+	} {
+		if c.happened {
+			all = append(all, ofDomain(c.kind, after))
+		}
+	}
+	return all
+}
+
+func ofDomain(kind Type, d domain.Domain) Event {
+	drifted := make([]string, 0, len(d.Health.Drifted))
+	for _, drift := range d.Health.Drifted {
+		drifted = append(drifted, string(drift))
+	}
+	return Event{Type: kind, Tenant: d.TenantGUID, Subject: Subject{Domain, d.ID}, Data: DomainData{
+		TenantID: string(d.TenantGUID), DomainID: d.ID, Domain: d.Name, IsVerified: d.Verified, DKIMEnabled: d.DKIM, Drifted: drifted,
+	}}
+}
+
+// OfJob returns the events of a change of a provisioning job. A different required action is an
+// event too.
+func OfJob(before, after provisioning.Job) []Event {
+	same := before.Status == after.Status && before.Required == after.Required
+	switch {
+	case same:
+		return nil
+	case after.Status == provisioning.ActionRequired:
+		return []Event{ofJob(DNSJobActionRequired, after)}
+	case after.Status == provisioning.Failed:
+		return []Event{ofJob(DNSJobFailed, after)}
+	}
+	return nil
+}
+
+func ofJob(kind Type, j provisioning.Job) Event {
+	return Event{Type: kind, Tenant: j.TenantGUID, Subject: Subject{DNSJob, j.ID}, Data: JobData{
+		TenantID: string(j.TenantGUID), DomainID: j.DomainID, Domain: j.DomainName, RunID: j.RunID, JobID: j.ID,
+		Stage: string(j.Stage), Status: string(j.Status), ActionRequiredCode: orNil(string(j.Required)),
+	}}
+}
+
+// OfRun returns the event of a run after a change of its jobs, none while one of them is active.
+// before and after are the jobs of the run. The event has a tenant if all jobs have the same.
+func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
+	was, is := run.With(before), run.With(after)
+	if len(after) == 0 || !was.Status.Active() || is.Status.Active() {
+		return nil
+	}
+	e := Event{Type: DNSRunCompleted, Tenant: after[0].TenantGUID, Subject: Subject{DNSRun, run.ID}, Data: RunData{
+		RunID: run.ID, Status: string(is.Status), TotalDomains: run.TotalDomains,
+	}}
+	if slices.ContainsFunc(after, func(j provisioning.Job) bool { return j.TenantGUID != e.Tenant }) {
+		e.Tenant = ""
+	}
+	return []Event{e}
+}
+
+// OfMailbox returns the events of a change of a mailbox, except those of its block, which OfBlock
+// returns. A reservation is not a mailbox yet. gone is the event of a mailbox that is not stored any
+// longer: MailboxVanished if the mail platform lost it, otherwise MailboxRemoved.
+func OfMailbox(before, after mailbox.Mailbox, gone Type) []Event {
+	was, is := before.Stage.Listed(), after.Stage.Listed()
+	switch {
+	case !was && is:
+		return []Event{ofMailbox(MailboxCreated, after)}
+	case was && !is:
+		return []Event{ofMailbox(gone, before)}
+	case was && shown(before) != shown(after):
+		return []Event{ofMailbox(MailboxUpdated, after)}
+	}
+	return nil
+}
+
+// shown returns the parts of a mailbox whose change is an update.
+func shown(m mailbox.Mailbox) any {
+	return struct {
+		stage                      mailbox.Stage
+		name, principalName, alias string
+		enabled                    bool
+		limit                      int
+	}{m.Stage, m.DisplayName, m.PrincipalName, m.Alias, m.AccountEnabled, m.DailySendLimit}
+}
+
+func ofMailbox(kind Type, m mailbox.Mailbox) Event {
+	return Event{Type: kind, Tenant: m.TenantGUID, Subject: Subject{Mailbox, m.ID}, Data: MailboxData{
+		TenantID: string(m.TenantGUID), MailboxID: m.ID, Email: m.Address, DisplayName: m.DisplayName,
+		AccountEnabled: m.AccountEnabled, DailySendLimit: orNil(m.DailySendLimit),
+	}}
+}
+
+// OfBlock returns the event of a mailbox that was blocked or unblocked.
+func OfBlock(mailboxID string, e sendlimit.Event) Event {
+	kind := MailboxUnblocked
+	if e.Action == sendlimit.Blocked {
+		kind = MailboxBlocked
+	}
+	return Event{Type: kind, Tenant: e.Tenant, Subject: Subject{Mailbox, mailboxID}, Data: BlockData{
+		TenantID: string(e.Tenant), MailboxID: mailboxID, Email: e.Address, SentCount: e.Sent, LimitValue: e.Limit,
+	}}
+}
+
+// OfIntegration returns the events of a change of an integration. A credential that works again
+// connects it again.
+func OfIntegration(before, after integration.Integration) []Event {
+	switch {
+	case after.ID == "" && before.ID == "":
+		return nil
+	case after.ID == "":
+		return []Event{ofIntegration(IntegrationRemoved, before)}
+	case before.ID != "" && before.Status == after.Status:
+		return nil
+	case after.Status == integration.Failed:
+		return []Event{ofIntegration(IntegrationCredentialRejected, after)}
+	default:
+		return []Event{ofIntegration(IntegrationConnected, after)}
+	}
+}
+
+func ofIntegration(kind Type, i integration.Integration) Event {
+	return Event{Type: kind, Subject: Subject{Integration, i.ID}, Data: IntegrationData{
+		IntegrationID: i.ID, Provider: i.Provider, Name: i.Name, Status: string(i.Status),
+	}}
+}
+
+// OfConnection returns the events of a change of a connection of a mailbox in the tenant id. A
+// connection expires if it was connected, and its account no longer can sign in.
+func OfConnection(id tenant.GUID, before, after integration.Connection) []Event {
+	if after.ID == "" { // a deleted connection
+		after = before
+		after.Status, after.Reason = integration.ConnectionDisconnected, ""
+	}
+	held := before.ID != "" && before.Status != integration.ConnectionDisconnected
+	var kind Type
+	switch {
+	case after.Status == before.Status:
+		return nil
+	case after.Status == integration.ConnectionConnected:
+		kind = ConnectionConnected
+	case after.Status == integration.ConnectionDisconnected && held:
+		kind = ConnectionDisconnected
+	case before.Status == integration.ConnectionConnected && after.Status != integration.ConnectionDisconnecting:
+		kind = ConnectionExpired
+	default:
+		return nil
+	}
+	return []Event{{Type: kind, Tenant: id, Subject: Subject{Connection, after.ID}, Data: ConnectionData{
+		TenantID: string(id), ConnectionID: after.ID, IntegrationID: after.IntegrationID, MailboxID: after.MailboxID,
+		Status: string(after.Status), Reason: orNil(after.Reason),
+	}}}
+}
+
+// OfPolicy returns the events of a change of a policy. A policy without a limit is only reserved.
+func OfPolicy(before, after sendlimit.Policy) []Event {
+	switch {
+	case before.PerDay == after.PerDay:
+		return nil
+	case after.PerDay == 0:
+		return []Event{ofPolicy(PolicyRemoved, before)}
+	default:
+		return []Event{ofPolicy(PolicySet, after)}
+	}
+}
+
+func ofPolicy(kind Type, p sendlimit.Policy) Event {
+	return Event{Type: kind, Tenant: p.Tenant, Subject: Subject{Policy, p.ID}, Data: PolicyData{
+		TenantID: string(p.Tenant), PolicyID: p.ID, DomainScope: orNil(p.Scope), ScopeLabel: p.Label(), DailySendLimit: p.PerDay,
+	}}
+}
+
+// OfKey returns the events of a change of an API key.
+func OfKey(before, after access.Key) []Event {
+	switch {
+	case before.ID == "" && after.ID != "":
+		return []Event{ofKey(KeyCreated, after)}
+	case before.RevokedAt.IsZero() && !after.RevokedAt.IsZero():
+		return []Event{ofKey(KeyRevoked, after)}
+	}
+	return nil
+}
+
+// OfRotation returns the event of a key that a fresh secret replaced.
+func OfRotation(fresh access.Key) Event { return ofKey(KeyRotated, fresh) }
+
+func ofKey(kind Type, k access.Key) Event {
+	return Event{Type: kind, Subject: Subject{Key, k.ID}, Data: KeyData{KeyID: k.ID, Name: k.Name, KeyHint: k.Hint}}
+}
