@@ -23,6 +23,7 @@ var ownedTables = []string{
 	"dns_runs", "dns_jobs", "integrations", "mailbox_connections", "oauth_sessions", "enforcement_events", "enforcement_counts",
 	"send_policies", "send_tenants", "tenant_licenses", "mailbox_sends", "mailbox_blocks", "send_intents", "block_grounds",
 	"tenant_observations", "domain_observations", "mailbox_observations", "integration_observations",
+	"events", "event_logs", "event_versions",
 }
 
 // unowned holds the statements that may reach across accounts, with the reason.
@@ -53,6 +54,7 @@ var unowned = map[string]string{
 	`WITH "busy" AS (SELECT st.account_id, count(*) AS runs`:                     "the sweep enforces the limits of all accounts' tenants",
 	`AS st ON st.account_id = t.account_id AND st.tenant_id = t.id WHERE (h.`:    "the operator's command names a tenant alone",
 	`FROM "enforcement_counts" AS "ec" WHERE (ec.tenant_guid = '')`:              "old days of all accounts' events are dropped",
+	`FROM "events" AS "e" WHERE (e.created_at < '')`:                             "old days of all accounts' logs are dropped",
 	`SELECT count(*), count(CASE WHEN (SELECT max(m.sends_today_at)`:             "a metric counts the tenants of all accounts that are behind",
 	`count(CASE WHEN NOT (t.consent = '' AND t.bootstrap = '')`:                  "a metric counts the blocked mailboxes of all accounts",
 	`AS since FROM tenants AS t LEFT JOIN send_tenants AS st`:                    "a metric tells how long any account's tenant waits",
@@ -61,7 +63,7 @@ var unowned = map[string]string{
 var (
 	literal   = regexp.MustCompile(`X?'(?:[^']|'')*'`)
 	named     = regexp.MustCompile(`(?:FROM|JOIN|UPDATE|INTO) "?(\w+)"?`)
-	condition = regexp.MustCompile(`(?:\w+\.)?"?account_id"? = (?:''|\$1|\w+\.account_id)`)
+	condition = regexp.MustCompile(`(?:\w+\.)?"?account_id"? (?:= |IN \()(?:''|\$1|\w+\.account_id)`)
 )
 
 // missingOwnerCondition describes a missing condition of a statement, or returns "".
