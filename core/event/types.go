@@ -65,5 +65,5 @@ var types = []Type{
 	PolicySet, PolicyRemoved, LimitStepped,
 }
 
-// Types returns all types of events.
+// Types returns every Type that an event can have.
 func Types() []Type { return slices.Clone(types) }
