@@ -11,12 +11,12 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// EventLogs reads the logs of events. There is no method that writes an event: the store writes it in
-// the transaction that changes the object.
+// EventLogs reads the event logs of accounts. It has no method that writes: the store writes an event
+// in the transaction that changes the object.
 type EventLogs interface {
-	// LoggedEvents returns a page of the owner's log, in the order of Sequence. Every reader sees the same
-	// order, and a page never leaves out an event that commits later. It fails with cursor_expired
-	// if events after q.After were deleted already.
+	// LoggedEvents returns a page of the owner's log, in the order of Sequence. LogPage.Next never
+	// passes an event that is committed later. LoggedEvents fails with cursor_expired if events after
+	// q.After were deleted.
 	LoggedEvents(ctx context.Context, owner access.AccountID, q LogQuery) (LogPage, error)
 	// LastEvents returns the highest Sequence of each of the logs, 0 for an empty log.
 	LastEvents(ctx context.Context, owners ...access.AccountID) (map[access.AccountID]int64, error)

@@ -49,7 +49,7 @@ func (s *Store) singleStatement(ctx context.Context, w dbFunc) func() error {
 	}
 }
 
-// inTransaction runs w in one transaction. It stores the events that w emitted as the last step. It
+// inTransaction runs w in one transaction, and stores the events that w emitted as the last step. It
 // notes a change if w succeeded and changed rows, even if the commit failed, because the outcome of
 // a failed commit is unknown. It notes a completion only after the commit.
 func (s *Store) inTransaction(ctx context.Context, operation string, w dbFunc) error {

@@ -100,7 +100,7 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 		},
 		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Sessions: store, Settings: store, Accounts: store, Policies: store, Runs: store, Room: store,
 			Platform: platform, Reconciler: pass, Sealer: keyset, Random: rand.Reader, Now: time.Now,
-			PublicURL: "https://api.example"},
+			PublicURL: "https://api.example", PlatformName: "microsoft365"},
 		Domains: &domains.Service{Removals: store, Steps: &domainsteps.Steps{Tenants: store, Domains: store, Platform: platform, DNS: env.platform.DNS, Facts: env.platform, Reconciler: pass, Writes: store, Now: time.Now,
 			Connections: &dnsconnections.Service{Connections: store, Providers: &env.dnsProviders, Sealer: keyset, Now: time.Now}}},
 		DNSRuns: &dnsruns.Service{Tenants: store, Domains: store, Runs: store, Queue: &env.queue, Random: rand.Reader, Now: time.Now,

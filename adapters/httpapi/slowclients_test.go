@@ -32,7 +32,9 @@ const slowClients = 200
 func TestSlowFormsHoldNoSlot(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 4}
-	env.options.Guard.Pages = console.New(console.Options{Tenants: env.options.Tenants, Log: env.options.Guard.Log})
+	env.options.Guard.Pages = console.New(console.Options{
+		Tenants: env.options.Tenants, Log: env.options.Guard.Log, Platform: "microsoft365", Facts: env.platform, Setting: func(string) string { return "" },
+	})
 	h, reading := env.handler(t), make(chan struct{}, slowClients)
 	client := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {

@@ -178,8 +178,8 @@ func (s *Service) checkProviderSettings(ctx context.Context, configured map[stri
 	return nil
 }
 
-// WarnOfMissingMailPlatform asks the mail platform's plugin for its facts. It logs a warning when the
-// mail platform cannot be called with the operator's settings.
+// WarnOfMissingMailPlatform logs a warning when the mail platform cannot be called with the operator's
+// settings. It also loads the facts of the platform, which later requests need.
 func (s *Service) WarnOfMissingMailPlatform(ctx context.Context, configured map[string]map[string]string) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package platform holds what tenantry must know about a mail platform that calls of its port do not
-// say. The platform's plugin describes it once; see Facts.
+// Package platform defines Facts: the constant properties of a mail platform, which the platform's
+// plugin describes.
 package platform
 
 import "github.com/tenantry/tenantry/core/dns"
@@ -13,13 +13,13 @@ type Facts struct {
 	// caller cannot add such a domain.
 	BuiltinDomains []string
 	Hosts          dns.PlatformHosts
-	// ApplicationField is the name of the setting with the id of the operator's application, which
-	// administrators see at the platform. It is empty if there is none.
+	// ApplicationField is the name of the setting that contains the id of the operator's application.
+	// Administrators see this id at the platform. It is empty for a platform without such an id.
 	ApplicationField string
 	// Administrator is the platform's name of the role that can give consent, as in "Global
 	// Administrator".
 	Administrator string
 	// Withdrawal and LeftRules are sentences for administrators: how to withdraw the consent, and
-	// where to find mail flow rules that tenantry left behind.
+	// where to find the mail flow rules that stay when the consent is withdrawn.
 	Withdrawal, LeftRules string
 }
