@@ -207,8 +207,9 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 const maxRanges = 400
 
 // eventsAfter selects one event more than a page holds. Each combination of a tenant and a type is
-// a range of an index, so that a page costs the same with any filter and at any cursor. With more
-// than maxRanges combinations it reads the log in its order and filters.
+// a range of an index, so that a page costs the same with any filter and at any cursor. Only the
+// numbers of these ranges are read from the index, and then the rows of one page. With more than
+// maxRanges combinations it reads the log in its order and filters.
 func eventsAfter(tx bun.IDB, owner string, after int64, q ports.LogQuery) *bun.SelectQuery {
 	limit := int64(q.Limit) + 1
 	log := func() *bun.SelectQuery {
@@ -233,11 +234,12 @@ func eventsAfter(tx bun.IDB, owner string, after int64, q ports.LogQuery) *bun.S
 	var ranges []any
 	for _, id := range orAny(tenants) {
 		for _, t := range orAny(types) {
-			ranges = append(ranges, whereIn(whereIn(log(), "e.type", t), "e.tenant_guid", id))
+			ranges = append(ranges, whereIn(whereIn(log().Column("sequence"), "e.type", t), "e.tenant_guid", id))
 		}
 	}
 	union := strings.Join(slices.Repeat([]string{"SELECT * FROM (?) AS r"}, len(ranges)), " UNION ALL ")
-	return tx.NewSelect().TableExpr("("+union+") AS e", ranges...).Order("e.sequence").Limit(limit)
+	page := tx.NewSelect().TableExpr("("+union+") AS p", ranges...).Column("p.sequence").Order("p.sequence").Limit(limit)
+	return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence IN (?)", page).Order("e.sequence")
 }
 
 // orAny returns each value as a list of its own, or one empty list, which selects all.

@@ -116,3 +116,33 @@ func TestDroppedEventsExpireCursors(t *testing.T) {
 		}
 	})
 }
+
+// Only days that have ended are dropped, in the order of the log, and a long log in several batches.
+func TestLogIsDroppedByWholeDays(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		today := time.Now().UTC().Truncate(24 * time.Hour)
+		s.now = func() time.Time { return today.Add(-time.Hour) }
+		defer func() { s.now = time.Now }()
+		var old []event.Event
+		for i := range dropBatch + 1 {
+			old = append(old, domainEvent("", fmt.Sprint(i), event.DomainAdded))
+		}
+		emitEvents(t, s, ann, old...)
+		s.now = func() time.Time { return today.Add(time.Hour) }
+		emitEvents(t, s, ann, domainEvent("", "new", event.DomainAdded))
+		emitEvents(t, s, bob, domainEvent("", "new", event.DomainAdded))
+		for _, want := range []int{dropBatch + 1, 0} {
+			n, err := s.DropEvents(t.Context(), today.Add(23*time.Hour))
+			must(t, "drop", err)
+			if n != want {
+				t.Fatalf("%d events were dropped, want %d", n, want)
+			}
+		}
+		page, err := s.LoggedEvents(t.Context(), ann, ports.LogQuery{After: ports.FromOldest, Limit: 5})
+		must(t, "read", err)
+		if len(page.Events) != 1 || page.Events[0].Sequence != dropBatch+2 {
+			t.Fatalf("the log is %+v", page)
+		}
+	})
+}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/mailbox"
@@ -90,7 +91,7 @@ func (s *Store) RemoveDomain(ctx context.Context, owner access.AccountID, d doma
 		if len(present) > 0 {
 			return domainInUse()
 		}
-		if err := deleteRows(ctx, tx, (*domainRow)(nil), row.AccountID, []string{row.ID}); err != nil {
+		if err := s.deleteDomains(ctx, tx, row.AccountID, []domain.Domain{row.domain()}); err != nil {
 			return err
 		}
 		forgotten := forgottenRow{AccountID: row.AccountID, TenantID: row.TenantID, Name: row.Name, ForgottenAt: storedTime(now)}
@@ -157,6 +158,7 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 		if err != nil {
 			return err
 		}
+		row.TenantGUID = t.GUID
 		if err := s.dropMailbox(ctx, tx, t, state, row, now); err != nil {
 			return err
 		}
@@ -175,20 +177,21 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 // dropMailbox deletes a mailbox and records its unblock. It only hides a mailbox with an intended
 // block, because only a pass can tell whether it is blocked.
 func (s *Store) dropMailbox(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, now time.Time) error {
-	ids, released, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.Found{Began: now, At: now})
+	gone, released, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.Found{Began: now, At: now})
 	if err != nil {
 		return err
 	}
-	if len(ids) == 0 {
+	if len(gone) == 0 {
 		stored, err := observations(ctx, tx, ofMailboxes, t.AccountID, row.ID)
 		if err != nil {
 			return err
 		}
-		hidden := stored[row.ID].ofMailbox(row.mailbox())
+		known := stored[row.ID].ofMailbox(row.mailbox())
+		hidden := known
 		hidden.MissingSince, hidden.Observed.Account = now, now
-		return saveMailboxes(ctx, tx, t.AccountID, hidden)
+		return saveMailboxes(ctx, tx, t.AccountID, change[mailbox.Mailbox]{known, hidden})
 	}
-	if err := deleteRows(ctx, tx, (*mailboxRow)(nil), t.AccountID, ids); err != nil {
+	if err := s.deleteMailboxes(ctx, tx, t.AccountID, gone, event.MailboxRemoved); err != nil {
 		return err
 	}
 	return recordEvents(ctx, tx, t.AccountID, released)
@@ -213,11 +216,14 @@ func leaveOutRemoved(ctx context.Context, tx bun.IDB, t tenantRow, found map[str
 // RemovePolicy implements ports.Removals.
 func (s *Store) RemovePolicy(ctx context.Context, r ports.SendRun, policyID string, completion *ports.Completion) (bool, error) {
 	return s.inSendRun(ctx, "remove send limit", r, func(ctx context.Context, tx bun.IDB, state sendTenantRow) error {
-		res, err := tx.NewDelete().Model((*policyRow)(nil)).Where("sp.account_id = ?", state.AccountID).
+		removed, err := deletePolicies(ctx, r.Tenant, tx.NewDelete().Where("sp.account_id = ?", state.AccountID).
 			Where("sp.tenant_id = ?", state.TenantID).Where("sp.id = ?", ident.Lookup(policyID)).
-			Where("sp.daily_send_limit IS NOT NULL").Exec(ctx)
-		if err := requireRow(res, err, fault.FromStore(policyNotFound())); err != nil {
+			Where("sp.daily_send_limit IS NOT NULL"))
+		if err != nil {
 			return err
+		}
+		if removed == 0 {
+			return fault.FromStore(policyNotFound())
 		}
 		return s.storeCompletion(ctx, tx, completion)
 	})

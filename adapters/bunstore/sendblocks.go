@@ -152,8 +152,9 @@ func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, 
 	if len(scopes) == 0 {
 		return nil
 	}
-	return deletePolicies(ctx, id, tx.NewDelete().Where("sp.account_id = ?", state.AccountID).Where("sp.tenant_id = ?", state.TenantID).
+	_, err := deletePolicies(ctx, id, tx.NewDelete().Where("sp.account_id = ?", state.AccountID).Where("sp.tenant_id = ?", state.TenantID).
 		Where("sp.scope IN (?)", bun.List(scopes)).Where("NOT "+domainOfPolicy))
+	return err
 }
 
 // blockReasons returns the reason for each blocked mailbox, keyed by mailbox id.

@@ -109,7 +109,7 @@ func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id te
 		// The policy of a deleted domain is replaced if a new domain has the same name.
 		replaced := tx.NewDelete().Where("sp.account_id = ?", fresh.AccountID).
 			Where("sp.tenant_id = ?", fresh.TenantID).Where("sp.scope = ?", fresh.Scope).Where("sp.domain_id <> ?", fresh.DomainID)
-		if err := deletePolicies(ctx, tenant.GUID(ident.Lookup(string(id))), replaced); err != nil {
+		if _, err := deletePolicies(ctx, tenant.GUID(ident.Lookup(string(id))), replaced); err != nil {
 			return err
 		}
 		fresh.ID, fresh.RuleName, fresh.CreatedAt, fresh.UpdatedAt = newID(), storedText(sendlimit.RuleName(scope)), storedTime(now), storedTime(now)
@@ -126,16 +126,16 @@ func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id te
 	return row.policy(ident.Lookup(string(id))), nil
 }
 
-// deletePolicies runs a delete of policies of the tenant id.
-func deletePolicies(ctx context.Context, id tenant.GUID, q *bun.DeleteQuery) error {
+// deletePolicies runs a delete of policies of the tenant id. It returns the number of deleted policies.
+func deletePolicies(ctx context.Context, id tenant.GUID, q *bun.DeleteQuery) (int, error) {
 	var deleted []policyRow
 	if err := q.Model(&deleted).Returning("*").Scan(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	for _, row := range deleted {
 		emitPolicy(ctx, row.AccountID, change[sendlimit.Policy]{before: row.policy(string(id))})
 	}
-	return nil
+	return len(deleted), nil
 }
 
 // newPolicyRowFor returns an unsaved policy row of the tenant and scope, with the tenant locked. It

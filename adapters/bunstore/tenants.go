@@ -240,7 +240,7 @@ func (s *Store) deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string
 		return false, err
 	}
 	ofTenant := tx.NewDelete().Where("sp.account_id = ?", owner).Where("sp.tenant_id = ?", t.ID)
-	if err := deletePolicies(ctx, tenant.GUID(guid), ofTenant); err != nil {
+	if _, err := deletePolicies(ctx, tenant.GUID(guid), ofTenant); err != nil {
 		return false, err
 	}
 	if err := s.deleteDomains(ctx, tx, owner, each(rows, domainRow.domain)); err != nil {

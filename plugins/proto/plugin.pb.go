@@ -248,9 +248,11 @@ type Description struct {
 	NameServers  []string               `protobuf:"bytes,7,rep,name=name_servers,json=nameServers,proto3" json:"name_servers,omitempty"`
 	Budgets      []*Budget              `protobuf:"bytes,8,rep,name=budgets,proto3" json:"budgets,omitempty"`
 	// The fields that a capability needs; one without needs is for everybody.
-	Needs         map[string]*FieldNames `protobuf:"bytes,9,rep,name=needs,proto3" json:"needs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	FaultDomain   string                 `protobuf:"bytes,10,opt,name=fault_domain,json=faultDomain,proto3" json:"fault_domain,omitempty"`    // empty: the provider as a whole, or "credential"
-	MailPlatform  *PlatformFacts         `protobuf:"bytes,11,opt,name=mail_platform,json=mailPlatform,proto3" json:"mail_platform,omitempty"` // of a mail platform
+	Needs        map[string]*FieldNames `protobuf:"bytes,9,rep,name=needs,proto3" json:"needs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	FaultDomain  string                 `protobuf:"bytes,10,opt,name=fault_domain,json=faultDomain,proto3" json:"fault_domain,omitempty"`    // empty: the provider as a whole, or "credential"
+	MailPlatform *PlatformFacts         `protobuf:"bytes,11,opt,name=mail_platform,json=mailPlatform,proto3" json:"mail_platform,omitempty"` // of a mail platform
+	// The hosts that the plugin connects to; empty for a plugin that does not limit itself.
+	Hosts         []string `protobuf:"bytes,12,rep,name=hosts,proto3" json:"hosts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -358,6 +360,13 @@ func (x *Description) GetFaultDomain() string {
 func (x *Description) GetMailPlatform() *PlatformFacts {
 	if x != nil {
 		return x.MailPlatform
+	}
+	return nil
+}
+
+func (x *Description) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
 	}
 	return nil
 }
@@ -823,7 +832,7 @@ const file_plugins_proto_plugin_proto_rawDesc = "" +
 	"WaitAnswer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12-\n" +
 	"\x04left\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04left\"\x11\n" +
-	"\x0fDescribeRequest\"\x9c\x04\n" +
+	"\x0fDescribeRequest\"\xb2\x04\n" +
 	"\vDescription\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x18\n" +
@@ -836,7 +845,8 @@ const file_plugins_proto_plugin_proto_rawDesc = "" +
 	"\x05needs\x18\t \x03(\v2*.tenantry.plugin.v1.Description.NeedsEntryR\x05needs\x12!\n" +
 	"\ffault_domain\x18\n" +
 	" \x01(\tR\vfaultDomain\x12F\n" +
-	"\rmail_platform\x18\v \x01(\v2!.tenantry.plugin.v1.PlatformFactsR\fmailPlatform\x1aX\n" +
+	"\rmail_platform\x18\v \x01(\v2!.tenantry.plugin.v1.PlatformFactsR\fmailPlatform\x12\x14\n" +
+	"\x05hosts\x18\f \x03(\tR\x05hosts\x1aX\n" +
 	"\n" +
 	"NeedsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x124\n" +

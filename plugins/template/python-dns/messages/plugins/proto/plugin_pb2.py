@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aplugins/proto/plugin.proto\x12\x12tenantry.plugin.v1\x1a\x1egoogle/protobuf/duration.proto\"U\n\x0bWaitRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12\r\n\x05scope\x18\x02 \x01(\t\x12+\n\x08\x61t_least\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"A\n\nWaitAnswer\x12\n\n\x02id\x18\x01 \x01(\x04\x12\'\n\x04left\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x11\n\x0f\x44\x65scribeRequest\"\xa6\x03\n\x0b\x44\x65scription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\r\n\x05title\x18\x04 \x01(\t\x12\x14\n\x0c\x63\x61pabilities\x18\x05 \x03(\t\x12)\n\x06\x66ields\x18\x06 \x03(\x0b\x32\x19.tenantry.plugin.v1.Field\x12\x14\n\x0cname_servers\x18\x07 \x03(\t\x12+\n\x07\x62udgets\x18\x08 \x03(\x0b\x32\x1a.tenantry.plugin.v1.Budget\x12\x39\n\x05needs\x18\t \x03(\x0b\x32*.tenantry.plugin.v1.Description.NeedsEntry\x12\x14\n\x0c\x66\x61ult_domain\x18\n \x01(\t\x12\x38\n\rmail_platform\x18\x0b \x01(\x0b\x32!.tenantry.plugin.v1.PlatformFacts\x1aL\n\nNeedsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12-\n\x05value\x18\x02 \x01(\x0b\x32\x1e.tenantry.plugin.v1.FieldNames:\x02\x38\x01\"\xcd\x01\n\rPlatformFacts\x12\x17\n\x0f\x62uiltin_domains\x18\x01 \x03(\t\x12\x16\n\x0e\x65xchange_hosts\x18\x02 \x03(\t\x12\x15\n\rsigning_hosts\x18\x03 \x03(\t\x12\x1a\n\x12verification_hosts\x18\x04 \x03(\t\x12\x19\n\x11\x61pplication_field\x18\x05 \x01(\t\x12\x12\n\nwithdrawal\x18\x06 \x01(\t\x12\x12\n\nleft_rules\x18\x07 \x01(\t\x12\x15\n\radministrator\x18\x08 \x01(\t\"\x1b\n\nFieldNames\x12\r\n\x05names\x18\x01 \x03(\t\"g\n\x05\x46ield\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\x08\x12\x10\n\x08required\x18\x03 \x01(\x08\x12\x0f\n\x07\x64\x65\x66\x61ult\x18\x04 \x01(\t\x12\x0c\n\x04help\x18\x05 \x01(\t\x12\x0f\n\x07\x61\x63\x63ount\x18\x06 \x01(\x08\"\xc1\x01\n\x06\x42udget\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05limit\x18\x02 \x01(\x03\x12)\n\x06window\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x34\n\x05\x63osts\x18\x04 \x03(\x0b\x32%.tenantry.plugin.v1.Budget.CostsEntry\x12\x0c\n\x04only\x18\x05 \x03(\t\x1a,\n\nCostsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xeb\x01\n\nConnection\x12>\n\x08settings\x18\x01 \x03(\x0b\x32,.tenantry.plugin.v1.Connection.SettingsEntry\x12<\n\x07secrets\x18\x02 \x03(\x0b\x32+.tenantry.plugin.v1.Connection.SecretsEntry\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a.\n\x0cSecretsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"\xa1\x02\n\x07Outcome\x12.\n\x04kind\x18\x01 \x01(\x0e\x32 .tenantry.plugin.v1.Outcome.Kind\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12\r\n\x05\x63\x61use\x18\x04 \x01(\t\x12.\n\x0bretry_after\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x88\x01\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x10\n\x0cKIND_REFUSED\x10\x01\x12\x12\n\x0eKIND_NOT_READY\x10\x02\x12\x12\n\x0eKIND_THROTTLED\x10\x03\x12\r\n\tKIND_DOWN\x10\x04\x12\x0f\n\x0bKIND_BROKEN\x10\x05\x12\x10\n\x0cKIND_UNKNOWN\x10\x06\x32\xad\x01\n\x06Plugin\x12P\n\x08\x44\x65scribe\x12#.tenantry.plugin.v1.DescribeRequest\x1a\x1f.tenantry.plugin.v1.Description\x12Q\n\nShareWaits\x12\x1e.tenantry.plugin.v1.WaitAnswer\x1a\x1f.tenantry.plugin.v1.WaitRequest(\x01\x30\x01\x42,Z*github.com/tenantry/tenantry/plugins/protob\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1aplugins/proto/plugin.proto\x12\x12tenantry.plugin.v1\x1a\x1egoogle/protobuf/duration.proto\"U\n\x0bWaitRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12\r\n\x05scope\x18\x02 \x01(\t\x12+\n\x08\x61t_least\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"A\n\nWaitAnswer\x12\n\n\x02id\x18\x01 \x01(\x04\x12\'\n\x04left\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x11\n\x0f\x44\x65scribeRequest\"\xb5\x03\n\x0b\x44\x65scription\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\r\n\x05title\x18\x04 \x01(\t\x12\x14\n\x0c\x63\x61pabilities\x18\x05 \x03(\t\x12)\n\x06\x66ields\x18\x06 \x03(\x0b\x32\x19.tenantry.plugin.v1.Field\x12\x14\n\x0cname_servers\x18\x07 \x03(\t\x12+\n\x07\x62udgets\x18\x08 \x03(\x0b\x32\x1a.tenantry.plugin.v1.Budget\x12\x39\n\x05needs\x18\t \x03(\x0b\x32*.tenantry.plugin.v1.Description.NeedsEntry\x12\x14\n\x0c\x66\x61ult_domain\x18\n \x01(\t\x12\x38\n\rmail_platform\x18\x0b \x01(\x0b\x32!.tenantry.plugin.v1.PlatformFacts\x12\r\n\x05hosts\x18\x0c \x03(\t\x1aL\n\nNeedsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12-\n\x05value\x18\x02 \x01(\x0b\x32\x1e.tenantry.plugin.v1.FieldNames:\x02\x38\x01\"\xcd\x01\n\rPlatformFacts\x12\x17\n\x0f\x62uiltin_domains\x18\x01 \x03(\t\x12\x16\n\x0e\x65xchange_hosts\x18\x02 \x03(\t\x12\x15\n\rsigning_hosts\x18\x03 \x03(\t\x12\x1a\n\x12verification_hosts\x18\x04 \x03(\t\x12\x19\n\x11\x61pplication_field\x18\x05 \x01(\t\x12\x12\n\nwithdrawal\x18\x06 \x01(\t\x12\x12\n\nleft_rules\x18\x07 \x01(\t\x12\x15\n\radministrator\x18\x08 \x01(\t\"\x1b\n\nFieldNames\x12\r\n\x05names\x18\x01 \x03(\t\"g\n\x05\x46ield\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\x08\x12\x10\n\x08required\x18\x03 \x01(\x08\x12\x0f\n\x07\x64\x65\x66\x61ult\x18\x04 \x01(\t\x12\x0c\n\x04help\x18\x05 \x01(\t\x12\x0f\n\x07\x61\x63\x63ount\x18\x06 \x01(\x08\"\xc1\x01\n\x06\x42udget\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05limit\x18\x02 \x01(\x03\x12)\n\x06window\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x34\n\x05\x63osts\x18\x04 \x03(\x0b\x32%.tenantry.plugin.v1.Budget.CostsEntry\x12\x0c\n\x04only\x18\x05 \x03(\t\x1a,\n\nCostsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"\xeb\x01\n\nConnection\x12>\n\x08settings\x18\x01 \x03(\x0b\x32,.tenantry.plugin.v1.Connection.SettingsEntry\x12<\n\x07secrets\x18\x02 \x03(\x0b\x32+.tenantry.plugin.v1.Connection.SecretsEntry\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a.\n\x0cSecretsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x0c:\x02\x38\x01\"\xa1\x02\n\x07Outcome\x12.\n\x04kind\x18\x01 \x01(\x0e\x32 .tenantry.plugin.v1.Outcome.Kind\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\x12\r\n\x05\x63\x61use\x18\x04 \x01(\t\x12.\n\x0bretry_after\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x88\x01\n\x04Kind\x12\x14\n\x10KIND_UNSPECIFIED\x10\x00\x12\x10\n\x0cKIND_REFUSED\x10\x01\x12\x12\n\x0eKIND_NOT_READY\x10\x02\x12\x12\n\x0eKIND_THROTTLED\x10\x03\x12\r\n\tKIND_DOWN\x10\x04\x12\x0f\n\x0bKIND_BROKEN\x10\x05\x12\x10\n\x0cKIND_UNKNOWN\x10\x06\x32\xad\x01\n\x06Plugin\x12P\n\x08\x44\x65scribe\x12#.tenantry.plugin.v1.DescribeRequest\x1a\x1f.tenantry.plugin.v1.Description\x12Q\n\nShareWaits\x12\x1e.tenantry.plugin.v1.WaitAnswer\x1a\x1f.tenantry.plugin.v1.WaitRequest(\x01\x30\x01\x42,Z*github.com/tenantry/tenantry/plugins/protob\x06proto3')
 
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, globals())
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'plugins.proto.plugin_pb2', globals())
@@ -38,29 +38,29 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _DESCRIBEREQUEST._serialized_start=236
   _DESCRIBEREQUEST._serialized_end=253
   _DESCRIPTION._serialized_start=256
-  _DESCRIPTION._serialized_end=678
-  _DESCRIPTION_NEEDSENTRY._serialized_start=602
-  _DESCRIPTION_NEEDSENTRY._serialized_end=678
-  _PLATFORMFACTS._serialized_start=681
-  _PLATFORMFACTS._serialized_end=886
-  _FIELDNAMES._serialized_start=888
-  _FIELDNAMES._serialized_end=915
-  _FIELD._serialized_start=917
-  _FIELD._serialized_end=1020
-  _BUDGET._serialized_start=1023
-  _BUDGET._serialized_end=1216
-  _BUDGET_COSTSENTRY._serialized_start=1172
-  _BUDGET_COSTSENTRY._serialized_end=1216
-  _CONNECTION._serialized_start=1219
-  _CONNECTION._serialized_end=1454
-  _CONNECTION_SETTINGSENTRY._serialized_start=1359
-  _CONNECTION_SETTINGSENTRY._serialized_end=1406
-  _CONNECTION_SECRETSENTRY._serialized_start=1408
-  _CONNECTION_SECRETSENTRY._serialized_end=1454
-  _OUTCOME._serialized_start=1457
-  _OUTCOME._serialized_end=1746
-  _OUTCOME_KIND._serialized_start=1610
-  _OUTCOME_KIND._serialized_end=1746
-  _PLUGIN._serialized_start=1749
-  _PLUGIN._serialized_end=1922
+  _DESCRIPTION._serialized_end=693
+  _DESCRIPTION_NEEDSENTRY._serialized_start=617
+  _DESCRIPTION_NEEDSENTRY._serialized_end=693
+  _PLATFORMFACTS._serialized_start=696
+  _PLATFORMFACTS._serialized_end=901
+  _FIELDNAMES._serialized_start=903
+  _FIELDNAMES._serialized_end=930
+  _FIELD._serialized_start=932
+  _FIELD._serialized_end=1035
+  _BUDGET._serialized_start=1038
+  _BUDGET._serialized_end=1231
+  _BUDGET_COSTSENTRY._serialized_start=1187
+  _BUDGET_COSTSENTRY._serialized_end=1231
+  _CONNECTION._serialized_start=1234
+  _CONNECTION._serialized_end=1469
+  _CONNECTION_SETTINGSENTRY._serialized_start=1374
+  _CONNECTION_SETTINGSENTRY._serialized_end=1421
+  _CONNECTION_SECRETSENTRY._serialized_start=1423
+  _CONNECTION_SECRETSENTRY._serialized_end=1469
+  _OUTCOME._serialized_start=1472
+  _OUTCOME._serialized_end=1761
+  _OUTCOME_KIND._serialized_start=1625
+  _OUTCOME_KIND._serialized_end=1761
+  _PLUGIN._serialized_start=1764
+  _PLUGIN._serialized_end=1937
 # @@protoc_insertion_point(module_scope)
