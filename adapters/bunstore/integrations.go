@@ -130,10 +130,16 @@ func saveIntegration(ctx context.Context, db bun.IDB, row integrationRow, column
 
 // RemoveIntegration implements ports.Integrations.
 func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *ports.Completion) error {
-	return s.runCompleting(ctx, "remove integration", completion, func(ctx context.Context, db bun.IDB) error {
-		res, err := db.NewDelete().Model((*integrationRow)(nil)).
+	return s.inTransaction(ctx, "remove integration", func(ctx context.Context, tx bun.IDB) error {
+		if err := checkNoHiddenConnection(ctx, tx, accountKey(owner), ident.Lookup(id)); err != nil {
+			return err
+		}
+		res, err := tx.NewDelete().Model((*integrationRow)(nil)).
 			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.Lookup(id)).Exec(ctx)
-		return requireRow(res, err, integrationNotFound())
+		if err := requireRow(res, err, integrationNotFound()); err != nil {
+			return err
+		}
+		return s.storeCompletion(ctx, tx, completion)
 	})
 }
 
