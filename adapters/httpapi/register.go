@@ -85,6 +85,7 @@ func operations(api huma.API, o Options) {
 	enforcementOperations(api, o.Enforcement)
 	integrationOperations(api, o.Integrations)
 	keyOperations(api, o.Guard.Keys)
+	describeCaller(api, o)
 	openapi.Finish(api.OpenAPI(), exampleValues)
 }
 

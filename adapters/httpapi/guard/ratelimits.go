@@ -30,7 +30,13 @@ const (
 	Expensive           Bucket = "expensive"
 	ProviderHeavy       Bucket = "provider_heavy"
 	ProviderHeavyWrites Bucket = "provider_heavy_writes"
+	Writes              Bucket = "write"
 )
+
+// Buckets returns the buckets in the order of the documentation.
+func Buckets() []Bucket {
+	return []Bucket{Reads, Expensive, ProviderHeavy, ProviderHeavyWrites, Writes}
+}
 
 // quotas holds the rate limit of each bucket. The limit applies per account.
 var quotas = map[Bucket]ratelimit.Bucket{
@@ -38,6 +44,7 @@ var quotas = map[Bucket]ratelimit.Bucket{
 	Expensive:           {Limit: 30, Window: time.Minute},
 	ProviderHeavy:       {Limit: 240, Window: 10 * time.Minute},
 	ProviderHeavyWrites: {Limit: 12, Window: 10 * time.Minute},
+	Writes:              {Limit: 240, Window: 10 * time.Minute},
 }
 
 // ProviderConcurrency is the X-RateLimit-Bucket of an answer to a request that exceeds
@@ -62,6 +69,24 @@ func (b Bucket) forAccount(account access.AccountID) ratelimit.Bucket {
 	q := quotas[b]
 	q.Key = string(b) + ":" + string(account)
 	return q
+}
+
+// Balance is what an account may still use of a bucket.
+type Balance struct {
+	Bucket    Bucket
+	Limit     int
+	Window    time.Duration
+	Remaining int
+}
+
+// Balances returns the balance of each bucket, without counting a request.
+func (l Limits) Balances(ctx context.Context, account access.AccountID) []Balance {
+	var all []Balance
+	for _, b := range Buckets() {
+		q := b.forAccount(account)
+		all = append(all, Balance{Bucket: b, Limit: q.Limit, Window: q.Window, Remaining: l.Counters.Remaining(ctx, q)})
+	}
+	return all
 }
 
 // needsProviderSlot reports whether the request calls a provider. Such a request counts against
