@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/csv"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"regexp"
@@ -61,7 +62,8 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 		"expensive": func() reply {
 			return h.do("GET", h.ready.APIURL+h.domainPath("unknown.example", "/dkim-status"), h.key, nil)
 		},
-		"read": func() reply { return h.do("GET", h.ready.APIURL+"/v1/tenants", h.key, nil) },
+		"read":  func() reply { return h.do("GET", h.ready.APIURL+"/v1/tenants", h.key, nil) },
+		"write": func() reply { return h.do("POST", h.ready.APIURL+"/v1/keys", h.key, object{}) },
 	}
 	// Buckets refill while the test runs, so all are emptied again before each request that must be
 	// refused.
@@ -89,7 +91,8 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 		t.Fatal(err)
 	}
 	buckets := matrixBuckets(t)
-	ids := map[string]string{"tenant_id": h.guid, "domain_name": "example.com", "domain_id": noSuchID, "mailbox_id": noSuchID}
+	maps.Copy(buckets, additions)
+	ids := map[string]string{"tenant_id": h.guid, "domain_name": "example.com", "domain_id": noSuchID, "mailbox_id": noSuchID, "key_id": noSuchID}
 	for _, op := range d.operations {
 		name := op.method + " " + op.path
 		bucket, listed := buckets[name]
@@ -111,7 +114,7 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 		t.Errorf("the mail platform was asked: %s, before %s", now, before)
 	}
 	counts := parseMetrics(h.do("GET", h.ready.AdminURL+"/metrics", "", nil).raw)
-	if seen := slices.Sorted(slices.Values(counts["tenantry_ratelimit_refused_total"]["bucket"])); !slices.Equal(seen, []string{"expensive", "provider_heavy", "provider_heavy_writes", "read"}) {
+	if seen := slices.Sorted(slices.Values(counts["tenantry_ratelimit_refused_total"]["bucket"])); !slices.Equal(seen, []string{"expensive", "provider_heavy", "provider_heavy_writes", "read", "write"}) {
 		t.Errorf("refusals are counted for %q", seen)
 	}
 }
