@@ -51,15 +51,15 @@ type Closing struct {
 
 // IssuedKeys manages API keys for the operator. Every change is recorded as described at Audit.
 type IssuedKeys interface {
-	// AddKey stores a new key of an account. It fails with account_not_found or account_closed.
+	// AddKey stores a new key of an account with its bounds. The operator is its creator. It fails with account_not_found or account_closed.
 	AddKey(ctx context.Context, k access.Key) error
 	// IssuedKeys lists the keys of an account, or of all accounts if owner is empty: oldest first,
 	// including revoked keys, each with its last use.
 	IssuedKeys(ctx context.Context, owner access.AccountID) ([]access.Key, error)
 	// IssuedKey returns a key by its id. It fails with key_not_found.
 	IssuedKey(ctx context.Context, id string) (access.Key, error)
-	// ReplaceKey replaces a key for the operator. The new key keeps the account and the name of the
-	// old one. It fails with key_not_found or key_revoked.
+	// ReplaceKey replaces a key for the operator. The new key keeps the account, the name and the
+	// bounds of the old one. It fails with key_not_found or key_revoked.
 	ReplaceKey(ctx context.Context, oldID string, fresh access.Key) (access.Key, error)
 	// RevokeKey revokes a key. A second call changes nothing and returns the key with the time of
 	// the first call. RevokeKey fails with key_not_found.

@@ -7,10 +7,12 @@ import (
 	"sync"
 
 	"github.com/tenantry/tenantry/core/idempotency"
+	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// A context carries two values of a request from one adapter to another: the request id and the
-// Effects. Use cases read neither of them. See docs/decisions/0018-answers-are-parameters.md.
+// A context carries three values of a request from one adapter to another: the request id, the
+// Effects, and the tenants to which the key is limited. Use cases read none of them. See
+// docs/decisions/0018-answers-are-parameters.md and docs/decisions/0030-keys-with-bounds.md.
 
 type requestKey struct{}
 
@@ -23,6 +25,21 @@ func WithRequestID(ctx context.Context, id string) context.Context {
 func RequestID(ctx context.Context) string {
 	id, _ := ctx.Value(requestKey{}).(string)
 	return id
+}
+
+type tenantsKey struct{}
+
+// WithTenants returns a context in which stores show only these tenants of the owner. Everything
+// that belongs to a different tenant is treated as unknown, and lists leave it out.
+func WithTenants(ctx context.Context, tenants []tenant.GUID) context.Context {
+	return context.WithValue(ctx, tenantsKey{}, tenants)
+}
+
+// VisibleTenants returns the tenants of WithTenants. limited is false in a context in which all
+// tenants are visible.
+func VisibleTenants(ctx context.Context) (tenants []tenant.GUID, limited bool) {
+	tenants, limited = ctx.Value(tenantsKey{}).([]tenant.GUID)
+	return tenants, limited
 }
 
 // Effects collects the effects of a request. Adapters record them: provider ports record calls and

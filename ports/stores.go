@@ -9,12 +9,14 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/page"
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
 // Keys authenticates callers.
 type Keys interface {
-	// Caller returns the owner of a key by the key's hash. It fails with invalid_api_key.
+	// Caller returns the owner and the bounds of a key by the hash of its current secret, or of a
+	// replaced one. It fails with invalid_api_key. It does not check the bounds or SecretUntil.
 	Caller(ctx context.Context, hash [32]byte) (access.Caller, error)
 	// Account returns the current state of an account, for a browser session. It fails with
 	// account_not_found.
@@ -22,9 +24,26 @@ type Keys interface {
 	// Member reports whether the address is a member of the account.
 	Member(ctx context.Context, owner access.AccountID, email string) (bool, error)
 	// RotateKey replaces the key with this id by a new one in one transaction. Of concurrent calls
-	// one wins. The new key keeps the old name. It fails with invalid_api_key if the old key is no
+	// one wins. The new key keeps the old name and bounds. It fails with invalid_api_key if the old key is no
 	// longer valid.
 	RotateKey(ctx context.Context, owner access.AccountID, oldID string, fresh access.Key) error
+}
+
+// AccountKeys manages the API keys of an account for its own callers. Keys of other accounts are
+// treated as unknown. Each change is one transaction with the completion of its answer.
+type AccountKeys interface {
+	// KeyPage lists the keys of the account, newest first, including revoked keys, each with its
+	// last use.
+	KeyPage(ctx context.Context, owner access.AccountID, q page.Query) (page.Page[access.Key], error)
+	// AccountKey returns a key. It fails with key_not_found.
+	AccountKey(ctx context.Context, owner access.AccountID, id string) (access.Key, error)
+	// IssueKey stores a new key with its bounds and its creator. It fails with account_closed.
+	IssueKey(ctx context.Context, k access.Key, completion *Completion) error
+	// RenewKey gives a key the hash and the hint of fresh. The replaced secret is accepted until
+	// oldUntil, and older ones no longer than that. It fails with key_revoked.
+	RenewKey(ctx context.Context, owner access.AccountID, id string, fresh access.Key, oldUntil time.Time, completion *Completion) error
+	// EndKey revokes a key with all its secrets. It fails with key_revoked if it is revoked already.
+	EndKey(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *Completion) error
 }
 
 // KeyUses stores when API keys were last used.

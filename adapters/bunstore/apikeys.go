@@ -42,6 +42,13 @@ type keyRow struct {
 	RevokedAt time.Time `bun:",nullzero"`
 
 	LastUsedAt time.Time `bun:",scanonly"`
+
+	// The columns of api_key_bounds, see storedBounds.
+	Scopes    *string    `bun:",scanonly"`
+	Tenants   *string    `bun:",scanonly"`
+	Networks  *string    `bun:",scanonly"`
+	ExpiresAt *time.Time `bun:",scanonly"`
+	CreatedBy string     `bun:",scanonly"`
 }
 
 // keyUseRow is the last use of a key.
@@ -59,33 +66,56 @@ func newKeyRow(k access.Key) keyRow {
 	}
 }
 
-func (r keyRow) key() access.Key {
+// key fails if the stored bounds cannot be read.
+func (r keyRow) key() (access.Key, error) {
+	k := r.withoutBounds()
+	var err error
+	k.Bounds, err = storedBounds{r.Scopes, r.Tenants, r.Networks, r.ExpiresAt}.bounds()
+	return k, err
+}
+
+// withoutBounds returns the key without its bounds.
+func (r keyRow) withoutBounds() access.Key {
 	return access.Key{
 		ID: r.ID, Account: access.AccountID(r.AccountID), Hash: [32]byte(r.Hash), Form: access.Form(r.Form), Hint: r.Hint, Name: r.Name,
-		CreatedAt: r.CreatedAt.UTC(), RevokedAt: r.RevokedAt.UTC(), LastUsedAt: r.LastUsedAt.UTC(),
+		CreatedAt: r.CreatedAt.UTC(), RevokedAt: r.RevokedAt.UTC(), LastUsedAt: r.LastUsedAt.UTC(), CreatedBy: r.CreatedBy,
 	}
 }
 
 func callerByHash(db *bun.DB) *preparedRead {
-	return newPreparedRead(accountColumns(db.NewSelect().Model((*accountRow)(nil))).ColumnExpr("k.id AS key_id").
+	return newPreparedRead(accountColumns(db.NewSelect().Model((*accountRow)(nil))).ColumnExpr("k.id AS key_id, k.name AS key_name").
+		ColumnExpr("o.valid_until").ColumnExpr(boundsColumns).
 		Join("JOIN api_keys AS k ON k.account_id = a.account_id").
-		Where("k.hash = ?", preparedArg).Where("k.revoked_at IS NULL"))
+		Join("LEFT JOIN api_key_old_secrets AS o ON o.key_id = k.id AND o.hash = ?", preparedArg).
+		Join(joinBounds).
+		Where("k.id IN (SELECT id FROM api_keys WHERE hash = ? UNION ALL SELECT key_id FROM api_key_old_secrets WHERE hash = ?)", preparedArg, preparedArg).
+		Where("k.revoked_at IS NULL"))
 }
 
-// Caller implements ports.Keys. It reads key, account and plan in one query for each request, so a
-// rotated key stops working at once in all processes.
+// Caller implements ports.Keys. It reads key, bounds, account and plan in one query for each
+// request, so a rotated key stops working at once in all processes.
 func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
 	caller, found := access.Caller{}, false
 	err := s.run(ctx, "find key", func(ctx context.Context, _ bun.IDB) error {
 		return s.readPrepared(ctx, s.callerByHash, hash[:], func(r row) error {
 			var row accountRow
 			var slots *int
+			var until *time.Time
+			var bounds storedBounds
 			err := r.Scan(&row.AccountID, &row.Email, &row.Plan, &row.Active, &slots, &row.CreatedAt,
-				&row.PlanSlots, &row.AutomaticDNS, &caller.KeyID)
+				&row.PlanSlots, &row.AutomaticDNS, &caller.KeyID, &caller.KeyName, &until,
+				&bounds.scopes, &bounds.tenants, &bounds.networks, &bounds.expiresAt)
+			if err != nil {
+				return err
+			}
 			if slots != nil {
 				row.TenantSlots = *slots
 			}
+			if until != nil {
+				caller.SecretUntil = until.UTC()
+			}
 			caller.Account, found = row.account(), true
+			caller.Bounds, err = bounds.bounds()
 			return err
 		})
 	})
@@ -134,8 +164,8 @@ func (s *Store) RotateKey(ctx context.Context, owner access.AccountID, oldID str
 	})
 }
 
-// replaceKeyRow revokes a live key and inserts fresh with its name. It returns access.UnknownKey if
-// the old key is not live.
+// replaceKeyRow revokes a live key and inserts fresh with its name and its bounds. It returns
+// access.UnknownKey if the old key is not live.
 func replaceKeyRow(ctx context.Context, tx bun.IDB, oldID string, fresh *keyRow) error {
 	err := tx.NewUpdate().Model((*keyRow)(nil)).Set("revoked_at = ?", fresh.CreatedAt).
 		Where("account_id = ?", fresh.AccountID).Where("id = ?", oldID).Where("revoked_at IS NULL").
@@ -146,9 +176,11 @@ func replaceKeyRow(ctx context.Context, tx bun.IDB, oldID string, fresh *keyRow)
 	if err != nil {
 		return err
 	}
-	emit(ctx, fresh.AccountID, event.OfRotation(fresh.key()))
-	_, err = tx.NewInsert().Model(fresh).Exec(ctx)
-	return err
+	emit(ctx, fresh.AccountID, event.OfRotation(fresh.withoutBounds()))
+	if _, err := tx.NewInsert().Model(fresh).Exec(ctx); err != nil {
+		return err
+	}
+	return copyBounds(ctx, tx, oldID, fresh.ID)
 }
 
 // newID returns a random id that sorts by time.
@@ -176,11 +208,13 @@ func (s *Store) AddKey(ctx context.Context, k access.Key) error {
 		if _, err := s.lockOpenAccount(ctx, tx, row.AccountID); err != nil {
 			return err
 		}
-		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
+		if err := insertKey(ctx, tx, row, k.Bounds, s.operator); err != nil {
 			return err
 		}
-		emitKey(ctx, row.AccountID, change[access.Key]{after: row.key()})
-		return s.recordAudit(ctx, tx, audit.CreateKey, row.AccountID, keyDetails(row))
+		emitKey(ctx, row.AccountID, change[access.Key]{after: row.withoutBounds()})
+		details := keyDetails(row)
+		addBounds(details, newKeyBoundsRow(row.ID, k.Bounds, s.operator))
+		return s.recordAudit(ctx, tx, audit.CreateKey, row.AccountID, details)
 	})
 }
 
@@ -194,18 +228,16 @@ func (s *Store) IssuedKeys(ctx context.Context, owner access.AccountID) ([]acces
 	var rows []keyRow
 	err := s.run(ctx, "list keys", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		q := db.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr("u.last_used_at").
-			Join("LEFT JOIN api_key_uses AS u ON u.key_id = k.id").Order("k.created_at", "k.id")
+		q := keysWithBounds(db, &rows).Order("k.created_at", "k.id")
 		if owner != "" {
 			q = q.Where("k.account_id = ?", accountKey(owner))
 		}
 		return q.Scan(ctx)
 	})
-	keys := make([]access.Key, 0, len(rows))
-	for _, r := range rows {
-		keys = append(keys, r.key())
+	if err != nil {
+		return nil, err
 	}
-	return keys, err
+	return keysOf(rows)
 }
 
 // SaveKeyUses implements ports.KeyUses. The rows are sorted, so that concurrent calls lock them in
@@ -235,16 +267,20 @@ func (s *Store) IssuedKey(ctx context.Context, id string) (access.Key, error) {
 	if err != nil {
 		return access.Key{}, err
 	}
-	return found.key(), nil
+	return found.key()
 }
 
+// keyByID returns a key with its bounds.
 func keyByID(ctx context.Context, db bun.IDB, id string) (keyRow, error) {
-	var row keyRow
-	err := db.NewSelect().Model(&row).Where("k.id = ?", ident.Lookup(id)).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = fault.KeyNotFound.With("there is no API key with this id")
+	var rows []keyRow
+	err := keysWithBounds(db, &rows).Where("k.id = ?", ident.Lookup(id)).Scan(ctx)
+	if err != nil {
+		return keyRow{}, err
 	}
-	return row, err
+	if len(rows) == 0 {
+		return keyRow{}, fault.KeyNotFound.With("there is no API key with this id")
+	}
+	return rows[0], nil
 }
 
 // lockKey returns a key, read under its account's lock.
@@ -276,12 +312,16 @@ func (s *Store) ReplaceKey(ctx context.Context, oldID string, fresh access.Key) 
 		}
 		details := keyDetails(row)
 		details["replaced_key_id"] = old.ID
-		return s.recordAudit(ctx, tx, audit.RotateKey, row.AccountID, details)
+		if err := s.recordAudit(ctx, tx, audit.RotateKey, row.AccountID, details); err != nil {
+			return err
+		}
+		row, err = keyByID(ctx, tx, row.ID)
+		return err
 	})
 	if err != nil {
 		return access.Key{}, err
 	}
-	return row.key(), nil
+	return row.key()
 }
 
 // RevokeKey implements ports.IssuedKeys.
@@ -297,7 +337,7 @@ func (s *Store) RevokeKey(ctx context.Context, id string, now time.Time) (access
 	if err != nil {
 		return access.Key{}, err
 	}
-	return row.key(), nil
+	return row.key()
 }
 
 // revokeKeyRow revokes a live key and records it in the audit.
@@ -307,7 +347,7 @@ func (s *Store) revokeKeyRow(ctx context.Context, tx bun.IDB, row keyRow, now ti
 	if err != nil {
 		return err
 	}
-	before, after := row.key(), row.key()
+	before, after := row.withoutBounds(), row.withoutBounds()
 	before.RevokedAt, after.RevokedAt = time.Time{}, now
 	emitKey(ctx, row.AccountID, change[access.Key]{before, after})
 	return s.recordAudit(ctx, tx, audit.RevokeKey, row.AccountID, keyDetails(row))

@@ -5,6 +5,7 @@ package bunstore
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -395,7 +396,7 @@ func TestOperationFailsWithoutAuditEvent(t *testing.T) {
 			if err := act(); err == nil {
 				t.Errorf("%s is done without a record", name)
 			}
-			if after := readState(t, s, ann); after != before {
+			if after := readState(t, s, ann); !reflect.DeepEqual(after, before) {
 				t.Errorf("%s changed something: %+v, before %+v", name, after, before)
 			}
 		}

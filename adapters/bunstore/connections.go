@@ -70,9 +70,10 @@ func (s *Store) ConnectionCounts(ctx context.Context, owner access.AccountID, in
 	}
 	err := s.run(ctx, "count connections", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
-		return db.NewSelect().TableExpr("mailbox_connections AS mc").ColumnExpr("mc.status, COUNT(*) AS mailboxes").
+		q := db.NewSelect().TableExpr("mailbox_connections AS mc").ColumnExpr("mc.status, COUNT(*) AS mailboxes").
 			ColumnExpr("COUNT(*) FILTER (WHERE mc.has_error) AS errs").Where("mc.account_id = ?", accountKey(owner)).
-			Where("mc.integration_id = ?", ident.Lookup(integrationID)).GroupExpr("mc.status").Scan(ctx, &rows)
+			Where("mc.integration_id = ?", ident.Lookup(integrationID)).GroupExpr("mc.status")
+		return onlyVisibleMailboxes(ctx, q).Scan(ctx, &rows)
 	})
 	var n integration.Counts
 	for _, r := range rows {
@@ -172,11 +173,13 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	return err
 }
 
-// eligibleMailboxes selects an integration left-joined with its account's mailboxes that satisfy
-// joinCondition. No row means no integration, and an empty mailbox means no mailbox. Connections
+// eligibleMailboxes selects an integration left-joined with its account's visible mailboxes that
+// satisfy joinCondition. No row means no integration, and an empty mailbox means no mailbox. Connections
 // are read separately, because right after the first refresh PostgreSQL has no statistics of them
 // and the join takes over a second.
-func eligibleMailboxes(db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
+func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
+	ofVisible, visibleArgs := ofVisibleTenant(ctx, "m")
+	joinCondition, args = joinCondition+ofVisible, append(args, visibleArgs...)
 	return db.NewSelect().TableExpr("integrations AS ig").ColumnExpr("m.*").
 		ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name, d.id AS domain_id").
 		Join("LEFT JOIN mailboxes AS m ON m.account_id = ig.account_id AND m.provisioned AND m.stage IN (?) AND "+presentMailbox+joinCondition,
@@ -220,7 +223,7 @@ func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integratio
 	var connections []connectionRow
 	err := s.run(ctx, "list eligible mailboxes", func(ctx context.Context, db bun.IDB) error {
 		mailboxes = nil
-		return eligibleMailboxes(db, accountKey(owner), of, "").Order("m.address", "m.id").Scan(ctx, &mailboxes)
+		return eligibleMailboxes(ctx, db, accountKey(owner), of, "").Order("m.address", "m.id").Scan(ctx, &mailboxes)
 	})
 	if err != nil {
 		return nil, err
@@ -252,7 +255,7 @@ func (s *Store) EligibleMailbox(ctx context.Context, owner access.AccountID, int
 
 func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mailboxID string) (integration.Eligible, error) {
 	var row mailboxRow
-	err := eligibleMailboxes(db, owner, integrationID, " AND m.id = ?", mailboxID).Scan(ctx, &row)
+	err := eligibleMailboxes(ctx, db, owner, integrationID, " AND m.id = ?", mailboxID).Scan(ctx, &row)
 	unknown := errors.Is(err, sql.ErrNoRows)
 	if err != nil && !unknown {
 		return integration.Eligible{}, err
@@ -341,15 +344,21 @@ func newConnectionRows(of integrationRow, connections []integration.Connection) 
 	return rows
 }
 
-// saveRefreshed stores the integration and when its last refresh began.
+// saveRefreshed stores the integration and when its last refresh began. A refresh that saw only some
+// tenants does not delay the next scheduled one.
 func (s *Store) saveRefreshed(ctx context.Context, tx bun.IDB, row integrationRow, began time.Time) error {
 	return s.saveIntegration(ctx, tx, row, func(q *bun.UpdateQuery) *bun.UpdateQuery {
+		if _, limited := ports.VisibleTenants(ctx); limited {
+			return q
+		}
 		return q.Set("began_at = CASE WHEN began_at < ? THEN ? ELSE began_at END", began, began)
 	})
 }
 
 // advanceListing stores when a list of accounts began. It reports false if the connections of a list
-// that began later are stored already. The caller has locked the integration.
+// that began later are stored already. A list that was compared with the mailboxes of some tenants
+// is not stored, because an older list still has news of the others. The caller has locked the
+// integration.
 func advanceListing(ctx context.Context, tx bun.IDB, of integrationRow, began time.Time) (newest bool, err error) {
 	known, err := observations(ctx, tx, ofIntegrations, of.AccountID, of.ID)
 	if err != nil {
@@ -358,6 +367,9 @@ func advanceListing(ctx context.Context, tx bun.IDB, of integrationRow, began ti
 	at := known[of.ID].Observed["listing"]
 	if !observation.Advance(&at, began) {
 		return false, nil
+	}
+	if _, limited := ports.VisibleTenants(ctx); limited {
+		return true, nil
 	}
 	return true, saveObservations(ctx, tx, ofIntegrations, newObservation(of.AccountID, of.ID, observedTimes{"listing": at}, time.Time{}))
 }

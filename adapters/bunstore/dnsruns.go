@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -169,6 +170,7 @@ func (s *Store) Runs(ctx context.Context, owner access.AccountID, q ports.RunQue
 		if q.ActiveOnly {
 			jobs = jobs.Where(activeJob)
 		}
+		jobs = onlyVisible(ctx, jobs, "dj.tenant_guid")
 		return db.NewSelect().Model(&rows).Where("dr.account_id = ?", accountKey(owner)).Where("EXISTS (?)", jobs).
 			OrderExpr("dr.created_at DESC, dr.id DESC").Limit(int64(q.Limit)).Scan(ctx)
 	})
@@ -195,11 +197,15 @@ func (s *Store) runsWithJobs(ctx context.Context, rows []dnsRunRow) ([]provision
 	return runs, err
 }
 
+// readJobs returns the jobs of visible tenants, keyed by run.
 func (s *Store) readJobs(ctx context.Context, owner string, runs ...string) (all map[string][]provisioning.Job, err error) {
 	err = s.run(ctx, "list provisioning jobs", func(ctx context.Context, db bun.IDB) (err error) {
 		all, err = jobsOfRuns(ctx, db, owner, runs...)
 		return err
 	})
+	for id, jobs := range all {
+		all[id] = slices.DeleteFunc(jobs, func(j provisioning.Job) bool { return !visible(ctx, j.TenantGUID) })
+	}
 	return all, err
 }
 
@@ -239,8 +245,8 @@ func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (pro
 func (s *Store) Job(ctx context.Context, owner access.AccountID, id string) (provisioning.Job, error) {
 	var row dnsJobRow
 	err := s.run(ctx, "find provisioning job", func(ctx context.Context, db bun.IDB) error {
-		return orJobNotFound(db.NewSelect().Model(&row).
-			Where("dj.account_id = ?", accountKey(owner)).Where("dj.id = ?", ident.Lookup(id)).Scan(ctx))
+		q := db.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(owner)).Where("dj.id = ?", ident.Lookup(id))
+		return orJobNotFound(onlyVisible(ctx, q, "dj.tenant_guid").Scan(ctx))
 	})
 	if err != nil {
 		return provisioning.Job{}, err
@@ -276,9 +282,8 @@ func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string,
 	var retried provisioning.Job
 	err := s.inTransaction(ctx, "retry provisioning job", func(ctx context.Context, tx bun.IDB) error {
 		var row dnsJobRow
-		found := s.lockRows(tx.NewSelect().Model(&row).
-			Where("dj.account_id = ?", accountKey(owner)).Where("dj.id = ?", ident.Lookup(id)), "dj").Scan(ctx)
-		if err := orJobNotFound(found); err != nil {
+		q := tx.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(owner)).Where("dj.id = ?", ident.Lookup(id))
+		if err := orJobNotFound(s.lockRows(onlyVisible(ctx, q, "dj.tenant_guid"), "dj").Scan(ctx)); err != nil {
 			return err
 		}
 		var err error

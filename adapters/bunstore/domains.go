@@ -189,9 +189,10 @@ func (s *Store) Domain(ctx context.Context, owner access.AccountID, id tenant.GU
 func (s *Store) DomainByID(ctx context.Context, owner access.AccountID, domainID string) (domain.Domain, error) {
 	var row domainRow
 	err := s.run(ctx, "find domain by id", func(ctx context.Context, db bun.IDB) error {
-		return orDomainNotFound(withTenant(db.NewSelect().Model(&row)).
+		q := withTenant(db.NewSelect().Model(&row)).
 			Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.Lookup(domainID)).
-			Where("d.added").Where(presentDomain).Scan(ctx))
+			Where("d.added").Where(presentDomain)
+		return orDomainNotFound(onlyVisible(ctx, q, "t.guid").Scan(ctx))
 	})
 	if err != nil {
 		return domain.Domain{}, err

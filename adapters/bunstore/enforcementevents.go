@@ -208,6 +208,7 @@ func eventPage(ctx context.Context, tx bun.IDB, owner access.AccountID, q ports.
 	if q.Tenant != "" {
 		query = query.Where("ev.tenant_guid = ?", ident.Lookup(string(q.Tenant)))
 	}
+	query = onlyVisible(ctx, query, "ev.tenant_guid")
 	if q.Action != "" {
 		query = query.Where("ev.action = ?", string(q.Action))
 	}
@@ -230,20 +231,24 @@ func skipSpans(spans []eventCountRow, offset int) (span eventCountRow, rest int)
 	return span, offset
 }
 
-// eventCounts returns an account's counts for a filter, newest first. The counts of both actions
+// eventCounts returns an account's counts for a filter, newest first. The counts of ident.Zero are
+// those of all tenants. The counts of both actions
 // add up to the total.
 func eventCounts(ctx context.Context, tx bun.IDB, owner access.AccountID, q ports.EventQuery, span int, from, to int64) ([]eventCountRow, error) {
 	var rows []eventCountRow
-	guid := ident.Zero
+	guids := []string{ident.Zero}
+	if tenants, limited := ports.VisibleTenants(ctx); limited {
+		guids = tenantKeys(tenants)
+	}
 	if q.Tenant != "" {
-		guid = ident.Lookup(string(q.Tenant))
+		guids = []string{ident.Lookup(string(q.Tenant))}
 	}
 	actions := []sendlimit.Action{sendlimit.Blocked, sendlimit.Unblocked}
 	if q.Action != "" {
 		actions = []sendlimit.Action{q.Action}
 	}
 	err := tx.NewSelect().Model(&rows).Column("starts").ColumnExpr("CAST(SUM(ec.events) AS bigint) AS events").
-		Where("ec.account_id = ?", accountKey(owner)).Where("ec.tenant_guid = ?", guid).Where("ec.action IN (?)", bun.List(actions)).
+		Where("ec.account_id = ?", accountKey(owner)).Where("ec.tenant_guid IN (?)", bun.List(guids)).Where("ec.action IN (?)", bun.List(actions)).
 		Where("ec.span = ?", span).Where("ec.starts >= ?", from).Where("ec.starts < ?", to).
 		GroupExpr("ec.starts").OrderExpr("ec.starts DESC").Scan(ctx)
 	return rows, err

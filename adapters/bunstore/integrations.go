@@ -149,6 +149,9 @@ func (s *Store) saveIntegration(ctx context.Context, tx bun.IDB, row integration
 // RemoveIntegration implements ports.Integrations.
 func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *ports.Completion) error {
 	return s.inTransaction(ctx, "remove integration", func(ctx context.Context, tx bun.IDB) error {
+		if err := checkNoHiddenConnection(ctx, tx, accountKey(owner), ident.Lookup(id)); err != nil {
+			return err
+		}
 		n, err := s.removeIntegrations(ctx, tx, accountKey(owner), ident.Lookup(id))
 		switch {
 		case err != nil:

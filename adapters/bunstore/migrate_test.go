@@ -150,7 +150,7 @@ func TestPlansAreSeeded(t *testing.T) {
 // TestPrimaryKeysBeginWithAccount checks that every table but these leads with account_id. A
 // PostgreSQL cluster can then shard by account.
 func TestPrimaryKeysBeginWithAccount(t *testing.T) {
-	shared := []string{"api_keys", "api_key_uses", "tenant_holders", "plans", "schema_release"}
+	shared := []string{"api_keys", "api_key_uses", "api_key_bounds", "api_key_old_secrets", "tenant_holders", "plans", "schema_release"}
 	s := migrated(t, Memory)
 	for _, table := range tables(t, s) {
 		var key string

@@ -285,7 +285,7 @@ func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 		}
 		copyToOtherAccounts(t, s)
 		for _, query := range []*bun.SelectQuery{
-			eligibleMailboxes(s.db, string(owner), i.ID, "").Order("m.address", "m.id"), selectConnections(s.db, &[]connectionRow{}, string(owner), i.ID),
+			eligibleMailboxes(t.Context(), s.db, string(owner), i.ID, "").Order("m.address", "m.id"), selectConnections(s.db, &[]connectionRow{}, string(owner), i.ID),
 		} {
 			var plan []string
 			must(t, "explain", s.db.NewRaw("EXPLAIN "+query.String()).Scan(t.Context(), &plan))

@@ -113,6 +113,7 @@ var _ interface {
 	ports.Accounts
 	ports.IssuedKeys
 	ports.Keys
+	ports.AccountKeys
 	ports.Tenants
 	ports.Assignments
 	ports.Discoveries

@@ -154,7 +154,9 @@ func (s *Store) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.T
 		tenants = []tenant.Tenant{}
 		return s.readPrepared(ctx, s.tenantsOfOwner, accountKey(owner), func(r row) error {
 			t, err := scanTenant(r)
-			tenants = append(tenants, t)
+			if visible(ctx, t.GUID) {
+				tenants = append(tenants, t)
+			}
 			return err
 		})
 	})

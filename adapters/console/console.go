@@ -41,7 +41,6 @@ type Options struct {
 	Timeout time.Duration
 }
 
-
 // New returns the handler of all paths below /connect/. The handler must run behind package guard,
 // the API's middleware. It assigns the request id and the trace, writes the request log, and reads
 // forms into memory before they reach a page.

@@ -39,7 +39,7 @@ func dnsByName(api huma.API, service *domains.Service) {
 		OperationID: "get-tenant-domain-dns", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/dns", Tags: []string{tagDNS},
 		Summary:     "Get the stored DNS of a tenant's domain",
 		Description: "Returns the records to publish and their state at the last DNS read. The DNS is not read again.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleTenantDNS,
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.DNSRead, Answer: exampleTenantDNS,
 			Refuses: only(fault.TenantNotFound, fault.DomainNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (tenantDNS, error) {
 		d, err := service.Stored(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
@@ -55,7 +55,7 @@ func dnsByID(api huma.API, service *domains.Service) {
 		OperationID: "get-domain-dns", Method: http.MethodGet, Path: "/v1/domains/{domain_id}/dns", Tags: []string{tagDNS},
 		Summary:     "Get the stored DNS of a domain by its id",
 		Description: "Returns the records to publish, with the DKIM records listed separately, and their state at the last DNS read. The DNS is not read again.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleStoredDNS, Refuses: only(fault.DomainNotFound)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.DNSRead, Answer: exampleStoredDNS, Refuses: only(fault.DomainNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainIDPath) (storedDNS, error) {
 		d, err := service.ByID(ctx, who.Account.ID, ident.Lookup(in.DomainID))
 		if err != nil {
@@ -72,7 +72,7 @@ func livePlan(api huma.API, service *domains.Service) {
 		Description: "Reads the domain's DNS from its authoritative name servers at the time of the request, and compares it with the records that the mail platform " +
 			"requires. Each action says what would be done about one of these records and why. Nothing is written. If the account has a connection " +
 			"to the DNS provider with access to the zone, the provider's own list of records is compared instead.",
-		Metadata: guard.Terms{Bucket: guard.Expensive, Answer: examplePlan, Refuses: codes(platformCodes, only(fault.DomainNotFound))}.Metadata(),
+		Metadata: guard.Terms{Bucket: guard.Expensive, Scope: access.DNSRead, Answer: examplePlan, Refuses: codes(platformCodes, only(fault.DomainNotFound))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainIDPath) (dnsPlan, error) {
 		v, err := service.Survey(ctx, who.Account.ID, ident.Lookup(in.DomainID))
 		if err != nil {
@@ -88,7 +88,7 @@ func automationReadiness(api huma.API, service *domains.Service) {
 		Summary: "Check whether a domain's DNS can be automated",
 		Description: "Makes the same live plan. Returns whether its changes can be written for the account, and what a person must do first " +
 			"if they cannot.",
-		Metadata: guard.Terms{Bucket: guard.Expensive, Answer: exampleAutomation, Refuses: codes(platformCodes, only(fault.DomainNotFound))}.Metadata(),
+		Metadata: guard.Terms{Bucket: guard.Expensive, Scope: access.DNSRead, Answer: exampleAutomation, Refuses: codes(platformCodes, only(fault.DomainNotFound))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainIDPath) (domainAutomation, error) {
 		v, err := service.Survey(ctx, who.Account.ID, ident.Lookup(in.DomainID))
 		if err != nil {

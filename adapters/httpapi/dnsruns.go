@@ -43,7 +43,7 @@ func provisionDNS(api huma.API, service *dnsruns.Service) {
 			"servers return them, has the mail platform verify the domain, enables DKIM and does a final check. The response does not wait " +
 			"for the job; poll the run. The request is refused if a person must act first. An unreliable read of the DNS is not a " +
 			"reason to refuse: the job waits for a reliable one. A domain can have one active job.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Answer: exampleBegun, Refuses: codes(platformCodes, only(fault.DNSAutomationNotInPlan,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, Answer: exampleBegun, Refuses: codes(platformCodes, only(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.DomainNotFound, fault.ProviderUnsupported, fault.ConnectionRequired, fault.DNSConflict,
 			fault.JobActive))}.Metadata(),
 	}, begunOf, func(ctx context.Context, who access.Caller, in *domainIDPath, answer ports.Answer[dnsruns.Begun]) (dnsruns.Begun, error) {
@@ -56,7 +56,7 @@ func getRun(api huma.API, service *dnsruns.Service) {
 		OperationID: "get-provisioning-run", Method: http.MethodGet, Path: "/v1/dns/provisioning-runs/{run_id}", Tags: []string{tagDNS},
 		Summary:     "Get a provisioning run",
 		Description: "Returns a run with its jobs: the stage of each job, what the job waits for, and what a person must do.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleRunDetail, Refuses: only(fault.RunNotFound)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.DNSRead, Answer: exampleRunDetail, Refuses: only(fault.RunNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *runPath) (runDetail, error) {
 		r, jobs, err := service.Get(ctx, who.Account.ID, ident.Lookup(in.RunID))
 		if err != nil {
@@ -72,7 +72,7 @@ func retryJob(api huma.API, service *dnsruns.Service) {
 		Summary: "Retry a provisioning job",
 		Description: "Queues a job that is `waiting` or `action_required` for an immediate attempt. The job continues where it stopped. A job " +
 			"that was `action_required` gets its full time limit again.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Answer: exampleRetried, Refuses: only(fault.DNSAutomationNotInPlan,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DNSWrite, Write: true, Answer: exampleRetried, Refuses: only(fault.DNSAutomationNotInPlan,
 			fault.TenantLimitReached, fault.JobNotFound, fault.JobNotRetryable)}.Metadata(),
 	}, retriedOf, func(ctx context.Context, who access.Caller, in *jobPath, answer ports.Answer[provisioning.Job]) (provisioning.Job, error) {
 		return service.Retry(ctx, who.Account, ident.Lookup(in.JobID), answer)
@@ -97,7 +97,7 @@ func listRuns(api huma.API, service *dnsruns.Service) {
 		OperationID: "list-provisioning-runs", Method: http.MethodGet, Path: "/v1/dns/provisioning-runs", Tags: []string{tagDNS},
 		Summary:     "List provisioning runs",
 		Description: "Lists the account's provisioning runs, newest first.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleRunList, Refuses: only(fault.InvalidRequest)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.DNSRead, Answer: exampleRunList, Refuses: only(fault.InvalidRequest)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *runsInput) (runList, error) {
 		q, err := in.query()
 		if err != nil {

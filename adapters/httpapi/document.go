@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/openapi"
+	"github.com/tenantry/tenantry/core/page"
 )
 
 // The tags of the document, one per resource.
@@ -32,7 +33,7 @@ var tags = []*huma.Tag{
 	{Name: tagLimits, Description: "Limit how many messages a mailbox sends in a day, and list when mailboxes were blocked and unblocked."},
 	{Name: tagSending, Description: "Connect mailboxes to sending platforms."},
 	{Name: tagEvents, Description: "Follow what changes in the account."},
-	{Name: tagKeys, Description: "Rotate the key that a caller uses."},
+	{Name: tagKeys, Description: "Describe the caller, and list, create, rotate and revoke API keys."},
 }
 
 // parameterDocs describes each parameter, keyed by name. A key "operation-id.name" overrides the
@@ -170,11 +171,29 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: 0, Minimum: ptr(0.0), Maximum: ptr(float64(maxOffset))},
 		Example:     100,
 	},
+	"key_id": {
+		Description: "The id of the API key, from the list of keys. It is never the key itself.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleKeyID,
+	},
+	"list-keys.limit": pageLimit,
+	"list-keys.after": {
+		Description: "The `next_cursor` of the previous page. If omitted, the list begins.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     page.Cursor(exampleKeyID).Encode(keyList),
+	},
 	"user_email": {
 		Description: "The e-mail address of a member of the key's own account. It never selects the account.",
 		Schema:      &huma.Schema{Type: huma.TypeString},
 		Example:     "ops@acme.example",
 	},
+}
+
+// pageLimit describes the parameter limit of a list that is read by cursor.
+var pageLimit = huma.Param{
+	Description: "The maximum number of entries to list.",
+	Schema:      &huma.Schema{Type: huma.TypeInteger, Default: page.DefaultLimit, Minimum: ptr(1.0), Maximum: ptr(float64(page.MaxLimit))},
+	Example:     page.MaxLimit,
 }
 
 // Document returns the OpenAPI document. It needs no services. The document is built once per

@@ -49,7 +49,7 @@ func listDomains(api huma.API, service *domains.Service) {
 		OperationID: "list-domains", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains", Tags: []string{tagDomains},
 		Summary:     "List domains",
 		Description: "Lists the custom domains of a tenant by name, including those that discovery found, with their state at the last DNS read.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleDomainList, Refuses: only(fault.TenantNotFound)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.DomainsRead, Answer: exampleDomainList, Refuses: only(fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (domainList, error) {
 		id := tenant.LookupGUID(in.TenantID)
 		all, err := service.List(ctx, who.Account.ID, id)
@@ -68,7 +68,7 @@ func addADomain(api huma.API, service *domains.Service) {
 		Description: "Adds a custom domain to a tenant and returns the DNS records to publish. Publish the verification record and all " +
 			"service records, wait for propagation (typically 5 to 30 minutes, up to 48 hours), then verify. If the tenant already " +
 			"has the domain, `status` is `exists` and nothing is changed.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Request: exampleAddDomain, Answer: exampleAddedDomain,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Request: exampleAddDomain, Answer: exampleAddedDomain,
 			Refuses: codes(platformCodes, only(fault.InvalidDomain, fault.BuiltinDomain, fault.DomainLimitReached,
 				fault.TenantLimitReached, fault.TenantNotFound, fault.DomainUnavailable))}.Metadata(),
 	}, addedOf, func(ctx context.Context, who access.Caller, in *addDomainInput, answer ports.Answer[domains.Added]) (domains.Added, error) {
@@ -82,7 +82,7 @@ func verifyDomain(api huma.API, service *domains.Service) {
 		Summary: "Verify a domain",
 		Description: "Asks the mail platform to check the verification record, and enables its e-mail service for the domain. " +
 			"It is safe to repeat.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Answer: exampleVerified,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Answer: exampleVerified,
 			Refuses: codes(platformCodes, only(fault.VerificationFailed, fault.TenantNotFound, fault.DomainNotFound, fault.DomainUnavailable))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (verifiedDomain, error) {
 		d, err := service.Verify(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
@@ -100,7 +100,7 @@ func removeDomain(api huma.API, service *domains.Service) {
 		Description: "Removes a domain from the service and frees its place. Its provisioning jobs and its send limit end. A sync does not " +
 			"bring the domain back until it is added again. With `from_platform=true` the domain is also removed from the tenant at the mail " +
 			"platform. A domain with mailboxes is not removed. The DNS records in the domain's zone stay as they are.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Answer: exampleRemovedDomain,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Answer: exampleRemovedDomain,
 			Refuses: codes(platformCodes, only(fault.TenantNotFound, fault.DomainNotFound, fault.DomainInUse))}.Metadata(),
 	}, removedDomainOf, func(ctx context.Context, who access.Caller, in *removeDomainInput, answer ports.Answer[domains.Removed]) (domains.Removed, error) {
 		return service.Remove(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName, in.FromPlatform, answer)
@@ -113,7 +113,7 @@ func enableDKIM(api huma.API, service *domains.Service) {
 		Summary: "Enable DKIM",
 		Description: "Starts DKIM signing for a verified domain whose two selector records are published. It is safe to repeat; " +
 			"`dkim-status` shows beforehand whether it can succeed.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Answer: exampleSigned,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Answer: exampleSigned,
 			Refuses: codes(platformCodes, only(fault.DKIMNotReady, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (signedDomain, error) {
 		d, err := service.EnableDKIM(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
@@ -130,7 +130,7 @@ func dkimStatus(api huma.API, service *domains.Service) {
 		OperationID: "get-dkim-status", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/dkim-status", Tags: []string{tagDomains},
 		Summary:     "Get the DKIM status",
 		Description: "Reads the two selector records of a domain from its authoritative name servers at the time of the request.",
-		Metadata: guard.Terms{Bucket: guard.Expensive, Answer: exampleDKIMReport,
+		Metadata: guard.Terms{Bucket: guard.Expensive, Scope: access.DomainsRead, Answer: exampleDKIMReport,
 			Refuses: codes(platformCodes, only(fault.TenantNotFound, fault.DomainNotFound))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *domainPath) (dkimReport, error) {
 		r, err := service.DKIMStatus(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)

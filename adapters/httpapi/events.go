@@ -80,13 +80,13 @@ func eventOperations(api huma.API, service *events.Service) {
 		Description: "Lists what changed, in the order in which it happened. Begin without `after` at the oldest event that is kept, " +
 			"or with `after=now` at the end, and continue with `next_cursor`. A cursor never passes an event: each reader gets each event once, in the same order. " +
 			"With `wait_seconds` the response waits until there is an event to return. A filter may be changed at any cursor. Events stay when their subject is removed.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleEventLog, Refuses: only(fault.InvalidRequest, fault.CursorExpired),
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.EventsRead, Answer: exampleEventLog, Refuses: only(fault.InvalidRequest, fault.CursorExpired),
 			WaitsIf: func(query url.Values) bool {
 				wait, err := strconv.Atoi(query.Get("wait_seconds"))
 				return err == nil && wait > 0
 			}}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *logInput) (eventLog, error) {
-		q, wait, err := in.query()
+		q, wait, err := in.query(ctx)
 		if err != nil {
 			return eventLog{}, err
 		}
@@ -99,11 +99,12 @@ func eventOperations(api huma.API, service *events.Service) {
 		if err != nil {
 			return eventLog{}, err
 		}
-		return eventLog{Events: each(got.Events, loggedEventOf), NextCursor: page.Cursor(eventCursors, got.Next), HasMore: got.More}, nil
+		return eventLog{Events: each(got.Events, loggedEventOf), NextCursor: eventCursor(got.Next), HasMore: got.More}, nil
 	})
 }
 
-func (in *logInput) query() (q ports.LogQuery, wait time.Duration, err error) {
+// query returns the query of the input. A key that is limited to some tenants gets only their events.
+func (in *logInput) query(ctx context.Context) (q ports.LogQuery, wait time.Duration, err error) {
 	q = ports.LogQuery{After: ports.FromOldest, Limit: defaultPageLimit}
 	var wrong []refusal.ProblemField
 	refuse := func(name, message string) {
@@ -111,6 +112,8 @@ func (in *logInput) query() (q ports.LogQuery, wait time.Duration, err error) {
 	}
 	if in.TenantID != "" {
 		q.Tenants = []tenant.GUID{tenant.LookupGUID(in.TenantID)}
+	} else if visible, limited := ports.VisibleTenants(ctx); limited {
+		q.Tenants = visible
 	}
 	if in.Types != "" {
 		for name := range strings.SplitSeq(in.Types, ",") {
@@ -124,8 +127,7 @@ func (in *logInput) query() (q ports.LogQuery, wait time.Duration, err error) {
 		}
 	}
 	if in.After != "" && in.After != endOfEvents {
-		var ours bool
-		if q.After, ours = page.Position(eventCursors, in.After); !ours {
+		if q.After, err = eventPosition(in.After); err != nil {
 			refuse("after", "must be now, or the next_cursor of an earlier response")
 		}
 	}
@@ -142,6 +144,20 @@ func (in *logInput) query() (q ports.LogQuery, wait time.Duration, err error) {
 	return q, time.Duration(seconds) * time.Second, nil
 }
 
+// eventCursor returns the cursor of a position in the log.
+func eventCursor(sequence int64) string {
+	return page.Cursor(strconv.FormatInt(sequence, 10)).Encode(eventCursors)
+}
+
+// eventPosition returns the position in the log that eventCursor encoded.
+func eventPosition(text string) (int64, error) {
+	c, err := page.Decode(eventCursors, text)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(c), 10, 64)
+}
+
 func loggedEventOf(e event.Event) loggedEvent {
 	return loggedEvent{ID: e.ID, Type: string(e.Type), At: e.At.UTC(), TenantID: textOrNil(string(e.Tenant)),
 		Subject: eventSubject{Type: string(e.Subject.Type), ID: e.Subject.ID}, Version: e.Version, Data: e.Data}
@@ -151,4 +167,4 @@ var exampleEventLog = eventLog{Events: []loggedEvent{{
 	ID: "019a52d0-04e1-7e11-8a52-6d1f0b7c9008", Type: string(event.DomainVerified), At: exampleTime, TenantID: ptr(exampleTenantID),
 	Subject: eventSubject{Type: string(event.Domain), ID: exampleDomainID}, Version: 2,
 	Data: event.DomainData{TenantID: exampleTenantID, DomainID: exampleDomainID, Domain: exampleDomain, IsVerified: true, Drifted: []string{}},
-}}, NextCursor: page.Cursor(eventCursors, 41)}
+}}, NextCursor: eventCursor(41)}

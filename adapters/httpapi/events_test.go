@@ -98,7 +98,7 @@ func TestQueriesOfEventsAreChecked(t *testing.T) {
 	client := serve(t, env.handler(t))
 	for _, query := range []string{
 		"types=", "types=nonsense", "types=tenant.connected,", "types=tenant.connected&types=key.created", "limit=0", "limit=101", "limit=x",
-		"wait_seconds=31", "wait_seconds=-1", "wait_seconds=1.5", "after=", "after=nonsense", "after=NOW", "after=" + page.Cursor("keys", 1), "tenant_id=",
+		"wait_seconds=31", "wait_seconds=-1", "wait_seconds=1.5", "after=", "after=nonsense", "after=NOW", "after=" + page.Cursor("1").Encode("keys"), "tenant_id=",
 	} {
 		client.expect(call{method: "GET", path: "/v1/events?" + query, key: env.accountA.key}, http.StatusBadRequest, "invalid_request")
 	}

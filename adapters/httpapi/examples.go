@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/page"
 )
 
 // The examples of the document have the types of requests and answers. Tests validate or execute
@@ -137,6 +139,7 @@ var exampleValues = map[fault.Code]any{
 	fault.PlusVibeWorkspace:   exampleWorkspaces,
 	fault.SalesBlinkWorkspace: exampleWorkspaces,
 	fault.EmailBisonWorkspace: exampleWorkspaces,
+	fault.InsufficientScope:   access.TenantsWrite,
 }
 
 var examplePlan = dnsPlan{DomainID: exampleDomainID, DomainName: exampleDomain,
@@ -176,6 +179,28 @@ var exampleUsage = mailboxUsage{MailboxID: exampleMailboxID, PrimarySMTP: exampl
 
 // exampleKey shows the form of a key. It is not a valid key.
 const exampleKey = "tny_live_<48 hexadecimal characters>"
+
+const exampleKeyID = "019a52d0-04e1-7a6e-b1d3-5f2c80a4e00b"
+
+var exampleKeyEntry = KeyEntry{ID: exampleKeyID, Name: "reporting", KeyHint: "9f0e", Scopes: []string{"domains:*", "tenants:read"}, TenantIDs: &[]string{exampleTenantID},
+	AllowedCIDRs: &[]string{"192.0.2.0/24"}, CreatedAt: exampleTime, CreatedBy: ptr("019a52d0-04e1-7d0c-8b7a-2e6f41c9a00c"), ExpiresAt: ptr(exampleTime.AddDate(0, 3, 0))}
+
+var exampleCreateKey = newKey{Name: "reporting", Scopes: []string{"domains:*", "tenants:read"}, TenantIDs: []string{exampleTenantID}, AllowedCIDRs: []string{"192.0.2.0/24"},
+	ExpiresAt: ptr(exampleTime.AddDate(0, 3, 0))}
+
+var (
+	exampleIssuedKey  = issuedKey{KeyEntry: exampleKeyEntry, APIKey: exampleKey}
+	exampleRotateKey  = rotateKey{OverlapHours: ptr(24)}
+	exampleRevokedKey = revokedKey{Status: "revoked", ID: exampleKeyID, RevokedAt: exampleTime}
+	exampleKeyList    = keyPage{Keys: []KeyEntry{exampleKeyEntry}, NextCursor: ptr(page.Cursor(exampleKeyID).Encode(keyList))}
+)
+
+var exampleMe = me{AccountID: "019a52d0-04e1-7f11-9c3b-7d4e52a1b00d", Plan: "api_growth", AutomaticDNS: true, TenantSlots: 50, TenantsHeld: 3,
+	Key:    callerKey{ID: exampleKeyID, Name: "reporting", Scopes: []string{"domains:*", "tenants:read"}, TenantIDs: &[]string{exampleTenantID}},
+	Limits: []bucketBalance{{Bucket: "read", Limit: 600, WindowSeconds: 60, Remaining: 599}},
+	SendingProviders: []sendingProvider{{ID: "instantly", Name: "Instantly", Needs: []string{"api_key"},
+		Capabilities: platformCapabilities{MicrosoftOAuth: true, MailboxRefresh: true, MailboxDisconnect: true}}},
+	DNSProviders: []dnsProvider{{ID: "cloudflare", Name: "Cloudflare", Connected: true}}}
 
 var exampleRotated = rotatedKey{Status: "rotated", APIKey: exampleKey, KeyHint: "9f0e", RotatedAt: exampleTime}
 

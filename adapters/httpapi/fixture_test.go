@@ -94,7 +94,7 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 	env.options = httpapi.Options{
 		Guard: guard.Options{
 			Log:         slog.New(slog.DiscardHandler),
-			Keys:        &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
+			Keys:        &keys.Service{Keys: store, Issued: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
 			Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Fingerprinter: keyset, Now: time.Now},
 			Limits:      guard.Limits{Counters: newCounters(t), Off: true},
 		},
@@ -116,6 +116,7 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 	}
 	env.options.DNSRuns.Survey = env.options.Domains
 	env.options.Mailboxes.Removals, env.options.Mailboxes.Connections = store, env.options.Integrations
+	env.options.Profile = &keys.Profile{Tenants: store, Platforms: &env.sendingPlatforms, Providers: &env.dnsProviders, Connections: store}
 	env.accountA = env.addAccount(t, "ann@a.example", tenantOfA)
 	env.accountB = env.addAccount(t, "bob@b.example", tenantOfB)
 	return env
@@ -152,10 +153,17 @@ func (env *testEnv) addAccount(t *testing.T, email string, id tenant.GUID) testA
 // addKey returns a new API key of an account.
 func (env *testEnv) addKey(t *testing.T, id access.AccountID) string {
 	t.Helper()
+	return env.addBoundedKey(t, id, access.Unbounded())
+}
+
+// addBoundedKey returns a new API key of an account with bounds.
+func (env *testEnv) addBoundedKey(t *testing.T, id access.AccountID, bounds access.Bounds) string {
+	t.Helper()
 	key, text, err := access.NewKey(rand.Reader, "tny", access.Live, id, "test", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
+	key.Bounds = bounds
 	if err := env.store.AddKey(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@
 // Start reading with one resource, such as tenants.go, then with register.go.
 //
 // Operations: one file per resource (tenants.go, domains.go, dns.go, dnsruns.go, mailboxes.go,
-// sendlimits.go, enforcement.go, integrations.go, events.go, keys.go), with the shapes of its requests and
-// answers. Each operation declares guard.Terms: rate limit, error codes, examples. register.go
+// sendlimits.go, enforcement.go, integrations.go, events.go, keys.go, me.go), with the shapes of its requests
+// and answers. Each operation declares guard.Terms: rate limit, scope, error codes, examples. register.go
 // configures the huma library and adds operations to the API.
 //
 // Document: package openapi shapes it. document.go and examples.go describe the operations.
@@ -32,6 +32,7 @@ import (
 	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/app/events"
 	"github.com/tenantry/tenantry/app/integrations"
+	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/app/limits"
 	"github.com/tenantry/tenantry/app/mailboxes"
 	"github.com/tenantry/tenantry/app/tenants"
@@ -50,6 +51,8 @@ type Options struct {
 	Integrations *integrations.Service
 	// Events reads the log of events.
 	Events *events.Service
+	// Profile describes the caller's account and key.
+	Profile *keys.Profile
 	// Guard configures the middleware.
 	Guard guard.Options
 }

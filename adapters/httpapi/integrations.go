@@ -84,7 +84,7 @@ func createIntegrationOperation(api huma.API, service *integrations.Service) {
 		Description: "Tests the credential at the sending platform, then stores it. It is never shown again. If it has access to " +
 			"several workspaces and the request names none, the error lists them: send the request again with `workspace_id` and a new " +
 			"Idempotency-Key.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Request: exampleCreate, Answer: exampleIntegration,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Request: exampleCreate, Answer: exampleIntegration,
 			Refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.UnknownProvider, fault.PlusVibeWorkspace, fault.SalesBlinkWorkspace,
 				fault.EmailBisonWorkspace))}.Metadata(),
 	}, integrationOf, func(ctx context.Context, who access.Caller, in *createIntegrationInput, answer ports.Answer[integrations.View]) (integrations.View, error) {
@@ -101,7 +101,7 @@ func listIntegrations(api huma.API, service *integrations.Service) {
 		OperationID: "list-integrations", Method: http.MethodGet, Path: "/v1/integrations", Tags: []string{tagSending},
 		Summary:     "List integrations",
 		Description: "Lists the account's integrations with sending platforms, newest first.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleIntegrationList}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.IntegrationsRead, Answer: exampleIntegrationList}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, _ *struct{}) (integrationList, error) {
 		all, err := service.List(ctx, who.Account.ID)
 		if err != nil {
@@ -117,7 +117,7 @@ func getIntegration(api huma.API, service *integrations.Service) {
 		OperationID: "get-integration", Method: http.MethodGet, Path: "/v1/integrations/{integration_id}", Tags: []string{tagSending},
 		Summary:     "Get an integration",
 		Description: "Returns a stored integration with the number of its mailbox connections. The platform is not called.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleIntegrationDetail, Refuses: only(fault.IntegrationNotFound)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.IntegrationsRead, Answer: exampleIntegrationDetail, Refuses: only(fault.IntegrationNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (integrationDetail, error) {
 		i, counts, err := service.Get(ctx, who.Account.ID, ident.Lookup(in.IntegrationID))
 		if err != nil {
@@ -133,7 +133,7 @@ func testIntegration(api huma.API, service *integrations.Service) {
 		Summary: "Test an integration",
 		Description: "Asks the platform whether it accepts the credential. If the platform rejects it, the response is 200 with `status` `failed`, and " +
 			"`has_error` of the integration is true until a test succeeds.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Answer: exampleTested,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Answer: exampleTested,
 			Refuses: codes(sendingCodes, only(fault.IntegrationNotFound))}.Metadata(),
 	}, testedOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integrations.Tested]) (integrations.Tested, error) {
 		return service.Test(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), answer)
@@ -146,7 +146,7 @@ func deleteIntegration(api huma.API, service *integrations.Service) {
 		Summary: "Delete an integration",
 		Description: "Removes the stored credential with the integration's connections and sessions, so that its mailboxes can be connected " +
 			"elsewhere. The platform is not called: accounts that are connected there stay until they are removed there.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Answer: exampleGone, Refuses: only(fault.IntegrationNotFound)}.Metadata(),
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Answer: exampleGone, Refuses: only(fault.IntegrationNotFound)}.Metadata(),
 	}, deletedIntegrationOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integration.Integration]) (integration.Integration, error) {
 		return service.Delete(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), answer)
 	})

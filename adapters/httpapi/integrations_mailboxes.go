@@ -38,7 +38,7 @@ func listEligible(api huma.API, service *integrations.Service) {
 		Summary: "List mailboxes that can be connected",
 		Description: "Lists all mailboxes that this service created in tenants of the account, with their connection through this integration. " +
 			"Mailboxes that discovery found are not listed and cannot be connected.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleEligible, Refuses: only(fault.IntegrationNotFound)}.Metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.IntegrationsRead, Answer: exampleEligible, Refuses: only(fault.IntegrationNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *integrationPath) (eligibleList, error) {
 		id := ident.Lookup(in.IntegrationID)
 		all, err := service.Mailboxes(ctx, who.Account.ID, id)
@@ -57,7 +57,7 @@ func beginSignIn(api huma.API, service *integrations.Service) {
 		Description: "Gets a link from the platform with which a person signs in to this mailbox at Microsoft. Open `auth_url` in a browser, preferably in " +
 			"a private window, and sign in with exactly this mailbox. Then poll the status of the session. A mailbox can be connected through " +
 			"one integration at a time.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Answer: exampleSignIn,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Answer: exampleSignIn,
 			Refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.TenantLimitReached, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.ConnectedElsewhere, fault.SessionActive, fault.CapabilityMissing))}.Metadata(),
 	}, begunSessionOf, func(ctx context.Context, who access.Caller, in *connectionPath, answer ports.Answer[integrations.Begun]) (integrations.Begun, error) {
@@ -72,7 +72,7 @@ func getSignIn(api huma.API, service *integrations.Service) {
 		Description: "Asks the platform for the status of a session, at most every 3 seconds regardless of how often this is called. `connected` means that " +
 			"the account that signed in was verified to be the mailbox's. An unfinished session is checked once more before it becomes " +
 			"`expired`. Start a new session after `failed` or `expired`.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Answer: exampleSession,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.IntegrationsRead, Answer: exampleSession,
 			Refuses: codes(sendingCodes, only(fault.InvalidRequest, fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.SessionNotFound))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *sessionInput) (sessionState, error) {
@@ -91,7 +91,7 @@ func refreshMailboxes(api huma.API, service *integrations.Service) {
 		Description: "Reads the platform's list of mail accounts and stores which mailboxes are connected. Use it after a change that was missed: a " +
 			"closed popup, an account that was removed there, a disconnect with an unknown outcome. If the list cannot be read completely, " +
 			"no mailbox is marked as disconnected.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Answer: exampleRefreshed,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Answer: exampleRefreshed,
 			Refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.IntegrationNotFound, fault.CapabilityMissing))}.Metadata(),
 	}, refreshedOf, func(ctx context.Context, who access.Caller, in *integrationPath, answer ports.Answer[integrations.Refreshed]) (integrations.Refreshed, error) {
 		return service.Refresh(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), answer)
@@ -105,7 +105,7 @@ func disconnectMailbox(api huma.API, service *integrations.Service) {
 		Description: "Removes the mailbox's account from the platform and from its campaigns. An account that no longer exists counts as disconnected. If the " +
 			"outcome is unknown, the response is 504 and the connection is `disconnecting`. Repeat the request or refresh to resolve it; " +
 			"until then the mailbox cannot be connected elsewhere.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Write: true, Answer: exampleDisconnected,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavyWrites, Scope: access.IntegrationsWrite, Write: true, Answer: exampleDisconnected,
 			Refuses: codes(sendingCodes, only(fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound, fault.CapabilityMissing))}.Metadata(),
 	}, disconnectedOf, func(ctx context.Context, who access.Caller, in *connectionPath, answer ports.Answer[integrations.Disconnected]) (integrations.Disconnected, error) {
 		return service.Disconnect(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID), answer)

@@ -8,11 +8,14 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/ports"
 )
 
 type rotateInput struct {
@@ -27,12 +30,87 @@ type rotatedKey struct {
 }
 
 func keyOperations(api huma.API, service *keys.Service) {
+	listKeys(api, service)
+	createKey(api, service)
+	revokeKey(api, service)
+	renewKey(api, service)
+	rotateOwnKey(api, service)
+}
+
+// keyList is the name of the list of keys in its cursors.
+const keyList = "keys"
+
+func listKeys(api huma.API, service *keys.Service) {
+	register(api, huma.Operation{
+		OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Tags: []string{tagKeys},
+		Summary: "List API keys",
+		Description: "Lists the account's API keys, newest first, including revoked keys. Keys themselves are not stored and cannot be shown: " +
+			"`key_hint` helps to tell them apart. If the key of the request is limited to some tenants, keys for other tenants are left out, so a " +
+			"page can have fewer entries than `limit`.",
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.KeysRead, Answer: exampleKeyList, Refuses: only(fault.InvalidRequest)}.Metadata(),
+	}, func(ctx context.Context, who access.Caller, in *pageInput) (keyPage, error) {
+		q, err := in.query(keyList)
+		if err != nil {
+			return keyPage{}, err
+		}
+		found, err := service.List(ctx, who, q)
+		if err != nil {
+			return keyPage{}, err
+		}
+		return keyPage{Keys: each(found.Entries, keyOf), NextCursor: textOrNil(found.Next.Encode(keyList))}, nil
+	})
+}
+
+func createKey(api huma.API, service *keys.Service) {
+	registerCompleting(api, huma.Operation{
+		OperationID: "create-key", Method: http.MethodPost, Path: "/v1/keys", Tags: []string{tagKeys},
+		Summary: "Create an API key",
+		Description: "Creates an API key of the account. `api_key` is shown only in this response and its replays. The new key never holds more " +
+			"than the key of the request: no further scope, tenant or address, and no later expiry. Otherwise the answer is `insufficient_scope`.",
+		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true,
+			Request: exampleCreateKey, Answer: exampleIssuedKey}.Metadata(),
+	}, issuedKeyOf, func(ctx context.Context, who access.Caller, in *createKeyInput, answer ports.Answer[keys.Issued]) (keys.Issued, error) {
+		wanted, err := in.Body.newKey()
+		if err != nil {
+			return keys.Issued{}, err
+		}
+		return service.Create(ctx, who, wanted, answer)
+	})
+}
+
+func revokeKey(api huma.API, service *keys.Service) {
+	registerCompleting(api, huma.Operation{
+		OperationID: "revoke-key", Method: http.MethodDelete, Path: "/v1/keys/{key_id}", Tags: []string{tagKeys},
+		Summary: "Revoke an API key",
+		Description: "Revokes an API key with all its secrets, at once and permanently. A key that is revoked already keeps its `revoked_at`. A key " +
+			"can revoke itself, but none that holds more than itself.",
+		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true,
+			Answer: exampleRevokedKey, Refuses: only(fault.KeyNotFound)}.Metadata(),
+	}, revokedKeyOf, func(ctx context.Context, who access.Caller, in *keyPath, answer ports.Answer[access.Key]) (access.Key, error) {
+		return service.Revoke(ctx, who, in.KeyID, answer)
+	})
+}
+
+func renewKey(api huma.API, service *keys.Service) {
+	registerCompleting(api, huma.Operation{
+		OperationID: "rotate-key", Method: http.MethodPost, Path: "/v1/keys/{key_id}/rotate", Tags: []string{tagKeys},
+		Summary: "Rotate an API key",
+		Description: "Gives an API key a new secret; its id and its bounds stay. The old secret works for `overlap_hours`, and older ones no longer " +
+			"than that. `api_key` is shown only in this response and its replays. The body may be empty.",
+		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true,
+			Request: exampleRotateKey, Answer: exampleIssuedKey, Refuses: only(fault.KeyNotFound, fault.KeyRevoked)}.Metadata(),
+	}, issuedKeyOf, func(ctx context.Context, who access.Caller, in *rotateKeyInput, answer ports.Answer[keys.Issued]) (keys.Issued, error) {
+		return service.Renew(ctx, who, in.KeyID, in.overlap(), answer)
+	})
+}
+
+func rotateOwnKey(api huma.API, service *keys.Service) {
 	register(api, huma.Operation{
 		OperationID: "rotate-api-key", Method: http.MethodPost, Path: "/api-key/rotate", Tags: []string{tagKeys},
 		Summary: "Rotate the API key",
-		Description: "Replaces the API key of the request. The old key is invalid as soon as the response is sent. The new key is shown only this " +
+		Description: "Replaces the API key of the request by a new one with the same name and bounds. The old key is invalid as soon as the response is sent. The new key is shown only this " +
 			"once and stored as a hash. This operation takes no Idempotency-Key and cannot be replayed: if you lose the response, ask the operator for a new key.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleRotated, Refuses: only(fault.AccessDenied)}.Metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.KeysWrite, Answer: exampleRotated, Refuses: only(fault.AccessDenied)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *rotateInput) (rotatedKey, error) {
 		fresh, err := service.Rotate(ctx, who, in.UserEmail)
 		if err != nil {
@@ -40,4 +118,98 @@ func keyOperations(api huma.API, service *keys.Service) {
 		}
 		return rotatedKey{Status: "rotated", APIKey: fresh.Secret.Reveal(), KeyHint: fresh.Hint, RotatedAt: fresh.At.UTC()}, nil
 	})
+}
+
+type keyPath struct {
+	KeyID string `path:"key_id"`
+}
+
+type createKeyInput struct {
+	Body newKey
+}
+
+type newKey struct {
+	Name         string     `json:"name" doc:"What the key is for, 1 to 256 characters."`
+	Scopes       []string   `json:"scopes" doc:"What the key may do: scopes of operations such as tenants:read, a resource with a star such as domains:*, or * for everything."`
+	TenantIDs    []string   `json:"tenant_ids,omitempty" doc:"The GUIDs of the tenants that the key sees. If omitted, all."`
+	AllowedCIDRs []string   `json:"allowed_cidrs,omitempty" doc:"The networks from which the key can be used, such as 192.0.2.0/24. If omitted, all."`
+	ExpiresAt    *time.Time `json:"expires_at,omitempty" doc:"When the key expires. If omitted, never."`
+}
+
+func (b newKey) newKey() (keys.New, error) {
+	name, err := mailbox.DisplayName(norm.NFC.String(b.Name), "name")
+	wanted := keys.New{Name: name, Scopes: b.Scopes, Tenants: b.TenantIDs, Networks: b.AllowedCIDRs}
+	if b.ExpiresAt != nil {
+		wanted.ExpiresAt = *b.ExpiresAt
+	}
+	return wanted, err
+}
+
+type rotateKeyInput struct {
+	KeyID string `path:"key_id"`
+	Body  *rotateKey
+}
+
+type rotateKey struct {
+	OverlapHours *int `json:"overlap_hours,omitempty" minimum:"0" maximum:"72" doc:"For how many hours the old secret still works. If omitted, 24."`
+}
+
+// defaultOverlap is how long a rotated secret works if the request does not say.
+const defaultOverlap = 24 * time.Hour
+
+func (in *rotateKeyInput) overlap() time.Duration {
+	if in.Body == nil || in.Body.OverlapHours == nil {
+		return defaultOverlap
+	}
+	return time.Duration(*in.Body.OverlapHours) * time.Hour
+}
+
+type keyPage struct {
+	Keys       []KeyEntry `json:"keys" doc:"The keys, newest first."`
+	NextCursor *string    `json:"next_cursor" doc:"The value of after for the next page, null at the end."`
+}
+
+// KeyEntry is exported because huma skips unexported embedded structs.
+type KeyEntry struct {
+	ID           string     `json:"id" format:"uuid" doc:"The key's id; used in paths."`
+	Name         string     `json:"name" doc:"What the key is for."`
+	KeyHint      string     `json:"key_hint" doc:"The last four characters of the key."`
+	Scopes       []string   `json:"scopes" doc:"What the key may do; * is everything."`
+	TenantIDs    *[]string  `json:"tenant_ids" nullable:"true" doc:"The GUIDs of the tenants that the key sees, null for all."`
+	AllowedCIDRs *[]string  `json:"allowed_cidrs" nullable:"true" doc:"The networks from which the key can be used, null for all."`
+	CreatedAt    time.Time  `json:"created_at" doc:"When it was created."`
+	CreatedBy    *string    `json:"created_by" doc:"The id of the key that created it, or the name of the operator. Null if unknown."`
+	ExpiresAt    *time.Time `json:"expires_at" doc:"When it expires, null for never."`
+	LastUsedAt   *time.Time `json:"last_used_at" doc:"The minute of its last request, null if there was none. It appears up to a minute later."`
+	RevokedAt    *time.Time `json:"revoked_at" doc:"When it was revoked, null if it was not."`
+}
+
+type issuedKey struct {
+	KeyEntry
+
+	APIKey string `json:"api_key" doc:"The key. It is shown only in this response and its replays."`
+}
+
+type revokedKey struct {
+	Status    string    `json:"status" enum:"revoked" doc:"Always revoked."`
+	ID        string    `json:"id" format:"uuid" doc:"The key's id."`
+	RevokedAt time.Time `json:"revoked_at" doc:"When it was revoked."`
+}
+
+func keyOf(k access.Key) KeyEntry {
+	var networks []string
+	for _, n := range k.Bounds.Networks {
+		networks = append(networks, n.String())
+	}
+	return KeyEntry{ID: k.ID, Name: k.Name, KeyHint: k.Hint, Scopes: access.Words(k.Bounds.Scopes), TenantIDs: listOrNil(access.Words(k.Bounds.Tenants)),
+		AllowedCIDRs: listOrNil(networks), CreatedAt: k.CreatedAt.UTC(), CreatedBy: textOrNil(k.CreatedBy), ExpiresAt: timeOrNil(k.Bounds.ExpiresAt),
+		LastUsedAt: timeOrNil(k.LastUsedAt), RevokedAt: timeOrNil(k.RevokedAt)}
+}
+
+func issuedKeyOf(k keys.Issued) issuedKey {
+	return issuedKey{KeyEntry: keyOf(k.Key), APIKey: k.Secret.Reveal()}
+}
+
+func revokedKeyOf(k access.Key) revokedKey {
+	return revokedKey{Status: "revoked", ID: k.ID, RevokedAt: k.RevokedAt.UTC()}
 }

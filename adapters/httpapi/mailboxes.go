@@ -62,7 +62,7 @@ func listMailboxes(api huma.API, service *mailboxes.Service) {
 		OperationID: "list-mailboxes", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailboxes", Tags: []string{tagMailboxes},
 		Summary:     "List mailboxes",
 		Description: "Lists the shared mailboxes of all domains of a tenant, sorted by address, including those that discovery found.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleMailboxList, Refuses: only(fault.TenantNotFound)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.MailboxesRead, Answer: exampleMailboxList, Refuses: only(fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (mailboxList, error) {
 		id := tenant.LookupGUID(in.TenantID)
 		all, err := service.List(ctx, who.Account.ID, id)
@@ -82,7 +82,7 @@ func provision(api huma.API, service *mailboxes.Service) {
 			"exist get the status `exists` and are not changed; they do not count again toward the limit of 3 per domain. A new mailbox can " +
 			"send after 2 to 5 minutes. If the mail platform does not finish in time, the response is 504: send the same request " +
 			"again with the same Idempotency-Key, and it continues.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Request: exampleProvision, Answer: exampleProvisioned,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.MailboxesWrite, Write: true, Request: exampleProvision, Answer: exampleProvisioned,
 			Refuses: codes(platformCodes, only(fault.InvalidMailboxEmail, fault.DuplicateMailboxEmail, fault.WeakPassword, fault.DomainNotVerified,
 				fault.MailboxLimitReached, fault.TenantLimitReached, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady,
 				fault.SMTPAuthNotEnabled))}.Metadata(),
@@ -101,7 +101,7 @@ func changeMailbox(api huma.API, service *mailboxes.Service) {
 		Summary: "Change a mailbox",
 		Description: "Renames a mailbox at the mail platform, stores its daily send limit, or both. A stored limit alone does not restrict " +
 			"sending. `clear_send_limit` clears it.",
-		Metadata: guard.Terms{Bucket: guard.Reads, CallsProviderIf: hasMember("display_name"), Write: true, Request: exampleUpdate, Answer: exampleUpdated,
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.MailboxesWrite, CallsProviderIf: hasMember("display_name"), Write: true, Request: exampleUpdate, Answer: exampleUpdated,
 			Refuses: codes(platformCodes, only(fault.InvalidSendLimit, fault.NoUpdates, fault.TenantNotFound, fault.MailboxNotFound,
 				fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // updateMailbox validates the body
@@ -125,7 +125,7 @@ func removeMailbox(api huma.API, service *mailboxes.Service) {
 		Description: "Removes a shared mailbox at the mail platform, with all its messages. `confirm` must be its address. Its connections to sending " +
 			"platforms end first, and so does a block by a send limit. The mail platform can restore the mailbox for 30 days; `restorable_until` " +
 			"says until when. Send limits of its domain and tenant stay. A mailbox that was made anew with the same address is never removed.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Answer: exampleRemovedMailbox,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.MailboxesWrite, Write: true, Answer: exampleRemovedMailbox,
 			Refuses: codes(platformCodes, only(fault.ConfirmationRequired, fault.TenantNotFound, fault.MailboxNotFound, fault.ExchangeNotReady))}.Metadata(),
 	}, removedMailboxOf, func(ctx context.Context, who access.Caller, in *removeMailboxInput, answer ports.Answer[mailboxes.Removed]) (mailboxes.Removed, error) {
 		return service.Remove(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), ident.Lookup(in.MailboxID), in.Confirm, answer)
@@ -147,7 +147,7 @@ func usage(api huma.API, service *mailboxes.Service) {
 		OperationID: "get-mailbox-usage", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}/usage", Tags: []string{tagMailboxes},
 		Summary:     "Get a mailbox's usage",
 		Description: "Returns how many messages a mailbox has sent today and how many its effective limit allows. Without a limit the computed members are null.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleUsage,
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.MailboxesRead, Answer: exampleUsage,
 			Refuses: only(fault.TenantNotFound, fault.MailboxNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *mailboxPath) (mailboxUsage, error) {
 		u, err := service.Usage(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), ident.Lookup(in.MailboxID))

@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// TestOperationsDeclareTheirTerms checks that each operation declares its bucket and whether it is
-// a write. An operation that was not added by register declares neither.
+// TestOperationsDeclareTheirTerms checks that each operation declares its bucket, its scope and
+// whether it is a write. An operation that was not added by register declares none of them.
 func TestOperationsDeclareTheirTerms(t *testing.T) {
 	api := newAPI(http.NewServeMux())
 	operations(api, Options{})
@@ -26,8 +27,14 @@ func TestOperationsDeclareTheirTerms(t *testing.T) {
 	for _, item := range api.OpenAPI().Paths {
 		for _, op := range guard.OperationsOf(item) {
 			terms := guard.TermsOf(op)
-			if !slices.Contains([]guard.Bucket{guard.Reads, guard.Writes, guard.Expensive, guard.ProviderHeavy, guard.ProviderHeavyWrites}, terms.Bucket) {
+			if !slices.Contains(guard.Buckets(), terms.Bucket) {
 				t.Errorf("%s declares no bucket", op.OperationID)
+			}
+			if none := op.OperationID == "get-me"; none != (terms.Scope == access.NoScope) || !none && !slices.Contains(access.OperationScopes(), terms.Scope) {
+				t.Errorf("%s declares the scope %q", op.OperationID, terms.Scope)
+			}
+			if wantRead := op.Method == http.MethodGet && op.OperationID != "get-connect-url" && op.OperationID != "get-connect-session"; strings.HasSuffix(string(terms.Scope), ":write") == wantRead {
+				t.Errorf("%s needs the scope %s", op.OperationID, terms.Scope)
 			}
 			if want := slices.Contains(writes, op.Method) && !keyless[op.OperationID]; terms.Write != want {
 				t.Errorf("%s: write is %v, want %v", op.OperationID, terms.Write, want)
@@ -47,6 +54,7 @@ func TestOperationBuckets(t *testing.T) {
 		"create-integration": guard.ProviderHeavyWrites, "test-integration": guard.ProviderHeavyWrites, "delete-integration": guard.ProviderHeavyWrites,
 		"begin-microsoft-oauth": guard.ProviderHeavyWrites, "get-microsoft-oauth-status": guard.ProviderHeavy, "refresh-integration-mailboxes": guard.ProviderHeavyWrites,
 		"disconnect-mailbox": guard.ProviderHeavyWrites, "renew-connect-session": guard.Writes, "remove-domain": guard.ProviderHeavy, "end-mailbox-limit": guard.ProviderHeavy, "remove-mailbox": guard.ProviderHeavy,
+		"create-key": guard.Writes, "rotate-key": guard.Writes, "revoke-key": guard.Writes,
 	}
 	api := newAPI(http.NewServeMux())
 	operations(api, Options{})

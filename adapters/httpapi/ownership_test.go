@@ -30,6 +30,8 @@ func ownershipCases(env *testEnv, t *testing.T) (owned map[string]string, foreig
 	env.markProvisioned(t, env.accountA, ownMailbox)
 	env.markProvisioned(t, env.accountB, otherMailbox)
 	ownIntegration, otherIntegration := env.addIntegration(t, env.accountA), env.addIntegration(t, env.accountB)
+	owned["key_id"] = env.keyID(t, env.accountA)
+	otherKey := env.keyID(t, env.accountB)
 	owned["integration_id"], owned["session_id"] = ownIntegration.ID, env.addSession(t, env.accountA, ownIntegration, ownMailbox)
 	owned["connect_session_id"] = env.addConnectSession(t, env.accountA)
 	otherConnectSession := env.addConnectSession(t, env.accountB)
@@ -42,8 +44,19 @@ func ownershipCases(env *testEnv, t *testing.T) (owned map[string]string, foreig
 		"run_id":             append([]string{otherRun, strings.ToUpper(otherRun), owned["job_id"]}, malformed...),
 		"integration_id":     append([]string{otherIntegration.ID, strings.ToUpper(otherIntegration.ID), ownMailbox.ID}, malformed...),
 		"job_id":             append([]string{otherJob, strings.ToUpper(otherJob), owned["run_id"]}, malformed...),
+		"key_id":             append([]string{otherKey, strings.ToUpper(otherKey), ownMailbox.ID}, malformed...),
 	}
 	return owned, foreign
+}
+
+// keyID returns the id of the account's first key.
+func (env *testEnv) keyID(t *testing.T, owner testAccount) string {
+	t.Helper()
+	keys, err := env.store.IssuedKeys(t.Context(), owner.account.ID)
+	if err != nil || len(keys) == 0 {
+		t.Fatalf("%d keys, %v", len(keys), err)
+	}
+	return keys[0].ID
 }
 
 // withoutOwnedIDs has the operations without the id of an owned object, each with the reason.
@@ -55,6 +68,9 @@ var withoutOwnedIDs = map[string]string{
 	"GET /v1/events":                "lists only the account's log, see TestEventsAreThoseOfTheAccount",
 	"GET /v1/integrations":          "lists only the account's integrations, see TestIntegrationsAreVisibleToTheirAccountOnly",
 	"POST /v1/integrations":         "adds to the account of the key, see TestIntegrationsAreVisibleToTheirAccountOnly",
+	"GET /v1/keys":                  "lists only the account's keys, see TestKeysAreManaged",
+	"POST /v1/keys":                 "adds to the account of the key, see TestKeysAreManaged",
+	"GET /v1/me":                    "describes the account and the key of the request, see TestMeDescribesTheCaller",
 	"POST /api-key/rotate":          "rotates the key that the request carries, see TestQueryParameters",
 }
 
@@ -62,6 +78,7 @@ var withoutOwnedIDs = map[string]string{
 // first such parameter of a path determines the code.
 var notFoundCodes = map[string]string{
 	"tenant_id": "tenant_not_found", "domain_name": "domain_not_found", "domain_id": "domain_not_found", "mailbox_id": "mailbox_not_found",
+	"key_id": "key_not_found",
 	"run_id": "provisioning_run_not_found", "job_id": "provisioning_job_not_found", "integration_id": "integration_not_found",
 	"connect_session_id": "connect_session_not_found",
 }

@@ -86,6 +86,7 @@ func operations(api huma.API, o Options) {
 	integrationOperations(api, o.Integrations)
 	eventOperations(api, o.Events)
 	keyOperations(api, o.Guard.Keys)
+	describeCaller(api, o)
 	openapi.Finish(api.OpenAPI(), exampleValues)
 }
 

@@ -56,7 +56,7 @@ func setMailboxLimit(api huma.API, service *limits.Service) {
 			"mail flow rule that blocks mailboxes above the limit. A mailbox's own stored limit takes precedence over its domain's, which takes " +
 			"precedence over the tenant's. It is safe to repeat. Counts come from the mail platform's message trace, which lags by minutes, and the " +
 			"mail platform needs up to about 30 minutes to apply a rule: a mailbox can exceed its limit by the messages it sends in this time.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Request: exampleSetLimit, Answer: exampleLimitSet,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, Request: exampleSetLimit, Answer: exampleLimitSet,
 			Refuses: codes(platformCodes, only(fault.InvalidSendLimit, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // setLimit validates the body
 	}, limitSetOf, func(ctx context.Context, who access.Caller, in *setLimitInput, answer ports.Answer[limits.Outcome]) (limits.Outcome, error) {
@@ -73,7 +73,7 @@ func getMailboxLimit(api huma.API, service *limits.Service) {
 		OperationID: "get-mailbox-limit", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
 		Summary:     "Get an enforced send limit",
 		Description: "Returns the limit that is enforced in a domain or, without `domain_scope`, in the whole tenant.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Answer: exampleLimitShown,
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.LimitsRead, Answer: exampleLimitShown,
 			Refuses: only(fault.InvalidRequest, fault.TenantNotFound, fault.PolicyNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *getLimitInput) (limitShown, error) {
 		l, err := service.Get(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.domainScope)
@@ -91,7 +91,7 @@ func endMailboxLimit(api huma.API, service *limits.Service) {
 		Description: "Ends the limit of one domain or, without `domain_scope`, of the whole tenant. Mailboxes that only this limit blocks are " +
 			"unblocked, and its mail flow rule is removed at the mail platform. Mailboxes that exceed a different limit stay blocked. The stored limits " +
 			"of mailboxes stay.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, Answer: exampleLimitEnded,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, Answer: exampleLimitEnded,
 			Refuses: codes(platformCodes, only(fault.TenantNotFound, fault.PolicyNotFound, fault.ExchangeNotReady))}.Metadata(),
 	}, limitEndedOf, func(ctx context.Context, who access.Caller, in *getLimitInput, answer ports.Answer[limits.Ended]) (limits.Ended, error) {
 		return service.End(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.domainScope, answer)

@@ -37,7 +37,7 @@ func listTenants(api huma.API, service *tenants.Service) {
 		OperationID: "list-tenants", Method: http.MethodGet, Path: "/v1/tenants", Tags: []string{tagTenants},
 		Summary:     "List tenants",
 		Description: "Lists the account's tenants, most recently connected first.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleTenantList}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.TenantsRead, Answer: exampleTenantList}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, _ *noInput) (tenantList, error) {
 		all, err := service.List(ctx, who.Account.ID)
 		if err != nil {
@@ -53,7 +53,7 @@ func getTenant(api huma.API, service *tenants.Service) {
 		OperationID: "get-tenant", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}", Tags: []string{tagTenants},
 		Summary:     "Get a tenant",
 		Description: "Returns one tenant with the state of its setup. `readiness.next_step` says what to do next.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Answer: exampleTenantDetail, Refuses: only(fault.TenantNotFound)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.TenantsRead, Answer: exampleTenantDetail, Refuses: only(fault.TenantNotFound)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (tenantDetail, error) {
 		t, ready, err := service.Get(ctx, who.Account, tenant.LookupGUID(in.TenantID))
 		if err != nil {
@@ -73,7 +73,7 @@ func syncTenant(api huma.API, service *tenants.Service) {
 		Description: "Prepares the tenant's mail server, enables organization-wide SMTP AUTH if the server is ready, and discovers " +
 			"domains and mailboxes again. The response is sent when all of that is done, which may take up to 110 seconds. `status` is " +
 			"`partial` if a part could not be done yet.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Write: true, TimeLimit: syncTime, Answer: exampleSynced,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.TenantsWrite, Write: true, TimeLimit: syncTime, Answer: exampleSynced,
 			Refuses: codes(platformCodes, only(fault.TenantNotFound))}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *tenantPath) (synced, error) {
 		s, err := service.Sync(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID))
@@ -91,7 +91,7 @@ func deleteTenant(api huma.API, service *tenants.Service) {
 		Description: "Removes the tenant and all its domains, mailboxes and sync history from the service. At the mail platform " +
 			"only the rules that block mailboxes are changed: they are removed first, if the platform allows it, " +
 			"and `message` lists any that remain. This cannot be undone. For a managed tenant it ends the assignment.",
-		Metadata: guard.Terms{Bucket: guard.Reads, Write: true, Answer: exampleDeleted, Refuses: only(fault.TenantNotFound)}.Metadata(),
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.TenantsWrite, Write: true, Answer: exampleDeleted, Refuses: only(fault.TenantNotFound)}.Metadata(),
 	}, deletedOf, func(ctx context.Context, who access.Caller, in *tenantPath, answer ports.Answer[tenants.Deleted]) (tenants.Deleted, error) {
 		return service.Delete(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), answer)
 	})

@@ -133,7 +133,7 @@ func (s *shared) roundTrip(commands ...*command) error {
 	}
 	retry := []*command{
 		{name: "SCRIPT", args: []any{"LOAD", takeText}}, {name: "SCRIPT", args: []any{"LOAD", enterText}},
-		{name: "SCRIPT", args: []any{"LOAD", waitText}},
+		{name: "SCRIPT", args: []any{"LOAD", waitText}}, {name: "SCRIPT", args: []any{"LOAD", remainingText}},
 	}
 	for _, c := range commands {
 		if noScript(c.err) { // the command had no effect

@@ -97,6 +97,10 @@ func (rr *roundRobin) Take(ctx context.Context, b ratelimit.Bucket) (ratelimit.V
 	return rr.next().Take(ctx, b)
 }
 
+func (rr *roundRobin) Remaining(ctx context.Context, b ratelimit.Bucket) int {
+	return rr.next().Remaining(ctx, b)
+}
+
 func (rr *roundRobin) Enter(ctx context.Context, name string, limit int) (func(), bool) {
 	return rr.next().Enter(ctx, name, limit)
 }

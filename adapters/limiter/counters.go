@@ -39,6 +39,13 @@ func (c *counters) take(b ratelimit.Bucket, arrivedAt time.Duration) (v ratelimi
 	return c.bucketLog(b.Key).Take(b, now, arrivedAt)
 }
 
+// remaining returns the number of requests that the bucket still allows.
+func (c *counters) remaining(b ratelimit.Bucket) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bucketLog(b.Key).Remaining(b, c.clock())
+}
+
 func (c *counters) giveBack(b ratelimit.Bucket, token time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

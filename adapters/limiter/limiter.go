@@ -14,7 +14,7 @@
 //   - slots.go: concurrency slots, in the process (localSlots) and in Redis (slotLease).
 //   - waits.go: waits, in the process (localWaits) and in Redis.
 //   - redis.go: CheckURL, Ping, the commands and their replies.
-//   - take.lua, enter.lua, wait.lua: the scripts that run in Redis.
+//   - take.lua, remaining.lua, enter.lua, wait.lua: the scripts that run in Redis.
 package limiter
 
 import (
@@ -102,6 +102,18 @@ func (l *Limiter) Take(_ context.Context, b ratelimit.Bucket) (ratelimit.Verdict
 		giveBack()
 		l.shared.giveBack(b, remote.token)
 	})
+}
+
+// Remaining implements ports.Limiter.
+func (l *Limiter) Remaining(_ context.Context, b ratelimit.Bucket) int {
+	left := l.local.remaining(b)
+	if l.shared == nil {
+		return left
+	}
+	if everywhere, answered := l.shared.remaining(b); answered {
+		return min(left, everywhere)
+	}
+	return left
 }
 
 func (l *Limiter) takeLocal(b ratelimit.Bucket, arrivedAt time.Duration) (ratelimit.Verdict, func()) {

@@ -36,10 +36,14 @@ var (
 	enterText string
 	//go:embed wait.lua
 	waitText string
+	//go:embed remaining.lua
+	remainingText string
 
 	takeScript  = redis.NewScript(1, takeText)
 	enterScript = redis.NewScript(1, enterText)
 	waitScript  = redis.NewScript(1, waitText)
+
+	remainingScript = redis.NewScript(1, remainingText)
 )
 
 // shared counts in Redis. When Redis stops answering, requests no longer wait for it. One goroutine
@@ -172,6 +176,20 @@ func (s *shared) take(b ratelimit.Bucket) (reply takeReply, answered bool) {
 		s.endSession(s.session.Load(), err)
 	}
 	return reply, err == nil
+}
+
+// remaining returns how many requests a bucket still allows. answered is false when Redis did not
+// answer.
+func (s *shared) remaining(b ratelimit.Bucket) (left int, answered bool) {
+	cmd := runScript(remainingScript, "bucket:"+b.Key, b.Limit, b.Window.Microseconds())
+	if !s.do(cmd) {
+		return 0, false
+	}
+	left, err := redis.Int(cmd.reply, cmd.err)
+	if err != nil {
+		s.endSession(s.session.Load(), err)
+	}
+	return left, err == nil
 }
 
 func (s *shared) giveBack(b ratelimit.Bucket, token string) {

@@ -87,8 +87,8 @@ func TestRotatedAndRevokedKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"key_form": "trial"})
 	first := c.runAccountCommand("key", "list").objects("keys")[0]
-	checkMembers(t, "key", first, "key_id account_id key_hint form name status created_at revoked_at last_used_at")
-	checkValues(t, first, object{"account_id": c.id, "form": "trial", "status": "active", "revoked_at": nil, "key_hint": c.key[len(c.key)-4:]})
+	checkMembers(t, "key", first, "key_id account_id key_hint form name status created_at revoked_at last_used_at scopes tenant_ids allowed_cidrs expires_at created_by")
+	checkValues(t, first, object{"account_id": c.id, "form": "trial", "status": "active", "revoked_at": nil, "key_hint": c.key[len(c.key)-4:], "scopes": []any{"*"}, "tenant_ids": nil, "allowed_cidrs": nil, "expires_at": nil})
 
 	rotated := runTenantry(t, sharedOperatorEnv(""), "key", "rotate", "--key", first.text("key_id"), "-o", "json").mustJSON(t)
 	checkMembers(t, "rotate", rotated, "key_id account_id api_key key_hint form name created_at status replaced_key_id rotated_at")

@@ -89,6 +89,19 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 			t.Error("the key has another form")
 		}
 	}
+	const firstTenant = "aaaaaaaa-0000-4000-8000-000000000001"
+	bounded := runTenantry(t, env, "key", "create", "--account", "ann@example.com", "--scope", "tenants:read,domains:*", "--tenant", strings.ToUpper(firstTenant),
+		"--cidr", "192.0.2.7/24", "--expires", "2126-01-31T00:00:00Z", "-o", "json").mustJSON(t)
+	keys := runTenantry(t, env, "key", "list", "-o", "json").mustJSON(t).objects("keys")
+	last := keys[len(keys)-1]
+	checkValues(t, last, object{"key_id": bounded["key_id"], "scopes": []any{"domains:*", "tenants:read"}, "tenant_ids": []any{firstTenant},
+		"allowed_cidrs": []any{"192.0.2.0/24"}, "expires_at": "2126-01-31T00:00:00Z"})
+	for _, wrong := range [][]string{{"--scope", "all"}, {"--tenant", "x"}, {"--cidr", "192.0.2.7"}, {"--expires", "2020-01-01T00:00:00Z"}, {"--expires", "tomorrow"}} {
+		failed := runTenantry(t, env, append([]string{"key", "create", "--account", "ann@example.com"}, wrong...)...)
+		if failed.checkFailure(t, cli.ExitUsage); !strings.Contains(failed.errors, wrong[0]) {
+			t.Errorf("%v: the error does not name the flag", wrong)
+		}
+	}
 	table := runTenantry(t, env, "account", "list")
 	if lines := strings.Split(strings.TrimSpace(table.output), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[0], "ACCOUNT") {
 		t.Errorf("the table:\n%s", table.output)

@@ -130,9 +130,12 @@ func checkProblem(got reply) error {
 	if strings.HasSuffix(got.code(), "_workspace_required") != (got.object["workspaces"] != nil) {
 		return errors.New("a workspace to choose without workspaces, or the other way round")
 	}
+	if (got.code() == "insufficient_scope") != (got.object["required_scope"] != nil) {
+		return errors.New("insufficient_scope without required_scope, or the other way round")
+	}
 	members := slices.Collect(maps.Keys(got.object))
 	if i := slices.IndexFunc(members, func(name string) bool {
-		return !slices.Contains([]string{"type", "title", "status", "detail", "code", "request_id", "errors", "conflicts", "workspaces"}, name)
+		return !slices.Contains([]string{"type", "title", "status", "detail", "code", "request_id", "errors", "conflicts", "workspaces", "required_scope"}, name)
 	}); i >= 0 {
 		return fmt.Errorf("the unknown member %s", members[i])
 	}

@@ -21,6 +21,9 @@ var unownedOperations = map[string]string{
 	"GET /v1/events":                "TestEventsTellWhatHappened: lists what happened in the account",
 	"GET /v1/enforcement/events":    "the matrix: lists what happened to the account's mailboxes",
 	"GET /v1/tenants/connect-url":   "TestConnectStateBelongsToItsAccount: the link is bound to the account",
+	"GET /v1/me":                    "TestBoundedKeysSeeOnlyTheirTenants: describes the account and the key",
+	"GET /v1/keys":                  "TestBoundedKeysSeeOnlyTheirTenants: lists the keys of the account",
+	"POST /v1/keys":                 "TestBoundedKeysSeeOnlyTheirTenants: adds to the account of the key",
 	"POST /api-key/rotate":          "TestKeyRotationReplacesTheKey: rotates the key that the request carries",
 }
 
@@ -35,6 +38,7 @@ var validBodies = map[string]any{
 // notFoundCodes is the error code for each parameter that names no resource of the caller.
 var notFoundCodes = map[string]string{
 	"tenant_id": "tenant_not_found", "domain_name": "domain_not_found", "domain_id": "domain_not_found", "mailbox_id": "mailbox_not_found",
+	"key_id": "key_not_found",
 	"run_id": "provisioning_run_not_found", "job_id": "provisioning_job_not_found", "integration_id": "integration_not_found",
 }
 
@@ -52,6 +56,7 @@ func (c caller) newResources() accountResources {
 		"tenant_id": h.guid, "domain_name": zone,
 		"domain_id":  h.get(h.path("/domains")).objects("domains")[0].text("id"),
 		"mailbox_id": h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id"),
+		"key_id":     fmt.Sprint(h.get("/v1/me").at("key.id")),
 	}}
 }
 
@@ -115,6 +120,63 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 	for _, e := range []accountResources{one, two} {
 		checkValues(t, e.get(e.path("")).object, object{"domain_count": 1, "mailbox_count": 1})
 		checkValues(t, e.get("/v1/integrations/"+e.ids["integration_id"]).object, object{"mailbox_connections.total": 1, "mailbox_connections.pending": 1})
+	}
+}
+
+// TestBoundedKeysSeeOnlyTheirTenants sends every operation with keys that lack something. For a key
+// that is limited to other tenants, the account's own resources look like another account's.
+func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), folder, []string{"TENANTRY_WORKER=false"}, "--limits", "off")
+	c := seededAccount(t, ready)
+	one, two := c.newResources(), c.newResources()
+	addWaitingRuns(t, filepath.Join(folder, "tenantry.db"), one, two)
+	one.addIntegration()
+	d, err := publishedDocument()
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(bounds object) accountResources {
+		e, body := one, object{"name": "bounded", "scopes": []string{"*"}}
+		maps.Copy(body, bounds)
+		e.key = one.post("/v1/keys", body).text("api_key")
+		return e
+	}
+	hidden := with(object{"tenant_ids": []string{noSuchID}})
+	otherScope := with(object{"scopes": []string{"audit:read"}})
+	elsewhere := with(object{"allowed_cidrs": []string{"192.0.2.0/24"}})
+	for _, op := range d.operations {
+		name := op.method + " " + op.path
+		t.Run(name, func(t *testing.T) {
+			body := validBodies[name]
+			if (op.method == "POST" || op.method == "PATCH") && body == nil {
+				body = object{}
+			}
+			path := fillPath(op.path, one.ids)
+			elsewhere.caller.withT(t).expect(op.method, path, body, 401, "invalid_api_key")
+			if name != "GET /v1/me" {
+				otherScope.caller.withT(t).expect(op.method, path, body, 403, "insufficient_scope")
+			}
+			for _, param := range pathParameters(op.path) {
+				if param == "integration_id" || param == "key_id" {
+					continue
+				}
+				got := hidden.caller.withT(t).expect(op.method, path, body, 404, notFoundCodes[param])
+				ids := maps.Clone(one.ids)
+				ids[param] = two.ids[param]
+				want := one.caller.withT(t).expect(op.method, fillPath(op.path, ids), body, 404, notFoundCodes[param])
+				if got.comparable() != want.comparable() {
+					t.Errorf("a hidden resource:\n%s\nanother account's:\n%s", got.comparable(), want.comparable())
+				}
+				break // the first parameter decides
+			}
+		})
+	}
+	for path, list := range map[string]string{"/v1/tenants": "tenants", "/v1/dns/provisioning-runs": "runs", "/v1/enforcement/events": "events"} {
+		if got := hidden.get(path); len(got.objects(list)) != 0 {
+			t.Errorf("%s shows %s", path, got.raw)
+		}
 	}
 }
 

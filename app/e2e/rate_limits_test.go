@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/csv"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"regexp"
@@ -61,10 +62,8 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 		"expensive": func() reply {
 			return h.do("GET", h.ready.APIURL+h.domainPath("unknown.example", "/dkim-status"), h.key, nil)
 		},
-		"write": func() reply {
-			return h.do("POST", h.ready.APIURL+"/v1/connect-sessions/"+noSuchID+"/renew", h.key, nil)
-		},
-		"read": func() reply { return h.do("GET", h.ready.APIURL+"/v1/tenants", h.key, nil) },
+		"read":  func() reply { return h.do("GET", h.ready.APIURL+"/v1/tenants", h.key, nil) },
+		"write": func() reply { return h.do("POST", h.ready.APIURL+"/v1/keys", h.key, object{}) },
 	}
 	// Buckets refill while the test runs, so all are emptied again before each request that must be
 	// refused.
@@ -92,7 +91,8 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 		t.Fatal(err)
 	}
 	buckets := matrixBuckets(t)
-	ids := map[string]string{"tenant_id": h.guid, "domain_name": "example.com", "domain_id": noSuchID, "mailbox_id": noSuchID}
+	maps.Copy(buckets, additions)
+	ids := map[string]string{"tenant_id": h.guid, "domain_name": "example.com", "domain_id": noSuchID, "mailbox_id": noSuchID, "key_id": noSuchID}
 	for _, op := range d.operations {
 		name := op.method + " " + op.path
 		bucket, listed := buckets[name]

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package keys authenticates API keys and rotates them.
+// Package keys authenticates API keys, and lets callers manage the keys of their account.
 //
 // The main type is Service: Authenticate returns the caller of a request, and Rotate replaces the
-// caller's key. Uses collects when keys were last used, in uses.go. The format of keys is defined
-// in core/access.
+// caller's key. Create, Renew and Revoke manage other keys, in manage.go. Overview describes the
+// caller's account and key, in overview.go. Uses collects when keys were last used, in uses.go. The
+// format and the bounds of keys are defined in core/access.
 package keys
 
 import (
@@ -12,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
@@ -23,6 +25,7 @@ import (
 // Service authenticates callers and rotates their keys.
 type Service struct {
 	Keys   ports.Keys
+	Issued ports.AccountKeys
 	Prefix string // prefix of API keys, "tny" unless configured
 	Random io.Reader
 	Now    func() time.Time
@@ -38,9 +41,10 @@ type Rotated struct {
 	At     time.Time
 }
 
-// Authenticate returns the caller behind the Authorization headers of a request. It fails with
-// invalid_auth_header, missing_api_key or invalid_api_key.
-func (s *Service) Authenticate(ctx context.Context, headers []string) (access.Caller, error) {
+// Authenticate returns the caller behind the Authorization headers of a request from an address. It
+// fails with invalid_auth_header, missing_api_key or invalid_api_key. If only the expiry or the
+// address is wrong, it returns the caller with the error.
+func (s *Service) Authenticate(ctx context.Context, headers []string, from netip.Addr) (access.Caller, error) {
 	token, err := access.Bearer(headers)
 	if err != nil {
 		return access.Caller{}, err
@@ -56,8 +60,15 @@ func (s *Service) Authenticate(ctx context.Context, headers []string) (access.Ca
 	if err != nil {
 		return access.Caller{}, fmt.Errorf("authenticate: %w", err)
 	}
+	now := s.Now()
+	if !caller.SecretUntil.IsZero() && !now.Before(caller.SecretUntil) {
+		return access.Caller{}, access.UnknownKey()
+	}
+	if err := caller.Bounds.CheckUse(from, now); err != nil {
+		return caller, err
+	}
 	if s.Uses != nil {
-		s.Uses.note(caller.KeyID, s.Now())
+		s.Uses.note(caller.KeyID, now)
 	}
 	return caller, nil
 }
@@ -75,7 +86,7 @@ func (s *Service) Rotate(ctx context.Context, caller access.Caller, email string
 		return Rotated{}, fault.AccessDenied.With("the e-mail address does not belong to a member of the key's account")
 	}
 	now := s.Now()
-	// The store copies the name of the old key.
+	// The store copies the name and the bounds of the old key.
 	fresh, text, err := access.NewKey(s.Random, s.Prefix, access.Live, caller.Account.ID, "", now)
 	if err != nil {
 		return Rotated{}, fmt.Errorf("rotate key: %w", err)

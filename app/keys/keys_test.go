@@ -5,6 +5,7 @@ package keys_test
 import (
 	"crypto/rand"
 	"errors"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,9 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/secret"
 )
+
+// home is the address of requests that come from no special place.
+var home = netip.MustParseAddr("127.0.0.1")
 
 func now() time.Time { return time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC) }
 
@@ -37,7 +41,7 @@ func open(t *testing.T) (*keys.Service, access.Account, secret.Text) {
 	if err := store.AddKey(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	return &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: now}, acc, text
+	return &keys.Service{Keys: store, Issued: store, Prefix: "tny", Random: rand.Reader, Now: now}, acc, text
 }
 
 func bearer(key secret.Text) []string { return []string{"Bearer " + key.Reveal()} }
@@ -60,7 +64,7 @@ func TestAuthenticateFindsTheCallerOfTheKey(t *testing.T) {
 		{"an unknown key", bearer(foreign), fault.InvalidAPIKey},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			caller, err := service.Authenticate(t.Context(), tt.headers)
+			caller, err := service.Authenticate(t.Context(), tt.headers, home)
 			if !errors.Is(err, tt.refusal) || tt.refusal == nil && caller.Account.ID != acc.ID {
 				t.Fatalf("got %v, %v", caller, err)
 			}
@@ -71,13 +75,13 @@ func TestAuthenticateFindsTheCallerOfTheKey(t *testing.T) {
 func TestMalformedAndUnknownKeysGetOneAnswer(t *testing.T) {
 	service, _, key := open(t)
 	unknown := secret.New(key.Reveal()[:len(key.Reveal())-1] + "x")
-	_, malformed := service.Authenticate(t.Context(), bearer(unknown))
+	_, malformed := service.Authenticate(t.Context(), bearer(unknown), home)
 	last := key.Reveal()[len(key.Reveal())-1]
 	flipped := byte('0')
 	if last == '0' {
 		flipped = '1'
 	}
-	_, missing := service.Authenticate(t.Context(), bearer(secret.New(key.Reveal()[:len(key.Reveal())-1]+string(flipped))))
+	_, missing := service.Authenticate(t.Context(), bearer(secret.New(key.Reveal()[:len(key.Reveal())-1]+string(flipped))), home)
 	if malformed == nil || missing == nil || malformed.Error() != missing.Error() {
 		t.Fatalf("%v and %v", malformed, missing)
 	}
@@ -85,7 +89,7 @@ func TestMalformedAndUnknownKeysGetOneAnswer(t *testing.T) {
 
 func TestRotateReplacesTheKey(t *testing.T) {
 	service, acc, key := open(t)
-	caller, err := service.Authenticate(t.Context(), bearer(key))
+	caller, err := service.Authenticate(t.Context(), bearer(key), home)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,10 +103,10 @@ func TestRotateReplacesTheKey(t *testing.T) {
 	if rotated.Hint != access.KeyHint(rotated.Secret) || !rotated.At.Equal(now()) {
 		t.Fatalf("got %+v", rotated)
 	}
-	if again, err := service.Authenticate(t.Context(), bearer(rotated.Secret)); err != nil || again.Account.ID != acc.ID {
+	if again, err := service.Authenticate(t.Context(), bearer(rotated.Secret), home); err != nil || again.Account.ID != acc.ID {
 		t.Fatalf("the new key: %v, %v", again, err)
 	}
-	if _, err := service.Authenticate(t.Context(), bearer(key)); !errors.Is(err, fault.InvalidAPIKey) {
+	if _, err := service.Authenticate(t.Context(), bearer(key), home); !errors.Is(err, fault.InvalidAPIKey) {
 		t.Fatalf("the old key is still valid: %v", err)
 	}
 	stored, err := service.Keys.(*bunstore.Store).IssuedKeys(t.Context(), acc.ID)
@@ -113,7 +117,7 @@ func TestRotateReplacesTheKey(t *testing.T) {
 
 func TestRotateRefusesAnAddressOfAnotherAccount(t *testing.T) {
 	service, _, key := open(t)
-	caller, err := service.Authenticate(t.Context(), bearer(key))
+	caller, err := service.Authenticate(t.Context(), bearer(key), home)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,14 +126,14 @@ func TestRotateRefusesAnAddressOfAnotherAccount(t *testing.T) {
 			t.Errorf("%q: %v", address, err)
 		}
 	}
-	if _, err := service.Authenticate(t.Context(), bearer(key)); err != nil {
+	if _, err := service.Authenticate(t.Context(), bearer(key), home); err != nil {
 		t.Errorf("the key is no longer valid: %v", err)
 	}
 }
 
 func TestOneOfManyConcurrentRotationsSucceeds(t *testing.T) {
 	service, _, key := open(t)
-	caller, err := service.Authenticate(t.Context(), bearer(key))
+	caller, err := service.Authenticate(t.Context(), bearer(key), home)
 	if err != nil {
 		t.Fatal(err)
 	}

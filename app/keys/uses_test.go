@@ -67,7 +67,7 @@ func TestUsesAreStoredOncePerMinute(t *testing.T) {
 		go service.Uses.Run(t.Context())
 		for range 50 {
 			clock = clock.Add(time.Second)
-			if _, err := service.Authenticate(t.Context(), bearer(key)); err != nil {
+			if _, err := service.Authenticate(t.Context(), bearer(key), home); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -88,7 +88,7 @@ func TestUsesAreStoredOncePerMinute(t *testing.T) {
 func TestUnsavedUsesAreKept(t *testing.T) {
 	store := &useStore{err: errors.New("away")}
 	service, key := usedService(t, store)
-	if _, err := service.Authenticate(t.Context(), bearer(key)); err != nil {
+	if _, err := service.Authenticate(t.Context(), bearer(key), home); err != nil {
 		t.Fatal(err)
 	}
 	if err := service.Uses.Save(t.Context()); err == nil {

@@ -30,9 +30,13 @@ func keyCommand() *cobra.Command {
 
 func createKeyCommand() *cobra.Command {
 	var name, form string
+	var limits boundsFlags
 	cmd := withAccount(&cobra.Command{
 		Use:   "create --account ACCOUNT",
 		Short: "Create an API key, which is shown only once",
+		Long: "Creates an API key of an account and shows it once. Without flags the key may do everything, for all tenants\n" +
+			"of the account, from every address and without end. --scope, --tenant, --cidr and --expires limit it. The\n" +
+			"bounds of a key never change; a rotation keeps them.",
 	}, func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store, owner access.Account) error {
 		c, err := settings.Load(cmd.Flags(), nil)
 		if err != nil {
@@ -44,10 +48,16 @@ func createKeyCommand() *cobra.Command {
 		if utf8.RuneCountInString(name) > 100 || cli.Printable(name) != name {
 			return cli.Usage(errors.New("--name must be one line of at most 100 characters"))
 		}
-		key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.Form(form), owner.ID, name, time.Now())
+		now := time.Now()
+		bounds, err := limits.bounds(now)
 		if err != nil {
 			return err
 		}
+		key, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.Form(form), owner.ID, name, now)
+		if err != nil {
+			return err
+		}
+		key.Bounds = bounds
 		if err := store.AddKey(ctx, key); err != nil {
 			return err
 		}
@@ -55,6 +65,7 @@ func createKeyCommand() *cobra.Command {
 	})
 	cmd.Flags().StringVar(&name, "name", "", "what the key is for")
 	cmd.Flags().StringVar(&form, "form", "live", "live or trial")
+	limits.add(cmd)
 	return cmd
 }
 
@@ -91,15 +102,15 @@ func rotateKeyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate --key KEY",
 		Short: "Replace an API key with a new one, which is shown only once",
-		Long: "Replaces an API key. The old key is revoked at once. The new key has the same account and name and the form\n" +
-			"live, and it is shown only once. To use both keys for a while, create a second key with `key create`, and\n" +
+		Long: "Replaces an API key. The old key is revoked at once. The new key has the same account, name and bounds and the\n" +
+			"form live, and it is shown only once. To use both keys for a while, create a second key with `key create`, and\n" +
 			"revoke the first key when nothing uses it.",
 		RunE: withStore(func(ctx context.Context, cmd *cobra.Command, store *bunstore.Store) error {
 			c, err := settings.Load(cmd.Flags(), nil)
 			if err != nil {
 				return cli.Usage(err)
 			}
-			// ReplaceKey copies the account and the name of the old key.
+			// ReplaceKey copies the account, the name and the bounds of the old key.
 			newKey, text, err := access.NewKey(rand.Reader, c.KeyPrefix, access.Live, "", "", time.Now())
 			if err != nil {
 				return err
@@ -198,16 +209,17 @@ type storedKeyRow struct {
 	CreatedAt string  `json:"created_at"`
 	RevokedAt *string `json:"revoked_at"`
 	LastUsed  *string `json:"last_used_at"`
+	boundsRow
 }
 
 func newStoredKeyRow(k access.Key) storedKeyRow {
-	return storedKeyRow{k.ID, string(k.Account), k.Hint, string(k.Form), k.Name, string(k.Status()), cli.Stamp(k.CreatedAt), optionalStamp(k.RevokedAt), optionalStamp(k.LastUsedAt)}
+	return storedKeyRow{k.ID, string(k.Account), k.Hint, string(k.Form), k.Name, string(k.Status()), cli.Stamp(k.CreatedAt), optionalStamp(k.RevokedAt), optionalStamp(k.LastUsedAt), newBoundsRow(k)}
 }
 
 // Columns implements cli.Row.
 func (r storedKeyRow) Columns() [][2]string {
-	return [][2]string{
+	return append([][2]string{
 		{"KEY", r.KeyID}, {"ACCOUNT", r.AccountID}, {"HINT", "…" + r.Hint}, {"FORM", r.Form}, {"NAME", r.Name},
 		{"STATUS", r.Status}, {"CREATED", r.CreatedAt}, {"LAST USED", orDash(r.LastUsed)}, {"REVOKED", orDash(r.RevokedAt)},
-	}
+	}, r.columns()...)
 }

@@ -79,10 +79,23 @@ func (p *sendingPlatforms) Platforms(ctx context.Context) ([]integration.Provide
 	var described []integration.Provider
 	for _, name := range slices.Sorted(maps.Keys(p.chains)) {
 		if description, ok := p.cached(name); ok {
-			described = append(described, integration.Provider{ID: description.Name, Title: description.Title, AuthHosts: p.authHosts(description)})
+			described = append(described, p.provider(ctx, description))
 		}
 	}
 	return described, ctx.Err()
+}
+
+func (p *sendingPlatforms) provider(ctx context.Context, description wire.Description) integration.Provider {
+	provider := integration.Provider{ID: description.Name, Title: description.Title, AuthHosts: p.authHosts(description)}
+	var all []string
+	for _, f := range description.FieldsOf(true) {
+		all = append(all, f.Name)
+		if f.Required {
+			provider.Needs = append(provider.Needs, f.Name)
+		}
+	}
+	provider.Capabilities = p.Capabilities(ctx, description.Name, all)
+	return provider
 }
 
 func (p *sendingPlatforms) cached(name string) (wire.Description, bool) {

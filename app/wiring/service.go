@@ -267,7 +267,7 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 	s.facts = &platformFacts{describe: s.Host.Describe, name: s.MailPlatform}
 	reconciler := &reconcile.Pass{Platform: s.Platform, Domains: s.Store, DNS: dnsReader, Facts: s.facts, Now: o.Now}
 	s.KeyUses = &keys.Uses{Store: s.Store, Log: s.Log}
-	s.keys = &keys.Service{Keys: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now, Uses: s.KeyUses}
+	s.keys = &keys.Service{Keys: s.Store, Issued: s.Store, Prefix: c.KeyPrefix, Random: rand.Reader, Now: o.Now, Uses: s.KeyUses}
 	s.Tenants = &tenants.Service{
 		Tenants: s.Store, Assignments: s.Store, Discovered: s.Store, Domains: s.Store, Flows: s.Store, Sessions: s.Store, Settings: s.Store, Accounts: s.Store, Policies: s.Store, Runs: s.Store,
 		Room: s.Store, Platform: s.Platform, Reconciler: reconciler, Sealer: sealer, Random: rand.Reader, Now: o.Now, PublicURL: publicURL, PlatformName: s.MailPlatform,
@@ -298,6 +298,7 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 // Handler returns the handler of the API's listener: the API and the connect pages.
 func (s *Service) Handler() http.Handler {
 	return httpapi.New(httpapi.Options{
+		Profile: &keys.Profile{Tenants: s.Store, Platforms: s.sendingPlatforms, Providers: s.dnsProviders, Connections: s.Store},
 		Tenants: s.Tenants, Domains: s.domains, DNSRuns: s.dnsRuns, Mailboxes: s.mailboxes, Integrations: s.integrations,
 		Enforcement: s.enforcement, SendLimits: s.sendLimits, Events: s.Events,
 		Guard: guard.Options{

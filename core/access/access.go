@@ -3,7 +3,8 @@
 // Package access holds accounts, their plans and their API keys.
 //
 // Account in access.go is the main type: its methods say what the plan and the status of an account
-// allow. key.go creates and parses API keys, and reads them from the Authorization header.
+// allow. key.go creates and parses API keys, and reads them from the Authorization header. Bounds in
+// bounds.go limits what a key may do; the scopes that it can hold are in scope.go.
 package access
 
 import (
@@ -48,6 +49,11 @@ type Plan struct {
 type Caller struct {
 	Account Account
 	KeyID   string
+	KeyName string
+	Bounds  Bounds
+	// SecretUntil is set if the request used a secret that a rotation has replaced. It is the time
+	// at which that secret stops working.
+	SecretUntil time.Time
 }
 
 // Status is the state of an account or of a key.

@@ -34,6 +34,10 @@ type Key struct {
 	Name      string
 	CreatedAt time.Time
 	RevokedAt time.Time // zero if the key is active
+	Bounds    Bounds
+	// CreatedBy is the id of the key that created this key, or the name of the operator. It is
+	// empty for keys of earlier releases.
+	CreatedBy string
 	// LastUsedAt is the minute of the last request with the key, zero if there was none. Each
 	// process stores it once a minute. Only lists of keys have it.
 	LastUsedAt time.Time
@@ -53,9 +57,9 @@ const (
 	hintLength = 4
 )
 
-// NewKey creates a key of the form `prefix_live_<48 hex>` from a source of randomness. It returns
-// the key to store and the secret, which is shown once. It fails with invalid_request for an
-// unknown form.
+// NewKey creates a key without bounds, of the form `prefix_live_<48 hex>`, from a source of
+// randomness. It returns the key to store and the secret, which is shown once. It fails with
+// invalid_request for an unknown form.
 func NewKey(random io.Reader, prefix string, form Form, owner AccountID, name string, now time.Time) (Key, secret.Text, error) {
 	if form != Live && form != Trial {
 		return Key{}, secret.Text{}, fault.InvalidRequest.With("the form of a key is live or trial")
@@ -72,6 +76,7 @@ func NewKey(random io.Reader, prefix string, form Form, owner AccountID, name st
 	text := secret.New(prefix + "_" + string(form) + "_" + hex.EncodeToString(bytes.key[:]))
 	return Key{
 		ID: ident.New(now, bytes.id), Account: owner, Hash: HashKey(text), Form: form, Hint: KeyHint(text), Name: name, CreatedAt: now,
+		Bounds: Unbounded(),
 	}, text, nil
 }
 

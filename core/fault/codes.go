@@ -31,18 +31,19 @@ var (
 
 	InvalidAuthHeader = Code{"invalid_auth_header", Unauthenticated, "Authorization header missing or malformed", "Send exactly one header `Authorization: Bearer <API_KEY>`."}
 	MissingAPIKey     = Code{"missing_api_key", Unauthenticated, "API key missing", "The Authorization header contains no API key after `Bearer`."}
-	InvalidAPIKey     = Code{"invalid_api_key", Unauthenticated, "API key not valid", "The key is malformed, unknown, revoked or replaced by a rotation."}
+	InvalidAPIKey     = Code{"invalid_api_key", Unauthenticated, "API key not valid", "The key is malformed, unknown, revoked or replaced by a rotation. `detail` says if the key has expired, or is not allowed from the address of the request."}
 
 	NoAPIPlan              = Code{"no_api_plan", PaymentRequired, "No active API plan", "The account has no active plan. No data is lost. Every request is answered with 402 until the plan is active again."}
 	TenantLimitReached     = Code{"tenant_limit_reached", PaymentRequired, "Tenant limit reached", "All tenant slots of the plan are in use. Delete a tenant or switch to a larger plan."}
 	DNSAutomationNotInPlan = Code{"dns_automation_not_in_plan", PaymentRequired, "Automatic DNS not in the plan", "The account's plan does not include automatic DNS. Publish the records of GET /v1/domains/{domain_id}/dns/plan by hand, or switch to a plan that includes it."}
 
-	AccessDenied     = Code{"access_denied", Forbidden, "Access denied", "The mail platform no longer lets this service manage the tenant, or the tenant's assignment was withdrawn. To reconnect a tenant of your own, give consent again."}
-	ConsentDeclined  = Code{"consent_declined", Forbidden, "Consent declined", "The administrator declined, or the mail platform did not grant the consent. Nothing was connected."}
-	NotAdministrator = Code{"not_an_administrator", Forbidden, "Not an administrator of this tenant", "The person who signed in is a guest, or is not a global administrator of the tenant that gave consent."}
+	InsufficientScope = Code{"insufficient_scope", Forbidden, "Insufficient scope", "The API key does not hold what the request needs. `required_scope` names the scope; `detail` says if a bound of the key stops the request instead: its tenants, addresses or expiry. Use a key that holds it. GET /v1/me shows what the key of a request holds."}
+	AccessDenied      = Code{"access_denied", Forbidden, "Access denied", "The mail platform no longer lets this service manage the tenant, or the tenant's assignment was withdrawn. To reconnect a tenant of your own, give consent again."}
+	ConsentDeclined   = Code{"consent_declined", Forbidden, "Consent declined", "The administrator declined, or the mail platform did not grant the consent. Nothing was connected."}
+	NotAdministrator  = Code{"not_an_administrator", Forbidden, "Not an administrator of this tenant", "The person who signed in is a guest, or is not a global administrator of the tenant that gave consent."}
 
 	AccountNotFound       = Code{"account_not_found", NotFound, "Account not found", "There is no account with this id or e-mail address. `tenantry account list` shows all accounts."}
-	KeyNotFound           = Code{"key_not_found", NotFound, "API key not found", "There is no API key with this id. `tenantry key list` shows the ids."}
+	KeyNotFound           = Code{"key_not_found", NotFound, "API key not found", "The account has no API key with this id. GET /v1/keys lists its keys, and for operators `tenantry key list`."}
 	DNSConnectionNotFound = Code{"dns_connection_not_found", NotFound, "DNS connection not found", "There is no DNS connection with this id. `tenantry dns-connection list` shows the ids."}
 	RouteNotFound         = Code{"route_not_found", NotFound, "No such route", "The API has no operation at this path. /openapi.json lists all of them."}
 	TenantNotFound        = Code{"tenant_not_found", NotFound, "Tenant not found", "The account has no tenant with this GUID: it was never connected, was deleted, or belongs to another account. GET /v1/tenants lists the account's tenants."}
@@ -61,7 +62,7 @@ var (
 	WrongMedia   = Code{"unsupported_media_type", UnsupportedMedia, "Unsupported media type", "Send bodies as `Content-Type: application/json` in UTF-8, without a content encoding."}
 
 	AccountClosed       = Code{"account_closed", Conflict, "Account closed", "The account was closed permanently. A returning customer needs a new account, which may have the same e-mail address."}
-	KeyRevoked          = Code{"key_revoked", Conflict, "API key revoked", "The key was revoked or rotated, which cannot be undone. Create a new key with `tenantry key create`."}
+	KeyRevoked          = Code{"key_revoked", Conflict, "API key revoked", "The key was revoked or rotated, which cannot be undone. Create a new key instead."}
 	DomainInUse         = Code{"domain_in_use", Conflict, "Domain in use", "Mailboxes or other objects of the tenant use the domain, or it is the tenant's default domain. Remove its mailboxes first. `detail` says what uses it."}
 	DomainUnavailable   = Code{"domain_unavailable", Conflict, "Domain unavailable", "The domain already belongs to another tenant of the mail platform. Remove it from that tenant first."}
 	ExchangeNotReady    = Code{"exchange_bootstrap_not_ready", Conflict, "Exchange not ready", "The mail server of this tenant is not prepared yet. Run a sync. The tenant's `readiness.next_step` shows what is missing."}
@@ -99,7 +100,7 @@ func All() []Code {
 		UnknownProvider, PlusVibeWorkspace, SalesBlinkWorkspace, EmailBisonWorkspace,
 		InvalidAuthHeader, MissingAPIKey, InvalidAPIKey,
 		NoAPIPlan, TenantLimitReached, DNSAutomationNotInPlan,
-		AccessDenied, ConsentDeclined, NotAdministrator,
+		InsufficientScope, AccessDenied, ConsentDeclined, NotAdministrator,
 		AccountNotFound, KeyNotFound, DNSConnectionNotFound, RouteNotFound, TenantNotFound, DomainNotFound, MailboxNotFound, PolicyNotFound,
 		RunNotFound, JobNotFound, IntegrationNotFound, ConnectSessionUnknown, SessionNotFound,
 		WrongMethod, WrongAccept, BodyTooLarge, WrongMedia,

@@ -29,6 +29,10 @@ type Provider struct {
 	Title string // display name, such as Instantly
 	// AuthHosts are the hosts that its authorization URLs may use, with the port if it is not 443.
 	AuthHosts []string
+	// Needs are the names of the fields that every credential must have, such as api_key.
+	Needs []string
+	// Capabilities are those of an integration whose credential has all fields.
+	Capabilities Capabilities
 }
 
 // Status is the result of an integration's last test.

@@ -1,25 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package page
+package page_test
 
 import (
-	"math"
+	"errors"
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/page"
 )
 
-func TestCursorNamesPosition(t *testing.T) {
-	for _, position := range []int64{0, 1, 41, math.MaxInt64} {
-		if got, ok := Position("events", Cursor("events", position)); !ok || got != position {
-			t.Errorf("position %d comes back as %d, %v", position, got, ok)
+func TestCursorsAreReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := page.Cursor(rapid.String().Draw(t, "position"))
+		if got, err := page.Decode("keys", c.Encode("keys")); err != nil || got != c {
+			t.Fatalf("got %q, %v", got, err)
+		}
+	})
+}
+
+func TestOtherTextsAreNoCursors(t *testing.T) {
+	good := page.Cursor("019a52d0").Encode("keys")
+	flipped := []byte(good)
+	flipped[4] ^= 1
+	for _, text := range []string{"x", "====", good[:len(good)-1], good + "A", string(flipped), "019a52d0", page.Cursor("019a52d0").Encode("events"), " " + good, good + "\n"} {
+		if c, err := page.Decode("keys", text); !errors.Is(err, fault.InvalidRequest) || c != "" {
+			t.Errorf("%q: %q, %v", text, c, err)
 		}
 	}
 }
 
-func TestOtherTextsAreNoCursors(t *testing.T) {
-	good := Cursor("events", 7)
-	for _, text := range []string{"", "7", "events:7", good + "=", good + "A", " " + good, Cursor("keys", 7), Cursor("events", -1), "ZXZlbnRzOjA3", "ZXZlbnRzOis3"} {
-		if position, ok := Position("events", text); ok {
-			t.Errorf("%q is the position %d", text, position)
+// FuzzDecode checks that only texts of Encode are cursors.
+func FuzzDecode(f *testing.F) {
+	f.Add(page.Cursor("019a52d0").Encode("keys"))
+	f.Add("")
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, err := page.Decode("keys", text); err == nil && c.Encode("keys") != text {
+			t.Errorf("%q is read as %q", text, c)
+		}
+	})
+}
+
+// TestPagesAreCompleteAndInOrder reads a list page by page.
+func TestPagesAreCompleteAndInOrder(t *testing.T) {
+	list := []string{"a", "b", "c", "d", "e"}
+	for limit := 1; limit <= len(list)+1; limit++ {
+		var read []string
+		q := page.Query{Limit: limit}
+		for {
+			after := 0
+			if q.After != "" {
+				after = slices.Index(list, string(q.After)) + 1
+			}
+			p := page.Cut(q, list[after:min(len(list), after+limit+1)], func(s string) page.Cursor { return page.Cursor(s) })
+			if len(p.Entries) > limit {
+				t.Fatalf("%d entries with limit %d", len(p.Entries), limit)
+			}
+			read = append(read, p.Entries...)
+			if p.Next == "" {
+				break
+			}
+			q.After = p.Next
+		}
+		if !slices.Equal(read, list) {
+			t.Errorf("limit %d: %v", limit, read)
 		}
 	}
 }

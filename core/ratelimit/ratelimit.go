@@ -3,7 +3,7 @@
 // Package ratelimit decides whether a request is within a rate limit. The window slides: no span of
 // time with the length of the window contains more accepted requests than the limit.
 //
-// Log.Take is the decision. Bucket describes the limit, Verdict the result.
+// Log.Take is the decision, and Log.Remaining tells how many requests are left. Bucket describes the limit, Verdict the result.
 package ratelimit
 
 import (
@@ -54,6 +54,12 @@ func (l *Log) Take(b Bucket, now, since time.Duration) (v Verdict, token time.Du
 	l.accepted = append(l.accepted, since)
 	counting = l.accepted[l.expired:]
 	return Verdict{Allowed: true, Limit: b.Limit, Remaining: b.Limit - len(counting), ResetIn: counting[0] + b.Window - now}, since
+}
+
+// Remaining returns the number of requests that would be allowed at now.
+func (l *Log) Remaining(b Bucket, now time.Duration) int {
+	l.forget(now - b.Window)
+	return max(0, b.Limit-len(l.accepted[l.expired:]))
 }
 
 // forget drops the requests that were accepted at or before a time. When more than half of the

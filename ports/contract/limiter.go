@@ -96,6 +96,28 @@ var limiterChecks = []limiterCheck{
 		requireLimited(t, l, b)
 		requireLimited(t, l, b)
 	}},
+	{"remaining tells what is left and counts nothing", func(t T, l ports.Limiter) {
+		b := newBucket("a", 2)
+		for want := 2; want >= 0; want-- {
+			for range 3 {
+				if left := l.Remaining(t.Context(), b); left != want {
+					t.Fatalf("%d remaining, want %d", left, want)
+				}
+			}
+			if want > 0 {
+				requireAllowed(t, l, b, want-1)
+			}
+		}
+		requireLimited(t, l, b)
+	}},
+	{"requests that leave the window remain no longer", func(t T, l ports.Limiter) {
+		b := ratelimit.Bucket{Key: "a", Limit: 1, Window: 200 * time.Millisecond}
+		v, _ := l.Take(t.Context(), b)
+		<-time.After(v.ResetIn + timeTolerance)
+		if left := l.Remaining(t.Context(), b); left != 1 {
+			t.Fatalf("%d remaining after the window", left)
+		}
+	}},
 	{"every key has its own bucket", func(t T, l ports.Limiter) {
 		requireAllowed(t, l, newBucket("a", 1), 0)
 		requireAllowed(t, l, newBucket("b", 1), 0)

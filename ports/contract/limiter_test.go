@@ -45,6 +45,15 @@ func (p *plainLimiter) Take(_ context.Context, b ratelimit.Bucket) (ratelimit.Ve
 	})
 }
 
+func (p *plainLimiter) Remaining(_ context.Context, b ratelimit.Bucket) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.logs[b.Key] == nil {
+		return b.Limit
+	}
+	return p.logs[b.Key].Remaining(b, time.Since(p.began))
+}
+
 func (p *plainLimiter) Enter(_ context.Context, name string, places int) (func(), bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,6 +73,15 @@ type brokenLimiter struct {
 	*plainLimiter
 	take  func(*plainLimiter, context.Context, ratelimit.Bucket) (ratelimit.Verdict, func())
 	enter func(*plainLimiter, string, int) (func(), bool)
+
+	remaining func(*plainLimiter, ratelimit.Bucket) int
+}
+
+func (b brokenLimiter) Remaining(ctx context.Context, of ratelimit.Bucket) int {
+	if b.remaining != nil {
+		return b.remaining(b.plainLimiter, of)
+	}
+	return b.plainLimiter.Remaining(ctx, of)
 }
 
 func (b brokenLimiter) Take(ctx context.Context, of ratelimit.Bucket) (ratelimit.Verdict, func()) {
@@ -127,6 +145,11 @@ func TestLimiterSuiteDetectsBrokenPromises(t *testing.T) {
 			_, giveBack = p.Take(ctx, b)
 			return v, giveBack
 		}},
+		"remaining counts a request": {remaining: func(p *plainLimiter, b ratelimit.Bucket) int {
+			v, _ := p.Take(context.Background(), b)
+			return v.Remaining
+		}},
+		"remaining is always the limit": {remaining: func(_ *plainLimiter, b ratelimit.Bucket) int { return b.Limit }},
 		"one slot too many": {enter: func(p *plainLimiter, name string, places int) (func(), bool) {
 			return p.Enter(context.Background(), name, places+1)
 		}},

@@ -39,7 +39,7 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 				body = readForm(w, r)
 				return
 			}
-			body, err = readJSONBody(w, r, op.RequestBody != nil)
+			body, err = readJSONBody(w, r, op.RequestBody != nil && op.RequestBody.Required)
 		})
 		if err == nil && !hasSlot {
 			err = tooManyInFlight()
@@ -68,7 +68,7 @@ func readForm(w http.ResponseWriter, r *http.Request) []byte {
 // bufferedBody returns a request body that reads from memory.
 func bufferedBody(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(body)) }
 
-// readJSONBody reads the body and checks its media type. required is set if the operation takes a
+// readJSONBody reads the body and checks its media type. required is set if the operation needs a
 // body. Otherwise the body may be empty, and an empty body can have any Content-Type.
 func readJSONBody(w http.ResponseWriter, r *http.Request, required bool) ([]byte, error) {
 	media := mediaTypeOf(r.Header)

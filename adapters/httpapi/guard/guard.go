@@ -17,15 +17,17 @@
 //  8. limitAccount answers 503 if the account has too many requests in flight (inflight.go).
 //  9. route answers 404 and 405 (routing.go).
 //  10. checkAccept answers 406 (routing.go).
-//  11. checkKey answers 400 for a missing or invalid Idempotency-Key (idempotency.go).
-//  12. readBody reads the body, or answers 415 and 413 (body.go).
-//  13. replayStored sends the answer that is stored for the Idempotency-Key, or answers 409
+//  11. checkScope answers 403 if the API key lacks the scope of the operation (bounds.go).
+//  12. checkKey answers 400 for a missing or invalid Idempotency-Key (idempotency.go).
+//  13. readBody reads the body, or answers 415 and 413 (body.go).
+//  14. replayStored sends the answer that is stored for the Idempotency-Key, or answers 409
 //     (idempotency.go).
-//  14. limitRate counts the request in its bucket, or answers 429 (ratelimits.go).
-//  15. claimKey lets one request per Idempotency-Key run (idempotency.go, idempotency_run.go).
-//  16. checkQuery answers 400 for invalid query parameters (validation.go).
-//  17. validateJSON answers 400 for a body that is not strict JSON (validation.go).
-//  18. setDeadline sets the time limit of the operation (validation.go).
+//  15. limitRate counts the request in its bucket, or answers 429 (ratelimits.go).
+//  16. claimKey lets one request per Idempotency-Key run (idempotency.go, idempotency_run.go).
+//  17. checkQuery answers 400 for invalid query parameters (validation.go).
+//  18. hideTenants makes tenants beyond the bounds of the key unknown (bounds.go).
+//  19. validateJSON answers 400 for a body that is not strict JSON (validation.go).
+//  20. setDeadline sets the time limit of the operation (validation.go).
 //
 // The main types are guard (the dependencies of the steps), exchange (the state of one request) and
 // Terms (what an operation declares, in terms.go). Start reading with the method guard.steps.
@@ -50,6 +52,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/idempotency"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // Options configures the middleware.
@@ -125,12 +128,14 @@ func (g *guard) steps() []step {
 		g.limitAccount,
 		g.route,
 		g.checkAccept,
+		g.checkScope,
 		g.checkKey,
 		g.readBody,
 		g.replayStored,
 		g.limitRate,
 		g.claimKey,
 		g.checkQuery,
+		g.hideTenants,
 		g.validateJSON,
 		g.setDeadline,
 	}
@@ -202,7 +207,8 @@ func (e *exchange) needsKey(path string) bool {
 	return path == "/v1" || strings.HasPrefix(path, "/v1/") || e.route.op != nil
 }
 
-// authenticate identifies the caller by the API key, or answers 401.
+// authenticate identifies the caller by the API key, or answers 401. Stores then show only the
+// tenants to which the key is limited.
 func (g *guard) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -211,12 +217,15 @@ func (g *guard) authenticate(next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
-		caller, err := g.keys.Authenticate(r.Context(), r.Header.Values("Authorization"))
+		caller, err := g.keys.Authenticate(r.Context(), r.Header.Values("Authorization"), e.client)
+		e.caller = caller
 		if err != nil {
 			Refuse(w, r, err)
 			return
 		}
-		e.caller = caller
+		if tenants := caller.Bounds.Tenants; tenants != nil {
+			r = r.WithContext(ports.WithTenants(r.Context(), tenants))
+		}
 		next.ServeHTTP(w, r)
 	})
 }

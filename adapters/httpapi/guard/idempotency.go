@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/idempotency"
 	"github.com/tenantry/tenantry/ports"
@@ -68,8 +69,23 @@ func writeOf(r *http.Request, e *exchange) (*keyedWrite, error) {
 	}
 	r.Body = bufferedBody(body)
 	asked := idempotency.Request{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Body: body}
-	key := sha256.Sum256([]byte(r.Header.Get("Idempotency-Key")))
+	key := sha256.Sum256([]byte(r.Header.Get("Idempotency-Key") + boundsOfReplays(e)))
 	return &keyedWrite{place: idempotency.KeyID{Account: e.caller.Account.ID, Key: key}, text: asked.Text()}, nil
+}
+
+// boundsOfReplays returns the part of the stored key that separates the answers to keys with
+// different bounds. An answer can be replayed only to a key that could have got it: a key that is
+// limited to some tenants has its own answers, and so has every key for a write that manages keys.
+// The part is empty otherwise. It begins with a space, which an Idempotency-Key cannot contain.
+func boundsOfReplays(e *exchange) string {
+	switch bounds := e.caller.Bounds; {
+	case e.route.terms.ManagesKeys:
+		return " " + bounds.Text()
+	case bounds.Tenants != nil:
+		return " " + access.Bounds{Tenants: bounds.Tenants}.Text()
+	default:
+		return ""
+	}
 }
 
 // lookUp reads the stored record of the key. It returns true if the request can go on to claim the

@@ -33,6 +33,11 @@ const (
 	ProviderHeavyWrites Bucket = "provider_heavy_writes"
 )
 
+// Buckets returns the buckets in the order of the documentation.
+func Buckets() []Bucket {
+	return []Bucket{Reads, Expensive, ProviderHeavy, ProviderHeavyWrites, Writes}
+}
+
 // quotas holds the rate limit of each bucket. The limit applies per account.
 var quotas = map[Bucket]ratelimit.Bucket{
 	Reads:               {Limit: 600, Window: time.Minute},
@@ -71,6 +76,24 @@ func (b Bucket) forAccount(account access.AccountID) ratelimit.Bucket {
 	q := quotas[b]
 	q.Key = string(b) + ":" + string(account)
 	return q
+}
+
+// Balance is what an account may still use of a bucket.
+type Balance struct {
+	Bucket    Bucket
+	Limit     int
+	Window    time.Duration
+	Remaining int
+}
+
+// Balances returns the balance of each bucket, without counting a request.
+func (l Limits) Balances(ctx context.Context, account access.AccountID) []Balance {
+	var all []Balance
+	for _, b := range Buckets() {
+		q := b.forAccount(account)
+		all = append(all, Balance{Bucket: b, Limit: q.Limit, Window: q.Window, Remaining: l.Counters.Remaining(ctx, q)})
+	}
+	return all
 }
 
 // concurrencyLimit limits how many requests of an account run at once, over all replicas.

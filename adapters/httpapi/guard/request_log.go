@@ -89,7 +89,7 @@ func errorAttr(err error) slog.Attr {
 // next entry of X-Forwarded-For, from right to left. Entries left of the first untrusted address
 // can be forged, so they are ignored.
 //
-// The address is logged, and limitInFlight counts requests by it. Access never depends on it.
+// The address is logged, limitInFlight counts requests by it, and a key can be limited to addresses.
 func (g *guard) clientAddress(r *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

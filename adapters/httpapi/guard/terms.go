@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
@@ -18,7 +19,15 @@ import (
 // the terms, and the OpenAPI document describes them.
 type Terms struct {
 	Bucket Bucket
-	Write  bool // the operation requires an Idempotency-Key
+	// Scope is the scope that the API key must hold, or access.NoScope.
+	Scope access.Scope
+	// AllTenants is set for an operation that concerns tenants beyond the bounds of any key. A key
+	// that is limited to some tenants may not call it.
+	AllTenants bool
+	// ManagesKeys is set for a write whose answer depends on all bounds of the caller's key. Its
+	// stored answer is replayed only to keys with the same bounds.
+	ManagesKeys bool
+	Write       bool // the operation requires an Idempotency-Key
 	// CallsProviderIf reports whether a request with this body calls a provider. It is set for
 	// operations whose bucket does not imply a provider call.
 	CallsProviderIf func(body []byte) bool
@@ -49,8 +58,9 @@ func (t Terms) timeout() time.Duration { return cmp.Or(t.TimeLimit, requestTime)
 
 func (t Terms) mayRefuse(c fault.Code) bool { return slices.Contains(t.Refuses, c) }
 
-// commonCodes are the error codes of every operation. Writes also have writeCodes. Operations whose
-// requests can have a body also have bodyCodes.
+// commonCodes are the error codes of every operation. Operations with a scope also have
+// insufficient_scope. Writes also have writeCodes. Operations whose requests can have a body also
+// have bodyCodes.
 var (
 	commonCodes = []fault.Code{fault.InvalidAuthHeader, fault.MissingAPIKey, fault.InvalidAPIKey, fault.NoAPIPlan,
 		fault.WrongAccept, fault.RateLimitExceeded, fault.InternalError, fault.ServiceUnavailable}
@@ -62,6 +72,9 @@ var (
 // middleware are included.
 func (t Terms) Codes(method string) []fault.Code {
 	all := slices.Concat(t.Refuses, commonCodes)
+	if t.Scope != access.NoScope {
+		all = append(all, fault.InsufficientScope)
+	}
 	if hasBody(method) {
 		all = append(all, bodyCodes...)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/tenantry/tenantry/adapters/httpapi/guard/strictjson"
 	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 )
@@ -78,7 +80,7 @@ func (g *guard) validateJSON(next http.Handler) http.Handler {
 		}
 		body, err := io.ReadAll(r.Body)
 		if err == nil {
-			err = checkBody(body, op.RequestBody != nil)
+			err = checkBody(body, op.RequestBody)
 		}
 		if err != nil {
 			Refuse(w, r, err)
@@ -89,11 +91,11 @@ func (g *guard) validateJSON(next http.Handler) http.Handler {
 	})
 }
 
-// checkBody returns invalid_request if body is not strict JSON. If required is true, the body must
-// not be empty. Otherwise the body must be empty or {}.
-func checkBody(body []byte, required bool) error {
+// checkBody returns invalid_request if body is not strict JSON, or if it is empty and the operation
+// needs one. If takes is nil, the operation takes no body: it must be empty or {}.
+func checkBody(body []byte, takes *huma.RequestBody) error {
 	switch {
-	case len(body) == 0 && required:
+	case len(body) == 0 && takes != nil && takes.Required:
 		return refusal.Invalid("the operation needs a body", refusal.ProblemField{Location: "body", Message: "missing"})
 	case len(body) == 0:
 		return nil
@@ -101,7 +103,7 @@ func checkBody(body []byte, required bool) error {
 	if err := strictjson.Check(body); err != nil {
 		return refusal.Invalid("the body is not strict JSON", refusal.ProblemField{Location: "body", Message: err.Error()})
 	}
-	if required {
+	if takes != nil {
 		return nil
 	}
 	var members map[string]json.RawMessage

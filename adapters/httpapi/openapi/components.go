@@ -140,13 +140,22 @@ func rateHeaders() map[string]*huma.Header {
 	return map[string]*huma.Header{
 		"X-RateLimit-Bucket": {
 			Description: "The rate limit that applied to the request.",
-			Schema:      &huma.Schema{Type: huma.TypeString, Enum: []any{string(guard.Reads), string(guard.Expensive), string(guard.ProviderHeavy), string(guard.ProviderHeavyWrites), guard.ProviderConcurrency, guard.EventWaiters}},
+			Schema:      &huma.Schema{Type: huma.TypeString, Enum: bucketNames()},
 			Example:     string(guard.Reads),
 		},
 		"X-RateLimit-Limit":     number("The number of requests that the limit allows in its window.", 600),
 		"X-RateLimit-Remaining": number("The number of further requests that are allowed now.", 598),
 		"X-RateLimit-Reset":     number("When the oldest counted request leaves the window, in Unix seconds.", 1_780_000_000),
 	}
+}
+
+// bucketNames returns the values of X-RateLimit-Bucket.
+func bucketNames() []any {
+	var names []any
+	for _, b := range guard.Buckets() {
+		names = append(names, string(b))
+	}
+	return append(names, guard.ProviderConcurrency, guard.EventWaiters)
 }
 
 // addRateHeaderRefs adds references to the rate limit headers to headers and returns headers.

@@ -11,17 +11,23 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// Describe adds the documentation of an operation's terms to op: the API key, the example of the
-// body, and the answers.
+// Describe adds the documentation of an operation's terms to op: the API key with the scope, the
+// example of the body, and the answers.
 func Describe(op *huma.Operation) {
 	t := guard.TermsOf(op)
-	op.Security = []map[string][]string{{"bearer": {}}}
+	scopes := []string{}
+	if t.Scope != access.NoScope {
+		scopes = append(scopes, string(t.Scope))
+		op.Extensions = map[string]any{"x-required-scope": string(t.Scope)}
+	}
+	op.Security = []map[string][]string{{"bearer": scopes}}
 	op.Responses = responses(op, t)
 	if t.Request != nil {
-		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+		op.RequestBody = &huma.RequestBody{Content: map[string]*huma.MediaType{
 			"application/json": {Example: t.Request},
 		}}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
@@ -52,6 +53,9 @@ type Problem struct {
 	Conflicts  []PlanAction   `json:"conflicts,omitempty" doc:"With dns_conflict: the actions that block the plan."`
 	Workspaces []workspace    `json:"workspaces,omitempty" doc:"With the codes that end in workspace_required: the workspaces that the credential has access to."`
 
+	// RequiredScope is the operation's scope if the key lacks no scope but a bound stops it.
+	RequiredScope string `json:"required_scope,omitempty" doc:"With insufficient_scope: the scope that the request needs."`
+
 	retryAfter time.Duration
 }
 
@@ -79,6 +83,8 @@ func Of(f *fault.Error, requestID string) *Problem {
 	switch shown := f.Values.(type) {
 	case []ProblemField:
 		p.Errors = shown
+	case access.Scope:
+		p.RequiredScope = string(shown)
 	case []dns.Item:
 		for _, item := range shown {
 			p.Conflicts = append(p.Conflicts, ActionOf(item))

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/page"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// keyBoundsRow holds the bounds of a key and its creator. A key of an earlier release has no row.
+type keyBoundsRow struct {
+	bun.BaseModel `bun:"table:api_key_bounds,alias:b"`
+
+	KeyID     string `bun:",pk"`
+	Scopes    string
+	Tenants   *string
+	Networks  *string
+	ExpiresAt time.Time `bun:",nullzero"`
+	CreatedBy string
+}
+
+func newKeyBoundsRow(keyID string, b access.Bounds, createdBy string) keyBoundsRow {
+	row := keyBoundsRow{KeyID: keyID, Scopes: storedText(strings.Join(access.Words(b.Scopes), " ")), CreatedBy: storedText(createdBy)}
+	if b.Tenants != nil {
+		row.Tenants = joined(access.Words(b.Tenants))
+	}
+	if b.Networks != nil {
+		var networks []string
+		for _, n := range b.Networks {
+			networks = append(networks, n.String())
+		}
+		row.Networks = joined(networks)
+	}
+	if !b.ExpiresAt.IsZero() {
+		row.ExpiresAt = storedTime(b.ExpiresAt)
+	}
+	return row
+}
+
+// addBounds adds the bounds that a key has to the details of an audit event.
+func addBounds(details map[string]string, row keyBoundsRow) {
+	if row.Scopes != string(access.AnyScope) {
+		details["scopes"] = row.Scopes
+	}
+	if row.Tenants != nil {
+		details["tenant_ids"] = *row.Tenants
+	}
+	if row.Networks != nil {
+		details["allowed_cidrs"] = *row.Networks
+	}
+	if !row.ExpiresAt.IsZero() {
+		details["expires_at"] = row.ExpiresAt.Format(time.RFC3339)
+	}
+}
+
+func joined(words []string) *string {
+	text := strings.Join(words, " ")
+	return &text
+}
+
+// storedBounds are the columns of api_key_bounds that a left join returns. All are null for a key
+// without a row.
+type storedBounds struct {
+	scopes, tenants, networks *string
+	expiresAt                 *time.Time
+}
+
+// boundsColumns selects the columns of storedBounds in its order.
+const boundsColumns = "b.scopes, b.tenants, b.networks, b.expires_at"
+
+const joinBounds = "LEFT JOIN api_key_bounds AS b ON b.key_id = k.id"
+
+// bounds fails if a stored network cannot be parsed, so that a damaged row permits nothing.
+func (r storedBounds) bounds() (access.Bounds, error) {
+	if r.scopes == nil {
+		return access.Unbounded(), nil
+	}
+	var b access.Bounds
+	for _, s := range strings.Fields(*r.scopes) {
+		b.Scopes = append(b.Scopes, access.Scope(s))
+	}
+	if r.tenants != nil {
+		b.Tenants = []tenant.GUID{}
+		for _, id := range strings.Fields(*r.tenants) {
+			b.Tenants = append(b.Tenants, tenant.GUID(id))
+		}
+	}
+	if r.networks != nil {
+		b.Networks = []netip.Prefix{}
+		for _, raw := range strings.Fields(*r.networks) {
+			n, err := netip.ParsePrefix(raw)
+			if err != nil {
+				return access.Bounds{}, fmt.Errorf("read the bounds of a key: %w", err)
+			}
+			b.Networks = append(b.Networks, n)
+		}
+	}
+	if r.expiresAt != nil {
+		b.ExpiresAt = r.expiresAt.UTC()
+	}
+	return b, nil
+}
+
+// oldSecretRow is a secret of a key that a rotation has replaced.
+type oldSecretRow struct {
+	bun.BaseModel `bun:"table:api_key_old_secrets,alias:o"`
+
+	Hash       []byte `bun:",pk"`
+	KeyID      string
+	ValidUntil time.Time
+}
+
+// insertKey stores a key with its bounds.
+func insertKey(ctx context.Context, tx bun.IDB, row keyRow, b access.Bounds, createdBy string) error {
+	if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
+		return err
+	}
+	bounds := newKeyBoundsRow(row.ID, b, createdBy)
+	_, err := tx.NewInsert().Model(&bounds).Exec(ctx)
+	return err
+}
+
+// copyBounds gives a key the bounds and the creator of a different key. A key without a row has no
+// bounds, and neither has its copy.
+func copyBounds(ctx context.Context, tx bun.IDB, from, to string) error {
+	_, err := tx.NewRaw("INSERT INTO api_key_bounds (key_id, scopes, tenants, networks, expires_at, created_by) "+
+		"SELECT ?, scopes, tenants, networks, expires_at, created_by FROM api_key_bounds WHERE key_id = ?", to, from).Exec(ctx)
+	return err
+}
+
+// keysWithBounds selects keys with their bounds and their last uses.
+func keysWithBounds(db bun.IDB, rows *[]keyRow) *bun.SelectQuery {
+	return db.NewSelect().Model(rows).ColumnExpr("?TableColumns").ColumnExpr("u.last_used_at, b.created_by, " + boundsColumns).
+		Join("LEFT JOIN api_key_uses AS u ON u.key_id = k.id").Join(joinBounds)
+}
+
+func keysOf(rows []keyRow) ([]access.Key, error) {
+	keys := make([]access.Key, 0, len(rows))
+	for _, r := range rows {
+		k, err := r.key()
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	return keys, nil
+}
+
+// KeyPage implements ports.AccountKeys.
+func (s *Store) KeyPage(ctx context.Context, owner access.AccountID, q page.Query) (page.Page[access.Key], error) {
+	var rows []keyRow
+	err := s.run(ctx, "list keys of account", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		query := keysWithBounds(db, &rows).Where("k.account_id = ?", accountKey(owner))
+		if q.After != "" {
+			query = query.Where("k.id < ?", ident.Lookup(string(q.After)))
+		}
+		return query.OrderExpr("k.id DESC").Limit(int64(q.Limit) + 1).Scan(ctx)
+	})
+	if err != nil {
+		return page.Page[access.Key]{}, err
+	}
+	keys, err := keysOf(rows)
+	return page.Cut(q, keys, func(k access.Key) page.Cursor { return page.Cursor(k.ID) }), err
+}
+
+// AccountKey implements ports.AccountKeys.
+func (s *Store) AccountKey(ctx context.Context, owner access.AccountID, id string) (access.Key, error) {
+	var rows []keyRow
+	err := s.run(ctx, "find key of account", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		return keysWithBounds(db, &rows).Where("k.account_id = ?", accountKey(owner)).Where("k.id = ?", ident.Lookup(id)).Scan(ctx)
+	})
+	if err != nil {
+		return access.Key{}, err
+	}
+	if len(rows) == 0 {
+		return access.Key{}, accountKeyNotFound()
+	}
+	return rows[0].key()
+}
+
+func accountKeyNotFound() error {
+	return fault.FromStore(fault.KeyNotFound.With("the account has no API key with this id"))
+}
+
+// IssueKey implements ports.AccountKeys.
+func (s *Store) IssueKey(ctx context.Context, k access.Key, completion *ports.Completion) error {
+	row := newKeyRow(k)
+	return s.inTransaction(ctx, "issue key", func(ctx context.Context, tx bun.IDB) error {
+		if _, err := s.lockOpenAccount(ctx, tx, row.AccountID); err != nil {
+			return err
+		}
+		if err := insertKey(ctx, tx, row, k.Bounds, k.CreatedBy); err != nil {
+			return err
+		}
+		emitKey(ctx, row.AccountID, change[access.Key]{after: row.withoutBounds()})
+		return s.storeCompletion(ctx, tx, completion)
+	})
+}
+
+// RenewKey implements ports.AccountKeys. All older secrets of the key expire no later than the one
+// that is replaced now, so that a rotation without overlap leaves one secret.
+func (s *Store) RenewKey(ctx context.Context, owner access.AccountID, id string, fresh access.Key, oldUntil time.Time, completion *ports.Completion) error {
+	return s.inTransaction(ctx, "renew key", func(ctx context.Context, tx bun.IDB) error {
+		if err := s.lockAccount(ctx, tx, accountKey(owner)); err != nil {
+			return err
+		}
+		var row keyRow
+		err := tx.NewSelect().Model(&row).Where("k.account_id = ?", accountKey(owner)).Where("k.id = ?", ident.Lookup(id)).
+			Where("k.revoked_at IS NULL").Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return keyRevoked()
+		}
+		if err != nil {
+			return err
+		}
+		if err := retireSecrets(ctx, tx, row, storedTime(fresh.CreatedAt), storedTime(oldUntil)); err != nil {
+			return err
+		}
+		row.Hash, row.Hint = fresh.Hash[:], storedText(fresh.Hint)
+		_, err = tx.NewUpdate().Model(&row).Column("hash", "hint").
+			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		emit(ctx, row.AccountID, event.OfRotation(row.withoutBounds()))
+		return s.storeCompletion(ctx, tx, completion)
+	})
+}
+
+// retireSecrets keeps the current secret of a key valid until a time, ends the older ones no later,
+// and deletes those that have expired.
+func retireSecrets(ctx context.Context, tx bun.IDB, row keyRow, now, until time.Time) error {
+	_, err := tx.NewUpdate().Model((*oldSecretRow)(nil)).Set("valid_until = ?", until).
+		Where("key_id = ?", row.ID).Where("valid_until > ?", until).Exec(ctx)
+	if err != nil {
+		return err
+	}
+	if until.After(now) {
+		old := oldSecretRow{Hash: row.Hash, KeyID: row.ID, ValidUntil: until}
+		if _, err := tx.NewInsert().Model(&old).Exec(ctx); err != nil {
+			return err
+		}
+	}
+	_, err = tx.NewDelete().Model((*oldSecretRow)(nil)).Where("key_id = ?", row.ID).Where("valid_until <= ?", now).Exec(ctx)
+	return err
+}
+
+// EndKey implements ports.AccountKeys. It holds the account's lock like all other changes of keys.
+func (s *Store) EndKey(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *ports.Completion) error {
+	return s.inTransaction(ctx, "end key", func(ctx context.Context, tx bun.IDB) error {
+		if err := s.lockAccount(ctx, tx, accountKey(owner)); err != nil {
+			return err
+		}
+		var row keyRow
+		err := tx.NewUpdate().Model(&row).Set("revoked_at = ?", storedTime(now)).
+			Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.Lookup(id)).Where("revoked_at IS NULL").
+			Returning("*").Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return keyRevoked()
+		}
+		if err != nil {
+			return err
+		}
+		before := row.withoutBounds()
+		before.RevokedAt = time.Time{}
+		emitKey(ctx, row.AccountID, change[access.Key]{before, row.withoutBounds()})
+		return s.storeCompletion(ctx, tx, completion)
+	})
+}
+
+func keyRevoked() error { return fault.FromStore(fault.KeyRevoked.With("the API key is revoked")) }

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/page"
+)
+
+func someBounds(t testing.TB) access.Bounds {
+	t.Helper()
+	b, err := access.NewBounds([]string{"tenants:read", "domains:*"}, []string{string(guid(1)), string(guid(2))},
+		[]string{"192.0.2.0/24", "2001:db8::/32"}, now.Add(time.Hour), now)
+	must(t, "bounds", err)
+	return b
+}
+
+func equalPrefix(a, b netip.Prefix) bool { return a == b }
+
+func TestKeyIsFoundWithItsBounds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		k := apiKey(ann, 1)
+		k.Bounds, k.CreatedBy = someBounds(t), "20000000-0000-4000-8000-000000000077"
+		must(t, "issue", s.IssueKey(t.Context(), k, nil))
+		caller, err := s.Caller(t.Context(), k.Hash)
+		must(t, "caller", err)
+		if diff := cmp.Diff(k.Bounds, caller.Bounds, cmp.Comparer(equalPrefix)); diff != "" || caller.KeyName != k.Name || !caller.SecretUntil.IsZero() {
+			t.Fatalf("%+v: %s", caller, diff)
+		}
+		got, err := s.AccountKey(t.Context(), ann, k.ID)
+		must(t, "find", err)
+		if diff := cmp.Diff(k, got, cmp.Comparer(equalPrefix)); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+// TestKeyOfEarlierReleaseHasNoBounds deletes the row that earlier releases do not write.
+func TestKeyOfEarlierReleaseHasNoBounds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		k := newKey(t, s, newAccount(t, s, "ann"), 1)
+		_, err := s.db.NewDelete().Model((*keyBoundsRow)(nil)).Where("key_id = ?", k.ID).Exec(t.Context())
+		must(t, "delete bounds", err)
+		caller, err := s.Caller(t.Context(), k.Hash)
+		must(t, "caller", err)
+		if diff := cmp.Diff(access.Unbounded(), caller.Bounds); diff != "" {
+			t.Fatal(diff)
+		}
+		must(t, "rotate", s.RotateKey(t.Context(), k.Account, k.ID, apiKey(k.Account, 2)))
+		caller, err = s.Caller(t.Context(), apiKey(k.Account, 2).Hash)
+		must(t, "caller", err)
+		if diff := cmp.Diff(access.Unbounded(), caller.Bounds); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+// TestDamagedBoundsPermitNothing checks that a row that cannot be read does not remove a bound.
+func TestDamagedBoundsPermitNothing(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		k := newKey(t, s, newAccount(t, s, "ann"), 1)
+		_, err := s.db.NewUpdate().Model((*keyBoundsRow)(nil)).Set("networks = 'everywhere'").Where("key_id = ?", k.ID).Exec(t.Context())
+		must(t, "damage bounds", err)
+		if caller, err := s.Caller(t.Context(), k.Hash); err == nil || caller.KeyID != "" {
+			t.Fatalf("got %+v, %v", caller, err)
+		}
+	})
+}
+
+func TestReplacedKeysKeepTheirBounds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		k := apiKey(ann, 1)
+		k.Bounds = someBounds(t)
+		must(t, "issue", s.IssueKey(t.Context(), k, nil))
+		must(t, "rotate", s.RotateKey(t.Context(), ann, k.ID, apiKey(ann, 2)))
+		replaced, err := s.ReplaceKey(t.Context(), apiKey(ann, 2).ID, apiKey("", 3))
+		must(t, "replace", err)
+		caller, err := s.Caller(t.Context(), apiKey(ann, 3).Hash)
+		must(t, "caller", err)
+		for _, got := range []access.Bounds{replaced.Bounds, caller.Bounds} {
+			if diff := cmp.Diff(k.Bounds, got, cmp.Comparer(equalPrefix)); diff != "" {
+				t.Error(diff)
+			}
+		}
+	})
+}
+
+func TestKeysArePagedNewestFirst(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		for n := range 5 {
+			newKey(t, s, ann, n+1)
+		}
+		newKey(t, s, bob, 9)
+		got, q := "", page.Query{Limit: 2}
+		for pages := 1; ; pages++ {
+			p, err := s.KeyPage(t.Context(), ann, q)
+			must(t, "list", err)
+			for _, k := range p.Entries {
+				got += k.ID[len(k.ID)-1:]
+			}
+			got += " "
+			if q.After = p.Next; q.After == "" {
+				break
+			}
+			if pages > 3 {
+				t.Fatalf("no end after %q", got)
+			}
+		}
+		if got != "54 32 1 " {
+			t.Fatalf("got %q", got)
+		}
+	})
+}
+
+// secretHash returns the hash of a new secret of a key.
+func secretHash(n byte) [32]byte { return [32]byte{n, 1, 's'} }
+
+func renewal(k access.Key, n byte, at time.Time) access.Key {
+	k.Hash, k.Hint, k.CreatedAt = secretHash(n), "efgh", at
+	return k
+}
+
+func TestRenewedKeyHasBothSecretsUntilTheOverlapEnds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		k := newKey(t, s, ann, 1)
+		until := now.Add(24 * time.Hour)
+		must(t, "renew", s.RenewKey(t.Context(), ann, k.ID, renewal(k, 1, now), until, nil))
+		old, err := s.Caller(t.Context(), k.Hash)
+		must(t, "old secret", err)
+		fresh, err := s.Caller(t.Context(), secretHash(1))
+		must(t, "new secret", err)
+		if old.KeyID != k.ID || fresh.KeyID != k.ID || !old.SecretUntil.Equal(until) || !fresh.SecretUntil.IsZero() {
+			t.Fatalf("old %+v, new %+v", old, fresh)
+		}
+		stored, err := s.AccountKey(t.Context(), ann, k.ID)
+		must(t, "find", err)
+		if stored.Hint != "efgh" || stored.Name != k.Name || !stored.CreatedAt.Equal(k.CreatedAt) {
+			t.Fatalf("got %+v", stored)
+		}
+	})
+}
+
+// TestRenewalShortensEarlierOverlaps checks that a rotation without overlap leaves one secret, and
+// that expired secrets are deleted.
+func TestRenewalShortensEarlierOverlaps(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		k, other := newKey(t, s, ann, 1), newKey(t, s, ann, 2)
+		must(t, "renew the other key", s.RenewKey(t.Context(), ann, other.ID, renewal(other, 9, now), now.Add(72*time.Hour), nil))
+		must(t, "renew", s.RenewKey(t.Context(), ann, k.ID, renewal(k, 1, now), now.Add(72*time.Hour), nil))
+		must(t, "renew again", s.RenewKey(t.Context(), ann, k.ID, renewal(k, 2, now), now.Add(time.Hour), nil))
+		first, err := s.Caller(t.Context(), k.Hash)
+		must(t, "first secret", err)
+		if !first.SecretUntil.Equal(now.Add(time.Hour)) {
+			t.Fatalf("the first secret is valid until %s", first.SecretUntil)
+		}
+		must(t, "renew without overlap", s.RenewKey(t.Context(), ann, k.ID, renewal(k, 3, now.Add(time.Minute)), now.Add(time.Minute), nil))
+		for _, hash := range [][32]byte{k.Hash, secretHash(1), secretHash(2)} {
+			_, err := s.Caller(t.Context(), hash)
+			requireRefusal(t, "an old secret", err, fault.InvalidAPIKey)
+		}
+		for _, hash := range [][32]byte{secretHash(3), secretHash(9), other.Hash} {
+			_, err := s.Caller(t.Context(), hash)
+			must(t, "a valid secret", err)
+		}
+	})
+}
+
+func TestRevocationEndsAllSecrets(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		k := newKey(t, s, ann, 1)
+		must(t, "renew", s.RenewKey(t.Context(), ann, k.ID, renewal(k, 1, now), now.Add(time.Hour), nil))
+		requireRefusal(t, "a different account revokes", s.EndKey(t.Context(), bob, k.ID, now, nil), fault.KeyRevoked)
+		must(t, "revoke", s.EndKey(t.Context(), ann, k.ID, now, nil))
+		for _, hash := range [][32]byte{k.Hash, secretHash(1)} {
+			_, err := s.Caller(t.Context(), hash)
+			requireRefusal(t, "a secret", err, fault.InvalidAPIKey)
+		}
+		requireRefusal(t, "revoke again", s.EndKey(t.Context(), ann, k.ID, now, nil), fault.KeyRevoked)
+		requireRefusal(t, "renew", s.RenewKey(t.Context(), ann, k.ID, renewal(k, 2, now), now, nil), fault.KeyRevoked)
+		stored, err := s.AccountKey(t.Context(), ann, k.ID)
+		must(t, "find", err)
+		if !stored.RevokedAt.Equal(now) {
+			t.Fatalf("got %+v", stored)
+		}
+	})
+}
+
+func TestKeysOfDifferentAccountsAreUnknown(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		k := newKey(t, s, ann, 1)
+		for _, id := range []string{k.ID, strings.ToUpper(k.ID), "nonsense", ""} {
+			_, err := s.AccountKey(t.Context(), bob, id)
+			requireRefusal(t, "find", err, fault.KeyNotFound)
+		}
+		requireRefusal(t, "renew", s.RenewKey(t.Context(), bob, k.ID, renewal(k, 1, now), now, nil), fault.KeyRevoked)
+	})
+}
+
+// TestConcurrentRenewalsLeaveOneCurrentSecret checks that exactly one secret of the key has no end.
+func TestConcurrentRenewalsLeaveOneCurrentSecret(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		k := newKey(t, s, ann, 1)
+		errs := concurrently(concurrency, func(i int) error {
+			return s.RenewKey(t.Context(), ann, k.ID, renewal(k, byte(i+1), now), now.Add(time.Hour), nil)
+		})
+		current := 0
+		for i, err := range errs {
+			must(t, "renew", err)
+			caller, err := s.Caller(t.Context(), secretHash(byte(i+1)))
+			must(t, "caller", err)
+			if caller.SecretUntil.IsZero() {
+				current++
+			}
+		}
+		if current != 1 {
+			t.Fatalf("%d secrets have no end", current)
+		}
+	})
+}

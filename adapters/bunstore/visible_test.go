@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/sendlimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// limitedTo returns a context in which only the nth tenants are visible.
+func limitedTo(t testing.TB, numbers ...int) context.Context {
+	t.Helper()
+	tenants := []tenant.GUID{}
+	for _, n := range numbers {
+		tenants = append(tenants, guid(n))
+	}
+	return ports.WithTenants(t.Context(), tenants)
+}
+
+func TestOnlyVisibleTenantsAreListed(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		for n := range 3 {
+			attachTenant(t, s, ann, n+1)
+		}
+		attachTenant(t, s, bob, 4)
+		for _, tt := range []struct {
+			ctx  context.Context
+			want int
+		}{{t.Context(), 3}, {limitedTo(t, 1), 1}, {limitedTo(t, 1, 3), 2}, {limitedTo(t, 4), 0}, {limitedTo(t), 0}} {
+			list, err := s.Tenants(tt.ctx, ann)
+			must(t, "list", err)
+			if len(list) != tt.want {
+				t.Errorf("%d tenants, want %d", len(list), tt.want)
+			}
+			held, err := s.TenantCount(tt.ctx, ann)
+			must(t, "count", err)
+			if held != 3 {
+				t.Errorf("%d slots are used", held)
+			}
+		}
+	})
+}
+
+// TestHiddenDomainsRunsAndJobsAreUnknown checks the reads by an object's own id, and the lists.
+func TestHiddenDomainsRunsAndJobsAreUnknown(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		for n := range 2 {
+			attachTenant(t, s, ann, n+1)
+		}
+		d := addDomain(t, s, ann, guid(1), "one.test")
+		startRun(t, s, ann, d, 1)
+		seen, hidden := limitedTo(t, 1), limitedTo(t, 2)
+		for name, find := range map[string]func(context.Context) error{
+			"domain": func(ctx context.Context) error { _, err := s.DomainByID(ctx, ann, d.ID); return err },
+			"run":    func(ctx context.Context) error { _, _, err := s.Run(ctx, ann, runID(1)); return err },
+			"job":    func(ctx context.Context) error { _, err := s.Job(ctx, ann, jobID(1)); return err },
+			"retry":  func(ctx context.Context) error { _, err := s.RetryJob(ctx, ann, jobID(1), now, nil); return err },
+		} {
+			unknown := find(ports.WithTenants(t.Context(), nil))
+			if err := find(seen); err != nil && name != "retry" { // a queued job cannot be retried
+				t.Errorf("%s of a visible tenant: %v", name, err)
+			}
+			requireSameError(t, name, find(hidden), unknown)
+			if fault.Of(unknown).Code.Kind != fault.NotFound {
+				t.Errorf("%s: %v", name, unknown)
+			}
+		}
+		for ctx, want := range map[context.Context]int{t.Context(): 1, seen: 1, hidden: 0} {
+			runs, err := s.Runs(ctx, ann, ports.RunQuery{Limit: 10})
+			must(t, "list runs", err)
+			if len(runs) != want {
+				t.Errorf("%d runs, want %d", len(runs), want)
+			}
+		}
+	})
+}
+
+// TestEventsOfVisibleTenantsMatchListOfAllEvents compares each page with the list of all events of
+// the visible tenants.
+func TestEventsOfVisibleTenantsMatchListOfAllEvents(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		all := recordSampleEvents(t, s, ann)
+		for _, numbers := range [][]int{{1}, {1, 3}, {9}, {}} {
+			ctx := limitedTo(t, numbers...)
+			var shown []sendlimit.Event
+			for _, e := range all {
+				if visible(ctx, e.Tenant) {
+					shown = append(shown, e)
+				}
+			}
+			for _, q := range []ports.EventQuery{{Limit: 50}, {Limit: 7, Offset: 60}, {Limit: 50, Action: sendlimit.Unblocked}} {
+				page, err := s.Events(ctx, ann, q)
+				must(t, "list events", err)
+				if diff := cmp.Diff(expectedPage(shown, q), page); diff != "" {
+					t.Errorf("tenants %v, %+v: %s", numbers, q, diff)
+				}
+			}
+		}
+	})
+}
+
+// connectedFixture is an account with a mailbox in each of two tenants, both connected.
+func connectedFixture(t testing.TB, s *Store) integrationFixture {
+	t.Helper()
+	h := newIntegrationFixture(t, s, "ann", 1)
+	other := addDomain(t, s, h.owner, attachTenant(t, s, h.owner, 2).GUID, "other.test")
+	h.boxes = append(h.boxes, addMailbox(t, s, h.owner, other, "sales", "ready"))
+	h.setConnection(t, s, h.one, 0, integration.ConnectionConnected)
+	h.setConnection(t, s, h.one, 2, integration.ConnectionFailed)
+	return h
+}
+
+func TestHiddenMailboxesAreNotEligibleNorCounted(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := connectedFixture(t, s)
+		for _, tt := range []struct {
+			ctx                     context.Context
+			eligible, counted, fail int
+		}{{t.Context(), 3, 2, 1}, {limitedTo(t, 1), 2, 1, 0}, {limitedTo(t, 2), 1, 1, 1}, {limitedTo(t, 3), 0, 0, 0}} {
+			list, err := s.Eligible(tt.ctx, h.owner, h.one.ID)
+			must(t, "list", err)
+			counts, err := s.ConnectionCounts(tt.ctx, h.owner, h.one.ID)
+			must(t, "count", err)
+			if len(list) != tt.eligible || counts.Total != tt.counted || counts.Failed != tt.fail {
+				t.Errorf("%d eligible, %+v", len(list), counts)
+			}
+		}
+		_, hidden := s.EligibleMailbox(limitedTo(t, 2), h.owner, h.one.ID, h.boxes[0].ID)
+		_, unknown := s.EligibleMailbox(t.Context(), h.owner, h.one.ID, connectionID(1))
+		requireRefusal(t, "a hidden mailbox", hidden, fault.MailboxNotFound)
+		requireSameError(t, "a hidden mailbox", hidden, unknown)
+		if _, err := s.EligibleMailbox(limitedTo(t, 1), h.owner, h.one.ID, h.boxes[0].ID); err != nil {
+			t.Errorf("a visible mailbox: %v", err)
+		}
+	})
+}
+
+func TestIntegrationWithHiddenConnectionsIsNotRemoved(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := connectedFixture(t, s)
+		err := s.RemoveIntegration(limitedTo(t, 1), h.owner, h.one.ID, nil)
+		requireRefusal(t, "remove", err, fault.InsufficientScope)
+		if fault.Of(err).Values != access.IntegrationsWrite {
+			t.Errorf("got %+v", fault.Of(err))
+		}
+		requireRefusal(t, "remove unknown", s.RemoveIntegration(limitedTo(t, 1), h.owner, integrationID(99), nil), fault.IntegrationNotFound)
+		must(t, "remove without connections", s.RemoveIntegration(limitedTo(t, 1), h.owner, h.two.ID, nil))
+		must(t, "remove with all tenants", s.RemoveIntegration(limitedTo(t, 1, 2), h.owner, h.one.ID, nil))
+	})
+}
+
+// TestLimitedRefreshLeavesOtherTenantsToTheNextOne checks that a refresh with some tenants delays no
+// scheduled refresh, and does not displace a complete list that began earlier.
+func TestLimitedRefreshLeavesOtherTenantsToTheNextOne(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := connectedFixture(t, s)
+		began := now.Add(time.Hour)
+		expire := func(ctx context.Context, box int, at time.Time) {
+			c := h.storedConnection(t, s, h.one, box)
+			c.Status, c.UpdatedAt = integration.ConnectionDisconnected, at
+			n, err := s.SaveRefresh(ctx, h.owner, h.one, at, []integration.Connection{c}, nil)
+			must(t, "save refresh", err)
+			if n != 1 {
+				t.Fatalf("%d connections stored", n)
+			}
+		}
+		expire(limitedTo(t, 1), 0, began)
+		due, err := s.DueRefreshes(t.Context(), began, began, 10)
+		must(t, "due", err)
+		if len(due) != 2 {
+			t.Errorf("%d refreshes are due", len(due))
+		}
+		expire(t.Context(), 2, began.Add(-time.Minute))
+	})
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// boundedKeys has keys of account A that lack something. secondTenant is a tenant of account A that
+// has nothing.
+type boundedKeys struct {
+	readOnly, otherScope, otherTenant, expired, otherAddress string
+}
+
+const secondTenant = tenant.GUID("aaaaaaaa-0000-4000-8000-000000000009")
+
+func newBoundedKeys(t *testing.T, env *testEnv) boundedKeys {
+	t.Helper()
+	with := func(change func(*access.Bounds)) string {
+		b := access.Unbounded()
+		change(&b)
+		return env.addBoundedKey(t, env.accountA.account.ID, b)
+	}
+	return boundedKeys{
+		readOnly: with(func(b *access.Bounds) {
+			b.Scopes = nil
+			for _, s := range access.OperationScopes() {
+				if strings.HasSuffix(string(s), ":read") {
+					b.Scopes = append(b.Scopes, s)
+				}
+			}
+		}),
+		otherScope:   with(func(b *access.Bounds) { b.Scopes = []access.Scope{"webhooks:*"} }),
+		otherTenant:  with(func(b *access.Bounds) { b.Tenants = []tenant.GUID{secondTenant} }),
+		expired:      with(func(b *access.Bounds) { b.ExpiresAt = time.Now().Add(-time.Second) }),
+		otherAddress: with(func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }),
+	}
+}
+
+// operationName returns the method and the path of an operation.
+func (op operation) operationName() string { return strings.ToUpper(op.method) + " " + op.path }
+
+// callOf returns a valid request for an operation on objects of account A.
+func callOf(op operation, owned map[string]string, key string) call {
+	body := validBodies[op.operationName()]
+	switch op.operationName() {
+	case "POST /v1/integrations":
+		body = `{"provider":"instantly","name":"More","api_key":"` + exampleAPIKey + `"}`
+	case "POST /v1/keys":
+		body = `{"name":"more","scopes":["webhooks:read"]}`
+	}
+	path := fillPath(op.path, owned)
+	if op.path == "/api-key/rotate" {
+		path += "?user_email=nobody@a.example"
+	}
+	return call{method: strings.ToUpper(op.method), path: path, body: body, key: key}
+}
+
+// TestEveryOperationChecksTheKey sends each operation with keys that lack the scope, have expired,
+// or are used from a wrong address.
+func TestEveryOperationChecksTheKey(t *testing.T) {
+	env := newTestEnv(t)
+	owned, _ := ownershipCases(env, t)
+	env.attachTenant(t, env.accountA, secondTenant)
+	keys := newBoundedKeys(t, env)
+	client := serve(t, env.handler(t))
+	for _, op := range allOperations() {
+		t.Run(op.operationName(), func(t *testing.T) {
+			client := client.forTest(t)
+			for key, reason := range map[string]string{keys.expired: "expired", keys.otherAddress: "address"} {
+				got := client.expect(callOf(op, owned, key), 401, "invalid_api_key")
+				if detail, _ := got.body["detail"].(string); !strings.Contains(detail, reason) {
+					t.Errorf("the detail is %q", detail)
+				}
+			}
+			scope, _ := op.doc["x-required-scope"].(string)
+			if scope == "" {
+				client.expect(callOf(op, owned, keys.otherScope), 200, "")
+				return
+			}
+			if security := op.doc["security"].([]any)[0].(map[string]any)["bearer"].([]any); len(security) != 1 || security[0] != scope {
+				t.Errorf("the security is %v", security)
+			}
+			refusing := []string{keys.otherScope}
+			if strings.HasSuffix(scope, ":write") {
+				refusing = append(refusing, keys.readOnly)
+			} else if got := client.do(callOf(op, owned, keys.readOnly)); got.code() == "insufficient_scope" {
+				t.Errorf("a key with every read scope: %s", got.raw)
+			}
+			for _, key := range refusing {
+				got := client.expect(callOf(op, owned, key), 403, "insufficient_scope")
+				if got.body["required_scope"] != scope || got.header.Get("X-RateLimit-Bucket") != "" {
+					t.Errorf("headers %v, body %s", got.header, got.raw)
+				}
+			}
+		})
+	}
+}
+
+// visibleObjects has the operations without an object of a tenant in the path, with the status that
+// a key for a different tenant gets.
+var visibleObjects = map[string]int{
+	"GET /v1/tenants": 200, "GET /v1/dns/provisioning-runs": 200, "GET /v1/enforcement/events": 200,
+	"GET /v1/integrations": 200, "GET /v1/integrations/{integration_id}": 200, "GET /v1/integrations/{integration_id}/mailboxes": 200,
+	"GET /v1/me": 200, "GET /v1/keys": 200,
+	"POST /v1/integrations": 200, "POST /v1/integrations/{integration_id}/test": 200, "POST /v1/integrations/{integration_id}/mailboxes/refresh": 200,
+	// A new tenant would be outside of the bounds, and so are the connections of the integration and
+	// the key without bounds.
+	"GET /v1/tenants/connect-url": 403, "DELETE /v1/integrations/{integration_id}": 403,
+	"POST /v1/keys": 403, "DELETE /v1/keys/{key_id}": 403, "POST /v1/keys/{key_id}/rotate": 403,
+	"POST /api-key/rotate": 403, // access_denied, because the address is not a member's
+}
+
+// TestTenantsOutsideTheBoundsAreForeign sends each operation with the objects of a tenant to which
+// the key is not limited. The answer must be that for objects of a different account.
+func TestTenantsOutsideTheBoundsAreForeign(t *testing.T) {
+	env := newTestEnv(t)
+	owned, foreign := ownershipCases(env, t)
+	env.attachTenant(t, env.accountA, secondTenant)
+	key := newBoundedKeys(t, env).otherTenant
+	client := serve(t, env.handler(t))
+	for _, op := range allOperations() {
+		t.Run(op.operationName(), func(t *testing.T) {
+			client := client.forTest(t)
+			hidden := ""
+			for _, param := range parametersOf(op.path) {
+				if param != "integration_id" && param != "key_id" && hidden == "" {
+					hidden = param
+				}
+			}
+			if hidden == "" {
+				status, listed := visibleObjects[op.operationName()]
+				if got := client.do(callOf(op, owned, key)); !listed || got.status != status {
+					t.Errorf("got %d, want %d\n%s", got.status, status, got.raw)
+				}
+				return
+			}
+			got := client.expect(callOf(op, owned, key), 404, notFoundCodes[hidden])
+			values := map[string]string{hidden: foreign[hidden][0]}
+			for name, value := range owned {
+				if values[name] == "" {
+					values[name] = value
+				}
+			}
+			want := client.expect(callOf(op, values, env.accountA.key), 404, notFoundCodes[hidden])
+			if comparableText(got) != comparableText(want) {
+				t.Errorf("got\n%s\nwant\n%s", comparableText(got), comparableText(want))
+			}
+		})
+	}
+}
+
+// TestListsLeaveOutOtherTenants compares what a key for one tenant and a key for another see.
+func TestListsLeaveOutOtherTenants(t *testing.T) {
+	env := newTestEnv(t)
+	owned, _ := ownershipCases(env, t)
+	env.attachTenant(t, env.accountA, secondTenant)
+	env.addEvents(t, env.accountA, 3)
+	own := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"*"}, Tenants: []tenant.GUID{env.accountA.tenant}})
+	other := newBoundedKeys(t, env).otherTenant
+	client := serve(t, env.handler(t))
+	for _, tt := range []struct {
+		path, list string
+		own, other int
+	}{
+		{"/v1/tenants", "tenants", 1, 1},
+		{"/v1/dns/provisioning-runs", "runs", 1, 0},
+		{"/v1/enforcement/events", "events", 3, 0},
+		{"/v1/integrations", "integrations", 1, 1},
+		{"/v1/integrations/" + owned["integration_id"] + "/mailboxes", "mailboxes", 1, 0},
+	} {
+		for key, want := range map[string]int{own: tt.own, other: tt.other} {
+			got := client.expect(call{method: "GET", path: tt.path, key: key}, 200, "")
+			if list := got.body[tt.list].([]any); len(list) != want {
+				t.Errorf("%s has %d entries, want %d\n%s", tt.path, len(list), want, got.raw)
+			}
+			if key == other && strings.Contains(got.raw, string(env.accountA.tenant)) {
+				t.Errorf("%s shows the tenant: %s", tt.path, got.raw)
+			}
+		}
+	}
+	counts := func(key string) any {
+		got := client.expect(call{method: "GET", path: "/v1/integrations/" + owned["integration_id"], key: key}, 200, "")
+		return got.body["mailbox_connections"].(map[string]any)["total"]
+	}
+	if own, other := counts(own), counts(other); own != 1.0 || other != 0.0 {
+		t.Errorf("connections: %v and %v", own, other)
+	}
+	events := "/v1/enforcement/events?tenant_id=" + string(env.accountA.tenant)
+	client.expect(call{method: "GET", path: events, key: own}, 200, "")
+	client.expect(call{method: "GET", path: events, key: other}, 404, "tenant_not_found")
+	client.expect(call{method: "GET", path: "/v1/tenants/" + strings.ToUpper(string(env.accountA.tenant)), key: own}, 200, "")
+}
+
+// TestReplaysNeedTheBoundsOfTheFirstRequest repeats a write with the same Idempotency-Key and keys
+// with different bounds.
+func TestReplaysNeedTheBoundsOfTheFirstRequest(t *testing.T) {
+	env := newTestEnv(t)
+	owned, _ := ownershipCases(env, t)
+	env.attachTenant(t, env.accountA, secondTenant)
+	keys := newBoundedKeys(t, env)
+	client := serve(t, env.handler(t))
+	send := func(path, body, key string) reply {
+		return client.do(call{method: "POST", path: path, body: body, key: key, headers: map[string]string{"Idempotency-Key": "one"}})
+	}
+	sync := "/v1/tenants/" + owned["tenant_id"] + "/sync"
+	first := send(sync, "", env.accountA.key)
+	if first.status != 200 {
+		t.Fatal(first.raw)
+	}
+	writer := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"tenants:write"}})
+	if again := send(sync, "", writer); again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("a key with the scope: %d %s", again.status, again.raw)
+	}
+	for key, code := range map[string]string{keys.readOnly: "insufficient_scope", keys.otherTenant: "tenant_not_found"} {
+		if again := send(sync, "", key); again.code() != code || again.header.Get("Idempotency-Replayed") != "" {
+			t.Errorf("got %d %s, want %s", again.status, again.raw, code)
+		}
+	}
+	const everything = `{"name":"everything","scopes":["*"]}`
+	headers := map[string]string{"Idempotency-Key": "two"}
+	created := client.expect(call{method: "POST", path: "/v1/keys", body: everything, key: env.accountA.key, headers: headers}, 200, "")
+	if again := client.expect(call{method: "POST", path: "/v1/keys", body: everything, key: env.accountA.key, headers: headers}, 200, ""); again.raw != created.raw {
+		t.Errorf("the replay differs: %s", again.raw)
+	}
+	manager := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"keys:write"}})
+	client.expect(call{method: "POST", path: "/v1/keys", body: everything, key: manager, headers: headers}, 403, "insufficient_scope")
+}

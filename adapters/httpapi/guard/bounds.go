@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// checkScope answers 403 if the key lacks the scope of the operation, or is limited to some tenants
+// and the operation concerns all.
+func (g *guard) checkScope(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := exchangeOf(r.Context())
+		if e.route.op == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		terms, bounds := e.route.terms, e.caller.Bounds
+		err := bounds.Permit(terms.Scope)
+		if err == nil && terms.AllTenants {
+			err = bounds.PermitAllTenants(terms.Scope)
+		}
+		if err != nil {
+			Refuse(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// tenantParameter is the name of the parameters in paths and queries that hold a tenant's GUID.
+const tenantParameter = "tenant_id"
+
+// hideTenants replaces the id of a tenant that the key must not see by the id of no tenant. The
+// operation then runs the same queries as for an unknown or foreign tenant, and gives the same
+// answer.
+func (g *guard) hideTenants(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := exchangeOf(r.Context())
+		if bounds := e.caller.Bounds; e.route.op != nil && bounds.Tenants != nil {
+			address := *r.URL
+			hideInPath(&address, e.route.path, bounds)
+			hideInQuery(&address, bounds)
+			shown := *r
+			shown.URL = &address
+			r = &shown
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hideInPath works on the escaped path, so that escaped slashes in other segments stay escaped.
+func hideInPath(address *url.URL, template string, bounds access.Bounds) {
+	segments := strings.Split(address.EscapedPath(), "/")
+	for i, name := range strings.Split(template, "/") {
+		if name != "{"+tenantParameter+"}" || i >= len(segments) {
+			continue
+		}
+		value, err := url.PathUnescape(segments[i])
+		if err != nil || !bounds.AllowsTenant(tenant.LookupGUID(value)) {
+			segments[i] = ident.Zero
+		}
+	}
+	escaped := strings.Join(segments, "/")
+	if plain, err := url.PathUnescape(escaped); err == nil {
+		address.Path, address.RawPath = plain, escaped
+	}
+}
+
+func hideInQuery(address *url.URL, bounds access.Bounds) {
+	query := address.Query()
+	if id := query.Get(tenantParameter); id != "" && !bounds.AllowsTenant(tenant.LookupGUID(id)) {
+		query.Set(tenantParameter, ident.Zero)
+		address.RawQuery = query.Encode()
+	}
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// createKey creates a key with the body and returns the answer.
+func createKey(client *apiClient, key, body string) reply {
+	client.t.Helper()
+	return client.expect(call{method: "POST", path: "/v1/keys", body: body, key: key}, 200, "")
+}
+
+func text(r reply, member string) string {
+	s, _ := r.body[member].(string)
+	return s
+}
+
+// TestKeysAreManaged creates, lists, rotates and revokes a key.
+func TestKeysAreManaged(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	created := createKey(client, env.accountA.key, fmt.Sprintf(
+		`{"name":" reports ","scopes":["tenants:read","domains:*"],"tenant_ids":[%q],"allowed_cidrs":["127.0.0.0/8"],"expires_at":"2126-01-02T03:04:05Z"}`, env.accountA.tenant))
+	id, key := text(created, "id"), text(created, "api_key")
+	want := `"name":"reports","key_hint":"` + key[len(key)-4:] + `","scopes":["domains:*","tenants:read"],"tenant_ids":["` + string(env.accountA.tenant) +
+		`"],"allowed_cidrs":["127.0.0.0/8"],"created_at":`
+	if !strings.Contains(created.raw, want) || text(created, "created_by") != env.keyID(t, env.accountA) || text(created, "expires_at") != "2126-01-02T03:04:05Z" {
+		t.Fatalf("got %s", created.raw)
+	}
+	client.expect(call{method: "GET", path: "/v1/tenants", key: key}, 200, "")
+
+	listed := client.expect(call{method: "GET", path: "/v1/keys", key: env.accountA.key}, 200, "")
+	newest := listed.body["keys"].([]any)[0].(map[string]any)
+	if newest["id"] != id || newest["revoked_at"] != nil || strings.Contains(listed.raw, "api_key") || listed.body["next_cursor"] != nil {
+		t.Errorf("got %s", listed.raw)
+	}
+	if foreign := client.expect(call{method: "GET", path: "/v1/keys", key: env.accountB.key}, 200, ""); len(foreign.body["keys"].([]any)) != 1 {
+		t.Errorf("another account sees %s", foreign.raw)
+	}
+
+	rotated := client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", key: env.accountA.key}, 200, "")
+	fresh := text(rotated, "api_key")
+	if text(rotated, "id") != id || fresh == key || text(rotated, "key_hint") != fresh[len(fresh)-4:] || !strings.Contains(rotated.raw, `"scopes":["domains:*","tenants:read"]`) {
+		t.Errorf("got %s", rotated.raw)
+	}
+	for _, secret := range []string{key, fresh} {
+		client.expect(call{method: "GET", path: "/v1/tenants", key: secret}, 200, "")
+	}
+
+	revoked := client.expect(call{method: "DELETE", path: "/v1/keys/" + id, key: env.accountA.key}, 200, "")
+	if text(revoked, "status") != "revoked" || text(revoked, "id") != id {
+		t.Errorf("got %s", revoked.raw)
+	}
+	for _, secret := range []string{key, fresh} {
+		client.expect(call{method: "GET", path: "/v1/tenants", key: secret}, 401, "invalid_api_key")
+	}
+	again := client.expect(call{method: "DELETE", path: "/v1/keys/" + id, key: env.accountA.key}, 200, "")
+	if text(again, "revoked_at") != text(revoked, "revoked_at") {
+		t.Errorf("got %s, then %s", revoked.raw, again.raw)
+	}
+	client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", key: env.accountA.key}, 409, "key_revoked")
+}
+
+// TestOldSecretsEndWithTheOverlap advances the clock of the service.
+func TestOldSecretsEndWithTheOverlap(t *testing.T) {
+	for body, overlap := range map[string]time.Duration{
+		"": 24 * time.Hour, "{}": 24 * time.Hour, `{"overlap_hours":1}`: time.Hour, `{"overlap_hours":0}`: 0, `{"overlap_hours":72}`: 72 * time.Hour,
+	} {
+		t.Run(body, func(t *testing.T) {
+			env := newTestEnv(t)
+			clock := time.Now()
+			env.options.Guard.Keys.Now = func() time.Time { return clock }
+			client := serve(t, env.handler(t))
+			created := createKey(client, env.accountA.key, `{"name":"k","scopes":["*"]}`)
+			rotated := client.expect(call{method: "POST", path: "/v1/keys/" + text(created, "id") + "/rotate", key: env.accountA.key, body: body}, 200, "")
+			statuses := func() (old, fresh int) {
+				return client.do(call{method: "GET", path: "/v1/me", key: text(created, "api_key")}).status,
+					client.do(call{method: "GET", path: "/v1/me", key: text(rotated, "api_key")}).status
+			}
+			clock = clock.Add(overlap - time.Second)
+			if old, fresh := statuses(); overlap > 0 && old != 200 || fresh != 200 {
+				t.Errorf("before the end: %d and %d", old, fresh)
+			}
+			clock = clock.Add(time.Second)
+			if old, fresh := statuses(); old != 401 || fresh != 200 {
+				t.Errorf("at the end: %d and %d", old, fresh)
+			}
+		})
+	}
+}
+
+func TestInvalidKeysAreNotCreated(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	for _, body := range []string{
+		``, `{}`, `{"name":"k"}`, `{"scopes":["*"]}`, `{"name":"","scopes":["*"]}`, `{"name":"k","scopes":[]}`, `{"name":"k","scopes":["all"]}`,
+		`{"name":"k","scopes":"*"}`, `{"name":"k","scopes":["*"],"tenant_ids":[]}`, `{"name":"k","scopes":["*"],"tenant_ids":["x"]}`,
+		`{"name":"k","scopes":["*"],"allowed_cidrs":[]}`, `{"name":"k","scopes":["*"],"allowed_cidrs":["127.0.0.1"]}`,
+		`{"name":"k","scopes":["*"],"expires_at":"2020-01-01T00:00:00Z"}`, `{"name":"k","scopes":["*"],"expires_at":"tomorrow"}`,
+		`{"name":"k","scopes":["*"],"form":"live"}`,
+	} {
+		client.expect(call{method: "POST", path: "/v1/keys", body: body, key: env.accountA.key, headers: map[string]string{"Content-Type": "application/json"}}, 400, "invalid_request")
+	}
+	id := env.keyID(t, env.accountA)
+	for _, body := range []string{`{"overlap_hours":73}`, `{"overlap_hours":-1}`, `{"overlap_hours":"1"}`, `{"overlap_hours":1.5}`, `{"hours":1}`, `[]`} {
+		client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", body: body, key: env.accountA.key}, 400, "invalid_request")
+	}
+	for _, query := range []string{"limit=0", "limit=101", "limit=x", "after=x", "after=" + strings.Repeat("A", 40)} {
+		client.expect(call{method: "GET", path: "/v1/keys?" + query, key: env.accountA.key}, 400, "invalid_request")
+	}
+}
+
+// TestKeysNeverManageMoreThanTheyHold tries to create, rotate and revoke keys beyond the bounds of
+// the caller's.
+func TestKeysNeverManageMoreThanTheyHold(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	limited := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"keys:*", "tenants:read"}, Tenants: []tenant.GUID{env.accountA.tenant},
+		Networks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, ExpiresAt: time.Date(2126, 1, 1, 0, 0, 0, 0, time.UTC)})
+	valid := fmt.Sprintf(`{"name":"k","scopes":["tenants:read"],"tenant_ids":[%q],"allowed_cidrs":["127.0.0.1/32"],"expires_at":"2125-01-01T00:00:00Z"}`, env.accountA.tenant)
+	own := createKey(client, limited, valid)
+	for _, replace := range []struct{ old, with, scope string }{
+		{`"tenants:read"`, `"tenants:write"`, "tenants:write"},
+		{`"tenants:read"`, `"*"`, "*"},
+		{string(env.accountA.tenant), string(env.accountB.tenant), "keys:write"},
+		{`"tenant_ids":["` + string(env.accountA.tenant) + `"],`, ``, "keys:write"},
+		{`127.0.0.1/32`, `0.0.0.0/0`, "keys:write"},
+		{`"allowed_cidrs":["127.0.0.1/32"],`, ``, "keys:write"},
+		{`2125-01`, `2127-01`, "keys:write"},
+		{`,"expires_at":"2125-01-01T00:00:00Z"`, ``, "keys:write"},
+	} {
+		got := client.expect(call{method: "POST", path: "/v1/keys", body: strings.Replace(valid, replace.old, replace.with, 1), key: limited}, 403, "insufficient_scope")
+		if text(got, "required_scope") != replace.scope {
+			t.Errorf("%s instead of %s: %s", replace.with, replace.old, got.raw)
+		}
+	}
+	foreign := "/v1/keys/" + env.keyID(t, env.accountA)
+	client.expect(call{method: "POST", path: foreign + "/rotate", key: limited}, 403, "insufficient_scope")
+	client.expect(call{method: "DELETE", path: foreign, key: limited}, 403, "insufficient_scope")
+	listed := client.expect(call{method: "GET", path: "/v1/keys", key: limited}, 200, "")
+	if list := listed.body["keys"].([]any); len(list) != 2 { // the key itself and the one that it created
+		t.Errorf("got %s", listed.raw)
+	}
+	client.expect(call{method: "POST", path: "/v1/keys/" + text(own, "id") + "/rotate", key: limited}, 200, "")
+	client.expect(call{method: "DELETE", path: "/v1/keys/" + text(own, "id"), key: limited}, 200, "")
+}
+
+func TestKeysAreListedByPages(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	var want []string
+	for range 4 {
+		want = append([]string{text(createKey(client, env.accountA.key, `{"name":"k","scopes":["*"]}`), "id")}, want...)
+	}
+	want = append(want, env.keyID(t, env.accountA))
+	var got []string
+	for path := "/v1/keys?limit=2"; path != ""; {
+		page := client.expect(call{method: "GET", path: path, key: env.accountA.key}, 200, "")
+		for _, k := range page.body["keys"].([]any) {
+			got = append(got, k.(map[string]any)["id"].(string))
+		}
+		if path = ""; page.body["next_cursor"] != nil {
+			path = "/v1/keys?limit=2&after=" + text(page, "next_cursor")
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestOwnRotationKeepsTheBounds checks the rotation of the key of the request.
+func TestOwnRotationKeepsTheBounds(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	limited := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"keys:write"}, Tenants: []tenant.GUID{env.accountA.tenant}})
+	rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: limited}, 200, "")
+	client.expect(call{method: "GET", path: "/v1/tenants", key: text(rotated, "api_key")}, 403, "insufficient_scope")
+	me := client.expect(call{method: "GET", path: "/v1/me", key: text(rotated, "api_key")}, 200, "")
+	if !strings.Contains(me.raw, `"scopes":["keys:write"],"tenant_ids":["`+string(env.accountA.tenant)+`"]`) {
+		t.Errorf("got %s", me.raw)
+	}
+}
+
+// TestMeDescribesTheCaller also checks that the limits count no request but the own.
+func TestMeDescribesTheCaller(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	for want := range 3 {
+		me := client.expect(call{method: "GET", path: "/v1/me", key: env.accountA.key}, 200, "")
+		if text(me, "account_id") != string(env.accountA.account.ID) || text(me, "plan") != "api_starter" || me.body["tenant_slots"] != 25.0 || me.body["tenants_held"] != 1.0 {
+			t.Fatalf("got %s", me.raw)
+		}
+		key := me.body["key"].(map[string]any)
+		if key["id"] != env.keyID(t, env.accountA) || key["name"] != "test" || key["tenant_ids"] != nil || key["expires_at"] != nil {
+			t.Errorf("got %s", me.raw)
+		}
+		for bucket, remaining := range map[string]float64{"read": float64(599 - want), "expensive": 30, "provider_heavy": 240, "provider_heavy_writes": 12, "write": 240} {
+			if !slices.ContainsFunc(me.body["limits"].([]any), func(l any) bool {
+				return l.(map[string]any)["bucket"] == bucket && l.(map[string]any)["remaining"] == remaining
+			}) {
+				t.Errorf("%s has not %v left: %s", bucket, remaining, me.raw)
+			}
+		}
+		if len(me.body["sending_providers"].([]any)) != 2 {
+			t.Errorf("got %s", me.raw)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/app/keys"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/integration"
+)
+
+func describeCaller(api huma.API, o Options) {
+	register(api, huma.Operation{
+		OperationID: "get-me", Method: http.MethodGet, Path: "/v1/me", Tags: []string{tagKeys},
+		Summary: "Describe the caller",
+		Description: "Returns the account and the key of the request: the plan, what the key may do, what is left of each rate limit, and the " +
+			"providers that can be used. Every key may call it. The request itself counts in `read`.",
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.NoScope, Answer: exampleMe}.Metadata(),
+	}, func(ctx context.Context, who access.Caller, _ *noInput) (me, error) {
+		overview, err := o.Profile.Overview(ctx, who.Account.ID)
+		if err != nil {
+			return me{}, err
+		}
+		return meOf(who, overview, o.Guard.Limits.Balances(ctx, who.Account.ID)), nil
+	})
+}
+
+type me struct {
+	AccountID        string            `json:"account_id" format:"uuid" doc:"The account's id."`
+	Plan             string            `json:"plan" doc:"The name of the account's plan."`
+	AutomaticDNS     bool              `json:"automatic_dns" doc:"Whether the plan includes automatic DNS."`
+	TenantSlots      int               `json:"tenant_slots" doc:"How many tenants the account may hold."`
+	TenantsHeld      int               `json:"tenants_held" doc:"How many tenants the account holds, including those that the key does not see."`
+	Key              callerKey         `json:"key" doc:"The key of the request."`
+	Limits           []bucketBalance   `json:"limits" doc:"The rate limits of the account."`
+	SendingProviders []sendingProvider `json:"sending_providers" doc:"The sending platforms that an integration can use."`
+	DNSProviders     []dnsProvider     `json:"dns_providers" doc:"The DNS providers that automatic DNS can use."`
+}
+
+type callerKey struct {
+	ID        string     `json:"id" format:"uuid" doc:"The key's id."`
+	Name      string     `json:"name" doc:"What the key is for."`
+	Scopes    []string   `json:"scopes" doc:"What the key may do; * is everything."`
+	TenantIDs *[]string  `json:"tenant_ids" nullable:"true" doc:"The GUIDs of the tenants that the key sees, null for all."`
+	ExpiresAt *time.Time `json:"expires_at" doc:"When the key expires, null for never."`
+}
+
+type bucketBalance struct {
+	Bucket        string `json:"bucket" enum:"read,expensive,provider_heavy,provider_heavy_writes,write" doc:"The name of the rate limit."`
+	Limit         int    `json:"limit" doc:"How many requests it allows in its window."`
+	WindowSeconds int    `json:"window_seconds" doc:"The length of the window in seconds."`
+	Remaining     int    `json:"remaining" doc:"How many requests it still allows now."`
+}
+
+type sendingProvider struct {
+	ID           string               `json:"id" doc:"The provider's id, as an integration names it."`
+	Name         string               `json:"name" doc:"Its display name."`
+	Needs        []string             `json:"needs" doc:"The fields that every credential must have."`
+	Capabilities platformCapabilities `json:"capabilities" doc:"What an integration can do if its credential has all fields. This depends on the platform and the operator's settings."`
+}
+
+type dnsProvider struct {
+	ID        string `json:"id" doc:"The provider's id."`
+	Name      string `json:"name" doc:"Its display name."`
+	Connected bool   `json:"connected" doc:"Whether the account has a connection to it."`
+}
+
+func meOf(who access.Caller, o keys.Overview, balances []guard.Balance) me {
+	plan := who.Account.Plan
+	return me{
+		AccountID: string(who.Account.ID), Plan: plan.Name, AutomaticDNS: plan.AutomaticDNS, TenantSlots: plan.TenantSlots, TenantsHeld: o.TenantsHeld,
+		Key: callerKey{ID: who.KeyID, Name: who.KeyName, Scopes: access.Words(who.Bounds.Scopes), TenantIDs: listOrNil(access.Words(who.Bounds.Tenants)),
+			ExpiresAt: timeOrNil(who.Bounds.ExpiresAt)},
+		Limits: each(balances, func(b guard.Balance) bucketBalance {
+			return bucketBalance{Bucket: string(b.Bucket), Limit: b.Limit, WindowSeconds: int(b.Window.Seconds()), Remaining: b.Remaining}
+		}),
+		SendingProviders: each(o.SendingPlatforms, func(p integration.Provider) sendingProvider {
+			return sendingProvider{ID: p.ID, Name: p.Title, Needs: each(p.Needs, func(name string) string { return name }), Capabilities: capabilitiesOf(p.Capabilities)}
+		}),
+		DNSProviders: each(o.DNSProviders, func(p keys.ConnectedProvider) dnsProvider {
+			return dnsProvider{ID: p.ID, Name: p.Title, Connected: p.Connected}
+		}),
+	}
+}
+
+// listOrNil returns nil for a nil list, which JSON shows as null.
+func listOrNil(list []string) *[]string {
+	if list == nil {
+		return nil
+	}
+	return &list
+}

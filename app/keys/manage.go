@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/page"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// New is the input of Create. Tenants, Networks and ExpiresAt are optional.
+type New struct {
+	Name                      string
+	Scopes, Tenants, Networks []string
+	ExpiresAt                 time.Time
+}
+
+// Issued is a key whose secret was just created. The store keeps only a hash of Secret.
+type Issued struct {
+	access.Key
+
+	Secret secret.Text
+}
+
+// List returns a page of the account's keys, newest first. If the caller's key is limited to some
+// tenants, the page has only keys that are limited to the same tenants or fewer.
+func (s *Service) List(ctx context.Context, caller access.Caller, q page.Query) (page.Page[access.Key], error) {
+	keys, err := s.Issued.KeyPage(ctx, caller.Account.ID, q)
+	if err != nil {
+		return keys, fmt.Errorf("list keys: %w", err)
+	}
+	keys.Entries = slices.DeleteFunc(keys.Entries, func(k access.Key) bool {
+		return access.Bounds{Tenants: caller.Bounds.Tenants}.Cover(access.Bounds{Tenants: k.Bounds.Tenants}, access.KeysRead) != nil
+	})
+	return keys, nil
+}
+
+// Create adds a key to the caller's account. It fails with invalid_request for invalid bounds, and
+// with insufficient_scope if the new key would hold more than the caller's.
+func (s *Service) Create(ctx context.Context, caller access.Caller, wanted New, answer ports.Answer[Issued]) (Issued, error) {
+	now := s.now()
+	bounds, err := access.NewBounds(wanted.Scopes, wanted.Tenants, wanted.Networks, wanted.ExpiresAt, now)
+	if err != nil {
+		return Issued{}, err
+	}
+	if err := caller.Bounds.Cover(bounds, access.KeysWrite); err != nil {
+		return Issued{}, err
+	}
+	key, text, err := access.NewKey(s.Random, s.Prefix, access.Live, caller.Account.ID, wanted.Name, now)
+	if err != nil {
+		return Issued{}, fmt.Errorf("create key: %w", err)
+	}
+	key.Bounds, key.CreatedBy = bounds, caller.KeyID
+	created := Issued{key, text}
+	completion, err := answer.Completion(created)
+	if err != nil {
+		return Issued{}, err
+	}
+	if err := s.Issued.IssueKey(ctx, key, completion); err != nil {
+		return Issued{}, fmt.Errorf("create key: %w", err)
+	}
+	return created, nil
+}
+
+// Renew gives a key of the account a new secret. The old secret works for the overlap. Renew fails
+// with key_not_found or key_revoked, and with insufficient_scope if the key holds more than the
+// caller's.
+func (s *Service) Renew(ctx context.Context, caller access.Caller, id string, overlap time.Duration, answer ports.Answer[Issued]) (Issued, error) {
+	key, err := s.managed(ctx, caller, id)
+	if err != nil {
+		return Issued{}, err
+	}
+	if key.Status() == access.StatusRevoked {
+		return Issued{}, fault.FromStore(fault.KeyRevoked.With("the API key is revoked"))
+	}
+	now := s.now()
+	fresh, text, err := access.NewKey(s.Random, s.Prefix, access.Live, caller.Account.ID, key.Name, now)
+	if err != nil {
+		return Issued{}, fmt.Errorf("rotate key: %w", err)
+	}
+	key.Hash, key.Hint = fresh.Hash, fresh.Hint
+	renewed := Issued{key, text}
+	completion, err := answer.Completion(renewed)
+	if err != nil {
+		return Issued{}, err
+	}
+	if err := s.Issued.RenewKey(ctx, caller.Account.ID, key.ID, fresh, now.Add(overlap), completion); err != nil {
+		return Issued{}, fmt.Errorf("rotate key: %w", err)
+	}
+	return renewed, nil
+}
+
+// Revoke revokes a key of the account with all its secrets. A revoked key keeps the time of its
+// first revocation. Revoke fails with key_not_found, and with insufficient_scope if the key holds
+// more than the caller's.
+func (s *Service) Revoke(ctx context.Context, caller access.Caller, id string, answer ports.Answer[access.Key]) (access.Key, error) {
+	key, err := s.managed(ctx, caller, id)
+	if err != nil || key.Status() == access.StatusRevoked {
+		return key, err
+	}
+	key.RevokedAt = s.now()
+	completion, err := answer.Completion(key)
+	if err != nil {
+		return access.Key{}, err
+	}
+	err = s.Issued.EndKey(ctx, caller.Account.ID, key.ID, key.RevokedAt, completion)
+	if errors.Is(err, fault.KeyRevoked) { // a concurrent request was first
+		return s.managed(ctx, caller, id)
+	}
+	if err != nil {
+		return access.Key{}, fmt.Errorf("revoke key: %w", err)
+	}
+	return key, nil
+}
+
+// managed returns a key that the caller may change. The bounds of a key never change, so the check
+// stays valid until the change.
+func (s *Service) managed(ctx context.Context, caller access.Caller, id string) (access.Key, error) {
+	key, err := s.Issued.AccountKey(ctx, caller.Account.ID, id)
+	if err != nil {
+		return access.Key{}, err
+	}
+	return key, caller.Bounds.Cover(key.Bounds, access.KeysWrite)
+}
+
+// now has the precision of the store.
+func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package keys
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/dnsconnection"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Profile describes what a caller can work with.
+type Profile struct {
+	Tenants     ports.Tenants
+	Platforms   ports.SendingPlatforms
+	Providers   ports.DNSProviders
+	Connections ports.DNSConnections
+}
+
+// Overview is what an account holds, and the providers that it can use.
+type Overview struct {
+	TenantsHeld      int // of all tenants of the account, whatever the bounds of the key
+	SendingPlatforms []integration.Provider
+	DNSProviders     []ConnectedProvider
+}
+
+// ConnectedProvider is a DNS provider. Connected is set if the account has a connection to it.
+type ConnectedProvider struct {
+	dns.Provider
+
+	Connected bool
+}
+
+// Overview returns the overview of an account. It calls no provider.
+func (p *Profile) Overview(ctx context.Context, owner access.AccountID) (Overview, error) {
+	held, err := p.Tenants.TenantCount(ctx, owner)
+	if err != nil {
+		return Overview{}, fmt.Errorf("overview: %w", err)
+	}
+	connections, err := p.Connections.DNSConnections(ctx, owner)
+	if err != nil {
+		return Overview{}, fmt.Errorf("overview: %w", err)
+	}
+	platforms, err := p.Platforms.Platforms(ctx)
+	if err != nil {
+		return Overview{}, fmt.Errorf("overview: %w", err)
+	}
+	providers, err := p.Providers.Providers(ctx)
+	if err != nil {
+		return Overview{}, fmt.Errorf("overview: %w", err)
+	}
+	o := Overview{TenantsHeld: held, SendingPlatforms: platforms}
+	for _, provider := range providers {
+		connected := slices.ContainsFunc(connections, func(c dnsconnection.Connection) bool { return c.Provider == provider.ID })
+		o.DNSProviders = append(o.DNSProviders, ConnectedProvider{provider, connected})
+	}
+	return o, nil
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// boundsFlags are the flags of key create that limit the new key.
+type boundsFlags struct {
+	scopes, tenants, networks []string
+	expires                   string
+}
+
+func (f *boundsFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.scopes, "scope", []string{string(access.AnyScope)}, "what the key may do, such as tenants:read or domains:*; may be repeated")
+	cmd.Flags().StringSliceVar(&f.tenants, "tenant", nil, "only this tenant, by its GUID; may be repeated (default all)")
+	cmd.Flags().StringSliceVar(&f.networks, "cidr", nil, "only requests from this network, such as 192.0.2.0/24; may be repeated (default all)")
+	cmd.Flags().StringVar(&f.expires, "expires", "", "when the key expires, such as 2027-01-31T00:00:00Z (default never)")
+}
+
+// flagNames maps the names of bounds in the API to flags.
+var flagNames = map[string]string{"scopes": "scope", "tenant_ids": "tenant", "allowed_cidrs": "cidr", "expires_at": "expires"}
+
+// bounds returns the bounds that the flags set. It fails with a usage error that names the flag.
+func (f *boundsFlags) bounds(now time.Time) (access.Bounds, error) {
+	var expires time.Time
+	if f.expires != "" {
+		var err error
+		if expires, err = time.Parse(time.RFC3339, f.expires); err != nil {
+			return access.Bounds{}, cli.Usage(errors.New("--expires must be a time such as 2027-01-31T00:00:00Z"))
+		}
+	}
+	b, err := access.NewBounds(f.scopes, f.tenants, f.networks, expires, now)
+	var refused *fault.Error
+	if errors.As(err, &refused) && len(refused.Fields) == 1 {
+		return access.Bounds{}, cli.Usage(fmt.Errorf("--%s: %s", flagNames[refused.Fields[0].Name], refused.Fields[0].Message))
+	}
+	return b, err
+}
+
+// boundsRow shows the bounds of a key. A list is null, and a column "-", if it sets no bound.
+type boundsRow struct {
+	Scopes       []string `json:"scopes"`
+	TenantIDs    []string `json:"tenant_ids"`
+	AllowedCIDRs []string `json:"allowed_cidrs"`
+	ExpiresAt    *string  `json:"expires_at"`
+	CreatedBy    *string  `json:"created_by"`
+}
+
+func newBoundsRow(k access.Key) boundsRow {
+	r := boundsRow{Scopes: access.Words(k.Bounds.Scopes), TenantIDs: access.Words(k.Bounds.Tenants), ExpiresAt: optionalStamp(k.Bounds.ExpiresAt)}
+	for _, n := range k.Bounds.Networks {
+		r.AllowedCIDRs = append(r.AllowedCIDRs, n.String())
+	}
+	if k.CreatedBy != "" {
+		r.CreatedBy = &k.CreatedBy
+	}
+	return r
+}
+
+func (r boundsRow) columns() [][2]string {
+	list := func(words []string) string {
+		if words == nil {
+			return "-"
+		}
+		return strings.Join(words, " ")
+	}
+	return [][2]string{{"SCOPES", list(r.Scopes)}, {"TENANTS", list(r.TenantIDs)}, {"NETWORKS", list(r.AllowedCIDRs)}, {"EXPIRES", orDash(r.ExpiresAt)}}
+}

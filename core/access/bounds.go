@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// Bounds limits what a key may do, for which tenants, from where and until when. Its values are
+// normalised: NewBounds sorts them and removes duplicates.
+type Bounds struct {
+	Scopes    []Scope
+	Tenants   []tenant.GUID  // nil: all tenants of the account
+	Networks  []netip.Prefix // nil: every address
+	ExpiresAt time.Time      // zero: never
+}
+
+// Unbounded returns the bounds of a key that may do everything.
+func Unbounded() Bounds { return Bounds{Scopes: []Scope{AnyScope}} }
+
+// maxBounds is the largest number of entries in one list of Bounds.
+const maxBounds = 100
+
+// NewBounds returns bounds in normal form. A nil list of tenants or networks sets no bound. It
+// fails with invalid_request for an empty list, an unknown scope, a malformed id or network, and an
+// expiry that is not after now.
+func NewBounds(scopes, tenants, networks []string, expiresAt, now time.Time) (Bounds, error) {
+	b := Bounds{ExpiresAt: expiresAt.UTC().Truncate(time.Microsecond)}
+	for _, s := range scopes {
+		b.Scopes = append(b.Scopes, Scope(s))
+	}
+	if err := checkScopes(b.Scopes); err != nil {
+		return Bounds{}, err
+	}
+	for _, raw := range tenants {
+		id, ok := ident.Parse(raw)
+		if !ok {
+			return Bounds{}, invalidBound("tenant_ids", "each must be the GUID of a tenant")
+		}
+		b.Tenants = append(b.Tenants, tenant.GUID(id))
+	}
+	for _, raw := range networks {
+		network, err := netip.ParsePrefix(raw)
+		if err != nil || network.Addr().Is4In6() {
+			return Bounds{}, invalidBound("allowed_cidrs", "each must be a network in CIDR notation, such as 192.0.2.0/24")
+		}
+		b.Networks = append(b.Networks, network.Masked())
+	}
+	switch {
+	case tenants != nil && len(tenants) == 0:
+		return Bounds{}, invalidBound("tenant_ids", "must have at least one tenant; omit it for all tenants")
+	case networks != nil && len(networks) == 0:
+		return Bounds{}, invalidBound("allowed_cidrs", "must have at least one network; omit it for all addresses")
+	case max(len(scopes), len(tenants), len(networks)) > maxBounds:
+		return Bounds{}, fault.InvalidRequest.With("a list of bounds has more than %d entries", maxBounds)
+	case !expiresAt.IsZero() && !b.ExpiresAt.After(now):
+		return Bounds{}, invalidBound("expires_at", "must be in the future")
+	}
+	slices.Sort(b.Scopes)
+	slices.Sort(b.Tenants)
+	slices.SortFunc(b.Networks, netip.Prefix.Compare)
+	b.Scopes, b.Tenants, b.Networks = slices.Compact(b.Scopes), slices.Compact(b.Tenants), slices.Compact(b.Networks)
+	return b, nil
+}
+
+func invalidBound(name, message string) error {
+	return fault.InvalidRequest.At("a bound of the key is not valid", fault.Field{Name: name, Message: message})
+}
+
+// Allows reports whether a key with these bounds holds a scope. Every key holds NoScope.
+func (b Bounds) Allows(required Scope) bool {
+	return required == NoScope || slices.ContainsFunc(b.Scopes, func(s Scope) bool { return s.includes(required) })
+}
+
+// Permit fails with insufficient_scope if a key with these bounds lacks a scope.
+func (b Bounds) Permit(required Scope) error {
+	if b.Allows(required) {
+		return nil
+	}
+	return insufficient(required, "the API key lacks the scope %s", required)
+}
+
+// PermitAllTenants fails with insufficient_scope if the bounds name tenants. It is for operations
+// that concern tenants beyond any bounds. required is the scope of the operation.
+func (b Bounds) PermitAllTenants(required Scope) error {
+	if b.Tenants == nil {
+		return nil
+	}
+	return insufficient(required, "the operation needs an API key for all tenants of the account, and this key is limited to some")
+}
+
+// AllowsTenant reports whether a key with these bounds may see a tenant of its account.
+func (b Bounds) AllowsTenant(id tenant.GUID) bool {
+	return b.Tenants == nil || slices.Contains(b.Tenants, id)
+}
+
+// CheckUse fails with invalid_api_key if a key with these bounds must not be used at a time, or from
+// an address. The detail names the bound.
+func (b Bounds) CheckUse(from netip.Addr, now time.Time) error {
+	if !b.ExpiresAt.IsZero() && !now.Before(b.ExpiresAt) {
+		return fault.InvalidAPIKey.With("the API key has expired")
+	}
+	if b.Networks != nil && !slices.ContainsFunc(b.Networks, func(n netip.Prefix) bool { return n.Contains(from) }) {
+		return fault.InvalidAPIKey.With("the API key is not allowed from the address of this request")
+	}
+	return nil
+}
+
+// Cover fails with insufficient_scope if other holds more than b: a scope, a tenant, an address or
+// a later expiry. required is the scope of the operation that needs the comparison.
+func (b Bounds) Cover(other Bounds, required Scope) error {
+	for _, s := range other.Scopes {
+		if !b.Allows(s) {
+			return insufficient(s, "the API key lacks the scope %s, so it cannot manage a key that holds it", s)
+		}
+	}
+	switch {
+	case b.Tenants != nil && (other.Tenants == nil || slices.ContainsFunc(other.Tenants, func(id tenant.GUID) bool { return !b.AllowsTenant(id) })):
+		return insufficient(required, "the API key is limited to some tenants, so it cannot manage a key for others")
+	case b.Networks != nil && (other.Networks == nil || slices.ContainsFunc(other.Networks, func(n netip.Prefix) bool { return !b.containsNetwork(n) })):
+		return insufficient(required, "the API key is limited to some addresses, so it cannot manage a key for others")
+	case !b.ExpiresAt.IsZero() && (other.ExpiresAt.IsZero() || other.ExpiresAt.After(b.ExpiresAt)):
+		return insufficient(required, "the API key cannot manage a key that expires after it")
+	}
+	return nil
+}
+
+// containsNetwork reports whether one of the networks contains all addresses of n.
+func (b Bounds) containsNetwork(n netip.Prefix) bool {
+	return slices.ContainsFunc(b.Networks, func(own netip.Prefix) bool { return own.Bits() <= n.Bits() && own.Contains(n.Addr()) })
+}
+
+// Text returns the bounds as one line. Equal bounds have equal texts.
+func (b Bounds) Text() string {
+	parts := []string{strings.Join(Words(b.Scopes), " "), strings.Join(Words(b.Tenants), " "), "", ""}
+	for _, n := range b.Networks {
+		parts[2] += n.String() + " "
+	}
+	if !b.ExpiresAt.IsZero() {
+		parts[3] = b.ExpiresAt.UTC().Format(time.RFC3339Nano)
+	}
+	return strings.Join(parts, "|")
+}
+
+// Words returns scopes or tenants as strings. It returns nil for nil.
+func Words[W ~string](list []W) []string {
+	if list == nil {
+		return nil
+	}
+	words := make([]string, 0, len(list))
+	for _, w := range list {
+		words = append(words, string(w))
+	}
+	return words
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package access_test
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+var today = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
+
+const (
+	tenantOne = "aaaaaaaa-0000-4000-8000-000000000001"
+	tenantTwo = "bbbbbbbb-0000-4000-8000-000000000002"
+)
+
+func TestScopes(t *testing.T) {
+	for _, tt := range []struct {
+		held, required access.Scope
+		want           bool
+	}{
+		{"*", "tenants:write", true},
+		{"*", "*", true},
+		{"*", "events:*", true},
+		{"tenants:*", "tenants:read", true},
+		{"tenants:*", "tenants:write", true},
+		{"tenants:write", "tenants:read", true},
+		{"tenants:write", "tenants:*", true},
+		{"tenants:read", "tenants:read", true},
+		{"tenants:read", "tenants:write", false},
+		{"tenants:read", "tenants:*", false},
+		{"tenants:*", "domains:read", false},
+		{"tenants:*", "*", false},
+		{"tenants:write", "*", false},
+		{"events:read", "events:*", false},
+		{"tenants:read", access.NoScope, true},
+	} {
+		b := access.Bounds{Scopes: []access.Scope{tt.held}}
+		if got := b.Allows(tt.required); got != tt.want {
+			t.Errorf("%s holds %s: %v", tt.held, tt.required, got)
+		}
+		if err := b.Permit(tt.required); (err == nil) != tt.want {
+			t.Errorf("%s permits %s: %v", tt.held, tt.required, err)
+		}
+	}
+}
+
+func TestPermitNamesTheMissingScope(t *testing.T) {
+	err := access.Bounds{Scopes: []access.Scope{"tenants:read"}}.Permit(access.DNSWrite)
+	var f *fault.Error
+	if !errors.Is(err, fault.InsufficientScope) || !errors.As(err, &f) || f.Values != access.DNSWrite {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestNewBounds(t *testing.T) {
+	all := []string{"*"}
+	for _, tt := range []struct {
+		name                      string
+		scopes, tenants, networks []string
+		expiresAt                 time.Time
+		refused                   string // the field that the error names
+	}{
+		{"everything", all, nil, nil, time.Time{}, ""},
+		{"all bounds", []string{"domains:write", "tenants:*"}, []string{tenantOne}, []string{"192.0.2.0/24", "2001:db8::/32"}, today.Add(time.Hour), ""},
+		{"no scope", nil, nil, nil, time.Time{}, "scopes"},
+		{"an unknown scope", []string{"tenants:delete"}, nil, nil, time.Time{}, "scopes"},
+		{"a resource alone", []string{"tenants"}, nil, nil, time.Time{}, "scopes"},
+		{"the marker of operations without a scope", []string{"none"}, nil, nil, time.Time{}, "scopes"},
+		{"a scope that no operation has", []string{"events:write"}, nil, nil, time.Time{}, "scopes"},
+		{"an empty list of tenants", all, []string{}, nil, time.Time{}, "tenant_ids"},
+		{"a malformed tenant", all, []string{"x"}, nil, time.Time{}, "tenant_ids"},
+		{"an empty list of networks", all, nil, []string{}, time.Time{}, "allowed_cidrs"},
+		{"an address", all, nil, []string{"192.0.2.1"}, time.Time{}, "allowed_cidrs"},
+		{"an IPv4 network as IPv6", all, nil, []string{"::ffff:192.0.2.0/120"}, time.Time{}, "allowed_cidrs"},
+		{"an expiry now", all, nil, nil, today, "expires_at"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := access.NewBounds(tt.scopes, tt.tenants, tt.networks, tt.expiresAt, today)
+			if tt.refused == "" && err == nil {
+				return
+			}
+			var f *fault.Error
+			if !errors.Is(err, fault.InvalidRequest) || !errors.As(err, &f) || len(f.Fields) != 1 || f.Fields[0].Name != tt.refused {
+				t.Fatalf("got %+v", err)
+			}
+		})
+	}
+	long := slices.Repeat([]string{tenantOne}, 101)
+	if _, err := access.NewBounds(all, long, nil, time.Time{}, today); !errors.Is(err, fault.InvalidRequest) {
+		t.Errorf("101 tenants: %v", err)
+	}
+}
+
+func TestBoundsAreNormalised(t *testing.T) {
+	one, err := access.NewBounds([]string{"tenants:read", "dns:*", "dns:*"}, []string{tenantTwo, "AAAAAAAA-0000-4000-8000-000000000001"},
+		[]string{"192.0.2.77/24", "10.0.0.0/8"}, today.Add(time.Hour), today)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, err := access.NewBounds([]string{"dns:*", "tenants:read"}, []string{tenantOne, tenantTwo}, []string{"10.0.0.0/8", "192.0.2.0/24"}, today.Add(time.Hour), today)
+	if err != nil || one.Text() != same.Text() {
+		t.Fatalf("%s and %s, %v", one.Text(), same.Text(), err)
+	}
+}
+
+func TestCheckUse(t *testing.T) {
+	bounded := access.Bounds{Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")}, ExpiresAt: today}
+	for _, tt := range []struct {
+		name   string
+		bounds access.Bounds
+		from   netip.Addr
+		at     time.Time
+		want   error
+	}{
+		{"no bounds", access.Unbounded(), netip.Addr{}, today, nil},
+		{"an allowed address", bounded, netip.MustParseAddr("192.0.2.9"), today.Add(-1), nil},
+		{"an allowed IPv6 address", bounded, netip.MustParseAddr("2001:db8::9"), today.Add(-1), nil},
+		{"a different address", bounded, netip.MustParseAddr("192.0.3.9"), today.Add(-1), fault.InvalidAPIKey},
+		{"an unknown address", bounded, netip.Addr{}, today.Add(-1), fault.InvalidAPIKey},
+		{"expired", bounded, netip.MustParseAddr("192.0.2.9"), today, fault.InvalidAPIKey},
+	} {
+		if err := tt.bounds.CheckUse(tt.from, tt.at); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+func TestCover(t *testing.T) {
+	limited, err := access.NewBounds([]string{"keys:write", "tenants:*", "dns:read"}, []string{tenantOne}, []string{"10.0.0.0/8"}, today.Add(time.Hour), today)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(change func(*access.Bounds)) access.Bounds {
+		b := limited
+		change(&b)
+		return b
+	}
+	for _, tt := range []struct {
+		name  string
+		other access.Bounds
+		want  access.Scope // the required scope, empty if the bounds are covered
+	}{
+		{"the same", limited, ""},
+		{"a narrower scope", with(func(b *access.Bounds) { b.Scopes = []access.Scope{"tenants:read"} }), ""},
+		{"a further scope", with(func(b *access.Bounds) { b.Scopes = []access.Scope{"dns:write"} }), "dns:write"},
+		{"every scope", with(func(b *access.Bounds) { b.Scopes = []access.Scope{"*"} }), "*"},
+		{"a different tenant", with(func(b *access.Bounds) { b.Tenants = append(slices.Clone(b.Tenants), tenantTwo) }), "keys:write"},
+		{"all tenants", with(func(b *access.Bounds) { b.Tenants = nil }), "keys:write"},
+		{"a smaller network", with(func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")} }), ""},
+		{"a larger network", with(func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/7")} }), "keys:write"},
+		{"all addresses", with(func(b *access.Bounds) { b.Networks = nil }), "keys:write"},
+		{"an earlier expiry", with(func(b *access.Bounds) { b.ExpiresAt = today.Add(time.Minute) }), ""},
+		{"a later expiry", with(func(b *access.Bounds) { b.ExpiresAt = today.Add(2 * time.Hour) }), "keys:write"},
+		{"no expiry", with(func(b *access.Bounds) { b.ExpiresAt = time.Time{} }), "keys:write"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := limited.Cover(tt.other, access.KeysWrite)
+			var f *fault.Error
+			if errors.As(err, &f) != (tt.want != "") || tt.want != "" && (f.Values != tt.want || f.Code != fault.InsufficientScope) {
+				t.Fatalf("got %+v", err)
+			}
+			if err := access.Unbounded().Cover(tt.other, access.KeysWrite); err != nil {
+				t.Errorf("a key without bounds: %v", err)
+			}
+		})
+	}
+}
+
+// drawBounds returns bounds from small sets, so that two draws often overlap.
+func drawBounds(t *rapid.T, name string) access.Bounds {
+	b := access.Bounds{
+		Scopes: rapid.SliceOfNDistinct(rapid.SampledFrom(access.KeyScopes()), 1, 4, rapid.ID).Draw(t, name+" scopes"),
+	}
+	if rapid.Bool().Draw(t, name+" has tenants") {
+		b.Tenants = rapid.SliceOfNDistinct(rapid.SampledFrom([]tenant.GUID{tenantOne, tenantTwo}), 1, 2, rapid.ID).Draw(t, name+" tenants")
+	}
+	if rapid.Bool().Draw(t, name+" has networks") {
+		bits := rapid.IntRange(0, 32).Draw(t, name+" bits")
+		b.Networks = []netip.Prefix{netip.PrefixFrom(netip.MustParseAddr("10.1.2.3"), bits).Masked()}
+	}
+	if hours := rapid.IntRange(0, 3).Draw(t, name+" hours"); hours > 0 {
+		b.ExpiresAt = today.Add(time.Duration(hours) * time.Hour)
+	}
+	return b
+}
+
+// TestCoveredBoundsPermitNothingMore checks that a key that another key could create can do nothing
+// that the other key cannot.
+func TestCoveredBoundsPermitNothingMore(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		creator, created := drawBounds(t, "creator"), drawBounds(t, "created")
+		if creator.Cover(created, access.KeysWrite) != nil {
+			return
+		}
+		for _, s := range access.KeyScopes() {
+			if created.Allows(s) && !creator.Allows(s) {
+				t.Fatalf("%+v holds %s, %+v does not", created, s, creator)
+			}
+		}
+		for _, id := range []tenant.GUID{tenantOne, tenantTwo, "other"} {
+			if created.AllowsTenant(id) && !creator.AllowsTenant(id) {
+				t.Fatalf("%+v sees %s, %+v does not", created, id, creator)
+			}
+		}
+		for i := range 33 {
+			from := netip.PrefixFrom(netip.MustParseAddr("10.1.2.3"), i).Masked().Addr()
+			for hour := range 5 {
+				at := today.Add(time.Duration(hour) * time.Hour)
+				if created.CheckUse(from, at) == nil && creator.CheckUse(from, at) != nil {
+					t.Fatalf("%+v works from %s at %s, %+v does not", created, from, at, creator)
+				}
+			}
+		}
+	})
+}
+
+// TestCoverIsAnOrder checks that bounds cover themselves, and what their own cover covers.
+func TestCoverIsAnOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c := drawBounds(t, "a"), drawBounds(t, "b"), drawBounds(t, "c")
+		if err := a.Cover(a, access.KeysWrite); err != nil {
+			t.Fatalf("%+v does not cover itself: %v", a, err)
+		}
+		if a.Cover(b, access.KeysWrite) == nil && b.Cover(c, access.KeysWrite) == nil && a.Cover(c, access.KeysWrite) != nil {
+			t.Fatalf("%+v, %+v, %+v", a, b, c)
+		}
+	})
+}
+
+// TestEveryScopeIsCoveredByItsResource checks the lists of scopes against each other.
+func TestEveryScopeIsCoveredByItsResource(t *testing.T) {
+	for _, s := range access.OperationScopes() {
+		resource, _, _ := strings.Cut(string(s), ":")
+		star := access.Bounds{Scopes: []access.Scope{access.Scope(resource + ":*")}}
+		if !star.Allows(s) || !slices.Contains(access.KeyScopes(), s) || !slices.Contains(access.KeyScopes(), star.Scopes[0]) {
+			t.Errorf("%s", s)
+		}
+	}
+	if n := len(access.KeyScopes()); n != 29 {
+		t.Errorf("a key can hold %d scopes", n)
+	}
+}
