@@ -9,8 +9,9 @@ import (
 	"github.com/tenantry/tenantry/core/idempotency"
 )
 
-// A context carries two values of a request from one adapter to another: the request id and the
-// Effects. Use cases read neither of them. See docs/decisions/0018-answers-are-parameters.md.
+// A context carries three values of a request from one adapter to another: the request id, the
+// Effects and the Act. Use cases read none of them. See docs/decisions/0018-answers-are-parameters.md
+// and docs/decisions/0036-audit-chains.md.
 
 type requestKey struct{}
 

@@ -14,7 +14,8 @@ import (
 
 // Keys authenticates callers.
 type Keys interface {
-	// Caller returns the owner of a key by the key's hash. It fails with invalid_api_key.
+	// Caller returns the owner of a key by the key's hash. It fails with invalid_api_key. For a revoked
+	// key it returns the caller with the error.
 	Caller(ctx context.Context, hash [32]byte) (access.Caller, error)
 	// Account returns the current state of an account, for a browser session. It fails with
 	// account_not_found.

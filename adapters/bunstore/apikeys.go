@@ -66,21 +66,21 @@ func (r keyRow) key() access.Key {
 }
 
 func callerByHash(db *bun.DB) *preparedRead {
-	return newPreparedRead(accountColumns(db.NewSelect().Model((*accountRow)(nil))).ColumnExpr("k.id AS key_id").
+	return newPreparedRead(accountColumns(db.NewSelect().Model((*accountRow)(nil))).ColumnExpr("k.id AS key_id, k.name AS key_name, k.revoked_at IS NOT NULL AS revoked").
 		Join("JOIN api_keys AS k ON k.account_id = a.account_id").
-		Where("k.hash = ?", preparedArg).Where("k.revoked_at IS NULL"))
+		Where("k.hash = ?", preparedArg))
 }
 
 // Caller implements ports.Keys. It reads key, account and plan in one query for each request, so a
 // rotated key stops working at once in all processes.
 func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
-	caller, found := access.Caller{}, false
+	caller, found, revoked := access.Caller{}, false, false
 	err := s.run(ctx, "find key", func(ctx context.Context, _ bun.IDB) error {
 		return s.readPrepared(ctx, s.callerByHash, hash[:], func(r row) error {
 			var row accountRow
 			var slots *int
 			err := r.Scan(&row.AccountID, &row.Email, &row.Plan, &row.Active, &slots, &row.CreatedAt,
-				&row.PlanSlots, &row.AutomaticDNS, &caller.KeyID)
+				&row.PlanSlots, &row.AutomaticDNS, &caller.KeyID, &caller.KeyName, &revoked)
 			if slots != nil {
 				row.TenantSlots = *slots
 			}
@@ -88,11 +88,11 @@ func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error
 			return err
 		})
 	})
-	if err == nil && !found {
-		err = access.UnknownKey()
-	}
 	if err != nil {
 		return access.Caller{}, err
+	}
+	if !found || revoked {
+		return caller, access.UnknownKey()
 	}
 	return caller, nil
 }

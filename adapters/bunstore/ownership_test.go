@@ -23,6 +23,7 @@ var ownedTables = []string{
 	"dns_runs", "dns_jobs", "integrations", "mailbox_connections", "oauth_sessions", "enforcement_events", "enforcement_counts",
 	"send_policies", "send_tenants", "tenant_licenses", "mailbox_sends", "mailbox_blocks", "send_intents", "block_grounds",
 	"tenant_observations", "domain_observations", "mailbox_observations", "integration_observations",
+	"audit_chains", "audit_entries", "audit_acts",
 }
 
 // unowned holds the statements that may reach across accounts, with the reason.
@@ -35,9 +36,11 @@ var unowned = map[string]string{
 	`a.account_id IN (SELECT account_id FROM members WHERE email = '')`:          "the operator's command finds an account by an address",
 	`UPDATE "connect_flows" AS "f" SET step = '' WHERE (state_hash = '')`:        "a browser brings only the state",
 	`FROM "connect_flows" AS "f" WHERE (state_hash = '') AND (step = '')`:        "a browser brings only the state",
-	`WHERE (k.hash = $1) AND (k.revoked_at IS NULL)`:                             "the key is what tells the account",
+	`WHERE (k.hash = $1)`:                                                        "the key is what tells the account",
 	`WHERE (h.guid = '') AND (t.managed)`:                                        "the operator's command withdraws a tenant from whoever holds it",
 	`FROM "audit_events" AS "e" WHERE (e.created_at >= '') ORDER BY`:             "the operator's command lists the acts on all accounts",
+	`DELETE FROM "audit_acts" AS "aa" WHERE ((account_id, write_key)`:            "the sweep ends lost acts of all accounts",
+	`FROM "audit_chains" AS "ac" JOIN audit_entries AS ae`:                       "the retention looks for old entries of all accounts",
 	`FROM "dns_connections" AS "dc" ORDER BY "dc"."created_at"`:                  "the operator's command lists all DNS connections",
 	`FROM "dns_connections" AS "dc" WHERE (dc.id = '')`:                          "the operator's command names a DNS connection alone",
 	`FROM "dns_runs" AS "dr" WHERE (dr.id = '')`:                                 "the operator's command names a run alone",

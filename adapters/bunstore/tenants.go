@@ -255,8 +255,12 @@ func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Ten
 				return err
 			}
 		}
-		if attached, err = selectTenant(ctx, tx, row.AccountID, row.GUID); err != nil || !row.Managed {
+		if attached, err = selectTenant(ctx, tx, row.AccountID, row.GUID); err != nil {
 			return err
+		}
+		if !row.Managed {
+			enter(ctx, row.AccountID, administratorEntry(audit.ConnectTenant, row.ConnectedBy, row.GUID))
+			return nil
 		}
 		return s.recordAssignment(ctx, tx, row, attached)
 	})

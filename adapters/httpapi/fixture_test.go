@@ -18,6 +18,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/audits"
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
@@ -95,6 +96,7 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 			Log:         slog.New(slog.DiscardHandler),
 			Keys:        &keys.Service{Keys: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
 			Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Fingerprinter: keyset, Now: time.Now},
+			Audit:       store,
 			Limits:      guard.Limits{Counters: newCounters(t), Off: true},
 		},
 		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Accounts: store, Policies: store, Runs: store, Room: store,
@@ -111,6 +113,7 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 		SendLimits: &limits.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: store, Platform: platform, Now: time.Now,
 			Pause: time.Millisecond, Limit: testTimeout},
 		Enforcement: &enforcement.Service{Events: store, Now: time.Now},
+		Audit:       &audits.Service{Chains: store, Now: time.Now},
 	}
 	env.options.DNSRuns.Survey = env.options.Domains
 	env.accountA = env.addAccount(t, "ann@a.example", tenantOfA)

@@ -11,7 +11,7 @@
 // Start reading with one resource, such as tenants.go, then with register.go.
 //
 // Operations: one file per resource (tenants.go, domains.go, dns.go, dnsruns.go, mailboxes.go,
-// sendlimits.go, enforcement.go, integrations.go, keys.go), with the shapes of its requests and
+// sendlimits.go, enforcement.go, integrations.go, keys.go, audit.go), with the shapes of its requests and
 // answers. Each operation declares guard.Terms: rate limit, error codes, examples. register.go
 // configures the huma library and adds operations to the API.
 //
@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/app/audits"
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/app/enforcement"
@@ -47,6 +48,8 @@ type Options struct {
 	Enforcement *enforcement.Service
 	// Integrations manages the integrations with sending platforms.
 	Integrations *integrations.Service
+	// Audit reads the audit chains.
+	Audit *audits.Service
 	// Guard configures the middleware.
 	Guard guard.Options
 }

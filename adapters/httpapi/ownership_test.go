@@ -49,6 +49,8 @@ var withoutOwnedIDs = map[string]string{
 	"GET /v1/tenants/connect-url":   "returns a link for the account of the key",
 	"GET /v1/dns/provisioning-runs": "lists only the account's runs, see TestProvisioningRunsAreListedNewestFirst",
 	"GET /v1/enforcement/events":    "lists only events of the account's mailboxes, see TestEnforcementEventsArePagedAndFiltered",
+	"GET /v1/audit":                 "lists only entries of the account, see TestAuditIsOfTheAccount",
+	"GET /v1/audit/export":          "sends only entries of the account, see TestAuditIsOfTheAccount",
 	"GET /v1/integrations":          "lists only the account's integrations, see TestIntegrationsAreVisibleToTheirAccountOnly",
 	"POST /v1/integrations":         "adds to the account of the key, see TestIntegrationsAreVisibleToTheirAccountOnly",
 	"POST /api-key/rotate":          "rotates the key that the request carries, see TestQueryParameters",

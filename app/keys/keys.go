@@ -39,7 +39,8 @@ type Rotated struct {
 }
 
 // Authenticate returns the caller behind the Authorization headers of a request. It fails with
-// invalid_auth_header, missing_api_key or invalid_api_key.
+// invalid_auth_header, missing_api_key or invalid_api_key. If the key is known but not valid any
+// longer, the caller has its KeyID, for the audit.
 func (s *Service) Authenticate(ctx context.Context, headers []string) (access.Caller, error) {
 	token, err := access.Bearer(headers)
 	if err != nil {
@@ -51,7 +52,7 @@ func (s *Service) Authenticate(ctx context.Context, headers []string) (access.Ca
 	}
 	caller, err := s.Keys.Caller(ctx, access.HashKey(key))
 	if errors.Is(err, fault.InvalidAPIKey) {
-		return access.Caller{}, access.UnknownKey()
+		return caller, access.UnknownKey()
 	}
 	if err != nil {
 		return access.Caller{}, fmt.Errorf("authenticate: %w", err)

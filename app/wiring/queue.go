@@ -20,6 +20,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/queue"
 	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/audits"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
@@ -59,6 +60,9 @@ const (
 
 	// keySweepEvery is the interval at which expired Idempotency-Keys are deleted.
 	keySweepEvery = time.Minute
+
+	// actSweepEvery is the interval of the sweep that ends acts of requests that were killed.
+	actSweepEvery = time.Minute
 
 	// keyBatchTimeout bounds the deletion of one batch of Idempotency-Keys.
 	keyBatchTimeout = 10 * time.Second
@@ -128,6 +132,8 @@ func (s *Service) QueueWork() ports.Work {
 		Periodic: slices.Concat([]ports.Periodic{
 			{Kind: "idempotency_keys", Every: keySweepEvery, Do: s.deleteExpiredKeys},
 			{Kind: "enforcement_events", Every: time.Hour, Do: s.enforcement.Forget},
+			{Kind: "audit_entries", Every: time.Hour, Do: s.audits.Forget},
+			{Kind: "audit_acts", Every: actSweepEvery, Do: s.endLostActs},
 			s.dnsWorker.Sweep(jobSweepEvery),
 			s.domainWatch.Sweep(domainSweepEvery),
 		}, s.integrations.Periodic(sessionSweepEvery, refreshEvery), s.Enforcer.Periodic(EnforceSweepEvery, s.Queue)),
@@ -135,13 +141,14 @@ func (s *Service) QueueWork() ports.Work {
 }
 
 // WakeDueJobs wakes the jobs that are due by the service's clock: provisioning jobs, domain checks
-// and expired sessions. The periodic sweeps also do this. The sandbox calls WakeDueJobs after its
+// and expired sessions. It also drops old audit entries. The periodic sweeps do the same. The sandbox calls WakeDueJobs after its
 // clock was moved.
 func (s *Service) WakeDueJobs(ctx context.Context) error {
 	return errors.Join(
 		s.dnsWorker.Sweep(jobSweepEvery).Do(ctx),
 		s.integrations.SessionSweep(sessionSweepEvery).Do(ctx),
 		s.domainWatch.CheckDue(ctx),
+		s.audits.Forget(ctx),
 	)
 }
 
@@ -179,13 +186,18 @@ func (s *Service) StopQueue(ctx context.Context) error {
 }
 
 // FinishInterrupted releases the leases that a previous process left in an embedded database, so
-// that interrupted writes can run again at once. On PostgreSQL it does nothing: other processes
-// may hold the leases, and abandoned leases expire.
+// that interrupted writes can run again at once. It also adds the audit entries of these writes. On
+// PostgreSQL it does nothing: other processes may hold the leases, and abandoned leases expire.
 func (s *Service) FinishInterrupted(ctx context.Context, databaseURL string) error {
 	if !strings.HasPrefix(databaseURL, "sqlite:") {
 		return nil
 	}
-	return s.Store.EndLeases(ctx)
+	return errors.Join(s.Store.EndLeases(ctx), s.audits.EndLost(ctx, 0))
+}
+
+// endLostActs adds the audit entries of requests that did not end.
+func (s *Service) endLostActs(ctx context.Context) error {
+	return s.audits.EndLost(ctx, audits.LostAfter)
 }
 
 // initDNSWorker builds the worker of provisioning jobs.

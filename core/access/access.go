@@ -46,8 +46,8 @@ type Plan struct {
 
 // Caller is the account and the key of an authenticated request.
 type Caller struct {
-	Account Account
-	KeyID   string
+	Account        Account
+	KeyID, KeyName string
 }
 
 // Status is the state of an account or of a key.

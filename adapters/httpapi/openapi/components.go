@@ -140,7 +140,7 @@ func rateHeaders() map[string]*huma.Header {
 	return map[string]*huma.Header{
 		"X-RateLimit-Bucket": {
 			Description: "The rate limit that applied to the request.",
-			Schema:      &huma.Schema{Type: huma.TypeString, Enum: []any{string(guard.Reads), string(guard.Expensive), string(guard.ProviderHeavy), string(guard.ProviderHeavyWrites), guard.ProviderConcurrency}},
+			Schema:      &huma.Schema{Type: huma.TypeString, Enum: []any{string(guard.Reads), string(guard.Expensive), string(guard.ProviderHeavy), string(guard.ProviderHeavyWrites), guard.ProviderConcurrency, guard.Denied}},
 			Example:     string(guard.Reads),
 		},
 		"X-RateLimit-Limit":     number("The number of requests that the limit allows in its window.", 600),
