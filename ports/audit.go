@@ -36,7 +36,8 @@ type AuditChains interface {
 	// outcome is nil, it adds none, and forgets what is stored of the act.
 	EndAct(ctx context.Context, outcome *audit.Outcome) error
 	// EndLostActs adds the entries of at most limit acts that were stored longer ago than the given
-	// time and did not end, with audit.Unknown. It returns their number.
+	// time and did not end, with audit.Unknown. It leaves out writes whose Idempotency-Key is leased.
+	// It returns the number of entries.
 	EndLostActs(ctx context.Context, age time.Duration, limit int) (int, error)
 	// AuditEntries lists entries of the owner, newest first. It fails with cursor_expired if q.Before
 	// is not kept any longer.
@@ -73,7 +74,8 @@ type Act struct {
 	// Entry is the entry without the fields that the store sets and without the outcome. The act of a
 	// browser has no account: it only tells the client and the request of other entries.
 	Entry audit.Entry
-	// Write identifies the write over all its attempts. A later attempt replaces the stored act of an
+	// Write identifies the write over all its attempts: the hash of its Idempotency-Key, or anything
+	// unique for a write without a key. A later attempt replaces the stored act of an
 	// earlier one that did not end.
 	Write []byte
 

@@ -199,6 +199,20 @@ func TestYoungActsAreNotLost(t *testing.T) {
 	})
 }
 
+// A request that still runs holds the lease on its Idempotency-Key.
+func TestActsOfRunningWritesAreNotLost(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "ann")
+		attachTenant(t, s, owner, 1)
+		c := newClaim(owner, 1)
+		attempt := mustClaim(t, s, c)
+		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, string(c.Key.Key[:]))), owner)
+		endLost(t, s, 0)
+		requireHeld(t, "end the lease", true)(s.Hold(t.Context(), c.Key, attempt, expiredLease))
+		endLost(t, s, 1)
+	})
+}
+
 // A killed attempt of a write and the attempt that finishes it are one write, and get one entry.
 func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
 	for name, changes := range map[string]bool{"it changes something": true, "it finds everything done": false} {

@@ -32,8 +32,9 @@ const (
 	dropBatch = 5000
 	// lostBatch is the maximum number of lost acts that one transaction ends.
 	lostBatch = 500
-	// LostAfter is the age at which an act without an end counts as lost. No request runs as long.
-	LostAfter = 10 * time.Minute
+	// lostAfter is the age at which an act without an end counts as lost, unless its request still
+	// holds its Idempotency-Key. Requests without a key do not run as long.
+	lostAfter = time.Minute
 )
 
 // List returns a page of the entries of an account, newest first. It fails with cursor_expired.
@@ -63,10 +64,9 @@ func (s *Service) Forget(ctx context.Context) error {
 	return untilNone(func() (int, error) { return s.Chains.DropAuditEntries(ctx, before, dropBatch) })
 }
 
-// EndLost adds the entries of requests that did not end within age, with an unknown outcome. Age 0
-// is for the start of the only process of a database.
-func (s *Service) EndLost(ctx context.Context, age time.Duration) error {
-	return untilNone(func() (int, error) { return s.Chains.EndLostActs(ctx, age, lostBatch) })
+// EndLost adds the entries of requests that were killed, with an unknown outcome.
+func (s *Service) EndLost(ctx context.Context) error {
+	return untilNone(func() (int, error) { return s.Chains.EndLostActs(ctx, lostAfter, lostBatch) })
 }
 
 // untilNone repeats do until it has nothing more to do.

@@ -19,6 +19,8 @@ var unownedOperations = map[string]string{
 	"POST /v1/integrations":         "TestIntegrationLifecycle: adds to the account of the key",
 	"GET /v1/dns/provisioning-runs": "TestProvisioningRunsAreListedNewestFirst: lists what the account holds",
 	"GET /v1/enforcement/events":    "the matrix: lists what happened to the account's mailboxes",
+	"GET /v1/audit":                 "the matrix: lists what was done in the account",
+	"GET /v1/audit/export":          "the matrix: sends what was done in the account",
 	"GET /v1/tenants/connect-url":   "TestConnectStateBelongsToItsAccount: the link is bound to the account",
 	"POST /api-key/rotate":          "TestKeyRotationReplacesTheKey: rotates the key that the request carries",
 }

@@ -20,7 +20,6 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/queue"
 	"github.com/tenantry/tenantry/adapters/telemetry"
-	"github.com/tenantry/tenantry/app/audits"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
@@ -61,8 +60,9 @@ const (
 	// keySweepEvery is the interval at which expired Idempotency-Keys are deleted.
 	keySweepEvery = time.Minute
 
-	// actSweepEvery is the interval of the sweep that ends acts of requests that were killed.
-	actSweepEvery = time.Minute
+	// actSweepEvery is the interval of the sweep that adds the audit entries of requests that were
+	// killed.
+	actSweepEvery = 15 * time.Second
 
 	// keyBatchTimeout bounds the deletion of one batch of Idempotency-Keys.
 	keyBatchTimeout = 10 * time.Second
@@ -133,7 +133,7 @@ func (s *Service) QueueWork() ports.Work {
 			{Kind: "idempotency_keys", Every: keySweepEvery, Do: s.deleteExpiredKeys},
 			{Kind: "enforcement_events", Every: time.Hour, Do: s.enforcement.Forget},
 			{Kind: "audit_entries", Every: time.Hour, Do: s.audits.Forget},
-			{Kind: "audit_acts", Every: actSweepEvery, Do: s.endLostActs},
+			{Kind: "audit_acts", Every: actSweepEvery, Do: s.audits.EndLost},
 			s.dnsWorker.Sweep(jobSweepEvery),
 			s.domainWatch.Sweep(domainSweepEvery),
 		}, s.integrations.Periodic(sessionSweepEvery, refreshEvery), s.Enforcer.Periodic(EnforceSweepEvery, s.Queue)),
@@ -186,18 +186,13 @@ func (s *Service) StopQueue(ctx context.Context) error {
 }
 
 // FinishInterrupted releases the leases that a previous process left in an embedded database, so
-// that interrupted writes can run again at once. It also adds the audit entries of these writes. On
-// PostgreSQL it does nothing: other processes may hold the leases, and abandoned leases expire.
+// that interrupted writes can run again at once. On PostgreSQL it does nothing: other processes
+// may hold the leases, and abandoned leases expire.
 func (s *Service) FinishInterrupted(ctx context.Context, databaseURL string) error {
 	if !strings.HasPrefix(databaseURL, "sqlite:") {
 		return nil
 	}
-	return errors.Join(s.Store.EndLeases(ctx), s.audits.EndLost(ctx, 0))
-}
-
-// endLostActs adds the audit entries of requests that did not end.
-func (s *Service) endLostActs(ctx context.Context) error {
-	return s.audits.EndLost(ctx, audits.LostAfter)
+	return s.Store.EndLeases(ctx)
 }
 
 // initDNSWorker builds the worker of provisioning jobs.
