@@ -92,6 +92,7 @@ var guides = []guide{
 	{"dns", "DNS plans and provisioning"},
 	{"sending-platforms", "Sending platforms"},
 	{"headroom", "Headroom below the sending limit"},
+	{"audit", "Audit"},
 }
 
 // Home serves the page at the root of the service.
