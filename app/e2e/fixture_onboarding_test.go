@@ -19,7 +19,7 @@ import (
 type onboarding struct {
 	*restartingSandbox
 	tenant, domain, mailbox string
-	writes                  int // writes with an Idempotency-Key that succeeded
+	writes                  int // the number of writes with an Idempotency-Key that succeeded
 }
 
 // step is one request of the onboarding. checkReply, if set, checks the successful response.
@@ -152,6 +152,7 @@ func (e *onboarding) checkDomainSlots() {
 	h := e.accountTenant()
 	for _, zone := range e.ready.Zones[1:] {
 		h.post(h.path("/domains"), object{"domain": zone})
+		e.writes++
 	}
 	h.expect("POST", h.path("/domains"), object{"domain": "thirteenth.test"}, 400, "domain_limit_reached")
 	domains, _ := e.platformState(e.tenant)

@@ -155,7 +155,8 @@ func (e *exchange) outcomeOf(a *answer, mayHaveChanged bool) *audit.Outcome {
 
 // endAct writes the audit entry of a request before its answer is sent, unless the entry was
 // committed with the answer. Reads get an entry only if a known key is refused. endAct returns an
-// error if the entry could not be stored and nothing is stored from which it can be made later.
+// error if the entry could not be stored and nothing is stored from which it can be made later. The
+// answer of a write that failed is sent in any case.
 func (g *guard) endAct(r *http.Request, a *answer) error {
 	e := exchangeOf(r.Context())
 	act := e.act
@@ -184,7 +185,7 @@ func (g *guard) endAct(r *http.Request, a *answer) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ports.WithAct(r.Context(), act)), storeTimeout)
 	defer cancel()
 	err := g.audit.EndAct(ctx, outcome)
-	if err != nil && act.State() != ports.ActNew {
+	if err != nil && (act.State() != ports.ActNew || a.status >= http.StatusInternalServerError) {
 		g.log.LogAttrs(ctx, slog.LevelWarn, "the outcome of a request is missing in the audit", errorAttr(err))
 		return nil
 	}
