@@ -11,8 +11,8 @@
 // Start reading with one resource, such as tenants.go, then with register.go.
 //
 // Operations: one file per resource (tenants.go, domains.go, dns.go, dnsruns.go, mailboxes.go,
-// sendlimits.go, enforcement.go, integrations.go, keys.go, audit.go), with the shapes of its requests and
-// answers. Each operation declares guard.Terms: rate limit, error codes, examples. register.go
+// sendlimits.go, enforcement.go, integrations.go, keys.go, audit.go), with the shapes of its
+// requests and answers. Each operation declares guard.Terms: rate limit, error codes, examples. register.go
 // configures the huma library and adds operations to the API.
 //
 // Document: package openapi shapes it. document.go and examples.go describe the operations.

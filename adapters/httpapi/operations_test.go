@@ -63,7 +63,8 @@ func TestOperationBuckets(t *testing.T) {
 	}
 }
 
-// TestOperationTimeouts checks that only the listed operations have a longer time limit than the default.
+// TestOperationTimeouts checks that only the listed operations have a longer time limit than the
+// default.
 func TestOperationTimeouts(t *testing.T) {
 	api := newAPI(http.NewServeMux())
 	operations(api, Options{})

@@ -141,8 +141,8 @@ func (s *Service) QueueWork() ports.Work {
 }
 
 // WakeDueJobs wakes the jobs that are due by the service's clock: provisioning jobs, domain checks
-// and expired sessions. It also drops old audit entries. The periodic sweeps do the same. The sandbox calls WakeDueJobs after its
-// clock was moved.
+// and expired sessions. It also drops old audit entries. The periodic sweeps do the same. The
+// sandbox calls WakeDueJobs after its clock was moved.
 func (s *Service) WakeDueJobs(ctx context.Context) error {
 	return errors.Join(
 		s.dnsWorker.Sweep(jobSweepEvery).Do(ctx),
