@@ -4,10 +4,12 @@ package ports
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/tenant"
 )
 
 // Audit stores the actions of operators. A store is opened for one operator. A method that acts for
@@ -24,4 +26,95 @@ type AuditQuery struct {
 	Account access.AccountID // only actions on this account; empty selects all
 	Since   time.Time        // only actions at or after this time; zero selects all
 	Limit   int              // maximum number of events
+}
+
+// AuditChains stores the chain of audit entries of each account. A store adds the entries of
+// operators, of administrators on the connect pages and of the retention itself, each in the
+// transaction of its change. The entry of a request is added when the request ends, see Act.
+type AuditChains interface {
+	// EndAct ends the act of ctx. It adds the entry of the act with the outcome, at most once. If the
+	// outcome is nil, it adds none, and forgets what is stored of the act.
+	EndAct(ctx context.Context, outcome *audit.Outcome) error
+	// EndLostActs adds the entries of at most limit acts that were stored longer ago than the given
+	// time and did not end, with audit.Unknown. It leaves out writes whose Idempotency-Key is leased.
+	// It returns the number of entries.
+	EndLostActs(ctx context.Context, age time.Duration, limit int) (int, error)
+	// AuditEntries lists entries of the owner, newest first. It fails with cursor_expired if q.Before
+	// is not kept any longer.
+	AuditEntries(ctx context.Context, owner access.AccountID, q EntryQuery) (EntryPage, error)
+	// AuditExport lists at most limit entries of the owner after a sequence, oldest first. After 0
+	// begins with the oldest entry that is kept.
+	AuditExport(ctx context.Context, owner access.AccountID, after int64, limit int) ([]audit.Entry, error)
+	// DropAuditEntries deletes entries that are older than the given time, at most limit of one
+	// account, and adds an entry that names the last one. It returns the number of deleted entries.
+	DropAuditEntries(ctx context.Context, before time.Time, limit int) (int, error)
+}
+
+// EntryQuery selects audit entries of an account.
+type EntryQuery struct {
+	Before int64 // only entries with a lower sequence; 0 selects all
+	// Actor is the id, the name or the type of an actor. Empty fields select all.
+	Actor, Action string
+	// Tenants selects the entries that concern one of these tenants; empty selects all.
+	Tenants  []tenant.GUID
+	From, To time.Time // only entries at From or later, and before To; zero selects all
+	Limit    int
+}
+
+// EntryPage is a part of the list of entries.
+type EntryPage struct {
+	Entries []audit.Entry
+	More    bool // older entries match the query too
+}
+
+// Act is a request whose audit entry is not written yet. It travels in the context of the request,
+// like Effects. The first transaction that changes something under an act also stores the act, so
+// that a crash does not lose it. EndAct or a Completion later turns it into an entry.
+type Act struct {
+	// Entry is the entry without the fields that the store sets and without the outcome. The act of a
+	// browser has no account: it only tells the client and the request of other entries.
+	Entry audit.Entry
+	// Write identifies the write over all its attempts: the hash of its Idempotency-Key, or anything
+	// unique for a write without a key. A later attempt replaces the stored act of an
+	// earlier one that did not end.
+	Write []byte
+
+	mu    sync.Mutex
+	state ActState
+}
+
+// ActState says what the store has of an act.
+type ActState int
+
+// The states, in their order.
+const (
+	ActNew       ActState = iota // nothing
+	ActStored                    // the act, without an outcome
+	ActUncertain                 // perhaps the entry: its commit had no answer
+	ActEnded                     // the entry
+)
+
+// State returns what the store has of the act.
+func (a *Act) State() ActState {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state
+}
+
+// Reach moves the act to a later state.
+func (a *Act) Reach(state ActState) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state = max(a.state, state)
+}
+
+type actKey struct{}
+
+// WithAct returns a context whose changes belong to the act.
+func WithAct(ctx context.Context, a *Act) context.Context { return context.WithValue(ctx, actKey{}, a) }
+
+// ActOf returns the act of ctx, nil if it has none.
+func ActOf(ctx context.Context) *Act {
+	a, _ := ctx.Value(actKey{}).(*Act)
+	return a
 }

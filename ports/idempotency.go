@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/idempotency"
 )
 
@@ -22,8 +23,8 @@ type Idempotency interface {
 	// Hold renews the lease of an attempt. held is false if a different attempt has the key.
 	// Finish, Abandon and Release return held in the same way.
 	Hold(ctx context.Context, at idempotency.KeyID, attempt string, lease time.Duration) (held bool, err error)
-	// Finish stores the sealed answer, to be kept until the given time. It may be repeated.
-	Finish(ctx context.Context, at idempotency.KeyID, attempt string, answer []byte, until time.Time) (held bool, err error)
+	// Finish stores a completion that belongs to no other change. It may be repeated.
+	Finish(ctx context.Context, c Completion) (held bool, err error)
 	// Abandon ends an attempt without storing an answer. The key is kept until the given time.
 	Abandon(ctx context.Context, at idempotency.KeyID, attempt string, until time.Time) (held bool, err error)
 	// Release deletes the key.
@@ -50,6 +51,9 @@ type Completion struct {
 	Attempt string
 	Answer  []byte
 	Until   time.Time
+	// Outcome is that of the audit entry, which is committed with the completion. If it is nil, the
+	// answer is a refusal that gets no entry.
+	Outcome *audit.Outcome
 }
 
 // Answer returns the Completion for the result of a use case, or nil if the answer is not to be

@@ -16,7 +16,8 @@ import (
 // Keys authenticates callers.
 type Keys interface {
 	// Caller returns the owner and the bounds of a key by the hash of its current secret, or of a
-	// replaced one. It fails with invalid_api_key. It does not check the bounds or SecretUntil.
+	// replaced one. It fails with invalid_api_key. For a revoked key it returns the caller with the
+	// error. It does not check the bounds or SecretUntil.
 	Caller(ctx context.Context, hash [32]byte) (access.Caller, error)
 	// Account returns the current state of an account, for a browser session. It fails with
 	// account_not_found.

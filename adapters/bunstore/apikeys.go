@@ -83,19 +83,18 @@ func (r keyRow) withoutBounds() access.Key {
 }
 
 func callerByHash(db *bun.DB) *preparedRead {
-	return newPreparedRead(accountColumns(db.NewSelect().Model((*accountRow)(nil))).ColumnExpr("k.id AS key_id, k.name AS key_name").
+	return newPreparedRead(accountColumns(db.NewSelect().Model((*accountRow)(nil))).ColumnExpr("k.id AS key_id, k.name AS key_name, k.revoked_at IS NOT NULL AS revoked").
 		ColumnExpr("o.valid_until").ColumnExpr(boundsColumns).
 		Join("JOIN api_keys AS k ON k.account_id = a.account_id").
 		Join("LEFT JOIN api_key_old_secrets AS o ON o.key_id = k.id AND o.hash = ?", preparedArg).
 		Join(joinBounds).
-		Where("k.id IN (SELECT id FROM api_keys WHERE hash = ? UNION ALL SELECT key_id FROM api_key_old_secrets WHERE hash = ?)", preparedArg, preparedArg).
-		Where("k.revoked_at IS NULL"))
+		Where("k.id IN (SELECT id FROM api_keys WHERE hash = ? UNION ALL SELECT key_id FROM api_key_old_secrets WHERE hash = ?)", preparedArg, preparedArg))
 }
 
 // Caller implements ports.Keys. It reads key, bounds, account and plan in one query for each
 // request, so a rotated key stops working at once in all processes.
 func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
-	caller, found := access.Caller{}, false
+	caller, found, revoked := access.Caller{}, false, false
 	err := s.run(ctx, "find key", func(ctx context.Context, _ bun.IDB) error {
 		return s.readPrepared(ctx, s.callerByHash, hash[:], func(r row) error {
 			var row accountRow
@@ -103,7 +102,7 @@ func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error
 			var until *time.Time
 			var bounds storedBounds
 			err := r.Scan(&row.AccountID, &row.Email, &row.Plan, &row.Active, &slots, &row.CreatedAt,
-				&row.PlanSlots, &row.AutomaticDNS, &caller.KeyID, &caller.KeyName, &until,
+				&row.PlanSlots, &row.AutomaticDNS, &caller.KeyID, &caller.KeyName, &revoked, &until,
 				&bounds.scopes, &bounds.tenants, &bounds.networks, &bounds.expiresAt)
 			if err != nil {
 				return err
@@ -119,11 +118,11 @@ func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error
 			return err
 		})
 	})
-	if err == nil && !found {
-		err = access.UnknownKey()
-	}
 	if err != nil {
 		return access.Caller{}, err
+	}
+	if !found || revoked {
+		return caller, access.UnknownKey()
 	}
 	return caller, nil
 }

@@ -10,7 +10,9 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -40,8 +42,9 @@ func (s *Store) RecordAction(ctx context.Context, action audit.Action, details m
 	})
 }
 
-// recordAudit records an audit event in the transaction of its change. The event's time is the
-// machine's clock, not the time of the change.
+// recordAudit records an audit event in the transaction of its change. An event about an account is
+// also an entry in the account's chain. The event's time is the machine's clock, not the time of the
+// change.
 func (s *Store) recordAudit(ctx context.Context, tx bun.IDB, action audit.Action, owner string, details map[string]string) error {
 	row := auditRow{
 		AccountID: owner, ID: newID(), Action: storedText(string(action)), Operator: s.operator,
@@ -50,8 +53,32 @@ func (s *Store) recordAudit(ctx context.Context, tx bun.IDB, action audit.Action
 	for name, value := range details {
 		row.Details[storedText(name)] = storedText(value)
 	}
+	if owner != ident.Zero {
+		enter(ctx, owner, chainEntry(row))
+	}
 	_, err := tx.NewInsert().Model(&row).Exec(ctx)
 	return err
+}
+
+// chainEntry returns the entry of an operator's act for the chain of the account. The customer sees
+// the object of the act but not its other details.
+func chainEntry(row auditRow) audit.Entry {
+	e := audit.Entry{
+		ID: row.ID, Actor: audit.Actor{Type: audit.Operator, ID: row.Operator, Name: row.Operator},
+		Action: audit.Action(row.Action), Tenant: tenant.GUID(row.Details["tenant_id"]), Outcome: audit.Done,
+		Subject: audit.Subject{Type: "account", ID: row.AccountID},
+	}
+	for _, object := range []audit.Subject{
+		{Type: string(event.Tenant), ID: row.Details["tenant_id"]},
+		{Type: string(event.Key), ID: row.Details["key_id"]},
+		{Type: "dns_connection", ID: row.Details["connection_id"]},
+		{Type: string(event.DNSRun), ID: row.Details["run_id"]},
+	} {
+		if object.ID != "" {
+			e.Subject = object
+		}
+	}
+	return e
 }
 
 // AuditEvents implements ports.Audit.

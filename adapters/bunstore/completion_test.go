@@ -179,6 +179,10 @@ func newCompletion(c ports.Claim, attempt string) *ports.Completion {
 	return &ports.Completion{Key: c.Key, Attempt: attempt, Answer: []byte("answer"), Until: now.Add(time.Hour)}
 }
 
+func completionOf(key idempotency.KeyID, attempt string, answer []byte, until time.Time) ports.Completion {
+	return ports.Completion{Key: key, Attempt: attempt, Answer: answer, Until: until}
+}
+
 func TestChangeCommitsItsCompletion(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		h, key := newTenantFixture(t, s), byte(0)
@@ -197,7 +201,7 @@ func TestChangeCommitsItsCompletion(t *testing.T) {
 			}
 			// The owner of the key can still extend its lease: it has lost nothing.
 			requireHeld(t, "hold after "+what, true)(s.Hold(t.Context(), c.Key, r.Attempt, longLease))
-			requireHeld(t, "finish after "+what, true)(s.Finish(t.Context(), c.Key, r.Attempt, []byte("answer"), now))
+			requireHeld(t, "finish after "+what, true)(s.Finish(t.Context(), completionOf(c.Key, r.Attempt, []byte("answer"), now)))
 		}
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -93,15 +95,27 @@ func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports
 	return row.flow(), nil
 }
 
-// SaveFlow implements ports.ConnectFlows.
+// administratorEntry returns the audit entry of an administrator on the connect pages.
+func administratorEntry(action audit.Action, address, guid string) audit.Entry {
+	return audit.Entry{
+		Actor: audit.Actor{Type: audit.Member, ID: address, Name: address}, Action: action, Tenant: tenant.GUID(guid),
+		Subject: audit.Subject{Type: string(event.Tenant), ID: guid}, Outcome: audit.Done,
+	}
+}
+
+// SaveFlow implements ports.ConnectFlows. A flow with an administrator is a sign-in, which gets an
+// audit entry.
 func (s *Store) SaveFlow(ctx context.Context, f ports.ConnectFlow) error {
 	row := newFlowRow(f)
-	return s.run(ctx, "save connect flow", func(ctx context.Context, db bun.IDB) error {
-		res, err := db.NewUpdate().Model(&row).
+	return s.inTransaction(ctx, "save connect flow", func(ctx context.Context, tx bun.IDB) error {
+		res, err := tx.NewUpdate().Model(&row).
 			Column("browser", "claimed", "sign_in_hash", "nonce", "verifier", "admin_tenant", "admin_address",
 				"admin_name", "profile_name", "profile_builtin", "profile_default").
 			Where("account_id = ?", row.AccountID).Where("state_hash = ?", row.StateHash).
 			Where("step = ?", row.Step).Exec(ctx)
+		if f.Administrator.Address != "" {
+			enter(ctx, row.AccountID, administratorEntry(audit.SignIn, row.AdminAddress, row.Claimed))
+		}
 		return requireRow(res, err, linkInvalid())
 	})
 }

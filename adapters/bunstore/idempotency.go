@@ -96,10 +96,20 @@ func (s *Store) Hold(ctx context.Context, at idempotency.KeyID, attempt string, 
 }
 
 // Finish implements ports.Idempotency.
-func (s *Store) Finish(ctx context.Context, at idempotency.KeyID, attempt string, answer []byte, until time.Time) (bool, error) {
-	return s.execChanged(ctx, "finish an idempotency key", func(db bun.IDB) (sql.Result, error) {
-		return s.finish(ctx, db, ports.Completion{Key: at, Attempt: attempt, Answer: answer, Until: until})
+func (s *Store) Finish(ctx context.Context, c ports.Completion) (bool, error) {
+	var held bool
+	err := s.inTransaction(ctx, "finish an idempotency key", func(ctx context.Context, tx bun.IDB) error {
+		res, err := s.finish(ctx, tx, c)
+		if err != nil {
+			return err
+		}
+		n, err := res.RowsAffected()
+		if held = n > 0; held {
+			endAct(ctx, c.Outcome)
+		}
+		return err
 	})
+	return held, err
 }
 
 func (s *Store) finish(ctx context.Context, db bun.IDB, c ports.Completion) (sql.Result, error) {
@@ -116,6 +126,7 @@ func (s *Store) storeCompletion(ctx context.Context, tx bun.IDB, completion *por
 	err = requireRow(res, err, fault.KeyInProgress.With("another request has the Idempotency-Key by now"))
 	if err == nil {
 		ports.RecordCompletion(ctx)
+		endAct(ctx, completion.Outcome)
 	}
 	return err
 }

@@ -93,7 +93,7 @@ func TestAccountsDoNotShareIdempotencyKeys(t *testing.T) {
 		ann, bob := newClaim(newAccount(t, s, "ann"), 1), newClaim(newAccount(t, s, "bob"), 1)
 		attempt := mustClaim(t, s, ann)
 		requireNoRecord(t, "bob's", s, bob.Key)
-		requireHeld(t, "finish for bob", false)(s.Finish(t.Context(), bob.Key, attempt, []byte("x"), now))
+		requireHeld(t, "finish for bob", false)(s.Finish(t.Context(), completionOf(bob.Key, attempt, []byte("x"), now)))
 		requireHeld(t, "abandon for bob", false)(s.Abandon(t.Context(), bob.Key, attempt, now))
 		requireHeld(t, "release for bob", false)(s.Release(t.Context(), bob.Key, attempt))
 		requireHeld(t, "hold for bob", false)(s.Hold(t.Context(), bob.Key, attempt, longLease))
@@ -110,7 +110,7 @@ func TestAnswerIsStoredUnchangedAndMayBeStoredTwice(t *testing.T) {
 		attempt := mustClaim(t, s, c)
 		answer, until := bytes.Repeat([]byte{0, 255, '\'', '?'}, 64<<10), now.Add(time.Hour)
 		for range 2 {
-			requireHeld(t, "finish", true)(s.Finish(t.Context(), c.Key, attempt, answer, until))
+			requireHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(c.Key, attempt, answer, until)))
 		}
 		r := requireRecord(t, s, c.Key)
 		if !bytes.Equal(r.Answer, answer) || r.Leased || !r.ExpiresAt.Equal(until) {
@@ -135,7 +135,7 @@ func TestReleasedIdempotencyKeyIsFree(t *testing.T) {
 		if second := mustClaim(t, s, c); second == first {
 			t.Fatal("two attempts have the same id")
 		}
-		requireHeld(t, "finish of the first", false)(s.Finish(t.Context(), c.Key, first, []byte("late"), now))
+		requireHeld(t, "finish of the first", false)(s.Finish(t.Context(), completionOf(c.Key, first, []byte("late"), now)))
 	})
 }
 
@@ -145,7 +145,7 @@ func TestExpiredIdempotencyKeysAreDeletedInBatches(t *testing.T) {
 		for i := range byte(5) {
 			c := newClaim(owner, i)
 			attempt := mustClaim(t, s, c)
-			requireHeld(t, "finish", true)(s.Finish(t.Context(), c.Key, attempt, []byte("x"), now.Add(time.Duration(4-i)*time.Second)))
+			requireHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(c.Key, attempt, []byte("x"), now.Add(time.Duration(4-i)*time.Second))))
 		}
 		running := newClaim(owner, 9)
 		running.Now = now.Add(-2 * idempotency.Retention)
@@ -243,13 +243,13 @@ func TestAttemptThatLostItsKeyStoresNoAnswer(t *testing.T) {
 			t.Fatalf("won %v, %q after %q", won, second, first)
 		}
 		requireHeld(t, "hold", false)(s.Hold(t.Context(), c.Key, first, time.Hour))
-		requireHeld(t, "finish", false)(s.Finish(t.Context(), c.Key, first, []byte("late"), now))
+		requireHeld(t, "finish", false)(s.Finish(t.Context(), completionOf(c.Key, first, []byte("late"), now)))
 		requireHeld(t, "abandon", false)(s.Abandon(t.Context(), c.Key, first, now))
 		requireHeld(t, "release", false)(s.Release(t.Context(), c.Key, first))
 		if r := requireRecord(t, s, c.Key); r.Attempt != second || r.Answer != nil || !r.Leased || string(r.Fingerprint) != "other" {
 			t.Fatalf("got %+v", r)
 		}
-		requireHeld(t, "the owner", true)(s.Finish(t.Context(), c.Key, second, []byte("right"), now.Add(time.Hour)))
+		requireHeld(t, "the owner", true)(s.Finish(t.Context(), completionOf(c.Key, second, []byte("right"), now.Add(time.Hour))))
 	})
 }
 
@@ -288,7 +288,7 @@ func TestAnswerIsReplacedOnlyAfterItExpires(t *testing.T) {
 		c := newClaim(newAccount(t, s, "ann"), 1)
 		first := mustClaim(t, s, c)
 		until := now.Truncate(time.Microsecond).Add(time.Hour)
-		requireHeld(t, "finish", true)(s.Finish(t.Context(), c.Key, first, []byte("answer"), until))
+		requireHeld(t, "finish", true)(s.Finish(t.Context(), completionOf(c.Key, first, []byte("answer"), until)))
 		c.Now = until.Add(-time.Microsecond)
 		if _, won, err := s.TakeOver(t.Context(), first, c); err != nil || won {
 			t.Fatalf("taken over a moment early: %v, %v", won, err)

@@ -25,6 +25,7 @@ var ownedTables = []string{
 	"account_settings", "connect_sessions", "connect_session_links", "forgotten_domains", "removed_mailboxes",
 	"tenant_observations", "domain_observations", "mailbox_observations", "integration_observations",
 	"tenant_readiness", "events", "event_logs", "event_versions",
+	"audit_chains", "audit_entries", "audit_acts",
 }
 
 // unowned holds the statements that may reach across accounts, with the reason.
@@ -43,6 +44,8 @@ var unowned = map[string]string{
 	`WHERE (k.id IN (SELECT id FROM api_keys WHERE hash = $1 UNION ALL SELECT`:   "the key is what tells the account",
 	`WHERE (h.guid = '') AND (t.managed)`:                                        "the operator's command withdraws a tenant from whoever holds it",
 	`FROM "audit_events" AS "e" WHERE (e.created_at >= '') ORDER BY`:             "the operator's command lists the acts on all accounts",
+	`DELETE FROM "audit_acts" AS "aa" WHERE ((account_id, write_key)`:            "the sweep ends lost acts of all accounts",
+	`FROM "audit_chains" AS "ac" JOIN audit_entries AS ae`:                       "the retention looks for old entries of all accounts",
 	`FROM "dns_connections" AS "dc" ORDER BY "dc"."created_at"`:                  "the operator's command lists all DNS connections",
 	`FROM "dns_connections" AS "dc" WHERE (dc.id = '')`:                          "the operator's command names a DNS connection alone",
 	`FROM "dns_runs" AS "dr" WHERE (dr.id = '')`:                                 "the operator's command names a run alone",

@@ -17,7 +17,9 @@
 //	dump.go, load.go      Snapshot and Load: logical backup and restore
 //	accounts.go           accounts: create, change, suspend, close
 //	apikeys.go            API keys and account members
-//	audit.go              audit events
+//	audit.go              the operators' own log
+//	auditchain.go         the chain of audit entries of each account
+//	auditacts.go          acts of requests: stored with the change, ended with the answer
 //	idempotency.go        Idempotency-Key records, their leases and stored answers
 //	connectflows.go       consent flows that connect a tenant
 //	tenants.go            tenants, attaching, managed assignments
@@ -135,6 +137,7 @@ var _ interface {
 	ports.SendRuns
 	ports.EnforcementEvents
 	ports.Audit
+	ports.AuditChains
 	ports.EventLogs
 	ports.Idempotency
 } = (*Store)(nil)

@@ -285,8 +285,12 @@ func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Ten
 		if err := connectSessions(ctx, tx, row.AccountID, row.GUID, sessions); err != nil {
 			return err
 		}
-		if attached, err = selectTenant(ctx, tx, row.AccountID, row.GUID); err != nil || !row.Managed {
+		if attached, err = selectTenant(ctx, tx, row.AccountID, row.GUID); err != nil {
 			return err
+		}
+		if !row.Managed {
+			enter(ctx, row.AccountID, administratorEntry(audit.ConnectTenant, row.ConnectedBy, row.GUID))
+			return nil
 		}
 		return s.recordAssignment(ctx, tx, row, attached)
 	})

@@ -49,19 +49,26 @@ func (s *Store) singleStatement(ctx context.Context, w dbFunc) func() error {
 	}
 }
 
-// inTransaction runs w in one transaction, and stores the events that w emitted as the last step. It
-// notes a change if w succeeded and changed rows, even if the commit failed, because the outcome of
-// a failed commit is unknown. It notes a completion only after the commit.
+// inTransaction runs w in one transaction. Its last steps store the events that w emitted, and then
+// the audit entries and the act of the request, always in this order. It notes a change if w
+// succeeded and changed rows, even if the commit failed, because the outcome of a failed commit is
+// unknown. It notes a completion only after the commit.
 func (s *Store) inTransaction(ctx context.Context, operation string, w dbFunc) error {
 	return s.retry(ctx, operation, s.withWriteSlot(ctx, func() error {
 		var inside ports.Effects
 		var rolledBack error
+		entries := pendingEntries{act: ports.ActOf(ctx)}
 		err := withTimeout(ctx, s.queryTimeout, func(ctx context.Context) error {
 			return s.db.RunInTx(ports.WithEffects(ctx, &inside), nil, func(ctx context.Context, tx bun.Tx) error {
 				var events pendingEvents
-				rolledBack = w(context.WithValue(ctx, pendingEventsKey{}, &events), tx)
+				inner := context.WithValue(context.WithValue(ctx, pendingEventsKey{}, &events), pendingEntriesKey{}, &entries)
+				rolledBack = w(inner, tx)
+				changed := inside.Seen().Changed
 				if rolledBack == nil {
 					rolledBack = s.storeEvents(context.WithValue(ctx, pendingEventsKey{}, &events), tx, &events)
+				}
+				if rolledBack == nil {
+					rolledBack = entries.store(ctx, s, tx, changed)
 				}
 				return rolledBack
 			})
@@ -71,6 +78,9 @@ func (s *Store) inTransaction(ctx context.Context, operation string, w dbFunc) e
 		}
 		if err == nil && inside.Seen().Completed {
 			ports.RecordCompletion(ctx)
+		}
+		if rolledBack == nil {
+			entries.committed(err == nil)
 		}
 		return err
 	}))

@@ -22,6 +22,7 @@ const (
 	tagSending   = "Integrations"
 	tagEvents    = "Events"
 	tagKeys      = "API keys"
+	tagAudit     = "Audit"
 )
 
 // tags describes the tags, in the order of the document.
@@ -34,6 +35,7 @@ var tags = []*huma.Tag{
 	{Name: tagSending, Description: "Connect mailboxes to sending platforms."},
 	{Name: tagEvents, Description: "Follow what changes in the account."},
 	{Name: tagKeys, Description: "Describe the caller, and list, create, rotate and revoke API keys."},
+	{Name: tagAudit, Description: "Who did what in the account, as a chain of hashes that proves that nothing was changed."},
 }
 
 // parameterDocs describes each parameter, keyed by name. A key "operation-id.name" overrides the
@@ -181,6 +183,41 @@ var parameterDocs = map[string]huma.Param{
 		Description: "The `next_cursor` of the previous page. If omitted, the list begins.",
 		Schema:      &huma.Schema{Type: huma.TypeString},
 		Example:     page.Cursor(exampleKeyID).Encode(keyList),
+	},
+	"list-audit-entries.tenant_id": {
+		Description: "Only entries that concern this tenant, by its GUID.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleTenantID,
+	},
+	"list-audit-entries.action": {
+		Description: "Only entries with this action.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     "add-domain",
+	},
+	"list-audit-entries.limit": {
+		Description: "The maximum number of entries to list.",
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: page.DefaultLimit, Minimum: ptr(1.0), Maximum: ptr(float64(page.MaxLimit))},
+		Example:     100,
+	},
+	"actor": {
+		Description: "Only entries of this actor: its id, its name, or its type.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     exampleKeyID,
+	},
+	"from": {
+		Description: "Only entries that were written at this time or later (RFC 3339).",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "date-time"},
+		Example:     "2026-11-21T00:00:00Z",
+	},
+	"to": {
+		Description: "Only entries that were written before this time (RFC 3339).",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "date-time"},
+		Example:     "2026-11-22T00:00:00Z",
+	},
+	"list-audit-entries.after": {
+		Description: "The `next_cursor` of the page before. If it is omitted, the list begins with the newest entry.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     sequenceCursor(auditCursor, 4711),
 	},
 	"user_email": {
 		Description: "The e-mail address of a member of the key's own account. It never selects the account.",

@@ -20,7 +20,6 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/page"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -99,7 +98,7 @@ func eventOperations(api huma.API, service *events.Service) {
 		if err != nil {
 			return eventLog{}, err
 		}
-		return eventLog{Events: each(got.Events, loggedEventOf), NextCursor: eventCursor(got.Next), HasMore: got.More}, nil
+		return eventLog{Events: each(got.Events, loggedEventOf), NextCursor: sequenceCursor(eventCursors, got.Next), HasMore: got.More}, nil
 	})
 }
 
@@ -127,7 +126,7 @@ func (in *logInput) query(ctx context.Context) (q ports.LogQuery, wait time.Dura
 		}
 	}
 	if in.After != "" && in.After != endOfEvents {
-		if q.After, err = eventPosition(in.After); err != nil {
+		if q.After, err = sequenceOf(eventCursors, in.After); err != nil {
 			refuse("after", "must be now, or the next_cursor of an earlier response")
 		}
 	}
@@ -144,20 +143,6 @@ func (in *logInput) query(ctx context.Context) (q ports.LogQuery, wait time.Dura
 	return q, time.Duration(seconds) * time.Second, nil
 }
 
-// eventCursor returns the cursor of a position in the log.
-func eventCursor(sequence int64) string {
-	return page.Cursor(strconv.FormatInt(sequence, 10)).Encode(eventCursors)
-}
-
-// eventPosition returns the position in the log that eventCursor encoded.
-func eventPosition(text string) (int64, error) {
-	c, err := page.Decode(eventCursors, text)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.ParseInt(string(c), 10, 64)
-}
-
 func loggedEventOf(e event.Event) loggedEvent {
 	return loggedEvent{ID: e.ID, Type: string(e.Type), At: e.At.UTC(), TenantID: textOrNil(string(e.Tenant)),
 		Subject: eventSubject{Type: string(e.Subject.Type), ID: e.Subject.ID}, Version: e.Version, Data: e.Data}
@@ -167,4 +152,4 @@ var exampleEventLog = eventLog{Events: []loggedEvent{{
 	ID: "019a52d0-04e1-7e11-8a52-6d1f0b7c9008", Type: string(event.DomainVerified), At: exampleTime, TenantID: ptr(exampleTenantID),
 	Subject: eventSubject{Type: string(event.Domain), ID: exampleDomainID}, Version: 2,
 	Data: event.DomainData{TenantID: exampleTenantID, DomainID: exampleDomainID, Domain: exampleDomain, IsVerified: true, Drifted: []string{}},
-}}, NextCursor: eventCursor(41)}
+}}, NextCursor: sequenceCursor(eventCursors, 41)}

@@ -18,6 +18,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/audits"
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
@@ -96,6 +97,7 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 			Log:         slog.New(slog.DiscardHandler),
 			Keys:        &keys.Service{Keys: store, Issued: store, Prefix: "tny", Random: rand.Reader, Now: time.Now},
 			Idempotency: guard.Idempotency{Keys: store, Sealer: keyset, Fingerprinter: keyset, Now: time.Now},
+			Audit:       store,
 			Limits:      guard.Limits{Counters: newCounters(t), Off: true},
 		},
 		Tenants: &tenants.Service{Tenants: store, Assignments: store, Discovered: store, Domains: store, Flows: store, Sessions: store, Settings: store, Accounts: store, Policies: store, Runs: store, Room: store,
@@ -113,6 +115,7 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 			Pause: time.Millisecond, Limit: testTimeout},
 		Enforcement: &enforcement.Service{Events: store, Now: time.Now},
 		Events:      &events.Service{Events: store, Now: time.Now, Log: slog.New(slog.DiscardHandler)},
+		Audit:       &audits.Service{Chains: store, Now: time.Now},
 	}
 	env.options.DNSRuns.Survey = env.options.Domains
 	env.options.Mailboxes.Removals, env.options.Mailboxes.Connections = store, env.options.Integrations

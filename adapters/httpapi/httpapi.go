@@ -11,8 +11,8 @@
 // Start reading with one resource, such as tenants.go, then with register.go.
 //
 // Operations: one file per resource (tenants.go, domains.go, dns.go, dnsruns.go, mailboxes.go,
-// sendlimits.go, enforcement.go, integrations.go, events.go, keys.go, me.go), with the shapes of its requests
-// and answers. Each operation declares guard.Terms: rate limit, scope, error codes, examples. register.go
+// sendlimits.go, enforcement.go, integrations.go, events.go, keys.go, me.go, audit.go), with the shapes of its
+// requests and answers. Each operation declares guard.Terms: rate limit, scope, error codes, examples. register.go
 // configures the huma library and adds operations to the API.
 //
 // Document: package openapi shapes it. document.go and examples.go describe the operations.
@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/app/audits"
 	"github.com/tenantry/tenantry/app/dnsruns"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/app/enforcement"
@@ -53,6 +54,8 @@ type Options struct {
 	Events *events.Service
 	// Profile describes the caller's account and key.
 	Profile *keys.Profile
+	// Audit reads the audit chains.
+	Audit *audits.Service
 	// Guard configures the middleware.
 	Guard guard.Options
 }

@@ -25,11 +25,11 @@ type finishHook struct {
 	finish func(key idempotency.KeyID, answer []byte) error
 }
 
-func (f finishHook) Finish(ctx context.Context, key idempotency.KeyID, attempt string, answer []byte, until time.Time) (bool, error) {
-	if err := f.finish(key, answer); err != nil {
+func (f finishHook) Finish(ctx context.Context, c ports.Completion) (bool, error) {
+	if err := f.finish(c.Key, c.Answer); err != nil {
 		return false, err
 	}
-	return f.Idempotency.Finish(ctx, key, attempt, answer, until)
+	return f.Idempotency.Finish(ctx, c)
 }
 
 // TestAnswerIsCommittedWithItsChange covers writes that would answer differently on a second run.
@@ -120,13 +120,13 @@ func (s *hookedKeys) Hold(ctx context.Context, key idempotency.KeyID, attempt st
 	return s.Idempotency.Hold(ctx, key, attempt, lease)
 }
 
-func (s *hookedKeys) Finish(ctx context.Context, key idempotency.KeyID, attempt string, answer []byte, until time.Time) (bool, error) {
+func (s *hookedKeys) Finish(ctx context.Context, c ports.Completion) (bool, error) {
 	if s.finish != nil {
 		if err := s.finish(); err != nil {
 			return false, err
 		}
 	}
-	return s.Idempotency.Finish(ctx, key, attempt, answer, until)
+	return s.Idempotency.Finish(ctx, c)
 }
 
 // TestKeyLeaseIsRenewed checks that a run renews its lease until it ends. Each renewal is stored

@@ -14,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/core/idempotency"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
 )
 
 const verifyOfA = domainsOfA + "/example.com/verify"
@@ -300,7 +301,7 @@ func TestTamperedStoredAnswerIsAnError(t *testing.T) {
 	changed[len(changed)-1] ^= 1
 	calls := env.platform.Calls("AddDomain")
 	for name, answer := range map[string][]byte{"changed": changed, "moved": other.Answer, "emptied": {}} {
-		if _, err := env.store.Finish(t.Context(), env.keyPlace("k"), stored.Attempt, answer, time.Now().Add(time.Hour)); err != nil {
+		if _, err := env.store.Finish(t.Context(), ports.Completion{Key: env.keyPlace("k"), Attempt: stored.Attempt, Answer: answer, Until: time.Now().Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 		if got := client.expect(addDomainCall(env, "k"), 500, "internal_error"); strings.Contains(got.raw, "open") {

@@ -13,6 +13,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/ports"
@@ -67,7 +68,7 @@ func createKey(api huma.API, service *keys.Service) {
 		Summary: "Create an API key",
 		Description: "Creates an API key of the account. `api_key` is shown only in this response and its replays. The new key never holds more " +
 			"than the key of the request: no further scope, tenant or address, and no later expiry. Otherwise the answer is `insufficient_scope`.",
-		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true,
+		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.KeysWrite, Write: true, ManagesKeys: true, Creates: event.Key,
 			Request: exampleCreateKey, Answer: exampleIssuedKey}.Metadata(),
 	}, issuedKeyOf, func(ctx context.Context, who access.Caller, in *createKeyInput, answer ports.Answer[keys.Issued]) (keys.Issued, error) {
 		wanted, err := in.Body.newKey()

@@ -66,6 +66,8 @@ var withoutOwnedIDs = map[string]string{
 	"GET /v1/dns/provisioning-runs": "lists only the account's runs, see TestProvisioningRunsAreListedNewestFirst",
 	"GET /v1/enforcement/events":    "lists only events of the account's mailboxes, see TestEnforcementEventsArePagedAndFiltered",
 	"GET /v1/events":                "lists only the account's log, see TestEventsAreThoseOfTheAccount",
+	"GET /v1/audit":                 "lists only entries of the account, see TestAuditIsOfTheAccount",
+	"GET /v1/audit/export":          "sends only entries of the account, see TestAuditIsOfTheAccount",
 	"GET /v1/integrations":          "lists only the account's integrations, see TestIntegrationsAreVisibleToTheirAccountOnly",
 	"POST /v1/integrations":         "adds to the account of the key, see TestIntegrationsAreVisibleToTheirAccountOnly",
 	"GET /v1/keys":                  "lists only the account's keys, see TestKeysAreManaged",

@@ -3,6 +3,8 @@
 package httpapi
 
 import (
+	"strconv"
+
 	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/page"
 )
@@ -23,4 +25,18 @@ func (in *pageInput) query(list string) (page.Query, error) {
 	var err error
 	q.After, err = page.Decode(list, in.After)
 	return q, err
+}
+
+// sequenceCursor returns the cursor of a sequence number in the named list.
+func sequenceCursor(list string, sequence int64) string {
+	return page.Cursor(strconv.FormatInt(sequence, 10)).Encode(list)
+}
+
+// sequenceOf returns the sequence number that sequenceCursor encoded.
+func sequenceOf(list, text string) (int64, error) {
+	c, err := page.Decode(list, text)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(string(c), 10, 64)
 }

@@ -43,6 +43,22 @@ func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 	})
 }
 
+// stream sends the parts of an answer that is too long to be kept in memory. It returns the error of
+// send, or its own error, after which the caller's connection is closed.
+type stream func(send func(part []byte) error) error
+
+// registerStream adds a read whose answer is a stream. The handler returns refusals before the
+// stream begins.
+func registerStream[I any](api huma.API, op huma.Operation, h handler[I, stream]) {
+	register(api, op, func(ctx context.Context, who access.Caller, in *I) (func(huma.Context), error) {
+		send, err := h(ctx, who, in)
+		return func(hc huma.Context) {
+			hc.SetHeader("Content-Type", guard.TermsOf(&op).Media)
+			guard.Stream(ctx, hc.BodyWriter(), send)
+		}, err
+	})
+}
+
 // platformCodes are the error codes of operations that call the mail platform. sendingCodes are the
 // error codes of operations that call a sending platform.
 var (
@@ -87,6 +103,7 @@ func operations(api huma.API, o Options) {
 	eventOperations(api, o.Events)
 	keyOperations(api, o.Guard.Keys)
 	describeCaller(api, o)
+	auditOperations(api, o.Audit)
 	openapi.Finish(api.OpenAPI(), exampleValues)
 }
 

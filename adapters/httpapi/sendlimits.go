@@ -16,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/app/limits"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -56,7 +57,7 @@ func setMailboxLimit(api huma.API, service *limits.Service) {
 			"mail flow rule that blocks mailboxes above the limit. A mailbox's own stored limit takes precedence over its domain's, which takes " +
 			"precedence over the tenant's. It is safe to repeat. Counts come from the mail platform's message trace, which lags by minutes, and the " +
 			"mail platform needs up to about 30 minutes to apply a rule: a mailbox can exceed its limit by the messages it sends in this time.",
-		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, Request: exampleSetLimit, Answer: exampleLimitSet,
+		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.LimitsWrite, Write: true, Creates: event.Policy, Request: exampleSetLimit, Answer: exampleLimitSet,
 			Refuses: codes(platformCodes, only(fault.InvalidSendLimit, fault.TenantNotFound, fault.DomainNotFound, fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // setLimit validates the body
 	}, limitSetOf, func(ctx context.Context, who access.Caller, in *setLimitInput, answer ports.Answer[limits.Outcome]) (limits.Outcome, error) {

@@ -3,6 +3,8 @@
 package e2e
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
@@ -13,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tenantry/tenantry/core/audit"
 )
 
 var soak = os.Getenv("TENANTRY_SOAK") != ""
@@ -133,7 +137,32 @@ func allWriteSteps(e *onboarding) []step {
 		step{name: "delete", makeRequest: plain(request{method: "DELETE", path: e.path("")}),
 			checkReply: func(e *onboarding, got reply) { e.checkEqual("deletion", got.text("status"), "deleted") }},
 		step{name: "nothing is left", makeRequest: plain(request{method: "GET", path: "/v1/tenants"}),
-			checkReply: func(e *onboarding, got reply) { e.checkEqual("tenants after the deletion", got.text("count"), 0) }})
+			checkReply: func(e *onboarding, got reply) { e.checkEqual("tenants after the deletion", got.text("count"), 0) }},
+		step{name: "audit", makeRequest: plain(request{method: "GET", path: "/v1/audit/export"}), checkReply: (*onboarding).checkAudit})
+}
+
+// checkAudit checks that an export is an unbroken chain, and that it has one entry for each write
+// that succeeded, however often the service was killed.
+func (e *onboarding) checkAudit(got reply) {
+	e.t.Helper()
+	if _, err := audit.Verify(bytes.NewReader(got.raw)); err != nil {
+		e.t.Errorf("the audit is not a chain: %v\n%s", err, got.raw)
+	}
+	succeeded := 0
+	for line := range bytes.Lines(got.raw) {
+		var entry struct {
+			Actor   struct{ Type string }
+			Action  string
+			Outcome struct{ Status int }
+		}
+		if err := json.Unmarshal(line, &entry); err != nil {
+			e.t.Fatal(err)
+		}
+		if entry.Actor.Type == string(audit.Key) && entry.Outcome.Status/100 == 2 && entry.Action != "rotate-api-key" {
+			succeeded++
+		}
+	}
+	e.checkEqual("entries of writes that succeeded", succeeded, e.writes)
 }
 
 // setLimitStep returns the step that sets the send limit of the tenant.

@@ -210,7 +210,7 @@ func (row matrixRow) checkAnswer(t *testing.T, got, original reply) {
 			t.Errorf("answered %d %q, not %s %q: %s", got.status, code, row.status, row.code, got.raw)
 		}
 	}
-	if kind := got.header.Get("Content-Type"); !strings.HasPrefix(kind, "application/json") && !strings.HasPrefix(kind, "application/problem+json") {
+	if kind := got.header.Get("Content-Type"); !strings.HasPrefix(kind, "application/json") && kind != "application/jsonl" && !strings.HasPrefix(kind, "application/problem+json") {
 		t.Errorf("answered as %q", kind)
 	}
 	if got.header.Get("X-Request-ID") == "" {

@@ -20,6 +20,8 @@ var unownedOperations = map[string]string{
 	"GET /v1/dns/provisioning-runs": "TestProvisioningRunsAreListedNewestFirst: lists what the account holds",
 	"GET /v1/events":                "TestEventsTellWhatHappened: lists what happened in the account",
 	"GET /v1/enforcement/events":    "the matrix: lists what happened to the account's mailboxes",
+	"GET /v1/audit":                 "the matrix: lists what was done in the account",
+	"GET /v1/audit/export":          "the matrix: sends what was done in the account",
 	"GET /v1/tenants/connect-url":   "TestConnectStateBelongsToItsAccount: the link is bound to the account",
 	"GET /v1/me":                    "TestBoundedKeysSeeOnlyTheirTenants: describes the account and the key",
 	"GET /v1/keys":                  "TestBoundedKeysSeeOnlyTheirTenants: lists the keys of the account",

@@ -42,8 +42,8 @@ type Rotated struct {
 }
 
 // Authenticate returns the caller behind the Authorization headers of a request from an address. It
-// fails with invalid_auth_header, missing_api_key or invalid_api_key. If only the expiry or the
-// address is wrong, it returns the caller with the error.
+// fails with invalid_auth_header, missing_api_key or invalid_api_key. If the key is known but revoked,
+// expired or used from a wrong address, it returns the caller with the error, for the audit.
 func (s *Service) Authenticate(ctx context.Context, headers []string, from netip.Addr) (access.Caller, error) {
 	token, err := access.Bearer(headers)
 	if err != nil {
@@ -55,14 +55,14 @@ func (s *Service) Authenticate(ctx context.Context, headers []string, from netip
 	}
 	caller, err := s.Keys.Caller(ctx, access.HashKey(key))
 	if errors.Is(err, fault.InvalidAPIKey) {
-		return access.Caller{}, access.UnknownKey()
+		return caller, access.UnknownKey()
 	}
 	if err != nil {
 		return access.Caller{}, fmt.Errorf("authenticate: %w", err)
 	}
 	now := s.Now()
 	if !caller.SecretUntil.IsZero() && !now.Before(caller.SecretUntil) {
-		return access.Caller{}, access.UnknownKey()
+		return caller, access.UnknownKey()
 	}
 	if err := caller.Bounds.CheckUse(from, now); err != nil {
 		return caller, err

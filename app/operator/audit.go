@@ -53,7 +53,7 @@ func (r eventRow) Columns() [][2]string {
 // account, a key or a tenant in the transaction of the change. A command that changes something
 // else (plugins, the keyset, a backup) calls wiring.RecordAction afterwards.
 func auditCommand() *cobra.Command {
-	group := &cobra.Command{Use: "audit", Short: "The audit log: actions of operators"}
+	group := &cobra.Command{Use: "audit", Short: "The audit log: actions of operators, and the proof of a customer's export"}
 	var account, since string
 	var limit int
 	events := &cobra.Command{
@@ -86,7 +86,7 @@ func auditCommand() *cobra.Command {
 	events.Flags().StringVar(&since, "since", "", "only actions since this time: 2026-11-21, 2026-11-21T08:00:00Z, or 24h for the last day")
 	events.Flags().IntVar(&limit, "limit", 100, "maximum number of entries")
 	settings.Config{}.AddFlags(events.Flags())
-	group.AddCommand(events)
+	group.AddCommand(events, auditVerifyCommand())
 	return group
 }
 

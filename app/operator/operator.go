@@ -18,7 +18,8 @@
 //     checks its settings and secrets, and dnsconnection_failure.go explains a failed test.
 //   - dns.go: putting back the DNS changes of a provisioning run.
 //   - plugin.go: the plugin catalog. plugin_new.go: writing a new plugin. keyset.go: the keys that seal secrets.
-//   - audit.go: the audit log. config.go: the values of all settings.
+//   - audit.go: the audit log. audit_verify.go: the proof of an export of audit entries.
+//   - config.go: the values of all settings.
 //
 // Start reading in operator.go. Then read key.go, which is one complete group of commands.
 package operator

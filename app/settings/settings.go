@@ -80,6 +80,8 @@ type Config struct {
 
 	KeepLogDays int `koanf:"keep_log_days" group:"Events" default:"30" help:"how many whole days (UTC) the events of GET /v1/events are kept; 0 keeps them forever"`
 
+	KeepAuditDays int `koanf:"keep_audit_days" group:"Audit" default:"400" help:"how many whole days (UTC) the audit entries of accounts are kept; 0 keeps them forever"`
+
 	// Providers maps the id of a provider to its settings: the variable
 	// TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID sets providers.microsoft365.client_id.
 	Providers map[string]map[string]string `koanf:"providers" help:"settings of the providers; each plugin describes its own"`

@@ -60,6 +60,10 @@ const (
 	// keySweepEvery is the interval at which expired Idempotency-Keys are deleted.
 	keySweepEvery = time.Minute
 
+	// actSweepEvery is the interval of the sweep that adds the audit entries of requests that were
+	// killed.
+	actSweepEvery = 15 * time.Second
+
 	// keyBatchTimeout bounds the deletion of one batch of Idempotency-Keys.
 	keyBatchTimeout = 10 * time.Second
 )
@@ -129,6 +133,8 @@ func (s *Service) QueueWork() ports.Work {
 			{Kind: "idempotency_keys", Every: keySweepEvery, Do: s.deleteExpiredKeys},
 			{Kind: "enforcement_events", Every: time.Hour, Do: s.enforcement.Forget},
 			{Kind: "events", Every: time.Hour, Do: s.Events.Forget},
+			{Kind: "audit_entries", Every: time.Hour, Do: s.audits.Forget},
+			{Kind: "audit_acts", Every: actSweepEvery, Do: s.audits.EndLost},
 			s.dnsWorker.Sweep(jobSweepEvery),
 			s.domainWatch.Sweep(domainSweepEvery),
 		}, s.integrations.Periodic(sessionSweepEvery, refreshEvery), s.Enforcer.Periodic(EnforceSweepEvery, s.Queue)),
@@ -136,13 +142,14 @@ func (s *Service) QueueWork() ports.Work {
 }
 
 // WakeDueJobs wakes the jobs that are due by the service's clock: provisioning jobs, domain checks
-// and expired sessions. The periodic sweeps also do this. The sandbox calls WakeDueJobs after its
-// clock was moved.
+// and expired sessions. It also drops old audit entries. The periodic sweeps do the same. The
+// sandbox calls WakeDueJobs after its clock was moved.
 func (s *Service) WakeDueJobs(ctx context.Context) error {
 	return errors.Join(
 		s.dnsWorker.Sweep(jobSweepEvery).Do(ctx),
 		s.integrations.SessionSweep(sessionSweepEvery).Do(ctx),
 		s.domainWatch.CheckDue(ctx),
+		s.audits.Forget(ctx),
 	)
 }
 

@@ -53,6 +53,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/telemetry"
+	"github.com/tenantry/tenantry/app/audits"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/dnsruns"
@@ -134,6 +135,7 @@ type Service struct {
 	mailboxes    *mailboxes.Service
 	integrations *integrations.Service
 	enforcement  *enforcement.Service
+	audits       *audits.Service
 	Enforcer     *enforcement.Runner
 	sendLimits   *limits.Service
 	Events       *events.Service
@@ -284,6 +286,7 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 		Trace: telemetry.Traceparent,
 	}
 	s.DNSUndo = &dnsruns.Undo{Writes: s.Store, Zones: s.domains, Now: o.Now}
+	s.audits = &audits.Service{Chains: s.Store, Keep: time.Duration(c.KeepAuditDays) * 24 * time.Hour, Now: o.Now}
 	s.enforcement = &enforcement.Service{Events: s.Store, Keep: time.Duration(c.KeepEventsDays) * 24 * time.Hour, Now: o.Now}
 	s.Events = &events.Service{Events: s.Store, Keep: time.Duration(c.KeepLogDays) * 24 * time.Hour, Now: o.Now, Log: s.Log}
 	s.sendLimits = &limits.Service{
@@ -300,9 +303,9 @@ func (s *Service) Handler() http.Handler {
 	return httpapi.New(httpapi.Options{
 		Profile: &keys.Profile{Tenants: s.Store, Platforms: s.sendingPlatforms, Providers: s.dnsProviders, Connections: s.Store},
 		Tenants: s.Tenants, Domains: s.domains, DNSRuns: s.dnsRuns, Mailboxes: s.mailboxes, Integrations: s.integrations,
-		Enforcement: s.enforcement, SendLimits: s.sendLimits, Events: s.Events,
+		Enforcement: s.enforcement, SendLimits: s.sendLimits, Events: s.Events, Audit: s.audits,
 		Guard: guard.Options{
-			Keys: s.keys, Idempotency: s.idempotency, Limits: s.requestLimits,
+			Keys: s.keys, Idempotency: s.idempotency, Audit: s.Store, Limits: s.requestLimits,
 			Pages: console.New(console.Options{Tenants: s.Tenants, Log: s.Log, Platform: s.MailPlatform, Facts: s.facts, Setting: s.mailSetting}), Log: s.Log,
 			TrustedProxies: s.trustedProxies,
 		},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -57,14 +58,30 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	_ = out.Encode(p) // writes to memory, cannot fail
 }
 
-// recoverPanics buffers the answer until the handler returns. A panic becomes a 500 answer.
+// recoverPanics buffers the answer until the handler returns. A panic becomes a 500 answer. Before
+// the answer is sent, recoverPanics writes the audit entry of the request.
 func (g *guard) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		initialHeader := w.Header().Clone()
 		a := newAnswer(initialHeader)
-		if !g.runRecovered(func() { next.ServeHTTP(a, r) }, r) {
+		a.connection = w
+		done := g.runRecovered(func() { next.ServeHTTP(a, r) }, r)
+		if a.streaming {
+			exchangeOf(r.Context()).status = a.status
+			if !done {
+				closeConnection(w)
+			}
+			return
+		}
+		if !done {
 			a = newAnswer(initialHeader)
 			Refuse(a, r, fault.InternalError)
+		}
+		if err := g.endAct(r, a); err != nil {
+			header := a.header
+			a = newAnswer(initialHeader)
+			copyRateHeaders(a.header, header)
+			Refuse(a, r, err)
 		}
 		exchangeOf(r.Context()).status = a.status
 		a.send(w)
@@ -92,6 +109,9 @@ type answer struct {
 	status int
 	body   bytes.Buffer
 	file   string // the body, if body is empty
+
+	connection http.ResponseWriter // set for the answer that is sent to the client
+	streaming  bool                // see Stream
 }
 
 func newAnswer(header http.Header) *answer { return &answer{header: header.Clone()} }
@@ -105,6 +125,12 @@ func (a *answer) WriteHeader(status int) {
 }
 
 func (a *answer) Write(p []byte) (int, error) {
+	if a.streaming {
+		if !sendChunks(a.connection, p) {
+			return 0, errClientGone
+		}
+		return len(p), http.NewResponseController(a.connection).Flush()
+	}
 	a.WriteHeader(http.StatusOK)
 	if a.file != "" { // a second write
 		a.body.WriteString(a.file)
@@ -126,6 +152,36 @@ func (a *answer) WriteString(s string) (int, error) {
 
 // len returns the size of the body in bytes.
 func (a *answer) len() int { return a.body.Len() + len(a.file) }
+
+var errClientGone = errors.New("the client takes no more of the answer")
+
+// Stream sends the header of an answer and then the parts of its body as send passes them on. send
+// runs while the request holds its slot, so the slow clients of an account use up only the
+// account's own share. If send fails, the connection is closed, so that the client sees that the
+// answer is not complete.
+func Stream(ctx context.Context, w io.Writer, send func(write func([]byte) error) error) {
+	a, buffered := w.(*answer)
+	if buffered && a.connection != nil {
+		a.WriteHeader(http.StatusOK)
+		maps.Copy(a.connection.Header(), a.header)
+		a.connection.WriteHeader(a.status)
+		a.streaming = true
+	}
+	err := send(func(part []byte) error {
+		_, err := w.Write(part)
+		return err
+	})
+	if err == nil || !buffered || !a.streaming {
+		return
+	}
+	exchangeOf(ctx).cause = err
+	closeConnection(a.connection)
+}
+
+// closeConnection makes net/http close the connection of w without the end of the answer.
+func closeConnection(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0)) // a recorder of a test has no deadline
+}
 
 // A client must take sendChunk bytes of an answer in sendTimeout. Otherwise its connection is
 // closed. The write timeout of the server cannot be that short, because operations take longer.

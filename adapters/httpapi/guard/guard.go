@@ -9,25 +9,27 @@
 //  1. assignRequestID sets X-Request-ID and finds the route (request_log.go, routing.go).
 //  2. trace creates the server span and the HTTP metrics (trace.go).
 //  3. logRequest writes one log line (request_log.go).
-//  4. recoverPanics buffers the answer and turns a panic into a 500 (answer.go).
+//  4. recoverPanics buffers the answer and turns a panic into a 500 (answer.go). It also writes the
+//     audit entry, before the answer is sent (audit.go).
 //  5. limitInFlight answers 503 if the process or the client's address has too many requests in
 //     flight (inflight.go).
 //  6. authenticate identifies the caller by the API key, or answers 401 (guard.go).
 //  7. checkPlan answers 402 without an active API plan (guard.go).
 //  8. limitAccount answers 503 if the account has too many requests in flight (inflight.go).
 //  9. route answers 404 and 405 (routing.go).
-//  10. checkAccept answers 406 (routing.go).
-//  11. checkScope answers 403 if the API key lacks the scope of the operation (bounds.go).
-//  12. checkKey answers 400 for a missing or invalid Idempotency-Key (idempotency.go).
-//  13. readBody reads the body, or answers 415 and 413 (body.go).
-//  14. replayStored sends the answer that is stored for the Idempotency-Key, or answers 409
+//  10. beginAct puts the act of a write into the context, for the audit (audit.go).
+//  11. checkAccept answers 406 (routing.go).
+//  12. checkScope answers 403 if the API key lacks the scope of the operation (bounds.go).
+//  13. checkKey answers 400 for a missing or invalid Idempotency-Key (idempotency.go).
+//  14. readBody reads the body, or answers 415 and 413 (body.go).
+//  15. replayStored sends the answer that is stored for the Idempotency-Key, or answers 409
 //     (idempotency.go).
-//  15. limitRate counts the request in its bucket, or answers 429 (ratelimits.go).
-//  16. claimKey lets one request per Idempotency-Key run (idempotency.go, idempotency_run.go).
-//  17. checkQuery answers 400 for invalid query parameters (validation.go).
-//  18. hideTenants makes tenants beyond the bounds of the key unknown (bounds.go).
-//  19. validateJSON answers 400 for a body that is not strict JSON (validation.go).
-//  20. setDeadline sets the time limit of the operation (validation.go).
+//  16. limitRate counts the request in its bucket, or answers 429 (ratelimits.go).
+//  17. claimKey lets one request per Idempotency-Key run (idempotency.go, idempotency_run.go).
+//  18. checkQuery answers 400 for invalid query parameters (validation.go).
+//  19. hideTenants makes tenants beyond the bounds of the key unknown (bounds.go).
+//  20. validateJSON answers 400 for a body that is not strict JSON (validation.go).
+//  21. setDeadline sets the time limit of the operation (validation.go).
 //
 // The main types are guard (the dependencies of the steps), exchange (the state of one request) and
 // Terms (what an operation declares, in terms.go). Start reading with the method guard.steps.
@@ -69,6 +71,8 @@ type Options struct {
 	TrustedProxies []netip.Prefix
 	// Idempotency configures how the answers of writes are stored and replayed.
 	Idempotency Idempotency
+	// Audit stores the audit entries of requests.
+	Audit ports.AuditChains
 	// Limits are the rate limits and the concurrency limits.
 	Limits Limits
 	// Tracer and Meter default to the global providers of the process.
@@ -90,6 +94,7 @@ type guard struct {
 	keys        *keys.Service
 	log         *slog.Logger
 	idempotency Idempotency
+	audit       ports.AuditChains
 
 	limits       Limits
 	inFlight     inFlightLimit
@@ -106,7 +111,7 @@ type guard struct {
 func newGuard(mux *http.ServeMux, doc *huma.OpenAPI, o Options) *guard {
 	o.Idempotency.Lease = cmp.Or(o.Idempotency.Lease, idempotency.Lease)
 	g := &guard{
-		keys: o.Keys, log: cmp.Or(o.Log, slog.Default()), idempotency: o.Idempotency, trace: traceStep(o), pages: o.Pages, trustedProxies: o.TrustedProxies,
+		keys: o.Keys, log: cmp.Or(o.Log, slog.Default()), idempotency: o.Idempotency, audit: o.Audit, trace: traceStep(o), pages: o.Pages, trustedProxies: o.TrustedProxies,
 		limits: o.Limits.orDefaults(), countRefusal: refusalCounter(o),
 		mux: mux, routes: routesOf(doc), fixedPaths: fixedPaths(doc),
 	}
@@ -127,6 +132,7 @@ func (g *guard) steps() []step {
 		g.checkPlan,
 		g.limitAccount,
 		g.route,
+		g.beginAct,
 		g.checkAccept,
 		g.checkScope,
 		g.checkKey,
@@ -177,7 +183,8 @@ type exchange struct {
 	// answer is a stored answer.
 	write             *keyedWrite
 	keyLost, replayed bool
-	run               *run // set while the operation of a write runs
+	run               *run       // set while the operation of a write runs
+	act               *ports.Act // the act of a write or of a page
 	// refusal is the error that was sent to the caller. cause is the underlying error, which is
 	// only logged.
 	refusal *fault.Error

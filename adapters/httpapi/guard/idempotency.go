@@ -54,7 +54,7 @@ func (g *guard) replayStored(next http.Handler) http.Handler {
 			Refuse(w, r, err)
 			return
 		}
-		e.write = keyed
+		e.write, e.act.Write = keyed, keyed.place.Key[:]
 		if g.lookUp(w, r, keyed) {
 			next.ServeHTTP(w, r)
 		}

@@ -82,11 +82,11 @@ func (x *run) recordOutcome(ctx context.Context, a *answer) (held bool, err erro
 func (x *run) storeAnswer(ctx context.Context, a *answer) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	c, err := x.sealed(a)
+	c, err := x.sealed(ctx, a)
 	if err != nil {
 		return false, err
 	}
-	return x.guard.idempotency.Keys.Finish(ctx, c.Key, c.Attempt, c.Answer, c.Until)
+	return x.guard.idempotency.Keys.Finish(ctx, *c)
 }
 
 // leaveUnresolved and releaseKey tolerate errors. The lease then expires, and the answer that was
@@ -190,14 +190,19 @@ func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) 
 	if err := api.Marshal(a, "application/json", out); err != nil || a.body.Len() > idempotency.MaxAnswer {
 		return nil, err
 	}
-	return exchangeOf(ctx).run.sealed(a)
+	return exchangeOf(ctx).run.sealed(ctx, a)
 }
 
-// sealed returns an answer in the form in which it is stored.
-func (x *run) sealed(a *answer) (*ports.Completion, error) {
+// sealed returns an answer in the form in which it is stored, with the outcome of the audit entry.
+func (x *run) sealed(ctx context.Context, a *answer) (*ports.Completion, error) {
+	e := exchangeOf(ctx)
+	e.route.terms.nameCreated(e.act, a)
 	text, err := x.guard.idempotency.seal(x.place, a)
 	if err != nil {
 		return nil, err
 	}
-	return &ports.Completion{Key: x.place, Attempt: x.attempt, Answer: text, Until: x.guard.idempotency.Now().Add(idempotency.Retention)}, nil
+	return &ports.Completion{
+		Key: x.place, Attempt: x.attempt, Answer: text, Until: x.guard.idempotency.Now().Add(idempotency.Retention),
+		Outcome: e.outcomeOf(a, false),
+	}, nil
 }

@@ -187,6 +187,15 @@ func (g *guard) setRateHeaders(w http.ResponseWriter, name string, v ratelimit.V
 	h.Set("X-RateLimit-Reset", strconv.FormatInt(int64(math.Ceil(float64(reset.UnixMilli())/1000)), 10))
 }
 
+// copyRateHeaders copies the headers of setRateHeaders.
+func copyRateHeaders(to, from http.Header) {
+	for _, name := range []string{"X-Ratelimit-Bucket", "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"} {
+		if values, ok := from[name]; ok {
+			to[name] = values
+		}
+	}
+}
+
 func windowText(window time.Duration) string {
 	if window == time.Minute {
 		return "a minute"

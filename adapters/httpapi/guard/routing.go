@@ -3,6 +3,7 @@
 package guard
 
 import (
+	"cmp"
 	"mime"
 	"net/http"
 	"net/url"
@@ -130,8 +131,8 @@ func (g *guard) route(next http.Handler) http.Handler {
 // checkAccept answers 406 if the caller of an operation does not accept JSON. Pages are exempt.
 func (g *guard) checkAccept(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if exchangeOf(r.Context()).route.op != nil && !acceptsJSON(r.Header.Values("Accept")) {
-			Refuse(w, r, fault.WrongAccept.With("answers are application/json or application/problem+json"))
+		if route := exchangeOf(r.Context()).route; route.op != nil && !acceptsAnswer(r.Header.Values("Accept"), route.terms.Media) {
+			Refuse(w, r, fault.WrongAccept.With("answers are %s or application/problem+json", cmp.Or(route.terms.Media, "application/json")))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -142,8 +143,9 @@ func (g *guard) checkAccept(next http.Handler) http.Handler {
 // header decides.
 var specificity = map[string]int{"*/*": 1, "application/*": 2, "application/problem+json": 3, "application/json": 4}
 
-// acceptsJSON reports whether the values of an Accept header allow a JSON answer.
-func acceptsJSON(accept []string) bool {
+// acceptsAnswer reports whether the values of an Accept header allow a JSON answer, or an answer of
+// the operation's own media type if it has one.
+func acceptsAnswer(accept []string, own string) bool {
 	all := strings.TrimSpace(strings.Join(accept, ","))
 	if all == "" {
 		return true
@@ -151,6 +153,9 @@ func acceptsJSON(accept []string) bool {
 	rank, accepted := 0, false
 	for entry := range strings.SplitSeq(all, ",") {
 		kind, params, err := mime.ParseMediaType(entry)
+		if own != "" && kind == own {
+			kind = "application/json"
+		}
 		if err != nil || specificity[kind] <= rank {
 			continue
 		}

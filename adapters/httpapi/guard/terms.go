@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
@@ -36,6 +37,11 @@ type Terms struct {
 	WaitsIf   func(query url.Values) bool
 	TimeLimit time.Duration // the default is requestTime
 	Refuses   []fault.Code  // the error codes of this operation, see Codes
+	// Creates is the kind of object that the operation creates. The answer has the object in a member
+	// with this name, or is the object. Its id is the subject of the audit entry.
+	Creates event.SubjectType
+	// Media is the media type of a successful answer that is not JSON, see Stream.
+	Media string
 	// Request and Answer are the examples in the OpenAPI document.
 	Request, Answer any
 }

@@ -155,7 +155,7 @@ func bucketNames() []any {
 	for _, b := range guard.Buckets() {
 		names = append(names, string(b))
 	}
-	return append(names, guard.ProviderConcurrency, guard.EventWaiters)
+	return append(names, guard.ProviderConcurrency, guard.EventWaiters, guard.Denied)
 }
 
 // addRateHeaderRefs adds references to the rate limit headers to headers and returns headers.

@@ -52,6 +52,10 @@ func responses(op *huma.Operation, t guard.Terms) map[string]*huma.Response {
 		Headers:     addRateHeaderRefs(map[string]*huma.Param{"X-Request-ID": requestIDRef()}),
 		Content:     map[string]*huma.MediaType{"application/json": {Example: t.Answer}},
 	}}
+	if t.Media != "" {
+		// JSON Lines have no schema: OpenAPI 3.1 would apply it to the whole answer.
+		documented[success].Content = map[string]*huma.MediaType{t.Media: {Example: t.Answer}}
+	}
 	for status, list := range byStatus {
 		documented[strconv.Itoa(status)] = refusals(status, list)
 		if name, ok := sharedResponses[status]; ok {

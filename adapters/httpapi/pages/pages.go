@@ -95,6 +95,7 @@ var guides = []guide{
 	{"taking-back", "Taking things back"},
 	{"events", "Events"},
 	{"headroom", "Headroom below the sending limit"},
+	{"audit", "Audit"},
 }
 
 // Home serves the page at the root of the service.

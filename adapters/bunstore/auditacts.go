@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// actRow is a stored ports.Act.
+type actRow struct {
+	bun.BaseModel `bun:"table:audit_acts,alias:aa"`
+
+	AccountID string `bun:",pk"`
+	WriteKey  []byte `bun:",pk"`
+	ID        string
+	Entry     json.RawMessage `bun:"type:jsonb"`
+	StartedAt int64           // microseconds of Store.clock
+}
+
+// pendingEntries are the audit entries that a transaction has made and not stored yet.
+type pendingEntries struct {
+	act     *ports.Act // the act of the context, nil for background work
+	all     []audit.Entry
+	ends    bool           // the transaction ends the act
+	outcome *audit.Outcome // with this outcome, or without an entry if it is nil
+	stored  bool           // the transaction stores the act
+}
+
+type pendingEntriesKey struct{}
+
+func entriesOf(ctx context.Context) *pendingEntries {
+	return ctx.Value(pendingEntriesKey{}).(*pendingEntries)
+}
+
+// enter adds an entry to the transaction of ctx. inTransaction stores it as its last step. ctx must
+// be the context that inTransaction gave to its function.
+func enter(ctx context.Context, owner string, e audit.Entry) {
+	pending := entriesOf(ctx)
+	e.Account = access.AccountID(owner)
+	if e.ID == "" {
+		e.ID = newID()
+	}
+	if pending.act != nil {
+		e.RequestID, e.ClientIP = pending.act.Entry.RequestID, pending.act.Entry.ClientIP
+	}
+	pending.all = append(pending.all, e)
+}
+
+// endAct makes the transaction of ctx end the act of the request, if the request has one.
+func endAct(ctx context.Context, outcome *audit.Outcome) {
+	if pending := entriesOf(ctx); pending.act != nil && pending.act.Entry.Account != "" {
+		pending.ends, pending.outcome = true, outcome
+	}
+}
+
+// store stores the entries, and ends or stores the act of the request. Nothing else in the
+// transaction may follow it, for the same reason as with pendingEvents.store.
+func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, changed bool) error {
+	var err error
+	switch {
+	case p.ends:
+		err = p.end(ctx, s, tx)
+	case changed && p.act != nil && p.act.Entry.Account != "" && p.act.State() == ports.ActNew:
+		p.stored, err = true, s.storeAct(ctx, tx, p.act)
+	}
+	if err != nil {
+		return err
+	}
+	byOwner := map[string][]audit.Entry{}
+	for _, e := range p.all {
+		byOwner[string(e.Account)] = append(byOwner[string(e.Account)], e)
+	}
+	for _, owner := range slices.Sorted(maps.Keys(byOwner)) {
+		if err := s.appendEntries(ctx, tx, owner, byOwner[owner]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end forgets the stored act, and adds its entry if there is an outcome. It adds none if a sweep
+// ended the act already. A write can have the stored act of an earlier attempt, which the entry of
+// this attempt replaces.
+func (p *pendingEntries) end(ctx context.Context, s *Store, tx bun.IDB) error {
+	owner := accountKey(p.act.Entry.Account)
+	forget := tx.NewDelete().Model((*actRow)(nil)).Where("account_id = ?", owner).Where("write_key = ?", p.act.Write)
+	if p.outcome == nil {
+		_, err := forget.Where("id = ?", p.act.Entry.ID).Exec(ctx)
+		return err
+	}
+	res, err := forget.Exec(ctx)
+	if err != nil {
+		return err
+	}
+	forgotten, err := res.RowsAffected()
+	if err != nil {
+		return err
+	}
+	ended := false
+	switch p.act.State() {
+	case ports.ActStored:
+		ended = forgotten == 0
+	case ports.ActUncertain:
+		ended, err = tx.NewSelect().Model((*entryRow)(nil)).Where("ae.account_id = ?", owner).Where("ae.id = ?", p.act.Entry.ID).Exists(ctx)
+	}
+	if err != nil || ended {
+		return err
+	}
+	e := p.act.Entry
+	e.Outcome = *p.outcome
+	p.all = append(p.all, e)
+	return nil
+}
+
+// committed tells the act what the store has of it after the transaction.
+func (p *pendingEntries) committed(known bool) {
+	switch {
+	case p.ends && known:
+		p.act.Reach(ports.ActEnded)
+	case p.ends && p.outcome != nil:
+		p.act.Reach(ports.ActUncertain)
+	case p.stored && known:
+		p.act.Reach(ports.ActStored)
+	}
+}
+
+func (s *Store) storeAct(ctx context.Context, tx bun.IDB, act *ports.Act) error {
+	text, err := json.Marshal(storedEntry(act.Entry))
+	if err != nil {
+		return err
+	}
+	row := actRow{AccountID: accountKey(act.Entry.Account), WriteKey: act.Write, ID: act.Entry.ID, Entry: text}
+	_, err = tx.NewInsert().Model(&row).Value("started_at", "?", s.clock()).On("CONFLICT (account_id, write_key) DO UPDATE").
+		Set("id = EXCLUDED.id").Set("entry = EXCLUDED.entry").Set("started_at = EXCLUDED.started_at").Exec(ctx)
+	return err
+}
+
+// EndAct implements ports.AuditChains.
+func (s *Store) EndAct(ctx context.Context, outcome *audit.Outcome) error {
+	return s.inTransaction(ctx, "end act", func(ctx context.Context, _ bun.IDB) error {
+		endAct(ctx, outcome)
+		return nil
+	})
+}
+
+// EndLostActs implements ports.AuditChains. A request that still runs holds the lease on its
+// Idempotency-Key, however long it takes.
+func (s *Store) EndLostActs(ctx context.Context, age time.Duration, limit int) (int, error) {
+	var rows []actRow
+	err := s.inTransaction(ctx, "end lost acts", func(ctx context.Context, tx bun.IDB) error {
+		rows = nil
+		lost := tx.NewSelect().Model((*actRow)(nil)).Column("account_id", "write_key").
+			Where("started_at <= ? - ?", s.clock(), age.Microseconds()).
+			Where("NOT EXISTS (SELECT 1 FROM idempotency_keys AS i WHERE i.account_id = aa.account_id AND i.key_hash = aa.write_key AND i.leased_until > ?)", s.clock()).
+			Limit(int64(limit))
+		err := tx.NewDelete().Model((*actRow)(nil)).Where("(account_id, write_key) IN (?)", lost).
+			Where("started_at <= ? - ?", s.clock(), age.Microseconds()).Returning("*").Scan(ctx, &rows)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			var e audit.Entry
+			if err := json.Unmarshal(row.Entry, &e); err != nil {
+				return err
+			}
+			e.Outcome = audit.Unknown
+			enter(ctx, row.AccountID, e)
+		}
+		return nil
+	})
+	return len(rows), err
+}

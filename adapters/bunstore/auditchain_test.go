@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// export returns all entries of an account, oldest first. It checks that they are a chain.
+func export(t testing.TB, s *Store, owner access.AccountID) []audit.Entry {
+	t.Helper()
+	entries, err := s.AuditExport(t.Context(), owner, 0, 10_000)
+	must(t, "export", err)
+	var lines bytes.Buffer
+	for _, e := range entries {
+		line, err := e.Line()
+		must(t, "line", err)
+		lines.Write(append(line, '\n'))
+	}
+	proof, err := audit.Verify(&lines)
+	must(t, "verify", err)
+	if proof.Entries != len(entries) {
+		t.Fatalf("%d of %d entries are verified", proof.Entries, len(entries))
+	}
+	return entries
+}
+
+// newAct returns an act of a key of the account. write identifies the write.
+func newAct(owner access.AccountID, write string) *ports.Act {
+	return &ports.Act{Write: []byte(write), Entry: audit.Entry{
+		ID: newID(), Account: owner, Actor: audit.Actor{Type: audit.Key, ID: "key-1", Name: hostileText + "\x00"}, Action: "add-domain",
+		Tenant: guid(1), Subject: audit.Subject{Type: "tenant", ID: string(guid(1))}, RequestID: "req-1", ClientIP: "192.0.2.1",
+	}}
+}
+
+var created = &audit.Outcome{Status: 201}
+
+// storedActs returns the number of acts without an outcome.
+func storedActs(t testing.TB, s *Store) (n int) {
+	t.Helper()
+	must(t, "count acts", s.db.DB.QueryRowContext(t.Context(), "SELECT count(*) FROM audit_acts").Scan(&n))
+	return n
+}
+
+// requireOneMore checks that the chain has one entry more than before and returns it. The number of
+// entries before is that of the arranged ones.
+func requireOneMore(t testing.TB, s *Store, owner access.AccountID, arranged int) audit.Entry {
+	t.Helper()
+	all := export(t, s, owner)
+	if len(all) != arranged+1 || storedActs(t, s) != 0 {
+		t.Fatalf("%d entries after %d, %d stored acts: %+v", len(all), arranged, storedActs(t, s), all[arranged:])
+	}
+	return all[arranged]
+}
+
+func reserve(ctx context.Context, s *Store, owner access.AccountID, name string) error {
+	_, err := s.ReserveDomain(ctx, owner, guid(1), name, 12, now)
+	return err
+}
+
+func TestActIsStoredWithTheChangeAndEndsWithTheAnswer(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "ann")
+		attachTenant(t, s, owner, 1)
+		arranged := len(export(t, s, owner))
+		c := newClaim(owner, 1)
+		attempt := mustClaim(t, s, c)
+		act := newAct(owner, "w")
+		ctx := ports.WithAct(t.Context(), act)
+		if _, err := s.Tenants(ctx, owner); err != nil || storedActs(t, s) != 0 {
+			t.Fatalf("a read stored an act, %v", err)
+		}
+		for _, name := range []string{"a.example", "b.example"} {
+			must(t, "change", reserve(ctx, s, owner, name))
+			if storedActs(t, s) != 1 || act.State() != ports.ActStored || len(export(t, s, owner)) != arranged {
+				t.Fatalf("after %s: %d acts, state %d", name, storedActs(t, s), act.State())
+			}
+		}
+		completion := newCompletion(c, attempt)
+		completion.Outcome = created
+		requireHeld(t, "finish", true)(s.Finish(ctx, *completion))
+		got := requireOneMore(t, s, owner, arranged)
+		want := act.Entry
+		want.Actor.Name = storedText(want.Actor.Name)
+		want.Sequence, want.At, want.Outcome, want.PreviousHash, want.Hash = got.Sequence, got.At, *created, got.PreviousHash, got.Hash
+		if got != want || act.State() != ports.ActEnded {
+			t.Fatalf("got  %+v\nwant %+v, state %d", got, want, act.State())
+		}
+	})
+}
+
+func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newTenantFixture(t, s)
+		arranged := len(export(t, s, fixture.owner))
+		c := newClaim(fixture.owner, 1)
+		attempt := mustClaim(t, s, c)
+		completion := newCompletion(c, attempt)
+		completion.Outcome = created
+		act := newAct(fixture.owner, "w")
+		ctx := ports.WithAct(t.Context(), act)
+		lost := *completion
+		lost.Attempt = newID()
+		requireRefusal(t, "a lost attempt", s.DeleteTenant(ctx, fixture.owner, guid(1), &lost), fault.KeyInProgress)
+		if len(export(t, s, fixture.owner)) != arranged || act.State() != ports.ActNew {
+			t.Fatal("a rolled back change left an entry")
+		}
+		must(t, "delete", s.DeleteTenant(ctx, fixture.owner, guid(1), completion))
+		if e := requireOneMore(t, s, fixture.owner, arranged); e.ID != act.Entry.ID || e.Outcome != *created {
+			t.Fatalf("got %+v", e)
+		}
+		must(t, "end again", s.EndAct(ctx, &audit.Outcome{Status: 503}))
+	})
+}
+
+// TestActEndsOnce ends acts in every state, and in every state again.
+func TestActEndsOnce(t *testing.T) {
+	failed := &audit.Outcome{Status: 500, Code: "internal_error"}
+	for name, tt := range map[string]struct {
+		arrange func(t *testing.T, s *Store, ctx context.Context, owner access.AccountID)
+		outcome *audit.Outcome
+		want    []audit.Outcome
+	}{
+		"nothing was changed":   {func(*testing.T, *Store, context.Context, access.AccountID) {}, created, []audit.Outcome{*created}},
+		"something was changed": {storeActOf, failed, []audit.Outcome{*failed}},
+		"a refusal":             {storeActOf, nil, nil},
+		"a sweep was faster": {func(t *testing.T, s *Store, ctx context.Context, owner access.AccountID) {
+			storeActOf(t, s, ctx, owner)
+			endLost(t, s, 1)
+		}, created, []audit.Outcome{audit.Unknown}},
+		"the commit had no answer, and took place": {func(t *testing.T, s *Store, ctx context.Context, _ access.AccountID) {
+			must(t, "end", s.EndAct(ports.WithAct(ctx, &ports.Act{Entry: ports.ActOf(ctx).Entry, Write: []byte("w")}), created))
+			ports.ActOf(ctx).Reach(ports.ActUncertain)
+		}, failed, []audit.Outcome{*created}},
+		"the commit had no answer, and did not take place": {func(t *testing.T, s *Store, ctx context.Context, owner access.AccountID) {
+			storeActOf(t, s, ctx, owner)
+			ports.ActOf(ctx).Reach(ports.ActUncertain)
+		}, failed, []audit.Outcome{*failed}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachStore(t, func(t *testing.T, s *Store) {
+				owner := newAccount(t, s, "ann")
+				attachTenant(t, s, owner, 1)
+				arranged := len(export(t, s, owner))
+				ctx := ports.WithAct(t.Context(), newAct(owner, "w"))
+				tt.arrange(t, s, ctx, owner)
+				must(t, "end", s.EndAct(ctx, tt.outcome))
+				endLost(t, s, 0)
+				var got []audit.Outcome
+				for _, e := range export(t, s, owner)[arranged:] {
+					got = append(got, e.Outcome)
+				}
+				if !slices.Equal(got, tt.want) || storedActs(t, s) != 0 {
+					t.Errorf("got %+v, want %+v", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// storeActOf makes a change under the act of ctx.
+func storeActOf(t *testing.T, s *Store, ctx context.Context, owner access.AccountID) {
+	t.Helper()
+	must(t, "change", reserve(ctx, s, owner, "a.example"))
+	if storedActs(t, s) != 1 {
+		t.Fatal("the act is not stored")
+	}
+}
+
+// endLost ends the acts of all ages, and requires that there are so many.
+func endLost(t *testing.T, s *Store, want int) {
+	t.Helper()
+	if n, err := s.EndLostActs(t.Context(), 0, 100); err != nil || n != want {
+		t.Fatalf("%d lost acts, want %d, %v", n, want, err)
+	}
+}
+
+func TestYoungActsAreNotLost(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "ann")
+		attachTenant(t, s, owner, 1)
+		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, "w")), owner)
+		if n, err := s.EndLostActs(t.Context(), time.Hour, 100); err != nil || n != 0 || storedActs(t, s) != 1 {
+			t.Fatalf("%d ended, %v", n, err)
+		}
+	})
+}
+
+// A request that still runs holds the lease on its Idempotency-Key.
+func TestActsOfRunningWritesAreNotLost(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "ann")
+		attachTenant(t, s, owner, 1)
+		c := newClaim(owner, 1)
+		attempt := mustClaim(t, s, c)
+		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, string(c.Key.Key[:]))), owner)
+		endLost(t, s, 0)
+		requireHeld(t, "end the lease", true)(s.Hold(t.Context(), c.Key, attempt, expiredLease))
+		endLost(t, s, 1)
+	})
+}
+
+// A killed attempt of a write and the attempt that finishes it are one write, and get one entry.
+func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
+	for name, changes := range map[string]bool{"it changes something": true, "it finds everything done": false} {
+		t.Run(name, func(t *testing.T) {
+			eachStore(t, func(t *testing.T, s *Store) {
+				owner := newAccount(t, s, "ann")
+				attachTenant(t, s, owner, 1)
+				arranged := len(export(t, s, owner))
+				storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, "w")), owner)
+				second := newAct(owner, "w")
+				ctx := ports.WithAct(t.Context(), second)
+				if changes {
+					must(t, "change", reserve(ctx, s, owner, "b.example"))
+				}
+				must(t, "end", s.EndAct(ctx, created))
+				if e := requireOneMore(t, s, owner, arranged); e.ID != second.Entry.ID {
+					t.Fatalf("got %+v", e)
+				}
+			})
+		})
+	}
+}
+
+// An attempt that lost its key does not forget the act of the attempt that has it.
+func TestLostAttemptLeavesTheActOfTheOther(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "ann")
+		attachTenant(t, s, owner, 1)
+		first := ports.WithAct(t.Context(), newAct(owner, "w"))
+		storeActOf(t, s, first, owner)
+		storeActOf(t, s, ports.WithAct(t.Context(), newAct(owner, "w")), owner)
+		must(t, "end the first", s.EndAct(first, nil))
+		endLost(t, s, 1)
+	})
+}
+
+// Writers of one account at two processes append to one chain.
+func TestConcurrentWritersMakeOneChain(t *testing.T) {
+	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
+		address := url(t)
+		stores := []*Store{migrated(t, address), opened(t, address)}
+		owner, other := newAccount(t, stores[0], "ann"), newAccount(t, stores[0], "bob")
+		for _, err := range concurrently(24, func(i int) error {
+			s := stores[i%2]
+			var errs []error
+			for n := range 5 {
+				act := newAct([]access.AccountID{owner, owner, other}[i%3], fmt.Sprint(i, n))
+				errs = append(errs, s.EndAct(ports.WithAct(t.Context(), act), created))
+			}
+			return errors.Join(errs...)
+		}) {
+			must(t, "write", err)
+		}
+		if a, b := len(export(t, stores[0], owner)), len(export(t, stores[1], other)); a != 1+80 || b != 1+40 {
+			t.Errorf("%d and %d entries", a, b)
+		}
+	})
+}
+
+// TestOperatorsAndAdministratorsAreInTheChain checks the entries of acts that are not requests.
+func TestOperatorsAndAdministratorsAreInTheChain(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "ann")
+		newKey(t, s, owner, 1)
+		browser := &ports.Act{Entry: audit.Entry{RequestID: "req-2", ClientIP: "192.0.2.2"}}
+		ctx := ports.WithAct(t.Context(), browser)
+		flow := ports.ConnectFlow{StateHash: [32]byte{1}, Account: owner, Step: ports.FlowStarted, ExpiresAt: now.Add(time.Hour)}
+		must(t, "start", s.StartConnectSession(ctx, tenant.ConnectSession{ID: newID(), ExpiresAt: flow.ExpiresAt}, flow))
+		must(t, "save without a sign-in", s.SaveFlow(ctx, flow))
+		flow.Claimed, flow.Administrator = guid(1), tenant.Administrator{Tenant: guid(1), Address: "admin@contoso.test"}
+		must(t, "sign in", s.SaveFlow(ctx, flow))
+		_, err := s.Attach(ctx, owner, tenant.Tenant{GUID: guid(1), ConsentedAt: now, ConnectedBy: "admin@contoso.test"})
+		must(t, "attach", err)
+		admin := audit.Actor{Type: audit.Member, ID: "admin@contoso.test", Name: "admin@contoso.test"}
+		operator := audit.Actor{Type: audit.Operator, ID: s.operator, Name: s.operator}
+		connected := audit.Subject{Type: "tenant", ID: string(guid(1))}
+		want := []audit.Entry{
+			{Actor: operator, Action: audit.CreateAccount, Subject: audit.Subject{Type: "account", ID: string(owner)}},
+			{Actor: operator, Action: audit.CreateKey, Subject: audit.Subject{Type: "key", ID: apiKey("", 1).ID}},
+			{Actor: admin, Action: audit.SignIn, Tenant: guid(1), Subject: connected, RequestID: "req-2", ClientIP: "192.0.2.2"},
+			{Actor: admin, Action: audit.ConnectTenant, Tenant: guid(1), Subject: connected, RequestID: "req-2", ClientIP: "192.0.2.2"},
+		}
+		for i, e := range export(t, s, owner) {
+			if i >= len(want) {
+				t.Fatalf("another entry: %+v", e)
+			}
+			w := want[i]
+			w.ID, w.Account, w.Sequence, w.At, w.Outcome, w.PreviousHash, w.Hash = e.ID, owner, int64(i)+1, e.At, audit.Done, e.PreviousHash, e.Hash
+			if e != w {
+				t.Errorf("got  %+v\nwant %+v", e, w)
+			}
+		}
+		if storedActs(t, s) != 0 {
+			t.Error("a browser's act is stored")
+		}
+	})
+}
+
+// at makes the store's clock stand at a time until the test ends.
+func (s *Store) at(t testing.TB, clock *time.Time) {
+	before := s.now
+	s.now = func() time.Time { return *clock }
+	t.Cleanup(func() { s.now = before })
+}
+
+// addEntries adds n entries of an account.
+func addEntries(t testing.TB, s *Store, owner access.AccountID, n int, change func(*audit.Entry)) {
+	t.Helper()
+	for i := range n {
+		act := newAct(owner, newID())
+		act.Entry.RequestID = fmt.Sprint("req-", i)
+		if change != nil {
+			change(&act.Entry)
+		}
+		must(t, "add entry", s.EndAct(ports.WithAct(t.Context(), act), created))
+	}
+}
+
+func TestRetentionLeavesAChain(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		clock := now
+		s.at(t, &clock)
+		owner, other := newAccount(t, s, "ann"), newAccount(t, s, "bob") // an entry each
+		addEntries(t, s, owner, 4, nil)
+		clock = now.Add(24 * time.Hour)
+		addEntries(t, s, owner, 2, nil)
+		before := export(t, s, owner)
+		var dropped []int
+		for {
+			n, err := s.DropAuditEntries(t.Context(), now.Add(time.Hour), 3)
+			must(t, "drop", err)
+			if n == 0 {
+				break
+			}
+			dropped = append(dropped, n)
+		}
+		slices.Sort(dropped)
+		if !slices.Equal(dropped, []int{1, 2, 3}) { // at most three at once
+			t.Fatalf("dropped %v", dropped)
+		}
+		after := export(t, s, owner)
+		last := after[len(after)-1]
+		if len(after) != 4 || after[0] != before[5] || after[0].PreviousHash != before[4].Hash ||
+			last.Actor.Type != audit.Service || last.Action != audit.DropEntries || last.Subject.ID != before[4].Hash {
+			t.Fatalf("left %+v", after)
+		}
+		if rest := export(t, s, other); len(rest) != 1 || rest[0].Action != audit.DropEntries || rest[0].Sequence != 2 {
+			t.Fatalf("an account without newer entries has %+v", rest)
+		}
+		clock = now.Add(1000 * time.Hour)
+		addEntries(t, s, owner, 1, nil)
+		if _, err := s.DropAuditEntries(t.Context(), clock, 100); err != nil {
+			t.Fatal(err)
+		}
+		export(t, s, owner)
+	})
+}
+
+func TestConcurrentRetentionDropsOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "ann")
+		dropped := make([]int, 8)
+		for _, err := range concurrently(len(dropped), func(i int) (err error) {
+			dropped[i], err = s.DropAuditEntries(t.Context(), time.Now().Add(time.Hour), 1)
+			return err
+		}) {
+			must(t, "drop", err)
+		}
+		sum := 0
+		for _, n := range dropped {
+			sum += n
+		}
+		if left := export(t, s, owner); left[0].Sequence != int64(sum)+1 || left[len(left)-1].Sequence != int64(sum)+int64(len(left)) {
+			t.Errorf("%d dropped, left %+v", sum, left)
+		}
+	})
+}
+
+func TestAuditEntriesAreListedNewestFirst(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		clock := now
+		s.at(t, &clock)
+		owner, other := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		addEntries(t, s, other, 3, nil)
+		addEntries(t, s, owner, 2, nil) // 2, 3
+		clock = now.Add(time.Minute)
+		addEntries(t, s, owner, 2, func(e *audit.Entry) { e.Tenant, e.Subject = "", audit.Subject{} }) // 4, 5
+		addEntries(t, s, owner, 1, func(e *audit.Entry) { e.Action, e.Actor.ID = "sync-tenant", "key-2" })
+		for _, c := range []struct {
+			name string
+			q    ports.EntryQuery
+			want []int64
+			more bool
+		}{
+			{"all", ports.EntryQuery{Limit: 10}, []int64{6, 5, 4, 3, 2, 1}, false},
+			{"a page", ports.EntryQuery{Limit: 2}, []int64{6, 5}, true},
+			{"the next page", ports.EntryQuery{Before: 5, Limit: 2}, []int64{4, 3}, true},
+			{"the last page", ports.EntryQuery{Before: 3, Limit: 2}, []int64{2, 1}, false},
+			{"a full last page", ports.EntryQuery{Limit: 6}, []int64{6, 5, 4, 3, 2, 1}, false},
+			{"an actor by id", ports.EntryQuery{Actor: "key-2", Limit: 10}, []int64{6}, false},
+			{"an actor by name", ports.EntryQuery{Actor: s.operator, Limit: 10}, []int64{1}, false},
+			{"actors by type", ports.EntryQuery{Actor: "operator", Limit: 10}, []int64{1}, false},
+			{"an action", ports.EntryQuery{Action: "add-domain", Limit: 3}, []int64{5, 4, 3}, true},
+			{"a tenant", ports.EntryQuery{Tenants: []tenant.GUID{guid(1)}, Limit: 10}, []int64{6, 3, 2}, false},
+			{"a malformed tenant", ports.EntryQuery{Tenants: []tenant.GUID{"x"}, Limit: 10}, nil, false},
+			{"since a time", ports.EntryQuery{From: clock, Limit: 10}, []int64{6, 5, 4}, false},
+			{"until a time", ports.EntryQuery{To: clock, Limit: 10}, []int64{3, 2, 1}, false},
+			{"nobody", ports.EntryQuery{Actor: "nobody", Limit: 10}, nil, false},
+		} {
+			page, err := s.AuditEntries(t.Context(), owner, c.q)
+			must(t, c.name, err)
+			var got []int64
+			for _, e := range page.Entries {
+				got = append(got, e.Sequence)
+			}
+			if !slices.Equal(got, c.want) || page.More != c.more {
+				t.Errorf("%s: %v, more %v", c.name, got, page.More)
+			}
+		}
+	})
+}
+
+func TestCursorsOfDroppedEntriesExpire(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "ann")
+		addEntries(t, s, owner, 4, nil)
+		if n, err := s.DropAuditEntries(t.Context(), time.Now().Add(time.Hour), 3); err != nil || n != 3 {
+			t.Fatalf("dropped %d, %v", n, err)
+		}
+		if _, err := s.AuditEntries(t.Context(), owner, ports.EntryQuery{Before: 3, Limit: 1}); !errors.Is(err, fault.CursorExpired) {
+			t.Errorf("a dropped entry as cursor: %v", err)
+		}
+		if page, err := s.AuditEntries(t.Context(), owner, ports.EntryQuery{Before: 4, Limit: 1}); err != nil || len(page.Entries) != 0 || page.More {
+			t.Errorf("the oldest entry as cursor: %+v, %v", page, err)
+		}
+	})
+}
+
+// TestEntriesHaveTheTenantOfTheirSubject checks operations whose path does not name the tenant.
+func TestEntriesHaveTheTenantOfTheirSubject(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		fixture := newTenantFixture(t, s)
+		other := newAccount(t, s, "bob")
+		subjects := map[string]string{"domain": fixture.d.ID, "mailbox": fixture.boxes[0].ID}
+		for _, kind := range slices.Sorted(maps.Keys(subjects)) {
+			for owner, want := range map[access.AccountID]tenant.GUID{fixture.owner: guid(1), other: ""} {
+				addEntries(t, s, owner, 1, func(e *audit.Entry) { e.Tenant, e.Subject = "", audit.Subject{Type: kind, ID: subjects[kind]} })
+				all := export(t, s, owner)
+				if got := all[len(all)-1].Tenant; got != want {
+					t.Errorf("%s: the tenant is %q, want %q", kind, got, want)
+				}
+			}
+		}
+	})
+}

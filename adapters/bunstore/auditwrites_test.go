@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// unaudited holds the writes outside of inTransaction, with the reason why the act of a request need
+// not be stored with them.
+var unaudited = map[string]string{
+	"record act":                                 "an act of an operator on no account",
+	"claim an idempotency key":                   "the key of a request is not data of the account",
+	"take an idempotency key over":               "the key of a request is not data of the account",
+	"hold an idempotency key":                    "the key of a request is not data of the account",
+	"abandon an attempt with an idempotency key": "the key of a request is not data of the account",
+	"release an idempotency key":                 "the key of a request is not data of the account",
+	"reap idempotency keys":                      "background work",
+	"save key uses":                              "background work",
+	"start connect flow":                         "a read makes the link, and the sign-in is audited",
+	"take connect flow":                          "a browser's request, whose sign-in is audited",
+	"drop connect flows":                         "expired flows of all accounts",
+	"save test of DNS connection":                "an operator's command that changes no setting",
+	"hold provisioning job":                      "background work",
+	"save provisioning job":                      "background work",
+	"release provisioning job":                   "background work",
+	"claim provisioning job":                     "background work",
+	"intend DNS write":                           "background work, and the operator's undo, which is audited when it ends",
+	"drop DNS write":                             "background work, and the operator's undo, which is audited when it ends",
+	"release domain":                             "takes back a reservation, whose transaction stored the act",
+	"release mailbox":                            "takes back a reservation, whose transaction stored the act",
+	"hold tenant":                                "a lease",
+	"release tenant":                             "a lease",
+	"take a look at OAuth session":               "a read of the session's status",
+}
+
+// TestWritesOutsideOfTransactionsAreKnown checks that each statement that writes is in a
+// transaction, which stores the act of the request, or is listed.
+func TestWritesOutsideOfTransactionsAreKnown(t *testing.T) {
+	t.Parallel()
+	names, err := filepath.Glob("*.go")
+	must(t, "list files", err)
+	used := map[string]bool{}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") || slices.Contains(operatorFiles, name) {
+			continue
+		}
+		tree, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		must(t, "parse", err)
+		ast.Inspect(tree, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || !isCall(call, "run", "runWrite", "execChanged") || len(call.Args) != 3 || !containsWrite(call) {
+				return true
+			}
+			text, ok := call.Args[1].(*ast.BasicLit)
+			if !ok {
+				return true // execChanged itself
+			}
+			operation, err := strconv.Unquote(text.Value)
+			must(t, "unquote", err)
+			if used[operation] = true; unaudited[operation] == "" {
+				t.Errorf("%s: %q writes outside of inTransaction", name, operation)
+			}
+			return true
+		})
+	}
+	for operation := range unaudited {
+		if !used[operation] {
+			t.Errorf("there is no %q", operation)
+		}
+	}
+}
+
+func isCall(call *ast.CallExpr, names ...string) bool {
+	method, ok := call.Fun.(*ast.SelectorExpr)
+	return ok && slices.Contains(names, method.Sel.Name)
+}
+
+// containsWrite reports whether the call's function contains a statement that writes, or a helper with one.
+func containsWrite(call *ast.CallExpr) bool {
+	if isCall(call, "runWrite", "execChanged") {
+		return true
+	}
+	found := false
+	ast.Inspect(call.Args[2], func(n ast.Node) bool {
+		inner, ok := n.(*ast.CallExpr)
+		found = found || ok && isCall(inner, "NewInsert", "NewUpdate", "NewDelete", "recordAudit")
+		return true
+	})
+	return found
+}

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
+	"github.com/tenantry/tenantry/app/audits"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/page"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// auditInput keeps its parameters as text, like runsInput.
+type auditInput struct {
+	Actor    string `query:"actor"`
+	Action   string `query:"action"`
+	TenantID string `query:"tenant_id"`
+	From     string `query:"from"`
+	To       string `query:"to"`
+	After    string `query:"after"`
+	Limit    string `query:"limit"`
+}
+
+type auditList struct {
+	Entries    []auditEntry `json:"entries" doc:"Newest first."`
+	NextCursor *string      `json:"next_cursor" doc:"The value of after for the next page, null at the end."`
+}
+
+// auditEntry has the members of audit.Entry.Line.
+type auditEntry struct {
+	ID           string                 `json:"id" format:"uuid" doc:"The entry's id."`
+	Sequence     int64                  `json:"sequence" minimum:"1" doc:"The position in the account's chain: 1, 2, 3 and so on without gaps."`
+	At           time.Time              `json:"at" doc:"When the entry was written."`
+	Actor        auditActor             `json:"actor" doc:"Who did it."`
+	Action       string                 `json:"action" doc:"The id of the operation. Acts that are not requests have names such as key.create (operators), connect.sign_in, connect.confirm (administrators) and audit.drop (the service)."`
+	TenantID     *string                `json:"tenant_id" doc:"The GUID of the tenant that it concerns, null if there is none."`
+	Subject      nullable[auditSubject] `json:"subject" doc:"The object of the act, null if there is no single one."`
+	Outcome      auditOutcome           `json:"outcome" doc:"What it was answered."`
+	RequestID    *string                `json:"request_id" doc:"The X-Request-ID of the request, null for acts of operators and of the service."`
+	ClientIP     *string                `json:"client_ip" doc:"The address of the client, null for acts of operators and of the service."`
+	PreviousHash string                 `json:"previous_hash" pattern:"^[0-9a-f]{64}$" doc:"The hash of the entry before, 64 zeros for the first entry."`
+	Hash         string                 `json:"hash" pattern:"^[0-9a-f]{64}$" doc:"The SHA-256 of the canonical JSON (RFC 8785) of the entry without this member."`
+}
+
+type auditActor struct {
+	Type string `json:"type" enum:"key,member,operator,service" doc:"An API key; a person who signed in on the connect pages; the operator of the service; or the service itself."`
+	ID   string `json:"id" doc:"The id of the key, the e-mail address of the person, or the name of the operator."`
+	Name string `json:"name" doc:"The name of the key, the e-mail address of the person, or the name of the operator."`
+}
+
+type auditSubject struct {
+	Type string `json:"type" doc:"The kind of the object, such as domain."`
+	ID   string `json:"id" doc:"Its id. For an operation with the name of a domain in its path, the name."`
+}
+
+type auditOutcome struct {
+	Status *int    `json:"status" doc:"The HTTP status of the answer; 200 for acts that are not requests. Null if the process ended before there was an answer."`
+	Code   *string `json:"code" doc:"The error code of the answer, or outcome_unknown; null for a success."`
+}
+
+const auditPath = "/v1/audit"
+
+// exportTime is the time limit of an export. Each part of it has the limit of any answer.
+const exportTime = 10 * time.Minute
+
+func auditOperations(api huma.API, service *audits.Service) {
+	register(api, huma.Operation{
+		OperationID: "list-audit-entries", Method: http.MethodGet, Path: auditPath, Tags: []string{tagAudit},
+		Summary: "List audit entries",
+		Description: "Lists who did what in the account, newest first: writes, requests of known keys that were answered with 401 or 403, sign-ins on the " +
+			"connect pages, and acts of the operator. Each entry has the hash of the entry before, so the entries form a chain.",
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.AuditRead, Answer: exampleAuditList, Refuses: only(fault.InvalidRequest, fault.CursorExpired)}.Metadata(),
+	}, func(ctx context.Context, who access.Caller, in *auditInput) (auditList, error) {
+		q, err := in.query(ctx)
+		if err != nil {
+			return auditList{}, err
+		}
+		found, err := service.List(ctx, who.Account.ID, q)
+		if err != nil {
+			return auditList{}, err
+		}
+		list := auditList{Entries: each(found.Entries, newAuditEntry)}
+		if found.More {
+			list.NextCursor = ptr(sequenceCursor(auditCursor, found.Entries[len(found.Entries)-1].Sequence))
+		}
+		return list, nil
+	})
+	registerStream(api, huma.Operation{
+		OperationID: "export-audit-entries", Method: http.MethodGet, Path: auditPath + "/export", Tags: []string{tagAudit},
+		Summary: "Export the audit chain",
+		Description: "Sends all entries that are kept, oldest first, as JSON Lines: one entry on each line, in canonical JSON (RFC 8785). " +
+			"`tenantry audit verify FILE` checks offline that the chain is unbroken. If older entries were dropped, the first entry has the hash of the last " +
+			"dropped one as `previous_hash`, and a later entry with the action `audit.drop` names this hash.",
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.AuditRead, AllTenants: true, TimeLimit: exportTime, Media: "application/jsonl", Answer: exampleAuditLine}.Metadata(),
+	}, func(ctx context.Context, who access.Caller, _ *struct{}) (stream, error) {
+		first, err := service.ExportPage(ctx, who.Account.ID, 0)
+		return func(send func([]byte) error) error { return exportFrom(ctx, service, who.Account.ID, first, send) }, err
+	})
+}
+
+// exportFrom sends a page and all pages after it.
+func exportFrom(ctx context.Context, service *audits.Service, owner access.AccountID, entries []audit.Entry, send func([]byte) error) error {
+	for len(entries) > 0 {
+		var lines []byte
+		for _, e := range entries {
+			line, err := e.Line()
+			if err != nil {
+				return err
+			}
+			lines = append(append(lines, line...), '\n')
+		}
+		if err := send(lines); err != nil {
+			return err
+		}
+		var err error
+		if entries, err = service.ExportPage(ctx, owner, entries[len(entries)-1].Sequence); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// auditCursor is the name of the list in cursors.
+const auditCursor = "audit"
+
+// query returns the query of the input. A key that is limited to some tenants gets only their entries.
+func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
+	q := ports.EntryQuery{Actor: in.Actor, Action: in.Action, Limit: page.DefaultLimit}
+	if in.TenantID != "" {
+		q.Tenants = []tenant.GUID{tenant.LookupGUID(in.TenantID)}
+	} else if visible, limited := ports.VisibleTenants(ctx); limited {
+		q.Tenants = visible
+	}
+	var wrong []refusal.ProblemField
+	for _, bound := range []struct {
+		name, raw string
+		into      *time.Time
+	}{{"from", in.From, &q.From}, {"to", in.To, &q.To}} {
+		at, err := time.Parse(time.RFC3339, bound.raw)
+		if bound.raw != "" && err != nil {
+			wrong = append(wrong, refusal.ProblemField{Location: "query." + bound.name, Message: "must be a time such as 2026-11-21T08:00:00Z"})
+		}
+		*bound.into = at
+	}
+	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &q.Limit) {
+		wrong = append(wrong, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})
+	}
+	if in.After != "" {
+		var err error
+		if q.Before, err = sequenceOf(auditCursor, in.After); err != nil {
+			wrong = append(wrong, refusal.ProblemField{Location: "query.after", Message: "must be a next_cursor of this list"})
+		}
+	}
+	if wrong != nil {
+		return q, refusal.Invalid("a query parameter is not valid", wrong...)
+	}
+	return q, nil
+}
+
+func newAuditEntry(e audit.Entry) auditEntry {
+	shown := auditEntry{
+		ID: e.ID, Sequence: e.Sequence, At: e.At.UTC(), Actor: auditActor{Type: string(e.Actor.Type), ID: e.Actor.ID, Name: e.Actor.Name},
+		Action: string(e.Action), TenantID: textOrNil(string(e.Tenant)), Outcome: auditOutcome{Code: textOrNil(e.Outcome.Code)},
+		RequestID: textOrNil(e.RequestID), ClientIP: textOrNil(e.ClientIP), PreviousHash: e.PreviousHash, Hash: e.Hash,
+	}
+	if e.Outcome.Status != 0 {
+		shown.Outcome.Status = &e.Outcome.Status
+	}
+	if e.Subject != (audit.Subject{}) {
+		shown.Subject.object = &auditSubject{Type: e.Subject.Type, ID: e.Subject.ID}
+	}
+	return shown
+}
+
+// exampleAuditEntry is the first entry of a chain, with its true hash.
+var exampleAuditEntry = func() audit.Entry {
+	e, err := audit.Entry{
+		ID: "019a52d0-04e1-7e11-8a52-6d1f0b7c9010", At: exampleTime, Actor: audit.Actor{Type: audit.Key, ID: exampleKeyID, Name: "production"},
+		Action: "add-domain", Tenant: exampleTenantID, Subject: audit.Subject{Type: "domain", ID: exampleDomainID},
+		Outcome: audit.Outcome{Status: http.StatusOK}, RequestID: "req-7f3c2a", ClientIP: "203.0.113.7",
+	}.Link(0, audit.Anchor)
+	if err != nil {
+		panic(err)
+	}
+	return e
+}()
+
+var exampleAuditList = auditList{Entries: []auditEntry{newAuditEntry(exampleAuditEntry)}}
+
+var exampleAuditLine = func() string {
+	line, err := exampleAuditEntry.Line()
+	if err != nil {
+		panic(err)
+	}
+	return string(line) + "\n"
+}()

@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// shownEntry is an entry as callers read it.
+type shownEntry struct {
+	Sequence int64
+	Actor    struct{ Type, ID, Name string }
+	Action   string
+	TenantID string `json:"tenant_id"`
+	Subject  *struct{ Type, ID string }
+	Outcome  struct {
+		Status int
+		Code   string
+	}
+	RequestID string `json:"request_id"`
+	ClientIP  string `json:"client_ip"`
+}
+
+// short describes an entry in one line.
+func (e shownEntry) short() string {
+	subject := "nothing"
+	if e.Subject != nil {
+		subject = e.Subject.Type + " " + e.Subject.ID
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s %s: %d %s", e.Action, subject, e.Outcome.Status, e.Outcome.Code))
+}
+
+// exported returns the export of an account, which must be a chain, without the entries of the
+// fixture.
+func exported(client *apiClient, key string) (entries []shownEntry) {
+	client.t.Helper()
+	got := client.expect(call{method: "GET", path: "/v1/audit/export", key: key}, 200, "")
+	if _, err := audit.Verify(strings.NewReader(got.raw)); err != nil {
+		client.t.Fatalf("the export is not a chain: %v\n%s", err, got.raw)
+	}
+	for line := range strings.Lines(got.raw) {
+		var e shownEntry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			client.t.Fatal(err)
+		}
+		if !slices.Contains([]string{"account.create", "connect.confirm", "key.create"}, e.Action) {
+			entries = append(entries, e)
+		}
+	}
+	return entries
+}
+
+func shortened(entries []shownEntry) (all []string) {
+	for _, e := range entries {
+		all = append(all, e.short())
+	}
+	return all
+}
+
+// requireEntries checks the entries of account A.
+func requireEntries(t *testing.T, client *apiClient, env *testEnv, want ...string) {
+	t.Helper()
+	if got := shortened(exported(client, env.accountA.key)); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestEveryWriteIsOneEntry sends all kinds of requests. Only writes that succeed get an entry.
+func TestEveryWriteIsOneEntry(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	base := "/v1/tenants/" + string(env.accountA.tenant)
+	send := func(c call, status int) reply {
+		t.Helper()
+		c.key = env.accountA.key
+		got := client.do(c)
+		if got.status != status {
+			t.Fatalf("%s %s: %d, want %d\n%s", c.method, c.path, got.status, status, got.raw)
+		}
+		return got
+	}
+	send(call{method: "POST", path: base + "/sync"}, 200)
+	added := keyedCall(env, "one", "POST", base+"/domains", `{"domain":"Example.com"}`)
+	for range 2 { // the second answer is a replay
+		send(added, 200)
+	}
+	send(keyedCall(env, "one", "POST", base+"/domains", `{"domain":"other.example"}`), 409)
+	send(call{method: "POST", path: base + "/domains", body: `{"domain":"example.com"}`}, 200) // exists already
+	send(call{method: "POST", path: base + "/domains", body: `{"domain":"-"}`}, 400)
+	send(call{method: "POST", path: base + "/domains", body: `{`}, 400)
+	send(call{method: "POST", path: "/v1/tenants/" + string(env.accountB.tenant) + "/sync"}, 404)
+	send(call{method: "POST", path: base + "/domains/example.com/verify"}, 400) // changes what was observed
+	send(call{method: "POST", path: "/v1/nothing"}, 404)
+	send(call{method: "GET", path: base}, 200)
+	env.publishRecords(t, env.accountA, "example.com")
+	send(call{method: "POST", path: base + "/domains/example.com/verify"}, 200)
+	_, box := env.addDomainAndMailbox(t, env.accountA)
+	id := map[string]string{}
+	for _, raw := range []struct{ name, method, path, body string }{
+		{"integration", "POST", "/v1/integrations", `{"provider":"instantly","name":"Outbound","api_key":"` + exampleAPIKey + `"}`},
+		{"policy", "POST", base + "/mailbox-limits", `{"daily_send_limit":5}`},
+	} {
+		got := send(call{method: raw.method, path: raw.path, body: raw.body}, 200)
+		object, isMember := got.body[raw.name].(map[string]any)
+		if !isMember {
+			object = got.body
+		}
+		id[raw.name], _ = object["id"].(string)
+	}
+	send(call{method: "PATCH", path: base + "/mailboxes/" + strings.ToUpper(box.ID), body: `{"daily_send_limit":5}`}, 200)
+	send(call{method: "DELETE", path: "/v1/integrations/" + id["integration"]}, 200)
+	send(call{method: "DELETE", path: base}, 200)
+	rotated := send(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", headers: map[string]string{"Idempotency-Key": ""}}, 200)
+	keyID := exported(client, rotated.body["api_key"].(string))[0].Actor.ID
+	env.accountA.key = rotated.body["api_key"].(string)
+	requireEntries(t, client, env,
+		"sync-tenant tenant "+string(env.accountA.tenant)+": 200",
+		"add-domain domain example.com: 200",
+		"add-domain domain example.com: 200",
+		"verify-domain domain example.com: 200",
+		"create-integration integration "+id["integration"]+": 200",
+		"set-mailbox-limit policy "+id["policy"]+": 200",
+		"update-mailbox mailbox "+box.ID+": 200",
+		"delete-integration integration "+id["integration"]+": 200",
+		"delete-tenant tenant "+string(env.accountA.tenant)+": 200",
+		"rotate-api-key key "+keyID+": 200",
+	)
+	if n, err := env.store.EndLostActs(t.Context(), 0, 100); err != nil || n != 0 {
+		t.Errorf("%d acts did not end, %v", n, err)
+	}
+}
+
+// TestEntryTellsTheRequest checks the members of an entry, and that the list has the same members as
+// the export.
+func TestEntryTellsTheRequest(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	client.expect(call{method: "POST", path: "/v1/tenants/" + strings.ToUpper(string(env.accountA.tenant)) + "/sync", key: env.accountA.key,
+		headers: map[string]string{"X-Request-ID": "req-4711"}}, 200, "")
+	e := exported(client, env.accountA.key)[0]
+	if e.Actor.Type != "key" || e.Actor.Name != "test" || len(e.Actor.ID) != 36 || e.TenantID != string(env.accountA.tenant) ||
+		e.RequestID != "req-4711" || e.ClientIP != "127.0.0.1" {
+		t.Errorf("got %+v", e)
+	}
+	list := client.expect(call{method: "GET", path: "/v1/audit", key: env.accountA.key}, 200, "")
+	var lines []string
+	for _, entry := range list.body["entries"].([]any) {
+		line, err := json.Marshal(entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, string(line))
+	}
+	slices.Reverse(lines)
+	proof, err := audit.Verify(strings.NewReader(strings.Join(lines, "\n")))
+	if err != nil || proof.Entries != 4 || list.body["next_cursor"] != nil {
+		t.Errorf("the list is not the chain: %+v, %v\n%s", proof, err, list.raw)
+	}
+}
+
+// TestRefusalsOfKnownKeysAreEntries checks reads and writes that are answered with 401 or 403.
+func TestRefusalsOfKnownKeysAreEntries(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	revoked := env.addKey(t, env.accountA.account.ID)
+	keys, err := env.store.IssuedKeys(t.Context(), env.accountA.account.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := env.store.RevokeKey(t.Context(), keys[1].ID, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	base := "/v1/tenants/" + string(env.accountA.tenant)
+	for _, path := range []string{"/v1/tenants", base, "/v1/nothing", "/v1/tenants/x"} {
+		client.expect(call{method: "GET", path: path, key: revoked}, 401, "invalid_api_key")
+	}
+	client.expect(call{method: "DELETE", path: base, key: revoked}, 401, "invalid_api_key")
+	client.expect(call{method: "GET", path: base, key: "tny_live_" + strings.Repeat("0", 48)}, 401, "invalid_api_key")
+	client.expect(call{method: "GET", path: base}, 401, "invalid_auth_header")
+	defer env.platform.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.AccessDenied})()
+	denied := keyedCall(env, "denied", "POST", base+"/domains", `{"domain":"example.com"}`)
+	client.expect(denied, 403, "access_denied")
+	client.expect(call{method: "POST", path: "/api-key/rotate?user_email=nobody@a.example", key: env.accountA.key,
+		headers: map[string]string{"Idempotency-Key": ""}}, 403, "access_denied")
+	got := exported(client, env.accountA.key)
+	for _, e := range got[1:6] {
+		if e.Actor.ID != keys[1].ID {
+			t.Errorf("%s is an entry of %s", e.short(), e.Actor.ID)
+		}
+	}
+	requireEntries(t, client, env,
+		"key.revoke key "+keys[1].ID+": 200",
+		"list-tenants nothing: 401 invalid_api_key",
+		"get-tenant tenant "+string(env.accountA.tenant)+": 401 invalid_api_key",
+		"unknown nothing: 401 invalid_api_key",
+		"get-tenant nothing: 401 invalid_api_key",
+		"delete-tenant tenant "+string(env.accountA.tenant)+": 401 invalid_api_key",
+		"add-domain tenant "+string(env.accountA.tenant)+": 403 access_denied",
+		"rotate-api-key key "+got[7].Actor.ID+": 403 access_denied",
+	)
+}
+
+// failingChains fails to end acts with an outcome that fails is true for.
+type failingChains struct {
+	ports.AuditChains
+	fails func(*audit.Outcome) bool
+}
+
+func (c failingChains) EndAct(ctx context.Context, o *audit.Outcome) error {
+	if c.fails(o) {
+		return errors.New("the disk is full")
+	}
+	return c.AuditChains.EndAct(ctx, o)
+}
+
+// TestRefusalWithoutAnEntryIsNotSent checks that a refusal is answered only when its entry is
+// stored. An answer about a change is sent, because the change has stored the act.
+func TestRefusalWithoutAnEntryIsNotSent(t *testing.T) {
+	env := newTestEnv(t)
+	env.options.Guard.Audit = failingChains{env.store, func(o *audit.Outcome) bool { return o != nil }}
+	client := serve(t, env.handler(t))
+	client.expect(call{method: "POST", path: "/api-key/rotate?user_email=nobody@a.example", key: env.accountA.key,
+		headers: map[string]string{"Idempotency-Key": ""}}, 500, "internal_error")
+	rotated := client.expect(call{method: "POST", path: "/api-key/rotate?user_email=ann@a.example", key: env.accountA.key,
+		headers: map[string]string{"Idempotency-Key": ""}}, 200, "")
+	env.accountA.key, _ = rotated.body["api_key"].(string)
+	if n, err := env.store.EndLostActs(t.Context(), 0, 100); err != nil || n != 1 {
+		t.Fatalf("%d acts did not end, %v", n, err)
+	}
+	if got := exported(client, env.accountA.key); len(got) != 1 || got[0].Outcome.Status != 0 || got[0].Outcome.Code != "outcome_unknown" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestFailedWriteIsAnEntryIfItMayHaveChangedSomething checks answers of 500 and more.
+func TestFailedWriteIsAnEntryIfItMayHaveChangedSomething(t *testing.T) {
+	env := newTestEnv(t)
+	keys := &hookedKeys{Idempotency: env.store}
+	env.options.Guard.Idempotency.Keys = keys
+	client := serve(t, env.handler(t))
+	undo := env.platform.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Down})
+	client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.com"}`), 503, "provider_unavailable")
+	undo()
+	client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.com"}`), 200, "")
+	requireEntries(t, client, env,
+		"add-domain tenant "+string(env.accountA.tenant)+": 503 provider_unavailable",
+		"add-domain domain example.com: 200",
+	)
+}
+
+// TestKilledWriteIsAnEntry ends the process between the change and the answer, as a crash does: no
+// step after the change is run.
+func TestKilledWriteIsAnEntry(t *testing.T) {
+	env := newTestEnv(t)
+	away := errors.New("the process was killed")
+	keys := &hookedKeys{Idempotency: env.store, finish: func() error { return away }}
+	env.options.Guard.Idempotency.Keys = keys
+	env.options.Guard.Audit = failingChains{env.store, func(*audit.Outcome) bool { return true }}
+	client := serve(t, env.handler(t))
+	base := "/v1/tenants/" + string(env.accountA.tenant)
+	client.expect(keyedCall(env, "k", "POST", base+"/sync", ""), 500, "internal_error")
+	if got := exported(client, env.accountA.key); len(got) != 0 {
+		t.Fatalf("got %+v", got)
+	}
+	keys.finish = nil
+	env.expireLease(t, "k")
+	client.expect(keyedCall(env, "k", "POST", base+"/sync", ""), 200, "")
+	if n, err := env.store.EndLostActs(t.Context(), 0, 100); err != nil || n != 0 {
+		t.Errorf("the killed attempt is still stored: %d, %v", n, err)
+	}
+	requireEntries(t, client, env, "sync-tenant tenant "+string(env.accountA.tenant)+": 200")
+}
+
+// TestRefusalsAreLimited checks that a key cannot fill the audit with refusals.
+func TestRefusalsAreLimited(t *testing.T) {
+	env := newTestEnv(t)
+	counters := newCounters(t)
+	env.options.Guard.Limits = guard.Limits{Counters: counters}
+	client := serve(t, env.handler(t))
+	revoked := env.addKey(t, env.accountA.account.ID)
+	keys, err := env.store.IssuedKeys(t.Context(), env.accountA.account.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := env.store.RevokeKey(t.Context(), keys[1].ID, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	request := call{method: "GET", path: "/v1/tenants", key: revoked}
+	for range 1000 {
+		if got := client.do(request); got.status != 401 {
+			t.Fatalf("got %d\n%s", got.status, got.raw)
+		}
+	}
+	got := client.expect(request, 429, "rate_limit_exceeded")
+	if got.header.Get("X-RateLimit-Bucket") != guard.Denied || got.header.Get("X-RateLimit-Limit") != "1000" || got.header.Get("Retry-After") == "" {
+		t.Errorf("got %v", got.header)
+	}
+	if n := len(exported(client, env.accountA.key)); n != 1+1000 {
+		t.Errorf("%d entries", n)
+	}
+	client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
+}
+
+// TestAuditIsOfTheAccount checks that no entry of another account is shown.
+func TestAuditIsOfTheAccount(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	client.expect(call{method: "POST", path: "/v1/tenants/" + string(env.accountB.tenant) + "/sync", key: env.accountB.key}, 200, "")
+	requireEntries(t, client, env)
+	if got := exported(client, env.accountB.key); len(got) != 1 {
+		t.Errorf("got %+v", got)
+	}
+	for _, query := range []string{"", "?tenant_id=" + string(env.accountB.tenant), "?action=sync-tenant"} {
+		got := client.expect(call{method: "GET", path: "/v1/audit" + query, key: env.accountA.key}, 200, "")
+		if strings.Contains(got.raw, string(env.accountB.tenant)) {
+			t.Errorf("%s: %s", query, got.raw)
+		}
+	}
+}
+
+func TestAuditIsPagedAndFiltered(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	for range 3 {
+		client.expect(call{method: "POST", path: "/v1/tenants/" + string(env.accountA.tenant) + "/sync", key: env.accountA.key}, 200, "")
+	}
+	list := func(query string) (sequences []int, next string) {
+		t.Helper()
+		got := client.expect(call{method: "GET", path: "/v1/audit?" + query, key: env.accountA.key}, 200, "")
+		for _, e := range got.body["entries"].([]any) {
+			sequences = append(sequences, int(e.(map[string]any)["sequence"].(float64)))
+		}
+		next, _ = got.body["next_cursor"].(string)
+		return sequences, next
+	}
+	var all []int
+	for after := ""; ; {
+		page, next := list("limit=4" + after)
+		all = append(all, page...)
+		if next == "" {
+			break
+		}
+		after = "&after=" + next
+	}
+	if !slices.Equal(all, []int{6, 5, 4, 3, 2, 1}) {
+		t.Errorf("pages of %v", all)
+	}
+	for query, want := range map[string][]int{
+		"actor=test&limit=100": {6, 5, 4}, "actor=operator": {3, 1}, "action=sync-tenant&limit=1": {6}, "tenant_id=x": nil,
+		"tenant_id=" + strings.ToUpper(string(env.accountA.tenant)): {6, 5, 4, 2}, "from=2100-01-01T00:00:00Z": nil, "to=2000-01-01T00:00:00%2B02:00": nil,
+		"from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&limit=2": {6, 5}, "unknown=1": {6, 5, 4, 3, 2, 1},
+	} {
+		if got, _ := list(query); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", query, got, want)
+		}
+	}
+	for _, query := range []string{"limit=0", "limit=101", "limit=x", "limit=01", "after=x", "after=MQ", "from=yesterday", "to=2026-11-21", "limit=1&limit=2", "action="} {
+		client.expect(call{method: "GET", path: "/v1/audit?" + query, key: env.accountA.key}, 400, "invalid_request")
+	}
+	_, cursor := list("limit=4")
+	if n, err := env.store.DropAuditEntries(t.Context(), time.Now().Add(time.Hour), 4); err != nil || n != 4 {
+		t.Fatalf("%d dropped, %v", n, err)
+	}
+	client.expect(call{method: "GET", path: "/v1/audit?after=" + cursor, key: env.accountA.key}, 410, "cursor_expired")
+}
+
+// addEntries adds n entries of account A.
+func (env *testEnv) addEntries(t *testing.T, n int) {
+	t.Helper()
+	for i := range n {
+		act := &ports.Act{Write: []byte(strconv.Itoa(i)), Entry: audit.Entry{ID: newID(time.Now()), Account: env.accountA.account.ID, Actor: audit.Actor{Type: audit.Key}, Action: "x"}}
+		if err := env.store.EndAct(ports.WithAct(t.Context(), act), &audit.Done); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestExportIsSentInParts checks an export of several pages.
+func TestExportIsSentInParts(t *testing.T) {
+	env := newTestEnv(t)
+	env.addEntries(t, 1100)
+	client := serve(t, env.handler(t))
+	if got := exported(client, env.accountA.key); len(got) != 1100 {
+		t.Errorf("%d entries", len(got))
+	}
+	got := client.do(call{method: "GET", path: "/v1/audit/export", key: env.accountA.key, headers: map[string]string{"Accept": "application/jsonl"}})
+	if got.status != 200 || got.header.Get("Content-Type") != "application/jsonl" || got.header.Get("Content-Length") != "" || got.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("got %d, %v", got.status, got.header)
+	}
+	client.expect(call{method: "GET", path: "/v1/audit/export", key: env.accountA.key, headers: map[string]string{"Accept": "text/csv"}}, 406, "not_acceptable")
+	client.expect(call{method: "GET", path: "/v1/audit", key: env.accountA.key, headers: map[string]string{"Accept": "application/jsonl"}}, 406, "not_acceptable")
+	client.expect(call{method: "HEAD", path: "/v1/audit/export", key: env.accountA.key}, 200, "")
+}
+
+// brokenExport fails after the first page of an export.
+type brokenExport struct {
+	ports.AuditChains
+	fail func()
+}
+
+func (c brokenExport) AuditExport(ctx context.Context, owner access.AccountID, after int64, limit int) ([]audit.Entry, error) {
+	if after > 0 {
+		c.fail()
+		return nil, errors.New("the database is away")
+	}
+	return c.AuditChains.AuditExport(ctx, owner, after, limit)
+}
+
+// TestBrokenExportIsNotComplete checks that a client sees that an export ended early.
+func TestBrokenExportIsNotComplete(t *testing.T) {
+	for name, fail := range map[string]func(){"an error": func() {}, "a panic": func() { panic("broken") }} {
+		t.Run(name, func(t *testing.T) {
+			env := newTestEnv(t)
+			service := *env.options.Audit
+			service.Chains = brokenExport{env.store, fail}
+			env.options.Audit = &service
+			server := httptest.NewServer(env.handler(t))
+			defer server.Close()
+			response, err := noRedirects.Do(call{method: "GET", path: "/v1/audit/export", key: env.accountA.key}.request(t, server.URL))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = response.Body.Close() }()
+			var lines int
+			for d := json.NewDecoder(response.Body); ; lines++ {
+				var e shownEntry
+				if err = d.Decode(&e); err != nil {
+					break
+				}
+			}
+			if response.StatusCode != http.StatusOK || err.Error() != "unexpected EOF" || lines > 3 {
+				t.Errorf("%d, %d lines, then %v", response.StatusCode, lines, err)
+			}
+		})
+	}
+}

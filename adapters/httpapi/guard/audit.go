@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/ratelimit"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// beginAct puts the act of a write into the context, for the audit. Pages get an act that only tells
+// the client and the request.
+func (g *guard) beginAct(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := exchangeOf(r.Context())
+		switch {
+		case e.page:
+			e.act = &ports.Act{Entry: audit.Entry{RequestID: e.id, ClientIP: e.clientText()}}
+		case e.route.op != nil && hasBody(e.route.op.Method):
+			e.act = g.newAct(r, e)
+		default:
+			next.ServeHTTP(w, r)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(ports.WithAct(r.Context(), e.act)))
+	})
+}
+
+// unknownOperation is the action of a refused request for a path without an operation.
+const unknownOperation = "unknown"
+
+// newAct returns the act of a request by a known key.
+func (g *guard) newAct(r *http.Request, e *exchange) *ports.Act {
+	var entropy [ident.Entropy]byte
+	_, _ = rand.Read(entropy[:]) // never fails
+	entry := audit.Entry{
+		ID: ident.New(g.idempotency.Now(), entropy), Account: e.caller.Account.ID,
+		Actor:  audit.Actor{Type: audit.Key, ID: e.caller.KeyID, Name: e.caller.KeyName},
+		Action: unknownOperation, RequestID: e.id, ClientIP: e.clientText(),
+	}
+	if e.route.op != nil {
+		entry.Action = audit.Action(e.route.op.OperationID)
+		entry.Tenant, entry.Subject = objectOf(e.route.path, r.URL.EscapedPath())
+		if e.route.path == rotatePath {
+			entry.Subject = audit.Subject{Type: string(event.Key), ID: e.caller.KeyID}
+		}
+	}
+	return &ports.Act{Entry: entry, Write: []byte(entry.ID)}
+}
+
+// rotatePath is the path of the operation whose object is the key of the request.
+const rotatePath = "/api-key/rotate"
+
+func (e *exchange) clientText() string {
+	if !e.client.IsValid() {
+		return ""
+	}
+	return e.client.String()
+}
+
+// subjectTypes has the kinds of subjects whose name differs from that of the path parameter.
+var subjectTypes = map[string]string{"run": string(event.DNSRun), "job": string(event.DNSJob)}
+
+// maxSubject limits the length of an id that comes from a path and is not a UUID. A domain has at
+// most 253 characters.
+const maxSubject = 253
+
+// objectOf returns the tenant and the object that a path names. The object is the last parameter of
+// the path. A malformed id names none.
+func objectOf(template, path string) (of tenant.GUID, subject audit.Subject) {
+	values := strings.Split(path, "/")
+	for i, segment := range strings.Split(template, "/") {
+		name, isParameter := strings.CutPrefix(segment, "{")
+		if !isParameter || i >= len(values) {
+			continue
+		}
+		name = strings.TrimSuffix(name, "}")
+		value, err := url.PathUnescape(values[i])
+		kind, isID := strings.CutSuffix(name, "_id")
+		if isID {
+			value, _ = ident.Parse(value)
+		}
+		if err != nil || value == "" || len(value) > maxSubject {
+			subject = audit.Subject{}
+			continue
+		}
+		if name == "tenant_id" {
+			of = tenant.GUID(value)
+		}
+		kind = strings.TrimSuffix(kind, "_name")
+		if known := subjectTypes[kind]; known != "" {
+			kind = known
+		}
+		subject = audit.Subject{Type: kind, ID: value}
+	}
+	return of, subject
+}
+
+// nameCreated sets the subject of the act to the object that a successful answer shows as created.
+func (t Terms) nameCreated(act *ports.Act, a *answer) {
+	if t.Creates == "" || !isSuccess(a.status) {
+		return
+	}
+	var body map[string]json.RawMessage
+	if json.Unmarshal(a.body.Bytes(), &body) != nil {
+		return
+	}
+	var object struct {
+		ID   string `json:"id"`
+		Name string `json:"domain_name"` // a domain is named as in paths
+	}
+	if within, ok := body[string(t.Creates)]; ok {
+		_ = json.Unmarshal(within, &object) // without an id the path's object stays the subject
+	} else {
+		_ = json.Unmarshal(body["id"], &object.ID)
+	}
+	if id := cmp.Or(object.ID, object.Name); id != "" {
+		act.Entry.Subject = audit.Subject{Type: string(t.Creates), ID: id}
+	}
+}
+
+func isSuccess(status int) bool { return status >= 200 && status < 300 }
+
+func isDenied(status int) bool {
+	return status == http.StatusUnauthorized || status == http.StatusForbidden
+}
+
+// outcomeOf returns the outcome of the audit entry for an answer, or nil for an answer that gets no
+// entry. A write that failed on the side of the service gets one only if it may have changed
+// something.
+func (e *exchange) outcomeOf(a *answer, mayHaveChanged bool) *audit.Outcome {
+	if !isSuccess(a.status) && !isDenied(a.status) && (a.status < http.StatusInternalServerError || !mayHaveChanged) {
+		return nil
+	}
+	o := audit.Outcome{Status: a.status}
+	if e.refusal != nil && !isSuccess(a.status) {
+		o.Code = e.refusal.Code.Name
+	}
+	return &o
+}
+
+// endAct writes the audit entry of a request before its answer is sent, unless the entry was
+// committed with the answer. Reads get an entry only if a known key is refused. endAct returns an
+// error if the entry could not be stored and nothing is stored from which it can be made later. The
+// answer of a write that failed is sent in any case.
+func (g *guard) endAct(r *http.Request, a *answer) error {
+	e := exchangeOf(r.Context())
+	act := e.act
+	if e.page || e.caller.KeyID == "" || act == nil && !isDenied(a.status) {
+		return nil
+	}
+	if act == nil {
+		act = g.newAct(r, e)
+	}
+	if act.State() == ports.ActEnded {
+		return nil
+	}
+	outcome := e.outcomeOf(a, act.State() != ports.ActNew || e.run != nil && e.run.calledProvider())
+	if e.replayed || e.keyLost {
+		outcome = nil // the entry belongs to the request that ran
+	}
+	if outcome == nil && act.State() == ports.ActNew {
+		return nil
+	}
+	if outcome != nil && isDenied(a.status) && a.header.Get("X-RateLimit-Bucket") == "" {
+		if err := g.countDenied(r, a, e); err != nil {
+			return err
+		}
+	}
+	e.route.terms.nameCreated(act, a)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ports.WithAct(r.Context(), act)), storeTimeout)
+	defer cancel()
+	err := g.audit.EndAct(ctx, outcome)
+	if err != nil && (act.State() != ports.ActNew || a.status >= http.StatusInternalServerError) {
+		g.log.LogAttrs(ctx, slog.LevelWarn, "the outcome of a request is missing in the audit", errorAttr(err))
+		return nil
+	}
+	return err
+}
+
+func (x *run) calledProvider() bool { return x.effects.Seen().Asked }
+
+// deniedQuota limits how many requests of a key are answered 401 or 403 before they count in a
+// bucket. Each of them is stored in the audit, so without a limit a revoked key could fill the disk.
+var deniedQuota = ratelimit.Bucket{Limit: 1000, Window: time.Hour}
+
+// Denied is the X-RateLimit-Bucket of an answer to a request that exceeds deniedQuota.
+const Denied = "denied"
+
+// countDenied returns a rate_limit_exceeded error if the key was refused too often.
+func (g *guard) countDenied(r *http.Request, a *answer, e *exchange) error {
+	quota := deniedQuota
+	quota.Key = Denied + ":" + e.caller.KeyID
+	v, _ := g.limits.Counters.Take(r.Context(), quota)
+	if v.Allowed || g.limits.Off {
+		return nil
+	}
+	g.setRateHeaders(a, Denied, v)
+	g.countRefusal(r.Context(), Denied)
+	return fault.RateLimitExceeded.RetryIn(max(v.RetryIn, time.Second), "the key was refused %d times in an hour", v.Limit)
+}

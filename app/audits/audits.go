@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package audits reads the audit chain of an account, and keeps all chains in order.
+//
+// Service is the only type. List and ExportPage are for callers. Forget and EndLost are background
+// jobs. No use case writes entries: the store does it in the transactions of changes, and
+// adapters/httpapi/guard when a request ends. See docs/decisions/0036-audit-chains.md.
+package audits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Service reads and maintains audit chains.
+type Service struct {
+	Chains ports.AuditChains
+	Keep   time.Duration // how long entries are kept; 0 keeps them forever
+	Now    func() time.Time
+}
+
+const (
+	// exportPage is the number of entries that an export reads at once.
+	exportPage = 500
+	// dropBatch is the maximum number of entries that one transaction drops.
+	dropBatch = 5000
+	// lostBatch is the maximum number of lost acts that one transaction ends.
+	lostBatch = 500
+	// lostAfter is the age at which an act without an end counts as lost, unless its request still
+	// holds its Idempotency-Key. Requests without a key do not run as long.
+	lostAfter = time.Minute
+)
+
+// List returns a page of the entries of an account, newest first. It fails with cursor_expired.
+func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.EntryQuery) (ports.EntryPage, error) {
+	return s.Chains.AuditEntries(ctx, owner, q)
+}
+
+// errGap is the error of an export whose entries are dropped faster than they are read.
+var errGap = errors.New("entries were dropped during the export")
+
+// ExportPage returns the next entries of an export, oldest first. after is the sequence of the last
+// entry of the page before, 0 at the beginning. The end of the export is an empty page.
+func (s *Service) ExportPage(ctx context.Context, owner access.AccountID, after int64) ([]audit.Entry, error) {
+	entries, err := s.Chains.AuditExport(ctx, owner, after, exportPage)
+	if err == nil && after > 0 && len(entries) > 0 && entries[0].Sequence != after+1 {
+		err = errGap
+	}
+	return entries, err
+}
+
+// Forget drops the entries of the days (UTC) that ended longer ago than Keep.
+func (s *Service) Forget(ctx context.Context) error {
+	if s.Keep == 0 {
+		return nil
+	}
+	before := s.Now().Add(-s.Keep).UTC().Truncate(24 * time.Hour)
+	return untilNone(func() (int, error) { return s.Chains.DropAuditEntries(ctx, before, dropBatch) })
+}
+
+// EndLost adds the entries of requests that were killed, with an unknown outcome.
+func (s *Service) EndLost(ctx context.Context) error {
+	return untilNone(func() (int, error) { return s.Chains.EndLostActs(ctx, lostAfter, lostBatch) })
+}
+
+// untilNone repeats do until it has nothing more to do.
+func untilNone(do func() (int, error)) error {
+	for {
+		n, err := do()
+		if err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+		if n == 0 {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package audits_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/app/audits"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// chains is a store with batches of old entries and of lost acts, and with an export.
+type chains struct {
+	ports.AuditChains
+	old, lost []int // the results of the next calls
+	err       error // after the results
+	before    []time.Time
+	ages      []time.Duration
+	entries   []audit.Entry
+}
+
+func (c *chains) next(from *[]int) (int, error) {
+	if len(*from) == 0 {
+		return 0, c.err
+	}
+	n := (*from)[0]
+	*from = (*from)[1:]
+	return n, nil
+}
+
+func (c *chains) DropAuditEntries(_ context.Context, before time.Time, _ int) (int, error) {
+	c.before = append(c.before, before)
+	return c.next(&c.old)
+}
+
+func (c *chains) EndLostActs(_ context.Context, age time.Duration, _ int) (int, error) {
+	c.ages = append(c.ages, age)
+	return c.next(&c.lost)
+}
+
+func (c *chains) AuditExport(_ context.Context, _ access.AccountID, after int64, _ int) ([]audit.Entry, error) {
+	return slices.DeleteFunc(slices.Clone(c.entries), func(e audit.Entry) bool { return e.Sequence <= after }), c.err
+}
+
+func newService(c *chains, keep time.Duration) *audits.Service {
+	return &audits.Service{Chains: c, Keep: keep, Now: func() time.Time {
+		return time.Date(2026, 11, 21, 1, 30, 0, 0, time.FixedZone("east", 2*3600)) // 20 November, 23:30 in UTC
+	}}
+}
+
+func TestForgetDropsWholeDaysUntilNoneIsLeft(t *testing.T) {
+	c := &chains{old: []int{5000, 5000, 7}}
+	if err := newService(c, 48*time.Hour).Forget(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := time.Date(2026, 11, 18, 0, 0, 0, 0, time.UTC)
+	if len(c.before) != 4 || !slices.ContainsFunc(c.before, want.Equal) {
+		t.Errorf("dropped before %v, want 4 times before %v", c.before, want)
+	}
+}
+
+func TestEntriesAreKeptForeverWithoutALimit(t *testing.T) {
+	c := &chains{old: []int{1}}
+	if err := newService(c, 0).Forget(t.Context()); err != nil || len(c.before) != 0 {
+		t.Errorf("dropped before %v, %v", c.before, err)
+	}
+}
+
+func TestEndLostEndsAllOfThem(t *testing.T) {
+	c := &chains{lost: []int{500, 3}}
+	if err := newService(c, 0).EndLost(t.Context()); err != nil || !slices.Equal(c.ages, []time.Duration{time.Minute, time.Minute, time.Minute}) {
+		t.Errorf("ended acts older than %v, %v", c.ages, err)
+	}
+}
+
+func TestFailuresOfTheStoreEndTheWork(t *testing.T) {
+	away := errors.New("away")
+	c := &chains{old: []int{1}, lost: []int{1}, err: away}
+	service := newService(c, time.Hour)
+	if err := service.Forget(t.Context()); !errors.Is(err, away) {
+		t.Errorf("forget: %v", err)
+	}
+	if err := service.EndLost(t.Context()); !errors.Is(err, away) {
+		t.Errorf("end lost: %v", err)
+	}
+}
+
+// TestExportHasNoGap checks that an export whose next entries were dropped meanwhile fails.
+func TestExportHasNoGap(t *testing.T) {
+	c := &chains{entries: []audit.Entry{{Sequence: 5}, {Sequence: 6}}}
+	service := newService(c, 0)
+	for after, want := range map[int64]int{0: 2, 4: 2, 5: 1, 6: 0} {
+		if got, err := service.ExportPage(t.Context(), "a", after); err != nil || len(got) != want {
+			t.Errorf("after %d: %v, %v", after, got, err)
+		}
+	}
+	if _, err := service.ExportPage(t.Context(), "a", 3); err == nil {
+		t.Error("a gap is not noticed")
+	}
+}

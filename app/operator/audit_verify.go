@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/core/audit"
+)
+
+// proofRow shows what `tenantry audit verify` proved.
+type proofRow struct {
+	Entries       int    `json:"entries"`
+	FirstSequence int64  `json:"first_sequence"`
+	LastSequence  int64  `json:"last_sequence"`
+	Anchor        string `json:"anchor"`
+	LastHash      string `json:"last_hash"`
+}
+
+// Columns implements cli.Row.
+func (r proofRow) Columns() [][2]string {
+	return [][2]string{
+		{"ENTRIES", strconv.Itoa(r.Entries)}, {"FIRST", strconv.FormatInt(r.FirstSequence, 10)}, {"LAST", strconv.FormatInt(r.LastSequence, 10)},
+		{"ANCHOR", r.Anchor}, {"LAST HASH", r.LastHash},
+	}
+}
+
+// auditVerifyCommand returns the command that proves an export. It needs no database and no
+// settings, so a customer can run it too.
+func auditVerifyCommand() *cobra.Command {
+	var lastHash string
+	cmd := &cobra.Command{
+		Use:   "verify FILE",
+		Short: "Prove that an export of GET /v1/audit/export is an unbroken chain",
+		Long: "Checks an export of GET /v1/audit/export offline: the hash of each entry, the order, and that no entry is missing\n" +
+			"between the first and the last. The command needs no database and no settings.\n\n" +
+			"The command exits with 0 if the file is one unbroken chain, with 1 if it is not, and with 4 if it cannot be read. It\n" +
+			"names the first line that does not fit. A chain that does not begin with entry 1 is unbroken only if a later entry\n" +
+			"says that the entries before were dropped. ANCHOR is the hash before the first entry.\n\n" +
+			"A file cannot prove that no entry follows its last one. Compare LAST HASH with the newest entry of GET /v1/audit, or\n" +
+			"pass that hash as --last-hash.",
+		Args: cli.OneFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			proof, err := verifyFile(args[0])
+			if err != nil {
+				return err
+			}
+			if lastHash != "" && proof.LastHash != lastHash {
+				return cli.WithFix(fmt.Errorf("the last entry of %s has the hash %s", args[0], proof.LastHash),
+					"entries at the end are missing, or the export is older than this hash: export again")
+			}
+			return cli.Show(cmd, proofRow{proof.Entries, proof.First, proof.Last, proof.Anchor, proof.LastHash})
+		},
+	}
+	cmd.Flags().StringVar(&lastHash, "last-hash", "", "the hash that the last entry must have, from the newest entry of GET /v1/audit")
+	return cmd
+}
+
+// verifyFile proves the export in a file.
+func verifyFile(name string) (audit.Proof, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return audit.Proof{}, cli.External(err)
+	}
+	defer func() { _ = file.Close() }()
+	proof, err := audit.Verify(file)
+	var broken *audit.BrokenError
+	switch {
+	case errors.As(err, &broken):
+		return proof, cli.WithFix(fmt.Errorf("%s is not an unbroken chain: %w", name, err),
+			"export again; if a new export is broken too, somebody changed entries in the database")
+	case err != nil:
+		return proof, cli.External(err)
+	case proof.Entries == 0:
+		return proof, cli.WithFix(fmt.Errorf("%s has no entries", name), "export again")
+	}
+	return proof, nil
+}

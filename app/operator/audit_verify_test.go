@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/core/audit"
+)
+
+// verifyOutput runs `audit verify` and returns its output and the exit code.
+func verifyOutput(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := auditVerifyCommand()
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+func TestAuditVerifyProvesAFile(t *testing.T) {
+	var lines []string
+	last := audit.Entry{Hash: audit.Anchor}
+	for range 3 {
+		next, err := audit.Entry{ID: "id", Actor: audit.Actor{Type: audit.Key}, Action: "add-domain", Outcome: audit.Done}.Link(last.Sequence, last.Hash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := next.Line()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, last = append(lines, string(line)+"\n"), next
+	}
+	whole := strings.Join(lines, "")
+	for _, tt := range []struct {
+		name, export string
+		flags        []string
+		exit         int
+		says         string
+	}{
+		{"the export", whole, nil, 0, last.Hash},
+		{"the last hash", whole, []string{"--last-hash", last.Hash}, 0, last.Hash},
+		{"another last hash", lines[0] + lines[1], []string{"--last-hash", last.Hash}, cli.ExitRefused, "the last entry of "},
+		{"a changed entry", strings.Replace(whole, "add-domain", "get-domain", 1), nil, cli.ExitRefused, "line 1: hash is not the hash of the entry"},
+		{"a missing entry", lines[0] + lines[2], nil, cli.ExitRefused, "line 2: the entry 3 follows the entry 1"},
+		{"an empty file", "", nil, cli.ExitRefused, " has no entries"},
+	} {
+		file := filepath.Join(t.TempDir(), "audit.jsonl")
+		if err := os.WriteFile(file, []byte(tt.export), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := verifyOutput(t, append(tt.flags, file)...)
+		if err != nil {
+			out += err.Error()
+		}
+		if cli.ExitCode(err) != tt.exit || !strings.Contains(out, tt.says) {
+			t.Errorf("%s: exit code %d, want %d\n%s", tt.name, cli.ExitCode(err), tt.exit, out)
+		}
+	}
+	if _, err := verifyOutput(t, filepath.Join(t.TempDir(), "missing")); cli.ExitCode(err) != cli.ExitExternal {
+		t.Errorf("a missing file: %v", err)
+	}
+}

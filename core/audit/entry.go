@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// Entry is one act in the chain of an account. The chain has the acts of callers, of
+// administrators on the connect pages, of operators and of the service itself. An entry is never
+// changed after it was stored.
+type Entry struct {
+	// ID is a UUIDv7. The store sets Sequence, At, PreviousHash and Hash.
+	ID      string
+	Account access.AccountID // not part of the hash
+	// Sequence is the position in the chain of the account: 1, 2, 3, … without gaps.
+	Sequence int64
+	At       time.Time // when the entry was written
+	Actor    Actor
+	// Action is the id of the operation for a request of a key, and an Action for all other acts.
+	Action  Action
+	Tenant  tenant.GUID // empty if the act concerns no tenant
+	Subject Subject     // zero if the act has no single object
+	Outcome Outcome
+	// RequestID and ClientIP are empty for an act that is not a request.
+	RequestID, ClientIP string
+	// PreviousHash is the Hash of the entry before, Anchor for the first entry.
+	PreviousHash, Hash string
+}
+
+// Anchor is the PreviousHash of the first entry of a chain.
+var Anchor = strings.Repeat("0", 2*sha256.Size)
+
+// ActorType is the kind of an Actor.
+type ActorType string
+
+// The kinds of actors.
+const (
+	Key      ActorType = "key"
+	Member   ActorType = "member" // a person who signed in, named by the e-mail address
+	Operator ActorType = "operator"
+	Service  ActorType = "service"
+)
+
+// Actor is who did an act.
+type Actor struct {
+	Type     ActorType
+	ID, Name string
+}
+
+// Subject is the object of an act.
+type Subject struct {
+	Type, ID string
+}
+
+// Outcome is the answer of an act.
+type Outcome struct {
+	// Status is the HTTP status of the answer. It is 200 for an act that is not a request, because
+	// only acts that were done are recorded. It is 0 for Unknown.
+	Status int
+	Code   string // the error code of the answer, or the code of Unknown; empty for a success
+}
+
+// Done is the outcome of an act that is not a request.
+var Done = Outcome{Status: 200}
+
+// Unknown is the outcome of a request that changed something and then ended without an answer,
+// because the process was killed.
+var Unknown = Outcome{Code: "outcome_unknown"}
+
+// The actions of administrators on the connect pages and of the service.
+const (
+	SignIn        Action = "connect.sign_in"
+	ConnectTenant Action = "connect.confirm"
+	// DropEntries is the end of the retention of old entries. The subject has the type EntryHash,
+	// and its id is the hash of the last entry that was dropped.
+	DropEntries Action = "audit.drop"
+)
+
+// EntryHash is the type of the subject of DropEntries.
+const EntryHash = "audit_entry"
+
+// Link returns e as the entry after an entry with the given sequence and hash.
+func (e Entry) Link(sequence int64, hash string) (Entry, error) {
+	e.Sequence, e.PreviousHash = sequence+1, hash
+	text, err := appendCanonical(nil, e.members())
+	if err != nil {
+		return Entry{}, err
+	}
+	e.Hash = hashOf(text)
+	return e, nil
+}
+
+// Line returns the entry as one line of an export: its canonical JSON (RFC 8785), without the
+// newline.
+func (e Entry) Line() ([]byte, error) {
+	members := e.members()
+	members[hashMember] = e.Hash
+	return appendCanonical(nil, members)
+}
+
+// Stamp returns the text of a time in an entry.
+func Stamp(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
+
+const hashMember = "hash"
+
+// members returns the members of the entry's JSON, except the hash.
+func (e Entry) members() map[string]any {
+	members := map[string]any{
+		"id": e.ID, "sequence": e.Sequence, "at": Stamp(e.At),
+		"actor":  map[string]any{"type": string(e.Actor.Type), "id": e.Actor.ID, "name": e.Actor.Name},
+		"action": string(e.Action), "tenant_id": textOrNull(string(e.Tenant)), "subject": nil,
+		"outcome":    map[string]any{"status": nil, "code": textOrNull(e.Outcome.Code)},
+		"request_id": textOrNull(e.RequestID), "client_ip": textOrNull(e.ClientIP), "previous_hash": e.PreviousHash,
+	}
+	if e.Subject != (Subject{}) {
+		members["subject"] = map[string]any{"type": e.Subject.Type, "id": e.Subject.ID}
+	}
+	if e.Outcome.Status != 0 {
+		members["outcome"].(map[string]any)["status"] = int64(e.Outcome.Status)
+	}
+	return members
+}
+
+func textOrNull(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+func hashOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package audit
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Proof is what Verify proved about an export. The entries First to Last are one unbroken chain.
+type Proof struct {
+	Entries     int
+	First, Last int64 // sequences; 0 for an empty export
+	// Anchor is the hash before the first entry. Unless First is 1, a later entry of the chain says
+	// that the entries before were dropped, and names this hash.
+	Anchor string
+	// LastHash is the hash of the last entry. An export from which entries at the end were removed
+	// has another LastHash than the newest entry of the account.
+	LastHash string
+}
+
+// BrokenError says where an export is not a chain.
+type BrokenError struct {
+	Line   int // the first line that does not fit the lines before, from 1
+	Reason string
+}
+
+// Error implements error.
+func (e *BrokenError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Reason) }
+
+// maxLine is the length of the longest line that Verify reads. An entry has a few hundred
+// bytes.
+const maxLine = 64 << 10
+
+// Verify reads an export and checks each hash, the order, and that no entry is missing between the
+// first and the last. The form of the JSON does not matter. It fails with a BrokenError if the
+// export was changed, and with another error if it cannot be read.
+func Verify(export io.Reader) (Proof, error) {
+	var p Proof
+	dropped := map[string]bool{} // the hashes that entries of DropEntries name
+	lines := bufio.NewScanner(export)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		e, err := parseEntry(lines.Bytes())
+		if err == nil {
+			err = p.add(e)
+		}
+		if err != nil {
+			return Proof{}, &BrokenError{Line: p.Entries + 1, Reason: err.Error()}
+		}
+		if e.drops != "" {
+			dropped[e.drops] = true
+		}
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return Proof{}, &BrokenError{Line: p.Entries + 1, Reason: "longer than any entry"}
+	} else if err != nil {
+		return Proof{}, err
+	}
+	if p.First > 1 && !dropped[p.Anchor] {
+		return Proof{}, &BrokenError{Line: 1, Reason: fmt.Sprintf("begins with the entry %d, and no entry says that those before were dropped", p.First)}
+	}
+	return p, nil
+}
+
+// add checks that e follows the entries so far.
+func (p *Proof) add(e link) error {
+	switch {
+	case p.Entries == 0 && e.sequence < 1:
+		return errors.New("the sequence of an entry is at least 1")
+	case p.Entries == 0 && e.sequence == 1 && e.previous != Anchor:
+		return errors.New("the first entry of a chain has 64 zeros as previous_hash")
+	case p.Entries > 0 && e.sequence != p.Last+1:
+		return fmt.Errorf("the entry %d follows the entry %d", e.sequence, p.Last)
+	case p.Entries > 0 && e.previous != p.LastHash:
+		return errors.New("previous_hash is not the hash of the entry before")
+	case p.Entries == 0:
+		p.First, p.Anchor = e.sequence, e.previous
+	}
+	p.Entries, p.Last, p.LastHash = p.Entries+1, e.sequence, e.hash
+	return nil
+}
+
+// link is what Verify reads of an entry.
+type link struct {
+	sequence       int64
+	previous, hash string
+	drops          string // the subject's id of DropEntries
+}
+
+// parseEntry parses a line and checks its hash.
+func parseEntry(line []byte) (link, error) {
+	members, err := parseObject(line)
+	if err != nil {
+		return link{}, err
+	}
+	var e link
+	e.hash, _ = members[hashMember].(string)
+	delete(members, hashMember)
+	text, err := appendCanonical(nil, members)
+	if err != nil {
+		return link{}, err
+	}
+	if hashOf(text) != e.hash {
+		return link{}, errors.New("hash is not the hash of the entry")
+	}
+	number, _ := members["sequence"].(json.Number)
+	sequence, err := number.Float64()
+	if err != nil {
+		return link{}, errors.New("the entry has no sequence")
+	}
+	e.sequence = int64(sequence)
+	e.previous, _ = members["previous_hash"].(string)
+	actor, _ := members["actor"].(map[string]any)
+	subject, _ := members["subject"].(map[string]any)
+	if actor["type"] == string(Service) && members["action"] == string(DropEntries) && subject["type"] == EntryHash {
+		e.drops, _ = subject["id"].(string)
+	}
+	return e, nil
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package audit_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/tenantry/tenantry/core/audit"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+// chain returns the lines of a chain of n entries after an entry with the given sequence and hash.
+func chain(t testing.TB, n int, sequence int64, hash string) []string {
+	t.Helper()
+	var lines []string
+	for i := range n {
+		e := audit.Entry{
+			ID: fmt.Sprintf("id-%d", i), At: time.Date(2026, 11, 2, 9, 0, i, 1000, time.UTC), Actor: audit.Actor{Type: audit.Key, ID: "k", Name: "pro\"d <ü>"},
+			Action: "add-domain", Tenant: tenant.GUID("t1"), Subject: audit.Subject{Type: "domain", ID: "d1"},
+			Outcome: audit.Outcome{Status: 200 + i}, RequestID: "req-1", ClientIP: "192.0.2.1",
+		}
+		if i%3 == 1 {
+			e.Tenant, e.Subject, e.Outcome, e.ClientIP = "", audit.Subject{}, audit.Unknown, ""
+		}
+		e, err := e.Link(sequence, hash)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := e.Line()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, sequence, hash = append(lines, string(line)), e.Sequence, e.Hash
+	}
+	return lines
+}
+
+func verify(lines []string) (audit.Proof, error) {
+	return audit.Verify(strings.NewReader(strings.Join(lines, "\n") + "\n"))
+}
+
+// hashOf returns the hash of a line.
+func hashOf(t testing.TB, line string) string {
+	t.Helper()
+	var e struct{ Hash string }
+	if err := json.Unmarshal([]byte(line), &e); err != nil {
+		t.Fatal(err)
+	}
+	return e.Hash
+}
+
+// TestHashOfAnEntry holds a hash that was computed independently:
+// printf '%s' '{"action":…}' | sha256sum.
+func TestHashOfAnEntry(t *testing.T) {
+	lines := chain(t, 1, 0, audit.Anchor)
+	want := `{"action":"add-domain","actor":{"id":"k","name":"pro\"d <ü>","type":"key"},"at":"2026-11-02T09:00:00.000001Z","client_ip":"192.0.2.1",` +
+		`"hash":"HASH","id":"id-0","outcome":{"code":null,"status":200},"previous_hash":"` + strings.Repeat("0", 64) +
+		`","request_id":"req-1","sequence":1,"subject":{"id":"d1","type":"domain"},"tenant_id":"t1"}`
+	want = strings.Replace(want, "HASH", knownHash, 1)
+	if lines[0] != want {
+		t.Errorf("got  %s\nwant %s", lines[0], want)
+	}
+}
+
+const knownHash = "210fec59baeea7c82b92d4eb8bf0f5ffc4a3d5f288bf67e9e013ced10c3d20ee"
+
+func TestVerifyProvesAnExport(t *testing.T) {
+	lines := chain(t, 7, 0, audit.Anchor)
+	proof, err := verify(lines)
+	want := audit.Proof{Entries: 7, First: 1, Last: 7, Anchor: audit.Anchor, LastHash: hashOf(t, lines[6])}
+	if err != nil || proof != want {
+		t.Fatalf("got %+v, %v", proof, err)
+	}
+	if proof, err := audit.Verify(strings.NewReader("")); err != nil || proof != (audit.Proof{}) {
+		t.Errorf("an empty export: %+v, %v", proof, err)
+	}
+	var indented bytes.Buffer
+	for _, line := range lines { // the form of the JSON does not matter
+		var members map[string]any
+		if err := json.Unmarshal([]byte(line), &members); err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(members) // escapes < and >
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&indented, " %s\t\r\n", text)
+	}
+	if proof, err := audit.Verify(&indented); err != nil || proof != want {
+		t.Errorf("in another form: %+v, %v", proof, err)
+	}
+}
+
+// TestVerifyNeedsAReasonForMissingEntries checks exports that do not begin with the first entry. The
+// entry of the retention makes one valid, and only if it names the hash of the last dropped entry.
+func TestVerifyNeedsAReasonForMissingEntries(t *testing.T) {
+	lines := chain(t, 4, 0, audit.Anchor)
+	drop := func(actor audit.ActorType, action audit.Action, hash string) string {
+		e, err := audit.Entry{ID: "drop", Actor: audit.Actor{Type: actor, ID: "retention"}, Action: action,
+			Subject: audit.Subject{Type: audit.EntryHash, ID: hash}, Outcome: audit.Done}.Link(4, hashOf(t, lines[3]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := e.Line()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(line)
+	}
+	dropped := hashOf(t, lines[1])
+	for _, tt := range []struct {
+		name string
+		last string
+		want bool
+	}{
+		{"the entry of the retention", drop(audit.Service, audit.DropEntries, dropped), true},
+		{"of another actor", drop(audit.Key, audit.DropEntries, dropped), false},
+		{"of another action", drop(audit.Service, "add-domain", dropped), false},
+		{"about another hash", drop(audit.Service, audit.DropEntries, hashOf(t, lines[0])), false},
+	} {
+		proof, err := verify(append(slices.Clone(lines[2:]), tt.last))
+		if (err == nil) != tt.want {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if tt.want && (proof.First != 3 || proof.Anchor != dropped) {
+			t.Errorf("%s: %+v", tt.name, proof)
+		}
+	}
+	if _, err := verify(lines[2:]); brokenLine(err) != 1 {
+		t.Errorf("without a reason: %v", err)
+	}
+}
+
+// brokenLine returns the line of a BrokenError, 0 for another error or none.
+func brokenLine(err error) int {
+	var broken *audit.BrokenError
+	if !errors.As(err, &broken) {
+		return 0
+	}
+	return broken.Line
+}
+
+// TestVerifyFindsEveryChange changes exports at random: it drops, swaps, repeats, inserts or changes
+// a line. Verify must name the first line that does not fit. Entries that are removed from the end
+// leave a shorter chain, which has another last hash.
+func TestVerifyFindsEveryChange(t *testing.T) {
+	for seed := range uint64(3000) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		lines := chain(t, 2+random.IntN(6), 0, audit.Anchor)
+		changed, what := slices.Clone(lines), ""
+		at := random.IntN(len(lines))
+		switch random.IntN(6) {
+		case 0:
+			at = random.IntN(len(lines) - 1) // not the last one
+			what, changed = "drop", slices.Delete(changed, at, at+1)
+		case 1:
+			at = random.IntN(len(lines) - 1)
+			other := at + 1 + random.IntN(len(lines)-at-1)
+			changed[at], changed[other] = changed[other], changed[at]
+			what = "swap"
+		case 2:
+			what, changed = "repeat", slices.Insert(changed, at+1, lines[at])
+			at++
+		case 3:
+			what, changed = "insert", slices.Insert(changed, at, chain(t, 1, int64(at), strings.Repeat("a", 64))[0])
+		case 4:
+			what, changed[at] = "change a byte", changeByte(random, lines[at])
+		default:
+			what, changed[at] = "change a member", changeMember(t, random, lines[at])
+		}
+		_, err := verify(changed)
+		if sameEntries(changed, lines) {
+			if err != nil {
+				t.Fatalf("seed %d, %s: the same entries are refused: %v", seed, what, err)
+			}
+			continue
+		}
+		// A chain may begin with any entry, so a wrong first line can show in the second.
+		if line := brokenLine(err); line != at+1 && (at > 0 || line != 2) {
+			t.Fatalf("seed %d, %s in line %d: %v\n%s", seed, what, at+1, err, strings.Join(changed, "\n"))
+		}
+	}
+}
+
+// sameEntries reports whether lines say the same, in whatever form.
+func sameEntries(a, b []string) bool {
+	return slices.EqualFunc(a, b, func(a, b string) bool {
+		var left, right any
+		return json.Unmarshal([]byte(a), &left) == nil && json.Unmarshal([]byte(b), &right) == nil && reflect.DeepEqual(left, right)
+	})
+}
+
+func changeByte(random *rand.Rand, line string) string {
+	text := []byte(line)
+	switch i := random.IntN(len(text)); random.IntN(3) {
+	case 0:
+		text[i] ^= byte(1 << random.IntN(8))
+	case 1:
+		text = slices.Delete(text, i, i+1)
+	default:
+		text = slices.Insert(text, i, ` "0a,}`[random.IntN(6)])
+	}
+	return strings.ReplaceAll(string(text), "\n", "?")
+}
+
+// changeMember removes, adds or changes a member, and sometimes computes no new hash but that of
+// another entry.
+func changeMember(t *testing.T, random *rand.Rand, line string) string {
+	t.Helper()
+	var members map[string]any
+	if err := json.Unmarshal([]byte(line), &members); err != nil {
+		t.Fatal(err)
+	}
+	names := slices.Sorted(maps.Keys(members))
+	name := names[random.IntN(len(names))]
+	switch random.IntN(4) {
+	case 0:
+		delete(members, name)
+	case 1:
+		members["more"] = name
+	case 2:
+		members[name] = "other"
+	default:
+		members[name] = map[string]any{name: members[name]}
+	}
+	text, err := json.Marshal(members)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestVerifyTellsUnreadableExportsFromBrokenOnes(t *testing.T) {
+	if _, err := audit.Verify(iotest.ErrReader(errors.New("disk"))); err == nil || brokenLine(err) != 0 {
+		t.Errorf("an export that cannot be read: %v", err)
+	}
+	if _, err := verify([]string{chain(t, 1, 0, audit.Anchor)[0], strings.Repeat("x", 1<<20)}); brokenLine(err) != 2 {
+		t.Errorf("a line that is too long: %v", err)
+	}
+}
