@@ -35,6 +35,8 @@
 //	sendblocks.go         blocked mailboxes, block reasons, intents
 //	enforcementevents.go  the log of enforcement events and its counts
 //	events.go             the log of events of each account
+//	webhooks.go           webhooks and their positions in the log
+//	webhookdeliveries.go  deliveries of events to webhooks
 package bunstore
 
 import (
@@ -93,6 +95,7 @@ type Store struct {
 	log                    *slog.Logger
 	operator               string
 	now                    func() time.Time
+	eventsLogged           chan struct{} // see EventsLogged
 	queryTimeout, connWait time.Duration
 	// connSlots limits how many statements use a connection at once; nil on SQLite. writeSlot
 	// admits one writer at a time on SQLite; nil on PostgreSQL.
@@ -126,6 +129,9 @@ var _ interface {
 	ports.EnforcementEvents
 	ports.Audit
 	ports.EventLogs
+	ports.Webhooks
+	ports.Deliveries
+	ports.WebhookWatch
 	ports.Idempotency
 } = (*Store)(nil)
 
@@ -140,7 +146,7 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, log: o.Log, operator: storedText(cmp.Or(o.Operator, "unknown")), now: o.Now, queryTimeout: cmp.Or(o.openTimeout, openTimeout), connWait: connWait}
+	s := &Store{db: db, log: o.Log, operator: storedText(cmp.Or(o.Operator, "unknown")), now: o.Now, eventsLogged: make(chan struct{}, 1), queryTimeout: cmp.Or(o.openTimeout, openTimeout), connWait: connWait}
 	if s.postgres() {
 		s.connSlots = make(chan struct{}, db.Stats().MaxOpenConnections)
 	} else {

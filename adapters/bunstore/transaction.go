@@ -56,6 +56,7 @@ func (s *Store) inTransaction(ctx context.Context, operation string, w dbFunc) e
 	return s.retry(ctx, operation, s.withWriteSlot(ctx, func() error {
 		var inside ports.Effects
 		var rolledBack error
+		var logged bool
 		err := withTimeout(ctx, s.queryTimeout, func(ctx context.Context) error {
 			return s.db.RunInTx(ports.WithEffects(ctx, &inside), nil, func(ctx context.Context, tx bun.Tx) error {
 				var events pendingEvents
@@ -63,6 +64,7 @@ func (s *Store) inTransaction(ctx context.Context, operation string, w dbFunc) e
 				if rolledBack == nil {
 					rolledBack = events.store(ctx, tx, s.now())
 				}
+				logged = len(events.all) > 0
 				return rolledBack
 			})
 		})
@@ -71,6 +73,9 @@ func (s *Store) inTransaction(ctx context.Context, operation string, w dbFunc) e
 		}
 		if err == nil && inside.Seen().Completed {
 			ports.RecordCompletion(ctx)
+		}
+		if err == nil && logged {
+			s.signalEvents()
 		}
 		return err
 	}))
