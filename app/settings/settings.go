@@ -69,6 +69,8 @@ type Config struct {
 
 	RequireSMTPAuth bool `koanf:"require_smtp_auth" default:"true" help:"refuse to provision mailboxes if SMTP AUTH is disabled for the organization"`
 
+	WebhooksAllowPrivate bool `koanf:"webhooks_allow_private" group:"Webhooks" help:"let webhooks send to private and special addresses, and over http to loopback; for sandboxes. Otherwise a customer cannot reach your internal network with a webhook"`
+
 	KeepEventsDays int `koanf:"keep_events_days" group:"Send limits" default:"730" help:"how many whole days (UTC) enforcement events are kept; 0 keeps them forever"`
 
 	// Providers maps the id of a provider to its settings: the variable

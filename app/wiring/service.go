@@ -20,6 +20,7 @@
 //   - open.go: opening and migrating the database, the plugin folder and the keyset; errors with
 //     a remedy; audit records of commands that act outside the database.
 //   - queue.go: the queue and the list of background jobs.
+//   - webhooks.go: webhooks, their failpoints and gauges.
 //   - connections.go, credentialfiles.go: operator settings, credential files and their expiry.
 //   - callchain.go: the call chain and the providers' budgets.
 //   - dnsproviders.go, sendingplatforms.go: one catalog of plugins per kind.
@@ -66,6 +67,7 @@ import (
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/app/webhooks"
 	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/core/secret"
@@ -138,7 +140,12 @@ type Service struct {
 	sendLimits   *limits.Service
 	dnsRuns      *dnsruns.Service
 	DNSUndo      *dnsruns.Undo
+	webhooks     *webhooks.Service
 	idempotency  guard.Idempotency
+
+	// WebhookWorker sends the deliveries of webhooks. Its Start begins the fan-out of events;
+	// StopQueue stops it.
+	WebhookWorker *webhooks.Worker
 
 	dnsWorker   *dnsruns.Worker
 	domainWatch *domains.Watch
@@ -211,6 +218,9 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	}
 	s.initUseCases(c, publicURL, sealer, o)
 	if err := s.initIntegrations(sealer, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
+	}
+	if err := s.initWebhooks(c, sealer, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
 	}
 	if err := s.InitEnforcer(o); err != nil {
@@ -294,7 +304,7 @@ func (s *Service) initUseCases(c settings.Config, publicURL string, sealer ports
 func (s *Service) Handler() http.Handler {
 	return httpapi.New(httpapi.Options{
 		Tenants: s.Tenants, Domains: s.domains, DNSRuns: s.dnsRuns, Mailboxes: s.mailboxes, Integrations: s.integrations,
-		Enforcement: s.enforcement, SendLimits: s.sendLimits,
+		Enforcement: s.enforcement, SendLimits: s.sendLimits, Webhooks: s.webhooks,
 		Guard: guard.Options{
 			Keys: s.keys, Idempotency: s.idempotency, Limits: s.requestLimits,
 			Pages: console.New(console.Options{Tenants: s.Tenants, Log: s.Log, ApplicationID: s.applicationID}), Log: s.Log,
