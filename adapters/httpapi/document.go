@@ -19,6 +19,7 @@ const (
 	tagMailboxes = "Mailboxes"
 	tagLimits    = "Send limits"
 	tagSending   = "Integrations"
+	tagWebhooks  = "Webhooks"
 	tagKeys      = "API keys"
 )
 
@@ -30,6 +31,7 @@ var tags = []*huma.Tag{
 	{Name: tagMailboxes, Description: "Provision, change and read shared mailboxes."},
 	{Name: tagLimits, Description: "Limit how many messages a mailbox sends in a day, and list when mailboxes were blocked and unblocked."},
 	{Name: tagSending, Description: "Connect mailboxes to sending platforms."},
+	{Name: tagWebhooks, Description: "Receive the account's events at an endpoint of your own."},
 	{Name: tagKeys, Description: "Rotate the key that a caller uses."},
 }
 
@@ -77,6 +79,33 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
 		Example:     exampleSessionID,
 	},
+	"webhook_id": {
+		Description: "The id of the webhook, from the list of webhooks.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleWebhookID,
+	},
+	"delivery_id": {
+		Description: "The id of the delivery, from the list of deliveries.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleDeliveryID,
+	},
+	"after": {
+		Description: "The `next_cursor` of the page before. Without it, the list begins with the newest entry.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     exampleDeliveryCursor,
+	},
+	"list-webhooks.after": {
+		Description: "The `next_cursor` of the page before. Without it, the list begins with the newest entry.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     exampleWebhookCursor,
+	},
+	"list-webhooks.limit":           pageLimit,
+	"list-webhook-deliveries.limit": pageLimit,
+	"status": {
+		Description: "Only deliveries with this status.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Enum: []any{"pending", "delivered", "failed"}},
+		Example:     "failed",
+	},
 	"active_only": {
 		Description: "Whether to omit runs in which every job has ended.",
 		Schema:      &huma.Schema{Type: huma.TypeBoolean, Default: false},
@@ -118,6 +147,13 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeString},
 		Example:     "ops@acme.example",
 	},
+}
+
+// pageLimit describes the parameter limit of a list with a cursor.
+var pageLimit = huma.Param{
+	Description: "The maximum number of entries to list.",
+	Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultPageLimit, Minimum: ptr(1.0), Maximum: ptr(float64(maxPageLimit))},
+	Example:     50,
 }
 
 // Document returns the OpenAPI document. It needs no services. The document is built once per

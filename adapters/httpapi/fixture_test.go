@@ -112,6 +112,7 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 			Pause: time.Millisecond, Limit: testTimeout},
 		Enforcement: &enforcement.Service{Events: store, Now: time.Now},
 	}
+	env.addWebhooks(keyset)
 	env.options.DNSRuns.Survey = env.options.Domains
 	env.accountA = env.addAccount(t, "ann@a.example", tenantOfA)
 	env.accountB = env.addAccount(t, "bob@b.example", tenantOfB)

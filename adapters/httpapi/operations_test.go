@@ -26,7 +26,7 @@ func TestOperationsDeclareTheirTerms(t *testing.T) {
 	for _, item := range api.OpenAPI().Paths {
 		for _, op := range guard.OperationsOf(item) {
 			terms := guard.TermsOf(op)
-			if !slices.Contains([]guard.Bucket{guard.Reads, guard.Expensive, guard.ProviderHeavy, guard.ProviderHeavyWrites}, terms.Bucket) {
+			if !slices.Contains([]guard.Bucket{guard.Reads, guard.Expensive, guard.ProviderHeavy, guard.ProviderHeavyWrites, guard.Writes}, terms.Bucket) {
 				t.Errorf("%s declares no bucket", op.OperationID)
 			}
 			if want := slices.Contains(writes, op.Method) && !keyless[op.OperationID]; terms.Write != want {
@@ -47,6 +47,8 @@ func TestOperationBuckets(t *testing.T) {
 		"create-integration": guard.ProviderHeavyWrites, "test-integration": guard.ProviderHeavyWrites, "delete-integration": guard.ProviderHeavyWrites,
 		"begin-microsoft-oauth": guard.ProviderHeavyWrites, "get-microsoft-oauth-status": guard.ProviderHeavy, "refresh-integration-mailboxes": guard.ProviderHeavyWrites,
 		"disconnect-mailbox": guard.ProviderHeavyWrites,
+		"create-webhook":     guard.Writes, "update-webhook": guard.Writes, "delete-webhook": guard.Writes, "rotate-webhook-secret": guard.Writes,
+		"test-webhook": guard.Writes, "redeliver-webhook-delivery": guard.Writes, "replay-webhook": guard.Writes,
 	}
 	api := newAPI(http.NewServeMux())
 	operations(api, Options{})

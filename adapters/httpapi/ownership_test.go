@@ -31,7 +31,11 @@ func ownershipCases(env *testEnv, t *testing.T) (owned map[string]string, foreig
 	env.markProvisioned(t, env.accountB, otherMailbox)
 	ownIntegration, otherIntegration := env.addIntegration(t, env.accountA), env.addIntegration(t, env.accountB)
 	owned["integration_id"], owned["session_id"] = ownIntegration.ID, env.addSession(t, env.accountA, ownIntegration, ownMailbox)
+	owned["webhook_id"], owned["delivery_id"] = env.addWebhook(t, env.accountA)
+	otherWebhook, otherDelivery := env.addWebhook(t, env.accountB)
 	foreign = map[string][]string{
+		"webhook_id":     append([]string{otherWebhook, strings.ToUpper(otherWebhook), owned["delivery_id"]}, malformed...),
+		"delivery_id":    append([]string{otherDelivery, strings.ToUpper(otherDelivery), owned["webhook_id"]}, malformed...),
 		"tenant_id":      append([]string{string(env.accountB.tenant), strings.ToUpper(string(env.accountB.tenant)), ownDomain.TenantID}, malformed...),
 		"domain_name":    {otherDomain.Name, strings.ToUpper(otherDomain.Name) + ".", "unknown.example", "%2e%2e", "a%00.example", "%ff.example", "-"},
 		"domain_id":      append([]string{otherDomain.ID, strings.ToUpper(otherDomain.ID)}, malformed...),
@@ -51,6 +55,8 @@ var withoutOwnedIDs = map[string]string{
 	"GET /v1/enforcement/events":    "lists only events of the account's mailboxes, see TestEnforcementEventsArePagedAndFiltered",
 	"GET /v1/integrations":          "lists only the account's integrations, see TestIntegrationsAreVisibleToTheirAccountOnly",
 	"POST /v1/integrations":         "adds to the account of the key, see TestIntegrationsAreVisibleToTheirAccountOnly",
+	"GET /v1/webhooks":              "lists only the account's webhooks, see TestWebhooks",
+	"POST /v1/webhooks":             "adds to the account of the key, see TestWebhooks",
 	"POST /api-key/rotate":          "rotates the key that the request carries, see TestQueryParameters",
 }
 
@@ -59,6 +65,7 @@ var withoutOwnedIDs = map[string]string{
 var notFoundCodes = map[string]string{
 	"tenant_id": "tenant_not_found", "domain_name": "domain_not_found", "domain_id": "domain_not_found", "mailbox_id": "mailbox_not_found",
 	"run_id": "provisioning_run_not_found", "job_id": "provisioning_job_not_found", "integration_id": "integration_not_found",
+	"webhook_id": "webhook_not_found", "delivery_id": "webhook_delivery_not_found",
 }
 
 // validBodies has a request body for each operation that requires one.
@@ -67,6 +74,8 @@ var validBodies = map[string]string{
 	"POST /v1/tenants/{tenant_id}/mailboxes":               `{"domain":"new.example","account_password":"Correct-Horse-7","mailboxes":[{"name":"A","email":"a@new.example"}]}`,
 	"POST /v1/tenants/{tenant_id}/mailbox-limits":          `{"daily_send_limit":5}`,
 	"PATCH /v1/tenants/{tenant_id}/mailboxes/{mailbox_id}": `{"display_name":"Ana","daily_send_limit":5}`,
+	"PATCH /v1/webhooks/{webhook_id}":                      `{"status":"enabled"}`,
+	"POST /v1/webhooks/{webhook_id}/replay":                `{"after":"2026-01-01T00:00:00Z"}`,
 }
 
 // TestForeignAndUnknownIDsAreIndistinguishable checks that each operation answers foreign, unknown

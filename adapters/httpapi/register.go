@@ -84,6 +84,7 @@ func operations(api huma.API, o Options) {
 	sendLimitOperations(api, o.SendLimits)
 	enforcementOperations(api, o.Enforcement)
 	integrationOperations(api, o.Integrations)
+	webhookOperations(api, o.Webhooks)
 	keyOperations(api, o.Guard.Keys)
 	openapi.Finish(api.OpenAPI(), exampleValues)
 }

@@ -30,6 +30,7 @@ const (
 	Expensive           Bucket = "expensive"
 	ProviderHeavy       Bucket = "provider_heavy"
 	ProviderHeavyWrites Bucket = "provider_heavy_writes"
+	Writes              Bucket = "write"
 )
 
 // quotas holds the rate limit of each bucket. The limit applies per account.
@@ -38,6 +39,7 @@ var quotas = map[Bucket]ratelimit.Bucket{
 	Expensive:           {Limit: 30, Window: time.Minute},
 	ProviderHeavy:       {Limit: 240, Window: 10 * time.Minute},
 	ProviderHeavyWrites: {Limit: 12, Window: 10 * time.Minute},
+	Writes:              {Limit: 240, Window: 10 * time.Minute},
 }
 
 // ProviderConcurrency is the X-RateLimit-Bucket of an answer to a request that exceeds

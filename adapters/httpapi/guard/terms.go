@@ -23,6 +23,8 @@ type Terms struct {
 	CallsProviderIf func(body []byte) bool
 	TimeLimit       time.Duration // the default is requestTime
 	Refuses         []fault.Code  // the error codes of this operation, see Codes
+	// OptionalBody is true if a request may have no body.
+	OptionalBody bool
 	// Request and Answer are the examples in the OpenAPI document.
 	Request, Answer any
 }

@@ -78,7 +78,7 @@ func (g *guard) validateJSON(next http.Handler) http.Handler {
 		}
 		body, err := io.ReadAll(r.Body)
 		if err == nil {
-			err = checkBody(body, op.RequestBody != nil)
+			err = checkBody(body, op.RequestBody != nil, requiresBody(op))
 		}
 		if err != nil {
 			Refuse(w, r, err)
@@ -90,8 +90,8 @@ func (g *guard) validateJSON(next http.Handler) http.Handler {
 }
 
 // checkBody returns invalid_request if body is not strict JSON. If required is true, the body must
-// not be empty. Otherwise the body must be empty or {}.
-func checkBody(body []byte, required bool) error {
+// not be empty. If the operation takes no body, it must be empty or {}.
+func checkBody(body []byte, taken, required bool) error {
 	switch {
 	case len(body) == 0 && required:
 		return refusal.Invalid("the operation needs a body", refusal.ProblemField{Location: "body", Message: "missing"})
@@ -101,7 +101,7 @@ func checkBody(body []byte, required bool) error {
 	if err := strictjson.Check(body); err != nil {
 		return refusal.Invalid("the body is not strict JSON", refusal.ProblemField{Location: "body", Message: err.Error()})
 	}
-	if required {
+	if taken {
 		return nil
 	}
 	var members map[string]json.RawMessage

@@ -21,7 +21,7 @@ func Describe(op *huma.Operation) {
 	op.Security = []map[string][]string{{"bearer": {}}}
 	op.Responses = responses(op, t)
 	if t.Request != nil {
-		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{
+		op.RequestBody = &huma.RequestBody{Required: !t.OptionalBody, Content: map[string]*huma.MediaType{
 			"application/json": {Example: t.Request},
 		}}
 	}
