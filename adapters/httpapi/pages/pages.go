@@ -11,6 +11,7 @@ import (
 	"html/template"
 	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -19,6 +20,11 @@ import (
 
 //go:embed templates/*.html
 var templates embed.FS
+
+// examples has the programs that the guide about webhooks shows. A test runs them.
+//
+//go:embed examples/verify
+var examples embed.FS
 
 // views holds the page templates by file name. The function inline turns `code` into elements.
 var views = template.Must(template.New("").Funcs(template.FuncMap{"inline": inline}).ParseFS(templates, "templates/*.html"))
@@ -92,6 +98,7 @@ var guides = []guide{
 	{"dns", "DNS plans and provisioning"},
 	{"sending-platforms", "Sending platforms"},
 	{"headroom", "Headroom below the sending limit"},
+	{"webhooks", "Webhooks"},
 }
 
 // Home serves the page at the root of the service.
@@ -106,8 +113,27 @@ func Guide(w http.ResponseWriter, name string) bool {
 	if !slices.ContainsFunc(guides, func(g guide) bool { return g.Name == name }) {
 		return false
 	}
-	render(w, "guide-"+name+".html", textPolicy, nil)
+	render(w, "guide-"+name+".html", textPolicy, exampleSources())
 	return true
+}
+
+// exampleSources returns the programs of examples by file name. It panics if one cannot be read: they
+// are embedded, so that is a bug.
+func exampleSources() map[string]string {
+	const folder = "examples/verify"
+	sources := map[string]string{}
+	files, err := examples.ReadDir(folder)
+	for _, file := range files {
+		var source []byte
+		if source, err = examples.ReadFile(path.Join(folder, file.Name())); err != nil {
+			break
+		}
+		sources[file.Name()] = string(source)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return sources
 }
 
 // render writes a page.
