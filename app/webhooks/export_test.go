@@ -3,7 +3,7 @@
 package webhooks
 
 // WaitIdle waits until no try is in progress.
-func (w *Worker) WaitIdle() { w.tries.Wait() }
+func (w *Worker) WaitIdle() { w.waitIdle() }
 
 // Used returns the number of slots in use.
 func (w *Worker) Used() int {

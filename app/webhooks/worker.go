@@ -55,11 +55,11 @@ type Worker struct {
 
 	sending context.Context // of all tries
 	cancel  context.CancelFunc
-	tries   sync.WaitGroup
 	fanOut  chan struct{} // closed when the fan-out of Start has ended
 	endFan  context.CancelFunc
 
 	mu       sync.Mutex // guards the fields below
+	idle     *sync.Cond // signalled when no slot is in use
 	used     int        // slots in use
 	failing  int        // slots in use by failing webhooks
 	stopping bool
@@ -69,6 +69,7 @@ type Worker struct {
 func NewWorker(o Options) *Worker {
 	o.Slots = cmp.Or(o.Slots, defaultSlots)
 	w := &Worker{Options: o}
+	w.idle = sync.NewCond(&w.mu)
 	w.sending, w.cancel = context.WithCancel(context.Background())
 	return w
 }
@@ -149,7 +150,6 @@ func (w *Worker) takeSlots(n int, failing bool) (taken int, stopped bool) {
 		w.failing += taken
 	}
 	w.used += taken
-	w.tries.Add(taken)
 	return taken, false
 }
 
@@ -161,7 +161,18 @@ func (w *Worker) endTry(n int, failing bool) {
 	if failing {
 		w.failing -= n
 	}
-	w.tries.Add(-n)
+	if w.used == 0 {
+		w.idle.Broadcast()
+	}
+}
+
+// waitIdle waits until no slot is in use.
+func (w *Worker) waitIdle() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.used > 0 {
+		w.idle.Wait()
+	}
 }
 
 // Stop starts no new tries and ends the fan-out. Tries in progress may go on for two seconds. Then
@@ -176,7 +187,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 		<-w.fanOut
 	}
 	ended := make(chan struct{})
-	panics.Go(func() { w.tries.Wait(); close(ended) }, func(*panics.Error) {})
+	panics.Go(func() { w.waitIdle(); close(ended) }, func(*panics.Error) {})
 	grace := time.NewTimer(stopGrace)
 	defer grace.Stop()
 	select {
