@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,21 +167,21 @@ func endpoint(t *testing.T, handle http.HandlerFunc) (address string, roots *x50
 // TestTheConnectionIsChecked checks that a host that resolves to a private address only after the
 // check of the URL gets no connection.
 func TestTheConnectionIsChecked(t *testing.T) {
-	reached := false
-	address, roots := endpoint(t, func(http.ResponseWriter, *http.Request) { reached = true })
+	var reached atomic.Bool
+	var asked atomic.Int64
+	address, roots := endpoint(t, func(http.ResponseWriter, *http.Request) { reached.Store(true) })
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := 0
 	s := New(Options{Roots: roots, Resolver: resolver(t, func(name string) {
 		if name == "endpoint.test." {
-			asked++
+			asked.Add(1)
 		}
 	})})
 	r := s.Send(t.Context(), webhook.Message{URL: "https://endpoint.test:" + u.Port() + "/"})
-	if asked == 0 || reached || r.Error != errForbidden.Error() || r.StatusCode != 0 {
-		t.Errorf("%d queries, reached %v, %+v", asked, reached, r)
+	if asked.Load() == 0 || reached.Load() || r.Error != errForbidden.Error() || r.StatusCode != 0 {
+		t.Errorf("%d queries, reached %v, %+v", asked.Load(), reached.Load(), r)
 	}
 }
 
