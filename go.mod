@@ -3,6 +3,7 @@ module github.com/tenantry/tenantry
 go 1.26.8
 
 require (
+	code.dny.dev/ssrf v0.3.0
 	filippo.io/age v1.2.1
 	github.com/cloudflare/cloudflare-go v0.119.0
 	github.com/coreos/go-oidc/v3 v3.21.0

@@ -313,6 +313,9 @@ func (s *Store) closeLocked(ctx context.Context, tx bun.IDB, acc access.Account,
 	if done.IntegrationsRemoved, err = s.removeIntegrations(ctx, tx, string(acc.ID)); err != nil {
 		return err
 	}
+	if err := dropWebhooks(ctx, tx, string(acc.ID)); err != nil {
+		return err
+	}
 	if err := s.markClosed(ctx, tx, string(acc.ID), done.At); err != nil {
 		return err
 	}

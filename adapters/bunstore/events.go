@@ -164,6 +164,17 @@ func raiseVersions(ctx context.Context, tx bun.IDB, owner string, events []event
 	return first, nil
 }
 
+// EventsLogged returns a channel that receives a value after this process has committed events. A
+// value can stand for several commits. There is one channel for the store, so it has one reader.
+func (s *Store) EventsLogged() <-chan struct{} { return s.eventsLogged }
+
+func (s *Store) signalEvents() {
+	select {
+	case s.eventsLogged <- struct{}{}:
+	default: // the reader has not taken the last value yet
+	}
+}
+
 // LoggedEvents implements ports.EventLogs.
 func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q ports.LogQuery) (ports.LogPage, error) {
 	var page ports.LogPage

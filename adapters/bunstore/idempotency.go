@@ -164,11 +164,12 @@ func (s *Store) Reap(ctx context.Context, now time.Time, limit int) (int, error)
 	return int(deleted), err
 }
 
-// EndLeases expires the leases of all keys, jobs and enforcement runs. Call it only when the
-// single process of an embedded database starts: every process that held a lease has then exited.
+// EndLeases expires the leases of all keys, jobs, enforcement runs and deliveries. Call it only
+// when the single process of an embedded database starts: every process that held a lease has then
+// exited.
 func (s *Store) EndLeases(ctx context.Context) error {
 	return s.inTransaction(ctx, "end leases", func(ctx context.Context, tx bun.IDB) error {
-		for _, table := range []any{(*idempotencyRow)(nil), (*dnsJobRow)(nil), (*sendTenantRow)(nil)} {
+		for _, table := range []any{(*idempotencyRow)(nil), (*dnsJobRow)(nil), (*sendTenantRow)(nil), (*deliveryRow)(nil)} {
 			if _, err := tx.NewUpdate().Model(table).Set("leased_until = 0").Where("leased_until > 0").Exec(ctx); err != nil {
 				return err
 			}

@@ -26,6 +26,7 @@ var ownedTables = []string{
 	"tenant_observations", "domain_observations", "mailbox_observations", "integration_observations",
 	"tenant_readiness", "events", "event_logs", "event_versions",
 	"audit_chains", "audit_entries", "audit_acts",
+	"webhooks", "webhook_deliveries",
 }
 
 // unowned holds the statements that may reach across accounts, with the reason.
@@ -67,6 +68,14 @@ var unowned = map[string]string{
 	`SELECT count(*), count(CASE WHEN (SELECT max(m.sends_today_at)`:             "a metric counts the tenants of all accounts that are behind",
 	`count(CASE WHEN NOT (t.consent = '' AND t.bootstrap = '')`:                  "a metric counts the blocked mailboxes of all accounts",
 	`AS since FROM tenants AS t LEFT JOIN send_tenants AS st`:                    "a metric tells how long any account's tenant waits",
+	`"e"."sequence" FROM "events" AS "e" WHERE (e.created_at < '')`:              "old events of all accounts are dropped",
+	`SET leased_until = 0 WHERE (leased_until > 0)`:                              "the only process of a database has just started",
+	`SELECT DISTINCT w.account_id FROM webhooks AS w`:                            "the fan-out looks for accounts with new events",
+	`AND (w.failing_since <= '')`:                                                "failing webhooks of all accounts are disabled",
+	`SELECT wd.account_id, wd.webhook_id AS id FROM webhook_deliveries AS wd`:    "the sweep wakes the due deliveries of all accounts",
+	`DELETE FROM "webhook_deliveries" AS "wd" WHERE ((account_id, id) IN`:        "old deliveries of all accounts are dropped",
+	`AS disabled, count(CASE WHEN w.status = ''`:                                 "a metric counts the webhooks of all accounts",
+	`AS oldest FROM webhook_deliveries AS wd`:                                    "a metric tells how long any account's delivery waits",
 }
 
 var (

@@ -39,6 +39,8 @@
 //	events.go             the log of events of each account
 //	changes.go            the events of changed objects; deleting domains and mailboxes
 //	readiness.go          the readiness of tenants that events have shown
+//	webhooks.go           webhooks and their positions in the log
+//	webhookdeliveries.go  deliveries of events to webhooks
 package bunstore
 
 import (
@@ -101,6 +103,7 @@ type Store struct {
 	operator               string
 	now                    func() time.Time
 	requireSMTPAuth        bool
+	eventsLogged           chan struct{} // see EventsLogged
 	queryTimeout, connWait time.Duration
 	// connSlots limits how many statements use a connection at once; nil on SQLite. writeSlot
 	// admits one writer at a time on SQLite; nil on PostgreSQL.
@@ -139,6 +142,9 @@ var _ interface {
 	ports.Audit
 	ports.AuditChains
 	ports.EventLogs
+	ports.Webhooks
+	ports.Deliveries
+	ports.WebhookWatch
 	ports.Idempotency
 } = (*Store)(nil)
 
@@ -153,7 +159,7 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, log: o.Log, operator: storedText(cmp.Or(o.Operator, "unknown")), now: o.Now, requireSMTPAuth: !o.AllowNoSMTPAuth, queryTimeout: cmp.Or(o.openTimeout, openTimeout), connWait: connWait}
+	s := &Store{db: db, log: o.Log, operator: storedText(cmp.Or(o.Operator, "unknown")), now: o.Now, eventsLogged: make(chan struct{}, 1), requireSMTPAuth: !o.AllowNoSMTPAuth, queryTimeout: cmp.Or(o.openTimeout, openTimeout), connWait: connWait}
 	if s.postgres() {
 		s.connSlots = make(chan struct{}, db.Stats().MaxOpenConnections)
 	} else {

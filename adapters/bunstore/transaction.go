@@ -58,6 +58,7 @@ func (s *Store) inTransaction(ctx context.Context, operation string, w dbFunc) e
 		var inside ports.Effects
 		var rolledBack error
 		entries := pendingEntries{act: ports.ActOf(ctx)}
+		var logged bool
 		err := withTimeout(ctx, s.queryTimeout, func(ctx context.Context) error {
 			return s.db.RunInTx(ports.WithEffects(ctx, &inside), nil, func(ctx context.Context, tx bun.Tx) error {
 				var events pendingEvents
@@ -70,6 +71,7 @@ func (s *Store) inTransaction(ctx context.Context, operation string, w dbFunc) e
 				if rolledBack == nil {
 					rolledBack = entries.store(ctx, s, tx, changed)
 				}
+				logged = len(events.all) > 0
 				return rolledBack
 			})
 		})
@@ -81,6 +83,9 @@ func (s *Store) inTransaction(ctx context.Context, operation string, w dbFunc) e
 		}
 		if rolledBack == nil {
 			entries.committed(err == nil)
+		}
+		if err == nil && logged {
+			s.signalEvents()
 		}
 		return err
 	}))

@@ -61,7 +61,9 @@ func TestPagesNameTheAccountAndLeadBack(t *testing.T) {
 		"confirm":   func(o tenants.Origin) any { return tenants.Offer{Origin: o} },
 		"connected": func(o tenants.Origin) any { return endPage{Origin: o} },
 		"cancelled": func(o tenants.Origin) any { return endPage{Origin: o} },
-		"refused":   func(o tenants.Origin) any { return errorPage{messageOf(fault.ConnectLinkInvalid, platform.Facts{}), "req-1", o} },
+		"refused": func(o tenants.Origin) any {
+			return errorPage{messageOf(fault.ConnectLinkInvalid, platform.Facts{}), "req-1", o}
+		},
 	} {
 		render := func(o tenants.Origin) string {
 			w := httptest.NewRecorder()

@@ -21,6 +21,7 @@ const (
 	tagLimits    = "Send limits"
 	tagSending   = "Integrations"
 	tagEvents    = "Events"
+	tagWebhooks  = "Webhooks"
 	tagKeys      = "API keys"
 	tagAudit     = "Audit"
 )
@@ -34,6 +35,7 @@ var tags = []*huma.Tag{
 	{Name: tagLimits, Description: "Limit how many messages a mailbox sends in a day, and list when mailboxes were blocked and unblocked."},
 	{Name: tagSending, Description: "Connect mailboxes to sending platforms."},
 	{Name: tagEvents, Description: "Follow what changes in the account."},
+	{Name: tagWebhooks, Description: "Receive the account's events at an endpoint of your own."},
 	{Name: tagKeys, Description: "Describe the caller, and list, create, rotate and revoke API keys."},
 	{Name: tagAudit, Description: "Who did what in the account, as a chain of hashes that proves that nothing was changed."},
 }
@@ -112,6 +114,33 @@ var parameterDocs = map[string]huma.Param{
 		Schema:      &huma.Schema{Type: huma.TypeString},
 		Example:     exampleAddress,
 	},
+	"webhook_id": {
+		Description: "The id of the webhook, from the list of webhooks.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleWebhookID,
+	},
+	"delivery_id": {
+		Description: "The id of the delivery, from the list of deliveries.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Format: "uuid"},
+		Example:     exampleDeliveryID,
+	},
+	"list-webhook-deliveries.after": {
+		Description: "The `next_cursor` of the page before. If omitted, the list begins with the newest entry.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     exampleDeliveryCursor,
+	},
+	"list-webhooks.after": {
+		Description: "The `next_cursor` of the page before. If omitted, the list begins with the newest entry.",
+		Schema:      &huma.Schema{Type: huma.TypeString},
+		Example:     exampleWebhookCursor,
+	},
+	"list-webhooks.limit":           pageLimit,
+	"list-webhook-deliveries.limit": pageLimit,
+	"status": {
+		Description: "Only deliveries with this status.",
+		Schema:      &huma.Schema{Type: huma.TypeString, Enum: []any{"pending", "delivered", "failed"}},
+		Example:     "failed",
+	},
 	"active_only": {
 		Description: "Whether to omit runs in which every job has ended.",
 		Schema:      &huma.Schema{Type: huma.TypeBoolean, Default: false},
@@ -160,7 +189,7 @@ var parameterDocs = map[string]huma.Param{
 	},
 	"list-events.limit": {
 		Description: "The maximum number of entries to list.",
-		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: defaultPageLimit, Minimum: ptr(1.0), Maximum: ptr(float64(maxPageLimit))},
+		Schema:      &huma.Schema{Type: huma.TypeInteger, Default: page.DefaultLimit, Minimum: ptr(1.0), Maximum: ptr(float64(page.MaxLimit))},
 		Example:     100,
 	},
 	"wait_seconds": {

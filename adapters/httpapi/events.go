@@ -20,17 +20,13 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/page"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The default and the maximum number of entries in a list with a cursor, and the longest wait for
-// events.
-const (
-	defaultPageLimit = 50
-	maxPageLimit     = 100
-	maxWaitSeconds   = 30
-)
+// maxWaitSeconds is the longest wait for events.
+const maxWaitSeconds = 30
 
 // eventCursors is the kind of the cursors of events. endOfEvents is the cursor of the end.
 const (
@@ -104,7 +100,7 @@ func eventOperations(api huma.API, service *events.Service) {
 
 // query returns the query of the input. A key that is limited to some tenants gets only their events.
 func (in *logInput) query(ctx context.Context) (q ports.LogQuery, wait time.Duration, err error) {
-	q = ports.LogQuery{After: ports.FromOldest, Limit: defaultPageLimit}
+	q = ports.LogQuery{After: ports.FromOldest, Limit: page.DefaultLimit}
 	var wrong []refusal.ProblemField
 	refuse := func(name, message string) {
 		wrong = append(wrong, refusal.ProblemField{Location: "query." + name, Message: message})
@@ -130,7 +126,7 @@ func (in *logInput) query(ctx context.Context) (q ports.LogQuery, wait time.Dura
 			refuse("after", "must be now, or the next_cursor of an earlier response")
 		}
 	}
-	if in.Limit != "" && !parsePlainInt(in.Limit, 1, maxPageLimit, &q.Limit) {
+	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &q.Limit) {
 		refuse("limit", "must be an integer from 1 to 100")
 	}
 	seconds := 0

@@ -11,6 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/page"
+	"github.com/tenantry/tenantry/core/webhook"
 )
 
 // The examples of the document have the types of requests and answers. Tests validate or execute
@@ -284,3 +285,50 @@ var exampleDisconnected = disconnectedMailbox{Status: "disconnected", Integratio
 
 var exampleGone = deletedIntegration{Status: "deleted", IntegrationID: exampleIntegrationID,
 	Message: "The credential and the connections of the integration were removed. The sending platform was not called: what is connected there stays."}
+
+const (
+	exampleWebhookID  = "019a52d8-2c11-7d05-8f47-9be3a6d1c00a"
+	exampleDeliveryID = "019a52d9-7e30-7b6c-a1d2-05f8c94eb00b"
+	exampleEventID    = "019a52d9-7e2f-7a44-9c3b-6d17e20fa00c"
+)
+
+var (
+	exampleWebhookCursor  = page.Cursor(exampleWebhookID).Encode(webhookCursors)
+	exampleDeliveryCursor = page.Cursor(exampleDeliveryID).Encode(deliveryCursors)
+)
+
+var exampleCreateWebhook = createWebhook{URL: "https://hooks.example.com/tenantry", EventTypes: []string{"domain.verified", "mailbox.blocked"},
+	Description: ptr("Alerts")}
+
+var exampleWebhook = WebhookEntry{ID: exampleWebhookID, URL: "https://hooks.example.com/tenantry", EventTypes: []string{"domain.verified", "mailbox.blocked"},
+	Description: ptr("Alerts"), Status: "enabled", CreatedAt: exampleTime}
+
+// exampleWebhookSecret shows the form of a secret. It is not a valid secret.
+const exampleWebhookSecret = "whsec_<32 bytes in base64>"
+
+var exampleWebhookWithSecret = webhookWithSecret{WebhookEntry: exampleWebhook, Secret: exampleWebhookSecret}
+
+var exampleWebhookList = webhookList{Webhooks: []WebhookEntry{exampleWebhook}}
+
+var exampleUpdateWebhook = map[string]any{"event_types": []string{"domain.verified", "mailbox.blocked"}, "status": "enabled"}
+
+var exampleDeletedWebhook = deletedWebhookOf(webhook.Webhook{ID: exampleWebhookID})
+
+var exampleRotateWebhook = rotateWebhook{OverlapHours: ptr(24)}
+
+var exampleRotatedWebhook = rotatedWebhook{WebhookEntry: exampleWebhook, Secret: exampleWebhookSecret,
+	PreviousSecretExpiresAt: ptr(exampleTime.Add(24 * time.Hour))}
+
+var exampleTestedWebhook = testedWebhook{Status: "delivered", StatusCode: ptr(204), DurationMS: 85}
+
+var exampleDelivery = delivery{ID: exampleDeliveryID, EventID: exampleEventID, EventType: "domain.verified", Status: "pending",
+	Attempts:      []deliveryAttempt{{At: exampleTime, StatusCode: ptr(503), Error: ptr("the endpoint answered 503"), DurationMS: 120}},
+	NextAttemptAt: ptr(exampleTime.Add(5 * time.Second))}
+
+var exampleDeliveryList = deliveryList{Deliveries: []delivery{exampleDelivery}, NextCursor: &exampleDeliveryCursor}
+
+var exampleRedelivered = exampleDelivery
+
+var exampleReplay = replayWebhook{After: "2026-03-01T00:00:00Z"}
+
+var exampleReplayed = replayedWebhook{Status: "queued", ID: exampleWebhookID}

@@ -117,6 +117,7 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 		Events:      &events.Service{Events: store, Now: time.Now, Log: slog.New(slog.DiscardHandler)},
 		Audit:       &audits.Service{Chains: store, Now: time.Now},
 	}
+	env.addWebhooks(keyset)
 	env.options.DNSRuns.Survey = env.options.Domains
 	env.options.Mailboxes.Removals, env.options.Mailboxes.Connections = store, env.options.Integrations
 	env.options.Profile = &keys.Profile{Tenants: store, Platforms: &env.sendingPlatforms, Providers: &env.dnsProviders, Connections: store}

@@ -11,8 +11,9 @@
 // Start reading with one resource, such as tenants.go, then with register.go.
 //
 // Operations: one file per resource (tenants.go, domains.go, dns.go, dnsruns.go, mailboxes.go,
-// sendlimits.go, enforcement.go, integrations.go, events.go, keys.go, me.go, audit.go), with the shapes of its
-// requests and answers. Each operation declares guard.Terms: rate limit, scope, error codes, examples. register.go
+// sendlimits.go, enforcement.go, integrations.go, events.go, webhooks.go, keys.go, me.go, audit.go), with the
+// shapes of its requests and answers. Each operation declares guard.Terms: rate limit, scope, error codes,
+// examples. register.go
 // configures the huma library and adds operations to the API.
 //
 // Document: package openapi shapes it. document.go and examples.go describe the operations.
@@ -37,6 +38,7 @@ import (
 	"github.com/tenantry/tenantry/app/limits"
 	"github.com/tenantry/tenantry/app/mailboxes"
 	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/app/webhooks"
 )
 
 // Options are the use cases that the API calls and the components that it reports to.
@@ -56,6 +58,8 @@ type Options struct {
 	Profile *keys.Profile
 	// Audit reads the audit chains.
 	Audit *audits.Service
+	// Webhooks manages the endpoints that receive events.
+	Webhooks *webhooks.Service
 	// Guard configures the middleware.
 	Guard guard.Options
 }

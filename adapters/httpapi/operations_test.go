@@ -55,6 +55,8 @@ func TestOperationBuckets(t *testing.T) {
 		"begin-microsoft-oauth": guard.ProviderHeavyWrites, "get-microsoft-oauth-status": guard.ProviderHeavy, "refresh-integration-mailboxes": guard.ProviderHeavyWrites,
 		"disconnect-mailbox": guard.ProviderHeavyWrites, "renew-connect-session": guard.Writes, "remove-domain": guard.ProviderHeavy, "end-mailbox-limit": guard.ProviderHeavy, "remove-mailbox": guard.ProviderHeavy,
 		"create-key": guard.Writes, "rotate-key": guard.Writes, "revoke-key": guard.Writes,
+		"create-webhook": guard.Writes, "update-webhook": guard.Writes, "delete-webhook": guard.Writes, "rotate-webhook-secret": guard.Writes,
+		"test-webhook": guard.Writes, "redeliver-webhook-delivery": guard.Writes, "replay-webhook": guard.Writes,
 	}
 	api := newAPI(http.NewServeMux())
 	operations(api, Options{})

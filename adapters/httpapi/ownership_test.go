@@ -35,6 +35,8 @@ func ownershipCases(env *testEnv, t *testing.T) (owned map[string]string, foreig
 	owned["integration_id"], owned["session_id"] = ownIntegration.ID, env.addSession(t, env.accountA, ownIntegration, ownMailbox)
 	owned["connect_session_id"] = env.addConnectSession(t, env.accountA)
 	otherConnectSession := env.addConnectSession(t, env.accountB)
+	owned["webhook_id"], owned["delivery_id"] = env.addWebhook(t, env.accountA)
+	otherWebhook, otherDelivery := env.addWebhook(t, env.accountB)
 	foreign = map[string][]string{
 		"connect_session_id": append([]string{otherConnectSession, strings.ToUpper(otherConnectSession), owned["session_id"]}, malformed...),
 		"tenant_id":          append([]string{string(env.accountB.tenant), strings.ToUpper(string(env.accountB.tenant)), ownDomain.TenantID}, malformed...),
@@ -45,6 +47,8 @@ func ownershipCases(env *testEnv, t *testing.T) (owned map[string]string, foreig
 		"integration_id":     append([]string{otherIntegration.ID, strings.ToUpper(otherIntegration.ID), ownMailbox.ID}, malformed...),
 		"job_id":             append([]string{otherJob, strings.ToUpper(otherJob), owned["run_id"]}, malformed...),
 		"key_id":             append([]string{otherKey, strings.ToUpper(otherKey), ownMailbox.ID}, malformed...),
+		"webhook_id":         append([]string{otherWebhook, strings.ToUpper(otherWebhook), owned["delivery_id"]}, malformed...),
+		"delivery_id":        append([]string{otherDelivery, strings.ToUpper(otherDelivery), owned["webhook_id"]}, malformed...),
 	}
 	return owned, foreign
 }
@@ -73,6 +77,8 @@ var withoutOwnedIDs = map[string]string{
 	"GET /v1/keys":                  "lists only the account's keys, see TestKeysAreManaged",
 	"POST /v1/keys":                 "adds to the account of the key, see TestKeysAreManaged",
 	"GET /v1/me":                    "describes the account and the key of the request, see TestMeDescribesTheCaller",
+	"GET /v1/webhooks":              "lists only the account's webhooks, see TestWebhooks",
+	"POST /v1/webhooks":             "adds to the account of the key, see TestWebhooks",
 	"POST /api-key/rotate":          "rotates the key that the request carries, see TestQueryParameters",
 }
 
@@ -83,6 +89,7 @@ var notFoundCodes = map[string]string{
 	"key_id": "key_not_found",
 	"run_id": "provisioning_run_not_found", "job_id": "provisioning_job_not_found", "integration_id": "integration_not_found",
 	"connect_session_id": "connect_session_not_found",
+	"webhook_id":         "webhook_not_found", "delivery_id": "webhook_delivery_not_found",
 }
 
 // validBodies has a request body for each operation that requires one.
@@ -91,6 +98,8 @@ var validBodies = map[string]string{
 	"POST /v1/tenants/{tenant_id}/mailboxes":               `{"domain":"new.example","account_password":"Correct-Horse-7","mailboxes":[{"name":"A","email":"a@new.example"}]}`,
 	"POST /v1/tenants/{tenant_id}/mailbox-limits":          `{"daily_send_limit":5}`,
 	"PATCH /v1/tenants/{tenant_id}/mailboxes/{mailbox_id}": `{"display_name":"Ana","daily_send_limit":5}`,
+	"PATCH /v1/webhooks/{webhook_id}":                      `{"status":"enabled"}`,
+	"POST /v1/webhooks/{webhook_id}/replay":                `{"after":"2026-01-01T00:00:00Z"}`,
 }
 
 // TestForeignAndUnknownIDsAreIndistinguishable checks that each operation answers foreign, unknown

@@ -101,6 +101,7 @@ func operations(api huma.API, o Options) {
 	enforcementOperations(api, o.Enforcement)
 	integrationOperations(api, o.Integrations)
 	eventOperations(api, o.Events)
+	webhookOperations(api, o.Webhooks)
 	keyOperations(api, o.Guard.Keys)
 	describeCaller(api, o)
 	auditOperations(api, o.Audit)

@@ -105,13 +105,13 @@ func devCommand() *cobra.Command {
 
 // devConfig returns the settings of a sandbox. Circuits stay open for only 2 s, because failures
 // are often planned in a sandbox. The service stops within 20 s, because the simulators stop after
-// the service. The settings file and variables override these defaults, and the flags of dev
+// the service. Webhooks may send to this machine. The settings file and variables override these defaults, and the flags of dev
 // override both.
 func devConfig(set *pflag.FlagSet, o devOptions) (settings.Config, error) {
 	if set == nil {
 		set = pflag.NewFlagSet("dev", pflag.ContinueOnError)
 	}
-	c, err := settings.Load(set, map[string]any{"circuit_open": "2s", "drain_delay": "0s", "drain_time": "20s"})
+	c, err := settings.Load(set, map[string]any{"circuit_open": "2s", "drain_delay": "0s", "drain_time": "20s", "webhooks_allow_private": true})
 	if err != nil {
 		return c, err
 	}

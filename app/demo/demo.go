@@ -8,6 +8,7 @@
 //   - demo.go: Run, and the steps from a new tenant to its mailboxes. Start here.
 //   - sending.go: the step that connects the mailboxes to a sending platform.
 //   - limits.go: the step that sets a send limit and shows how it is enforced.
+//   - webhook.go: the step that receives events at a webhook.
 //   - walkthrough.go: how a step calls the API and the sandbox, and what it prints.
 package demo
 
@@ -29,7 +30,7 @@ const demoDomain = "example-one.test"
 // status and duration to out. It stops at the first step that fails and returns the error.
 func Run(ctx context.Context, out io.Writer, ready sandbox.Ready) error {
 	w := &walkthrough{out: out, ready: ready}
-	steps := []func(context.Context) error{w.connectTenant, w.addDomain, w.publishDNS, w.provisionMailboxes, w.connectSendingPlatform, w.enforceLimits}
+	steps := []func(context.Context) error{w.connectTenant, w.addDomain, w.publishDNS, w.provisionMailboxes, w.connectSendingPlatform, w.enforceLimits, w.receiveWebhooks}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err

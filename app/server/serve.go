@@ -98,6 +98,7 @@ func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsCon
 			err = wiring.DatabaseError(fmt.Errorf("start the jobs: %w", err))
 			return errors.Join(err, api.Close(), admin.Close(), s.Close(context.WithoutCancel(ctx)))
 		}
+		s.WebhookWorker.Start()
 	}
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBackground()

@@ -76,6 +76,8 @@ type Config struct {
 
 	RequireSMTPAuth bool `koanf:"require_smtp_auth" default:"true" help:"refuse to provision mailboxes if SMTP AUTH is disabled for the organization"`
 
+	WebhooksAllowPrivate bool `koanf:"webhooks_allow_private" group:"Webhooks" help:"let webhooks send to private and special addresses, and over http to loopback; for sandboxes. Otherwise a customer cannot reach your internal network with a webhook"`
+
 	KeepEventsDays int `koanf:"keep_events_days" group:"Send limits" default:"730" help:"how many whole days (UTC) enforcement events are kept; 0 keeps them forever"`
 
 	KeepLogDays int `koanf:"keep_log_days" group:"Events" default:"30" help:"how many whole days (UTC) the events of GET /v1/events are kept; 0 keeps them forever"`

@@ -31,12 +31,14 @@ type storedGauges struct {
 	queue    jobQueue
 	checks   ports.DomainChecks
 	sends    ports.SendWatch
+	hooks    ports.WebhookWatch
 	now      func() time.Time
 	jobKinds []string // all kinds; a kind without a waiting job is reported as 0
 	ttl      time.Duration
 
 	waiting, late, verified, drifted, unread metric.Float64ObservableGauge
 	enforcement                              enforcementGauges
+	webhooks                                 webhookGauges
 
 	mu        sync.Mutex
 	countedAt time.Time
@@ -49,13 +51,14 @@ type storedCounts struct {
 	backlog []ports.Backlog
 	domains ports.DomainHealth
 	sends   ports.SendHealth
+	hooks   ports.WebhookHealth
 }
 
 // registerStoredGauges registers the gauges of stored data. It fails when an instrument cannot be
 // created.
 func (s *Service) registerStoredGauges(now func() time.Time, ttl time.Duration) error {
 	g, errs := &storedGauges{
-		queue: s.Queue, checks: s.Store, sends: s.Store, now: now, jobKinds: s.jobKinds(), ttl: ttl,
+		queue: s.Queue, checks: s.Store, sends: s.Store, hooks: s.Store, now: now, jobKinds: s.jobKinds(), ttl: ttl,
 	}, []error(nil)
 	meter := otel.Meter(meterName)
 	gauge := func(name, description string) metric.Float64ObservableGauge {
@@ -68,8 +71,9 @@ func (s *Service) registerStoredGauges(now func() time.Time, ttl time.Duration) 
 	g.verified = gauge("tenantry.domains.verified", "Verified domains.")
 	g.drifted = gauge("tenantry.domains.drifted", "Verified domains whose DNS was correct and is now incorrect, by kind.")
 	g.unread = gauge("tenantry.domains.unread.seconds", "Time since the oldest last DNS read of a verified domain.")
-	g.enforcement = newEnforcementGauges(gauge)
-	_, err := meter.RegisterCallback(guarded(g.observe), append(g.enforcement.all(), g.waiting, g.late, g.verified, g.drifted, g.unread)...)
+	g.enforcement, g.webhooks = newEnforcementGauges(gauge), newWebhookGauges(gauge)
+	all := slices.Concat(g.enforcement.all(), g.webhooks.all(), []metric.Observable{g.waiting, g.late, g.verified, g.drifted, g.unread})
+	_, err := meter.RegisterCallback(guarded(g.observe), all...)
 	return errors.Join(append(errs, err)...)
 }
 
@@ -112,6 +116,7 @@ func (g *storedGauges) observe(ctx context.Context, o metric.Observer) error {
 	}
 	o.ObserveFloat64(g.unread, unread)
 	g.enforcement.observe(o, counts.sends, g.now())
+	g.webhooks.observe(o, counts.hooks, g.now())
 	return nil
 }
 
@@ -137,7 +142,10 @@ func (g *storedGauges) queryCounts(ctx context.Context) (counts storedCounts, er
 		return counts, err
 	}
 	now := g.now()
-	counts.sends, err = g.sends.SendHealth(ctx, now, now.Add(-lagThreshold))
+	if counts.sends, err = g.sends.SendHealth(ctx, now, now.Add(-lagThreshold)); err != nil {
+		return counts, err
+	}
+	counts.hooks, err = g.hooks.WebhookHealth(ctx, now)
 	return counts, err
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/tenantry/tenantry/app/enforcement"
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/webhooks"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/idempotency"
 	"github.com/tenantry/tenantry/core/integration"
@@ -124,6 +125,7 @@ func (s *Service) QueueWork() ports.Work {
 	handlers := map[string]ports.Handler{dnsruns.Kind: s.dnsWorker.Handle, domains.CheckKind: s.domainWatch.Handle}
 	maps.Copy(handlers, s.integrations.Handlers())
 	maps.Copy(handlers, s.Enforcer.Handlers())
+	maps.Copy(handlers, s.WebhookWorker.Handlers())
 	for _, kind := range kindsOfActiveAccounts {
 		handlers[kind] = onlyForActiveAccounts(s.Store, handlers[kind])
 	}
@@ -137,26 +139,27 @@ func (s *Service) QueueWork() ports.Work {
 			{Kind: "audit_acts", Every: actSweepEvery, Do: s.audits.EndLost},
 			s.dnsWorker.Sweep(jobSweepEvery),
 			s.domainWatch.Sweep(domainSweepEvery),
-		}, s.integrations.Periodic(sessionSweepEvery, refreshEvery), s.Enforcer.Periodic(EnforceSweepEvery, s.Queue)),
+		}, s.integrations.Periodic(sessionSweepEvery, refreshEvery), s.WebhookWorker.Periodic(webhookSweepEvery), s.Enforcer.Periodic(EnforceSweepEvery, s.Queue)),
 	}
 }
 
-// WakeDueJobs wakes the jobs that are due by the service's clock: provisioning jobs, domain checks
-// and expired sessions. It also drops old audit entries. The periodic sweeps do the same. The
-// sandbox calls WakeDueJobs after its clock was moved.
+// WakeDueJobs wakes the jobs that are due by the service's clock: provisioning jobs, domain checks,
+// expired sessions and deliveries. It also drops old audit entries. The periodic sweeps do the same.
+// The sandbox calls WakeDueJobs after its clock was moved.
 func (s *Service) WakeDueJobs(ctx context.Context) error {
 	return errors.Join(
 		s.dnsWorker.Sweep(jobSweepEvery).Do(ctx),
 		s.integrations.SessionSweep(sessionSweepEvery).Do(ctx),
 		s.domainWatch.CheckDue(ctx),
 		s.audits.Forget(ctx),
+		s.WebhookWorker.Sweep(ctx),
 	)
 }
 
 // kindsOfActiveAccounts are the kinds of jobs that wait while their account is suspended or closed.
 // The other jobs of accounts run: the enforcement of send limits, and the end of sign-in sessions.
 // See docs/decisions/0023-inactive-accounts.md.
-var kindsOfActiveAccounts = []string{dnsruns.Kind, domains.CheckKind, integrations.RefreshKind}
+var kindsOfActiveAccounts = []string{dnsruns.Kind, domains.CheckKind, integrations.RefreshKind, webhooks.Kind}
 
 // onlyForActiveAccounts returns a handler that ignores the wake-ups of inactive accounts. The
 // sweeps leave such jobs out, but a wake-up can be older than the suspension. After the account is
@@ -177,10 +180,10 @@ func onlyForActiveAccounts(accounts ports.Keys, handle ports.Handler) ports.Hand
 	}
 }
 
-// StopQueue waits until running handlers finish, at most until ctx ends. It returns an error when
-// some did not; their jobs are woken again later.
+// StopQueue waits until running handlers and deliveries finish, at most until ctx ends. It returns
+// an error when some did not; their jobs are woken again later.
 func (s *Service) StopQueue(ctx context.Context) error {
-	if err := s.Queue.Stop(ctx); err != nil {
+	if err := errors.Join(s.WebhookWorker.Stop(ctx), s.Queue.Stop(ctx)); err != nil {
 		return cli.WithFix(fmt.Errorf("jobs: %w", err), "the jobs continue after the next start; raise drain_time if this happens often")
 	}
 	return nil

@@ -20,6 +20,7 @@
 //   - open.go: opening and migrating the database, the plugin folder and the keyset; errors with
 //     a remedy; audit records of commands that act outside the database.
 //   - queue.go: the queue and the list of background jobs.
+//   - webhooks.go: webhooks, their failpoints and gauges.
 //   - connections.go, credentialfiles.go: operator settings, credential files and their expiry.
 //   - callchain.go: the call chain and the providers' budgets.
 //   - dnsproviders.go, sendingplatforms.go: one catalog of plugins per kind.
@@ -68,6 +69,7 @@ import (
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/app/tenants"
+	"github.com/tenantry/tenantry/app/webhooks"
 	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/core/secret"
@@ -141,7 +143,12 @@ type Service struct {
 	Events       *events.Service
 	dnsRuns      *dnsruns.Service
 	DNSUndo      *dnsruns.Undo
+	webhooks     *webhooks.Service
 	idempotency  guard.Idempotency
+
+	// WebhookWorker sends the deliveries of webhooks. Its Start begins the fan-out of events;
+	// StopQueue stops it.
+	WebhookWorker *webhooks.Worker
 
 	dnsWorker   *dnsruns.Worker
 	domainWatch *domains.Watch
@@ -214,6 +221,9 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	}
 	s.initUseCases(c, publicURL, sealer, o)
 	if err := s.initIntegrations(sealer, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
+	}
+	if err := s.initWebhooks(c, sealer, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: %w", err), s.Close(ctx))
 	}
 	if err := s.InitEnforcer(o); err != nil {
@@ -303,7 +313,7 @@ func (s *Service) Handler() http.Handler {
 	return httpapi.New(httpapi.Options{
 		Profile: &keys.Profile{Tenants: s.Store, Platforms: s.sendingPlatforms, Providers: s.dnsProviders, Connections: s.Store},
 		Tenants: s.Tenants, Domains: s.domains, DNSRuns: s.dnsRuns, Mailboxes: s.mailboxes, Integrations: s.integrations,
-		Enforcement: s.enforcement, SendLimits: s.sendLimits, Events: s.Events, Audit: s.audits,
+		Enforcement: s.enforcement, SendLimits: s.sendLimits, Events: s.Events, Audit: s.audits, Webhooks: s.webhooks,
 		Guard: guard.Options{
 			Keys: s.keys, Idempotency: s.idempotency, Audit: s.Store, Limits: s.requestLimits,
 			Pages: console.New(console.Options{Tenants: s.Tenants, Log: s.Log, Platform: s.MailPlatform, Facts: s.facts, Setting: s.mailSetting}), Log: s.Log,

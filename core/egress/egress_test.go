@@ -3,8 +3,11 @@
 package egress_test
 
 import (
+	"math/rand/v2"
 	"net/netip"
 	"testing"
+
+	"code.dny.dev/ssrf"
 
 	"github.com/tenantry/tenantry/core/egress"
 )
@@ -22,5 +25,49 @@ func TestPublic(t *testing.T) {
 	}
 	if egress.Public(netip.Addr{}) {
 		t.Error("no address is public")
+	}
+}
+
+// TestPublicAgreesWithAnOracle compares Public with a library that is generated from the registries
+// of IANA: at the borders of each special network, and at random addresses.
+func TestPublicAgreesWithAnOracle(t *testing.T) {
+	guard := ssrf.New(ssrf.WithAnyPort())
+	check := func(a netip.Addr) {
+		t.Helper()
+		if !a.IsValid() {
+			return
+		}
+		if got, want := egress.Public(a), guard.SafeAddr(a.Unmap()) == nil; got != want {
+			t.Errorf("%s: public is %v, the oracle says %v", a, got, want)
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	fill := func(b []byte) []byte {
+		for i := range b {
+			b[i] = byte(random.Uint32())
+		}
+		return b
+	}
+	special := append(append([]netip.Prefix{ssrf.IPv6GlobalUnicast, ssrf.IPv6NAT64Prefix}, ssrf.IPv4DeniedPrefixes...), ssrf.IPv6DeniedPrefixes...)
+	for _, network := range special {
+		first := network.Masked().Addr()
+		last := first.AsSlice()
+		for bit := network.Bits(); bit < first.BitLen(); bit++ {
+			last[bit/8] |= 0x80 >> (bit % 8)
+		}
+		end, _ := netip.AddrFromSlice(last)
+		for _, a := range []netip.Addr{first, first.Prev(), first.Next(), end, end.Prev(), end.Next()} {
+			check(a)
+			if a.Is4() {
+				check(netip.AddrFrom16(a.As16()))
+			}
+		}
+	}
+	for range 100_000 {
+		check(netip.AddrFrom4([4]byte(fill(make([]byte, 4)))))
+		v6 := fill(make([]byte, 16))
+		check(netip.AddrFrom16([16]byte(v6)))
+		v6[0] = v6[0]&0x1f | 0x20 // within the public network
+		check(netip.AddrFrom16([16]byte(v6)))
 	}
 }

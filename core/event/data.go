@@ -106,7 +106,7 @@ type KeyData struct {
 type WebhookData struct {
 	WebhookID string `json:"webhook_id" format:"uuid" doc:"The webhook's id."`
 	Status    string `json:"status" enum:"disabled" doc:"Always disabled."`
-	Reason    string `json:"reason" doc:"Why no more events are delivered."`
+	Reason    string `json:"reason" enum:"requested,gone,failing" doc:"requested: by the account. gone: the endpoint answered 410. failing: no delivery succeeded for five days."`
 }
 
 // PolicyData is the data of events of a send limit policy.

@@ -27,6 +27,7 @@ var (
 	UnknownProvider       = Code{"unknown_provider", Invalid, "Unknown provider", "There is no sending platform with this name. `detail` names the platforms: instantly, plusvibe, smartlead, salesblink and those that the operator added."}
 	PlusVibeWorkspace     = Code{"plusvibe_workspace_required", Invalid, "Workspace required", "The credential has access to several workspaces, or not to the requested one. `workspaces` lists the workspaces that it has access to: send the request again with `workspace_id` and a new Idempotency-Key."}
 	SalesBlinkWorkspace   = Code{"salesblink_workspace_required", Invalid, "Workspace required", "The credential has access to several workspaces, or not to the requested one. `workspaces` lists the workspaces that it has access to: send the request again with `workspace_id` and a new Idempotency-Key."}
+	InvalidWebhookURL     = Code{"invalid_webhook_url", Invalid, "Invalid webhook URL", "Messages cannot be sent to this URL. It must be an https URL without user name and password, and its host must resolve to public addresses only. `detail` says what is wrong."}
 	EmailBisonWorkspace   = Code{"emailbison_workspace_required", Invalid, "Workspace required", "The token works in the workspace that is currently selected at the platform, so it cannot be limited to one workspace. Create a token of the type api-user in the workspace to be used, and send that token."}
 
 	InvalidAuthHeader = Code{"invalid_auth_header", Unauthenticated, "Authorization header missing or malformed", "Send exactly one header `Authorization: Bearer <API_KEY>`."}
@@ -54,6 +55,8 @@ var (
 	JobNotFound           = Code{"provisioning_job_not_found", NotFound, "Provisioning job not found", "The account has no provisioning job with this id. A run lists its jobs. Jobs of a deleted tenant no longer exist."}
 	IntegrationNotFound   = Code{"integration_not_found", NotFound, "Integration not found", "The account has no integration with this id. GET /v1/integrations lists its integrations."}
 	ConnectSessionUnknown = Code{"connect_session_not_found", NotFound, "Connect session not found", "The account has no connect session with this id. Sessions are kept for 30 days after their link has expired. GET /v1/tenants/connect-url starts a new one."}
+	WebhookNotFound       = Code{"webhook_not_found", NotFound, "Webhook not found", "The account has no webhook with this id. GET /v1/webhooks lists its webhooks."}
+	DeliveryNotFound      = Code{"webhook_delivery_not_found", NotFound, "Delivery not found", "The webhook has no delivery with this id. GET /v1/webhooks/{webhook_id}/deliveries lists its deliveries. They are deleted together with their events."}
 	SessionNotFound       = Code{"oauth_session_not_found", NotFound, "OAuth session not found", "This mailbox has no OAuth session with this id at this integration. Start a new session with a new Idempotency-Key."}
 
 	WrongMethod  = Code{"method_not_allowed", MethodNotAllowed, "Method not allowed", "The path does not support this method. The `Allow` header lists the methods that it supports."}
@@ -78,6 +81,7 @@ var (
 	CapabilityMissing   = Code{"capability_not_supported", Conflict, "Not supported by this integration", "The sending platform, this credential or the operator's settings do not allow this operation. `capabilities` of the integration shows which operations it supports."}
 	SessionConnected    = Code{"connect_session_connected", Conflict, "Connect session connected", "A tenant was connected through this session, so its link cannot be renewed. GET /v1/tenants/connect-url starts a new session."}
 	SessionActive       = Code{"oauth_session_pending", Conflict, "OAuth session pending", "A session of this mailbox is pending at this integration. Finish the sign-in, or start a new session when it has expired."}
+	WebhookLimitReached = Code{"webhook_limit_reached", Conflict, "Webhook limit reached", "An account can have at most 10 webhooks. Delete one, or let one endpoint receive more types of events."}
 	ConnectedElsewhere  = Code{"mailbox_already_connected_elsewhere", Conflict, "Mailbox connected elsewhere", "The mailbox is connected, or is being connected, through another integration. Disconnect it there first. If the outcome of a disconnect is unknown, refresh that integration."}
 
 	CursorExpired = Code{"cursor_expired", Gone, "Cursor expired", "The events after this cursor are kept no longer. Begin again without `after`, which is the oldest event that is kept, and read the current state with the other operations."}
@@ -97,17 +101,17 @@ func All() []Code {
 		InvalidRequest, InvalidDomain, BuiltinDomain, DomainLimitReached, DomainNotVerified, VerificationFailed,
 		DKIMNotReady, InvalidMailboxEmail, DuplicateMailboxEmail, WeakPassword, MailboxLimitReached,
 		InvalidSendLimit, ConfirmationRequired, NoUpdates, KeyRequired, InvalidKey, ConnectLinkInvalid, InvalidReturnURL, CredentialRejected,
-		UnknownProvider, PlusVibeWorkspace, SalesBlinkWorkspace, EmailBisonWorkspace,
+		InvalidWebhookURL, UnknownProvider, PlusVibeWorkspace, SalesBlinkWorkspace, EmailBisonWorkspace,
 		InvalidAuthHeader, MissingAPIKey, InvalidAPIKey,
 		NoAPIPlan, TenantLimitReached, DNSAutomationNotInPlan,
 		InsufficientScope, AccessDenied, ConsentDeclined, NotAdministrator,
 		AccountNotFound, KeyNotFound, DNSConnectionNotFound, RouteNotFound, TenantNotFound, DomainNotFound, MailboxNotFound, PolicyNotFound,
-		RunNotFound, JobNotFound, IntegrationNotFound, ConnectSessionUnknown, SessionNotFound,
+		RunNotFound, JobNotFound, IntegrationNotFound, WebhookNotFound, DeliveryNotFound, ConnectSessionUnknown, SessionNotFound,
 		WrongMethod, WrongAccept, BodyTooLarge, WrongMedia,
 		AccountClosed, KeyRevoked, DomainInUse, DomainUnavailable, ExchangeNotReady, SMTPAuthNotEnabled,
 		KeyInProgress, KeyConflict, TenantHeld,
 		ProviderUnsupported, ConnectionRequired, DNSConflict, JobActive, JobNotRetryable,
-		CapabilityMissing, SessionConnected, SessionActive, ConnectedElsewhere,
+		CapabilityMissing, SessionConnected, SessionActive, WebhookLimitReached, ConnectedElsewhere,
 		CursorExpired,
 		RateLimitExceeded,
 		InternalError, ProviderError, ProviderUnavailable, ServiceUnavailable, ProviderTimeout,

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/fault"
 )
@@ -39,7 +41,7 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 				body = readForm(w, r)
 				return
 			}
-			body, err = readJSONBody(w, r, op.RequestBody != nil && op.RequestBody.Required)
+			body, err = readJSONBody(w, r, requiresBody(op))
 		})
 		if err == nil && !hasSlot {
 			err = tooManyInFlight()
@@ -53,6 +55,9 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
+
+// requiresBody reports whether a request for the operation must have a body.
+func requiresBody(op *huma.Operation) bool { return op.RequestBody != nil && op.RequestBody.Required }
 
 // readForm reads the body of a request for a page. It returns nil if the body is larger than
 // maxForm or cannot be read. The page refuses such a form, because it lacks each field.
@@ -68,8 +73,8 @@ func readForm(w http.ResponseWriter, r *http.Request) []byte {
 // bufferedBody returns a request body that reads from memory.
 func bufferedBody(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(body)) }
 
-// readJSONBody reads the body and checks its media type. required is set if the operation needs a
-// body. Otherwise the body may be empty, and an empty body can have any Content-Type.
+// readJSONBody reads the body and checks its media type. required is set if a request must have
+// a body. Otherwise the body may be empty, and an empty body can have any Content-Type.
 func readJSONBody(w http.ResponseWriter, r *http.Request, required bool) ([]byte, error) {
 	media := mediaTypeOf(r.Header)
 	if media == otherMediaType && required || !isUnencoded(r.Header) {

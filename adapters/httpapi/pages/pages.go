@@ -11,6 +11,7 @@ import (
 	"html/template"
 	"io"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -19,6 +20,11 @@ import (
 
 //go:embed templates/*.html
 var templates embed.FS
+
+// examples has the programs that the guide about webhooks shows. A test runs them.
+//
+//go:embed examples/verify
+var examples embed.FS
 
 // views holds the page templates by file name. The function inline turns `code` into elements.
 var views = template.Must(template.New("").Funcs(template.FuncMap{"inline": inline}).ParseFS(templates, "templates/*.html"))
@@ -95,6 +101,7 @@ var guides = []guide{
 	{"taking-back", "Taking things back"},
 	{"events", "Events"},
 	{"headroom", "Headroom below the sending limit"},
+	{"webhooks", "Webhooks"},
 	{"audit", "Audit"},
 }
 
@@ -110,8 +117,27 @@ func Guide(w http.ResponseWriter, name string) bool {
 	if !slices.ContainsFunc(guides, func(g guide) bool { return g.Name == name }) {
 		return false
 	}
-	render(w, "guide-"+name+".html", textPolicy, nil)
+	render(w, "guide-"+name+".html", textPolicy, exampleSources())
 	return true
+}
+
+// exampleSources returns the programs of examples by file name. It panics if one cannot be read: they
+// are embedded, so that is a bug.
+func exampleSources() map[string]string {
+	const folder = "examples/verify"
+	sources := map[string]string{}
+	files, err := examples.ReadDir(folder)
+	for _, file := range files {
+		var source []byte
+		if source, err = examples.ReadFile(path.Join(folder, file.Name())); err != nil {
+			break
+		}
+		sources[file.Name()] = string(source)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return sources
 }
 
 // render writes a page.

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/core/webhook"
+	"github.com/tenantry/tenantry/ports"
+)
+
+type webhookRow struct {
+	bun.BaseModel `bun:"table:webhooks,alias:w"`
+
+	AccountID      string   `bun:",pk"`
+	ID             string   `bun:",pk"`
+	URL            string   `bun:"url"`
+	Types          []string `bun:"type:jsonb"`
+	Tenants        []string `bun:"type:jsonb"`
+	Description    string
+	Status         string
+	Secret         []byte    // sealed
+	PreviousSecret []byte    `bun:",nullzero"` // sealed
+	PreviousUntil  time.Time `bun:",nullzero"`
+	Position       int64
+	FailingSince   time.Time `bun:",nullzero"`
+	CreatedAt      time.Time
+}
+
+func newWebhookRow(owner string, w webhook.Webhook) webhookRow {
+	return webhookRow{
+		AccountID: owner, ID: ident.Lookup(w.ID), URL: storedText(w.URL),
+		Types:       each(w.Types, func(t event.Type) string { return storedText(string(t)) }),
+		Tenants:     each(w.Tenants, func(id tenant.GUID) string { return ident.Lookup(string(id)) }),
+		Description: storedText(w.Description), Status: string(w.Status),
+		Secret: w.Secrets.Current, PreviousSecret: w.Secrets.Previous, PreviousUntil: storedTime(w.Secrets.PreviousUntil),
+		FailingSince: storedTime(w.FailingSince), CreatedAt: storedTime(w.CreatedAt),
+	}
+}
+
+func (r webhookRow) webhook() webhook.Webhook {
+	return webhook.Webhook{
+		ID: r.ID, Account: access.AccountID(r.AccountID), URL: r.URL,
+		Types:       each(r.Types, func(t string) event.Type { return event.Type(t) }),
+		Tenants:     each(r.Tenants, func(id string) tenant.GUID { return tenant.GUID(id) }),
+		Description: r.Description, Status: webhook.Status(r.Status),
+		Secrets:      webhook.Secrets{Current: r.Secret, Previous: r.PreviousSecret, PreviousUntil: r.PreviousUntil.UTC()},
+		FailingSince: r.FailingSince.UTC(), CreatedAt: r.CreatedAt.UTC(),
+	}
+}
+
+// visible reports whether the webhook sends events of visible tenants only. A key that is limited to
+// some tenants sees no other webhook.
+func (r webhookRow) visible(ctx context.Context) bool {
+	tenants, limited := ports.VisibleTenants(ctx)
+	return !limited || len(r.Tenants) > 0 && !slices.ContainsFunc(r.webhook().Tenants, func(id tenant.GUID) bool { return !slices.Contains(tenants, id) })
+}
+
+func orWebhookNotFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return fault.FromStore(fault.WebhookNotFound.With("the account has no such webhook"))
+	}
+	return err
+}
+
+// AddWebhook implements ports.Webhooks.
+func (s *Store) AddWebhook(ctx context.Context, w webhook.Webhook, completion *ports.Completion) error {
+	row := newWebhookRow(accountKey(w.Account), w)
+	return s.inTransaction(ctx, "add webhook", func(ctx context.Context, tx bun.IDB) error {
+		if _, err := s.lockOpenAccount(ctx, tx, row.AccountID); err != nil {
+			return err
+		}
+		n, err := tx.NewSelect().Model((*webhookRow)(nil)).Where("w.account_id = ?", row.AccountID).Count(ctx)
+		if err != nil {
+			return err
+		}
+		if n >= webhook.MaxPerAccount {
+			return fault.WebhookLimitReached.With("the account has %d webhooks", n)
+		}
+		if row.Position, err = endOfLog(ctx, tx, row.AccountID); err != nil {
+			return err
+		}
+		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
+			return err
+		}
+		return s.storeCompletion(ctx, tx, completion)
+	})
+}
+
+// endOfLog returns the sequence of the last event of an account, 0 if there is none.
+func endOfLog(ctx context.Context, tx bun.IDB, owner string) (int64, error) {
+	log, err := logOf(ctx, tx, owner)
+	return log.LastSequence, err
+}
+
+// logOf returns the end of an account's log. It is zero if the account has no events.
+func logOf(ctx context.Context, tx bun.IDB, owner string) (eventLogRow, error) {
+	var log eventLogRow
+	err := tx.NewSelect().Model(&log).Where("el.account_id = ?", owner).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return eventLogRow{}, nil
+	}
+	return log, err
+}
+
+// Webhooks implements ports.Webhooks.
+func (s *Store) Webhooks(ctx context.Context, owner access.AccountID, before string, limit int) ([]webhook.Webhook, error) {
+	var rows []webhookRow
+	err := s.run(ctx, "list webhooks", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		q := db.NewSelect().Model(&rows).Where("w.account_id = ?", accountKey(owner)).Order("w.id DESC")
+		if before != "" {
+			q = q.Where("w.id < ?", ident.Lookup(before))
+		}
+		return q.Scan(ctx)
+	})
+	rows = slices.DeleteFunc(rows, func(r webhookRow) bool { return !r.visible(ctx) })
+	return each(rows[:min(limit, len(rows))], webhookRow.webhook), err
+}
+
+// Webhook implements ports.Webhooks.
+func (s *Store) Webhook(ctx context.Context, owner access.AccountID, id string) (webhook.Webhook, error) {
+	var row webhookRow
+	err := s.run(ctx, "find webhook", func(ctx context.Context, db bun.IDB) error {
+		var err error
+		row, err = findWebhook(ctx, db.NewSelect(), accountKey(owner), id)
+		return err
+	})
+	if err != nil {
+		return webhook.Webhook{}, err
+	}
+	return row.webhook(), nil
+}
+
+func findWebhook(ctx context.Context, q *bun.SelectQuery, owner, id string) (webhookRow, error) {
+	var row webhookRow
+	err := q.Model(&row).Where("w.account_id = ?", owner).Where("w.id = ?", ident.Lookup(id)).Scan(ctx)
+	if err == nil && !row.visible(ctx) {
+		err = sql.ErrNoRows
+	}
+	return row, orWebhookNotFound(err)
+}
+
+// lockWebhook returns a webhook and locks its row. Transactions that also lock deliveries lock the
+// webhook first.
+func (s *Store) lockWebhook(ctx context.Context, tx bun.IDB, owner, id string) (webhookRow, error) {
+	return findWebhook(ctx, s.lockRows(tx.NewSelect(), "w"), owner, id)
+}
+
+// ChangeWebhook implements ports.Webhooks.
+func (s *Store) ChangeWebhook(ctx context.Context, owner access.AccountID, id string, reason webhook.Reason, completion *ports.Completion,
+	change func(*webhook.Webhook)) (webhook.Webhook, error) {
+	var changed webhook.Webhook
+	err := s.inTransaction(ctx, "change webhook", func(ctx context.Context, tx bun.IDB) error {
+		row, err := s.lockWebhook(ctx, tx, accountKey(owner), id)
+		if err != nil {
+			return err
+		}
+		changed = row.webhook()
+		change(&changed)
+		stored := newWebhookRow(row.AccountID, changed)
+		stored.Position = row.Position
+		switch {
+		case row.Status != stored.Status && changed.Status == webhook.Disabled:
+			err = failPending(ctx, tx, row.AccountID, row.ID, reason)
+		case row.Status != stored.Status:
+			stored.FailingSince = time.Time{}
+			stored.Position, err = endOfLog(ctx, tx, row.AccountID)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := updateWebhook(tx, row.AccountID, row.ID).Model(&stored).Column("url", "types", "description", "status", "secret",
+			"previous_secret", "previous_until", "position", "failing_since").Exec(ctx); err != nil {
+			return err
+		}
+		return s.storeCompletion(ctx, tx, completion)
+	})
+	return changed, err
+}
+
+// updateWebhook returns an update of one webhook. The caller sets the model.
+func updateWebhook(tx bun.IDB, owner, id string) *bun.UpdateQuery {
+	return tx.NewUpdate().Where("account_id = ?", owner).Where("id = ?", id)
+}
+
+// failPending ends the pending deliveries of a webhook that is being disabled, and emits the event.
+func failPending(ctx context.Context, tx bun.IDB, owner, id string, reason webhook.Reason) error {
+	emit(ctx, owner, webhook.DisabledEvent(id, reason))
+	_, err := tx.NewUpdate().Model((*deliveryRow)(nil)).Set("status = ?", string(webhook.Failed)).Set("epoch = epoch + 1").Set("leased_until = 0").
+		Where("account_id = ?", owner).Where("webhook_id = ?", id).Where("status = ?", string(webhook.Pending)).Exec(ctx)
+	return err
+}
+
+// disableGone disables a webhook whose endpoint wants no more messages.
+func disableGone(ctx context.Context, tx bun.IDB, owner, id string) error {
+	return disableWebhook(ctx, tx, updateWebhook(tx, owner, id), owner, id, webhook.ReasonGone)
+}
+
+// disableFailing disables a webhook if it is failing since the given time or longer.
+func disableFailing(ctx context.Context, tx bun.IDB, owner, id string, since time.Time) error {
+	q := updateWebhook(tx, owner, id).Where("failing_since <= ?", storedTime(since))
+	return disableWebhook(ctx, tx, q, owner, id, webhook.ReasonFailing)
+}
+
+// disableWebhook disables a webhook if it is enabled and q selects it.
+func disableWebhook(ctx context.Context, tx bun.IDB, q *bun.UpdateQuery, owner, id string, reason webhook.Reason) error {
+	res, err := q.Model((*webhookRow)(nil)).Set("status = ?", string(webhook.Disabled)).Where("status = ?", string(webhook.Enabled)).Exec(ctx)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	return failPending(ctx, tx, owner, id, reason)
+}
+
+// RemoveWebhook implements ports.Webhooks.
+func (s *Store) RemoveWebhook(ctx context.Context, owner access.AccountID, id string, completion *ports.Completion) error {
+	return s.inTransaction(ctx, "remove webhook", func(ctx context.Context, tx bun.IDB) error {
+		row, err := s.lockWebhook(ctx, tx, accountKey(owner), id)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.NewDelete().Model((*webhookRow)(nil)).Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx); err != nil {
+			return err
+		}
+		return s.storeCompletion(ctx, tx, completion)
+	})
+}
+
+// dropWebhooks deletes all webhooks of an account with their secrets and deliveries.
+func dropWebhooks(ctx context.Context, tx bun.IDB, owner string) error {
+	_, err := tx.NewDelete().Model((*webhookRow)(nil)).Where("account_id = ?", owner).Exec(ctx)
+	return err
+}
+
+// Replay implements ports.Webhooks.
+func (s *Store) Replay(ctx context.Context, owner access.AccountID, id string, from ports.ReplayFrom) error {
+	return s.inTransaction(ctx, "replay events", func(ctx context.Context, tx bun.IDB) error {
+		row, err := s.lockWebhook(ctx, tx, accountKey(owner), id)
+		if err != nil {
+			return err
+		}
+		log, err := logOf(ctx, tx, row.AccountID)
+		if err != nil {
+			return err
+		}
+		position := min(from.Sequence, log.LastSequence)
+		if !from.At.IsZero() {
+			if position, err = positionAt(ctx, tx, log, from.At); err != nil {
+				return err
+			}
+		}
+		if position < log.DroppedSequence {
+			return fault.CursorExpired.With("events after this cursor are kept no longer")
+		}
+		_, err = updateWebhook(tx, row.AccountID, row.ID).Model((*webhookRow)(nil)).
+			Set("position = CASE WHEN position < ? THEN position ELSE ? END", position, position).Exec(ctx)
+		return err
+	})
+}
+
+// positionAt returns the sequence before the first event at or after a time.
+func positionAt(ctx context.Context, tx bun.IDB, log eventLogRow, at time.Time) (int64, error) {
+	var first []int64
+	err := tx.NewSelect().Model((*eventRow)(nil)).Column("sequence").Where("e.account_id = ?", log.AccountID).
+		Where("e.created_at >= ?", storedTime(at)).Order("e.sequence").Limit(1).Scan(ctx, &first)
+	if err != nil || len(first) == 0 {
+		return log.LastSequence, err
+	}
+	return first[0] - 1, nil
+}
+
+// DisableFailing implements ports.Webhooks.
+func (s *Store) DisableFailing(ctx context.Context, since time.Time, limit int) (int, error) {
+	var disabled int
+	err := s.inTransaction(ctx, "disable failing webhooks", func(ctx context.Context, tx bun.IDB) error {
+		var rows []webhookRow
+		pending := tx.NewSelect().Model((*deliveryRow)(nil)).ColumnExpr("1").Where("wd.account_id = w.account_id").Where("wd.webhook_id = w.id").
+			Where("wd.status = ?", string(webhook.Pending))
+		err := s.lockRows(tx.NewSelect().Model(&rows).Where("w.status = ?", string(webhook.Enabled)).
+			Where("w.failing_since <= ?", storedTime(since)).Where("NOT EXISTS (?)", pending).Where(ofActiveAccount("w")).Order("w.account_id", "w.id").Limit(int64(limit)), "w").Scan(ctx)
+		if err != nil {
+			return err
+		}
+		disabled = len(rows)
+		for _, r := range rows {
+			if err := disableFailing(ctx, tx, r.AccountID, r.ID, since); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return disabled, err
+}
+
+// WebhookHealth implements ports.WebhookWatch.
+func (s *Store) WebhookHealth(ctx context.Context, now time.Time) (ports.WebhookHealth, error) {
+	var found struct {
+		Enabled, Disabled, Failing, Pending int
+		Oldest                              time.Time `bun:",nullzero"`
+	}
+	err := s.snapshot(ctx, "count webhooks", func(ctx context.Context, tx bun.IDB) error {
+		found.Oldest = time.Time{}
+		err := tx.NewSelect().TableExpr("webhooks AS w").ColumnExpr("count(CASE WHEN w.status = 'enabled' THEN 1 END) AS enabled").
+			ColumnExpr("count(CASE WHEN w.status = 'disabled' THEN 1 END) AS disabled").
+			ColumnExpr("count(CASE WHEN w.status = 'enabled' AND w.failing_since IS NOT NULL THEN 1 END) AS failing").Scan(ctx, &found.Enabled, &found.Disabled, &found.Failing)
+		if err != nil {
+			return err
+		}
+		return tx.NewSelect().TableExpr("webhook_deliveries AS wd").ColumnExpr("count(*) AS pending").
+			ColumnExpr("min(CASE WHEN wd.next_attempt_at <= ? AND w.failing_since IS NULL THEN wd.next_attempt_at END) AS oldest", storedTime(now)).
+			Join("JOIN webhooks AS w ON w.account_id = wd.account_id AND w.id = wd.webhook_id AND w.status = 'enabled'").
+			Where("wd.status = 'pending'").Where(ofActiveAccount("wd")).Scan(ctx, &found)
+	})
+	return ports.WebhookHealth{Enabled: found.Enabled, Disabled: found.Disabled, Failing: found.Failing, Pending: found.Pending,
+		OldestDue: cmp.Or(found.Oldest, time.Time{}).UTC()}, err
+}

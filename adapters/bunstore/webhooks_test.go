@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/core/webhook"
+	"github.com/tenantry/tenantry/ports"
+)
+
+const testLease = time.Hour
+
+func addWebhook(t testing.TB, s *Store, owner access.AccountID, change func(*webhook.Webhook)) webhook.Webhook {
+	t.Helper()
+	w := webhook.Webhook{ID: newID(), Account: owner, URL: "https://hooks.example.test/in", Status: webhook.Enabled,
+		Secrets: webhook.Secrets{Current: []byte("sealed")}, CreatedAt: now}
+	if change != nil {
+		change(&w)
+	}
+	must(t, "add webhook", s.AddWebhook(t.Context(), w, nil))
+	stored, err := s.Webhook(t.Context(), owner, w.ID)
+	must(t, "read webhook", err)
+	return stored
+}
+
+func fanOut(t testing.TB, s *Store, owner access.AccountID) []string {
+	t.Helper()
+	ids, more, err := s.FanOut(t.Context(), owner, 100, now)
+	must(t, "fan out", err)
+	if more {
+		t.Fatal("more events follow")
+	}
+	return ids
+}
+
+func claim(t testing.TB, s *Store, w webhook.Webhook, at time.Time) []ports.ClaimedDelivery {
+	t.Helper()
+	_, claimed, err := s.ClaimDeliveries(t.Context(), w.Account, w.ID, 100, testLease, at)
+	must(t, "claim", err)
+	return claimed
+}
+
+func deliveriesOf(t testing.TB, s *Store, w webhook.Webhook, status webhook.DeliveryStatus) []webhook.Delivery {
+	t.Helper()
+	list, err := s.ListDeliveries(t.Context(), w.Account, w.ID, ports.DeliveryQuery{Status: status, Limit: 1000})
+	must(t, "list deliveries", err)
+	return list
+}
+
+func saveTry(t testing.TB, s *Store, w webhook.Webhook, d webhook.Delivery, status int, at time.Time) bool {
+	t.Helper()
+	r := webhook.Response{StatusCode: status}
+	saved, err := s.SaveDelivery(t.Context(), w.Account, d.After(r, at, 0), r.Gone())
+	must(t, "save delivery", err)
+	return saved
+}
+
+func TestWebhooksAreStored(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
+		one := addWebhook(t, s, a, func(w *webhook.Webhook) {
+			w.Types, w.Tenants, w.Description = []event.Type{event.DomainAdded, event.KeyRevoked}, []tenant.GUID{guid(1)}, hostileText
+		})
+		if !slices.Equal(one.Types, []event.Type{event.DomainAdded, event.KeyRevoked}) || one.Tenants[0] != guid(1) || one.Description != hostileText ||
+			string(one.Secrets.Current) != "sealed" || one.Secrets.Previous != nil || one.Failing() || !one.CreatedAt.Equal(now) {
+			t.Fatalf("stored as %+v", one)
+		}
+		two := addWebhook(t, s, a, nil)
+		list, err := s.Webhooks(t.Context(), a, "", 1)
+		must(t, "list", err)
+		rest, err := s.Webhooks(t.Context(), a, list[0].ID, 10)
+		must(t, "list the rest", err)
+		if list[0].ID != two.ID || len(rest) != 1 || rest[0].ID != one.ID {
+			t.Errorf("pages %v, %v", list, rest)
+		}
+		_, foreign := s.Webhook(t.Context(), b, one.ID)
+		_, unknown := s.Webhook(t.Context(), b, newID())
+		requireRefusal(t, "foreign webhook", foreign, fault.WebhookNotFound)
+		requireSameError(t, "webhook", foreign, unknown)
+		requireRefusal(t, "remove a foreign webhook", s.RemoveWebhook(t.Context(), b, one.ID, nil), fault.WebhookNotFound)
+		_, err = s.ChangeWebhook(t.Context(), b, one.ID, "", nil, func(*webhook.Webhook) { t.Error("changed") })
+		requireRefusal(t, "change a foreign webhook", err, fault.WebhookNotFound)
+		requireRefusal(t, "replay to a foreign webhook", s.Replay(t.Context(), b, one.ID, ports.ReplayFrom{}), fault.WebhookNotFound)
+		changed, err := s.ChangeWebhook(t.Context(), a, one.ID, "", nil, func(w *webhook.Webhook) {
+			w.URL, w.Types, w.Secrets = "https://other.example.test", nil, w.Secrets.Rotate([]byte("new"), time.Hour, now)
+		})
+		must(t, "change", err)
+		read, err := s.Webhook(t.Context(), a, one.ID)
+		must(t, "read", err)
+		if read.URL != changed.URL || len(read.Types) != 0 || string(read.Secrets.Previous) != "sealed" || !read.Secrets.PreviousUntil.Equal(now.Add(time.Hour)) {
+			t.Errorf("changed to %+v", read)
+		}
+		if other, err := s.Webhook(t.Context(), a, two.ID); err != nil || other.URL != two.URL {
+			t.Errorf("the other webhook is %+v, %v", other, err)
+		}
+		must(t, "remove", s.RemoveWebhook(t.Context(), a, one.ID, nil))
+		if _, err := s.Webhook(t.Context(), a, two.ID); err != nil {
+			t.Errorf("the other webhook: %v", err)
+		}
+	})
+}
+
+func TestTheNumberOfWebhooksIsLimited(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
+		addWebhook(t, s, b, nil)
+		errs := concurrently(2*webhook.MaxPerAccount, func(int) error {
+			return s.AddWebhook(t.Context(), webhook.Webhook{ID: newID(), Account: a, URL: "https://x.test", Status: webhook.Enabled,
+				Secrets: webhook.Secrets{Current: []byte("x")}, CreatedAt: now}, nil)
+		})
+		if n := countWinners(t, errs, fault.WebhookLimitReached); n != webhook.MaxPerAccount {
+			t.Errorf("%d were added", n)
+		}
+	})
+}
+
+// TestFanOutGivesEachEventOnce checks that each webhook gets each event that it wants once, however
+// many processes fan out while events are written.
+func TestFanOutGivesEachEventOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
+		emitEvents(t, s, owner, domainEvent(guid(1), "before", event.DomainAdded))
+		all := addWebhook(t, s, owner, nil)
+		some := addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Types = []event.Type{event.DomainRemoved} })
+		bounded := addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Tenants = []tenant.GUID{guid(2)} })
+		off := addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Status = webhook.Disabled })
+		foreign := addWebhook(t, s, other, nil)
+		const writers, each = 4, 10
+		errs := concurrently(2*writers, func(i int) error {
+			for n := range each {
+				if i < writers {
+					emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(i, n), event.DomainAdded), domainEvent(guid(2), fmt.Sprint(i, n), event.DomainRemoved))
+					continue
+				}
+				if _, _, err := s.FanOut(t.Context(), owner, 7, now); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if n := countWinners(t, errs, nil); n != len(errs) {
+			t.Fatal(errs)
+		}
+		for more := true; more; {
+			var err error
+			_, more, err = s.FanOut(t.Context(), owner, 7, now)
+			must(t, "fan out", err)
+		}
+		for _, c := range []struct {
+			w    webhook.Webhook
+			want int
+		}{{all, 2 * writers * each}, {some, writers * each}, {bounded, writers * each}, {off, 0}, {foreign, 0}} {
+			seen := map[string]bool{}
+			for _, d := range deliveriesOf(t, s, c.w, "") {
+				seen[d.EventID] = true
+			}
+			if n := len(deliveriesOf(t, s, c.w, "")); n != c.want || len(seen) != n {
+				t.Errorf("%d deliveries of %d events, want %d", n, len(seen), c.want)
+			}
+		}
+		behind, err := s.AccountsBehind(t.Context(), 10)
+		must(t, "list accounts", err)
+		if len(behind) != 0 {
+			t.Errorf("behind: %v", behind)
+		}
+	})
+}
+
+func TestAccountsBehind(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		a, b, c := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
+		for _, owner := range []access.AccountID{a, b, c} {
+			addWebhook(t, s, owner, nil)
+			addWebhook(t, s, owner, nil)
+			emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
+		}
+		_, err := s.SetActive(t.Context(), b, false)
+		must(t, "suspend", err)
+		want := []access.AccountID{a, c}
+		slices.Sort(want)
+		got, err := s.AccountsBehind(t.Context(), 10)
+		must(t, "list", err)
+		first, err := s.AccountsBehind(t.Context(), 1)
+		must(t, "list one", err)
+		if !slices.Equal(got, want) || !slices.Equal(first, want[:1]) {
+			t.Errorf("behind %v and %v, want %v", got, first, want)
+		}
+		if ids := fanOut(t, s, a); len(ids) != 2 {
+			t.Errorf("%d webhooks got deliveries", len(ids))
+		}
+		if got, err := s.AccountsBehind(t.Context(), 10); err != nil || !slices.Equal(got, []access.AccountID{c}) {
+			t.Errorf("behind %v, %v", got, err)
+		}
+	})
+}
+
+func TestDeliveriesAreClaimedOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "a")
+		w, other := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		for n := range 10 {
+			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
+		}
+		fanOut(t, s, owner)
+		due, err := s.DueDeliveries(t.Context(), owner, w.ID, now)
+		must(t, "due", err)
+		if due.Count != webhook.MaxConcurrent || due.Failing || !due.Next.IsZero() {
+			t.Errorf("due %+v", due)
+		}
+		var mu sync.Mutex
+		var claimed []ports.ClaimedDelivery
+		errs := concurrently(20, func(int) error {
+			_, got, err := s.ClaimDeliveries(context.WithoutCancel(t.Context()), owner, w.ID, 3, testLease, now)
+			if err == nil && len(got) > 0 {
+				mu.Lock()
+				defer mu.Unlock()
+				claimed = append(claimed, got...)
+			}
+			return err
+		})
+		countWinners(t, errs, nil)
+		if len(claimed) != webhook.MaxConcurrent || claimed[0].Event == nil || claimed[0].Event.ID != claimed[0].EventID || claimed[0].Event.Type != event.DomainAdded {
+			t.Fatalf("claimed %+v", claimed)
+		}
+		if more := claim(t, s, other, now); len(more) != webhook.MaxConcurrent {
+			t.Errorf("the other webhook has %d", len(more))
+		}
+		if !saveTry(t, s, w, claimed[0].Delivery, 200, now) || saveTry(t, s, w, claimed[0].Delivery, 200, now) {
+			t.Error("a result is stored once")
+		}
+		must(t, "release", s.ReleaseDelivery(t.Context(), owner, claimed[1].Delivery))
+		if again := claim(t, s, w, now); len(again) != 2 || again[0].ID != claimed[1].ID || saveTry(t, s, w, claimed[1].Delivery, 200, now) {
+			t.Errorf("claimed after a result and a release: %+v", again)
+		}
+		must(t, "end leases", s.EndLeases(t.Context()))
+		if again := claim(t, s, w, now); len(again) != webhook.MaxConcurrent {
+			t.Errorf("claimed after the leases ended: %d", len(again))
+		}
+		_, err = s.SetActive(t.Context(), owner, false)
+		must(t, "suspend", err)
+		must(t, "end leases", s.EndLeases(t.Context()))
+		if got := claim(t, s, w, now); got != nil {
+			t.Errorf("claimed for a suspended account: %+v", got)
+		}
+	})
+}
+
+func TestFailingWebhooksAreDisabled(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "a")
+		w := addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Types = []event.Type{event.DomainAdded} })
+		watcher := addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Types = []event.Type{event.WebhookDisabled} })
+		for n := range 3 {
+			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
+		}
+		fanOut(t, s, owner)
+		first := claim(t, s, w, now)
+		saveTry(t, s, w, first[0].Delivery, 500, now)
+		saveTry(t, s, w, first[1].Delivery, 500, now.Add(time.Minute))
+		read, err := s.Webhook(t.Context(), owner, w.ID)
+		must(t, "read", err)
+		due, err := s.DueDeliveries(t.Context(), owner, w.ID, now.Add(5*time.Second))
+		must(t, "due", err)
+		if !read.FailingSince.Equal(now) || due.Count != 1 || !due.Failing || !due.Next.Equal(now.Add(time.Minute+5*time.Second)) {
+			t.Errorf("failing since %v, due %+v", read.FailingSince, due)
+		}
+		saveTry(t, s, w, first[2].Delivery, 200, now)
+		if read, err := s.Webhook(t.Context(), owner, w.ID); err != nil || read.Failing() {
+			t.Errorf("after a success: %+v, %v", read, err)
+		}
+		again := claim(t, s, w, now.Add(time.Hour))
+		saveTry(t, s, w, again[0].Delivery, 500, now.Add(time.Hour))
+		if n, err := s.DisableFailing(t.Context(), now.Add(2*time.Hour), 10); n != 0 || err != nil {
+			t.Fatalf("%d with pending deliveries are disabled, %v", n, err)
+		}
+		saveTry(t, s, w, again[1].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter-time.Second))
+		if read, err := s.Webhook(t.Context(), owner, w.ID); err != nil || read.Status != webhook.Enabled {
+			t.Fatalf("disabled too early: %+v, %v", read, err)
+		}
+		late := claim(t, s, w, now.Add(24*time.Hour))
+		saveTry(t, s, w, late[0].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter))
+		read, err = s.Webhook(t.Context(), owner, w.ID)
+		must(t, "read", err)
+		if pending := deliveriesOf(t, s, w, webhook.Pending); read.Status != webhook.Disabled || len(pending) != 0 || claim(t, s, w, now.Add(240*time.Hour)) != nil {
+			t.Errorf("status %s, pending %v", read.Status, pending)
+		}
+		fanOut(t, s, owner)
+		told := claim(t, s, watcher, now)
+		if len(told) != 1 || told[0].Event.Subject.ID != w.ID {
+			t.Errorf("the other webhook was told %+v", told)
+		}
+		emitEvents(t, s, owner, domainEvent(guid(1), "missed", event.DomainAdded))
+		_, err = s.ChangeWebhook(t.Context(), owner, w.ID, "", nil, func(w *webhook.Webhook) { w.Status = webhook.Enabled })
+		must(t, "enable", err)
+		emitEvents(t, s, owner, domainEvent(guid(1), "new", event.DomainAdded))
+		fanOut(t, s, owner)
+		if got := claim(t, s, w, now); len(got) != 1 || got[0].Event.Subject.ID != "new" {
+			t.Errorf("after it was enabled: %+v", got)
+		}
+	})
+}
+
+func TestAGoneEndpointIsDisabledAtOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "a")
+		w := addWebhook(t, s, owner, nil)
+		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded), domainEvent(guid(1), "e", event.DomainAdded))
+		fanOut(t, s, owner)
+		saveTry(t, s, w, claim(t, s, w, now)[0].Delivery, 410, now)
+		read, err := s.Webhook(t.Context(), owner, w.ID)
+		must(t, "read", err)
+		page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{Types: []event.Type{event.WebhookDisabled}, Limit: 10})
+		must(t, "read the log", err)
+		if failed := deliveriesOf(t, s, w, webhook.Failed); read.Status != webhook.Disabled || len(failed) != 2 || len(page.Events) != 1 {
+			t.Errorf("status %s, %d failed, %d events", read.Status, len(failed), len(page.Events))
+		}
+	})
+}
+
+func TestRedeliverAndReplay(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
+		w, second := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		emitEvents(t, s, owner, domainEvent(guid(1), "1", event.DomainAdded), domainEvent(guid(1), "2", event.DomainAdded))
+		fanOut(t, s, owner)
+		for _, d := range claim(t, s, w, now) {
+			saveTry(t, s, w, d.Delivery, 200, now)
+		}
+		done := deliveriesOf(t, s, w, webhook.Delivered)
+		if len(done) != 2 || done[0].ID < done[1].ID || len(done[0].Attempts) != 1 || done[0].Attempts[0].StatusCode != 200 || done[0].Tries != 1 {
+			t.Fatalf("delivered: %+v", done)
+		}
+		again, err := s.Redeliver(t.Context(), owner, w.ID, done[1].ID, now)
+		must(t, "redeliver", err)
+		if again.Status != webhook.Pending || again.Tries != 0 || len(again.Attempts) != 1 {
+			t.Errorf("redelivered: %+v", again)
+		}
+		if got := claim(t, s, w, now); len(got) != 1 || got[0].ID != done[1].ID || got[0].EventID != done[1].EventID {
+			t.Errorf("claimed: %+v", got)
+		}
+		for _, c := range []struct {
+			owner             access.AccountID
+			webhook, delivery string
+			code              fault.Code
+		}{
+			{other, w.ID, done[0].ID, fault.WebhookNotFound}, {owner, second.ID, done[0].ID, fault.DeliveryNotFound}, {owner, w.ID, newID(), fault.DeliveryNotFound},
+		} {
+			_, err := s.Redeliver(t.Context(), c.owner, c.webhook, c.delivery, now)
+			requireRefusal(t, "redeliver", err, c.code)
+		}
+		_, err = s.ListDeliveries(t.Context(), other, w.ID, ports.DeliveryQuery{Limit: 1})
+		requireRefusal(t, "list", err, fault.WebhookNotFound)
+		page, err := s.ListDeliveries(t.Context(), owner, w.ID, ports.DeliveryQuery{Limit: 1, Before: done[0].ID})
+		must(t, "second page", err)
+		if len(page) != 1 || page[0].ID != done[1].ID {
+			t.Errorf("second page: %+v", page)
+		}
+
+		must(t, "replay", s.Replay(t.Context(), owner, w.ID, ports.ReplayFrom{Sequence: 1}))
+		fanOut(t, s, owner)
+		if all := deliveriesOf(t, s, w, ""); len(all) != 3 || all[0].EventID != done[0].EventID || len(deliveriesOf(t, s, second, "")) != 2 {
+			t.Errorf("after a replay: %+v", all)
+		}
+		must(t, "replay from the end", s.Replay(t.Context(), owner, w.ID, ports.ReplayFrom{At: time.Now().Add(time.Hour)}))
+		must(t, "replay from a later position", s.Replay(t.Context(), owner, w.ID, ports.ReplayFrom{Sequence: 99}))
+		fanOut(t, s, owner)
+		if all := deliveriesOf(t, s, w, ""); len(all) != 3 {
+			t.Errorf("%d deliveries after a replay of nothing", len(all))
+		}
+		must(t, "replay all", s.Replay(t.Context(), owner, w.ID, ports.ReplayFrom{At: time.Now().Add(-time.Hour)}))
+		fanOut(t, s, owner)
+		if all := deliveriesOf(t, s, w, ""); len(all) != 5 {
+			t.Errorf("%d deliveries after a replay of all", len(all))
+		}
+		_, err = s.DropEvents(t.Context(), time.Now().Add(48*time.Hour))
+		must(t, "drop events", err)
+		requireRefusal(t, "replay dropped events", s.Replay(t.Context(), owner, w.ID, ports.ReplayFrom{Sequence: 0}), fault.CursorExpired)
+	})
+}
+
+func TestTestDeliveriesAreClaimedWhenTheyAreMade(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
+		w := addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Status = webhook.Disabled })
+		_, _, _, err := s.ClaimTest(t.Context(), other, w.ID, testLease, now)
+		requireRefusal(t, "test", err, fault.WebhookNotFound)
+		for n := range webhook.MaxConcurrent {
+			_, d, claimed, err := s.ClaimTest(t.Context(), owner, w.ID, testLease, now)
+			must(t, "test", err)
+			if !claimed || d.Event == nil || d.Event.Type != webhook.TestType || d.EventID != d.Event.ID {
+				t.Fatalf("test %d: %+v", n, d)
+			}
+			if n == 0 {
+				defer func() {
+					if !saveTry(t, s, w, d.Delivery, 200, now) {
+						t.Error("the result of a test is not stored")
+					}
+				}()
+			}
+		}
+		if _, _, claimed, err := s.ClaimTest(t.Context(), owner, w.ID, testLease, now); claimed || err != nil {
+			t.Errorf("one more: %v, %v", claimed, err)
+		}
+	})
+}
+
+func TestDueWebhooksAndHealth(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
+		var hooks []webhook.Webhook
+		for _, owner := range []access.AccountID{a, a, b} {
+			hooks = append(hooks, addWebhook(t, s, owner, nil))
+		}
+		addWebhook(t, s, b, func(w *webhook.Webhook) { w.Status = webhook.Disabled })
+		emitEvents(t, s, a, domainEvent(guid(1), "1", event.DomainAdded), domainEvent(guid(1), "2", event.DomainAdded))
+		emitEvents(t, s, b, domainEvent(guid(1), "1", event.DomainAdded))
+		fanOut(t, s, a)
+		_, _, err := s.FanOut(t.Context(), b, 10, now.Add(-time.Minute))
+		must(t, "fan out", err)
+		due := func(at time.Time, limit int) (ids []string) {
+			t.Helper()
+			all, err := s.DueWebhooks(t.Context(), at, limit)
+			must(t, "due webhooks", err)
+			for _, d := range all {
+				ids = append(ids, d.ID)
+			}
+			return ids
+		}
+		if got := due(now, 10); len(got) != 3 || got[0] != hooks[2].ID || !slices.Equal(due(now, 1), got[:1]) || len(due(now.Add(-time.Second), 10)) != 1 {
+			t.Errorf("due: %v", got)
+		}
+		failed := claim(t, s, hooks[2], now)[0]
+		saveTry(t, s, hooks[2], failed.Delivery, 500, now)
+		claim(t, s, hooks[0], now)
+		if got := due(now.Add(time.Second), 10); !slices.Equal(got, []string{hooks[1].ID}) {
+			t.Errorf("due after claims: %v", got)
+		}
+		h, err := s.WebhookHealth(t.Context(), now.Add(time.Minute))
+		must(t, "health", err)
+		if want := (ports.WebhookHealth{Enabled: 3, Disabled: 1, Failing: 1, Pending: 5, OldestDue: now}); h != want {
+			t.Errorf("health %+v, want %+v", h, want)
+		}
+		_, err = s.SetActive(t.Context(), a, false)
+		must(t, "suspend", err)
+		if h, err := s.WebhookHealth(t.Context(), now.Add(time.Minute)); err != nil || h.Pending != 1 || !h.OldestDue.IsZero() || due(now, 10) != nil {
+			t.Errorf("health of suspended accounts %+v, %v", h, err)
+		}
+	})
+}
+
+func TestOldDeliveriesAreDropped(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "a")
+		w := addWebhook(t, s, owner, nil)
+		for n := range 3 {
+			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
+			_, _, err := s.FanOut(t.Context(), owner, 10, now.Add(time.Duration(n)*time.Hour))
+			must(t, "fan out", err)
+		}
+		drop := func(limit int) int {
+			t.Helper()
+			n, err := s.DropDeliveries(t.Context(), now.Add(2*time.Hour), limit)
+			must(t, "drop", err)
+			return n
+		}
+		if a, b, c := drop(1), drop(5), drop(5); a != 1 || b != 1 || c != 0 || len(deliveriesOf(t, s, w, "")) != 1 {
+			t.Errorf("dropped %d, %d, %d", a, b, c)
+		}
+	})
+}
+
+func TestClosingAnAccountRemovesItsWebhooks(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
+		gone, kept := addWebhook(t, s, a, nil), addWebhook(t, s, b, nil)
+		_, err := s.CloseAccount(t.Context(), a, now)
+		must(t, "close", err)
+		_, err = s.Webhook(t.Context(), a, gone.ID)
+		requireRefusal(t, "webhook of a closed account", err, fault.WebhookNotFound)
+		if _, err := s.Webhook(t.Context(), b, kept.ID); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestFailingWebhooksWithoutDeliveriesAreDisabled(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "a")
+		w, working := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		for _, hook := range []webhook.Webhook{w, working} {
+			_, d, _, err := s.ClaimTest(t.Context(), owner, hook.ID, testLease, now)
+			must(t, "test", err)
+			saveTry(t, s, hook, d.Delivery, map[string]int{w.ID: 500, working.ID: 200}[hook.ID], now)
+		}
+		for _, c := range []struct {
+			since time.Time
+			want  int
+		}{{now.Add(-time.Second), 0}, {now, 1}, {now, 0}} {
+			if n, err := s.DisableFailing(t.Context(), c.since, 10); n != c.want || err != nil {
+				t.Fatalf("%d are disabled, %v", n, err)
+			}
+		}
+		page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: ports.FromOldest, Limit: 10})
+		must(t, "read the log", err)
+		if len(page.Events) != 1 || page.Events[0].Type != event.WebhookDisabled || page.Events[0].Subject.ID != w.ID {
+			t.Errorf("events %+v", page.Events)
+		}
+	})
+}

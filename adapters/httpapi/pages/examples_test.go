@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pages_test
+
+import (
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/pages"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/webhook"
+)
+
+// TestTheGuideShowsTheExamples checks that the guide about webhooks contains the programs that
+// TestExamplesVerifySignatures runs.
+func TestTheGuideShowsTheExamples(t *testing.T) {
+	_, page := renderPage(t, func(w http.ResponseWriter, _ *http.Request) { pages.Guide(w, "webhooks") })
+	files, err := filepath.Glob("examples/verify/*")
+	if err != nil || len(files) != 4 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(html.UnescapeString(page), strings.TrimSpace(string(source))) {
+			t.Errorf("the guide does not show %s", file)
+		}
+	}
+	if rec := httptest.NewRecorder(); !pages.Guide(rec, "webhooks") || strings.Contains(rec.Body.String(), "ZgotmplZ") {
+		t.Error("the template refuses a value")
+	}
+}
+
+// TestExamplesVerifySignatures runs the programs of the guide on messages of the service.
+func TestExamplesVerifySignatures(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "verify")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./examples/verify").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	random, err := os.Open("/dev/urandom")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = random.Close() }()
+	newSecret := func() secret.Text {
+		text, err := webhook.NewSecret(random)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	own, other := newSecret(), newSecret()
+	message := func(at time.Time, secrets ...secret.Text) webhook.Message {
+		m, err := webhook.Message{ID: "019a52d9-7e2f-7a44-9c3b-6d17e20fa00c", Timestamp: at, Body: []byte("{\"type\":\"domain.added\",\"data\":{\"text\":\"\u00e4 \\u0000 %s\"}}")}.Sign(secrets...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	now := time.Now()
+	changed := message(now, own)
+	changed.Body = append(changed.Body, '\n')
+	renamed := message(now, own)
+	renamed.ID = "019a52d9-7e2f-7a44-9c3b-6d17e20fa00d"
+	unsigned := message(now, own)
+	unsigned.Signature = ""
+	for _, program := range [][]string{{program}, {"node", "examples/verify/verify.mjs"}, {"python3", "examples/verify/verify.py"}, {"sh", "examples/verify/verify.sh"}} {
+		for _, c := range []struct {
+			name string
+			m    webhook.Message
+			want bool
+		}{
+			{"signed", message(now, own), true},
+			{"signed with two secrets", message(now, other, own), true},
+			{"another secret", message(now, other), false},
+			{"no signature", unsigned, false},
+			{"another body", changed, false},
+			{"another id", renamed, false},
+			{"old", message(now.Add(-time.Hour), own), false},
+			{"new", message(now.Add(time.Hour), own), false},
+		} {
+			args := append(program[1:len(program):len(program)], own.Reveal(), c.m.ID, strconv.FormatInt(c.m.Timestamp.Unix(), 10), c.m.Signature)
+			cmd := exec.CommandContext(t.Context(), program[0], args...)
+			cmd.Stdin = strings.NewReader(string(c.m.Body))
+			if out, err := cmd.CombinedOutput(); (err == nil) != c.want {
+				t.Errorf("%s, %s: %v\n%s", program, c.name, err, out)
+			}
+		}
+	}
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
+	"github.com/tenantry/tenantry/app/webhooks"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/webhook"
+	"github.com/tenantry/tenantry/ports"
+)
+
+type webhookPath struct {
+	WebhookID string `path:"webhook_id"`
+}
+
+type deliveryPath struct {
+	WebhookID  string `path:"webhook_id"`
+	DeliveryID string `path:"delivery_id"`
+}
+
+func webhookOperations(api huma.API, service *webhooks.Service) {
+	createWebhookOperation(api, service)
+	listWebhooks(api, service)
+	getWebhook(api, service)
+	updateWebhookOperation(api, service)
+	deleteWebhook(api, service)
+	rotateWebhookSecret(api, service)
+	testWebhook(api, service)
+	listDeliveries(api, service)
+	redeliver(api, service)
+	replayEvents(api, service)
+}
+
+type createWebhookInput struct {
+	Body createWebhook
+}
+
+// createWebhook is the body of create-webhook. The URL has an error code of its own.
+type createWebhook struct {
+	URL         string   `json:"url" doc:"Where the events are sent: an https URL without user name and password, whose host resolves to public addresses only."`
+	EventTypes  []string `json:"event_types" minItems:"1" maxItems:"100" doc:"The types of events to send, or [\"*\"] for all types."`
+	Description *string  `json:"description,omitempty" maxLength:"256" doc:"A note of your choice."`
+}
+
+func createWebhookOperation(api huma.API, service *webhooks.Service) {
+	registerCompleting(api, huma.Operation{
+		OperationID: "create-webhook", Method: http.MethodPost, Path: "/v1/webhooks", Tags: []string{tagWebhooks},
+		Summary: "Add a webhook",
+		Description: "Sends the account's events to a URL from now on. The response contains the secret that signs the messages. It is stored " +
+			"encrypted and never shown again. The guide about webhooks shows how to check a signature. An account can have 10 webhooks.",
+		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Creates: event.Webhook, Request: exampleCreateWebhook, Answer: exampleWebhookWithSecret,
+			Refuses: only(fault.InvalidWebhookURL, fault.WebhookLimitReached)}.Metadata(),
+	}, withSecretOf, func(ctx context.Context, who access.Caller, in *createWebhookInput, answer ports.Answer[webhooks.WithSecret]) (webhooks.WithSecret, error) {
+		types, err := webhook.ParseTypes(in.Body.EventTypes)
+		if err != nil {
+			return webhooks.WithSecret{}, err
+		}
+		// A key that is limited to some tenants adds a webhook with the same limit.
+		wanted := webhooks.New{Account: who.Account.ID, URL: in.Body.URL, Types: types, Tenants: who.Bounds.Tenants}
+		if in.Body.Description != nil {
+			wanted.Description = *in.Body.Description
+		}
+		return service.Create(ctx, wanted, answer)
+	})
+}
+
+func listWebhooks(api huma.API, service *webhooks.Service) {
+	register(api, huma.Operation{
+		OperationID: "list-webhooks", Method: http.MethodGet, Path: "/v1/webhooks", Tags: []string{tagWebhooks},
+		Summary:     "List webhooks",
+		Description: "Lists the account's webhooks, newest first.",
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.WebhooksRead, Answer: exampleWebhookList, Refuses: only(fault.InvalidRequest)}.Metadata(),
+	}, func(ctx context.Context, who access.Caller, in *pageInput) (webhookList, error) {
+		q, err := in.query(webhookCursors)
+		if err != nil {
+			return webhookList{}, err
+		}
+		list, more, err := service.List(ctx, who.Account.ID, string(q.After), q.Limit)
+		if err != nil {
+			return webhookList{}, err
+		}
+		return webhookList{Webhooks: each(list, webhookOf), NextCursor: nextCursor(webhookCursors, list, more, func(w webhook.Webhook) string { return w.ID })}, nil
+	})
+}
+
+func getWebhook(api huma.API, service *webhooks.Service) {
+	register(api, huma.Operation{
+		OperationID: "get-webhook", Method: http.MethodGet, Path: "/v1/webhooks/{webhook_id}", Tags: []string{tagWebhooks},
+		Summary:     "Get a webhook",
+		Description: "Returns a webhook, without its secret.",
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.WebhooksRead, Answer: exampleWebhook, Refuses: only(fault.WebhookNotFound)}.Metadata(),
+	}, func(ctx context.Context, who access.Caller, in *webhookPath) (WebhookEntry, error) {
+		w, err := service.Get(ctx, who.Account.ID, ident.Lookup(in.WebhookID))
+		if err != nil {
+			return WebhookEntry{}, err
+		}
+		return webhookOf(w), nil
+	})
+}
+
+type updateWebhookInput struct {
+	WebhookID string `path:"webhook_id"`
+	Body      updateWebhook
+}
+
+func updateWebhookOperation(api huma.API, service *webhooks.Service) {
+	register(api, huma.Operation{
+		OperationID: "update-webhook", Method: http.MethodPatch, Path: "/v1/webhooks/{webhook_id}", Tags: []string{tagWebhooks},
+		Summary: "Change a webhook",
+		Description: "Changes the URL, the types of events or the description, or disables and enables the webhook. Disabling it ends its pending " +
+			"deliveries as failed. A webhook that is enabled again gets the events from then on; a replay sends the events before.",
+		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Request: exampleUpdateWebhook, Answer: exampleWebhook,
+			Refuses: only(fault.NoUpdates, fault.InvalidWebhookURL, fault.WebhookNotFound)}.Metadata(),
+		SkipValidateBody: true, // updateWebhook validates the body
+	}, func(ctx context.Context, who access.Caller, in *updateWebhookInput) (WebhookEntry, error) {
+		change, err := in.Body.change()
+		if err != nil {
+			return WebhookEntry{}, err
+		}
+		w, err := service.Update(ctx, who.Account.ID, ident.Lookup(in.WebhookID), change)
+		if err != nil {
+			return WebhookEntry{}, err
+		}
+		return webhookOf(w), nil
+	})
+}
+
+func deleteWebhook(api huma.API, service *webhooks.Service) {
+	registerCompleting(api, huma.Operation{
+		OperationID: "delete-webhook", Method: http.MethodDelete, Path: "/v1/webhooks/{webhook_id}", Tags: []string{tagWebhooks},
+		Summary:     "Delete a webhook",
+		Description: "Deletes a webhook with its secret and its deliveries. A message that is being sent may still arrive.",
+		Metadata:    guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Answer: exampleDeletedWebhook, Refuses: only(fault.WebhookNotFound)}.Metadata(),
+	}, deletedWebhookOf, func(ctx context.Context, who access.Caller, in *webhookPath, answer ports.Answer[webhook.Webhook]) (webhook.Webhook, error) {
+		return service.Delete(ctx, who.Account.ID, ident.Lookup(in.WebhookID), answer)
+	})
+}
+
+type rotateWebhookSecretInput struct {
+	WebhookID string `path:"webhook_id"`
+	Body      *rotateWebhook
+}
+
+type rotateWebhook struct {
+	OverlapHours *int `json:"overlap_hours,omitempty" minimum:"0" maximum:"72" default:"24" doc:"How many hours the previous secret also signs the messages."`
+}
+
+func rotateWebhookSecret(api huma.API, service *webhooks.Service) {
+	registerCompleting(api, huma.Operation{
+		OperationID: "rotate-webhook-secret", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/rotate-secret", Tags: []string{tagWebhooks},
+		Summary: "Rotate a webhook's secret",
+		Description: "Creates a new secret, which is shown once. Until the overlap has passed, each message has two signatures, with the new and with " +
+			"the previous secret. Without a body the overlap is 24 hours.",
+		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Request: exampleRotateWebhook, Answer: exampleRotatedWebhook,
+			Refuses: only(fault.WebhookNotFound)}.Metadata(),
+	}, rotatedWebhookOf, func(ctx context.Context, who access.Caller, in *rotateWebhookSecretInput, answer ports.Answer[webhooks.WithSecret]) (webhooks.WithSecret, error) {
+		overlap := webhook.DefaultOverlap
+		if in.Body != nil && in.Body.OverlapHours != nil {
+			overlap = time.Duration(*in.Body.OverlapHours) * time.Hour
+		}
+		return service.RotateSecret(ctx, who.Account.ID, ident.Lookup(in.WebhookID), overlap, answer)
+	})
+}
+
+func testWebhook(api huma.API, service *webhooks.Service) {
+	register(api, huma.Operation{
+		OperationID: "test-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/test", Tags: []string{tagWebhooks},
+		Summary: "Test a webhook",
+		Description: "Sends an event of the type `webhook.test` now, once, and waits up to 15 seconds for the result. The test is also in the list of " +
+			"deliveries. A disabled webhook can be tested too.",
+		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Answer: exampleTestedWebhook, Refuses: only(fault.WebhookNotFound)}.Metadata(),
+	}, func(ctx context.Context, who access.Caller, in *webhookPath) (testedWebhook, error) {
+		t, err := service.Test(ctx, who.Account.ID, ident.Lookup(in.WebhookID))
+		if err != nil {
+			return testedWebhook{}, err
+		}
+		return testedWebhookOf(t), nil
+	})
+}
+
+type deliveriesInput struct {
+	WebhookID string `path:"webhook_id"`
+	Status    string `query:"status"`
+	Limit     string `query:"limit"`
+	After     string `query:"after"`
+}
+
+func listDeliveries(api huma.API, service *webhooks.Service) {
+	register(api, huma.Operation{
+		OperationID: "list-webhook-deliveries", Method: http.MethodGet, Path: "/v1/webhooks/{webhook_id}/deliveries", Tags: []string{tagWebhooks},
+		Summary: "List deliveries",
+		Description: "Lists the deliveries of a webhook with all tries, newest first. They are kept for 30 days. The answers of endpoints are not " +
+			"stored, only their status.",
+		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.WebhooksRead, Answer: exampleDeliveryList, Refuses: only(fault.InvalidRequest, fault.WebhookNotFound)}.Metadata(),
+	}, func(ctx context.Context, who access.Caller, in *deliveriesInput) (deliveryList, error) {
+		q, err := in.query()
+		if err != nil {
+			return deliveryList{}, err
+		}
+		list, more, err := service.ListDeliveries(ctx, who.Account.ID, ident.Lookup(in.WebhookID), q)
+		if err != nil {
+			return deliveryList{}, err
+		}
+		return deliveryList{Deliveries: each(list, deliveryOf), NextCursor: nextCursor(deliveryCursors, list, more, func(d webhook.Delivery) string { return d.ID })}, nil
+	})
+}
+
+func (in *deliveriesInput) query() (ports.DeliveryQuery, error) {
+	part, err := (&pageInput{Limit: in.Limit, After: in.After}).query(deliveryCursors)
+	q := ports.DeliveryQuery{Status: webhook.DeliveryStatus(in.Status), Before: string(part.After), Limit: part.Limit}
+	if err == nil && in.Status != "" && !q.Status.Known() {
+		err = refusal.Invalid("a query parameter is not valid", refusal.ProblemField{Location: "query.status", Message: "must be pending, delivered or failed"})
+	}
+	return q, err
+}
+
+func redeliver(api huma.API, service *webhooks.Service) {
+	register(api, huma.Operation{
+		OperationID: "redeliver-webhook-delivery", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", Tags: []string{tagWebhooks},
+		Summary: "Send a delivery again",
+		Description: "Makes a delivery pending, with all tries, and sends it soon. The message has the same `webhook-id` as before. A delivery of a " +
+			"disabled webhook waits until the webhook is enabled.",
+		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Answer: exampleRedelivered, Refuses: only(fault.WebhookNotFound, fault.DeliveryNotFound)}.Metadata(),
+	}, func(ctx context.Context, who access.Caller, in *deliveryPath) (delivery, error) {
+		d, err := service.Redeliver(ctx, who.Account.ID, ident.Lookup(in.WebhookID), ident.Lookup(in.DeliveryID))
+		if err != nil {
+			return delivery{}, err
+		}
+		return deliveryOf(d), nil
+	})
+}
+
+type replayInput struct {
+	WebhookID string `path:"webhook_id"`
+	Body      replayWebhook
+}
+
+type replayWebhook struct {
+	After string `json:"after" minLength:"1" maxLength:"256" doc:"A cursor of GET /v1/events, or a time as in RFC 3339: the events after it are sent again."`
+}
+
+func replayEvents(api huma.API, service *webhooks.Service) {
+	register(api, huma.Operation{
+		OperationID: "replay-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/replay", Tags: []string{tagWebhooks},
+		Summary: "Send past events again",
+		Description: "Sends the events after a cursor or a time that the webhook wants, as new deliveries with the same `webhook-id` as before. Events " +
+			"are kept for 30 days. A disabled webhook gets them only if it is enabled first.",
+		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Request: exampleReplay, Answer: exampleReplayed,
+			Refuses: only(fault.WebhookNotFound, fault.CursorExpired)}.Metadata(),
+	}, func(ctx context.Context, who access.Caller, in *replayInput) (replayedWebhook, error) {
+		from, err := in.Body.from()
+		if err != nil {
+			return replayedWebhook{}, err
+		}
+		id := ident.Lookup(in.WebhookID)
+		if err := service.Replay(ctx, who.Account.ID, id, from); err != nil {
+			return replayedWebhook{}, err
+		}
+		return replayedWebhook{Status: "queued", ID: id}, nil
+	})
+}
+
+func (b replayWebhook) from() (ports.ReplayFrom, error) {
+	if at, err := time.Parse(time.RFC3339, b.After); err == nil {
+		return ports.ReplayFrom{At: at}, nil
+	}
+	sequence, err := sequenceOf(eventCursors, b.After)
+	if err != nil {
+		return ports.ReplayFrom{}, refusal.Invalid("the position is not valid",
+			refusal.ProblemField{Location: "body.after", Message: "must be a cursor of GET /v1/events or a time such as 2026-01-31T09:30:00Z"})
+	}
+	return ports.ReplayFrom{Sequence: sequence}, nil
+}
+
+// updateWebhook keeps the raw members of the body, like updateMailbox: a body without a known member
+// has its own error code.
+type updateWebhook struct{ members map[string]json.RawMessage }
+
+// UnmarshalJSON accepts any JSON value. The method change validates it.
+func (b *updateWebhook) UnmarshalJSON(raw []byte) error {
+	if err := json.Unmarshal(raw, &b.members); err != nil {
+		b.members = nil // not an object
+	}
+	return nil
+}
+
+// change returns the requested change, or invalid_request. It accepts an empty change, because the
+// use case refuses it after it has checked ownership.
+func (b updateWebhook) change() (webhooks.Change, error) {
+	var c webhooks.Change
+	if b.members == nil {
+		return c, refusal.Invalid("the body is not an object", refusal.ProblemField{Location: "body", Message: "expected object"})
+	}
+	var types []string
+	var status string
+	var unknown, wrong []refusal.ProblemField
+	for _, name := range slices.Sorted(maps.Keys(b.members)) {
+		var ok bool
+		switch raw := b.members[name]; name {
+		case "url":
+			ok = memberOf(raw, &c.URL)
+		case "event_types":
+			ok = json.Unmarshal(raw, &types) == nil
+			c.Types = new([]event.Type)
+		case "description":
+			c.Description = new(string)
+			ok = json.Unmarshal(raw, c.Description) == nil && utf8.RuneCountInString(*c.Description) <= webhook.MaxDescription
+		case "status":
+			ok = json.Unmarshal(raw, &status) == nil && (status == string(webhook.Enabled) || status == string(webhook.Disabled))
+			c.Status = ptr(webhook.Status(status))
+		default:
+			unknown = append(unknown, fieldOf(&huma.ErrorDetail{Location: "body." + name, Message: "unexpected property"}))
+			continue
+		}
+		if !ok {
+			wrong = append(wrong, refusal.ProblemField{Location: "body." + name, Message: webhookMembers[name]})
+		}
+	}
+	switch {
+	case len(wrong) > 0:
+		return c, refusal.Invalid("a member has the wrong type", wrong...)
+	case len(unknown) > 0 && len(unknown) < len(b.members):
+		return c, refusal.Invalid("the body has unknown members", unknown[:min(len(unknown), maxFields)]...)
+	case c.Types == nil:
+		return c, nil
+	}
+	var err error
+	*c.Types, err = webhook.ParseTypes(types)
+	return c, err
+}
+
+// webhookMembers describes the values of the members of updateWebhook.
+var webhookMembers = map[string]string{
+	"url": "expected string", "event_types": "expected array of strings",
+	"description": "expected string of at most 256 characters or null", "status": "must be enabled or disabled",
+}
+
+// memberOf decodes a member that must not be null.
+func memberOf[T any](raw json.RawMessage, into **T) bool {
+	return json.Unmarshal(raw, into) == nil && *into != nil
+}
+
+// Schema documents the rules that change enforces.
+func (updateWebhook) Schema(huma.Registry) *huma.Schema {
+	one, longest := 1, webhook.MaxDescription
+	return &huma.Schema{
+		Type: huma.TypeObject, MinProperties: &one, AdditionalProperties: false,
+		Description: "The members to change, at least one.",
+		Properties: map[string]*huma.Schema{
+			"url":         {Type: huma.TypeString, Description: "The new URL."},
+			"event_types": {Type: huma.TypeArray, MinItems: &one, Items: &huma.Schema{Type: huma.TypeString}, Description: "The new types, or [\"*\"] for all types."},
+			"description": {Type: huma.TypeString, Nullable: true, MaxLength: &longest, Description: "The new note, null to remove it."},
+			"status":      {Type: huma.TypeString, Enum: []any{"enabled", "disabled"}, Description: "Whether the webhook gets events."},
+		},
+	}
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/app/webhooks"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/page"
+	"github.com/tenantry/tenantry/core/webhook"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// recordingSender is a sender without a network. It refuses URLs that contain "private", and answers
+// each message with the status of its path.
+type recordingSender struct {
+	mu   sync.Mutex
+	sent []webhook.Message
+}
+
+func (*recordingSender) CheckURL(_ context.Context, raw string) error {
+	if strings.Contains(raw, "private") || !strings.HasPrefix(raw, "https://") {
+		return fault.InvalidWebhookURL.At("not allowed", fault.Field{Name: "url", Message: "not allowed"})
+	}
+	return nil
+}
+
+func (s *recordingSender) Send(_ context.Context, m webhook.Message) webhook.Response {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = append(s.sent, m)
+	u, err := url.Parse(m.URL)
+	if err != nil {
+		return webhook.Response{Error: "bad URL"}
+	}
+	status, err := strconv.Atoi(strings.Trim(u.Path, "/"))
+	if err != nil {
+		status = http.StatusOK
+	}
+	return webhook.Response{StatusCode: status, Duration: 1500 * time.Microsecond}
+}
+
+func (env *testEnv) addWebhooks(sealer ports.Sealer) {
+	sender := &recordingSender{}
+	env.options.Webhooks = &webhooks.Service{Webhooks: env.store, Deliveries: env.store, Sender: sender, Sealer: sealer, Queue: &env.queue, Random: rand.Reader, Now: time.Now,
+		Tries: &webhooks.Tries{Deliveries: env.store, Sender: sender, Sealer: sealer, Now: time.Now, Chance: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler)}}
+}
+
+// addWebhook adds a webhook with one delivery.
+func (env *testEnv) addWebhook(t *testing.T, owner testAccount) (webhookID, deliveryID string) {
+	t.Helper()
+	w, err := env.options.Webhooks.Create(t.Context(), webhooks.New{Account: owner.account.ID, URL: "https://hooks.example.test/200"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := env.options.Webhooks.Test(t.Context(), owner.account.ID, w.ID); err != nil {
+		t.Fatal(err)
+	}
+	list, _, err := env.options.Webhooks.ListDeliveries(t.Context(), owner.account.ID, w.ID, ports.DeliveryQuery{Limit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.ID, list[0].ID
+}
+
+func TestWebhooks(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	key := env.accountA.key
+	do := func(method, path, body string, status int, code string) reply {
+		t.Helper()
+		return client.expect(call{method: method, path: path, body: body, key: key}, status, code)
+	}
+	const create = `{"url":"https://hooks.example.test/204","event_types":["domain.added"],"description":"one"}`
+	created := do(http.MethodPost, "/v1/webhooks", create, http.StatusOK, "")
+	id, _ := created.body["id"].(string)
+	secret, _ := created.body["secret"].(string)
+	if !strings.HasPrefix(secret, "whsec_") || created.body["status"] != "enabled" || created.body["url"] != "https://hooks.example.test/204" ||
+		created.body["description"] != "one" || created.header.Get("X-RateLimit-Bucket") != "write" || created.body["created_at"] == nil {
+		t.Fatalf("created %v", created.body)
+	}
+	got := do(http.MethodGet, "/v1/webhooks/"+id, "", http.StatusOK, "")
+	if _, shown := got.body["secret"]; shown || got.body["id"] != id {
+		t.Errorf("got %v", got.body)
+	}
+	changed := do(http.MethodPatch, "/v1/webhooks/"+id, `{"event_types":["*"],"description":null,"url":"https://hooks.example.test/410"}`, http.StatusOK, "")
+	if changed.body["description"] != nil || changed.body["url"] != "https://hooks.example.test/410" || len(changed.body["event_types"].([]any)) != 1 {
+		t.Errorf("changed %v", changed.body)
+	}
+	rotated := do(http.MethodPost, "/v1/webhooks/"+id+"/rotate-secret", "", http.StatusOK, "")
+	if next, _ := rotated.body["secret"].(string); next == secret || !strings.HasPrefix(next, "whsec_") || rotated.body["previous_secret_expires_at"] == nil {
+		t.Errorf("rotated %v", rotated.body)
+	}
+	if at := do(http.MethodPost, "/v1/webhooks/"+id+"/rotate-secret", `{"overlap_hours":0}`, http.StatusOK, "").body["previous_secret_expires_at"]; at != nil {
+		t.Errorf("without an overlap: %v", at)
+	}
+	tested := do(http.MethodPost, "/v1/webhooks/"+id+"/test", "", http.StatusOK, "")
+	if tested.body["status"] != "failed" || tested.body["status_code"] != 410.0 || tested.body["error"] == nil || tested.body["duration_ms"] != 1.0 {
+		t.Errorf("tested %v", tested.body)
+	}
+	if got := do(http.MethodGet, "/v1/webhooks/"+id, "", http.StatusOK, ""); got.body["status"] != "disabled" {
+		t.Errorf("after a 410: %v", got.body)
+	}
+	do(http.MethodPatch, "/v1/webhooks/"+id, `{"status":"enabled","url":"https://hooks.example.test/204"}`, http.StatusOK, "")
+	if tested := do(http.MethodPost, "/v1/webhooks/"+id+"/test", "{}", http.StatusOK, ""); tested.body["status"] != "delivered" || tested.body["error"] != nil {
+		t.Errorf("tested %v", tested.body)
+	}
+	list := do(http.MethodGet, "/v1/webhooks/"+id+"/deliveries?limit=1", "", http.StatusOK, "")
+	first := list.body["deliveries"].([]any)[0].(map[string]any)
+	attempt := first["attempts"].([]any)[0].(map[string]any)
+	if first["status"] != "delivered" || first["event_type"] != "webhook.test" || attempt["status_code"] != 204.0 || attempt["duration_ms"] != 1.0 || first["next_attempt_at"] != nil {
+		t.Errorf("delivery %v", first)
+	}
+	cursor, _ := list.body["next_cursor"].(string)
+	rest := do(http.MethodGet, "/v1/webhooks/"+id+"/deliveries?after="+cursor, "", http.StatusOK, "")
+	if failed := rest.body["deliveries"].([]any); len(failed) != 1 || failed[0].(map[string]any)["status"] != "failed" || rest.body["next_cursor"] != nil {
+		t.Errorf("second page %v", rest.body)
+	}
+	if failed := do(http.MethodGet, "/v1/webhooks/"+id+"/deliveries?status=failed", "", http.StatusOK, ""); len(failed.body["deliveries"].([]any)) != 1 {
+		t.Errorf("failed %v", failed.body)
+	}
+	again := do(http.MethodPost, "/v1/webhooks/"+id+"/deliveries/"+first["id"].(string)+"/redeliver", "", http.StatusOK, "")
+	if woken := env.queue.Take(); again.body["status"] != "pending" || again.body["event_id"] != first["event_id"] || len(woken) != 1 || woken[0].ID != id {
+		t.Errorf("redelivered %v, woken %v", again.body, woken)
+	}
+	for _, after := range []string{"2026-01-01T00:00:00Z", page.Cursor("0").Encode("events")} {
+		if replayed := do(http.MethodPost, "/v1/webhooks/"+id+"/replay", `{"after":"`+after+`"}`, http.StatusOK, ""); replayed.body["status"] != "queued" {
+			t.Errorf("replayed %v", replayed.body)
+		}
+	}
+	for range 9 {
+		do(http.MethodPost, "/v1/webhooks", create, http.StatusOK, "")
+	}
+	do(http.MethodPost, "/v1/webhooks", create, http.StatusConflict, "webhook_limit_reached")
+	var ids []string
+	for after := ""; ; {
+		list := do(http.MethodGet, "/v1/webhooks?limit=4"+after, "", http.StatusOK, "")
+		for _, w := range list.body["webhooks"].([]any) {
+			ids = append(ids, w.(map[string]any)["id"].(string))
+		}
+		next, more := list.body["next_cursor"].(string)
+		if !more {
+			break
+		}
+		after = "&after=" + next
+	}
+	if len(ids) != 10 || ids[9] != id || !slices.IsSortedFunc(ids, func(a, b string) int { return strings.Compare(b, a) }) {
+		t.Errorf("listed %v", ids)
+	}
+	key = env.accountB.key
+	if other := do(http.MethodGet, "/v1/webhooks", "", http.StatusOK, ""); len(other.body["webhooks"].([]any)) != 0 || other.body["next_cursor"] != nil {
+		t.Errorf("another account sees %v", other.body)
+	}
+	key = env.accountA.key
+	do(http.MethodDelete, "/v1/webhooks/"+id, "", http.StatusOK, "")
+	do(http.MethodGet, "/v1/webhooks/"+id, "", http.StatusNotFound, "webhook_not_found")
+	do(http.MethodDelete, "/v1/webhooks/"+id, "", http.StatusNotFound, "webhook_not_found")
+}
+
+func TestWebhookRequestsAreChecked(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	id, _ := env.addWebhook(t, env.accountA)
+	path := "/v1/webhooks/" + id
+	for _, c := range []struct{ method, path, body, code string }{
+		{"POST", "/v1/webhooks", `{"url":"https://private.test/","event_types":["*"]}`, "invalid_webhook_url"},
+		{"POST", "/v1/webhooks", `{"url":"","event_types":["*"]}`, "invalid_webhook_url"},
+		{"POST", "/v1/webhooks", `{"event_types":["*"]}`, "invalid_request"},
+		{"POST", "/v1/webhooks", `{"url":5,"event_types":["*"]}`, "invalid_request"},
+		{"POST", "/v1/webhooks", `{"url":"https://a.test/"}`, "invalid_request"},
+		{"POST", "/v1/webhooks", `{"url":"https://a.test/","event_types":[]}`, "invalid_request"},
+		{"POST", "/v1/webhooks", `{"url":"https://a.test/","event_types":null}`, "invalid_request"},
+		{"POST", "/v1/webhooks", `{"url":"https://a.test/","event_types":["webhook.test"]}`, "invalid_request"},
+		{"POST", "/v1/webhooks", `{"url":"https://a.test/","event_types":["*","*"]}`, "invalid_request"},
+		{"POST", "/v1/webhooks", `{"url":"https://a.test/","event_types":["*"],"secret":"x"}`, "invalid_request"},
+		{"POST", "/v1/webhooks", `{"url":"https://a.test/","event_types":["*"],"description":"` + strings.Repeat("x", 257) + `"}`, "invalid_request"},
+		{"PATCH", path, `{}`, "no_updates"},
+		{"PATCH", path, `{"other":1}`, "no_updates"},
+		{"PATCH", path, `{"status":"enabled","other":1}`, "invalid_request"},
+		{"PATCH", path, `{"status":"paused"}`, "invalid_request"},
+		{"PATCH", path, `{"status":null}`, "invalid_request"},
+		{"PATCH", path, `{"url":null}`, "invalid_request"},
+		{"PATCH", path, `{"url":"https://private.test/"}`, "invalid_webhook_url"},
+		{"PATCH", path, `{"event_types":["none"]}`, "invalid_request"},
+		{"PATCH", path, `{"event_types":null}`, "invalid_request"},
+		{"PATCH", path, `{"description":5}`, "invalid_request"},
+		{"PATCH", path, `{"description":"` + strings.Repeat("x", 257) + `"}`, "invalid_request"},
+		{"PATCH", path, `[]`, "invalid_request"},
+		{"POST", path + "/rotate-secret", `{"overlap_hours":73}`, "invalid_request"},
+		{"POST", path + "/rotate-secret", `{"overlap_hours":-1}`, "invalid_request"},
+		{"POST", path + "/rotate-secret", `{"hours":1}`, "invalid_request"},
+		{"POST", path + "/test", `{"a":1}`, "invalid_request"},
+		{"POST", path + "/replay", `{}`, "invalid_request"},
+		{"POST", path + "/replay", `{"after":"yesterday"}`, "invalid_request"},
+		{"POST", path + "/replay", `{"after":"` + page.Cursor("1").Encode("webhooks") + `"}`, "invalid_request"},
+		{"GET", "/v1/webhooks?limit=0", "", "invalid_request"},
+		{"GET", "/v1/webhooks?limit=101", "", "invalid_request"},
+		{"GET", "/v1/webhooks?after=x", "", "invalid_request"},
+		{"GET", path + "/deliveries?after=" + page.Cursor(id).Encode("webhooks"), "", "invalid_request"},
+		{"GET", path + "/deliveries?status=sent", "", "invalid_request"},
+	} {
+		client.expect(call{method: c.method, path: c.path, body: c.body, key: env.accountA.key}, http.StatusBadRequest, c.code)
+	}
+}
+
+// TestSecretsOfWebhooksAreReplayed checks that a repeated request gets the same secret and makes no
+// second webhook.
+func TestSecretsOfWebhooksAreReplayed(t *testing.T) {
+	env := newTestEnv(t)
+	client := serve(t, env.handler(t))
+	request := call{method: http.MethodPost, path: "/v1/webhooks", body: `{"url":"https://a.test/","event_types":["*"]}`, key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "one"}}
+	first := client.expect(request, http.StatusOK, "")
+	again := client.expect(request, http.StatusOK, "")
+	if first.body["secret"] != again.body["secret"] || again.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("%v, then %v", first.body, again.body)
+	}
+	if list := client.expect(call{method: http.MethodGet, path: "/v1/webhooks", key: env.accountA.key}, http.StatusOK, ""); len(list.body["webhooks"].([]any)) != 1 {
+		t.Errorf("listed %v", list.body)
+	}
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package webhookhttp sends the messages of webhooks over HTTP.
+//
+// A customer chooses the URL, so a message could be used to reach the internal network of the
+// service. Sender therefore checks the address of each connection when it is made, after the host
+// name was resolved. It follows no redirects, uses no proxy and does not read the answer.
+package webhookhttp
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tenantry/tenantry/core/egress"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/webhook"
+)
+
+const (
+	// sendLimit bounds one try, from the resolution of the host to the end of the answer.
+	sendLimit = 15 * time.Second
+	// lookupLimit bounds the resolution of the host of a new URL.
+	lookupLimit = 5 * time.Second
+	// maxDiscarded is how much of an answer is read, so that the connection can be used again.
+	maxDiscarded = 4 << 10
+)
+
+// Options configure a Sender.
+type Options struct {
+	// AllowPrivate allows private addresses, and http to loopback. It is for sandboxes.
+	AllowPrivate bool
+	// Resolver is the system's resolver unless set.
+	Resolver *net.Resolver
+	// Roots are the certificate authorities of endpoints, those of the system unless set.
+	Roots *x509.CertPool
+}
+
+// Sender implements ports.WebhookSender.
+type Sender struct {
+	allowPrivate bool
+	resolver     *net.Resolver
+	client       *http.Client
+}
+
+// New returns a Sender.
+func New(o Options) *Sender {
+	s := &Sender{allowPrivate: o.AllowPrivate, resolver: o.Resolver}
+	if s.resolver == nil {
+		s.resolver = net.DefaultResolver
+	}
+	dialer := &net.Dialer{Resolver: o.Resolver, ControlContext: s.checkConnection}
+	s.client = &http.Client{
+		Transport: &http.Transport{
+			DialContext:            dialer.DialContext,
+			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots},
+			ForceAttemptHTTP2:      true,
+			MaxIdleConns:           256,
+			MaxIdleConnsPerHost:    webhook.MaxConcurrent,
+			IdleConnTimeout:        30 * time.Second,
+			MaxResponseHeaderBytes: 16 << 10,
+			DisableCompression:     true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return s
+}
+
+// errForbidden is the error of a connection to an address that messages may not be sent to.
+var errForbidden = errors.New("the host resolves to an address that is not public")
+
+// plainHTTP marks the context of a message over http.
+type plainHTTP struct{}
+
+// checkConnection is called for each connection with the address that was resolved for it, so a
+// host whose name resolves differently at each look-up cannot evade the check.
+func (s *Sender) checkConnection(ctx context.Context, _, address string, _ syscall.RawConn) error {
+	target, err := netip.ParseAddrPort(address)
+	if err != nil || !s.allowed(target.Addr(), ctx.Value(plainHTTP{}) != nil) {
+		return errForbidden
+	}
+	return nil
+}
+
+// allowed reports whether messages may be sent to an address.
+func (s *Sender) allowed(a netip.Addr, plain bool) bool {
+	if !s.allowPrivate {
+		return !plain && egress.Public(a)
+	}
+	return !plain || a.Unmap().IsLoopback()
+}
+
+// CheckURL implements ports.WebhookSender. It resolves the host, and checks all its addresses.
+func (s *Sender) CheckURL(ctx context.Context, raw string) error {
+	u, err := s.parse(raw)
+	if err != nil {
+		return err
+	}
+	addresses, err := s.resolve(ctx, u.Hostname())
+	if err != nil || len(addresses) == 0 {
+		return invalid("the host does not resolve")
+	}
+	for _, a := range addresses {
+		switch plain := u.Scheme == "http"; {
+		case s.allowed(a, plain):
+		case plain:
+			return invalid("http is allowed only to loopback addresses")
+		default:
+			return invalid(errForbidden.Error())
+		}
+	}
+	return nil
+}
+
+// parse checks the form of a URL.
+func (s *Sender) parse(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil || len(raw) > webhook.MaxURL || u.Opaque != "" || u.Hostname() == "" || strings.ContainsFunc(raw, notVisible) {
+		return nil, invalid("it is not an absolute URL of at most " + strconv.Itoa(webhook.MaxURL) + " visible ASCII characters")
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, invalid("the port is not valid")
+		}
+	}
+	switch {
+	case u.Scheme != "https" && (u.Scheme != "http" || !s.allowPrivate):
+		return nil, invalid("the scheme must be https")
+	case u.User != nil:
+		return nil, invalid("it must not contain a user name or a password")
+	case u.Fragment != "" || strings.HasSuffix(raw, "#"):
+		return nil, invalid("it must not contain a fragment")
+	default:
+		return u, nil
+	}
+}
+
+func notVisible(r rune) bool { return r <= ' ' || r >= 0x7f }
+
+// resolve returns the addresses of a host. Its queries are those of the dialer.
+func (s *Sender) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	if a, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{a}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
+	defer cancel()
+	return s.resolver.LookupNetIP(ctx, "ip", host)
+}
+
+func invalid(why string) error {
+	return fault.InvalidWebhookURL.At("messages cannot be sent to this URL: "+why, fault.Field{Name: "url", Message: why})
+}
+
+// Send implements ports.WebhookSender.
+func (s *Sender) Send(ctx context.Context, m webhook.Message) webhook.Response {
+	began := time.Now()
+	r, err := s.send(ctx, m)
+	r.Duration = time.Since(began)
+	if err != nil {
+		r.Error = describe(err)
+	}
+	return r
+}
+
+func (s *Sender) send(ctx context.Context, m webhook.Message) (r webhook.Response, err error) {
+	ctx, cancel := context.WithTimeout(ctx, sendLimit)
+	defer cancel()
+	u, err := s.parse(m.URL)
+	if err != nil {
+		return r, errForbidden // the setting changed since the URL was stored
+	}
+	if u.Scheme == "http" {
+		ctx = context.WithValue(ctx, plainHTTP{}, true)
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL, bytes.NewReader(m.Body))
+	if err != nil {
+		return r, err
+	}
+	request.Header = http.Header{
+		"Content-Type": {"application/json"}, "User-Agent": {"tenantry-webhooks"},
+		"Webhook-Id": {m.ID}, "Webhook-Timestamp": {m.UnixTime()}, "Webhook-Signature": {m.Signature},
+	}
+	response, err := s.client.Do(request)
+	if err != nil {
+		return r, err
+	}
+	r.StatusCode, r.RetryAfter = response.StatusCode, retryAfter(response.Header.Get("Retry-After"), time.Now())
+	// The status is the answer, so an error in the body does not matter.
+	_, _ = io.CopyN(io.Discard, response.Body, maxDiscarded)
+	_ = response.Body.Close()
+	return r, nil
+}
+
+// retryAfter parses the header Retry-After, as seconds or as a date. It returns 0 for other values.
+func retryAfter(value string, now time.Time) time.Duration {
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+// describe returns the reason of a failure in words that contain nothing of the answer.
+func describe(err error) string {
+	var lookup *net.DNSError
+	var certificate *tls.CertificateVerificationError
+	var network net.Error
+	switch {
+	case errors.Is(err, errForbidden):
+		return errForbidden.Error()
+	case errors.Is(err, context.Canceled):
+		return "the try was interrupted"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return "the endpoint did not answer within 15 seconds"
+	case errors.As(err, &lookup):
+		return "the host does not resolve"
+	case errors.As(err, &certificate):
+		return "the TLS certificate is not valid"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "the endpoint refused the connection"
+	default:
+		return "the connection failed"
+	}
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webhooks
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/core/webhook"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// New is the input of Create.
+type New struct {
+	Account     access.AccountID
+	URL         string
+	Types       []event.Type  // empty for all
+	Tenants     []tenant.GUID // empty for all
+	Description string
+}
+
+// WithSecret is a webhook with its new secret, which is shown once.
+type WithSecret struct {
+	webhook.Webhook
+
+	Secret secret.Text
+}
+
+// Create adds a webhook with a new secret. It fails with invalid_webhook_url or
+// webhook_limit_reached.
+func (s *Service) Create(ctx context.Context, n New, answer ports.Answer[WithSecret]) (WithSecret, error) {
+	if err := s.Sender.CheckURL(ctx, n.URL); err != nil {
+		return WithSecret{}, err
+	}
+	now := s.now()
+	id, err := s.newID(now)
+	if err != nil {
+		return WithSecret{}, err
+	}
+	text, sealed, err := s.newSecret(n.Account, id)
+	if err != nil {
+		return WithSecret{}, err
+	}
+	created := WithSecret{webhook.Webhook{
+		ID: id, Account: n.Account, URL: n.URL, Types: n.Types, Tenants: n.Tenants, Description: n.Description, Status: webhook.Enabled,
+		Secrets: webhook.Secrets{Current: sealed}, CreatedAt: now,
+	}, text}
+	completion, err := answer.Completion(created)
+	if err != nil {
+		return WithSecret{}, err
+	}
+	return created, s.Webhooks.AddWebhook(ctx, created.Webhook, completion)
+}
+
+func (s *Service) newSecret(owner access.AccountID, id string) (text secret.Text, sealed []byte, err error) {
+	if text, err = webhook.NewSecret(s.Random); err != nil {
+		return text, nil, err
+	}
+	sealed, err = s.Sealer.Seal(text, associatedData(owner, id))
+	return text, sealed, err
+}
+
+// Change is the input of Update. A nil member stays as it is.
+type Change struct {
+	URL         *string
+	Types       *[]event.Type
+	Description *string
+	Status      *webhook.Status
+}
+
+// Update changes a webhook. It fails with webhook_not_found, no_updates or invalid_webhook_url.
+func (s *Service) Update(ctx context.Context, owner access.AccountID, id string, c Change) (webhook.Webhook, error) {
+	if _, err := s.Webhooks.Webhook(ctx, owner, id); err != nil {
+		return webhook.Webhook{}, err
+	}
+	if c == (Change{}) {
+		return webhook.Webhook{}, fault.NoUpdates.With("the body names no member that can be changed")
+	}
+	if c.URL != nil {
+		if err := s.Sender.CheckURL(ctx, *c.URL); err != nil {
+			return webhook.Webhook{}, err
+		}
+	}
+	return s.Webhooks.ChangeWebhook(ctx, owner, id, webhook.ReasonRequested, nil, func(w *webhook.Webhook) {
+		set(&w.URL, c.URL)
+		set(&w.Types, c.Types)
+		set(&w.Description, c.Description)
+		set(&w.Status, c.Status)
+	})
+}
+
+func set[T any](member *T, to *T) {
+	if to != nil {
+		*member = *to
+	}
+}
+
+// Delete deletes a webhook with its deliveries and returns it. It fails with webhook_not_found.
+func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[webhook.Webhook]) (webhook.Webhook, error) {
+	w, err := s.Webhooks.Webhook(ctx, owner, id)
+	if err != nil {
+		return w, err
+	}
+	completion, err := answer.Completion(w)
+	if err != nil {
+		return w, err
+	}
+	return w, s.Webhooks.RemoveWebhook(ctx, owner, id, completion)
+}
+
+// RotateSecret gives a webhook a new secret. The secret before also signs messages until the
+// overlap has passed. It fails with webhook_not_found.
+func (s *Service) RotateSecret(ctx context.Context, owner access.AccountID, id string, overlap time.Duration, answer ports.Answer[WithSecret]) (WithSecret, error) {
+	w, err := s.Webhooks.Webhook(ctx, owner, id)
+	if err != nil {
+		return WithSecret{}, err
+	}
+	text, sealed, err := s.newSecret(owner, id)
+	if err != nil {
+		return WithSecret{}, err
+	}
+	now := s.now()
+	rotate := func(w *webhook.Webhook) { w.Secrets = w.Secrets.Rotate(sealed, overlap, now) }
+	rotate(&w)
+	completion, err := answer.Completion(WithSecret{w, text})
+	if err != nil {
+		return WithSecret{}, err
+	}
+	w, err = s.Webhooks.ChangeWebhook(ctx, owner, id, webhook.ReasonRequested, completion, rotate)
+	return WithSecret{w, text}, err
+}
+
+// Tested is the result of Test.
+type Tested struct {
+	Status  webhook.DeliveryStatus
+	Attempt webhook.Attempt
+}
+
+// Test sends an event of webhook.TestType once and waits for the result. It fails with
+// webhook_not_found. An endpoint that does not accept the event is no error.
+func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (Tested, error) {
+	now := s.now()
+	w, d, claimed, err := s.Deliveries.ClaimTest(ctx, owner, id, lease, now)
+	if err != nil {
+		return Tested{}, err
+	}
+	if !claimed {
+		busy := "other deliveries to this endpoint are in progress; test it again when they have ended"
+		return Tested{webhook.Failed, webhook.Attempt{At: now, Error: busy}}, nil
+	}
+	// A caller that leaves does not interrupt the try, which has its own deadline.
+	tried, err := s.Tries.Try(context.WithoutCancel(ctx), w, d)
+	if err != nil {
+		return Tested{}, err
+	}
+	attempts := tried.Delivery.Attempts
+	return Tested{tried.Delivery.Status, attempts[len(attempts)-1]}, nil
+}
+
+// Redeliver sends a delivery again soon, with all tries. It fails with webhook_not_found and
+// webhook_delivery_not_found.
+func (s *Service) Redeliver(ctx context.Context, owner access.AccountID, id, deliveryID string) (webhook.Delivery, error) {
+	d, err := s.Deliveries.Redeliver(ctx, owner, id, deliveryID, s.now())
+	if err != nil {
+		return d, err
+	}
+	return d, s.Queue.Wake(ctx, wakeup(owner, id, time.Time{}))
+}
+
+// Replay makes a webhook get the events after a position again. It fails with webhook_not_found
+// and cursor_expired.
+func (s *Service) Replay(ctx context.Context, owner access.AccountID, id string, from ports.ReplayFrom) error {
+	return s.Webhooks.Replay(ctx, owner, id, from)
+}

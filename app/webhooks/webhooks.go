@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package webhooks delivers the events of accounts to the endpoints that the accounts chose.
+//
+// Service has the use cases of the API. Worker does the background work. It reads the logs of
+// events, adds a delivery for each event that an endpoint wants (the fan-out), and sends the due
+// deliveries. Tries sends a claimed delivery once and stores the result, for both of them.
+//
+//   - webhooks.go: Service, and reading webhooks and deliveries. Start here.
+//   - change.go: creating and changing webhooks, secrets, test, redelivery and replay.
+//   - tries.go: Tries.
+//   - worker.go: Worker: which deliveries are sent when, and its slots.
+//   - fanout.go: the fan-out, and the periodic jobs.
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/webhook"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Service holds the use cases of webhooks.
+type Service struct {
+	Webhooks   ports.Webhooks
+	Deliveries ports.Deliveries
+	Sender     ports.WebhookSender
+	Sealer     ports.Sealer
+	Tries      *Tries
+	Queue      ports.Queue
+	Random     io.Reader
+	Now        func() time.Time
+}
+
+// now has the precision of the store.
+func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
+
+// List returns at most limit webhooks of the account, newest first, beginning after the webhook
+// before. more is true if older ones follow.
+func (s *Service) List(ctx context.Context, owner access.AccountID, before string, limit int) (list []webhook.Webhook, more bool, err error) {
+	list, err = s.Webhooks.Webhooks(ctx, owner, before, limit+1)
+	return list[:min(limit, len(list))], len(list) > limit, err
+}
+
+// Get returns a webhook. It fails with webhook_not_found.
+func (s *Service) Get(ctx context.Context, owner access.AccountID, id string) (webhook.Webhook, error) {
+	return s.Webhooks.Webhook(ctx, owner, id)
+}
+
+// ListDeliveries returns deliveries of a webhook, newest first, at most q.Limit. more is true if
+// older ones follow. It fails with webhook_not_found.
+func (s *Service) ListDeliveries(ctx context.Context, owner access.AccountID, id string, q ports.DeliveryQuery) (list []webhook.Delivery, more bool, err error) {
+	limit := q.Limit
+	q.Limit++
+	list, err = s.Deliveries.ListDeliveries(ctx, owner, id, q)
+	return list[:min(limit, len(list))], len(list) > limit, err
+}
+
+func (s *Service) newID(now time.Time) (string, error) {
+	var random [ident.Entropy]byte
+	if _, err := io.ReadFull(s.Random, random[:]); err != nil {
+		return "", fmt.Errorf("read random bytes: %w", err)
+	}
+	return ident.New(now, random), nil
+}
+
+// associatedData binds a sealed secret to its webhook and account.
+func associatedData(owner access.AccountID, id string) string {
+	return "webhooks/" + string(owner) + "/" + id
+}

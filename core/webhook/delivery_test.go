@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/webhook"
+)
+
+func TestTriesFollowTheSchedule(t *testing.T) {
+	var want []time.Duration
+	for _, text := range []string{"5s", "5m", "30m", "2h", "5h", "10h", "14h", "20h", "24h"} {
+		pause, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, pause)
+	}
+	for _, chance := range []float64{0, 0.5, 0.999} {
+		d := webhook.Delivery{EventType: event.DomainAdded, Status: webhook.Pending}
+		at, pauses := now, []time.Duration(nil)
+		for d.Status == webhook.Pending {
+			d = d.After(webhook.Response{StatusCode: 500, Duration: time.Second}, at, chance)
+			if d.Status == webhook.Pending {
+				pauses = append(pauses, d.NextAttemptAt.Sub(at)-time.Second)
+				at = d.NextAttemptAt
+			}
+		}
+		if d.Status != webhook.Failed || d.Tries != 10 || webhook.MaxTries != 10 || len(d.Attempts) != 10 || len(pauses) != len(want) {
+			t.Fatalf("%+v", d)
+		}
+		for n, pause := range pauses {
+			if pause < want[n] || pause > want[n]*6/5 || chance == 0 && pause != want[n] {
+				t.Errorf("pause %d with chance %v: %s", n, chance, pause)
+			}
+		}
+	}
+}
+
+func TestResultsOfTries(t *testing.T) {
+	day := 24 * time.Hour
+	for _, c := range []struct {
+		name  string
+		r     webhook.Response
+		want  webhook.DeliveryStatus
+		pause time.Duration
+		error string
+	}{
+		{"accepted", webhook.Response{StatusCode: 204}, webhook.Delivered, 0, ""},
+		{"redirect", webhook.Response{StatusCode: 302}, webhook.Pending, 5 * time.Second, "the endpoint answered 302"},
+		{"no connection", webhook.Response{Error: "the connection failed"}, webhook.Pending, 5 * time.Second, "the connection failed"},
+		{"an error after the status", webhook.Response{StatusCode: 200, Error: "cut"}, webhook.Pending, 5 * time.Second, "cut"},
+		{"a pause", webhook.Response{StatusCode: 503, RetryAfter: time.Hour}, webhook.Pending, time.Hour, "the endpoint answered 503"},
+		{"a short pause", webhook.Response{StatusCode: 429, RetryAfter: time.Second}, webhook.Pending, 5 * time.Second, "the endpoint answered 429"},
+		{"a long pause", webhook.Response{StatusCode: 429, RetryAfter: 3 * day}, webhook.Pending, day, "the endpoint answered 429"},
+		{"gone", webhook.Response{StatusCode: 410}, webhook.Failed, 0, "the endpoint answered 410"},
+		{"final", webhook.Response{Error: "x", Final: true}, webhook.Failed, 0, "x"},
+	} {
+		d := webhook.Delivery{EventType: event.DomainAdded, Status: webhook.Pending, NextAttemptAt: now}
+		after := d.After(c.r, now, 0)
+		if after.Status != c.want || after.NextAttemptAt.Sub(now) != c.pause || after.Attempts[0].Error != c.error ||
+			after.Attempts[0].StatusCode != c.r.StatusCode || c.r.Gone() != (c.name == "gone") {
+			t.Errorf("%s: %+v", c.name, after)
+		}
+	}
+	if d := (webhook.Delivery{EventType: webhook.TestType, Status: webhook.Pending}).After(webhook.Response{StatusCode: 500}, now, 0); d.Status != webhook.Failed {
+		t.Errorf("a test is tried again: %+v", d)
+	}
+}
+
+func TestAttemptsAreLimited(t *testing.T) {
+	d := webhook.Delivery{Status: webhook.Pending, EventType: event.DomainAdded}
+	for n := range 120 {
+		before := slices.Clone(d.Attempts)
+		next := d.After(webhook.Response{StatusCode: 500 + n}, now, 0)
+		if !slices.Equal(before, d.Attempts) {
+			t.Fatal("the delivery before was changed")
+		}
+		next.Tries = 0 // as a redelivery does
+		d = next
+	}
+	if len(d.Attempts) != 50 || d.Attempts[49].StatusCode != 619 || d.Attempts[0].StatusCode != 570 {
+		t.Errorf("%d attempts, from %d", len(d.Attempts), d.Attempts[0].StatusCode)
+	}
+}
+
+func TestFailingEndpointsGetFewerConnections(t *testing.T) {
+	if n := (webhook.Webhook{}).Concurrent(); n != 4 {
+		t.Errorf("%d at once", n)
+	}
+	if n := (webhook.Webhook{FailingSince: now}).Concurrent(); n != 1 {
+		t.Errorf("%d at once to a failing endpoint", n)
+	}
+}

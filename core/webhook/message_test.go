@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/webhook"
+)
+
+// TestSignatures uses the example of the specification of Standard Webhooks.
+func TestSignatures(t *testing.T) {
+	m := webhook.Message{ID: "msg_p5jXN8AQM9LWM0D4loKWxJek", Timestamp: time.Unix(1614265330, 0), Body: []byte(`{"test": 2432232314}`)}
+	known := secret.New("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	signed, err := m.Sign(known)
+	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; err != nil || signed.Signature != want {
+		t.Errorf("%q, %v", signed.Signature, err)
+	}
+	fresh, err := webhook.NewSecret(bytes.NewReader(bytes.Repeat([]byte{7}, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, ours := strings.CutPrefix(fresh.Reveal(), "whsec_")
+	if key, err := base64.StdEncoding.DecodeString(encoded); !ours || err != nil || len(key) != 32 {
+		t.Errorf("the secret has %d bytes, %v", len(key), err)
+	}
+	both, err := m.Sign(fresh, known)
+	if parts := strings.Fields(both.Signature); err != nil || len(parts) != 2 || parts[1] != signed.Signature || parts[0] == parts[1] {
+		t.Errorf("both: %q, %v", both.Signature, err)
+	}
+	if _, err := m.Sign(secret.New("secret")); err == nil || strings.Contains(err.Error(), "secret\"") {
+		t.Errorf("a secret of the wrong form: %v", err)
+	}
+	if _, err := webhook.NewSecret(strings.NewReader("short")); err == nil {
+		t.Error("a secret of too few random bytes")
+	}
+}
+
+func TestBodies(t *testing.T) {
+	e := event.Event{ID: "id", Sequence: 7, Type: event.DomainAdded, At: now, Account: "account", Tenant: "tenant", Version: 3,
+		Subject: event.Subject{Type: event.Domain, ID: "d"}, Data: json.RawMessage(`{"domain":"example.com"}`)}
+	body, err := webhook.Body(e)
+	want := `{"type":"domain.added","timestamp":"2026-01-02T03:04:05Z","data":{"id":"id","type":"domain.added","at":"2026-01-02T03:04:05Z",` +
+		`"tenant_id":"tenant","subject":{"type":"domain","id":"d"},"version":3,"data":{"domain":"example.com"}}}`
+	if err != nil || string(body) != want {
+		t.Errorf("%s, %v", body, err)
+	}
+	test, err := webhook.Body(webhook.TestEvent(webhook.Delivery{EventID: "e", WebhookID: "w", CreatedAt: now}))
+	want = `{"type":"webhook.test","timestamp":"2026-01-02T03:04:05Z","data":{"id":"e","type":"webhook.test","at":"2026-01-02T03:04:05Z",` +
+		`"tenant_id":null,"subject":{"type":"webhook","id":"w"},"version":1,"data":{"webhook_id":"w"}}}`
+	if err != nil || string(test) != want {
+		t.Errorf("%s, %v", test, err)
+	}
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package webhook decides how the events of an account are delivered to the account's endpoints:
+// which events an endpoint gets, when a delivery is tried again, and when an endpoint is disabled.
+// It also signs messages, as Standard Webhooks defines.
+//
+//   - webhook.go: Webhook, the endpoint. Start here.
+//   - delivery.go: Delivery, the tries of one event at one endpoint.
+//   - message.go: the body of a message, secrets and signatures.
+package webhook
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/tenant"
+)
+
+const (
+	// MaxPerAccount is the number of webhooks that an account can have.
+	MaxPerAccount = 10
+	// MaxURL and MaxDescription are the longest URL and description, in bytes and in characters.
+	MaxURL         = 2048
+	MaxDescription = 256
+	// MaxConcurrent is the number of deliveries that are sent to one endpoint at the same time.
+	MaxConcurrent = 4
+	// DisableAfter is the time without a success after which a failing webhook is disabled.
+	DisableAfter = 5 * 24 * time.Hour
+	// DefaultOverlap and MaxOverlap are how long the previous secret stays valid after a rotation.
+	DefaultOverlap = 24 * time.Hour
+	MaxOverlap     = 72 * time.Hour
+)
+
+// Webhook is an endpoint of an account that receives events.
+type Webhook struct {
+	ID      string
+	Account access.AccountID
+	URL     string
+	// Types are the types of the events that the endpoint gets; empty means all types.
+	Types []event.Type
+	// Tenants limits the events to those of these tenants; empty means all events.
+	Tenants     []tenant.GUID
+	Description string
+	Status      Status
+	Secrets     Secrets
+	// FailingSince is the time of the first failed try since the last success. It is zero while the
+	// endpoint works.
+	FailingSince time.Time
+	CreatedAt    time.Time
+}
+
+// Secrets are the sealed secrets that sign the messages of a webhook.
+type Secrets struct {
+	Current []byte
+	// Previous also signs until PreviousUntil. It is nil if there was no rotation.
+	Previous      []byte
+	PreviousUntil time.Time
+}
+
+// Status is the status of a webhook.
+type Status string
+
+// The statuses of a webhook. A disabled webhook gets no events.
+const (
+	Enabled  Status = "enabled"
+	Disabled Status = "disabled"
+)
+
+// AllTypes is the entry of a list of types that selects all types.
+const AllTypes = "*"
+
+// ParseTypes returns the types of a list that is ["*"] or names types. It returns nil for ["*"].
+// It fails with invalid_request for another list.
+func ParseTypes(names []string) ([]event.Type, error) {
+	if len(names) == 1 && names[0] == AllTypes {
+		return nil, nil
+	}
+	known, types := event.Types(), make([]event.Type, 0, len(names))
+	for _, name := range names {
+		t := event.Type(name)
+		if !slices.Contains(known, t) || slices.Contains(types, t) {
+			return nil, invalidTypes()
+		}
+		types = append(types, t)
+	}
+	if len(types) == 0 {
+		return nil, invalidTypes()
+	}
+	return types, nil
+}
+
+func invalidTypes() error {
+	const problem = `must be ["*"] or a list of different types of events`
+	return fault.InvalidRequest.At("event_types "+problem, fault.Field{Name: "event_types", Message: problem})
+}
+
+// TypeNames returns the list that ParseTypes reads.
+func (w Webhook) TypeNames() []string {
+	if len(w.Types) == 0 {
+		return []string{AllTypes}
+	}
+	names := make([]string, 0, len(w.Types))
+	for _, t := range w.Types {
+		names = append(names, string(t))
+	}
+	return names
+}
+
+// Wants reports whether the endpoint gets an event of this type and tenant.
+func (w Webhook) Wants(t event.Type, of tenant.GUID) bool {
+	return (len(w.Types) == 0 || slices.Contains(w.Types, t)) && (len(w.Tenants) == 0 || slices.Contains(w.Tenants, of))
+}
+
+// Failing reports whether the last tries failed.
+func (w Webhook) Failing() bool { return !w.FailingSince.IsZero() }
+
+// Concurrent returns how many deliveries may be sent to the endpoint at the same time. A failing
+// endpoint gets one, so that an endpoint that hangs needs few connections.
+func (w Webhook) Concurrent() int {
+	if w.Failing() {
+		return 1
+	}
+	return MaxConcurrent
+}
+
+// Rotate makes current the secret that signs messages. The secret before it also signs them until
+// now plus overlap.
+func (s Secrets) Rotate(current []byte, overlap time.Duration, now time.Time) Secrets {
+	if overlap == 0 {
+		return Secrets{Current: current}
+	}
+	return Secrets{Current: current, Previous: s.Current, PreviousUntil: now.Add(overlap)}
+}
+
+// Valid returns the sealed secrets that sign messages at now, the newest first.
+func (s Secrets) Valid(now time.Time) [][]byte {
+	if s.Previous == nil || !now.Before(s.PreviousUntil) {
+		return [][]byte{s.Current}
+	}
+	return [][]byte{s.Current, s.Previous}
+}
+
+// Reason says why a webhook was disabled.
+type Reason string
+
+// The reasons.
+const (
+	ReasonRequested Reason = "requested" // by the account
+	ReasonGone      Reason = "gone"      // the endpoint answered 410
+	ReasonFailing   Reason = "failing"   // no success for DisableAfter
+)
+
+// DisabledEvent returns the event that says that a webhook was disabled.
+func DisabledEvent(id string, reason Reason) event.Event {
+	return event.Event{Type: event.WebhookDisabled, Subject: event.Subject{Type: event.Webhook, ID: id},
+		Data: event.WebhookData{WebhookID: id, Status: string(Disabled), Reason: string(reason)}}
+}

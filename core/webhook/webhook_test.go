@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/core/webhook"
+)
+
+var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func TestParseTypes(t *testing.T) {
+	for _, names := range [][]string{{"*"}, {"domain.added"}, {"domain.added", "webhook.disabled"}} {
+		types, err := webhook.ParseTypes(names)
+		if back := (webhook.Webhook{Types: types}).TypeNames(); err != nil || !slices.Equal(back, names) {
+			t.Errorf("%q: %q, %v", names, back, err)
+		}
+	}
+	for _, names := range [][]string{nil, {}, {""}, {"domain.*"}, {"*", "domain.added"}, {"domain.added", "domain.added"}, {"webhook.test"}, {"Domain.added"}} {
+		if _, err := webhook.ParseTypes(names); !errors.Is(err, fault.InvalidRequest) {
+			t.Errorf("%q: %v", names, err)
+		}
+	}
+}
+
+func TestWants(t *testing.T) {
+	one, two := tenant.GUID("1"), tenant.GUID("2")
+	for _, c := range []struct {
+		w      webhook.Webhook
+		wanted []bool // domain.added of one, domain.added of two, key.created of no tenant
+	}{
+		{webhook.Webhook{}, []bool{true, true, true}},
+		{webhook.Webhook{Types: []event.Type{event.DomainAdded}}, []bool{true, true, false}},
+		{webhook.Webhook{Tenants: []tenant.GUID{one}}, []bool{true, false, false}},
+		{webhook.Webhook{Types: []event.Type{event.KeyCreated}, Tenants: []tenant.GUID{one}}, []bool{false, false, false}},
+	} {
+		got := []bool{c.w.Wants(event.DomainAdded, one), c.w.Wants(event.DomainAdded, two), c.w.Wants(event.KeyCreated, "")}
+		if !slices.Equal(got, c.wanted) {
+			t.Errorf("%+v: %v", c.w, got)
+		}
+	}
+}
+
+func TestBothSecretsSignDuringARotation(t *testing.T) {
+	s := webhook.Secrets{Current: []byte("a")}.Rotate([]byte("b"), time.Hour, now)
+	for at, want := range map[time.Duration]string{0: "ba", time.Hour - 1: "ba", time.Hour: "b"} {
+		if got := string(slices.Concat(s.Valid(now.Add(at))...)); got != want {
+			t.Errorf("after %s: %q", at, got)
+		}
+	}
+	if s := s.Rotate([]byte("c"), 0, now); string(slices.Concat(s.Valid(now)...)) != "c" || s.Previous != nil {
+		t.Errorf("without an overlap: %+v", s)
+	}
+}
