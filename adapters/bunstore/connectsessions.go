@@ -152,7 +152,8 @@ func (s *Store) RenewConnectSession(ctx context.Context, id string, f ports.Conn
 	owner := accountKey(f.Account)
 	return s.inTransaction(ctx, "renew connect session", func(ctx context.Context, tx bun.IDB) error {
 		var row connectSessionRow
-		err := s.lockRows(tx.NewSelect().Model(&row).Where("cs.account_id = ?", owner).Where("cs.id = ?", ident.Lookup(id)), "cs").Scan(ctx)
+		q := onlyVisible(ctx, tx.NewSelect().Model(&row).Where("cs.account_id = ?", owner).Where("cs.id = ?", ident.Lookup(id)), "cs.tenant_guid")
+		err := s.lockRows(q, "cs").Scan(ctx)
 		if err != nil {
 			return orSessionNotFound(err)
 		}
@@ -180,7 +181,8 @@ func (s *Store) RenewConnectSession(ctx context.Context, id string, f ports.Conn
 func (s *Store) ConnectSession(ctx context.Context, owner access.AccountID, id string) (tenant.ConnectSession, error) {
 	var row connectSessionRow
 	err := s.run(ctx, "find connect session", func(ctx context.Context, db bun.IDB) error {
-		return orSessionNotFound(db.NewSelect().Model(&row).Where("cs.account_id = ?", accountKey(owner)).Where("cs.id = ?", ident.Lookup(id)).Scan(ctx))
+		q := db.NewSelect().Model(&row).Where("cs.account_id = ?", accountKey(owner)).Where("cs.id = ?", ident.Lookup(id))
+		return orSessionNotFound(onlyVisible(ctx, q, "cs.tenant_guid").Scan(ctx))
 	})
 	return row.session(), err
 }

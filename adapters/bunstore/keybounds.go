@@ -234,7 +234,7 @@ func (s *Store) RenewKey(ctx context.Context, owner access.AccountID, id string,
 			return err
 		}
 		row.Hash, row.Hint = fresh.Hash[:], storedText(fresh.Hint)
-		_, err = tx.NewUpdate().Model(&row).Column("hash", "hint").
+		_, err = tx.NewUpdate().Model((*keyRow)(nil)).Set("hash = ?", row.Hash).Set("hint = ?", row.Hint).
 			Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)
 		if err != nil {
 			return err

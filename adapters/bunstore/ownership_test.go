@@ -68,7 +68,6 @@ var unowned = map[string]string{
 	`SELECT count(*), count(CASE WHEN (SELECT max(m.sends_today_at)`:             "a metric counts the tenants of all accounts that are behind",
 	`count(CASE WHEN NOT (t.consent = '' AND t.bootstrap = '')`:                  "a metric counts the blocked mailboxes of all accounts",
 	`AS since FROM tenants AS t LEFT JOIN send_tenants AS st`:                    "a metric tells how long any account's tenant waits",
-	`"e"."sequence" FROM "events" AS "e" WHERE (e.created_at < '')`:              "old events of all accounts are dropped",
 	`SET leased_until = 0 WHERE (leased_until > 0)`:                              "the only process of a database has just started",
 	`SELECT DISTINCT w.account_id FROM webhooks AS w`:                            "the fan-out looks for accounts with new events",
 	`AND (w.failing_since <= '')`:                                                "failing webhooks of all accounts are disabled",

@@ -15,7 +15,7 @@ import (
 // boundedKeys has keys of account A that lack something. secondTenant is a tenant of account A that
 // has nothing.
 type boundedKeys struct {
-	readOnly, otherScope, otherTenant, expired, otherAddress string
+	readOnly, webhooksOnly, keysOnly, otherTenant, expired, otherAddress string
 }
 
 const secondTenant = tenant.GUID("aaaaaaaa-0000-4000-8000-000000000009")
@@ -36,7 +36,8 @@ func newBoundedKeys(t *testing.T, env *testEnv) boundedKeys {
 				}
 			}
 		}),
-		otherScope:   with(func(b *access.Bounds) { b.Scopes = []access.Scope{"webhooks:*"} }),
+		webhooksOnly: with(func(b *access.Bounds) { b.Scopes = []access.Scope{"webhooks:*"} }),
+		keysOnly:     with(func(b *access.Bounds) { b.Scopes = []access.Scope{"keys:*"} }),
 		otherTenant:  with(func(b *access.Bounds) { b.Tenants = []tenant.GUID{secondTenant} }),
 		expired:      with(func(b *access.Bounds) { b.ExpiresAt = time.Now().Add(-time.Second) }),
 		otherAddress: with(func(b *access.Bounds) { b.Networks = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }),
@@ -54,6 +55,8 @@ func callOf(op operation, owned map[string]string, key string) call {
 		body = `{"provider":"instantly","name":"More","api_key":"` + exampleAPIKey + `"}`
 	case "POST /v1/keys":
 		body = `{"name":"more","scopes":["webhooks:read"]}`
+	case "POST /v1/webhooks":
+		body = `{"url":"https://hooks.example.test/more","event_types":["*"]}`
 	}
 	path := fillPath(op.path, owned)
 	if op.path == "/api-key/rotate" {
@@ -81,13 +84,16 @@ func TestEveryOperationChecksTheKey(t *testing.T) {
 			}
 			scope, _ := op.doc["x-required-scope"].(string)
 			if scope == "" {
-				client.expect(callOf(op, owned, keys.otherScope), 200, "")
+				client.expect(callOf(op, owned, keys.webhooksOnly), 200, "")
 				return
 			}
 			if security := op.doc["security"].([]any)[0].(map[string]any)["bearer"].([]any); len(security) != 1 || security[0] != scope {
 				t.Errorf("the security is %v", security)
 			}
-			refusing := []string{keys.otherScope}
+			refusing := []string{keys.webhooksOnly}
+			if strings.HasPrefix(scope, "webhooks:") {
+				refusing = []string{keys.keysOnly}
+			}
 			if strings.HasSuffix(scope, ":write") {
 				refusing = append(refusing, keys.readOnly)
 			} else if got := client.do(callOf(op, owned, keys.readOnly)); got.code() == "insufficient_scope" {
@@ -108,11 +114,11 @@ func TestEveryOperationChecksTheKey(t *testing.T) {
 var visibleObjects = map[string]int{
 	"GET /v1/tenants": 200, "GET /v1/dns/provisioning-runs": 200, "GET /v1/enforcement/events": 200,
 	"GET /v1/integrations": 200, "GET /v1/integrations/{integration_id}": 200, "GET /v1/integrations/{integration_id}/mailboxes": 200,
-	"GET /v1/me": 200, "GET /v1/keys": 200,
+	"GET /v1/me": 200, "GET /v1/keys": 200, "GET /v1/events": 200, "GET /v1/audit": 200, "GET /v1/webhooks": 200, "POST /v1/webhooks": 200,
 	"POST /v1/integrations": 200, "POST /v1/integrations/{integration_id}/test": 200, "POST /v1/integrations/{integration_id}/mailboxes/refresh": 200,
 	// A new tenant would be outside of the bounds, and so are the connections of the integration and
 	// the key without bounds.
-	"GET /v1/tenants/connect-url": 403, "DELETE /v1/integrations/{integration_id}": 403,
+	"GET /v1/tenants/connect-url": 403, "GET /v1/audit/export": 403, "DELETE /v1/integrations/{integration_id}": 403,
 	"POST /v1/keys": 403, "DELETE /v1/keys/{key_id}": 403, "POST /v1/keys/{key_id}/rotate": 403,
 	"POST /api-key/rotate": 403, // access_denied, because the address is not a member's
 }
@@ -165,6 +171,9 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 	own := env.addBoundedKey(t, env.accountA.account.ID, access.Bounds{Scopes: []access.Scope{"*"}, Tenants: []tenant.GUID{env.accountA.tenant}})
 	other := newBoundedKeys(t, env).otherTenant
 	client := serve(t, env.handler(t))
+	for _, key := range []string{own, other} {
+		client.expect(call{method: "POST", path: "/v1/webhooks", body: `{"url":"https://hooks.example.test/200","event_types":["*"]}`, key: key}, 200, "")
+	}
 	for _, tt := range []struct {
 		path, list string
 		own, other int
@@ -173,6 +182,9 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 		{"/v1/dns/provisioning-runs", "runs", 1, 0},
 		{"/v1/enforcement/events", "events", 3, 0},
 		{"/v1/integrations", "integrations", 1, 1},
+		{"/v1/events", "events", 5, 1},
+		{"/v1/audit", "entries", 1, 1},
+		{"/v1/webhooks", "webhooks", 1, 1},
 		{"/v1/integrations/" + owned["integration_id"] + "/mailboxes", "mailboxes", 1, 0},
 	} {
 		for key, want := range map[string]int{own: tt.own, other: tt.other} {

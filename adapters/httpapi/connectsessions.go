@@ -66,7 +66,7 @@ func getConnectSession(api huma.API, service *tenants.Service) {
 		OperationID: "get-connect-session", Method: http.MethodGet, Path: "/v1/connect-sessions/{connect_session_id}", Tags: []string{tagTenants},
 		Summary:     "Get a connect session",
 		Description: "Returns how far the administrator has come with the link. A session is kept for 30 days after its link has expired.",
-		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.TenantsWrite, AllTenants: true, Answer: exampleConnectSession, Refuses: only(fault.ConnectSessionUnknown)}.Metadata(),
+		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.TenantsWrite, Answer: exampleConnectSession, Refuses: only(fault.ConnectSessionUnknown)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *connectSessionPath) (connectSession, error) {
 		session, err := service.Session(ctx, who.Account.ID, ident.Lookup(in.ID))
 		if err != nil {
@@ -82,7 +82,7 @@ func renewConnectSession(api huma.API, service *tenants.Service) {
 		Summary: "Renew a connect session",
 		Description: "Returns a new link for the same session, with the lifetime, `return_url` and `state` of the first one. The earlier link stops " +
 			"working at once. A session that expired or was declined is `pending` again. A connected session cannot be renewed.",
-		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.TenantsWrite, AllTenants: true, Write: true, Answer: exampleConnectURL, Refuses: only(fault.ConnectSessionUnknown, fault.SessionConnected,
+		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.TenantsWrite, Write: true, Answer: exampleConnectURL, Refuses: only(fault.ConnectSessionUnknown, fault.SessionConnected,
 			fault.InvalidReturnURL, fault.TenantLimitReached, fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
 	}, connectURLOf, func(ctx context.Context, who access.Caller, in *connectSessionPath, answer ports.Answer[tenants.Link]) (tenants.Link, error) {
 		return service.Renew(ctx, who.Account, ident.Lookup(in.ID), answer)

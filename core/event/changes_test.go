@@ -137,6 +137,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 	})
 	checkFields(t, access.Key{ID: "k"}, OfKey, map[string]field{
 		"ID": silent(identity), "Account": silent(identity), "Form": silent(identity), "CreatedAt": silent(identity),
+		"Bounds": silent("given when it is created"), "CreatedBy": silent(identity),
 		"Hash": silent("a fresh secret is a rotation, see OfRotation"), "Hint": silent("a fresh secret is a rotation, see OfRotation"),
 		"Name":       silent("given when it is created"),
 		"RevokedAt":  {to: later, event: KeyRevoked},
