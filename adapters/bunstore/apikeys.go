@@ -210,7 +210,6 @@ func (s *Store) AddKey(ctx context.Context, k access.Key) error {
 		if err := insertKey(ctx, tx, row, k.Bounds, s.operator); err != nil {
 			return err
 		}
-		emitKey(ctx, row.AccountID, change[access.Key]{after: row.withoutBounds()})
 		details := keyDetails(row)
 		addBounds(details, newKeyBoundsRow(row.ID, k.Bounds, s.operator))
 		return s.recordAudit(ctx, tx, audit.CreateKey, row.AccountID, details)

@@ -130,6 +130,7 @@ func insertKey(ctx context.Context, tx bun.IDB, row keyRow, b access.Bounds, cre
 	if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
 		return err
 	}
+	emitKey(ctx, row.AccountID, change[access.Key]{after: row.withoutBounds()})
 	bounds := newKeyBoundsRow(row.ID, b, createdBy)
 	_, err := tx.NewInsert().Model(&bounds).Exec(ctx)
 	return err
@@ -209,7 +210,6 @@ func (s *Store) IssueKey(ctx context.Context, k access.Key, completion *ports.Co
 		if err := insertKey(ctx, tx, row, k.Bounds, k.CreatedBy); err != nil {
 			return err
 		}
-		emitKey(ctx, row.AccountID, change[access.Key]{after: row.withoutBounds()})
 		return s.storeCompletion(ctx, tx, completion)
 	})
 }
