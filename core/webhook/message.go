@@ -102,9 +102,13 @@ func Body(e event.Event) ([]byte, error) {
 // TestEvent returns the event that a test delivery sends.
 func TestEvent(d Delivery) event.Event {
 	return event.Event{ID: d.EventID, Type: TestType, At: d.CreatedAt, Subject: event.Subject{Type: event.Webhook, ID: d.WebhookID},
-		Version: 1, Data: testData{WebhookID: d.WebhookID}}
+		Version: 1, Data: TestData{WebhookID: d.WebhookID}}
 }
 
-type testData struct {
-	WebhookID string `json:"webhook_id"`
+// TestKind describes the events of TestType.
+var TestKind = event.Kind{Type: TestType, Subject: event.Webhook, Data: TestData{}, About: "Sent by a test of the webhook. It is in no log."}
+
+// TestData is the data of the events of TestType.
+type TestData struct {
+	WebhookID string `json:"webhook_id" format:"uuid" doc:"The webhook's id."`
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/webhook"
 )
 
 // Event returns the schema of an event: a choice of the schemas of all types, by the member type. It
@@ -19,15 +20,21 @@ import (
 func Event(r huma.Registry) *huma.Schema {
 	choice := &huma.Schema{Discriminator: &huma.Discriminator{PropertyName: "type", Mapping: map[string]string{}}}
 	for _, k := range event.Kinds() {
-		name := eventSchemaName(k.Type)
-		if r.Map()[name] == nil {
-			r.Map()[name] = eventSchema(r, k)
-		}
-		ref := "#/components/schemas/" + name
+		ref := eventRef(r, k)
 		choice.OneOf = append(choice.OneOf, &huma.Schema{Ref: ref})
 		choice.Discriminator.Mapping[string(k.Type)] = ref
 	}
 	return choice
+}
+
+// eventRef returns the reference to the schema of the events of a kind. It adds the schema to the
+// components.
+func eventRef(r huma.Registry, k event.Kind) string {
+	name := eventSchemaName(k.Type)
+	if r.Map()[name] == nil {
+		r.Map()[name] = eventSchema(r, k)
+	}
+	return "#/components/schemas/" + name
 }
 
 // eventSchemaName returns the name of the schema of a type: that of dns_job.failed is DnsJobFailedEvent.
@@ -69,10 +76,10 @@ func object(about string, members map[string]*huma.Schema) *huma.Schema {
 }
 
 // webhooks returns the requests that the service sends to a caller's webhooks: one for each type of
-// events.
+// events, and one for tests.
 func webhooks(r huma.Registry) map[string]*huma.PathItem {
 	all := map[string]*huma.PathItem{}
-	for _, k := range event.Kinds() {
+	for _, k := range append(event.Kinds(), webhook.TestKind) {
 		all[string(k.Type)] = &huma.PathItem{Post: &huma.Operation{
 			OperationID: "webhook-" + strings.NewReplacer(".", "-", "_", "-").Replace(string(k.Type)),
 			Summary:     string(k.Type), Description: k.About, Method: http.MethodPost,
@@ -86,7 +93,7 @@ func webhooks(r huma.Registry) map[string]*huma.PathItem {
 				Schema: object("", map[string]*huma.Schema{
 					"type":      {Type: huma.TypeString, Enum: []any{string(k.Type)}, Description: "The type of the event."},
 					"timestamp": {Type: huma.TypeString, Format: "date-time", Description: "When it happened."},
-					"data":      {Ref: "#/components/schemas/" + eventSchemaName(k.Type)},
+					"data":      {Ref: eventRef(r, k)},
 				}),
 			}}},
 			Responses: map[string]*huma.Response{"2XX": {Description: "The event is delivered."}},
