@@ -91,7 +91,7 @@ func devCommand() *cobra.Command {
 	cmd.Flags().StringVar(&o.database, "database", "", "postgres://… instead of SQLite in the data folder")
 	cmd.Flags().StringVar(&o.redis, "redis", "", "redis://… where rate limits are counted; counted in the process unless set")
 	cmd.Flags().StringVar(&o.limits, "limits", "", "off lifts the rate limits: requests are counted, but none is refused")
-	cmd.Flags().StringVar(&o.plugin, "plugin", "", "`folder` of a plugin under development; the sandbox runs its program, which has the name of the folder,\nwith its simulator, and uses a new one as soon as it is built")
+	cmd.Flags().StringVar(&o.plugin, "plugin", "", "run the plugin of this `folder` with its simulator, and a new build of it at once")
 	cmd.Flags().BoolVar(&o.noSeed, "no-seed", false, "no zones and tenants, only the account and its key")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON line when ready, and write the log to standard error; also with --output json")
 	cmd.PreRunE = func(*cobra.Command, []string) error {

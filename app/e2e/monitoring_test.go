@@ -115,9 +115,13 @@ func metricsOfBusyService(t *testing.T) exposedMetrics {
 	return s
 }
 
-// lagSeries are the metrics that a block adds. metricsOfBusyService blocks no mailbox, because a
-// sweep takes a minute; TestMailboxOverItsLimitIsBlocked checks that they are exported.
-var lagSeries = map[string][]string{"tenantry_enforcement_lag_seconds_bucket": {"le"}, "tenantry_enforcement_lag_seconds_count": nil}
+// lagSeries are the metrics that a block and a message to a webhook add. metricsOfBusyService does
+// neither. TestMailboxOverItsLimitIsBlocked and TestWebhookMetricsAreExported check that they are
+// exported.
+var lagSeries = map[string][]string{
+	"tenantry_enforcement_lag_seconds_bucket": {"le"}, "tenantry_enforcement_lag_seconds_count": nil,
+	"tenantry_webhook_lag_seconds_bucket": {"le"}, "tenantry_webhook_attempts_total": {"result"},
+}
 
 // TestQueriesNameExportedMetrics checks that a running service exports every metric and label that
 // alerts, dashboard and runbooks use.

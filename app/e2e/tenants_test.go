@@ -22,7 +22,7 @@ func TestTenantLifecycle(t *testing.T) {
 	c.checkTenants()
 
 	link := c.get("/v1/tenants/connect-url")
-	checkMembers(t, "connect-url", link.object, "connect_url expires_at")
+	checkMembers(t, "connect-url", link.object, "id connect_url expires_at")
 	expires, err := time.Parse(time.RFC3339, link.text("expires_at"))
 	if left := time.Until(expires); err != nil || left > 15*time.Minute || left < 14*time.Minute {
 		t.Errorf("the link lives %v: %v", left, err)
