@@ -25,7 +25,7 @@ func TestBreakingChanges(t *testing.T) {
 		{"a type changed", "        count:\n          description: How many there are.\n          format: int64\n          type: integer\n", "        count:\n          type: string\n", "changed from `integer/int64` to `string`"},
 		{"a path removed", "  /v1/tenants/connect-url:\n", "  /v1/tenants/connect-link:\n", "api path removed"},
 		{"an operation renamed", "      operationId: list-tenants\n", "      operationId: tenants\n", "api operation id `list-tenants` removed"},
-		{"a member of every refusal removed", "        request_id:\n          description:", "        request:\n          description:", "removed the required property `request_id`"},
+		{"a member of every refusal removed", "        request_id:\n          description: The value of", "        request:\n          description: The value of", "removed the required property `request_id`"},
 		{"a code added to a refusal", "                          - no_api_plan\n", "                          - no_api_plan\n                          - another_code\n", ""},
 		{"an extension added", "      operationId: list-tenants\n", "      operationId: list-tenants\n      x-note: no break\n", ""},
 	} {

@@ -23,7 +23,7 @@ async function apiPage(browser, task, viewport, look, findings) {
   await page.goto(`${task.api}/docs`);
   await page.waitForSelector('.opblock');
   const shown = await page.locator('.opblock').count();
-  if (shown !== task.operations) findings.push(`${name}: shows ${shown} operations of ${task.operations}`);
+  if (shown !== task.operations) findings.push(`${name}: shows ${shown} operations and webhooks of ${task.operations}`);
   await page.locator('.opblock button.opblock-summary-control').first().press('Enter');
   await page.waitForSelector('.opblock-body .responses-wrapper');
   await look(page, name, false);

@@ -4,7 +4,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -86,12 +85,9 @@ func Warn(cmd *cobra.Command, code, message string) {
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "tenantry: warning: %s\n", message)
 }
 
-// OneLine returns the text of err. For joined errors it returns the text of the first error, because
-// their common text has line breaks.
+// OneLine returns the first line of the text of err, because the text of joined errors has several
+// lines.
 func OneLine(err error) string {
-	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) && len(joined.Unwrap()) > 0 {
-		return OneLine(joined.Unwrap()[0])
-	}
-	return err.Error()
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
 }

@@ -77,7 +77,7 @@ func TestPlanChangeTakesEffectAtOnce(t *testing.T) {
 		}
 	}
 	shown := c.runAccountCommand("account", "show")
-	checkMembers(t, "show", shown, accountMembers+" active_keys")
+	checkMembers(t, "show", shown, accountMembers+" active_keys display_name return_hosts support_url")
 	checkValues(t, shown, object{"email": c.email, "status": "active", "active_keys": 1, "closed_at": nil})
 }
 

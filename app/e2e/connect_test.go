@@ -414,7 +414,7 @@ func TestPagesInChromium(t *testing.T) {
 	}
 	task, err := json.Marshal(object{
 		"api": c.ready.APIURL, "shots": cmp.Or(os.Getenv("TENANTRY_SHOTS"), t.TempDir()), "walks": walks,
-		"codes": []string{"invalid_request", "exchange_bootstrap_not_ready", "provider_timeout"}, "operations": len(d.operations),
+		"codes": []string{"invalid_request", "exchange_bootstrap_not_ready", "provider_timeout"}, "operations": len(d.operations) + d.webhooks,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -33,10 +33,14 @@ const rateLimitExceeded = "rate_limit_exceeded"
 var otherRoutes = []string{"GET /openapi.json", "GET /debug/pprof/", "GET /v1/no-such-path", "PUT /v1/tenants"}
 
 // additions are the operations that the matrix does not have, with their buckets. The tests of
-// package httpapi cover them: TestEveryOperationChecksTheKey and those in its keys_test.go.
+// package httpapi cover them: TestEveryOperationChecksTheKey and those in its keys_test.go and webhooks_test.go.
 var additions = map[string]string{
 	"GET /v1/me": "read", "GET /v1/keys": "read",
 	"POST /v1/keys": "write", "DELETE /v1/keys/{key_id}": "write", "POST /v1/keys/{key_id}/rotate": "write",
+	"GET /v1/webhooks": "read", "GET /v1/webhooks/{webhook_id}": "read", "GET /v1/webhooks/{webhook_id}/deliveries": "read",
+	"POST /v1/webhooks": "write", "PATCH /v1/webhooks/{webhook_id}": "write", "DELETE /v1/webhooks/{webhook_id}": "write",
+	"POST /v1/webhooks/{webhook_id}/rotate-secret": "write", "POST /v1/webhooks/{webhook_id}/test": "write",
+	"POST /v1/webhooks/{webhook_id}/replay": "write", "POST /v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver": "write",
 }
 
 // matrixRow is one line of the authorization matrix.

@@ -28,6 +28,7 @@ import (
 type document struct {
 	raw        []byte
 	operations []operation
+	webhooks   int // how many kinds of messages to webhooks it describes
 	check      validator.Validator
 }
 
@@ -54,6 +55,7 @@ var publishedDocument = sync.OnceValues(func() (document, error) {
 			d.operations = append(d.operations, operation{strings.ToUpper(method), path})
 		}
 	}
+	d.webhooks = len(doc["webhooks"].(map[string]any))
 	slices.SortFunc(d.operations, func(a, b operation) int {
 		return strings.Compare(a.path+" "+a.method, b.path+" "+b.method)
 	})

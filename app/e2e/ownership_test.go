@@ -23,6 +23,8 @@ var unownedOperations = map[string]string{
 	"GET /v1/audit":                 "the matrix: lists what was done in the account",
 	"GET /v1/audit/export":          "the matrix: sends what was done in the account",
 	"GET /v1/tenants/connect-url":   "TestConnectStateBelongsToItsAccount: the link is bound to the account",
+	"GET /v1/webhooks":              "TestBoundedKeysSeeOnlyTheirTenants: lists the webhooks of the account",
+	"POST /v1/webhooks":             "TestBoundedKeysSeeOnlyTheirTenants: adds to the account of the key",
 	"GET /v1/me":                    "TestBoundedKeysSeeOnlyTheirTenants: describes the account and the key",
 	"GET /v1/keys":                  "TestBoundedKeysSeeOnlyTheirTenants: lists the keys of the account",
 	"POST /v1/keys":                 "TestBoundedKeysSeeOnlyTheirTenants: adds to the account of the key",
@@ -35,12 +37,14 @@ var validBodies = map[string]any{
 	"POST /v1/tenants/{tenant_id}/mailboxes":               mailboxesBody("new.example", "ada"),
 	"POST /v1/tenants/{tenant_id}/mailbox-limits":          object{"daily_send_limit": 5},
 	"PATCH /v1/tenants/{tenant_id}/mailboxes/{mailbox_id}": object{"display_name": "Ada", "daily_send_limit": 5},
+	"PATCH /v1/webhooks/{webhook_id}":                      object{"status": "enabled"},
+	"POST /v1/webhooks/{webhook_id}/replay":                object{"after": "2026-01-31T09:30:00Z"},
 }
 
 // notFoundCodes is the error code for each parameter that names no resource of the caller.
 var notFoundCodes = map[string]string{
 	"tenant_id": "tenant_not_found", "domain_name": "domain_not_found", "domain_id": "domain_not_found", "mailbox_id": "mailbox_not_found",
-	"key_id": "key_not_found",
+	"key_id": "key_not_found", "connect_session_id": "connect_session_not_found", "webhook_id": "webhook_not_found", "delivery_id": "webhook_delivery_not_found",
 	"run_id": "provisioning_run_not_found", "job_id": "provisioning_job_not_found", "integration_id": "integration_not_found",
 }
 
@@ -54,12 +58,23 @@ func (c caller) newResources() accountResources {
 	h := c.newAccount(nil).newConnectedTenant(nil)
 	zone := h.newVerifiedDomain()
 	h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
+	webhook := h.newTestedWebhook()
 	return accountResources{h, map[string]string{
-		"tenant_id": h.guid, "domain_name": zone,
+		"connect_session_id": h.get("/v1/tenants/connect-url").text("id"),
+		"webhook_id":         webhook,
+		"delivery_id":        h.get("/v1/webhooks/" + webhook + "/deliveries").objects("deliveries")[0].text("id"),
+		"tenant_id":          h.guid, "domain_name": zone,
 		"domain_id":  h.get(h.path("/domains")).objects("domains")[0].text("id"),
 		"mailbox_id": h.get(h.path("/mailboxes")).objects("mailboxes")[0].text("id"),
 		"key_id":     fmt.Sprint(h.get("/v1/me").at("key.id")),
 	}}
+}
+
+// newTestedWebhook adds a webhook whose endpoint does not answer, and tests it.
+func (h accountTenant) newTestedWebhook() string {
+	id := h.post("/v1/webhooks", object{"url": "http://127.0.0.1:9", "event_types": []string{"webhook.disabled"}}).text("id")
+	h.post("/v1/webhooks/"+id+"/test", nil)
+	return id
 }
 
 // foreignValues returns values of a parameter that must all get the same response: those of the
@@ -146,7 +161,8 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 		return e
 	}
 	hidden := with(object{"tenant_ids": []string{noSuchID}})
-	otherScope := with(object{"scopes": []string{"audit:read"}})
+	auditor := with(object{"scopes": []string{"audit:read"}})
+	manager := with(object{"scopes": []string{"keys:write"}})
 	elsewhere := with(object{"allowed_cidrs": []string{"192.0.2.0/24"}})
 	for _, op := range d.operations {
 		name := op.method + " " + op.path
@@ -157,6 +173,10 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 			}
 			path := fillPath(op.path, one.ids)
 			elsewhere.caller.withT(t).expect(op.method, path, body, 401, "invalid_api_key")
+			otherScope := auditor
+			if strings.HasPrefix(op.path, "/v1/audit") {
+				otherScope = manager
+			}
 			if name != "GET /v1/me" {
 				otherScope.caller.withT(t).expect(op.method, path, body, 403, "insufficient_scope")
 			}
@@ -175,7 +195,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 			}
 		})
 	}
-	for path, list := range map[string]string{"/v1/tenants": "tenants", "/v1/dns/provisioning-runs": "runs", "/v1/enforcement/events": "events"} {
+	for path, list := range map[string]string{"/v1/tenants": "tenants", "/v1/dns/provisioning-runs": "runs", "/v1/enforcement/events": "events", "/v1/events": "events", "/v1/audit": "entries", "/v1/webhooks": "webhooks"} {
 		if got := hidden.get(path); len(got.objects(list)) != 0 {
 			t.Errorf("%s shows %s", path, got.raw)
 		}

@@ -92,7 +92,7 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 	}
 	buckets := matrixBuckets(t)
 	maps.Copy(buckets, additions)
-	ids := map[string]string{"tenant_id": h.guid, "domain_name": "example.com", "domain_id": noSuchID, "mailbox_id": noSuchID, "key_id": noSuchID}
+	ids := map[string]string{"tenant_id": h.guid, "domain_name": "example.com", "domain_id": noSuchID, "mailbox_id": noSuchID, "key_id": noSuchID, "webhook_id": noSuchID, "delivery_id": noSuchID}
 	for _, op := range d.operations {
 		name := op.method + " " + op.path
 		bucket, listed := buckets[name]
