@@ -30,7 +30,7 @@ import (
 
 // node_modules and compiled files of Python are not part of a template.
 //
-//go:embed all:go-dns all:go-sending python-dns/*.py python-dns/dns-example python-dns/README.md python-dns/messages
+//go:embed all:go-dns all:go-mail all:go-sending python-dns/*.py python-dns/dns-example python-dns/README.md python-dns/messages
 //go:embed node-dns/*.js node-dns/*.json node-dns/dns-example node-dns/README.md node-dns/messages node-dns/test
 var templates embed.FS
 
