@@ -32,20 +32,24 @@ type template struct {
 	// planted are files that the interpreter would load before its own, if they were there.
 	planted []string
 	tests   []string // the command that runs its own tests
+	// described is the file with the version.
+	described string
 }
 
 var templates = map[string]template{
 	"python": {
-		entry:   "python-dns/dns-example",
-		files:   []string{"provider.py", "simulator.py", "tenantry_dns.py", "tenantry_http.py", "tenantry_plugin.py", "messages"},
-		planted: []string{"grpc.py", "json.py", "sitecustomize.py", "provider/__init__.py", "__pycache__/provider.cpython-311.pyc"},
-		tests:   []string{"/usr/bin/python3", "-sB", "-m", "unittest"},
+		entry:     "python-dns/dns-example",
+		files:     []string{"provider.py", "simulator.py", "tenantry_dns.py", "tenantry_http.py", "tenantry_plugin.py", "messages"},
+		planted:   []string{"grpc.py", "json.py", "sitecustomize.py", "provider/__init__.py", "__pycache__/provider.cpython-311.pyc"},
+		tests:     []string{"/usr/bin/python3", "-sB", "-m", "unittest"},
+		described: "provider.py",
 	},
 	"node": {
-		entry:   "node-dns/dns-example",
-		files:   []string{"provider.js", "simulator.js", "tenantry-certificate.js", "tenantry-dns.js", "tenantry-http.js", "tenantry-plugin.js", "messages", "node_modules"},
-		planted: []string{"node_modules/@grpc/grpc-js/node_modules/@grpc/proto-loader/index.js", "node_modules/protobufjs/node_modules/long/index.js"},
-		tests:   []string{"node", "--test"},
+		entry:     "node-dns/dns-example",
+		files:     []string{"provider.js", "simulator.js", "tenantry-certificate.js", "tenantry-dns.js", "tenantry-http.js", "tenantry-plugin.js", "messages", "node_modules"},
+		planted:   []string{"node_modules/@grpc/grpc-js/node_modules/@grpc/proto-loader/index.js", "node_modules/protobufjs/node_modules/long/index.js"},
+		tests:     []string{"node", "--test"},
+		described: "provider.js",
 	},
 }
 
