@@ -65,23 +65,33 @@ type Origin struct {
 // CallbackOrigin returns the origin of the link whose state is in the callback's query. The link
 // may have expired. The origin is empty if the link is unknown.
 func (s *Service) CallbackOrigin(ctx context.Context, rawQuery string) (Origin, error) {
-	query, err := url.ParseQuery(rawQuery)
-	if err != nil {
-		return Origin{}, nil
-	}
-	state := query.Get("state")
-	if _, _, err := s.unsealState(state); err != nil {
+	state, ours := s.stateOf(rawQuery)
+	if !ours {
 		return Origin{}, nil
 	}
 	return s.origin(ctx, hash(state))
+}
+
+// stateOf returns the state in a callback's query, false if this service did not seal it.
+func (s *Service) stateOf(rawQuery string) (string, bool) {
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return "", false
+	}
+	state := query.Get("state")
+	_, _, err = s.unsealState(state)
+	return state, err == nil
 }
 
 // BrowserOrigin returns the origin of the link to which the browser's cookie belongs. The origin is
 // empty if the link is unknown.
 func (s *Service) BrowserOrigin(ctx context.Context, cookie secret.Text) (Origin, error) {
 	id, err := flowID(cookie)
-	if err != nil {
+	if errors.Is(err, fault.ConnectLinkInvalid) {
 		return Origin{}, nil
+	}
+	if err != nil {
+		return Origin{}, err
 	}
 	return s.origin(ctx, id)
 }

@@ -5,6 +5,7 @@ package conformance
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -93,7 +94,8 @@ func startSimulator(t T, binary, world string, e *exchange) (*Simulator, error) 
 // startSimulatorProcess starts the process and returns the line that it prints.
 func startSimulatorProcess(t T, binary, world, proxy string) (ready simulate.Ready, err error) {
 	t.Helper()
-	command := exec.Command(binary, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", world)
+	// The cleanup ends the process. The context of the test ends before that.
+	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", world)
 	command.Env = append(inherit(simulatorVariables), simulate.URLVariable+"="+proxy)
 	stdin, err := command.StdinPipe()
 	if err != nil {
@@ -106,12 +108,13 @@ func startSimulatorProcess(t T, binary, world, proxy string) (ready simulate.Rea
 	if err := command.Start(); err != nil {
 		t.Fatalf("start the simulator: %v", err)
 	}
-	ended := make(chan error, 1)
+	var exit error // after ended
+	ended := make(chan struct{})
 	panics.Go(func() {
-		err := command.Wait()
+		exit = command.Wait()
 		_ = write.Close()
-		ended <- err
-	}, func(e *panics.Error) { ended <- e })
+		close(ended)
+	}, func(e *panics.Error) { exit = e; close(ended) })
 	t.Cleanup(func() {
 		_ = stdin.Close()
 		timer := time.NewTimer(cleanupTimeout)
@@ -141,12 +144,11 @@ func startSimulatorProcess(t T, binary, world, proxy string) (ready simulate.Rea
 	case <-t.Context().Done():
 		t.Fatalf("the simulator printed no line")
 	}
-	err = <-ended
-	ended <- err // for the cleanup
+	<-ended
 	if command.ProcessState != nil && command.ProcessState.ExitCode() == exitNoSimulator {
 		return ready, errNoSimulator
 	}
-	t.Fatalf("the simulator ended with %v: %s", err, shorten(problems.String()))
+	t.Fatalf("the simulator ended with %v: %s", exit, shorten(problems.String()))
 	return ready, nil
 }
 

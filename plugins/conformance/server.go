@@ -22,8 +22,11 @@ func startServer(t T, handler http.Handler) string {
 		t.Fatalf("listen: %v", err)
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: startTimeout, ErrorLog: discardLog}
-	ended := make(chan error, 1)
-	panics.Go(func() { ended <- server.Serve(listener) }, func(e *panics.Error) { ended <- e })
+	ended := make(chan struct{})
+	panics.Go(func() {
+		_ = server.Serve(listener) // it always fails, when it is closed
+		close(ended)
+	}, func(*panics.Error) { close(ended) })
 	t.Cleanup(func() {
 		_ = server.Close() // also closes the connections that a plugin keeps open
 		<-ended
