@@ -13,7 +13,7 @@ func TestOneLine(t *testing.T) {
 	for want, err := range map[string]error{
 		"alone":       errors.New("alone"),
 		"file: first": fmt.Errorf("file: %w", errors.Join(first, nil)),
-		"first":       fmt.Errorf("both: %w", errors.Join(first, second)),
+		"both: first": fmt.Errorf("both: %w", errors.Join(first, second)),
 		"above":       errors.New("above\nbelow"),
 	} {
 		if got := OneLine(err); got != want {

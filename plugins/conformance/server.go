@@ -36,7 +36,10 @@ func startServer(t T, handler http.Handler) string {
 
 // UnreachableURL returns a base URL on which nothing listens. Its port is below the ports that systems
 // give to servers of their own accord.
-func UnreachableURL(T) string { return "http://127.0.0.1:2" }
+func UnreachableURL(t T) string {
+	t.Helper()
+	return "http://127.0.0.1:2"
+}
 
 // discardLog drops the messages of servers about connections that a check has cut.
 var discardLog = log.New(io.Discard, "", 0)
