@@ -8,6 +8,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/event"
@@ -37,7 +38,7 @@ func (r auditRow) event() audit.Event {
 
 // RecordAction implements ports.Audit.
 func (s *Store) RecordAction(ctx context.Context, action audit.Action, details map[string]string) error {
-	return s.run(ctx, "record act", func(ctx context.Context, db bun.IDB) error {
+	return s.db.Run(ctx, "record act", func(ctx context.Context, db bun.IDB) error {
 		return s.recordAudit(ctx, db, action, ident.Zero, details)
 	})
 }
@@ -84,7 +85,7 @@ func chainEntry(row auditRow) audit.Entry {
 // AuditEvents implements ports.Audit.
 func (s *Store) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Event, error) {
 	var rows []auditRow
-	err := s.run(ctx, "list acts", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list acts", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		query := db.NewSelect().Model(&rows).Where("e.created_at >= ?", storedTime(q.Since))
 		if q.Account != "" {
@@ -103,8 +104,8 @@ func (s *Store) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Ev
 // lacks it.
 func (s *Store) KeepsAudit(ctx context.Context) (bool, error) {
 	var exists bool
-	err := s.run(ctx, "look for the audit", func(ctx context.Context, db bun.IDB) (err error) {
-		exists, err = s.hasTable(ctx, db, "audit_events")
+	err := s.db.Run(ctx, "look for the audit", func(ctx context.Context, db bun.IDB) (err error) {
+		exists, err = database.HasTable(ctx, db, "audit_events")
 		return err
 	})
 	return exists, err

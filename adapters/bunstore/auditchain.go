@@ -141,7 +141,7 @@ func findTenant(ctx context.Context, tx bun.IDB, owner string, e *audit.Entry) e
 // AuditEntries implements ports.AuditChains.
 func (s *Store) AuditEntries(ctx context.Context, owner access.AccountID, q ports.EntryQuery) (ports.EntryPage, error) {
 	var rows []entryRow
-	err := s.snapshot(ctx, "list audit entries", func(ctx context.Context, tx bun.IDB) error {
+	err := s.db.Snapshot(ctx, "list audit entries", func(ctx context.Context, tx bun.IDB) error {
 		rows = nil
 		query := tx.NewSelect().Model(&rows).Where("ae.account_id = ?", accountKey(owner)).OrderExpr("ae.sequence DESC").Limit(int64(q.Limit) + 1)
 		if q.Before > 0 {
@@ -187,7 +187,7 @@ func selectEntries(query *bun.SelectQuery, q ports.EntryQuery) *bun.SelectQuery 
 // AuditExport implements ports.AuditChains.
 func (s *Store) AuditExport(ctx context.Context, owner access.AccountID, after int64, limit int) ([]audit.Entry, error) {
 	var rows []entryRow
-	err := s.run(ctx, "export audit entries", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "export audit entries", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).Where("ae.account_id = ?", accountKey(owner)).Where("ae.sequence > ?", after).
 			Order("ae.sequence").Limit(int64(limit)).Scan(ctx)
@@ -199,7 +199,7 @@ func (s *Store) AuditExport(ctx context.Context, owner access.AccountID, after i
 // concurrent call finds the entries gone.
 func (s *Store) DropAuditEntries(ctx context.Context, before time.Time, limit int) (int, error) {
 	var chains []chainRow
-	err := s.run(ctx, "find old audit entries", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find old audit entries", func(ctx context.Context, db bun.IDB) error {
 		chains = nil
 		return db.NewSelect().Model(&chains).Join("JOIN audit_entries AS ae ON ae.account_id = ac.account_id AND ae.sequence = ac.dropped_sequence + 1").
 			Where("ae.created_at < ?", storedTime(before)).Limit(1).Scan(ctx)
@@ -217,7 +217,7 @@ func (s *Store) DropAuditEntries(ctx context.Context, before time.Time, limit in
 
 func (s *Store) dropEntries(ctx context.Context, tx bun.IDB, owner string, before time.Time, limit int) (int, error) {
 	var chain chainRow
-	if err := s.lockRows(tx.NewSelect().Model(&chain).Where("ac.account_id = ?", owner), "ac").Scan(ctx); err != nil {
+	if err := s.db.LockRows(tx.NewSelect().Model(&chain).Where("ac.account_id = ?", owner), "ac").Scan(ctx); err != nil {
 		return 0, err
 	}
 	var oldest []entryRow

@@ -94,7 +94,7 @@ func (s *Store) lockConnections(ctx context.Context, tx bun.IDB, owner, integrat
 	all := make(map[string]connectionRow, len(mailboxIDs))
 	for chunk := range slices.Chunk(mailboxIDs, batchSize) {
 		var rows []connectionRow
-		if err := s.lockRows(tx.NewSelect().Model(&rows).Where("mc.account_id = ?", owner).Where("mc.integration_id = ?", integrationID).
+		if err := s.db.LockRows(tx.NewSelect().Model(&rows).Where("mc.account_id = ?", owner).Where("mc.integration_id = ?", integrationID).
 			Where("mc.mailbox_id IN (?)", bun.List(chunk)).Order("mc.mailbox_id"), "mc").Scan(ctx); err != nil {
 			return nil, err
 		}
@@ -110,7 +110,7 @@ func (s *Store) lockConnections(ctx context.Context, tx bun.IDB, owner, integrat
 func (s *Store) emitEnded(ctx context.Context, tx bun.IDB, owner, column string, ids []string) error {
 	for chunk := range slices.Chunk(ids, batchSize) {
 		var rows []connectionRow
-		if err := s.lockRows(tx.NewSelect().Model(&rows).Where("mc.account_id = ?", owner).Where("mc.? IN (?)", bun.Ident(column), bun.List(chunk)).
+		if err := s.db.LockRows(tx.NewSelect().Model(&rows).Where("mc.account_id = ?", owner).Where("mc.? IN (?)", bun.Ident(column), bun.List(chunk)).
 			Order("mc.mailbox_id", "mc.integration_id"), "mc").Scan(ctx); err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func (s *Store) changingRuns(ctx context.Context, tx bun.IDB, owner string, runs
 		return change()
 	}
 	var rows []dnsRunRow
-	if err := s.lockRows(tx.NewSelect().Model(&rows).Where("dr.account_id = ?", owner).Where("dr.id IN (?)", bun.List(runs)).Order("dr.id"), "dr").Scan(ctx); err != nil {
+	if err := s.db.LockRows(tx.NewSelect().Model(&rows).Where("dr.account_id = ?", owner).Where("dr.id IN (?)", bun.List(runs)).Order("dr.id"), "dr").Scan(ctx); err != nil {
 		return err
 	}
 	before, err := jobsOfRuns(ctx, tx, owner, runs...)

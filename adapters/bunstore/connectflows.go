@@ -67,7 +67,7 @@ func linkInvalid() error {
 // Anyone can invent the hash of a flow. A read refuses such a hash, so that no writer waits for it.
 func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports.ConnectStep, now time.Time) (ports.ConnectFlow, error) {
 	known := false
-	err := s.run(ctx, "find connect flow", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.Run(ctx, "find connect flow", func(ctx context.Context, db bun.IDB) (err error) {
 		known, err = db.NewSelect().Model((*flowRow)(nil)).Where("state_hash = ?", stateHash[:]).Where("step = ?", string(from)).
 			Where("expires_at > ?", storedTime(now)).Exists(ctx)
 		return err
@@ -79,7 +79,7 @@ func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports
 		return ports.ConnectFlow{}, err
 	}
 	var row flowRow
-	err = s.runWrite(ctx, "take connect flow", func(ctx context.Context, db bun.IDB) error {
+	err = s.db.RunWrite(ctx, "take connect flow", func(ctx context.Context, db bun.IDB) error {
 		err := db.NewUpdate().Model(&row).Set("step = ?", string(to)).
 			Where("state_hash = ?", stateHash[:]).Where("step = ?", string(from)).
 			Where("expires_at > ?", storedTime(now)).Returning("*").Scan(ctx)
@@ -122,7 +122,7 @@ func (s *Store) SaveFlow(ctx context.Context, f ports.ConnectFlow) error {
 
 // DeleteFlows implements ports.ConnectFlows.
 func (s *Store) DeleteFlows(ctx context.Context, before time.Time) error {
-	return s.run(ctx, "drop connect flows", func(ctx context.Context, db bun.IDB) error {
+	return s.db.Run(ctx, "drop connect flows", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*flowRow)(nil)).Where("expires_at < ?", storedTime(before)).Exec(ctx)
 		return err
 	})

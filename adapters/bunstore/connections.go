@@ -13,6 +13,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
@@ -68,7 +69,7 @@ func (s *Store) ConnectionCounts(ctx context.Context, owner access.AccountID, in
 		Status          string
 		Mailboxes, Errs int
 	}
-	err := s.run(ctx, "count connections", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "count connections", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		q := db.NewSelect().TableExpr("mailbox_connections AS mc").ColumnExpr("mc.status, COUNT(*) AS mailboxes").
 			ColumnExpr("COUNT(*) FILTER (WHERE mc.has_error) AS errs").Where("mc.account_id = ?", accountKey(owner)).
@@ -221,14 +222,14 @@ func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integratio
 	of := ident.Lookup(integrationID)
 	var mailboxes []mailboxRow
 	var connections []connectionRow
-	err := s.run(ctx, "list eligible mailboxes", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list eligible mailboxes", func(ctx context.Context, db bun.IDB) error {
 		mailboxes = nil
 		return eligibleMailboxes(ctx, db, accountKey(owner), of, "").Order("m.address", "m.id").Scan(ctx, &mailboxes)
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = s.run(ctx, "list connections", func(ctx context.Context, db bun.IDB) error {
+	err = s.db.Run(ctx, "list connections", func(ctx context.Context, db bun.IDB) error {
 		connections = nil
 		return selectConnections(db, &connections, accountKey(owner), of).Scan(ctx)
 	})
@@ -246,7 +247,7 @@ func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integratio
 // EligibleMailbox implements ports.Connections.
 func (s *Store) EligibleMailbox(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.Eligible, error) {
 	var found integration.Eligible
-	err := s.run(ctx, "find eligible mailbox", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.Run(ctx, "find eligible mailbox", func(ctx context.Context, db bun.IDB) (err error) {
 		found, err = eligibleMailbox(ctx, db, accountKey(owner), ident.Lookup(integrationID), ident.Lookup(mailboxID))
 		return err
 	})
@@ -288,11 +289,11 @@ func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integ
 	seen := newConnectionRows(row, connections)
 	for range maxRefreshTries {
 		stored, err := s.saveRefresh(ctx, row, seen, storedTime(began), completion)
-		if !errors.Is(err, errDuplicate) {
+		if !errors.Is(err, database.ErrDuplicate) {
 			return stored, err
 		}
 	}
-	return 0, fault.ServiceUnavailable.RetryIn(unavailableRetry, "others are connecting the same mailboxes right now")
+	return 0, fault.ServiceUnavailable.RetryIn(database.UnavailableRetry, "others are connecting the same mailboxes right now")
 }
 
 func (s *Store) saveRefresh(ctx context.Context, row integrationRow, seen []connectionRow, began time.Time, completion *ports.Completion) (stored int, err error) {

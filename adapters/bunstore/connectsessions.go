@@ -36,7 +36,7 @@ func (r settingsRow) settings() access.Settings {
 // Settings implements ports.AccountSettings.
 func (s *Store) Settings(ctx context.Context, id access.AccountID) (access.Settings, error) {
 	var set access.Settings
-	err := s.run(ctx, "load account settings", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.Run(ctx, "load account settings", func(ctx context.Context, db bun.IDB) (err error) {
 		set, err = settingsOf(ctx, db, accountKey(id))
 		return err
 	})
@@ -153,7 +153,7 @@ func (s *Store) RenewConnectSession(ctx context.Context, id string, f ports.Conn
 	return s.inTransaction(ctx, "renew connect session", func(ctx context.Context, tx bun.IDB) error {
 		var row connectSessionRow
 		q := onlyVisible(ctx, tx.NewSelect().Model(&row).Where("cs.account_id = ?", owner).Where("cs.id = ?", ident.Lookup(id)), "cs.tenant_guid")
-		err := s.lockRows(q, "cs").Scan(ctx)
+		err := s.db.LockRows(q, "cs").Scan(ctx)
 		if err != nil {
 			return orSessionNotFound(err)
 		}
@@ -180,7 +180,7 @@ func (s *Store) RenewConnectSession(ctx context.Context, id string, f ports.Conn
 // ConnectSession implements ports.ConnectSessions.
 func (s *Store) ConnectSession(ctx context.Context, owner access.AccountID, id string) (tenant.ConnectSession, error) {
 	var row connectSessionRow
-	err := s.run(ctx, "find connect session", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find connect session", func(ctx context.Context, db bun.IDB) error {
 		q := db.NewSelect().Model(&row).Where("cs.account_id = ?", accountKey(owner)).Where("cs.id = ?", ident.Lookup(id))
 		return orSessionNotFound(onlyVisible(ctx, q, "cs.tenant_guid").Scan(ctx))
 	})
@@ -191,7 +191,7 @@ func (s *Store) ConnectSession(ctx context.Context, owner access.AccountID, id s
 // sends only the state or the hash in its cookie.
 func (s *Store) ConnectSessionOfLink(ctx context.Context, stateHash [32]byte) (access.AccountID, tenant.ConnectSession, error) {
 	var row connectSessionRow
-	err := s.run(ctx, "find connect session of a link", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find connect session of a link", func(ctx context.Context, db bun.IDB) error {
 		return orSessionNotFound(db.NewSelect().Model(&row).
 			Join("JOIN connect_session_links AS sl ON sl.account_id = cs.account_id AND sl.session_id = cs.id").
 			Where("sl.state_hash = ?", stateHash[:]).Scan(ctx))
@@ -202,7 +202,7 @@ func (s *Store) ConnectSessionOfLink(ctx context.Context, stateHash [32]byte) (a
 // AdvanceConnectSession implements ports.ConnectSessions. A renewal deletes the flow of the link that it
 // replaces, so a flow that exists belongs to the current link.
 func (s *Store) AdvanceConnectSession(ctx context.Context, owner access.AccountID, stateHash [32]byte, to tenant.SessionStatus, id tenant.GUID) error {
-	return s.runWrite(ctx, "advance connect session", func(ctx context.Context, db bun.IDB) error {
+	return s.db.RunWrite(ctx, "advance connect session", func(ctx context.Context, db bun.IDB) error {
 		q := db.NewUpdate().Model((*connectSessionRow)(nil)).Set("status = ?", string(to)).
 			Where("cs.account_id = ?", accountKey(owner)).Where("cs.status IN (?)", bun.In([]string{string(tenant.SessionPending), string(tenant.SessionConsented)})).
 			Where("EXISTS (SELECT 1 FROM connect_session_links AS sl JOIN connect_flows AS f ON f.account_id = sl.account_id AND f.state_hash = sl.state_hash "+
@@ -229,7 +229,7 @@ func connectSessions(ctx context.Context, tx bun.IDB, owner, guid string, ids []
 
 // DeleteConnectSessions implements ports.ConnectSessions. A foreign key deletes their links.
 func (s *Store) DeleteConnectSessions(ctx context.Context, before time.Time) error {
-	return s.run(ctx, "drop connect sessions", func(ctx context.Context, db bun.IDB) error {
+	return s.db.Run(ctx, "drop connect sessions", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*connectSessionRow)(nil)).Where("expires_at < ?", storedTime(before)).Exec(ctx)
 		return err
 	})

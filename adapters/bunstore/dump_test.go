@@ -12,12 +12,14 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 )
 
 // TestDumpRestoresEveryTableIntoBothDatabases dumps every table from each database into the other.
 // A table that a later migration adds is included.
 func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
-	first, lite, second := migrated(t, newSchema(t)), migrated(t, newFile(t)), migrated(t, newSchema(t))
+	first, lite, second := migrated(t, databasetest.NewSchema(t)), migrated(t, databasetest.NewFile(t)), migrated(t, databasetest.NewSchema(t))
 	fillEmptyTables(t, first)
 	want := dump(t, first)
 	all := tables(t, first)
@@ -59,7 +61,7 @@ func TestRestoredTimesKeepTheirText(t *testing.T) {
 }
 
 func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		one := url(t)
 		if one == Memory {
 			return // the store has one connection
@@ -86,7 +88,7 @@ func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
 }
 
 func TestFailedLoadStoresNothing(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		from := migrated(t, Memory)
 		if _, err := from.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
 			t.Fatal(err)
@@ -114,7 +116,7 @@ func TestFailedLoadStoresNothing(t *testing.T) {
 // TestMigrationsMissingFromBackupRunAgain loads a backup of an older release, which lacks the last
 // migrations.
 func TestMigrationsMissingFromBackupRunAgain(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		old, s := dump(t, migrated(t, Memory)), migrated(t, url(t))
 		last := len(old.migrations) - 1
 		missing := old.migrations[last]

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/core/access"
 )
 
@@ -23,7 +25,7 @@ func openInspection(t testing.TB, url string) *Inspection {
 }
 
 func TestInspectReportsMigrations(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		if address == Memory {
 			return // only its own Store can open it
@@ -35,7 +37,7 @@ func TestInspectReportsMigrations(t *testing.T) {
 		if m, err := i.Migrations(t.Context()); err != nil || len(m.Pending) == 0 || m.Applied != 0 || m.InUse {
 			t.Fatalf("empty: %+v, %v", m, err)
 		}
-		if there, err := s.hasTable(t.Context(), s.db, "bun_migrations"); err != nil || there {
+		if there, err := database.HasTable(t.Context(), s.db, "bun_migrations"); err != nil || there {
 			t.Fatalf("looking made a table: %v, %v", there, err)
 		}
 		must(t, "writable", i.Writable(t.Context()))
@@ -54,7 +56,7 @@ func TestInspectReportsMigrations(t *testing.T) {
 		must(t, "writable", i.Writable(t.Context()))
 		asked := time.Now()
 		ahead, has, err := i.Ahead(t.Context())
-		if err != nil || has != s.postgres() || ahead.Abs() > time.Since(asked) { // both use the machine's clock
+		if err != nil || has != database.IsPostgres(s.db) || ahead.Abs() > time.Since(asked) { // both use the machine's clock
 			t.Fatalf("the server's clock is %s ahead (known: %v), %v", ahead, has, err)
 		}
 	})
@@ -104,7 +106,7 @@ func TestHoldsSealedFindsCredentials(t *testing.T) {
 		"an integration":   func(t testing.TB, s *Store, owner access.AccountID) { addIntegration(t, s, owner, 1) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+			databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 				s := migrated(t, url(t))
 				ann := newAccount(t, s, "ann")
 				if holds, err := s.HasSealedValues(t.Context()); err != nil || holds {

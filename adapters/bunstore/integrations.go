@@ -83,7 +83,7 @@ func (s *Store) AddIntegration(ctx context.Context, i integration.Integration, c
 // Integrations implements ports.Integrations.
 func (s *Store) Integrations(ctx context.Context, owner access.AccountID) ([]integration.Integration, error) {
 	var rows []integrationRow
-	err := s.run(ctx, "list integrations", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list integrations", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).ExcludeColumn("credential").Where("ig.account_id = ?", accountKey(owner)).
 			OrderExpr("ig.created_at DESC, ig.id DESC").Scan(ctx)
@@ -102,7 +102,7 @@ func integrationsOf(rows []integrationRow) []integration.Integration {
 // Integration implements ports.Integrations.
 func (s *Store) Integration(ctx context.Context, owner access.AccountID, id string) (integration.Integration, []byte, error) {
 	var row integrationRow
-	err := s.run(ctx, "find integration", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find integration", func(ctx context.Context, db bun.IDB) error {
 		err := db.NewSelect().Model(&row).Where("ig.account_id = ?", accountKey(owner)).Where("ig.id = ?", ident.Lookup(id)).Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return integrationNotFound()
@@ -129,7 +129,7 @@ func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration, 
 // saveIntegration stores the result of a test or a refresh. with adds to the update.
 func (s *Store) saveIntegration(ctx context.Context, tx bun.IDB, row integrationRow, with func(*bun.UpdateQuery) *bun.UpdateQuery) error {
 	var before integrationRow
-	err := s.lockRows(tx.NewSelect().Model(&before).ExcludeColumn("credential").
+	err := s.db.LockRows(tx.NewSelect().Model(&before).ExcludeColumn("credential").
 		Where("ig.account_id = ?", row.AccountID).Where("ig.id = ?", row.ID), "ig").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return integrationNotFound()
@@ -171,7 +171,7 @@ func (s *Store) removeIntegrations(ctx context.Context, tx bun.IDB, owner string
 	if len(only) > 0 {
 		q = q.Where("ig.id IN (?)", bun.List(only))
 	}
-	if err := s.lockRows(q, "ig").Scan(ctx); err != nil || len(rows) == 0 {
+	if err := s.db.LockRows(q, "ig").Scan(ctx); err != nil || len(rows) == 0 {
 		return 0, err
 	}
 	ids := each(rows, func(r integrationRow) string { return r.ID })
@@ -191,7 +191,7 @@ func (s *Store) DueRefreshes(ctx context.Context, before, now time.Time, limit i
 	var rows []integrationRow
 	err := s.inTransaction(ctx, "claim due refreshes", func(ctx context.Context, tx bun.IDB) error {
 		rows = nil
-		err := s.lockRows(tx.NewSelect().Model(&rows).ExcludeColumn("credential").
+		err := s.db.LockRows(tx.NewSelect().Model(&rows).ExcludeColumn("credential").
 			Where(ofActiveAccount("ig")).
 			Where("ig.began_at < ?", storedTime(before)).OrderExpr("ig.began_at, ig.id").Limit(int64(limit)), "ig").Scan(ctx)
 		if err != nil {

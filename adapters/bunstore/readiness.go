@@ -101,7 +101,7 @@ func connects(ctx context.Context, key tenantKey) bool {
 func (s *Store) lockReadiness(ctx context.Context, tx bun.IDB, key tenantKey) (readinessRow, error) {
 	var row readinessRow
 	lock := func() error {
-		return s.lockRows(tx.NewSelect().Model(&row).Where("tr.account_id = ?", key.owner).
+		return s.db.LockRows(tx.NewSelect().Model(&row).Where("tr.account_id = ?", key.owner).
 			Where("tr.tenant_id = "+tenantOfRun, key.owner, key.guid), "tr").Scan(ctx)
 	}
 	err := lock()

@@ -50,7 +50,7 @@ func (s *Store) RemovableDomain(ctx context.Context, owner access.AccountID, id 
 
 		Mailboxes int
 	}
-	err := s.run(ctx, "find removable domain", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find removable domain", func(ctx context.Context, db bun.IDB) error {
 		used := db.NewSelect().TableExpr("mailboxes AS m").ColumnExpr("count(*)").Where("m.account_id = d.account_id").
 			Where("m.tenant_id = d.tenant_id").Where("m.domain_name = d.name").Where(presentMailbox)
 		err := db.NewSelect().TableExpr("tenants AS t").ColumnExpr("d.*").ColumnExpr("t.guid AS tenant_guid").ColumnExpr("(?) AS mailboxes", used).
@@ -119,7 +119,7 @@ func leaveOutForgotten(ctx context.Context, tx bun.IDB, t tenantRow, found map[s
 // RemovableMailbox implements ports.Removals.
 func (s *Store) RemovableMailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error) {
 	var row mailboxRow
-	err := s.run(ctx, "find removable mailbox", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find removable mailbox", func(ctx context.Context, db bun.IDB) error {
 		err := db.NewSelect().TableExpr("tenants AS t").ColumnExpr("m.*").ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name").
 			Join("LEFT JOIN mailboxes AS m ON "+mailboxOfTenant+" AND m.stage IN (?) AND m.id = ?", listedStages, ident.Lookup(mailboxID)).
 			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.Lookup(string(id))).Scan(ctx, &row)
@@ -150,7 +150,7 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 			return err
 		}
 		var row mailboxRow
-		err = s.lockRows(tx.NewSelect().Model(&row).Where("m.account_id = ?", t.AccountID).
+		err = s.db.LockRows(tx.NewSelect().Model(&row).Where("m.account_id = ?", t.AccountID).
 			Where("m.tenant_id = ?", t.ID).Where("m.id = ?", ident.Lookup(m.ID)), "m").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return mailboxNotFound()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/event"
@@ -49,7 +50,7 @@ type tenantRow struct {
 
 // scanTenant reads a row of tenantQuery column by column. Most requests need it, and bun's lookup
 // of each column's field is slower.
-func scanTenant(from row) (tenant.Tenant, error) {
+func scanTenant(from database.Row) (tenant.Tenant, error) {
 	var r tenantRow
 	var synced *time.Time
 	err := from.Scan(&r.AccountID, &r.ID, &r.GUID, &r.Name, &r.BuiltinDomain, &r.DefaultDomain, &r.Managed, &r.Consent,
@@ -143,16 +144,16 @@ func tenantNotFound() error {
 	return fault.FromStore(fault.TenantNotFound.With("the account holds no such tenant"))
 }
 
-func tenantsOfOwner(db *bun.DB) *preparedRead {
-	return newPreparedRead(tenantQuery(db, (*tenantRow)(nil), preparedArg, nil).OrderExpr("t.consented_at DESC, t.id DESC"))
+func tenantsOfOwner(db *bun.DB) *database.PreparedRead {
+	return database.NewPreparedRead(tenantQuery(db, (*tenantRow)(nil), database.PreparedArg, nil).OrderExpr("t.consented_at DESC, t.id DESC"))
 }
 
 // Tenants implements ports.Tenants.
 func (s *Store) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error) {
 	var tenants []tenant.Tenant
-	err := s.run(ctx, "list tenants", func(ctx context.Context, _ bun.IDB) error {
+	err := s.db.Run(ctx, "list tenants", func(ctx context.Context, _ bun.IDB) error {
 		tenants = []tenant.Tenant{}
-		return s.readPrepared(ctx, s.tenantsOfOwner, accountKey(owner), func(r row) error {
+		return s.db.ReadPrepared(ctx, s.tenantsOfOwner, accountKey(owner), func(r database.Row) error {
 			t, err := scanTenant(r)
 			if visible(ctx, t.GUID) {
 				tenants = append(tenants, t)
@@ -166,7 +167,7 @@ func (s *Store) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.T
 // Tenant implements ports.Tenants.
 func (s *Store) Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
 	var found tenant.Tenant
-	err := s.run(ctx, "find tenant", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.Run(ctx, "find tenant", func(ctx context.Context, db bun.IDB) (err error) {
 		found, err = selectTenant(ctx, db, accountKey(owner), ident.Lookup(string(id)))
 		return err
 	})
@@ -176,7 +177,7 @@ func (s *Store) Tenant(ctx context.Context, owner access.AccountID, id tenant.GU
 // TenantCount implements ports.Tenants.
 func (s *Store) TenantCount(ctx context.Context, owner access.AccountID) (int, error) {
 	var held int
-	err := s.run(ctx, "count tenants", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.Run(ctx, "count tenants", func(ctx context.Context, db bun.IDB) (err error) {
 		held, err = countTenants(ctx, db, accountKey(owner))
 		return err
 	})
@@ -353,7 +354,7 @@ func claimSlot(ctx context.Context, tx bun.IDB, row tenantRow, acc access.Accoun
 // Assigned implements ports.Assignments.
 func (s *Store) Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
 	var held tenantRow
-	err := s.run(ctx, "find assigned tenant", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find assigned tenant", func(ctx context.Context, db bun.IDB) error {
 		return orNotAssigned(assigned(db, &held, id).Scan(ctx))
 	})
 	return access.AccountID(held.AccountID), err
@@ -376,7 +377,7 @@ func (s *Store) Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...strin
 	var held tenantRow
 	err := s.inTransaction(ctx, "withdraw tenant", func(ctx context.Context, tx bun.IDB) error {
 		held = tenantRow{}
-		if err := orNotAssigned(s.lockRows(assigned(tx, &held, id), "t").Scan(ctx)); err != nil {
+		if err := orNotAssigned(s.db.LockRows(assigned(tx, &held, id), "t").Scan(ctx)); err != nil {
 			return err
 		}
 		guid := ident.Lookup(string(id))
@@ -395,7 +396,7 @@ func (s *Store) Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...strin
 // Withdrawn implements ports.Assignments.
 func (s *Store) Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error) {
 	var withdrawn bool
-	err := s.run(ctx, "find withdrawn tenant", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.Run(ctx, "find withdrawn tenant", func(ctx context.Context, db bun.IDB) (err error) {
 		withdrawn, err = db.NewSelect().Model((*withdrawnRow)(nil)).
 			Where("account_id = ?", accountKey(owner)).Where("guid = ?", ident.Lookup(string(id))).Exists(ctx)
 		return err
