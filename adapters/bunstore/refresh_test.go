@@ -15,6 +15,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
+	"github.com/tenantry/tenantry/adapters/bunstore/maintenance"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
@@ -311,7 +312,7 @@ func connectedAt(e integration.Eligible, now time.Time) integration.Connection {
 // copyToOtherAccounts copies the rows of an account to nine other accounts.
 func copyToOtherAccounts(t *testing.T, s *Store) {
 	t.Helper()
-	tables, err := s.Tables(t.Context())
+	tables, err := maintenance.Tables(t.Context(), s.db)
 	must(t, "list tables", err)
 	for _, table := range tables {
 		if !slices.Contains([]string{"accounts", "tenants", "integrations", "mailboxes", "mailbox_connections"}, table.Name) {

@@ -9,8 +9,6 @@
 // one, runs the statements.
 //
 //	store.go              Options, Store, Open, inTransaction
-//	inspect.go            Inspect: read-only checks of a database for the operator
-//	dump.go, load.go      Snapshot and Load: logical backup and restore
 //	accounts.go           accounts: create, change, suspend, close
 //	apikeys.go            API keys and account members
 //	audit.go              the operators' own log
@@ -227,3 +225,25 @@ func storedText(s string) string {
 
 // storedTime returns t in UTC and with the microsecond precision of both databases.
 func storedTime(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
+
+// sealedColumns names the column of each table that holds data encrypted with the keyset.
+var sealedColumns = map[string]string{
+	"connect_flows": "verifier", "idempotency_keys": "answer", "dns_connections": "credential",
+	"integrations": "credential",
+}
+
+// HasSealedValues reports whether the database holds data encrypted with a keyset, which is lost
+// without that keyset.
+func (s *Store) HasSealedValues(ctx context.Context) (bool, error) {
+	for table, column := range sealedColumns {
+		var holds bool
+		query := "SELECT EXISTS (SELECT 1 FROM ? WHERE ? IS NOT NULL)"
+		if err := s.db.NewRaw(query, bun.Ident(table), bun.Ident(column)).Scan(ctx, &holds); err != nil {
+			return false, database.Translate(ctx, err)
+		}
+		if holds {
+			return true, nil
+		}
+	}
+	return false, nil
+}

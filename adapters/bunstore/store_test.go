@@ -6,6 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
+	"github.com/tenantry/tenantry/core/access"
 )
 
 func TestDataSurvivesReopen(t *testing.T) {
@@ -18,5 +21,26 @@ func TestDataSurvivesReopen(t *testing.T) {
 	must(t, "close", first.Close())
 	if got, err := migrated(t, url).FindAccount(t.Context(), "ann@example.test"); err != nil || got != a {
 		t.Fatalf("got %+v, %v", got, err)
+	}
+}
+
+func TestHoldsSealedFindsCredentials(t *testing.T) {
+	for what, add := range map[string]func(t testing.TB, s *Store, owner access.AccountID){
+		"a DNS connection": func(t testing.TB, s *Store, owner access.AccountID) { addDNSConnection(t, s, owner, 1) },
+		"an integration":   func(t testing.TB, s *Store, owner access.AccountID) { addIntegration(t, s, owner, 1) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
+				s := migrated(t, url(t))
+				ann := newAccount(t, s, "ann")
+				if holds, err := s.HasSealedValues(t.Context()); err != nil || holds {
+					t.Errorf("an account alone: %v, %v", holds, err)
+				}
+				add(t, s, ann)
+				if holds, err := s.HasSealedValues(t.Context()); err != nil || !holds {
+					t.Errorf("with it: %v, %v", holds, err)
+				}
+			})
+		})
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bunstore
+package maintenance
 
 import (
 	"cmp"
@@ -26,14 +26,14 @@ import (
 	"github.com/tenantry/tenantry/migrations"
 )
 
-// Inspection is a database opened for checks only. Unlike Open, Inspect creates no file, changes no
+// Inspection is a database opened for checks only. Unlike database.Open, Inspect creates no file, changes no
 // pragma and does not migrate. It can run while others use the database.
 type Inspection struct {
 	Kind    string // SQLite or PostgreSQL
 	Version string
 	File    string      // SQLite: its path
 	Mode    fs.FileMode // SQLite: the file's permissions
-	Journal string      // SQLite: the journal mode; Open sets wal
+	Journal string      // SQLite: the journal mode; database.Open sets wal
 	db      *bun.DB
 }
 
@@ -242,26 +242,4 @@ func atServer(address string) string {
 		return ""
 	}
 	return " at " + net.JoinHostPort(config.Host, fmt.Sprint(cmp.Or(config.Port, 5432)))
-}
-
-// sealedColumns names the column of each table that holds data encrypted with the keyset.
-var sealedColumns = map[string]string{
-	"connect_flows": "verifier", "idempotency_keys": "answer", "dns_connections": "credential",
-	"integrations": "credential",
-}
-
-// HasSealedValues reports whether the database holds data encrypted with a keyset, which is lost
-// without that keyset.
-func (s *Store) HasSealedValues(ctx context.Context) (bool, error) {
-	for table, column := range sealedColumns {
-		var holds bool
-		query := "SELECT EXISTS (SELECT 1 FROM ? WHERE ? IS NOT NULL)"
-		if err := s.db.NewRaw(query, bun.Ident(table), bun.Ident(column)).Scan(ctx, &holds); err != nil {
-			return false, database.Translate(ctx, err)
-		}
-		if holds {
-			return true, nil
-		}
-	}
-	return false, nil
 }

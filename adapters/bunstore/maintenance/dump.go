@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bunstore
+// Package maintenance reads and fills whole databases for the operator, without the row types of the
+// store. It reads the database's catalogue, so that a backup includes the tables of later migrations.
+//
+// Start reading at TakeSnapshot.
+//
+//	dump.go     Tables, TakeSnapshot: the rows of all tables at one moment
+//	load.go     Load: fills an empty database with the rows of a snapshot
+//	inspect.go  Inspect: read-only checks of a database
+package maintenance
 
 import (
 	"context"
@@ -51,11 +59,8 @@ type Table struct {
 	Columns []Column
 }
 
-// Tables returns all tables, referenced tables first. It reads the database's catalogue, so that a
-// backup includes new tables.
-func (s *Store) Tables(ctx context.Context) ([]Table, error) { return listTables(ctx, s.db) }
-
-func listTables(ctx context.Context, db bun.IDB) ([]Table, error) {
+// Tables returns all tables, referenced tables first.
+func Tables(ctx context.Context, db bun.IDB) ([]Table, error) {
 	names, err := tableNames(ctx, db)
 	if err != nil {
 		return nil, database.Wrap(ctx, "list tables", err)
@@ -146,14 +151,14 @@ type Snapshot struct {
 	Tables     []Table
 }
 
-// Snapshot calls read with one consistent view of the database. Other transactions can write while
+// TakeSnapshot calls read with one consistent view of the database. Other transactions can write while
 // read runs, also on SQLite.
-func (s *Store) Snapshot(ctx context.Context, read func(context.Context, *Snapshot) error) error {
+func TakeSnapshot(ctx context.Context, db *database.DB, read func(context.Context, *Snapshot) error) error {
 	options := &sql.TxOptions{ReadOnly: true}
-	if database.IsPostgres(s.db) {
+	if database.IsPostgres(db) {
 		options.Isolation = sql.LevelRepeatableRead
 	}
-	tx, err := s.db.BeginTx(ctx, options)
+	tx, err := db.BeginTx(ctx, options)
 	if err != nil {
 		return database.Wrap(ctx, "begin snapshot", err)
 	}
@@ -165,7 +170,7 @@ func (s *Store) Snapshot(ctx context.Context, read func(context.Context, *Snapsh
 	if len(snapshot.Migrations) == 0 {
 		return errors.New("the database was never migrated: there is nothing in it")
 	}
-	if snapshot.Tables, err = listTables(ctx, tx); err != nil {
+	if snapshot.Tables, err = Tables(ctx, tx); err != nil {
 		return err
 	}
 	return read(ctx, snapshot)

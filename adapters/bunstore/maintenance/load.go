@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bunstore
+package maintenance
 
 import (
 	"bytes"
@@ -42,12 +42,12 @@ func UnknownMigrations(applied []string) ([]string, error) {
 var ErrNotEmpty = errors.New("the database is not empty")
 
 // Empty returns ErrNotEmpty if a table holds data.
-func (s *Store) Empty(ctx context.Context) error {
-	tables, err := s.Tables(ctx)
+func Empty(ctx context.Context, db *database.DB) error {
+	tables, err := Tables(ctx, db)
 	if err != nil {
 		return err
 	}
-	return empty(ctx, s.db, tables)
+	return empty(ctx, db, tables)
 }
 
 func empty(ctx context.Context, db bun.IDB, tables []Table) error {
@@ -75,8 +75,8 @@ type Loading struct {
 // Load calls fill to write the rows of a backup into a migrated, empty database, in one
 // transaction. applied are the migrations of the backup's database. Load marks later migrations as
 // missing, so that Migrate runs them on the loaded rows.
-func (s *Store) Load(ctx context.Context, applied []string, fill func(context.Context, *Loading) error) error {
-	tx, err := s.db.BeginTx(ctx, nil)
+func Load(ctx context.Context, db *database.DB, applied []string, fill func(context.Context, *Loading) error) error {
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return database.Wrap(ctx, "begin restore", err)
 	}
@@ -96,7 +96,7 @@ func (s *Store) Load(ctx context.Context, applied []string, fill func(context.Co
 
 // begin locks all tables, checks that they are empty and deletes the rows that migrations seeded.
 func (l *Loading) begin(ctx context.Context) (err error) {
-	if l.tables, err = listTables(ctx, l.tx); err != nil {
+	if l.tables, err = Tables(ctx, l.tx); err != nil {
 		return err
 	}
 	if database.IsPostgres(l.tx) {
