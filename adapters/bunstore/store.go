@@ -11,18 +11,21 @@
 //	store.go              Options, Store, Open, inTransaction
 //	accounts.go           accounts: create, change, suspend, close
 //	apikeys.go            API keys and account members
-//	audit.go              the operators' own log
-//	auditchain.go         the chain of audit entries of each account
+//	keybounds.go          bounds of keys, and the rows that a key with bounds can see
+//	audit.go              the operators' own log, and the chain of audit entries of each account
 //	auditacts.go          acts of requests: stored with the change, ended with the answer
 //	idempotency.go        Idempotency-Key records, their leases and stored answers
-//	connectflows.go       consent flows that connect a tenant
+//	connectflows.go       consent flows that connect a tenant, connect sessions, account settings
 //	tenants.go            tenants, attaching, managed assignments
 //	domains.go            domains, reservations, stale DNS checks
 //	mailboxes.go          mailboxes and reservations
 //	discovery.go          merging the platform's lists into domains and mailboxes
-//	dnsconnections.go     connections to DNS providers, records written through them
+//	observations.go       when tenants, domains and mailboxes were observed, and merging observations
+//	removals.go           removing tenants, domains, mailboxes and policies
+//	dnsconnections.go     connections to DNS providers
+//	dnswrites.go          records written through a connection to a DNS provider
 //	dnsruns.go            provisioning runs and jobs
-//	integrations.go       integrations with sending platforms
+//	integrations.go       integrations with sending platforms, and saving their refreshes
 //	connections.go        mailbox connections to an integration
 //	sessions.go           OAuth sessions of mailboxes
 //	sendlimits.go         send limit policies
@@ -31,8 +34,7 @@
 //	sendblocks.go         blocked mailboxes, block reasons, intents
 //	enforcementevents.go  the log of enforcement events and its counts
 //	events.go             the log of events of each account
-//	changes.go            the events of changed objects; deleting domains and mailboxes
-//	readiness.go          the readiness of tenants that events have shown
+//	changes.go            the events of changed objects and readiness; deleting domains and mailboxes
 //	webhooks.go           webhooks and their positions in the log
 //	webhookdeliveries.go  deliveries of events to webhooks
 package bunstore
