@@ -156,6 +156,17 @@ func (s *Store) changingRuns(ctx context.Context, tx bun.IDB, owner string, runs
 	return nil
 }
 
+func jobsOfRuns(ctx context.Context, db bun.IDB, owner string, runs ...string) (map[string][]provisioning.Job, error) {
+	var rows []dnsJobRow
+	err := db.NewSelect().Model(&rows).Where("dj.account_id = ?", owner).Where("dj.run_id IN (?)", bun.List(runs)).
+		Order("dj.domain_name", "dj.id").Scan(ctx)
+	all := map[string][]provisioning.Job{}
+	for _, r := range rows {
+		all[r.RunID] = append(all[r.RunID], r.job())
+	}
+	return all, err
+}
+
 // activeRuns returns the runs that have an active job of one of these domains.
 func activeRuns(ctx context.Context, tx bun.IDB, owner string, domainIDs []string) (runs []string, err error) {
 	if len(domainIDs) == 0 {

@@ -210,17 +210,6 @@ func (s *Store) readJobs(ctx context.Context, owner string, runs ...string) (all
 	return all, err
 }
 
-func jobsOfRuns(ctx context.Context, db bun.IDB, owner string, runs ...string) (map[string][]provisioning.Job, error) {
-	var rows []dnsJobRow
-	err := db.NewSelect().Model(&rows).Where("dj.account_id = ?", owner).Where("dj.run_id IN (?)", bun.List(runs)).
-		Order("dj.domain_name", "dj.id").Scan(ctx)
-	all := map[string][]provisioning.Job{}
-	for _, r := range rows {
-		all[r.RunID] = append(all[r.RunID], r.job())
-	}
-	return all, err
-}
-
 // Run implements ports.DNSRuns.
 func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (provisioning.Run, []provisioning.Job, error) {
 	var row dnsRunRow

@@ -313,15 +313,6 @@ func nextReservation(last, now time.Time) time.Time {
 	return storedTime(last).Add(time.Microsecond)
 }
 
-func (s *Store) lockTenant(ctx context.Context, tx bun.IDB, owner, guid string) (tenantRow, error) {
-	var t tenantRow
-	err := s.db.LockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return t, tenantNotFound()
-	}
-	return t, err
-}
-
 // renewDomainReservation marks an unfinished creation as in progress again.
 func renewDomainReservation(ctx context.Context, tx bun.IDB, owner string, d domain.Domain) error {
 	_, err := tx.NewUpdate().Model((*domainRow)(nil)).Set("stored_at = ?", d.ReservedAt).

@@ -43,6 +43,68 @@ type removedMailboxRow struct {
 	RemovedAt time.Time
 }
 
+// DeleteTenant implements ports.Tenants. Foreign keys delete the tenant's domains, mailboxes and
+// other rows.
+func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, completion *ports.Completion) error {
+	held := false
+	err := s.inTransaction(ctx, "delete tenant", func(ctx context.Context, tx bun.IDB) (err error) {
+		guid := ident.Lookup(string(id))
+		if held, err = s.deleteTenant(ctx, tx, accountKey(owner), guid); err != nil {
+			return err
+		}
+		_, err = tx.NewDelete().Model((*withdrawnRow)(nil)).
+			Where("account_id = ?", accountKey(owner)).Where("guid = ?", guid).Exec(ctx)
+		if err != nil || !held {
+			return err
+		}
+		return s.storeCompletion(ctx, tx, completion)
+	})
+	if err == nil && !held {
+		return tenantNotFound()
+	}
+	return err
+}
+
+// deleteTenant deletes a tenant and the record of its holder, with the events of all that the account
+// loses. It reports whether the account held the tenant. It locks in the order of SaveDiscovery.
+func (s *Store) deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
+	t, err := s.lockTenant(ctx, tx, owner, guid)
+	if errors.Is(err, fault.TenantNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	rows, err := s.lockDomains(ctx, tx, t)
+	if err != nil {
+		return false, err
+	}
+	if _, err := s.lockSendState(ctx, tx, owner, tenantIDQuery(tx, t)); err != nil {
+		return false, err
+	}
+	boxes, err := s.lockMailboxes(ctx, tx, t)
+	if err != nil {
+		return false, err
+	}
+	if err := s.deleteMailboxes(ctx, tx, owner, boxes, event.MailboxRemoved); err != nil {
+		return false, err
+	}
+	ofTenant := tx.NewDelete().Where("sp.account_id = ?", owner).Where("sp.tenant_id = ?", t.ID)
+	if _, err := deletePolicies(ctx, tenant.GUID(guid), ofTenant); err != nil {
+		return false, err
+	}
+	if err := s.deleteDomains(ctx, tx, owner, each(rows, domainRow.domain)); err != nil {
+		return false, err
+	}
+	emitTenant(ctx, owner, change[tenant.Tenant]{before: t.tenant()})
+	if _, err := tx.NewDelete().Model((*tenantRow)(nil)).Where("account_id = ?", owner).Where("id = ?", t.ID).Exec(ctx); err != nil {
+		return false, err
+	}
+	_, err = tx.NewDelete().Model((*holderRow)(nil)).
+		Where("account_id = ?", owner).Where("guid = ?", guid).Exec(ctx)
+	return true, err
+}
+
 // RemovableDomain implements ports.Removals.
 func (s *Store) RemovableDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
 	var row struct {

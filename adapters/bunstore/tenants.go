@@ -14,11 +14,9 @@ import (
 	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
-	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/tenant"
-	"github.com/tenantry/tenantry/ports"
 )
 
 type tenantRow struct {
@@ -196,66 +194,13 @@ func (s *Store) SaveTenant(ctx context.Context, owner access.AccountID, t tenant
 	})
 }
 
-// DeleteTenant implements ports.Tenants. Foreign keys delete the tenant's domains, mailboxes and
-// other rows.
-func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, completion *ports.Completion) error {
-	held := false
-	err := s.inTransaction(ctx, "delete tenant", func(ctx context.Context, tx bun.IDB) (err error) {
-		guid := ident.Lookup(string(id))
-		if held, err = s.deleteTenant(ctx, tx, accountKey(owner), guid); err != nil {
-			return err
-		}
-		_, err = tx.NewDelete().Model((*withdrawnRow)(nil)).
-			Where("account_id = ?", accountKey(owner)).Where("guid = ?", guid).Exec(ctx)
-		if err != nil || !held {
-			return err
-		}
-		return s.storeCompletion(ctx, tx, completion)
-	})
-	if err == nil && !held {
-		return tenantNotFound()
+func (s *Store) lockTenant(ctx context.Context, tx bun.IDB, owner, guid string) (tenantRow, error) {
+	var t tenantRow
+	err := s.db.LockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return t, tenantNotFound()
 	}
-	return err
-}
-
-// deleteTenant deletes a tenant and the record of its holder, with the events of all that the account
-// loses. It reports whether the account held the tenant. It locks in the order of SaveDiscovery.
-func (s *Store) deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
-	t, err := s.lockTenant(ctx, tx, owner, guid)
-	if errors.Is(err, fault.TenantNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	rows, err := s.lockDomains(ctx, tx, t)
-	if err != nil {
-		return false, err
-	}
-	if _, err := s.lockSendState(ctx, tx, owner, tenantIDQuery(tx, t)); err != nil {
-		return false, err
-	}
-	boxes, err := s.lockMailboxes(ctx, tx, t)
-	if err != nil {
-		return false, err
-	}
-	if err := s.deleteMailboxes(ctx, tx, owner, boxes, event.MailboxRemoved); err != nil {
-		return false, err
-	}
-	ofTenant := tx.NewDelete().Where("sp.account_id = ?", owner).Where("sp.tenant_id = ?", t.ID)
-	if _, err := deletePolicies(ctx, tenant.GUID(guid), ofTenant); err != nil {
-		return false, err
-	}
-	if err := s.deleteDomains(ctx, tx, owner, each(rows, domainRow.domain)); err != nil {
-		return false, err
-	}
-	emitTenant(ctx, owner, change[tenant.Tenant]{before: t.tenant()})
-	if _, err := tx.NewDelete().Model((*tenantRow)(nil)).Where("account_id = ?", owner).Where("id = ?", t.ID).Exec(ctx); err != nil {
-		return false, err
-	}
-	_, err = tx.NewDelete().Model((*holderRow)(nil)).
-		Where("account_id = ?", owner).Where("guid = ?", guid).Exec(ctx)
-	return true, err
+	return t, err
 }
 
 // Attach implements ports.Tenants. The account's lock makes reading the plan, counting the tenants
