@@ -13,6 +13,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/fault"
@@ -102,7 +103,7 @@ func (s *Store) CreateAccount(ctx context.Context, email, plan string, slots int
 // checkEmailFree returns fault.InvalidRequest if a member already has the address. No unique key
 // spans accounts, so on PostgreSQL an advisory lock serialises two creations with the same address.
 func (s *Store) checkEmailFree(ctx context.Context, tx bun.IDB, email string) error {
-	if s.postgres() {
+	if database.IsPostgres(s.db) {
 		if _, err := tx.NewRaw("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", email).Exec(ctx); err != nil {
 			return err
 		}
@@ -117,7 +118,7 @@ func (s *Store) checkEmailFree(ctx context.Context, tx bun.IDB, email string) er
 // Accounts implements ports.Accounts.
 func (s *Store) Accounts(ctx context.Context) ([]access.Account, error) {
 	var rows []accountRow
-	err := s.run(ctx, "list accounts", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list accounts", func(ctx context.Context, db bun.IDB) error {
 		return operatorAccountColumns(db.NewSelect().Model(&rows)).Order("a.created_at", "a.account_id").Scan(ctx)
 	})
 	accounts := make([]access.Account, 0, len(rows))
@@ -131,7 +132,7 @@ func (s *Store) Accounts(ctx context.Context) ([]access.Account, error) {
 func (s *Store) FindAccount(ctx context.Context, idOrEmail string) (access.Account, error) {
 	var row accountRow
 	email := normalEmail(idOrEmail)
-	err := s.run(ctx, "find account", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find account", func(ctx context.Context, db bun.IDB) error {
 		return orAccountNotFound(operatorAccountColumns(db.NewSelect().Model(&row)).
 			Where("a.account_id = ? OR a.account_id IN (SELECT account_id FROM members WHERE email = ?) "+
 				"OR a.email = ? AND c.closed_at IS NOT NULL", ident.Lookup(idOrEmail), email, email).
@@ -239,7 +240,7 @@ func (s *Store) lockOpenAccount(ctx context.Context, tx bun.IDB, owner string) (
 // lockAccount serialises changes of an account's keys, tenants and plan.
 func (s *Store) lockAccount(ctx context.Context, tx bun.IDB, owner string) error {
 	var id string
-	err := s.lockRows(tx.NewSelect().Model((*accountRow)(nil)).Column("account_id").
+	err := s.db.LockRows(tx.NewSelect().Model((*accountRow)(nil)).Column("account_id").
 		Where("account_id = ?", owner), "a").Scan(ctx, &id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return accountNotFound()

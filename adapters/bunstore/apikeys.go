@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/event"
@@ -82,21 +83,21 @@ func (r keyRow) withoutBounds() access.Key {
 	}
 }
 
-func callerByHash(db *bun.DB) *preparedRead {
-	return newPreparedRead(accountColumns(db.NewSelect().Model((*accountRow)(nil))).ColumnExpr("k.id AS key_id, k.name AS key_name, k.revoked_at IS NOT NULL AS revoked").
+func callerByHash(db *bun.DB) *database.PreparedRead {
+	return database.NewPreparedRead(accountColumns(db.NewSelect().Model((*accountRow)(nil))).ColumnExpr("k.id AS key_id, k.name AS key_name, k.revoked_at IS NOT NULL AS revoked").
 		ColumnExpr("o.valid_until").ColumnExpr(boundsColumns).
 		Join("JOIN api_keys AS k ON k.account_id = a.account_id").
-		Join("LEFT JOIN api_key_old_secrets AS o ON o.key_id = k.id AND o.hash = ?", preparedArg).
+		Join("LEFT JOIN api_key_old_secrets AS o ON o.key_id = k.id AND o.hash = ?", database.PreparedArg).
 		Join(joinBounds).
-		Where("k.id IN (SELECT id FROM api_keys WHERE hash = ? UNION ALL SELECT key_id FROM api_key_old_secrets WHERE hash = ?)", preparedArg, preparedArg))
+		Where("k.id IN (SELECT id FROM api_keys WHERE hash = ? UNION ALL SELECT key_id FROM api_key_old_secrets WHERE hash = ?)", database.PreparedArg, database.PreparedArg))
 }
 
 // Caller implements ports.Keys. It reads key, bounds, account and plan in one query for each
 // request, so a rotated key stops working at once in all processes.
 func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
 	caller, found, revoked := access.Caller{}, false, false
-	err := s.run(ctx, "find key", func(ctx context.Context, _ bun.IDB) error {
-		return s.readPrepared(ctx, s.callerByHash, hash[:], func(r row) error {
+	err := s.db.Run(ctx, "find key", func(ctx context.Context, _ bun.IDB) error {
+		return s.db.ReadPrepared(ctx, s.callerByHash, hash[:], func(r database.Row) error {
 			var row accountRow
 			var slots *int
 			var until *time.Time
@@ -130,7 +131,7 @@ func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error
 // Account implements ports.Keys.
 func (s *Store) Account(ctx context.Context, id access.AccountID) (access.Account, error) {
 	var row accountRow
-	err := s.run(ctx, "load account", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "load account", func(ctx context.Context, db bun.IDB) error {
 		return orAccountNotFound(accountColumns(db.NewSelect().Model(&row)).Where("a.account_id = ?", accountKey(id)).Scan(ctx))
 	})
 	if err != nil {
@@ -142,7 +143,7 @@ func (s *Store) Account(ctx context.Context, id access.AccountID) (access.Accoun
 // Member implements ports.Keys.
 func (s *Store) Member(ctx context.Context, owner access.AccountID, email string) (bool, error) {
 	var member bool
-	err := s.run(ctx, "find member", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.Run(ctx, "find member", func(ctx context.Context, db bun.IDB) (err error) {
 		member, err = db.NewSelect().Model((*memberRow)(nil)).
 			Where("account_id = ?", accountKey(owner)).Where("email = ?", normalEmail(email)).Exists(ctx)
 		return err
@@ -224,7 +225,7 @@ func keyDetails(row keyRow) map[string]string {
 // IssuedKeys implements ports.IssuedKeys.
 func (s *Store) IssuedKeys(ctx context.Context, owner access.AccountID) ([]access.Key, error) {
 	var rows []keyRow
-	err := s.run(ctx, "list keys", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list keys", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		q := keysWithBounds(db, &rows).Order("k.created_at", "k.id")
 		if owner != "" {
@@ -248,7 +249,7 @@ func (s *Store) SaveKeyUses(ctx context.Context, lastUsed map[string]time.Time) 
 	if len(rows) == 0 {
 		return nil
 	}
-	return s.runWrite(ctx, "save key uses", func(ctx context.Context, db bun.IDB) error {
+	return s.db.RunWrite(ctx, "save key uses", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewInsert().Model(&rows).On("CONFLICT (key_id) DO UPDATE").
 			Set("last_used_at = EXCLUDED.last_used_at").Where("u.last_used_at < EXCLUDED.last_used_at").Exec(ctx)
 		return err
@@ -258,7 +259,7 @@ func (s *Store) SaveKeyUses(ctx context.Context, lastUsed map[string]time.Time) 
 // IssuedKey implements ports.IssuedKeys.
 func (s *Store) IssuedKey(ctx context.Context, id string) (access.Key, error) {
 	var found keyRow
-	err := s.run(ctx, "find key by id", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.Run(ctx, "find key by id", func(ctx context.Context, db bun.IDB) (err error) {
 		found, err = keyByID(ctx, db, id)
 		return err
 	})

@@ -4,13 +4,16 @@ package bunstore
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -37,7 +40,7 @@ func (r auditRow) event() audit.Event {
 
 // RecordAction implements ports.Audit.
 func (s *Store) RecordAction(ctx context.Context, action audit.Action, details map[string]string) error {
-	return s.run(ctx, "record act", func(ctx context.Context, db bun.IDB) error {
+	return s.db.Run(ctx, "record act", func(ctx context.Context, db bun.IDB) error {
 		return s.recordAudit(ctx, db, action, ident.Zero, details)
 	})
 }
@@ -84,7 +87,7 @@ func chainEntry(row auditRow) audit.Entry {
 // AuditEvents implements ports.Audit.
 func (s *Store) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Event, error) {
 	var rows []auditRow
-	err := s.run(ctx, "list acts", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list acts", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		query := db.NewSelect().Model(&rows).Where("e.created_at >= ?", storedTime(q.Since))
 		if q.Account != "" {
@@ -103,9 +106,239 @@ func (s *Store) AuditEvents(ctx context.Context, q ports.AuditQuery) ([]audit.Ev
 // lacks it.
 func (s *Store) KeepsAudit(ctx context.Context) (bool, error) {
 	var exists bool
-	err := s.run(ctx, "look for the audit", func(ctx context.Context, db bun.IDB) (err error) {
-		exists, err = s.hasTable(ctx, db, "audit_events")
+	err := s.db.Run(ctx, "look for the audit", func(ctx context.Context, db bun.IDB) (err error) {
+		exists, err = database.HasTable(ctx, db, "audit_events")
 		return err
 	})
 	return exists, err
+}
+
+type entryRow struct {
+	bun.BaseModel `bun:"table:audit_entries,alias:ae"`
+
+	AccountID    string `bun:",pk"`
+	Sequence     int64  `bun:",pk"`
+	ID           string
+	ActorType    string
+	ActorID      string
+	ActorName    string
+	Action       string
+	TenantGUID   string `bun:"tenant_guid"` // ident.Zero if the entry concerns no tenant
+	SubjectType  string
+	SubjectID    string
+	Status       int
+	Code         string
+	RequestID    string
+	ClientIP     string `bun:"client_ip"`
+	PreviousHash string
+	Hash         string
+	CreatedAt    time.Time
+}
+
+func newEntryRow(owner string, e audit.Entry) entryRow {
+	return entryRow{
+		AccountID: owner, Sequence: e.Sequence, ID: e.ID, ActorType: string(e.Actor.Type), ActorID: e.Actor.ID, ActorName: e.Actor.Name,
+		Action: string(e.Action), TenantGUID: ident.Lookup(string(e.Tenant)), SubjectType: e.Subject.Type, SubjectID: e.Subject.ID,
+		Status: e.Outcome.Status, Code: e.Outcome.Code, RequestID: e.RequestID, ClientIP: e.ClientIP,
+		PreviousHash: e.PreviousHash, Hash: e.Hash, CreatedAt: e.At,
+	}
+}
+
+func (r entryRow) entry() audit.Entry {
+	e := audit.Entry{
+		ID: r.ID, Account: access.AccountID(r.AccountID), Sequence: r.Sequence, At: r.CreatedAt.UTC(),
+		Actor:  audit.Actor{Type: audit.ActorType(r.ActorType), ID: r.ActorID, Name: r.ActorName},
+		Action: audit.Action(r.Action), Subject: audit.Subject{Type: r.SubjectType, ID: r.SubjectID},
+		Outcome: audit.Outcome{Status: r.Status, Code: r.Code}, RequestID: r.RequestID, ClientIP: r.ClientIP,
+		PreviousHash: r.PreviousHash, Hash: r.Hash,
+	}
+	if r.TenantGUID != ident.Zero {
+		e.Tenant = tenant.GUID(r.TenantGUID)
+	}
+	return e
+}
+
+// chainRow is the end of an account's chain. Its lock orders the commits of entries.
+type chainRow struct {
+	bun.BaseModel `bun:"table:audit_chains,alias:ac"`
+
+	AccountID       string `bun:",pk"`
+	LastSequence    int64
+	LastHash        string
+	DroppedSequence int64
+}
+
+// storedEntry returns e with the texts that the database can store.
+func storedEntry(e audit.Entry) audit.Entry {
+	for _, text := range []*string{&e.Actor.ID, &e.Actor.Name, (*string)(&e.Action), &e.Subject.Type, &e.Subject.ID, &e.Outcome.Code, &e.RequestID, &e.ClientIP} {
+		*text = storedText(*text)
+	}
+	return e
+}
+
+// appendEntries appends entries to the chain of an account. The lock on the end of the chain is held
+// until the commit.
+func (s *Store) appendEntries(ctx context.Context, tx bun.IDB, owner string, entries []audit.Entry) error {
+	for i := range entries {
+		if err := findTenant(ctx, tx, owner, &entries[i]); err != nil {
+			return err
+		}
+	}
+	chain := chainRow{AccountID: owner, LastSequence: int64(len(entries)), LastHash: audit.Anchor}
+	_, err := tx.NewInsert().Model(&chain).On("CONFLICT (account_id) DO UPDATE").
+		Set("last_sequence = ac.last_sequence + EXCLUDED.last_sequence").Returning("last_sequence, last_hash").Exec(ctx)
+	if err != nil {
+		return err
+	}
+	sequence, now := chain.LastSequence-int64(len(entries)), storedTime(s.now())
+	rows := make([]entryRow, 0, len(entries))
+	for _, e := range entries {
+		e = storedEntry(e)
+		e.At = now
+		if e, err = e.Link(sequence, chain.LastHash); err != nil {
+			return err
+		}
+		sequence, chain.LastHash = e.Sequence, e.Hash
+		rows = append(rows, newEntryRow(owner, e))
+	}
+	if _, err := tx.NewInsert().Model(&rows).Exec(ctx); err != nil {
+		return err
+	}
+	_, err = tx.NewUpdate().Model((*chainRow)(nil)).Set("last_hash = ?", chain.LastHash).Where("ac.account_id = ?", owner).Exec(ctx)
+	return err
+}
+
+// tenantQueries select the GUID of the tenant of a subject, by the subject's type. They are for
+// operations whose path does not have the tenant.
+var tenantQueries = map[string]string{
+	string(event.Domain):  "SELECT t.guid FROM domains AS d JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id WHERE d.account_id = ? AND d.id = ?",
+	string(event.Mailbox): "SELECT t.guid FROM mailboxes AS m JOIN tenants AS t ON t.account_id = m.account_id AND t.id = m.tenant_id WHERE m.account_id = ? AND m.id = ?",
+	string(event.DNSJob): "SELECT t.guid FROM dns_jobs AS dj JOIN domains AS d ON d.account_id = dj.account_id AND d.id = dj.domain_id " +
+		"JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id WHERE dj.account_id = ? AND dj.id = ?",
+}
+
+// findTenant sets the tenant of an entry whose subject belongs to one.
+func findTenant(ctx context.Context, tx bun.IDB, owner string, e *audit.Entry) error {
+	query := tenantQueries[e.Subject.Type]
+	if e.Tenant != "" || query == "" {
+		return nil
+	}
+	var found []string
+	if err := tx.NewRaw(query, owner, ident.Lookup(e.Subject.ID)).Scan(ctx, &found); err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		e.Tenant = tenant.GUID(found[0])
+	}
+	return nil
+}
+
+// AuditEntries implements ports.AuditChains.
+func (s *Store) AuditEntries(ctx context.Context, owner access.AccountID, q ports.EntryQuery) (ports.EntryPage, error) {
+	var rows []entryRow
+	err := s.db.Snapshot(ctx, "list audit entries", func(ctx context.Context, tx bun.IDB) error {
+		rows = nil
+		query := tx.NewSelect().Model(&rows).Where("ae.account_id = ?", accountKey(owner)).OrderExpr("ae.sequence DESC").Limit(int64(q.Limit) + 1)
+		if q.Before > 0 {
+			dropped, err := tx.NewSelect().Model((*chainRow)(nil)).Where("ac.account_id = ?", accountKey(owner)).
+				Where("ac.dropped_sequence >= ?", q.Before).Exists(ctx)
+			if err != nil {
+				return err
+			}
+			if dropped {
+				return fault.CursorExpired.With("the entries after this cursor are kept no longer")
+			}
+			query = query.Where("ae.sequence < ?", q.Before)
+		}
+		return selectEntries(query, q).Scan(ctx)
+	})
+	page := ports.EntryPage{More: len(rows) > q.Limit}
+	for _, r := range rows[:min(len(rows), q.Limit)] {
+		page.Entries = append(page.Entries, r.entry())
+	}
+	return page, err
+}
+
+func selectEntries(query *bun.SelectQuery, q ports.EntryQuery) *bun.SelectQuery {
+	if q.Actor != "" {
+		query = query.Where("(ae.actor_id = ? OR ae.actor_name = ? OR ae.actor_type = ?)", storedText(q.Actor), storedText(q.Actor), storedText(q.Actor))
+	}
+	if q.Action != "" {
+		query = query.Where("ae.action = ?", storedText(q.Action))
+	}
+	if len(q.Tenants) > 0 {
+		query = whereIn(query, "ae.tenant_guid", each(q.Tenants, func(id tenant.GUID) string { return ident.Lookup(string(id)) })).
+			Where("ae.tenant_guid <> ?", ident.Zero)
+	}
+	if !q.From.IsZero() {
+		query = query.Where("ae.created_at >= ?", storedTime(q.From))
+	}
+	if !q.To.IsZero() {
+		query = query.Where("ae.created_at < ?", storedTime(q.To))
+	}
+	return query
+}
+
+// AuditExport implements ports.AuditChains.
+func (s *Store) AuditExport(ctx context.Context, owner access.AccountID, after int64, limit int) ([]audit.Entry, error) {
+	var rows []entryRow
+	err := s.db.Run(ctx, "export audit entries", func(ctx context.Context, db bun.IDB) error {
+		rows = nil
+		return db.NewSelect().Model(&rows).Where("ae.account_id = ?", accountKey(owner)).Where("ae.sequence > ?", after).
+			Order("ae.sequence").Limit(int64(limit)).Scan(ctx)
+	})
+	return each(rows, entryRow.entry), err
+}
+
+// DropAuditEntries implements ports.AuditChains. It takes the lock of the chain first, so that a
+// concurrent call finds the entries gone.
+func (s *Store) DropAuditEntries(ctx context.Context, before time.Time, limit int) (int, error) {
+	var chains []chainRow
+	err := s.db.Run(ctx, "find old audit entries", func(ctx context.Context, db bun.IDB) error {
+		chains = nil
+		return db.NewSelect().Model(&chains).Join("JOIN audit_entries AS ae ON ae.account_id = ac.account_id AND ae.sequence = ac.dropped_sequence + 1").
+			Where("ae.created_at < ?", storedTime(before)).Limit(1).Scan(ctx)
+	})
+	if err != nil || len(chains) == 0 {
+		return 0, err
+	}
+	var dropped int
+	err = s.inTransaction(ctx, "drop audit entries", func(ctx context.Context, tx bun.IDB) (err error) {
+		dropped, err = s.dropEntries(ctx, tx, chains[0].AccountID, before, limit)
+		return err
+	})
+	return dropped, err
+}
+
+func (s *Store) dropEntries(ctx context.Context, tx bun.IDB, owner string, before time.Time, limit int) (int, error) {
+	var chain chainRow
+	if err := s.db.LockRows(tx.NewSelect().Model(&chain).Where("ac.account_id = ?", owner), "ac").Scan(ctx); err != nil {
+		return 0, err
+	}
+	var oldest []entryRow
+	err := tx.NewSelect().Model(&oldest).Column("sequence", "hash", "created_at").Where("ae.account_id = ?", owner).
+		Where("ae.sequence > ?", chain.DroppedSequence).Order("ae.sequence").Limit(int64(limit)).Scan(ctx)
+	if err != nil {
+		return 0, err
+	}
+	old := slices.IndexFunc(oldest, func(r entryRow) bool { return !r.CreatedAt.Before(storedTime(before)) })
+	if old < 0 {
+		old = len(oldest)
+	}
+	if old == 0 {
+		return 0, nil
+	}
+	last := oldest[old-1]
+	if _, err := tx.NewDelete().Model((*entryRow)(nil)).Where("account_id = ?", owner).Where("sequence <= ?", last.Sequence).Exec(ctx); err != nil {
+		return 0, err
+	}
+	_, err = tx.NewUpdate().Model((*chainRow)(nil)).Set("dropped_sequence = ?", last.Sequence).Where("ac.account_id = ?", owner).Exec(ctx)
+	if err != nil {
+		return 0, err
+	}
+	enter(ctx, owner, audit.Entry{
+		Actor: audit.Actor{Type: audit.Service, ID: "retention", Name: "tenantry"}, Action: audit.DropEntries,
+		Subject: audit.Subject{Type: audit.EntryHash, ID: last.Hash}, Outcome: audit.Done,
+	})
+	return old, nil
 }

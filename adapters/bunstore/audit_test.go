@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/fault"
@@ -365,7 +366,7 @@ func TestOneOfConcurrentWithdrawalsSucceeds(t *testing.T) {
 // TestOperationFailsWithoutAuditEvent checks that an operation fails if its audit event cannot be
 // recorded.
 func TestOperationFailsWithoutAuditEvent(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
 		ann := newAccount(t, s, "ann")
 		key := newKey(t, s, ann, 1)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/fault"
@@ -51,7 +52,7 @@ var created = &audit.Outcome{Status: 201}
 // storedActs returns the number of acts without an outcome.
 func storedActs(t testing.TB, s *Store) (n int) {
 	t.Helper()
-	must(t, "count acts", s.db.DB.QueryRowContext(t.Context(), "SELECT count(*) FROM audit_acts").Scan(&n))
+	must(t, "count acts", s.db.DB.DB.QueryRowContext(t.Context(), "SELECT count(*) FROM audit_acts").Scan(&n))
 	return n
 }
 
@@ -251,7 +252,7 @@ func TestLostAttemptLeavesTheActOfTheOther(t *testing.T) {
 
 // Writers of one account at two processes append to one chain.
 func TestConcurrentWritersMakeOneChain(t *testing.T) {
-	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		stores := []*Store{migrated(t, address), opened(t, address)}
 		owner, other := newAccount(t, stores[0], "ann"), newAccount(t, stores[0], "bob")

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
@@ -62,7 +63,7 @@ func TestReadsAndRefusedChangesAreNotNotedAsEffects(t *testing.T) {
 }
 
 func TestRolledBackChangeIsNotNotedAsEffect(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
 		s := migrated(t, url(t), hook)
 		w := newSendLimitFixture(t, s, "ann", 1)

@@ -6,6 +6,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -14,6 +16,7 @@ import (
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -67,7 +70,7 @@ func linkInvalid() error {
 // Anyone can invent the hash of a flow. A read refuses such a hash, so that no writer waits for it.
 func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports.ConnectStep, now time.Time) (ports.ConnectFlow, error) {
 	known := false
-	err := s.run(ctx, "find connect flow", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.Run(ctx, "find connect flow", func(ctx context.Context, db bun.IDB) (err error) {
 		known, err = db.NewSelect().Model((*flowRow)(nil)).Where("state_hash = ?", stateHash[:]).Where("step = ?", string(from)).
 			Where("expires_at > ?", storedTime(now)).Exists(ctx)
 		return err
@@ -79,7 +82,7 @@ func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports
 		return ports.ConnectFlow{}, err
 	}
 	var row flowRow
-	err = s.runWrite(ctx, "take connect flow", func(ctx context.Context, db bun.IDB) error {
+	err = s.db.RunWrite(ctx, "take connect flow", func(ctx context.Context, db bun.IDB) error {
 		err := db.NewUpdate().Model(&row).Set("step = ?", string(to)).
 			Where("state_hash = ?", stateHash[:]).Where("step = ?", string(from)).
 			Where("expires_at > ?", storedTime(now)).Returning("*").Scan(ctx)
@@ -122,8 +125,223 @@ func (s *Store) SaveFlow(ctx context.Context, f ports.ConnectFlow) error {
 
 // DeleteFlows implements ports.ConnectFlows.
 func (s *Store) DeleteFlows(ctx context.Context, before time.Time) error {
-	return s.run(ctx, "drop connect flows", func(ctx context.Context, db bun.IDB) error {
+	return s.db.Run(ctx, "drop connect flows", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*flowRow)(nil)).Where("expires_at < ?", storedTime(before)).Exec(ctx)
+		return err
+	})
+}
+
+type settingsRow struct {
+	bun.BaseModel `bun:"table:account_settings,alias:ast"`
+
+	AccountID   string `bun:",pk"`
+	DisplayName string
+	SupportURL  string `bun:"support_url"`
+	ReturnHosts string // separated by commas
+}
+
+func (r settingsRow) settings() access.Settings {
+	return access.Settings{DisplayName: r.DisplayName, SupportURL: r.SupportURL, ReturnHosts: strings.FieldsFunc(r.ReturnHosts, func(c rune) bool { return c == ',' })}
+}
+
+// Settings implements ports.AccountSettings.
+func (s *Store) Settings(ctx context.Context, id access.AccountID) (access.Settings, error) {
+	var set access.Settings
+	err := s.db.Run(ctx, "load account settings", func(ctx context.Context, db bun.IDB) (err error) {
+		set, err = settingsOf(ctx, db, accountKey(id))
+		return err
+	})
+	return set, err
+}
+
+func settingsOf(ctx context.Context, db bun.IDB, owner string) (access.Settings, error) {
+	var row settingsRow
+	err := db.NewSelect().Model(&row).Where("account_id = ?", owner).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return row.settings(), err
+}
+
+// ChangeSettings implements ports.Accounts.
+func (s *Store) ChangeSettings(ctx context.Context, id access.AccountID, change func(access.Settings) (access.Settings, error)) (access.Settings, error) {
+	var changed access.Settings
+	err := s.inTransaction(ctx, "change account settings", func(ctx context.Context, tx bun.IDB) error {
+		acc, err := s.lockOpenAccount(ctx, tx, accountKey(id))
+		if err != nil {
+			return err
+		}
+		before, err := settingsOf(ctx, tx, string(acc.ID))
+		if err != nil {
+			return err
+		}
+		if changed, err = change(before); err != nil {
+			return err
+		}
+		row := settingsRow{AccountID: string(acc.ID), DisplayName: storedText(changed.DisplayName), SupportURL: storedText(changed.SupportURL), ReturnHosts: storedText(strings.Join(changed.ReturnHosts, ","))}
+		if slices.Equal(before.ReturnHosts, changed.ReturnHosts) && before.DisplayName == row.DisplayName && before.SupportURL == row.SupportURL {
+			return nil
+		}
+		_, err = tx.NewInsert().Model(&row).On("CONFLICT (account_id) DO UPDATE").Set("display_name = EXCLUDED.display_name").
+			Set("support_url = EXCLUDED.support_url").Set("return_hosts = EXCLUDED.return_hosts").Exec(ctx)
+		if err != nil {
+			return err
+		}
+		return s.recordAudit(ctx, tx, audit.SetAccount, row.AccountID, map[string]string{
+			"display_name": row.DisplayName, "support_url": row.SupportURL, "return_hosts": row.ReturnHosts,
+		})
+	})
+	return changed, err
+}
+
+type connectSessionRow struct {
+	bun.BaseModel `bun:"table:connect_sessions,alias:cs"`
+
+	AccountID   string `bun:",pk"`
+	ID          string `bun:",pk"`
+	Status      string
+	TenantGUID  string `bun:"tenant_guid"`
+	TTLMinutes  int    `bun:"ttl_minutes"`
+	ExpiresAt   time.Time
+	ReturnURL   string `bun:"return_url"`
+	ReturnState string
+}
+
+func newConnectSessionRow(owner access.AccountID, cs tenant.ConnectSession) connectSessionRow {
+	return connectSessionRow{
+		AccountID: accountKey(owner), ID: ident.Lookup(cs.ID), Status: string(cs.Status), TenantGUID: storedText(string(cs.Tenant)),
+		TTLMinutes: int(cs.Lifetime / time.Minute), ExpiresAt: storedTime(cs.ExpiresAt), ReturnURL: storedText(cs.ReturnURL), ReturnState: storedText(cs.State),
+	}
+}
+
+func (r connectSessionRow) session() tenant.ConnectSession {
+	return tenant.ConnectSession{
+		ID: r.ID, Status: tenant.SessionStatus(r.Status), Tenant: tenant.GUID(r.TenantGUID), Lifetime: time.Duration(r.TTLMinutes) * time.Minute,
+		ExpiresAt: r.ExpiresAt.UTC(), ReturnURL: r.ReturnURL, State: r.ReturnState,
+	}
+}
+
+type sessionLinkRow struct {
+	bun.BaseModel `bun:"table:connect_session_links,alias:sl"`
+
+	AccountID string `bun:",pk"`
+	StateHash []byte `bun:",pk"`
+	SessionID string
+}
+
+func orSessionNotFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return fault.FromStore(fault.ConnectSessionUnknown.With("the account has no such connect session"))
+	}
+	return err
+}
+
+// StartConnectSession implements ports.ConnectSessions.
+func (s *Store) StartConnectSession(ctx context.Context, cs tenant.ConnectSession, f ports.ConnectFlow) error {
+	row := newConnectSessionRow(f.Account, cs)
+	return s.inTransaction(ctx, "start connect session", func(ctx context.Context, tx bun.IDB) error {
+		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
+			return err
+		}
+		return addLink(ctx, tx, row.ID, f)
+	})
+}
+
+// addLink stores the flow of a link, and to which session the link belongs.
+func addLink(ctx context.Context, tx bun.IDB, sessionID string, f ports.ConnectFlow) error {
+	flow := newFlowRow(f)
+	if _, err := tx.NewInsert().Model(&flow).Exec(ctx); err != nil {
+		return err
+	}
+	link := sessionLinkRow{AccountID: flow.AccountID, StateHash: flow.StateHash, SessionID: sessionID}
+	_, err := tx.NewInsert().Model(&link).Exec(ctx)
+	return err
+}
+
+// RenewConnectSession implements ports.ConnectSessions.
+func (s *Store) RenewConnectSession(ctx context.Context, id string, f ports.ConnectFlow, completion *ports.Completion) error {
+	owner := accountKey(f.Account)
+	return s.inTransaction(ctx, "renew connect session", func(ctx context.Context, tx bun.IDB) error {
+		var row connectSessionRow
+		q := onlyVisible(ctx, tx.NewSelect().Model(&row).Where("cs.account_id = ?", owner).Where("cs.id = ?", ident.Lookup(id)), "cs.tenant_guid")
+		err := s.db.LockRows(q, "cs").Scan(ctx)
+		if err != nil {
+			return orSessionNotFound(err)
+		}
+		if row.Status == string(tenant.SessionConnected) {
+			return fault.FromStore(fault.SessionConnected.With("a tenant was connected through this session"))
+		}
+		_, err = tx.NewDelete().Model((*flowRow)(nil)).Where("f.account_id = ?", owner).
+			Where("f.state_hash IN (SELECT sl.state_hash FROM connect_session_links AS sl WHERE sl.account_id = f.account_id AND sl.session_id = ?)", row.ID).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = tx.NewUpdate().Model((*connectSessionRow)(nil)).Set("status = ?", string(tenant.SessionPending)).Set("tenant_guid = ''").
+			Set("expires_at = ?", storedTime(f.ExpiresAt)).Where("account_id = ?", owner).Where("id = ?", row.ID).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		if err := addLink(ctx, tx, row.ID, f); err != nil {
+			return err
+		}
+		return s.storeCompletion(ctx, tx, completion)
+	})
+}
+
+// ConnectSession implements ports.ConnectSessions.
+func (s *Store) ConnectSession(ctx context.Context, owner access.AccountID, id string) (tenant.ConnectSession, error) {
+	var row connectSessionRow
+	err := s.db.Run(ctx, "find connect session", func(ctx context.Context, db bun.IDB) error {
+		q := db.NewSelect().Model(&row).Where("cs.account_id = ?", accountKey(owner)).Where("cs.id = ?", ident.Lookup(id))
+		return orSessionNotFound(onlyVisible(ctx, q, "cs.tenant_guid").Scan(ctx))
+	})
+	return row.session(), err
+}
+
+// ConnectSessionOfLink implements ports.ConnectSessions. The query names no account, because a browser
+// sends only the state or the hash in its cookie.
+func (s *Store) ConnectSessionOfLink(ctx context.Context, stateHash [32]byte) (access.AccountID, tenant.ConnectSession, error) {
+	var row connectSessionRow
+	err := s.db.Run(ctx, "find connect session of a link", func(ctx context.Context, db bun.IDB) error {
+		return orSessionNotFound(db.NewSelect().Model(&row).
+			Join("JOIN connect_session_links AS sl ON sl.account_id = cs.account_id AND sl.session_id = cs.id").
+			Where("sl.state_hash = ?", stateHash[:]).Scan(ctx))
+	})
+	return access.AccountID(row.AccountID), row.session(), err
+}
+
+// AdvanceConnectSession implements ports.ConnectSessions. A renewal deletes the flow of the link that it
+// replaces, so a flow that exists belongs to the current link.
+func (s *Store) AdvanceConnectSession(ctx context.Context, owner access.AccountID, stateHash [32]byte, to tenant.SessionStatus, id tenant.GUID) error {
+	return s.db.RunWrite(ctx, "advance connect session", func(ctx context.Context, db bun.IDB) error {
+		q := db.NewUpdate().Model((*connectSessionRow)(nil)).Set("status = ?", string(to)).
+			Where("cs.account_id = ?", accountKey(owner)).Where("cs.status IN (?)", bun.In([]string{string(tenant.SessionPending), string(tenant.SessionConsented)})).
+			Where("EXISTS (SELECT 1 FROM connect_session_links AS sl JOIN connect_flows AS f ON f.account_id = sl.account_id AND f.state_hash = sl.state_hash "+
+				"WHERE sl.account_id = cs.account_id AND sl.session_id = cs.id AND sl.state_hash = ?)", stateHash[:])
+		if id != "" {
+			q = q.Set("tenant_guid = ?", storedText(string(id)))
+		}
+		_, err := q.Exec(ctx)
+		return err
+	})
+}
+
+// connectSessions marks sessions as connected in the transaction that attaches their tenant.
+func connectSessions(ctx context.Context, tx bun.IDB, owner, guid string, ids []string) error {
+	for _, id := range ids {
+		_, err := tx.NewUpdate().Model((*connectSessionRow)(nil)).Set("status = ?", string(tenant.SessionConnected)).Set("tenant_guid = ?", guid).
+			Where("account_id = ?", owner).Where("id = ?", ident.Lookup(id)).Exec(ctx)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DeleteConnectSessions implements ports.ConnectSessions. A foreign key deletes their links.
+func (s *Store) DeleteConnectSessions(ctx context.Context, before time.Time) error {
+	return s.db.Run(ctx, "drop connect sessions", func(ctx context.Context, db bun.IDB) error {
+		_, err := db.NewDelete().Model((*connectSessionRow)(nil)).Where("expires_at < ?", storedTime(before)).Exec(ctx)
 		return err
 	})
 }

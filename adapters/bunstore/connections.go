@@ -3,12 +3,9 @@
 package bunstore
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -17,7 +14,6 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/integration"
-	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -68,7 +64,7 @@ func (s *Store) ConnectionCounts(ctx context.Context, owner access.AccountID, in
 		Status          string
 		Mailboxes, Errs int
 	}
-	err := s.run(ctx, "count connections", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "count connections", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		q := db.NewSelect().TableExpr("mailbox_connections AS mc").ColumnExpr("mc.status, COUNT(*) AS mailboxes").
 			ColumnExpr("COUNT(*) FILTER (WHERE mc.has_error) AS errs").Where("mc.account_id = ?", accountKey(owner)).
@@ -221,14 +217,14 @@ func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integratio
 	of := ident.Lookup(integrationID)
 	var mailboxes []mailboxRow
 	var connections []connectionRow
-	err := s.run(ctx, "list eligible mailboxes", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list eligible mailboxes", func(ctx context.Context, db bun.IDB) error {
 		mailboxes = nil
 		return eligibleMailboxes(ctx, db, accountKey(owner), of, "").Order("m.address", "m.id").Scan(ctx, &mailboxes)
 	})
 	if err != nil {
 		return nil, err
 	}
-	err = s.run(ctx, "list connections", func(ctx context.Context, db bun.IDB) error {
+	err = s.db.Run(ctx, "list connections", func(ctx context.Context, db bun.IDB) error {
 		connections = nil
 		return selectConnections(db, &connections, accountKey(owner), of).Scan(ctx)
 	})
@@ -246,7 +242,7 @@ func (s *Store) Eligible(ctx context.Context, owner access.AccountID, integratio
 // EligibleMailbox implements ports.Connections.
 func (s *Store) EligibleMailbox(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.Eligible, error) {
 	var found integration.Eligible
-	err := s.run(ctx, "find eligible mailbox", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.Run(ctx, "find eligible mailbox", func(ctx context.Context, db bun.IDB) (err error) {
 		found, err = eligibleMailbox(ctx, db, accountKey(owner), ident.Lookup(integrationID), ident.Lookup(mailboxID))
 		return err
 	})
@@ -276,155 +272,3 @@ func eligibleMailbox(ctx context.Context, db bun.IDB, owner, integrationID, mail
 
 // batchSize is how many rows one statement writes or names.
 const batchSize = 500
-
-// maxRefreshTries is how often SaveRefresh is tried when sessions at other integrations claim one
-// of its mailboxes. Each session claims one mailbox, so the conflicts end.
-const maxRefreshTries = 10
-
-// SaveRefresh implements ports.Connections.
-func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, completion *ports.Completion) (int, error) {
-	i.AccountID = owner
-	row := newIntegrationRow(i)
-	seen := newConnectionRows(row, connections)
-	for range maxRefreshTries {
-		stored, err := s.saveRefresh(ctx, row, seen, storedTime(began), completion)
-		if !errors.Is(err, errDuplicate) {
-			return stored, err
-		}
-	}
-	return 0, fault.ServiceUnavailable.RetryIn(unavailableRetry, "others are connecting the same mailboxes right now")
-}
-
-func (s *Store) saveRefresh(ctx context.Context, row integrationRow, seen []connectionRow, began time.Time, completion *ports.Completion) (stored int, err error) {
-	err = s.inTransaction(ctx, "save refresh", func(ctx context.Context, tx bun.IDB) error {
-		stored = 0
-		if err := s.saveRefreshed(ctx, tx, row, began); err != nil {
-			return err
-		}
-		newest, err := advanceListing(ctx, tx, row, began)
-		if err != nil {
-			return err
-		}
-		if !newest {
-			return s.storeCompletion(ctx, tx, completion)
-		}
-		rows, err := savableConnections(ctx, tx, row, seen)
-		if err != nil {
-			return err
-		}
-		for chunk := range slices.Chunk(rows, batchSize) {
-			n, err := s.saveBatch(ctx, tx, chunk, began)
-			if err != nil {
-				return err
-			}
-			stored += n
-		}
-		return s.storeCompletion(ctx, tx, completion)
-	})
-	if err != nil {
-		return 0, err
-	}
-	return stored, nil
-}
-
-// newConnectionRows returns the rows sorted by mailbox, so that two concurrent refreshes do not
-// deadlock. If a mailbox has several connections, the last one is kept.
-func newConnectionRows(of integrationRow, connections []integration.Connection) []connectionRow {
-	last := make(map[string]connectionRow, len(connections))
-	for _, c := range connections {
-		c.IntegrationID = of.ID
-		row := newConnectionRow(of.AccountID, c)
-		last[row.MailboxID] = row
-	}
-	rows := make([]connectionRow, 0, len(last))
-	for _, row := range last {
-		rows = append(rows, row)
-	}
-	slices.SortFunc(rows, func(a, b connectionRow) int { return strings.Compare(a.MailboxID, b.MailboxID) })
-	return rows
-}
-
-// saveRefreshed stores the integration and when its last refresh began. A refresh that saw only some
-// tenants does not delay the next scheduled one.
-func (s *Store) saveRefreshed(ctx context.Context, tx bun.IDB, row integrationRow, began time.Time) error {
-	return s.saveIntegration(ctx, tx, row, func(q *bun.UpdateQuery) *bun.UpdateQuery {
-		if _, limited := ports.VisibleTenants(ctx); limited {
-			return q
-		}
-		return q.Set("began_at = CASE WHEN began_at < ? THEN ? ELSE began_at END", began, began)
-	})
-}
-
-// advanceListing stores when a list of accounts began. It reports false if the connections of a list
-// that began later are stored already. A list that was compared with the mailboxes of some tenants
-// is not stored, because an older list still has news of the others. The caller has locked the
-// integration.
-func advanceListing(ctx context.Context, tx bun.IDB, of integrationRow, began time.Time) (newest bool, err error) {
-	known, err := observations(ctx, tx, ofIntegrations, of.AccountID, of.ID)
-	if err != nil {
-		return false, err
-	}
-	at := known[of.ID].Observed["listing"]
-	if !observation.Advance(&at, began) {
-		return false, nil
-	}
-	if _, limited := ports.VisibleTenants(ctx); limited {
-		return true, nil
-	}
-	return true, saveObservations(ctx, tx, ofIntegrations, newObservation(of.AccountID, of.ID, observedTimes{"listing": at}, time.Time{}))
-}
-
-// savableConnections leaves out deleted mailboxes and mailboxes that a different integration holds.
-// If a mailbox is deleted or claimed later, the transaction fails and runs again.
-func savableConnections(ctx context.Context, tx bun.IDB, of integrationRow, rows []connectionRow) ([]connectionRow, error) {
-	var mailboxIDs []string
-	err := tx.NewSelect().Model((*mailboxRow)(nil)).Column("id").Where("m.account_id = ?", of.AccountID).
-		Where("m.provisioned").Scan(ctx, &mailboxIDs)
-	if err != nil {
-		return nil, err
-	}
-	var connections []connectionRow
-	if err := selectConnections(tx, &connections, of.AccountID, of.ID).Where("mc.integration_id <> ?", of.ID).Scan(ctx); err != nil {
-		return nil, err
-	}
-	open := make(map[string]bool, len(mailboxIDs))
-	for _, id := range mailboxIDs {
-		open[id] = true
-	}
-	for _, c := range connections {
-		delete(open, c.MailboxID)
-	}
-	return slices.DeleteFunc(slices.Clone(rows), func(row connectionRow) bool { return !open[row.MailboxID] }), nil
-}
-
-// saveBatch stores rows that have not changed since the listing began. It returns their number.
-func (s *Store) saveBatch(ctx context.Context, tx bun.IDB, rows []connectionRow, began time.Time) (int, error) {
-	stored, err := s.lockConnections(ctx, tx, rows[0].AccountID, rows[0].IntegrationID, each(rows, func(r connectionRow) string { return r.MailboxID })...)
-	if err != nil {
-		return 0, err
-	}
-	var changed []change[connectionRow]
-	var save []connectionRow
-	for _, row := range rows {
-		before := stored[row.MailboxID]
-		if before.UpdatedAt.After(began) {
-			continue
-		}
-		row.ID = cmp.Or(before.ID, row.ID)
-		changed, save = append(changed, change[connectionRow]{before, row}), append(save, row)
-	}
-	if len(save) == 0 {
-		return 0, nil
-	}
-	_, err = tx.NewInsert().Model(&save).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
-		Set("status = EXCLUDED.status").Set("platform_account = EXCLUDED.platform_account").
-		Set("platform_address = EXCLUDED.platform_address").
-		Set("platform_name = EXCLUDED.platform_name").
-		Set("has_error = EXCLUDED.has_error").Set("reason = EXCLUDED.reason").
-		Set("connected_at = EXCLUDED.connected_at").Set("updated_at = EXCLUDED.updated_at").
-		Where("mc.updated_at <= ?", began).Exec(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return len(save), emitConnections(ctx, tx, rows[0].AccountID, changed)
-}

@@ -59,7 +59,7 @@ func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id te
 
 // KnownNames implements ports.Discoveries.
 func (s *Store) KnownNames(ctx context.Context, owner access.AccountID, id tenant.GUID) (domains, mailboxes []string, err error) {
-	err = s.snapshot(ctx, "list known names", func(ctx context.Context, tx bun.IDB) error {
+	err = s.db.Snapshot(ctx, "list known names", func(ctx context.Context, tx bun.IDB) error {
 		t, err := selectTenant(ctx, tx, accountKey(owner), ident.Lookup(string(id)))
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func (s *Store) KnownNames(ctx context.Context, owner access.AccountID, id tenan
 
 func (s *Store) lockDomains(ctx context.Context, tx bun.IDB, t tenantRow) ([]domainRow, error) {
 	var rows []domainRow
-	err := s.lockRows(tx.NewSelect().Model(&rows).Where("d.account_id = ?", t.AccountID).
+	err := s.db.LockRows(tx.NewSelect().Model(&rows).Where("d.account_id = ?", t.AccountID).
 		Where("d.tenant_id = ?", t.ID).Order("d.id"), "d").Scan(ctx)
 	for i := range rows {
 		rows[i].TenantGUID = t.GUID
@@ -190,7 +190,7 @@ func (s *Store) mergeMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, f p
 
 func (s *Store) lockMailboxes(ctx context.Context, tx bun.IDB, t tenantRow) ([]mailboxRow, error) {
 	var rows []mailboxRow
-	err := s.lockRows(tx.NewSelect().Model(&rows).Where("m.account_id = ?", t.AccountID).
+	err := s.db.LockRows(tx.NewSelect().Model(&rows).Where("m.account_id = ?", t.AccountID).
 		Where("m.tenant_id = ?", t.ID).Order("m.id"), "m").Scan(ctx)
 	for i := range rows {
 		rows[i].TenantGUID = t.GUID

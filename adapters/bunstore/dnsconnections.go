@@ -67,7 +67,7 @@ func (s *Store) AddDNSConnection(ctx context.Context, c dnsconnection.Connection
 // DNSConnections implements ports.DNSConnections.
 func (s *Store) DNSConnections(ctx context.Context, owner access.AccountID) ([]dnsconnection.Connection, error) {
 	var rows []dnsConnectionRow
-	err := s.run(ctx, "list DNS connections", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list DNS connections", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		q := db.NewSelect().Model(&rows).ExcludeColumn("credential").Order("dc.created_at", "dc.id")
 		if owner != "" {
@@ -85,7 +85,7 @@ func (s *Store) DNSConnections(ctx context.Context, owner access.AccountID) ([]d
 // DNSConnection implements ports.DNSConnections.
 func (s *Store) DNSConnection(ctx context.Context, owner access.AccountID, id string) (dnsconnection.Connection, []byte, error) {
 	var row dnsConnectionRow
-	err := s.run(ctx, "find DNS connection", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find DNS connection", func(ctx context.Context, db bun.IDB) error {
 		q := db.NewSelect().Model(&row)
 		if owner != "" {
 			q = q.Where("dc.account_id = ?", accountKey(owner))
@@ -107,7 +107,7 @@ func orDNSConnectionNotFound(err error) error {
 
 // SaveDNSConnectionTest implements ports.DNSConnections.
 func (s *Store) SaveDNSConnectionTest(ctx context.Context, c dnsconnection.Connection) error {
-	return s.run(ctx, "save test of DNS connection", func(ctx context.Context, db bun.IDB) error {
+	return s.db.Run(ctx, "save test of DNS connection", func(ctx context.Context, db bun.IDB) error {
 		res, err := db.NewUpdate().Model((*dnsConnectionRow)(nil)).
 			Set("status = ?", storedText(string(c.Status))).Set("zones_visible = ?", c.ZonesVisible).Set("tested_at = ?", storedTime(c.TestedAt)).
 			Where("account_id = ?", accountKey(c.AccountID)).Where("id = ?", ident.Lookup(c.ID)).Exec(ctx)
@@ -119,7 +119,7 @@ func (s *Store) SaveDNSConnectionTest(ctx context.Context, c dnsconnection.Conne
 func (s *Store) RemoveDNSConnection(ctx context.Context, id string) (dnsconnection.Connection, error) {
 	var row dnsConnectionRow
 	err := s.inTransaction(ctx, "remove DNS connection", func(ctx context.Context, tx bun.IDB) error {
-		err := s.lockRows(tx.NewSelect().Model(&row).Where("dc.id = ?", ident.Lookup(id)), "dc").Scan(ctx)
+		err := s.db.LockRows(tx.NewSelect().Model(&row).Where("dc.id = ?", ident.Lookup(id)), "dc").Scan(ctx)
 		if err != nil {
 			return orDNSConnectionNotFound(err)
 		}

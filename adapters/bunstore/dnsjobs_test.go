@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/ports"
@@ -266,7 +267,7 @@ func addJobs(t *testing.T, s *Store, owner access.AccountID, n, count int, at ti
 // TestLargeBacklogDoesNotDelayOtherAccounts checks that the job of a second account is the
 // next one that a worker claims, while all workers are busy with the jobs of the first.
 func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
-	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
 		addJobs(t, s, ann, 1, 10_000, now)
@@ -291,7 +292,7 @@ func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
 // TestTwoProcessesShareJobs checks that one process at a time works on a job, and that all jobs
 // finish.
 func TestTwoProcessesShareJobs(t *testing.T) {
-	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		one, two := migrated(t, address), opened(t, address)
 		const jobs = 60

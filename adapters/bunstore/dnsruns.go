@@ -11,6 +11,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/fault"
@@ -140,7 +141,7 @@ func (s *Store) CreateRun(ctx context.Context, r provisioning.Run, jobs []provis
 		}
 		return s.storeCompletion(ctx, tx, completion)
 	})
-	if errors.Is(err, errMissingParent) {
+	if errors.Is(err, database.ErrMissingParent) {
 		return domainNotFound()
 	}
 	return err
@@ -163,7 +164,7 @@ func dropEmptyRuns(ctx context.Context, tx bun.IDB, owner string) error {
 // Runs implements ports.DNSRuns.
 func (s *Store) Runs(ctx context.Context, owner access.AccountID, q ports.RunQuery) ([]provisioning.Run, error) {
 	var rows []dnsRunRow
-	err := s.run(ctx, "list provisioning runs", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list provisioning runs", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		jobs := db.NewSelect().TableExpr("dns_jobs AS dj").ColumnExpr("1").
 			Where("dj.account_id = dr.account_id").Where("dj.run_id = dr.id")
@@ -199,7 +200,7 @@ func (s *Store) runsWithJobs(ctx context.Context, rows []dnsRunRow) ([]provision
 
 // readJobs returns the jobs of visible tenants, keyed by run.
 func (s *Store) readJobs(ctx context.Context, owner string, runs ...string) (all map[string][]provisioning.Job, err error) {
-	err = s.run(ctx, "list provisioning jobs", func(ctx context.Context, db bun.IDB) (err error) {
+	err = s.db.Run(ctx, "list provisioning jobs", func(ctx context.Context, db bun.IDB) (err error) {
 		all, err = jobsOfRuns(ctx, db, owner, runs...)
 		return err
 	})
@@ -209,21 +210,10 @@ func (s *Store) readJobs(ctx context.Context, owner string, runs ...string) (all
 	return all, err
 }
 
-func jobsOfRuns(ctx context.Context, db bun.IDB, owner string, runs ...string) (map[string][]provisioning.Job, error) {
-	var rows []dnsJobRow
-	err := db.NewSelect().Model(&rows).Where("dj.account_id = ?", owner).Where("dj.run_id IN (?)", bun.List(runs)).
-		Order("dj.domain_name", "dj.id").Scan(ctx)
-	all := map[string][]provisioning.Job{}
-	for _, r := range rows {
-		all[r.RunID] = append(all[r.RunID], r.job())
-	}
-	return all, err
-}
-
 // Run implements ports.DNSRuns.
 func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (provisioning.Run, []provisioning.Job, error) {
 	var row dnsRunRow
-	err := s.run(ctx, "find provisioning run", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find provisioning run", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Where("dr.account_id = ?", accountKey(owner)).Where("dr.id = ?", ident.Lookup(id)).Scan(ctx)
 	})
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -244,7 +234,7 @@ func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (pro
 // Job implements ports.DNSRuns.
 func (s *Store) Job(ctx context.Context, owner access.AccountID, id string) (provisioning.Job, error) {
 	var row dnsJobRow
-	err := s.run(ctx, "find provisioning job", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find provisioning job", func(ctx context.Context, db bun.IDB) error {
 		q := db.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(owner)).Where("dj.id = ?", ident.Lookup(id))
 		return orJobNotFound(onlyVisible(ctx, q, "dj.tenant_guid").Scan(ctx))
 	})
@@ -264,7 +254,7 @@ func orJobNotFound(err error) error {
 // ActiveJob implements ports.DNSRuns.
 func (s *Store) ActiveJob(ctx context.Context, owner access.AccountID, domainID string) (provisioning.Job, bool, error) {
 	var row dnsJobRow
-	err := s.run(ctx, "find active provisioning job", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find active provisioning job", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(owner)).
 			Where("dj.domain_id = ?", ident.Lookup(domainID)).Where(activeJob).Scan(ctx)
 	})
@@ -283,7 +273,7 @@ func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string,
 	err := s.inTransaction(ctx, "retry provisioning job", func(ctx context.Context, tx bun.IDB) error {
 		var row dnsJobRow
 		q := tx.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(owner)).Where("dj.id = ?", ident.Lookup(id))
-		if err := orJobNotFound(s.lockRows(onlyVisible(ctx, q, "dj.tenant_guid"), "dj").Scan(ctx)); err != nil {
+		if err := orJobNotFound(s.db.LockRows(onlyVisible(ctx, q, "dj.tenant_guid"), "dj").Scan(ctx)); err != nil {
 			return err
 		}
 		var err error
@@ -303,7 +293,7 @@ func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string,
 // before the later jobs of an account with many jobs.
 func (s *Store) DueJobs(ctx context.Context, now time.Time, limit int) ([]ports.DueJob, error) {
 	var rows []dnsJobRow
-	err := s.run(ctx, "list due provisioning jobs", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list due provisioning jobs", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		busy := db.NewSelect().TableExpr("dns_jobs AS dj").ColumnExpr("dj.account_id, count(*) AS jobs").
 			Where(wakingJob).Where("dj.leased_until > ?", s.clock()).GroupExpr("dj.account_id")
@@ -325,7 +315,7 @@ func (s *Store) DueJobs(ctx context.Context, now time.Time, limit int) ([]ports.
 // ClaimJob implements ports.DNSJobs.
 func (s *Store) ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (provisioning.Job, bool, error) {
 	var row dnsJobRow
-	err := s.run(ctx, "claim provisioning job", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "claim provisioning job", func(ctx context.Context, db bun.IDB) error {
 		return db.NewUpdate().Model(&row).Set("epoch = epoch + 1").Set("status = ?", string(provisioning.Running)).
 			Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).
 			Where("dj.id = ?", ident.Lookup(id)).Where(wakingJob).Where("dj.next_attempt_at <= ?", storedTime(now)).
@@ -354,7 +344,7 @@ func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (saved bool, er
 	err = s.inTransaction(ctx, "save provisioning job", func(ctx context.Context, tx bun.IDB) error {
 		save := func() error {
 			var row dnsJobRow
-			err := s.lockRows(tx.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(j.Account)).
+			err := s.db.LockRows(tx.NewSelect().Model(&row).Where("dj.account_id = ?", accountKey(j.Account)).
 				Where("dj.id = ?", ident.Lookup(j.ID)).Where("dj.epoch = ?", j.Epoch), "dj").Scan(ctx)
 			if saved = err == nil; errors.Is(err, sql.ErrNoRows) {
 				return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -364,7 +365,7 @@ func TestRunAndItsAnswerAreCommittedTogether(t *testing.T) {
 // TestConcurrentProcessesCreateOneRun checks that the unique index admits one of the concurrent
 // runs of two processes.
 func TestConcurrentProcessesCreateOneRun(t *testing.T) {
-	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		one, two := migrated(t, address), opened(t, address)
 		ann := newAccount(t, one, "ann")

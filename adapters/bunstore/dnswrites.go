@@ -13,6 +13,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
 	"github.com/tenantry/tenantry/core/dns"
@@ -51,7 +52,7 @@ func (r dnsWriteRow) same(o dnsWriteRow) bool {
 // Written implements ports.DNSWrites.
 func (s *Store) Written(ctx context.Context, owner access.AccountID, domainID string) ([]dns.Written, error) {
 	var rows []dnsWriteRow
-	err := s.run(ctx, "list DNS writes", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list DNS writes", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).Where("dw.account_id = ?", accountKey(owner)).Where("dw.domain_id = ?", ident.Lookup(domainID)).
 			Order("dw.written_at", "dw.purpose", "dw.name", "dw.record_type", "dw.value_hash").Scan(ctx)
@@ -156,11 +157,11 @@ func (s storedSet) set(name string, typ dns.Type) dns.RRSet {
 // IntendWrite implements ports.DNSWrites.
 func (s *Store) IntendWrite(ctx context.Context, owner access.AccountID, w dns.Write) (string, error) {
 	row := newDNSChangeRow(accountKey(owner), w)
-	err := s.run(ctx, "intend DNS write", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "intend DNS write", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewInsert().Model(&row).Exec(ctx)
 		return err
 	})
-	if errors.Is(err, errMissingParent) {
+	if errors.Is(err, database.ErrMissingParent) {
 		return "", domainNotFound()
 	}
 	return row.ID, err
@@ -169,7 +170,7 @@ func (s *Store) IntendWrite(ctx context.Context, owner access.AccountID, w dns.W
 // OpenWrites implements ports.DNSWrites.
 func (s *Store) OpenWrites(ctx context.Context, owner access.AccountID, domainID string) ([]dns.Write, error) {
 	var rows []dnsChangeRow
-	err := s.run(ctx, "list open DNS writes", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list open DNS writes", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).Where("ch.account_id = ?", accountKey(owner)).Where("ch.domain_id = ?", ident.Lookup(domainID)).
 			Where("ch.state = ?", changeIntended).Order("ch.intended_at", "ch.id").Scan(ctx)
@@ -221,7 +222,7 @@ func saveWritten(ctx context.Context, tx bun.IDB, change dnsChangeRow) error {
 
 // DropWrite implements ports.DNSWrites.
 func (s *Store) DropWrite(ctx context.Context, owner access.AccountID, id string) error {
-	return s.run(ctx, "drop DNS write", func(ctx context.Context, db bun.IDB) error {
+	return s.db.Run(ctx, "drop DNS write", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*dnsChangeRow)(nil)).Where("ch.account_id = ?", accountKey(owner)).
 			Where("ch.id = ?", ident.Lookup(id)).Where("ch.state = ?", changeIntended).Exec(ctx)
 		return err
@@ -231,7 +232,7 @@ func (s *Store) DropWrite(ctx context.Context, owner access.AccountID, id string
 // RunWrites implements ports.DNSUndo.
 func (s *Store) RunWrites(ctx context.Context, runID string) (access.AccountID, []dns.Write, error) {
 	var run dnsRunRow
-	err := s.run(ctx, "find provisioning run of any account", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find provisioning run of any account", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&run).Where("dr.id = ?", ident.Lookup(runID)).Scan(ctx)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
@@ -241,7 +242,7 @@ func (s *Store) RunWrites(ctx context.Context, runID string) (access.AccountID, 
 		return "", nil, err
 	}
 	var writes []dns.Write
-	err = s.run(ctx, "list DNS writes of a run", func(ctx context.Context, db bun.IDB) error {
+	err = s.db.Run(ctx, "list DNS writes of a run", func(ctx context.Context, db bun.IDB) error {
 		writes, err = writesOfRun(ctx, db, run.AccountID, run.ID)
 		return err
 	})
@@ -294,7 +295,7 @@ func (s *Store) stopJob(ctx context.Context, tx bun.IDB, owner, runID, domainID 
 	ofDomain := func(q *bun.SelectQuery) *bun.SelectQuery {
 		return q.Where("dj.account_id = ?", owner).Where("dj.domain_id = ?", domainID).Where(activeJob)
 	}
-	err := s.lockRows(ofDomain(tx.NewSelect().Model(&active)), "dj").Scan(ctx)
+	err := s.db.LockRows(ofDomain(tx.NewSelect().Model(&active)), "dj").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}

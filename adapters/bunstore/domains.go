@@ -148,7 +148,7 @@ func domainsOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...any)
 // Domains implements ports.Domains.
 func (s *Store) Domains(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]domain.Domain, error) {
 	var rows []domainRow
-	err := s.run(ctx, "list domains", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list domains", func(ctx context.Context, db bun.IDB) error {
 		return domainsOfTenant(db, accountKey(owner), ident.Lookup(string(id)), "").Order("d.name").Scan(ctx, &rows)
 	})
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *Store) Domains(ctx context.Context, owner access.AccountID, id tenant.G
 // Domain implements ports.Domains.
 func (s *Store) Domain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
 	var row domainRow
-	err := s.run(ctx, "find domain", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find domain", func(ctx context.Context, db bun.IDB) error {
 		err := domainsOfTenant(db, accountKey(owner), ident.Lookup(string(id)), " AND d.name = ?", storedText(name)).Scan(ctx, &row)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
@@ -188,7 +188,7 @@ func (s *Store) Domain(ctx context.Context, owner access.AccountID, id tenant.GU
 // DomainByID implements ports.Domains.
 func (s *Store) DomainByID(ctx context.Context, owner access.AccountID, domainID string) (domain.Domain, error) {
 	var row domainRow
-	err := s.run(ctx, "find domain by id", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find domain by id", func(ctx context.Context, db bun.IDB) error {
 		q := withTenant(db.NewSelect().Model(&row)).
 			Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.Lookup(domainID)).
 			Where("d.added").Where(presentDomain)
@@ -313,15 +313,6 @@ func nextReservation(last, now time.Time) time.Time {
 	return storedTime(last).Add(time.Microsecond)
 }
 
-func (s *Store) lockTenant(ctx context.Context, tx bun.IDB, owner, guid string) (tenantRow, error) {
-	var t tenantRow
-	err := s.lockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return t, tenantNotFound()
-	}
-	return t, err
-}
-
 // renewDomainReservation marks an unfinished creation as in progress again.
 func renewDomainReservation(ctx context.Context, tx bun.IDB, owner string, d domain.Domain) error {
 	_, err := tx.NewUpdate().Model((*domainRow)(nil)).Set("stored_at = ?", d.ReservedAt).
@@ -331,7 +322,7 @@ func renewDomainReservation(ctx context.Context, tx bun.IDB, owner string, d dom
 
 // ReleaseDomain implements ports.Domains.
 func (s *Store) ReleaseDomain(ctx context.Context, owner access.AccountID, domainID string, reservedAt time.Time) error {
-	return s.run(ctx, "release domain", func(ctx context.Context, db bun.IDB) error {
+	return s.db.Run(ctx, "release domain", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*domainRow)(nil)).Where("account_id = ?", accountKey(owner)).
 			Where("id = ?", ident.Lookup(domainID)).Where("NOT added").Where("stored_at = ?", storedTime(reservedAt)).Exec(ctx)
 		return err
@@ -349,7 +340,7 @@ const (
 // its creation.
 func (s *Store) StaleDomains(ctx context.Context, before time.Time, limit int) ([]ports.StaleDomain, error) {
 	var rows []struct{ AccountID, ID string }
-	err := s.run(ctx, "list stale domains", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list stale domains", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.account_id, d.id").Where(checkedDomain).
 			Where(ofActiveAccount("d")).Where(lastRead+" <= ?", storedTime(before)).OrderExpr(lastRead+", d.id").Limit(int64(limit)).Scan(ctx, &rows)
@@ -368,7 +359,7 @@ func (s *Store) DomainHealth(ctx context.Context) (ports.DomainHealth, error) {
 		Drifted string
 		Domains int
 	}
-	err := s.run(ctx, "count drifted domains", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "count drifted domains", func(ctx context.Context, db bun.IDB) error {
 		groups = nil
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("d.records->>'Drifted' AS drifted, count(*) AS domains").
 			Where(checkedDomain).Where(ofActiveAccount("d")).Where("d.records->>'Drifted' <> ''").GroupExpr("d.records->>'Drifted'").Scan(ctx, &groups)
@@ -391,7 +382,7 @@ func (s *Store) domainAges(ctx context.Context, h *ports.DomainHealth) error {
 		Domains int
 		Oldest  time.Time `bun:",nullzero"`
 	}
-	err := s.run(ctx, "count verified domains", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "count verified domains", func(ctx context.Context, db bun.IDB) error {
 		oldest := db.NewSelect().TableExpr("domains AS d").ColumnExpr(lastRead).Where(checkedDomain).
 			Where(ofActiveAccount("d")).OrderExpr(lastRead + ", d.id").Limit(1)
 		return db.NewSelect().TableExpr("domains AS d").ColumnExpr("count(*) AS domains").ColumnExpr("(?) AS oldest", oldest).

@@ -69,6 +69,31 @@ func TestEveryChangeOfSubjectEmits(t *testing.T) {
 	}
 }
 
+// TestOtherPackagesWriteNoRows checks that the statements which this package's tests read in its
+// source are all: the packages below it have no statement for a row type.
+func TestOtherPackagesWriteNoRows(t *testing.T) {
+	names, err := filepath.Glob("*/*.go")
+	must(t, "list files", err)
+	read := 0
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		must(t, "parse", err)
+		read++
+		ast.Inspect(file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && methodName(call) == "Model" {
+				t.Errorf("%s has a statement for a row type", name)
+			}
+			return true
+		})
+	}
+	if read < 9 {
+		t.Fatalf("only %d files were found", read)
+	}
+}
+
 // writer is a function that writes a row of a subject.
 type writer struct {
 	name, row string

@@ -166,7 +166,7 @@ func addCounts(ctx context.Context, tx bun.IDB, counts map[eventCountRow]int) er
 // Events implements ports.EnforcementEvents.
 func (s *Store) Events(ctx context.Context, owner access.AccountID, q ports.EventQuery) (ports.EventPage, error) {
 	var page ports.EventPage
-	err := s.snapshot(ctx, "list enforcement events", func(ctx context.Context, tx bun.IDB) error {
+	err := s.db.Snapshot(ctx, "list enforcement events", func(ctx context.Context, tx bun.IDB) error {
 		page = ports.EventPage{Events: []sendlimit.Event{}}
 		if q.Tenant != "" {
 			held, err := tx.NewSelect().Model((*tenantRow)(nil)).Where("t.account_id = ?", accountKey(owner)).
@@ -260,7 +260,7 @@ const dropBatch = 5000
 // DeleteEvents implements ports.EnforcementEvents.
 func (s *Store) DeleteEvents(ctx context.Context, before time.Time) (int, error) {
 	var days []eventCountRow
-	err := s.run(ctx, "list days of enforcement events", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list days of enforcement events", func(ctx context.Context, db bun.IDB) error {
 		days = nil
 		return eventDaysBefore(db, before).Scan(ctx, &days)
 	})
@@ -273,7 +273,7 @@ func (s *Store) DeleteEvents(ctx context.Context, before time.Time) (int, error)
 // dropAccountEvents deletes all events of an account.
 func (s *Store) dropAccountEvents(ctx context.Context, owner string) error {
 	var days []eventCountRow
-	err := s.run(ctx, "list an account's days of enforcement events", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list an account's days of enforcement events", func(ctx context.Context, db bun.IDB) error {
 		days = nil
 		return db.NewSelect().Model(&days).Distinct().Column("account_id", "starts").Where("ec.account_id = ?", owner).
 			Where("ec.tenant_guid = ?", ident.Zero).Where("ec.span = ?", day).Order("ec.starts").Scan(ctx)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/ident"
@@ -207,8 +208,9 @@ func benchGUID(n int) tenant.GUID {
 }
 
 func newEventLog(b *testing.B, url string, size int) eventLog {
-	s := migrated(b, url)
-	s.queryTimeout = time.Hour // filling the log takes long
+	s := openWithin(b, url, time.Hour) // filling the log takes long
+	b.Cleanup(func() { must(b, "close", s.Close()) })
+	must(b, "migrate", s.Migrate(b.Context()))
 	a, err := s.CreateAccount(b.Context(), "ann@example.test", "complete", 0, time.Now())
 	must(b, "create account", err)
 	for n := range benchTenants {
@@ -223,7 +225,7 @@ func newEventLog(b *testing.B, url string, size int) eventLog {
 // hours.
 func (l eventLog) fill(ctx context.Context) error {
 	err := l.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
-		if l.postgres() { // avoids ten million look-ups of the account
+		if database.IsPostgres(l.db) { // avoids ten million look-ups of the account
 			if _, err := tx.ExecContext(ctx, "SET LOCAL session_replication_role = replica"); err != nil {
 				return err
 			}
@@ -237,7 +239,7 @@ func (l eventLog) fill(ctx context.Context) error {
 		return err
 	}
 	analyze := "ANALYZE"
-	if l.postgres() {
+	if database.IsPostgres(l.db) {
 		analyze = "VACUUM ANALYZE"
 	}
 	_, err = l.db.ExecContext(ctx, analyze)
@@ -250,7 +252,7 @@ func (l eventLog) events() string {
 	id := "printf('%%08x-%%04x-7%%03x-8%%03x-%%012x', ms / 65536, ms %% 65536, n %% 4096, n %% 4096, n)"
 	at, guid := "strftime('%%Y-%%m-%%d %%H:%%M:%%f+00:00', ms / 1000.0, 'unixepoch')", "printf('10000000-0000-4000-8000-%%012d', n * 7 %% 100)"
 	owner := "'" + accountKey(l.owner) + "'"
-	if l.postgres() {
+	if database.IsPostgres(l.db) {
 		numbers = "WITH series AS (SELECT generate_series(0, %d - 1)::bigint AS n)"
 		id = "(lpad(to_hex(ms), 12, '0') || '7' || lpad(to_hex(n %% 4096), 3, '0') || '8' || lpad(to_hex(n), 15, '0'))::uuid"
 		at, guid = "to_timestamp(ms / 1000.0)", "('10000000-0000-4000-8000-' || lpad((n * 7 %% 100)::text, 12, '0'))::uuid"
@@ -267,12 +269,12 @@ func (l eventLog) events() string {
 // fillCounts inserts the counts of the existing events.
 func (l eventLog) fillCounts(ctx context.Context, tx bun.Tx) error {
 	epoch := "CAST(strftime('%s', created_at) AS integer)"
-	if l.postgres() {
+	if database.IsPostgres(l.db) {
 		epoch = "floor(extract(epoch FROM created_at))::bigint"
 	}
 	for _, span := range []int{hour, day} {
 		for _, guid := range []string{"'" + ident.Zero + "'", "tenant_guid"} {
-			if l.postgres() {
+			if database.IsPostgres(l.db) {
 				guid += "::uuid"
 			}
 			if _, err := tx.ExecContext(ctx, fmt.Sprintf("INSERT INTO enforcement_counts (account_id, tenant_guid, action, span, starts, events) "+

@@ -16,6 +16,8 @@ import (
 	compare "github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
@@ -369,7 +371,7 @@ func TestStandingsAreReturnedOnlyToAccountThatHoldsTenant(t *testing.T) {
 // TestDaysOfEventsAreReadFromIndex checks that retention finds old days without scanning the
 // counts of all tenants.
 func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
 		var owners []string
 		for n := range 50 {
@@ -388,7 +390,7 @@ func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 		must(t, "in transaction", s.inTransaction(t.Context(), "count", func(ctx context.Context, tx bun.IDB) error { return addCounts(ctx, tx, counted) }))
 		execSQL(t, s, "ANALYZE enforcement_counts")
 		explain := "EXPLAIN QUERY PLAN "
-		if s.postgres() {
+		if database.IsPostgres(s.db) {
 			explain = "EXPLAIN "
 		}
 		rows, err := s.db.QueryContext(t.Context(), explain+eventDaysBefore(s.db, time.Now()).String())
@@ -414,7 +416,7 @@ func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 
 // TestEventsAndTheirCountsAreStoredAndDroppedTogether cuts the caller off between the two.
 func TestEventsAndTheirCountsAreStoredAndDroppedTogether(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
 		s := migrated(t, url(t), hook)
 		ann := newAccount(t, s, "ann")
@@ -436,7 +438,7 @@ func TestEventsAndTheirCountsAreStoredAndDroppedTogether(t *testing.T) {
 // TestEventsAreDroppedInBatches checks that the counts are right if retention stops between two
 // transactions.
 func TestEventsAreDroppedInBatches(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
 		ctx, at := t.Context(), time.Date(2026, 1, 2, 23, 30, 0, 0, time.UTC)
 		a, err := s.CreateAccount(ctx, "ann@example.test", "complete", 0, at)

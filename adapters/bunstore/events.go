@@ -178,7 +178,7 @@ func (s *Store) signalEvents() {
 // LoggedEvents implements ports.EventLogs.
 func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q ports.LogQuery) (ports.LogPage, error) {
 	var page ports.LogPage
-	err := s.snapshot(ctx, "list events", func(ctx context.Context, tx bun.IDB) error {
+	err := s.db.Snapshot(ctx, "list events", func(ctx context.Context, tx bun.IDB) error {
 		page = ports.LogPage{}
 		var logs []eventLogRow
 		if err := tx.NewSelect().Model(&logs).Where("el.account_id = ?", accountKey(owner)).Scan(ctx); err != nil {
@@ -283,7 +283,7 @@ func (s *Store) LastEvents(ctx context.Context, owners ...access.AccountID) (map
 		last[owner] = 0
 	}
 	var rows []eventLogRow
-	err := s.run(ctx, "last events", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "last events", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).Where("el.account_id IN (?)", bun.List(each(owners, accountKey))).Scan(ctx)
 	})
@@ -297,7 +297,7 @@ func (s *Store) LastEvents(ctx context.Context, owners ...access.AccountID) (map
 func (s *Store) DropEvents(ctx context.Context, before time.Time) (dropped int, err error) {
 	ended := before.UTC().Truncate(24 * time.Hour)
 	var owners []string
-	err = s.run(ctx, "list logs with old events", func(ctx context.Context, db bun.IDB) error {
+	err = s.db.Run(ctx, "list logs with old events", func(ctx context.Context, db bun.IDB) error {
 		owners = nil
 		return db.NewSelect().Model((*eventRow)(nil)).Distinct().Column("account_id").
 			Where("e.created_at < ?", storedTime(ended)).Order("e.account_id").Scan(ctx, &owners)

@@ -16,6 +16,8 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/ports"
@@ -39,7 +41,7 @@ type logSoak struct {
 // TestReadersOfLogShareOneOrder writes with 8 writers and reads with 4 readers through two stores.
 // Transactions fail, callers are cut off, and on PostgreSQL connections are killed.
 func TestReadersOfLogShareOneOrder(t *testing.T) {
-	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		at := url(t)
 		one := migrated(t, at)
 		l := &logSoak{owner: newAccount(t, one, "ann"), replicas: []*Store{one, opened(t, at)}, committed: map[string]int{}, attempts: map[string]int{}}
@@ -119,7 +121,7 @@ func (l *logSoak) read(t *testing.T, s *Store, limit int) (seen []event.Event) {
 
 // kill ends connections to PostgreSQL while the writers write.
 func (l *logSoak) kill(t *testing.T) {
-	for l.replicas[0].postgres() && !l.written.Load() {
+	for database.IsPostgres(l.replicas[0].db) && !l.written.Load() {
 		_, err := l.replicas[0].db.ExecContext(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "+
 			"WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name = 'tenantry' AND state = 'active' "+
 			"AND query LIKE '%event%' ORDER BY random() LIMIT 1")

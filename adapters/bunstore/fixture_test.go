@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +14,9 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
+	"github.com/tenantry/tenantry/adapters/bunstore/maintenance"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
@@ -23,55 +24,38 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// database is a kind of database that the tests run on.
-type database struct {
-	name string
-	url  func(testing.TB) string // returns the address of an empty database
-	// store is the store that eachStore lends to the tests, and empty deletes its rows. Both are
-	// created when the first test needs them.
+// sharedStore is a store that eachStore lends to the tests, on one kind of database.
+type sharedStore struct {
+	databasetest.Kind
+	// store is the store, and empty deletes its rows. Both are created when the first test needs them.
 	store *Store
 	empty string
 }
 
-// databases begins with the database in memory, which only one Store can open.
-var databases = []*database{
-	{name: "memory", url: func(testing.TB) string { return Memory }},
-	{name: "sqlite", url: newFile},
-	{name: "postgres", url: newSchema},
-}
+var sharedStores = func() (all []*sharedStore) {
+	for _, kind := range databasetest.Kinds() {
+		all = append(all, &sharedStore{Kind: kind})
+	}
+	return all
+}()
 
 // eachStore runs a test on an empty store of each kind of database. All tests share these stores,
 // because migrating a database for each test would cost far more than emptying one.
 func eachStore(t *testing.T, run func(t *testing.T, s *Store)) {
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) { run(t, d.emptyStore(t)) })
-	}
-}
-
-// eachDatabase runs a test on each kind of database. url returns the address of an empty one.
-func eachDatabase(t *testing.T, run func(t *testing.T, url func(testing.TB) string)) {
-	for _, d := range databases {
-		t.Run(d.name, func(t *testing.T) { run(t, d.url) })
-	}
-}
-
-// eachShared leaves out the database in memory.
-func eachShared(t *testing.T, run func(t *testing.T, url func(testing.TB) string)) {
-	for _, d := range databases[1:] {
-		t.Run(d.name, func(t *testing.T) { run(t, d.url) })
+	for _, d := range sharedStores {
+		t.Run(d.Name, func(t *testing.T) { run(t, d.emptyStore(t)) })
 	}
 }
 
 // emptyStore deletes what the last test left in the shared store, and returns the store.
-func (d *database) emptyStore(t testing.TB) *Store {
+func (d *sharedStore) emptyStore(t testing.TB) *Store {
 	t.Helper()
 	if d.store == nil {
-		d.store = openPatient(t, d.url(t))
-		must(t, "migrate", d.store.Migrate(t.Context()))
+		d.store = openWithin(t, d.URL(t), hangTimeout, &seenStatements)
+		must(t, "migrate", d.store.Migrate(unseen(t.Context())))
 		d.empty = emptyingScript(t, d.store)
-		d.store.db, d.store.hooks = d.store.db.WithQueryHook(&seenStatements), append(d.store.hooks, &seenStatements)
 	}
-	_, err := d.store.db.DB.ExecContext(t.Context(), d.empty) // the hook sees only the test's statements
+	_, err := d.store.db.DB.DB.ExecContext(t.Context(), d.empty) // the hook sees only the test's statements
 	must(t, "delete all rows", err)
 	return d.store
 }
@@ -79,79 +63,30 @@ func (d *database) emptyStore(t testing.TB) *Store {
 // emptyingScript returns statements that delete all rows, except those that migrations inserted.
 func emptyingScript(t testing.TB, s *Store) string {
 	t.Helper()
-	all, err := s.Tables(t.Context())
+	all, err := maintenance.Tables(unseen(t.Context()), s.db)
 	must(t, "list tables", err)
 	var names, deletions []string
 	for _, table := range slices.Backward(all) { // referencing tables first
 		names = append(names, table.Name)
-		if !slices.Contains(seededTables, table.Name) {
+		if !slices.Contains([]string{"plans", "schema_release"}, table.Name) {
 			deletions = append(deletions, "DELETE FROM "+table.Name)
 		}
 	}
-	if s.postgres() { // the transaction of a cancelled caller may still be open
+	if database.IsPostgres(s.db) { // the transaction of a cancelled caller may still be open
 		deletions = append([]string{"LOCK TABLE " + strings.Join(names, ", ")}, deletions...)
 	}
 	return "BEGIN; " + strings.Join(deletions, "; ") + "; COMMIT"
 }
 
-// shared holds what all tests of this package use. Creating and dropping a PostgreSQL database for
-// each test would cost more than most tests do.
-var shared struct {
-	dir     string // of SQLite files
-	url     string // of the PostgreSQL database
-	db      *bun.DB
-	schemas int
-}
+func TestMain(m *testing.M) { os.Exit(databasetest.Main(m, closeSharedStores)) }
 
-func TestMain(m *testing.M) {
-	var err error
-	shared.dir, err = os.MkdirTemp("", "bunstore")
-	code := 1
-	if err == nil {
-		code = m.Run()
-		err = errors.Join(closeShared(), os.RemoveAll(shared.dir))
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func closeShared() (err error) {
-	for _, d := range databases {
+func closeSharedStores() (err error) {
+	for _, d := range sharedStores {
 		if d.store != nil {
 			err = errors.Join(err, d.store.Close())
 		}
 	}
-	if shared.url != "" {
-		err = errors.Join(err, shared.db.Close(), testserver.DropDatabase(shared.url))
-	}
 	return err
-}
-
-// newFile returns the address of a new SQLite file.
-func newFile(t testing.TB) string {
-	dir, err := os.MkdirTemp(shared.dir, "*")
-	must(t, "make folder", err)
-	return "sqlite://" + filepath.Join(dir, "tenantry.db")
-}
-
-// newSchema creates an empty schema in the shared database and returns its address.
-func newSchema(t testing.TB) string {
-	t.Helper()
-	if shared.url == "" {
-		url, err := testserver.CreateDatabase()
-		must(t, "create database", err)
-		shared.db, err = connectPostgres(url, Options{})
-		must(t, "connect", err)
-		shared.url = url
-	}
-	shared.schemas++
-	name := fmt.Sprintf("s%d", shared.schemas)
-	_, err := shared.db.ExecContext(t.Context(), "CREATE SCHEMA "+name)
-	must(t, "create schema", err)
-	return shared.url + "?search_path=" + name
 }
 
 // hangTimeout is a time limit that only a hang reaches, however slow the machine is.
@@ -160,19 +95,19 @@ const hangTimeout = 5 * time.Minute
 // operator is the name that the stores record in the audit log.
 const operator = "carol@desk"
 
-// openPatient opens a store that waits as long as a busy machine needs.
-func openPatient(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
+// openWithin opens a store that waits for the database up to limit.
+func openWithin(t testing.TB, url string, limit time.Duration, hooks ...bun.QueryHook) *Store {
 	t.Helper()
-	s, err := open(t.Context(), url, Options{Operator: operator, openTimeout: hangTimeout}, hooks...)
+	limits := database.Timeouts{Open: limit, Query: limit, Slot: limit}
+	s, err := open(t.Context(), url, Options{Operator: operator, timeouts: limits}, hooks...)
 	must(t, "open", err)
-	s.queryTimeout, s.connWait = hangTimeout, hangTimeout
 	return s
 }
 
-// opened opens a store for one test.
+// opened opens a store for one test. It waits as long as a busy machine needs.
 func opened(t testing.TB, url string, hooks ...bun.QueryHook) *Store {
 	t.Helper()
-	s := openPatient(t, url, hooks...)
+	s := openWithin(t, url, hangTimeout, hooks...)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -209,6 +144,24 @@ func requireRefusal(t testing.TB, what string, err error, code fault.Code) {
 		if !fault.IsFromStore(err) {
 			t.Fatalf("%s: %v is not marked with FromStore", what, err)
 		}
+	}
+}
+
+// holdWriteSlot makes writers on SQLite wait until release is called.
+func holdWriteSlot(t testing.TB, s *Store) (release func()) {
+	t.Helper()
+	held, done, end := make(chan struct{}), make(chan error), make(chan struct{})
+	go func() {
+		done <- s.db.RetryWrite(t.Context(), "hold", func() error {
+			close(held)
+			<-end
+			return nil
+		})
+	}()
+	<-held
+	return func() {
+		close(end)
+		must(t, "hold", <-done)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/idempotency"
 	"github.com/tenantry/tenantry/ports"
@@ -31,7 +32,7 @@ type idempotencyRow struct {
 // clock returns the database's own time in microseconds. Leases use this clock, because all
 // replicas share it.
 func (s *Store) clock() bun.Safe {
-	if s.postgres() {
+	if database.IsPostgres(s.db) {
 		return "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 	}
 	return "CAST(unixepoch('now', 'subsec') * 1000000 AS INTEGER)"
@@ -44,7 +45,7 @@ func (s *Store) KeyRecord(ctx context.Context, at idempotency.KeyID) (idempotenc
 
 		Leased bool
 	}
-	err := s.run(ctx, "look an idempotency key up", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "look an idempotency key up", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Column("fingerprint", "attempt", "answer", "expires_at").
 			ColumnExpr("leased_until > ? AS leased", s.clock()).
 			Where("account_id = ?", accountKey(at.Account)).Where("key_hash = ?", at.Key[:]).Scan(ctx)
@@ -151,7 +152,7 @@ func (s *Store) Release(ctx context.Context, at idempotency.KeyID, attempt strin
 // Reap implements ports.Idempotency.
 func (s *Store) Reap(ctx context.Context, now time.Time, limit int) (int, error) {
 	var deleted int64
-	err := s.run(ctx, "reap idempotency keys", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "reap idempotency keys", func(ctx context.Context, db bun.IDB) error {
 		expired := db.NewSelect().Model((*idempotencyRow)(nil)).Column("account_id", "key_hash").
 			Where("expires_at <= ?", storedTime(now)).Where("leased_until <= ?", s.clock()).Limit(int64(limit))
 		res, err := db.NewDelete().Model((*idempotencyRow)(nil)).Where("(account_id, key_hash) IN (?)", expired).
@@ -186,7 +187,7 @@ func (s *Store) whereAttempt(q *bun.UpdateQuery, at idempotency.KeyID, attempt s
 // execChanged runs a writing statement and reports whether it changed a row.
 func (s *Store) execChanged(ctx context.Context, operation string, exec func(db bun.IDB) (sql.Result, error)) (bool, error) {
 	var n int64
-	err := s.runWrite(ctx, operation, func(_ context.Context, db bun.IDB) error {
+	err := s.db.RunWrite(ctx, operation, func(_ context.Context, db bun.IDB) error {
 		res, err := exec(db)
 		if err == nil {
 			n, err = res.RowsAffected()

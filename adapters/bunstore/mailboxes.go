@@ -12,6 +12,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
@@ -92,7 +93,7 @@ func mailboxesOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...an
 // Mailboxes implements ports.MailboxStore.
 func (s *Store) Mailboxes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]mailbox.Mailbox, error) {
 	var rows []mailboxRow
-	err := s.run(ctx, "list mailboxes", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list mailboxes", func(ctx context.Context, db bun.IDB) error {
 		return mailboxesOfTenant(db, accountKey(owner), ident.Lookup(string(id)), "").Order("m.address").Scan(ctx, &rows)
 	})
 	if err != nil {
@@ -113,7 +114,7 @@ func (s *Store) Mailboxes(ctx context.Context, owner access.AccountID, id tenant
 // Mailbox implements ports.MailboxStore.
 func (s *Store) Mailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error) {
 	var row mailboxRow
-	err := s.run(ctx, "find mailbox", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find mailbox", func(ctx context.Context, db bun.IDB) error {
 		err := mailboxesOfTenant(db, accountKey(owner), ident.Lookup(string(id)),
 			" AND m.id = ?", ident.Lookup(mailboxID)).Scan(ctx, &row)
 		switch {
@@ -151,7 +152,7 @@ func (s *Store) ConcludeMailboxes(ctx context.Context, owner access.AccountID, a
 
 // ReleaseMailbox implements ports.MailboxStore.
 func (s *Store) ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error {
-	return s.run(ctx, "release mailbox", func(ctx context.Context, db bun.IDB) error {
+	return s.db.Run(ctx, "release mailbox", func(ctx context.Context, db bun.IDB) error {
 		_, err := db.NewDelete().Model((*mailboxRow)(nil)).Where("account_id = ?", accountKey(owner)).
 			Where("id = ?", ident.Lookup(mailboxID)).Where("stage IN (?)", unfinishedStages).
 			Where("stored_at = ?", storedTime(reservedAt)).Exec(ctx)
@@ -222,7 +223,7 @@ func (s *Store) ReserveMailboxes(ctx context.Context, owner access.AccountID, do
 // because an insert of a mailbox locks the tenant too.
 func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (domainRow, error) {
 	var d domainRow
-	if s.postgres() {
+	if database.IsPostgres(s.db) {
 		of := tx.NewSelect().Model((*domainRow)(nil)).Column("tenant_id").Where("d.account_id = ?", owner).Where("d.id = ?", id)
 		_, err := tx.NewSelect().Model((*tenantRow)(nil)).Column("id").Where("t.account_id = ?", owner).Where("t.id = (?)", of).
 			For("KEY SHARE").Exec(ctx)
@@ -231,7 +232,7 @@ func (s *Store) lockDomain(ctx context.Context, tx bun.IDB, owner, id string) (d
 		}
 	}
 	q := withTenant(tx.NewSelect().Model(&d)).Where("d.account_id = ?", owner).Where("d.id = ?", id).Where("d.added")
-	return d, orDomainNotFound(s.lockRows(q, "d").Scan(ctx))
+	return d, orDomainNotFound(s.db.LockRows(q, "d").Scan(ctx))
 }
 
 // mailboxesOf returns the mailboxes of a domain, and separately those that are missing.

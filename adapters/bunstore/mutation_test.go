@@ -68,7 +68,7 @@ func (f *sqlFile) visit(n ast.Node) bool {
 		}
 		switch {
 		case method.Sel.Name == "inTransaction":
-			f.add(method, f.text(method.X)+".run")
+			f.add(method, f.text(method.X)+".db.Run")
 		case method.Sel.Name == "Where":
 			f.add(n.Args[0], f.withoutCondition(n.Args[0])...)
 			f.visitAll(append(n.Args[1:], method.X))
@@ -141,16 +141,13 @@ func (f *sqlFile) toVar(decl ast.Decl) {
 	}
 }
 
-// operatorFiles hold the tools of operators. Their tests need PostgreSQL.
-var operatorFiles = []string{"dump.go", "inspect.go", "load.go", "migrate.go"}
-
 // sqlFiles returns this package's other source files with their sites.
 func sqlFiles(t *testing.T) (all []*sqlFile) {
 	t.Helper()
 	names, err := filepath.Glob("*.go")
 	must(t, "list files", err)
 	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") || slices.Contains(operatorFiles, name) {
+		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
 		f := &sqlFile{name: name, fset: token.NewFileSet()}
@@ -287,7 +284,7 @@ func TestEveryConditionIsTested(t *testing.T) {
 }
 
 // unmutated are the tests that mutants do not run: those on PostgreSQL, and this one.
-const unmutated = "^Test(Dump|Prepared|ExecMode|Deadlock|Benchmarks|EveryConditionIsTested)|/^postgres$|//^postgres$"
+const unmutated = "^Test(Benchmarks|EveryConditionIsTested)|/^postgres$|//^postgres$"
 
 // runMutant runs the tests on a mutant until the first one fails.
 func runMutant(t *testing.T, tests string, n int) ([]byte, error) {

@@ -153,7 +153,7 @@ func (r observationRow) ofMailbox(m mailbox.Mailbox) mailbox.Mailbox {
 func (s *Store) mergeDomain(ctx context.Context, tx bun.IDB, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
 	var row domainRow
 	lock := withTenant(tx.NewSelect().Model(&row)).Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.Lookup(d.ID))
-	if err := orDomainNotFound(s.lockRows(lock, "d").Scan(ctx)); err != nil {
+	if err := orDomainNotFound(s.db.LockRows(lock, "d").Scan(ctx)); err != nil {
 		return domain.Domain{}, err
 	}
 	stored, err := observations(ctx, tx, ofDomains, row.AccountID, row.ID)
@@ -200,7 +200,7 @@ func domainsWithObservations(ctx context.Context, tx bun.IDB, owner string, rows
 // mergeTenant merges an observation into the stored tenant.
 func (s *Store) mergeTenant(ctx context.Context, tx bun.IDB, owner string, t tenant.Tenant) error {
 	var row tenantRow
-	err := s.lockRows(tx.NewSelect().Model(&row).Where("t.account_id = ?", owner).
+	err := s.db.LockRows(tx.NewSelect().Model(&row).Where("t.account_id = ?", owner).
 		Where("t.id = ?", ident.Lookup(t.ID)), "t").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return tenantNotFound()
@@ -242,7 +242,7 @@ func (s *Store) mergeMailbox(ctx context.Context, tx bun.IDB, owner access.Accou
 
 func (s *Store) lockMailbox(ctx context.Context, tx bun.IDB, owner, id string) (mailboxRow, error) {
 	var row mailboxRow
-	err := s.lockRows(tx.NewSelect().Model(&row).ColumnExpr("m.*").ColumnExpr("t.guid AS tenant_guid").Join("JOIN "+tenantOfMailbox).
+	err := s.db.LockRows(tx.NewSelect().Model(&row).ColumnExpr("m.*").ColumnExpr("t.guid AS tenant_guid").Join("JOIN "+tenantOfMailbox).
 		Where("m.account_id = ?", owner).Where("m.id = ?", id), "m").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return row, mailboxNotFound()

@@ -115,9 +115,17 @@ type statementSet struct {
 // seenStatements are the statements that tests ran on the stores of eachStore.
 var seenStatements = statementSet{all: map[string]bool{}}
 
+type unseenKey struct{}
+
+// unseen returns a context for statements that no test runs, such as migrations.
+func unseen(ctx context.Context) context.Context { return context.WithValue(ctx, unseenKey{}, true) }
+
 func (*statementSet) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
 
-func (s *statementSet) AfterQuery(_ context.Context, e *bun.QueryEvent) {
+func (s *statementSet) AfterQuery(ctx context.Context, e *bun.QueryEvent) {
+	if ctx.Value(unseenKey{}) != nil {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all[literal.ReplaceAllString(e.Query, "''")] = true

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
+	"github.com/tenantry/tenantry/adapters/bunstore/maintenance"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
@@ -261,7 +263,7 @@ func (c *statementCounter) AfterQuery(context.Context, *bun.QueryEvent) { c.n++ 
 func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		var seen statementCounter
-		s := migrated(t, newSchema(t), &seen)
+		s := migrated(t, databasetest.NewSchema(t), &seen)
 		owner, i := addLargeAccount(t, s, "ann")
 		for round := range 2 {
 			at := now.Add(time.Duration(round+1) * time.Hour)
@@ -310,7 +312,7 @@ func connectedAt(e integration.Eligible, now time.Time) integration.Connection {
 // copyToOtherAccounts copies the rows of an account to nine other accounts.
 func copyToOtherAccounts(t *testing.T, s *Store) {
 	t.Helper()
-	tables, err := s.Tables(t.Context())
+	tables, err := maintenance.Tables(t.Context(), s.db)
 	must(t, "list tables", err)
 	for _, table := range tables {
 		if !slices.Contains([]string{"accounts", "tenants", "integrations", "mailboxes", "mailbox_connections"}, table.Name) {

@@ -43,6 +43,68 @@ type removedMailboxRow struct {
 	RemovedAt time.Time
 }
 
+// DeleteTenant implements ports.Tenants. Foreign keys delete the tenant's domains, mailboxes and
+// other rows.
+func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, completion *ports.Completion) error {
+	held := false
+	err := s.inTransaction(ctx, "delete tenant", func(ctx context.Context, tx bun.IDB) (err error) {
+		guid := ident.Lookup(string(id))
+		if held, err = s.deleteTenant(ctx, tx, accountKey(owner), guid); err != nil {
+			return err
+		}
+		_, err = tx.NewDelete().Model((*withdrawnRow)(nil)).
+			Where("account_id = ?", accountKey(owner)).Where("guid = ?", guid).Exec(ctx)
+		if err != nil || !held {
+			return err
+		}
+		return s.storeCompletion(ctx, tx, completion)
+	})
+	if err == nil && !held {
+		return tenantNotFound()
+	}
+	return err
+}
+
+// deleteTenant deletes a tenant and the record of its holder, with the events of all that the account
+// loses. It reports whether the account held the tenant. It locks in the order of SaveDiscovery.
+func (s *Store) deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
+	t, err := s.lockTenant(ctx, tx, owner, guid)
+	if errors.Is(err, fault.TenantNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	rows, err := s.lockDomains(ctx, tx, t)
+	if err != nil {
+		return false, err
+	}
+	if _, err := s.lockSendState(ctx, tx, owner, tenantIDQuery(tx, t)); err != nil {
+		return false, err
+	}
+	boxes, err := s.lockMailboxes(ctx, tx, t)
+	if err != nil {
+		return false, err
+	}
+	if err := s.deleteMailboxes(ctx, tx, owner, boxes, event.MailboxRemoved); err != nil {
+		return false, err
+	}
+	ofTenant := tx.NewDelete().Where("sp.account_id = ?", owner).Where("sp.tenant_id = ?", t.ID)
+	if _, err := deletePolicies(ctx, tenant.GUID(guid), ofTenant); err != nil {
+		return false, err
+	}
+	if err := s.deleteDomains(ctx, tx, owner, each(rows, domainRow.domain)); err != nil {
+		return false, err
+	}
+	emitTenant(ctx, owner, change[tenant.Tenant]{before: t.tenant()})
+	if _, err := tx.NewDelete().Model((*tenantRow)(nil)).Where("account_id = ?", owner).Where("id = ?", t.ID).Exec(ctx); err != nil {
+		return false, err
+	}
+	_, err = tx.NewDelete().Model((*holderRow)(nil)).
+		Where("account_id = ?", owner).Where("guid = ?", guid).Exec(ctx)
+	return true, err
+}
+
 // RemovableDomain implements ports.Removals.
 func (s *Store) RemovableDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error) {
 	var row struct {
@@ -50,7 +112,7 @@ func (s *Store) RemovableDomain(ctx context.Context, owner access.AccountID, id 
 
 		Mailboxes int
 	}
-	err := s.run(ctx, "find removable domain", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find removable domain", func(ctx context.Context, db bun.IDB) error {
 		used := db.NewSelect().TableExpr("mailboxes AS m").ColumnExpr("count(*)").Where("m.account_id = d.account_id").
 			Where("m.tenant_id = d.tenant_id").Where("m.domain_name = d.name").Where(presentMailbox)
 		err := db.NewSelect().TableExpr("tenants AS t").ColumnExpr("d.*").ColumnExpr("t.guid AS tenant_guid").ColumnExpr("(?) AS mailboxes", used).
@@ -119,7 +181,7 @@ func leaveOutForgotten(ctx context.Context, tx bun.IDB, t tenantRow, found map[s
 // RemovableMailbox implements ports.Removals.
 func (s *Store) RemovableMailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error) {
 	var row mailboxRow
-	err := s.run(ctx, "find removable mailbox", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find removable mailbox", func(ctx context.Context, db bun.IDB) error {
 		err := db.NewSelect().TableExpr("tenants AS t").ColumnExpr("m.*").ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name").
 			Join("LEFT JOIN mailboxes AS m ON "+mailboxOfTenant+" AND m.stage IN (?) AND m.id = ?", listedStages, ident.Lookup(mailboxID)).
 			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.Lookup(string(id))).Scan(ctx, &row)
@@ -150,7 +212,7 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 			return err
 		}
 		var row mailboxRow
-		err = s.lockRows(tx.NewSelect().Model(&row).Where("m.account_id = ?", t.AccountID).
+		err = s.db.LockRows(tx.NewSelect().Model(&row).Where("m.account_id = ?", t.AccountID).
 			Where("m.tenant_id = ?", t.ID).Where("m.id = ?", ident.Lookup(m.ID)), "m").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return mailboxNotFound()

@@ -223,7 +223,7 @@ func (s *Store) SaveIntents(ctx context.Context, r ports.SendRun, changes []send
 func (s *Store) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit.Change, error) {
 	var rows []intentRow
 	owner, guid := accountKey(r.Account), ident.Lookup(string(r.Tenant))
-	err := s.run(ctx, "list intents", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list intents", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).ColumnExpr("?TableColumns").ColumnExpr("m.address AS address").
 			Join("JOIN mailboxes AS m ON m.account_id = si.account_id AND m.id = si.mailbox_id").

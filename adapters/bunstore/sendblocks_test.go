@@ -14,6 +14,7 @@ import (
 	compare "github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/mailbox"
@@ -494,7 +495,7 @@ func (c *cancelBefore) cutOff(t testing.TB, statement string, call func(ctx cont
 // TestChangeAndEventAreOneTransaction cuts the caller off at each statement of a change in
 // turn. No mailbox is blocked without its event.
 func TestChangeAndEventAreOneTransaction(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
 		s := migrated(t, url(t), hook)
 		for n, statement := range []string{

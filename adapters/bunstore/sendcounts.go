@@ -46,7 +46,7 @@ func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time)
 	var dayCounts []dayCountRow
 	var reasons map[string]blockReasonRow
 	owner, guid := accountKey(r.Account), ident.Lookup(string(r.Tenant))
-	err := s.snapshot(ctx, "list mailboxes with counts", func(ctx context.Context, tx bun.IDB) error {
+	err := s.db.Snapshot(ctx, "list mailboxes with counts", func(ctx context.Context, tx bun.IDB) error {
 		boxes, dayCounts = nil, nil
 		if err := tx.NewSelect().Model(&boxes).Column("id", "address", "domain_name", "daily_send_limit", "blocked_at").
 			Where("m.account_id = ?", owner).Where("m.tenant_id = "+tenantOfRun, owner, guid).Where("m.stage IN (?)", listedStages).Order("m.address").Scan(ctx); err != nil {
@@ -178,7 +178,7 @@ type licensesRow struct {
 func (s *Store) SaveLicenses(ctx context.Context, owner access.AccountID, id tenant.GUID, l tenant.Licenses, at time.Time) error {
 	return s.inTransaction(ctx, "save licences", func(ctx context.Context, tx bun.IDB) error {
 		var t tenantRow
-		err := s.lockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", accountKey(owner)).
+		err := s.db.LockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", accountKey(owner)).
 			Where("t.guid = ?", ident.Lookup(string(id))), "t").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return tenantNotFound()
@@ -207,7 +207,7 @@ type sendingRow struct {
 // Sending implements ports.SendCapacity.
 func (s *Store) Sending(ctx context.Context, owner access.AccountID, id tenant.GUID, now time.Time) (tenant.Sending, error) {
 	var rows []sendingRow
-	err := s.run(ctx, "read what a tenant sends", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "read what a tenant sends", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("COALESCE(st.place, '') AS place").
 			ColumnExpr("tl.paid, tl.trial, tl.read_at, m.sends_today, m.sends_today_at").
@@ -267,7 +267,7 @@ const (
 
 // SendHealth implements ports.SendWatch.
 func (s *Store) SendHealth(ctx context.Context, now, behind time.Time) (h ports.SendHealth, err error) {
-	err = s.snapshot(ctx, "count tenants of enforcement", func(ctx context.Context, tx bun.IDB) error {
+	err = s.db.Snapshot(ctx, "count tenants of enforcement", func(ctx context.Context, tx bun.IDB) error {
 		h = ports.SendHealth{}
 		if err := longestDue(ctx, s, tx, now, &h); err != nil {
 			return err
@@ -308,7 +308,7 @@ func (s *Store) SendStandings(ctx context.Context, owner access.AccountID) (map[
 		CountedAt time.Time `bun:",nullzero"`
 		Blocked   int
 	}
-	err := s.run(ctx, "list standings of enforcement", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list standings of enforcement", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().TableExpr("tenants AS t").Join("JOIN mailboxes AS m ON "+mailboxOfTenant).
 			ColumnExpr("t.guid, max(m.sends_today_at) AS counted_at, count(m.blocked_at) AS blocked").

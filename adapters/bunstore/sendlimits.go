@@ -63,7 +63,7 @@ func policiesOfTenant(db bun.IDB, owner access.AccountID, id tenant.GUID, joinCo
 // Policies implements ports.SendPolicies.
 func (s *Store) Policies(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]sendlimit.Policy, error) {
 	var rows []policyRow
-	err := s.run(ctx, "list send limits", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list send limits", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return policiesOfTenant(db, owner, id, "").OrderExpr("sp.scope").Scan(ctx, &rows)
 	})
@@ -82,7 +82,7 @@ func (s *Store) Policies(ctx context.Context, owner access.AccountID, id tenant.
 // Policy implements ports.SendPolicies.
 func (s *Store) Policy(ctx context.Context, owner access.AccountID, id tenant.GUID, scope string) (sendlimit.Policy, error) {
 	var row policyRow
-	err := s.run(ctx, "find send limit", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find send limit", func(ctx context.Context, db bun.IDB) error {
 		err := policiesOfTenant(db, owner, id, " AND sp.scope = ?", storedText(scope)).Scan(ctx, &row)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
@@ -143,7 +143,7 @@ func deletePolicies(ctx context.Context, id tenant.GUID, q *bun.DeleteQuery) (in
 func (s *Store) newPolicyRowFor(ctx context.Context, tx bun.IDB, owner, guid, scope string) (policyRow, error) {
 	row := policyRow{AccountID: owner, DomainID: ident.Zero, Scope: scope}
 	var t tenantRow
-	err := s.lockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)
+	err := s.db.LockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return row, tenantNotFound()
 	}
@@ -190,7 +190,7 @@ func (s *Store) lockPolicy(ctx context.Context, tx bun.IDB, owner, id string) (s
 		policyRow
 		TenantGUID string `bun:"tenant_guid"`
 	}
-	err := s.lockRows(tx.NewSelect().TableExpr("send_policies AS sp").ColumnExpr("sp.*").ColumnExpr("t.guid AS tenant_guid").
+	err := s.db.LockRows(tx.NewSelect().TableExpr("send_policies AS sp").ColumnExpr("sp.*").ColumnExpr("t.guid AS tenant_guid").
 		Join("JOIN tenants AS t ON "+policyOfTenant).Where("sp.account_id = ?", owner).Where("sp.id = ?", id), "sp").Scan(ctx, &row)
 	if errors.Is(err, sql.ErrNoRows) {
 		return sendlimit.Policy{}, policyNotFound()
@@ -201,7 +201,7 @@ func (s *Store) lockPolicy(ctx context.Context, tx bun.IDB, owner, id string) (s
 // RuledScopes implements ports.SendPolicies.
 func (s *Store) RuledScopes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error) {
 	var rows []struct{ Scope sql.NullString }
-	err := s.run(ctx, "list scopes with rules", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list scopes with rules", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		owner, guid := accountKey(owner), ident.Lookup(string(id))
 		ruled := db.NewSelect().TableExpr("send_policies AS sp").Column("sp.tenant_id", "sp.scope").

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
@@ -200,7 +201,7 @@ func TestPolicyIsDeletedWithItsDomainAndItsScopeStillHasRule(t *testing.T) {
 }
 
 func TestScopeOfDeletedDomainStillHasRuleIfNewPolicyIsNotStored(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
 		s := migrated(t, url(t), hook)
 		ann := newAccount(t, s, "ann")

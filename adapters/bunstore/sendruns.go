@@ -75,7 +75,7 @@ func (s *Store) DueTenants(ctx context.Context, now time.Time, limit int) ([]por
 		GUID      string `bun:"guid"`
 		Since     time.Time
 	}
-	err := s.run(ctx, "list due tenants", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list due tenants", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		busy := db.NewSelect().TableExpr("send_tenants AS st").ColumnExpr("st.account_id, count(*) AS runs").
 			Where("st.leased_until > ?", s.clock()).GroupExpr("st.account_id")
@@ -157,7 +157,7 @@ func (s *Store) inSendRun(ctx context.Context, operation string, r ports.SendRun
 
 func (s *Store) lockSendRun(ctx context.Context, tx bun.IDB, r ports.SendRun, state *sendTenantRow) error {
 	owner := accountKey(r.Account)
-	return s.lockRows(tx.NewSelect().Model(state).Where("st.account_id = ?", owner).
+	return s.db.LockRows(tx.NewSelect().Model(state).Where("st.account_id = ?", owner).
 		Where("st.tenant_id = "+tenantOfRun, owner, ident.Lookup(string(r.Tenant))).Where("st.epoch = ?", r.Epoch), "st").Scan(ctx)
 }
 
@@ -208,7 +208,7 @@ func (s *Store) SeizeTenant(ctx context.Context, owner access.AccountID, id tena
 // runs also lock this row first, so that the two do not deadlock. A tenant that never had a run has
 // no row and is due anyway.
 func (s *Store) lockSendState(ctx context.Context, tx bun.IDB, owner string, of *bun.SelectQuery) (state sendTenantRow, err error) {
-	err = s.lockRows(tx.NewSelect().Model(&state).Where("st.account_id = ?", owner).Where("st.tenant_id = (?)", of), "st").Scan(ctx)
+	err = s.db.LockRows(tx.NewSelect().Model(&state).Where("st.account_id = ?", owner).Where("st.tenant_id = (?)", of), "st").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return sendTenantRow{}, nil
 	}
@@ -258,7 +258,7 @@ func orTenantNotHeld(err error) error {
 // TimeZone implements ports.TenantTimeZones.
 func (s *Store) TimeZone(ctx context.Context, id tenant.GUID) (string, access.AccountID, error) {
 	var held heldTenantRow
-	err := s.run(ctx, "find a tenant's day", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find a tenant's day", func(ctx context.Context, db bun.IDB) error {
 		return orTenantNotHeld(heldTenantQuery(db, &held, id).Scan(ctx))
 	})
 	return cmp.Or(held.Place, sendlimit.DefaultTimeZone), access.AccountID(held.AccountID), err
@@ -269,7 +269,7 @@ func (s *Store) SetTimeZone(ctx context.Context, id tenant.GUID, timeZone string
 	var held heldTenantRow
 	err := s.inTransaction(ctx, "set a tenant's day", func(ctx context.Context, tx bun.IDB) error {
 		held = heldTenantRow{}
-		if err := orTenantNotHeld(s.lockRows(heldTenantQuery(tx, &held, id), "t").Scan(ctx)); err != nil {
+		if err := orTenantNotHeld(s.db.LockRows(heldTenantQuery(tx, &held, id), "t").Scan(ctx)); err != nil {
 			return err
 		}
 		if cmp.Or(held.Place, sendlimit.DefaultTimeZone) == timeZone {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/sendlimit"
@@ -458,7 +459,7 @@ func limitSetters(t testing.TB, s *Store, w sendLimitFixture) map[string]func(ct
 
 // TestLimitIsStoredTogetherWithDueTimeOfItsTenant cuts the caller off between the two.
 func TestLimitIsStoredTogetherWithDueTimeOfItsTenant(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
 		s := migrated(t, url(t), hook)
 		w := newSendLimitFixture(t, s, "ann", 1)

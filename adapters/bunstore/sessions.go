@@ -120,7 +120,7 @@ func savePendingConnection(ctx context.Context, tx bun.IDB, row connectionRow) e
 // PendingSession implements ports.Connections.
 func (s *Store) PendingSession(ctx context.Context, owner access.AccountID, integrationID, mailboxID string) (integration.Session, bool, error) {
 	var row sessionRow
-	err := s.run(ctx, "find pending OAuth session", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find pending OAuth session", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Where("os.account_id = ?", accountKey(owner)).
 			Where("os.integration_id = ?", ident.Lookup(integrationID)).Where("os.mailbox_id = ?", ident.Lookup(mailboxID)).
 			Where("os.status = ?", string(integration.SessionPending)).Scan(ctx)
@@ -134,7 +134,7 @@ func (s *Store) PendingSession(ctx context.Context, owner access.AccountID, inte
 // Session implements ports.Connections.
 func (s *Store) Session(ctx context.Context, owner access.AccountID, integrationID, mailboxID, id string) (integration.Session, error) {
 	var row sessionRow
-	err := s.run(ctx, "find OAuth session", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find OAuth session", func(ctx context.Context, db bun.IDB) error {
 		return db.NewSelect().Model(&row).Where("os.account_id = ?", accountKey(owner)).
 			Where("os.integration_id = ?", ident.Lookup(integrationID)).Where("os.mailbox_id = ?", ident.Lookup(mailboxID)).
 			Where("os.id = ?", ident.Lookup(id)).Scan(ctx)
@@ -206,7 +206,7 @@ func (s *Store) ClaimSessionCheck(ctx context.Context, owner access.AccountID, s
 // PendingSessions implements ports.Connections.
 func (s *Store) PendingSessions(ctx context.Context, before time.Time, limit int) ([]ports.OwnedSession, error) {
 	var rows []sessionRow
-	err := s.run(ctx, "list OAuth sessions that are over", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list OAuth sessions that are over", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().Model(&rows).Where("os.status = 'pending'").Where("os.expires_at < ?", storedTime(before)).
 			OrderExpr("os.expires_at, os.id").Limit(int64(limit)).Scan(ctx)

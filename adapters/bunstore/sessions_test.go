@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/mailbox"
@@ -429,7 +430,7 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 // TestConcurrentProcessesBeginOneSession checks that one of 50 concurrent sessions of a mailbox
 // begins, at two integrations and in two processes.
 func TestConcurrentProcessesBeginOneSession(t *testing.T) {
-	eachShared(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		one, two := migrated(t, address), opened(t, address)
 		h := newIntegrationFixture(t, one, "ann", 1)

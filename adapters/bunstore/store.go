@@ -4,31 +4,28 @@
 // One Store implements every store port. A method is one statement or one transaction, and every
 // condition names the account that owns the rows.
 //
-// Start reading at Open in store.go, then transaction.go, then one resource such as domains.go. Row
-// types and helpers are in the same file as the queries that use them.
+// Start reading at Open and inTransaction in store.go, then one resource such as domains.go. Row
+// types and helpers are in the same file as the queries that use them. Package database, below this
+// one, runs the statements.
 //
-//	store.go              Options, Store, Open, the connections to both databases
-//	transaction.go        run, inTransaction, snapshot: timeouts, retries, connection slots
-//	errors.go             the databases' errors translated into errors of this package
-//	prepared.go           prepared statements for the most frequent reads
-//	tracing.go            spans and the duration metric of each statement
-//	migrate.go            Migrate, Pending, the check of the schema's release
-//	inspect.go            Inspect: read-only checks of a database for the operator
-//	dump.go, load.go      Snapshot and Load: logical backup and restore
+//	store.go              Options, Store, Open, inTransaction
 //	accounts.go           accounts: create, change, suspend, close
 //	apikeys.go            API keys and account members
-//	audit.go              the operators' own log
-//	auditchain.go         the chain of audit entries of each account
+//	keybounds.go          bounds of keys, and the rows that a key with bounds can see
+//	audit.go              the operators' own log, and the chain of audit entries of each account
 //	auditacts.go          acts of requests: stored with the change, ended with the answer
 //	idempotency.go        Idempotency-Key records, their leases and stored answers
-//	connectflows.go       consent flows that connect a tenant
+//	connectflows.go       consent flows that connect a tenant, connect sessions, account settings
 //	tenants.go            tenants, attaching, managed assignments
 //	domains.go            domains, reservations, stale DNS checks
 //	mailboxes.go          mailboxes and reservations
 //	discovery.go          merging the platform's lists into domains and mailboxes
-//	dnsconnections.go     connections to DNS providers, records written through them
+//	observations.go       when tenants, domains and mailboxes were observed, and merging observations
+//	removals.go           removing tenants, domains, mailboxes and policies
+//	dnsconnections.go     connections to DNS providers
+//	dnswrites.go          records written through a connection to a DNS provider
 //	dnsruns.go            provisioning runs and jobs
-//	integrations.go       integrations with sending platforms
+//	integrations.go       integrations with sending platforms, and saving their refreshes
 //	connections.go        mailbox connections to an integration
 //	sessions.go           OAuth sessions of mailboxes
 //	sendlimits.go         send limit policies
@@ -37,8 +34,7 @@
 //	sendblocks.go         blocked mailboxes, block reasons, intents
 //	enforcementevents.go  the log of enforcement events and its counts
 //	events.go             the log of events of each account
-//	changes.go            the events of changed objects; deleting domains and mailboxes
-//	readiness.go          the readiness of tenants that events have shown
+//	changes.go            the events of changed objects and readiness; deleting domains and mailboxes
 //	webhooks.go           webhooks and their positions in the log
 //	webhookdeliveries.go  deliveries of events to webhooks
 package bunstore
@@ -48,39 +44,27 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/url"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
-	"github.com/uptrace/bun/dialect"
-	"github.com/uptrace/bun/dialect/pgdialect"
-	"github.com/uptrace/bun/dialect/sqlitedialect"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
-	_ "modernc.org/sqlite" // the driver
 
-	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/ports"
 )
 
 // Memory is the URL of a new SQLite database that is kept in memory until its Store is closed.
-const Memory = "sqlite::memory:"
+const Memory = database.Memory
 
 // Options configures a Store. The zero value is valid.
 type Options struct {
 	Log *slog.Logger
-	// MaxConns limits the number of connections. The default is 20 on PostgreSQL and 4 on SQLite.
-	// PostgreSQL needs at least 2, because the migration lock holds one.
-	MaxConns int
-	// Synchronous is SQLite's synchronous pragma. The default, NORMAL, can lose the last commits at
-	// a power loss but not at a crash. FULL loses none.
+	// MaxConns and Synchronous are those of database.Options.
+	MaxConns    int
 	Synchronous string
 	// Operator is the name that audit events record for changes made through this Store.
 	Operator string
@@ -92,26 +76,18 @@ type Options struct {
 	TracerProvider  trace.TracerProvider
 	MeterProvider   metric.MeterProvider
 
-	openTimeout time.Duration // only tests set it; openTimeout by default
+	timeouts database.Timeouts // only tests set them
 }
 
 // Store implements the store ports on one database. It is safe for concurrent use.
 type Store struct {
-	db                     *bun.DB
-	hooks                  []bun.QueryHook
-	log                    *slog.Logger
-	operator               string
-	now                    func() time.Time
-	requireSMTPAuth        bool
-	eventsLogged           chan struct{} // see EventsLogged
-	queryTimeout, connWait time.Duration
-	// connSlots limits how many statements use a connection at once; nil on SQLite. writeSlot
-	// admits one writer at a time on SQLite; nil on PostgreSQL.
-	connSlots, writeSlot chan struct{}
-
-	execMode       pgx.QueryExecMode // of PostgreSQL's driver
-	callerByHash   *preparedRead
-	tenantsOfOwner *preparedRead
+	db              *database.DB
+	operator        string
+	now             func() time.Time
+	requireSMTPAuth bool
+	eventsLogged    chan struct{} // see EventsLogged
+	callerByHash    *database.PreparedRead
+	tenantsOfOwner  *database.PreparedRead
 }
 
 var _ interface {
@@ -148,93 +124,99 @@ var _ interface {
 	ports.Idempotency
 } = (*Store)(nil)
 
-// Open connects to sqlite:///path, Memory or postgres://… It fails with ErrTooOld if a newer
+// Open connects to sqlite:///path, Memory or postgres://… It fails with database.ErrTooOld if a newer
 // release has closed the database to this release. It does not migrate.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return open(ctx, url, o)
 }
 
 func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*Store, error) {
-	db, err := connect(url, o)
+	db, err := database.Open(ctx, url, database.Options{
+		Log: o.Log, MaxConns: o.MaxConns, Synchronous: o.Synchronous, TracerProvider: o.TracerProvider, MeterProvider: o.MeterProvider, Timeouts: o.timeouts,
+	}, append(hooks, changeHook{})...)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, log: o.Log, operator: storedText(cmp.Or(o.Operator, "unknown")), now: o.Now, eventsLogged: make(chan struct{}, 1), requireSMTPAuth: !o.AllowNoSMTPAuth, queryTimeout: cmp.Or(o.openTimeout, openTimeout), connWait: connWait}
-	if s.postgres() {
-		s.connSlots = make(chan struct{}, db.Stats().MaxOpenConnections)
-	} else {
-		s.writeSlot = make(chan struct{}, 1)
+	s := &Store{
+		db: db, operator: storedText(cmp.Or(o.Operator, "unknown")), now: o.Now, requireSMTPAuth: !o.AllowNoSMTPAuth,
+		eventsLogged: make(chan struct{}, 1), callerByHash: callerByHash(db.DB), tenantsOfOwner: tenantsOfOwner(db.DB),
 	}
 	if s.now == nil {
 		s.now = time.Now
 	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
-	if err := errors.Join(s.addHooks(o, hooks), s.prepare(url)); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	if err := s.checkRelease(ctx); err != nil {
-		_ = db.Close()
-		return nil, err
-	}
-	s.queryTimeout = queryTimeout
 	return s, nil
-}
-
-// addHooks adds hooks to every statement. The hook that notes changes and the tracing hook come
-// last.
-func (s *Store) addHooks(o Options, hooks []bun.QueryHook) error {
-	traced, err := newTracing(s.telemetryName(), o)
-	s.hooks = append(hooks, changeHook{}, traced)
-	for _, hook := range s.hooks {
-		s.db = s.db.WithQueryHook(hook)
-	}
-	return err
-}
-
-// telemetryName returns the database's name in spans and metrics.
-func (s *Store) telemetryName() string {
-	if s.postgres() {
-		return "postgresql"
-	}
-	return "sqlite"
-}
-
-func connect(url string, o Options) (*bun.DB, error) {
-	scheme, _, _ := strings.Cut(url, ":")
-	switch scheme {
-	case "sqlite":
-		return connectSQLite(url, o)
-	case "postgres", "postgresql":
-		return connectPostgres(url, o)
-	default:
-		// The URL is not quoted: it may hold a password.
-		return nil, fault.InvalidRequest.With("a database URL is sqlite:///path or postgres://user:password@host/name")
-	}
 }
 
 // Close closes all connections.
 func (s *Store) Close() error { return s.db.Close() }
 
 // Ping returns an error if the database does not answer.
-func (s *Store) Ping(ctx context.Context) error {
-	return s.run(ctx, "ping", func(ctx context.Context, db bun.IDB) error {
-		var one int
-		return db.NewSelect().ColumnExpr("1").Scan(ctx, &one)
+func (s *Store) Ping(ctx context.Context) error { return s.db.Ping(ctx) }
+
+// Migrate brings the schema up to this release. It fails with database.ErrTooOld if the database is
+// closed to this release.
+func (s *Store) Migrate(ctx context.Context) error { return s.db.Migrate(ctx) }
+
+// Pending returns the names of the migrations that this release has and the database lacks.
+func (s *Store) Pending(ctx context.Context) ([]string, error) { return s.db.Pending(ctx) }
+
+// inTransaction runs w in one transaction. Its last steps store the events that w emitted, and then
+// the audit entries and the act of the request, always in this order. It notes a change if w
+// succeeded and changed rows, even if the commit failed, because the outcome of a failed commit is
+// unknown. It notes a completion only after the commit.
+func (s *Store) inTransaction(ctx context.Context, operation string, w database.Func) error {
+	return s.db.RetryWrite(ctx, operation, func() error {
+		var inside ports.Effects
+		var rolledBack error
+		entries := pendingEntries{act: ports.ActOf(ctx)}
+		var logged bool
+		err := s.db.Transaction(ports.WithEffects(ctx, &inside), func(ctx context.Context, tx bun.IDB) error {
+			var events pendingEvents
+			inner := context.WithValue(context.WithValue(ctx, pendingEventsKey{}, &events), pendingEntriesKey{}, &entries)
+			rolledBack = w(inner, tx)
+			changed := inside.Seen().Changed
+			if rolledBack == nil {
+				rolledBack = s.storeEvents(context.WithValue(ctx, pendingEventsKey{}, &events), tx, &events)
+			}
+			if rolledBack == nil {
+				rolledBack = entries.store(ctx, s, tx, changed)
+			}
+			logged = len(events.all) > 0
+			return rolledBack
+		})
+		if rolledBack == nil && inside.Seen().Changed {
+			ports.RecordChange(ctx)
+		}
+		if err == nil && inside.Seen().Completed {
+			ports.RecordCompletion(ctx)
+		}
+		if rolledBack == nil {
+			entries.committed(err == nil)
+		}
+		if err == nil && logged {
+			s.signalEvents()
+		}
+		return err
 	})
 }
 
-func (s *Store) postgres() bool { return s.db.Dialect().Name() == dialect.PG }
+// changeHook notes in the context that a statement changed rows.
+type changeHook struct{}
 
-// lockRows makes a select lock the rows of table until the transaction ends. NO KEY UPDATE does not
-// conflict with the lock of a foreign key check. On SQLite a transaction is the only writer, so no
-// lock is needed.
-func (s *Store) lockRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
-	if s.postgres() {
-		return q.For("NO KEY UPDATE OF ?", bun.Ident(table))
+func (changeHook) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
+
+// AfterQuery counts a statement without a result as a change: it returned rows, or its answer was
+// lost.
+func (changeHook) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
+	if !slices.Contains([]string{"INSERT", "UPDATE", "DELETE"}, event.Operation()) || errors.Is(event.Err, sql.ErrNoRows) {
+		return
 	}
-	return q
+	if event.Err == nil && event.Result != nil {
+		if n, err := event.Result.RowsAffected(); err == nil && n == 0 {
+			return
+		}
+	}
+	ports.RecordChange(ctx)
 }
 
 // storedText replaces bytes that PostgreSQL rejects, because texts from providers can contain
@@ -246,82 +228,24 @@ func storedText(s string) string {
 // storedTime returns t in UTC and with the microsecond precision of both databases.
 func storedTime(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-const defaultSQLiteConns = 4
+// sealedColumns names the column of each table that holds data encrypted with the keyset.
+var sealedColumns = map[string]string{
+	"connect_flows": "verifier", "idempotency_keys": "answer", "dns_connections": "credential",
+	"integrations": "credential",
+}
 
-func connectSQLite(raw string, o Options) (*bun.DB, error) {
-	path, ok := strings.CutPrefix(raw, "sqlite://")
-	memory := raw == Memory
-	if !memory && (!ok || path == "") {
-		return nil, fmt.Errorf("open database: a SQLite URL is sqlite:///path")
-	}
-	if !memory {
-		if err := createPrivateFile(path); err != nil {
-			return nil, fmt.Errorf("open database: %w", err)
+// HasSealedValues reports whether the database holds data encrypted with a keyset, which is lost
+// without that keyset.
+func (s *Store) HasSealedValues(ctx context.Context) (bool, error) {
+	for table, column := range sealedColumns {
+		var holds bool
+		query := "SELECT EXISTS (SELECT 1 FROM ? WHERE ? IS NOT NULL)"
+		if err := s.db.NewRaw(query, bun.Ident(table), bun.Ident(column)).Scan(ctx, &holds); err != nil {
+			return false, database.Translate(ctx, err)
+		}
+		if holds {
+			return true, nil
 		}
 	}
-	db, err := sql.Open("sqlite", sqliteDSN(path, memory, cmp.Or(o.Synchronous, "NORMAL")))
-	if err != nil {
-		return nil, fmt.Errorf("open database: %w", err)
-	}
-	maxConns := cmp.Or(o.MaxConns, defaultSQLiteConns)
-	if memory {
-		maxConns = 1 // each connection would open a separate database
-	}
-	db.SetMaxOpenConns(maxConns)
-	db.SetMaxIdleConns(maxConns) // opening a connection costs more than a read
-	return bun.NewDB(db, sqlitedialect.New()), nil
-}
-
-// sqliteDSN returns the driver's address of a file. It makes transactions take the write lock when
-// they begin, because SQLite cannot upgrade a reading transaction while a different transaction
-// writes.
-func sqliteDSN(path string, memory bool, synchronous string) string {
-	q := url.Values{"_txlock": {"immediate"}, "_pragma": {
-		"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(" + synchronous + ")",
-	}}
-	if memory {
-		return "file::memory:?" + q.Encode()
-	}
-	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
-}
-
-// createPrivateFile creates the file with mode 0600. SQLite itself would create a file that other
-// users can read. SQLite's WAL files inherit the mode.
-func createPrivateFile(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }()
-	return f.Chmod(0o600)
-}
-
-const defaultPostgresConns = 20
-
-// errUnreadableURL replaces the driver's own error, which could quote the password.
-var errUnreadableURL = errors.New("open database: the postgres URL cannot be read")
-
-// connectPostgres returns a pool that has no connection yet. It uses the simple protocol: bun
-// writes values into the SQL text, so a prepared statement would never be reused. The quoting rules
-// are fixed to those that bun assumes.
-func connectPostgres(url string, o Options) (*bun.DB, error) {
-	config, err := pgx.ParseConfig(url)
-	if err != nil {
-		return nil, errUnreadableURL
-	}
-	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	config.RuntimeParams["standard_conforming_strings"] = "on"
-	config.RuntimeParams["client_encoding"] = "UTF8"
-	config.RuntimeParams["timezone"] = "UTC"
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "tenantry"
-	}
-	db := stdlib.OpenDB(*config)
-	maxConns := max(2, cmp.Or(o.MaxConns, defaultPostgresConns))
-	db.SetMaxOpenConns(maxConns)
-	db.SetMaxIdleConns(maxConns)
-	return bun.NewDB(db, pgdialect.New()), nil
+	return false, nil
 }

@@ -3,53 +3,13 @@
 package bunstore
 
 import (
-	"errors"
-	"fmt"
-	"net"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
+	"github.com/tenantry/tenantry/core/access"
 )
-
-func TestSQLiteFilesAreReadableByOwnerOnly(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "made", "on the way")
-	path := filepath.Join(dir, "odd %41 name?x#y.db")
-	must(t, "mkdir all", os.MkdirAll(dir, 0o700))
-	must(t, "write file", os.WriteFile(path, nil, 0o644))
-	s := migrated(t, "sqlite://"+path)
-	if _, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != 3 {
-		t.Fatalf("files: %v, %v; want the database and its two companions", files, err)
-	}
-	for _, f := range files {
-		if info, err := f.Info(); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(f.Name(), filepath.Base(path)) {
-			t.Errorf("%s: mode %v, %v", f.Name(), info.Mode(), err)
-		}
-	}
-}
-
-func TestSQLitePragmas(t *testing.T) {
-	for synchronous, want := range map[string]string{"": "1", "FULL": "2"} {
-		s, err := Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "t.db"), Options{Synchronous: synchronous})
-		must(t, "open", err)
-		for pragma, want := range map[string]string{
-			"journal_mode": "wal", "busy_timeout": "5000", "foreign_keys": "1", "synchronous": want,
-		} {
-			var got string
-			if err := s.db.NewRaw("PRAGMA "+pragma).Scan(t.Context(), &got); err != nil || got != want {
-				t.Errorf("%s is %s, want %s (%v)", pragma, got, want, err)
-			}
-		}
-		_ = s.Close()
-	}
-}
 
 func TestDataSurvivesReopen(t *testing.T) {
 	url := "sqlite://" + filepath.Join(t.TempDir(), "t.db")
@@ -64,41 +24,23 @@ func TestDataSurvivesReopen(t *testing.T) {
 	}
 }
 
-func TestUnreachableDatabaseIsReported(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, "listen", err)
-	nobody := l.Addr().String()
-	must(t, "close", l.Close())
-	_, err = Open(t.Context(), fmt.Sprintf("postgres://ann:hunter2@%s/x", nobody), Options{})
-	var refusal *fault.Error
-	if !errors.As(err, &refusal) || refusal.Code != fault.ServiceUnavailable || refusal.RetryAfter <= 0 {
-		t.Fatalf("got %v, want service_unavailable with a time to retry", err)
+func TestHoldsSealedFindsCredentials(t *testing.T) {
+	for what, add := range map[string]func(t testing.TB, s *Store, owner access.AccountID){
+		"a DNS connection": func(t testing.TB, s *Store, owner access.AccountID) { addDNSConnection(t, s, owner, 1) },
+		"an integration":   func(t testing.TB, s *Store, owner access.AccountID) { addIntegration(t, s, owner, 1) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
+				s := migrated(t, url(t))
+				ann := newAccount(t, s, "ann")
+				if holds, err := s.HasSealedValues(t.Context()); err != nil || holds {
+					t.Errorf("an account alone: %v, %v", holds, err)
+				}
+				add(t, s, ann)
+				if holds, err := s.HasSealedValues(t.Context()); err != nil || !holds {
+					t.Errorf("with it: %v, %v", holds, err)
+				}
+			})
+		})
 	}
-	if strings.Contains(err.Error(), "hunter2") {
-		t.Fatalf("the error tells the password: %v", err)
-	}
-}
-
-func TestInvalidURLsAreRefusedWithoutPassword(t *testing.T) {
-	for _, url := range []string{"", "mysql://ann:hunter2@db/x", "sqlite://", "sqlite:x", "postgres://ann:hunter2@[/x", "/var/lib/x.db"} {
-		s, err := Open(t.Context(), url, Options{})
-		if err == nil {
-			_ = s.Close()
-			t.Errorf("%q opens", url)
-		} else if strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("the error tells the password: %v", err)
-		}
-	}
-}
-
-func TestPing(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
-		s, err := Open(t.Context(), url(t), Options{})
-		must(t, "open", err)
-		must(t, "ping", s.Ping(t.Context()))
-		must(t, "close", s.Close())
-		if err := s.Ping(t.Context()); err == nil {
-			t.Fatal("a closed database answers")
-		}
-	})
 }

@@ -11,13 +11,12 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/audit"
-	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/tenant"
-	"github.com/tenantry/tenantry/ports"
 )
 
 type tenantRow struct {
@@ -49,7 +48,7 @@ type tenantRow struct {
 
 // scanTenant reads a row of tenantQuery column by column. Most requests need it, and bun's lookup
 // of each column's field is slower.
-func scanTenant(from row) (tenant.Tenant, error) {
+func scanTenant(from database.Row) (tenant.Tenant, error) {
 	var r tenantRow
 	var synced *time.Time
 	err := from.Scan(&r.AccountID, &r.ID, &r.GUID, &r.Name, &r.BuiltinDomain, &r.DefaultDomain, &r.Managed, &r.Consent,
@@ -143,16 +142,16 @@ func tenantNotFound() error {
 	return fault.FromStore(fault.TenantNotFound.With("the account holds no such tenant"))
 }
 
-func tenantsOfOwner(db *bun.DB) *preparedRead {
-	return newPreparedRead(tenantQuery(db, (*tenantRow)(nil), preparedArg, nil).OrderExpr("t.consented_at DESC, t.id DESC"))
+func tenantsOfOwner(db *bun.DB) *database.PreparedRead {
+	return database.NewPreparedRead(tenantQuery(db, (*tenantRow)(nil), database.PreparedArg, nil).OrderExpr("t.consented_at DESC, t.id DESC"))
 }
 
 // Tenants implements ports.Tenants.
 func (s *Store) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error) {
 	var tenants []tenant.Tenant
-	err := s.run(ctx, "list tenants", func(ctx context.Context, _ bun.IDB) error {
+	err := s.db.Run(ctx, "list tenants", func(ctx context.Context, _ bun.IDB) error {
 		tenants = []tenant.Tenant{}
-		return s.readPrepared(ctx, s.tenantsOfOwner, accountKey(owner), func(r row) error {
+		return s.db.ReadPrepared(ctx, s.tenantsOfOwner, accountKey(owner), func(r database.Row) error {
 			t, err := scanTenant(r)
 			if visible(ctx, t.GUID) {
 				tenants = append(tenants, t)
@@ -166,7 +165,7 @@ func (s *Store) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.T
 // Tenant implements ports.Tenants.
 func (s *Store) Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
 	var found tenant.Tenant
-	err := s.run(ctx, "find tenant", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.Run(ctx, "find tenant", func(ctx context.Context, db bun.IDB) (err error) {
 		found, err = selectTenant(ctx, db, accountKey(owner), ident.Lookup(string(id)))
 		return err
 	})
@@ -176,7 +175,7 @@ func (s *Store) Tenant(ctx context.Context, owner access.AccountID, id tenant.GU
 // TenantCount implements ports.Tenants.
 func (s *Store) TenantCount(ctx context.Context, owner access.AccountID) (int, error) {
 	var held int
-	err := s.run(ctx, "count tenants", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.Run(ctx, "count tenants", func(ctx context.Context, db bun.IDB) (err error) {
 		held, err = countTenants(ctx, db, accountKey(owner))
 		return err
 	})
@@ -195,66 +194,13 @@ func (s *Store) SaveTenant(ctx context.Context, owner access.AccountID, t tenant
 	})
 }
 
-// DeleteTenant implements ports.Tenants. Foreign keys delete the tenant's domains, mailboxes and
-// other rows.
-func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id tenant.GUID, completion *ports.Completion) error {
-	held := false
-	err := s.inTransaction(ctx, "delete tenant", func(ctx context.Context, tx bun.IDB) (err error) {
-		guid := ident.Lookup(string(id))
-		if held, err = s.deleteTenant(ctx, tx, accountKey(owner), guid); err != nil {
-			return err
-		}
-		_, err = tx.NewDelete().Model((*withdrawnRow)(nil)).
-			Where("account_id = ?", accountKey(owner)).Where("guid = ?", guid).Exec(ctx)
-		if err != nil || !held {
-			return err
-		}
-		return s.storeCompletion(ctx, tx, completion)
-	})
-	if err == nil && !held {
-		return tenantNotFound()
+func (s *Store) lockTenant(ctx context.Context, tx bun.IDB, owner, guid string) (tenantRow, error) {
+	var t tenantRow
+	err := s.db.LockRows(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return t, tenantNotFound()
 	}
-	return err
-}
-
-// deleteTenant deletes a tenant and the record of its holder, with the events of all that the account
-// loses. It reports whether the account held the tenant. It locks in the order of SaveDiscovery.
-func (s *Store) deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
-	t, err := s.lockTenant(ctx, tx, owner, guid)
-	if errors.Is(err, fault.TenantNotFound) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	rows, err := s.lockDomains(ctx, tx, t)
-	if err != nil {
-		return false, err
-	}
-	if _, err := s.lockSendState(ctx, tx, owner, tenantIDQuery(tx, t)); err != nil {
-		return false, err
-	}
-	boxes, err := s.lockMailboxes(ctx, tx, t)
-	if err != nil {
-		return false, err
-	}
-	if err := s.deleteMailboxes(ctx, tx, owner, boxes, event.MailboxRemoved); err != nil {
-		return false, err
-	}
-	ofTenant := tx.NewDelete().Where("sp.account_id = ?", owner).Where("sp.tenant_id = ?", t.ID)
-	if _, err := deletePolicies(ctx, tenant.GUID(guid), ofTenant); err != nil {
-		return false, err
-	}
-	if err := s.deleteDomains(ctx, tx, owner, each(rows, domainRow.domain)); err != nil {
-		return false, err
-	}
-	emitTenant(ctx, owner, change[tenant.Tenant]{before: t.tenant()})
-	if _, err := tx.NewDelete().Model((*tenantRow)(nil)).Where("account_id = ?", owner).Where("id = ?", t.ID).Exec(ctx); err != nil {
-		return false, err
-	}
-	_, err = tx.NewDelete().Model((*holderRow)(nil)).
-		Where("account_id = ?", owner).Where("guid = ?", guid).Exec(ctx)
-	return true, err
+	return t, err
 }
 
 // Attach implements ports.Tenants. The account's lock makes reading the plan, counting the tenants
@@ -353,7 +299,7 @@ func claimSlot(ctx context.Context, tx bun.IDB, row tenantRow, acc access.Accoun
 // Assigned implements ports.Assignments.
 func (s *Store) Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error) {
 	var held tenantRow
-	err := s.run(ctx, "find assigned tenant", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find assigned tenant", func(ctx context.Context, db bun.IDB) error {
 		return orNotAssigned(assigned(db, &held, id).Scan(ctx))
 	})
 	return access.AccountID(held.AccountID), err
@@ -376,7 +322,7 @@ func (s *Store) Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...strin
 	var held tenantRow
 	err := s.inTransaction(ctx, "withdraw tenant", func(ctx context.Context, tx bun.IDB) error {
 		held = tenantRow{}
-		if err := orNotAssigned(s.lockRows(assigned(tx, &held, id), "t").Scan(ctx)); err != nil {
+		if err := orNotAssigned(s.db.LockRows(assigned(tx, &held, id), "t").Scan(ctx)); err != nil {
 			return err
 		}
 		guid := ident.Lookup(string(id))
@@ -395,7 +341,7 @@ func (s *Store) Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...strin
 // Withdrawn implements ports.Assignments.
 func (s *Store) Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error) {
 	var withdrawn bool
-	err := s.run(ctx, "find withdrawn tenant", func(ctx context.Context, db bun.IDB) (err error) {
+	err := s.db.Run(ctx, "find withdrawn tenant", func(ctx context.Context, db bun.IDB) (err error) {
 		withdrawn, err = db.NewSelect().Model((*withdrawnRow)(nil)).
 			Where("account_id = ?", accountKey(owner)).Where("guid = ?", ident.Lookup(string(id))).Exists(ctx)
 		return err

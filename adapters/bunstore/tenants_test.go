@@ -421,10 +421,10 @@ func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 func TestInventedFlowDoesNotWaitForWriters(t *testing.T) {
 	s := migrated(t, Memory)
 	f := startFlow(t, s, newAccount(t, s, "ann"), 1)
-	s.writeSlot <- struct{}{}
+	release := holdWriteSlot(t, s)
 	_, err := s.TakeFlow(t.Context(), [32]byte{9}, ports.FlowStarted, ports.FlowSigningIn, now)
 	requireRefusal(t, "invented", err, fault.ConnectLinkInvalid)
-	<-s.writeSlot
+	release()
 	_, err = s.TakeFlow(t.Context(), f.StateHash, ports.FlowStarted, ports.FlowSigningIn, now)
 	must(t, "the real flow", err)
 }

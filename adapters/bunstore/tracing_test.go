@@ -11,6 +11,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/tenant"
 )
@@ -18,7 +20,7 @@ import (
 const canary = "canary7c1d"
 
 func TestSpansContainNoValues(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		spans := tracetest.NewInMemoryExporter()
 		tracer := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 		s, err := Open(t.Context(), url(t), Options{TracerProvider: tracer})
@@ -27,7 +29,7 @@ func TestSpansContainNoValues(t *testing.T) {
 		must(t, "migrate", s.Migrate(t.Context()))
 		runStatementsWithCanary(t, s)
 		// PostgreSQL quotes the value in its error.
-		if _, err := s.db.ExecContext(t.Context(), "SELECT CAST(? AS integer)", canary); err == nil && s.postgres() {
+		if _, err := s.db.ExecContext(t.Context(), "SELECT CAST(? AS integer)", canary); err == nil && database.IsPostgres(s.db) {
 			t.Fatal("the statement works")
 		}
 		var shown string

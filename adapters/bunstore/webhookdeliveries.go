@@ -55,7 +55,7 @@ func newDeliveryRow(owner, webhookID, eventID string, t event.Type, sequence int
 // AccountsBehind implements ports.Deliveries.
 func (s *Store) AccountsBehind(ctx context.Context, limit int) ([]access.AccountID, error) {
 	var ids []string
-	err := s.run(ctx, "list accounts with undelivered events", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list accounts with undelivered events", func(ctx context.Context, db bun.IDB) error {
 		ids = nil
 		return db.NewSelect().TableExpr("webhooks AS w").ColumnExpr("DISTINCT w.account_id").
 			Join("JOIN event_logs AS el ON el.account_id = w.account_id AND el.last_sequence > w.position").
@@ -72,7 +72,7 @@ func (s *Store) FanOut(ctx context.Context, owner access.AccountID, limit int, n
 	err := s.inTransaction(ctx, "fan out events", func(ctx context.Context, tx bun.IDB) error {
 		receiving, more = nil, false
 		var hooks []webhookRow
-		err := s.lockRows(tx.NewSelect().Model(&hooks).Where("w.account_id = ?", accountKey(owner)).
+		err := s.db.LockRows(tx.NewSelect().Model(&hooks).Where("w.account_id = ?", accountKey(owner)).
 			Where("w.status = ?", string(webhook.Enabled)).Order("w.id"), "w").Scan(ctx)
 		if err != nil || len(hooks) == 0 {
 			return err
@@ -138,7 +138,7 @@ func (s *Store) DueDeliveries(ctx context.Context, owner access.AccountID, webho
 		NextAttemptAt time.Time
 		FailingSince  time.Time `bun:",nullzero"`
 	}
-	err := s.run(ctx, "find due deliveries", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find due deliveries", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().TableExpr("webhook_deliveries AS wd").ColumnExpr("wd.next_attempt_at, w.failing_since").
 			Join("JOIN webhooks AS w ON w.account_id = wd.account_id AND w.id = wd.webhook_id AND w.status = ?", string(webhook.Enabled)).
@@ -165,7 +165,7 @@ func (s *Store) ClaimDeliveries(ctx context.Context, owner access.AccountID, web
 	var claimed []ports.ClaimedDelivery
 	err := s.inTransaction(ctx, "claim deliveries", func(ctx context.Context, tx bun.IDB) error {
 		claimed = nil
-		row, err := findWebhook(ctx, s.lockRows(tx.NewSelect().Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")), "w"),
+		row, err := findWebhook(ctx, s.db.LockRows(tx.NewSelect().Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")), "w"),
 			accountKey(owner), webhookID)
 		if errors.Is(err, fault.WebhookNotFound) {
 			return nil
@@ -307,7 +307,7 @@ func claimedBy(q *bun.UpdateQuery, owner access.AccountID, d webhook.Delivery) *
 
 // ReleaseDelivery implements ports.Deliveries.
 func (s *Store) ReleaseDelivery(ctx context.Context, owner access.AccountID, d webhook.Delivery) error {
-	return s.runWrite(ctx, "release delivery", func(ctx context.Context, db bun.IDB) error {
+	return s.db.RunWrite(ctx, "release delivery", func(ctx context.Context, db bun.IDB) error {
 		_, err := claimedBy(db.NewUpdate().Model((*deliveryRow)(nil)).Set("leased_until = 0"), owner, d).Exec(ctx)
 		return err
 	})
@@ -316,7 +316,7 @@ func (s *Store) ReleaseDelivery(ctx context.Context, owner access.AccountID, d w
 // ListDeliveries implements ports.Deliveries.
 func (s *Store) ListDeliveries(ctx context.Context, owner access.AccountID, webhookID string, q ports.DeliveryQuery) ([]webhook.Delivery, error) {
 	var rows []deliveryRow
-	err := s.snapshot(ctx, "list deliveries", func(ctx context.Context, tx bun.IDB) error {
+	err := s.db.Snapshot(ctx, "list deliveries", func(ctx context.Context, tx bun.IDB) error {
 		rows = nil
 		hook, err := findWebhook(ctx, tx.NewSelect(), accountKey(owner), webhookID)
 		if err != nil {
@@ -361,7 +361,7 @@ func (s *Store) Redeliver(ctx context.Context, owner access.AccountID, webhookID
 // DueWebhooks implements ports.Deliveries.
 func (s *Store) DueWebhooks(ctx context.Context, now time.Time, limit int) ([]ports.DueWebhook, error) {
 	var rows []webhookRow
-	err := s.run(ctx, "list due webhooks", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list due webhooks", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		return db.NewSelect().TableExpr("webhook_deliveries AS wd").ColumnExpr("wd.account_id, wd.webhook_id AS id").
 			Join("JOIN webhooks AS w ON w.account_id = wd.account_id AND w.id = wd.webhook_id AND w.status = ?", string(webhook.Enabled)).
@@ -377,7 +377,7 @@ func (s *Store) DueWebhooks(ctx context.Context, now time.Time, limit int) ([]po
 // DropDeliveries implements ports.Deliveries.
 func (s *Store) DropDeliveries(ctx context.Context, before time.Time, limit int) (int, error) {
 	var dropped int64
-	err := s.runWrite(ctx, "drop deliveries", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.RunWrite(ctx, "drop deliveries", func(ctx context.Context, db bun.IDB) error {
 		old := db.NewSelect().Model((*deliveryRow)(nil)).Column("account_id", "id").Where("wd.created_at < ?", storedTime(before)).
 			Order("wd.created_at").Limit(int64(limit))
 		res, err := db.NewDelete().Model((*deliveryRow)(nil)).Where("(account_id, id) IN (?)", old).Exec(ctx)

@@ -118,7 +118,7 @@ func logOf(ctx context.Context, tx bun.IDB, owner string) (eventLogRow, error) {
 // Webhooks implements ports.Webhooks.
 func (s *Store) Webhooks(ctx context.Context, owner access.AccountID, before string, limit int) ([]webhook.Webhook, error) {
 	var rows []webhookRow
-	err := s.run(ctx, "list webhooks", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "list webhooks", func(ctx context.Context, db bun.IDB) error {
 		rows = nil
 		q := db.NewSelect().Model(&rows).Where("w.account_id = ?", accountKey(owner)).Order("w.id DESC")
 		if before != "" {
@@ -133,7 +133,7 @@ func (s *Store) Webhooks(ctx context.Context, owner access.AccountID, before str
 // Webhook implements ports.Webhooks.
 func (s *Store) Webhook(ctx context.Context, owner access.AccountID, id string) (webhook.Webhook, error) {
 	var row webhookRow
-	err := s.run(ctx, "find webhook", func(ctx context.Context, db bun.IDB) error {
+	err := s.db.Run(ctx, "find webhook", func(ctx context.Context, db bun.IDB) error {
 		var err error
 		row, err = findWebhook(ctx, db.NewSelect(), accountKey(owner), id)
 		return err
@@ -156,7 +156,7 @@ func findWebhook(ctx context.Context, q *bun.SelectQuery, owner, id string) (web
 // lockWebhook returns a webhook and locks its row. Transactions that also lock deliveries lock the
 // webhook first.
 func (s *Store) lockWebhook(ctx context.Context, tx bun.IDB, owner, id string) (webhookRow, error) {
-	return findWebhook(ctx, s.lockRows(tx.NewSelect(), "w"), owner, id)
+	return findWebhook(ctx, s.db.LockRows(tx.NewSelect(), "w"), owner, id)
 }
 
 // ChangeWebhook implements ports.Webhooks.
@@ -291,7 +291,7 @@ func (s *Store) DisableFailing(ctx context.Context, since time.Time, limit int) 
 		var rows []webhookRow
 		pending := tx.NewSelect().Model((*deliveryRow)(nil)).ColumnExpr("1").Where("wd.account_id = w.account_id").Where("wd.webhook_id = w.id").
 			Where("wd.status = ?", string(webhook.Pending))
-		err := s.lockRows(tx.NewSelect().Model(&rows).Where("w.status = ?", string(webhook.Enabled)).
+		err := s.db.LockRows(tx.NewSelect().Model(&rows).Where("w.status = ?", string(webhook.Enabled)).
 			Where("w.failing_since <= ?", storedTime(since)).Where("NOT EXISTS (?)", pending).Where(ofActiveAccount("w")).Order("w.account_id", "w.id").Limit(int64(limit)), "w").Scan(ctx)
 		if err != nil {
 			return err
@@ -313,7 +313,7 @@ func (s *Store) WebhookHealth(ctx context.Context, now time.Time) (ports.Webhook
 		Enabled, Disabled, Failing, Pending int
 		Oldest                              time.Time `bun:",nullzero"`
 	}
-	err := s.snapshot(ctx, "count webhooks", func(ctx context.Context, tx bun.IDB) error {
+	err := s.db.Snapshot(ctx, "count webhooks", func(ctx context.Context, tx bun.IDB) error {
 		found.Oldest = time.Time{}
 		err := tx.NewSelect().TableExpr("webhooks AS w").ColumnExpr("count(CASE WHEN w.status = 'enabled' THEN 1 END) AS enabled").
 			ColumnExpr("count(CASE WHEN w.status = 'disabled' THEN 1 END) AS disabled").

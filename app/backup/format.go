@@ -26,7 +26,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/bunstore/maintenance"
 )
 
 // backupFormat is the version of the format. It increases with each change that older releases
@@ -55,10 +55,10 @@ type (
 	}
 	// backupLine is a line with the keyset, the columns of a table, or the manifest.
 	backupLine struct {
-		Keyset   string            `json:"keyset,omitempty"`
-		Table    string            `json:"table,omitempty"`
-		Columns  []bunstore.Column `json:"columns,omitempty"`
-		Manifest *backupManifest   `json:"manifest,omitempty"`
+		Keyset   string               `json:"keyset,omitempty"`
+		Table    string               `json:"table,omitempty"`
+		Columns  []maintenance.Column `json:"columns,omitempty"`
+		Manifest *backupManifest      `json:"manifest,omitempty"`
 	}
 )
 
@@ -138,7 +138,7 @@ func (w *backupWriter) writeLine(text []byte) error {
 	return err
 }
 
-func (w *backupWriter) beginTable(t bunstore.Table) error {
+func (w *backupWriter) beginTable(t maintenance.Table) error {
 	w.manifest.beginTable(t.Name)
 	return w.writeJSON(backupLine{Table: t.Name, Columns: t.Columns})
 }

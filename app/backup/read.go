@@ -12,7 +12,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/bunstore/maintenance"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/app/cli"
 )
@@ -30,7 +30,7 @@ func damaged(format string, args ...any) error {
 // rowSink receives the tables and rows of a backup, in the order of the file. Each row belongs to
 // the table of the last call of beginTable. finish is called once, after a backup without errors.
 type rowSink interface {
-	beginTable(bunstore.Table) error
+	beginTable(maintenance.Table) error
 	addRow([]byte) error
 	finish() error
 }
@@ -119,7 +119,7 @@ func (r *backupReader) readHead() error {
 
 // checkMigrations returns an error when the backup has migrations that this release does not know.
 func (r *backupReader) checkMigrations() error {
-	unknown, err := bunstore.UnknownMigrations(r.info.header.Migrations)
+	unknown, err := maintenance.UnknownMigrations(r.info.header.Migrations)
 	if err != nil || len(unknown) == 0 {
 		return err
 	}
@@ -161,7 +161,7 @@ func (r *backupReader) readNext(sink rowSink) error {
 	}
 	r.computed.beginTable(parsed.Table)
 	r.addLine(line)
-	return sink.beginTable(bunstore.Table{Name: parsed.Table, Columns: parsed.Columns})
+	return sink.beginTable(maintenance.Table{Name: parsed.Table, Columns: parsed.Columns})
 }
 
 // checkManifest returns an error when the computed manifest differs from the manifest in the

@@ -17,7 +17,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
+	"github.com/tenantry/tenantry/adapters/bunstore/maintenance"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
@@ -76,7 +77,7 @@ func addRestoreFix(err error) error {
 		return err
 	case errors.Is(err, errDamaged):
 		return cli.WithFix(err, "nothing was written; use a different copy of this backup, or an older backup")
-	case errors.Is(err, bunstore.ErrNotEmpty):
+	case errors.Is(err, maintenance.ErrNotEmpty):
 		return cli.WithFix(err, "restore needs an empty database: create one, or correct the setting database_url")
 	case errors.Is(err, secrets.ErrPassphrase):
 		return cli.WithFix(err, "--credential-file FILE must name the file with the passphrase of the backup")
@@ -136,23 +137,23 @@ func restore(ctx context.Context, c settings.Config, source backupSource) (backu
 	if err := wiring.CreateDataFolder(c); err != nil {
 		return checked, err
 	}
-	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Operator: c.Operator, Log: slog.New(slog.DiscardHandler)})
+	db, err := database.Open(ctx, c.DatabaseURL, database.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return checked, fmt.Errorf("database: %w", err)
 	}
-	defer func() { _ = store.Close() }()
-	if err := store.Empty(ctx); err != nil {
+	defer func() { _ = db.Close() }()
+	if err := maintenance.Empty(ctx, db); err != nil {
 		return checked, err
 	}
-	if err := store.Migrate(ctx); err != nil {
+	if err := db.Migrate(ctx); err != nil {
 		return checked, fmt.Errorf("migrate: %w", err)
 	}
-	if err := loadBackup(ctx, c, store, source, checked); err != nil {
+	if err := loadBackup(ctx, c, db, source, checked); err != nil {
 		return checked, err
 	}
 	// The backup can come from an older release, so later migrations run on the loaded rows.
 	if _, err = wiring.MigrateQueue(ctx, c); err == nil {
-		err = store.Migrate(ctx)
+		err = db.Migrate(ctx)
 	}
 	if err != nil {
 		return checked, cli.WithFix(fmt.Errorf("the backup is restored, but not migrated: %w", err), "run `tenantry migrate`")
@@ -163,8 +164,8 @@ func restore(ctx context.Context, c settings.Config, source backupSource) (backu
 // loadBackup loads the rows in one transaction and writes the keyset file. It does not remove the
 // keyset file when the commit fails: the database may have committed although its answer was lost.
 // A second restore accepts the keyset file, because the file equals the keyset of the backup.
-func loadBackup(ctx context.Context, c settings.Config, store *bunstore.Store, source backupSource, checked backupInfo) error {
-	return store.Load(ctx, checked.header.Migrations, func(ctx context.Context, loader *bunstore.Loading) error {
+func loadBackup(ctx context.Context, c settings.Config, db *database.DB, source backupSource, checked backupInfo) error {
+	return maintenance.Load(ctx, db, checked.header.Migrations, func(ctx context.Context, loader *maintenance.Loading) error {
 		again, err := source.read(&databaseSink{ctx: ctx, loader: loader, version: checked.header.Version})
 		if err != nil {
 			return err
@@ -203,9 +204,9 @@ func writeKeyset(path string, keyset []byte) error {
 // discardSink discards all rows, for a backup that is only checked.
 type discardSink struct{}
 
-func (discardSink) beginTable(bunstore.Table) error { return nil }
-func (discardSink) addRow([]byte) error             { return nil }
-func (discardSink) finish() error                   { return nil }
+func (discardSink) beginTable(maintenance.Table) error { return nil }
+func (discardSink) addRow([]byte) error                { return nil }
+func (discardSink) finish() error                      { return nil }
 
 // A batch of rows is inserted with one statement when it reaches one of these limits.
 const (
@@ -216,14 +217,14 @@ const (
 // databaseSink inserts the rows of a backup into a database.
 type databaseSink struct {
 	ctx     context.Context
-	loader  *bunstore.Loading
+	loader  *maintenance.Loading
 	version string // the release of tenantry that wrote the backup
-	table   bunstore.Table
+	table   maintenance.Table
 	rows    [][]byte // the current batch
 	bytes   int      // the size of the current batch
 }
 
-func (s *databaseSink) beginTable(t bunstore.Table) error {
+func (s *databaseSink) beginTable(t maintenance.Table) error {
 	if err := s.flush(); err != nil {
 		return err
 	}

@@ -13,7 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
+	"github.com/tenantry/tenantry/adapters/bunstore/maintenance"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
@@ -28,17 +29,17 @@ func writeBackup(ctx context.Context, c settings.Config, name string, passphrase
 	if err := checkTarget(name, force); err != nil {
 		return b, err
 	}
-	store, err := openExistingStore(ctx, c)
+	db, err := openExistingDatabase(ctx, c)
 	if err != nil {
 		return b, err
 	}
-	defer func() { _ = store.Close() }()
+	defer func() { _ = db.Close() }()
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-") // mode 0600
 	if err != nil {
 		return b, cli.WithFix(fmt.Errorf("write backup: %w", err), "check that the folder exists and that this user can write to it")
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // after the rename there is nothing to remove
-	b, err = writeContent(ctx, c, store, f, passphrase)
+	b, err = writeContent(ctx, c, db, f, passphrase)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return b, err
 	}
@@ -77,22 +78,22 @@ func syncFolder(name string) error {
 	return nil
 }
 
-// openExistingStore opens the database without migrating it, because a backup before an upgrade
+// openExistingDatabase opens the database without migrating it, because a backup before an upgrade
 // must not change the schema. It fails when there is no database.
-func openExistingStore(ctx context.Context, c settings.Config) (*bunstore.Store, error) {
+func openExistingDatabase(ctx context.Context, c settings.Config) (*database.DB, error) {
 	if err := wiring.RequireDatabase(c); err != nil {
 		return nil, err
 	}
-	store, err := bunstore.Open(ctx, c.DatabaseURL, bunstore.Options{Operator: c.Operator})
+	db, err := database.Open(ctx, c.DatabaseURL, database.Options{})
 	if err != nil {
 		return nil, fmt.Errorf("database: %w", err)
 	}
-	return store, nil
+	return db, nil
 }
 
-// writeContent writes a snapshot of store into f, encrypted when there is a passphrase, and syncs f
+// writeContent writes a snapshot of db into f, encrypted when there is a passphrase, and syncs f
 // to disk.
-func writeContent(ctx context.Context, c settings.Config, store *bunstore.Store, f *os.File, passphrase secret.Text) (b backupInfo, err error) {
+func writeContent(ctx context.Context, c settings.Config, db *database.DB, f *os.File, passphrase secret.Text) (b backupInfo, err error) {
 	var to io.Writer = f
 	var encrypted io.WriteCloser
 	if !passphrase.Empty() {
@@ -101,7 +102,7 @@ func writeContent(ctx context.Context, c settings.Config, store *bunstore.Store,
 		}
 		to = encrypted
 	}
-	err = store.Snapshot(ctx, func(ctx context.Context, snapshot *bunstore.Snapshot) (err error) {
+	err = maintenance.TakeSnapshot(ctx, db, func(ctx context.Context, snapshot *maintenance.Snapshot) (err error) {
 		b, err = writeSnapshot(ctx, c, snapshot, to)
 		return err
 	})
@@ -116,7 +117,7 @@ func writeContent(ctx context.Context, c settings.Config, store *bunstore.Store,
 
 // writeSnapshot writes a snapshot and the keyset to the writer to. It reads the keyset after the
 // snapshot began. Keys are added and never removed, so the keyset has every key of the snapshot.
-func writeSnapshot(ctx context.Context, c settings.Config, snapshot *bunstore.Snapshot, to io.Writer) (b backupInfo, err error) {
+func writeSnapshot(ctx context.Context, c settings.Config, snapshot *maintenance.Snapshot, to io.Writer) (b backupInfo, err error) {
 	b.keyset, err = secrets.ReadKeyset(c.KeysetFile)
 	if err != nil {
 		return b, wiring.KeysetError(c.KeysetFile, err)

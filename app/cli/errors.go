@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 )
@@ -138,7 +138,7 @@ func PrintError(w io.Writer, cmd *cobra.Command, asJSON bool, err error) {
 	if errors.Is(err, fs.ErrPermission) {
 		fix = FixUser
 	}
-	if bunstore.Forbidden(err) {
+	if database.Forbidden(err) {
 		fix = fixPrivileges
 	}
 	var known fixable

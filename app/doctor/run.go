@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/bunstore/maintenance"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
@@ -76,7 +76,7 @@ type examination struct {
 	// settingProblems holds the problem of each invalid setting that a check reports, keyed by the
 	// name of the setting.
 	settingProblems map[string]string
-	openDatabase    func() (*bunstore.Inspection, error)
+	openDatabase    func() (*maintenance.Inspection, error)
 	pluginHost      func() (*pluginhost.Host, error)
 	// describe starts the plugin of a provider and returns its description.
 	describe func(provider string) (wire.Description, error)
@@ -100,10 +100,10 @@ func newExamination(c settings.Config) (*examination, error) {
 // run runs all checks in parallel, so that a slow check does not delay the others, and returns the
 // report.
 func (e *examination) run(ctx context.Context) report {
-	e.openDatabase = sync.OnceValues(func() (*bunstore.Inspection, error) {
+	e.openDatabase = sync.OnceValues(func() (*maintenance.Inspection, error) {
 		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 		defer cancel()
-		return bunstore.Inspect(ctx, e.config.DatabaseURL)
+		return maintenance.Inspect(ctx, e.config.DatabaseURL)
 	})
 	e.pluginHost = sync.OnceValues(func() (*pluginhost.Host, error) {
 		return pluginhost.New(pluginhost.Options{Dir: e.config.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ(), Limits: wiring.PluginLimits(e.config)})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/app/cli"
@@ -93,7 +94,7 @@ func DatabaseError(err error) error {
 	switch {
 	case cli.HasFix(err):
 		return err
-	case errors.Is(err, bunstore.ErrTooOld):
+	case errors.Is(err, database.ErrTooOld):
 		return cli.WithFix(err, "install a newer tenantry")
 	case errors.Is(err, context.DeadlineExceeded):
 		return DatabaseError(fault.ServiceUnavailable.With("the database did not answer in %s", databaseOpenTimeout))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bunstore
+package maintenance
 
 import (
 	"cmp"
@@ -22,18 +22,19 @@ import (
 	"github.com/uptrace/bun/dialect/sqlitedialect"
 	"github.com/uptrace/bun/migrate"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/migrations"
 )
 
-// Inspection is a database opened for checks only. Unlike Open, Inspect creates no file, changes no
+// Inspection is a database opened for checks only. Unlike database.Open, Inspect creates no file, changes no
 // pragma and does not migrate. It can run while others use the database.
 type Inspection struct {
 	Kind    string // SQLite or PostgreSQL
 	Version string
 	File    string      // SQLite: its path
 	Mode    fs.FileMode // SQLite: the file's permissions
-	Journal string      // SQLite: the journal mode; Open sets wal
-	store   *Store
+	Journal string      // SQLite: the journal mode; database.Open sets wal
+	db      *bun.DB
 }
 
 // Inspect connects to a database. It returns fs.ErrNotExist for a missing SQLite file and
@@ -48,12 +49,12 @@ func Inspect(ctx context.Context, url string) (*Inspection, error) {
 		i.Kind, versionQuery = "SQLite", "SELECT sqlite_version()"
 		db, err = i.openFile(url)
 	} else {
-		db, err = connect(url, Options{MaxConns: 2})
+		db, err = database.Connect(url, database.Options{MaxConns: 2})
 	}
 	if err != nil {
 		return nil, err
 	}
-	i.store = &Store{db: db}
+	i.db = db
 	if err = db.NewRaw(versionQuery).Scan(ctx, &i.Version); err == nil && i.File != "" {
 		err = db.NewRaw("PRAGMA journal_mode").Scan(ctx, &i.Journal)
 	}
@@ -85,19 +86,19 @@ func (i *Inspection) openFile(address string) (*bun.DB, error) {
 }
 
 // Close closes the connections.
-func (i *Inspection) Close() error { return i.store.Close() }
+func (i *Inspection) Close() error { return i.db.Close() }
 
 // Writable returns an error if the database does not accept writes. It rolls its test write back.
 func (i *Inspection) Writable(ctx context.Context) error {
-	tx, err := i.store.db.BeginTx(ctx, nil) // on SQLite this takes the write lock
+	tx, err := i.db.BeginTx(ctx, nil) // on SQLite this takes the write lock
 	if err != nil {
 		return operatorError("", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	if !i.store.postgres() {
+	if !database.IsPostgres(i.db) {
 		return nil
 	}
-	ready, err := i.store.hasTable(ctx, tx, "schema_release")
+	ready, err := database.HasTable(ctx, tx, "schema_release")
 	if err == nil && ready {
 		_, err = tx.NewRaw("UPDATE schema_release SET min_release = min_release WHERE false").Exec(ctx)
 	} else if err == nil {
@@ -157,23 +158,23 @@ func (i *Inspection) Migrations(ctx context.Context) (Migrations, error) {
 		return m, nil
 	}
 	var oldest int
-	if err := i.store.db.NewRaw("SELECT min_release FROM schema_release").Scan(ctx, &oldest); err != nil {
+	if err := i.db.NewRaw("SELECT min_release FROM schema_release").Scan(ctx, &oldest); err != nil {
 		return m, operatorError("", err)
 	}
 	if oldest > migrations.Release {
 		m.Closed = oldest
 	}
-	return m, i.store.db.NewRaw("SELECT EXISTS (SELECT 1 FROM accounts)").Scan(ctx, &m.InUse)
+	return m, i.db.NewRaw("SELECT EXISTS (SELECT 1 FROM accounts)").Scan(ctx, &m.InUse)
 }
 
 func (i *Inspection) applied(ctx context.Context) (map[string]bool, error) {
 	all := map[string]bool{}
-	there, err := i.store.hasTable(ctx, i.store.db, "bun_migrations")
+	there, err := database.HasTable(ctx, i.db, "bun_migrations")
 	if err != nil || !there {
 		return all, err
 	}
 	var names []string
-	err = i.store.db.NewRaw("SELECT name FROM bun_migrations").Scan(ctx, &names)
+	err = i.db.NewRaw("SELECT name FROM bun_migrations").Scan(ctx, &names)
 	for _, name := range names {
 		all[name] = true
 	}
@@ -183,12 +184,12 @@ func (i *Inspection) applied(ctx context.Context) (map[string]bool, error) {
 // Ahead returns how far the server's clock is ahead of this machine's clock. It returns false for
 // SQLite, which has no server.
 func (i *Inspection) Ahead(ctx context.Context) (time.Duration, bool, error) {
-	if !i.store.postgres() {
+	if !database.IsPostgres(i.db) {
 		return 0, false, nil
 	}
 	var there time.Time
 	began := time.Now()
-	if err := i.store.db.NewRaw("SELECT clock_timestamp()").Scan(ctx, &there); err != nil {
+	if err := i.db.NewRaw("SELECT clock_timestamp()").Scan(ctx, &there); err != nil {
 		return 0, true, operatorError("", err)
 	}
 	return there.Sub(began.Add(time.Since(began) / 2)), true, nil
@@ -209,7 +210,7 @@ func operatorError(address string, err error) error {
 		return errors.New("the server takes no writes: it is a standby, or read-only")
 	case errors.As(err, &pg):
 		return fmt.Errorf("the server says %s (%s)", pg.Message, pg.Code)
-	case unreachable(err):
+	case database.Unreachable(err):
 		return fmt.Errorf("the server does not answer%s%s", atServer(address), networkReason(err))
 	default:
 		return err
@@ -241,26 +242,4 @@ func atServer(address string) string {
 		return ""
 	}
 	return " at " + net.JoinHostPort(config.Host, fmt.Sprint(cmp.Or(config.Port, 5432)))
-}
-
-// sealedColumns names the column of each table that holds data encrypted with the keyset.
-var sealedColumns = map[string]string{
-	"connect_flows": "verifier", "idempotency_keys": "answer", "dns_connections": "credential",
-	"integrations": "credential",
-}
-
-// HasSealedValues reports whether the database holds data encrypted with a keyset, which is lost
-// without that keyset.
-func (s *Store) HasSealedValues(ctx context.Context) (bool, error) {
-	for table, column := range sealedColumns {
-		var holds bool
-		query := "SELECT EXISTS (SELECT 1 FROM ? WHERE ? IS NOT NULL)"
-		if err := s.db.NewRaw(query, bun.Ident(table), bun.Ident(column)).Scan(ctx, &holds); err != nil {
-			return false, translate(ctx, err)
-		}
-		if holds {
-			return true, nil
-		}
-	}
-	return false, nil
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bunstore
+package maintenance
 
 import (
 	"errors"
@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 )
 
 func openInspection(t testing.TB, url string) *Inspection {
@@ -23,26 +24,24 @@ func openInspection(t testing.TB, url string) *Inspection {
 }
 
 func TestInspectReportsMigrations(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
-		if address == Memory {
-			return // only its own Store can open it
+		if address == database.Memory {
+			return // only its own DB can open it
 		}
-		s, err := Open(t.Context(), address, Options{})
+		s, err := database.Open(t.Context(), address, database.Options{})
 		must(t, "open", err)
 		defer func() { _ = s.Close() }()
 		i := openInspection(t, address)
 		if m, err := i.Migrations(t.Context()); err != nil || len(m.Pending) == 0 || m.Applied != 0 || m.InUse {
 			t.Fatalf("empty: %+v, %v", m, err)
 		}
-		if there, err := s.hasTable(t.Context(), s.db, "bun_migrations"); err != nil || there {
+		if there, err := database.HasTable(t.Context(), s, "bun_migrations"); err != nil || there {
 			t.Fatalf("looking made a table: %v, %v", there, err)
 		}
 		must(t, "writable", i.Writable(t.Context()))
 		must(t, "migrate", s.Migrate(t.Context()))
-		if _, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		addAccount(t, s)
 		if m, err := i.Migrations(t.Context()); err != nil || len(m.Pending) != 0 || m.Applied == 0 || !m.InUse || m.Closed != 0 {
 			t.Fatalf("migrated: %+v, %v", m, err)
 		}
@@ -54,7 +53,7 @@ func TestInspectReportsMigrations(t *testing.T) {
 		must(t, "writable", i.Writable(t.Context()))
 		asked := time.Now()
 		ahead, has, err := i.Ahead(t.Context())
-		if err != nil || has != s.postgres() || ahead.Abs() > time.Since(asked) { // both use the machine's clock
+		if err != nil || has != database.IsPostgres(s) || ahead.Abs() > time.Since(asked) { // both use the machine's clock
 			t.Fatalf("the server's clock is %s ahead (known: %v), %v", ahead, has, err)
 		}
 	})
@@ -95,26 +94,5 @@ func TestInspectErrorsContainCauseAndNoPassword(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", url, err)
 		}
-	}
-}
-
-func TestHoldsSealedFindsCredentials(t *testing.T) {
-	for what, add := range map[string]func(t testing.TB, s *Store, owner access.AccountID){
-		"a DNS connection": func(t testing.TB, s *Store, owner access.AccountID) { addDNSConnection(t, s, owner, 1) },
-		"an integration":   func(t testing.TB, s *Store, owner access.AccountID) { addIntegration(t, s, owner, 1) },
-	} {
-		t.Run(what, func(t *testing.T) {
-			eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
-				s := migrated(t, url(t))
-				ann := newAccount(t, s, "ann")
-				if holds, err := s.HasSealedValues(t.Context()); err != nil || holds {
-					t.Errorf("an account alone: %v, %v", holds, err)
-				}
-				add(t, s, ann)
-				if holds, err := s.HasSealedValues(t.Context()); err != nil || !holds {
-					t.Errorf("with it: %v, %v", holds, err)
-				}
-			})
-		})
 	}
 }

@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bunstore
+// Package maintenance reads and fills whole databases for the operator, without the row types of the
+// store. It reads the database's catalogue, so that a backup includes the tables of later migrations.
+//
+// Start reading at TakeSnapshot.
+//
+//	dump.go     Tables, TakeSnapshot: the rows of all tables at one moment
+//	load.go     Load: fills an empty database with the rows of a snapshot
+//	inspect.go  Inspect: read-only checks of a database
+package maintenance
 
 import (
 	"context"
@@ -13,6 +21,8 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 )
 
 // Kind is the type of a column, the same for both databases.
@@ -49,35 +59,32 @@ type Table struct {
 	Columns []Column
 }
 
-// Tables returns all tables, referenced tables first. It reads the database's catalogue, so that a
-// backup includes new tables.
-func (s *Store) Tables(ctx context.Context) ([]Table, error) { return s.tables(ctx, s.db) }
-
-func (s *Store) tables(ctx context.Context, db bun.IDB) ([]Table, error) {
-	names, err := s.tableNames(ctx, db)
+// Tables returns all tables, referenced tables first.
+func Tables(ctx context.Context, db bun.IDB) ([]Table, error) {
+	names, err := tableNames(ctx, db)
 	if err != nil {
-		return nil, s.wrapError(ctx, "list tables", err)
+		return nil, database.Wrap(ctx, "list tables", err)
 	}
 	parents := map[string][]string{}
 	for _, name := range names {
-		if parents[name], err = s.parents(ctx, db, name); err != nil {
-			return nil, s.wrapError(ctx, "list foreign keys", err)
+		if parents[name], err = parentsOf(ctx, db, name); err != nil {
+			return nil, database.Wrap(ctx, "list foreign keys", err)
 		}
 	}
 	var tables []Table
 	for _, name := range parentsFirst(names, parents) {
-		columns, err := s.columns(ctx, db, name)
+		columns, err := columnsOf(ctx, db, name)
 		if err != nil {
-			return nil, s.wrapError(ctx, "list columns of "+name, err)
+			return nil, database.Wrap(ctx, "list columns of "+name, err)
 		}
 		tables = append(tables, Table{name, columns})
 	}
 	return tables, nil
 }
 
-func (s *Store) tableNames(ctx context.Context, db bun.IDB) (names []string, err error) {
+func tableNames(ctx context.Context, db bun.IDB) (names []string, err error) {
 	q := db.NewSelect().TableExpr("sqlite_master").Column("name").Where("type = 'table'").Where("name NOT LIKE 'sqlite_%'")
-	if s.postgres() {
+	if database.IsPostgres(db) {
 		q = db.NewSelect().TableExpr("pg_catalog.pg_tables").ColumnExpr("tablename AS name").Where("schemaname = current_schema()")
 	}
 	if err = q.OrderExpr("1").Scan(ctx, &names); err != nil {
@@ -86,9 +93,9 @@ func (s *Store) tableNames(ctx context.Context, db bun.IDB) (names []string, err
 	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "bun_") }), nil
 }
 
-func (s *Store) parents(ctx context.Context, db bun.IDB, table string) (names []string, err error) {
+func parentsOf(ctx context.Context, db bun.IDB, table string) (names []string, err error) {
 	q := db.NewSelect().TableExpr("pragma_foreign_key_list(?)", table).ColumnExpr(`DISTINCT "table"`)
-	if s.postgres() {
+	if database.IsPostgres(db) {
 		q = db.NewSelect().TableExpr("pg_catalog.pg_constraint AS k").Join("JOIN pg_catalog.pg_class AS p ON p.oid = k.confrelid").
 			ColumnExpr("DISTINCT p.relname").Where("k.contype = 'f'").Where("k.conrelid = to_regclass(?)", table)
 	}
@@ -115,10 +122,10 @@ func parentsFirst(names []string, parents map[string][]string) []string {
 	return ordered
 }
 
-func (s *Store) columns(ctx context.Context, db bun.IDB, table string) ([]Column, error) {
+func columnsOf(ctx context.Context, db bun.IDB, table string) ([]Column, error) {
 	var found []struct{ Name, Type string }
 	q := db.NewSelect().TableExpr("pragma_table_info(?)", table).ColumnExpr("name, lower(type) AS type").OrderExpr("cid")
-	if s.postgres() {
+	if database.IsPostgres(db) {
 		q = db.NewSelect().TableExpr("information_schema.columns").ColumnExpr("column_name AS name, data_type AS type").
 			Where("table_schema = current_schema()").Where("table_name = ?", table).OrderExpr("ordinal_position")
 	}
@@ -136,51 +143,41 @@ func (s *Store) columns(ctx context.Context, db bun.IDB, table string) ([]Column
 	return columns, nil
 }
 
-// wrapError adds the operation to an error, and turns an unavailable database into a fault. It
-// returns nil for nil.
-func (s *Store) wrapError(ctx context.Context, operation string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", operation, unavailableFault(translate(ctx, err)))
-}
-
 // Snapshot is a consistent view of the whole database at one moment.
 type Snapshot struct {
-	store *Store
-	tx    bun.Tx
+	tx bun.Tx
 	// Migrations holds the numbers of the applied migrations.
 	Migrations []string
 	Tables     []Table
 }
 
-// Snapshot calls read with one consistent view of the database. Other transactions can write while
+// TakeSnapshot calls read with one consistent view of the database. Other transactions can write while
 // read runs, also on SQLite.
-func (s *Store) Snapshot(ctx context.Context, read func(context.Context, *Snapshot) error) error {
+func TakeSnapshot(ctx context.Context, db *database.DB, read func(context.Context, *Snapshot) error) error {
 	options := &sql.TxOptions{ReadOnly: true}
-	if s.postgres() {
+	if database.IsPostgres(db) {
 		options.Isolation = sql.LevelRepeatableRead
 	}
-	tx, err := s.db.BeginTx(ctx, options)
+	tx, err := db.BeginTx(ctx, options)
 	if err != nil {
-		return s.wrapError(ctx, "begin snapshot", err)
+		return database.Wrap(ctx, "begin snapshot", err)
 	}
 	defer func() { _ = tx.Rollback() }() // nothing was written
-	snapshot := &Snapshot{store: s, tx: tx}
-	if snapshot.Migrations, err = s.applied(ctx, tx); err != nil {
-		return s.wrapError(ctx, "read migrations", err)
+	snapshot := &Snapshot{tx: tx}
+	if snapshot.Migrations, err = applied(ctx, tx); err != nil {
+		return database.Wrap(ctx, "read migrations", err)
 	}
 	if len(snapshot.Migrations) == 0 {
 		return errors.New("the database was never migrated: there is nothing in it")
 	}
-	if snapshot.Tables, err = s.tables(ctx, tx); err != nil {
+	if snapshot.Tables, err = Tables(ctx, tx); err != nil {
 		return err
 	}
 	return read(ctx, snapshot)
 }
 
-func (s *Store) applied(ctx context.Context, db bun.IDB) (names []string, err error) {
-	if exists, err := s.hasTable(ctx, db, "bun_migrations"); err != nil || !exists {
+func applied(ctx context.Context, db bun.IDB) (names []string, err error) {
+	if exists, err := database.HasTable(ctx, db, "bun_migrations"); err != nil || !exists {
 		return nil, err
 	}
 	err = db.NewSelect().TableExpr("bun_migrations").Column("name").OrderExpr("name").Scan(ctx, &names)
@@ -196,19 +193,19 @@ func (n *Snapshot) Rows(ctx context.Context, t Table, each func(row []byte) erro
 	}
 	rows, err := query.Rows(ctx)
 	if err != nil {
-		return n.store.wrapError(ctx, "read "+t.Name, err)
+		return database.Wrap(ctx, "read "+t.Name, err)
 	}
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		row, err := readRow(rows, t)
 		if err != nil {
-			return n.store.wrapError(ctx, "read "+t.Name, err)
+			return database.Wrap(ctx, "read "+t.Name, err)
 		}
 		if err := each(row); err != nil {
 			return err
 		}
 	}
-	return n.store.wrapError(ctx, "read "+t.Name, rows.Err())
+	return database.Wrap(ctx, "read "+t.Name, rows.Err())
 }
 
 func readRow(rows *sql.Rows, t Table) ([]byte, error) {

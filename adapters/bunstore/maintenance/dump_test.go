@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bunstore
+package maintenance
 
 import (
 	"context"
@@ -12,15 +12,19 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 )
 
 // TestDumpRestoresEveryTableIntoBothDatabases dumps every table from each database into the other.
 // A table that a later migration adds is included.
 func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
-	first, lite, second := migrated(t, newSchema(t)), migrated(t, newFile(t)), migrated(t, newSchema(t))
+	first, lite, second := migrated(t, databasetest.NewSchema(t)), migrated(t, databasetest.NewFile(t)), migrated(t, databasetest.NewSchema(t))
 	fillEmptyTables(t, first)
 	want := dump(t, first)
-	all := tables(t, first)
+	all, err := Tables(t.Context(), first)
+	must(t, "list tables", err)
 	if len(want.tables) != len(all) || len(all) < 10 {
 		t.Fatalf("%d of %d tables: %v", len(want.tables), len(all), all)
 	}
@@ -44,14 +48,12 @@ func TestDumpRestoresEveryTableIntoBothDatabases(t *testing.T) {
 
 // TestRestoredTimesKeepTheirText checks the text of times, by which SQLite sorts them.
 func TestRestoredTimesKeepTheirText(t *testing.T) {
-	from, to := migrated(t, Memory), migrated(t, Memory)
-	if _, err := from.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	from, to := migrated(t, database.Memory), migrated(t, database.Memory)
+	addAccount(t, from)
 	must(t, "load", dump(t, from).load(t.Context(), to))
 	var texts [2]string
-	for i, s := range []*Store{from, to} {
-		must(t, "read time", s.db.NewRaw("SELECT CAST(created_at AS text) FROM accounts").Scan(t.Context(), &texts[i]))
+	for i, s := range []*database.DB{from, to} {
+		must(t, "read time", s.NewRaw("SELECT CAST(created_at AS text) FROM accounts").Scan(t.Context(), &texts[i]))
 	}
 	if texts[0] != texts[1] {
 		t.Errorf("%q became %q", texts[0], texts[1])
@@ -59,16 +61,14 @@ func TestRestoredTimesKeepTheirText(t *testing.T) {
 }
 
 func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		one := url(t)
-		if one == Memory {
-			return // the store has one connection
+		if one == database.Memory {
+			return // it has one connection
 		}
 		s := migrated(t, one)
-		err := s.Snapshot(t.Context(), func(ctx context.Context, n *Snapshot) error {
-			if _, err := s.CreateAccount(ctx, "late@example.test", "complete", 0, time.Now()); err != nil {
-				return err
-			}
+		err := TakeSnapshot(t.Context(), s, func(ctx context.Context, n *Snapshot) error {
+			addAccount(t, s)
 			for _, table := range n.Tables {
 				if err := n.Rows(ctx, table, func([]byte) error {
 					if table.Name == "accounts" || table.Name == "members" {
@@ -86,11 +86,9 @@ func TestSnapshotIsConsistentAndDoesNotBlockWriters(t *testing.T) {
 }
 
 func TestFailedLoadStoresNothing(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
-		from := migrated(t, Memory)
-		if _, err := from.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
-			t.Fatal(err)
-		}
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
+		from := migrated(t, database.Memory)
+		addAccount(t, from)
 		good := dump(t, from)
 		s := migrated(t, url(t))
 		before := dump(t, s).content()
@@ -103,7 +101,7 @@ func TestFailedLoadStoresNothing(t *testing.T) {
 		if !maps.Equal(before, dump(t, s).content()) {
 			t.Fatal("something is left of it")
 		}
-		must(t, "empty", s.Empty(t.Context()))
+		must(t, "empty", Empty(t.Context(), s))
 		must(t, "load", good.load(t.Context(), s))
 		if err := good.load(t.Context(), s); !errors.Is(err, ErrNotEmpty) {
 			t.Fatalf("loaded twice: %v", err)
@@ -114,8 +112,8 @@ func TestFailedLoadStoresNothing(t *testing.T) {
 // TestMigrationsMissingFromBackupRunAgain loads a backup of an older release, which lacks the last
 // migrations.
 func TestMigrationsMissingFromBackupRunAgain(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
-		old, s := dump(t, migrated(t, Memory)), migrated(t, url(t))
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
+		old, s := dump(t, migrated(t, database.Memory)), migrated(t, url(t))
 		last := len(old.migrations) - 1
 		missing := old.migrations[last]
 		old.migrations = old.migrations[:last]
@@ -129,7 +127,7 @@ func TestMigrationsMissingFromBackupRunAgain(t *testing.T) {
 }
 
 func TestUnknownMigrationsAreReported(t *testing.T) {
-	known := dump(t, migrated(t, Memory)).migrations
+	known := dump(t, migrated(t, database.Memory)).migrations
 	got, err := UnknownMigrations(append(known, "29990101000000"))
 	if err != nil || !slices.Equal(got, []string{"29990101000000"}) {
 		t.Fatalf("got %v, %v", got, err)
@@ -161,10 +159,10 @@ type memoryDump struct {
 	rows       map[string][][]byte
 }
 
-func dump(t *testing.T, s *Store) memoryDump {
+func dump(t *testing.T, s *database.DB) memoryDump {
 	t.Helper()
 	d := memoryDump{rows: map[string][][]byte{}}
-	err := s.Snapshot(t.Context(), func(ctx context.Context, n *Snapshot) error {
+	err := TakeSnapshot(t.Context(), s, func(ctx context.Context, n *Snapshot) error {
 		d.migrations, d.tables = n.Migrations, n.Tables
 		for _, table := range n.Tables {
 			if err := n.Rows(ctx, table, func(row []byte) error {
@@ -180,8 +178,8 @@ func dump(t *testing.T, s *Store) memoryDump {
 	return d
 }
 
-func (d memoryDump) load(ctx context.Context, s *Store) error {
-	return s.Load(ctx, d.migrations, func(ctx context.Context, l *Loading) error {
+func (d memoryDump) load(ctx context.Context, s *database.DB) error {
+	return Load(ctx, s, d.migrations, func(ctx context.Context, l *Loading) error {
 		for _, table := range d.tables {
 			if err := l.Fits(table); err != nil {
 				return err
@@ -210,13 +208,13 @@ func (d memoryDump) content() map[string]string {
 
 // fillEmptyTables writes two rows into every empty table: one with odd values, one with NULL in
 // every nullable column. An unknown column type fails the test, as it would fail a backup.
-func fillEmptyTables(t *testing.T, s *Store) {
+func fillEmptyTables(t *testing.T, s *database.DB) {
 	t.Helper()
-	tables, err := s.Tables(t.Context())
+	tables, err := Tables(t.Context(), s)
 	must(t, "list tables", err)
 	types := columnTypes(t, s)
 	for _, table := range tables {
-		if there, err := s.db.NewSelect().TableExpr("?", bun.Ident(table.Name)).Exists(t.Context()); err != nil || there {
+		if there, err := s.NewSelect().TableExpr("?", bun.Ident(table.Name)).Exists(t.Context()); err != nil || there {
 			must(t, "count rows", err)
 			continue
 		}
@@ -225,7 +223,7 @@ func fillEmptyTables(t *testing.T, s *Store) {
 			for _, column := range table.Columns {
 				row[column.Name] = oddValue(types[table.Name+"."+column.Name], n)
 			}
-			if _, err := s.db.NewInsert().Model(&row).TableExpr("?", bun.Ident(table.Name)).Exec(t.Context()); err != nil {
+			if _, err := s.NewInsert().Model(&row).TableExpr("?", bun.Ident(table.Name)).Exec(t.Context()); err != nil {
 				t.Fatalf("%s: %v", table.Name, err)
 			}
 		}
@@ -236,10 +234,10 @@ func fillEmptyTables(t *testing.T, s *Store) {
 type columnType struct{ TableName, ColumnName, DataType, IsNullable string }
 
 // columnTypes returns the types of all columns of the schema, by "table.column".
-func columnTypes(t *testing.T, s *Store) map[string]columnType {
+func columnTypes(t *testing.T, s *database.DB) map[string]columnType {
 	t.Helper()
 	var all []columnType
-	must(t, "list columns", s.db.NewSelect().TableExpr("information_schema.columns").Column("table_name", "column_name", "data_type", "is_nullable").
+	must(t, "list columns", s.NewSelect().TableExpr("information_schema.columns").Column("table_name", "column_name", "data_type", "is_nullable").
 		Where("table_schema = current_schema()").Scan(t.Context(), &all))
 	types := map[string]columnType{}
 	for _, c := range all {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bunstore
+package database
 
 import (
 	"context"
@@ -19,22 +19,22 @@ const migrationLock = 7_365_001_827_364_501
 
 // Migrate brings the schema up to this release. It fails with ErrTooOld if the database is closed
 // to this release.
-func (s *Store) Migrate(ctx context.Context) error {
-	unlock, err := s.lockMigrations(ctx)
+func (d *DB) Migrate(ctx context.Context) error {
+	unlock, err := d.lockMigrations(ctx)
 	if err != nil {
-		return fmt.Errorf("lock migrations: %w", unavailableFault(translate(ctx, err)))
+		return Wrap(ctx, "lock migrations", err)
 	}
 	defer unlock()
-	if err := s.checkRelease(ctx); err != nil {
+	if err := d.checkRelease(ctx); err != nil {
 		return err
 	}
-	m, err := s.migrator()
+	m, err := d.migrator()
 	if err != nil {
 		return err
 	}
 	// Two processes that start on one SQLite file may both run this. Init and the migrations can be
 	// repeated.
-	return s.retry(ctx, "migrate", func() error {
+	return d.retry(ctx, "migrate", func() error {
 		if err := m.Init(ctx); err != nil {
 			return err
 		}
@@ -43,20 +43,20 @@ func (s *Store) Migrate(ctx context.Context) error {
 			return err
 		}
 		if !done.IsZero() {
-			s.log.InfoContext(ctx, "database migrated", "migrations", len(done.Migrations))
+			d.log.InfoContext(ctx, "database migrated", "migrations", len(done.Migrations))
 		}
 		return nil
 	})
 }
 
 // Pending returns the names of the migrations that this release has and the database lacks.
-func (s *Store) Pending(ctx context.Context) ([]string, error) {
-	m, err := s.migrator()
+func (d *DB) Pending(ctx context.Context) ([]string, error) {
+	m, err := d.migrator()
 	if err != nil {
 		return nil, err
 	}
 	var names []string
-	err = s.retry(ctx, "read migrations", func() error {
+	err = d.retry(ctx, "read migrations", func() error {
 		names = nil
 		if err := m.Init(ctx); err != nil {
 			return err
@@ -70,25 +70,25 @@ func (s *Store) Pending(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-func (s *Store) migrator() (*migrate.Migrator, error) {
+func (d *DB) migrator() (*migrate.Migrator, error) {
 	set := migrate.NewMigrations()
 	if err := set.Discover(migrations.Files); err != nil {
 		return nil, fmt.Errorf("read migrations: %w", err)
 	}
 	types := map[string]string{"uuid": "text", "ts": "timestamp", "json": "text", "bytes": "blob"}
-	if s.postgres() {
+	if IsPostgres(d) {
 		types = map[string]string{"uuid": "uuid", "ts": "timestamptz", "json": "jsonb", "bytes": "bytea"}
 	}
 	// By default a migration is marked before it runs, so a failed one would count as applied.
-	return migrate.NewMigrator(s.db, set, migrate.WithTemplateData(types),
+	return migrate.NewMigrator(d.DB, set, migrate.WithTemplateData(types),
 		migrate.WithMarkAppliedOnSuccess(true), migrate.WithUpsert(true)), nil
 }
 
-func (s *Store) lockMigrations(ctx context.Context) (unlock func(), err error) {
-	if !s.postgres() {
+func (d *DB) lockMigrations(ctx context.Context) (unlock func(), err error) {
+	if !IsPostgres(d) {
 		return func() {}, nil
 	}
-	conn, err := s.db.Conn(ctx)
+	conn, err := d.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -108,10 +108,10 @@ var ErrTooOld = errors.New("this tenantry is too old for the database")
 
 // checkRelease returns ErrTooOld if the schema requires a newer release. Unknown migrations alone
 // are accepted: a release runs on the schema of the next one.
-func (s *Store) checkRelease(ctx context.Context) error {
+func (d *DB) checkRelease(ctx context.Context) error {
 	var oldest []int
-	err := s.run(ctx, "read the schema's release", func(ctx context.Context, db bun.IDB) error {
-		known, err := s.hasTable(ctx, db, "schema_release")
+	err := d.Run(ctx, "read the schema's release", func(ctx context.Context, db bun.IDB) error {
+		known, err := HasTable(ctx, db, "schema_release")
 		if err != nil || !known {
 			return err
 		}
@@ -127,9 +127,10 @@ func (s *Store) checkRelease(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) hasTable(ctx context.Context, db bun.IDB, name string) (bool, error) {
+// HasTable reports whether the schema has a table.
+func HasTable(ctx context.Context, db bun.IDB, name string) (bool, error) {
 	q := db.NewSelect().TableExpr("sqlite_master").Where("type = 'table' AND name = ?", name)
-	if s.postgres() {
+	if IsPostgres(db) {
 		q = db.NewSelect().TableExpr("pg_catalog.pg_class").Where("oid = to_regclass(?)", name)
 	}
 	return q.Exists(ctx)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bunstore
+package database
 
 import (
 	"context"
@@ -21,21 +21,22 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 )
 
-// These errors classify the errors of both databases. errDuplicate and errMissingParent are retried
+// These errors classify the errors of both databases. ErrDuplicate and ErrMissingParent are retried
 // like a lost conflict. The second attempt finds the other transaction's row, or finds no tenant.
 var (
-	errDuplicate     = errors.New("the row exists")
+	ErrDuplicate     = errors.New("the row exists")
 	errConflict      = errors.New("lost against another transaction")
-	errMissingParent = errors.New("the row that this one belongs to does not exist")
+	ErrMissingParent = errors.New("the row that this one belongs to does not exist")
 	errUnavailable   = errors.New("the database does not answer")
 	errPoolExhausted = fmt.Errorf("%w: all connections are in use", errUnavailable)
 )
 
-const unavailableRetry = 5 * time.Second
+// UnavailableRetry is when a caller may try again if the database does not answer.
+const UnavailableRetry = 5 * time.Second
 
-// translate classifies an error of a database. If the caller's context has ended, it returns the
+// Translate classifies an error of a database. If the caller's context has ended, it returns the
 // context's error. A fault.Error passes unchanged.
-func translate(ctx context.Context, err error) error {
+func Translate(ctx context.Context, err error) error {
 	var classified *fault.Error
 	if errors.As(err, &classified) {
 		return err
@@ -66,7 +67,7 @@ func kindOf(err error) error {
 		return postgresKind(pg.Code)
 	case errors.As(err, &lite):
 		return sqliteKind(lite.Code())
-	case unreachable(err):
+	case Unreachable(err):
 		return errUnavailable
 	default:
 		return nil
@@ -76,9 +77,9 @@ func kindOf(err error) error {
 func postgresKind(code string) error {
 	switch code {
 	case "23505":
-		return errDuplicate
+		return ErrDuplicate
 	case "23503":
-		return errMissingParent
+		return ErrMissingParent
 	case "40001", "40P01", "55P03", // serialization, deadlock, lock not available
 		"0A000": // a statement prepared before a migration; the driver discards it
 		return errConflict
@@ -101,9 +102,9 @@ func Forbidden(err error) bool {
 func sqliteKind(code int) error {
 	switch code {
 	case sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY:
-		return errDuplicate
+		return ErrDuplicate
 	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY:
-		return errMissingParent
+		return ErrMissingParent
 	}
 	switch code & 0xff { // the low byte of an extended code is the primary code
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
@@ -114,7 +115,8 @@ func sqliteKind(code int) error {
 	return nil
 }
 
-func unreachable(err error) bool {
+// Unreachable reports whether the server does not answer.
+func Unreachable(err error) bool {
 	var network net.Error
 	var refused *pgconn.ConnectError
 	// pgconn.SafeToRetry covers the driver's "conn closed", which has no type of its own.
@@ -142,5 +144,14 @@ func unavailableFault(err error) error {
 	if errors.Is(err, errPoolExhausted) {
 		detail = "all connections to the database are in use right now"
 	}
-	return fmt.Errorf("%w (%w)", fault.ServiceUnavailable.RetryIn(unavailableRetry, "%s", detail), err)
+	return fmt.Errorf("%w (%w)", fault.ServiceUnavailable.RetryIn(UnavailableRetry, "%s", detail), err)
+}
+
+// Wrap adds the operation to an error, and turns an unavailable database into a fault. It returns nil
+// for nil.
+func Wrap(ctx context.Context, operation string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", operation, unavailableFault(Translate(ctx, err)))
 }

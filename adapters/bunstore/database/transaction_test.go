@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bunstore
+package database
 
 import (
 	"context"
@@ -15,12 +15,13 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/core/fault"
 )
 
 func TestPostgresErrorsAreClassified(t *testing.T) {
 	for code, want := range map[string]error{
-		"23505": errDuplicate, "23503": errMissingParent, "40001": errConflict, "40P01": errConflict, "55P03": errConflict,
+		"23505": ErrDuplicate, "23503": ErrMissingParent, "40001": errConflict, "40P01": errConflict, "55P03": errConflict,
 		"57P01": errUnavailable, "57P03": errUnavailable, "53300": errUnavailable, "08006": errUnavailable, "25006": errUnavailable, "42601": nil, "22P02": nil,
 	} {
 		if got := kindOf(fmt.Errorf("wrapped: %w", &pgconn.PgError{Code: code})); !errors.Is(got, want) {
@@ -38,15 +39,15 @@ func TestConnectionErrorsAreClassified(t *testing.T) {
 }
 
 func TestConstraintErrorsAreClassified(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
 		for statement, want := range map[string]error{
-			"INSERT INTO plans (name, tenant_slots, automatic_dns) VALUES ('complete', 1, TRUE)": errDuplicate,
+			"INSERT INTO plans (name, tenant_slots, automatic_dns) VALUES ('complete', 1, TRUE)": ErrDuplicate,
 			"INSERT INTO members (account_id, email, created_at) VALUES " +
-				"('00000000-0000-0000-0000-000000000000', 'x', '2026-01-01')": errMissingParent,
+				"('00000000-0000-0000-0000-000000000000', 'x', '2026-01-01')": ErrMissingParent,
 			"SELECT nonsense FROM nowhere": nil,
 		} {
-			_, err := s.db.ExecContext(t.Context(), statement)
+			_, err := s.ExecContext(t.Context(), statement)
 			if got := kindOf(err); err == nil || !errors.Is(got, want) {
 				t.Errorf("%s: %v is %v, want %v", statement, err, got, want)
 			}
@@ -107,17 +108,24 @@ func TestRetryStopsWhenContextEnds(t *testing.T) {
 	}
 }
 
+// transact returns a function that runs one transaction, as the store does.
+func transact(d *DB) func(context.Context, string, Func) error {
+	return func(ctx context.Context, operation string, w Func) error {
+		return d.RetryWrite(ctx, operation, func() error { return d.Transaction(ctx, w) })
+	}
+}
+
 // TestDeadlockIsRetried runs two transactions that wait for each other. PostgreSQL ends one,
 // and the store runs it again.
 func TestDeadlockIsRetried(t *testing.T) {
-	s := migrated(t, newSchema(t))
+	s := migrated(t, databasetest.NewSchema(t))
 	var first sync.WaitGroup
 	first.Add(2)
 	errs := make(chan error, 2)
 	for _, order := range [][]string{{"complete", "api_scale"}, {"api_scale", "complete"}} {
 		go func() {
 			meet := sync.OnceFunc(func() { first.Done(); first.Wait() })
-			errs <- s.inTransaction(t.Context(), "deadlock", func(ctx context.Context, tx bun.IDB) error {
+			errs <- transact(s)(t.Context(), "deadlock", func(ctx context.Context, tx bun.IDB) error {
 				for _, plan := range order {
 					if _, err := tx.NewRaw("UPDATE plans SET tenant_slots = tenant_slots + 1 WHERE name = ?", plan).Exec(ctx); err != nil {
 						return err
@@ -132,7 +140,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 		must(t, "transaction", <-errs)
 	}
 	var slots int
-	if err := s.db.NewSelect().TableExpr("plans").Column("tenant_slots").Where("name = 'complete'").Scan(t.Context(), &slots); err != nil || slots != 102 {
+	if err := s.NewSelect().TableExpr("plans").Column("tenant_slots").Where("name = 'complete'").Scan(t.Context(), &slots); err != nil || slots != 102 {
 		t.Fatalf("slots are %d, want both additions (%v)", slots, err)
 	}
 }
@@ -140,12 +148,12 @@ func TestDeadlockIsRetried(t *testing.T) {
 // TestHangingDatabaseIsUnavailable checks that a database that hangs counts as unavailable, and
 // that a caller whose own deadline passes gets that deadline's error.
 func TestHangingDatabaseIsUnavailable(t *testing.T) {
-	eachDatabase(t, func(t *testing.T, url func(testing.TB) string) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
 		// SQLite forgets an interruption that arrives just before the statement begins. The statement
 		// therefore ends at some time, and is begun again.
 		long := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000000) SELECT count(*) FROM n"
-		if s.postgres() {
+		if IsPostgres(s) {
 			long = "SELECT pg_sleep(3600)"
 		}
 		hang := func(ctx context.Context, db bun.IDB) (err error) {
@@ -156,8 +164,8 @@ func TestHangingDatabaseIsUnavailable(t *testing.T) {
 			}
 			return err
 		}
-		s.queryTimeout = 50 * time.Millisecond
-		for name, attempt := range map[string]func(context.Context, string, dbFunc) error{"run": s.run, "atomically": s.inTransaction} {
+		s.timeouts.Query = 50 * time.Millisecond
+		for name, attempt := range map[string]func(context.Context, string, Func) error{"run": s.Run, "atomically": transact(s)} {
 			if err := attempt(t.Context(), "hang", hang); fault.Of(err).Code != fault.ServiceUnavailable || fault.Of(err).RetryAfter == 0 {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -167,7 +175,7 @@ func TestHangingDatabaseIsUnavailable(t *testing.T) {
 			}
 			cancel()
 		}
-		s.queryTimeout = hangTimeout
+		s.timeouts.Query = hangTimeout
 		if err := s.Ping(t.Context()); err != nil {
 			t.Errorf("ping after the hang: %v", err)
 		}
@@ -177,18 +185,20 @@ func TestHangingDatabaseIsUnavailable(t *testing.T) {
 // TestSQLiteWritersWaitForEachOther checks that the writers of SQLite wait for each other in the
 // process, and that readers do not wait.
 func TestSQLiteWritersWaitForEachOther(t *testing.T) {
-	s := migrated(t, newFile(t))
+	s := migrated(t, databasetest.NewFile(t))
 	s.writeSlot <- struct{}{}
 	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := s.CreateAccount(short, "ann@example.test", "complete", 0, time.Now()); !errors.Is(err, context.DeadlineExceeded) {
+	write := func(ctx context.Context, db bun.IDB) error {
+		_, err := db.ExecContext(ctx, "UPDATE plans SET tenant_slots = 7")
+		return err
+	}
+	if err := s.RunWrite(short, "write", write); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("beside another writer: %v", err)
 	}
 	if err := s.Ping(t.Context()); err != nil {
 		t.Error(err)
 	}
 	<-s.writeSlot
-	if _, err := s.CreateAccount(t.Context(), "ann@example.test", "complete", 0, time.Now()); err != nil {
-		t.Error(err)
-	}
+	must(t, "write", s.RunWrite(t.Context(), "write", write))
 }

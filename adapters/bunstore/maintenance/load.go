@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package bunstore
+package maintenance
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/migrate"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/migrations"
 )
 
@@ -41,22 +42,22 @@ func UnknownMigrations(applied []string) ([]string, error) {
 var ErrNotEmpty = errors.New("the database is not empty")
 
 // Empty returns ErrNotEmpty if a table holds data.
-func (s *Store) Empty(ctx context.Context) error {
-	tables, err := s.Tables(ctx)
+func Empty(ctx context.Context, db *database.DB) error {
+	tables, err := Tables(ctx, db)
 	if err != nil {
 		return err
 	}
-	return s.empty(ctx, s.db, tables)
+	return empty(ctx, db, tables)
 }
 
-func (s *Store) empty(ctx context.Context, db bun.IDB, tables []Table) error {
+func empty(ctx context.Context, db bun.IDB, tables []Table) error {
 	for _, t := range tables {
 		if t.Name == auditTable || slices.Contains(seededTables, t.Name) {
 			continue
 		}
 		hasRows, err := db.NewSelect().TableExpr("?", bun.Ident(t.Name)).Exists(ctx)
 		if err != nil {
-			return s.wrapError(ctx, "look into "+t.Name, err)
+			return database.Wrap(ctx, "look into "+t.Name, err)
 		}
 		if hasRows {
 			return fmt.Errorf("%w: there are rows in %s", ErrNotEmpty, t.Name)
@@ -67,7 +68,6 @@ func (s *Store) empty(ctx context.Context, db bun.IDB, tables []Table) error {
 
 // Loading is the transaction that fills a database from a backup.
 type Loading struct {
-	store  *Store
 	tx     bun.Tx
 	tables []Table
 }
@@ -75,13 +75,13 @@ type Loading struct {
 // Load calls fill to write the rows of a backup into a migrated, empty database, in one
 // transaction. applied are the migrations of the backup's database. Load marks later migrations as
 // missing, so that Migrate runs them on the loaded rows.
-func (s *Store) Load(ctx context.Context, applied []string, fill func(context.Context, *Loading) error) error {
-	tx, err := s.db.BeginTx(ctx, nil)
+func Load(ctx context.Context, db *database.DB, applied []string, fill func(context.Context, *Loading) error) error {
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
-		return s.wrapError(ctx, "begin restore", err)
+		return database.Wrap(ctx, "begin restore", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	l := &Loading{store: s, tx: tx}
+	l := &Loading{tx: tx}
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
@@ -89,31 +89,31 @@ func (s *Store) Load(ctx context.Context, applied []string, fill func(context.Co
 		return err
 	}
 	if _, err := tx.NewDelete().TableExpr("bun_migrations").Where("name NOT IN (?)", bun.List(applied)).Exec(ctx); err != nil {
-		return s.wrapError(ctx, "mark migrations", err)
+		return database.Wrap(ctx, "mark migrations", err)
 	}
-	return s.wrapError(ctx, "commit restore", tx.Commit())
+	return database.Wrap(ctx, "commit restore", tx.Commit())
 }
 
 // begin locks all tables, checks that they are empty and deletes the rows that migrations seeded.
 func (l *Loading) begin(ctx context.Context) (err error) {
-	if l.tables, err = l.store.tables(ctx, l.tx); err != nil {
+	if l.tables, err = Tables(ctx, l.tx); err != nil {
 		return err
 	}
-	if l.store.postgres() {
+	if database.IsPostgres(l.tx) {
 		names := make([]bun.Ident, len(l.tables))
 		for i, t := range l.tables {
 			names[i] = bun.Ident(t.Name)
 		}
 		if _, err := l.tx.NewRaw("LOCK TABLE ? IN EXCLUSIVE MODE", bun.List(names)).Exec(ctx); err != nil {
-			return l.store.wrapError(ctx, "lock tables", err)
+			return database.Wrap(ctx, "lock tables", err)
 		}
 	}
-	if err := l.store.empty(ctx, l.tx, l.tables); err != nil {
+	if err := empty(ctx, l.tx, l.tables); err != nil {
 		return err
 	}
 	for _, name := range seededTables {
 		if _, err := l.tx.NewDelete().TableExpr("?", bun.Ident(name)).Where("TRUE").Exec(ctx); err != nil {
-			return l.store.wrapError(ctx, "replace "+name, err)
+			return database.Wrap(ctx, "replace "+name, err)
 		}
 	}
 	return nil
@@ -151,7 +151,7 @@ func (l *Loading) Insert(ctx context.Context, t Table, rows [][]byte) error {
 		columns[i] = bun.Ident(column.Name)
 	}
 	_, err := l.tx.NewRaw("INSERT INTO ? (?) VALUES ?", bun.Ident(t.Name), bun.List(columns), bun.List(values)).Exec(ctx)
-	return l.store.wrapError(ctx, "fill "+t.Name, err)
+	return database.Wrap(ctx, "fill "+t.Name, err)
 }
 
 func parseRow(t Table, row []byte) ([]any, error) {

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package database
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
+
+// hangTimeout is a time limit that only a hang reaches, however slow the machine is.
+const hangTimeout = 5 * time.Minute
+
+// migrated opens an empty, migrated database for one test. It waits as long as a busy machine needs.
+func migrated(t testing.TB, url string) *DB {
+	t.Helper()
+	d, err := Open(t.Context(), url, Options{Timeouts: Timeouts{hangTimeout, hangTimeout, hangTimeout}})
+	must(t, "open", err)
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, "migrate", d.Migrate(t.Context()))
+	return d
+}
+
+func execSQL(t testing.TB, d *DB, statement string, args ...any) {
+	t.Helper()
+	if _, err := d.ExecContext(t.Context(), statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// must fails the test if err is not nil.
+func must(t testing.TB, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package database
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
+	"github.com/tenantry/tenantry/migrations"
+)
+
+func TestPendingListsMissingMigrations(t *testing.T) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
+		s, err := Open(t.Context(), url(t), Options{})
+		must(t, "open", err)
+		defer func() { _ = s.Close() }()
+		before, err := s.Pending(t.Context())
+		if err != nil || len(before) == 0 || !strings.HasSuffix(before[0], "_accounts") {
+			t.Fatalf("before: %v, %v", before, err)
+		}
+		must(t, "migrate", s.Migrate(t.Context()))
+		if after, err := s.Pending(t.Context()); err != nil || len(after) != 0 {
+			t.Fatalf("after: %v, %v", after, err)
+		}
+	})
+}
+
+// TestMigrationsCanRunTwice covers a process that crashes between running a migration and marking
+// it.
+func TestMigrationsCanRunTwice(t *testing.T) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
+		s := migrated(t, url(t))
+		execSQL(t, s, "INSERT INTO accounts (account_id, email, plan, active, created_at) VALUES "+
+			"('0b0c8a4e-6c3f-4f7e-9d58-0a1b2c3d4e5f', 'ann@example.test', 'complete', TRUE, '2026-01-01')")
+		execSQL(t, s, "UPDATE plans SET tenant_slots = 7 WHERE name = 'complete'")
+		execSQL(t, s, "DELETE FROM bun_migrations")
+		must(t, "migrate", s.Migrate(t.Context()))
+		var slots int
+		err := s.NewSelect().TableExpr("accounts AS a").Join("JOIN plans AS p ON p.name = a.plan").Column("p.tenant_slots").Scan(t.Context(), &slots)
+		if err != nil || slots != 7 {
+			t.Fatalf("got %d, %v: the migration changed what was there", slots, err)
+		}
+	})
+}
+
+func TestMigrationsRollBackAndRunAgain(t *testing.T) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
+		s := migrated(t, url(t))
+		m, err := s.migrator()
+		must(t, "open migrator", err)
+		if _, err := m.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		tables := s.NewSelect().TableExpr("sqlite_master").Column("name").Where("type = 'table'").Where("name NOT LIKE 'sqlite_%'").Where("name NOT LIKE 'bun_%'")
+		if IsPostgres(s) {
+			tables = s.NewSelect().TableExpr("pg_catalog.pg_tables").Column("tablename").Where("schemaname = current_schema()").Where("tablename NOT LIKE 'bun_%'")
+		}
+		var left []string
+		if must(t, "list tables", tables.Scan(t.Context(), &left)); len(left) != 0 {
+			t.Fatalf("left behind: %v", left)
+		}
+		must(t, "migrate", s.Migrate(t.Context()))
+	})
+}
+
+func TestConcurrentProcessesMigrateOnce(t *testing.T) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
+		one := url(t)
+		if one == Memory {
+			return // only its own Store can open it
+		}
+		errs := make([]error, 4)
+		var wg sync.WaitGroup
+		for i := range errs {
+			wg.Go(func() {
+				s, err := Open(t.Context(), one, Options{MaxConns: 1})
+				if err == nil {
+					defer func() { _ = s.Close() }()
+					err = s.Migrate(t.Context())
+				}
+				errs[i] = err
+			})
+		}
+		wg.Wait()
+		for _, err := range errs {
+			must(t, "migrate", err)
+		}
+	})
+}
+
+func TestDatabaseOfNewerReleaseIsRefused(t *testing.T) {
+	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
+		one := url(t)
+		s := migrated(t, one)
+		mark := func(oldest int) { execSQL(t, s, "UPDATE schema_release SET min_release = ?", oldest) }
+		execSQL(t, s, "INSERT INTO bun_migrations (name, group_id) VALUES ('29990101000000', 99)")
+		if err := s.Migrate(t.Context()); err != nil {
+			t.Fatalf("one release behind: %v", err)
+		}
+		mark(migrations.Release + 1)
+		if err := s.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
+			t.Fatalf("migrate: %v", err)
+		}
+		if one == Memory {
+			return
+		}
+		if _, err := Open(t.Context(), one, Options{}); err == nil || !strings.Contains(err.Error(), "newer tenantry") {
+			t.Fatalf("open: %v", err)
+		}
+		mark(migrations.Release)
+		again, err := Open(t.Context(), one, Options{})
+		if err != nil {
+			t.Fatalf("open at its own release: %v", err)
+		}
+		_ = again.Close()
+	})
+}

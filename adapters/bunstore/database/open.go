@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package database runs statements on PostgreSQL and SQLite, with the bun query builder. It knows no
+// row type of the store: it opens both databases, limits and retries statements and transactions,
+// translates their errors, traces them, and migrates the schema.
+//
+// Start reading at Open, then transaction.go.
+//
+//	open.go         Options, DB, Open, the connections to both databases
+//	transaction.go  Run, Transaction, Snapshot: timeouts, retries, connection slots, row locks
+//	errors.go       the databases' errors translated into errors of this package
+//	prepared.go     prepared statements for the most frequent reads
+//	tracing.go      spans and the duration metric of each statement
+//	migrate.go      Migrate, Pending, the check of the schema's release
+package database
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect"
+	"github.com/uptrace/bun/dialect/pgdialect"
+	"github.com/uptrace/bun/dialect/sqlitedialect"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	_ "modernc.org/sqlite" // the driver
+
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// Memory is the URL of a new SQLite database that is kept in memory until its DB is closed.
+const Memory = "sqlite::memory:"
+
+// Options configures a DB. The zero value is valid.
+type Options struct {
+	Log *slog.Logger
+	// MaxConns limits the number of connections. The default is 20 on PostgreSQL and 4 on SQLite.
+	// PostgreSQL needs at least 2, because the migration lock holds one.
+	MaxConns int
+	// Synchronous is SQLite's synchronous pragma. The default, NORMAL, can lose the last commits at
+	// a power loss but not at a crash. FULL loses none.
+	Synchronous    string
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+	Timeouts       Timeouts
+}
+
+// Timeouts limit how long a DB waits. A zero stands for the default.
+type Timeouts struct {
+	// Open is the time limit of the first statement, which waits for the first connection. The
+	// default is 45 seconds.
+	Open time.Duration
+	// Query is the time limit of a statement or transaction. Without it, a database that hangs with
+	// open connections would block requests and look like a slow provider. The default is 10 seconds.
+	Query time.Duration
+	// Slot is how long a statement waits for a free connection, and a write on SQLite for the writer
+	// before it. A longer wait would only make the queue longer. The default is 3 seconds.
+	Slot time.Duration
+}
+
+// DB is a bun.DB with methods that limit and retry statements. It is safe for concurrent use. The
+// statements of the embedded bun.DB are traced, but have neither limits nor retries.
+type DB struct {
+	*bun.DB
+	hooks    []bun.QueryHook
+	log      *slog.Logger
+	timeouts Timeouts
+	// connSlots limits how many statements use a connection at once; nil on SQLite. writeSlot
+	// admits one writer at a time on SQLite; nil on PostgreSQL.
+	connSlots, writeSlot chan struct{}
+
+	execMode pgx.QueryExecMode // of PostgreSQL's driver
+}
+
+// Open connects to sqlite:///path, Memory or postgres://… It fails with ErrTooOld if a newer
+// release has closed the database to this release. It does not migrate. hooks are added to every
+// statement, and the tracing hook comes after them.
+func Open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*DB, error) {
+	pool, err := Connect(url, o)
+	if err != nil {
+		return nil, err
+	}
+	limits := Timeouts{cmp.Or(o.Timeouts.Open, 45*time.Second), cmp.Or(o.Timeouts.Query, 10*time.Second), cmp.Or(o.Timeouts.Slot, 3*time.Second)}
+	d := &DB{DB: pool, log: o.Log, timeouts: limits}
+	if IsPostgres(pool) {
+		d.connSlots = make(chan struct{}, pool.Stats().MaxOpenConnections)
+	} else {
+		d.writeSlot = make(chan struct{}, 1)
+	}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	if err := errors.Join(d.addHooks(o, hooks), d.readExecMode(url)); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	d.timeouts.Query = limits.Open
+	if err := d.checkRelease(ctx); err != nil {
+		_ = d.Close()
+		return nil, err
+	}
+	d.timeouts.Query = limits.Query
+	return d, nil
+}
+
+func (d *DB) addHooks(o Options, hooks []bun.QueryHook) error {
+	traced, err := newTracing(d.telemetryName(), o)
+	d.hooks = append(hooks, traced)
+	for _, hook := range d.hooks {
+		d.DB = d.WithQueryHook(hook)
+	}
+	return err
+}
+
+// telemetryName returns the database's name in spans and metrics.
+func (d *DB) telemetryName() string {
+	if IsPostgres(d) {
+		return "postgresql"
+	}
+	return "sqlite"
+}
+
+// Connect returns a pool of connections that has no connection yet. Its statements have no hooks, and
+// of the options only MaxConns and Synchronous apply. It creates the file of a SQLite database.
+func Connect(url string, o Options) (*bun.DB, error) {
+	scheme, _, _ := strings.Cut(url, ":")
+	switch scheme {
+	case "sqlite":
+		return connectSQLite(url, o)
+	case "postgres", "postgresql":
+		return connectPostgres(url, o)
+	default:
+		// The URL is not quoted: it may hold a password.
+		return nil, fault.InvalidRequest.With("a database URL is sqlite:///path or postgres://user:password@host/name")
+	}
+}
+
+// Ping returns an error if the database does not answer.
+func (d *DB) Ping(ctx context.Context) error {
+	return d.Run(ctx, "ping", func(ctx context.Context, db bun.IDB) error {
+		var one int
+		return db.NewSelect().ColumnExpr("1").Scan(ctx, &one)
+	})
+}
+
+// IsPostgres reports whether db is a PostgreSQL database. If not, it is a SQLite database.
+func IsPostgres(db bun.IDB) bool { return db.Dialect().Name() == dialect.PG }
+
+const defaultSQLiteConns = 4
+
+func connectSQLite(raw string, o Options) (*bun.DB, error) {
+	path, ok := strings.CutPrefix(raw, "sqlite://")
+	memory := raw == Memory
+	if !memory && (!ok || path == "") {
+		return nil, fmt.Errorf("open database: a SQLite URL is sqlite:///path")
+	}
+	if !memory {
+		if err := createPrivateFile(path); err != nil {
+			return nil, fmt.Errorf("open database: %w", err)
+		}
+	}
+	db, err := sql.Open("sqlite", sqliteDSN(path, memory, cmp.Or(o.Synchronous, "NORMAL")))
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	maxConns := cmp.Or(o.MaxConns, defaultSQLiteConns)
+	if memory {
+		maxConns = 1 // each connection would open a separate database
+	}
+	db.SetMaxOpenConns(maxConns)
+	db.SetMaxIdleConns(maxConns) // opening a connection costs more than a read
+	return bun.NewDB(db, sqlitedialect.New()), nil
+}
+
+// sqliteDSN returns the driver's address of a file. It makes transactions take the write lock when
+// they begin, because SQLite cannot upgrade a reading transaction while a different transaction
+// writes.
+func sqliteDSN(path string, memory bool, synchronous string) string {
+	q := url.Values{"_txlock": {"immediate"}, "_pragma": {
+		"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(" + synchronous + ")",
+	}}
+	if memory {
+		return "file::memory:?" + q.Encode()
+	}
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+}
+
+// createPrivateFile creates the file with mode 0600. SQLite itself would create a file that other
+// users can read. SQLite's WAL files inherit the mode.
+func createPrivateFile(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return f.Chmod(0o600)
+}
+
+const defaultPostgresConns = 20
+
+// errUnreadableURL replaces the driver's own error, which could quote the password.
+var errUnreadableURL = errors.New("open database: the postgres URL cannot be read")
+
+// connectPostgres returns a pool that has no connection yet. It uses the simple protocol: bun
+// writes values into the SQL text, so a prepared statement would never be reused. The quoting rules
+// are fixed to those that bun assumes.
+func connectPostgres(url string, o Options) (*bun.DB, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, errUnreadableURL
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	config.RuntimeParams["standard_conforming_strings"] = "on"
+	config.RuntimeParams["client_encoding"] = "UTF8"
+	config.RuntimeParams["timezone"] = "UTC"
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "tenantry"
+	}
+	db := stdlib.OpenDB(*config)
+	maxConns := max(2, cmp.Or(o.MaxConns, defaultPostgresConns))
+	db.SetMaxOpenConns(maxConns)
+	db.SetMaxIdleConns(maxConns)
+	return bun.NewDB(db, pgdialect.New()), nil
+}

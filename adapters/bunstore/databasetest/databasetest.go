@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package databasetest makes empty databases of each kind for tests. The tests of a package share one
+// PostgreSQL database, with a schema for each test: creating and dropping a database for each test
+// would cost more than most tests do. Only tests import it.
+package databasetest
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// Memory is the address of a new database in memory.
+const Memory = "sqlite::memory:"
+
+// Kind is a kind of database that tests run on.
+type Kind struct {
+	Name string
+	URL  func(testing.TB) string // returns the address of an empty database
+}
+
+// Kinds returns all kinds. The first one is the database in memory, which only one pool of connections
+// can open.
+func Kinds() []Kind {
+	return []Kind{
+		{"memory", func(testing.TB) string { return Memory }},
+		{"sqlite", NewFile},
+		{"postgres", NewSchema},
+	}
+}
+
+// Each runs a test on each kind of database. url returns the address of an empty one.
+func Each(t *testing.T, run func(t *testing.T, url func(testing.TB) string)) {
+	for _, k := range Kinds() {
+		t.Run(k.Name, func(t *testing.T) { run(t, k.URL) })
+	}
+}
+
+// EachShared leaves out the database in memory.
+func EachShared(t *testing.T, run func(t *testing.T, url func(testing.TB) string)) {
+	for _, k := range Kinds()[1:] {
+		t.Run(k.Name, func(t *testing.T) { run(t, k.URL) })
+	}
+}
+
+// shared holds what all tests of a package use.
+var shared struct {
+	dir     string // of SQLite files
+	url     string // of the PostgreSQL database
+	db      *sql.DB
+	schemas int
+}
+
+// Main runs the tests of a package, calls closing, deletes the databases and returns the exit code.
+func Main(m *testing.M, closing ...func() error) int {
+	var err error
+	shared.dir, err = os.MkdirTemp("", "bunstore")
+	code := 1
+	if err == nil {
+		code = m.Run()
+		for _, end := range closing {
+			err = errors.Join(err, end())
+		}
+		err = errors.Join(err, closeShared(), os.RemoveAll(shared.dir))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	return code
+}
+
+func closeShared() error {
+	if shared.url == "" {
+		return nil
+	}
+	return errors.Join(shared.db.Close(), testserver.DropDatabase(shared.url))
+}
+
+// NewFile returns the address of a new SQLite file.
+func NewFile(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(shared.dir, "*")
+	if err != nil {
+		t.Fatalf("make folder: %v", err)
+	}
+	return "sqlite://" + filepath.Join(dir, "tenantry.db")
+}
+
+// NewSchema creates an empty schema in the shared PostgreSQL database and returns its address.
+func NewSchema(t testing.TB) string {
+	t.Helper()
+	if shared.url == "" {
+		url, err := testserver.CreateDatabase()
+		if err == nil {
+			shared.db, err = sql.Open("pgx", url)
+		}
+		if err != nil {
+			t.Fatalf("create database: %v", err)
+		}
+		shared.url = url
+	}
+	shared.schemas++
+	name := fmt.Sprintf("s%d", shared.schemas)
+	if _, err := shared.db.ExecContext(t.Context(), "CREATE SCHEMA "+name); err != nil {
+		t.Fatalf("create schema: %v", err)
+	}
+	return shared.url + "?search_path=" + name
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package maintenance
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
+	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
+)
+
+func TestMain(m *testing.M) { os.Exit(databasetest.Main(m)) }
+
+// hangTimeout is a time limit that only a hang reaches, however slow the machine is.
+const hangTimeout = 5 * time.Minute
+
+// migrated opens an empty, migrated database for one test. It waits as long as a busy machine needs.
+func migrated(t testing.TB, url string) *database.DB {
+	t.Helper()
+	limits := database.Timeouts{Open: hangTimeout, Query: hangTimeout, Slot: hangTimeout}
+	d, err := database.Open(t.Context(), url, database.Options{Timeouts: limits})
+	must(t, "open", err)
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, "migrate", d.Migrate(t.Context()))
+	return d
+}
+
+func execSQL(t testing.TB, d *database.DB, statement string, args ...any) {
+	t.Helper()
+	if _, err := d.ExecContext(t.Context(), statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// addAccount inserts an account with a member.
+func addAccount(t testing.TB, d *database.DB) {
+	t.Helper()
+	id, created := "0b0c8a4e-6c3f-4f7e-9d58-0a1b2c3d4e5f", time.Now().UTC().Truncate(time.Microsecond)
+	execSQL(t, d, "INSERT INTO accounts (account_id, email, plan, active, created_at) VALUES (?, 'ann@example.test', 'complete', TRUE, ?)", id, created)
+	execSQL(t, d, "INSERT INTO members (account_id, email, created_at) VALUES (?, 'ann@example.test', ?)", id, created)
+}
+
+// must fails the test if err is not nil.
+func must(t testing.TB, what string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}

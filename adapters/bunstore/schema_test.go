@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package bunstore
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
+	"github.com/tenantry/tenantry/core/access"
+)
+
+func execSQL(t testing.TB, s *Store, statement string, args ...any) {
+	t.Helper()
+	if _, err := s.db.ExecContext(t.Context(), statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// TestPlansAreSeeded checks that the plans in core match those in the database.
+func TestPlansAreSeeded(t *testing.T) {
+	s := migrated(t, Memory)
+	var rows []struct {
+		Name         string
+		TenantSlots  int
+		AutomaticDNS bool `bun:"automatic_dns"`
+	}
+	must(t, "list plans", s.db.NewSelect().TableExpr("plans").Scan(t.Context(), &rows))
+	var plans []access.Plan
+	for _, r := range rows {
+		plans = append(plans, access.Plan(r))
+	}
+	for _, want := range access.Plans() {
+		if !slices.Contains(plans, want) {
+			t.Errorf("plan %+v is not in the database: %+v", want, plans)
+		}
+	}
+	if len(plans) != len(access.Plans()) {
+		t.Errorf("the database has %d plans, core %d", len(plans), len(access.Plans()))
+	}
+}
+
+// TestPrimaryKeysBeginWithAccount checks that every table but these leads with account_id. A
+// PostgreSQL cluster can then shard by account.
+func TestPrimaryKeysBeginWithAccount(t *testing.T) {
+	shared := []string{"api_keys", "api_key_uses", "api_key_bounds", "api_key_old_secrets", "tenant_holders", "plans", "schema_release"}
+	s := migrated(t, Memory)
+	for _, table := range tables(t, s) {
+		var key string
+		err := s.db.NewSelect().TableExpr("pragma_table_info(?)", table).Column("name").Where("pk = 1").Scan(t.Context(), &key)
+		must(t, "read key", err)
+		if !slices.Contains(shared, table) && key != "account_id" {
+			t.Errorf("the key of %s leads with %s", table, key)
+		}
+	}
+}
+
+// tables returns the schema's own tables.
+func tables(t testing.TB, s *Store) []string {
+	t.Helper()
+	q := s.db.NewSelect().TableExpr("sqlite_master").Column("name").Where("type = 'table' AND name NOT LIKE 'sqlite_%'")
+	if database.IsPostgres(s.db) {
+		q = s.db.NewSelect().TableExpr("information_schema.tables").ColumnExpr("table_name AS name").Where("table_schema = current_schema()")
+	}
+	var names []string
+	must(t, "list tables", q.Where("? NOT LIKE 'bun_%'", bun.Ident(map[bool]string{true: "table_name", false: "name"}[database.IsPostgres(s.db)])).Scan(t.Context(), &names))
+	return names
+}
