@@ -231,7 +231,7 @@ func storedTime(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecon
 // sealedColumns names the column of each table that holds data encrypted with the keyset.
 var sealedColumns = map[string]string{
 	"connect_flows": "verifier", "idempotency_keys": "answer", "dns_connections": "credential",
-	"integrations": "credential",
+	"integrations": "credential", "webhooks": "secret",
 }
 
 // HasSealedValues reports whether the database holds data encrypted with a keyset, which is lost

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/webhook"
 )
 
 func TestDataSurvivesReopen(t *testing.T) {
@@ -28,6 +29,9 @@ func TestHoldsSealedFindsCredentials(t *testing.T) {
 	for what, add := range map[string]func(t testing.TB, s *Store, owner access.AccountID){
 		"a DNS connection": func(t testing.TB, s *Store, owner access.AccountID) { addDNSConnection(t, s, owner, 1) },
 		"an integration":   func(t testing.TB, s *Store, owner access.AccountID) { addIntegration(t, s, owner, 1) },
+		"a webhook": func(t testing.TB, s *Store, owner access.AccountID) {
+			addWebhook(t, s, owner, func(*webhook.Webhook) {})
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
