@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost/verified"
+	"github.com/tenantry/tenantry/plugins/wire"
 )
 
 // describeTimeout limits how long a plugin may take to describe itself, and then to start. It is
@@ -106,7 +107,7 @@ func install(ctx context.Context, dir, file string, purpose Change) (Addition, e
 	if err := writeCatalog(dir, all); err != nil {
 		return Addition{}, err
 	}
-	return done, deleteVersions(dir, base, e.File, done.Previous.File)
+	return done, deleteVersions(dir, base, append(filesOf(all), base, done.Previous.File))
 }
 
 func find(all []Entry, name string) (Entry, bool) {
@@ -133,15 +134,28 @@ func fileOfVersion(dir, file string, old, e Entry) string {
 // versionDigits is the number of digits of the checksum in the file name of a further version.
 const versionDigits = 12
 
-// deleteVersions deletes the files of the further versions of a plugin, except those to keep.
-func deleteVersions(dir, base string, keep ...string) error {
+// baseFile returns the file name of the first version of a plugin.
+func (e Entry) baseFile() string {
+	return strings.TrimSuffix(e.File, "-"+strings.ToLower(e.SHA256[:versionDigits]))
+}
+
+func filesOf(all []Entry) (files []string) {
+	for _, e := range all {
+		files = append(files, e.File)
+	}
+	return files
+}
+
+// deleteVersions deletes the files and folders of all versions of a plugin, except those to keep.
+func deleteVersions(dir, base string, keep []string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, f := range files {
-		digits, ok := strings.CutPrefix(f.Name(), base+"-")
-		if _, err := hex.DecodeString(digits); !ok || err != nil || len(digits) != versionDigits || slices.Contains(keep, f.Name()) {
+		digits, further := strings.CutPrefix(f.Name(), base+"-")
+		_, err := hex.DecodeString(digits)
+		if isVersion := f.Name() == base || further && err == nil && len(digits) == versionDigits; !isVersion || slices.Contains(keep, f.Name()) {
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(dir, f.Name())); err != nil {
@@ -151,8 +165,8 @@ func deleteVersions(dir, base string, keep ...string) error {
 	return nil
 }
 
-// Remove removes plugins from the catalog of a plugin folder, with their files. It returns their
-// entries. It fails with ErrNotInCatalog, and changes nothing, if the catalog lacks one of them.
+// Remove removes plugins from the catalog of a plugin folder, with the files of all their versions. It
+// returns their entries. It fails with ErrNotInCatalog, and changes nothing, if the catalog lacks one of them.
 func Remove(dir string, names ...string) (removed []Entry, err error) {
 	unlock, err := lock(dir)
 	if err != nil {
@@ -175,7 +189,7 @@ func Remove(dir string, names ...string) (removed []Entry, err error) {
 		return nil, err
 	}
 	for _, e := range removed {
-		if err := os.RemoveAll(filepath.Join(dir, e.File)); err != nil {
+		if err := deleteVersions(dir, e.baseFile(), filesOf(all)); err != nil {
 			return removed, err
 		}
 	}
@@ -233,7 +247,7 @@ func describe(ctx context.Context, source, sum, name string) (entry Entry, err e
 	}
 	defer func() { err = errors.Join(err, files.Close()) }()
 	cmd := exec.CommandContext(ctx, files.Path(), "describe")
-	cmd.Args[0], cmd.Env = name, []string{searchPath}
+	cmd.Args[0], cmd.Env = name, []string{wire.SearchPath}
 	out, err := cmd.Output()
 	switch {
 	case ctx.Err() != nil:

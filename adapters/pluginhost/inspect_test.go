@@ -170,7 +170,7 @@ func TestAddRefusesADuplicateFileName(t *testing.T) {
 }
 
 // TestUpgradeKeepsTheOldFile upgrades a plugin twice. The file of the version before stays, so that a
-// running service can return to it, and older files are deleted.
+// running service can return to it, and older files are deleted. The removal deletes all of them.
 func TestUpgradeKeepsTheOldFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	first := copyProgram(t, "puppet", "mail-good")
@@ -203,6 +203,12 @@ func TestUpgradeKeepsTheOldFile(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(dir, "mail-good*"))
 	if err != nil || len(files) != 3 { // the first, the third and the fourth
 		t.Errorf("%v %v", files, err)
+	}
+	if _, err := pluginhost.Remove(dir, "good"); err != nil {
+		t.Fatal(err)
+	}
+	if files, err = filepath.Glob(filepath.Join(dir, "mail-good*")); err != nil || len(files) != 0 {
+		t.Errorf("after the removal: %v %v", files, err)
 	}
 }
 

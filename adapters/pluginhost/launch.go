@@ -115,10 +115,6 @@ var allowedVariables = []string{
 	"TZ",
 }
 
-// searchPath is the same for each plugin and never the host's: it decides which interpreter runs a
-// script. On Linux only root can write to these folders.
-const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 // pluginEnvironment returns the environment of a plugin's process. The headers of the span exporter
 // hold credentials. They come from telemetryHeaders only, never from hostEnv.
 func pluginEnvironment(name string, hostEnv []string, telemetryHeaders secret.Text) []string {
@@ -132,7 +128,7 @@ func pluginEnvironment(name string, hostEnv []string, telemetryHeaders secret.Te
 			}
 		}
 	}
-	env = append(env, searchPath, "OTEL_SERVICE_NAME=tenantry-plugin-"+name)
+	env = append(env, wire.SearchPath, "OTEL_SERVICE_NAME=tenantry-plugin-"+name)
 	if !telemetryHeaders.Empty() {
 		env = append(env, "OTEL_EXPORTER_OTLP_HEADERS="+telemetryHeaders.Reveal())
 	}

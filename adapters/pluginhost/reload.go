@@ -94,7 +94,7 @@ func (s *supervisor) upgrade(to Entry) error {
 	}
 	i, err := s.tryLaunch(to)
 	if err == nil && i.description.Version != to.Version {
-		i.process.Kill()
+		i.release(0)
 		err = fmt.Errorf("it reports version %.60q, but the catalog has %q", i.description.Version, to.Version)
 	}
 	s.mu.Lock()
@@ -105,7 +105,7 @@ func (s *supervisor) upgrade(to Entry) error {
 		s.log.Error("the new version is not healthy, so the plugin stays as it is", "error", err, "version", s.entry.Version, "rejected", to.Version)
 		return fmt.Errorf("plugin %s stays at version %s: %w", s.name, s.entry.Version, err)
 	case s.closed:
-		i.process.Kill()
+		i.release(0)
 		return nil
 	}
 	from, old := s.entry, s.running

@@ -47,6 +47,9 @@ type Options struct {
 	DataDir string
 	// PluginDir is the directory of the plugin binaries and their catalog.
 	PluginDir string
+	// MailPlatform is the name of the mail platform's plugin. If several plugins simulate a mail
+	// platform, tenants are created at this one. Empty means any.
+	MailPlatform string
 	// Seed creates zones and tenants.
 	Seed bool
 	// ControlAddr is the loopback address of the control interface. If it is taken, or empty, the

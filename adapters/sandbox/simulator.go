@@ -187,14 +187,21 @@ func (env *Environment) simulator(provider string) (*simulator, error) {
 	return nil, notFound("there is no such provider")
 }
 
-// simulatorFor returns the simulator that handles control calls whose first path element is first.
-func (env *Environment) simulatorFor(first string) (*simulator, bool) {
+// simulatorFor returns the simulator that handles control calls whose first path element is first. The
+// simulator of the mail platform comes before the others.
+func (env *Environment) simulatorFor(first string) (found *simulator, ok bool) {
 	for _, s := range env.running() {
-		if slices.Contains(s.ready.Control, first) {
+		if !slices.Contains(s.ready.Control, first) {
+			continue
+		}
+		if s.ready.Provider == env.options.MailPlatform {
 			return s, true
 		}
+		if found == nil {
+			found = s
+		}
 	}
-	return nil, false
+	return found, found != nil
 }
 
 // controlCall sends a call to the control interface of the simulator.

@@ -181,7 +181,7 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	environment, err := sandbox.Start(context.WithoutCancel(ctx), sandbox.Options{
-		DataDir: c.DataDir, PluginDir: c.PluginDir, Seed: !o.noSeed, ControlAddr: o.control, Log: log,
+		DataDir: c.DataDir, PluginDir: c.PluginDir, MailPlatform: c.MailPlatform, Seed: !o.noSeed, ControlAddr: o.control, Log: log,
 	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())

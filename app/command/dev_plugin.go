@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/pluginhost/verified"
 	"github.com/tenantry/tenantry/app/cli"
 )
 
@@ -26,9 +27,10 @@ const rebuildInterval = time.Second
 type pluginUnderDevelopment struct {
 	name    string
 	program string // built by the author
+	built   string // the file that a new build changes: the program, or the manifest of its files
 	folder  string // the plugin folder of the sandbox
 
-	sum     [sha256.Size]byte // of the program that was copied last
+	sum     [sha256.Size]byte // of the built file that was copied last
 	seen    fileState         // at the last look
 	settled fileState         // of the file that was read last
 }
@@ -71,12 +73,19 @@ func openPlugin(ctx context.Context, dir, base, folder string) (*pluginUnderDeve
 	if err := pluginhost.Overlay(base, folder); err != nil {
 		return nil, err
 	}
-	p := &pluginUnderDevelopment{program: program, folder: folder}
+	p := &pluginUnderDevelopment{program: program, built: program, folder: folder}
+	source, _, err := verified.Source(program)
+	if err != nil {
+		return nil, err
+	}
+	if source != program {
+		p.built = filepath.Join(source, verified.ManifestFile)
+	}
 	if p.seen, err = p.state(); err != nil {
 		return nil, err
 	}
 	p.settled = p.seen
-	if p.sum, err = sumOf(program); err != nil {
+	if p.sum, err = sumOf(p.built); err != nil {
 		return nil, err
 	}
 	added, err := pluginhost.Add(ctx, folder, program)
@@ -84,9 +93,9 @@ func openPlugin(ctx context.Context, dir, base, folder string) (*pluginUnderDeve
 	return p, err
 }
 
-// state returns the state of the program's file.
+// state returns the state of the built file.
 func (p *pluginUnderDevelopment) state() (fileState, error) {
-	info, err := os.Stat(p.program)
+	info, err := os.Stat(p.built)
 	if err != nil {
 		return fileState{}, err
 	}
@@ -104,7 +113,7 @@ func sumOf(path string) (sum [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(hash.Sum(nil)), err
 }
 
-// rebuilt reports whether the program was built again. A file that changed since the last look is
+// rebuilt reports whether the plugin was built again. A file that changed since the last look is
 // still being written, so the next look decides.
 func (p *pluginUnderDevelopment) rebuilt() bool {
 	now, err := p.state()
@@ -116,7 +125,7 @@ func (p *pluginUnderDevelopment) rebuilt() bool {
 		return false
 	}
 	p.settled = now
-	sum, err := sumOf(p.program)
+	sum, err := sumOf(p.built)
 	if err != nil || sum == p.sum {
 		return false
 	}

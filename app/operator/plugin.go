@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/pluginhost/verified"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/app/wiring"
@@ -142,6 +143,8 @@ func installPlugins(install func(ctx context.Context, dir, file string) (pluginh
 			switch {
 			case errors.Is(err, pluginhost.ErrNotInCatalog):
 				return pluginNotFound.With("%s; add it with `tenantry plugin add`", err)
+			case errors.Is(err, verified.ErrChecksum):
+				return cli.WithFix(err, "write the manifest again with `tenantry plugin manifest`, if you changed the file")
 			case err != nil:
 				return cli.WithFix(err, "check that the file is a plugin binary for this machine and this version of tenantry")
 			}

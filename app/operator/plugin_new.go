@@ -23,6 +23,8 @@ type writtenPluginRow struct {
 	Folder   string   `json:"folder"`
 	Module   *string  `json:"module"` // null for other languages than Go
 	Files    []string `json:"files"`
+
+	build []string // commands
 }
 
 // Columns implements cli.Row.
@@ -32,8 +34,8 @@ func (r writtenPluginRow) Columns() [][2]string {
 		{"FOLDER", r.Folder}, {"KIND", r.Kind}, {"NAME", r.Name}, {"LANGUAGE", r.Language}, {"MODULE", orDash(r.Module)},
 		{"FILES", strings.Join(r.Files, " ")}, {"THEN", "cd " + binary},
 	}
-	if r.Module != nil {
-		columns = append(columns, [2]string{"", "go build -o " + binary + " ."})
+	for _, command := range r.build {
+		columns = append(columns, [2]string{"", command})
 	}
 	return append(columns, [2]string{"", "tenantry plugin test ./" + binary}, [2]string{"", "tenantry dev --plugin ."})
 }
@@ -70,7 +72,7 @@ func pluginNewCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			row := writtenPluginRow{Kind: o.Kind, Name: o.Name, Language: o.Language, Folder: written.Folder, Files: written.Files}
+			row := writtenPluginRow{Kind: o.Kind, Name: o.Name, Language: o.Language, Folder: written.Folder, Files: written.Files, build: written.Build}
 			if written.Module != "" {
 				row.Module = &written.Module
 			}

@@ -79,7 +79,7 @@ func (b Binary) Start(t T) *wire.Process {
 	if b.exchange != nil {
 		line, timeout = b.exchange.output, handshakeTimeout
 	}
-	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, Line: line, Env: inherit(pluginVariables)})
+	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, Line: line, Env: append(inherit(pluginVariables), wire.SearchPath)})
 	if err != nil {
 		t.Fatalf("start %s: %v", b.Path, err)
 	}

@@ -18,6 +18,10 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
+// MailFixture is the environment of the contract of a mail platform. The alias lets an author import
+// this package only.
+type MailFixture = contract.MailPlatformEnv
+
 // MailTest is a simulated mail platform and a platform that calls it. It implements
 // contract.MailPlatformEnv with the control calls that docs/plugins.md lists.
 type MailTest struct {

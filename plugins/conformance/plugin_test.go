@@ -3,9 +3,11 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -84,5 +86,22 @@ func TestSuitesReportFaultyPlugins(t *testing.T) {
 				t.Fatalf("the suite does not report %q:\n%s", tt.want, all)
 			}
 		})
+	}
+}
+
+// TestEveryCheckHasAnID checks that each check of the suite can be named by --only and --skip, and says
+// what it proves.
+func TestEveryCheckHasAnID(t *testing.T) {
+	for _, kind := range []string{"", "mail", "dns", "sending"} {
+		form, seen := regexp.MustCompile(`^(plugin|`+cmp.Or(kind, "plugin")+`)(/[a-z0-9]+(-[a-z0-9]+)*){2}$`), map[string]bool{}
+		for _, c := range List(kind) {
+			if !form.MatchString(c.ID) || seen[c.ID] || c.Proves == "" {
+				t.Errorf("%s plugins: the check %q is listed twice, or proves nothing: %q", kind, c.ID, c.Proves)
+			}
+			seen[c.ID] = true
+		}
+		if len(seen) < 5 {
+			t.Errorf("%s plugins have only %d checks", kind, len(seen))
+		}
 	}
 }

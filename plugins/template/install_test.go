@@ -30,8 +30,8 @@ import (
 // patient waits minutes for a plugin, because only a plugin that hangs takes so long.
 var patient = pluginhost.SupervisionPolicy{StartTimeout: 4 * time.Minute, PingTimeout: 4 * time.Minute, StopGrace: 4 * time.Minute, Backoff: time.Millisecond}
 
-// install copies a template, writes its manifest, and adds it to the catalog of a new plugin folder.
-func install(t *testing.T, p template) (dir string, e pluginhost.Entry) {
+// copyTemplate copies a template with its manifest, and returns the path of its entry.
+func copyTemplate(t *testing.T, p template) string {
 	t.Helper()
 	source := t.TempDir()
 	if err := os.CopyFS(source, os.DirFS(filepath.Dir(p.entry))); err != nil {
@@ -41,6 +41,13 @@ func install(t *testing.T, p template) (dir string, e pluginhost.Entry) {
 	if _, err := verified.WriteManifest(entry, p.files); err != nil {
 		t.Fatal(err)
 	}
+	return entry
+}
+
+// install adds a copy of a template to the catalog of a new plugin folder.
+func install(t *testing.T, p template) (dir string, e pluginhost.Entry) {
+	t.Helper()
+	entry := copyTemplate(t, p)
 	dir = filepath.Join(t.TempDir(), "plugins")
 	for _, want := range []pluginhost.Change{pluginhost.Added, pluginhost.Unchanged} {
 		done, err := pluginhost.Add(t.Context(), dir, entry)
@@ -110,6 +117,78 @@ func TestOneChecksumCoversEveryFile(t *testing.T) {
 			t.Errorf("files are added: %v", err)
 		}
 	})
+}
+
+// TestUpgradeTakesOverAndRemovalDeletes upgrades a template twice while a host runs it, and removes it.
+// The new version takes the calls, the files of the version before stay, and the removal leaves
+// neither installed files nor private copies.
+func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
+	eachTemplate(t, func(t *testing.T, p template) {
+		entry, dir := copyTemplate(t, p), filepath.Join(t.TempDir(), "plugins")
+		private := t.TempDir()
+		t.Setenv("TMPDIR", private)
+		if _, err := pluginhost.Add(t.Context(), dir, entry); err != nil {
+			t.Fatal(err)
+		}
+		h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: patient})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		if _, err := h.Describe(t.Context(), "example"); err != nil {
+			t.Fatal(err)
+		}
+		version, previous := "0.1.0", "dns-example"
+		for _, next := range []string{"0.2.0", "0.3.0"} {
+			replaceIn(t, filepath.Join(filepath.Dir(entry), p.described), version, next)
+			if _, err := pluginhost.Upgrade(t.Context(), dir, entry); !errors.Is(err, verified.ErrChecksum) {
+				t.Fatalf("an upgrade without a new manifest: %v", err)
+			}
+			if _, err := verified.WriteManifest(entry, p.files); err != nil {
+				t.Fatal(err)
+			}
+			done, err := pluginhost.Upgrade(t.Context(), dir, entry)
+			if err != nil || done.Change != pluginhost.Replaced || done.Version != next || done.Previous.File != previous {
+				t.Fatalf("%+v, %v", done, err)
+			}
+			if err := h.Reload(); err != nil {
+				t.Fatal(err)
+			}
+			if d, err := h.Describe(t.Context(), "example"); err != nil || d.Version != next {
+				t.Fatalf("described as %s, %v", d.Version, err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, previous)); err != nil {
+				t.Errorf("the version before: %v", err)
+			}
+			version, previous = next, done.File
+		}
+		if inspected, err := pluginhost.Inspect(pluginhost.Options{Dir: dir, Supervision: patient}); err != nil || len(inspected) != 1 || inspected[0].Problem != nil {
+			t.Errorf("%+v, %v", inspected, err)
+		}
+		if _, err := pluginhost.Remove(dir, "example"); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := filepath.Glob(filepath.Join(dir, "dns-example*")); err != nil || len(left) > 0 {
+			t.Errorf("left are %v, %v", left, err)
+		}
+		h.Close()
+		if left, err := filepath.Glob(filepath.Join(private, "tenantry-plugin-*")); err != nil || len(left) > 0 {
+			t.Errorf("private copies are left: %v, %v", left, err)
+		}
+	})
+}
+
+// replaceIn replaces a text in a file.
+func replaceIn(t *testing.T, path, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(content), from, to, 1)
+	if err := os.WriteFile(path, []byte(changed), 0o644); err != nil || changed == string(content) {
+		t.Fatalf("%s is not in %s, or %v", from, path, err)
+	}
 }
 
 // TestSandboxRunsTheTemplate connects an installed plugin to its simulator in a sandbox. What the

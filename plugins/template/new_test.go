@@ -84,6 +84,20 @@ func TestModuleOfAPlugin(t *testing.T) {
 	}
 }
 
+// TestReadmeHasTheBuild checks that the README of each template has the commands that New returns.
+func TestReadmeHasTheBuild(t *testing.T) {
+	for _, kind := range Kinds {
+		for _, language := range Languages(kind) {
+			p := write(t, Options{Kind: kind, Name: "acme", Language: language, Version: "1.2.3"})
+			for _, command := range p.Build {
+				if text := read(t, p, "README.md"); !strings.Contains(text, "\n"+command+"\n") {
+					t.Errorf("the README of %s in %s lacks %q", kind, language, command)
+				}
+			}
+		}
+	}
+}
+
 func TestNewRefusesInvalidOptions(t *testing.T) {
 	full := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(full, "dns-acme", "notes"), 0o700); err != nil {

@@ -32,20 +32,24 @@ type template struct {
 	// planted are files that the interpreter would load before its own, if they were there.
 	planted []string
 	tests   []string // the command that runs its own tests
+	// described is the file with the version.
+	described string
 }
 
 var templates = map[string]template{
 	"python": {
-		entry:   "python-dns/dns-example",
-		files:   []string{"provider.py", "simulator.py", "tenantry_dns.py", "tenantry_http.py", "tenantry_plugin.py", "messages"},
-		planted: []string{"grpc.py", "json.py", "sitecustomize.py", "provider/__init__.py", "__pycache__/provider.cpython-311.pyc"},
-		tests:   []string{"/usr/bin/python3", "-sB", "-m", "unittest"},
+		entry:     "python-dns/dns-example",
+		files:     []string{"provider.py", "simulator.py", "tenantry_dns.py", "tenantry_http.py", "tenantry_plugin.py", "messages"},
+		planted:   []string{"grpc.py", "json.py", "sitecustomize.py", "provider/__init__.py", "__pycache__/provider.cpython-311.pyc"},
+		tests:     []string{"/usr/bin/python3", "-sB", "-m", "unittest"},
+		described: "provider.py",
 	},
 	"node": {
-		entry:   "node-dns/dns-example",
-		files:   []string{"provider.js", "simulator.js", "tenantry-certificate.js", "tenantry-dns.js", "tenantry-http.js", "tenantry-plugin.js", "messages", "node_modules"},
-		planted: []string{"node_modules/@grpc/grpc-js/node_modules/@grpc/proto-loader/index.js", "node_modules/protobufjs/node_modules/long/index.js"},
-		tests:   []string{"node", "--test"},
+		entry:     "node-dns/dns-example",
+		files:     []string{"provider.js", "simulator.js", "tenantry-certificate.js", "tenantry-dns.js", "tenantry-http.js", "tenantry-plugin.js", "messages", "node_modules"},
+		planted:   []string{"node_modules/@grpc/grpc-js/node_modules/@grpc/proto-loader/index.js", "node_modules/protobufjs/node_modules/long/index.js"},
+		tests:     []string{"node", "--test"},
+		described: "provider.js",
 	},
 }
 
@@ -64,7 +68,7 @@ type fixture struct {
 }
 
 // startSimulator starts the simulator of a plugin and stops it when the test ends.
-func startSimulator(t testing.TB, entry string) simulate.Ready {
+func startSimulator(t conformance.T, entry string) simulate.Ready {
 	t.Helper()
 	var ready simulate.Ready
 	cmd := exec.Command(entry, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir())
@@ -102,7 +106,7 @@ func (f *fixture) Provider() sdk.DNSProvider { return f.provider(f.ready.Secrets
 
 func (f *fixture) Refused() sdk.DNSProvider { return f.provider("guessed") }
 
-func (f *fixture) NewZone(t testing.TB) string {
+func (f *fixture) NewZone(t conformance.T) string {
 	zone := fmt.Sprintf("zone-%d.test", f.serial.Add(1))
 	f.control(t, http.MethodPut, "/zones/"+zone, struct{}{}, nil)
 	return zone
@@ -116,13 +120,13 @@ type setDoc struct {
 	Values []string `json:"values"`
 }
 
-func (f *fixture) sets(t testing.TB, zone string) []setDoc {
+func (f *fixture) sets(t conformance.T, zone string) []setDoc {
 	var sets []setDoc
 	f.control(t, http.MethodGet, "/zones/"+zone+"/sets", nil, &sets)
 	return sets
 }
 
-func (f *fixture) Put(t testing.TB, zone string, s dns.RRSet) {
+func (f *fixture) Put(t conformance.T, zone string, s dns.RRSet) {
 	sets := []setDoc{}
 	for _, old := range f.sets(t, zone) {
 		if old.Name != s.Name || old.Type != s.Type {
@@ -132,7 +136,7 @@ func (f *fixture) Put(t testing.TB, zone string, s dns.RRSet) {
 	f.control(t, http.MethodPut, "/zones/"+zone+"/sets", append(sets, setDoc{s.Name, s.Type, s.TTL, append([]string{}, s.Values...)}), nil)
 }
 
-func (f *fixture) Held(t testing.TB, zone string) []dns.RRSet {
+func (f *fixture) Held(t conformance.T, zone string) []dns.RRSet {
 	var held []dns.RRSet
 	for _, s := range f.sets(t, zone) {
 		held = append(held, dns.RRSet{Name: s.Name, Type: s.Type, TTL: s.TTL, Values: s.Values})
@@ -140,7 +144,7 @@ func (f *fixture) Held(t testing.TB, zone string) []dns.RRSet {
 	return held
 }
 
-func (f *fixture) Lose(t testing.TB, failure contract.Failure) {
+func (f *fixture) Lose(t conformance.T, failure contract.Failure) {
 	kind := simulate.DropBefore
 	if failure == contract.LosesAnswer {
 		kind = simulate.DropAfter
@@ -149,7 +153,7 @@ func (f *fixture) Lose(t testing.TB, failure contract.Failure) {
 }
 
 // control sends a control call to the simulator and decodes the answer into out, which may be nil.
-func (f *fixture) control(t testing.TB, method, path string, in, out any) {
+func (f *fixture) control(t conformance.T, method, path string, in, out any) {
 	t.Helper()
 	var body bytes.Buffer
 	if in != nil {
@@ -184,7 +188,7 @@ func TestSuites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conformance.DNS(t, conformance.Binary{Path: entry}, func(t testing.TB, newProvider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv {
+		conformance.DNS(t, conformance.Binary{Path: entry}, func(t conformance.T, newProvider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv {
 			return &fixture{ready: startSimulator(t, entry), newProvider: newProvider}
 		})
 	})

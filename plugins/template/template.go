@@ -30,7 +30,7 @@ import (
 
 // node_modules and compiled files of Python are not part of a template.
 //
-//go:embed all:go-dns all:go-sending python-dns/*.py python-dns/dns-example python-dns/README.md python-dns/messages
+//go:embed all:go-dns all:go-mail all:go-sending python-dns/*.py python-dns/dns-example python-dns/README.md python-dns/messages
 //go:embed node-dns/*.js node-dns/*.json node-dns/dns-example node-dns/README.md node-dns/messages node-dns/test
 var templates embed.FS
 
@@ -64,6 +64,18 @@ type Plugin struct {
 	Folder string   // the path of the folder
 	Module string   // empty for other languages than Go
 	Files  []string // paths in the folder, sorted
+	Build  []string // commands that make the program ready to be tested and added
+}
+
+// build returns the commands that make the program in the folder of a plugin ready.
+func build(language, program string) []string {
+	switch language {
+	case "python":
+		return []string{"tenantry plugin manifest " + program + " provider.py simulator.py tenantry_*.py messages"}
+	case "node":
+		return []string{"npm ci --ignore-scripts", "tenantry plugin manifest " + program + " provider.js simulator.js tenantry-*.js messages node_modules"}
+	}
+	return []string{"go build -o " + program + " ."}
 }
 
 var (
@@ -94,7 +106,7 @@ func New(o Options) (Plugin, error) {
 	if err := o.check(); err != nil {
 		return Plugin{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	p := Plugin{Folder: filepath.Join(o.Parent, o.Kind+"-"+o.Name), Module: o.Module}
+	p := Plugin{Folder: filepath.Join(o.Parent, o.Kind+"-"+o.Name), Module: o.Module, Build: build(o.Language, o.Kind+"-"+o.Name)}
 	if entries, err := os.ReadDir(p.Folder); err == nil && len(entries) > 0 {
 		return Plugin{}, fmt.Errorf("%w: the folder %s exists and is not empty", ErrOptions, p.Folder)
 	}

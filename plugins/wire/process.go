@@ -187,6 +187,10 @@ func (p *Process) Kill() {
 	})
 }
 
+// SearchPath is the variable PATH of every plugin, and never that of the host: it decides which
+// interpreter runs a script. On Linux only root can write to these folders.
+const SearchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 // MaxLine is the maximum length in bytes of a line of a plugin's output. Longer lines are
 // truncated.
 const MaxLine = 8 << 10

@@ -24,6 +24,17 @@ func description() sdk.Description {
 		Fields: []sdk.Field{
 			{Name: "api_token", Required: true, Secret: true, Help: "token of the operator's application"},
 			{Name: "api_url", Default: "https://api.example.com/v1", Help: "base URL of the API"},
+			{Name: "login_url", Default: "https://login.example.com", Help: "base URL of the pages on which administrators agree and sign in"},
+		},
+		Hosts: []string{"{api_url}"},
+		MailPlatform: sdk.PlatformFacts{
+			BuiltinDomains: []string{".mail.example"},
+			Hosts: sdk.PlatformHosts{
+				Exchanges: []string{".mx.mail.example"}, Signers: []string{".dkim.mail.example"}, Verification: []string{".proof.mail.example"},
+			},
+			Administrator: "administrator",
+			Withdrawal:    "Remove the application in the settings of your organization.",
+			LeftRules:     "You find the rules in the settings of your organization, under mail flow.",
 		},
 		// The published rate limit of each tenant.
 		Budgets: []sdk.Budget{{Key: "tenant", Limit: 600, Window: time.Minute}},
@@ -42,9 +53,8 @@ func newProcessState() *processState {
 
 // platform implements sdk.MailPlatform for one connection.
 type platform struct {
-	sdk.MailPlatform // the methods that are not written yet; a call of one returns Broken
-
 	base  string // URL of the API
+	login string // URL of the pages for people
 	token sdk.Secret
 	http  *http.Client
 }
@@ -52,16 +62,18 @@ type platform struct {
 // platform returns the mail platform for a connection. It fails when a setting is invalid, and sends
 // nothing.
 func (s *processState) platform(c sdk.Connection) (sdk.MailPlatform, error) {
-	base, err := url.Parse(c.Settings["api_url"])
-	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
-		return nil, sdk.Misconfigured("api_url", "it must be a URL such as https://api.example.com/v1")
+	for _, name := range []string{"api_url", "login_url"} {
+		base, err := url.Parse(c.Settings[name])
+		if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
+			return nil, sdk.Misconfigured(name, "it must be a URL such as https://api.example.com/v1")
+		}
 	}
 	token := c.Secrets["api_token"]
 	if token.Empty() || strings.ContainsAny(token.Reveal(), "\r\n\x00") {
 		return nil, sdk.Misconfigured("api_token", "it is missing or contains a line break")
 	}
 	return platform{
-		base: strings.TrimRight(base.String(), "/"), token: token,
+		base: strings.TrimRight(c.Settings["api_url"], "/"), login: strings.TrimRight(c.Settings["login_url"], "/"), token: token,
 		http: s.waits.Client(s.http, c.Fingerprint()), // a Retry-After holds back all calls of the token
 	}, nil
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command mail-example is the beginning of a tenantry plugin for the mail platform Example. The
-// README says how to build and test it, and what is missing.
+// Command mail-example is the tenantry plugin for the mail platform Example. The README says how to
+// build, test and install it.
 //
 //   - describe.go: the description, and how a platform is created from a connection. Start here.
-//   - tenant.go: the operations of one tenant.
-//   - call.go: one request to the API, and the meaning of its status.
+//   - consent.go: how an administrator lets the application into a tenant.
+//   - tenant.go, mailserver.go, mailboxes.go, sending.go: the operations of one tenant.
+//   - call.go: one request to the API, and the meaning of its status and of its error codes.
 //   - simulator: a stand-in for the API in tests and in `tenantry dev`.
 package main
 

@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 
@@ -13,32 +12,54 @@ import (
 
 // mailTenant implements sdk.MailTenant for one tenant.
 type mailTenant struct {
-	sdk.MailTenant // the methods that are not written yet; a call of one returns Broken
-
 	platform platform
 	id       sdk.TenantID
 }
 
-// The JSON documents of the API.
-type (
-	profileDoc struct {
-		Name          string `json:"name"`
-		BuiltinDomain string `json:"builtin_domain"`
-		DefaultDomain string `json:"default_domain"`
+func (t mailTenant) call(ctx context.Context, method, path string, in, out any) error {
+	return t.platform.call(ctx, method, t.path(path), in, out)
+}
+
+func (t mailTenant) path(path string) string {
+	return "/tenants/" + url.PathEscape(string(t.id)) + path
+}
+
+// remove deletes an object. It succeeds if the object does not exist, which the platform reports with
+// the code absent.
+func (t mailTenant) remove(ctx context.Context, path, absent string) error {
+	err := t.platform.send(ctx, http.MethodDelete, t.path(path), nil, &struct{}{})
+	if isRefusal(err, absent) {
+		return nil
 	}
+	return asOutcome(err)
+}
+
+// The JSON documents of the API about domains.
+type (
 	domainDoc struct {
 		Name        string `json:"name"`
 		Verified    bool   `json:"verified"`
 		Default     bool   `json:"default"`
 		MailEnabled bool   `json:"mail_enabled"`
 	}
+	recordDoc struct {
+		Type     string `json:"type"`
+		Name     string `json:"name"`
+		Content  string `json:"content"`
+		Priority int    `json:"priority"`
+		TTL      int    `json:"ttl"`
+	}
 )
 
 // Profile implements sdk.MailTenant.
 func (t mailTenant) Profile(ctx context.Context) (sdk.TenantProfile, error) {
-	var doc profileDoc
+	var doc struct {
+		Name          string `json:"name"`
+		BuiltinDomain string `json:"builtin_domain"`
+		DefaultDomain string `json:"default_domain"`
+	}
 	if err := t.call(ctx, http.MethodGet, "", nil, &doc); err != nil {
-		return sdk.TenantProfile{}, refused(err)
+		return sdk.TenantProfile{}, err
 	}
 	if doc.BuiltinDomain == "" {
 		return sdk.TenantProfile{}, sdk.BrokenAnswer("no_profile")
@@ -52,7 +73,7 @@ func (t mailTenant) Domains(ctx context.Context) ([]sdk.MailDomain, error) {
 		Domains []domainDoc `json:"domains"`
 	}
 	if err := t.call(ctx, http.MethodGet, "/domains", nil, &list); err != nil {
-		return nil, refused(err)
+		return nil, err
 	}
 	if list.Domains == nil {
 		return nil, sdk.BrokenAnswer("no_domains")
@@ -66,24 +87,35 @@ func (t mailTenant) Domains(ctx context.Context) ([]sdk.MailDomain, error) {
 
 // Domain implements sdk.MailTenant.
 func (t mailTenant) Domain(ctx context.Context, name string) (sdk.MailDomain, error) {
-	var doc domainDoc
-	switch err := t.call(ctx, http.MethodGet, "/domains/"+url.PathEscape(name), nil, &doc); {
-	case errors.Is(err, errNotFound):
-		return sdk.MailDomain{}, sdk.DomainNotFound("status 404")
-	case err != nil:
-		return sdk.MailDomain{}, err
-	case doc.Name == "":
-		return sdk.MailDomain{}, sdk.BrokenAnswer("no_domain")
-	}
-	return sdk.MailDomain(doc), nil
+	return t.domain(ctx, http.MethodGet, name, "")
 }
 
 // AddDomain implements sdk.MailTenant. The API answers with the existing domain if there is one, so
 // a repeated call changes nothing.
 func (t mailTenant) AddDomain(ctx context.Context, name string) (sdk.MailDomain, error) {
+	return t.domain(ctx, http.MethodPut, name, "")
+}
+
+// VerifyDomain implements sdk.MailTenant.
+func (t mailTenant) VerifyDomain(ctx context.Context, name string) (sdk.MailDomain, error) {
+	return t.domain(ctx, http.MethodPost, name, "/verify")
+}
+
+// EnableMail implements sdk.MailTenant.
+func (t mailTenant) EnableMail(ctx context.Context, name string) error {
+	_, err := t.domain(ctx, http.MethodPost, name, "/mail")
+	return err
+}
+
+// RemoveDomain implements sdk.MailTenant.
+func (t mailTenant) RemoveDomain(ctx context.Context, name string) error {
+	return t.remove(ctx, "/domains/"+url.PathEscape(name), "no_domain")
+}
+
+func (t mailTenant) domain(ctx context.Context, method, name, path string) (sdk.MailDomain, error) {
 	var doc domainDoc
-	if err := t.call(ctx, http.MethodPut, "/domains/"+url.PathEscape(name), struct{}{}, &doc); err != nil {
-		return sdk.MailDomain{}, refused(err)
+	if err := t.call(ctx, method, "/domains/"+url.PathEscape(name)+path, nil, &doc); err != nil {
+		return sdk.MailDomain{}, err
 	}
 	if doc.Name == "" {
 		return sdk.MailDomain{}, sdk.BrokenAnswer("no_domain")
@@ -91,14 +123,28 @@ func (t mailTenant) AddDomain(ctx context.Context, name string) (sdk.MailDomain,
 	return sdk.MailDomain(doc), nil
 }
 
-func (t mailTenant) call(ctx context.Context, method, path string, in, out any) error {
-	return t.platform.call(ctx, method, "/tenants/"+url.PathEscape(string(t.id))+path, in, out)
+// Records implements sdk.MailTenant.
+func (t mailTenant) Records(ctx context.Context, name string) (sdk.MailRecords, error) {
+	var doc struct {
+		Proof []recordDoc `json:"proof"`
+		Mail  []recordDoc `json:"mail"`
+	}
+	if err := t.call(ctx, http.MethodGet, "/domains/"+url.PathEscape(name)+"/records", nil, &doc); err != nil {
+		return sdk.MailRecords{}, err
+	}
+	if doc.Proof == nil {
+		return sdk.MailRecords{}, sdk.BrokenAnswer("no_records")
+	}
+	return sdk.MailRecords{Verification: records(doc.Proof), Service: records(doc.Mail)}, nil
 }
 
-// refused turns errNotFound into the outcome for a tenant that the application cannot reach.
-func refused(err error) error {
-	if errors.Is(err, errNotFound) {
-		return sdk.CredentialRefused("status 404")
+func records(docs []recordDoc) (all []sdk.Record) {
+	for _, d := range docs {
+		all = append(all, d.record())
 	}
-	return err
+	return all
+}
+
+func (d recordDoc) record() sdk.Record {
+	return sdk.Record{Type: sdk.RecordType(d.Type), Name: d.Name, Content: d.Content, Preference: d.Priority, TTL: d.TTL}
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"net/http"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -31,18 +30,7 @@ func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), newF
 // TestRetryAfter checks that a Retry-After holds back all calls of the key.
 func TestRetryAfter(t *testing.T) { conformance.RetryAfter(t, simulator.New, plugin()) }
 
-// newFixture returns the environment of the contract: the simulator, and what a person does there.
+// newFixture returns the environment of the contract. The simulator describes itself in its Suite.
 func newFixture(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
-	s := conformance.SimulateSending(t, simulator.New, plugin().Sending)
-	out := s.Fixture(description(), newPlatform, []conformance.AccountForm{
-		{Account: sdk.Account{State: sdk.AccountConnected}, Members: map[string]any{"state": "ok"}},
-		{Account: sdk.Account{State: sdk.AccountFailed, HasError: true}, Members: map[string]any{"state": "failed"}},
-		{Account: sdk.Account{State: sdk.AccountOther}, Members: map[string]any{"state": "strange"}},
-	}, "address", func(name string) map[string]any { return map[string]any{"name": name} })
-	out.Sessions = true
-	out.Decline = func(_ conformance.T, at sdk.SignInSession) { s.Decide(at.URL, "", "deny") }
-	out.Expire = func(_ conformance.T, at sdk.SignInSession) {
-		s.Send(http.MethodPost, "/links/"+at.ID+"/expire", nil)
-	}
-	return out
+	return conformance.SimulateSending(t, simulator.New, plugin().Sending).Fixture(description(), newPlatform)
 }

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator simulates the API of the mail platform Example. Replace its paths and documents
-// by those of the real API: the tests of the plugin show what else must change.
+// Package simulator simulates the API of the mail platform Example, and its pages for people. Replace
+// its paths and documents by those of the real API: the tests of the plugin show what else must
+// change.
+//
+//   - simulator.go: New, the routes, and how a request is answered. Start here.
+//   - state.go: what the platform knows. pages.go: consent and sign-in.
+//   - domains.go, server.go, mailboxes.go, sending.go: the operations of the API.
+//   - control.go: the control calls of the conformance suite. dns.go: questions to the DNS.
 package simulator
 
 import (
-	"maps"
+	"encoding/json"
 	"net/http"
-	"slices"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -21,28 +28,11 @@ const (
 	Token = "simulated-token-of-example"
 )
 
-// The JSON documents of the API.
-type (
-	// Tenant is one tenant, with its domains by name.
-	Tenant struct {
-		Name          string            `json:"name"`
-		BuiltinDomain string            `json:"builtin_domain"`
-		DefaultDomain string            `json:"default_domain"`
-		Domains       map[string]Domain `json:"domains"`
-	}
-	// Domain is one domain of a tenant.
-	Domain struct {
-		Name        string `json:"name"`
-		Verified    bool   `json:"verified"`
-		Default     bool   `json:"default"`
-		MailEnabled bool   `json:"mail_enabled"`
-	}
-)
-
 // simulator implements simulate.Provider.
 type simulator struct {
-	tenants *simulate.File[map[string]Tenant] // by id
-	mux     *http.ServeMux
+	kit   *simulate.Kit
+	state *simulate.File[state]
+	mux   *http.ServeMux
 }
 
 // New returns the handler of the simulator and the line that it prints when it is ready. It fails
@@ -52,53 +42,105 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	tenants, err := simulate.OpenFile(o.DataDir+"/tenants.json", map[string]Tenant{})
+	file, err := simulate.OpenFile(filepath.Join(o.DataDir, "platform.json"), state{Tenants: map[string]*tenant{}, Codes: map[string]login{}})
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	s := &simulator{tenants: tenants, mux: http.NewServeMux()}
-	s.mux.HandleFunc("GET "+prefix+"/application", func(w http.ResponseWriter, _ *http.Request) {
-		simulate.WriteJSON(w, http.StatusOK, map[string]string{"name": "tenantry"})
-	})
-	s.mux.HandleFunc("GET "+prefix+"/tenants/{tenant}", s.ofTenant(profile))
-	s.mux.HandleFunc("GET "+prefix+"/tenants/{tenant}/domains", s.ofTenant(listDomains))
-	s.mux.HandleFunc("GET "+prefix+"/tenants/{tenant}/domains/{domain}", s.ofTenant(getDomain))
-	s.mux.HandleFunc("PUT "+prefix+"/tenants/{tenant}/domains/{domain}", s.ofTenant(addDomain))
+	s := &simulator{kit: kit, state: file, mux: http.NewServeMux()}
+	s.mux.HandleFunc("GET "+prefix+"/application", s.serve(func(*call) (any, string) { return map[string]string{"name": "tenantry"}, "" }))
+	s.mux.HandleFunc("POST "+prefix+"/logins", s.serve(redeem))
+	for on, serve := range routes {
+		method, path, _ := strings.Cut(on, " ")
+		s.mux.HandleFunc(method+" "+prefix+"/tenants/{tenant}"+path, s.serve(ofTenant(serve)))
+	}
+	s.mux.HandleFunc("/consent", s.consent)
+	s.mux.HandleFunc("/sign-in", s.signIn)
 	return kit.Handler(s, s.control()), simulate.Ready{
-		Provider: name, URL: o.URL, Control: []string{},
-		Settings: map[string]string{"api_url": o.URL + prefix},
+		Provider: name, URL: o.URL, Control: []string{"tenants", "messages"},
+		Settings: map[string]string{"api_url": o.URL + prefix, "login_url": o.URL},
 		Secrets:  map[string]string{"api_token": Token},
 	}, nil
 }
 
-// control returns the handler of the control call PUT /_control/tenants/{id}, which creates or
-// replaces a tenant.
-func (s *simulator) control() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("PUT /_control/tenants/{id}", func(w http.ResponseWriter, r *http.Request) {
-		var in Tenant
-		simulate.Change(w, r, s.tenants, &in, func(all *map[string]Tenant) {
-			if in.Domains == nil {
-				in.Domains = map[string]Domain{}
+// operation serves a request. It returns the document of the answer, or an error code.
+type operation func(c *call) (answer any, code string)
+
+// routes are the operations of a tenant, by method and path below the tenant.
+var routes = map[string]operation{
+	"GET ": profile, "GET /people": people,
+	"GET /domains": listDomains, "PUT /domains/{domain}": addDomain, "GET /domains/{domain}": ofDomain(getDomain),
+	"DELETE /domains/{domain}": ofDomain(removeDomain), "GET /domains/{domain}/records": ofDomain(getRecords),
+	"POST /domains/{domain}/verify": ofDomain(verifyDomain), "POST /domains/{domain}/mail": ofDomain(enableMail),
+	"PUT /role": takeRole, "GET /smtp": ofServer(getSMTP), "PUT /smtp": ofServer(enableSMTP), "GET /mail-domains": ofServer(listMailDomains),
+	"GET /signing/{domain}": ofServer(getSigning), "PUT /signing/{domain}": ofServer(createSigning), "POST /signing/{domain}/enable": ofServer(enableSigning),
+	"GET /mailboxes": ofServer(listMailboxes), "POST /mailboxes": ofServer(createMailbox), "GET /mailboxes/{address}": ofServer(getMailbox),
+	"PATCH /mailboxes/{address}": ofServer(renameMailbox), "PUT /mailboxes/{address}/submission": ofServer(openSubmission),
+	"PUT /accounts/{id}": ofServer(openAccount), "DELETE /accounts/{id}": ofServer(removeAccount),
+	"GET /rules": ofServer(listRules), "PUT /rules/{rule}": ofServer(putRule), "DELETE /rules/{rule}": ofServer(removeRule),
+	"GET /messages": ofServer(listMessages),
+}
+
+// call is one request. The state is locked meanwhile.
+type call struct {
+	*simulator
+	http   *http.Request
+	all    *state
+	tenant *tenant // nil for a request that names no tenant
+	domain *domain // set by ofDomain
+	now    time.Time
+}
+
+// read decodes the body of the request. A body that is not valid reads as an empty one.
+func (c *call) read(v any) { _ = json.NewDecoder(c.http.Body).Decode(v) }
+
+// serve returns the handler of an operation.
+func (s *simulator) serve(do operation) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+Token {
+			refuse(w, http.StatusUnauthorized, "token_refused")
+			return
+		}
+		var answer any
+		var code string
+		var raw []byte
+		err := s.state.Do(func(all *state) {
+			if answer, code = do(&call{simulator: s, http: r, all: all, now: s.kit.Now()}); code == "" {
+				raw, _ = json.Marshal(answer) // the documents of this package are valid
 			}
-			(*all)[r.PathValue("id")] = in
 		})
-	})
-	return simulate.ControlCalls(mux, nil)
+		switch {
+		case err != nil:
+			refuse(w, http.StatusInternalServerError, "internal")
+		case code != "":
+			refuse(w, statusOf(code), code)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write(raw)
+		}
+	}
+}
+
+// ofTenant selects the tenant in the path. Without the consent of its administrator, the application
+// can do nothing there.
+func ofTenant(do operation) operation {
+	return func(c *call) (any, string) {
+		c.tenant = c.all.Tenants[c.http.PathValue("tenant")]
+		if c.tenant == nil || c.tenant.ConsentAt.IsZero() || c.now.Before(c.tenant.ConsentAt) {
+			return nil, "no_consent"
+		}
+		return do(c)
+	}
 }
 
 // Call implements simulate.Provider. Planned faults select calls by their operation.
 func (s *simulator) Call(r *http.Request, _ []byte) simulate.Call {
-	operation := "tenant"
-	switch {
-	case strings.HasSuffix(r.URL.Path, "/application"):
-		operation = "application"
-	case r.Method == http.MethodPut:
-		operation = "add_domain"
-	case strings.Contains(r.URL.Path, "/domains"):
-		operation = "domains"
+	_, pattern := s.mux.Handler(r)
+	_, path, _ := strings.Cut(pattern, prefix+"/tenants/{tenant}")
+	return simulate.Call{
+		Operation: strings.ToLower(r.Method) + path,
+		Write:     r.Method != http.MethodGet && strings.HasPrefix(r.URL.Path, prefix+"/tenants/"),
+		Scope:     r.Header.Get("Authorization"),
 	}
-	return simulate.Call{Operation: operation, Write: r.Method != http.MethodGet, Scope: r.Header.Get("Authorization")}
 }
 
 // Fail implements simulate.Provider.
@@ -106,70 +148,22 @@ func (s *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retryAf
 	if retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
-	refuse(w, status)
+	refuse(w, status, "planned")
 }
 
 // ServeHTTP implements simulate.Provider.
-func (s *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Authorization") != "Bearer "+Token {
-		refuse(w, http.StatusUnauthorized)
-		return
+func (s *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+func refuse(w http.ResponseWriter, status int, code string) {
+	simulate.WriteJSON(w, status, map[string]string{"error": code})
+}
+
+func statusOf(code string) int {
+	switch {
+	case code == "no_consent" || code == "no_role":
+		return http.StatusForbidden
+	case strings.HasPrefix(code, "no_"):
+		return http.StatusNotFound
 	}
-	s.mux.ServeHTTP(w, r)
-}
-
-// operation serves a request for one tenant, which it may change. It returns nil for 404.
-type operation func(t *Tenant, r *http.Request) any
-
-// ofTenant returns the handler of an operation. The state is locked meanwhile.
-func (s *simulator) ofTenant(serve operation) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var answer any
-		err := s.tenants.Do(func(all *map[string]Tenant) {
-			if t, ok := (*all)[r.PathValue("tenant")]; ok {
-				answer = serve(&t, r)
-				(*all)[r.PathValue("tenant")] = t
-			}
-		})
-		switch {
-		case err != nil:
-			refuse(w, http.StatusInternalServerError)
-		case answer == nil:
-			refuse(w, http.StatusNotFound)
-		default:
-			simulate.WriteJSON(w, http.StatusOK, answer)
-		}
-	}
-}
-
-func profile(t *Tenant, _ *http.Request) any {
-	return map[string]string{"name": t.Name, "builtin_domain": t.BuiltinDomain, "default_domain": t.DefaultDomain}
-}
-
-func listDomains(t *Tenant, _ *http.Request) any {
-	list := []Domain{}
-	for _, name := range slices.Sorted(maps.Keys(t.Domains)) {
-		list = append(list, t.Domains[name])
-	}
-	return map[string]any{"domains": list}
-}
-
-func getDomain(t *Tenant, r *http.Request) any {
-	if d, ok := t.Domains[r.PathValue("domain")]; ok {
-		return d
-	}
-	return nil
-}
-
-// addDomain answers with the existing domain if there is one.
-func addDomain(t *Tenant, r *http.Request) any {
-	name := r.PathValue("domain")
-	if _, exists := t.Domains[name]; !exists {
-		t.Domains[name] = Domain{Name: name}
-	}
-	return t.Domains[name]
-}
-
-func refuse(w http.ResponseWriter, status int) {
-	simulate.WriteJSON(w, status, map[string]string{"error": http.StatusText(status)})
+	return http.StatusConflict
 }

@@ -54,6 +54,17 @@ var platform = simulate.Platform[string, account, struct{}]{
 			Secrets:  map[string]string{"api_key": Key}, Sending: &simulate.Sending{APIKey: Key},
 		}
 	},
+	// What the conformance suite must know: the members of an account, and how a session ends.
+	Suite: simulate.Suite{
+		Address: "address", Name: map[string]any{"name": "$name"},
+		States: []simulate.SuiteState{
+			{State: "connected", Members: map[string]any{"state": "ok"}},
+			{State: "failed", HasError: true, Members: map[string]any{"state": "failed"}},
+			{State: "other", Members: map[string]any{"state": "strange"}},
+		},
+		Sessions: true, Declines: true,
+		Expire: &simulate.SuiteCall{Method: http.MethodPost, Path: "/links/$session/expire"},
+	},
 	Admit: func(q *request) simulate.Answer {
 		q.Key = q.State.Keys[strings.TrimPrefix(q.HTTP.Header.Get("Authorization"), "Bearer ")]
 		if q.Key == "" {

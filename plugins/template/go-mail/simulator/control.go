@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// suite describes the simulator to the conformance suite.
+var suite = simulate.MailSuite{Member: "member@$domain", Guest: "guest@elsewhere.mail.example"}
+
+var errUnknown = errors.New("there is no such tenant or mailbox")
+
+// control returns the handler of the control calls that docs/plugins.md lists.
+func (s *simulator) control() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /_control/suite", func(w http.ResponseWriter, _ *http.Request) { simulate.WriteJSON(w, http.StatusOK, suite) })
+	for on, do := range map[string]func(c *call) (any, error){
+		"POST /_control/tenants": createTenant, "GET /_control/tenants/{id}": showTenant,
+		"POST /_control/tenants/{id}/behaviour": behave, "POST /_control/tenants/{id}/rules": setForeignRule,
+		"POST /_control/tenants/{id}/revoke": revoke, "POST /_control/messages": sendMessages,
+	} {
+		mux.HandleFunc(on, func(w http.ResponseWriter, r *http.Request) {
+			var answer json.RawMessage
+			err := s.state.Try(func(all *state) error {
+				c := &call{simulator: s, http: r, all: all, tenant: all.Tenants[r.PathValue("id")], now: s.kit.Now()}
+				if r.PathValue("id") != "" && c.tenant == nil {
+					return errUnknown
+				}
+				out, err := do(c)
+				if err != nil {
+					return err
+				}
+				answer, err = json.Marshal(out)
+				return err
+			})
+			switch {
+			case errors.Is(err, errUnknown):
+				simulate.WriteError(w, http.StatusNotFound, err.Error())
+			case err != nil:
+				simulate.WriteError(w, http.StatusBadRequest, err.Error())
+			default:
+				simulate.WriteJSON(w, http.StatusOK, answer)
+			}
+		})
+	}
+	return simulate.ControlCalls(mux, nil)
+}
+
+func createTenant(c *call) (any, error) {
+	var in struct {
+		Name      string `json:"name"`
+		Bootstrap string `json:"bootstrap"`
+		SMTPAuth  string `json:"smtp_auth"`
+	}
+	err := errors.Join(simulate.ReadBody(c.http, &in), simulate.OneOf("bootstrap", in.Bootstrap, "", "ready", "dehydrated", "denied"),
+		simulate.OneOf("smtp_auth", in.SMTPAuth, "", "allowed", "refused"))
+	if err != nil {
+		return nil, err
+	}
+	t := c.all.addTenant(in.Name)
+	t.Dormant, t.Denied, t.SMTPFixed = in.Bootstrap == "dehydrated", in.Bootstrap == "denied", in.SMTPAuth == "refused"
+	return map[string]string{"tenant_id": t.ID, "admin": t.admin()}, nil
+}
+
+func behave(c *call) (any, error) {
+	return struct{}{}, simulate.ReadBody(c.http, &c.tenant.Behaviour)
+}
+
+// showTenant answers with the state of the consent, and the senders that each rule blocks.
+func showTenant(c *call) (any, error) {
+	rules := []map[string]any{}
+	for _, r := range c.tenant.Rules {
+		blocks := []string{}
+		if v := r.current(); v.Enabled {
+			blocks = append(blocks, v.Senders...)
+		}
+		rules = append(rules, map[string]any{"name": r.Name, "blocks": blocks})
+	}
+	consent := "granted"
+	if c.tenant.ConsentAt.IsZero() {
+		consent = "none"
+	}
+	return map[string]any{"consent": consent, "rules": rules}, nil
+}
+
+// setForeignRule creates or changes a rule as an administrator does. A rule that an administrator
+// creates has a form of its own.
+func setForeignRule(c *call) (any, error) {
+	var in struct {
+		Name    string   `json:"name"`
+		Enabled bool     `json:"enabled"`
+		Senders []string `json:"senders"`
+	}
+	if err := simulate.ReadBody(c.http, &in); err != nil {
+		return nil, err
+	}
+	form := "custom"
+	if r := c.tenant.rule(in.Name); r != nil {
+		form = r.current().Form
+	}
+	c.setRule(in.Name, ruleVersion{Form: form, Enabled: in.Enabled, Senders: in.Senders})
+	return struct{}{}, nil
+}
+
+func revoke(c *call) (any, error) {
+	var in struct {
+		What string `json:"what"`
+	}
+	if err := errors.Join(simulate.ReadBody(c.http, &in), simulate.OneOf("what", in.What, "consent", "exchange_role")); err != nil {
+		return nil, err
+	}
+	if in.What == "consent" {
+		c.tenant.ConsentAt = time.Time{}
+	} else {
+		c.tenant.RoleAt = time.Time{}
+	}
+	return struct{}{}, nil
+}
+
+// sendMessages makes a mailbox send messages now.
+func sendMessages(c *call) (any, error) {
+	var in struct {
+		Mailbox string `json:"mailbox"`
+		Count   int    `json:"count"`
+	}
+	if err := simulate.ReadBody(c.http, &in); err != nil {
+		return nil, err
+	}
+	for _, t := range c.all.Tenants {
+		b := t.find(in.Mailbox)
+		if b == nil {
+			continue
+		}
+		refused := false
+		for _, r := range t.Rules {
+			refused = refused || r.blocks(b.Address, c.now, milliseconds(t.Behaviour.Rule))
+		}
+		for range in.Count {
+			c.all.Serial++
+			t.Messages = append(t.Messages, message{ID: fmt.Sprintf("m-%d", c.all.Serial), Sender: strings.ToLower(b.Address), At: c.now, Refused: refused})
+		}
+		return struct{}{}, nil
+	}
+	return nil, errUnknown
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+const dnsTimeout = 5 * time.Second
+
+// published reports whether the DNS has a record. A question without an answer counts as no record.
+func (s *simulator) published(ctx context.Context, r record) bool {
+	ctx, cancel := context.WithTimeout(ctx, dnsTimeout)
+	defer cancel()
+	server, err := s.dnsServer(ctx)
+	if err != nil {
+		return false
+	}
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, server)
+	}}
+	if r.Type == "CNAME" {
+		target, err := resolver.LookupCNAME(ctx, r.Name+".")
+		return err == nil && strings.EqualFold(strings.TrimSuffix(target, "."), r.Content)
+	}
+	texts, err := resolver.LookupTXT(ctx, r.Name+".")
+	return err == nil && slices.Contains(texts, r.Content)
+}
+
+// dnsServer returns the address of the DNS server, which the world of the sandbox or of the suite
+// tells.
+func (s *simulator) dnsServer(ctx context.Context) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.kit.World+"/dns", nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var world struct {
+		Addr string `json:"addr"`
+	}
+	return world.Addr, json.NewDecoder(resp.Body).Decode(&world)
+}

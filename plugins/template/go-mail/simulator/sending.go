@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const tracePage = 100
+
+// ruleDoc is a rule in the format of the API.
+type ruleDoc struct {
+	ID      string   `json:"id"`
+	Name    string   `json:"name"`
+	Form    string   `json:"form"`
+	Enabled bool     `json:"enabled"`
+	Senders []string `json:"senders"`
+}
+
+func (r *rule) doc() ruleDoc {
+	v := r.current()
+	return ruleDoc{ID: r.ID, Name: r.Name, Form: v.Form, Enabled: v.Enabled, Senders: append([]string{}, v.Senders...)}
+}
+
+// rule returns the rule with a name, or nil.
+func (t *tenant) rule(name string) *rule {
+	for _, r := range t.Rules {
+		if strings.EqualFold(r.Name, name) {
+			return r
+		}
+	}
+	return nil
+}
+
+// setRule creates or changes a rule.
+func (c *call) setRule(name string, v ruleVersion) *rule {
+	r := c.tenant.rule(name)
+	if r == nil {
+		r = &rule{ID: c.all.newID(), Name: name}
+		c.tenant.Rules = append(c.tenant.Rules, r)
+	}
+	v.Since = c.now
+	r.Versions = append(r.Versions, v)
+	return r
+}
+
+func listRules(c *call) (any, string) {
+	list := []ruleDoc{}
+	for _, r := range c.tenant.Rules {
+		list = append(list, r.doc())
+	}
+	return map[string]any{"rules": list}, ""
+}
+
+func putRule(c *call) (any, string) {
+	var in ruleDoc
+	c.read(&in)
+	return c.setRule(c.http.PathValue("rule"), ruleVersion{Form: in.Form, Enabled: in.Enabled, Senders: in.Senders}).doc(), ""
+}
+
+func removeRule(c *call) (any, string) {
+	r := c.tenant.rule(c.http.PathValue("rule"))
+	if r == nil {
+		return nil, "no_rule"
+	}
+	c.tenant.Rules = slices.DeleteFunc(c.tenant.Rules, func(other *rule) bool { return other == r })
+	return struct{}{}, ""
+}
+
+// listMessages answers with one page of the message trace. The cursor is the number of rows before it.
+func listMessages(c *call) (any, string) {
+	q := c.http.URL.Query()
+	from, errFrom := time.Parse(time.RFC3339, q.Get("from"))
+	to, errTo := time.Parse(time.RFC3339, q.Get("to"))
+	skip, errCursor := strconv.Atoi(cmp.Or(q.Get("cursor"), "0"))
+	if errFrom != nil || errTo != nil || errCursor != nil || skip < 0 {
+		return nil, "query_invalid"
+	}
+	found := []message{}
+	for _, m := range c.tenant.Messages {
+		asked := slices.ContainsFunc(q["sender"], func(one string) bool { return strings.EqualFold(one, m.Sender) })
+		shown := !c.now.Before(m.At.Add(milliseconds(c.tenant.Behaviour.Trace)))
+		if asked && shown && !m.At.Before(from) && m.At.Before(to) {
+			found = append(found, m)
+		}
+	}
+	end := min(len(found), skip+cmp.Or(c.tenant.Behaviour.TracePage, tracePage))
+	next := ""
+	if end < len(found) {
+		next = strconv.Itoa(end)
+	}
+	return map[string]any{"messages": found[min(skip, end):end], "next": next}, ""
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import "time"
+
+// wakeTime is how long the preparation of a dormant mail server takes.
+const wakeTime = time.Minute
+
+// ofServer lets only an application with the role call the mail server.
+func ofServer(do operation) operation {
+	return func(c *call) (any, string) {
+		if c.tenant.RoleAt.IsZero() || c.now.Before(c.tenant.RoleAt) {
+			return nil, "no_role"
+		}
+		return do(c)
+	}
+}
+
+// takeRole gives the application the role, and begins the preparation of a dormant mail server.
+func takeRole(c *call) (any, string) {
+	t, answer := c.tenant, "active"
+	switch {
+	case t.RoleAt.IsZero() && t.Denied:
+		answer = "denied"
+	case t.RoleAt.IsZero():
+		t.RoleAt = c.now.Add(milliseconds(t.Behaviour.Role))
+		return takeRole(c)
+	case c.now.Before(t.RoleAt):
+		answer = "waiting"
+	case t.Dormant && t.AwakeAt.IsZero():
+		t.AwakeAt, answer = c.now.Add(wakeTime), "waiting"
+	case t.Dormant && c.now.Before(t.AwakeAt):
+		answer = "waiting"
+	}
+	return map[string]string{"state": answer}, ""
+}
+
+func getSMTP(c *call) (any, string) { return map[string]bool{"enabled": c.tenant.SMTP}, "" }
+
+func enableSMTP(c *call) (any, string) {
+	if c.tenant.SMTPFixed {
+		return nil, "smtp_locked"
+	}
+	c.tenant.SMTP = true
+	return getSMTP(c)
+}
+
+func listMailDomains(c *call) (any, string) {
+	list := []string{c.tenant.Builtin}
+	for _, name := range c.tenant.names() {
+		if c.tenant.accepts(name, c.now) {
+			list = append(list, name)
+		}
+	}
+	return map[string]any{"domains": list}, ""
+}
+
+func getSigning(c *call) (any, string) {
+	d := c.tenant.Domains[c.http.PathValue("domain")]
+	if d == nil || !d.Signing {
+		return nil, "no_signing"
+	}
+	return map[string]any{"enabled": d.Signs, "records": signingRecords(d.Name)}, ""
+}
+
+func createSigning(c *call) (any, string) {
+	name := c.http.PathValue("domain")
+	if !c.tenant.accepts(name, c.now) {
+		return nil, "not_ready"
+	}
+	c.tenant.Domains[name].Signing = true
+	return getSigning(c)
+}
+
+// enableSigning asks the DNS for the records of both selectors.
+func enableSigning(c *call) (any, string) {
+	d := c.tenant.Domains[c.http.PathValue("domain")]
+	if d == nil || !d.Signing {
+		return nil, "no_signing"
+	}
+	for _, r := range signingRecords(d.Name) {
+		if !d.Signs && !c.published(c.http.Context(), r) {
+			return nil, "signing_records_missing"
+		}
+	}
+	d.Signs = true
+	return struct{}{}, ""
+}

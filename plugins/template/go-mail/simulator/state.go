@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// state is what the platform knows.
+type state struct {
+	Serial  int                `json:"serial"` // counts everything that gets an id
+	Tenants map[string]*tenant `json:"tenants"`
+	Codes   map[string]login   `json:"codes"` // sign-ins that were not redeemed yet
+}
+
+// tenant is one customer of the platform.
+type tenant struct {
+	ID        string    `json:"id"`
+	Name      string    `json:"name"`
+	Builtin   string    `json:"builtin_domain"`
+	Denied    bool      `json:"denied"`     // the application may not take the role itself
+	SMTPFixed bool      `json:"smtp_fixed"` // the platform keeps SMTP disabled
+	SMTP      bool      `json:"smtp"`       // authenticated SMTP is enabled
+	Dormant   bool      `json:"dormant"`    // the mail server needs preparation
+	ConsentAt time.Time `json:"consent_at"` // when the consent applies; zero without consent
+	RoleAt    time.Time `json:"role_at"`    // when the role applies; zero without the role
+	AwakeAt   time.Time `json:"awake_at"`   // when the preparation ends; zero before it begins
+	Behaviour behaviour `json:"behaviour"`  // delays
+	Domains   domains   `json:"domains"`    // by name
+	Mailboxes []*box    `json:"mailboxes"`  // in the order of their creation
+	Rules     []*rule   `json:"rules"`      // in the order of their creation
+	Messages  []message `json:"messages"`   // in the order in which they were sent
+}
+
+type domains map[string]*domain
+
+// behaviour has delays in milliseconds, the rows of a page of the message trace, and the licences.
+type behaviour struct {
+	Consent   int       `json:"consent_ms"`
+	Role      int       `json:"role_ms"`
+	Domain    int       `json:"domain_ms"`
+	Accepted  int       `json:"accepted_domain_ms"`
+	Mailbox   int       `json:"mailbox_ms"`
+	Rule      int       `json:"rule_ms"`
+	Trace     int       `json:"trace_ms"`
+	TracePage int       `json:"trace_page"`
+	Licenses  *licences `json:"licenses"`
+}
+
+type licences struct {
+	Paid  int `json:"paid"`
+	Trial int `json:"trial"`
+}
+
+// domain is a domain of a tenant.
+type domain struct {
+	Name        string    `json:"name"`
+	Verified    bool      `json:"verified"`
+	MailEnabled bool      `json:"mail_enabled"`
+	AcceptedAt  time.Time `json:"accepted_at"` // when the mail server accepts its mail
+	Signing     bool      `json:"signing"`     // the DKIM configuration was created
+	Signs       bool      `json:"signs"`
+}
+
+// box is a shared mailbox.
+type box struct {
+	ID         string    `json:"id"`
+	Name       string    `json:"name"`
+	Address    string    `json:"address"`
+	Username   string    `json:"username"`
+	Alias      string    `json:"alias"`
+	Enabled    bool      `json:"enabled"`
+	Submission bool      `json:"submission"`
+	Created    time.Time `json:"created"`
+}
+
+// rule is a mail flow rule with its versions, the newest last.
+type rule struct {
+	ID       string        `json:"id"`
+	Name     string        `json:"name"`
+	Versions []ruleVersion `json:"versions"`
+}
+
+type ruleVersion struct {
+	Since   time.Time `json:"since"`
+	Form    string    `json:"form"`
+	Enabled bool      `json:"enabled"`
+	Senders []string  `json:"senders"`
+}
+
+// message is a message that a mailbox sent.
+type message struct {
+	ID      string    `json:"id"`
+	Sender  string    `json:"sender"`
+	At      time.Time `json:"at"`
+	Refused bool      `json:"refused"`
+}
+
+// record is a DNS record in the format of the API.
+type record struct {
+	Type     string `json:"type"`
+	Name     string `json:"name"`
+	Content  string `json:"content"`
+	Priority int    `json:"priority"`
+	TTL      int    `json:"ttl"`
+}
+
+func milliseconds(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// newID returns an id that is not used yet.
+func (s *state) newID() string {
+	s.Serial++
+	return fmt.Sprintf("00000000-0000-4000-8000-%012x", s.Serial)
+}
+
+// addTenant creates a tenant that nobody has connected yet.
+func (s *state) addTenant(called string) *tenant {
+	t := &tenant{ID: s.newID(), Name: called, Domains: domains{}}
+	t.Builtin = fmt.Sprintf("tenant%d.mail.example", s.Serial)
+	if t.Name == "" {
+		t.Name = fmt.Sprintf("Tenant %d", s.Serial)
+	}
+	s.Tenants[t.ID] = t
+	return t
+}
+
+func (t *tenant) admin() string { return "admin@" + t.Builtin }
+
+func (t *tenant) names() []string { return slices.Sorted(maps.Keys(t.Domains)) }
+
+// accepts reports whether the mail server accepts mail for a domain.
+func (t *tenant) accepts(name string, now time.Time) bool {
+	d := t.Domains[name]
+	return d != nil && d.MailEnabled && !now.Before(d.AcceptedAt)
+}
+
+// find returns the mailbox with an address or an id, or nil.
+func (t *tenant) find(key string) *box {
+	for _, b := range t.Mailboxes {
+		if strings.EqualFold(b.Address, key) || b.ID == key {
+			return b
+		}
+	}
+	return nil
+}
+
+// proof returns the record that proves that a tenant owns a domain. Each tenant has a different one.
+func (t *tenant) proof(domain string) record {
+	sum := sha256.Sum256([]byte(t.ID + " " + domain))
+	return record{Type: "TXT", Name: domain, Content: name + "-verification=" + hex.EncodeToString(sum[:8]), TTL: 3600}
+}
+
+// mailRecords returns the records that bring the mail of a domain to the platform.
+func mailRecords(domain string) []record {
+	return []record{
+		{Type: "MX", Name: domain, Content: label(domain) + ".mx.mail.example", Priority: 10, TTL: 3600},
+		{Type: "TXT", Name: domain, Content: "v=spf1 include:spf.mail.example -all", TTL: 3600},
+	}
+}
+
+// signingRecords returns the records of both DKIM selectors.
+func signingRecords(domain string) []record {
+	var all []record
+	for _, selector := range []string{"selector1", "selector2"} {
+		all = append(all, record{
+			Type: "CNAME", Name: selector + "._domainkey." + domain, Content: selector + "-" + label(domain) + ".dkim.mail.example", TTL: 3600,
+		})
+	}
+	return all
+}
+
+func label(domain string) string { return strings.ReplaceAll(domain, ".", "-") }
+
+func (r *rule) current() ruleVersion { return r.Versions[len(r.Versions)-1] }
+
+// blocks reports whether a rule blocks a sender. A version of the rule applies after a delay.
+func (r *rule) blocks(sender string, now time.Time, delay time.Duration) bool {
+	for _, v := range slices.Backward(r.Versions) {
+		if !now.Before(v.Since.Add(delay)) {
+			return v.Enabled && (len(v.Senders) == 0 || slices.Contains(v.Senders, strings.ToLower(sender)))
+		}
+	}
+	return false
+}
