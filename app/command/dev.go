@@ -168,6 +168,9 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 			return err
 		}
 		c.PluginDir = folder
+		if plugin.kind == kindMail {
+			c.MailPlatform = plugin.name
+		}
 	}
 	api, err := server.Listen(ctx, c.Listen)
 	if err != nil {
@@ -220,7 +223,7 @@ func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Con
 	}
 	opened, err := environment.Open(ctx, sandbox.Services{
 		Accounts: s.Store, Keys: s.Store, Consent: s.Platform, Managed: s.Tenants, ConnectDNS: connectDNS(s), Enforce: s.EnforceNow, WakeDueJobs: s.WakeDueJobs, KillPlugin: s.Host.Kill,
-		APIURL: url, AdminURL: "http://" + admin.Addr().String(), KeyPrefix: c.KeyPrefix, MailPlatform: c.MailPlatform,
+		APIURL: url, AdminURL: "http://" + admin.Addr().String(), KeyPrefix: c.KeyPrefix,
 	})
 	if err == nil {
 		err = writeEnv(c.DataDir, opened)
