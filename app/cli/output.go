@@ -87,11 +87,12 @@ func Warn(cmd *cobra.Command, code, message string) {
 }
 
 // OneLine returns the text of err. For joined errors it returns the text of the first error, because
-// their common text has line breaks.
+// their common text has line breaks. An error that joins nothing else keeps what was said around it.
 func OneLine(err error) string {
 	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) && len(joined.Unwrap()) > 0 {
+	if errors.As(err, &joined) && len(joined.Unwrap()) > 1 {
 		return OneLine(joined.Unwrap()[0])
 	}
-	return err.Error()
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
 }

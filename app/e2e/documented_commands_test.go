@@ -177,7 +177,8 @@ func hasFlag(c *cobra.Command, name string) bool {
 // and one that Kubernetes sets.
 func knownVariables(t *testing.T) func(string) bool {
 	t.Helper()
-	names := []string{"TENANTRY_URL", "TENANTRY_KEY", "TENANTRY_CONTROL", "TENANTRY_TENANT", "TENANTRY_SOAK", "TENANTRY_SHOTS", "TENANTRY_TEST_BIN", "TENANTRY_SERVICE_HOST"}
+	names := []string{"TENANTRY_URL", "TENANTRY_KEY", "TENANTRY_CONTROL", "TENANTRY_TENANT", "TENANTRY_SOAK", "TENANTRY_SHOTS", "TENANTRY_TEST_BIN", "TENANTRY_SERVICE_HOST",
+		"TENANTRY_PLUGIN", "TENANTRY_BENCH_EVENTS"}
 	for field := range settings.Fields() {
 		if field.Type.Kind() != reflect.Map {
 			names = append(names, "TENANTRY_"+strings.ToUpper(field.Tag.Get("koanf")))

@@ -9,7 +9,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +23,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/pluginhost/verified"
 	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
@@ -259,6 +262,80 @@ func TestSandboxRunsTheTemplate(t *testing.T) {
 			t.Errorf("the calls are %+v", calls)
 		}
 	})
+}
+
+// TestSandboxRunsTheMailTemplate starts a sandbox with two mail platforms. Tenants are created at the one
+// that the service uses, and a tenant that has agreed can be read.
+func TestSandboxRunsTheMailTemplate(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mail-example")
+	if out, err := exec.Command("go", "build", "-o", file, "./go-mail").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	dir := filepath.Join(t.TempDir(), "plugins")
+	for _, program := range []string{testserver.Program(t, "release/plugins/mail-microsoft365"), file} {
+		if _, err := pluginhost.Add(t.Context(), dir, program); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"example", "microsoft365"} {
+		t.Run(name, func(t *testing.T) {
+			env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: dir, MailPlatform: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := env.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: patient})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(h.Close)
+			platform := h.Mail(name, func(context.Context) (wire.Connection, error) {
+				return wire.Connection{Settings: env.Settings()[name], Secrets: env.Secrets()[name]}, nil
+			})
+			control := httptest.NewServer(env.Control(sandbox.Services{
+				Consent: platform, APIURL: "http://127.0.0.1:1", WakeDueJobs: func(context.Context) error { return nil },
+			}))
+			t.Cleanup(control.Close)
+			var made struct {
+				ID    string `json:"tenant_id"`
+				Admin string `json:"admin"`
+			}
+			if err := json.Unmarshal([]byte(askControl(t, http.MethodPost, control.URL+"/tenants", `{"name":"Ann"}`)), &made); err != nil {
+				t.Fatal(err)
+			}
+			if err := platform.Check(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			page, err := platform.ConsentURL(t.Context(), "state", "http://127.0.0.1:8080/connect/"+name+"/callback")
+			if err != nil {
+				t.Fatal(err)
+			}
+			form := url.Values{"username": {made.Admin}, "decision": {"accept"}}
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, page, strings.NewReader(form.Encode()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			request.Header.Set("Accept", "text/html")
+			browser := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+			answer, err := browser.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = answer.Body.Close()
+			back, err := answer.Location()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if granted, err := platform.Granted(t.Context(), back.RawQuery); err != nil || string(granted) != made.ID {
+				t.Fatalf("granted %s, %v, want %s", granted, err, made.ID)
+			}
+		})
+	}
 }
 
 // askControl makes a call of the control interface and returns its body.

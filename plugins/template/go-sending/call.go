@@ -26,6 +26,9 @@ func (p *platform) call(ctx context.Context, method, path string, out any) error
 	}
 	req.Header.Set("Authorization", "Bearer "+p.key.Reveal())
 	req.Header.Set("Accept", "application/json")
+	if p.workspace != "" {
+		req.Header.Set("X-Workspace", p.workspace)
+	}
 	resp, err := p.http.Do(req)
 	if err != nil {
 		return sdk.TransportError(err) // the effect of a request without an answer is unknown

@@ -23,7 +23,7 @@ func description() sdk.Description {
 		Capabilities: []string{sdk.CanOAuth, sdk.CanRefresh, sdk.CanDisconnect},
 		Fields: []sdk.Field{
 			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "key of the API"},
-			{Name: "workspace_id", Account: true, Help: "id of the workspace that the key is expected to be of"},
+			{Name: "workspace_id", Account: true, Help: "id of the workspace, for a key of several"},
 			{Name: "base_url", Default: "https://api.example.com/v1", Help: "base URL of the API"},
 			{Name: "auth_hosts", Default: "login.microsoftonline.com", Help: "hosts that a sign-in link may lead to, separated by commas"},
 		},
@@ -46,7 +46,7 @@ func newProcessState() *processState {
 type platform struct {
 	base      string // URL of the API
 	key       sdk.Secret
-	workspace string   // the id of the expected workspace; empty for any
+	workspace string   // the id of the workspace; empty for the default one
 	authHosts []string // hosts that a sign-in link may lead to
 	http      *http.Client
 }

@@ -38,16 +38,23 @@ type (
 
 // Check implements sdk.SendingPlatform.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
-	var me struct {
-		Workspace string `json:"workspace"`
+	var list struct {
+		Workspaces []struct {
+			ID   string `json:"id"`
+			Name string `json:"name"`
+		} `json:"workspaces"`
 	}
-	if err := p.call(ctx, http.MethodGet, "/me", &me); err != nil {
+	if err := p.call(ctx, http.MethodGet, "/workspaces", &list); err != nil {
 		return sdk.Reach{}, asOutcome(err)
 	}
-	if me.Workspace == "" {
-		return sdk.Reach{}, sdk.BrokenAnswer("no_workspace")
+	if list.Workspaces == nil {
+		return sdk.Reach{}, sdk.BrokenAnswer("no_workspaces")
 	}
-	return sdk.Reach{Workspaces: []sdk.Workspace{{ID: me.Workspace}}}, nil
+	var reach sdk.Reach
+	for _, w := range list.Workspaces {
+		reach.Workspaces = append(reach.Workspaces, sdk.Workspace{ID: w.ID, Name: w.Name})
+	}
+	return reach, nil
 }
 
 // Account implements sdk.SendingPlatform. The parameter `like` also finds parts of addresses, so

@@ -22,10 +22,16 @@ const (
 )
 
 type (
-	request = simulate.Request[string, account, struct{}]
-	state   = simulate.State[string, account, struct{}]
-	route   = simulate.Route[string, account, struct{}]
+	request = simulate.Request[key, account, struct{}]
+	state   = simulate.State[key, account, struct{}]
+	route   = simulate.Route[key, account, struct{}]
 )
+
+// key is what the platform knows of a key. PUT /_control/keys/{key} creates one.
+type key struct {
+	Workspaces []simulate.Workspace `json:"workspaces"` // the first is the default
+	Unpaid     bool                 `json:"unpaid"`     // the plan has ended
+}
 
 // The JSON documents of the API.
 type (
@@ -45,9 +51,11 @@ type (
 	}
 )
 
-var platform = simulate.Platform[string, account, struct{}]{
+var customers = []simulate.Workspace{{ID: workspace, Name: "Workspace"}}
+
+var platform = simulate.Platform[key, account, struct{}]{
 	Name: "example", Title: "Example", Prefix: prefix, Workspace: workspace,
-	Fresh: func(time.Time) state { return state{Keys: map[string]string{Key: workspace}} },
+	Fresh: func(time.Time) state { return state{Keys: map[string]key{Key: {Workspaces: customers}}} },
 	Ready: func(url, host string) simulate.Ready {
 		return simulate.Ready{
 			Settings: map[string]string{"base_url": url + prefix, "auth_hosts": host},
@@ -64,18 +72,17 @@ var platform = simulate.Platform[string, account, struct{}]{
 		},
 		Sessions: true, Declines: true,
 		Expire: &simulate.SuiteCall{Method: http.MethodPost, Path: "/links/$session/expire"},
+		Unpaid: &simulate.SuiteCall{Method: http.MethodPut, Path: "/keys/" + Key, Body: key{Workspaces: customers, Unpaid: true}},
+		Workspaces: &simulate.SuiteWorkspaces{
+			ID:     "ws-%d",
+			Calls:  []simulate.SuiteCall{{Method: http.MethodPut, Path: "/keys/key-reaching", Body: map[string]any{"workspaces": "$workspaces"}}},
+			Values: map[string]string{"api_key": "key-reaching"},
+		},
 	},
-	Admit: func(q *request) simulate.Answer {
-		q.Key = q.State.Keys[strings.TrimPrefix(q.HTTP.Header.Get("Authorization"), "Bearer ")]
-		if q.Key == "" {
-			return refuse(http.StatusUnauthorized)
-		}
-		q.Workspace = q.Key
-		return simulate.Answer{}
-	},
+	Admit: admit,
 	Routes: []route{
-		{On: "GET /me", Name: "me", Serve: func(q *request) simulate.Answer {
-			return simulate.OK(map[string]string{"workspace": q.Workspace})
+		{On: "GET /workspaces", Name: "list_workspaces", Serve: func(q *request) simulate.Answer {
+			return simulate.OK(map[string]any{"workspaces": q.Key.Workspaces})
 		}},
 		{On: "GET /accounts", Name: "list_accounts", Serve: listAccounts},
 		{On: "DELETE /accounts/{id}", Name: "delete_account", Serve: func(q *request) simulate.Answer {
@@ -100,6 +107,7 @@ var platform = simulate.Platform[string, account, struct{}]{
 	Page:     simulate.Page{Path: "/authorize", Operation: "authorize"},
 	SignedIn: func(q *request, in, address string) { q.Account(in, address, 0).State = "ok" },
 	Controls: map[string]func(*request) (any, error){
+		"PUT /keys/{key}": (*request).PutKey,
 		"POST /links/{id}/expire": func(q *request) (any, error) {
 			started := q.State.SignIns[q.Path("id")]
 			if started == nil {
@@ -114,6 +122,28 @@ var platform = simulate.Platform[string, account, struct{}]{
 // New returns the handler of the simulator and the line that it prints when it is ready. It fails
 // when the data folder is unusable.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
+
+// admit checks the key, and selects the workspace of the header X-Workspace.
+func admit(q *request) simulate.Answer {
+	known := false
+	if q.Key, known = q.State.Keys[strings.TrimPrefix(q.HTTP.Header.Get("Authorization"), "Bearer ")]; !known {
+		return refuse(http.StatusUnauthorized)
+	}
+	if q.Key.Unpaid {
+		return refuse(http.StatusPaymentRequired)
+	}
+	wanted := q.HTTP.Header.Get("X-Workspace")
+	for _, w := range q.Key.Workspaces {
+		if wanted == "" || wanted == w.ID {
+			q.Workspace = w.ID
+			return simulate.Answer{}
+		}
+	}
+	if wanted == "" && q.HTTP.URL.Path == prefix+"/workspaces" {
+		return simulate.Answer{} // a key without a workspace
+	}
+	return refuse(http.StatusForbidden)
+}
 
 func refuse(status int) simulate.Answer {
 	return simulate.Answer{Status: status, Body: map[string]string{"error": http.StatusText(status)}}
