@@ -294,7 +294,7 @@ Tenants that can be connected:
 		_, _ = fmt.Fprintf(out, "  %s  %s  (%s)\n", t.TenantID, t.Name, t.Admin)
 	}
 	if len(r.Zones) > 0 {
-		_, _ = fmt.Fprintf(out, "\nZones at Cloudflare, empty: %s … %s\nZones with old records, to try a plan on:\n", r.Zones[0], r.Zones[len(r.Zones)-1])
+		_, _ = fmt.Fprintf(out, "\nZones at %s, empty: %s … %s\nZones with old records, to try a plan on:\n", r.ZonesAt, r.Zones[0], r.Zones[len(r.Zones)-1])
 	}
 	for _, p := range r.MessyZones {
 		_, _ = fmt.Fprintf(out, "  %-27s %s\n", p.Name, p.About)
