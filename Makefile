@@ -65,7 +65,7 @@ race: ## the tests that run in one process, with the race detector
 
 # What tests start is built once, before them. A program that is up to date is left
 # alone.
-TESTDATA := $(addprefix ./,$(wildcard adapters/*/testdata/*/main.go app/*/testdata/*/main.go plugins/*/testdata/*/main.go))
+TESTDATA := $(addprefix ./,$(wildcard adapters/*/testdata/*/main.go app/*/testdata/*/main.go plugins/*/testdata/*/main.go plugins/template/*/main.go))
 SOURCES  := $(wildcard $(shell git ls-files -co --exclude-standard -- go.mod go.sum adapters app core migrations plugins ports deploy/container 2>/dev/null))
 test-programs: bin/gotestsum bin/oasdiff bin/test/chart bin/test/clients/smoke.js bin/test/image/config.json
 	@.ci/npm .ci/browser

@@ -112,7 +112,7 @@ func (c *controller) consentManaged(ctx context.Context, id string) error {
 	if !ok {
 		return notFound("there is no such tenant")
 	}
-	link, err := c.Consent.ConsentURL(ctx, "managed", tenants.RedirectURIs(c.APIURL, c.MailPlatform)[0])
+	link, err := c.Consent.ConsentURL(ctx, "managed", tenants.RedirectURIs(c.APIURL, c.options.MailPlatform)[0])
 	if err != nil {
 		return fmt.Errorf("consent of a managed tenant: %w", err)
 	}

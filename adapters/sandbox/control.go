@@ -36,8 +36,6 @@ type Services struct {
 	APIURL, AdminURL string
 	// KeyPrefix is the prefix of API keys.
 	KeyPrefix string
-	// MailPlatform is the name of the mail platform's plugin.
-	MailPlatform string
 }
 
 // Managed assigns managed tenants to accounts. *tenants.Service implements this interface.

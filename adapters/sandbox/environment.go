@@ -47,8 +47,8 @@ type Options struct {
 	DataDir string
 	// PluginDir is the directory of the plugin binaries and their catalog.
 	PluginDir string
-	// MailPlatform is the name of the mail platform's plugin. If several plugins simulate a mail
-	// platform, tenants are created at this one. Empty means any.
+	// MailPlatform is the name of the mail platform's plugin. The simulators of other mail platforms
+	// do not run. If it is empty, all run.
 	MailPlatform string
 	// Seed creates zones and tenants.
 	Seed bool

@@ -242,3 +242,11 @@ func TestReadyLineHasExactlyTheseFields(t *testing.T) {
 		t.Fatal(string(raw))
 	}
 }
+
+// TestOnlyTheMailPlatformIsSimulated checks that the simulator of a second mail platform does not run.
+func TestOnlyTheMailPlatformIsSimulated(t *testing.T) {
+	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "liar", "fake"), MailPlatform: "fake"})
+	if settings := env.Settings(); len(settings) != 1 || settings["fake"] == nil {
+		t.Errorf("simulators: %v", settings)
+	}
+}

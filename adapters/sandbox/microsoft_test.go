@@ -54,7 +54,7 @@ func (p realConsent) ConsentURL(_ context.Context, state, redirect string) (stri
 }
 
 func TestControlOfTheMicrosoftSimulator(t *testing.T) {
-	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: microsoftPlugin(t), Seed: true})
+	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: microsoftPlugin(t), MailPlatform: "microsoft365", Seed: true})
 	service := newService(t)
 	services := service.services(env)
 	services.Consent = realConsent{service, env}

@@ -40,6 +40,8 @@ type Ready struct {
 	Zones      []string       `json:"zones"`
 	Tenants    []Tenant       `json:"tenants"`
 	Sending    map[string]any `json:"sending"`
+	// ZonesAt is the DNS provider of Zones. It is not part of the JSON line.
+	ZonesAt string `json:"-"`
 	// MessyZones are the seeded messy zones. They are not part of the JSON line.
 	MessyZones []zones.MessyZone `json:"-"`
 	// PluginZones are the seeded zones at the DNS providers of further plugins, by provider. They are
@@ -64,7 +66,7 @@ func (env *Environment) Open(ctx context.Context, s Services) (Ready, error) {
 	}
 	ready := Ready{
 		APIURL: s.APIURL, APIKey: key.Reveal(), AccountID: string(acc.ID), UserEmail: ownerEmail,
-		AdminURL: s.AdminURL, DNSAddr: env.DNSAddr(), Zones: []string{}, Tenants: []Tenant{}, Sending: map[string]any{},
+		AdminURL: s.AdminURL, DNSAddr: env.DNSAddr(), Zones: []string{}, ZonesAt: seededDNS, Tenants: []Tenant{}, Sending: map[string]any{},
 	}
 	if env.options.Seed {
 		ready.Zones, ready.MessyZones, ready.Sending = seedZoneNames(), zones.MessyZones, env.sendingCustomers()
@@ -123,7 +125,7 @@ func seedZoneNames() []string {
 
 func (env *Environment) seedZones() error {
 	for _, name := range seedZoneNames() {
-		if err := env.zones.Add(name, "cloudflare"); err != nil {
+		if err := env.zones.Add(name, seededDNS); err != nil {
 			return fmt.Errorf("seed zone %s: %w", name, err)
 		}
 	}

@@ -60,7 +60,6 @@ func TestControlOfASendingPlatform(t *testing.T) {
 		{"DELETE /sending/instantly/accounts/a%2Fb@one.test", ``, http.StatusNotFound, `error`},
 		{"PUT /sending/instantly/accounts/a@one.test", `{"state":1}`, http.StatusBadRequest, `error`},
 		{"POST /sending/instantly/moon", `{}`, http.StatusNotFound, `error`},
-		{"GET /sending/smartlead/accounts", ``, http.StatusNotImplemented, `error`},
 		{"GET /sending/nobody/accounts", ``, http.StatusNotFound, `error`},
 		{"GET /calls?provider=instantly", ``, http.StatusOK, `"operation":"start_sign_in"`},
 		{"POST /faults", `{"provider":"instantly","operation":"sign_in","kind":"status","status":429,"retry_after":9,"times":1}`, http.StatusOK, `{}`},

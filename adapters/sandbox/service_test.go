@@ -81,7 +81,7 @@ func (s *service) services(env *sandbox.Environment) sandbox.Services {
 		Enforce:     func(context.Context) error { s.enforced++; return nil },
 		WakeDueJobs: func(context.Context) error { s.woken++; return nil },
 		KillPlugin:  func(name string) error { s.killed = append(s.killed, name); return nil },
-		APIURL:      s.site.URL, AdminURL: "http://127.0.0.1:9", KeyPrefix: "tny", MailPlatform: "microsoft365",
+		APIURL:      s.site.URL, AdminURL: "http://127.0.0.1:9", KeyPrefix: "tny",
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/pluginhost/verified"
 	"github.com/tenantry/tenantry/adapters/sandbox/disk"
+	"github.com/tenantry/tenantry/adapters/sandbox/zones"
 )
 
 // controlTimeout limits one control call to a simulator.
@@ -31,6 +32,8 @@ type readyLine struct {
 	Secrets  map[string]string `json:"secrets"`
 	Control  []string          `json:"control"`
 	Sending  map[string]any    `json:"sending"`
+	// Zones are the records of the provider's own zones, by apex.
+	Zones map[string][]zones.Record `json:"zones"`
 }
 
 // simulator is the running simulator of one provider.
@@ -48,14 +51,21 @@ func (s *simulator) stop() {
 	_ = s.files.Close() // what remains is a folder with copies of files that are not secret
 }
 
-// startSimulators starts the simulators of all plugins that have one. zonesURL is the base URL of
-// the API through which simulators read and edit zones.
+// kindMail is the kind of mail platforms in the plugin catalog.
+const kindMail = "mail"
+
+// startSimulators starts the simulators of all plugins that have one. Of the mail platforms it starts
+// only the one that the service calls. zonesURL is the base URL of the API through which simulators
+// read and edit zones.
 func (env *Environment) startSimulators(ctx context.Context, zonesURL string) error {
 	list, err := catalog(env.options.PluginDir)
 	if err != nil {
 		return err
 	}
 	for _, p := range list {
+		if p.Kind == kindMail && env.options.MailPlatform != "" && p.Name != env.options.MailPlatform {
+			continue
+		}
 		s, err := env.startSimulator(ctx, p, zonesURL)
 		if errors.Is(err, errNoSimulator) {
 			env.log.Debug("plugin without a simulator", "provider", p.Name)
@@ -138,7 +148,7 @@ func (env *Environment) runSimulator(ctx context.Context, p plugin, exe, zonesUR
 		Transport: &http.Transport{DisableKeepAlives: true},
 	}}
 	if err = s.parseReadyLine(line, p.Name); err == nil {
-		err = env.addresses.save(p.Name, s.ready.URL)
+		err = errors.Join(env.addresses.save(p.Name, s.ready.URL), env.serveZones(s.ready.Zones))
 	}
 	if err != nil {
 		proc.stop()
@@ -167,11 +177,18 @@ func (s *simulator) parseReadyLine(line []byte, name string) error {
 	return nil
 }
 
-// providers are the ids of all bundled providers, with or without a simulator.
-var providers = []string{"microsoft365", "cloudflare", "powerdns", "rfc2136",
-	"instantly", "plusvibe", "smartlead", "salesblink", "emailbison"}
+// serveZones makes the DNS server answer for the own zones of a provider.
+func (env *Environment) serveZones(own map[string][]zones.Record) error {
+	for apex, records := range own {
+		if err := env.zones.ServeOwn(apex, records); err != nil {
+			return fmt.Errorf("its zone %s: %w", apex, err)
+		}
+	}
+	return nil
+}
 
-// errNotSimulated means that the provider is known, but no plugin of this sandbox simulates it.
+// errNotSimulated means that the catalog has a plugin of the provider, but this sandbox does not
+// simulate it.
 const errNotSimulated = notImplemented("no simulator of this provider runs here")
 
 // simulator returns the simulator of a provider.
@@ -181,27 +198,24 @@ func (env *Environment) simulator(provider string) (*simulator, error) {
 			return s, nil
 		}
 	}
-	if slices.Contains(providers, provider) {
+	list, err := catalog(env.options.PluginDir)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(list, func(p plugin) bool { return p.Name == provider }) {
 		return nil, errNotSimulated
 	}
 	return nil, notFound("there is no such provider")
 }
 
-// simulatorFor returns the simulator that handles control calls whose first path element is first. The
-// simulator of the mail platform comes before the others.
-func (env *Environment) simulatorFor(first string) (found *simulator, ok bool) {
+// simulatorFor returns the simulator that handles control calls whose first path element is first.
+func (env *Environment) simulatorFor(first string) (*simulator, bool) {
 	for _, s := range env.running() {
-		if !slices.Contains(s.ready.Control, first) {
-			continue
-		}
-		if s.ready.Provider == env.options.MailPlatform {
+		if slices.Contains(s.ready.Control, first) {
 			return s, true
 		}
-		if found == nil {
-			found = s
-		}
 	}
-	return found, found != nil
+	return nil, false
 }
 
 // controlCall sends a call to the control interface of the simulator.

@@ -168,6 +168,9 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 			return err
 		}
 		c.PluginDir = folder
+		if plugin.kind == kindMail {
+			c.MailPlatform = plugin.name
+		}
 	}
 	api, err := server.Listen(ctx, c.Listen)
 	if err != nil {
@@ -220,7 +223,7 @@ func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Con
 	}
 	opened, err := environment.Open(ctx, sandbox.Services{
 		Accounts: s.Store, Keys: s.Store, Consent: s.Platform, Managed: s.Tenants, ConnectDNS: connectDNS(s), Enforce: s.EnforceNow, WakeDueJobs: s.WakeDueJobs, KillPlugin: s.Host.Kill,
-		APIURL: url, AdminURL: "http://" + admin.Addr().String(), KeyPrefix: c.KeyPrefix, MailPlatform: c.MailPlatform,
+		APIURL: url, AdminURL: "http://" + admin.Addr().String(), KeyPrefix: c.KeyPrefix,
 	})
 	if err == nil {
 		err = writeEnv(c.DataDir, opened)
@@ -291,7 +294,7 @@ Tenants that can be connected:
 		_, _ = fmt.Fprintf(out, "  %s  %s  (%s)\n", t.TenantID, t.Name, t.Admin)
 	}
 	if len(r.Zones) > 0 {
-		_, _ = fmt.Fprintf(out, "\nZones at Cloudflare, empty: %s … %s\nZones with old records, to try a plan on:\n", r.Zones[0], r.Zones[len(r.Zones)-1])
+		_, _ = fmt.Fprintf(out, "\nZones at %s, empty: %s … %s\nZones with old records, to try a plan on:\n", r.ZonesAt, r.Zones[0], r.Zones[len(r.Zones)-1])
 	}
 	for _, p := range r.MessyZones {
 		_, _ = fmt.Fprintf(out, "  %-27s %s\n", p.Name, p.About)

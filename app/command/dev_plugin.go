@@ -22,10 +22,14 @@ import (
 // rebuildInterval is the time between two looks at the program of a plugin under development.
 const rebuildInterval = time.Second
 
+// kindMail is the kind of mail platforms in the plugin catalog.
+const kindMail = "mail"
+
 // pluginUnderDevelopment is the plugin of `tenantry dev --plugin`. Its program is copied into a plugin
 // folder of the sandbox whenever it was built again.
 type pluginUnderDevelopment struct {
 	name    string
+	kind    string // in the plugin catalog
 	program string // built by the author
 	built   string // the file that a new build changes: the program, or the manifest of its files
 	folder  string // the plugin folder of the sandbox
@@ -89,7 +93,7 @@ func openPlugin(ctx context.Context, dir, base, folder string) (*pluginUnderDeve
 		return nil, err
 	}
 	added, err := pluginhost.Add(ctx, folder, program)
-	p.name = added.Name
+	p.name, p.kind = added.Name, added.Kind
 	return p, err
 }
 

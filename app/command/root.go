@@ -43,8 +43,8 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func Root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tenantry",
-		Short: "Outbound e-mail infrastructure on Microsoft 365 tenants, by API",
-		Long: "Outbound e-mail infrastructure on Microsoft 365 tenants, by API.\n\n" +
+		Short: "Outbound e-mail infrastructure on the tenants of a mail platform, by API",
+		Long: "Outbound e-mail infrastructure on the tenants of a mail platform, by API.\n\n" +
 			"To try it on this machine: tenantry dev. For production: tenantry serve. tenantry doctor shows what is missing.",
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -69,6 +69,7 @@ func Root() *cobra.Command {
 	root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	cli.Explain(root)
 	cli.Complete(root)
+	operator.CompleteMailPlatform(root)
 	cli.CheckHelp(root)
 	cli.RefuseArguments(root)
 	return root

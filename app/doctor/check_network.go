@@ -19,9 +19,9 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// probeZone is the zone that the DNS check reads. It always exists, in the sandbox too, because the
-// SPF record of every customer refers to it.
-const probeZone = "outlook.com"
+// probeZone is the zone that the DNS check reads. It always exists, in the sandbox too. The check does
+// not ask the mail platform's plugin for a zone, because it explains why plugins fail.
+const probeZone = "iana.org"
 
 // dns queries each resolver and the authoritative servers of probeZone, in the way in which the
 // service reads customers' domains.

@@ -12,10 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/dnsconnections"
-	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/app/wiring"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
@@ -54,21 +52,8 @@ func addDNSConnectionCommand() *cobra.Command {
 	cmd.Flags().StringVar(&options.credential, "credential-file", "", "the file with the secret, or - for standard input")
 	cmd.Flags().StringArrayVar(&options.settings, "set", nil, "a field of the provider that is not a secret, as `NAME=VALUE`")
 	cli.Require(cmd, "account", "provider")
-	_ = cmd.RegisterFlagCompletionFunc("provider", completeDNSProvider) // fails only for a flag that does not exist
+	_ = cmd.RegisterFlagCompletionFunc("provider", completePlugins(wire.KindDNS)) // fails only for a flag that does not exist
 	return cmd
-}
-
-// completeDNSProvider offers the DNS providers of the plugin catalog to a shell.
-func completeDNSProvider(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	c, err := settings.Load(cmd.Flags(), nil)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir})
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return host.Names(wire.KindDNS), cobra.ShellCompDirectiveNoFileComp
 }
 
 // run checks the flags and the credential, and adds the connection. Nothing is stored when the

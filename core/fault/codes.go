@@ -7,7 +7,7 @@ package fault
 var (
 	InvalidRequest        = Code{"invalid_request", Invalid, "Invalid request", "The request does not match the schema of this operation: malformed JSON, a missing or unknown member, a wrong type or an invalid query value. `errors` names each invalid part. Correct them and send the request again."}
 	InvalidDomain         = Code{"invalid_domain", Invalid, "Invalid domain", "The domain is not a host name of two labels or more, or it is itself a public suffix."}
-	BuiltinDomain         = Code{"builtin_domain_not_allowed", Invalid, "Built-in domain not allowed", "Names under onmicrosoft.com belong to the mail platform. Add a domain of your own."}
+	BuiltinDomain         = Code{"builtin_domain_not_allowed", Invalid, "Built-in domain not allowed", "The mail platform assigns names under this domain to its tenants. Add a domain of your own."}
 	DomainLimitReached    = Code{"domain_limit_reached", Invalid, "Domain limit reached", "A tenant can have at most 12 custom domains, including those that discovery found."}
 	DomainNotVerified     = Code{"domain_not_verified", Invalid, "Domain not verified", "Mailboxes can be created only on a verified domain. Publish its verification record and verify it first."}
 	VerificationFailed    = Code{"verification_failed", Invalid, "Verification failed", "The mail platform cannot find the verification record yet. `detail` repeats the record that it expects. Check the record. Propagation typically takes 5 to 30 minutes. Try again with a new Idempotency-Key."}

@@ -20,6 +20,7 @@ import (
 var (
 	providerID = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 	fieldName  = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+	domainName = regexp.MustCompile(`^[a-z0-9-]+(\.[a-z0-9-]+)+$`)
 )
 
 var pluginChecks = []check{
@@ -40,6 +41,7 @@ var pluginChecks = []check{
 		checkFields(t, d.Fields)
 		checkBudgets(t, d.Budgets)
 		checkHosts(t, d)
+		checkFacts(t, d)
 	}},
 	{ID: "plugin/commands/describe", Proves: "describe and --version match the description", Run: func(t T, b Binary) {
 		d := describe(t, b.Start(t))
@@ -146,6 +148,34 @@ func checkHosts(t T, d sdk.Description) {
 		if strings.HasPrefix(host, "{") && !slices.ContainsFunc(d.Fields, isSetting) {
 			t.Errorf("host %s is not a setting of the plugin", host)
 		}
+	}
+}
+
+// checkFacts checks what a mail platform says about itself. Hosts have a leading dot, so that a suffix
+// matches whole labels. Built-in domains have none: callers cannot add the domain itself either.
+func checkFacts(t T, d sdk.Description) {
+	t.Helper()
+	f := d.MailPlatform
+	hosts := slices.Concat(f.Hosts.Exchanges, f.Hosts.Signers, f.Hosts.Verification)
+	if d.Kind != wire.KindMail {
+		if len(hosts)+len(f.BuiltinDomains) > 0 {
+			t.Error("only a mail platform has built-in domains and mail hosts")
+		}
+		return
+	}
+	for _, host := range hosts {
+		if rest, dotted := strings.CutPrefix(host, "."); !dotted || !domainName.MatchString(rest) {
+			t.Errorf("the mail host %q is not a domain in lower case with a leading dot, such as .mx.acme.com", host)
+		}
+	}
+	for _, domain := range f.BuiltinDomains {
+		if !domainName.MatchString(domain) {
+			t.Errorf("the built-in domain %q is not a domain in lower case without a leading dot, such as mail.acme.com", domain)
+		}
+	}
+	shown := func(field sdk.Field) bool { return field.Name == f.ApplicationField && !field.Secret }
+	if f.ApplicationField != "" && !slices.ContainsFunc(d.Fields, shown) {
+		t.Errorf("the id of the application, %q, is not a setting of the plugin, or is secret", f.ApplicationField)
 	}
 }
 

@@ -105,3 +105,27 @@ func TestEveryCheckHasAnID(t *testing.T) {
 		}
 	}
 }
+
+// TestFactsOfAMailPlatformAreChecked checks descriptions with one mistake each.
+func TestFactsOfAMailPlatformAreChecked(t *testing.T) {
+	for want, change := range map[string]func(d *sdk.Description){
+		"":                                 func(*sdk.Description) {},
+		`mail host "mx.acme.com"`:          func(d *sdk.Description) { d.MailPlatform.Hosts.Exchanges = []string{"mx.acme.com"} },
+		`mail host ".Dkim.acme.com"`:       func(d *sdk.Description) { d.MailPlatform.Hosts.Signers = []string{".Dkim.acme.com"} },
+		`built-in domain ".mail.acme.com"`: func(d *sdk.Description) { d.MailPlatform.BuiltinDomains = []string{".mail.acme.com"} },
+		`application, "token"`:             func(d *sdk.Description) { d.MailPlatform.ApplicationField = "token" },
+		`application, "app"`:               func(d *sdk.Description) { d.MailPlatform.ApplicationField = "app" },
+		"only a mail platform":             func(d *sdk.Description) { d.Kind = "dns" },
+	} {
+		d := sdk.Description{Kind: "mail", Fields: []sdk.Field{{Name: "client_id"}, {Name: "token", Secret: true}}, MailPlatform: sdk.PlatformFacts{
+			BuiltinDomains: []string{"mail.acme.com"}, ApplicationField: "client_id",
+			Hosts: sdk.PlatformHosts{Exchanges: []string{".mx.acme.com"}, Verification: []string{".proof.invalid"}},
+		}}
+		change(&d)
+		r := &recorder{TB: t}
+		checkFacts(r, d)
+		if len(r.messages) > 1 || (len(r.messages) == 0) != (want == "") || !strings.Contains(strings.Join(r.messages, ""), want) {
+			t.Errorf("got %q, want %q", r.messages, want)
+		}
+	}
+}

@@ -297,7 +297,7 @@ func TestSandboxRunsTheMailTemplate(t *testing.T) {
 				return wire.Connection{Settings: env.Settings()[name], Secrets: env.Secrets()[name]}, nil
 			})
 			control := httptest.NewServer(env.Control(sandbox.Services{
-				Consent: platform, MailPlatform: name, APIURL: "http://127.0.0.1:1", WakeDueJobs: func(context.Context) error { return nil },
+				Consent: platform, APIURL: "http://127.0.0.1:1", WakeDueJobs: func(context.Context) error { return nil },
 			}))
 			t.Cleanup(control.Close)
 			var made struct {

@@ -168,17 +168,19 @@ func TestModulesAreThoseOfTheRepository(t *testing.T) {
 	}
 }
 
-// TestPluginsPageShowsTheTemplate checks that the code of docs/plugins.md is code of the plugin that
-// `tenantry plugin new dns acme` writes.
+// TestPluginsPageShowsTheTemplate checks that the code of docs/plugins.md is code of the plugins that
+// `tenantry plugin new dns acme` and `tenantry plugin new mail acme` write.
 func TestPluginsPageShowsTheTemplate(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "plugins.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := write(t, Options{Kind: "dns", Name: "acme", Version: "1.2.3"})
 	var all strings.Builder
-	for _, name := range p.Files {
-		all.WriteString(read(t, p, name))
+	for _, kind := range []string{"dns", "mail"} {
+		p := write(t, Options{Kind: kind, Name: "acme", Version: "1.2.3"})
+		for _, name := range p.Files {
+			all.WriteString(read(t, p, name))
+		}
 	}
 	shown := 0
 	for _, block := range regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
@@ -189,7 +191,7 @@ func TestPluginsPageShowsTheTemplate(t *testing.T) {
 			}
 		}
 	}
-	if shown < 2 {
-		t.Errorf("the page shows %d parts of the plugin", shown)
+	if shown < 3 {
+		t.Errorf("the page shows %d parts of the plugins", shown)
 	}
 }

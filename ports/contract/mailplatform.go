@@ -128,8 +128,8 @@ func MailPlatformChecks() []Check[MailPlatformEnv] {
 }
 
 const (
-	callbackURL = "http://127.0.0.1:8080/connect/microsoft365/callback"
-	signInURL   = "http://127.0.0.1:8080/connect/microsoft365/signin"
+	callbackURL = "http://127.0.0.1:8080/connect/acme/callback"
+	signInURL   = "http://127.0.0.1:8080/connect/acme/signin"
 	// password is accepted by every platform.
 	password = "Corr3ct-horse-battery"
 )

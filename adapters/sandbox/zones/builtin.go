@@ -42,27 +42,12 @@ func IsHosting(provider string) bool {
 	return known
 }
 
-// documentationAddr is an address for documentation (RFC 5737), which no host has. The names of the
-// mail platform resolve to it, because the platform's hosts are not part of the sandbox.
-const documentationAddr = "192.0.2.25"
-
-// builtin returns the zones that always exist: the zones of the name servers, and the zones of the
-// mail platform to which customers' records refer.
+// builtin returns the zones that always exist: the zones of the name servers, and iana.org, which
+// exists in the public DNS too and shows that the DNS works.
 func builtin() map[string]*zone {
 	address := func(name, addr string) Record { return Record{Type: "A", Name: name, Content: addr, TTL: 300} }
-	text := func(name, content string) Record {
-		return Record{Type: "TXT", Name: name, Content: content, TTL: 300}
-	}
 	lists := map[string][]Record{
-		"outlook.com": {
-			text("spf.protection.outlook.com", "v=spf1 ip4:40.92.0.0/15 ip4:40.107.0.0/16 ip4:52.100.0.0/15 ip4:52.102.0.0/16 "+
-				"ip4:52.103.0.0/17 ip4:104.47.0.0/17 ip6:2a01:111:f400::/48 ip6:2a01:111:f403::/49 -all"),
-			address("autodiscover.outlook.com", documentationAddr),
-			address("*.mail.protection.outlook.com", documentationAddr),
-		},
-		"mx.microsoft":           {address("*.mx.microsoft", documentationAddr)},
-		"onmicrosoft.com":        {text("*.onmicrosoft.com", signingKey)},
-		"dkim.mail.microsoft":    {text("*.dkim.mail.microsoft", signingKey)},
+		"iana.org":               nil,
 		"ns.cloudflare.com":      nil,
 		"sandbox-registrar.test": nil,
 		otherZone:                {address("*."+otherZone, "127.0.0.1")},
@@ -74,17 +59,26 @@ func builtin() map[string]*zone {
 	}
 	out := map[string]*zone{}
 	for apex, records := range lists {
-		z, err := newZone(apex, storedZone{Provider: "manual", Serial: 1, Records: records})
+		z, err := newZone(apex, storedZone{Provider: atRegistrar, Serial: 1, Records: records})
 		if err != nil {
 			panic("built-in zone " + apex + ": " + err.Error()) // cannot happen: the records are constants
 		}
 		out[apex] = z
 	}
-	out["onmicrosoft.com"].wildcardCovers, out["dkim.mail.microsoft"].wildcardCovers = isSelector, isSelector
 	return out
 }
 
-// isSelector reports whether name is the name of a DKIM selector. The platform has a key at each
+// hasKey reports whether records contain a DKIM key.
+func hasKey(records []wire.RR) bool {
+	for _, rr := range ofType(records, wire.TypeTXT) {
+		if txt, ok := rr.(*wire.TXT); ok && strings.HasPrefix(strings.Join(txt.Txt, ""), "v=DKIM1") {
+			return true
+		}
+	}
+	return false
+}
+
+// isSelector reports whether name is the name of a DKIM selector. A mail platform has a key at each
 // selector, and no TXT record at other names.
 func isSelector(name string) bool { return strings.Contains(name, "._domainkey.") }
 
@@ -99,11 +93,3 @@ func registrySOA(apex string) *wire.SOA {
 	}
 	return soa
 }
-
-// signingKey is the DKIM public key that the mail platform publishes at each selector. The private
-// key was deleted, because the sandbox signs no mail.
-const signingKey = "v=DKIM1; k=rsa; p=" +
-	"MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAtdutiQq6h/2/1kN15htrVNvX++Oh7bq2IYANevhj4slUaJeqYWcQwv/+" +
-	"XMA8GBGbOytSrKiO10LCo9LjemKyyWnZVJyoczc0xEQmSZkz7VyyNBXPHnhhAH8NELls1HSVvBqw2BNjB/DL6POColTt3TSujooi" +
-	"nFxquJqgWW9Ybp7fgGA4G5FqQrktWgSuZ0XlopigVz84CDlH4v5TIFsb02S8SGPsLGt5yhP0e8GPhQhVQ2RG+vWMxoJb8dTotf27" +
-	"7cSoUEd/F3qp+8+LOIx6WR/d3E4h4m9/oAo0kyH/KS/x8IP9BGPMAevobCZXLlbGwqRGlrYJqyf/jLGkKMqKsQIDAQAB"

@@ -96,6 +96,29 @@ func (s *Store) Add(name, provider string) error {
 	return s.put(name, storedZone{Provider: provider, Serial: 1, Records: []Record{}})
 }
 
+// ServeOwn serves a zone with a provider's own names, to which the records of customers refer, such as
+// the hosts of a mail platform. It replaces the zone of an earlier call. The zone is not stored,
+// because the provider's simulator specifies it at each start. A wildcard TXT record with a DKIM key
+// answers for selectors only, as at a real platform. It fails with Invalid for an invalid record, and
+// for a zone that exists already.
+func (s *Store) ServeOwn(apex string, records []Record) error {
+	if !hostName.MatchString(apex) || !strings.Contains(apex, ".") {
+		return invalid("the name of a zone must be a host name of two labels or more in lower case, without the final dot")
+	}
+	z, err := newZone(apex, storedZone{Provider: atRegistrar, Serial: 1, Records: records})
+	if err != nil {
+		return err
+	}
+	z.own = true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if existing, ok := s.zones[apex]; ok && !existing.own {
+		return invalid("zone %s exists already", apex)
+	}
+	s.zones[apex] = z
+	return nil
+}
+
 // Records returns the records with which the server answers, except the SOA and NS records of the
 // apex. For a veiled record it returns the answer instead.
 func (s *Store) Records(name string) ([]Record, error) {

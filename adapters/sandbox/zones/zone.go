@@ -16,9 +16,9 @@ type zone struct {
 	// names holds the names that exist, including empty non-terminals.
 	names map[string]bool
 	veils map[string][]Veiled // by name
-	// wildcardCovers reports whether a wildcard may answer for a name. If it is nil, a wildcard may
-	// answer for all names.
-	wildcardCovers func(name string) bool
+	// own means that the zone has a provider's own names. A wildcard with a DKIM key then answers for
+	// selectors only.
+	own bool
 }
 
 // negativeTTL is short, so that users of the sandbox see a new record soon. In seconds.
@@ -97,7 +97,7 @@ func (z *zone) lookup(name string) (owner string, exists bool) {
 		_, closest, _ = strings.Cut(closest, ".")
 	}
 	wildcard := "*." + closest
-	if len(z.sets[wildcard])+len(z.veils[wildcard]) == 0 || z.wildcardCovers != nil && !z.wildcardCovers(name) {
+	if len(z.sets[wildcard])+len(z.veils[wildcard]) == 0 || z.own && hasKey(z.sets[wildcard]) && !isSelector(name) {
 		return "", false
 	}
 	return wildcard, true

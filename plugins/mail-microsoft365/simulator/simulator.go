@@ -90,6 +90,7 @@ func (s *simulator) ready() simulate.Ready {
 		},
 		Secrets: map[string]string{"client_secret": app.Secret},
 		Control: []string{"tenants", "messages"},
+		Zones:   ownZones(),
 	}
 }
 

@@ -63,6 +63,10 @@ type Ready struct {
 	// Sending has the credential of a sending platform's customer, which the sandbox prints. It is
 	// nil for other kinds of providers.
 	Sending *Sending `json:"sending,omitempty"`
+	// Zones are the records of the provider's own zones, by apex, for which the sandbox's DNS server
+	// answers. The simulator of a mail platform lists here what its MX, SPF and DKIM records refer to. A
+	// wildcard TXT record with a DKIM key answers only for names with a label _domainkey.
+	Zones map[string][]Record `json:"zones,omitempty"`
 }
 
 // Sending has the credential of a customer of a sending platform.

@@ -28,7 +28,7 @@ func description() sdk.Description {
 		},
 		Hosts: []string{"{api_url}"},
 		MailPlatform: sdk.PlatformFacts{
-			BuiltinDomains: []string{".mail.example"},
+			BuiltinDomains: []string{"mail.example"},
 			Hosts: sdk.PlatformHosts{
 				Exchanges: []string{".mx.mail.example"}, Signers: []string{".dkim.mail.example"}, Verification: []string{".proof.mail.example"},
 			},

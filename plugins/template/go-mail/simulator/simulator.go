@@ -59,6 +59,7 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 		Provider: name, URL: o.URL, Control: []string{"tenants", "messages"},
 		Settings: map[string]string{"api_url": o.URL + prefix, "login_url": o.URL},
 		Secrets:  map[string]string{"api_token": Token},
+		Zones:    ownZones,
 	}, nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
 // state is what the platform knows.
@@ -169,11 +171,20 @@ func signingRecords(domain string) []record {
 	var all []record
 	for _, selector := range []string{"selector1", "selector2"} {
 		all = append(all, record{
-			Type: "CNAME", Name: selector + "._domainkey." + domain, Content: selector + "-" + label(domain) + ".dkim.mail.example", TTL: 3600,
+			Type: "CNAME", Name: selector + "._domainkey." + domain, Content: selector + "-" + label(domain) + "._domainkey.dkim.mail.example", TTL: 3600,
 		})
 	}
 	return all
 }
+
+// ownZones are the zones of the platform to which the records of customers refer. The sandbox answers
+// for them. The address is for documentation (RFC 5737), and the private key was deleted, because the
+// simulator has no mail server.
+var ownZones = map[string][]simulate.Record{"mail.example": {
+	{Type: "A", Name: "*.mx.mail.example", Content: "192.0.2.25", TTL: 300},
+	{Type: "TXT", Name: "spf.mail.example", Content: "v=spf1 ip4:192.0.2.0/24 -all", TTL: 300},
+	{Type: "TXT", Name: "*.dkim.mail.example", Content: "v=DKIM1; k=ed25519; p=aj1mV3WgyL5VthediI+SF4nlJvWc4V/ucdHbiPiVrYA=", TTL: 300},
+}}
 
 func label(domain string) string { return strings.ReplaceAll(domain, ".", "-") }
 

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docs
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// vendorWord matches the name of a vendor or of one of its products and hosts.
+var vendorWord = regexp.MustCompile(`(?i)microsoft|outlook|office ?365|\bentra\b|azure|google\.com|\bgmail|route ?53|` +
+	`cloudflare|powerdns|instantly|plusvibe|smartlead|salesblink|emailbison`)
+
+// neutralFolders have code and pages that serve any vendor. In them vendorNames are the exceptions.
+var neutralFolders = []string{"core", "ports", "app", "adapters/breaker", "adapters/console", "adapters/httpapi/guard", "adapters/httpapi/pages", "adapters/pluginhost"}
+
+// otherFolders are inside neutralFolders: texts and tests about the bundled plugins, and the code of
+// others.
+var otherFolders = []string{"app/demo", "app/e2e", "adapters/httpapi/pages/assets"}
+
+// vendorNames lists the vendors in each file, in lower case. Decision 0020 says why each name is there.
+var vendorNames = map[string][]string{
+	// published names and codes, and texts about them
+	"core/fault/codes.go":                                           {"emailbison", "instantly", "plusvibe", "salesblink", "smartlead"},
+	"core/integration/integration.go":                               {"instantly", "microsoft"},
+	"adapters/httpapi/pages/templates/guide-sending-platforms.html": {"emailbison", "instantly", "microsoft", "plusvibe", "salesblink", "smartlead"},
+	// examples of a provider's id
+	"core/dns/holder.go":                  {"cloudflare", "powerdns"},
+	"core/dnsconnection/dnsconnection.go": {"cloudflare"},
+	"app/operator/dnsconnection_add.go":   {"cloudflare", "powerdns"},
+	"app/settings/load.go":                {"microsoft"},
+	"app/command/reference.go":            {"microsoft"},
+	// the default of mail_platform, which is the bundled plugin
+	"app/settings/settings.go": {"microsoft"},
+	// the text of the demo
+	"app/command/demo.go": {"cloudflare", "instantly", "microsoft"},
+	// records of the contract
+	"ports/contract/dnsreader.go": {"outlook"},
+}
+
+// TestVendorsAreNamedWhereTheyMay checks that no further file names a vendor. What the host must know
+// about a vendor, its plugin describes.
+func TestVendorsAreNamedWhereTheyMay(t *testing.T) {
+	found := map[string][]string{}
+	for _, folder := range neutralFolders {
+		err := filepath.WalkDir(filepath.Join("..", folder), func(path string, d fs.DirEntry, err error) error {
+			name := filepath.ToSlash(strings.TrimPrefix(path, ".."+string(filepath.Separator)))
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && (d.Name() == "testdata" || slices.Contains(otherFolders, name)):
+				return fs.SkipDir
+			case d.IsDir() || strings.HasSuffix(name, "_test.go"):
+				return nil
+			}
+			text, err := os.ReadFile(path)
+			if words := vendorsIn(string(text)); len(words) > 0 {
+				found[name] = words
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if got, may := found[name], vendorNames[name]; !slices.Equal(got, may) {
+			t.Errorf("%s names %v, and may name %v: let the plugin describe it (docs/decisions/0020-vendors-names.md)", name, got, may)
+		}
+	}
+	for name := range vendorNames {
+		if found[name] == nil {
+			t.Errorf("%s names no vendor any more; remove it from this test", name)
+		}
+	}
+}
+
+// TestVendorsAreFound checks that a name is found inside a word and in any case, and no other word is.
+func TestVendorsAreFound(t *testing.T) {
+	if got := vendorsIn("ann.onMICROSOFT.com, CloudFlare; missingMailboxes entrance"); !slices.Equal(got, []string{"cloudflare", "microsoft"}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// vendorsIn returns the vendors that a text names, sorted and in lower case.
+func vendorsIn(text string) []string {
+	words := map[string]bool{}
+	for _, word := range vendorWord.FindAllString(text, -1) {
+		words[strings.ToLower(word)] = true
+	}
+	return slices.Sorted(maps.Keys(words))
+}
