@@ -112,9 +112,8 @@ type Host struct {
 	redactor redactor
 	plugins  map[string]*supervisor // by the plugin's name; New fills it
 
-	catalogAtNew [sha256.Size]byte // the checksum of the catalog
-
-	reloading sync.Mutex // held by Reload
+	reloading sync.Mutex        // held by Reload
+	catalog   [sha256.Size]byte // the checksum of the catalog that New or the last Reload read
 
 	changedMu sync.Mutex
 	changed   []func(name string)
@@ -136,7 +135,7 @@ func New(o Options) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{options: o, catalogAtNew: sum, plugins: make(map[string]*supervisor, len(entries))}
+	h := &Host{options: o, catalog: sum, plugins: make(map[string]*supervisor, len(entries))}
 	for _, e := range entries {
 		h.plugins[e.Name] = newSupervisor(h, e)
 	}

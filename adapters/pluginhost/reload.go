@@ -15,10 +15,9 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// Watch calls Reload whenever the catalog has changed since New, until ctx ends. It reads the catalog once in
-// each interval. It logs errors.
+// Watch calls Reload whenever the catalog differs from the one that New or the last Reload read, until
+// ctx ends. It reads the catalog once in each interval. It logs errors.
 func (h *Host) Watch(ctx context.Context, interval time.Duration) {
-	seen := h.catalogAtNew
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -27,15 +26,19 @@ func (h *Host) Watch(ctx context.Context, interval time.Duration) {
 			return
 		case <-ticker.C:
 		}
-		now := catalogSum(h.options.Dir)
-		if now == seen {
+		if !h.catalogChanged() {
 			continue
 		}
-		seen = now
 		if err := h.Reload(); err != nil {
 			h.options.Log.ErrorContext(ctx, "the changed plugin catalog is not fully used", "error", err)
 		}
 	}
+}
+
+func (h *Host) catalogChanged() bool {
+	h.reloading.Lock()
+	defer h.reloading.Unlock()
+	return catalogSum(h.options.Dir) != h.catalog
 }
 
 // catalogSum returns the checksum of the catalog file, or of nothing if it cannot be read.
@@ -57,6 +60,7 @@ func catalogSum(dir string) [sha256.Size]byte {
 func (h *Host) Reload() error {
 	h.reloading.Lock()
 	defer h.reloading.Unlock()
+	h.catalog = catalogSum(h.options.Dir)
 	entries, err := readCatalog(h.options.Dir)
 	if err != nil {
 		return err
