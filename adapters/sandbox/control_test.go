@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -247,5 +248,22 @@ func TestUnseededSandboxIsEmpty(t *testing.T) {
 	}
 	if status, _ := ask(t, "GET", r.ControlURL+"/zones/example-one.test/records", ""); status != http.StatusNotFound {
 		t.Fatalf("got %d", status)
+	}
+}
+
+// TestTenantsOfAnEarlierMailPlatformAreNotOffered starts a sandbox whose data has a tenant that the mail
+// platform does not know.
+func TestTenantsOfAnEarlierMailPlatformAreNotOffered(t *testing.T) {
+	data := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(data, "sandbox"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(data, "sandbox", "tenants.json"), []byte(`[{"tenant_id":"of-another-platform","admin":"a@b.c","name":"Old","seeded":true}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := start(t, sandbox.Options{DataDir: data, PluginDir: plugins(t, "fake"), Seed: true})
+	r, err := env.Open(t.Context(), newService(t).services(env))
+	if err != nil || len(r.Tenants) != 3 || r.Tenants[0].Name == "Old" {
+		t.Errorf("offers %v, %v", r.Tenants, err)
 	}
 }

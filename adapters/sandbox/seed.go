@@ -148,10 +148,11 @@ func (env *Environment) unconnectedTenants(ctx context.Context) ([]Tenant, error
 		out = out[:0]
 		for _, e := range env.tenants.seeded() {
 			consent, err := env.consentOf(ctx, e.TenantID)
-			if err != nil {
+			var unknown notFound // a tenant of the mail platform that was simulated before
+			if err != nil && !errors.As(err, &unknown) {
 				return nil, err
 			}
-			if consent == "none" {
+			if err == nil && consent == "none" {
 				out = append(out, Tenant{e.TenantID, e.Admin, e.Name})
 			}
 		}

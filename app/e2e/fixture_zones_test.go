@@ -253,6 +253,15 @@ func newCloudflareHost(t testing.TB) *cloudflareHost {
 		c.put(t, zone, parseZoneLines(zone, records))
 		c.publish(t, zone)
 	}
+	for zone, records := range platformZones {
+		var own []zones.Record
+		for _, l := range parseZoneLines(zone, records) {
+			own = append(own, zones.Record{Type: string(l.recordType), Name: l.name, Content: l.text, TTL: l.ttl})
+		}
+		if err := store.ServeOwn(zone, own); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return c
 }
 

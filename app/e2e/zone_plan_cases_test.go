@@ -165,7 +165,7 @@ alias 300 CNAME mx.elsewhere.test.
 	"mx.cloudflare.net": "route1 300 A 192.0.2.28",
 }
 
-// platformZones are the zones of the mail platform. The sandbox already serves them.
+// platformZones are the zones of the mail platform.
 var platformZones = map[string]string{
 	"outlook.com":         "spf.protection 300 TXT v=spf1 ip4:40.92.0.0/15 -all\nautodiscover 300 A 192.0.2.30\n*.mail.protection 300 A 192.0.2.31",
 	"mx.microsoft":        "* 300 A 192.0.2.32",

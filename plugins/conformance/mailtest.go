@@ -114,7 +114,7 @@ func (m *MailTest) NewTenant(t T, s contract.Setup) contract.Tenant {
 	m.Control(t, http.MethodPost, "/tenants/"+made.ID+"/behaviour", behaviour, nil)
 	_, domain, _ := strings.Cut(made.Admin, "@")
 	people := expand(t, m.suite, map[string]any{"$domain": domain})
-	return contract.Tenant{GUID: tenant.GUID(made.ID), Name: name, Admin: made.Admin, Member: people.Member, Guest: people.Guest}
+	return contract.Tenant{GUID: tenant.GUID(made.ID), Name: name, Admin: made.Admin, Member: people.Member, Guest: people.Guest, Platform: m.Ready.Provider}
 }
 
 // Visit implements contract.MailPlatformEnv. It submits the form of a page and returns the query of

@@ -83,6 +83,8 @@ type Tenant struct {
 	// Admin is a global administrator and Member has no role. Guest belongs to a different tenant
 	// and is an administrator only there.
 	Admin, Member, Guest string
+	// Platform is the id of the platform, which the paths of the connect pages contain.
+	Platform string
 }
 
 // Grant is a permission that an administrator can withdraw.
@@ -127,12 +129,14 @@ func MailPlatformChecks() []Check[MailPlatformEnv] {
 	return append(all, outcomeChecks...)
 }
 
-const (
-	callbackURL = "http://127.0.0.1:8080/connect/acme/callback"
-	signInURL   = "http://127.0.0.1:8080/connect/acme/signin"
-	// password is accepted by every platform.
-	password = "Corr3ct-horse-battery"
-)
+// password is accepted by every platform.
+const password = "Corr3ct-horse-battery"
+
+// callbackURL and signInURL return the redirect URIs of the service that are registered at the platform.
+func callbackURL(t Tenant) string { return connectURL(t) + "/callback" }
+func signInURL(t Tenant) string   { return connectURL(t) + "/signin" }
+
+func connectURL(t Tenant) string { return "http://127.0.0.1:8080/connect/" + t.Platform }
 
 // eventually calls done until it returns true, and moves the platform's clock by 30 s after each of
 // up to 40 attempts.
@@ -151,7 +155,7 @@ func eventually(t T, env MailPlatformEnv, what string, done func() bool) {
 // granted tenant.
 func giveConsent(t T, env MailPlatformEnv, testTenant Tenant) tenant.GUID {
 	t.Helper()
-	page, err := env.Platform().ConsentURL(callContext(t), "state-1", callbackURL)
+	page, err := env.Platform().ConsentURL(callContext(t), "state-1", callbackURL(testTenant))
 	must(t, "consent URL", err)
 	query := env.Visit(t, page, testTenant.Admin, true)
 	id, err := env.Platform().Granted(callContext(t), query)

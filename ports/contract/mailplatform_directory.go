@@ -33,7 +33,7 @@ var consentChecks = []check{
 	}},
 	{"mail/connect/state", "the consent's answer carries our state", func(t T, env MailPlatformEnv) {
 		testTenant := env.NewTenant(t, Setup{})
-		page, err := env.Platform().ConsentURL(callContext(t), "our-state", callbackURL)
+		page, err := env.Platform().ConsentURL(callContext(t), "our-state", callbackURL(testTenant))
 		must(t, "consent URL", err)
 		q, err := url.ParseQuery(env.Visit(t, page, testTenant.Admin, true))
 		must(t, "parse the answer", err)
@@ -43,7 +43,7 @@ var consentChecks = []check{
 	}},
 	{"mail/connect/declined", "a declined consent is refused", func(t T, env MailPlatformEnv) {
 		testTenant := env.NewTenant(t, Setup{})
-		page, err := env.Platform().ConsentURL(callContext(t), "state-1", callbackURL)
+		page, err := env.Platform().ConsentURL(callContext(t), "state-1", callbackURL(testTenant))
 		must(t, "consent URL", err)
 		_, err = env.Platform().Granted(callContext(t), env.Visit(t, page, testTenant.Admin, false))
 		requireRefusal(t, "granted", err, fault.ConsentDeclined)
@@ -95,7 +95,7 @@ var consentChecks = []check{
 
 func newSignIn(testTenant Tenant) ports.SignIn {
 	return ports.SignIn{
-		Tenant: testTenant.GUID, State: "state-2", Nonce: "nonce-1", Redirect: signInURL,
+		Tenant: testTenant.GUID, State: "state-2", Nonce: "nonce-1", Redirect: signInURL(testTenant),
 		Verifier: secret.New("a-verifier-of-at-least-forty-three-characters"),
 	}
 }

@@ -53,7 +53,7 @@ func (env *fakeEnv) NewTenant(_ T, s Setup) Tenant {
 		},
 	})
 	at := fmt.Sprintf("@t%08d.onmicrosoft.com", n)
-	return Tenant{GUID: id, Name: name, Admin: "admin" + at, Member: "member" + at, Guest: "guest" + at}
+	return Tenant{GUID: id, Name: name, Admin: "admin" + at, Member: "member" + at, Guest: "guest" + at, Platform: "fake"}
 }
 
 func (env *fakeEnv) Visit(t T, page, username string, accept bool) string {
