@@ -22,7 +22,7 @@ var neutralFolders = []string{"core", "ports", "app", "adapters/breaker", "adapt
 
 // otherFolders are inside neutralFolders: texts and tests about the bundled plugins, and the code of
 // others.
-var otherFolders = []string{"app/demo", "app/e2e", "adapters/httpapi/pages/assets"}
+var otherFolders = []string{"app/e2e", "adapters/httpapi/pages/assets"}
 
 // vendorNames lists the vendors in each file, in lower case. Decision 0020 says why each name is there.
 var vendorNames = map[string][]string{
@@ -38,8 +38,8 @@ var vendorNames = map[string][]string{
 	"app/command/reference.go":            {"microsoft"},
 	// the default of mail_platform, which is the bundled plugin
 	"app/settings/settings.go": {"microsoft"},
-	// the text of the demo
-	"app/command/demo.go": {"cloudflare", "instantly", "microsoft"},
+	// the sending platform of the demo
+	"app/demo/sending.go": {"instantly", "microsoft"},
 	// records of the contract
 	"ports/contract/dnsreader.go": {"outlook"},
 }

@@ -40,6 +40,9 @@ type Ready struct {
 	Zones      []string       `json:"zones"`
 	Tenants    []Tenant       `json:"tenants"`
 	Sending    map[string]any `json:"sending"`
+	// MailPlatform is the display name of the platform of Tenants. The caller of Open sets it. It is not
+	// part of the JSON line.
+	MailPlatform string `json:"-"`
 	// ZonesAt is the DNS provider of Zones. It is not part of the JSON line.
 	ZonesAt string `json:"-"`
 	// MessyZones are the seeded messy zones. They are not part of the JSON line.

@@ -226,6 +226,8 @@ func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Con
 		APIURL: url, AdminURL: "http://" + admin.Addr().String(), KeyPrefix: c.KeyPrefix,
 	})
 	if err == nil {
+		description, _ := s.Host.Describe(ctx, c.MailPlatform) // without its plugin, the platform has only its name
+		opened.MailPlatform = cmp.Or(description.Title, c.MailPlatform)
 		err = writeEnv(c.DataDir, opened)
 	}
 	if err != nil {
@@ -288,8 +290,8 @@ func welcome(out io.Writer, r sandbox.Ready, o devOptions) {
 In another terminal: . %s/env
 Then, for example:   curl -H "Authorization: Bearer $TENANTRY_KEY" $TENANTRY_URL/v1/tenants
 
-Tenants that can be connected:
-`, r.APIURL, r.APIURL, r.APIKey, control, r.DNSAddr, filepath.Join(o.data, devLogFile), shellPath(o.data))
+Tenants of %s that can be connected:
+`, r.APIURL, r.APIURL, r.APIKey, control, r.DNSAddr, filepath.Join(o.data, devLogFile), shellPath(o.data), r.MailPlatform)
 	for _, t := range r.Tenants {
 		_, _ = fmt.Fprintf(out, "  %s  %s  (%s)\n", t.TenantID, t.Name, t.Admin)
 	}

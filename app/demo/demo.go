@@ -46,7 +46,7 @@ func (w *walkthrough) tenantPath(rest string) string {
 
 // connectTenant connects the first tenant of the sandbox and synchronizes it.
 func (w *walkthrough) connectTenant(ctx context.Context) error {
-	w.title("Connect a Microsoft 365 tenant")
+	w.title("Connect a tenant of %s", w.ready.MailPlatform)
 	if _, err := w.callOK(ctx, http.MethodGet, "/v1/tenants/connect-url", nil); err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (w *walkthrough) connectTenant(ctx context.Context) error {
 		return err
 	}
 	readiness, _ := tenant["readiness"].(map[string]any)
-	w.note("%s (%s): Exchange %s, SMTP AUTH %v, next step: %v", tenant.text("tenant_name"), tenant.text("tenant_domain"),
+	w.note("%s (%s): mail server %s, SMTP AUTH %v, next step: %v", tenant.text("tenant_name"), tenant.text("tenant_domain"),
 		tenant.text("exchange_bootstrap_status"), readiness["smtp_auth"], readiness["next_step"])
 	return nil
 }
@@ -81,7 +81,7 @@ func (w *walkthrough) addDomain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.note("To prove that the domain is yours, Microsoft 365 asks for one of: %s", recordNames(added.objects("verification_dns_records")))
+	w.note("To prove that the domain is yours, %s asks for one of: %s", w.ready.MailPlatform, recordNames(added.objects("verification_dns_records")))
 	return nil
 }
 

@@ -20,7 +20,7 @@ func (w *walkthrough) enforceLimits(ctx context.Context) error {
 		return err
 	}
 	rule, _ := policy["provisioning"].(map[string]any)
-	w.note("Microsoft 365 has a new mail flow rule, switched off until a mailbox exceeds its limit: %v", rule["rule_name"])
+	w.note("%s has a new mail flow rule, switched off until a mailbox exceeds its limit: %v", w.ready.MailPlatform, rule["rule_name"])
 	w.title("A mailbox exceeds its limit and is blocked")
 	if err := w.controlSandbox(ctx, fmt.Sprintf("ada@example-one.test sends %d messages", demoLimit+1), "/messages",
 		object{"mailbox": "ada@" + demoDomain, "count": demoLimit + 1}); err != nil {
@@ -60,7 +60,7 @@ func (w *walkthrough) runEnforcement(ctx context.Context, action string) error {
 		return fmt.Errorf("the sandbox answered %d: %v", status, tenantState)
 	}
 	for _, rule := range tenantState.objects("rules") {
-		w.note("at Microsoft 365: %s, enabled %v, blocks %v", rule.text("name"), rule["enabled"], rule["blocks"])
+		w.note("at %s: %s, enabled %v, blocks %v", w.ready.MailPlatform, rule.text("name"), rule["enabled"], rule["blocks"])
 		if rule["enabled"] != (action == "blocked") {
 			return fmt.Errorf("the rule is %v", rule)
 		}

@@ -209,3 +209,26 @@ func (h accountTenant) removeEverything(zone string) {
 	h.expect("DELETE", h.path(""), nil, http.StatusOK, "")
 	h.checkTenants()
 }
+
+// TestDemoRunsOnADifferentMailPlatform checks that the demo, with its automatic DNS, needs nothing of the
+// bundled mail platform. The sign-in of mailboxes at the sending platform has a published path with a
+// vendor's name.
+func TestDemoRunsOnADifferentMailPlatform(t *testing.T) {
+	t.Parallel()
+	requirePrograms(t, releaseBuild)
+	env := []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir(), "TENANTRY_MAIL_PLATFORM=example"}
+	added := []string{"plugin", "add"}
+	for _, program := range []string{"testdata/go-mail", "release/plugins/dns-cloudflare", "release/plugins/sending-instantly"} {
+		added = append(added, testserver.Program(t, program))
+	}
+	if got := runTenantry(t, env, added...); got.code != 0 {
+		t.Fatalf("plugin add: %s", got.errors)
+	}
+	got := runTenantry(t, env, "demo")
+	if got.code != 0 || !strings.Contains(got.output, "Connect a tenant of Example") || !strings.Contains(got.output, "\nDone in ") {
+		t.Fatalf("exit code %d: %s\n%s", got.code, got.errors, got.output)
+	}
+	if name := foreignVendors.FindString(strings.ReplaceAll(got.output, "/oauth/microsoft/", "")); name != "" {
+		t.Errorf("the demo names %s:\n%s", name, got.output)
+	}
+}

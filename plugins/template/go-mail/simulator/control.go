@@ -78,11 +78,11 @@ func behave(c *call) (any, error) {
 func showTenant(c *call) (any, error) {
 	rules := []map[string]any{}
 	for _, r := range c.tenant.Rules {
-		blocks := []string{}
-		if v := r.current(); v.Enabled {
+		v, blocks := r.current(), []string{}
+		if v.Enabled {
 			blocks = append(blocks, v.Senders...)
 		}
-		rules = append(rules, map[string]any{"name": r.Name, "blocks": blocks})
+		rules = append(rules, map[string]any{"name": r.Name, "enabled": v.Enabled, "blocks": blocks})
 	}
 	consent := "granted"
 	if c.tenant.ConsentAt.IsZero() {
