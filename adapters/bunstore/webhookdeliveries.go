@@ -52,14 +52,16 @@ func newDeliveryRow(owner, webhookID, eventID string, t event.Type, sequence int
 	}
 }
 
-// AccountsBehind implements ports.Deliveries.
+// AccountsBehind implements ports.Deliveries. The order is random. In the order of the ids, the last
+// accounts would wait as long as the first ones have new events, and all processes would lock the
+// same accounts.
 func (s *Store) AccountsBehind(ctx context.Context, limit int) ([]access.AccountID, error) {
 	var ids []string
 	err := s.run(ctx, "list accounts with undelivered events", func(ctx context.Context, db bun.IDB) error {
 		ids = nil
-		return db.NewSelect().TableExpr("webhooks AS w").ColumnExpr("DISTINCT w.account_id").
+		return db.NewSelect().TableExpr("webhooks AS w").Column("w.account_id").
 			Join("JOIN event_logs AS el ON el.account_id = w.account_id AND el.last_sequence > w.position").
-			Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")).OrderExpr("w.account_id").Limit(int64(limit)).Scan(ctx, &ids)
+			Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")).Group("w.account_id").OrderExpr("random()").Limit(int64(limit)).Scan(ctx, &ids)
 	})
 	return each(ids, func(id string) access.AccountID { return access.AccountID(id) }), err
 }
