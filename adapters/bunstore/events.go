@@ -247,10 +247,12 @@ func (s *Store) eventsAfter(tx bun.IDB, owner string, after int64, q ports.LogQu
 	numbers := unionOfRanges(tx, log, tenants, types)
 	if s.postgres() {
 		few := (2*limit + int64(n) - 1) / int64(n)
-		first := joinedRanges(tx, log().Limit(few), tenants, types)
-		// The last number of a page of these is not before the last number of the page.
+		first := joinedRanges(tx.NewSelect(), log().Limit(few), tenants, types)
+		// The last number of a page of these is not before the last number of the page. LIMIT makes the
+		// planner compute it once, and count its cost once.
 		bound := tx.NewSelect().TableExpr("(?) AS f", first).Column("f.sequence").Order("f.sequence").Offset(limit - 1).Limit(1)
-		numbers = joinedRanges(tx, log().Where("e.sequence <= COALESCE((?), ?)", bound, int64(math.MaxInt64)), tenants, types)
+		last := tx.NewSelect().TableExpr("(SELECT COALESCE((?), ?) AS last LIMIT 1) AS b", bound, int64(math.MaxInt64))
+		numbers = joinedRanges(last, log().Where("e.sequence <= b.last"), tenants, types)
 	}
 	page := tx.NewSelect().TableExpr("(?) AS p", numbers).Column("p.sequence").Order("p.sequence").Limit(limit)
 	return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence IN (?)", page).Order("e.sequence")
@@ -269,10 +271,10 @@ func unionOfRanges(tx bun.IDB, log func() *bun.SelectQuery, tenants, types []str
 	return tx.NewSelect().TableExpr("("+union+") AS u", ranges...).Column("u.sequence")
 }
 
-// joinedRanges selects the same as unionOfRanges, on PostgreSQL, which needs more time to plan a
-// union of many ranges than to read them.
-func joinedRanges(tx bun.IDB, log *bun.SelectQuery, tenants, types []string) *bun.SelectQuery {
-	numbers, joined := log.Column("sequence"), tx.NewSelect().Column("r.sequence")
+// joinedRanges adds to a query what unionOfRanges selects, on PostgreSQL, which needs more time to
+// plan a union of many ranges than to read them. log can refer to what the query selects from.
+func joinedRanges(q *bun.SelectQuery, log *bun.SelectQuery, tenants, types []string) *bun.SelectQuery {
+	numbers, joined := log.Column("sequence"), q.Column("r.sequence")
 	if len(tenants) > 0 {
 		joined = joined.TableExpr("unnest(ARRAY[?]::uuid[]) AS t (tenant_guid)", bun.List(tenants))
 		numbers = numbers.Where("e.tenant_guid = t.tenant_guid")
