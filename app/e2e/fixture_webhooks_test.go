@@ -72,9 +72,13 @@ func (r *webhookReceiver) respondWith(respond func(w http.ResponseWriter, r *htt
 	r.respond = respond
 }
 
-// answerStatus makes the receiver answer every message with a status.
+// answerStatus makes the receiver answer every message with a status. It asks for a pause of a day,
+// so that a message that failed is not tried again before the test moves the clock.
 func (r *webhookReceiver) answerStatus(status int) {
-	r.respondWith(func(w http.ResponseWriter, _ *http.Request, _ webhookMessage, _ int) { w.WriteHeader(status) })
+	r.respondWith(func(w http.ResponseWriter, _ *http.Request, _ webhookMessage, _ int) {
+		w.Header().Set("Retry-After", "86400")
+		w.WriteHeader(status)
+	})
 }
 
 // received returns the messages so far.
