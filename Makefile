@@ -129,7 +129,7 @@ generate: openapi ## write all generated files
 bench: test-programs ## measure, and write docs/performance.md
 	@.ci/bench
 
-bench-events: ## measure pages of 10 million events, and write docs/event-pages.md; needs 6 GB of disk
+bench-events: ## measure pages of 10 million events of two kinds, and write docs/event-pages.md; needs 8 GB of disk
 	@.ci/bench-events
 
 soak: ## the long proofs: all crash points, all histories, mutants of the store, real time; with the race detector

@@ -53,7 +53,7 @@ type ReplayFrom struct {
 // Epoch, and only its claimer can store the result.
 type Deliveries interface {
 	// AccountsBehind lists at most limit active accounts with an event in their log that the position
-	// of an enabled webhook has not reached.
+	// of an enabled webhook has not reached, in random order.
 	AccountsBehind(ctx context.Context, limit int) ([]access.AccountID, error)
 	// FanOut adds deliveries for at most limit events that follow the positions of the account's
 	// enabled webhooks, and raises the positions, in one transaction. It returns the webhooks that

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -196,7 +197,7 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 			return fault.CursorExpired.With("events after this cursor are kept no longer; begin without a cursor")
 		}
 		var rows []eventRow
-		if err := eventsAfter(tx, accountKey(owner), after, q).Scan(ctx, &rows); err != nil {
+		if err := s.eventsAfter(tx, accountKey(owner), after, q).Scan(ctx, &rows); err != nil {
 			return err
 		}
 		page.More = len(rows) > q.Limit
@@ -221,7 +222,7 @@ const maxRanges = 400
 // a range of an index, so that a page costs the same with any filter and at any cursor. Only the
 // numbers of these ranges are read from the index, and then the rows of one page. With more than
 // maxRanges combinations it reads the log in its order and filters.
-func eventsAfter(tx bun.IDB, owner string, after int64, q ports.LogQuery) *bun.SelectQuery {
+func (s *Store) eventsAfter(tx bun.IDB, owner string, after int64, q ports.LogQuery) *bun.SelectQuery {
 	limit := int64(q.Limit) + 1
 	log := func() *bun.SelectQuery {
 		return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence > ?", after).
@@ -234,7 +235,8 @@ func eventsAfter(tx bun.IDB, owner string, after int64, q ports.LogQuery) *bun.S
 			tenants = append(tenants, known)
 		}
 	}
-	switch n := max(1, len(types)) * max(1, len(tenants)); {
+	n := max(1, len(types)) * max(1, len(tenants))
+	switch {
 	case len(q.Tenants) > 0 && len(tenants) == 0:
 		return log().Where("1 = 0")
 	case len(types) == 0 && len(tenants) == 0:
@@ -242,6 +244,23 @@ func eventsAfter(tx bun.IDB, owner string, after int64, q ports.LogQuery) *bun.S
 	case n > maxRanges:
 		return whereIn(whereIn(log(), "e.type", types), "e.tenant_guid", tenants)
 	}
+	numbers := unionOfRanges(tx, log, tenants, types)
+	if s.postgres() {
+		few := (2*limit + int64(n) - 1) / int64(n)
+		first := joinedRanges(tx.NewSelect(), log().Limit(few), tenants, types)
+		// The last number of a page of these is not before the last number of the page. LIMIT makes the
+		// planner compute it once, and count its cost once.
+		bound := tx.NewSelect().TableExpr("(?) AS f", first).Column("f.sequence").Order("f.sequence").Offset(limit - 1).Limit(1)
+		last := tx.NewSelect().TableExpr("(SELECT COALESCE((?), ?) AS last LIMIT 1) AS b", bound, int64(math.MaxInt64))
+		numbers = joinedRanges(last, log().Where("e.sequence <= b.last"), tenants, types)
+	}
+	page := tx.NewSelect().TableExpr("(?) AS p", numbers).Column("p.sequence").Order("p.sequence").Limit(limit)
+	return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence IN (?)", page).Order("e.sequence")
+}
+
+// unionOfRanges selects the numbers of the events that log selects, for each combination of a tenant
+// and a type.
+func unionOfRanges(tx bun.IDB, log func() *bun.SelectQuery, tenants, types []string) *bun.SelectQuery {
 	var ranges []any
 	for _, id := range orAny(tenants) {
 		for _, t := range orAny(types) {
@@ -249,8 +268,22 @@ func eventsAfter(tx bun.IDB, owner string, after int64, q ports.LogQuery) *bun.S
 		}
 	}
 	union := strings.Join(slices.Repeat([]string{"SELECT * FROM (?) AS r"}, len(ranges)), " UNION ALL ")
-	page := tx.NewSelect().TableExpr("("+union+") AS p", ranges...).Column("p.sequence").Order("p.sequence").Limit(limit)
-	return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence IN (?)", page).Order("e.sequence")
+	return tx.NewSelect().TableExpr("("+union+") AS u", ranges...).Column("u.sequence")
+}
+
+// joinedRanges adds to a query what unionOfRanges selects, on PostgreSQL, which needs more time to
+// plan a union of many ranges than to read them. log can refer to what the query selects from.
+func joinedRanges(q *bun.SelectQuery, log *bun.SelectQuery, tenants, types []string) *bun.SelectQuery {
+	numbers, joined := log.Column("sequence"), q.Column("r.sequence")
+	if len(tenants) > 0 {
+		joined = joined.TableExpr("unnest(ARRAY[?]::uuid[]) AS t (tenant_guid)", bun.List(tenants))
+		numbers = numbers.Where("e.tenant_guid = t.tenant_guid")
+	}
+	if len(types) > 0 {
+		joined = joined.TableExpr("unnest(ARRAY[?]::text[]) AS k (type)", bun.List(types))
+		numbers = numbers.Where("e.type = k.type")
+	}
+	return joined.TableExpr("LATERAL (?) AS r", numbers)
 }
 
 // orAny returns each value as a list of its own, or one empty list, which selects all.

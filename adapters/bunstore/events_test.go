@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -62,6 +63,50 @@ func TestEventsAreNumberedForEachAccount(t *testing.T) {
 			}
 			if !slices.Equal(got, c.want) || page.Next != c.next || page.More != c.more {
 				t.Errorf("%s: %q, next %d, more %v", c.name, got, page.Next, page.More)
+			}
+		}
+	})
+}
+
+// TestPagesOfFilteredLog compares pages with random filters and cursors with a filtered copy of the
+// log. Some tenants and types have most of the events, and some have none.
+func TestPagesOfFilteredLog(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner, random := newAccount(t, s, "a"), rand.New(rand.NewPCG(1, 0))
+		skewed := func(n int) int { return min(random.IntN(n), random.IntN(n), random.IntN(n)) }
+		var log []event.Event
+		for range 400 {
+			e := domainEvent(guid(skewed(6)), "d1", event.Types()[skewed(12)])
+			if random.IntN(8) == 0 {
+				e.Tenant = tenant.NoGUID
+			}
+			log = append(log, e)
+		}
+		emitEvents(t, s, owner, log...)
+		for range 150 {
+			q := ports.LogQuery{After: random.Int64N(400), Limit: 1 + random.IntN(60)}
+			for range random.IntN(5) {
+				q.Tenants = append(q.Tenants, guid(random.IntN(8)))
+			}
+			for range random.IntN(14) {
+				q.Types = append(q.Types, event.Types()[random.IntN(14)])
+			}
+			slices.Sort(q.Tenants)
+			slices.Sort(q.Types)
+			q.Tenants, q.Types = slices.Compact(q.Tenants), slices.Compact(q.Types)
+			var want, got []int64
+			for i, e := range log {
+				if int64(i) >= q.After && (q.Types == nil || slices.Contains(q.Types, e.Type)) && (q.Tenants == nil || slices.Contains(q.Tenants, e.Tenant)) {
+					want = append(want, int64(i)+1)
+				}
+			}
+			page, err := s.LoggedEvents(t.Context(), owner, q)
+			must(t, "read", err)
+			for _, e := range page.Events {
+				got = append(got, e.Sequence)
+			}
+			if more := len(want) > q.Limit; page.More != more || !slices.Equal(got, want[:min(q.Limit, len(want))]) {
+				t.Fatalf("%+v: %d, more %v, want %d", q, got, page.More, want)
 			}
 		}
 	})

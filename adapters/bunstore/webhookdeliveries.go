@@ -52,14 +52,16 @@ func newDeliveryRow(owner, webhookID, eventID string, t event.Type, sequence int
 	}
 }
 
-// AccountsBehind implements ports.Deliveries.
+// AccountsBehind implements ports.Deliveries. The order is random. In the order of the ids, the last
+// accounts would wait as long as the first ones have new events, and all processes would lock the
+// same accounts.
 func (s *Store) AccountsBehind(ctx context.Context, limit int) ([]access.AccountID, error) {
 	var ids []string
 	err := s.db.Run(ctx, "list accounts with undelivered events", func(ctx context.Context, db bun.IDB) error {
 		ids = nil
-		return db.NewSelect().TableExpr("webhooks AS w").ColumnExpr("DISTINCT w.account_id").
+		return db.NewSelect().TableExpr("webhooks AS w").Column("w.account_id").
 			Join("JOIN event_logs AS el ON el.account_id = w.account_id AND el.last_sequence > w.position").
-			Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")).OrderExpr("w.account_id").Limit(int64(limit)).Scan(ctx, &ids)
+			Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")).Group("w.account_id").OrderExpr("random()").Limit(int64(limit)).Scan(ctx, &ids)
 	})
 	return each(ids, func(id string) access.AccountID { return access.AccountID(id) }), err
 }
@@ -262,11 +264,14 @@ func (s *Store) ClaimTest(ctx context.Context, owner access.AccountID, webhookID
 }
 
 // SaveDelivery implements ports.Deliveries. It changes the webhook before the delivery, in the order
-// in which disabling a webhook locks them.
+// in which disabling a webhook locks them. Pending deliveries end last, so that this one keeps the
+// try that disabled the webhook.
 func (s *Store) SaveDelivery(ctx context.Context, owner access.AccountID, d webhook.Delivery, gone bool) (bool, error) {
 	var saved bool
 	err := s.inTransaction(ctx, "save delivery", func(ctx context.Context, tx bun.IDB) error {
-		if err := noteResult(ctx, tx, accountKey(owner), d); err != nil {
+		id, reason := ident.Lookup(d.WebhookID), webhook.ReasonFailing
+		disabled, err := noteResult(ctx, tx, accountKey(owner), d)
+		if err != nil {
 			return err
 		}
 		row := deliveryRow{Status: string(d.Status), Tries: d.Tries, Attempts: d.Attempts, NextAttemptAt: storedTime(d.NextAttemptAt)}
@@ -275,26 +280,31 @@ func (s *Store) SaveDelivery(ctx context.Context, owner access.AccountID, d webh
 			return err
 		}
 		n, err := res.RowsAffected()
-		if saved = n > 0; err != nil || !gone {
+		saved = n > 0
+		if gone && !disabled && err == nil {
+			reason = webhook.ReasonGone
+			disabled, err = disableWebhook(ctx, updateWebhook(tx, accountKey(owner), id))
+		}
+		if err != nil || !disabled {
 			return err
 		}
-		return disableGone(ctx, tx, accountKey(owner), ident.Lookup(d.WebhookID))
+		return failPending(ctx, tx, accountKey(owner), id, reason)
 	})
 	return saved && err == nil, err
 }
 
 // noteResult starts or ends the time since which a webhook is failing, and disables a webhook that
 // is failing for too long. A success of a webhook that is not failing locks nothing.
-func noteResult(ctx context.Context, tx bun.IDB, owner string, d webhook.Delivery) error {
+func noteResult(ctx context.Context, tx bun.IDB, owner string, d webhook.Delivery) (disabled bool, err error) {
 	id := ident.Lookup(d.WebhookID)
 	q := updateWebhook(tx, owner, id).Model((*webhookRow)(nil))
 	if d.Status == webhook.Delivered {
 		_, err := q.Set("failing_since = NULL").Where("failing_since IS NOT NULL").Exec(ctx)
-		return err
+		return false, err
 	}
 	at := d.Attempts[len(d.Attempts)-1].At
 	if _, err := q.Set("failing_since = ?", storedTime(at)).Where("failing_since IS NULL").Exec(ctx); err != nil {
-		return err
+		return false, err
 	}
 	return disableFailing(ctx, tx, owner, id, at.Add(-webhook.DisableAfter))
 }

@@ -204,27 +204,20 @@ func failPending(ctx context.Context, tx bun.IDB, owner, id string, reason webho
 	return err
 }
 
-// disableGone disables a webhook whose endpoint wants no more messages.
-func disableGone(ctx context.Context, tx bun.IDB, owner, id string) error {
-	return disableWebhook(ctx, tx, updateWebhook(tx, owner, id), owner, id, webhook.ReasonGone)
-}
-
-// disableFailing disables a webhook if it is failing since the given time or longer.
-func disableFailing(ctx context.Context, tx bun.IDB, owner, id string, since time.Time) error {
-	q := updateWebhook(tx, owner, id).Where("failing_since <= ?", storedTime(since))
-	return disableWebhook(ctx, tx, q, owner, id, webhook.ReasonFailing)
+// disableFailing disables a webhook if it is failing since the given time or longer. The caller ends
+// the pending deliveries if it did.
+func disableFailing(ctx context.Context, tx bun.IDB, owner, id string, since time.Time) (disabled bool, err error) {
+	return disableWebhook(ctx, updateWebhook(tx, owner, id).Where("failing_since <= ?", storedTime(since)))
 }
 
 // disableWebhook disables a webhook if it is enabled and q selects it.
-func disableWebhook(ctx context.Context, tx bun.IDB, q *bun.UpdateQuery, owner, id string, reason webhook.Reason) error {
+func disableWebhook(ctx context.Context, q *bun.UpdateQuery) (disabled bool, err error) {
 	res, err := q.Model((*webhookRow)(nil)).Set("status = ?", string(webhook.Disabled)).Where("status = ?", string(webhook.Enabled)).Exec(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return err
-	}
-	return failPending(ctx, tx, owner, id, reason)
+	n, err := res.RowsAffected()
+	return n > 0, err
 }
 
 // RemoveWebhook implements ports.Webhooks.
@@ -298,7 +291,11 @@ func (s *Store) DisableFailing(ctx context.Context, since time.Time, limit int) 
 		}
 		disabled = len(rows)
 		for _, r := range rows {
-			if err := disableFailing(ctx, tx, r.AccountID, r.ID, since); err != nil {
+			ended, err := disableFailing(ctx, tx, r.AccountID, r.ID, since)
+			if ended && err == nil {
+				err = failPending(ctx, tx, r.AccountID, r.ID, webhook.ReasonFailing)
+			}
+			if err != nil {
 				return err
 			}
 		}

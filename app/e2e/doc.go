@@ -16,7 +16,7 @@
 //   - fixture_browser_test.go: browser and administrator walk through the connect pages.
 //   - cli_operator_test.go: runTenantry runs a command and returns its commandResult.
 //
-// The other fixture files belong to one subject: doctor, integrations, DNS zones and the
+// The other fixture files belong to one subject: doctor, integrations, webhooks, DNS zones and the
 // authorization matrix. Files that begin with bench_ have the benchmarks. With TENANTRY_SOAK=1
 // tests use all cases instead of a random sample, and measure times.
 package e2e

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/core/access"
+)
+
+const (
+	// benchEndpoints is how many webhooks there are. Of each ten, one hangs and one fails.
+	benchEndpoints = 1000
+	// benchEventRate is how many events the accounts together write in a second.
+	benchEventRate = 200
+	benchDuration  = 30 * time.Second
+)
+
+// BenchmarkWebhooks measures the lag of endpoints that answer, from the event to the arrival of its
+// message, while a tenth of 1,000 endpoints hangs and a tenth fails. Events are written through the
+// API at a fixed rate. In one case each account has one endpoint, in the other each has ten, so that
+// ten messages follow from an event.
+func BenchmarkWebhooks(b *testing.B) {
+	for _, perAccount := range []int{1, 10} {
+		b.Run(fmt.Sprintf("%d-per-account", perAccount), func(b *testing.B) {
+			for b.Loop() {
+				benchWebhooks(b, perAccount)
+			}
+		})
+	}
+}
+
+func benchWebhooks(b *testing.B, perAccount int) {
+	l := &lagReceiver{}
+	server := httptest.NewServer(l)
+	defer server.Close()
+	defer server.CloseClientConnections()
+	svc := newBenchAccount(b, testserver.Database(b))
+	svc.env = append(svc.env, "TENANTRY_WEBHOOKS_ALLOW_PRIVATE=true")
+	keys := svc.addAccounts(benchEndpoints / perAccount)
+	p, api := svc.serve()
+	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	defer c.CloseIdleConnections()
+	for i := range benchEndpoints {
+		kind := map[int]string{3: "hang", 7: "fail"}[i%10]
+		svc.post(c, keys[i/perAccount], api+"/v1/webhooks", fmt.Sprintf(`{"url":"%s/%s","event_types":["*"]}`, server.URL, kind))
+	}
+	const events = int(benchDuration/time.Second) * benchEventRate
+	next, began := make(chan int), time.Now()
+	var writers sync.WaitGroup
+	for range 16 {
+		writers.Go(func() {
+			for i := range next {
+				svc.post(c, keys[i%len(keys)], api+"/v1/keys", `{"name":"bench","scopes":["events:read"]}`)
+			}
+		})
+	}
+	pace := time.NewTicker(time.Second / benchEventRate)
+	for i := range events {
+		<-pace.C
+		next <- i
+	}
+	pace.Stop()
+	close(next)
+	writers.Wait()
+	took := time.Since(began)
+	want := events * perAccount * 8 / 10
+	for deadline := time.Now().Add(waitTimeout); l.count() < want; {
+		if time.Now().After(deadline) {
+			b.Fatalf("%d of %d messages arrived", l.count(), want)
+		}
+		time.Sleep(50 * time.Millisecond) // the pace of the check; no result depends on it
+	}
+	lags := l.sorted()
+	b.ReportMetric(lags[len(lags)/2].Seconds(), "s/median")
+	b.ReportMetric(lags[len(lags)*99/100].Seconds(), "s/p99")
+	b.ReportMetric(float64(events)/took.Seconds(), "event/s")
+	b.ReportMetric(float64(len(lags))/took.Seconds(), "message/s")
+	b.ReportMetric(0, "ns/op")
+	p.kill() // stopping would wait for the endpoints that hang
+}
+
+// addAccounts adds accounts and returns their keys.
+func (svc *benchService) addAccounts(n int) (keys []string) {
+	svc.b.Helper()
+	ctx := svc.b.Context()
+	store, err := bunstore.Open(ctx, svc.database, bunstore.Options{})
+	svc.must(err)
+	defer func() { svc.must(store.Close()) }()
+	for i := range n {
+		now := time.Now()
+		account, err := store.CreateAccount(ctx, fmt.Sprintf("bench-%d@example.com", i), "complete", 0, now)
+		svc.must(err)
+		key, text, err := access.NewKey(rand.Reader, "tny", access.Live, account.ID, "bench", now)
+		svc.must(err)
+		svc.must(store.AddKey(ctx, key))
+		keys = append(keys, text.Reveal())
+	}
+	return keys
+}
+
+// post sends a write that must succeed.
+func (svc *benchService) post(c *http.Client, key, url, body string) {
+	r, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		panic(err)
+	}
+	r.Header = http.Header{"Authorization": {"Bearer " + key}, "Content-Type": {"application/json"}, "Idempotency-Key": {rand.Text()}}
+	answer, err := c.Do(r)
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if raw, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusOK {
+		panic(fmt.Sprint(url, ": ", answer.Status, " ", string(raw), " ", err))
+	}
+}
+
+// lagReceiver is 1,000 endpoints: those at /hang never answer, those at /fail answer 500. Of the
+// others it keeps the lag of each message.
+type lagReceiver struct {
+	mu   sync.Mutex
+	lags []time.Duration
+}
+
+func (l *lagReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var message struct {
+		Timestamp time.Time `json:"timestamp"`
+	}
+	err := json.NewDecoder(r.Body).Decode(&message)
+	switch {
+	case r.URL.Path == "/hang":
+		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the sender gave up
+		<-r.Context().Done()
+	case r.URL.Path == "/fail" || err != nil:
+		w.WriteHeader(http.StatusInternalServerError)
+	default:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.lags = append(l.lags, time.Since(message.Timestamp))
+	}
+}
+
+func (l *lagReceiver) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.lags)
+}
+
+func (l *lagReceiver) sorted() []time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Sorted(slices.Values(l.lags))
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// logReplicas are two servers on one PostgreSQL database, which are killed while 8 writers write
+// events of one account and 4 readers follow its log.
+type logReplicas struct {
+	*serviceFixture
+	env []string
+	key string
+
+	mu      sync.Mutex // guards the fields below
+	servers [2]client
+	names   map[string]bool // the keys that were requested; true if the creation was answered
+	written atomic.Int64    // how many keys were created
+	ended   atomic.Bool     // true when all writers have ended
+}
+
+// soakTime is how long the writers of a soak write.
+const soakTime = 10 * time.Minute
+
+const (
+	logWriters, logReaders = 8, 4
+	// sampleKills is how often a server is killed without a soak. At least sampleWrites keys are
+	// created before each kill, and five times as many in a soak.
+	sampleKills, sampleWrites = 4, 60
+)
+
+// TestReplicasShareOneLog kills each of two servers with SIGKILL while 8 writers write and 4 readers
+// read. Every reader gets each event once, in the same order. Each write that was answered has its
+// events, and each write without an answer has all of them or none.
+func TestReplicasShareOneLog(t *testing.T) {
+	t.Parallel()
+	f := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	r := &logReplicas{serviceFixture: f, env: f.env(t.TempDir(), testserver.Database(t)), names: map[string]bool{}}
+	r.runCommand(r.env, "migrate")
+	_, r.key = r.newAccount(r.env, "owner@example.com", "complete", 0)
+	processes := [2]*process{}
+	for i := range r.servers {
+		processes[i], r.servers[i] = r.serve(r.env)
+	}
+	var writers, readers sync.WaitGroup
+	seen := make([][]object, logReaders)
+	for i := range seen {
+		readers.Go(func() { seen[i] = r.read(i) })
+	}
+	stop := make(chan struct{})
+	for i := range logWriters {
+		writers.Go(func() { r.write(i, stop) })
+	}
+	kills := r.killAlternately(seededRand(t), processes)
+	close(stop)
+	writers.Wait()
+	r.ended.Store(true)
+	readers.Wait()
+	if !t.Failed() {
+		r.check(seen)
+	}
+	t.Logf("%d events of %d keys after %d kills", len(seen[0]), len(r.names), kills)
+}
+
+// server returns one of the servers as it is now.
+func (r *logReplicas) server(i int) client {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.servers[i%2]
+}
+
+// killAlternately kills a server after some writes and starts it again, in turns, until the soak time
+// is over or the sample is complete.
+func (r *logReplicas) killAlternately(random *rand.Rand, processes [2]*process) (kills int) {
+	r.t.Helper()
+	end, writes := time.Now().Add(soakTime), sampleWrites
+	if soak {
+		writes *= 5
+	}
+	for i := 0; soak && time.Now().Before(end) || !soak && i < sampleKills; i++ {
+		next := r.written.Load() + int64(writes+random.IntN(writes))
+		client{t: r.t}.eventually("the writers write", func() bool { return r.written.Load() >= next })
+		processes[i%2].kill()
+		kills++
+		p, c := r.serve(r.env)
+		r.mu.Lock()
+		processes[i%2], r.servers[i%2] = p, c
+		r.mu.Unlock()
+	}
+	return kills
+}
+
+// write creates keys, and revokes half of them, until stop is closed. A request without an answer is
+// not repeated.
+func (r *logReplicas) write(writer int, stop <-chan struct{}) {
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return
+		case <-r.t.Context().Done():
+			return
+		default:
+		}
+		name, c := fmt.Sprintf("%d-%d", writer, n), r.server(writer+n)
+		r.mu.Lock()
+		r.names[name] = false
+		r.mu.Unlock()
+		made, err := c.tryDo("POST", c.ready.APIURL+"/v1/keys", r.key, object{"name": name, "scopes": []string{"events:read"}})
+		if err != nil || made.status != 200 {
+			continue
+		}
+		r.mu.Lock()
+		r.names[name] = true
+		r.mu.Unlock()
+		r.written.Add(1)
+		if n%2 == 0 {
+			_, _ = c.tryDo("DELETE", c.ready.APIURL+"/v1/keys/"+made.text("id"), r.key, nil)
+		}
+	}
+}
+
+// read follows the log until the writers have ended and nothing is left. Readers have pages of
+// different sizes, some wait for events, and each goes on at the other server when one was killed.
+func (r *logReplicas) read(reader int) (seen []object) {
+	cursor := ""
+	for i, deadline := reader, time.Now().Add(waitTimeout); time.Now().Before(deadline) && r.t.Context().Err() == nil; {
+		last, c := r.ended.Load(), r.server(i)
+		query := url.Values{"limit": {strconv.Itoa(1 + 33*reader)}, "wait_seconds": {strconv.Itoa(reader % 2)}}
+		if cursor != "" {
+			query.Set("after", cursor)
+		}
+		page, err := c.tryDo("GET", c.ready.APIURL+"/v1/events?"+query.Encode(), r.key, nil)
+		if err != nil || page.status != 200 {
+			i++
+			continue
+		}
+		deadline = time.Now().Add(waitTimeout)
+		seen, cursor = append(seen, page.objects("events")...), page.text("next_cursor")
+		if last && page.object["has_more"] != true && len(page.objects("events")) == 0 {
+			return seen
+		}
+	}
+	if r.t.Context().Err() == nil {
+		r.t.Errorf("reader %d got no answer in %s", reader, waitTimeout)
+	}
+	return seen
+}
+
+// check compares the readers with each other, with a reader that begins when all is written, and
+// with the answers to the writers.
+func (r *logReplicas) check(seen [][]object) {
+	r.t.Helper()
+	c := r.server(0)
+	whole := caller{client: c, key: r.key}.eventsAfter("")
+	ids := func(events []object) (ids []string) {
+		for _, e := range events {
+			ids = append(ids, e.text("id"))
+		}
+		return ids
+	}
+	for i, events := range seen {
+		if !slices.Equal(ids(events), ids(whole)) {
+			r.t.Errorf("reader %d got %d events, and the log has %d, or their order differs", i, len(events), len(whole))
+		}
+	}
+	versions, created, once := map[string]float64{}, map[string]bool{}, map[string]bool{}
+	for _, e := range whole {
+		if once[e.text("id")] {
+			r.t.Errorf("the log has %v twice", e)
+		}
+		once[e.text("id")] = true
+		subject := fmt.Sprint(e.at("subject.id"))
+		if versions[subject]++; e["version"] != versions[subject] {
+			r.t.Errorf("%v is event %v of its subject", e, versions[subject])
+		}
+		if name := fmt.Sprint(e.at("data.name")); e.text("type") == "key.created" && strings.Contains(name, "-") {
+			if created[name] {
+				r.t.Errorf("%s was created twice", name)
+			}
+			created[name] = true
+		}
+	}
+	for name, answered := range r.names {
+		if answered && !created[name] {
+			r.t.Errorf("the creation of %s was answered and is not in the log", name)
+		}
+		delete(created, name)
+	}
+	if len(created) > 0 {
+		r.t.Errorf("the log has keys that nobody created: %v", created)
+	}
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// webhookReceiver is an endpoint on loopback. It keeps the messages that it gets, in their order.
+type webhookReceiver struct {
+	t   *testing.T
+	url string
+
+	mu       sync.Mutex
+	messages []webhookMessage
+	// respond answers a message; a nil respond answers 200. tries counts the messages with this
+	// webhook-id so far, including this one.
+	respond func(w http.ResponseWriter, r *http.Request, m webhookMessage, tries int)
+}
+
+// webhookMessage is a message as an endpoint gets it.
+type webhookMessage struct {
+	id, timestamp, signature string
+	body                     []byte
+	object
+}
+
+func newWebhookReceiver(t *testing.T) *webhookReceiver {
+	t.Helper()
+	r := &webhookReceiver{t: t}
+	server := httptest.NewServer(http.HandlerFunc(r.receive))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	r.url = server.URL + "/hook"
+	return r
+}
+
+func (r *webhookReceiver) receive(w http.ResponseWriter, q *http.Request) {
+	body, err := io.ReadAll(q.Body)
+	if err != nil {
+		return // the sender was killed
+	}
+	m := webhookMessage{id: q.Header.Get("webhook-id"), timestamp: q.Header.Get("webhook-timestamp"), signature: q.Header.Get("webhook-signature"), body: body}
+	if err := json.Unmarshal(body, &m.object); err != nil || q.Method != http.MethodPost || q.URL.Path != "/hook" || q.Header.Get("Content-Type") != "application/json" {
+		r.t.Errorf("message: %s %s %q: %v\n%s", q.Method, q.URL, q.Header, err, body)
+	}
+	r.mu.Lock()
+	r.messages = append(r.messages, m)
+	tries, respond := countMessages(r.messages)[m.id], r.respond
+	r.mu.Unlock()
+	if respond != nil {
+		respond(w, q, m, tries)
+	}
+}
+
+// respondWith changes how the receiver answers from now on.
+func (r *webhookReceiver) respondWith(respond func(w http.ResponseWriter, r *http.Request, m webhookMessage, tries int)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.respond = respond
+}
+
+// answerStatus makes the receiver answer every message with a status. It asks for a pause of a day,
+// so that a message that failed is not tried again before the test moves the clock.
+func (r *webhookReceiver) answerStatus(status int) {
+	r.respondWith(func(w http.ResponseWriter, _ *http.Request, _ webhookMessage, _ int) {
+		w.Header().Set("Retry-After", "86400")
+		w.WriteHeader(status)
+	})
+}
+
+// received returns the messages so far.
+func (r *webhookReceiver) received() []webhookMessage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.messages)
+}
+
+// wait waits for a message that is as wanted, among those after the first `skip` messages.
+func (r *webhookReceiver) wait(what string, skip int, wanted func(webhookMessage) bool) (found webhookMessage) {
+	r.t.Helper()
+	client{t: r.t}.eventually(what, func() bool {
+		after := r.received()[skip:]
+		i := slices.IndexFunc(after, wanted)
+		if i >= 0 {
+			found = after[i]
+		}
+		return i >= 0
+	})
+	return found
+}
+
+// waitAll waits until the receiver has a message for each of these events.
+func (r *webhookReceiver) waitAll(events []object) {
+	r.t.Helper()
+	client{t: r.t}.eventually("every event arrives", func() bool {
+		got := countMessages(r.received())
+		return !slices.ContainsFunc(events, func(e object) bool { return got[e.text("id")] == 0 })
+	})
+}
+
+// countMessages counts messages by their webhook-id.
+func countMessages(messages []webhookMessage) map[string]int {
+	count := map[string]int{}
+	for _, m := range messages {
+		count[m.id]++
+	}
+	return count
+}
+
+// data returns the event in a message.
+func (m webhookMessage) data() object {
+	inner, _ := m.object["data"].(map[string]any)
+	return inner
+}
+
+// checkSigned verifies a message as the specification of Standard Webhooks describes it. Exactly the
+// given secrets must have signed it. It uses no code of the service.
+func (m webhookMessage) checkSigned(t *testing.T, secrets ...string) {
+	t.Helper()
+	sent, err := strconv.ParseInt(m.timestamp, 10, 64)
+	if age := time.Since(time.Unix(sent, 0)); err != nil || age > 10*time.Minute || age < -time.Minute {
+		t.Errorf("message %s: webhook-timestamp %q", m.id, m.timestamp)
+	}
+	var want []string
+	for _, text := range secrets {
+		encoded, prefixed := strings.CutPrefix(text, "whsec_")
+		key, err := base64.StdEncoding.DecodeString(encoded)
+		if !prefixed || err != nil || len(key) != 32 {
+			t.Fatalf("a secret has %d characters and is no whsec_ with 32 bytes: %v", len(text), err)
+		}
+		mac := hmac.New(sha256.New, key)
+		_, _ = io.WriteString(mac, m.id+"."+m.timestamp+"."+string(m.body))
+		want = append(want, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+	}
+	got := strings.Split(m.signature, " ")
+	slices.Sort(want)
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("message %s has the signatures %q, want %q", m.id, got, want)
+	}
+}
+
+// addWebhook creates a webhook and returns its path and its secret.
+func (c caller) addWebhook(url string, types ...string) (path, secret string) {
+	c.t.Helper()
+	made := c.post("/v1/webhooks", object{"url": url, "event_types": types})
+	checkValues(c.t, made.object, object{"url": url, "status": "enabled", "event_types": types})
+	return "/v1/webhooks/" + made.text("id"), made.text("secret")
+}
+
+// logKey creates an API key, which is one event in the log, and returns the path of the key.
+func (c caller) logKey() string {
+	c.t.Helper()
+	made := c.post("/v1/keys", object{"name": fmt.Sprintf("key %d", uniqueNumber.Add(1)), "scopes": []string{"events:read"}})
+	return "/v1/keys/" + made.text("id")
+}
+
+// ofKey reports whether a message is about the key at this path.
+func ofKey(path string) func(webhookMessage) bool {
+	return func(m webhookMessage) bool { return "/v1/keys/"+fmt.Sprint(m.object.at("data.subject.id")) == path }
+}
+
+// eventsAfter returns the events of the log after a cursor, or all for "".
+func (c caller) eventsAfter(cursor string) (events []object) {
+	c.t.Helper()
+	for {
+		path := "/v1/events?limit=100"
+		if cursor != "" {
+			path += "&after=" + cursor
+		}
+		page := c.get(path)
+		events = append(events, page.objects("events")...)
+		if cursor = page.text("next_cursor"); page.object["has_more"] != true || c.t.Failed() {
+			return events
+		}
+	}
+}
+
+// deliveries returns all deliveries of a webhook with a status, newest first, read in small pages.
+func (c caller) deliveries(path, status string) (all []object) {
+	c.t.Helper()
+	query := "?limit=3"
+	if status != "" {
+		query += "&status=" + status
+	}
+	for cursor := ""; ; {
+		page := c.get(path + "/deliveries" + query + cursor)
+		list := page.objects("deliveries")
+		if len(list) > 3 {
+			c.t.Errorf("a page of 3 has %d deliveries", len(list))
+		}
+		all = append(all, list...)
+		if page.object["next_cursor"] == nil || c.t.Failed() {
+			return all
+		}
+		cursor = "&after=" + page.text("next_cursor")
+	}
+}
+
+// waitDelivery waits until the delivery of an event is as wanted.
+func (c caller) waitDelivery(path, eventID, status string, attempts int) (found object) {
+	c.t.Helper()
+	c.eventually(fmt.Sprintf("the delivery of %s is %s after %d tries", eventID, status, attempts), func() bool {
+		i := -1
+		all := c.deliveries(path, "")
+		if i = slices.IndexFunc(all, func(d object) bool { return d.text("event_id") == eventID }); i >= 0 {
+			found = all[i]
+		}
+		return i >= 0 && found.text("status") == status && len(found.objects("attempts")) == attempts
+	})
+	return found
+}

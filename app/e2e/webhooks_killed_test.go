@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// killedSender is a sandbox with a webhook, which tests kill while it sends.
+type killedSender struct {
+	*restartingSandbox
+	receiver *webhookReceiver
+	webhook  string
+	secret   string
+	cursor   string // the end of the log when the webhook was created
+}
+
+func newKilledSender(t *testing.T, flags ...string) *killedSender {
+	t.Helper()
+	m := &restartingSandbox{client: client{t: t}, binary: requirePrograms(t, failpointBuild), data: t.TempDir(), flags: append(flags, "--no-seed")}
+	m.start()
+	k := &killedSender{restartingSandbox: m, receiver: newWebhookReceiver(t)}
+	k.webhook, k.secret = k.account().addWebhook(k.receiver.url, "*")
+	k.cursor = k.account().get("/v1/events?after=now").text("next_cursor")
+	return k
+}
+
+// account returns the account at the running service.
+func (k *killedSender) account() caller { return seededAccount(k.t, k.ready) }
+
+// restart starts the service again after its end. It has the given failpoints.
+func (k *killedSender) restart(armed ...string) {
+	k.t.Helper()
+	k.process.kill()
+	k.armedFailpoints = armed
+	k.start()
+}
+
+// logEvent writes an event. The service may be killed before it answers.
+func (k *killedSender) logEvent() {
+	name := fmt.Sprintf("key %d", uniqueNumber.Add(1))
+	_, _ = k.tryDo("POST", k.ready.APIURL+"/v1/keys", k.ready.APIKey, object{"name": name, "scopes": []string{"events:read"}})
+}
+
+// check waits until every event of the log is delivered and returns the events and how often each
+// arrived. A claim of a killed process ends after 30 s; moving the clock wakes its deliveries.
+func (k *killedSender) check() (events []object, times map[string]int) {
+	k.t.Helper()
+	c := k.account()
+	events = c.eventsAfter(k.cursor)
+	k.eventually("every event is delivered", func() bool {
+		c.control("POST", "/clock", object{"advance": "1ms"})
+		return len(c.deliveries(k.webhook, "delivered")) == len(events)
+	})
+	times = countMessages(k.receiver.received())
+	for _, e := range events {
+		if times[e.text("id")] == 0 {
+			k.t.Errorf("%v did not arrive", e)
+		}
+	}
+	if len(times) != len(events) {
+		k.t.Errorf("%d events arrived, the log has %d", len(times), len(events))
+	}
+	for _, m := range k.receiver.received() {
+		m.checkSigned(k.t, k.secret)
+	}
+	return events, times
+}
+
+// TestWebhooksSurviveAKill kills the service with SIGKILL before, during and after the delivery of one
+// event. After the restart each event arrives. Only the one in flight arrives again, with the same
+// webhook-id.
+func TestWebhooksSurviveAKill(t *testing.T) {
+	t.Parallel()
+	for _, kill := range []struct {
+		at    string
+		times int // how often the event in flight arrives
+	}{{"before", 1}, {"during", 2}, {"after", 2}} {
+		t.Run(kill.at, func(t *testing.T) {
+			t.Parallel()
+			onBothSenders(t, func(t *testing.T, k *killedSender) {
+				for range 3 {
+					k.logEvent()
+				}
+				k.check()
+				var inFlight int
+				if kill.at == "during" {
+					inFlight = k.killDuringDelivery()
+				} else {
+					k.restart(kill.at + " webhook send")
+					k.logEvent()
+					inFlight = 3
+					k.waitForEnd()
+					if !k.disarmHit() {
+						t.Fatal("the service ended without a failpoint")
+					}
+				}
+				k.restart()
+				k.logEvent()
+				k.logEvent()
+				events, times := k.check()
+				if len(events) != 6 {
+					t.Fatalf("the log has %d events, want 6", len(events))
+				}
+				for i, e := range events {
+					want := 1
+					if i == inFlight {
+						want = kill.times
+					}
+					if n := times[e.text("id")]; n != want {
+						t.Errorf("event %d arrived %d times, want %d", i, n, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// onBothSenders runs a test on SQLite and PostgreSQL.
+func onBothSenders(t *testing.T, test func(*testing.T, *killedSender)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, newKilledSender(t))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, newKilledSender(t, "--database", testserver.Database(t)))
+	})
+}
+
+// waitForEnd waits until the service was killed.
+func (k *killedSender) waitForEnd() {
+	k.t.Helper()
+	k.eventually("the service is killed", func() bool {
+		select {
+		case <-k.process.done:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// killDuringDelivery kills the service while the endpoint has a message and has not answered. It
+// returns the index of the event.
+func (k *killedSender) killDuringDelivery() (index int) {
+	k.t.Helper()
+	before := len(k.receiver.received())
+	ctx, release := context.WithCancel(k.t.Context())
+	defer release()
+	k.receiver.respondWith(func(_ http.ResponseWriter, r *http.Request, _ webhookMessage, _ int) {
+		select {
+		case <-ctx.Done():
+		case <-r.Context().Done(): // the sender was killed
+		}
+	})
+	k.logEvent()
+	k.receiver.wait("a message in flight", before, func(webhookMessage) bool { return true })
+	k.process.kill()
+	k.receiver.respondWith(nil)
+	return before
+}
+
+// TestKillsLoseNoEvent kills the service again and again while events are written and sent. Each
+// kill repeats at most the messages that were in flight: four, as many as one endpoint gets at once.
+func TestKillsLoseNoEvent(t *testing.T) {
+	t.Parallel()
+	kills := 2
+	if soak {
+		kills = 12
+	}
+	onBothSenders(t, func(t *testing.T, k *killedSender) {
+		random := seededRand(t)
+		for range kills {
+			for range 3 + random.IntN(12) {
+				k.logEvent()
+			}
+			before := len(k.receiver.received())
+			ended, ahead := make(chan struct{}), 1+random.IntN(6)
+			go func() { // writes until the service is killed
+				defer close(ended)
+				for range 50 {
+					k.logEvent()
+				}
+			}()
+			k.eventually("more messages arrive", func() bool { return len(k.receiver.received()) >= before+ahead })
+			k.process.kill()
+			<-ended
+			k.restart()
+		}
+		events, times := k.check()
+		repeated := slices.DeleteFunc(slices.Clone(events), func(e object) bool { return times[e.text("id")] < 2 })
+		if len(repeated) > 4*kills {
+			t.Errorf("%d of %d events arrived again after %d kills", len(repeated), len(events), kills)
+		}
+		for _, e := range events {
+			if n := times[e.text("id")]; n > 1+kills {
+				t.Errorf("%v arrived %d times", e, n)
+			}
+		}
+		t.Logf("%d events, %d of them arrived again after %d kills", len(events), len(repeated), kills)
+	})
+}

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"maps"
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestWebhooksTellWhatHappened sends the events of a tenant's life to a webhook. Each arrives once,
+// signed, as GET /v1/events shows it.
+func TestWebhooksTellWhatHappened(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
+		r, chosen := newWebhookReceiver(t), newWebhookReceiver(t)
+		path, secret := c.addWebhook(r.url, "*")
+		chosenPath, _ := c.addWebhook(chosen.url, "domain.added", "tenant.removed")
+		cursor := c.get("/v1/events?after=now").text("next_cursor")
+		h := c.newConnectedTenant(object{"name": "Hook Ltd"})
+		zone := h.newVerifiedDomain()
+		h.post(h.path("/mailboxes"), mailboxesBody(zone, "ada"))
+		h.expect("DELETE", h.path(""), nil, 200, "")
+		logged := c.eventsAfter(cursor)
+		r.waitAll(logged)
+		messages := r.received()
+		byID := map[string]object{}
+		for _, e := range logged {
+			byID[e.text("id")] = e
+		}
+		for _, m := range messages {
+			m.checkSigned(t, secret)
+			e := byID[m.id]
+			if !reflect.DeepEqual(m.data(), e) {
+				t.Errorf("the message has %v, the log %v", m.data(), e)
+			}
+			checkMembers(t, "a message", m.object, "type timestamp data")
+			checkValues(t, m.object, object{"type": e["type"], "timestamp": e["at"]})
+		}
+		for id, n := range countMessages(messages) {
+			if n != 1 {
+				t.Errorf("%s arrived %d times", id, n)
+			}
+		}
+		for _, kind := range []string{"tenant.connected", "domain.added", "domain.verified", "mailbox.created", "tenant.removed"} {
+			if !slices.ContainsFunc(messages, func(m webhookMessage) bool { return m.text("type") == kind }) {
+				t.Errorf("no message has the type %s", kind)
+			}
+		}
+		c.checkListedDeliveries(path, logged)
+		wanted := slices.DeleteFunc(slices.Clone(logged), func(e object) bool {
+			return e.text("type") != "domain.added" && e.text("type") != "tenant.removed"
+		})
+		chosen.waitAll(wanted)
+		c.checkListedDeliveries(chosenPath, wanted)
+		if n := len(chosen.received()); n != len(wanted) {
+			t.Errorf("a webhook of two types got %d messages, %d events have these types", n, len(wanted))
+		}
+	})
+}
+
+// checkListedDeliveries checks that the list has one successful delivery for each event, newest
+// first, over pages and with each filter.
+func (c caller) checkListedDeliveries(path string, events []object) {
+	c.t.Helper()
+	c.eventually("each delivery is stored", func() bool { return len(c.deliveries(path, "delivered")) == len(events) })
+	all, seen := c.deliveries(path, ""), map[string]bool{}
+	for _, d := range all {
+		seen[d.text("event_id")] = true
+		attempts := d.objects("attempts")
+		if len(attempts) != 1 || attempts[0]["status_code"] != 200.0 || attempts[0]["error"] != nil || d["next_attempt_at"] != nil || d["status"] != "delivered" {
+			c.t.Errorf("delivery %v", d)
+		}
+		checkMembers(c.t, "a delivery", d, "id event_id event_type status attempts next_attempt_at")
+		checkMembers(c.t, "an attempt", attempts[0], "at status_code error duration_ms")
+	}
+	for _, e := range events {
+		if !seen[e.text("id")] {
+			c.t.Errorf("no delivery of %v is listed", e)
+		}
+	}
+	newestFirst := func(a, b object) int { return strings.Compare(b.text("id"), a.text("id")) }
+	if len(all) != len(events) || !slices.IsSortedFunc(all, newestFirst) {
+		c.t.Errorf("%d deliveries of %d events are listed: %v", len(all), len(events), all)
+	}
+	for _, status := range []string{"pending", "failed"} {
+		if n := len(c.deliveries(path, status)); n != 0 {
+			c.t.Errorf("%d deliveries are %s", n, status)
+		}
+	}
+}
+
+// TestWebhooksAreTriedAgain lets an endpoint refuse a message twice. The sandbox's clock brings the
+// next tries; each has the same webhook-id and body.
+func TestWebhooksAreTriedAgain(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
+		r := newWebhookReceiver(t)
+		r.respondWith(func(w http.ResponseWriter, _ *http.Request, _ webhookMessage, tries int) {
+			switch tries {
+			case 1:
+				w.WriteHeader(http.StatusInternalServerError)
+			case 2:
+				w.Header().Set("Retry-After", "7200")
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		})
+		path, secret := c.addWebhook(r.url, "*")
+		first := r.wait("the first try", 0, ofKey(c.logKey()))
+		c.eventually("the first try is stored", func() bool { return len(c.deliveries(path, "")[0].objects("attempts")) > 0 })
+		c.control("POST", "/clock", object{"advance": "7s"}) // the second try may have begun before
+		failed := c.waitDelivery(path, first.id, "pending", 2)
+		checkPause(t, failed, 2*time.Hour) // Retry-After, as it is more than 5 minutes
+		if early := attemptTime(t, failed, 1).Sub(attemptTime(t, failed, 0)); early < 5*time.Second {
+			t.Errorf("the second try began %s after the first", early)
+		}
+		c.control("POST", "/clock", object{"advance": "1h"})
+		if n := countMessages(r.received())[first.id]; n != 2 {
+			t.Errorf("%d tries an hour before the third", n)
+		}
+		c.control("POST", "/clock", object{"advance": "61m"})
+		delivered := c.waitDelivery(path, first.id, "delivered", 3)
+		var statuses []any
+		for _, attempt := range delivered.objects("attempts") {
+			statuses = append(statuses, attempt["status_code"])
+		}
+		if !reflect.DeepEqual(statuses, []any{500.0, 503.0, 200.0}) || delivered["next_attempt_at"] != nil {
+			t.Errorf("the tries are %v of %v", statuses, delivered)
+		}
+		tries := 0
+		for _, m := range r.received() {
+			if m.id == first.id {
+				tries++
+				m.checkSigned(t, secret)
+				if string(m.body) != string(first.body) {
+					t.Errorf("try %d has the body %s, the first %s", tries, m.body, first.body)
+				}
+			}
+		}
+		if tries != 3 {
+			t.Errorf("%d tries arrived", tries)
+		}
+	})
+}
+
+// attemptTime returns when a try of a delivery began.
+func attemptTime(t *testing.T, delivery object, i int) time.Time {
+	t.Helper()
+	at, err := time.Parse(time.RFC3339, delivery.objects("attempts")[i].text("at"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// checkPause checks that the next try of a delivery follows the end of its last after a pause. Times
+// are rounded to milliseconds.
+func checkPause(t *testing.T, delivery object, want time.Duration) {
+	t.Helper()
+	attempts := delivery.objects("attempts")
+	took, _ := attempts[len(attempts)-1]["duration_ms"].(float64)
+	ended := attemptTime(t, delivery, len(attempts)-1).Add(time.Duration(took) * time.Millisecond)
+	next, err := time.Parse(time.RFC3339, delivery.text("next_attempt_at"))
+	if pause := next.Sub(ended); err != nil || pause < want-time.Second || pause > want+time.Second {
+		t.Errorf("the pause is %s, want %s: %v", pause, want, delivery)
+	}
+}
+
+// TestWebhooksAreDisabled checks the two reasons that disable a webhook: the answer 410, and five
+// days without a success. The log and other webhooks get the event.
+func TestWebhooksAreDisabled(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
+		gone, failing, watching := newWebhookReceiver(t), newWebhookReceiver(t), newWebhookReceiver(t)
+		gone.answerStatus(http.StatusGone)
+		failing.answerStatus(http.StatusInternalServerError)
+		gonePath, _ := c.addWebhook(gone.url, "*")
+		failingPath, _ := c.addWebhook(failing.url, "key.created")
+		_, secret := c.addWebhook(watching.url, "webhook.disabled")
+		key := c.logKey()
+		message := gone.wait("the only message", 0, ofKey(key))
+		checkDisabled := func(path, reason string) {
+			t.Helper()
+			id := strings.TrimPrefix(path, "/v1/webhooks/")
+			m := watching.wait(path+" is disabled", 0, func(m webhookMessage) bool { return m.object.at("data.subject.id") == id })
+			m.checkSigned(t, secret)
+			checkValues(t, m.data(), object{"type": "webhook.disabled", "subject.type": "webhook", "tenant_id": nil, "data.status": "disabled", "data.reason": reason})
+			if !slices.ContainsFunc(c.eventsAfter(""), func(e object) bool { return reflect.DeepEqual(e, m.data()) }) {
+				t.Errorf("the log does not have %v", m.data())
+			}
+			checkValues(t, c.get(path).object, object{"status": "disabled"})
+		}
+		checkDisabled(gonePath, "gone")
+		c.waitDelivery(gonePath, message.id, "failed", 1)
+
+		r := failing.wait("the first try", 0, ofKey(key))
+		c.waitDelivery(failingPath, r.id, "pending", 1)
+		c.control("POST", "/clock", object{"advance": "119h"})
+		c.waitDelivery(failingPath, r.id, "pending", 2)
+		checkValues(t, c.get(failingPath).object, object{"status": "enabled"})
+		c.control("POST", "/clock", object{"advance": "25h"})
+		checkDisabled(failingPath, "failing")
+		c.waitDelivery(failingPath, r.id, "failed", 3)
+
+		// A webhook that is enabled again gets what follows.
+		gone.answerStatus(http.StatusNoContent)
+		c.expect("PATCH", gonePath, object{"status": "enabled"}, 200, "")
+		again := gone.wait("an event after the webhook was enabled", 1, ofKey(c.logKey()))
+		c.waitDelivery(gonePath, again.id, "delivered", 1)
+		if n := len(gone.received()); n != 2 {
+			t.Errorf("the endpoint that was gone got %d messages", n)
+		}
+	})
+}
+
+// TestWebhookSecretsRotate checks which secrets sign the messages during a rotation and after it.
+func TestWebhookSecretsRotate(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
+		r := newWebhookReceiver(t)
+		path, first := c.addWebhook(r.url, "key.created")
+		next := func(secrets ...string) {
+			t.Helper()
+			r.wait("the next event", 0, ofKey(c.logKey())).checkSigned(t, secrets...)
+		}
+		rotate := func(body any) string {
+			t.Helper()
+			rotated := c.post(path+"/rotate-secret", body)
+			return rotated.text("secret")
+		}
+		next(first)
+		second := rotate(nil)
+		next(first, second)
+		c.control("POST", "/clock", object{"advance": "25h"})
+		next(second)
+		third := rotate(object{"overlap_hours": 2})
+		next(second, third)
+		fourth := rotate(object{"overlap_hours": 0})
+		next(fourth)
+		if _, shown := c.get(path).object["secret"]; shown {
+			t.Error("a read shows the secret")
+		}
+	})
+}
+
+// TestWebhooksAreSentAgain redelivers a delivery, replays the log after a cursor and after a time,
+// and tests the webhook.
+func TestWebhooksAreSentAgain(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
+		r := newWebhookReceiver(t)
+		path, secret := c.addWebhook(r.url, "key.created")
+		beginning := c.get("/v1/events?after=now").text("next_cursor")
+		c.logKey()
+		c.control("POST", "/clock", object{"advance": "1h"}) // so that the events have different times
+		cursor := c.get("/v1/events?after=now").text("next_cursor")
+		second := c.logKey()
+		c.control("POST", "/clock", object{"advance": "1h"})
+		c.logKey()
+		logged := c.eventsAfter(beginning)
+		r.waitAll(logged)
+		c.eventually("all are delivered", func() bool { return len(c.deliveries(path, "delivered")) == 3 })
+		checkCounts := func(what string, want ...int) {
+			t.Helper()
+			sum := 0
+			for _, n := range want {
+				sum += n
+			}
+			c.eventually(what, func() bool { return len(r.received()) >= sum && len(c.deliveries(path, "pending")) == 0 })
+			got := countMessages(r.received())
+			for i, e := range logged {
+				if got[e.text("id")] != want[i] {
+					t.Errorf("%s: event %d arrived %d times, want %d", what, i, got[e.text("id")], want[i])
+				}
+			}
+		}
+		checkCounts("before", 1, 1, 1)
+		of := c.waitDelivery(path, r.wait("the second", 0, ofKey(second)).id, "delivered", 1)
+		again := c.post(path+"/deliveries/"+of.text("id")+"/redeliver", nil)
+		checkValues(t, again.object, object{"id": of["id"], "event_id": of["event_id"], "status": "pending"})
+		checkCounts("redelivered", 1, 2, 1)
+		c.waitDelivery(path, of.text("event_id"), "delivered", 2)
+		c.post(path+"/replay", object{"after": cursor})
+		checkCounts("replayed after a cursor", 1, 3, 2)
+		at, err := time.Parse(time.RFC3339, logged[2].text("at"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.post(path+"/replay", object{"after": at.Add(-time.Minute).Format(time.RFC3339)})
+		checkCounts("replayed after a time", 1, 3, 3)
+		c.expect("POST", path+"/replay", object{"after": "yesterday"}, 400, "invalid_request")
+
+		before := len(r.received())
+		tested := c.post(path+"/test", nil)
+		checkValues(t, tested.object, object{"status": "delivered", "status_code": 200, "error": nil})
+		m := r.wait("the test", before, func(webhookMessage) bool { return true })
+		checkValues(t, m.object, object{"type": "webhook.test", "data.type": "webhook.test", "data.subject.id": strings.TrimPrefix(path, "/v1/webhooks/")})
+		if len(c.eventsAfter(beginning)) != len(logged) {
+			t.Error("a test is in the log")
+		}
+		c.waitDelivery(path, m.id, "delivered", 1)
+		r.answerStatus(http.StatusTeapot)
+		checkValues(t, c.post(path+"/test", object{}).object, object{"status": "failed", "status_code": 418})
+		for _, m := range r.received() {
+			m.checkSigned(t, secret)
+		}
+	})
+}
+
+// TestBoundedKeysHaveTheirOwnWebhooks checks that a webhook of a key for one tenant gets the events
+// of this tenant only, and that a key for a different tenant cannot find it.
+func TestBoundedKeysHaveTheirOwnWebhooks(t *testing.T) {
+	t.Parallel()
+	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {
+		one, two := c.newTenant(nil).connect(), c.newTenant(nil).connect()
+		bounded := func(h accountTenant) caller {
+			made := c.post("/v1/keys", object{"name": "bounded", "scopes": []string{"*"}, "tenant_ids": []string{h.guid}})
+			return caller{c.client, c.id, c.email, made.text("api_key")}
+		}
+		keyOne, keyTwo := bounded(one), bounded(two)
+		r, all := newWebhookReceiver(t), newWebhookReceiver(t)
+		path, secret := keyOne.addWebhook(r.url, "*")
+		allPath, _ := c.addWebhook(all.url, "*")
+		cursor := c.get("/v1/events?after=now").text("next_cursor")
+		for _, h := range []accountTenant{one, two, one} {
+			h.newVerifiedDomain()
+		}
+		c.logKey() // an event without a tenant
+		one.newVerifiedDomain()
+		logged := c.eventsAfter(cursor)
+		all.waitAll(logged)
+		mine := slices.DeleteFunc(slices.Clone(logged), func(e object) bool { return e.text("tenant_id") != one.guid })
+		if len(mine) == 0 || len(mine) == len(logged) {
+			t.Fatalf("%d of %d events are of the tenant", len(mine), len(logged))
+		}
+		r.waitAll(mine)
+		for _, m := range r.received() {
+			m.checkSigned(t, secret)
+			if m.object.at("data.tenant_id") != one.guid {
+				t.Errorf("the webhook of one tenant got %s", m.body)
+			}
+		}
+		keyOne.checkListedDeliveries(path, mine)
+		if seen := keyOne.get("/v1/events?limit=100&after=" + cursor).objects("events"); !reflect.DeepEqual(seen, mine) {
+			t.Errorf("the key sees the events %v, the webhook got %v", seen, mine)
+		}
+
+		delivery := keyOne.deliveries(path, "")[0].text("id")
+		keyTwo.expectNoWebhook(path, delivery)
+		keyOne.expectNoWebhook(allPath, delivery) // it gets events of other tenants too
+		ids := func(c caller) (ids []string) {
+			for _, w := range c.get("/v1/webhooks").objects("webhooks") {
+				ids = append(ids, "/v1/webhooks/"+w.text("id"))
+			}
+			return ids
+		}
+		if got := [][]string{ids(keyOne), ids(keyTwo), ids(c)}; !reflect.DeepEqual(got, [][]string{{path}, nil, {allPath, path}}) {
+			t.Errorf("the keys list %v", got)
+		}
+		checkValues(t, c.expect("DELETE", path, nil, 200, "").object, object{"status": "deleted"})
+		keyOne.expect("GET", path, nil, 404, "webhook_not_found")
+	})
+}
+
+// expectNoWebhook checks that no operation finds the webhook.
+func (c caller) expectNoWebhook(path, delivery string) {
+	c.t.Helper()
+	for _, q := range []struct {
+		method, path string
+		body         any
+	}{
+		{"GET", path, nil},
+		{"PATCH", path, object{"description": "found"}},
+		{"DELETE", path, nil},
+		{"POST", path + "/rotate-secret", nil},
+		{"POST", path + "/test", nil},
+		{"GET", path + "/deliveries", nil},
+		{"POST", path + "/deliveries/" + delivery + "/redeliver", nil},
+		{"POST", path + "/replay", object{"after": "2026-01-01T00:00:00Z"}},
+	} {
+		c.expect(q.method, q.path, q.body, 404, "webhook_not_found")
+	}
+}
+
+var (
+	triesSample    = regexp.MustCompile(`(?m)^tenantry_webhook_attempts_total\{.*result="(\w+)".*\} (\S+)$`)
+	lagCountSample = regexp.MustCompile(`(?m)^tenantry_webhook_lag_seconds_count(?:\{.*\})? (\S+)$`)
+)
+
+// TestWebhookMetricsAreExported checks the metrics that a message to a webhook adds.
+func TestWebhookMetricsAreExported(t *testing.T) {
+	t.Parallel()
+	c := privateSandbox(t)
+	accepting, refusing := newWebhookReceiver(t), newWebhookReceiver(t)
+	refusing.answerStatus(http.StatusInternalServerError)
+	path, _ := c.addWebhook(accepting.url, "key.created")
+	refusingPath, _ := c.addWebhook(refusing.url, "key.created")
+	key := c.logKey()
+	c.waitDelivery(path, accepting.wait("the event", 0, ofKey(key)).id, "delivered", 1)
+	failed := refusing.wait("the event", 0, ofKey(key)).id
+	c.eventually("the failure is stored", func() bool {
+		return c.deliveries(refusingPath, "pending")[0].text("event_id") == failed && len(c.deliveries(refusingPath, "pending")[0].objects("attempts")) > 0
+	})
+	metrics := c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw
+	tries := map[string]string{}
+	for _, sample := range triesSample.FindAllSubmatch(metrics, -1) {
+		tries[string(sample[1])] = string(sample[2])
+	}
+	if want := map[string]string{"accepted": "1", "rejected": "1", "no_answer": "0"}; !maps.Equal(tries, want) {
+		t.Errorf("the tries are counted as %v, want %v", tries, want)
+	}
+	if found := lagCountSample.FindSubmatch(metrics); found == nil || string(found[1]) != "1" {
+		t.Errorf("the lag of one message is counted as %q", found)
+	}
+	exported := parseMetrics(metrics)
+	for name, labels := range lagSeries {
+		if !strings.HasPrefix(name, "tenantry_webhook_") {
+			continue
+		}
+		if exported[name] == nil {
+			t.Errorf("%s is not exported", name)
+		}
+		for _, label := range labels {
+			if len(exported[name][label]) == 0 {
+				t.Errorf("%s has no label %s", name, label)
+			}
+		}
+	}
+}
