@@ -14,6 +14,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
@@ -245,7 +246,7 @@ func (s *Store) eventsAfter(tx bun.IDB, owner string, after int64, q ports.LogQu
 		return whereIn(whereIn(log(), "e.type", types), "e.tenant_guid", tenants)
 	}
 	numbers := unionOfRanges(tx, log, tenants, types)
-	if s.postgres() {
+	if database.IsPostgres(s.db) {
 		few := (2*limit + int64(n) - 1) / int64(n)
 		first := joinedRanges(tx.NewSelect(), log().Limit(few), tenants, types)
 		// The last number of a page of these is not before the last number of the page. LIMIT makes the

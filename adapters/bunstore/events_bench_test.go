@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/tenant"
@@ -59,7 +60,7 @@ func benchLog(b *testing.B, url string, size int) {
 	_, err := s.db.NewInsert().Model(&eventLogRow{AccountID: accountKey(owner), LastSequence: int64(size)}).Exec(b.Context())
 	must(b, "insert", err)
 	execSQL(b, s, "ANALYZE")
-	if s.postgres() {
+	if database.IsPostgres(s.db) {
 		execSQL(b, s, "VACUUM events") // as autovacuum does
 	}
 	b.Logf("%d events were written in %s", size, time.Since(began).Round(time.Second))
