@@ -214,9 +214,9 @@ func (c caller) deliveries(path, status string) (all []object) {
 func (c caller) waitDelivery(path, eventID, status string, attempts int) (found object) {
 	c.t.Helper()
 	c.eventually(fmt.Sprintf("the delivery of %s is %s after %d tries", eventID, status, attempts), func() bool {
-		i := -1
 		all := c.deliveries(path, "")
-		if i = slices.IndexFunc(all, func(d object) bool { return d.text("event_id") == eventID }); i >= 0 {
+		i := slices.IndexFunc(all, func(d object) bool { return d.text("event_id") == eventID })
+		if i >= 0 {
 			found = all[i]
 		}
 		return i >= 0 && found.text("status") == status && len(found.objects("attempts")) == attempts
