@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package bunstore implements the store ports on PostgreSQL and SQLite, with the bun query builder.
-// One Store implements every store port. A method is one statement or one transaction, and every
-// condition names the account that owns the rows.
+// One Store implements every store port. Most methods are one statement or one transaction. A
+// statement names the account that owns the rows. TestEveryStatementNamesTheOwner lists the
+// exceptions, such as sweeps of all accounts.
 //
 // Start reading at Open and inTransaction in store.go, then one resource such as domains.go. Row
 // types and helpers are in the same file as the queries that use them. Package database, below this
@@ -124,8 +125,8 @@ var _ interface {
 	ports.Idempotency
 } = (*Store)(nil)
 
-// Open connects to sqlite:///path, Memory or postgres://… It fails with database.ErrTooOld if a newer
-// release has closed the database to this release. It does not migrate.
+// Open connects to sqlite:///path, Memory or postgres://… It fails with database.ErrTooOld if a
+// newer release has closed the database to this release. It does not migrate.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return open(ctx, url, o)
 }

@@ -4,7 +4,8 @@
 //
 // A customer chooses the URL, so a message could be used to reach the internal network of the
 // service. Sender therefore checks the address of each connection when it is made, after the host
-// name was resolved. It follows no redirects, uses no proxy and does not read the answer.
+// name was resolved. It follows no redirects and uses no proxy.
+// It uses only the status and the Retry-After of an answer, and discards the body.
 package webhookhttp
 
 import (

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audits reads the audit chain of an account, and keeps all chains in order.
+// Package audits reads the audit chain of an account, drops old entries of all chains, and adds
+// the entries of lost requests.
 //
 // Service is the only type. List and ExportPage are for callers. Forget and EndLost are background
 // jobs. No use case writes entries: the store does it in the transactions of changes, and

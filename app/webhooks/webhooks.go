@@ -4,7 +4,7 @@
 //
 // Service has the use cases of the API. Worker does the background work. It reads the logs of
 // events, adds a delivery for each event that an endpoint wants (the fan-out), and sends the due
-// deliveries. Tries sends a claimed delivery once and stores the result, for both of them.
+// deliveries. Tries sends a claimed delivery once and stores the result, for Service and Worker.
 //
 //   - webhooks.go: Service, and reading webhooks and deliveries. Start here.
 //   - change.go: creating and changing webhooks, secrets, test, redelivery and replay.

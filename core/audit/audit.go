@@ -3,9 +3,9 @@
 // Package audit records who did what.
 //
 // Entry in entry.go is one act in the chain of an account, which the customer reads; start reading
-// there. Each entry has the hash of the entry before. verify.go proves that an export of a chain is
-// unchanged, and canonical.go is the JSON that the hashes cover. Event in audit.go is an act in the
-// operators' own log, which also has the acts that concern no account.
+// there. Each entry has the hash of the entry before. verify.go checks that an export is an
+// unbroken chain. canonical.go encodes the JSON that the hashes cover. Event in audit.go is an act
+// in the operators' own log, which also has the acts that concern no account.
 package audit
 
 import (

@@ -94,7 +94,7 @@ var kinds = []Kind{
 	{KeyCreated, Key, KeyData{}, "The API key was created."},
 	{KeyRotated, Key, KeyData{}, "The API key has a new secret. The subject is the key that works now."},
 	{KeyRevoked, Key, KeyData{}, "The API key was revoked."},
-	{WebhookDisabled, Webhook, WebhookData{}, "No more events are delivered to the webhook, because its deliveries failed."},
+	{WebhookDisabled, Webhook, WebhookData{}, "The webhook is disabled and gets no more events. `reason` says why."},
 	{PolicySet, Policy, PolicyData{}, "The limit of the policy was set or changed."},
 	{PolicyRemoved, Policy, PolicyData{}, "The policy ended, or its domain or tenant was removed."},
 	{LimitStepped, Policy, PolicyData{}, "The ramp of the policy reached its next limit."},

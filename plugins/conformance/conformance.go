@@ -5,9 +5,9 @@
 // failure of its provider has, and the contract of the port that it implements.
 //
 // There is one list of checks and two ways to run it. `tenantry plugin test` calls Test, which
-// reaches the plugin only through the protocol and the plugin's own simulator, so that the plugin can
-// be written in any language. A Go test calls Plugin, Mail, DNS or Sending with a Binary and its own
-// environment. SendingInProcess runs the contract of a sending platform without a binary.
+// reaches the plugin only through the protocol and the plugin's own simulator, so that the plugin
+// can be written in any language. A Go test calls Plugin, Mail, DNS or Sending with a Binary and
+// its own environment. SendingInProcess runs the contract of a sending platform without a binary.
 //
 //   - suite.go: Options, Test and the list of checks. Start here. runner.go: how one check is run.
 //   - conformance.go: Binary, and the entry points Plugin, Mail and DNS of Go tests.
@@ -19,7 +19,8 @@
 //   - exchange.go: records the calls of a check, without secrets. report.go: Report and JUnit.
 //   - sending.go: Sending and SendingInProcess, and the checks of a sending platform's description.
 //   - sendingtest.go, mailtest.go: SimulateSending and SimulateMail, with the environments of the
-//     contracts. sendingsimulator.go: SendingSimulator, the checks of the simulator of a platform.
+//     contracts. sendingsimulator.go: SendingSimulator, the checks of the simulator of a sending
+//     platform.
 //   - dnstest.go: SimulateDNS, the environment of the contract of a DNS provider on a simulator.
 //   - retryafter.go: RetryAfter, the check that a Retry-After holds back all calls of a credential.
 package conformance
@@ -43,8 +44,8 @@ const (
 	callTimeout  = 4 * time.Minute
 )
 
-// stopTimeout is how long a plugin may take to exit before it counts as a plugin that does not exit.
-// The tests of this package shorten it for plugins that never exit.
+// stopTimeout is how long a plugin may take to exit before it counts as a plugin that does not
+// exit. The tests of this package shorten it for plugins that never exit.
 var stopTimeout = time.Minute
 
 // handshakeTimeout is how long a plugin may take to start in Test. The host allows less.
@@ -151,9 +152,9 @@ func Mail[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newPlatform 
 	})
 }
 
-// DNS runs the checks of Plugin, the checks of a failing provider and the contract of a DNS provider.
-// newFixture returns the environment of the contract. It calls newProvider to get providers that the
-// running plugin serves.
+// DNS runs the checks of Plugin, the checks of a failing provider and the contract of a DNS
+// provider. newFixture returns the environment of the contract. It calls newProvider to get
+// providers that the running plugin serves.
 func DNS[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newProvider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv) {
 	Plugin(t, b)
 	if b.Connect != nil {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package verified runs only those files of a plugin that the catalog approves.
+// Package verified checks the files of a plugin against the catalog, and returns a path from which
+// the host can execute the checked files.
 //
 // A plugin is one file or a folder. The checksum of a file is its SHA-256. The checksum of a folder
 // is the SHA-256 of its manifest, plugin.json, which lists the SHA-256 of each other file. So one
@@ -95,8 +96,8 @@ func openBinary(file *os.File, sum string) (*Plugin, error) {
 	return &Plugin{path: executablePath(file), opened: file}, nil
 }
 
-// isScript reports whether a file names its interpreter in the first line. It leaves the file at its
-// beginning.
+// isScript reports whether a file names its interpreter in the first line. It leaves the file at
+// its beginning.
 func isScript(file *os.File) (bool, error) {
 	var start [2]byte
 	_, err := file.ReadAt(start[:], 0)
