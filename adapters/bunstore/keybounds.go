@@ -86,7 +86,7 @@ const boundsColumns = "b.scopes, b.tenants, b.networks, b.expires_at"
 
 const joinBounds = "LEFT JOIN api_key_bounds AS b ON b.key_id = k.id"
 
-// bounds fails if a stored network cannot be parsed, so that a damaged row permits nothing.
+// bounds fails if a stored network cannot be parsed, or a stored list of tenants is empty, so that a damaged row permits nothing.
 func (r storedBounds) bounds() (access.Bounds, error) {
 	if r.scopes == nil {
 		return access.Unbounded(), nil
@@ -99,6 +99,9 @@ func (r storedBounds) bounds() (access.Bounds, error) {
 		b.Tenants = []tenant.GUID{}
 		for _, id := range strings.Fields(*r.tenants) {
 			b.Tenants = append(b.Tenants, tenant.GUID(id))
+		}
+		if len(b.Tenants) == 0 {
+			return access.Bounds{}, errors.New("read the bounds of a key: it is limited to no tenant")
 		}
 	}
 	if r.networks != nil {

@@ -69,7 +69,7 @@ var unowned = map[string]string{
 	`count(CASE WHEN NOT (t.consent = '' AND t.bootstrap = '')`:                  "a metric counts the blocked mailboxes of all accounts",
 	`AS since FROM tenants AS t LEFT JOIN send_tenants AS st`:                    "a metric tells how long any account's tenant waits",
 	`SET leased_until = 0 WHERE (leased_until > 0)`:                              "the only process of a database has just started",
-	`SELECT DISTINCT w.account_id FROM webhooks AS w`:                            "the fan-out looks for accounts with new events",
+	`FROM webhooks AS w JOIN event_logs AS el ON el.account_id = w.account_id`:   "the fan-out looks for accounts with new events",
 	`AND (w.failing_since <= '')`:                                                "failing webhooks of all accounts are disabled",
 	`SELECT wd.account_id, wd.webhook_id AS id FROM webhook_deliveries AS wd`:    "the sweep wakes the due deliveries of all accounts",
 	`DELETE FROM "webhook_deliveries" AS "wd" WHERE ((account_id, id) IN`:        "old deliveries of all accounts are dropped",

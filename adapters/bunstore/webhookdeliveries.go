@@ -270,6 +270,10 @@ func (s *Store) SaveDelivery(ctx context.Context, owner access.AccountID, d webh
 	var saved bool
 	err := s.inTransaction(ctx, "save delivery", func(ctx context.Context, tx bun.IDB) error {
 		id, reason := ident.Lookup(d.WebhookID), webhook.ReasonFailing
+		held, err := isClaimed(ctx, tx, owner, d)
+		if err != nil || !held {
+			return err
+		}
 		disabled, err := noteResult(ctx, tx, accountKey(owner), d)
 		if err != nil {
 			return err
@@ -281,7 +285,7 @@ func (s *Store) SaveDelivery(ctx context.Context, owner access.AccountID, d webh
 		}
 		n, err := res.RowsAffected()
 		saved = n > 0
-		if gone && !disabled && err == nil {
+		if gone && saved && !disabled && err == nil {
 			reason = webhook.ReasonGone
 			disabled, err = disableWebhook(ctx, updateWebhook(tx, accountKey(owner), id))
 		}
@@ -293,20 +297,10 @@ func (s *Store) SaveDelivery(ctx context.Context, owner access.AccountID, d webh
 	return saved && err == nil, err
 }
 
-// noteResult starts or ends the time since which a webhook is failing, and disables a webhook that
-// is failing for too long. A success of a webhook that is not failing locks nothing.
-func noteResult(ctx context.Context, tx bun.IDB, owner string, d webhook.Delivery) (disabled bool, err error) {
-	id := ident.Lookup(d.WebhookID)
-	q := updateWebhook(tx, owner, id).Model((*webhookRow)(nil))
-	if d.Status == webhook.Delivered {
-		_, err := q.Set("failing_since = NULL").Where("failing_since IS NOT NULL").Exec(ctx)
-		return false, err
-	}
-	at := d.Attempts[len(d.Attempts)-1].At
-	if _, err := q.Set("failing_since = ?", storedTime(at)).Where("failing_since IS NULL").Exec(ctx); err != nil {
-		return false, err
-	}
-	return disableFailing(ctx, tx, owner, id, at.Add(-webhook.DisableAfter))
+// isClaimed reports whether the delivery is still claimed with this epoch.
+func isClaimed(ctx context.Context, tx bun.IDB, owner access.AccountID, d webhook.Delivery) (bool, error) {
+	return tx.NewSelect().Model((*deliveryRow)(nil)).Where("wd.account_id = ?", accountKey(owner)).Where("wd.id = ?", ident.Lookup(d.ID)).
+		Where("wd.epoch = ?", d.Epoch).Where("wd.status = ?", string(webhook.Pending)).Exists(ctx)
 }
 
 // claimedBy restricts an update to a delivery that is claimed with this epoch.

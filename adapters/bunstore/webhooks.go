@@ -182,6 +182,12 @@ func (s *Store) ChangeWebhook(ctx context.Context, owner access.AccountID, id st
 		if err != nil {
 			return err
 		}
+		if row.URL != stored.URL {
+			stored.FailingSince = time.Time{} // that was the old endpoint
+			if err := dropClaims(ctx, tx, row.AccountID, row.ID); err != nil {
+				return err
+			}
+		}
 		if _, err := updateWebhook(tx, row.AccountID, row.ID).Model(&stored).Column("url", "types", "description", "status", "secret",
 			"previous_secret", "previous_until", "position", "failing_since").Exec(ctx); err != nil {
 			return err
@@ -194,6 +200,13 @@ func (s *Store) ChangeWebhook(ctx context.Context, owner access.AccountID, id st
 // updateWebhook returns an update of one webhook. The caller sets the model.
 func updateWebhook(tx bun.IDB, owner, id string) *bun.UpdateQuery {
 	return tx.NewUpdate().Where("account_id = ?", owner).Where("id = ?", id)
+}
+
+// dropClaims makes the results of tries that are in progress unsaved. The deliveries are tried again.
+func dropClaims(ctx context.Context, tx bun.IDB, owner, id string) error {
+	_, err := tx.NewUpdate().Model((*deliveryRow)(nil)).Set("epoch = epoch + 1").Set("leased_until = 0").
+		Where("account_id = ?", owner).Where("webhook_id = ?", id).Where("status = ?", string(webhook.Pending)).Exec(ctx)
+	return err
 }
 
 // failPending ends the pending deliveries of a webhook that is being disabled, and emits the event.
@@ -218,6 +231,25 @@ func disableWebhook(ctx context.Context, q *bun.UpdateQuery) (disabled bool, err
 	}
 	n, err := res.RowsAffected()
 	return n > 0, err
+}
+
+// noteResult starts or ends the time since which a webhook is failing, and disables a webhook that
+// is failing for too long. A success of a webhook that is not failing locks nothing.
+func noteResult(ctx context.Context, tx bun.IDB, owner string, d webhook.Delivery) (disabled bool, err error) {
+	id := ident.Lookup(d.WebhookID)
+	q := updateWebhook(tx, owner, id).Model((*webhookRow)(nil))
+	if d.Status == webhook.Delivered {
+		_, err := q.Set("failing_since = NULL").Where("failing_since IS NOT NULL").Exec(ctx)
+		return false, err
+	}
+	if d.EventType == webhook.TestType {
+		return false, nil // a test that fails says nothing about messages
+	}
+	at := d.Attempts[len(d.Attempts)-1].At
+	if _, err := q.Set("failing_since = ?", storedTime(at)).Where("failing_since IS NULL").Exec(ctx); err != nil {
+		return false, err
+	}
+	return disableFailing(ctx, tx, owner, id, at.Add(-webhook.DisableAfter))
 }
 
 // RemoveWebhook implements ports.Webhooks.

@@ -508,10 +508,17 @@ func TestFailingWebhooksWithoutDeliveriesAreDisabled(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "a")
 		w, working := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		tested := addWebhook(t, s, owner, nil)
+		_, test, _, err := s.ClaimTest(t.Context(), owner, tested.ID, testLease, now)
+		must(t, "test", err)
+		saveTry(t, s, tested, test.Delivery, 500, now) // a failed test does not make a webhook failing
+		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
+		fanOut(t, s, owner)
+		saveTry(t, s, tested, claim(t, s, tested, now)[0].Delivery, 200, now)
 		for _, hook := range []webhook.Webhook{w, working} {
-			_, d, _, err := s.ClaimTest(t.Context(), owner, hook.ID, testLease, now)
-			must(t, "test", err)
-			saveTry(t, s, hook, d.Delivery, map[string]int{w.ID: 500, working.ID: 200}[hook.ID], now)
+			d := claim(t, s, hook, now)[0].Delivery
+			d.Tries = webhook.MaxTries - 1 // so that no delivery is pending after this try
+			saveTry(t, s, hook, d, map[string]int{w.ID: 500, working.ID: 200}[hook.ID], now)
 		}
 		for _, c := range []struct {
 			since time.Time
@@ -523,8 +530,33 @@ func TestFailingWebhooksWithoutDeliveriesAreDisabled(t *testing.T) {
 		}
 		page, err := s.LoggedEvents(t.Context(), owner, ports.LogQuery{After: ports.FromOldest, Limit: 10})
 		must(t, "read the log", err)
-		if len(page.Events) != 1 || page.Events[0].Type != event.WebhookDisabled || page.Events[0].Subject.ID != w.ID {
+		if len(page.Events) != 2 || page.Events[1].Type != event.WebhookDisabled || page.Events[1].Subject.ID != w.ID {
 			t.Errorf("events %+v", page.Events)
+		}
+	})
+}
+
+// TestTriesAtAnOldURLDoNotCount changes the URL of a failing webhook while a message is sent.
+func TestTriesAtAnOldURLDoNotCount(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "a")
+		w := addWebhook(t, s, owner, nil)
+		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
+		fanOut(t, s, owner)
+		saveTry(t, s, w, claim(t, s, w, now)[0].Delivery, 500, now)
+		late := claim(t, s, w, now.Add(24*time.Hour))[0].Delivery
+		_, err := s.ChangeWebhook(t.Context(), owner, w.ID, "", nil, func(w *webhook.Webhook) { w.URL = "https://new.example.test/in" })
+		must(t, "change the URL", err)
+		if saved, err := s.SaveDelivery(t.Context(), owner, late, true); saved || err != nil {
+			t.Errorf("a late 410 of the old URL: %v, %v", saved, err)
+		}
+		read, err := s.Webhook(t.Context(), owner, w.ID)
+		must(t, "read", err)
+		if read.Status != webhook.Enabled || !read.FailingSince.IsZero() {
+			t.Errorf("%s, failing since %s", read.Status, read.FailingSince)
+		}
+		if again := claim(t, s, w, now.Add(24*time.Hour)); len(again) != 1 {
+			t.Errorf("%d deliveries for the new URL", len(again))
 		}
 	})
 }

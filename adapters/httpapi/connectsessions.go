@@ -85,7 +85,14 @@ func renewConnectSession(api huma.API, service *tenants.Service) {
 		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.TenantsWrite, Write: true, Answer: exampleConnectURL, Refuses: only(fault.ConnectSessionUnknown, fault.SessionConnected,
 			fault.InvalidReturnURL, fault.TenantLimitReached, fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
 	}, connectURLOf, func(ctx context.Context, who access.Caller, in *connectSessionPath, answer ports.Answer[tenants.Link]) (tenants.Link, error) {
-		return service.Renew(ctx, who.Account, ident.Lookup(in.ID), answer)
+		id := ident.Lookup(in.ID)
+		if who.Bounds.Tenants != nil { // its link could connect a tenant outside of the bounds
+			if _, err := service.Session(ctx, who.Account.ID, id); err != nil {
+				return tenants.Link{}, err
+			}
+			return tenants.Link{}, who.Bounds.PermitAllTenants(access.TenantsWrite)
+		}
+		return service.Renew(ctx, who.Account, id, answer)
 	})
 }
 

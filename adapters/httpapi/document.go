@@ -111,8 +111,8 @@ var parameterDocs = map[string]huma.Param{
 	},
 	"confirm": {
 		Description: "The address of the mailbox, to confirm its removal. Case does not matter.",
-		Schema:      &huma.Schema{Type: huma.TypeString},
-		Example:     exampleAddress,
+		Schema:      &huma.Schema{Type: huma.TypeString}, AllowEmptyValue: true,
+		Example: exampleAddress,
 	},
 	"webhook_id": {
 		Description: "The id of the webhook, from the list of webhooks.",

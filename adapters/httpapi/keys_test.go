@@ -32,7 +32,7 @@ func TestKeysAreManaged(t *testing.T) {
 	created := createKey(client, env.accountA.key, fmt.Sprintf(
 		`{"name":" reports ","scopes":["tenants:read","domains:*"],"tenant_ids":[%q],"allowed_cidrs":["127.0.0.0/8"],"expires_at":"2126-01-02T03:04:05Z"}`, env.accountA.tenant))
 	id, key := text(created, "id"), text(created, "api_key")
-	want := `"name":"reports","key_hint":"` + key[len(key)-4:] + `","scopes":["domains:*","tenants:read"],"tenant_ids":["` + string(env.accountA.tenant) +
+	want := `"name":"reports","key_hint":"` + key[len(key)-4:] + `","scopes":["tenants:read","domains:*"],"tenant_ids":["` + string(env.accountA.tenant) +
 		`"],"allowed_cidrs":["127.0.0.0/8"],"created_at":`
 	if !strings.Contains(created.raw, want) || text(created, "created_by") != env.keyID(t, env.accountA) || text(created, "expires_at") != "2126-01-02T03:04:05Z" {
 		t.Fatalf("got %s", created.raw)
@@ -50,7 +50,7 @@ func TestKeysAreManaged(t *testing.T) {
 
 	rotated := client.expect(call{method: "POST", path: "/v1/keys/" + id + "/rotate", key: env.accountA.key}, 200, "")
 	fresh := text(rotated, "api_key")
-	if text(rotated, "id") != id || fresh == key || text(rotated, "key_hint") != fresh[len(fresh)-4:] || !strings.Contains(rotated.raw, `"scopes":["domains:*","tenants:read"]`) {
+	if text(rotated, "id") != id || fresh == key || text(rotated, "key_hint") != fresh[len(fresh)-4:] || !strings.Contains(rotated.raw, `"scopes":["tenants:read","domains:*"]`) {
 		t.Errorf("got %s", rotated.raw)
 	}
 	for _, secret := range []string{key, fresh} {

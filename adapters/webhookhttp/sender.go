@@ -203,10 +203,13 @@ func (s *Sender) send(ctx context.Context, m webhook.Message) (r webhook.Respons
 	return r, nil
 }
 
+// maxRetryAfter is a number of seconds above each Retry-After that is honoured.
+const maxRetryAfter = 1 << 30
+
 // retryAfter parses the header Retry-After, as seconds or as a date. It returns 0 for other values.
 func retryAfter(value string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return time.Duration(seconds) * time.Second
+	if seconds, err := strconv.ParseUint(value, 10, 63); err == nil {
+		return time.Duration(min(seconds, maxRetryAfter)) * time.Second
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		return max(0, at.Sub(now))

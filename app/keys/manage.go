@@ -40,6 +40,11 @@ func (s *Service) List(ctx context.Context, caller access.Caller, q page.Query) 
 	keys.Entries = slices.DeleteFunc(keys.Entries, func(k access.Key) bool {
 		return access.Bounds{Tenants: caller.Bounds.Tenants}.Cover(access.Bounds{Tenants: k.Bounds.Tenants}, access.KeysRead) != nil
 	})
+	if s.Uses != nil {
+		for i, k := range keys.Entries {
+			keys.Entries[i].LastUsedAt = s.Uses.last(k.ID, k.LastUsedAt)
+		}
+	}
 	return keys, nil
 }
 

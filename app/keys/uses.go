@@ -36,6 +36,16 @@ func (u *Uses) note(keyID string, at time.Time) {
 	}
 }
 
+// last returns when a key was last used, as far as this process or the store knows.
+func (u *Uses) last(keyID string, stored time.Time) time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if own := u.unsaved[keyID]; own.After(stored) {
+		return own
+	}
+	return stored
+}
+
 // Save stores the uses since the last call. If it fails, the next call stores them.
 func (u *Uses) Save(ctx context.Context) error {
 	u.mu.Lock()

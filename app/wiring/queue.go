@@ -144,7 +144,7 @@ func (s *Service) QueueWork() ports.Work {
 }
 
 // WakeDueJobs wakes the jobs that are due by the service's clock: provisioning jobs, domain checks,
-// expired sessions and deliveries. It also drops old audit entries. The periodic sweeps do the same.
+// expired sessions and deliveries. It also drops old events and audit entries. The periodic sweeps do the same.
 // The sandbox calls WakeDueJobs after its clock was moved.
 func (s *Service) WakeDueJobs(ctx context.Context) error {
 	return errors.Join(
@@ -152,6 +152,8 @@ func (s *Service) WakeDueJobs(ctx context.Context) error {
 		s.integrations.SessionSweep(sessionSweepEvery).Do(ctx),
 		s.domainWatch.CheckDue(ctx),
 		s.audits.Forget(ctx),
+		s.Events.Forget(ctx),
+		s.enforcement.Forget(ctx),
 		s.WebhookWorker.Sweep(ctx),
 	)
 }

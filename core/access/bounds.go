@@ -63,11 +63,18 @@ func NewBounds(scopes, tenants, networks []string, expiresAt, now time.Time) (Bo
 	case !expiresAt.IsZero() && !b.ExpiresAt.After(now):
 		return Bounds{}, invalidBound("expires_at", "must be in the future")
 	}
-	slices.Sort(b.Scopes)
-	slices.Sort(b.Tenants)
-	slices.SortFunc(b.Networks, netip.Prefix.Compare)
-	b.Scopes, b.Tenants, b.Networks = slices.Compact(b.Scopes), slices.Compact(b.Tenants), slices.Compact(b.Networks)
+	b.Scopes, b.Tenants, b.Networks = unique(b.Scopes), unique(b.Tenants), unique(b.Networks)
 	return b, nil
+}
+
+// unique returns the list without repetitions, in its order. It returns nil for nil.
+func unique[T comparable](list []T) []T {
+	seen := map[T]bool{}
+	return slices.DeleteFunc(list, func(t T) bool {
+		known := seen[t]
+		seen[t] = true
+		return known
+	})
 }
 
 func invalidBound(name, message string) error {
@@ -137,16 +144,22 @@ func (b Bounds) containsNetwork(n netip.Prefix) bool {
 	return slices.ContainsFunc(b.Networks, func(own netip.Prefix) bool { return own.Bits() <= n.Bits() && own.Contains(n.Addr()) })
 }
 
-// Text returns the bounds as one line. Equal bounds have equal texts.
+// Text returns the bounds as one line. Equal bounds have equal texts, in whatever order their lists
+// are.
 func (b Bounds) Text() string {
-	parts := []string{strings.Join(Words(b.Scopes), " "), strings.Join(Words(b.Tenants), " "), "", ""}
+	networks := make([]string, 0, len(b.Networks))
 	for _, n := range b.Networks {
-		parts[2] += n.String() + " "
+		networks = append(networks, n.String())
 	}
+	parts := []string{sorted(Words(b.Scopes)), sorted(Words(b.Tenants)), sorted(networks), ""}
 	if !b.ExpiresAt.IsZero() {
 		parts[3] = b.ExpiresAt.UTC().Format(time.RFC3339Nano)
 	}
 	return strings.Join(parts, "|")
+}
+
+func sorted(words []string) string {
+	return strings.Join(slices.Sorted(slices.Values(words)), " ")
 }
 
 // Words returns scopes or tenants as strings. It returns nil for nil.
