@@ -94,7 +94,7 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 		"--cidr", "192.0.2.7/24", "--expires", "2126-01-31T00:00:00Z", "-o", "json").mustJSON(t)
 	keys := runTenantry(t, env, "key", "list", "-o", "json").mustJSON(t).objects("keys")
 	last := keys[len(keys)-1]
-	checkValues(t, last, object{"key_id": bounded["key_id"], "scopes": []any{"domains:*", "tenants:read"}, "tenant_ids": []any{firstTenant},
+	checkValues(t, last, object{"key_id": bounded["key_id"], "scopes": []any{"tenants:read", "domains:*"}, "tenant_ids": []any{firstTenant},
 		"allowed_cidrs": []any{"192.0.2.0/24"}, "expires_at": "2126-01-31T00:00:00Z"})
 	for _, wrong := range [][]string{{"--scope", "all"}, {"--tenant", "x"}, {"--cidr", "192.0.2.7"}, {"--expires", "2020-01-01T00:00:00Z"}, {"--expires", "tomorrow"}} {
 		failed := runTenantry(t, env, append([]string{"key", "create", "--account", "ann@example.com"}, wrong...)...)
