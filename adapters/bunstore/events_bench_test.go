@@ -19,7 +19,7 @@ import (
 )
 
 // BenchmarkLog reads pages of a large log of one account with 100 tenants, at any cursor. The log has
-// TENANTRY_BENCH_EVENTS events, 100,000 by default, and a tenth of them on SQLite.
+// TENANTRY_BENCH_EVENTS events, 100,000 by default. On SQLite it has a tenth of that number.
 func BenchmarkLog(b *testing.B) {
 	size := 100_000
 	if more := os.Getenv("TENANTRY_BENCH_EVENTS"); more != "" {

@@ -65,7 +65,7 @@ func (s *Service) Forget(ctx context.Context) error {
 	return untilNone(func() (int, error) { return s.Chains.DropAuditEntries(ctx, before, dropBatch) })
 }
 
-// EndLost adds the entries of requests that were killed, with an unknown outcome.
+// EndLost adds an entry with an unknown outcome for each write whose process was killed.
 func (s *Service) EndLost(ctx context.Context) error {
 	return untilNone(func() (int, error) { return s.Chains.EndLostActs(ctx, lostAfter, lostBatch) })
 }

@@ -19,7 +19,7 @@ import (
 // Removed is the result of Remove.
 type Removed struct {
 	Domain domain.Domain
-	// FromPlatform is true if the tenant at the platform has the domain of ours no more. MadeAnew is
+	// FromPlatform is true if the domain was removed from the tenant at the platform. MadeAnew is
 	// true if the platform has a new domain with the same name, which was left alone.
 	FromPlatform, MadeAnew bool
 }

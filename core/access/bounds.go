@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// Bounds limits what a key may do, for which tenants, from where and until when. Its values are
-// normalised: NewBounds sorts them and removes duplicates.
+// Bounds are the limits of a key: its scopes, the tenants that it sees, the networks from which it
+// may be used, and its expiry. NewBounds keeps the order of the lists and removes repetitions.
 type Bounds struct {
 	Scopes    []Scope
 	Tenants   []tenant.GUID  // nil: all tenants of the account

@@ -31,8 +31,7 @@ type BrokenError struct {
 // Error implements error.
 func (e *BrokenError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Reason) }
 
-// maxLine is the length of the longest line that Verify reads. An entry has a few hundred
-// bytes.
+// maxLine is the maximum length of a line in bytes. An entry has a few hundred bytes.
 const maxLine = 64 << 10
 
 // Verify reads an export and checks each hash, the order, and that no entry is missing between the

@@ -38,7 +38,7 @@ const (
 )
 
 // TestEveryFieldHasEventOrReason changes each field of the subjects' types. A new field must be listed
-// with the event that its change leads to, or with the reason why there is none.
+// with the event of its change, or with the reason why its change has no event.
 func TestEveryFieldHasEventOrReason(t *testing.T) {
 	checkFields(t, tenant.Tenant{GUID: "t", Consent: tenant.ConsentGranted}, tenantEvents, map[string]field{
 		"ID": silent(identity), "GUID": silent(identity),

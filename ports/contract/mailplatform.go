@@ -25,7 +25,7 @@ import (
 type MailPlatformEnv interface {
 	// Platform returns the adapter under test.
 	Platform() ports.MailPlatform
-	// NewTenant creates a tenant that nobody has connected yet.
+	// NewTenant creates a tenant that is not connected.
 	NewTenant(t T, s Setup) Tenant
 	// Visit simulates a person who opens a page of the platform, signs in as username, and accepts
 	// or declines. It returns the raw query of the redirect back to tenantry.

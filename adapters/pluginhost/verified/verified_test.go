@@ -175,7 +175,7 @@ func TestAChangedFileIsRefused(t *testing.T) {
 	}
 }
 
-// errAny stands for an error that is none of the known ones.
+// errAny is an error that the package does not define.
 var errAny = errors.New("any error")
 
 func openAndClose(path, sum string) error {

@@ -20,7 +20,7 @@ type world struct {
 	client   *http.Client
 }
 
-// newWorld returns nil for an empty base URL, which means that there is no sandbox.
+// newWorld returns nil for an empty base URL, because the simulator then runs outside of a sandbox.
 func newWorld(base, provider string) *world {
 	if base == "" {
 		return nil

@@ -121,7 +121,7 @@ func (s *state) newID() string {
 	return fmt.Sprintf("00000000-0000-4000-8000-%012x", s.Serial)
 }
 
-// addTenant creates a tenant that nobody has connected yet.
+// addTenant creates a tenant that is not connected.
 func (s *state) addTenant(called string) *tenant {
 	t := &tenant{ID: s.newID(), Name: called, Domains: domains{}}
 	t.Builtin = fmt.Sprintf("tenant%d.mail.example", s.Serial)
