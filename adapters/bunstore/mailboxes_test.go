@@ -297,27 +297,50 @@ func waitForLock(t *testing.T, s *Store) {
 	}
 }
 
-// TestReservationAndDeletionOfTenantDoNotDeadlock checks that a reservation of mailboxes locks the
-// tenant before the domain, as the deletion of the tenant does. Otherwise PostgreSQL would abort
-// one of the two, and the store would try it again.
+// TestReservationAndDeletionOfTenantDoNotDeadlock lets each of the two be first at the domain. Both lock
+// the tenant before it. Otherwise PostgreSQL would abort one of the two, and the store would try it
+// again.
 func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
-	url := testserver.Database(t) // of its own, because the test looks at all its connections
-	hook, deletions := newPausingHook(`NO KEY UPDATE OF "d"`), newPausingHook(`DELETE FROM "tenants"`)
-	close(deletions.resume)
-	s, other := migrated(t, url, hook), migrated(t, url, deletions)
-	ann, d := newMailDomain(t, other)
-	reserved, deleted := make(chan error, 1), make(chan error, 1)
-	go func() {
-		_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a"), 3, now)
-		reserved <- err
-	}()
-	<-hook.paused
-	go func() { deleted <- other.DeleteTenant(t.Context(), ann, guid(1), nil) }()
-	waitForLock(t, other)
-	close(hook.resume)
-	must(t, "reserve", <-reserved)
-	must(t, "delete", <-deleted)
-	if n, m := hook.ran.Load(), deletions.ran.Load(); n != 1 || m != 1 {
-		t.Errorf("the reservation took %d attempts, the deletion %d", n, m)
+	for name, reservationFirst := range map[string]bool{"reservation first": true, "deletion first": false} {
+		t.Run(name, func(t *testing.T) {
+			url := testserver.Database(t) // of its own, because the test looks at all its connections
+			first := newPausingHook(`NO KEY UPDATE OF "d"`)
+			reservations, deletions := newPausingHook("FOR KEY SHARE"), newPausingHook(`DELETE FROM "tenants"`)
+			close(reservations.resume)
+			close(deletions.resume)
+			setup := migrated(t, url)
+			ann, d := newMailDomain(t, setup)
+			reserve := func(hooks ...bun.QueryHook) func() error {
+				s := migrated(t, url, hooks...)
+				return func() error {
+					_, err := s.ReserveMailboxes(t.Context(), ann, d.ID, mailboxSpecs(d, "a"), 3, now)
+					return err
+				}
+			}
+			remove := func(hooks ...bun.QueryHook) func() error {
+				s := migrated(t, url, hooks...)
+				return func() error { return s.DeleteTenant(t.Context(), ann, guid(1), nil) }
+			}
+			one, two := reserve(reservations, first), remove(deletions)
+			if !reservationFirst {
+				one, two = remove(deletions, first), reserve(reservations)
+			}
+			firstEnds, secondEnds := make(chan error, 1), make(chan error, 1)
+			go func() { firstEnds <- one() }()
+			<-first.paused
+			go func() { secondEnds <- two() }()
+			waitForLock(t, setup)
+			close(first.resume)
+			must(t, "first", <-firstEnds)
+			err := <-secondEnds
+			if reservationFirst {
+				must(t, "second", err)
+			} else {
+				requireRefusal(t, "second", err, fault.DomainNotFound)
+			}
+			if n, m := reservations.ran.Load(), deletions.ran.Load(); n != 1 || m != 1 {
+				t.Errorf("the reservation took %d attempts, the deletion %d", n, m)
+			}
+		})
 	}
 }

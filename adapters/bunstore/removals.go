@@ -68,8 +68,9 @@ func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id ten
 // deleteTenant deletes a tenant and the record of its holder, with the events of all that the account
 // loses. It reports whether the account held the tenant. It locks in the order of SaveDiscovery.
 func (s *Store) deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
-	t, err := s.lockTenant(ctx, tx, owner, guid)
-	if errors.Is(err, fault.TenantNotFound) {
+	var t tenantRow
+	err := s.db.LockRowsToDelete(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
 	if err != nil {

@@ -322,7 +322,7 @@ func (s *Store) Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...strin
 	var held tenantRow
 	err := s.inTransaction(ctx, "withdraw tenant", func(ctx context.Context, tx bun.IDB) error {
 		held = tenantRow{}
-		if err := orNotAssigned(s.db.LockRows(assigned(tx, &held, id), "t").Scan(ctx)); err != nil {
+		if err := orNotAssigned(s.db.LockRowsToDelete(assigned(tx, &held, id), "t").Scan(ctx)); err != nil {
 			return err
 		}
 		guid := ident.Lookup(string(id))

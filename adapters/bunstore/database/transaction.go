@@ -88,6 +88,16 @@ func (d *DB) LockRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	return q
 }
 
+// LockRowsToDelete makes a select lock the rows of table that the transaction deletes. The lock conflicts
+// with the locks of foreign key checks. So the transaction waits for the other transactions that added
+// children of these rows before it holds a lock for which they can wait.
+func (d *DB) LockRowsToDelete(q *bun.SelectQuery, table string) *bun.SelectQuery {
+	if IsPostgres(d) {
+		return q.For("UPDATE OF ?", bun.Ident(table))
+	}
+	return q
+}
+
 // retry runs attempt until it succeeds, fails for good, or was tried maxTries times. An error is
 // marked with fault.FromStore. Refusals that are created outside of retry have the same mark.
 func (d *DB) retry(ctx context.Context, operation string, attempt func() error) error {
