@@ -8,7 +8,7 @@
 //   - demo.go: Run, and the steps from a new tenant to its mailboxes. Start here.
 //   - sending.go: the step that connects the mailboxes to a sending platform.
 //   - limits.go: the step that sets a send limit and shows how it is enforced.
-//   - webhook.go: the step that receives events at a webhook.
+//   - webhook.go: the webhook that receives the events of all steps.
 //   - walkthrough.go: how a step calls the API and the sandbox, and what it prints.
 package demo
 
@@ -30,9 +30,27 @@ const demoDomain = "example-one.test"
 // status and duration to out. It stops at the first step that fails and returns the error.
 func Run(ctx context.Context, out io.Writer, ready sandbox.Ready) error {
 	w := &walkthrough{out: out, ready: ready}
-	steps := []func(context.Context) error{w.connectTenant, w.addDomain, w.publishDNS, w.provisionMailboxes, w.connectSendingPlatform, w.enforceLimits, w.receiveWebhooks}
-	for _, step := range steps {
-		if err := step(ctx); err != nil {
+	stop, err := w.startReceiver(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	for _, step := range []struct {
+		run    func(context.Context) error
+		events []string // that arrive at the webhook
+	}{
+		{w.addWebhook, []string{"webhook.test"}},
+		{w.connectTenant, []string{"tenant.connected"}},
+		{w.addDomain, []string{"domain.added"}},
+		{w.publishDNS, []string{"domain.verified", "domain.dkim_enabled", "dns_run.completed"}},
+		{w.provisionMailboxes, []string{"mailbox.created"}},
+		{w.connectSendingPlatform, []string{"integration.connected", "connection.connected"}},
+		{w.enforceLimits, []string{"policy.set", "mailbox.blocked", "mailbox.unblocked"}},
+	} {
+		if err := step.run(ctx); err != nil {
+			return err
+		}
+		if err := w.expectEvents(ctx, step.events); err != nil {
 			return err
 		}
 	}

@@ -22,6 +22,7 @@ type walkthrough struct {
 	out   io.Writer
 	ready sandbox.Ready
 	step  int // the number of the current step, counted from 1
+	hook  webhook
 }
 
 // uuidPattern matches the ids in API paths, which are printed as "{id}".

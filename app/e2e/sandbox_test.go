@@ -249,10 +249,13 @@ func TestDemoShowsEveryStep(t *testing.T) {
 	}
 	shown := out.String()
 	for _, want := range []string{
-		"1. Connect", "2. Prepare", "3. Add the domain example-one.test", "4. Publish its DNS records", "5. Provision", "6. List what was made",
-		"7. Store the API key", "8. Connect each mailbox", "9. Compare with", "has stored 3 of 3",
-		"10. Limit", "11. A mailbox exceeds its limit", "ada@example-one.test: Mailbox blocked: sent 21, limit 20", "enabled true, blocks [ada@example-one.test]",
-		"12. The next day", "ada@example-one.test: Mailbox unblocked: sent 0, limit 20", "enabled false, blocks []",
+		"1. Add a webhook", "Arrived at the webhook, with a valid signature: webhook.test",
+		"2. Connect", "valid signature: tenant.connected", "3. Prepare", "4. Add the domain example-one.test", "valid signature: domain.added",
+		"5. Publish its DNS records", "valid signature: domain.verified, domain.dkim_enabled, dns_run.completed",
+		"6. Provision", "valid signature: mailbox.created", "7. List what was made",
+		"8. Store the API key", "9. Connect each mailbox", "10. Compare with", "has stored 3 of 3", "valid signature: integration.connected, connection.connected",
+		"11. Limit", "12. A mailbox exceeds its limit", "ada@example-one.test: Mailbox blocked: sent 21, limit 20", "enabled true, blocks [ada@example-one.test]",
+		"13. The next day", "ada@example-one.test: Mailbox unblocked: sent 0, limit 20", "enabled false, blocks []", "valid signature: policy.set, mailbox.blocked, mailbox.unblocked",
 		"the run is completed", "verified true, DKIM healthy, 3 mailboxes",
 	} {
 		if !strings.Contains(shown, want) {
