@@ -68,13 +68,13 @@ type testAccount struct {
 	tenant  tenant.GUID
 }
 
-func newTestEnv(t *testing.T) *testEnv {
+func newTestEnv(t testing.TB) *testEnv {
 	t.Helper()
 	return newTestEnvOn(t, bunstore.Memory)
 }
 
 // newTestEnvOn returns an environment on the database with this URL.
-func newTestEnvOn(t *testing.T, database string) *testEnv {
+func newTestEnvOn(t testing.TB, database string) *testEnv {
 	t.Helper()
 	store, err := bunstore.Open(t.Context(), database, bunstore.Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -127,7 +127,7 @@ func newTestEnvOn(t *testing.T, database string) *testEnv {
 }
 
 // newCounters returns a limiter with the counters of one process, without Redis.
-func newCounters(t *testing.T) ports.Limiter {
+func newCounters(t testing.TB) ports.Limiter {
 	t.Helper()
 	l, err := limiter.Open(t.Context(), limiter.Options{})
 	if err != nil {
@@ -138,7 +138,7 @@ func newCounters(t *testing.T) ports.Limiter {
 }
 
 // addAccount adds an account with a new API key and a connected tenant.
-func (env *testEnv) addAccount(t *testing.T, email string, id tenant.GUID) testAccount {
+func (env *testEnv) addAccount(t testing.TB, email string, id tenant.GUID) testAccount {
 	t.Helper()
 	acc, err := env.store.CreateAccount(t.Context(), email, "api_starter", 0, time.Now())
 	if err != nil {
@@ -155,13 +155,13 @@ func (env *testEnv) addAccount(t *testing.T, email string, id tenant.GUID) testA
 }
 
 // addKey returns a new API key of an account.
-func (env *testEnv) addKey(t *testing.T, id access.AccountID) string {
+func (env *testEnv) addKey(t testing.TB, id access.AccountID) string {
 	t.Helper()
 	return env.addBoundedKey(t, id, access.Unbounded())
 }
 
 // addBoundedKey returns a new API key of an account with bounds.
-func (env *testEnv) addBoundedKey(t *testing.T, id access.AccountID, bounds access.Bounds) string {
+func (env *testEnv) addBoundedKey(t testing.TB, id access.AccountID, bounds access.Bounds) string {
 	t.Helper()
 	key, text, err := access.NewKey(rand.Reader, "tny", access.Live, id, "test", time.Now())
 	if err != nil {
@@ -182,7 +182,7 @@ func (env *testEnv) endPlan(t *testing.T, owner testAccount) {
 	}
 }
 
-func (env *testEnv) handler(t *testing.T) http.Handler {
+func (env *testEnv) handler(t testing.TB) http.Handler {
 	t.Helper()
 	return httpapi.New(env.options)
 }

@@ -200,7 +200,7 @@ func (s situation) next(o Options) time.Duration {
 
 // idlePollInterval is the time between two rounds of a process without work. It bounds the delay
 // until a wake-up is found that a process without handlers has added.
-const idlePollInterval = time.Second
+const idlePollInterval = 2 * time.Second
 
 func (a *admission) situation(ctx context.Context) (s situation, err error) {
 	err = a.pool.QueryRow(ctx, readSituation, a.client.ID(), a.options.RescueAfter).Scan(&s.due, &s.lost, &s.admitted, &s.later)

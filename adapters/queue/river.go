@@ -78,6 +78,10 @@ const (
 	opTimeout      = 30 * time.Second
 )
 
+// pingAfter is how long a connection must be idle before a use of it begins with a ping. An idle process
+// uses its connections every idlePollInterval, and would otherwise ping as often as it polls.
+const pingAfter = 5 * idlePollInterval
+
 func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil { // err could contain the password
@@ -88,6 +92,7 @@ func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	config.ConnConfig.RuntimeParams["application_name"] = "tenantry-queue"
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	config.ConnConfig.RuntimeParams["search_path"] = schema
+	config.ShouldPing = func(_ context.Context, c pgxpool.ShouldPingParams) bool { return c.IdleDuration > pingAfter }
 	return pgxpool.NewWithConfig(ctx, config)
 }
 

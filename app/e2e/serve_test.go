@@ -293,3 +293,39 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 		t.Errorf("at last %s: %d", strconv.Quote(string(got.raw)), got.status)
 	}
 }
+
+// TestIdleServiceMakesFewTransactions counts the transactions of a service that has nothing to do, with
+// all its background work. It allows 3 a second in one of several periods, because some work runs once
+// a minute. Some transactions have several statements: 3 of them are about 4 statements.
+func TestIdleServiceMakesFewTransactions(t *testing.T) {
+	t.Parallel()
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	database := testserver.Database(t)
+	env := r.env(t.TempDir(), database)
+	r.runCommand(env, "migrate")
+	r.newAccount(env, "ann@example.com", "complete", 0)
+	r.serve(env)
+	db, err := sql.Open("pgx", database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	count := func() (n int) {
+		t.Helper()
+		const transactions = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+		if err := db.QueryRowContext(t.Context(), transactions).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	const period, most, periods = 10 * time.Second, 30, 12
+	var counts []int
+	for before := count(); len(counts) < periods; before = count() {
+		time.Sleep(period)
+		counts = append(counts, count()-before)
+		if counts[len(counts)-1] <= most {
+			return
+		}
+	}
+	t.Errorf("an idle service made %v transactions in periods of %s, want at most %d in one of them", counts, period, most)
+}

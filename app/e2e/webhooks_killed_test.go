@@ -49,8 +49,8 @@ func (k *killedSender) logEvent() {
 }
 
 // check waits until every event of the log is delivered and returns the events and how often each
-// arrived. A killed process holds its claims for 30 s. Then a
-// moved clock makes its deliveries due.
+// arrived. A killed process holds its claims for 30 s. After that, a moved clock makes its deliveries
+// due.
 func (k *killedSender) check() (events []object, times map[string]int) {
 	k.t.Helper()
 	c := k.account()

@@ -16,7 +16,7 @@ import (
 
 const (
 	// pollInterval is how often a process looks for events that other processes have logged.
-	pollInterval = time.Second
+	pollInterval = 2 * time.Second
 	// maxAccounts is how many accounts a round of the fan-out serves, and maxEvents how many events
 	// of each. An account with many events therefore does not delay the others.
 	maxAccounts = 200

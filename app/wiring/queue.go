@@ -63,7 +63,7 @@ const (
 
 	// actSweepEvery is the interval of the sweep that adds the audit entries of requests that were
 	// killed.
-	actSweepEvery = 15 * time.Second
+	actSweepEvery = 30 * time.Second
 
 	// keyBatchTimeout bounds the deletion of one batch of Idempotency-Keys.
 	keyBatchTimeout = 10 * time.Second
