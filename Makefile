@@ -23,9 +23,11 @@ export TENANTRY_TEST_BIN := $(CURDIR)/bin/test
 # (app/e2e) start programs. SQLite is C that was translated to Go: watching it
 # would take most of the time. UNWATCHED are tests of built plugins, which have no
 # detector; each plugin of a provider has a TestContract, the same suite in one process.
+# It also has the benchmarks, and the tests of the store on a database in memory, whose
+# only connection takes turns; on SQLite files and PostgreSQL the same tests are watched.
 IN_PROCESS := ./adapters/... ./app/... ./core/... ./plugins/... ./ports/...
 RACE := -race $(foreach package,sqlite/lib libc memory,-gcflags=modernc.org/$(package)=-race=false)
-UNWATCHED := ^(TestBinary|TestBundledPluginsPass)$$
+UNWATCHED := ^(TestBinary|TestBundledPluginsPass|TestBenchmarks)$$|/^sqlite-memory$$|//^sqlite-memory$$
 race soak: export CGO_ENABLED := 1
 race soak: export GORACE := atexit_sleep_ms=100 $(GORACE)
 
