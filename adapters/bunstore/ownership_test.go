@@ -78,7 +78,6 @@ var unowned = map[string]string{
 }
 
 var (
-	literal   = regexp.MustCompile(`X?'(?:[^']|'')*'`)
 	named     = regexp.MustCompile(`(?:FROM|JOIN|UPDATE|INTO) "?(\w+)"?`)
 	condition = regexp.MustCompile(`(?:\w+\.)?"?account_id"? (?:= |IN \()(?:''|\$1|\w+\.account_id)`)
 )
@@ -128,7 +127,24 @@ func (s *statementSet) AfterQuery(ctx context.Context, e *bun.QueryEvent) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all[literal.ReplaceAllString(e.Query, "''")] = true
+	s.all[withoutValues(e.Query)] = true
+}
+
+// withoutValues returns a statement with an empty text for each quoted value. A regular expression
+// would take a tenth of the time of all tests of this package.
+func withoutValues(statement string) string {
+	var kept strings.Builder
+	parts := strings.Split(statement, "'") // every second part is in quotes
+	for i := 0; i < len(parts); i += 2 {
+		last := i == len(parts)-1
+		switch {
+		case last:
+			kept.WriteString(parts[i])
+		case i == 0 || parts[i] != "": // an empty part is a doubled quote inside a value
+			kept.WriteString(strings.TrimSuffix(parts[i], "X") + "''")
+		}
+	}
+	return kept.String()
 }
 
 // TestEveryStatementNamesTheOwner checks the statements of all tests of this package. It is

@@ -30,6 +30,7 @@ func TestBundledPluginsPass(t *testing.T) {
 		folder := filepath.Dir(main)
 		name := filepath.Base(folder)
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // the checks mostly wait
 			var out strings.Builder
 			report, err := Test(t.Context(), Options{
 				Path: testserver.Program(t, "release/plugins/"+name), Done: func(r Result) { _ = r.WriteText(&out) },

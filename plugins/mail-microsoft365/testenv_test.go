@@ -84,12 +84,15 @@ func (env *testEnv) control(t conformance.T, method, path string, body any) (out
 
 // TestContract runs the contract suite of the port with the plugin and its simulator.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	env := newTestEnv(t)
 	contract.MailPlatform(t, func(conformance.T) contract.MailPlatformEnv { return env })
 }
 
-// TestBinary runs every suite of a mail platform over the built plugin.
+// TestBinary runs every suite of a mail platform over the built plugin. It mostly waits, because the
+// built plugin pauses for seconds before it repeats a call.
 func TestBinary(t *testing.T) {
+	t.Parallel()
 	path := testserver.Program(t, "release/plugins/mail-microsoft365")
 	connect := func(base string) sdk.Connection {
 		return sdk.Connection{

@@ -31,7 +31,7 @@ type Kind struct {
 // can open.
 func Kinds() []Kind {
 	return []Kind{
-		{"memory", func(testing.TB) string { return Memory }},
+		{"sqlite-memory", func(testing.TB) string { return Memory }},
 		{"sqlite", NewFile},
 		{"postgres", NewSchema},
 	}
