@@ -222,7 +222,7 @@ const (
 	// maxRanges limits how many ranges one statement combines on SQLite, which takes at most 500.
 	maxRanges = 400
 	// scannedEvents is how many events a statement reads in the order of the log, in a few milliseconds.
-	scannedEvents = 10_000
+	scannedEvents = 5_000
 )
 
 // eventsAfter returns one event more than a page holds. Each combination of a tenant and a type is a
@@ -244,8 +244,9 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 	var rows []eventRow
 	if max(1, len(types))*max(1, len(tenants)) > mergedRanges {
 		end := after + scannedEvents
-		part := whereIn(whereIn(logAfter(tx, log.AccountID, after, limit).Where("e.sequence <= ?", end), "e.type", types), "e.tenant_guid", tenants)
-		if err := part.Scan(ctx, &rows); err != nil || len(rows) == limit || end >= log.LastSequence {
+		// The inner LIMIT makes the planner read the events in their order and stop when the page is full.
+		part := tx.NewSelect().TableExpr("(?) AS e", logAfter(tx, log.AccountID, after, scannedEvents)).Order("e.sequence").Limit(int64(limit))
+		if err := whereIn(whereIn(part, "e.type", types), "e.tenant_guid", tenants).Scan(ctx, &rows); err != nil || len(rows) == limit || end >= log.LastSequence {
 			return rows, err
 		}
 		after, limit = end, limit-len(rows)
