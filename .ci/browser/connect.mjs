@@ -18,7 +18,7 @@ export async function connectPages(browser, task, look, findings) {
   }
 }
 
-async function walkThrough(page, { link, username }, walk, look, findings) {
+async function walkThrough(page, { link, username, back }, walk, look, findings) {
   await page.goto(link);
   await page.fill('[name=username]', username);
   await press(page, findings, 'decision', 'accept');
@@ -31,6 +31,23 @@ async function walkThrough(page, { link, username }, walk, look, findings) {
   await press(page, findings, 'decision', walk.decision);
   await page.waitForURL(/connect\/microsoft365\/confirm/);
   await ours(page, `${walk.name}-${walk.decision === 'connect' ? 'connected' : 'cancelled'}`, walk, look, findings);
+  if (back) await leadsBack(page, back, findings);
+}
+
+// leadsBack follows the link of the last page by keyboard to the caller's page,
+// which is answered here: its host does not exist.
+async function leadsBack(page, { url, parameters }, findings) {
+  let referrer = null;
+  await page.route(`${url}*`, (route) => {
+    referrer = route.request().headers().referer ?? '';
+    return route.fulfill({ contentType: 'text/html', body: '<!doctype html><title>Back</title>' });
+  });
+  await pressOn(page, findings, (at) => at.href?.startsWith(url), `the link to ${url}`);
+  await page.waitForURL(`${url}*`);
+  const got = [...new URL(page.url()).searchParams].sort();
+  const want = Object.entries(parameters).sort();
+  if (JSON.stringify(got) !== JSON.stringify(want)) findings.push(`leads back with ${JSON.stringify(got)}, not ${JSON.stringify(want)}`);
+  if (referrer !== '') findings.push(`leads back with the referrer ${referrer}`);
 }
 
 // ours looks at a page of the service and makes sure that it needs no script.
@@ -50,20 +67,25 @@ async function refusals(page, task, walk, look) {
   }
 }
 
-// press reaches a control by Tab alone, sees that the focus shows, and presses
+// press presses a button of a form.
+function press(page, findings, name, value) {
+  return pressOn(page, findings, (at) => at.name === name && at.value === value, `${name}=${value}`);
+}
+
+// pressOn reaches a control by Tab alone, sees that the focus shows, and presses
 // Enter on it.
-async function press(page, findings, name, value) {
+async function pressOn(page, findings, wanted, what) {
   for (let i = 0; i < 30; i++) {
     await page.keyboard.press('Tab');
     const at = await page.evaluate(() => {
       const e = document.activeElement;
-      return { name: e?.getAttribute('name'), value: e?.getAttribute('value'), outline: e && getComputedStyle(e).outlineStyle };
+      return { name: e?.getAttribute('name'), value: e?.getAttribute('value'), href: e?.href, outline: e && getComputedStyle(e).outlineStyle };
     });
-    if (at.name === name && at.value === value) {
-      if (at.outline === 'none') findings.push(`${page.url()}: the focus on ${value} does not show`);
+    if (wanted(at)) {
+      if (at.outline === 'none') findings.push(`${page.url()}: the focus on ${what} does not show`);
       await Promise.all([page.waitForEvent('framenavigated'), page.keyboard.press('Enter')]);
       return;
     }
   }
-  throw new Error(`no way by keyboard to ${name}=${value} on ${page.url()}`);
+  throw new Error(`no way by keyboard to ${what} on ${page.url()}`);
 }

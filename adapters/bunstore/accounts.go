@@ -311,9 +311,14 @@ func (s *Store) closeLocked(ctx context.Context, tx bun.IDB, acc access.Account,
 	if done.DNSConnectionsRemoved, err = s.dropDNSConnections(ctx, tx, string(acc.ID)); err != nil {
 		return err
 	}
-	if done.IntegrationsRemoved, err = s.removeIntegrations(ctx, tx, string(acc.ID)); err != nil {
+	integrations, err := s.lockIntegrations(ctx, tx, string(acc.ID))
+	if err != nil {
 		return err
 	}
+	if err := s.removeIntegrations(ctx, tx, string(acc.ID), integrations); err != nil {
+		return err
+	}
+	done.IntegrationsRemoved = len(integrations)
 	if err := dropWebhooks(ctx, tx, string(acc.ID)); err != nil {
 		return err
 	}

@@ -167,15 +167,19 @@ func (s *Store) RotateKey(ctx context.Context, owner access.AccountID, oldID str
 // replaceKeyRow revokes a live key and inserts fresh with its name and its bounds. It returns
 // access.UnknownKey if the old key is not live.
 func replaceKeyRow(ctx context.Context, tx bun.IDB, oldID string, fresh *keyRow) error {
-	err := tx.NewUpdate().Model((*keyRow)(nil)).Set("revoked_at = ?", fresh.CreatedAt).
+	var old keyRow
+	err := tx.NewUpdate().Model(&old).Set("revoked_at = ?", fresh.CreatedAt).
 		Where("account_id = ?", fresh.AccountID).Where("id = ?", oldID).Where("revoked_at IS NULL").
-		Returning("name").Scan(ctx, &fresh.Name)
+		Returning("*").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return access.UnknownKey()
 	}
 	if err != nil {
 		return err
 	}
+	before, after := old.withoutBounds(), old.withoutBounds()
+	before.RevokedAt, fresh.Name = time.Time{}, old.Name
+	emitKey(ctx, fresh.AccountID, change[access.Key]{before, after})
 	emit(ctx, fresh.AccountID, event.OfRotation(fresh.withoutBounds()))
 	if _, err := tx.NewInsert().Model(fresh).Exec(ctx); err != nil {
 		return err

@@ -309,7 +309,10 @@ func TestEventsOfKeys(t *testing.T) {
 		k := newKey(t, s, ann, 1)
 		log.require(t, "add", event.KeyCreated)
 		must(t, "rotate", s.RotateKey(t.Context(), ann, k.ID, apiKey(ann, 2)))
-		log.require(t, "rotate", event.KeyRotated)
+		rotated := log.require(t, "rotate", event.KeyRevoked, event.KeyRotated)
+		if old, fresh := rotated[0].Subject.ID, rotated[1].Subject.ID; old != k.ID || fresh != apiKey(ann, 2).ID {
+			t.Fatalf("the key %s was revoked, and %s works now", old, fresh)
+		}
 		for range 2 {
 			_, err := s.RevokeKey(t.Context(), apiKey(ann, 2).ID, now)
 			must(t, "revoke", err)

@@ -197,8 +197,8 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 		case after < log.DroppedSequence:
 			return fault.CursorExpired.With("events after this cursor are kept no longer; begin without a cursor")
 		}
-		var rows []eventRow
-		if err := s.eventsAfter(tx, accountKey(owner), after, q).Scan(ctx, &rows); err != nil {
+		rows, err := s.eventsAfter(ctx, tx, log, after, q)
+		if err != nil {
 			return err
 		}
 		page.More = len(rows) > q.Limit
@@ -216,19 +216,21 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 	return page, err
 }
 
-// maxRanges limits how many ranges one statement combines. SQLite takes at most 500.
-const maxRanges = 400
+const (
+	// mergedRanges is the number of ranges up to which merging them is always fast.
+	mergedRanges = 32
+	// maxRanges limits how many ranges one statement combines on SQLite, which takes at most 500.
+	maxRanges = 400
+	// scannedEvents is how many events a statement reads in the order of the log, in a few milliseconds.
+	scannedEvents = 5_000
+)
 
-// eventsAfter selects one event more than a page holds. Each combination of a tenant and a type is
-// a range of an index, so that a page costs the same with any filter and at any cursor. Only the
-// numbers of these ranges are read from the index, and then the rows of one page. With more than
-// maxRanges combinations it reads the log in its order and filters.
-func (s *Store) eventsAfter(tx bun.IDB, owner string, after int64, q ports.LogQuery) *bun.SelectQuery {
-	limit := int64(q.Limit) + 1
-	log := func() *bun.SelectQuery {
-		return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence > ?", after).
-			Order("e.sequence").Limit(limit)
-	}
+// eventsAfter returns one event more than a page holds. Each combination of a tenant and a type is a
+// range of an index, and merging the ranges costs the same at any cursor. With many ranges it first
+// reads a part of the log and filters: if the filter selects many events, the page is full then.
+// Otherwise it merges the ranges behind this part.
+func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) ([]eventRow, error) {
+	limit := q.Limit + 1
 	types := each(q.Types, func(t event.Type) string { return string(t) })
 	var tenants []string
 	for _, id := range q.Tenants {
@@ -236,26 +238,54 @@ func (s *Store) eventsAfter(tx bun.IDB, owner string, after int64, q ports.LogQu
 			tenants = append(tenants, known)
 		}
 	}
+	if len(q.Tenants) > 0 && len(tenants) == 0 || after >= log.LastSequence {
+		return nil, nil
+	}
+	var rows []eventRow
+	if max(1, len(types))*max(1, len(tenants)) > mergedRanges {
+		end := after + scannedEvents
+		// The inner LIMIT makes the planner read the events in their order and stop when the page is full.
+		part := tx.NewSelect().TableExpr("(?) AS e", logAfter(tx, log.AccountID, after, scannedEvents)).Order("e.sequence").Limit(int64(limit))
+		if err := whereIn(whereIn(part, "e.type", types), "e.tenant_guid", tenants).Scan(ctx, &rows); err != nil || len(rows) == limit || end >= log.LastSequence {
+			return rows, err
+		}
+		after, limit = end, limit-len(rows)
+	}
+	var rest []eventRow
+	err := s.mergedEvents(tx, log.AccountID, after, limit, tenants, types).Scan(ctx, &rest)
+	return append(rows, rest...), err
+}
+
+// logAfter selects the first events of a log after a sequence.
+func logAfter(tx bun.IDB, owner string, after int64, limit int) *bun.SelectQuery {
+	return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence > ?", after).
+		Order("e.sequence").Limit(int64(limit))
+}
+
+// mergedEvents selects the first events of the combinations of tenants and types. Only the numbers are
+// read from the ranges of the index, and then the rows of one page. With too many ranges for SQLite
+// it reads the log in its order and filters.
+func (s *Store) mergedEvents(tx bun.IDB, owner string, after int64, limit int, tenants, types []string) *bun.SelectQuery {
+	log := func() *bun.SelectQuery { return logAfter(tx, owner, after, limit) }
 	n := max(1, len(types)) * max(1, len(tenants))
+	var numbers *bun.SelectQuery
 	switch {
-	case len(q.Tenants) > 0 && len(tenants) == 0:
-		return log().Where("1 = 0")
 	case len(types) == 0 && len(tenants) == 0:
 		return log()
-	case n > maxRanges:
-		return whereIn(whereIn(log(), "e.type", types), "e.tenant_guid", tenants)
-	}
-	numbers := unionOfRanges(tx, log, tenants, types)
-	if database.IsPostgres(s.db) {
-		few := (2*limit + int64(n) - 1) / int64(n)
-		first := joinedRanges(tx.NewSelect(), log().Limit(few), tenants, types)
+	case database.IsPostgres(s.db):
+		few := (2*limit + n - 1) / n
+		first := joinedRanges(tx.NewSelect(), log().Limit(int64(few)), tenants, types)
 		// The last number of a page of these is not before the last number of the page. LIMIT makes the
 		// planner compute it once, and count its cost once.
-		bound := tx.NewSelect().TableExpr("(?) AS f", first).Column("f.sequence").Order("f.sequence").Offset(limit - 1).Limit(1)
+		bound := tx.NewSelect().TableExpr("(?) AS f", first).Column("f.sequence").Order("f.sequence").Offset(int64(limit) - 1).Limit(1)
 		last := tx.NewSelect().TableExpr("(SELECT COALESCE((?), ?) AS last LIMIT 1) AS b", bound, int64(math.MaxInt64))
 		numbers = joinedRanges(last, log().Where("e.sequence <= b.last"), tenants, types)
+	case n > maxRanges:
+		return whereIn(whereIn(log(), "e.type", types), "e.tenant_guid", tenants)
+	default:
+		numbers = unionOfRanges(tx, log, tenants, types)
 	}
-	page := tx.NewSelect().TableExpr("(?) AS p", numbers).Column("p.sequence").Order("p.sequence").Limit(limit)
+	page := tx.NewSelect().TableExpr("(?) AS p", numbers).Column("p.sequence").Order("p.sequence").Limit(int64(limit))
 	return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence IN (?)", page).Order("e.sequence")
 }
 

@@ -69,7 +69,9 @@ func benchLog(b *testing.B, url string, size int) {
 		"tenant and type":      {Tenants: []tenant.GUID{guid(7)}, Types: []event.Type{event.DomainVerified}},
 		"tenants and types":    {Tenants: []tenant.GUID{guid(1), guid(2), guid(3)}, Types: event.Types()[:10]},
 		"20 tenants and types": {Tenants: guids(20), Types: event.Types()[:20]},
+		"all, one by one":      {Tenants: guids(100), Types: event.Types()},
 		"a type without any":   {Types: []event.Type{event.DomainVerified}, Tenants: []tenant.GUID{guid(1000)}},
+		"20 types without any": {Types: event.Types()[:20], Tenants: guids(1020)[1000:]},
 	} {
 		b.Run(name, func(b *testing.B) {
 			q.Limit = 100

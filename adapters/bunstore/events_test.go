@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -107,6 +108,50 @@ func TestPagesOfFilteredLog(t *testing.T) {
 			}
 			if more := len(want) > q.Limit; page.More != more || !slices.Equal(got, want[:min(q.Limit, len(want))]) {
 				t.Fatalf("%+v: %d, more %v, want %d", q, got, page.More, want)
+			}
+		}
+	})
+}
+
+// TestPagesOfManyRanges reads a log with few wanted events at first and many later. A page begins in the
+// part that is read in order, and continues in the merged ranges.
+func TestPagesOfManyRanges(t *testing.T) {
+	const size, few = scannedEvents + 2500, scannedEvents + 500
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner, random := newAccount(t, s, "a"), rand.New(rand.NewPCG(1, 0))
+		wanted := event.Types()[:20]
+		rows := make([]eventRow, 0, size)
+		for i := range size {
+			kind := event.WebhookDisabled
+			if i >= few || random.IntN(300) == 0 {
+				kind = wanted[random.IntN(len(wanted))]
+			}
+			rows = append(rows, eventRow{AccountID: accountKey(owner), Sequence: int64(i) + 1, ID: newID(), Type: string(kind),
+				TenantGUID: string(guid(random.IntN(9))), SubjectType: "domain", SubjectID: "d", Version: 1, Data: []byte("{}"), CreatedAt: now})
+		}
+		for chunk := range slices.Chunk(rows, eventBatch) {
+			_, err := s.db.NewInsert().Model(&chunk).Exec(t.Context())
+			must(t, "insert", err)
+		}
+		_, err := s.db.NewInsert().Model(&eventLogRow{AccountID: accountKey(owner), LastSequence: size}).Exec(t.Context())
+		must(t, "insert", err)
+		for _, after := range []int64{0, 1, 400, 499, 500, 2000, few - 100, few, size - 20, size, math.MaxInt64} {
+			for _, limit := range []int{1, 20, 100} {
+				q := ports.LogQuery{After: after, Limit: limit, Types: wanted[:5+random.IntN(15)], Tenants: guids(8)}
+				var want, got []int64
+				for _, r := range rows {
+					if r.Sequence > after && slices.Contains(q.Types, event.Type(r.Type)) && slices.Contains(q.Tenants, tenant.GUID(r.TenantGUID)) {
+						want = append(want, r.Sequence)
+					}
+				}
+				page, err := s.LoggedEvents(t.Context(), owner, q)
+				must(t, "read", err)
+				for _, e := range page.Events {
+					got = append(got, e.Sequence)
+				}
+				if more := len(want) > limit; page.More != more || !slices.Equal(got, want[:min(limit, len(want))]) {
+					t.Fatalf("after %d: %d, more %v, want %d of %d", after, got, page.More, limit, len(want))
+				}
 			}
 		}
 	})

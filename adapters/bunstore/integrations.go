@@ -153,40 +153,49 @@ func (s *Store) saveIntegration(ctx context.Context, tx bun.IDB, row integration
 // RemoveIntegration implements ports.Integrations.
 func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *ports.Completion) error {
 	return s.inTransaction(ctx, "remove integration", func(ctx context.Context, tx bun.IDB) error {
-		if err := checkNoHiddenConnection(ctx, tx, accountKey(owner), ident.Lookup(id)); err != nil {
-			return err
-		}
-		n, err := s.removeIntegrations(ctx, tx, accountKey(owner), ident.Lookup(id))
+		rows, err := s.lockIntegrations(ctx, tx, accountKey(owner), ident.Lookup(id))
 		switch {
 		case err != nil:
 			return err
-		case n == 0:
+		case len(rows) == 0:
 			return integrationNotFound()
+		}
+		if err := checkNoHiddenConnection(ctx, tx, accountKey(owner), ident.Lookup(id)); err != nil {
+			return err
+		}
+		if err := s.removeIntegrations(ctx, tx, accountKey(owner), rows); err != nil {
+			return err
 		}
 		return s.storeCompletion(ctx, tx, completion)
 	})
 }
 
-// removeIntegrations deletes the integrations with these ids, or all integrations of an account, with
-// their credentials and connections. It returns their number.
-func (s *Store) removeIntegrations(ctx context.Context, tx bun.IDB, owner string, only ...string) (int, error) {
+// lockIntegrations returns the integrations with these ids, or all integrations of an account, locked to
+// delete them. So the transactions that were adding connections have ended, and others wait.
+func (s *Store) lockIntegrations(ctx context.Context, tx bun.IDB, owner string, only ...string) ([]integrationRow, error) {
 	var rows []integrationRow
 	q := tx.NewSelect().Model(&rows).ExcludeColumn("credential").Where("ig.account_id = ?", owner).Order("ig.id")
 	if len(only) > 0 {
 		q = q.Where("ig.id IN (?)", bun.List(only))
 	}
-	if err := s.db.LockRows(q, "ig").Scan(ctx); err != nil || len(rows) == 0 {
-		return 0, err
+	return rows, s.db.LockRowsToDelete(q, "ig").Scan(ctx)
+}
+
+// removeIntegrations deletes integrations that lockIntegrations returned, with their credentials and
+// connections.
+func (s *Store) removeIntegrations(ctx context.Context, tx bun.IDB, owner string, rows []integrationRow) error {
+	if len(rows) == 0 {
+		return nil
 	}
 	ids := each(rows, func(r integrationRow) string { return r.ID })
 	if err := s.emitEnded(ctx, tx, owner, "integration_id", ids); err != nil {
-		return 0, err
+		return err
 	}
 	for _, row := range rows {
 		emitIntegration(ctx, owner, change[integration.Integration]{before: row.integration()})
 	}
 	_, err := tx.NewDelete().Model((*integrationRow)(nil)).Where("account_id = ?", owner).Where("id IN (?)", bun.List(ids)).Exec(ctx)
-	return len(rows), err
+	return err
 }
 
 // DueRefreshes implements ports.Integrations. A concurrent caller waits for the locked rows and

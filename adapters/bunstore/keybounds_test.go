@@ -18,7 +18,7 @@ import (
 func someBounds(t testing.TB) access.Bounds {
 	t.Helper()
 	b, err := access.NewBounds([]string{"tenants:read", "domains:*"}, []string{string(guid(1)), string(guid(2))},
-		[]string{"192.0.2.0/24", "2001:db8::/32"}, now.Add(time.Hour), now)
+		[]string{"192.0.2.0/24", "2001:db8::/32"}, new(now.Add(time.Hour)), now)
 	must(t, "bounds", err)
 	return b
 }

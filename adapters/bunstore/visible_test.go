@@ -4,11 +4,13 @@ package bunstore
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
@@ -160,6 +162,48 @@ func TestIntegrationWithHiddenConnectionsIsNotRemoved(t *testing.T) {
 		must(t, "remove without connections", s.RemoveIntegration(limitedTo(t, 1), h.owner, h.two.ID, nil))
 		must(t, "remove with all tenants", s.RemoveIntegration(limitedTo(t, 1, 2), h.owner, h.one.ID, nil))
 	})
+}
+
+// TestNoHiddenConnectionIsLostInARemoval lets each of the two be first at the integration: a limited key
+// that removes it, and a connection of a mailbox that this key does not see.
+func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
+	for name, removalFirst := range map[string]bool{"removal first": true, "connection first": false} {
+		t.Run(name, func(t *testing.T) {
+			url := testserver.Database(t) // of its own, because the test looks at all its connections
+			setup := migrated(t, url)
+			h := connectedFixture(t, setup)
+			hook := newPausingHook(`INSERT INTO "mailbox_connections"`)
+			if removalFirst {
+				hook = newPausingHook(`UPDATE OF "ig"`)
+			}
+			pausing := migrated(t, url, hook)
+			remove := func(s *Store) error { return s.RemoveIntegration(limitedTo(t, 1), h.owner, h.two.ID, nil) }
+			connect := func(s *Store) error {
+				saved, err := s.SaveConnection(t.Context(), h.owner, h.newConnection(h.two, 2, integration.ConnectionPending), time.Time{}, nil)
+				if err == nil && !saved {
+					return errors.New("the connection is not saved")
+				}
+				return err
+			}
+			first, second := connect, remove
+			if removalFirst {
+				first, second = remove, connect
+			}
+			firstEnds, secondEnds := make(chan error, 1), make(chan error, 1)
+			go func() { firstEnds <- first(pausing) }()
+			<-hook.paused
+			go func() { secondEnds <- second(setup) }()
+			waitForLock(t, setup)
+			close(hook.resume)
+			must(t, "first", <-firstEnds)
+			if err := <-secondEnds; removalFirst {
+				requireRefusal(t, "connect", err, fault.IntegrationNotFound)
+			} else {
+				requireRefusal(t, "remove", err, fault.InsufficientScope)
+				requireCounts(t, setup, h.owner, h.two.ID, integration.Counts{Total: 1, Pending: 1})
+			}
+		})
+	}
 }
 
 // TestLimitedRefreshLeavesOtherTenantsToTheNextOne checks that a refresh with some tenants delays no

@@ -146,11 +146,13 @@ func (in *auditInput) query(ctx context.Context) (ports.EntryQuery, error) {
 		name, raw string
 		into      *time.Time
 	}{{"from", in.From, &q.From}, {"to", in.To, &q.To}} {
-		at, err := time.Parse(time.RFC3339, bound.raw)
-		if bound.raw != "" && err != nil {
+		if bound.raw == "" {
+			continue
+		}
+		var err error
+		if *bound.into, err = parseTime(bound.raw); err != nil {
 			wrong = append(wrong, refusal.ProblemField{Location: "query." + bound.name, Message: "must be a time such as 2026-11-21T08:00:00Z"})
 		}
-		*bound.into = at
 	}
 	if in.Limit != "" && !parsePlainInt(in.Limit, 1, page.MaxLimit, &q.Limit) {
 		wrong = append(wrong, refusal.ProblemField{Location: "query.limit", Message: "must be an integer from 1 to 100"})

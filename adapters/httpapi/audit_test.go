@@ -366,6 +366,8 @@ func TestAuditIsPagedAndFiltered(t *testing.T) {
 	for query, want := range map[string][]int{
 		"actor=test&limit=100": {6, 5, 4}, "actor=operator": {3, 1}, "action=sync-tenant&limit=1": {6}, "tenant_id=x": nil,
 		"tenant_id=" + strings.ToUpper(string(env.accountA.tenant)): {6, 5, 4, 2}, "from=2100-01-01T00:00:00Z": nil, "to=2000-01-01T00:00:00%2B02:00": nil,
+		"from=0001-01-01T00:00:00Z": {6, 5, 4, 3, 2, 1}, "to=0001-01-01T00:00:00Z": nil, "from=9999-12-31T23:59:59-01:00": nil,
+		"from=0000-01-01T00:00:00Z&to=9999-12-31T23:59:59-01:00":    {6, 5, 4, 3, 2, 1},
 		"from=2000-01-01T00:00:00Z&to=2100-01-01T00:00:00Z&limit=2": {6, 5}, "unknown=1": {6, 5, 4, 3, 2, 1},
 	} {
 		if got, _ := list(query); !slices.Equal(got, want) {

@@ -28,6 +28,16 @@ type connectLinkInput struct {
 	ReturnURL  string `query:"return_url"`
 	State      string `query:"state" maxLength:"256"`
 	TTLMinutes int    `query:"ttl_minutes" minimum:"1" maximum:"10080" default:"15"`
+
+	returnURL *string // nil if the parameter is missing
+}
+
+// Resolve distinguishes an empty return_url from a missing one.
+func (in *connectLinkInput) Resolve(ctx huma.Context) []error {
+	if address := ctx.URL(); address.Query().Has("return_url") {
+		in.returnURL = &in.ReturnURL
+	}
+	return nil
 }
 
 type connectSessionPath struct {
@@ -52,7 +62,7 @@ func connectLink(api huma.API, service *tenants.Service) {
 			fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
 	}, func(ctx context.Context, who access.Caller, in *connectLinkInput) (connectURL, error) {
 		link, err := service.ConnectURL(ctx, who.Account, tenants.LinkRequest{
-			ReturnURL: in.ReturnURL, State: in.State, Lifetime: time.Duration(in.TTLMinutes) * time.Minute,
+			ReturnURL: in.returnURL, State: in.State, Lifetime: time.Duration(in.TTLMinutes) * time.Minute,
 		})
 		if err != nil {
 			return connectURL{}, err

@@ -48,6 +48,9 @@ func TestConnectLinkParameters(t *testing.T) {
 		{"?return_url=" + url.QueryEscape("http://app.acme.example/"), 400, "invalid_return_url", 0},
 		{"?return_url=" + url.QueryEscape("https://evil.example/"), 400, "invalid_return_url", 0},
 		{"?return_url=x", 400, "invalid_return_url", 0},
+		{"?return_url=", 400, "invalid_return_url", 0},
+		{"?return_url", 400, "invalid_return_url", 0},
+		{"?return_url=" + good + "&return_url=" + good, 400, "invalid_request", 0},
 	} {
 		got := client.expect(call{method: "GET", path: "/v1/tenants/connect-url" + tt.query, key: env.accountA.key}, tt.status, tt.code)
 		if tt.status != 200 {

@@ -91,8 +91,8 @@ var parameterDocs = map[string]huma.Param{
 	},
 	"return_url": {
 		Description: "Where the last page of the connect flow leads: an https URL whose host is registered for the account.",
-		Schema:      &huma.Schema{Type: huma.TypeString},
-		Example:     "https://app.acme.example/connected",
+		Schema:      &huma.Schema{Type: huma.TypeString}, AllowEmptyValue: true, // it has a code of its own
+		Example: "https://app.acme.example/connected",
 	},
 	"state": {
 		Description: "A text of your own, which is added to `return_url` unchanged.",

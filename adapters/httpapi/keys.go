@@ -139,11 +139,7 @@ type newKey struct {
 
 func (b newKey) newKey() (keys.New, error) {
 	name, err := mailbox.DisplayName(norm.NFC.String(b.Name), "name")
-	wanted := keys.New{Name: name, Scopes: b.Scopes, Tenants: b.TenantIDs, Networks: b.AllowedCIDRs}
-	if b.ExpiresAt != nil {
-		wanted.ExpiresAt = *b.ExpiresAt
-	}
-	return wanted, err
+	return keys.New{Name: name, Scopes: b.Scopes, Tenants: b.TenantIDs, Networks: b.AllowedCIDRs, ExpiresAt: b.ExpiresAt}, err
 }
 
 type rotateKeyInput struct {

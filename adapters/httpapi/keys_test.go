@@ -107,6 +107,7 @@ func TestInvalidKeysAreNotCreated(t *testing.T) {
 		`{"name":"k","scopes":"*"}`, `{"name":"k","scopes":["*"],"tenant_ids":[]}`, `{"name":"k","scopes":["*"],"tenant_ids":["x"]}`,
 		`{"name":"k","scopes":["*"],"allowed_cidrs":[]}`, `{"name":"k","scopes":["*"],"allowed_cidrs":["127.0.0.1"]}`,
 		`{"name":"k","scopes":["*"],"expires_at":"2020-01-01T00:00:00Z"}`, `{"name":"k","scopes":["*"],"expires_at":"tomorrow"}`,
+		`{"name":"k","scopes":["*"],"expires_at":"0001-01-01T00:00:00Z"}`, `{"name":"k","scopes":["*"],"expires_at":"9999-12-31T23:59:59-01:00"}`,
 		`{"name":"k","scopes":["*"],"form":"live"}`,
 	} {
 		client.expect(call{method: "POST", path: "/v1/keys", body: body, key: env.accountA.key, headers: map[string]string{"Content-Type": "application/json"}}, 400, "invalid_request")

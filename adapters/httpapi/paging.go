@@ -4,6 +4,7 @@ package httpapi
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/refusal"
 	"github.com/tenantry/tenantry/core/page"
@@ -25,6 +26,25 @@ func (in *pageInput) query(list string) (page.Query, error) {
 	var err error
 	q.After, err = page.Decode(list, in.After)
 	return q, err
+}
+
+// The bounds of parseTime. No stored object is older or newer.
+var oldestTime, newestTime = time.Unix(0, 0).UTC(), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+
+// parseTime parses a time that selects objects by their age. It moves a time beyond the bounds to the
+// nearest bound, because the zero time means no time at all, and not every database can compare
+// the other ones.
+func parseTime(raw string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, raw)
+	switch {
+	case err != nil:
+		return time.Time{}, err
+	case at.Before(oldestTime):
+		return oldestTime, nil
+	case at.After(newestTime):
+		return newestTime, nil
+	}
+	return at, nil
 }
 
 // sequenceCursor returns the cursor of a sequence number in the named list.

@@ -276,7 +276,7 @@ func replayEvents(api huma.API, service *webhooks.Service) {
 }
 
 func (b replayWebhook) from() (ports.ReplayFrom, error) {
-	if at, err := time.Parse(time.RFC3339, b.After); err == nil {
+	if at, err := parseTime(b.After); err == nil {
 		return ports.ReplayFrom{At: at}, nil
 	}
 	sequence, err := sequenceOf(eventCursors, b.After)

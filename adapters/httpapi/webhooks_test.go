@@ -139,6 +139,13 @@ func TestWebhooks(t *testing.T) {
 			t.Errorf("replayed %v", replayed.body)
 		}
 	}
+	if n, err := env.store.DropEvents(t.Context(), time.Now().Add(48*time.Hour)); err != nil || n == 0 {
+		t.Fatalf("%d events dropped, %v", n, err)
+	}
+	for _, after := range []string{"2026-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59-01:00"} {
+		do(http.MethodPost, "/v1/webhooks/"+id+"/replay", `{"after":"`+after+`"}`, http.StatusOK, "")
+	}
+	do(http.MethodPost, "/v1/webhooks/"+id+"/replay", `{"after":"`+page.Cursor("0").Encode("events")+`"}`, http.StatusGone, "cursor_expired")
 	for range 9 {
 		do(http.MethodPost, "/v1/webhooks", create, http.StatusOK, "")
 	}

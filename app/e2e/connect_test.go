@@ -391,7 +391,8 @@ func queryParameter(t *testing.T, address, name string) string {
 	return u.Query().Get(name)
 }
 
-// TestPagesInChromium opens the HTML pages in Chromium. It leaves screenshots in TENANTRY_SHOTS, if
+// TestPagesInChromium opens the HTML pages in Chromium. It walks through the connect pages to the end and
+// back to the caller's return_url. It leaves screenshots in TENANTRY_SHOTS, if
 // that is set.
 func TestPagesInChromium(t *testing.T) {
 	t.Parallel()
@@ -403,10 +404,23 @@ func TestPagesInChromium(t *testing.T) {
 		t.Fatalf("there is no Chromium (%v): run make test", err)
 	}
 	c := sharedSandbox(t).newAccount(nil)
+	c.control("POST", "/accounts/"+c.id+"/settings", object{"return_hosts": []string{"app.acme.example"}, "display_name": "Acme Mail"})
+	const returnURL, state = "https://app.acme.example/connected", "customer 4711 & söhne"
 	var walks []object
-	for range 4 {
+	var sessions []string
+	results := []string{"connected", "connected", "declined", ""} // the last walk has no return_url
+	for _, result := range results {
 		h := c.newTenant(object{"name": "Wherever The Long Name Of A Company Ends Ltd"})
-		walks = append(walks, object{"link": c.get("/v1/tenants/connect-url").text("connect_url"), "username": h.admin})
+		var query string
+		if result != "" {
+			query = "?" + url.Values{"return_url": {returnURL + "?from=mail"}, "state": {state}}.Encode()
+		}
+		link := c.get("/v1/tenants/connect-url" + query)
+		walk := object{"link": link.text("connect_url"), "username": h.admin, "back": nil}
+		if result != "" {
+			walk["back"] = object{"url": returnURL, "parameters": object{"from": "mail", "session_id": link.text("id"), "result": result, "state": state}}
+		}
+		walks, sessions = append(walks, walk), append(sessions, link.text("id"))
 	}
 	d, err := publishedDocument()
 	if err != nil {
@@ -423,5 +437,10 @@ func TestPagesInChromium(t *testing.T) {
 	chromium.Dir, chromium.WaitDelay = folder, 5*time.Second
 	if out, err := chromium.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+	for i, result := range results {
+		if status := c.get("/v1/connect-sessions/" + sessions[i]).text("status"); status != cmp.Or(result, "declined") {
+			t.Errorf("walk %d leaves the session %s", i+1, status)
+		}
 	}
 }

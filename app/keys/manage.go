@@ -20,7 +20,7 @@ import (
 type New struct {
 	Name                      string
 	Scopes, Tenants, Networks []string
-	ExpiresAt                 time.Time
+	ExpiresAt                 *time.Time
 }
 
 // Issued is a key whose secret was just created. The store keeps only a hash of Secret.

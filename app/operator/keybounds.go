@@ -33,12 +33,13 @@ var flagNames = map[string]string{"scopes": "scope", "tenant_ids": "tenant", "al
 
 // bounds returns the bounds that the flags set. It fails with a usage error that names the flag.
 func (f *boundsFlags) bounds(now time.Time) (access.Bounds, error) {
-	var expires time.Time
+	var expires *time.Time
 	if f.expires != "" {
-		var err error
-		if expires, err = time.Parse(time.RFC3339, f.expires); err != nil {
+		at, err := time.Parse(time.RFC3339, f.expires)
+		if err != nil {
 			return access.Bounds{}, cli.Usage(errors.New("--expires must be a time such as 2027-01-31T00:00:00Z"))
 		}
+		expires = &at
 	}
 	b, err := access.NewBounds(f.scopes, f.tenants, f.networks, expires, now)
 	var refused *fault.Error

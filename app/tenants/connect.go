@@ -48,8 +48,9 @@ type Link struct {
 // LinkRequest is what a caller asks of a new link. The zero LinkRequest is a link with the default
 // lifetime, whose last page leads nowhere.
 type LinkRequest struct {
-	ReturnURL, State string
-	Lifetime         time.Duration
+	ReturnURL *string
+	State     string
+	Lifetime  time.Duration
 }
 
 // Redirect is where to send a browser. Cookie, if set, binds the browser to the flow.
@@ -61,12 +62,14 @@ type Redirect struct {
 // ConnectURL starts a connect session and returns its first link. It fails with invalid_return_url,
 // tenant_limit_reached, or with service_unavailable when no mail platform is configured.
 func (s *Service) ConnectURL(ctx context.Context, acc access.Account, want LinkRequest) (Link, error) {
-	if want.ReturnURL != "" {
+	var returnURL string
+	if want.ReturnURL != nil {
+		returnURL = *want.ReturnURL
 		settings, err := s.Settings.Settings(ctx, acc.ID)
 		if err != nil {
 			return Link{}, err
 		}
-		if err := settings.CheckReturnURL(want.ReturnURL); err != nil {
+		if err := settings.CheckReturnURL(returnURL); err != nil {
 			return Link{}, err
 		}
 	}
@@ -75,7 +78,7 @@ func (s *Service) ConnectURL(ctx context.Context, acc access.Account, want LinkR
 		return Link{}, err
 	}
 	session := tenant.ConnectSession{
-		ID: id, Status: tenant.SessionPending, Lifetime: orDefault(want.Lifetime, DefaultLinkLifetime), ReturnURL: want.ReturnURL, State: want.State,
+		ID: id, Status: tenant.SessionPending, Lifetime: orDefault(want.Lifetime, DefaultLinkLifetime), ReturnURL: returnURL, State: want.State,
 	}
 	link, flow, err := s.newLink(ctx, acc, session)
 	if err != nil {

@@ -25,7 +25,7 @@ func (fx *fixture) newSession(t *testing.T, lifetime time.Duration) tenants.Link
 		return access.Settings{DisplayName: "Acme", SupportURL: "mailto:help@acme.example", ReturnHosts: []string{"app.acme.example"}}, nil
 	})
 	apptest.Must(t, err)
-	link, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{ReturnURL: returnURL, State: "s-1", Lifetime: lifetime})
+	link, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{ReturnURL: new(returnURL), State: "s-1", Lifetime: lifetime})
 	apptest.Must(t, err)
 	return link
 }
@@ -217,7 +217,7 @@ func TestReturnURLIsCheckedBeforeTheSlots(t *testing.T) {
 	fx := newFixture(t)
 	fx.connect(t, fx.ann, admin)
 	fx.connect(t, fx.ann, otherAdmin)
-	_, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{ReturnURL: "https://app.acme.example"})
+	_, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{ReturnURL: new("https://app.acme.example")})
 	refused(t, err, fault.InvalidReturnURL)
 	_, err = fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
 	refused(t, err, fault.TenantLimitReached)

@@ -28,11 +28,17 @@ func Unbounded() Bounds { return Bounds{Scopes: []Scope{AnyScope}} }
 // maxBounds is the largest number of entries in one list of Bounds.
 const maxBounds = 100
 
+// maxYear is the last year that RFC 3339 can write. A time with an offset can be later in UTC.
+const maxYear = 9999
+
 // NewBounds returns bounds in normal form. A nil list of tenants or networks sets no bound. It
 // fails with invalid_request for an empty list, an unknown scope, a malformed id or network, and an
-// expiry that is not after now.
-func NewBounds(scopes, tenants, networks []string, expiresAt, now time.Time) (Bounds, error) {
-	b := Bounds{ExpiresAt: expiresAt.UTC().Truncate(time.Microsecond)}
+// expiry that is not after now. A nil expiresAt is never.
+func NewBounds(scopes, tenants, networks []string, expiresAt *time.Time, now time.Time) (Bounds, error) {
+	var b Bounds
+	if expiresAt != nil {
+		b.ExpiresAt = expiresAt.UTC().Truncate(time.Microsecond)
+	}
 	for _, s := range scopes {
 		b.Scopes = append(b.Scopes, Scope(s))
 	}
@@ -60,8 +66,8 @@ func NewBounds(scopes, tenants, networks []string, expiresAt, now time.Time) (Bo
 		return Bounds{}, invalidBound("allowed_cidrs", "must have at least one network; omit it for all addresses")
 	case max(len(scopes), len(tenants), len(networks)) > maxBounds:
 		return Bounds{}, fault.InvalidRequest.With("a list of bounds has more than %d entries", maxBounds)
-	case !expiresAt.IsZero() && !b.ExpiresAt.After(now):
-		return Bounds{}, invalidBound("expires_at", "must be in the future")
+	case expiresAt != nil && (!b.ExpiresAt.After(now) || b.ExpiresAt.Year() > maxYear):
+		return Bounds{}, invalidBound("expires_at", "must be in the future, and before the year 10000 in UTC")
 	}
 	b.Scopes, b.Tenants, b.Networks = unique(b.Scopes), unique(b.Tenants), unique(b.Networks)
 	return b, nil

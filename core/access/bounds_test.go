@@ -68,22 +68,24 @@ func TestNewBounds(t *testing.T) {
 	for _, tt := range []struct {
 		name                      string
 		scopes, tenants, networks []string
-		expiresAt                 time.Time
+		expiresAt                 *time.Time
 		refused                   string // the field that the error names
 	}{
-		{"everything", all, nil, nil, time.Time{}, ""},
-		{"all bounds", []string{"domains:write", "tenants:*"}, []string{tenantOne}, []string{"192.0.2.0/24", "2001:db8::/32"}, today.Add(time.Hour), ""},
-		{"no scope", nil, nil, nil, time.Time{}, "scopes"},
-		{"an unknown scope", []string{"tenants:delete"}, nil, nil, time.Time{}, "scopes"},
-		{"a resource alone", []string{"tenants"}, nil, nil, time.Time{}, "scopes"},
-		{"the marker of operations without a scope", []string{"none"}, nil, nil, time.Time{}, "scopes"},
-		{"a scope that no operation has", []string{"events:write"}, nil, nil, time.Time{}, "scopes"},
-		{"an empty list of tenants", all, []string{}, nil, time.Time{}, "tenant_ids"},
-		{"a malformed tenant", all, []string{"x"}, nil, time.Time{}, "tenant_ids"},
-		{"an empty list of networks", all, nil, []string{}, time.Time{}, "allowed_cidrs"},
-		{"an address", all, nil, []string{"192.0.2.1"}, time.Time{}, "allowed_cidrs"},
-		{"an IPv4 network as IPv6", all, nil, []string{"::ffff:192.0.2.0/120"}, time.Time{}, "allowed_cidrs"},
-		{"an expiry now", all, nil, nil, today, "expires_at"},
+		{"everything", all, nil, nil, nil, ""},
+		{"all bounds", []string{"domains:write", "tenants:*"}, []string{tenantOne}, []string{"192.0.2.0/24", "2001:db8::/32"}, new(today.Add(time.Hour)), ""},
+		{"no scope", nil, nil, nil, nil, "scopes"},
+		{"an unknown scope", []string{"tenants:delete"}, nil, nil, nil, "scopes"},
+		{"a resource alone", []string{"tenants"}, nil, nil, nil, "scopes"},
+		{"the marker of operations without a scope", []string{"none"}, nil, nil, nil, "scopes"},
+		{"a scope that no operation has", []string{"events:write"}, nil, nil, nil, "scopes"},
+		{"an empty list of tenants", all, []string{}, nil, nil, "tenant_ids"},
+		{"a malformed tenant", all, []string{"x"}, nil, nil, "tenant_ids"},
+		{"an empty list of networks", all, nil, []string{}, nil, "allowed_cidrs"},
+		{"an address", all, nil, []string{"192.0.2.1"}, nil, "allowed_cidrs"},
+		{"an IPv4 network as IPv6", all, nil, []string{"::ffff:192.0.2.0/120"}, nil, "allowed_cidrs"},
+		{"an expiry now", all, nil, nil, new(today), "expires_at"},
+		{"the zero time as expiry", all, nil, nil, new(time.Time{}), "expires_at"},
+		{"an expiry in the year 10000", all, nil, nil, new(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)), "expires_at"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := access.NewBounds(tt.scopes, tt.tenants, tt.networks, tt.expiresAt, today)
@@ -97,18 +99,18 @@ func TestNewBounds(t *testing.T) {
 		})
 	}
 	long := slices.Repeat([]string{tenantOne}, 101)
-	if _, err := access.NewBounds(all, long, nil, time.Time{}, today); !errors.Is(err, fault.InvalidRequest) {
+	if _, err := access.NewBounds(all, long, nil, nil, today); !errors.Is(err, fault.InvalidRequest) {
 		t.Errorf("101 tenants: %v", err)
 	}
 }
 
 func TestBoundsAreNormalised(t *testing.T) {
 	one, err := access.NewBounds([]string{"tenants:read", "dns:*", "dns:*"}, []string{tenantTwo, "AAAAAAAA-0000-4000-8000-000000000001"},
-		[]string{"192.0.2.77/24", "10.0.0.0/8"}, today.Add(time.Hour), today)
+		[]string{"192.0.2.77/24", "10.0.0.0/8"}, new(today.Add(time.Hour)), today)
 	if err != nil {
 		t.Fatal(err)
 	}
-	same, err := access.NewBounds([]string{"dns:*", "tenants:read"}, []string{tenantOne, tenantTwo}, []string{"10.0.0.0/8", "192.0.2.0/24"}, today.Add(time.Hour), today)
+	same, err := access.NewBounds([]string{"dns:*", "tenants:read"}, []string{tenantOne, tenantTwo}, []string{"10.0.0.0/8", "192.0.2.0/24"}, new(today.Add(time.Hour)), today)
 	if err != nil || one.Text() != same.Text() {
 		t.Fatalf("%s and %s, %v", one.Text(), same.Text(), err)
 	}
@@ -137,7 +139,7 @@ func TestCheckUse(t *testing.T) {
 }
 
 func TestCover(t *testing.T) {
-	limited, err := access.NewBounds([]string{"keys:write", "tenants:*", "dns:read"}, []string{tenantOne}, []string{"10.0.0.0/8"}, today.Add(time.Hour), today)
+	limited, err := access.NewBounds([]string{"keys:write", "tenants:*", "dns:read"}, []string{tenantOne}, []string{"10.0.0.0/8"}, new(today.Add(time.Hour)), today)
 	if err != nil {
 		t.Fatal(err)
 	}
