@@ -13,7 +13,6 @@ import (
 
 	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/webhooks"
-	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/webhook"
@@ -267,8 +266,8 @@ var errCrashed = errors.New("the process is dead")
 // crashingStore is a store whose process crashes between a try and the storing of its result.
 type crashingStore struct{ ports.Deliveries }
 
-func (crashingStore) SaveDelivery(context.Context, access.AccountID, webhook.Delivery, bool) (bool, error) {
-	return false, errCrashed
+func (crashingStore) SaveDeliveries(context.Context, []ports.TriedDelivery, time.Time) ([]ports.SavedDelivery, error) {
+	return nil, errCrashed
 }
 
 // TestACrashAfterSendingRepeatsTheMessage checks that a message whose result was not stored is sent
