@@ -575,3 +575,129 @@ func TestTriesAtAnOldURLDoNotCount(t *testing.T) {
 		}
 	})
 }
+
+// TestAReplayDelaysNoOtherWebhook checks that one fan-out reads both the old events that a replay
+// repeats and the new ones of the account's other webhooks.
+func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "a")
+		replayed, other := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		for n := range 8 {
+			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
+		}
+		fanOut(t, s, owner)
+		must(t, "replay", s.Replay(t.Context(), owner, replayed.ID, ports.ReplayFrom{Sequence: 0}))
+		emitEvents(t, s, owner, domainEvent(guid(1), "new", event.DomainAdded))
+		fanned, err := fanOutOnce(t, s, owner, 3, now)
+		must(t, "fan out", err)
+		if a, b := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); a != 8+3 || b != 9 || !fanned.More {
+			t.Errorf("%d deliveries of the replay, %d of the other webhook, more: %v", a, b, fanned.More)
+		}
+		for more := true; more; {
+			fanned, err := fanOutOnce(t, s, owner, 3, now)
+			must(t, "fan out", err)
+			more = fanned.More
+		}
+		if a, b := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); a != 8+9 || b != 9 {
+			t.Errorf("in the end %d deliveries of the replay, %d of the other webhook", a, b)
+		}
+	})
+}
+
+// TestFanOutClaimsWhatItAdds checks the limits of the claims: four for a webhook, one for a failing
+// one, over all calls, and the slots.
+func TestFanOutClaimsWhatItAdds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
+		working, failing := addWebhook(t, s, a, nil), addWebhook(t, s, b, func(w *webhook.Webhook) { w.FailingSince = now })
+		emit := func(n int) {
+			for i := range n {
+				for _, owner := range []access.AccountID{a, b} {
+					emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(i), event.DomainAdded))
+				}
+			}
+		}
+		fan := func(slots ports.Slots) (claims map[string]int, waiting []ports.DueWebhook) {
+			t.Helper()
+			fanned, err := s.FanOut(t.Context(), []access.AccountID{a, b}, 100, slots, testLease, now)
+			must(t, "fan out", err)
+			claims = map[string]int{}
+			for _, d := range fanned.Claimed {
+				claims[d.WebhookID]++
+				if d.Event == nil || d.Event.ID != d.EventID || d.Webhook.ID != d.WebhookID || d.Webhook.Account != d.Event.Account {
+					t.Errorf("claimed %+v", d)
+				}
+				if claims[d.WebhookID] == 1 && !saveTry(t, s, d.Webhook, d.Delivery, 200, now) {
+					t.Error("the result of a claim is not stored")
+				}
+			}
+			return claims, fanned.Waiting
+		}
+		emit(6)
+		claims, waiting := fan(ports.Slots{All: 3, Failing: 0})
+		if claims[working.ID] != 3 || claims[failing.ID] != 0 || len(waiting) != 2 {
+			t.Errorf("with three slots: %v, waiting %v", claims, waiting)
+		}
+		emit(6)
+		claims, waiting = fan(manySlots)
+		if claims[working.ID] != 2 || claims[failing.ID] != 1 || len(waiting) != 0 {
+			t.Errorf("with slots: %v, waiting %v", claims, waiting)
+		}
+		if n := len(claim(t, s, working, now)); n != 1 {
+			t.Errorf("%d claimed in the place of the one that ended", n)
+		}
+		if n := len(deliveriesOf(t, s, working, webhook.Pending)); n != 10 {
+			t.Errorf("%d pending", n)
+		}
+	})
+}
+
+// TestResultsAreSavedTogether saves results of several webhooks at once: each counts for its own.
+func TestResultsAreSavedTogether(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
+		good, bad, gone := addWebhook(t, s, a, nil), addWebhook(t, s, b, nil), addWebhook(t, s, b, nil)
+		removed, late := addWebhook(t, s, a, nil), addWebhook(t, s, a, nil)
+		var batch []ports.TriedDelivery
+		for n := range 6 {
+			emitEvents(t, s, a, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
+		}
+		emitEvents(t, s, b, domainEvent(guid(1), "b", event.DomainAdded))
+		fanOut(t, s, a)
+		fanOut(t, s, b)
+		for _, d := range claim(t, s, good, now) {
+			batch = append(batch, tried(good, d.Delivery, 200, now))
+		}
+		for _, c := range []struct {
+			w      webhook.Webhook
+			status int
+		}{{bad, 500}, {gone, 410}, {removed, 200}, {late, 200}} {
+			batch = append(batch, tried(c.w, claim(t, s, c.w, now)[0].Delivery, c.status, now))
+		}
+		must(t, "remove", s.RemoveWebhook(t.Context(), a, removed.ID, nil))
+		must(t, "end leases", s.EndLeases(t.Context()))
+		claim(t, s, late, now)
+		saved, err := s.SaveDeliveries(t.Context(), batch, now)
+		must(t, "save", err)
+		yes := ports.SavedDelivery{Saved: true}
+		want := []ports.SavedDelivery{{Saved: true, Due: true}, {Saved: true, Due: true}, {Saved: true, Due: true}, {Saved: true, Due: true}, yes, yes, {}, {Due: true}}
+		if !slices.Equal(saved, want) {
+			t.Errorf("saved %+v, want %+v", saved, want)
+		}
+		for _, c := range []struct {
+			w         webhook.Webhook
+			delivered int
+			status    webhook.Status
+			failing   bool
+		}{{good, 4, webhook.Enabled, false}, {bad, 0, webhook.Enabled, true}, {gone, 0, webhook.Disabled, true}, {late, 0, webhook.Enabled, false}} {
+			read, err := s.Webhook(t.Context(), c.w.Account, c.w.ID)
+			must(t, "read", err)
+			if n := len(deliveriesOf(t, s, c.w, webhook.Delivered)); n != c.delivered || read.Status != c.status || read.Failing() != c.failing {
+				t.Errorf("%d delivered, %s, failing %v; want %+v", n, read.Status, read.Failing(), c)
+			}
+		}
+		if again := claim(t, s, bad, now.Add(time.Minute)); len(again) != 1 || len(again[0].Attempts) != 1 {
+			t.Errorf("the failed one is claimed again as %+v", again)
+		}
+	})
+}
