@@ -76,8 +76,8 @@ func (s *Store) FanOut(ctx context.Context, owners []access.AccountID, limit int
 		fanned = ports.FannedOut{}
 		accounts := bun.List(each(owners, accountKey))
 		var hooks []webhookRow
-		err := s.db.LockRows(tx.NewSelect().Model(&hooks).Where("w.account_id IN (?)", accounts).
-			Where("w.status = ?", string(webhook.Enabled)).Order("w.account_id", "w.id"), "w").Scan(ctx)
+		err := s.db.LockRows(tx.NewSelect().Model(&hooks).Where("w.account_id IN (?)", accounts).Where("w.status = ?", string(webhook.Enabled)).
+			Where(ofActiveAccount("w")).Order("w.account_id", "w.id"), "w").Scan(ctx)
 		if err != nil {
 			return err
 		}
@@ -304,7 +304,9 @@ func (s *Store) ClaimDeliveries(ctx context.Context, owner access.AccountID, web
 			Where("wd.account_id = ?", hook.AccountID).Where("wd.id IN (?)", bun.List(ids)).Returning("*").Scan(ctx); err != nil {
 			return err
 		}
-		slices.SortFunc(rows, func(a, b deliveryRow) int { return cmp.Or(a.NextAttemptAt.Compare(b.NextAttemptAt), cmp.Compare(a.ID, b.ID)) })
+		slices.SortFunc(rows, func(a, b deliveryRow) int {
+			return cmp.Or(a.NextAttemptAt.Compare(b.NextAttemptAt), cmp.Compare(a.ID, b.ID))
+		})
 		claimed.Deliveries, err = withEvents(ctx, tx, hook, rows)
 		return err
 	})
@@ -411,11 +413,14 @@ func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery,
 		if err != nil {
 			return err
 		}
+		noted := map[string][]ports.TriedDelivery{}
+		for _, d := range tried {
+			if id := ident.Lookup(d.WebhookID); saved[ident.Lookup(d.ID)] {
+				noted[id] = append(noted[id], d)
+			}
+		}
 		for _, hook := range hooks {
-			of := slices.DeleteFunc(slices.Clone(tried), func(d ports.TriedDelivery) bool {
-				return ident.Lookup(d.WebhookID) != hook.ID || !saved[ident.Lookup(d.ID)]
-			})
-			if err := noteResults(ctx, tx, hook, of); err != nil {
+			if err := noteResults(ctx, tx, hook, noted[hook.ID]); err != nil {
 				return err
 			}
 		}

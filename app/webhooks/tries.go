@@ -4,11 +4,13 @@ package webhooks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
 	"time"
 
+	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/webhook"
@@ -26,6 +28,8 @@ const saveLimit = 10 * time.Second
 const (
 	// storePause is the shortest time between two batches of results.
 	storePause = 20 * time.Millisecond
+	// storeRetry is the pause before a batch is stored again that the database could not store.
+	storeRetry = 500 * time.Millisecond
 	// storeBatch is how many results one transaction stores.
 	storeBatch = 200
 )
@@ -125,7 +129,8 @@ func (t *Tries) storeAll() {
 	}
 }
 
-// storeSome stores a batch of results. A panic is their error.
+// storeSome stores a batch of results. It tries again while the database is busy, because a result that
+// is not stored repeats the message. A panic is an error of the batch.
 func (t *Tries) storeSome(batch []*result) {
 	ctx, cancel := context.WithTimeout(context.Background(), saveLimit)
 	defer cancel()
@@ -134,10 +139,15 @@ func (t *Tries) storeSome(batch []*result) {
 		tried = append(tried, r.TriedDelivery)
 	}
 	var saved []ports.SavedDelivery
-	err := panics.Catch(func() (err error) {
+	save := func() (err error) {
 		saved, err = t.Deliveries.SaveDeliveries(ctx, tried, t.now())
 		return err
-	})
+	}
+	err := panics.Catch(save)
+	for errors.Is(err, fault.ServiceUnavailable) && ctx.Err() == nil {
+		wait(ctx, storeRetry, nil)
+		err = panics.Catch(save)
+	}
 	for i, r := range batch {
 		if r.err = err; err == nil {
 			r.saved = saved[i]

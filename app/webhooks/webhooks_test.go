@@ -347,8 +347,11 @@ type savings struct {
 
 func (s savings) SaveDeliveries(_ context.Context, tried []ports.TriedDelivery, _ time.Time) ([]ports.SavedDelivery, error) {
 	s.calls <- len(tried)
-	if err := <-s.answer; err != nil {
+	switch err := <-s.answer; {
+	case errors.Is(err, errCrashed):
 		panic(err) // as bad as an error, for the tries
+	case err != nil:
+		return nil, err
 	}
 	saved := make([]ports.SavedDelivery, 0, len(tried))
 	for _, d := range tried {
@@ -389,6 +392,10 @@ func TestResultsAreStoredInBatches(t *testing.T) {
 		}
 		if o := <-ended; o.err == nil {
 			t.Error("a result that is not stored is no error")
+		}
+		s.answer <- fault.ServiceUnavailable.With("busy")
+		if n := <-s.calls; n != 9 || len(ended) != 0 {
+			t.Errorf("the call is repeated with %d results, %d tries have ended", n, len(ended))
 		}
 		s.answer <- nil
 		due := 0
