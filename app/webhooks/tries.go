@@ -30,8 +30,9 @@ const (
 	storePause = 20 * time.Millisecond
 	// storeRetry is the pause before a batch is stored again that the database could not store.
 	storeRetry = 500 * time.Millisecond
-	// storeBatch is how many results one transaction stores.
-	storeBatch = 200
+	// storeBatch is how many results one transaction stores. It is about as many as a process has
+	// slots, so that what waited for the locks of a fan-out is stored at once.
+	storeBatch = 1000
 )
 
 // Tries sends claimed deliveries and stores the results. Results that come while a batch is being
