@@ -35,7 +35,7 @@ type Webhooks interface {
 	Replay(ctx context.Context, owner access.AccountID, id string, from ReplayFrom) error
 	// DisableFailing disables at most limit webhooks of active accounts that are failing since the
 	// given time or longer and have no pending delivery, as ChangeWebhook does. It returns how many
-	// it disabled. SaveDelivery disables those with pending deliveries when the next try fails.
+	// it disabled. SaveDeliveries disables those with pending deliveries when the next try fails.
 	DisableFailing(ctx context.Context, since time.Time, limit int) (int, error)
 }
 
@@ -55,26 +55,21 @@ type Deliveries interface {
 	// AccountsBehind lists at most limit active accounts with an event in their log that the position
 	// of an enabled webhook has not reached, in random order.
 	AccountsBehind(ctx context.Context, limit int) ([]access.AccountID, error)
-	// FanOut adds deliveries for at most limit events that follow the positions of the account's
-	// enabled webhooks, and raises the positions, in one transaction. It returns the webhooks that
-	// got deliveries, and whether more events follow.
-	FanOut(ctx context.Context, owner access.AccountID, limit int, now time.Time) (webhooks []string, more bool, err error)
+	// FanOut adds deliveries to the enabled webhooks of the accounts, for the events that follow their
+	// positions, and raises the positions, in one transaction. A webhook gets at most limit events.
+	// FanOut claims the new deliveries as far as Webhook.Concurrent and the slots allow.
+	FanOut(ctx context.Context, owners []access.AccountID, limit int, slots Slots, lease time.Duration, now time.Time) (FannedOut, error)
 
-	// DueDeliveries tells how many deliveries of a webhook could be claimed.
-	DueDeliveries(ctx context.Context, owner access.AccountID, webhookID string, now time.Time) (Due, error)
-	// ClaimDeliveries claims at most limit due deliveries of an enabled webhook of an active
-	// account. It claims fewer if the webhook would have more than Webhook.Concurrent claimed
-	// deliveries. It claims none if there is no such webhook.
-	ClaimDeliveries(ctx context.Context, owner access.AccountID, webhookID string, limit int, lease time.Duration, now time.Time) (webhook.Webhook, []ClaimedDelivery, error)
+	// ClaimDeliveries claims due deliveries of an enabled webhook of an active account, as far as
+	// Webhook.Concurrent and the slots allow. It claims none if there is no such webhook.
+	ClaimDeliveries(ctx context.Context, owner access.AccountID, webhookID string, slots Slots, lease time.Duration, now time.Time) (Claimed, error)
 	// ClaimTest adds a delivery of webhook.TestType and claims it. claimed is false if the webhook
 	// has webhook.MaxConcurrent claimed deliveries; nothing is stored then.
-	ClaimTest(ctx context.Context, owner access.AccountID, webhookID string, lease time.Duration, now time.Time) (w webhook.Webhook, d ClaimedDelivery, claimed bool, err error)
-	// SaveDelivery stores a claimed delivery after a try and ends its lease. The result of the try
-	// also starts or ends FailingSince of the webhook. It disables the webhook if gone is true, or if
-	// the webhook is failing for webhook.DisableAfter.
-	// saved is false if a different claim has the delivery by now, or it is no longer pending; the
-	// delivery is unchanged then.
-	SaveDelivery(ctx context.Context, owner access.AccountID, d webhook.Delivery, gone bool) (saved bool, err error)
+	ClaimTest(ctx context.Context, owner access.AccountID, webhookID string, lease time.Duration, now time.Time) (d ClaimedDelivery, claimed bool, err error)
+	// SaveDeliveries stores claimed deliveries after their tries and ends their leases, in one
+	// transaction. The results also change the webhooks, as Webhook.After says. The list that it
+	// returns is in the order of tried.
+	SaveDeliveries(ctx context.Context, tried []TriedDelivery, now time.Time) ([]SavedDelivery, error)
 	// ReleaseDelivery ends the lease of a claimed delivery that was not tried.
 	ReleaseDelivery(ctx context.Context, owner access.AccountID, d webhook.Delivery) error
 
@@ -92,22 +87,69 @@ type Deliveries interface {
 	DropDeliveries(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
-// Due describes the pending deliveries of a webhook that no claim has.
-type Due struct {
-	// Count is the number of due deliveries, at most webhook.MaxConcurrent.
-	Count int
-	// Next is the time of the first try that is not due yet, zero if none is known.
-	Next time.Time
-	// Failing is Webhook.Failing.
-	Failing bool
+// Slots limit how many deliveries are claimed.
+type Slots struct {
+	All int
+	// Failing is how many of them failing webhooks can get.
+	Failing int
 }
 
-// ClaimedDelivery is a delivery with its event.
+// Take takes a slot for a delivery of a webhook that is failing or not. It returns false if there is
+// none.
+func (s *Slots) Take(failing bool) bool {
+	if s.All == 0 || failing && s.Failing == 0 {
+		return false
+	}
+	s.All--
+	if failing {
+		s.Failing--
+	}
+	return true
+}
+
+// FannedOut is what FanOut did.
+type FannedOut struct {
+	Claimed []ClaimedDelivery
+	// Waiting are the webhooks with new deliveries that only lack slots.
+	Waiting []DueWebhook
+	// More is true if more events follow.
+	More bool
+}
+
+// Claimed is what ClaimDeliveries did.
+type Claimed struct {
+	Deliveries []ClaimedDelivery
+	// Waiting is true if due deliveries only lack slots.
+	Waiting bool
+	// Next is the time of the first try that is not due yet, zero if none is known.
+	Next time.Time
+}
+
+// ClaimedDelivery is a delivery with its webhook and its event.
 type ClaimedDelivery struct {
 	webhook.Delivery
 
+	Webhook webhook.Webhook
 	// Event is nil if the event was deleted.
 	Event *event.Event
+}
+
+// TriedDelivery is a claimed delivery after a try.
+type TriedDelivery struct {
+	webhook.Delivery
+
+	Account access.AccountID
+	// Gone is true if the endpoint wants no more messages.
+	Gone bool
+}
+
+// SavedDelivery tells what became of a TriedDelivery.
+type SavedDelivery struct {
+	// Saved is false if a different claim has the delivery by now, or it is no longer pending. It is
+	// unchanged then.
+	Saved bool
+	// Due is true if the webhook has due deliveries that no claim has.
+	Due bool
 }
 
 // DueWebhook is a webhook with due deliveries.

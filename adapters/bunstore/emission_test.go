@@ -43,7 +43,7 @@ var silentWrites = map[string]string{
 
 // unknownRows are the row types of statements whose rows come from a function of another package.
 var unknownRows = map[string]string{
-	"appendEvents": "eventRow", "raiseVersions": "eventVersionRow", "SaveIntents": "intentRow", "saveDayCounts": "daySendsRow",
+	"appendEvents": "eventRow", "raiseVersions": "eventVersionRow", "SaveIntents": "intentRow", "saveDayCounts": "daySendsRow", "insertDeliveries": "deliveryRow",
 	"EndLeases": "dnsJobRow", "markClosed": "dnsRunRow", // several tables
 }
 

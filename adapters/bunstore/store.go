@@ -37,7 +37,8 @@
 //	events.go             the log of events of each account
 //	changes.go            the events of changed objects and readiness; deleting domains and mailboxes
 //	webhooks.go           webhooks and their positions in the log
-//	webhookdeliveries.go  deliveries of events to webhooks
+//	webhookfanout.go      new deliveries for the events of the logs
+//	webhookdeliveries.go  deliveries of events to webhooks: claims, results, lists
 package bunstore
 
 import (

@@ -3,9 +3,11 @@
 package bunstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -52,122 +54,34 @@ func newDeliveryRow(owner, webhookID, eventID string, t event.Type, sequence int
 	}
 }
 
-// AccountsBehind implements ports.Deliveries. The order is random. In the order of the ids, the last
-// accounts would wait as long as the first ones have new events, and all processes would lock the
-// same accounts.
-func (s *Store) AccountsBehind(ctx context.Context, limit int) ([]access.AccountID, error) {
-	var ids []string
-	err := s.db.Run(ctx, "list accounts with undelivered events", func(ctx context.Context, db bun.IDB) error {
-		ids = nil
-		return db.NewSelect().TableExpr("webhooks AS w").Column("w.account_id").
-			Join("JOIN event_logs AS el ON el.account_id = w.account_id AND el.last_sequence > w.position").
-			Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")).Group("w.account_id").OrderExpr("random()").Limit(int64(limit)).Scan(ctx, &ids)
-	})
-	return each(ids, func(id string) access.AccountID { return access.AccountID(id) }), err
+// hookKey names a webhook in a list of values.
+type hookKey struct {
+	AccountID string `bun:"type:uuid"`
+	WebhookID string `bun:"type:uuid"`
 }
 
-// FanOut implements ports.Deliveries. The lock on the webhooks lets one of several concurrent calls
-// read the events. The others find the positions raised.
-func (s *Store) FanOut(ctx context.Context, owner access.AccountID, limit int, now time.Time) ([]string, bool, error) {
-	var receiving []string
-	var more bool
-	err := s.inTransaction(ctx, "fan out events", func(ctx context.Context, tx bun.IDB) error {
-		receiving, more = nil, false
-		var hooks []webhookRow
-		err := s.db.LockRows(tx.NewSelect().Model(&hooks).Where("w.account_id = ?", accountKey(owner)).
-			Where("w.status = ?", string(webhook.Enabled)).Order("w.id"), "w").Scan(ctx)
-		if err != nil || len(hooks) == 0 {
-			return err
-		}
-		log, err := logOf(ctx, tx, accountKey(owner))
-		if err != nil {
-			return err
-		}
-		events, err := eventsOf(ctx, tx, log, lowestPosition(hooks), limit)
-		if err != nil {
-			return err
-		}
-		reached := log.LastSequence
-		if more = len(events) == limit && events[len(events)-1].Sequence < reached; more {
-			reached = events[len(events)-1].Sequence
-		}
-		var deliveries []deliveryRow
-		for _, hook := range hooks {
-			if hook.Position >= reached {
-				continue
-			}
-			before := len(deliveries)
-			for _, e := range events {
-				if w := hook.webhook(); e.Sequence > hook.Position && w.Wants(event.Type(e.Type), e.event().Tenant) {
-					deliveries = append(deliveries, newDeliveryRow(hook.AccountID, hook.ID, e.ID, event.Type(e.Type), e.Sequence, now))
-				}
-			}
-			if len(deliveries) > before {
-				receiving = append(receiving, hook.ID)
-			}
-			if _, err := updateWebhook(tx, hook.AccountID, hook.ID).Model((*webhookRow)(nil)).Set("position = ?", reached).Exec(ctx); err != nil {
-				return err
-			}
-		}
-		if len(deliveries) == 0 {
-			return nil
-		}
-		_, err = tx.NewInsert().Model(&deliveries).Exec(ctx)
-		return err
-	})
-	return receiving, more, err
-}
-
-func lowestPosition(hooks []webhookRow) int64 {
-	lowest := hooks[0].Position
-	for _, hook := range hooks {
-		lowest = min(lowest, hook.Position)
+// countClaimed counts the deliveries that a claim has, by webhook.
+func (s *Store) countClaimed(ctx context.Context, tx bun.IDB, keys []hookKey) (map[string]int, error) {
+	var counted []struct {
+		WebhookID string
+		Claimed   int
 	}
-	return lowest
-}
-
-// eventsOf returns the events of a log after a position, up to the end of the log as it was read.
-func eventsOf(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, limit int) ([]eventRow, error) {
-	var events []eventRow
-	err := tx.NewSelect().Model(&events).Column("account_id", "sequence", "id", "type", "tenant_guid").Where("e.account_id = ?", log.AccountID).
-		Where("e.sequence > ?", after).Where("e.sequence <= ?", log.LastSequence).Order("e.sequence").Limit(int64(limit)).Scan(ctx)
-	return events, err
-}
-
-// DueDeliveries implements ports.Deliveries.
-func (s *Store) DueDeliveries(ctx context.Context, owner access.AccountID, webhookID string, now time.Time) (ports.Due, error) {
-	var rows []struct {
-		NextAttemptAt time.Time
-		FailingSince  time.Time `bun:",nullzero"`
+	err := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("webhook_deliveries AS wd").ColumnExpr("wd.webhook_id, count(*) AS claimed").
+		Join("JOIN k ON wd.account_id = k.account_id AND wd.webhook_id = k.webhook_id").Where("wd.status = ?", string(webhook.Pending)).
+		Where("wd.leased_until > 0").Where("wd.leased_until > ?", s.clock()).Group("wd.webhook_id").Scan(ctx, &counted)
+	claimed := map[string]int{}
+	for _, c := range counted {
+		claimed[c.WebhookID] = c.Claimed
 	}
-	err := s.db.Run(ctx, "find due deliveries", func(ctx context.Context, db bun.IDB) error {
-		rows = nil
-		return db.NewSelect().TableExpr("webhook_deliveries AS wd").ColumnExpr("wd.next_attempt_at, w.failing_since").
-			Join("JOIN webhooks AS w ON w.account_id = wd.account_id AND w.id = wd.webhook_id AND w.status = ?", string(webhook.Enabled)).
-			Where("wd.account_id = ?", accountKey(owner)).Where("wd.webhook_id = ?", ident.Lookup(webhookID)).
-			Where("wd.status = ?", string(webhook.Pending)).Where("wd.leased_until <= ?", s.clock()).
-			OrderExpr("wd.next_attempt_at").Limit(webhook.MaxConcurrent+1).Scan(ctx, &rows)
-	})
-	var due ports.Due
-	for _, r := range rows {
-		due.Failing = !r.FailingSince.IsZero()
-		switch {
-		case !r.NextAttemptAt.After(now):
-			due.Count = min(due.Count+1, webhook.MaxConcurrent)
-		case due.Next.IsZero():
-			due.Next = r.NextAttemptAt.UTC()
-		}
-	}
-	return due, err
+	return claimed, err
 }
 
 // ClaimDeliveries implements ports.Deliveries.
-func (s *Store) ClaimDeliveries(ctx context.Context, owner access.AccountID, webhookID string, limit int, lease time.Duration, now time.Time) (webhook.Webhook, []ports.ClaimedDelivery, error) {
-	var w webhook.Webhook
-	var claimed []ports.ClaimedDelivery
+func (s *Store) ClaimDeliveries(ctx context.Context, owner access.AccountID, webhookID string, slots ports.Slots, lease time.Duration, now time.Time) (ports.Claimed, error) {
+	var claimed ports.Claimed
 	err := s.inTransaction(ctx, "claim deliveries", func(ctx context.Context, tx bun.IDB) error {
-		claimed = nil
-		row, err := findWebhook(ctx, s.db.LockRows(tx.NewSelect().Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")), "w"),
+		claimed = ports.Claimed{}
+		hook, err := findWebhook(ctx, s.db.LockRows(tx.NewSelect().Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")), "w"),
 			accountKey(owner), webhookID)
 		if errors.Is(err, fault.WebhookNotFound) {
 			return nil
@@ -175,35 +89,55 @@ func (s *Store) ClaimDeliveries(ctx context.Context, owner access.AccountID, web
 		if err != nil {
 			return err
 		}
-		w = row.webhook()
-		busy, err := s.claimedDeliveries(ctx, tx, row)
-		free := min(limit, w.Concurrent()-busy)
-		if err != nil || free <= 0 {
+		busy, err := s.countClaimed(ctx, tx, []hookKey{{hook.AccountID, hook.ID}})
+		if err != nil {
 			return err
 		}
-		due := tx.NewSelect().Model((*deliveryRow)(nil)).Column("id").Where("wd.account_id = ?", row.AccountID).Where("wd.webhook_id = ?", row.ID).
-			Where("wd.status = ?", string(webhook.Pending)).Where("wd.next_attempt_at <= ?", storedTime(now)).Where("wd.leased_until <= ?", s.clock()).
-			Order("wd.next_attempt_at", "wd.id").Limit(int64(free))
+		var open []deliveryRow
+		err = tx.NewSelect().Model(&open).Column("id", "next_attempt_at").Where("wd.account_id = ?", hook.AccountID).Where("wd.webhook_id = ?", hook.ID).
+			Where("wd.status = ?", string(webhook.Pending)).Where("wd.leased_until <= ?", s.clock()).
+			Order("wd.next_attempt_at", "wd.id").Limit(webhook.MaxConcurrent + 1).Scan(ctx)
+		if err != nil {
+			return err
+		}
+		w, slots := hook.webhook(), slots
+		var ids []string
+		for _, d := range open {
+			if d.NextAttemptAt.After(now) {
+				claimed.Next = d.NextAttemptAt.UTC()
+				break
+			}
+			if len(ids) >= w.Concurrent()-busy[hook.ID] {
+				continue // a try in progress looks for due deliveries when it ends
+			}
+			if !slots.Take(w.Failing()) {
+				claimed.Waiting = true
+				continue
+			}
+			ids = append(ids, d.ID)
+		}
+		if len(ids) == 0 {
+			return nil
+		}
 		var rows []deliveryRow
 		if err := tx.NewUpdate().Model(&rows).Set("epoch = epoch + 1").Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).
-			Where("wd.account_id = ?", row.AccountID).Where("wd.id IN (?)", due).Returning("*").Scan(ctx); err != nil {
+			Where("wd.account_id = ?", hook.AccountID).Where("wd.id IN (?)", bun.List(ids)).Returning("*").Scan(ctx); err != nil {
 			return err
 		}
-		claimed, err = withEvents(ctx, tx, row.AccountID, rows)
+		slices.SortFunc(rows, func(a, b deliveryRow) int {
+			return cmp.Or(a.NextAttemptAt.Compare(b.NextAttemptAt), cmp.Compare(a.ID, b.ID))
+		})
+		claimed.Deliveries, err = withEvents(ctx, tx, hook, rows)
 		return err
 	})
-	return w, claimed, err
+	if err != nil {
+		return ports.Claimed{}, err
+	}
+	return claimed, nil
 }
 
-// claimedDeliveries counts the deliveries of a webhook that a claim has.
-func (s *Store) claimedDeliveries(ctx context.Context, tx bun.IDB, of webhookRow) (int, error) {
-	n, err := tx.NewSelect().Model((*deliveryRow)(nil)).Where("wd.account_id = ?", of.AccountID).Where("wd.webhook_id = ?", of.ID).
-		Where("wd.status = ?", string(webhook.Pending)).Where("wd.leased_until > ?", s.clock()).Count(ctx)
-	return int(n), err
-}
-
-// withEvents adds the events of claimed deliveries.
-func withEvents(ctx context.Context, tx bun.IDB, owner string, rows []deliveryRow) ([]ports.ClaimedDelivery, error) {
+// withEvents adds the webhook and the events of claimed deliveries.
+func withEvents(ctx context.Context, tx bun.IDB, hook webhookRow, rows []deliveryRow) ([]ports.ClaimedDelivery, error) {
 	var sequences []int64
 	for _, r := range rows {
 		if r.Sequence > 0 {
@@ -213,7 +147,7 @@ func withEvents(ctx context.Context, tx bun.IDB, owner string, rows []deliveryRo
 	events := map[int64]event.Event{}
 	if len(sequences) > 0 {
 		var found []eventRow
-		err := tx.NewSelect().Model(&found).Where("e.account_id = ?", owner).Where("e.sequence IN (?)", bun.List(sequences)).Scan(ctx)
+		err := tx.NewSelect().Model(&found).Where("e.account_id = ?", hook.AccountID).Where("e.sequence IN (?)", bun.List(sequences)).Scan(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -222,7 +156,7 @@ func withEvents(ctx context.Context, tx bun.IDB, owner string, rows []deliveryRo
 		}
 	}
 	return each(rows, func(r deliveryRow) ports.ClaimedDelivery {
-		claimed := ports.ClaimedDelivery{Delivery: r.delivery()}
+		claimed := ports.ClaimedDelivery{Delivery: r.delivery(), Webhook: hook.webhook()}
 		e, found := events[r.Sequence]
 		if claimed.EventType == webhook.TestType {
 			e, found = webhook.TestEvent(claimed.Delivery), true
@@ -235,8 +169,7 @@ func withEvents(ctx context.Context, tx bun.IDB, owner string, rows []deliveryRo
 }
 
 // ClaimTest implements ports.Deliveries.
-func (s *Store) ClaimTest(ctx context.Context, owner access.AccountID, webhookID string, lease time.Duration, now time.Time) (webhook.Webhook, ports.ClaimedDelivery, bool, error) {
-	var w webhook.Webhook
+func (s *Store) ClaimTest(ctx context.Context, owner access.AccountID, webhookID string, lease time.Duration, now time.Time) (ports.ClaimedDelivery, bool, error) {
 	var claimed []ports.ClaimedDelivery
 	err := s.inTransaction(ctx, "claim test delivery", func(ctx context.Context, tx bun.IDB) error {
 		claimed = nil
@@ -244,75 +177,136 @@ func (s *Store) ClaimTest(ctx context.Context, owner access.AccountID, webhookID
 		if err != nil {
 			return err
 		}
-		w = row.webhook()
-		busy, err := s.claimedDeliveries(ctx, tx, row)
-		if err != nil || busy >= webhook.MaxConcurrent {
+		busy, err := s.countClaimed(ctx, tx, []hookKey{{row.AccountID, row.ID}})
+		if err != nil || busy[row.ID] >= webhook.MaxConcurrent {
 			return err
 		}
 		d := newDeliveryRow(row.AccountID, row.ID, newID(), webhook.TestType, 0, now)
 		d.Epoch = 1
-		if _, err := tx.NewInsert().Model(&d).Value("leased_until", "? + ?", s.clock(), lease.Microseconds()).Exec(ctx); err != nil {
+		if err := s.insertDeliveries(ctx, tx, []deliveryRow{d}, lease); err != nil {
 			return err
 		}
-		claimed, err = withEvents(ctx, tx, row.AccountID, []deliveryRow{d})
+		claimed, err = withEvents(ctx, tx, row, []deliveryRow{d})
 		return err
 	})
 	if err != nil || len(claimed) == 0 {
-		return w, ports.ClaimedDelivery{}, false, err
+		return ports.ClaimedDelivery{}, false, err
 	}
-	return w, claimed[0], true, nil
+	return claimed[0], true, nil
 }
 
-// SaveDelivery implements ports.Deliveries. It changes the webhook before the delivery, in the order
-// in which disabling a webhook locks them. Pending deliveries end last, so that this one keeps the
-// try that disabled the webhook.
-func (s *Store) SaveDelivery(ctx context.Context, owner access.AccountID, d webhook.Delivery, gone bool) (bool, error) {
-	var saved bool
-	err := s.inTransaction(ctx, "save delivery", func(ctx context.Context, tx bun.IDB) error {
-		id, reason := ident.Lookup(d.WebhookID), webhook.ReasonFailing
-		held, err := isClaimed(ctx, tx, owner, d)
-		if err != nil || !held {
-			return err
-		}
-		disabled, err := noteResult(ctx, tx, accountKey(owner), d)
+// resultRow is the result of a try in a list of values. Its names differ from those of the rows that
+// it changes.
+type resultRow struct {
+	AccountID  string `bun:"type:uuid"`
+	DeliveryID string `bun:"type:uuid"`
+	Claim      int64  // the epoch
+	Result     string // the status
+	TriesMade  int
+	AllTries   []webhook.Attempt `bun:"type:jsonb"`
+	NextAt     time.Time
+}
+
+func newResultRow(d ports.TriedDelivery) resultRow {
+	return resultRow{AccountID: accountKey(d.Account), DeliveryID: ident.Lookup(d.ID), Claim: d.Epoch, Result: string(d.Status), TriesMade: d.Tries,
+		AllTries: d.Attempts, NextAt: storedTime(d.NextAttemptAt)}
+}
+
+// SaveDeliveries implements ports.Deliveries. It locks the webhooks before the deliveries, in the order
+// in which disabling a webhook locks them. Pending deliveries end last, so that a delivery keeps the
+// try that disabled its webhook.
+func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery, now time.Time) ([]ports.SavedDelivery, error) {
+	var all []ports.SavedDelivery
+	err := s.inTransaction(ctx, "save deliveries", func(ctx context.Context, tx bun.IDB) error {
+		keys := slices.Compact(slices.SortedFunc(slices.Values(each(tried, func(d ports.TriedDelivery) hookKey {
+			return hookKey{accountKey(d.Account), ident.Lookup(d.WebhookID)}
+		})), func(a, b hookKey) int {
+			return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), cmp.Compare(a.WebhookID, b.WebhookID))
+		}))
+		var hooks []webhookRow
+		err := s.db.LockRows(tx.NewSelect().With("k", tx.NewValues(&keys)).Model(&hooks).
+			Join("JOIN k ON w.account_id = k.account_id AND w.id = k.webhook_id").Order("w.account_id", "w.id"), "w").Scan(ctx)
 		if err != nil {
 			return err
 		}
-		row := deliveryRow{Status: string(d.Status), Tries: d.Tries, Attempts: d.Attempts, NextAttemptAt: storedTime(d.NextAttemptAt)}
-		res, err := claimedBy(tx.NewUpdate().Model(&row).Column("status", "tries", "attempts", "next_attempt_at").Set("leased_until = 0"), owner, d).Exec(ctx)
+		saved, err := saveResults(ctx, tx, each(tried, newResultRow))
 		if err != nil {
 			return err
 		}
-		n, err := res.RowsAffected()
-		saved = n > 0
-		if gone && saved && !disabled && err == nil {
-			reason = webhook.ReasonGone
-			disabled, err = disableWebhook(ctx, updateWebhook(tx, accountKey(owner), id))
+		noted := map[string][]ports.TriedDelivery{}
+		for _, d := range tried {
+			if id := ident.Lookup(d.WebhookID); saved[ident.Lookup(d.ID)] {
+				noted[id] = append(noted[id], d)
+			}
 		}
-		if err != nil || !disabled {
-			return err
+		for _, hook := range hooks {
+			if err := noteResults(ctx, tx, hook, noted[hook.ID]); err != nil {
+				return err
+			}
 		}
-		return failPending(ctx, tx, accountKey(owner), id, reason)
+		due, err := s.dueOf(ctx, tx, keys, now)
+		all = each(tried, func(d ports.TriedDelivery) ports.SavedDelivery {
+			return ports.SavedDelivery{Saved: saved[ident.Lookup(d.ID)], Due: due[ident.Lookup(d.WebhookID)]}
+		})
+		return err
 	})
-	return saved && err == nil, err
+	return all, err
 }
 
-// isClaimed reports whether the delivery is still claimed with this epoch.
-func isClaimed(ctx context.Context, tx bun.IDB, owner access.AccountID, d webhook.Delivery) (bool, error) {
-	return tx.NewSelect().Model((*deliveryRow)(nil)).Where("wd.account_id = ?", accountKey(owner)).Where("wd.id = ?", ident.Lookup(d.ID)).
-		Where("wd.epoch = ?", d.Epoch).Where("wd.status = ?", string(webhook.Pending)).Exists(ctx)
+// saveResults stores the results of deliveries that are still claimed with the same epoch, and returns
+// the ids of these deliveries.
+func saveResults(ctx context.Context, tx bun.IDB, results []resultRow) (map[string]bool, error) {
+	var ids []string
+	err := tx.NewUpdate().With("r", tx.NewValues(&results)).Model((*deliveryRow)(nil)).TableExpr("r").
+		Set("status = r.result").Set("tries = r.tries_made").Set("attempts = r.all_tries").Set("next_attempt_at = r.next_at").Set("leased_until = 0").
+		Where("wd.account_id = r.account_id").Where("wd.id = r.delivery_id").Where("wd.epoch = r.claim").
+		Where("wd.status = ?", string(webhook.Pending)).Returning("id").Scan(ctx, &ids)
+	return setOf(ids), err
 }
 
-// claimedBy restricts an update to a delivery that is claimed with this epoch.
-func claimedBy(q *bun.UpdateQuery, owner access.AccountID, d webhook.Delivery) *bun.UpdateQuery {
-	return q.Where("account_id = ?", accountKey(owner)).Where("id = ?", ident.Lookup(d.ID)).
-		Where("epoch = ?", d.Epoch).Where("status = ?", string(webhook.Pending))
+func setOf(ids []string) map[string]bool {
+	set := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
+}
+
+// noteResults changes a webhook as the results of its tries say.
+func noteResults(ctx context.Context, tx bun.IDB, hook webhookRow, tried []ports.TriedDelivery) error {
+	before := hook.webhook()
+	w, reason := before, webhook.Reason("")
+	for _, d := range tried {
+		if reason == "" {
+			w, reason = w.After(d.Delivery, d.Gone)
+		}
+	}
+	if w.Status == before.Status && w.FailingSince.Equal(before.FailingSince) {
+		return nil
+	}
+	stored := newWebhookRow(hook.AccountID, w)
+	_, err := updateWebhook(tx, hook.AccountID, hook.ID).Model(&stored).Column("status", "failing_since").Exec(ctx)
+	if err != nil || reason == "" {
+		return err
+	}
+	return failPending(ctx, tx, hook.AccountID, hook.ID, reason)
+}
+
+// dueOf returns the webhooks with due deliveries that no claim has.
+func (s *Store) dueOf(ctx context.Context, tx bun.IDB, keys []hookKey, now time.Time) (map[string]bool, error) {
+	due := tx.NewSelect().TableExpr("webhook_deliveries AS wd").ColumnExpr("1").Where("wd.account_id = k.account_id").
+		Where("wd.webhook_id = k.webhook_id").Where("wd.status = ?", string(webhook.Pending)).
+		Where("wd.next_attempt_at <= ?", storedTime(now)).Where("wd.leased_until <= ?", s.clock())
+	var ids []string
+	err := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("k").Column("k.webhook_id").Where("EXISTS (?)", due).Scan(ctx, &ids)
+	return setOf(ids), err
 }
 
 // ReleaseDelivery implements ports.Deliveries.
 func (s *Store) ReleaseDelivery(ctx context.Context, owner access.AccountID, d webhook.Delivery) error {
 	return s.db.RunWrite(ctx, "release delivery", func(ctx context.Context, db bun.IDB) error {
-		_, err := claimedBy(db.NewUpdate().Model((*deliveryRow)(nil)).Set("leased_until = 0"), owner, d).Exec(ctx)
+		_, err := db.NewUpdate().Model((*deliveryRow)(nil)).Set("leased_until = 0").Where("account_id = ?", accountKey(owner)).
+			Where("id = ?", ident.Lookup(d.ID)).Where("epoch = ?", d.Epoch).Where("status = ?", string(webhook.Pending)).Exec(ctx)
 		return err
 	})
 }

@@ -217,41 +217,6 @@ func failPending(ctx context.Context, tx bun.IDB, owner, id string, reason webho
 	return err
 }
 
-// disableFailing disables a webhook if it is failing since the given time or longer. The caller ends
-// the pending deliveries if it did.
-func disableFailing(ctx context.Context, tx bun.IDB, owner, id string, since time.Time) (disabled bool, err error) {
-	return disableWebhook(ctx, updateWebhook(tx, owner, id).Where("failing_since <= ?", storedTime(since)))
-}
-
-// disableWebhook disables a webhook if it is enabled and q selects it.
-func disableWebhook(ctx context.Context, q *bun.UpdateQuery) (disabled bool, err error) {
-	res, err := q.Model((*webhookRow)(nil)).Set("status = ?", string(webhook.Disabled)).Where("status = ?", string(webhook.Enabled)).Exec(ctx)
-	if err != nil {
-		return false, err
-	}
-	n, err := res.RowsAffected()
-	return n > 0, err
-}
-
-// noteResult starts or ends the time since which a webhook is failing, and disables a webhook that
-// is failing for too long. A success of a webhook that is not failing locks nothing.
-func noteResult(ctx context.Context, tx bun.IDB, owner string, d webhook.Delivery) (disabled bool, err error) {
-	id := ident.Lookup(d.WebhookID)
-	q := updateWebhook(tx, owner, id).Model((*webhookRow)(nil))
-	if d.Status == webhook.Delivered {
-		_, err := q.Set("failing_since = NULL").Where("failing_since IS NOT NULL").Exec(ctx)
-		return false, err
-	}
-	if d.EventType == webhook.TestType {
-		return false, nil // a test that fails says nothing about messages
-	}
-	at := d.Attempts[len(d.Attempts)-1].At
-	if _, err := q.Set("failing_since = ?", storedTime(at)).Where("failing_since IS NULL").Exec(ctx); err != nil {
-		return false, err
-	}
-	return disableFailing(ctx, tx, owner, id, at.Add(-webhook.DisableAfter))
-}
-
 // RemoveWebhook implements ports.Webhooks.
 func (s *Store) RemoveWebhook(ctx context.Context, owner access.AccountID, id string, completion *ports.Completion) error {
 	return s.inTransaction(ctx, "remove webhook", func(ctx context.Context, tx bun.IDB) error {
@@ -323,11 +288,10 @@ func (s *Store) DisableFailing(ctx context.Context, since time.Time, limit int) 
 		}
 		disabled = len(rows)
 		for _, r := range rows {
-			ended, err := disableFailing(ctx, tx, r.AccountID, r.ID, since)
-			if ended && err == nil {
-				err = failPending(ctx, tx, r.AccountID, r.ID, webhook.ReasonFailing)
+			if _, err := updateWebhook(tx, r.AccountID, r.ID).Model((*webhookRow)(nil)).Set("status = ?", string(webhook.Disabled)).Exec(ctx); err != nil {
+				return err
 			}
-			if err != nil {
+			if err := failPending(ctx, tx, r.AccountID, r.ID, webhook.ReasonFailing); err != nil {
 				return err
 			}
 		}

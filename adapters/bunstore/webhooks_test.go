@@ -33,21 +33,33 @@ func addWebhook(t testing.TB, s *Store, owner access.AccountID, change func(*web
 	return stored
 }
 
-func fanOut(t testing.TB, s *Store, owner access.AccountID) []string {
+func fanOut(t testing.TB, s *Store, owner access.AccountID) (waiting []string) {
 	t.Helper()
-	ids, more, err := s.FanOut(t.Context(), owner, 100, now)
+	fanned, err := fanOutOnce(t, s, owner, 100, now)
 	must(t, "fan out", err)
-	if more {
+	if fanned.More {
 		t.Fatal("more events follow")
 	}
-	return ids
+	for _, w := range fanned.Waiting {
+		waiting = append(waiting, w.ID)
+	}
+	return waiting
 }
+
+// fanOutOnce fans out events without slots, so that it claims nothing.
+func fanOutOnce(t testing.TB, s *Store, owner access.AccountID, limit int, at time.Time) (ports.FannedOut, error) {
+	t.Helper()
+	return s.FanOut(t.Context(), []access.AccountID{owner}, limit, ports.Slots{}, testLease, at)
+}
+
+// manySlots limit nothing.
+var manySlots = ports.Slots{All: 1000, Failing: 1000}
 
 func claim(t testing.TB, s *Store, w webhook.Webhook, at time.Time) []ports.ClaimedDelivery {
 	t.Helper()
-	_, claimed, err := s.ClaimDeliveries(t.Context(), w.Account, w.ID, 100, testLease, at)
+	claimed, err := s.ClaimDeliveries(t.Context(), w.Account, w.ID, manySlots, testLease, at)
 	must(t, "claim", err)
-	return claimed
+	return claimed.Deliveries
 }
 
 func deliveriesOf(t testing.TB, s *Store, w webhook.Webhook, status webhook.DeliveryStatus) []webhook.Delivery {
@@ -59,10 +71,15 @@ func deliveriesOf(t testing.TB, s *Store, w webhook.Webhook, status webhook.Deli
 
 func saveTry(t testing.TB, s *Store, w webhook.Webhook, d webhook.Delivery, status int, at time.Time) bool {
 	t.Helper()
-	r := webhook.Response{StatusCode: status}
-	saved, err := s.SaveDelivery(t.Context(), w.Account, d.After(r, at, 0), r.Gone())
+	saved, err := s.SaveDeliveries(t.Context(), []ports.TriedDelivery{tried(w, d, status, at)}, at)
 	must(t, "save delivery", err)
-	return saved
+	return saved[0].Saved
+}
+
+// tried returns a delivery after a try that the endpoint answered.
+func tried(w webhook.Webhook, d webhook.Delivery, status int, at time.Time) ports.TriedDelivery {
+	r := webhook.Response{StatusCode: status}
+	return ports.TriedDelivery{Delivery: d.After(r, at, 0), Account: w.Account, Gone: r.Gone()}
 }
 
 func TestWebhooksAreStored(t *testing.T) {
@@ -142,7 +159,7 @@ func TestFanOutGivesEachEventOnce(t *testing.T) {
 					emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(i, n), event.DomainAdded), domainEvent(guid(2), fmt.Sprint(i, n), event.DomainRemoved))
 					continue
 				}
-				if _, _, err := s.FanOut(t.Context(), owner, 7, now); err != nil {
+				if _, err := fanOutOnce(t, s, owner, 7, now); err != nil {
 					return err
 				}
 			}
@@ -152,9 +169,9 @@ func TestFanOutGivesEachEventOnce(t *testing.T) {
 			t.Fatal(errs)
 		}
 		for more := true; more; {
-			var err error
-			_, more, err = s.FanOut(t.Context(), owner, 7, now)
+			fanned, err := fanOutOnce(t, s, owner, 7, now)
 			must(t, "fan out", err)
+			more = fanned.More
 		}
 		for _, c := range []struct {
 			w    webhook.Webhook
@@ -223,20 +240,18 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
 		}
 		fanOut(t, s, owner)
-		due, err := s.DueDeliveries(t.Context(), owner, w.ID, now)
-		must(t, "due", err)
-		if due.Count != webhook.MaxConcurrent || due.Failing || !due.Next.IsZero() {
-			t.Errorf("due %+v", due)
+		none, err := s.ClaimDeliveries(t.Context(), owner, w.ID, ports.Slots{}, testLease, now)
+		must(t, "claim without slots", err)
+		if len(none.Deliveries) != 0 || !none.Waiting || !none.Next.IsZero() {
+			t.Errorf("claimed without slots: %+v", none)
 		}
 		var mu sync.Mutex
 		var claimed []ports.ClaimedDelivery
 		errs := concurrently(20, func(int) error {
-			_, got, err := s.ClaimDeliveries(context.WithoutCancel(t.Context()), owner, w.ID, 3, testLease, now)
-			if err == nil && len(got) > 0 {
-				mu.Lock()
-				defer mu.Unlock()
-				claimed = append(claimed, got...)
-			}
+			got, err := s.ClaimDeliveries(context.WithoutCancel(t.Context()), owner, w.ID, ports.Slots{All: 3}, testLease, now)
+			mu.Lock()
+			defer mu.Unlock()
+			claimed = append(claimed, got.Deliveries...)
 			return err
 		})
 		countWinners(t, errs, nil)
@@ -280,10 +295,10 @@ func TestFailingWebhooksAreDisabled(t *testing.T) {
 		saveTry(t, s, w, first[1].Delivery, 500, now.Add(time.Minute))
 		read, err := s.Webhook(t.Context(), owner, w.ID)
 		must(t, "read", err)
-		due, err := s.DueDeliveries(t.Context(), owner, w.ID, now.Add(5*time.Second))
-		must(t, "due", err)
-		if !read.FailingSince.Equal(now) || due.Count != 1 || !due.Failing || !due.Next.Equal(now.Add(time.Minute+5*time.Second)) {
-			t.Errorf("failing since %v, due %+v", read.FailingSince, due)
+		due, err := s.ClaimDeliveries(t.Context(), owner, w.ID, ports.Slots{All: 10}, testLease, now.Add(5*time.Second))
+		must(t, "claim without a slot for failing webhooks", err)
+		if !read.FailingSince.Equal(now) || due.Waiting || len(due.Deliveries) != 0 || !due.Next.Equal(now.Add(time.Minute+5*time.Second)) {
+			t.Errorf("failing since %v, due while a delivery is claimed: %+v", read.FailingSince, due)
 		}
 		saveTry(t, s, w, first[2].Delivery, 200, now)
 		if read, err := s.Webhook(t.Context(), owner, w.ID); err != nil || read.Failing() {
@@ -403,10 +418,10 @@ func TestTestDeliveriesAreClaimedWhenTheyAreMade(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, other := newAccount(t, s, "a"), newAccount(t, s, "b")
 		w := addWebhook(t, s, owner, func(w *webhook.Webhook) { w.Status = webhook.Disabled })
-		_, _, _, err := s.ClaimTest(t.Context(), other, w.ID, testLease, now)
+		_, _, err := s.ClaimTest(t.Context(), other, w.ID, testLease, now)
 		requireRefusal(t, "test", err, fault.WebhookNotFound)
 		for n := range webhook.MaxConcurrent {
-			_, d, claimed, err := s.ClaimTest(t.Context(), owner, w.ID, testLease, now)
+			d, claimed, err := s.ClaimTest(t.Context(), owner, w.ID, testLease, now)
 			must(t, "test", err)
 			if !claimed || d.Event == nil || d.Event.Type != webhook.TestType || d.EventID != d.Event.ID {
 				t.Fatalf("test %d: %+v", n, d)
@@ -419,7 +434,7 @@ func TestTestDeliveriesAreClaimedWhenTheyAreMade(t *testing.T) {
 				}()
 			}
 		}
-		if _, _, claimed, err := s.ClaimTest(t.Context(), owner, w.ID, testLease, now); claimed || err != nil {
+		if _, claimed, err := s.ClaimTest(t.Context(), owner, w.ID, testLease, now); claimed || err != nil {
 			t.Errorf("one more: %v, %v", claimed, err)
 		}
 	})
@@ -436,7 +451,7 @@ func TestDueWebhooksAndHealth(t *testing.T) {
 		emitEvents(t, s, a, domainEvent(guid(1), "1", event.DomainAdded), domainEvent(guid(1), "2", event.DomainAdded))
 		emitEvents(t, s, b, domainEvent(guid(1), "1", event.DomainAdded))
 		fanOut(t, s, a)
-		_, _, err := s.FanOut(t.Context(), b, 10, now.Add(-time.Minute))
+		_, err := fanOutOnce(t, s, b, 10, now.Add(-time.Minute))
 		must(t, "fan out", err)
 		due := func(at time.Time, limit int) (ids []string) {
 			t.Helper()
@@ -475,7 +490,7 @@ func TestOldDeliveriesAreDropped(t *testing.T) {
 		w := addWebhook(t, s, owner, nil)
 		for n := range 3 {
 			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
-			_, _, err := s.FanOut(t.Context(), owner, 10, now.Add(time.Duration(n)*time.Hour))
+			_, err := fanOutOnce(t, s, owner, 10, now.Add(time.Duration(n)*time.Hour))
 			must(t, "fan out", err)
 		}
 		drop := func(limit int) int {
@@ -509,7 +524,7 @@ func TestFailingWebhooksWithoutDeliveriesAreDisabled(t *testing.T) {
 		owner := newAccount(t, s, "a")
 		w, working := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
 		tested := addWebhook(t, s, owner, nil)
-		_, test, _, err := s.ClaimTest(t.Context(), owner, tested.ID, testLease, now)
+		test, _, err := s.ClaimTest(t.Context(), owner, tested.ID, testLease, now)
 		must(t, "test", err)
 		saveTry(t, s, tested, test.Delivery, 500, now) // a failed test does not make a webhook failing
 		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
@@ -547,8 +562,8 @@ func TestTriesAtAnOldURLDoNotCount(t *testing.T) {
 		late := claim(t, s, w, now.Add(24*time.Hour))[0].Delivery
 		_, err := s.ChangeWebhook(t.Context(), owner, w.ID, "", nil, func(w *webhook.Webhook) { w.URL = "https://new.example.test/in" })
 		must(t, "change the URL", err)
-		if saved, err := s.SaveDelivery(t.Context(), owner, late, true); saved || err != nil {
-			t.Errorf("a late 410 of the old URL: %v, %v", saved, err)
+		if saveTry(t, s, w, late, 410, now.Add(24*time.Hour)) {
+			t.Error("a late 410 of the old URL is stored")
 		}
 		read, err := s.Webhook(t.Context(), owner, w.ID)
 		must(t, "read", err)
@@ -557,6 +572,132 @@ func TestTriesAtAnOldURLDoNotCount(t *testing.T) {
 		}
 		if again := claim(t, s, w, now.Add(24*time.Hour)); len(again) != 1 {
 			t.Errorf("%d deliveries for the new URL", len(again))
+		}
+	})
+}
+
+// TestAReplayDelaysNoOtherWebhook checks that one fan-out reads both the old events that a replay
+// repeats and the new ones of the account's other webhooks.
+func TestAReplayDelaysNoOtherWebhook(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		owner := newAccount(t, s, "a")
+		replayed, other := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		for n := range 8 {
+			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
+		}
+		fanOut(t, s, owner)
+		must(t, "replay", s.Replay(t.Context(), owner, replayed.ID, ports.ReplayFrom{Sequence: 0}))
+		emitEvents(t, s, owner, domainEvent(guid(1), "new", event.DomainAdded))
+		fanned, err := fanOutOnce(t, s, owner, 3, now)
+		must(t, "fan out", err)
+		if a, b := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); a != 8+3 || b != 9 || !fanned.More {
+			t.Errorf("%d deliveries of the replay, %d of the other webhook, more: %v", a, b, fanned.More)
+		}
+		for more := true; more; {
+			fanned, err := fanOutOnce(t, s, owner, 3, now)
+			must(t, "fan out", err)
+			more = fanned.More
+		}
+		if a, b := len(deliveriesOf(t, s, replayed, "")), len(deliveriesOf(t, s, other, "")); a != 8+9 || b != 9 {
+			t.Errorf("in the end %d deliveries of the replay, %d of the other webhook", a, b)
+		}
+	})
+}
+
+// TestFanOutClaimsWhatItAdds checks the limits of the claims: four for a webhook, one for a failing
+// one, over all calls, and the slots.
+func TestFanOutClaimsWhatItAdds(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
+		working, failing := addWebhook(t, s, a, nil), addWebhook(t, s, b, func(w *webhook.Webhook) { w.FailingSince = now })
+		emit := func(n int) {
+			for i := range n {
+				for _, owner := range []access.AccountID{a, b} {
+					emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(i), event.DomainAdded))
+				}
+			}
+		}
+		fan := func(slots ports.Slots) (claims map[string]int, waiting []ports.DueWebhook) {
+			t.Helper()
+			fanned, err := s.FanOut(t.Context(), []access.AccountID{a, b}, 100, slots, testLease, now)
+			must(t, "fan out", err)
+			claims = map[string]int{}
+			for _, d := range fanned.Claimed {
+				claims[d.WebhookID]++
+				if d.Event == nil || d.Event.ID != d.EventID || d.Webhook.ID != d.WebhookID || d.Webhook.Account != d.Event.Account {
+					t.Errorf("claimed %+v", d)
+				}
+				if claims[d.WebhookID] == 1 && !saveTry(t, s, d.Webhook, d.Delivery, 200, now) {
+					t.Error("the result of a claim is not stored")
+				}
+			}
+			return claims, fanned.Waiting
+		}
+		emit(6)
+		claims, waiting := fan(ports.Slots{All: 3, Failing: 0})
+		if claims[working.ID] != 3 || claims[failing.ID] != 0 || len(waiting) != 2 {
+			t.Errorf("with three slots: %v, waiting %v", claims, waiting)
+		}
+		emit(6)
+		claims, waiting = fan(manySlots)
+		if claims[working.ID] != 2 || claims[failing.ID] != 1 || len(waiting) != 0 {
+			t.Errorf("with slots: %v, waiting %v", claims, waiting)
+		}
+		if n := len(claim(t, s, working, now)); n != 1 {
+			t.Errorf("%d claimed in the place of the one that ended", n)
+		}
+		if n := len(deliveriesOf(t, s, working, webhook.Pending)); n != 10 {
+			t.Errorf("%d pending", n)
+		}
+	})
+}
+
+// TestResultsAreSavedTogether saves results of several webhooks at once: each counts for its own.
+func TestResultsAreSavedTogether(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")
+		good, bad, gone := addWebhook(t, s, a, nil), addWebhook(t, s, b, nil), addWebhook(t, s, b, nil)
+		removed, late := addWebhook(t, s, a, nil), addWebhook(t, s, a, nil)
+		var batch []ports.TriedDelivery
+		for n := range 6 {
+			emitEvents(t, s, a, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
+		}
+		emitEvents(t, s, b, domainEvent(guid(1), "b", event.DomainAdded))
+		fanOut(t, s, a)
+		fanOut(t, s, b)
+		for _, d := range claim(t, s, good, now) {
+			batch = append(batch, tried(good, d.Delivery, 200, now))
+		}
+		for _, c := range []struct {
+			w      webhook.Webhook
+			status int
+		}{{bad, 500}, {gone, 410}, {removed, 200}, {late, 200}} {
+			batch = append(batch, tried(c.w, claim(t, s, c.w, now)[0].Delivery, c.status, now))
+		}
+		must(t, "remove", s.RemoveWebhook(t.Context(), a, removed.ID, nil))
+		must(t, "end leases", s.EndLeases(t.Context()))
+		claim(t, s, late, now)
+		saved, err := s.SaveDeliveries(t.Context(), batch, now)
+		must(t, "save", err)
+		yes := ports.SavedDelivery{Saved: true}
+		want := []ports.SavedDelivery{{Saved: true, Due: true}, {Saved: true, Due: true}, {Saved: true, Due: true}, {Saved: true, Due: true}, yes, yes, {}, {Due: true}}
+		if !slices.Equal(saved, want) {
+			t.Errorf("saved %+v, want %+v", saved, want)
+		}
+		for _, c := range []struct {
+			w         webhook.Webhook
+			delivered int
+			status    webhook.Status
+			failing   bool
+		}{{good, 4, webhook.Enabled, false}, {bad, 0, webhook.Enabled, true}, {gone, 0, webhook.Disabled, true}, {late, 0, webhook.Enabled, false}} {
+			read, err := s.Webhook(t.Context(), c.w.Account, c.w.ID)
+			must(t, "read", err)
+			if n := len(deliveriesOf(t, s, c.w, webhook.Delivered)); n != c.delivered || read.Status != c.status || read.Failing() != c.failing {
+				t.Errorf("%d delivered, %s, failing %v; want %+v", n, read.Status, read.Failing(), c)
+			}
+		}
+		if again := claim(t, s, bad, now.Add(time.Minute)); len(again) != 1 || len(again[0].Attempts) != 1 {
+			t.Errorf("the failed one is claimed again as %+v", again)
 		}
 	})
 }

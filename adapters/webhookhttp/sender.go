@@ -36,6 +36,10 @@ const (
 	lookupLimit = 5 * time.Second
 	// maxDiscarded is how much of an answer is read, so that the connection can be used again.
 	maxDiscarded = 4 << 10
+	// maxIdle is how many connections are kept for the next message, and maxIdlePerHost how many of
+	// them to one host, which can have the endpoints of many accounts.
+	maxIdle        = 1024
+	maxIdlePerHost = 128
 )
 
 // Options configure a Sender.
@@ -67,8 +71,8 @@ func New(o Options) *Sender {
 			DialContext:            dialer.DialContext,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: o.Roots},
 			ForceAttemptHTTP2:      true,
-			MaxIdleConns:           256,
-			MaxIdleConnsPerHost:    webhook.MaxConcurrent,
+			MaxIdleConns:           maxIdle,
+			MaxIdleConnsPerHost:    maxIdlePerHost,
 			IdleConnTimeout:        30 * time.Second,
 			MaxResponseHeaderBytes: 16 << 10,
 			DisableCompression:     true,

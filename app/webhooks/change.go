@@ -145,7 +145,7 @@ type Tested struct {
 // webhook_not_found. An endpoint that does not accept the event is no error.
 func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (Tested, error) {
 	now := s.now()
-	w, d, claimed, err := s.Deliveries.ClaimTest(ctx, owner, id, lease, now)
+	d, claimed, err := s.Deliveries.ClaimTest(ctx, owner, id, lease, now)
 	if err != nil {
 		return Tested{}, err
 	}
@@ -154,9 +154,14 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 		return Tested{webhook.Failed, webhook.Attempt{At: now, Error: busy}}, nil
 	}
 	// A caller that leaves does not interrupt the try, which has its own deadline.
-	tried, err := s.Tries.Try(context.WithoutCancel(ctx), w, d)
+	tried, err := s.Tries.Try(context.WithoutCancel(ctx), d)
 	if err != nil {
 		return Tested{}, err
+	}
+	if tried.Due { // while the test was in progress, nothing else could be sent to a failing endpoint
+		if err := s.Queue.Wake(context.WithoutCancel(ctx), wakeup(owner, id, time.Time{})); err != nil {
+			return Tested{}, err
+		}
 	}
 	attempts := tried.Delivery.Attempts
 	return Tested{tried.Delivery.Status, attempts[len(attempts)-1]}, nil

@@ -9,5 +9,5 @@ func (w *Worker) WaitIdle() { w.waitIdle() }
 func (w *Worker) Used() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.used
+	return w.used.All
 }

@@ -5,7 +5,7 @@ package webhooks
 import (
 	"context"
 	"errors"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
@@ -21,10 +21,15 @@ const (
 	// of each. An account with many events therefore does not delay the others.
 	maxAccounts = 200
 	maxEvents   = 100
-	// fanOutWorkers is how many accounts a round serves at the same time.
-	fanOutWorkers = 4
-	// roundLimit bounds a round.
-	roundLimit = time.Minute
+	// fanOutBatch is how many accounts one transaction serves, and maxClaims how many deliveries it
+	// claims. The other slots stay free for tries that end meanwhile.
+	fanOutBatch = 50
+	maxClaims   = 512
+	// roundPause is the shortest time between two rounds. Events that are logged meanwhile share a
+	// transaction.
+	roundPause = 25 * time.Millisecond
+	// batchLimit bounds the transaction of a batch.
+	batchLimit = 15 * time.Second
 	// maxSweep is how many webhooks one sweep wakes, and maxDisabled how many it disables.
 	maxSweep    = 1000
 	maxDisabled = 100
@@ -55,60 +60,59 @@ func (w *Worker) run(ctx context.Context) {
 			w.Log.WarnContext(ctx, "webhooks wait: the fan-out of events fails and keeps trying", "error", err)
 		}
 		failing = err != nil
-		if more && !failing {
-			continue
+		wait(ctx, roundPause, nil)
+		if !more || failing {
+			wait(ctx, pollInterval, w.Logged)
 		}
-		poll := time.NewTimer(pollInterval)
-		select {
-		case <-ctx.Done():
-		case <-w.Logged:
-		case <-poll.C:
-		}
-		poll.Stop()
+	}
+}
+
+// wait waits until the time has passed, or one of the others has happened.
+func wait(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-wake:
+	case <-timer.C:
 	}
 }
 
 // FanOut runs one round of the fan-out: it adds the deliveries of new events, and starts their
-// tries. more is true if events are left. An account that fails does not affect the others.
+// tries. more is true if events are left. The accounts come in random order, so an account that fails
+// does not affect the same others in the next round.
 func (w *Worker) FanOut(ctx context.Context) (more bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, roundLimit)
-	defer cancel()
 	accounts, err := w.Deliveries.AccountsBehind(ctx, maxAccounts)
 	if err != nil {
 		return false, err
 	}
-	queue := make(chan access.AccountID, len(accounts))
-	for _, owner := range accounts {
-		queue <- owner
-	}
-	close(queue)
 	more = len(accounts) == maxAccounts
-	var mu sync.Mutex // guards more and errs
 	var errs []error
-	var workers panics.Group
-	for range fanOutWorkers {
-		workers.Go(func() {
-			for owner := range queue {
-				left, err := w.fanOutAccount(ctx, owner)
-				mu.Lock()
-				more, errs = more || left, append(errs, err)
-				mu.Unlock()
-			}
-		})
+	for batch := range slices.Chunk(accounts, fanOutBatch) {
+		if ctx.Err() != nil {
+			break
+		}
+		left, err := w.fanOutAccounts(context.WithoutCancel(ctx), batch)
+		more, errs = more || left, append(errs, err)
 	}
-	workers.Wait()
 	return more, errors.Join(errs...)
 }
 
-func (w *Worker) fanOutAccount(ctx context.Context, owner access.AccountID) (more bool, err error) {
-	receiving, more, err := w.Deliveries.FanOut(ctx, owner, maxEvents, w.now())
-	if err != nil {
-		return false, err
+// fanOutAccounts adds the deliveries of some accounts and starts their tries. What finds no slot waits
+// in the queue, which is fair between accounts.
+func (w *Worker) fanOutAccounts(ctx context.Context, owners []access.AccountID) (more bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, batchLimit)
+	defer cancel()
+	slots, stopped := w.takeSlots(maxClaims)
+	if stopped {
+		return false, nil
 	}
-	for _, id := range receiving {
-		err = errors.Join(err, w.dispatch(ctx, owner, id))
+	fanned, err := w.Deliveries.FanOut(ctx, owners, maxEvents, slots, lease, w.now())
+	w.startTries(slots, fanned.Claimed)
+	if err != nil || len(fanned.Waiting) == 0 {
+		return fanned.More, err
 	}
-	return more, err
+	return fanned.More, w.wake(ctx, fanned.Waiting)
 }
 
 // Handlers returns the handlers of this package's job kinds.
@@ -135,6 +139,11 @@ func (w *Worker) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return w.wake(ctx, due)
+}
+
+// wake wakes the due deliveries of webhooks.
+func (w *Worker) wake(ctx context.Context, due []ports.DueWebhook) error {
 	all := make([]ports.Wakeup, 0, len(due))
 	for _, d := range due {
 		all = append(all, wakeup(d.Account, d.ID, time.Time{}))

@@ -4,10 +4,14 @@ package webhooks
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/webhook"
 	"github.com/tenantry/tenantry/ports"
@@ -21,7 +25,18 @@ const lease = 30 * time.Second
 // saveLimit bounds the storing of a result.
 const saveLimit = 10 * time.Second
 
-// Tries sends claimed deliveries.
+const (
+	// storePause is the shortest time between two batches of results.
+	storePause = 20 * time.Millisecond
+	// storeRetry is the pause before a batch is stored again that the database could not store.
+	storeRetry = 500 * time.Millisecond
+	// storeBatch is how many results one transaction stores. It is about as many as a process has
+	// slots, so that what waited for the locks of a fan-out is stored at once.
+	storeBatch = 1000
+)
+
+// Tries sends claimed deliveries and stores the results. Results that come while a batch is being
+// stored are stored together in the next one.
 type Tries struct {
 	Deliveries ports.Deliveries
 	Sender     ports.WebhookSender
@@ -32,6 +47,10 @@ type Tries struct {
 	Log    *slog.Logger
 	// Tried, if set, is called for each try. It is for metrics.
 	Tried func(ctx context.Context, t Tried)
+
+	mu      sync.Mutex // guards the fields below
+	waiting []*result
+	storing bool // a goroutine stores what waits
 }
 
 // Tried is a delivery after a try.
@@ -40,18 +59,28 @@ type Tried struct {
 	Response webhook.Response
 	// Lag is the time from the event to the end of its first try. It is negative for a later try.
 	Lag time.Duration
+	// Due is true if the webhook has due deliveries that no claim has.
+	Due bool
+}
+
+// result is the result of a try, which waits until it is stored.
+type result struct {
+	ports.TriedDelivery
+	saved  ports.SavedDelivery
+	err    error
+	stored chan struct{} // closed when saved and err are set
 }
 
 // Try sends a claimed delivery once and stores the result. If ctx is cancelled meanwhile, the try
 // does not count, and the delivery is free for the next claim. It fails if the result cannot be
 // stored; the delivery is then sent again.
-func (t *Tries) Try(ctx context.Context, w webhook.Webhook, d ports.ClaimedDelivery) (Tried, error) {
+func (t *Tries) Try(ctx context.Context, d ports.ClaimedDelivery) (Tried, error) {
 	at := t.now()
-	r := t.send(ctx, w, d)
-	saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveLimit)
-	defer cancel()
+	r := t.send(ctx, d)
 	if ctx.Err() != nil && !r.Accepted() {
-		return Tried{Delivery: d.Delivery, Response: r}, t.Deliveries.ReleaseDelivery(saving, w.Account, d.Delivery)
+		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveLimit)
+		defer cancel()
+		return Tried{Delivery: d.Delivery, Response: r}, t.Deliveries.ReleaseDelivery(saving, d.Webhook.Account, d.Delivery)
 	}
 	tried := Tried{Delivery: d.After(r, at, t.Chance()), Response: r, Lag: -1}
 	if d.Event != nil && len(d.Attempts) == 0 {
@@ -60,24 +89,82 @@ func (t *Tries) Try(ctx context.Context, w webhook.Webhook, d ports.ClaimedDeliv
 	if t.Tried != nil {
 		t.Tried(ctx, tried)
 	}
-	saved, err := t.Deliveries.SaveDelivery(saving, w.Account, tried.Delivery, r.Gone())
-	if err == nil && !saved {
+	saved, err := t.store(ports.TriedDelivery{Delivery: tried.Delivery, Account: d.Webhook.Account, Gone: r.Gone()})
+	if err != nil {
+		return tried, fmt.Errorf("store the result of a delivery: %w", err)
+	}
+	if !saved.Saved {
 		t.Log.InfoContext(ctx, "the result of a delivery is not stored, because a later claim or change has it", "delivery", d.ID)
 	}
-	if err != nil {
-		err = fmt.Errorf("store the result of a delivery: %w", err)
+	tried.Due = saved.Due
+	return tried, nil
+}
+
+// store stores a result, with those of other tries that end meanwhile.
+func (t *Tries) store(d ports.TriedDelivery) (ports.SavedDelivery, error) {
+	own := &result{TriedDelivery: d, stored: make(chan struct{})}
+	t.mu.Lock()
+	t.waiting = append(t.waiting, own)
+	if !t.storing {
+		t.storing = true
+		panics.Go(t.storeAll, func(*panics.Error) {}) // storeSome has no panics
 	}
-	return tried, err
+	t.mu.Unlock()
+	<-own.stored
+	return own.saved, own.err
+}
+
+// storeAll stores what waits until nothing does.
+func (t *Tries) storeAll() {
+	for {
+		t.mu.Lock()
+		batch := t.waiting[:min(len(t.waiting), storeBatch)]
+		t.waiting = t.waiting[len(batch):]
+		t.storing = len(batch) > 0
+		t.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		t.storeSome(batch)
+		time.Sleep(storePause)
+	}
+}
+
+// storeSome stores a batch of results. It tries again while the database is busy, because a result that
+// is not stored repeats the message. A panic is an error of the batch.
+func (t *Tries) storeSome(batch []*result) {
+	ctx, cancel := context.WithTimeout(context.Background(), saveLimit)
+	defer cancel()
+	tried := make([]ports.TriedDelivery, 0, len(batch))
+	for _, r := range batch {
+		tried = append(tried, r.TriedDelivery)
+	}
+	var saved []ports.SavedDelivery
+	save := func() (err error) {
+		saved, err = t.Deliveries.SaveDeliveries(ctx, tried, t.now())
+		return err
+	}
+	err := panics.Catch(save)
+	for errors.Is(err, fault.ServiceUnavailable) && ctx.Err() == nil {
+		wait(ctx, storeRetry, nil)
+		err = panics.Catch(save)
+	}
+	for i, r := range batch {
+		if r.err = err; err == nil {
+			r.saved = saved[i]
+		}
+		close(r.stored)
+	}
 }
 
 // send sends the message of a delivery. A message that cannot be made is a failed try.
-func (t *Tries) send(ctx context.Context, w webhook.Webhook, d ports.ClaimedDelivery) webhook.Response {
+func (t *Tries) send(ctx context.Context, d ports.ClaimedDelivery) webhook.Response {
 	if d.Event == nil {
 		return webhook.Response{Error: "the event is kept no longer", Final: true}
 	}
-	m, err := t.message(w, d)
+	m, err := t.message(d)
 	if err != nil {
-		t.Log.ErrorContext(ctx, "a delivery cannot be signed", "webhook", w.ID, "delivery", d.ID, "error", err)
+		t.Log.ErrorContext(ctx, "a delivery cannot be signed", "webhook", d.WebhookID, "delivery", d.ID, "error", err)
 		return webhook.Response{Error: "the message could not be signed"}
 	}
 	return t.Sender.Send(ctx, m)
@@ -85,7 +172,8 @@ func (t *Tries) send(ctx context.Context, w webhook.Webhook, d ports.ClaimedDeli
 
 // message returns the signed message of a delivery. Its timestamp is that of the machine's clock:
 // an endpoint compares it with its own clock, also in the sandbox, whose clock can be moved.
-func (t *Tries) message(w webhook.Webhook, d ports.ClaimedDelivery) (webhook.Message, error) {
+func (t *Tries) message(d ports.ClaimedDelivery) (webhook.Message, error) {
+	w := d.Webhook
 	var secrets []secret.Text
 	for _, sealed := range w.Secrets.Valid(t.now()) {
 		text, err := t.Sealer.Open(sealed, associatedData(w.Account, w.ID))

@@ -6,14 +6,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/webhooks"
-	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/webhook"
@@ -267,8 +268,8 @@ var errCrashed = errors.New("the process is dead")
 // crashingStore is a store whose process crashes between a try and the storing of its result.
 type crashingStore struct{ ports.Deliveries }
 
-func (crashingStore) SaveDelivery(context.Context, access.AccountID, webhook.Delivery, bool) (bool, error) {
-	return false, errCrashed
+func (crashingStore) SaveDeliveries(context.Context, []ports.TriedDelivery, time.Time) ([]ports.SavedDelivery, error) {
+	return nil, errCrashed
 }
 
 // TestACrashAfterSendingRepeatsTheMessage checks that a message whose result was not stored is sent
@@ -300,4 +301,116 @@ func TestACrashAfterSendingRepeatsTheMessage(t *testing.T) {
 	if d := f.deliveries(t, next, w.Webhook); len(d) != 1 || d[0].Status != webhook.Delivered || len(d[0].Attempts) != 1 {
 		t.Errorf("%+v", d)
 	}
+}
+
+// TestATestWakesWhatWaitedForIt checks that deliveries of a failing endpoint, which gets one message
+// at once, are not left until the next sweep when a test was in their way.
+func TestATestWakesWhatWaitedForIt(t *testing.T) {
+	f := newFixture(t)
+	p := f.process(t, nil)
+	owner := f.account(t, "a")
+	down := newRecorder(500)
+	var during func()
+	w := f.webhook(t, p, owner, func(ctx context.Context, m webhook.Message) webhook.Response {
+		if during != nil {
+			during()
+		}
+		return down.handle(ctx, m)
+	})
+	f.emit(t, owner, 1)
+	f.fanOut(t, p)
+	down.wait(t, 1)
+	p.worker.WaitIdle()
+	f.advance(time.Minute)
+	during = func() {
+		during = nil
+		f.wakeDue(t, p) // the next try is due, but the endpoint is busy
+	}
+	_, err := p.Test(t.Context(), owner, w.ID)
+	apptest.Must(t, err)
+	if all := down.wait(t, 1); len(all) != 2 {
+		t.Fatalf("%d messages", len(all))
+	}
+	f.wakeDue(t, p)
+	down.wait(t, 1)
+	if d := f.deliveries(t, p, w.Webhook); len(d) != 2 || len(d[1].Attempts) != 2 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// savings are Deliveries that only store results. Each call waits for its error, which is sent to it.
+type savings struct {
+	ports.Deliveries
+	calls  chan int // how many results each call has
+	answer chan error
+}
+
+func (s savings) SaveDeliveries(_ context.Context, tried []ports.TriedDelivery, _ time.Time) ([]ports.SavedDelivery, error) {
+	s.calls <- len(tried)
+	switch err := <-s.answer; {
+	case errors.Is(err, errCrashed):
+		panic(err) // as bad as an error, for the tries
+	case err != nil:
+		return nil, err
+	}
+	saved := make([]ports.SavedDelivery, 0, len(tried))
+	for _, d := range tried {
+		saved = append(saved, ports.SavedDelivery{Saved: true, Due: d.ID == "due"})
+	}
+	return saved, nil
+}
+
+// TestResultsAreStoredInBatches checks that the results that come while others are being stored share
+// one call, that each try gets its own answer, and that a failed call fails only its own tries.
+func TestResultsAreStoredInBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := savings{calls: make(chan int, 10), answer: make(chan error)}
+		tries := &webhooks.Tries{Deliveries: s, Now: time.Now, Chance: func() float64 { return 0 }, Log: slog.New(slog.DiscardHandler)}
+		type outcome struct {
+			due bool
+			err error
+		}
+		ended := make(chan outcome, 20)
+		try := func(id string) {
+			go func() {
+				tried, err := tries.Try(t.Context(), ports.ClaimedDelivery{Delivery: webhook.Delivery{ID: id}}) // without an event nothing is sent
+				ended <- outcome{tried.Due, err}
+			}()
+			synctest.Wait()
+		}
+		try("first")
+		for range 8 {
+			try("")
+		}
+		try("due")
+		if n := <-s.calls; n != 1 || len(s.calls) != 0 {
+			t.Fatalf("the first call has %d results, %d calls follow", n, len(s.calls))
+		}
+		s.answer <- errCrashed
+		if n := <-s.calls; n != 9 {
+			t.Errorf("the second call has %d results", n)
+		}
+		if o := <-ended; o.err == nil {
+			t.Error("a result that is not stored is no error")
+		}
+		s.answer <- fault.ServiceUnavailable.With("busy")
+		if n := <-s.calls; n != 9 || len(ended) != 0 {
+			t.Errorf("the call is repeated with %d results, %d tries have ended", n, len(ended))
+		}
+		s.answer <- nil
+		due := 0
+		for range 9 {
+			o := <-ended
+			if o.due {
+				due++
+			}
+			if o.err != nil {
+				t.Error(o.err)
+			}
+		}
+		if due != 1 {
+			t.Errorf("%d webhooks have more deliveries that are due", due)
+		}
+		time.Sleep(time.Minute) // of the bubble: the pause after the last batch ends
+	})
 }

@@ -60,8 +60,7 @@ type Worker struct {
 
 	mu       sync.Mutex // guards the fields below
 	idle     *sync.Cond // signalled when no slot is in use
-	used     int        // slots in use
-	failing  int        // slots in use by failing webhooks
+	used     ports.Slots
 	stopping bool
 }
 
@@ -85,36 +84,46 @@ func (w *Worker) Handle(ctx context.Context, wakeup ports.Wakeup) error {
 	return w.dispatch(ctx, wakeup.Account, wakeup.ID)
 }
 
-// dispatch claims due deliveries of a webhook and starts their tries. After each try it is called
-// again. If no delivery is due, it sets a wake-up for the next one.
+// dispatch claims due deliveries of a webhook and starts their tries. It sets a wake-up for the next
+// delivery that is not due yet. What it leaves because the endpoint is busy is claimed after a try.
 func (w *Worker) dispatch(ctx context.Context, owner access.AccountID, id string) error {
-	now := w.now()
-	due, err := w.Deliveries.DueDeliveries(ctx, owner, id, now)
-	if err != nil {
-		return err
-	}
-	if due.Count == 0 {
-		if due.Next.IsZero() {
-			return nil
-		}
-		return w.wakeAfter(ctx, owner, id, due.Next.Sub(now))
-	}
-	slots, stopped := w.takeSlots(due.Count, due.Failing)
+	slots, stopped := w.takeSlots(webhook.MaxConcurrent)
 	if stopped {
 		return nil
 	}
-	if slots == 0 {
+	if slots.All == 0 {
 		return w.wakeAfter(ctx, owner, id, noSlotPause)
 	}
-	hook, claimed, err := w.Deliveries.ClaimDeliveries(ctx, owner, id, slots, lease, now)
+	now := w.now()
+	claimed, err := w.Deliveries.ClaimDeliveries(ctx, owner, id, slots, lease, now)
+	w.startTries(slots, claimed.Deliveries)
+	switch {
+	case err != nil:
+		return err
+	case claimed.Waiting:
+		return w.wakeAfter(ctx, owner, id, noSlotPause)
+	case !claimed.Next.IsZero():
+		return w.wakeAfter(ctx, owner, id, claimed.Next.Sub(now))
+	default:
+		return nil
+	}
+}
+
+// startTries starts the tries of claimed deliveries and gives the other slots back.
+func (w *Worker) startTries(slots ports.Slots, claimed []ports.ClaimedDelivery) {
 	for _, d := range claimed {
+		failing := d.Webhook.Failing()
+		slots.Take(failing)
+		own := ports.Slots{All: 1}
+		if failing {
+			own.Failing = 1
+		}
 		panics.Go(func() {
-			defer w.endTry(1, due.Failing)
-			w.try(hook, d)
+			defer w.giveBack(own)
+			w.try(d)
 		}, func(e *panics.Error) { w.Log.Error("panic", "kind", Kind, "type", e.Type, "stack", e.Stack) })
 	}
-	w.endTry(slots-len(claimed), due.Failing)
-	return err
+	w.giveBack(slots)
 }
 
 // wakeAfter sets a wake-up. It uses the machine's clock, as queues do: the sandbox's clock may be
@@ -123,45 +132,46 @@ func (w *Worker) wakeAfter(ctx context.Context, owner access.AccountID, id strin
 	return w.Queue.Wake(ctx, wakeup(owner, id, time.Now().Add(pause)))
 }
 
-// try sends a delivery, then looks for the next ones of the webhook.
-func (w *Worker) try(hook webhook.Webhook, d ports.ClaimedDelivery) {
-	_, err := w.Tries.Try(w.sending, hook, d)
+// try sends a delivery. Then it looks for due deliveries of the webhook, or sets the wake-up of the
+// next try.
+func (w *Worker) try(d ports.ClaimedDelivery) {
+	tried, err := w.Tries.Try(w.sending, d)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.sending), saveLimit)
 	defer cancel()
-	if err == nil {
-		err = w.dispatch(ctx, hook.Account, hook.ID)
+	switch owner := d.Webhook.Account; {
+	case err != nil || w.sending.Err() != nil:
+	case tried.Due:
+		err = w.dispatch(ctx, owner, d.WebhookID)
+	case tried.Delivery.Status == webhook.Pending:
+		err = w.wakeAfter(ctx, owner, d.WebhookID, tried.Delivery.NextAttemptAt.Sub(w.now()))
 	}
 	if err != nil {
-		w.Log.WarnContext(ctx, "deliveries of a webhook wait for the next sweep", "webhook", hook.ID, "error", err)
+		w.Log.WarnContext(ctx, "deliveries of a webhook wait for the next sweep", "webhook", d.WebhookID, "error", err)
 	}
 }
 
 // takeSlots takes at most n slots for tries. stopped is true if the worker is stopping and starts
 // no tries.
-func (w *Worker) takeSlots(n int, failing bool) (taken int, stopped bool) {
+func (w *Worker) takeSlots(n int) (taken ports.Slots, stopped bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopping {
-		return 0, true
+		return taken, true
 	}
-	taken = min(n, w.Slots-w.used)
-	if failing {
-		taken = min(taken, 1, w.Slots/2-w.failing)
-		w.failing += taken
-	}
-	w.used += taken
+	taken.All = min(n, w.Slots-w.used.All)
+	taken.Failing = min(taken.All, w.Slots/2-w.used.Failing)
+	w.used.All += taken.All
+	w.used.Failing += taken.Failing
 	return taken, false
 }
 
-// endTry gives back slots.
-func (w *Worker) endTry(n int, failing bool) {
+// giveBack gives back slots.
+func (w *Worker) giveBack(s ports.Slots) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.used -= n
-	if failing {
-		w.failing -= n
-	}
-	if w.used == 0 {
+	w.used.All -= s.All
+	w.used.Failing -= s.Failing
+	if w.used.All == 0 {
 		w.idle.Broadcast()
 	}
 }
@@ -170,7 +180,7 @@ func (w *Worker) endTry(n int, failing bool) {
 func (w *Worker) waitIdle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.used > 0 {
+	for w.used.All > 0 {
 		w.idle.Wait()
 	}
 }

@@ -126,6 +126,31 @@ func (w Webhook) Concurrent() int {
 	return MaxConcurrent
 }
 
+// After returns the webhook after a try of a delivery, and why the try disabled it, or an empty
+// reason. gone is true if the endpoint wants no more messages.
+func (w Webhook) After(d Delivery, gone bool) (Webhook, Reason) {
+	at := d.Attempts[len(d.Attempts)-1].At
+	switch {
+	case d.Status == Delivered:
+		w.FailingSince = time.Time{}
+	case d.EventType != TestType && !w.Failing(): // a test that fails says nothing about messages
+		w.FailingSince = at
+	}
+	var reason Reason
+	switch {
+	case w.Status != Enabled:
+		return w, ""
+	case gone:
+		reason = ReasonGone
+	case d.Status != Delivered && d.EventType != TestType && !w.FailingSince.After(at.Add(-DisableAfter)):
+		reason = ReasonFailing
+	default:
+		return w, ""
+	}
+	w.Status = Disabled
+	return w, reason
+}
+
 // Rotate makes current the secret that signs messages. The secret before it also signs them until
 // now plus overlap.
 func (s Secrets) Rotate(current []byte, overlap time.Duration, now time.Time) Secrets {

@@ -59,3 +59,35 @@ func TestBothSecretsSignDuringARotation(t *testing.T) {
 		t.Errorf("without an overlap: %+v", s)
 	}
 }
+
+func TestResultsChangeTheWebhook(t *testing.T) {
+	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for name, c := range map[string]struct {
+		before  webhook.Webhook
+		event   event.Type
+		status  int
+		at      time.Time
+		failing time.Time
+		reason  webhook.Reason
+	}{
+		"first failure":          {webhook.Webhook{Status: webhook.Enabled}, event.DomainAdded, 500, start, start, ""},
+		"second failure":         {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, event.DomainAdded, 500, start.Add(time.Hour), start, ""},
+		"five days of failures":  {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, event.DomainAdded, 500, start.Add(webhook.DisableAfter), start, webhook.ReasonFailing},
+		"a success after that":   {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, event.DomainAdded, 200, start.Add(webhook.DisableAfter), time.Time{}, ""},
+		"a failed test":          {webhook.Webhook{Status: webhook.Enabled}, webhook.TestType, 500, start, time.Time{}, ""},
+		"a failed test later":    {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, webhook.TestType, 500, start.Add(webhook.DisableAfter), start, ""},
+		"a test that succeeds":   {webhook.Webhook{Status: webhook.Enabled, FailingSince: start}, webhook.TestType, 200, start, time.Time{}, ""},
+		"gone":                   {webhook.Webhook{Status: webhook.Enabled}, event.DomainAdded, 410, start, start, webhook.ReasonGone},
+		"gone, disabled already": {webhook.Webhook{Status: webhook.Disabled}, webhook.TestType, 410, start, time.Time{}, ""},
+	} {
+		r := webhook.Response{StatusCode: c.status}
+		after, reason := c.before.After(webhook.Delivery{EventType: c.event}.After(r, c.at, 0), r.Gone())
+		status := c.before.Status
+		if c.reason != "" {
+			status = webhook.Disabled
+		}
+		if !after.FailingSince.Equal(c.failing) || reason != c.reason || after.Status != status {
+			t.Errorf("%s: %s, failing since %v, reason %q", name, after.Status, after.FailingSince, reason)
+		}
+	}
+}
