@@ -162,12 +162,13 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 	}
 	defer func() { _ = release() }()
 	var plugin *pluginUnderDevelopment
+	developed := ""
 	if o.plugin != "" {
 		folder := filepath.Join(c.DataDir, "plugins")
 		if plugin, err = openPlugin(ctx, o.plugin, c.PluginDir, folder); err != nil {
 			return err
 		}
-		c.PluginDir = folder
+		c.PluginDir, developed = folder, plugin.name
 		if plugin.kind == kindMail {
 			c.MailPlatform = plugin.name
 		}
@@ -184,7 +185,7 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	environment, err := sandbox.Start(context.WithoutCancel(ctx), sandbox.Options{
-		DataDir: c.DataDir, PluginDir: c.PluginDir, MailPlatform: c.MailPlatform, Seed: !o.noSeed, ControlAddr: o.control, Log: log,
+		DataDir: c.DataDir, PluginDir: c.PluginDir, MailPlatform: c.MailPlatform, Plugin: developed, Seed: !o.noSeed, ControlAddr: o.control, Log: log,
 	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())

@@ -110,8 +110,10 @@ func suite(kind string) []suiteCheck {
 func withSimulator(checks []check) (all []suiteCheck) {
 	for _, c := range checks {
 		all = append(all, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) {
-			e.startSimulator(t, newWorld(t, e.description.Name).url)
-			e.Connect = e.connect
+			w := newWorld(t, e.description.Name)
+			e.zone = w.add()
+			e.startSimulator(t, w.url)
+			e.Connect, e.notHTTP = func(base string) sdk.Connection { return e.connect(t, base) }, !e.speaksHTTP()
 			c.Run(t, e.Binary)
 		}})
 	}
