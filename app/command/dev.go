@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/sandbox"
 	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/app/cli"
@@ -165,7 +166,7 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 	developed := ""
 	if o.plugin != "" {
 		folder := filepath.Join(c.DataDir, "plugins")
-		if plugin, err = openPlugin(ctx, o.plugin, c.PluginDir, folder); err != nil {
+		if plugin, err = openPlugin(ctx, o.plugin, c.PluginDir, pluginhost.Options{Dir: folder, Limits: wiring.PluginLimits(c)}); err != nil {
 			return err
 		}
 		c.PluginDir, developed = folder, plugin.name

@@ -67,6 +67,7 @@ type Binary struct {
 	Connect func(baseURL string) sdk.Connection
 
 	exchange *exchange // records the calls; nil in Go tests
+	limits   wire.Limits
 	// notHTTP says that the plugin calls its provider by a protocol other than HTTP.
 	notHTTP bool
 	zone    string // the name with which reads looks for a zone, or empty for one that does not exist
@@ -92,7 +93,7 @@ func (b Binary) Start(t T) *wire.Process {
 	if b.exchange != nil {
 		line, timeout = b.exchange.output, handshakeTimeout
 	}
-	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, Line: line, Env: append(inherit(pluginVariables), wire.SearchPath)})
+	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, Line: line, Limits: b.limits, Env: append(inherit(pluginVariables), wire.SearchPath)})
 	if err != nil {
 		t.Fatalf("start %s: %v", b.Path, err)
 	}
