@@ -24,6 +24,9 @@ import (
 // long because Add may run on a busy machine, and its caller is a person who can wait.
 const describeTimeout = time.Minute
 
+// maxDescription is the maximum size of a description in bytes.
+const maxDescription = 1 << 20
+
 // Addition is the result of Add and Upgrade: the plugin as the catalog has it now, and its
 // description.
 type Addition struct {
@@ -42,28 +45,29 @@ const (
 	Unchanged Change = "unchanged"
 )
 
-// Add adds the plugin that file starts to the catalog of a plugin folder and replaces the entry with
+// Add adds the plugin that file starts to the catalog of the folder o.Dir and replaces the entry with
 // the same name. If the folder of file has a manifest for it, the plugin is that folder, otherwise
 // the file alone. The catalog stores the checksum, so the host runs only files with this content.
 // Add copies a plugin from a different folder into the plugin folder. It creates a missing folder
 // and catalog. Concurrent calls for one folder change it one after the other.
 //
-// Add runs the plugin to read its description and to check that it works with this host. Use Add
-// only for files that the operator trusts. Adding the same file again changes nothing. Add fails
+// Add runs the plugin within o.Limits, to read its description and to check that it works with this
+// host. Use Add only for files that the operator trusts. Adding the same file again changes nothing. Add fails
 // when the file is not a working plugin, when a different plugin of the catalog has the same file
 // name, and when the catalog is invalid.
-func Add(ctx context.Context, dir, file string) (Addition, error) {
-	return install(ctx, dir, file, Added)
+func Add(ctx context.Context, o Options, file string) (Addition, error) {
+	return install(ctx, o, file, Added)
 }
 
 // Upgrade is Add for a plugin that the catalog has already. It fails with ErrNotInCatalog for a
 // different plugin. A service that runs on this plugin folder notices the new version, see Reload.
-func Upgrade(ctx context.Context, dir, file string) (Addition, error) {
-	return install(ctx, dir, file, Replaced)
+func Upgrade(ctx context.Context, o Options, file string) (Addition, error) {
+	return install(ctx, o, file, Replaced)
 }
 
-func install(ctx context.Context, dir, file string, purpose Change) (Addition, error) {
-	i, source, err := readPlugin(ctx, file)
+func install(ctx context.Context, o Options, file string, purpose Change) (Addition, error) {
+	dir := o.Dir
+	i, source, err := readPlugin(ctx, file, o.Limits)
 	if err != nil {
 		return Addition{}, fmt.Errorf("%s: %w", file, err)
 	}
@@ -199,7 +203,7 @@ func Remove(dir string, names ...string) (removed []Entry, err error) {
 // readPlugin returns the catalog entry and the description of the plugin that a file starts, and the
 // file or folder with its content. It also starts the plugin as the service does, and fails when the
 // plugin does not start.
-func readPlugin(ctx context.Context, file string) (i Inspection, source string, err error) {
+func readPlugin(ctx context.Context, file string, limits wire.Limits) (i Inspection, source string, err error) {
 	info, err := os.Stat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -218,7 +222,7 @@ func readPlugin(ctx context.Context, file string) (i Inspection, source string, 
 	if err != nil {
 		return Inspection{}, "", err
 	}
-	e, err := describe(ctx, source, sum, filepath.Base(file))
+	e, err := describe(ctx, source, sum, filepath.Base(file), limits)
 	if err != nil {
 		return Inspection{}, "", err
 	}
@@ -226,7 +230,7 @@ func readPlugin(ctx context.Context, file string) (i Inspection, source string, 
 	if err := e.check(); err != nil {
 		return Inspection{}, "", fmt.Errorf("its description: %w", err)
 	}
-	o := Options{Dir: filepath.Dir(source), Supervision: SupervisionPolicy{StartTimeout: describeTimeout}}.withDefaults()
+	o := Options{Dir: filepath.Dir(source), Limits: limits, Supervision: SupervisionPolicy{StartTimeout: describeTimeout}}.withDefaults()
 	inSource := e
 	inSource.File = filepath.Base(source)
 	d, err := (&Host{options: o}).inspect(inSource)
@@ -238,7 +242,7 @@ func readPlugin(ctx context.Context, file string) (i Inspection, source string, 
 
 // describe runs a plugin with the argument `describe` and the environment of a plugin without any
 // variable of the host. It returns the entry that the plugin prints as JSON.
-func describe(ctx context.Context, source, sum, name string) (entry Entry, err error) {
+func describe(ctx context.Context, source, sum, name string, limits wire.Limits) (entry Entry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()
 	files, err := verified.Open(source, sum)
@@ -248,10 +252,12 @@ func describe(ctx context.Context, source, sum, name string) (entry Entry, err e
 	defer func() { err = errors.Join(err, files.Close()) }()
 	cmd := exec.CommandContext(ctx, files.Path(), "describe")
 	cmd.Args[0], cmd.Env = name, []string{wire.SearchPath}
-	out, err := cmd.Output()
+	out, err := limits.Output(cmd, maxDescription)
 	switch {
 	case ctx.Err() != nil:
 		return Entry{}, fmt.Errorf("it did not describe itself within %s", describeTimeout)
+	case errors.Is(err, wire.ErrOutputTooLong):
+		return Entry{}, fmt.Errorf("its description is longer than %d bytes", maxDescription)
 	case err != nil:
 		return Entry{}, fmt.Errorf("it does not describe itself: %w", err)
 	}

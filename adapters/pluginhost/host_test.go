@@ -247,7 +247,7 @@ func TestUnknownPluginIsDown(t *testing.T) {
 // DNS plugin. Only the operator may set this field.
 func TestAccountCannotOverrideOperatorSettings(t *testing.T) {
 	dir := t.TempDir()
-	if entry, err := pluginhost.Add(t.Context(), dir, testserver.Program(t, "release/plugins/dns-powerdns")); err != nil || entry.Kind != "dns" {
+	if entry, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, testserver.Program(t, "release/plugins/dns-powerdns")); err != nil || entry.Kind != "dns" {
 		t.Fatalf("%+v, %v", entry, err)
 	}
 	h, _ := newHost(t, pluginhost.Options{Dir: dir})

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -48,6 +49,30 @@ func TestPluginThatOpensFilesReachesItsLimit(t *testing.T) {
 	}
 	if again := processID(t, h, "puppet"); again != pid {
 		t.Errorf("the process is %d, before %d", again, pid)
+	}
+}
+
+// TestLimitsHoldWhileAPluginIsAdded adds a script that waits, in both of its processes, until the limit
+// of open files is in force. Without the limit it waits until Add gives up.
+func TestLimitsHoldWhileAPluginIsAdded(t *testing.T) {
+	seen := filepath.Join(t.TempDir(), "seen")
+	file := writeScript(t, `while [ "$(ulimit -n)" != 57 ]; do sleep 0.05; done
+echo "limited $1" >> `+seen+`
+[ "$1" = describe ] && echo '{"name":"x","kind":"mail","version":"1"}'`, 0o755)
+	o := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins"), Limits: wire.Limits{OpenFiles: 57}}
+	if _, err := pluginhost.Add(t.Context(), o, file); err == nil || !strings.Contains(err.Error(), "does not work with") {
+		t.Errorf("Add: %v", err)
+	}
+	if text, err := os.ReadFile(seen); err != nil || string(text) != "limited describe\nlimited \n" {
+		t.Errorf("the processes wrote %q, %v", text, err)
+	}
+}
+
+// TestEndlessDescriptionIsRefused adds a script that prints without an end.
+func TestEndlessDescriptionIsRefused(t *testing.T) {
+	o := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}
+	if _, err := pluginhost.Add(t.Context(), o, writeScript(t, "yes", 0o755)); err == nil || !strings.Contains(err.Error(), "is longer than") {
+		t.Errorf("Add: %v", err)
 	}
 }
 

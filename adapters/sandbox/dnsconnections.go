@@ -58,14 +58,15 @@ func (env *Environment) dnsProvider(name string) *simulator {
 }
 
 // credential returns the credential of a customer: the settings and the secrets of the ready line.
-// A secret that the simulator issues for this customer replaces the secret of the same name.
+// A setting or secret that the simulator issues for this customer replaces that of the same name.
 func (s *simulator) credential(ctx context.Context, customer string) (secret.Credential, error) {
 	out := secret.Credential{Settings: maps.Clone(s.ready.Settings), Secrets: map[string]secret.Text{}}
-	ofCustomer, err := s.customerSecrets(ctx, customer)
+	issued, err := s.issueCredential(ctx, customer)
 	if err != nil {
 		return out, err
 	}
-	for _, secrets := range []map[string]string{s.ready.Secrets, ofCustomer} {
+	maps.Copy(out.Settings, issued.Settings)
+	for _, secrets := range []map[string]string{s.ready.Secrets, issued.Secrets} {
 		for name, value := range secrets {
 			out.Secrets[name] = secret.New(value)
 		}
@@ -73,40 +74,40 @@ func (s *simulator) credential(ctx context.Context, customer string) (secret.Cre
 	return out, nil
 }
 
-// customerSecrets asks the simulator for a customer's secrets. It returns nil for a simulator
-// without this call, which has the same secrets for all customers.
-func (s *simulator) customerSecrets(ctx context.Context, customer string) (map[string]string, error) {
+// issuedCredential has what a simulator issues for one customer.
+type issuedCredential struct{ Settings, Secrets map[string]string }
+
+// issueCredential asks the simulator for a customer's settings and secrets. They are empty for a
+// simulator without this call, which has the same for all customers.
+func (s *simulator) issueCredential(ctx context.Context, customer string) (issued issuedCredential, err error) {
 	body, err := json.Marshal(map[string]string{"customer": customer})
 	if err != nil {
-		return nil, err
+		return issued, err
 	}
 	answer, err := s.controlCall(ctx, http.MethodPost, "/credentials", body)
 	switch {
 	case err != nil:
-		return nil, err
+		return issued, err
 	case answer.status == http.StatusNotFound:
-		return nil, nil
+		return issued, nil
 	case answer.status != http.StatusOK:
-		return nil, fmt.Errorf("the simulator of %s issued no credential: it answered %d", s.ready.Provider, answer.status)
-	}
-	var issued struct {
-		Secrets map[string]string `json:"secrets"`
+		return issued, fmt.Errorf("the simulator of %s issued no credential: it answered %d", s.ready.Provider, answer.status)
 	}
 	if err := json.Unmarshal(answer.body, &issued); err != nil { // not wrapped: the error could quote a secret
-		return nil, fmt.Errorf("the credential from the simulator of %s cannot be decoded", s.ready.Provider)
+		return issued, fmt.Errorf("the credential from the simulator of %s cannot be decoded", s.ready.Provider)
 	}
-	return issued.Secrets, nil
+	return issued, nil
 }
 
-// seedDNS connects the seeded account to each simulated DNS provider. It returns the zones that it
-// creates at the providers other than seededDNS, by provider.
+// seedDNS connects the seeded account to seededDNS, and to the DNS provider whose plugin is under
+// development. It returns the zones that it creates at the latter, by provider.
 func (c *controller) seedDNS(ctx context.Context, owner access.AccountID) (map[string][]string, error) {
 	created := map[string][]string{}
 	for _, s := range c.running() {
-		if s.kind != kindDNS {
+		provider := s.ready.Provider
+		if s.kind != kindDNS || provider != seededDNS && provider != c.options.Plugin {
 			continue
 		}
-		provider := s.ready.Provider
 		for _, number := range zoneNumbers[:2] {
 			if provider == seededDNS {
 				break

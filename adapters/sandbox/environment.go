@@ -50,6 +50,9 @@ type Options struct {
 	// MailPlatform is the name of the mail platform's plugin. The simulators of other mail platforms
 	// do not run. If it is empty, all run.
 	MailPlatform string
+	// Plugin is the name of the plugin under development, or empty. If it is a DNS provider, Seed also
+	// creates zones there and a connection.
+	Plugin string
 	// Seed creates zones and tenants.
 	Seed bool
 	// ControlAddr is the loopback address of the control interface. If it is taken, or empty, the

@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/sandbox"
 	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/app/cli"
@@ -162,12 +163,13 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 	}
 	defer func() { _ = release() }()
 	var plugin *pluginUnderDevelopment
+	developed := ""
 	if o.plugin != "" {
 		folder := filepath.Join(c.DataDir, "plugins")
-		if plugin, err = openPlugin(ctx, o.plugin, c.PluginDir, folder); err != nil {
+		if plugin, err = openPlugin(ctx, o.plugin, c.PluginDir, pluginhost.Options{Dir: folder, Limits: wiring.PluginLimits(c)}); err != nil {
 			return err
 		}
-		c.PluginDir = folder
+		c.PluginDir, developed = folder, plugin.name
 		if plugin.kind == kindMail {
 			c.MailPlatform = plugin.name
 		}
@@ -184,7 +186,7 @@ func dev(ctx context.Context, c settings.Config, o devOptions, log *slog.Logger,
 	watching, stopWatching := context.WithCancel(ctx)
 	defer stopWatching()
 	environment, err := sandbox.Start(context.WithoutCancel(ctx), sandbox.Options{
-		DataDir: c.DataDir, PluginDir: c.PluginDir, MailPlatform: c.MailPlatform, Seed: !o.noSeed, ControlAddr: o.control, Log: log,
+		DataDir: c.DataDir, PluginDir: c.PluginDir, MailPlatform: c.MailPlatform, Plugin: developed, Seed: !o.noSeed, ControlAddr: o.control, Log: log,
 	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())

@@ -29,10 +29,10 @@ const kindMail = "mail"
 // folder of the sandbox whenever it was built again.
 type pluginUnderDevelopment struct {
 	name    string
-	kind    string // in the plugin catalog
-	program string // built by the author
-	built   string // the file that a new build changes: the program, or the manifest of its files
-	folder  string // the plugin folder of the sandbox
+	kind    string             // in the plugin catalog
+	program string             // built by the author
+	built   string             // the file that a new build changes: the program, or the manifest of its files
+	host    pluginhost.Options // the plugin folder of the sandbox, and the limits of a plugin
 
 	sum     [sha256.Size]byte // of the built file that was copied last
 	seen    fileState         // at the last look
@@ -68,16 +68,16 @@ func programOf(dir string) (string, error) {
 	return path, nil
 }
 
-// openPlugin makes folder a plugin folder with the plugins of base and the plugin in dir.
-func openPlugin(ctx context.Context, dir, base, folder string) (*pluginUnderDevelopment, error) {
+// openPlugin makes o.Dir a plugin folder with the plugins of base and the plugin in dir.
+func openPlugin(ctx context.Context, dir, base string, o pluginhost.Options) (*pluginUnderDevelopment, error) {
 	program, err := programOf(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := pluginhost.Overlay(base, folder); err != nil {
+	if err := pluginhost.Overlay(base, o.Dir); err != nil {
 		return nil, err
 	}
-	p := &pluginUnderDevelopment{program: program, built: program, folder: folder}
+	p := &pluginUnderDevelopment{program: program, built: program, host: o}
 	source, _, err := verified.Source(program)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func openPlugin(ctx context.Context, dir, base, folder string) (*pluginUnderDeve
 	if p.sum, err = sumOf(p.built); err != nil {
 		return nil, err
 	}
-	added, err := pluginhost.Add(ctx, folder, program)
+	added, err := pluginhost.Add(ctx, o, program)
 	p.name, p.kind = added.Name, added.Kind
 	return p, err
 }
@@ -151,7 +151,7 @@ func (p *pluginUnderDevelopment) watch(ctx context.Context, interval time.Durati
 		if !p.rebuilt() {
 			continue
 		}
-		added, err := pluginhost.Add(ctx, p.folder, p.program)
+		added, err := pluginhost.Add(ctx, p.host, p.program)
 		if err == nil && added.Name != p.name {
 			err = fmt.Errorf("the program describes itself as %q, not %q; start the sandbox again", added.Name, p.name)
 		}

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,6 +70,62 @@ func TestOperatorManagesPlugins(t *testing.T) {
 	}
 	if got := runTenantry(t, env, "plugin", "verify"); got.code != 0 {
 		t.Errorf("after it was put back: %s", got.output)
+	}
+}
+
+// TestServiceFollowsAnUpgradeOfAPlugin upgrades the plugin of the mail platform twice while requests
+// use it. The first version is healthy: it takes the calls, and the old process ends. The second is
+// healthy for the command only: the service keeps the version before it. No request fails.
+func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
+	t.Parallel()
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	bundled := filepath.Join(r.binary.folder, "plugins", "mail-microsoft365")
+	env := append(r.env(t.TempDir(), ""), "TENANTRY_PLUGIN_DIR="+filepath.Join(t.TempDir(), "plugins"), "TENANTRY_LIMITS=off")
+	_, key := r.newAccount(env, "ann@example.com", "complete", 0)
+	r.runCommand(env, "plugin", "add", bundled)
+	p, server := r.serve(env)
+	c := caller{client: server, key: key}
+	requests := 0
+	request := func() {
+		t.Helper()
+		requests++
+		if link := c.expect("GET", "/v1/tenants/connect-url", nil, http.StatusOK, "").text("connect_url"); link == "" {
+			t.Fatal("no link")
+		}
+	}
+	request()
+	upgrade := func(file, says string) {
+		t.Helper()
+		done := r.runCommand(env, "plugin", "upgrade", file).objects("plugins")
+		checkValues(t, done[0], object{"name": mailPlatform, "status": "replaced"})
+		before := requests
+		c.eventually(says, func() bool {
+			request()
+			return strings.Contains(p.logs.String(), says)
+		})
+		request()
+		t.Logf("%d requests during the upgrade", requests-before)
+	}
+
+	content, err := os.ReadFile(bundled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := filepath.Join(t.TempDir(), "mail-microsoft365")
+	if err := os.WriteFile(second, append(content, "second"...), 0o700); err != nil { // a loader ignores what follows
+		t.Fatal(err)
+	}
+	upgrade(second, `"the replaced process ended"`)
+
+	// The command starts it twice, and the service once more.
+	sick, starts := filepath.Join(t.TempDir(), "mail-microsoft365"), filepath.Join(t.TempDir(), "starts")
+	script := "#!/bin/sh\necho start >> " + starts + "\n[ $(wc -l < " + starts + ") -le 2 ] && exec " + bundled + ` "$@"` + "\nexit 3\n"
+	if err := os.WriteFile(sick, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	upgrade(sick, `"the new version is not healthy, so the plugin stays as it is"`)
+	if n := strings.Count(p.logs.String(), `"msg":"plugin started"`); n != 2 {
+		t.Errorf("%d processes served:\n%s", n, tail(p.logs.String(), 3000))
 	}
 }
 

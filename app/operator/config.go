@@ -59,7 +59,7 @@ func configCommand() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), describeTimeout)
 			defer cancel()
-			rows := append(settingRows(r), providerRows(r, describePlugins(ctx, r.Config.PluginDir))...)
+			rows := append(settingRows(r), providerRows(r, describePlugins(ctx, r.Config))...)
 			if err := cli.List(cmd, "settings", rows); err != nil {
 				return err
 			}
@@ -165,10 +165,9 @@ func providerRows(r settings.Reading, descriptions map[string]wire.Description) 
 	return rows
 }
 
-// describePlugins returns the descriptions of all plugins in dir, keyed by plugin name. It omits
-// plugins that do not run; `tenantry doctor` reports them.
-func describePlugins(ctx context.Context, dir string) map[string]wire.Description {
-	host, err := pluginhost.New(pluginhost.Options{Dir: dir, Log: slog.New(slog.DiscardHandler), Env: os.Environ()})
+// describePlugins returns the descriptions of all plugins of the catalog, by name. It omits plugins that do not run; `tenantry doctor` reports them.
+func describePlugins(ctx context.Context, c settings.Config) map[string]wire.Description {
+	host, err := pluginhost.New(pluginhost.Options{Dir: c.PluginDir, Log: slog.New(slog.DiscardHandler), Env: os.Environ(), Limits: wiring.PluginLimits(c)})
 	if err != nil {
 		return nil
 	}

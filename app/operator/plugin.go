@@ -131,7 +131,7 @@ func pluginUpgradeCommand() *cobra.Command {
 }
 
 // installPlugins returns the RunE of a command that adds plugin files to the catalog.
-func installPlugins(install func(ctx context.Context, dir, file string) (pluginhost.Addition, error), action audit.Action) func(*cobra.Command, []string) error {
+func installPlugins(install func(ctx context.Context, o pluginhost.Options, file string) (pluginhost.Addition, error), action audit.Action) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, files []string) error {
 		c, err := settings.Load(cmd.Flags(), nil)
 		if err != nil {
@@ -139,7 +139,7 @@ func installPlugins(install func(ctx context.Context, dir, file string) (pluginh
 		}
 		var rows []addedPluginRow
 		for _, file := range files {
-			added, err := install(cmd.Context(), c.PluginDir, file)
+			added, err := install(cmd.Context(), pluginhost.Options{Dir: c.PluginDir, Limits: wiring.PluginLimits(c)}, file)
 			switch {
 			case errors.Is(err, pluginhost.ErrNotInCatalog):
 				return pluginNotFound.With("%s; add it with `tenantry plugin add`", err)

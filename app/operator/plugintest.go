@@ -8,12 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/app/settings"
+	"github.com/tenantry/tenantry/app/wiring"
 	"github.com/tenantry/tenantry/plugins/conformance"
+	"github.com/tenantry/tenantry/plugins/wire"
 )
 
 // pluginTestFlags are the flags of `plugin test`.
@@ -108,9 +112,22 @@ func testPlugin(cmd *cobra.Command, file string, f pluginTestFlags) error {
 	}
 }
 
+// defaultPluginLimits returns the limits of a service that does not set them. An author has no
+// settings of a service.
+func defaultPluginLimits() wire.Limits {
+	defaults := settings.Defaults()
+	value := func(name string) int {
+		n, _ := strconv.Atoi(fmt.Sprint(defaults[name])) // the defaults are constants
+		return n
+	}
+	return wiring.PluginLimits(settings.Config{
+		PluginMemoryMiB: value("plugin_memory_mib"), PluginProcesses: value("plugin_processes"), PluginOpenFiles: value("plugin_open_files"),
+	})
+}
+
 // options returns the options of the suite. Its errors quote no secret.
 func (f pluginTestFlags) options(file string) (o conformance.Options, err error) {
-	o = conformance.Options{Path: file, Only: f.only, Skip: map[string]string{}}
+	o = conformance.Options{Path: file, Only: f.only, Skip: map[string]string{}, Limits: defaultPluginLimits()}
 	if _, err := os.Stat(file); err != nil {
 		return o, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports/contract"
 )
@@ -20,7 +21,7 @@ func accountChecks(kind string) []contract.Check[*environment] {
 	area := kind + "/account/"
 	all := []contract.Check[*environment]{
 		{ID: area + "accepted", Proves: "the provider accepts the credential", Run: func(t T, e *environment) {
-			if err := e.checkCredential(t, e.guardedContext(t)); err != nil {
+			if err := e.checkCredential(t, guardedContext(t)); err != nil {
 				t.Fatalf("check: %v", err)
 			}
 		}},
@@ -29,23 +30,22 @@ func accountChecks(kind string) []contract.Check[*environment] {
 	case string(wire.KindDNS):
 		all = append(all, contract.Check[*environment]{ID: area + "no-such-zone", Proves: "a name that is nobody's zone is reported as no zone", Run: func(t T, e *environment) {
 			name := strings.ToLower("nobody-has-" + rand.Text()[:12] + ".example")
-			if z, err := e.dns(e.process, e.connection()).Zone(e.guardedContext(t), name); !dns.IsNoZone(err) {
+			if z, err := e.dns(e.process, e.connection()).Zone(guardedContext(t), name); !dns.IsNoZone(err) {
 				t.Fatalf("%s: got %+v, %v", name, z, err)
 			}
 		}})
 	case string(wire.KindSending):
 		all = append(all, contract.Check[*environment]{ID: area + "no-such-mailbox", Proves: "an address that is not connected has no account", Run: func(t T, e *environment) {
-			a, err := e.sending(e.process, e.connection()).Account(e.guardedContext(t), strings.ToLower(rand.Text()[:12])+"@nobody.example")
-			if err != nil || a.Exists() {
-				t.Fatalf("got %+v, %v", a, err)
-			}
-		}}, contract.Check[*environment]{ID: area + "list-ends", Proves: "the list of accounts ends, and names each account once", Run: checkListEnds})
+			checkNoSuchMailbox(t, e.sending(e.process, e.connection()))
+		}}, contract.Check[*environment]{ID: area + "list-ends", Proves: "the list of accounts ends, and names each account once", Run: func(t T, e *environment) {
+			checkListEnds(t, e.sending(e.process, e.connection()))
+		}})
 	}
 	return all
 }
 
 // guardedContext returns a context with the deadline of a call.
-func (e *environment) guardedContext(t T) context.Context {
+func guardedContext(t T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	t.Cleanup(cancel)
 	return ctx
@@ -59,10 +59,17 @@ func (e *environment) checkCredential(t T, ctx context.Context) error {
 // maxPages is more than any account has.
 const maxPages = 1000
 
-func checkListEnds(t T, e *environment) {
-	platform, cursor, seen := e.sending(e.process, e.connection()), "", map[string]bool{}
+func checkNoSuchMailbox(t T, platform sdk.SendingPlatform) {
+	a, err := platform.Account(guardedContext(t), strings.ToLower(rand.Text()[:12])+"@nobody.example")
+	if err != nil || a.Exists() {
+		t.Fatalf("got %+v, %v", a, err)
+	}
+}
+
+func checkListEnds(t T, platform sdk.SendingPlatform) {
+	cursor, seen := "", map[string]bool{}
 	for range maxPages {
-		page, err := platform.Accounts(e.guardedContext(t), cursor)
+		page, err := platform.Accounts(guardedContext(t), cursor)
 		if errors.Is(err, fault.CapabilityMissing) {
 			t.Skipf("the platform does not list accounts")
 		}

@@ -14,6 +14,7 @@
 //   - plugin.go, failures.go, account.go: the checks of every plugin, of a provider that fails, and
 //     those that are safe on a real account. calls.go: the calls that they make.
 //   - environment.go: the environment of one check of Test. dnsenvironment.go, world.go: the zones.
+//     tcp.go: providers that do not speak HTTP.
 //   - process.go: the simulator as a process. simulate.go: a simulator inside the test. faults.go:
 //     Simulator.Fail, which makes the provider fail. server.go: servers on loopback.
 //   - exchange.go: records the calls of a check, without secrets. report.go: Report and JUnit.
@@ -66,6 +67,18 @@ type Binary struct {
 	Connect func(baseURL string) sdk.Connection
 
 	exchange *exchange // records the calls; nil in Go tests
+	limits   wire.Limits
+	// notHTTP says that the plugin calls its provider by a protocol other than HTTP.
+	notHTTP bool
+	zone    string // the name with which reads looks for a zone, or empty for one that does not exist
+}
+
+// requireHTTP skips a check of answers that exist in HTTP only.
+func (b Binary) requireHTTP(t T) {
+	t.Helper()
+	if b.notHTTP {
+		t.Skipf("the plugin does not call its provider by HTTP")
+	}
 }
 
 // Start starts the plugin as the host does and stops it when the test ends. The output of the
@@ -80,7 +93,7 @@ func (b Binary) Start(t T) *wire.Process {
 	if b.exchange != nil {
 		line, timeout = b.exchange.output, handshakeTimeout
 	}
-	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, Line: line, Env: append(inherit(pluginVariables), wire.SearchPath)})
+	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, Line: line, Limits: b.limits, Env: append(inherit(pluginVariables), wire.SearchPath)})
 	if err != nil {
 		t.Fatalf("start %s: %v", b.Path, err)
 	}

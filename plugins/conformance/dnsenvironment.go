@@ -20,20 +20,22 @@ import (
 type dnsEnvironment struct {
 	*environment
 	world *world
+	t     T
 }
 
 func newDNSEnvironment(t T, e *environment) *dnsEnvironment {
 	t.Helper()
 	w := newWorld(t, e.description.Name)
 	e.start(t, w.url)
-	return &dnsEnvironment{e, w}
+	e.notHTTP = !e.speaksHTTP()
+	return &dnsEnvironment{e, w, t}
 }
 
 // Provider implements contract.DNSProviderEnv.
-func (d *dnsEnvironment) Provider() sdk.DNSProvider { return d.dns(d.process, d.connection()) }
+func (d *dnsEnvironment) Provider() sdk.DNSProvider { return d.dns(d.process, d.customer(d.t)) }
 
 // Refused implements contract.DNSProviderEnv.
-func (d *dnsEnvironment) Refused() sdk.DNSProvider { return d.dns(d.process, d.guessed()) }
+func (d *dnsEnvironment) Refused() sdk.DNSProvider { return d.dns(d.process, guessed(d.customer(d.t))) }
 
 // NewZone implements contract.DNSProviderEnv.
 func (d *dnsEnvironment) NewZone(T) string { return d.world.add() }
@@ -98,9 +100,11 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 		d.failedWrite(t, 500, outcome.Broken, outcome.Unknown)
 	}},
 	{ID: "dns/write/status-504", Proves: "a write that a gateway answers with 504 has an unknown outcome", Run: func(t T, d *dnsEnvironment) {
+		d.requireHTTP(t)
 		d.failedWrite(t, 504, outcome.Unknown, outcome.Broken)
 	}},
 	{ID: "dns/write/status-503", Proves: "a write that the provider answers with 503 is down", Run: func(t T, d *dnsEnvironment) {
+		d.requireHTTP(t)
 		d.failedWrite(t, 503, outcome.Down)
 	}},
 }
@@ -108,7 +112,8 @@ var dnsChecks = []contract.Check[*dnsEnvironment]{
 // failedWrite makes one write that the provider answers with a status, and checks its outcome.
 func (d *dnsEnvironment) failedWrite(t T, status int, want ...outcome.Kind) {
 	t.Helper()
-	at, err := d.Provider().Zone(t.Context(), d.NewZone(t))
+	zone := d.NewZone(t)
+	at, err := d.Provider().Zone(t.Context(), zone)
 	if err != nil {
 		t.Fatalf("zone: %v", err)
 	}

@@ -3,8 +3,11 @@
 package conformance
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"maps"
+	"net/http"
 	"strings"
 
 	"github.com/tenantry/tenantry/core/secret"
@@ -79,21 +82,48 @@ func (e *environment) join(settings, secrets map[string]string) sdk.Connection {
 	return e.description.Join(given, given)
 }
 
-// guessed returns the connection with secrets that the provider does not know.
-func (e *environment) guessed() sdk.Connection {
-	c := e.connection()
-	for name := range c.Secrets {
-		c.Secrets[name] = secret.New("guessed-" + name)
+// guessed returns a connection with secrets that the provider does not know. If a secret is base64, so
+// is its guess.
+func guessed(c sdk.Connection) sdk.Connection {
+	for name, value := range c.Secrets {
+		guess := "guessed-" + name
+		if _, err := base64.StdEncoding.DecodeString(value.Reveal()); err == nil {
+			guess = base64.StdEncoding.EncodeToString([]byte(guess))
+		}
+		c.Secrets[name] = secret.New(guess)
 	}
 	return c
 }
 
-// connect implements Binary.Connect: the connection to the simulator, with a different base URL.
-func (e *environment) connect(base string) sdk.Connection {
+// customer returns the connection of a customer. If the simulator issues settings and secrets for each
+// customer, they replace those of its line.
+func (e *environment) customer(t T) sdk.Connection {
+	t.Helper()
 	c := e.connection()
+	status, answer := e.simulator.callControl(t, http.MethodPost, "/credentials", map[string]string{"customer": "suite"})
+	if status != http.StatusOK {
+		return c
+	}
+	var issued struct{ Settings, Secrets map[string]string }
+	if err := json.Unmarshal(answer, &issued); err != nil {
+		t.Fatalf("the answer of the simulator to POST /_control/credentials is not a connection")
+	}
+	maps.Copy(c.Settings, issued.Settings)
+	for name, value := range issued.Secrets {
+		c.Secrets[name] = secret.New(value)
+	}
+	return c
+}
+
+// connect implements Binary.Connect: the connection of a customer, with a different base URL.
+func (e *environment) connect(t T, base string) sdk.Connection {
+	t.Helper()
+	c := e.customer(t)
 	for name, value := range c.Settings {
 		if rest, found := strings.CutPrefix(value, e.simulator.URL); found {
 			c.Settings[name] = base + rest
+		} else if !e.speaksHTTP() && isLoopbackAddress(value) {
+			c.Settings[name] = strings.TrimPrefix(base, "http://")
 		}
 	}
 	return c

@@ -27,17 +27,17 @@ func failureChecks(kind string) []check {
 			b.expectOutcome(t, UnreachableURL(t), outcome.Down)
 		}},
 		{ID: area + "html-page", Proves: "an HTML page instead of an answer is broken", Run: func(t T, b Binary) {
-			b.expectOutcome(t, startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = io.WriteString(w, "<html>Welcome!</html>")
-			})), outcome.Broken)
+			b.expectOutcome(t, b.startPage(t), outcome.Broken)
 		}},
 		{ID: area + "status-500", Proves: "a 500 without a body is broken or down", Run: func(t T, b Binary) {
+			b.requireHTTP(t)
 			b.expectOutcome(t, startServer(t, answering(http.StatusInternalServerError)), outcome.Broken, outcome.Down)
 		}},
 		{ID: area + "endless-answer", Proves: "an endless answer is broken", Run: func(t T, b Binary) {
-			b.expectOutcome(t, startServer(t, http.HandlerFunc(flood)), outcome.Broken)
+			b.expectOutcome(t, b.startFlood(t), outcome.Broken)
 		}},
 		{ID: area + "redirect", Proves: "a redirect is not followed", Run: func(t T, b Binary) {
+			b.requireHTTP(t)
 			elsewhere := startServer(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
 			b.expectOutcome(t, startServer(t, http.RedirectHandler(elsewhere, http.StatusTemporaryRedirect)), outcome.Broken, outcome.Down)
 		}},
@@ -53,9 +53,11 @@ func failureChecks(kind string) []check {
 // dnsFailureChecks are the checks of statuses that the contract of a DNS provider does not have.
 var dnsFailureChecks = []check{
 	{ID: "dns/failures/status-503", Proves: "a provider out of service is down", Run: func(t T, b Binary) {
+		b.requireHTTP(t)
 		b.expectOutcome(t, startServer(t, answering(http.StatusServiceUnavailable)), outcome.Down)
 	}},
 	{ID: "dns/failures/throttled", Proves: "a provider that throttles is throttled, for as long as it says", Run: func(t T, b Binary) {
+		b.requireHTTP(t)
 		url := startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "7")
 			w.WriteHeader(http.StatusTooManyRequests)
@@ -70,9 +72,7 @@ var dnsFailureChecks = []check{
 		}
 	}},
 	{ID: "dns/failures/write-html-page", Proves: "a write that is answered with an HTML page is not reported as done or without effect", Run: func(t T, b Binary) {
-		url := startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, "<html>Welcome!</html>")
-		}))
+		url := b.startPage(t)
 		ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 		defer cancel()
 		_, err := b.dns(b.Start(t), b.Connect(url)).Apply(ctx, unknownZone, []dns.Change{{
@@ -121,7 +121,7 @@ var abandonTimeout = 30 * time.Second
 func checkDeadline(t T, b Binary) {
 	p := b.Start(t)
 	provider := new(silentServer)
-	for name, read := range b.reads(t, p, b.Connect(startServer(t, provider))) {
+	for name, read := range b.reads(t, p, b.Connect(b.startSilent(t, provider))) {
 		ctx, cancel := context.WithTimeout(t.Context(), deadline)
 		err, returned := within(callTimeout, func() error { return read(ctx) })
 		cancel()
@@ -147,7 +147,7 @@ func (s *silentServer) requireQuiet(t T) {
 func checkCancelled(t T, b Binary) {
 	p := b.Start(t)
 	provider := new(silentServer)
-	read := b.reads(t, p, b.Connect(startServer(t, provider)))["Check"]
+	read := b.reads(t, p, b.Connect(b.startSilent(t, provider)))["Check"]
 	ctx, cancel := context.WithCancel(t.Context())
 	timer := panics.AfterFunc(deadline, cancel, func(*panics.Error) {})
 	defer timer.Stop()

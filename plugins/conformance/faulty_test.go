@@ -3,13 +3,19 @@
 package conformance
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports/contract"
 )
 
 // plantedBugs are the bugs of testdata/faulty, each with a check that must find it.
@@ -127,17 +133,81 @@ func TestSuitePassesCorrectPlugin(t *testing.T) {
 	}
 }
 
-// TestEachCheckHasAPlantedBug lists the checks of a DNS plugin that no planted bug fails.
+// TestEachCheckHasAPlantedBug lists the checks that no planted bug fails, of all kinds of plugins.
 func TestEachCheckHasAPlantedBug(t *testing.T) {
 	found := map[string]bool{
-		"dns/calls/cancelled": true, // the host itself ends such a call; an adapter inside the process can fail the check
+		"dns/calls/cancelled":     true, // the host itself ends such a call; an adapter inside the process can fail the check
+		"sending/describe/fields": true, // TestSendingDescriptionProblemsAreReported
 	}
 	for _, tt := range plantedBugs {
 		found[tt.check] = true
+		// The checks of other kinds with this name are the same code.
+		if area, ok := strings.CutPrefix(tt.check, "dns/"); ok && (strings.HasPrefix(area, "failures/") || area == "account/accepted") {
+			found["mail/"+area], found["sending/"+area] = true, true
+		}
 	}
-	for _, item := range List("dns") {
-		if !found[item.ID] {
-			t.Errorf("no planted bug shows that %s can fail", item.ID)
+	for _, tt := range plantedAccountBugs {
+		found[tt.check] = true
+	}
+	// The tests of package contract have a planted bug for each of its checks.
+	for _, c := range contract.MailPlatformChecks() {
+		found[c.ID] = true
+	}
+	for _, c := range contract.SendingPlatformChecks() {
+		found[c.ID] = true
+	}
+	for _, kind := range []string{"dns", "mail", "sending"} {
+		for _, item := range List(kind) {
+			if !found[item.ID] {
+				t.Errorf("no planted bug shows that %s can fail", item.ID)
+			}
+		}
+	}
+}
+
+// brokenAccounts is a sending platform with wrong answers about accounts.
+type brokenAccounts struct {
+	*fake.SendingPlatform
+	found integration.Account
+	page  integration.Page
+}
+
+// Account implements sdk.SendingPlatform.
+func (b brokenAccounts) Account(context.Context, string) (integration.Account, error) {
+	return b.found, nil
+}
+
+// Accounts implements sdk.SendingPlatform.
+func (b brokenAccounts) Accounts(context.Context, string) (integration.Page, error) {
+	return b.page, nil
+}
+
+// plantedAccountBugs are bugs that the checks of a real sending account must find.
+var plantedAccountBugs = []struct {
+	check, says string // what the message of the failed check contains
+	run         func(T, sdk.SendingPlatform)
+	bug         brokenAccounts
+}{
+	{"sending/account/no-such-mailbox", "a@a.example", checkNoSuchMailbox, brokenAccounts{found: integration.Account{ID: "1", Address: "a@a.example"}}},
+	{"sending/account/list-ends", "does not end", checkListEnds, brokenAccounts{page: integration.Page{Next: "1"}}},
+	{"sending/account/list-ends", "listed twice", checkListEnds, brokenAccounts{page: integration.Page{
+		Accounts: []integration.Account{{ID: "1", Address: "a@a.example"}}, Next: "1",
+	}}},
+}
+
+// TestAccountChecksFindPlantedBugs runs the checks of a real sending account in this process.
+func TestAccountChecksFindPlantedBugs(t *testing.T) {
+	for _, tt := range plantedAccountBugs {
+		e := &exchange{secrets: map[string]string{}}
+		correct := runCheck(t.Context(), checkTimeout, func(t T) { tt.run(t, fake.NewSendingPlatform()) })
+		if correct.failed {
+			t.Errorf("%s fails without a bug: %v", tt.check, correct.messages)
+		}
+		run := runCheck(t.Context(), checkTimeout, func(t T) {
+			tt.run(t, wire.SendingInProcess(tt.bug, e.interceptors(sdk.Connection{})...))
+		})
+		if records, _ := e.all(); !run.failed || !strings.Contains(strings.Join(run.messages, "\n"), tt.says) || len(records) == 0 || !strings.HasPrefix(records[len(records)-1], "host calls account") {
+			t.Errorf("%s: %v, %v", tt.check, run.messages, records)
 		}
 	}
 }

@@ -33,6 +33,8 @@ type Options struct {
 	// Skip has the reason for each check that is not run, by its id. The prefix of an id up to a slash
 	// stands for all checks below it.
 	Skip map[string]string
+	// Limits are those of each process of the plugin, as the host sets them.
+	Limits wire.Limits
 	// Done is called with each result, in the order of the list. It may be nil.
 	Done func(Result)
 }
@@ -110,8 +112,10 @@ func suite(kind string) []suiteCheck {
 func withSimulator(checks []check) (all []suiteCheck) {
 	for _, c := range checks {
 		all = append(all, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) {
-			e.startSimulator(t, newWorld(t, e.description.Name).url)
-			e.Connect = e.connect
+			w := newWorld(t, e.description.Name)
+			e.zone = w.add()
+			e.startSimulator(t, w.url)
+			e.Connect, e.notHTTP = func(base string) sdk.Connection { return e.connect(t, base) }, !e.speaksHTTP()
 			c.Run(t, e.Binary)
 		}})
 	}
@@ -156,7 +160,7 @@ func Test(ctx context.Context, o Options) (Report, error) {
 
 // describe returns the description of the plugin.
 func (o *Options) describe(ctx context.Context) (d sdk.Description, err error) {
-	b := Binary{Path: o.Path, exchange: o.newExchange()}
+	b := Binary{Path: o.Path, exchange: o.newExchange(), limits: o.Limits}
 	run := runCheck(ctx, checkTimeout, func(t T) { d = describe(t, b.Start(t)) })
 	if run.failed {
 		return sdk.Description{}, errors.New(strings.Join(run.messages, "; "))
@@ -229,7 +233,7 @@ func (o *Options) runOne(ctx context.Context, c suiteCheck, d sdk.Description) R
 	}
 	start, e := time.Now(), o.newExchange()
 	run := runCheck(ctx, checkTimeout, func(t T) {
-		c.run(t, &environment{Binary: Binary{Path: o.Path, exchange: e}, options: o, description: d})
+		c.run(t, &environment{Binary: Binary{Path: o.Path, exchange: e, limits: o.Limits}, options: o, description: d})
 	})
 	result.Duration = time.Since(start)
 	run.mu.Lock()

@@ -7,13 +7,18 @@
 //   - zone.go: reading zones and records.
 //   - apply.go: writing records in one request.
 //   - call.go: one API call, and the meaning of its status.
+//
+// Package simulator simulates the API for tests and for `tenantry dev`.
 package main
 
-import "github.com/tenantry/tenantry/plugins/sdk"
+import (
+	"github.com/tenantry/tenantry/plugins/dns-powerdns/simulator"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
 
 func main() { sdk.Serve(plugin()) }
 
 func plugin() sdk.Plugin {
 	state := newProcessState()
-	return sdk.Plugin{Describe: description(), DNS: state.provider, Waits: state.waits}
+	return sdk.Plugin{Describe: description(), DNS: state.provider, Simulator: simulator.New, Waits: state.waits}
 }

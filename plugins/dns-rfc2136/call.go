@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"time"
 
@@ -82,7 +83,7 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 }
 
 // transferError classifies the error of a transfer. miekg/dns returns the response code only as
-// text.
+// text. Its own errors are those of bytes that are not a DNS message.
 func transferError(err error) error {
 	switch {
 	case isTSIGError(err), strings.HasSuffix(err.Error(), "bad xfr rcode: 5"):
@@ -91,6 +92,8 @@ func transferError(err error) error {
 		return dns.NoZone() // NOTAUTH from a server that accepted the key
 	case strings.Contains(err.Error(), "bad xfr rcode: "):
 		return sdk.BrokenAnswer("transfer_" + err.Error()[strings.LastIndexByte(err.Error(), ' ')+1:])
+	case errors.As(err, new(*wire.Error)), errors.Is(err, io.ErrUnexpectedEOF):
+		return sdk.BrokenAnswer("not_dns")
 	default:
 		return sdk.TransportError(err)
 	}

@@ -8,10 +8,17 @@
 //   - zone.go: reading zones and records.
 //   - apply.go: writing records in one update message.
 //   - call.go: sending a transfer or an update, and the meaning of the response codes.
+//
+// Package simulator simulates such a server for tests and for `tenantry dev`.
 package main
 
-import "github.com/tenantry/tenantry/plugins/sdk"
+import (
+	"github.com/tenantry/tenantry/plugins/dns-rfc2136/simulator"
+	"github.com/tenantry/tenantry/plugins/sdk"
+)
 
 func main() { sdk.Serve(plugin()) }
 
-func plugin() sdk.Plugin { return sdk.Plugin{Describe: description(), DNS: newProvider} }
+func plugin() sdk.Plugin {
+	return sdk.Plugin{Describe: description(), DNS: newProvider, Simulator: simulator.New}
+}

@@ -53,7 +53,7 @@ func install(t *testing.T, p template) (dir string, e pluginhost.Entry) {
 	entry := copyTemplate(t, p)
 	dir = filepath.Join(t.TempDir(), "plugins")
 	for _, want := range []pluginhost.Change{pluginhost.Added, pluginhost.Unchanged} {
-		done, err := pluginhost.Add(t.Context(), dir, entry)
+		done, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, entry)
 		if err != nil || done.Change != want {
 			t.Fatalf("%s, %v, want %s", done.Change, err, want)
 		}
@@ -130,7 +130,7 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 		entry, dir := copyTemplate(t, p), filepath.Join(t.TempDir(), "plugins")
 		private := t.TempDir()
 		t.Setenv("TMPDIR", private)
-		if _, err := pluginhost.Add(t.Context(), dir, entry); err != nil {
+		if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, entry); err != nil {
 			t.Fatal(err)
 		}
 		h, err := pluginhost.New(pluginhost.Options{Dir: dir, Supervision: patient})
@@ -144,13 +144,13 @@ func TestUpgradeTakesOverAndRemovalDeletes(t *testing.T) {
 		version, previous := "0.1.0", "dns-example"
 		for _, next := range []string{"0.2.0", "0.3.0"} {
 			replaceIn(t, filepath.Join(filepath.Dir(entry), p.described), version, next)
-			if _, err := pluginhost.Upgrade(t.Context(), dir, entry); !errors.Is(err, verified.ErrChecksum) {
+			if _, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, entry); !errors.Is(err, verified.ErrChecksum) {
 				t.Fatalf("an upgrade without a new manifest: %v", err)
 			}
 			if _, err := verified.WriteManifest(entry, p.files); err != nil {
 				t.Fatal(err)
 			}
-			done, err := pluginhost.Upgrade(t.Context(), dir, entry)
+			done, err := pluginhost.Upgrade(t.Context(), pluginhost.Options{Dir: dir}, entry)
 			if err != nil || done.Change != pluginhost.Replaced || done.Version != next || done.Previous.File != previous {
 				t.Fatalf("%+v, %v", done, err)
 			}
@@ -273,7 +273,7 @@ func TestSandboxRunsTheMailTemplate(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "plugins")
 	for _, program := range []string{testserver.Program(t, "release/plugins/mail-microsoft365"), file} {
-		if _, err := pluginhost.Add(t.Context(), dir, program); err != nil {
+		if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: dir}, program); err != nil {
 			t.Fatal(err)
 		}
 	}

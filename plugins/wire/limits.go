@@ -3,7 +3,9 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 )
 
@@ -17,6 +19,40 @@ type Limits struct {
 	Processes uint64
 	// OpenFiles is the maximum number of open files and sockets of each process.
 	OpenFiles uint64
+}
+
+// ErrOutputTooLong is the error of Output for a command that prints too much.
+var ErrOutputTooLong = errors.New("the output is too long")
+
+// Output runs a command within the limits and returns its standard output. It fails with
+// ErrOutputTooLong for more than most bytes.
+func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
+	out := &limitedBuffer{left: most}
+	cmd.Stdout, cmd.WaitDelay = out, pipeDrainTime
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	l.apply(cmd.Process.Pid)
+	err := cmd.Wait()
+	if out.left < 0 {
+		err = ErrOutputTooLong
+	}
+	return out.text, err
+}
+
+// limitedBuffer keeps what is written to it, up to a limit. left is negative after a longer text.
+type limitedBuffer struct {
+	text []byte
+	left int
+}
+
+// Write implements io.Writer. After an error of Write the command can print no more.
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if b.left -= len(p); b.left < 0 {
+		return 0, ErrOutputTooLong
+	}
+	b.text = append(b.text, p...)
+	return len(p), nil
 }
 
 // String returns the limits in words.

@@ -346,56 +346,59 @@ func brokenTenant[T ports.MailTenant](make func(ports.MailTenant) T) brokenPlatf
 	return brokenPlatform{tenants: func(m ports.MailTenant) ports.MailTenant { return make(m) }}
 }
 
+// brokenPlatforms are platforms that break one promise each.
+var brokenPlatforms = map[string]brokenPlatform{
+	"any callback is consent": {granted: func(ports.MailPlatform, string) (tenant.GUID, error) {
+		return "00000001-0000-4000-8000-000000000000", nil
+	}},
+	"the sign-in forgets the nonce": {
+		signInURL: func(p ports.MailPlatform, s ports.SignIn) (string, error) {
+			s.Nonce = ""
+			return p.SignInURL(context.Background(), s)
+		},
+		administrator: func(p ports.MailPlatform, s ports.SignIn, c secret.Text) (tenant.Administrator, error) {
+			s.Nonce = ""
+			return p.Administrator(context.Background(), s, c)
+		},
+	},
+	"anybody is administrator": {administrator: func(p ports.MailPlatform, s ports.SignIn, c secret.Text) (tenant.Administrator, error) {
+		admin, _ := p.Administrator(context.Background(), s, c)
+		return admin, nil
+	}},
+	"a good credential is refused":                  {check: func() error { return fault.AccessDenied.With("no") }},
+	"built-in domain as default":                    brokenTenant(func(m ports.MailTenant) forgetsDefault { return forgetsDefault{m} }),
+	"built-in domains listed":                       brokenTenant(func(m ports.MailTenant) listsBuiltin { return listsBuiltin{m} }),
+	"an unknown domain is not refused":              brokenTenant(func(m ports.MailTenant) unknownIsZero { return unknownIsZero{m} }),
+	"added is verified":                             brokenTenant(func(m ports.MailTenant) addsVerified { return addsVerified{m} }),
+	"adding again is a conflict":                    brokenTenant(func(m ports.MailTenant) conflictOnAdd { return conflictOnAdd{m} }),
+	"built-in names are accepted":                   brokenTenant(func(m ports.MailTenant) takesAnyName { return takesAnyName{m} }),
+	"no verification record":                        brokenTenant(func(m ports.MailTenant) noRecords { return noRecords{m} }),
+	"verified without a check":                      brokenTenant(func(m ports.MailTenant) believesAll { return believesAll{m} }),
+	"verifying again fails":                         brokenTenant(func(m ports.MailTenant) verifyOnce { return verifyOnce{m} }),
+	"a lost consent is not an error":                brokenTenant(func(m ports.MailTenant) failsQuietly { return failsQuietly{m} }),
+	"targets with the final dot":                    brokenTenant(func(m ports.MailTenant) dottedRecords { return dottedRecords{m} }),
+	"ready without a bootstrap":                     brokenTenant(func(m ports.MailTenant) alwaysReady { return alwaysReady{m} }),
+	"SMTP AUTH only pretended":                      brokenTenant(func(m ports.MailTenant) smtpPretends { return smtpPretends{m} }),
+	"signing is enabled without a request":          brokenTenant(func(m ports.MailTenant) signsUnasked { return signsUnasked{m} }),
+	"selectors swapped":                             brokenTenant(func(m ports.MailTenant) swapsSelectors { return swapsSelectors{m} }),
+	"submission ignores its lag":                    brokenTenant(func(m ports.MailTenant) hidesLag { return hidesLag{m} }),
+	"addresses are case-sensitive":                  brokenTenant(func(m ports.MailTenant) caseSensitive { return caseSensitive{m} }),
+	"only a first page of mailboxes":                brokenTenant(func(m ports.MailTenant) losesMailbox { return losesMailbox{m} }),
+	"aliases collide":                               brokenTenant(func(m ports.MailTenant) oneAlias { return oneAlias{m} }),
+	"sign-in stays closed":                          brokenTenant(func(m ports.MailTenant) enablesNothing { return enablesNothing{m} }),
+	"renaming does nothing":                         brokenTenant(func(m ports.MailTenant) renamesNothing { return renamesNothing{m} }),
+	"unknown reported as without effect":            brokenTenant(func(m ports.MailTenant) settlesUnknown { return settlesUnknown{m} }),
+	"every failure is down":                         brokenTenant(func(m ports.MailTenant) blursKinds { return blursKinds{m} }),
+	"shared mailboxes counted as users":             brokenTenant(func(m ports.MailTenant) countsShared { return countsShared{m} }),
+	"trials counted as bought":                      brokenTenant(func(m ports.MailTenant) countsTrials { return countsTrials{m} }),
+	"licences count users":                          brokenTenant(func(m ports.MailTenant) countsUsers { return countsUsers{m} }),
+	"shared mailboxes bring licences":               brokenTenant(func(m ports.MailTenant) licensesForShared { return licensesForShared{m} }),
+	"licences are counted only after the bootstrap": brokenTenant(func(m ports.MailTenant) licensesWhenReady { return licensesWhenReady{m} }),
+}
+
 // TestMailPlatformSuiteDetectsBrokenPromises runs the suite on fakes that break one promise each.
 func TestMailPlatformSuiteDetectsBrokenPromises(t *testing.T) {
-	for name, b := range map[string]brokenPlatform{
-		"any callback is consent": {granted: func(ports.MailPlatform, string) (tenant.GUID, error) {
-			return "00000001-0000-4000-8000-000000000000", nil
-		}},
-		"the sign-in forgets the nonce": {
-			signInURL: func(p ports.MailPlatform, s ports.SignIn) (string, error) {
-				s.Nonce = ""
-				return p.SignInURL(context.Background(), s)
-			},
-			administrator: func(p ports.MailPlatform, s ports.SignIn, c secret.Text) (tenant.Administrator, error) {
-				s.Nonce = ""
-				return p.Administrator(context.Background(), s, c)
-			},
-		},
-		"anybody is administrator": {administrator: func(p ports.MailPlatform, s ports.SignIn, c secret.Text) (tenant.Administrator, error) {
-			admin, _ := p.Administrator(context.Background(), s, c)
-			return admin, nil
-		}},
-		"a good credential is refused":                  {check: func() error { return fault.AccessDenied.With("no") }},
-		"built-in domain as default":                    brokenTenant(func(m ports.MailTenant) forgetsDefault { return forgetsDefault{m} }),
-		"built-in domains listed":                       brokenTenant(func(m ports.MailTenant) listsBuiltin { return listsBuiltin{m} }),
-		"an unknown domain is not refused":              brokenTenant(func(m ports.MailTenant) unknownIsZero { return unknownIsZero{m} }),
-		"added is verified":                             brokenTenant(func(m ports.MailTenant) addsVerified { return addsVerified{m} }),
-		"adding again is a conflict":                    brokenTenant(func(m ports.MailTenant) conflictOnAdd { return conflictOnAdd{m} }),
-		"built-in names are accepted":                   brokenTenant(func(m ports.MailTenant) takesAnyName { return takesAnyName{m} }),
-		"no verification record":                        brokenTenant(func(m ports.MailTenant) noRecords { return noRecords{m} }),
-		"verified without a check":                      brokenTenant(func(m ports.MailTenant) believesAll { return believesAll{m} }),
-		"verifying again fails":                         brokenTenant(func(m ports.MailTenant) verifyOnce { return verifyOnce{m} }),
-		"a lost consent is not an error":                brokenTenant(func(m ports.MailTenant) failsQuietly { return failsQuietly{m} }),
-		"targets with the final dot":                    brokenTenant(func(m ports.MailTenant) dottedRecords { return dottedRecords{m} }),
-		"ready without a bootstrap":                     brokenTenant(func(m ports.MailTenant) alwaysReady { return alwaysReady{m} }),
-		"SMTP AUTH only pretended":                      brokenTenant(func(m ports.MailTenant) smtpPretends { return smtpPretends{m} }),
-		"signing is enabled without a request":          brokenTenant(func(m ports.MailTenant) signsUnasked { return signsUnasked{m} }),
-		"selectors swapped":                             brokenTenant(func(m ports.MailTenant) swapsSelectors { return swapsSelectors{m} }),
-		"submission ignores its lag":                    brokenTenant(func(m ports.MailTenant) hidesLag { return hidesLag{m} }),
-		"addresses are case-sensitive":                  brokenTenant(func(m ports.MailTenant) caseSensitive { return caseSensitive{m} }),
-		"only a first page of mailboxes":                brokenTenant(func(m ports.MailTenant) losesMailbox { return losesMailbox{m} }),
-		"aliases collide":                               brokenTenant(func(m ports.MailTenant) oneAlias { return oneAlias{m} }),
-		"sign-in stays closed":                          brokenTenant(func(m ports.MailTenant) enablesNothing { return enablesNothing{m} }),
-		"renaming does nothing":                         brokenTenant(func(m ports.MailTenant) renamesNothing { return renamesNothing{m} }),
-		"unknown reported as without effect":            brokenTenant(func(m ports.MailTenant) settlesUnknown { return settlesUnknown{m} }),
-		"every failure is down":                         brokenTenant(func(m ports.MailTenant) blursKinds { return blursKinds{m} }),
-		"shared mailboxes counted as users":             brokenTenant(func(m ports.MailTenant) countsShared { return countsShared{m} }),
-		"trials counted as bought":                      brokenTenant(func(m ports.MailTenant) countsTrials { return countsTrials{m} }),
-		"licences count users":                          brokenTenant(func(m ports.MailTenant) countsUsers { return countsUsers{m} }),
-		"shared mailboxes bring licences":               brokenTenant(func(m ports.MailTenant) licensesForShared { return licensesForShared{m} }),
-		"licences are counted only after the bootstrap": brokenTenant(func(m ports.MailTenant) licensesWhenReady { return licensesWhenReady{m} }),
-	} {
+	for name, b := range brokenPlatforms {
 		t.Run(name, func(t *testing.T) {
 			for _, c := range MailPlatformChecks() {
 				env := newFakeEnv()

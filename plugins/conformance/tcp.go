@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/tenantry/tenantry/core/panics"
+)
+
+// A plugin speaks HTTP to its provider if a setting of its simulator begins with the simulator's
+// URL. Otherwise the settings that are an address on loopback, such as 127.0.0.1:5353, are those of a
+// server of a different protocol.
+
+// speaksHTTP reports whether the plugin calls the simulator by HTTP.
+func (e *environment) speaksHTTP() bool {
+	for _, value := range e.simulator.Ready.Settings {
+		if strings.HasPrefix(value, e.simulator.URL) {
+			return true
+		}
+	}
+	return false
+}
+
+// isLoopbackAddress reports whether a setting is a host and port on loopback.
+func isLoopbackAddress(value string) bool {
+	address, err := netip.ParseAddrPort(value)
+	return err == nil && address.Addr().IsLoopback()
+}
+
+// page is an answer in HTTP. A client of a different protocol gets it from a server that is not its
+// provider.
+const page = "<html>Welcome!</html>"
+
+// startPage starts a provider that answers with an HTML page.
+func (b Binary) startPage(t T) string {
+	t.Helper()
+	if b.notHTTP {
+		return startTCP(t, func(conn net.Conn) {
+			_, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n"+page)
+		})
+	}
+	return startServer(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, page) }))
+}
+
+// startFlood starts a provider whose answers do not end.
+func (b Binary) startFlood(t T) string {
+	t.Helper()
+	if b.notHTTP {
+		return startTCP(t, func(conn net.Conn) {
+			for chunk := bytes.Repeat([]byte("[[[["), 1<<14); ; {
+				if _, err := conn.Write(chunk); err != nil {
+					return
+				}
+			}
+		})
+	}
+	return startServer(t, http.HandlerFunc(flood))
+}
+
+// startSilent starts a provider that never answers.
+func (b Binary) startSilent(t T, s *silentServer) string {
+	t.Helper()
+	if b.notHTTP {
+		return startTCP(t, func(conn net.Conn) {
+			s.open.RLock()
+			defer s.open.RUnlock()
+			_, _ = io.Copy(io.Discard, conn) // until the plugin closes the connection
+		})
+	}
+	return startServer(t, s)
+}
+
+// startTCP starts a server on loopback that runs until the test ends. It reads the first bytes of each
+// connection, calls serve, and closes the connection. The result has the form of a URL.
+func startTCP(t T, serve func(net.Conn)) string {
+	t.Helper()
+	var config net.ListenConfig
+	listener, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	panicked := func(e *panics.Error) { t.Errorf("server: %v", e) }
+	panics.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return // the check has ended
+			}
+			panics.Go(func() {
+				defer func() { _ = conn.Close() }()
+				if _, err := conn.Read(make([]byte, 4096)); err == nil {
+					serve(conn)
+				}
+			}, panicked)
+		}
+	}, panicked)
+	t.Cleanup(func() { _ = listener.Close() })
+	return "http://" + listener.Addr().String()
+}

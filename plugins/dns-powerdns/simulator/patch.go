@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// refusal is the text of an error that is answered with 422.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+func refusef(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
+
+// patch replaces and deletes record sets, all or none. A change of someone else at the same time is
+// before or after it.
+func (s *simulator) patch(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		RRSets []rrsetDoc `json:"rrsets"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&in); err != nil {
+		plain(w, http.StatusBadRequest)
+		return
+	}
+	for {
+		zone, err := s.zones.Get(r.Context(), strings.TrimSuffix(r.PathValue("zone"), "."))
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		sets, err := changed(zone, in.RRSets)
+		if err == nil {
+			err = s.zones.Edit(r.Context(), zone.Name, zone.Version, simulate.RecordsOf(sets))
+		}
+		if errors.Is(err, simulate.ErrZoneChanged) {
+			continue
+		}
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		w.Header().Set("X-PDNS-Old-Serial", strconv.FormatUint(uint64(zone.Version), 10))
+		w.Header().Set("X-PDNS-New-Serial", strconv.FormatUint(uint64(zone.Version)+1, 10))
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+}
+
+// changed returns the record sets of a zone after the changes, without its SOA and NS sets. It fails
+// with a refusal.
+func changed(zone simulate.Zone, changes []rrsetDoc) ([]dns.RRSet, error) {
+	sets, seen := recordSets(zone), map[string]bool{}
+	for _, change := range changes {
+		name := sdk.PlainName(change.Name)
+		kind := dns.Type(change.Type)
+		what := fmt.Sprintf("RRset %s IN %s", change.Name, change.Type)
+		deletes := strings.EqualFold(change.ChangeType, "DELETE")
+		switch key := name + " " + change.Type + " " + strings.ToUpper(change.ChangeType); {
+		case !strings.HasSuffix(change.Name, "."):
+			return nil, refusef("DNS Name '%s' is not canonical", change.Name)
+		case seen[key]:
+			return nil, refusef("Duplicate RRset %s IN %s with changetype: %s", change.Name, change.Type, strings.ToUpper(change.ChangeType))
+		case !deletes && !strings.EqualFold(change.ChangeType, "REPLACE"):
+			return nil, refusal("Changetype not understood")
+		case name != zone.Name && !strings.HasSuffix(name, "."+zone.Name):
+			return nil, refusef("%s: Name is out of zone", what)
+		default:
+			seen[key] = true
+		}
+		others := slices.DeleteFunc(slices.Clone(sets), func(old dns.RRSet) bool { return old.Name == name && old.Type == kind })
+		if deletes {
+			sets = others
+			continue
+		}
+		set, err := newSet(change)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(others, func(o dns.RRSet) bool { return o.Name == name && (o.Type == dns.CNAME || kind == dns.CNAME) }) {
+			return nil, refusef("%s: Conflicts with pre-existing RRset", what)
+		}
+		if sets = others; len(set.Values) > 0 {
+			sets = append(sets, set)
+		}
+	}
+	return slices.DeleteFunc(sets, func(s dns.RRSet) bool { return s.Name == zone.Name && (s.Type == dns.SOA || s.Type == dns.NS) }), nil
+}
+
+// newSet returns the record set of a change. It fails with a refusal.
+func newSet(change rrsetDoc) (dns.RRSet, error) {
+	set := dns.RRSet{Name: sdk.PlainName(change.Name), Type: dns.Type(change.Type)}
+	if change.TTL == nil {
+		return set, refusal("Key 'ttl' not an Integer or not present")
+	}
+	set.TTL = *change.TTL
+	for _, record := range change.Records {
+		value, err := sdk.ReadContent(set.Type, record.Content)
+		switch {
+		case record.Disabled:
+			return set, refusal("This simulator has no disabled records")
+		case err == nil && value == record.Content && sdk.WriteContent(set.Type, value) != record.Content: // without quotes or the final dot
+			return set, refusef("Record %s/%s '%s': Not in expected format (parsed as '%s')", change.Name, change.Type, record.Content, sdk.WriteContent(set.Type, value))
+		case err != nil || !valid(set.Type, record.Content):
+			return set, refusef("Record %s/%s '%s': Parsing record content (try 'pdnsutil check-zone')", change.Name, change.Type, record.Content)
+		case slices.ContainsFunc(change.Records[:len(set.Values)], func(o recordDoc) bool { return o.Content == record.Content }):
+			return set, refusef("Duplicate record in RRset %s IN %s with content \"%s\"", change.Name, change.Type, record.Content)
+		}
+		set.Values = append(set.Values, value)
+	}
+	if set.Type == dns.CNAME && len(set.Values) > 1 {
+		return set, refusef("RRset %s IN CNAME has more than one record", change.Name)
+	}
+	return set, nil
+}
+
+// valid reports whether the content of an address record is an address.
+func valid(kind dns.Type, content string) bool {
+	if kind != "A" && kind != "AAAA" {
+		return true
+	}
+	address, err := netip.ParseAddr(content)
+	return err == nil && address.Is4() == (kind == "A")
+}

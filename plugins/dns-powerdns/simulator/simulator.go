@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package simulator simulates the zones of the HTTP API of a PowerDNS Authoritative Server: the list
+// of zones, their record sets, and PATCH with its serials and errors. All zones are Native with
+// soa_edit_api INCREASE. Disabled records are refused and comments are dropped, because the zones of
+// a sandbox cannot hold them. The strings of a text are joined.
+//
+//   - simulator.go: New, the routes and reading zones. Start here.
+//   - patch.go: changing zones.
+package simulator
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+const (
+	provider = "powerdns"
+	prefix   = "/api/v1"
+	serverID = "localhost"
+	// Key is the key of the simulated API.
+	Key = "simulated-powerdns-key"
+)
+
+// simulator implements simulate.Provider.
+type simulator struct {
+	zones *simulate.Zones
+	mux   *http.ServeMux
+}
+
+// New returns the handler of the simulator and the line that it prints when it is ready. It fails
+// when the data folder is unusable.
+func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
+	kit, err := simulate.Open(provider, o)
+	if err != nil {
+		return nil, simulate.Ready{}, err
+	}
+	zones, err := simulate.OpenZones(kit)
+	if err != nil {
+		return nil, simulate.Ready{}, err
+	}
+	s := &simulator{zones: zones, mux: http.NewServeMux()}
+	const server = prefix + "/servers/" + serverID
+	s.mux.HandleFunc("GET "+server, func(w http.ResponseWriter, _ *http.Request) {
+		simulate.WriteJSON(w, http.StatusOK, map[string]string{"type": "Server", "id": serverID, "daemon_type": "authoritative", "url": server})
+	})
+	s.mux.HandleFunc("GET "+server+"/zones", s.list)
+	s.mux.HandleFunc("GET "+server+"/zones/{zone}", s.read)
+	s.mux.HandleFunc("PATCH "+server+"/zones/{zone}", s.patch)
+	return kit.Handler(s, zones.Control()), simulate.Ready{
+		Provider: provider, URL: o.URL, Control: []string{},
+		Settings: map[string]string{"api_url": o.URL, "allow_private": "true"},
+		Secrets:  map[string]string{"api_key": Key},
+	}, nil
+}
+
+// Call implements simulate.Provider. Planned faults select calls by their operation.
+func (s *simulator) Call(r *http.Request, _ []byte) simulate.Call {
+	operation := "read_zone"
+	switch {
+	case r.Method == http.MethodPatch:
+		operation = "patch_zone"
+	case strings.HasSuffix(r.URL.Path, "/zones"):
+		operation = "list_zones"
+	}
+	return simulate.Call{
+		Operation: operation, Write: r.Method != http.MethodGet, Scope: r.Header.Get("X-API-Key"),
+		WorkAt: []int{http.StatusGatewayTimeout}, // a proxy gives up, and the server does the work
+	}
+}
+
+// Fail implements simulate.Provider.
+func (s *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
+	if retryAfter > 0 { // only a proxy in front of the server sends it
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	}
+	refuse(w, status, http.StatusText(status))
+}
+
+// ServeHTTP implements simulate.Provider.
+func (s *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("X-API-Key") != Key {
+		plain(w, http.StatusUnauthorized)
+		return
+	}
+	if _, route := s.mux.Handler(r); route == "" {
+		plain(w, http.StatusNotFound)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// The JSON documents of the API.
+type (
+	zoneDoc struct {
+		ID             string     `json:"id"`
+		Name           string     `json:"name"`
+		Kind           string     `json:"kind"`
+		URL            string     `json:"url"`
+		Account        string     `json:"account"`
+		DNSSEC         bool       `json:"dnssec"`
+		Masters        []string   `json:"masters"`
+		Serial         uint32     `json:"serial"`
+		EditedSerial   uint32     `json:"edited_serial"`
+		NotifiedSerial uint32     `json:"notified_serial"`
+		SOAEdit        *string    `json:"soa_edit,omitempty"`     // not in lists
+		SOAEditAPI     *string    `json:"soa_edit_api,omitempty"` // not in lists
+		RRSets         []rrsetDoc `json:"rrsets,omitempty"`
+	}
+	rrsetDoc struct {
+		Name       string      `json:"name"`
+		Type       string      `json:"type"`
+		TTL        *int        `json:"ttl"`
+		ChangeType string      `json:"changetype,omitempty"`
+		Records    []recordDoc `json:"records"`
+		Comments   []struct{}  `json:"comments"`
+	}
+	recordDoc struct {
+		Content  string `json:"content"`
+		Disabled bool   `json:"disabled"`
+	}
+)
+
+// newZoneDoc returns the document of a zone without its record sets.
+func newZoneDoc(z simulate.Zone) zoneDoc {
+	name := z.Name + "."
+	return zoneDoc{
+		ID: name, Name: name, Kind: "Native", URL: prefix + "/servers/" + serverID + "/zones/" + name,
+		Masters: []string{}, Serial: z.Version, EditedSerial: z.Version,
+	}
+}
+
+// list answers with all zones, or with the one that the parameter `zone` names.
+func (s *simulator) list(w http.ResponseWriter, r *http.Request) {
+	all, err := s.zones.List(r.Context())
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	docs := []zoneDoc{}
+	for _, z := range all {
+		if only := r.URL.Query().Get("zone"); only == "" || strings.EqualFold(only, z.Name+".") {
+			docs = append(docs, newZoneDoc(z))
+		}
+	}
+	simulate.WriteJSON(w, http.StatusOK, docs)
+}
+
+// read answers with a zone and its record sets, or with those that `rrset_name` and `rrset_type`
+// select. `rrsets=false` leaves them out.
+func (s *simulator) read(w http.ResponseWriter, r *http.Request) {
+	zone, err := s.zones.Get(r.Context(), strings.TrimSuffix(r.PathValue("zone"), "."))
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	doc, no, increase := newZoneDoc(zone), "", "INCREASE"
+	doc.SOAEdit, doc.SOAEditAPI = &no, &increase
+	query := r.URL.Query()
+	for _, set := range recordSets(zone) {
+		name, kind := query.Get("rrset_name"), query.Get("rrset_type")
+		if query.Get("rrsets") == "false" || name != "" && !strings.EqualFold(name, set.Name+".") || kind != "" && !strings.EqualFold(kind, string(set.Type)) {
+			continue
+		}
+		doc.RRSets = append(doc.RRSets, newSetDoc(set))
+	}
+	simulate.WriteJSON(w, http.StatusOK, doc)
+}
+
+// recordSets returns the record sets of a zone with its SOA and NS sets.
+func recordSets(z simulate.Zone) []dns.RRSet {
+	soa := dns.RRSet{Name: z.Name, Type: dns.SOA, TTL: 3600, Values: []string{
+		"ns1." + z.Name + ". hostmaster." + z.Name + ". " + strconv.FormatUint(uint64(z.Version), 10) + " 3600 600 604800 60",
+	}}
+	ns := dns.RRSet{Name: z.Name, Type: dns.NS, TTL: 3600, Values: slices.Clone(z.NameServers)}
+	return append([]dns.RRSet{soa, ns}, simulate.SetsOf(z.Records)...)
+}
+
+func newSetDoc(set dns.RRSet) rrsetDoc {
+	doc := rrsetDoc{Name: set.Name + ".", Type: string(set.Type), TTL: &set.TTL, Comments: []struct{}{}}
+	for _, value := range set.Values {
+		doc.Records = append(doc.Records, recordDoc{Content: sdk.WriteContent(set.Type, value)})
+	}
+	return doc
+}
+
+// fail answers for an error of a request.
+func fail(w http.ResponseWriter, err error) {
+	var refused refusal
+	switch {
+	case errors.Is(err, simulate.ErrNoZone):
+		plain(w, http.StatusNotFound)
+	case errors.As(err, &refused), errors.As(err, new(simulate.InvalidRecords)):
+		refuse(w, http.StatusUnprocessableEntity, err.Error())
+	default:
+		refuse(w, http.StatusInternalServerError, err.Error())
+	}
+}
+
+// plain answers with a status and its name, as the server's HTTP part does.
+func plain(w http.ResponseWriter, status int) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(http.StatusText(status)))
+}
+
+func refuse(w http.ResponseWriter, status int, text string) {
+	simulate.WriteJSON(w, status, map[string]string{"error": text})
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/plugins/conformance"
+	"github.com/tenantry/tenantry/plugins/dns-powerdns/simulator"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/ports/contract"
+)
+
+// newSimulated returns the environment of the contract on the simulator.
+func newSimulated(t conformance.T) *conformance.DNSTest {
+	state := newTestState() // writers of one process share its locks
+	return conformance.SimulateDNS(t, simulator.New, func(c sdk.Connection) sdk.DNSProvider {
+		p, err := state.provider(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	})
+}
+
+// TestContractOnSimulator runs the contract suite of the port with the simulator.
+func TestContractOnSimulator(t *testing.T) {
+	contract.DNSProvider(t, func(t conformance.T) contract.DNSProviderEnv { return newSimulated(t) })
+}
+
+// TestSimulatorAnswersLikePowerDNS sends the same requests to the simulator and to a real server. The
+// statuses must be equal, and so must the errors, the record sets of the zone and the increase of its
+// serial. The reason why a content is malformed need not be equal.
+func TestSimulatorAnswersLikePowerDNS(t *testing.T) {
+	simulated, real := newSimulated(t), newFixture(t)
+	zone := real.NewZone(t)
+	if other := simulated.NewZone(t); other != zone {
+		t.Fatalf("the zones are %s and %s", zone, other)
+	}
+	real.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": "INCREASE"})
+	const server = "/api/v1/servers/localhost"
+	at := server + "/zones/" + zone + "."
+	set := func(name, kind, change string, contents ...string) string {
+		records := []map[string]any{}
+		for _, content := range contents {
+			records = append(records, map[string]any{"content": content, "disabled": false})
+		}
+		raw, err := json.Marshal(map[string]any{"name": strings.ReplaceAll(name, "@", zone), "type": kind, "ttl": 300, "changetype": change, "records": records})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	patch := func(sets ...string) string { return `{"rrsets":[` + strings.Join(sets, ",") + `]}` }
+	zoneAt := func(link, key string) apiAnswer {
+		_, answer := request(t, http.MethodGet, link, key, "")
+		return answer
+	}
+	for _, step := range []struct{ what, method, path, key, body string }{
+		{"a list", http.MethodGet, server + "/zones", "", ""},
+		{"a list with one zone", http.MethodGet, server + "/zones?zone=nobody.test.", "", ""},
+		{"a different key", http.MethodGet, server + "/zones", "guessed", ""},
+		{"a different server", http.MethodGet, "/api/v1/servers/other/zones", "", ""},
+		{"no such zone", http.MethodGet, server + "/zones/nobody.test.", "", ""},
+		{"a change of no such zone", http.MethodPatch, server + "/zones/nobody.test.", "", patch(set("x.nobody.test.", "TXT", "REPLACE", `"x"`))},
+		{"no changes", http.MethodPatch, at, "", patch()},
+		{"no JSON", http.MethodPatch, at, "", "{"},
+		{"a set", http.MethodPatch, at, "", patch(set("x.@.", "TXT", "REPLACE", `"x"`, `"y \"quoted\" \\ \228"`), set("@.", "MX", "REPLACE", "10 mx.example."))},
+		{"a set again", http.MethodPatch, at, "", patch(set("x.@.", "TXT", "REPLACE", `"x"`, `"y \"quoted\" \\ \228"`))},
+		{"a CNAME beside a text", http.MethodPatch, at, "", patch(set("x.@.", "CNAME", "REPLACE", "a.example."))},
+		{"a CNAME instead of a text", http.MethodPatch, at, "", patch(set("x.@.", "TXT", "DELETE"), set("x.@.", "CNAME", "REPLACE", "a.example."))},
+		{"a text beside a CNAME", http.MethodPatch, at, "", patch(set("x.@.", "TXT", "REPLACE", `"x"`))},
+		{"a text before its CNAME is deleted", http.MethodPatch, at, "", patch(set("x.@.", "TXT", "REPLACE", `"x"`), set("x.@.", "CNAME", "DELETE"))},
+		{"a CNAME at the apex", http.MethodPatch, at, "", patch(set("@.", "CNAME", "REPLACE", "a.example."))},
+		{"two CNAMEs", http.MethodPatch, at, "", patch(set("y.@.", "CNAME", "REPLACE", "a.example.", "b.example."))},
+		{"a name outside the zone", http.MethodPatch, at, "", patch(set("x.example.", "TXT", "REPLACE", `"x"`))},
+		{"one of two is refused", http.MethodPatch, at, "", patch(set("new.@.", "TXT", "REPLACE", `"x"`), set("x.example.", "TXT", "REPLACE", `"x"`))},
+		{"a name without its dot", http.MethodPatch, at, "", patch(set("y.@", "TXT", "REPLACE", `"x"`))},
+		{"a name in upper case", http.MethodPatch, at, "", patch(set("UPPER.@.", "TXT", "REPLACE", `"x"`))},
+		{"a text without quotes", http.MethodPatch, at, "", patch(set("y.@.", "TXT", "REPLACE", "x"))},
+		{"a host without its dot", http.MethodPatch, at, "", patch(set("y.@.", "CNAME", "REPLACE", "a.example"))},
+		{"an MX without a preference", http.MethodPatch, at, "", patch(set("y.@.", "MX", "REPLACE", "mx.example."))},
+		{"no address", http.MethodPatch, at, "", patch(set("y.@.", "A", "REPLACE", "here"))},
+		{"the same record twice", http.MethodPatch, at, "", patch(set("y.@.", "TXT", "REPLACE", `"x"`, `"x"`))},
+		{"the same set twice", http.MethodPatch, at, "", patch(set("y.@.", "TXT", "REPLACE", `"x"`), set("y.@.", "TXT", "REPLACE", `"y"`))},
+		{"an unknown change", http.MethodPatch, at, "", patch(set("y.@.", "TXT", "EXTEND", `"x"`))},
+		{"no TTL", http.MethodPatch, at, "", `{"rrsets":[{"name":"y.` + zone + `.","type":"TXT","changetype":"REPLACE","records":[]}]}`},
+		{"a set without records", http.MethodPatch, at, "", patch(set("upper.@.", "TXT", "REPLACE"))},
+		{"a deletion of nothing", http.MethodPatch, at, "", patch(set("nothing.@.", "TXT", "DELETE"))},
+		{"some sets", http.MethodGet, at + "?rrset_name=" + zone + ".&rrset_type=MX", "", ""},
+		{"no sets", http.MethodGet, at + "?rrsets=false", "", ""},
+	} {
+		beforeReal, beforeSimulated := zoneAt(real.server.API+at, real.server.Key), zoneAt(simulated.URL+at, simulator.Key)
+		wantStatus, want := request(t, step.method, real.server.API+step.path, cmp.Or(step.key, real.server.Key), step.body)
+		status, got := request(t, step.method, simulated.URL+step.path, cmp.Or(step.key, simulator.Key), step.body)
+		wantError, _, _ := strings.Cut(want.Error, ": while")
+		wantError, _, _ = strings.Cut(wantError, ": expected")
+		if status != wantStatus || got.Error != wantError {
+			t.Errorf("%s: the simulator answers %d %q, PowerDNS %d %q", step.what, status, got.Error, wantStatus, want.Error)
+		}
+		want, got = zoneAt(real.server.API+at, real.server.Key), zoneAt(simulated.URL+at, simulator.Key)
+		if added, wanted := got.EditedSerial-beforeSimulated.EditedSerial, want.EditedSerial-beforeReal.EditedSerial; added != wanted {
+			t.Errorf("%s: the serial increased by %d, that of PowerDNS by %d", step.what, added, wanted)
+		}
+		if diff := gocmp.Diff(want.sets(), got.sets()); diff != "" {
+			t.Errorf("%s: the zone (-PowerDNS +simulator):\n%s", step.what, diff)
+		}
+	}
+}
+
+// apiAnswer has what the two servers must have in common.
+type apiAnswer struct {
+	Error        string
+	SOAEditAPI   string     `json:"soa_edit_api"`
+	EditedSerial int        `json:"edited_serial"`
+	RRSets       []rrsetDoc `json:"rrsets"`
+}
+
+// sets returns the contents by name and type, without those of SOA and NS.
+func (a apiAnswer) sets() map[string][]string {
+	all := map[string][]string{"soa_edit_api": {a.SOAEditAPI}}
+	for _, s := range a.RRSets {
+		for _, r := range s.Records {
+			if s.Type != "SOA" && s.Type != "NS" {
+				all[s.Name+" "+s.Type] = append(all[s.Name+" "+s.Type], r.Content)
+			}
+		}
+	}
+	return all
+}
+
+func request(t *testing.T, method, link, key, body string) (int, apiAnswer) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, link, bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-API-Key", key)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer apiAnswer
+	if json.Unmarshal(raw, &answer) != nil && resp.StatusCode >= http.StatusBadRequest {
+		answer.Error = string(raw)
+	}
+	return resp.StatusCode, answer
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+// listen serves the messages of TCP connections with handler. The address stays the same after a
+// restart, because connections of accounts have it, unless a different process has taken the port.
+func listen(dataDir string, handler http.Handler) (address string, err error) {
+	last, err := simulate.OpenFile(filepath.Join(dataDir, "listener.json"), "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	last.View(func(a *string) { address = *a })
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		listener, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return "", fmt.Errorf("listen for DNS: %w", err)
+	}
+	address = listener.Addr().String()
+	if err := last.Do(func(a *string) { *a = address }); err != nil {
+		return "", err
+	}
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go serve(conn, handler)
+		}
+	}()
+	return address, nil
+}
+
+// serve answers the messages of one connection until it ends.
+func serve(conn net.Conn, handler http.Handler) {
+	defer func() { _ = conn.Close() }()
+	for {
+		var size [2]byte
+		if _, err := io.ReadFull(conn, size[:]); err != nil {
+			return
+		}
+		message := make([]byte, binary.BigEndian.Uint16(size[:]))
+		if _, err := io.ReadFull(conn, message); err != nil {
+			return
+		}
+		answer, ok := exchange(message, handler)
+		if !ok {
+			return
+		}
+		if _, err := conn.Write(answer); err != nil {
+			return
+		}
+	}
+}
+
+// exchange passes a message to the handler as a request. ok is false if the connection must be closed
+// without an answer.
+func exchange(message []byte, handler http.Handler) (answer []byte, ok bool) {
+	request, err := http.NewRequest(http.MethodPost, "/dns-message", bytes.NewReader(message))
+	if err != nil {
+		return nil, false
+	}
+	defer func() {
+		if cause := recover(); cause == http.ErrAbortHandler { // a planned fault
+			answer, ok = nil, false
+		} else if cause != nil {
+			panic(cause)
+		}
+	}()
+	w := &response{header: http.Header{}}
+	handler.ServeHTTP(w, request)
+	return w.body.Bytes(), w.body.Len() > 0
+}
+
+// response collects the bytes of an answer.
+type response struct {
+	header http.Header
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (r *response) Header() http.Header { return r.header }
+
+// WriteHeader implements http.ResponseWriter. DNS has no status.
+func (r *response) WriteHeader(int) {}
+
+// Write implements http.ResponseWriter.
+func (r *response) Write(p []byte) (int, error) { return r.body.Write(p) }

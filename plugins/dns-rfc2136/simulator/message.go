@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+const (
+	soaTTL    = 3600
+	clockSkew = 300
+	// recordsInMessage is how many records a message of a transfer has at most.
+	recordsInMessage = 100
+)
+
+// question is a message of a client.
+type question struct {
+	*wire.Msg
+	tsig *wire.TSIG // nil if it is not signed
+	// keyError is the TSIG error of a signature that is not accepted, or 0.
+	keyError uint16
+}
+
+// newQuestion returns nil for bytes that are no message.
+func newQuestion(raw []byte) *question {
+	m := new(wire.Msg)
+	if err := m.Unpack(raw); err != nil {
+		return nil
+	}
+	q := &question{Msg: m, tsig: m.IsTsig()}
+	if q.tsig == nil {
+		return q
+	}
+	if wire.CanonicalName(q.tsig.Hdr.Name) != KeyName+"." || wire.CanonicalName(q.tsig.Algorithm) != wire.HmacSHA256 {
+		q.keyError = wire.RcodeBadKey
+		return q
+	}
+	switch err := wire.TsigVerify(raw, Secret, "", false); {
+	case errors.Is(err, wire.ErrTime):
+		q.keyError = wire.RcodeBadTime
+	case err != nil:
+		q.keyError = wire.RcodeBadSig
+	}
+	return q
+}
+
+func isTransfer(m *wire.Msg) bool {
+	return len(m.Question) == 1 && m.Question[0].Qtype == wire.TypeAXFR
+}
+
+// reply returns an answer with a response code.
+func (q *question) reply(code int) []byte { return q.send(new(wire.Msg).SetRcode(q.Msg, code)) }
+
+// send returns messages as they are sent by TCP, signed if the question is.
+func (q *question) send(messages ...*wire.Msg) []byte {
+	var out []byte
+	mac := ""
+	if q.tsig != nil {
+		mac = q.tsig.MAC
+	}
+	for i, m := range messages {
+		raw, err := q.sign(m, &mac, i > 0)
+		if err != nil {
+			return nil // the connection is closed, as by a server that fails
+		}
+		out = append(binary.BigEndian.AppendUint16(out, uint16(len(raw))), raw...)
+	}
+	return out
+}
+
+// sign returns the bytes of an answer. mac is the MAC of the message before, and becomes that of m.
+func (q *question) sign(m *wire.Msg, mac *string, later bool) (raw []byte, err error) {
+	if q.tsig == nil {
+		return m.Pack()
+	}
+	m.SetTsig(q.tsig.Hdr.Name, q.tsig.Algorithm, clockSkew, time.Now().Unix())
+	tsig := m.IsTsig()
+	tsig.Error, tsig.OrigId = q.keyError, m.Id
+	if q.keyError == wire.RcodeBadKey || q.keyError == wire.RcodeBadSig { // RFC 8945, 5.2: not signed
+		return m.Pack()
+	}
+	raw, *mac, err = wire.TsigGenerate(m, Secret, *mac, later)
+	return raw, err
+}
+
+// answer returns the answer to a message as it is sent by TCP.
+func (s *simulator) answer(ctx context.Context, q *question) []byte {
+	switch {
+	case q.keyError != 0:
+		return q.reply(wire.RcodeNotAuth)
+	case len(q.Question) != 1:
+		return q.reply(wire.RcodeFormatError)
+	case q.Opcode == wire.OpcodeUpdate:
+		return q.reply(s.update(ctx, q))
+	case q.Opcode != wire.OpcodeQuery:
+		return q.reply(wire.RcodeNotImplemented)
+	case isTransfer(q.Msg):
+		return s.transfer(ctx, q)
+	}
+	return s.query(ctx, q)
+}
+
+// zone returns the zone with this apex. It fails with simulate.ErrNoZone.
+func (s *simulator) zone(ctx context.Context, apex string) (simulate.Zone, error) {
+	if name := sdk.PlainName(apex); name != OwnZone {
+		return s.zones.Get(ctx, name)
+	}
+	return simulate.Zone{Name: OwnZone, NameServers: simulate.NameServers(provider), Version: 1}, nil
+}
+
+// transfer answers AXFR (RFC 5936): all records, beginning and ending with the SOA.
+func (s *simulator) transfer(ctx context.Context, q *question) []byte {
+	zone, err := s.zone(ctx, q.Question[0].Name)
+	var records []wire.RR
+	if err == nil {
+		records, err = recordsOf(zone)
+	}
+	switch {
+	case errors.Is(err, simulate.ErrNoZone):
+		return q.reply(wire.RcodeNotAuth)
+	case err != nil:
+		return q.reply(wire.RcodeServerFailure)
+	case q.tsig == nil:
+		return q.reply(wire.RcodeRefused)
+	}
+	var messages []*wire.Msg
+	for part := range slices.Chunk(append(records, records[0]), recordsInMessage) {
+		m := new(wire.Msg).SetReply(q.Msg)
+		m.Authoritative, m.Answer = true, part
+		messages = append(messages, m)
+	}
+	return q.send(messages...)
+}
+
+// query answers a query for a name of a zone. Wildcards and delegations are not among the answers.
+func (s *simulator) query(ctx context.Context, q *question) []byte {
+	asked := q.Question[0]
+	for _, at := range wire.Split(asked.Name) {
+		zone, err := s.zone(ctx, asked.Name[at:])
+		if errors.Is(err, simulate.ErrNoZone) {
+			continue
+		}
+		var records []wire.RR
+		if err == nil {
+			records, err = recordsOf(zone)
+		}
+		if err != nil {
+			return q.reply(wire.RcodeServerFailure)
+		}
+		named := named(records, asked.Name)
+		m := new(wire.Msg).SetReply(q.Msg)
+		m.Authoritative = true
+		if m.Answer = typed(named, asked.Qtype); len(m.Answer) == 0 {
+			m.Ns = records[:1]
+		}
+		if len(named) == 0 {
+			m.Rcode = wire.RcodeNameError
+		}
+		return q.send(m)
+	}
+	return q.reply(wire.RcodeRefused)
+}
+
+// recordsOf returns the records of a zone. The first is its SOA.
+func recordsOf(z simulate.Zone) ([]wire.RR, error) {
+	sets := append([]dns.RRSet{
+		{Name: z.Name, Type: dns.SOA, TTL: soaTTL, Values: []string{fmt.Sprintf("%s. hostmaster.%s. %d 3600 600 604800 60", z.NameServers[0], z.Name, z.Version)}},
+		{Name: z.Name, Type: dns.NS, TTL: soaTTL, Values: z.NameServers},
+	}, simulate.SetsOf(z.Records)...)
+	var all []wire.RR
+	for _, set := range sets {
+		for _, value := range set.Values {
+			rr, err := wire.NewRR(fmt.Sprintf("%s. %d IN %s %s", set.Name, set.TTL, set.Type, sdk.WriteContent(set.Type, value)))
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, rr)
+		}
+	}
+	return all, nil
+}
+
+// storedOf is the inverse of recordsOf. It leaves out the SOA and NS records of the apex.
+func storedOf(zone string, records []wire.RR) ([]simulate.Record, error) {
+	var sets []dns.RRSet
+	for _, rr := range records {
+		h := rr.Header()
+		name, kind := sdk.PlainName(h.Name), dns.Type(wire.Type(h.Rrtype).String())
+		if name == zone && (h.Rrtype == wire.TypeSOA || h.Rrtype == wire.TypeNS) {
+			continue
+		}
+		value, err := sdk.ReadContent(kind, strings.TrimPrefix(rr.String(), h.String()))
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, dns.RRSet{Name: name, Type: kind, TTL: int(h.Ttl), Values: []string{value}})
+	}
+	return simulate.RecordsOf(sets), nil
+}
+
+// named returns the records with a name.
+func named(records []wire.RR, name string) []wire.RR {
+	return keep(records, func(rr wire.RR) bool { return wire.CanonicalName(rr.Header().Name) == wire.CanonicalName(name) })
+}
+
+// typed returns the records of a type.
+func typed(records []wire.RR, kind uint16) []wire.RR {
+	return keep(records, func(rr wire.RR) bool { return rr.Header().Rrtype == kind })
+}
+
+func keep(records []wire.RR, wanted func(wire.RR) bool) []wire.RR {
+	return slices.DeleteFunc(slices.Clone(records), func(rr wire.RR) bool { return !wanted(rr) })
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package simulator simulates an authoritative DNS server that accepts zone transfers and dynamic
+// updates (RFC 2136) signed with a TSIG key, by TCP. The strings of a text are joined, because the
+// zones of a sandbox hold texts.
+//
+//   - simulator.go: New, the requests that messages become, and the control calls. Start here.
+//   - listen.go: the DNS listener.
+//   - message.go: TSIG, transfers and queries.
+//   - update.go: prerequisites and changes.
+package simulator
+
+import (
+	"io"
+	"net/http"
+	"strings"
+
+	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+)
+
+const (
+	provider = "rfc2136"
+	// KeyName and Secret are the TSIG key of the simulated server. The algorithm is hmac-sha256.
+	KeyName = "simulated-key"
+	Secret  = "c2ltdWxhdGVkLXJmYzIxMzYtc2VjcmV0"
+	// OwnZone is a zone of the server's operator. The key may transfer it and not update it. So the
+	// setting `zones` names a zone even if the sandbox hosts none here.
+	OwnZone = "operator.rfc2136.sandbox-dns.test"
+)
+
+// simulator implements simulate.Provider. A DNS message is the body of a request, and the body of
+// the answer has the messages of the answer with their lengths, as in a TCP connection.
+type simulator struct {
+	kit   *simulate.Kit
+	zones *simulate.Zones
+}
+
+// New returns the handler of the control calls and the line that the simulator prints when it is
+// ready. The DNS server listens on a port of its own until the process ends. New fails when the data
+// folder is unusable, and when it cannot listen.
+func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
+	kit, err := simulate.Open(provider, o)
+	if err != nil {
+		return nil, simulate.Ready{}, err
+	}
+	zones, err := simulate.OpenZones(kit)
+	if err != nil {
+		return nil, simulate.Ready{}, err
+	}
+	s := &simulator{kit: kit, zones: zones}
+	handler := kit.Handler(s, s.control())
+	address, err := listen(o.DataDir, handler)
+	if err != nil {
+		return nil, simulate.Ready{}, err
+	}
+	return handler, simulate.Ready{
+		Provider: provider, URL: o.URL, Control: []string{},
+		Settings: map[string]string{"server": address, "zones": OwnZone, "key_name": KeyName, "allow_private": "true"},
+		Secrets:  map[string]string{"key_secret": Secret},
+	}, nil
+}
+
+// control returns the handler of the control calls: those of simulate.Zones, and
+//
+//	POST /_control/credentials    {"customer": "word"}: the settings with all zones of this moment
+//
+// A real account also names its zones when it connects.
+func (s *simulator) control() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/_control/zones/", s.zones.Control())
+	mux.HandleFunc("POST /_control/credentials", func(w http.ResponseWriter, r *http.Request) {
+		var in struct {
+			Customer string `json:"customer"`
+		}
+		if err := simulate.ReadBody(r, &in); err != nil {
+			simulate.WriteError(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		all, err := s.zones.List(r.Context())
+		if err != nil {
+			simulate.WriteError(w, http.StatusInternalServerError, err.Error())
+			return
+		}
+		names := []string{OwnZone}
+		for _, z := range all {
+			names = append(names, z.Name)
+		}
+		simulate.WriteJSON(w, http.StatusOK, map[string]any{"settings": map[string]string{"zones": strings.Join(names, ",")}})
+	})
+	return simulate.ControlCalls(mux, nil)
+}
+
+// Call implements simulate.Provider. Planned faults select calls by their operation.
+func (s *simulator) Call(_ *http.Request, body []byte) simulate.Call {
+	m := new(wire.Msg)
+	if err := m.Unpack(body); err != nil {
+		return simulate.Call{Operation: "malformed"}
+	}
+	switch {
+	case m.Opcode == wire.OpcodeUpdate:
+		return simulate.Call{Operation: "update", Write: true}
+	case isTransfer(m):
+		return simulate.Call{Operation: "transfer"}
+	}
+	return simulate.Call{Operation: "query"}
+}
+
+// Fail implements simulate.Provider. A DNS message has no status: 403 is REFUSED, 501 is NOTIMP, and
+// all others are SERVFAIL.
+func (s *simulator) Fail(w http.ResponseWriter, r *http.Request, status, _ int) {
+	code, known := map[int]int{http.StatusForbidden: wire.RcodeRefused, http.StatusNotImplemented: wire.RcodeNotImplemented}[status]
+	if !known {
+		code = wire.RcodeServerFailure
+	}
+	if q := s.question(r); q != nil {
+		_, _ = w.Write(q.reply(code))
+	}
+}
+
+// ServeHTTP implements simulate.Provider.
+func (s *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if q := s.question(r); q != nil {
+		_, _ = w.Write(s.answer(r.Context(), q))
+	}
+}
+
+// question returns the message in the body of a request, or nil if it has none.
+func (s *simulator) question(r *http.Request) *question {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil
+	}
+	return newQuestion(raw)
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	wire "github.com/miekg/dns"
+
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/conformance"
+	"github.com/tenantry/tenantry/plugins/dns-rfc2136/simulator"
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/ports/contract"
+)
+
+// simulated is the environment of the contract on the simulator.
+type simulated struct{ *conformance.DNSTest }
+
+func newSimulated(t conformance.T) simulated {
+	return simulated{conformance.SimulateDNS(t, simulator.New, nil)}
+}
+
+// connect returns the provider with all zones of this moment.
+func (s simulated) connect(t conformance.T, secretText string) sdk.DNSProvider {
+	var issued struct{ Settings map[string]string }
+	s.Control(t, http.MethodPost, "/credentials", map[string]string{"customer": "test"}, &issued)
+	c := s.Connection(issued.Settings, nil)
+	c.Secrets["key_secret"] = secret.New(secretText)
+	p, err := newTestProvider(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// simulatedEnv implements contract.DNSProviderEnv.
+type simulatedEnv struct {
+	simulated
+	t conformance.T
+}
+
+func (s simulatedEnv) Provider() sdk.DNSProvider { return s.connect(s.t, simulator.Secret) }
+
+func (s simulatedEnv) Refused() sdk.DNSProvider { return s.connect(s.t, "Z3Vlc3NlZA==") }
+
+// TestContractOnSimulator runs the contract suite of the port with the simulator.
+func TestContractOnSimulator(t *testing.T) {
+	contract.DNSProvider(t, func(t conformance.T) contract.DNSProviderEnv { return simulatedEnv{newSimulated(t), t} })
+}
+
+// client sends messages to one of the servers that a test compares.
+type client struct{ addr, key, secret string }
+
+// send returns the response code and the TSIG error of the answer.
+func (c client) send(t *testing.T, m *wire.Msg, key, secretText, algorithm string, at time.Time) string {
+	t.Helper()
+	m = m.Copy()
+	secrets := map[string]string{}
+	if key != "none" {
+		if key == "" {
+			key = c.key
+		}
+		if secretText == "" {
+			secretText = c.secret
+		}
+		m.SetTsig(wire.Fqdn(key), algorithm, 300, at.Unix())
+		secrets[wire.Fqdn(key)] = secretText
+	}
+	conn, err := wire.DialTimeout("tcp", c.addr, testTimeout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	conn.TsigSecret = secrets
+	if err := conn.WriteMsg(m); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(testTimeout)); err != nil {
+		t.Fatal(err)
+	}
+	a, err := conn.ReadMsg()
+	if a == nil {
+		return fmt.Sprint("no answer: ", err)
+	}
+	text := wire.RcodeToString[a.Rcode]
+	if tsig := a.IsTsig(); tsig != nil {
+		text += fmt.Sprintf(" signed: %v, error %d", err == nil, tsig.Error)
+	}
+	return text
+}
+
+// records returns the records of a zone, sorted, without those of the apex that name the server.
+func (c client) records(t *testing.T, zone string) (all []string, serial uint32) {
+	t.Helper()
+	q := new(wire.Msg).SetAxfr(wire.Fqdn(zone))
+	q.SetTsig(wire.Fqdn(c.key), wire.HmacSHA256, 300, time.Now().Unix())
+	in, err := (&wire.Transfer{TsigSecret: map[string]string{wire.Fqdn(c.key): c.secret}, DialTimeout: testTimeout, ReadTimeout: testTimeout, WriteTimeout: testTimeout}).In(q, c.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for part := range in {
+		if part.Error != nil {
+			t.Fatal(part.Error)
+		}
+		for _, rr := range part.RR {
+			if soa, ok := rr.(*wire.SOA); ok {
+				serial = soa.Serial
+			} else if rr.Header().Rrtype != wire.TypeNS {
+				all = append(all, rr.String())
+			}
+		}
+	}
+	slices.Sort(all)
+	return all, serial
+}
+
+// TestSimulatorAnswersLikeBIND sends the same messages to the simulator and to a real server. The
+// response codes, the errors of TSIG, the records afterwards and the steps of the serial must be equal.
+func TestSimulatorAnswersLikeBIND(t *testing.T) {
+	simulated, bind := newSimulated(t), newFixture(t)
+	zone := bind.NewZone(t)
+	if other := simulated.NewZone(t); other != zone {
+		t.Fatalf("the zones are %s and %s", zone, other)
+	}
+	servers := []client{
+		{bind.server.Addr, bind.server.Key, bind.server.Secret},
+		{simulated.Ready.Settings["server"], simulator.KeyName, simulator.Secret},
+	}
+	rr := func(text string) wire.RR {
+		r, err := wire.NewRR(strings.ReplaceAll(text, "@", zone+"."))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	anyOf := func(name, kind string) []wire.RR {
+		return []wire.RR{&wire.ANY{Hdr: wire.RR_Header{Name: strings.ReplaceAll(name, "@", zone+"."), Rrtype: wire.StringToType[kind]}}}
+	}
+	update := func(edit func(m *wire.Msg)) *wire.Msg {
+		m := new(wire.Msg).SetUpdate(zone + ".")
+		edit(m)
+		return m
+	}
+	insert := func(texts ...string) *wire.Msg {
+		return update(func(m *wire.Msg) {
+			for _, text := range texts {
+				m.Insert([]wire.RR{rr(text)})
+			}
+		})
+	}
+	const x = `x.@ 300 IN TXT "x"`
+	axfr := func(zone string) *wire.Msg { return new(wire.Msg).SetAxfr(zone) }
+	for _, step := range []struct {
+		what                   string
+		m                      *wire.Msg
+		key, secret, algorithm string
+		skew                   time.Duration
+	}{
+		{what: "a transfer", m: axfr(zone + ".")},
+		{what: "a transfer without a key", m: axfr(zone + "."), key: "none"},
+		{what: "a transfer of no zone", m: axfr("nobody.test.")},
+		{what: "a wrong secret", m: insert(x), secret: "Z3Vlc3NlZA=="},
+		{what: "an unknown key", m: insert(x), key: "other-key"},
+		{what: "a different algorithm", m: insert(x), algorithm: wire.HmacSHA512},
+		{what: "a clock that is behind", m: insert(x), skew: -time.Hour},
+		{what: "an update without a key", m: insert(x), key: "none"},
+		{what: "an update of no zone", m: new(wire.Msg).SetUpdate("nobody.test.")},
+		{what: "an empty update", m: update(func(*wire.Msg) {})},
+		{what: "two records", m: insert(x, `x.@ 300 IN TXT "y \"quoted\" \\ \228"`)},
+		{what: "the same record again", m: insert(x)},
+		{what: "a record with a different TTL", m: insert(`x.@ 600 IN TXT "z"`)},
+		{what: "a CNAME beside a text", m: insert("x.@ 300 IN CNAME a.example.")},
+		{what: "a CNAME", m: insert("c.@ 300 IN CNAME a.example.")},
+		{what: "a different CNAME", m: insert("c.@ 300 IN CNAME b.example.")},
+		{what: "a text beside a CNAME", m: insert(`c.@ 300 IN TXT "x"`)},
+		{what: "other types", m: insert("@ 300 IN MX 10 mx.example.", "@ 300 IN A 192.0.2.1", "a.@ 300 IN AAAA 2001:db8::1", "_s._tcp.@ 300 IN SRV 1 2 3 host.example.")},
+		{what: "a name outside the zone", m: insert(x, `x.example. 300 IN TXT "x"`)},
+		{what: "a used name", m: update(func(m *wire.Msg) { m.NameUsed(anyOf("x.@", "ANY")) })},
+		{what: "an unused name is wanted", m: update(func(m *wire.Msg) { m.NameUsed(anyOf("nobody.@", "ANY")) })},
+		{what: "a used name is not wanted", m: update(func(m *wire.Msg) { m.NameNotUsed(anyOf("x.@", "ANY")) })},
+		{what: "a set is not wanted", m: update(func(m *wire.Msg) { m.RRsetNotUsed(anyOf("x.@", "TXT")); m.Insert([]wire.RR{rr(x)}) })},
+		{what: "a set is wanted", m: update(func(m *wire.Msg) { m.RRsetUsed(anyOf("nobody.@", "TXT")) })},
+		{what: "a prerequisite outside the zone", m: update(func(m *wire.Msg) { m.RRsetUsed(anyOf("x.example.", "TXT")) })},
+		{what: "one of three values", m: update(func(m *wire.Msg) { m.Used([]wire.RR{rr(x)}); m.RemoveRRset(anyOf("x.@", "TXT")) })},
+		{what: "all values", m: update(func(m *wire.Msg) {
+			m.Used([]wire.RR{rr(x), rr(`x.@ 600 IN TXT "y \"quoted\" \\ \228"`), rr(`x.@ 600 IN TXT "z"`)})
+			m.Remove([]wire.RR{rr(x)})
+		})},
+		{what: "a removal of nothing", m: update(func(m *wire.Msg) { m.Remove([]wire.RR{rr(x)}) })},
+		{what: "a removal outside the zone", m: update(func(m *wire.Msg) { m.RemoveRRset(anyOf("x.example.", "TXT")) })},
+		{what: "a CNAME instead of texts", m: update(func(m *wire.Msg) {
+			m.RemoveRRset(anyOf("x.@", "TXT"))
+			m.Insert([]wire.RR{rr("x.@ 300 IN CNAME a.example.")})
+		})},
+		{what: "all sets of the apex", m: update(func(m *wire.Msg) { m.RemoveName(anyOf("@", "ANY")) })},
+		{what: "a query", m: new(wire.Msg).SetQuestion("c."+zone+".", wire.TypeCNAME)},
+		{what: "a query for no name", m: new(wire.Msg).SetQuestion("nobody."+zone+".", wire.TypeCNAME)},
+		{what: "a query for no zone", m: new(wire.Msg).SetQuestion("nobody.test.", wire.TypeCNAME)},
+		{what: "a different operation", m: &wire.Msg{MsgHdr: wire.MsgHdr{Id: 7, Opcode: wire.OpcodeStatus}, Question: axfr(zone + ".").Question}},
+	} {
+		var answers [2]string
+		var zones [2][]string
+		var steps [2]uint32
+		for i, c := range servers {
+			_, before := c.records(t, zone)
+			algorithm := step.algorithm
+			if algorithm == "" {
+				algorithm = wire.HmacSHA256
+			}
+			answers[i] = c.send(t, step.m, step.key, step.secret, algorithm, time.Now().Add(step.skew))
+			var after uint32
+			zones[i], after = c.records(t, zone)
+			steps[i] = after - before
+		}
+		if answers[0] != answers[1] || steps[0] != steps[1] {
+			t.Errorf("%s: BIND answers %s and the serial grows by %d, the simulator %s and %d", step.what, answers[0], steps[0], answers[1], steps[1])
+		}
+		if diff := cmp.Diff(zones[0], zones[1]); diff != "" {
+			t.Errorf("%s: the zone (-BIND +simulator):\n%s", step.what, diff)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// plantedSendingBug is plantedMailBug for a sending platform. plant changes the environment, whose
+// platforms pass the protocol afterwards.
+type plantedSendingBug struct {
+	operation string
+	plant     func(*SendingPlatformEnv)
+}
+
+// sendingBug returns a bug of brokenSendings.
+func sendingBug(operation, name string) plantedSendingBug {
+	return plantedSendingBug{operation, func(env *SendingPlatformEnv) {
+		env.Platform = brokenSendings()[name](env.Platform.(*fake.SendingPlatform))
+	}}
+}
+
+func ownSendingBug(operation string, b brokenSending) plantedSendingBug {
+	return plantedSendingBug{operation, func(env *SendingPlatformEnv) {
+		b.SendingPlatform = env.Platform.(*fake.SendingPlatform)
+		env.Platform = b
+	}}
+}
+
+// listingBug returns a bug of a page of accounts.
+func listingBug(change func(*integration.Page)) plantedSendingBug {
+	return ownSendingBug("accounts", brokenSending{accounts: func(_ string, p integration.Page, err error) (integration.Page, error) {
+		change(&p)
+		return p, err
+	}})
+}
+
+// deafSending is a platform that goes on after its caller has given up.
+type deafSending struct{ ports.SendingPlatform }
+
+func (d deafSending) Check(ctx context.Context) (integration.Reach, error) {
+	return d.SendingPlatform.Check(context.WithoutCancel(ctx))
+}
+
+var lostIsDown = ofKind(outcome.Unknown, &outcome.Error{Kind: outcome.Down})
+
+// plantedSendingBugs has a bug for each check of the contract.
+var plantedSendingBugs = map[string]plantedSendingBug{
+	"sending/credential/reaches-workspace": sendingBug("check", "reaches nothing"),
+	"sending/credential/rejected":          {anyOperation, func(env *SendingPlatformEnv) { env.Refused = env.Platform }},
+	"sending/credential/ended-plan":        sendingBug("accounts", "the plan is a bad key"),
+	"sending/credential/workspaces": {"check", func(env *SendingPlatformEnv) {
+		env.WithWorkspaces = func(T, int) ports.SendingPlatform { return env.Platform }
+	}},
+	"sending/accounts/found":           sendingBug("account", "is case-sensitive"),
+	"sending/accounts/similar-address": sendingBug("account", "finds similar addresses"),
+	"sending/accounts/special-characters": ownSendingBug("account", brokenSending{account: func(_ context.Context, address string, a integration.Account, err error) (integration.Account, error) {
+		if strings.Contains(address, "+") { // sent as a space
+			a = integration.Account{}
+		}
+		return a, err
+	}}),
+	"sending/accounts/states": sendingBug("account", "every account works"),
+	"sending/list/empty":      sendingBug("accounts", "never ends"),
+	"sending/list/one":        listingBug(func(p *integration.Page) { p.Accounts = p.Accounts[min(1, len(p.Accounts)):] }),
+	"sending/list/full-page": listingBug(func(p *integration.Page) {
+		if len(p.Accounts) == 100 {
+			p.Accounts = p.Accounts[:99]
+		}
+	}),
+	"sending/list/many":          sendingBug("accounts", "lists the last of a page twice"),
+	"sending/list/repeated-page": sendingBug("accounts", "takes a repeated page for the end"),
+	"sending/sign-in/link":       sendingBug("start_sign_in", "sessions have no expiry"),
+	"sending/sign-in/foreign-host": ownSendingBug("start_sign_in", brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {
+		if outcome.Of(err) == outcome.Broken {
+			s.URL, err = "https://login.microsoftonline.com.evil.example/x", nil
+		}
+		return s, err
+	}}),
+	"sending/sign-in/account":           sendingBug("account", "the stamp never changes"),
+	"sending/sign-in/other-person":      sendingBug("sign_in", "forgets who signed in"),
+	"sending/sign-in/declined":          sendingBug("sign_in", "declines without a reason"),
+	"sending/sign-in/expired":           sendingBug("sign_in", "everybody has signed in"),
+	"sending/capabilities/missing":      {"start_sign_in", func(env *SendingPlatformEnv) { env.Lesser = env.Platform }},
+	"sending/remove/twice":              sendingBug("remove", "removes once"),
+	"sending/remove/lost-answer":        sendingBug("remove", "a lost removal is done"),
+	"sending/remove/html-page":          sendingBug("remove", "a page is a removal"),
+	"sending/failures/throttled":        sendingBug("check", "loses Retry-After"),
+	"sending/failures/down":             sendingBug("check", "down is broken"),
+	"sending/failures/broken":           sendingBug("check", "broken is refused"),
+	"sending/failures/html-page":        sendingBug("check", "broken is refused"),
+	"sending/failures/half-an-answer":   sendingBug("check", "broken is refused"),
+	"sending/failures/unexpected-shape": sendingBug("check", "broken is refused"),
+	"sending/failures/redirect":         sendingBug("check", "broken is refused"),
+	"sending/failures/endless-answer":   sendingBug("check", "broken is refused"),
+	"sending/failures/lost-answer":      ownSendingBug("check", brokenSending{check: lostIsDown}),
+	"sending/failures/lost-request":     ownSendingBug("check", brokenSending{check: lostIsDown}),
+	"sending/failures/nothing-listens":  {anyOperation, func(env *SendingPlatformEnv) { env.Absent = env.Refused }},
+	"sending/sign-in/lost-start": ownSendingBug("start_sign_in", brokenSending{start: func(s integration.SignIn, err error) (integration.SignIn, error) {
+		return s, replaced(err, outcome.Unknown, &outcome.Error{Kind: outcome.Down})
+	}}),
+	"sending/failures/deadline": ownSendingBug("check", brokenSending{check: func(ctx context.Context, r integration.Reach, err error) (integration.Reach, error) {
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = &outcome.Error{Kind: outcome.Down}
+		}
+		return r, err
+	}}),
+	"sending/failures/cancelled": {"check", func(env *SendingPlatformEnv) { env.Platform = deafSending{env.Platform} }},
+}
+
+// TestEachSendingCheckFindsItsPlantedBug is TestEachMailCheckFindsItsPlantedBug for sending platforms.
+func TestEachSendingCheckFindsItsPlantedBug(t *testing.T) {
+	for _, c := range sendingChecks() {
+		bug, ok := plantedSendingBugs[c.ID]
+		if !ok {
+			t.Errorf("no planted bug shows that %s can fail", c.ID)
+			continue
+		}
+		t.Run(c.ID, func(t *testing.T) {
+			t.Parallel()
+			for _, plant := range []func(*SendingPlatformEnv){nil, bug.plant} {
+				synctest.Test(t, func(t *testing.T) {
+					env, calls := fakeSendingEnvs()["all"](), &operationLog{}
+					if plant != nil {
+						plant(&env)
+					}
+					for _, p := range []*ports.SendingPlatform{&env.Platform, &env.Refused, &env.Absent, &env.Lesser} {
+						*p = wire.SendingInProcess(*p, calls.record)
+					}
+					workspaces := env.WithWorkspaces
+					env.WithWorkspaces = func(t T, n int) ports.SendingPlatform {
+						return wire.SendingInProcess(workspaces(t, n), calls.record)
+					}
+					if failed := fails(t, func(t T) { c.Run(t, env) }); failed != (plant != nil) {
+						t.Errorf("with the bug: %v, the check fails: %v", plant != nil, failed)
+					}
+					if plant != nil && !calls.has(bug.operation) {
+						t.Errorf("the exchange does not have %s: %v", bug.operation, calls.seen)
+					}
+				})
+			}
+		})
+	}
+	if len(plantedSendingBugs) != len(sendingChecks()) {
+		t.Errorf("%d planted bugs for %d checks", len(plantedSendingBugs), len(sendingChecks()))
+	}
+}
