@@ -172,15 +172,25 @@ func within(limit time.Duration, f func() error) (result error, returned bool) {
 	}
 }
 
-// expectOutcome calls every read of a plugin whose provider is at url. Each call must fail with one
-// of the outcomes in want and with a cause that the plugin named. Afterwards the plugin must still
-// answer Describe.
+// expectOutcome calls every read of a plugin whose provider is at url, all at once. Each call must fail
+// with one of the outcomes in want and with a cause that the plugin named. Afterwards the plugin must
+// still answer Describe.
 func (b Binary) expectOutcome(t T, url string, want ...outcome.Kind) {
 	t.Helper()
+	b.expectOutcomeOfReads(t, url, len(mailReads)+1, want)
+}
+
+// expectOutcomeOfReads is expectOutcome with at most atOnce calls at the same time. A read that
+// computes for long would make the others miss the plugin's own deadlines.
+func (b Binary) expectOutcomeOfReads(t T, url string, atOnce int, want []outcome.Kind) {
+	t.Helper()
 	p := b.Start(t)
+	turns := make(chan struct{}, atOnce)
 	var pending panics.Group
 	for name, read := range b.reads(t, p, b.Connect(url)) {
 		pending.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
 			ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 			defer cancel()
 			err := read(ctx)
