@@ -23,7 +23,9 @@ func FuzzRequestsWithoutKey(f *testing.F) {
 	handler := env.handler(f)
 	state := pendingState(f, handler, env.accountA.key)
 	const form = "application/x-www-form-urlencoded"
-	add := func(method, target, contentType, body string) { f.Add(method, target, contentType, body, "Accept", "text/html") }
+	add := func(method, target, contentType, body string) {
+		f.Add(method, target, contentType, body, "Accept", "text/html")
+	}
 	for _, path := range []string{"/", "/docs", "/docs/", "/docs/errors/invalid_request", "/docs/guide/webhooks", "/docs/assets/swagger-ui-bundle.js", "/openapi.json", "/v1", "/v1/tenants", "/v1/events?wait_seconds=1", "/connect/", "/nothing"} {
 		add("GET", path, "", "")
 	}
