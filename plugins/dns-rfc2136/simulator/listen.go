@@ -4,7 +4,9 @@ package simulator
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -22,9 +24,10 @@ func listen(dataDir string, handler http.Handler) (address string, err error) {
 		return "", err
 	}
 	last.View(func(a *string) { address = *a })
-	listener, err := net.Listen("tcp", address)
+	var config net.ListenConfig
+	listener, err := config.Listen(context.Background(), "tcp", address)
 	if err != nil {
-		listener, err = net.Listen("tcp", "127.0.0.1:0")
+		listener, err = config.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	}
 	if err != nil {
 		return "", fmt.Errorf("listen for DNS: %w", err)
@@ -70,12 +73,13 @@ func serve(conn net.Conn, handler http.Handler) {
 // exchange passes a message to the handler as a request. ok is false if the connection must be closed
 // without an answer.
 func exchange(message []byte, handler http.Handler) (answer []byte, ok bool) {
-	request, err := http.NewRequest(http.MethodPost, "/dns-message", bytes.NewReader(message))
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "/dns-message", bytes.NewReader(message))
 	if err != nil {
 		return nil, false
 	}
 	defer func() {
-		if cause := recover(); cause == http.ErrAbortHandler { // a planned fault
+		cause := recover()
+		if err, isError := cause.(error); isError && errors.Is(err, http.ErrAbortHandler) { // a planned fault
 			answer, ok = nil, false
 		} else if cause != nil {
 			panic(cause)
