@@ -14,17 +14,21 @@ import (
 )
 
 // withDNSConnection connects the account to the simulated Cloudflare.
-func (c caller) withDNSConnection() caller {
+func (c caller) withDNSConnection() caller { return c.withDNSConnectionTo("cloudflare") }
+
+func (c caller) withDNSConnectionTo(provider string) caller {
 	c.t.Helper()
-	c.control("POST", "/accounts/"+c.id+"/dns-connections", object{"provider": "cloudflare"})
+	c.control("POST", "/accounts/"+c.id+"/dns-connections", object{"provider": provider})
 	return c
 }
 
 // newHostedDomain adds a domain whose new, empty zone is at the simulated Cloudflare.
-func (h accountTenant) newHostedDomain() (zone, id string) {
+func (h accountTenant) newHostedDomain() (zone, id string) { return h.newDomainHostedAt("cloudflare") }
+
+func (h accountTenant) newDomainHostedAt(provider string) (zone, id string) {
 	h.t.Helper()
 	zone = fmt.Sprintf("automatic-%d.test", uniqueNumber.Add(1))
-	h.control("POST", "/zones", object{"name": zone, "provider": "cloudflare"})
+	h.control("POST", "/zones", object{"name": zone, "provider": provider})
 	h.post(h.path("/domains"), object{"domain": zone})
 	for _, d := range h.get(h.path("/domains")).objects("domains") {
 		if d.text("domain_name") == zone {
@@ -112,6 +116,23 @@ func TestOneCallProvisionsADomain(t *testing.T) {
 		}
 		h.checkProvisioned(zone)
 	})
+}
+
+// TestEachSimulatedDNSProviderIsProvisioned provisions a domain in the sandbox at each DNS provider that
+// has a simulator. The connection comes after the zone, because a connection for dynamic updates names
+// its zones.
+func TestEachSimulatedDNSProviderIsProvisioned(t *testing.T) {
+	t.Parallel()
+	c := newSendingSandbox(t, "--no-seed")
+	for _, provider := range []string{"cloudflare", "powerdns", "rfc2136"} {
+		h := c.newAccount(nil).newConnectedTenant(nil)
+		zone, id := h.newDomainHostedAt(provider)
+		h.withDNSConnectionTo(provider)
+		started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+		checkValues(t, started.objects("jobs")[0], object{"provider": provider})
+		h.waitForRun(fmt.Sprint(started.at("run.id")))
+		h.checkProvisioned(zone)
+	}
 }
 
 const (
