@@ -295,8 +295,8 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 }
 
 // TestIdleServiceMakesFewTransactions counts the transactions of a service that has nothing to do, with
-// all its background work. It allows 3 a second in one of several periods, because some work runs once
-// a minute. Some transactions have several statements: 3 of them are about 4 statements.
+// all its background work. It allows 4 a second in one of several periods, because some work runs once
+// a minute.
 func TestIdleServiceMakesFewTransactions(t *testing.T) {
 	t.Parallel()
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -318,7 +318,7 @@ func TestIdleServiceMakesFewTransactions(t *testing.T) {
 		}
 		return n
 	}
-	const period, most, periods = 10 * time.Second, 30, 12
+	const period, most, periods = 10 * time.Second, 40, 12
 	var counts []int
 	for before := count(); len(counts) < periods; before = count() {
 		time.Sleep(period)
