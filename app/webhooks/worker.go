@@ -35,7 +35,7 @@ type Options struct {
 	Tries      *Tries
 	Queue      ports.Queue
 	// Logged receives a value after this process has logged events. Events of other processes are
-	// found within a second.
+	// found within two seconds.
 	Logged <-chan struct{}
 	Now    func() time.Time
 	Log    *slog.Logger
