@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -94,18 +95,48 @@ func TestBaseOfTheGuard(t *testing.T) {
 	checkFails("on a branch, which starts at the break", false)
 }
 
-// repository creates a repository whose only commit has the API document, and returns its folder.
-func repository(t *testing.T) string {
+// comparedPaths are the paths of the document that these tests compare. With all paths a comparison
+// takes seconds.
+var comparedPaths = []string{"/v1/tenants", "/v1/tenants/connect-url", "/v1/tenants/{tenant_id}", "/v1/tenants/{tenant_id}/domains", "/v1/tenants/{tenant_id}/mailboxes"}
+
+// partOfDocument returns the API document with comparedPaths only, and without webhooks.
+func partOfDocument(t *testing.T) []byte {
 	t.Helper()
-	folder := t.TempDir()
 	document, err := os.ReadFile("openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
+	var part strings.Builder
+	kept, found := true, 0
+	for line := range strings.Lines(string(document)) {
+		path, isPath := strings.CutPrefix(strings.TrimSuffix(line, ":\n"), "  /")
+		switch {
+		case isPath && strings.HasSuffix(line, ":\n"):
+			if kept = slices.Contains(comparedPaths, "/"+path); kept {
+				found++
+			}
+		case !strings.HasPrefix(line, " ") && line != "\n":
+			kept = line != "webhooks:\n"
+		}
+		if kept {
+			part.WriteString(line)
+		}
+	}
+	if found != len(comparedPaths) {
+		t.Fatalf("the document has %d of %v", found, comparedPaths)
+	}
+	return []byte(part.String())
+}
+
+// repository creates a repository whose only commit has a part of the API document, and returns its
+// folder.
+func repository(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
 	if err := os.Mkdir(filepath.Join(folder, "docs"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "docs", "openapi.yaml"), document, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "docs", "openapi.yaml"), partOfDocument(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	git(t, folder, "init", "-q", "-b", "main")
