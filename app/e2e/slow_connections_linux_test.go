@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -107,13 +108,14 @@ func (f *slowConns) openCount() (n int) {
 }
 
 // checkEnd checks that the service ends each connection at its limit although bytes keep arriving,
-// and that it answers with status; 0 is no response.
+// and that it answers with status; 0 is no response. Up to half of the connections may lose the answer
+// to a reset, or, in a soak, get 503 at once: they come together, and an account has half of the slots.
 func (f *slowConns) checkEnd(limit time.Duration, status int) {
 	f.t.Helper()
 	var lasted []time.Duration
+	answered := 0
 	for _, c := range f.conns {
 		<-c.done
-		lasted = append(lasted, c.ended.Sub(c.began))
 		var late net.Error
 		if errors.As(c.err, &late) && late.Timeout() {
 			f.t.Fatalf("a connection is held for %s", waitTimeout)
@@ -123,9 +125,20 @@ func (f *slowConns) checkEnd(limit time.Duration, status int) {
 			got = answer.StatusCode
 			_ = answer.Body.Close()
 		}
+		if soak && got == http.StatusServiceUnavailable {
+			continue
+		}
+		lasted = append(lasted, c.ended.Sub(c.began))
+		if errors.Is(c.err, syscall.ECONNRESET) {
+			continue
+		}
+		answered++
 		if got != status && len(c.answer)+status > 0 {
 			f.t.Fatalf("the answer is %d: %q, want %d", got, c.answer, status)
 		}
+	}
+	if status != 0 && answered < len(f.conns)/2 {
+		f.t.Fatalf("%d of %d connections got %d", answered, len(f.conns), status)
 	}
 	slices.Sort(lasted)
 	first, last := lasted[0], lasted[len(lasted)-1]
