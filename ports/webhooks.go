@@ -61,7 +61,7 @@ type Deliveries interface {
 	FanOut(ctx context.Context, owners []access.AccountID, limit int, slots Slots, lease time.Duration, now time.Time) (FannedOut, error)
 
 	// ClaimDeliveries claims due deliveries of an enabled webhook of an active account, as far as
-	// Webhook.Concurrent and the slots allow. It claims none if there is no such webhook.
+	// Webhook.Concurrent and the slots allow. Without such a webhook it claims nothing.
 	ClaimDeliveries(ctx context.Context, owner access.AccountID, webhookID string, slots Slots, lease time.Duration, now time.Time) (Claimed, error)
 	// ClaimTest adds a delivery of webhook.TestType and claims it. claimed is false if the webhook
 	// has webhook.MaxConcurrent claimed deliveries; nothing is stored then.
@@ -145,7 +145,7 @@ type TriedDelivery struct {
 
 // SavedDelivery tells what became of a TriedDelivery.
 type SavedDelivery struct {
-	// Saved is false if a different claim has the delivery by now, or it is no longer pending. It is
+	// Saved is false if a later claim has the delivery, or if the delivery is not pending. It is
 	// unchanged then.
 	Saved bool
 	// Due is true if the webhook has due deliveries that no claim has.

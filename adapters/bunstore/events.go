@@ -225,10 +225,10 @@ const (
 	scannedEvents = 5_000
 )
 
-// eventsAfter returns one event more than a page holds. Each combination of a tenant and a type is a
-// range of an index, and merging the ranges costs the same at any cursor. With many ranges it first
-// reads a part of the log and filters: if the filter selects many events, the page is full then.
-// Otherwise it merges the ranges behind this part.
+// eventsAfter returns the events of a page, and one more if the log has it. Each combination of a tenant
+// and a type is a range of an index, and merging the ranges costs the same at any cursor. With many
+// ranges it first reads a part of the log and filters: if the filter selects many events, the page is
+// full then. Otherwise it merges the ranges behind this part.
 func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) ([]eventRow, error) {
 	limit := q.Limit + 1
 	types := each(q.Types, func(t event.Type) string { return string(t) })

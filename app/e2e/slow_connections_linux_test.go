@@ -108,8 +108,9 @@ func (f *slowConns) openCount() (n int) {
 }
 
 // checkEnd checks that the service ends each connection at its limit although bytes keep arriving,
-// and that it answers with status; 0 is no response. Up to half of the connections may lose the answer
-// to a reset, or, in a soak, get 503 at once: they come together, and an account has half of the slots.
+// and that it answers with status, or closes without a response if status is 0. A connection may lose
+// the answer to a reset. In a soak it may also get 503 at once, because all connections come together
+// and an account has half of the slots. Half of the connections must get status.
 func (f *slowConns) checkEnd(limit time.Duration, status int) {
 	f.t.Helper()
 	var lasted []time.Duration

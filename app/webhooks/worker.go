@@ -132,8 +132,8 @@ func (w *Worker) wakeAfter(ctx context.Context, owner access.AccountID, id strin
 	return w.Queue.Wake(ctx, wakeup(owner, id, time.Now().Add(pause)))
 }
 
-// try sends a delivery. Then it looks for due deliveries of the webhook, or sets the wake-up of the
-// next try.
+// try sends a delivery. Then it starts the tries of the webhook's due deliveries, or sets the wake-up
+// of the next try.
 func (w *Worker) try(d ports.ClaimedDelivery) {
 	tried, err := w.Tries.Try(w.sending, d)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.sending), saveLimit)
