@@ -20,11 +20,12 @@
 //   - open.go: opening and migrating the database, the plugin folder and the keyset; errors with
 //     a remedy; audit records of commands that act outside the database.
 //   - queue.go: the queue and the list of background jobs.
-//   - webhooks.go: webhooks, their failpoints and gauges.
+//   - webhooks.go: webhooks and their failpoints.
 //   - connections.go, credentialfiles.go: operator settings, credential files and their expiry.
-//   - callchain.go: the call chain and the providers' budgets.
+//   - callchain.go: the call chain. budgets.go: how many calls a provider allows.
 //   - dnsproviders.go, sendingplatforms.go: one catalog of plugins per kind.
 //   - metrics.go, metrics_stored.go: gauges of this process, and gauges counted in the database.
+//     metrics_webhooks.go: those of webhooks.
 //
 // Start with Assemble.
 package wiring

@@ -8,8 +8,6 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-
 	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/adapters/webhookhttp"
 	"github.com/tenantry/tenantry/app/settings"
@@ -54,34 +52,4 @@ func (f failpointSender) Send(ctx context.Context, m webhook.Message) webhook.Re
 		failpoint.After("webhook send")
 	}
 	return r
-}
-
-// webhookGauges observes the webhooks of all accounts.
-type webhookGauges struct {
-	endpoints, pending, late metric.Float64ObservableGauge
-}
-
-func newWebhookGauges(gauge func(name, description string) metric.Float64ObservableGauge) webhookGauges {
-	return webhookGauges{
-		endpoints: gauge("tenantry.webhook.endpoints", "Webhooks by state: working, failing (enabled, and the last try failed) and disabled."),
-		pending:   gauge("tenantry.webhook.deliveries.pending", "Deliveries that are not accepted yet and will be tried again."),
-		late:      gauge("tenantry.webhook.late.seconds", "How long the delivery that waits longest has been due, of webhooks that are not failing."),
-	}
-}
-
-// all returns every gauge, for registration with the callback.
-func (g webhookGauges) all() []metric.Observable {
-	return []metric.Observable{g.endpoints, g.pending, g.late}
-}
-
-func (g webhookGauges) observe(o metric.Observer, h ports.WebhookHealth, now time.Time) {
-	for state, n := range map[string]int{"working": h.Enabled - h.Failing, "failing": h.Failing, "disabled": h.Disabled} {
-		o.ObserveFloat64(g.endpoints, float64(n), labels("state", state))
-	}
-	o.ObserveFloat64(g.pending, float64(h.Pending))
-	late := 0.0
-	if !h.OldestDue.IsZero() {
-		late = max(0, now.Sub(h.OldestDue).Seconds())
-	}
-	o.ObserveFloat64(g.late, late)
 }

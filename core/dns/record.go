@@ -11,8 +11,8 @@
 //   - zoneread.go: ZoneRead, Referenced, and Needs, which lists what must be read before a plan.
 //   - offer.go: Offer, and Desire, which derives the records that a domain must have.
 //   - plan.go: Plan and its hash, and the decisions on ownership and autodiscover records.
-//   - mx.go, spfmerge.go, dmarc.go, dkim.go: the decisions on the other records. spf.go parses SPF
-//     records and spftree.go counts their lookups.
+//   - mx.go, spfmerge.go, dmarc.go, dkim.go: the decisions on the other records. spfparse.go parses
+//     SPF records and spftree.go counts their lookups.
 //   - zoneview.go: zoneView and verdict, which all decisions use.
 //   - reasons.go: the reasons and notes of a plan, as words and as sentences.
 //   - status.go: the status and the soundness of a domain's records.

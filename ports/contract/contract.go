@@ -18,7 +18,8 @@
 //     group.
 //   - dnsreader.go, dnsprovider.go: public DNS, and the zones of a DNS provider.
 //   - sendingplatform.go: SendingPlatformEnv, credentials and accounts.
-//   - sendingplatform_signin.go: sign-in, removal and failures of sending platforms.
+//   - sendingplatform_signin.go: sign-in and removal at sending platforms. sendingplatform_failures.go:
+//     sending platforms that fail.
 //   - limiter.go: the rate limiter.
 //
 // The tests of this package run each suite on adapters that break one promise, and fail if the

@@ -115,7 +115,7 @@ func sendingChecks() []sendingCheck {
 	all = append(all, sendingListChecks...)
 	all = append(all, sendingSignInChecks...)
 	all = append(all, sendingRemovalChecks...)
-	return append(all, sendingTroubleChecks...)
+	return append(all, sendingFailureChecks...)
 }
 
 // requireComplete fails the test if a required field is missing, because its checks would be

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wiring
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/ratelimit"
+	"github.com/tenantry/tenantry/plugins/wire"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// budgets enforces the call budgets that a provider's plugin describes. With Redis, all replicas
+// share the counters.
+type budgets struct {
+	provider string
+	describe describeFunc
+	counters ports.Limiter
+}
+
+// spend counts the cost of one call against each budget that covers its fault domain. If one
+// budget has too little left, spend undoes the whole count and returns false with the time until
+// a retry can succeed. The signature is that of breaker.Options.Budget.
+func (b budgets) spend(ctx context.Context, faultDomain, operation string) (retryIn time.Duration, ok bool) {
+	description, err := b.describe(ctx, b.provider)
+	if err != nil {
+		return 0, true // the call itself will fail with this error
+	}
+	var undos []func()
+	for _, budget := range description.Budgets {
+		owner, covered := b.owner(budget.Key, faultDomain)
+		if !covered {
+			continue
+		}
+		for range budget.Cost(operation) {
+			verdict, undoTake := b.counters.Take(ctx, ratelimit.Bucket{
+				Key: b.bucketKey(budget, owner), Limit: budget.Limit, Window: budget.Window,
+			})
+			if !verdict.Allowed {
+				for _, undoTake := range undos {
+					undoTake()
+				}
+				return verdict.RetryIn, false
+			}
+			undos = append(undos, undoTake)
+		}
+	}
+	return 0, true
+}
+
+// bucketKey returns the key of a budget's bucket for one owner. It includes the window and the
+// operations, because a provider may have several budgets for one kind of owner.
+func (b budgets) bucketKey(budget wire.Budget, owner string) string {
+	name := "budget:" + b.provider + ":" + budget.Key + ":" + owner + ":" + budget.Window.String()
+	if len(budget.Only) > 0 {
+		name += ":" + strings.Join(budget.Only, "+")
+	}
+	return name
+}
+
+// owner returns the owner of a budget's bucket for a call, and whether the budget covers the
+// call. key is the kind of owner: "tenant", "credential" or "egress". faultDomain is a kind, or
+// a kind and an id, such as `tenant/<id>` or `credential/<fingerprint>`. A budget by credential
+// or by egress address covers every call. If faultDomain does not name its owner, the owner is
+// empty and all calls share one bucket.
+func (b budgets) owner(key, faultDomain string) (owner string, covered bool) {
+	if kind, id, ok := strings.Cut(faultDomain, "/"); ok && kind == key {
+		return id, true
+	}
+	return "", key == "credential" || key == "egress"
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/sendlimit"
+)
+
+var traceChecks = []check{
+	{"mail/trace/every-message", "every message is returned, whatever the page size", func(t T, env MailPlatformEnv) {
+		s := newSendingTenant(t, env, Setup{TracePage: 7})
+		for i, box := range s.boxes {
+			env.Send(t, s.testTenant.GUID, box, 5+i)
+		}
+		got := countBySender(s.readTrace(t, env))
+		for i, box := range s.boxes {
+			if got[box] != 5+i {
+				t.Fatalf("%s sent %d, want %d", box, got[box], 5+i)
+			}
+		}
+	}},
+	{"mail/trace/nothing-sent", "nothing was sent", func(t T, env MailPlatformEnv) {
+		s := newSendingTenant(t, env, Setup{})
+		if got := s.readTrace(t, env); len(got) != 0 {
+			t.Fatalf("got %+v", got)
+		}
+	}},
+	{"mail/trace/senders", "messages of other senders are not returned", func(t T, env MailPlatformEnv) {
+		s := newSendingTenant(t, env, Setup{TracePage: 7})
+		for i, box := range s.boxes {
+			env.Send(t, s.testTenant.GUID, box, 5+i)
+		}
+		all := s.boxes
+		for what, asked := range map[string][]string{
+			"one": all[1:2], "two": {strings.ToUpper(all[2]), all[0]}, "nobody": nil, "who is not there": {"nobody@" + s.domain},
+		} {
+			s.boxes = asked
+			sent := s.readTrace(t, env)
+			for _, m := range sent {
+				if !slices.ContainsFunc(asked, func(box string) bool { return strings.EqualFold(box, m.Sender) }) {
+					t.Fatalf("asked for %s, told of %+v", what, m)
+				}
+			}
+			for i, box := range all {
+				want := 0
+				if slices.ContainsFunc(asked, func(one string) bool { return strings.EqualFold(one, box) }) {
+					want = 5 + i
+				}
+				if got := countBySender(sent)[box]; got != want {
+					t.Fatalf("asked for %s: %s sent %d, want %d", what, box, got, want)
+				}
+			}
+		}
+	}},
+	{"mail/trace/time-span", "a time span includes its beginning and excludes its end", func(t T, env MailPlatformEnv) {
+		s := newSendingTenant(t, env, Setup{})
+		began := env.Now(t)
+		env.Send(t, s.testTenant.GUID, s.boxes[0], 2)
+		sent := s.readTrace(t, env)
+		if now := env.Now(t); len(sent) == 0 || !sentWithin(sent[0].At, began, now) {
+			t.Fatalf("the trace shows %+v, want messages between %s and %s", sent, began, now)
+		}
+		at := sent[0].At
+		for what, tt := range map[string]struct {
+			from, to time.Time
+			want     int
+		}{
+			"at its beginning": {at, at.Add(time.Second), 2},
+			"at its end":       {at.Add(-time.Hour), at, 0},
+			"before it":        {at.Add(time.Millisecond), at.Add(time.Hour), 0},
+		} {
+			page, err := s.client.Sent(callContext(t), s.traceQuery(tt.from, tt.to))
+			must(t, "sent", err)
+			if got := countBySender(page.Sent)[s.boxes[0]]; got != tt.want {
+				t.Fatalf("%s: %d messages, want %d", what, got, tt.want)
+			}
+		}
+	}},
+	{"mail/trace/late", "late messages are returned with their own time", func(t T, env MailPlatformEnv) {
+		s := newSendingTenant(t, env, Setup{TraceLag: time.Hour})
+		began := env.Now(t)
+		env.Send(t, s.testTenant.GUID, s.boxes[0], 3)
+		ended := env.Now(t)
+		if got := s.readTrace(t, env); len(got) != 0 {
+			t.Fatalf("at once: %+v", got)
+		}
+		env.Advance(t, 2*time.Hour)
+		got := s.readTrace(t, env)
+		if countBySender(got)[s.boxes[0]] != 3 || !sentWithin(got[0].At, began, ended) {
+			t.Fatalf("the trace shows %+v, want messages between %s and %s", got, began, ended)
+		}
+	}},
+	{"mail/trace/blocked", "a message that a rule blocked counts as refused", func(t T, env MailPlatformEnv) {
+		s := newSendingTenant(t, env, Setup{})
+		s.block(t, s.domain, true, s.boxes[0])
+		for _, box := range s.boxes {
+			env.Send(t, s.testTenant.GUID, box, 2)
+		}
+		if got := countBySender(s.readTrace(t, env)); got[s.boxes[0]] != 0 || got[s.boxes[1]] != 2 || got[s.boxes[2]] != 2 {
+			t.Fatalf("sent %v", got)
+		}
+	}},
+	{"mail/trace/failed-read", "a failed read of the trace is an error, not an empty list", func(t T, env MailPlatformEnv) {
+		s := newSendingTenant(t, env, Setup{})
+		for failure, kind := range map[Failure]outcome.Kind{Throttles: outcome.Throttled, IsDown: outcome.Down, Breaks: outcome.Broken} {
+			lift := env.Fail(t, s.testTenant.GUID, "Sent", failure)
+			_, err := s.client.Sent(callContext(t), s.traceQuery(env.Now(t).Add(-time.Hour), env.Now(t)))
+			lift()
+			requireOutcome(t, "sent", err, kind)
+		}
+		env.Revoke(t, s.testTenant.GUID, GrantExchangeRole)
+		_, err := s.client.Sent(callContext(t), s.traceQuery(env.Now(t).Add(-time.Hour), env.Now(t)))
+		requireRefusal(t, "sent", err, fault.AccessDenied)
+	}},
+	{"mail/trace/invalid-cursor", "an invalid cursor is refused", func(t T, env MailPlatformEnv) {
+		s := newSendingTenant(t, env, Setup{})
+		q := s.traceQuery(env.Now(t).Add(-time.Hour), env.Now(t))
+		q.Cursor = "no cursor"
+		_, err := s.client.Sent(callContext(t), q)
+		requireOutcome(t, "sent", err, outcome.Refused)
+	}},
+}
+
+// traceQuery returns the query for the messages that the mailboxes sent in this time span.
+func (s sendingTenant) traceQuery(from, to time.Time) sendlimit.TraceQuery {
+	return sendlimit.TraceQuery{From: from, To: to, Senders: s.boxes}
+}
+
+// readTrace returns all trace rows of the last 24 hours.
+func (s sendingTenant) readTrace(t T, env MailPlatformEnv) []sendlimit.Sent {
+	t.Helper()
+	to := env.Now(t).Add(time.Minute)
+	return s.allPages(t, s.traceQuery(to.Add(-24*time.Hour), to))
+}
+
+// allPages returns the rows of all pages of a query.
+func (s sendingTenant) allPages(t T, q sendlimit.TraceQuery) (all []sendlimit.Sent) {
+	t.Helper()
+	for pages := 0; ; pages++ {
+		page, err := s.client.Sent(callContext(t), q)
+		must(t, "sent", err)
+		all = append(all, page.Sent...)
+		if page.Next == "" {
+			return all
+		}
+		if q.Cursor = page.Next; pages > 200 {
+			t.Fatalf("the trace never ends")
+		}
+	}
+}
+
+// countBySender counts the messages of each sender that were not refused. A message counts once,
+// whatever its number of recipients.
+func countBySender(sent []sendlimit.Sent) map[string]int {
+	out, seen := map[string]int{}, map[string]bool{}
+	for _, m := range sent {
+		if !m.Refused && !seen[m.Message] {
+			out[m.Sender]++
+		}
+		seen[m.Message] = true
+	}
+	return out
+}
+
+// sentWithin reports whether at lies between two times of the platform's clock, with a tolerance of
+// one minute.
+func sentWithin(at, from, to time.Time) bool {
+	return at.After(from.Add(-time.Minute)) && at.Before(to.Add(time.Minute))
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// adapterTimeout is shorter than the timeouts of the adapters. A call that takes longer ignores its
+// caller's deadline.
+const adapterTimeout = 10 * time.Second
+
+var sendingFailureChecks = []sendingCheck{
+	{"sending/failures/throttled", "a platform that throttles is throttled, for as long as it says", func(t T, env SendingPlatformEnv) {
+		env.Fail(t, Throttles)
+		_, err := env.Platform.Check(callContext(t))
+		requireOutcome(t, "check", err, outcome.Throttled)
+		var o *outcome.Error
+		want := max(ThrottleWait, env.LeastWait)
+		if errors.As(err, &o); o.RetryAfter != want {
+			t.Fatalf("RetryAfter is %s, want %s", o.RetryAfter, want)
+		}
+		env.requireNoSecrets(t, "check", err)
+	}},
+	{"sending/failures/down", "a platform out of service is down", everyCall(IsDown, outcome.Down)},
+	{"sending/failures/broken", "a platform that fails is broken", everyCall(Breaks, outcome.Broken)},
+	{"sending/failures/html-page", "a proxy's HTML page is broken", everyCall(Babbles, outcome.Broken)},
+	{"sending/failures/half-an-answer", "half an answer is broken", everyCall(Truncates, outcome.Broken)},
+	{"sending/failures/unexpected-shape", "an answer of an unexpected shape is broken", everyCall(Misshapes, outcome.Broken)},
+	{"sending/failures/redirect", "a redirect is broken, and not followed", everyCall(Redirects, outcome.Broken)},
+	{"sending/failures/endless-answer", "an endless answer is broken", everyCall(Floods, outcome.Broken)},
+	{"sending/failures/lost-answer", "a lost answer is unknown", everyCall(LosesAnswer, outcome.Unknown)},
+	{"sending/failures/lost-request", "a lost request is unknown", everyCall(LosesRequest, outcome.Unknown)},
+	{"sending/failures/nothing-listens", "an address where nothing listens is down", func(t T, env SendingPlatformEnv) {
+		for what, of := range env.calls(env.Absent, "some-session") {
+			err := of(callContext(t))
+			requireOutcome(t, what, err, outcome.Down)
+			env.requireNoSecrets(t, what, err)
+		}
+	}},
+	signInCheck("sending/sign-in/lost-start", "a lost start may be repeated", func(t T, env SendingPlatformEnv) {
+		for _, failure := range []Failure{LosesRequest, LosesAnswer} {
+			lift := env.Fail(t, failure)
+			_, err := env.Platform.StartSignIn(callContext(t), "anna@again.example")
+			lift()
+			requireOutcome(t, "start", err, outcome.Unknown)
+			startSignIn(t, env, "anna@again.example")
+		}
+		if held := env.Held(t); len(held) > 0 {
+			t.Fatalf("attached: %v", held)
+		}
+	}),
+	{"sending/failures/deadline", "a call without an answer ends unknown at its deadline", func(t T, env SendingPlatformEnv) {
+		defer env.Fail(t, Hangs)()
+		for what, of := range env.calls(env.Platform, "some-session") {
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			began := time.Now()
+			err := of(ctx)
+			cancel()
+			if requireOutcome(t, what, err, outcome.Unknown); time.Since(began) > adapterTimeout {
+				t.Fatalf("%s returned after %s, want the end of the caller's deadline", what, time.Since(began))
+			}
+			env.requireNoSecrets(t, what, err)
+		}
+	}},
+	{"sending/failures/cancelled", "a call with a cancelled context does nothing", func(t T, env SendingPlatformEnv) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for what, of := range env.calls(env.Platform, "some-session") {
+			if err := of(ctx); err == nil || outcome.Of(err) == outcome.Refused {
+				t.Fatalf("%s: got %v, want the end of the context", what, err)
+			}
+		}
+	}},
+}
+
+// everyCall returns a check that every call ends with this outcome while the platform fails in this
+// way.
+func everyCall(failure Failure, want outcome.Kind) func(t T, env SendingPlatformEnv) {
+	return func(t T, env SendingPlatformEnv) {
+		env.Put(t, workingAccount("anna@a.example"))
+		session := "some-session"
+		if env.hasCapability(integration.CanOAuth) && env.Sessions {
+			session = startSignIn(t, env, "anna@a.example").ID
+		}
+		env.Fail(t, failure)
+		for what, of := range env.calls(env.Platform, session) {
+			err := of(callContext(t))
+			requireOutcome(t, what, err, want)
+			env.requireNoSecrets(t, what, err)
+			if want == outcome.Broken && (errors.Is(err, fault.AccessDenied) || strings.Contains(err.Error(), "<html")) {
+				t.Fatalf("%s: got %v", what, err)
+			}
+		}
+	}
+}
+
+// calls returns the methods of p that the platform supports, without Remove. Each returns only the
+// error.
+func (env SendingPlatformEnv) calls(p ports.SendingPlatform, session string) map[string]func(context.Context) error {
+	all := map[string]func(context.Context) error{
+		"check":    func(ctx context.Context) error { _, err := p.Check(ctx); return err },
+		"account":  func(ctx context.Context) error { _, err := p.Account(ctx, "anna@a.example"); return err },
+		"accounts": func(ctx context.Context) error { _, err := p.Accounts(ctx, ""); return err },
+	}
+	if env.hasCapability(integration.CanOAuth) {
+		all["start"] = func(ctx context.Context) error { _, err := p.StartSignIn(ctx, "anna@a.example"); return err }
+		if env.Sessions {
+			all["sign in"] = func(ctx context.Context) error { _, err := p.SignIn(ctx, session); return err }
+		}
+	}
+	return all
+}
