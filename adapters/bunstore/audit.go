@@ -209,7 +209,7 @@ func (s *Store) appendEntries(ctx context.Context, tx bun.IDB, owner string, ent
 }
 
 // tenantQueries select the GUID of the tenant of a subject, by the subject's type. They are for
-// operations whose path does not have the tenant.
+// operations whose path does not contain the tenant.
 var tenantQueries = map[string]string{
 	string(event.Domain):  "SELECT t.guid FROM domains AS d JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id WHERE d.account_id = ? AND d.id = ?",
 	string(event.Mailbox): "SELECT t.guid FROM mailboxes AS m JOIN tenants AS t ON t.account_id = m.account_id AND t.id = m.tenant_id WHERE m.account_id = ? AND m.id = ?",
@@ -217,7 +217,7 @@ var tenantQueries = map[string]string{
 		"JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id WHERE dj.account_id = ? AND dj.id = ?",
 }
 
-// findTenant sets the tenant of an entry whose subject belongs to one.
+// findTenant sets the tenant of an entry whose subject belongs to a tenant.
 func findTenant(ctx context.Context, tx bun.IDB, owner string, e *audit.Entry) error {
 	query := tenantQueries[e.Subject.Type]
 	if e.Tenant != "" || query == "" {

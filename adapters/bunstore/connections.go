@@ -134,9 +134,9 @@ func insertConnection(ctx context.Context, tx bun.IDB, row connectionRow) (bool,
 	return true, emitConnections(ctx, tx, row.AccountID, []change[connectionRow]{{after: row}})
 }
 
-// updateConnection updates the connection of the row's mailbox and integration. It ignores the row's
-// id. It reports false if there is none, or if it was updated at a different time than at, unless
-// that is zero.
+// updateConnection updates the connection of the row's mailbox and integration. It ignores the
+// row's id. It reports false if there is no such connection. If at is not zero, it also reports
+// false if the stored connection was updated at a different time.
 func (s *Store) updateConnection(ctx context.Context, tx bun.IDB, row connectionRow, at time.Time) (bool, error) {
 	stored, err := s.lockConnections(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID)
 	if err != nil {

@@ -21,11 +21,12 @@ import (
 )
 
 // unfinishedGrace is how long an unfinished creation counts as in progress after its last request.
-// No request lasts nearly as long.
+// Every request ends much earlier.
 const unfinishedGrace = time.Hour
 
 // SaveDiscovery implements ports.Discoveries. It locks the tenant before its domains, so that no
-// reservation happens during the comparison. The lock on the enforcement state keeps blocks out.
+// reservation happens during the comparison. It also locks the enforcement state, so that no
+// mailbox is blocked or unblocked during the comparison.
 func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {
 	f.Began = storedTime(f.Began)
 	return s.inTransaction(ctx, "save discovery", func(ctx context.Context, tx bun.IDB) error {
@@ -42,7 +43,7 @@ func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id te
 			return err
 		}
 		held := known[t.ID].ofTenant(t.tenant())
-		// An outdated list contains nothing that the newer list did not decide.
+		// A list that is older than the stored observation is ignored.
 		if f.Domains != nil && observation.Advance(&held.Observed.Domains, f.Began) {
 			if err := s.mergeDomains(ctx, tx, t, stored, f); err != nil {
 				return err

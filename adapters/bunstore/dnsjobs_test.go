@@ -242,7 +242,7 @@ func TestDueJobsAlternateBetweenAccounts(t *testing.T) {
 	})
 }
 
-// addJobs stores the nth tenant of an account with so many domains, each with a queued job.
+// addJobs stores the nth tenant of an account with count domains, each with a queued job.
 func addJobs(t *testing.T, s *Store, owner access.AccountID, n, count int, at time.Time) {
 	t.Helper()
 	made := attachTenant(t, s, owner, n)

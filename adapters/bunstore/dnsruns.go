@@ -219,7 +219,7 @@ func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (pro
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return provisioning.Run{}, nil, err
 	}
-	// An unknown run takes the same queries as a known one.
+	// An unknown run takes the same queries as a run that the caller's key must not see.
 	all, err := s.readJobs(ctx, accountKey(owner), ident.Lookup(id))
 	if err != nil {
 		return provisioning.Run{}, nil, err

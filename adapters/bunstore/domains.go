@@ -51,7 +51,7 @@ type domainRow struct {
 type storedRecords struct {
 	Verification, Service []storedRecord
 	Selector1, Selector2  storedRecord
-	// Sound and Drifted are kinds of drift, separated by commas.
+	// Sound and Drifted are the lists of domain.Health, separated by commas.
 	Sound, Drifted string
 }
 
@@ -261,7 +261,7 @@ func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id te
 
 // reserveDomain returns the domain of this name among the tenant's rows, or a new reservation. A
 // missing domain becomes a reservation again and keeps its row, because the platform may still have
-// it.
+// the domain.
 func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRow, name string, limit int, now time.Time) (domain.Domain, error) {
 	stored, err := domainsWithObservations(ctx, tx, t.AccountID, rows)
 	if err != nil {
@@ -305,7 +305,7 @@ func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRo
 }
 
 // nextReservation returns the time of a new reservation of an unfinished row. The time identifies
-// the reservation, so it is later than the time of the last one even if the clock is not.
+// the reservation, so it is always later than last, even if the clock was set back.
 func nextReservation(last, now time.Time) time.Time {
 	if now = storedTime(now); now.After(last) {
 		return now

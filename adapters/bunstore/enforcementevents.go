@@ -43,8 +43,8 @@ func (r enforcementRow) event() sendlimit.Event {
 		Sent: r.SentCount, Limit: r.LimitValue, At: r.CreatedAt.UTC()}
 }
 
-// Events are counted in spans of an hour and of a day, in seconds. An hour has few enough events
-// for a scan, and a log has few enough days.
+// Events are counted in spans of an hour and of a day, in seconds. An hour has few enough events to
+// scan them. A log has few enough days to read the counts of all.
 const (
 	hour = 60 * 60
 	day  = 24 * hour
@@ -127,7 +127,7 @@ func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit
 }
 
 // recordEvents inserts new events and counts them. It writes the counts last and sorted, because
-// concurrent transactions of an account wait for each other there.
+// concurrent transactions of an account update the same counts and wait for each other.
 func recordEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) error {
 	counts := map[eventCountRow]int{}
 	for chunk := range slices.Chunk(events, eventBatch) {

@@ -55,8 +55,8 @@ func benchEvents(b *testing.B, url string, size int) {
 	b.Run("batch", l.batches)
 }
 
-// pages reads pages at the beginning, in the middle, at the end and across the log. It alternates
-// between them, because the machine's speed varies.
+// pages reads pages at the beginning, in the middle, at the end and at random offsets of the log.
+// It alternates between these, because the machine's speed varies.
 func (l eventLog) pages(b *testing.B, q ports.EventQuery) {
 	q.Limit = largestPage
 	total := l.count(b, q)

@@ -67,7 +67,7 @@ type eventVersionRow struct {
 	Version     int64
 }
 
-// pendingEvents are the events that a transaction has emitted and not stored yet.
+// pendingEvents are the events that a transaction has emitted but not stored yet.
 type pendingEvents struct {
 	all []event.Event
 	// tenants are those whose readiness may have changed, see checkReadiness.
@@ -217,7 +217,7 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 }
 
 const (
-	// mergedRanges is the number of ranges up to which merging them is always fast.
+	// mergedRanges is the largest number of ranges that can always be merged fast.
 	mergedRanges = 32
 	// maxRanges limits how many ranges one statement combines on SQLite, which takes at most 500.
 	maxRanges = 400
@@ -225,16 +225,17 @@ const (
 	scannedEvents = 5_000
 )
 
-// eventsAfter returns the events of a page, and one more if the log has it. Each combination of a tenant
-// and a type is a range of an index, and merging the ranges costs the same at any cursor. With many
-// ranges it first reads a part of the log and filters: if the filter selects many events, the page is
-// full then. Otherwise it merges the ranges behind this part.
+// eventsAfter returns the events of a page, and one more if the log has it. Each combination of a
+// tenant and a type is a range of an index, and merging the ranges costs the same at any cursor.
+// With more than mergedRanges ranges, it first reads the next scannedEvents events and filters
+// them. If the filter selects many events, they fill the page. Otherwise it merges the ranges
+// behind these events.
 func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) ([]eventRow, error) {
 	limit := q.Limit + 1
 	types := each(q.Types, func(t event.Type) string { return string(t) })
 	var tenants []string
 	for _, id := range q.Tenants {
-		if known := ident.Lookup(string(id)); known != ident.Zero { // the row of an event without a tenant
+		if known := ident.Lookup(string(id)); known != ident.Zero { // ident.Zero marks an event without a tenant
 			tenants = append(tenants, known)
 		}
 	}
@@ -262,9 +263,9 @@ func logAfter(tx bun.IDB, owner string, after int64, limit int) *bun.SelectQuery
 		Order("e.sequence").Limit(int64(limit))
 }
 
-// mergedEvents selects the first events of the combinations of tenants and types. Only the numbers are
-// read from the ranges of the index, and then the rows of one page. With too many ranges for SQLite
-// it reads the log in its order and filters.
+// mergedEvents selects the first events of the combinations of tenants and types. It reads only
+// sequence numbers from the ranges of the index, and then the rows of one page. With more than
+// maxRanges ranges on SQLite, it reads the log in its order and filters.
 func (s *Store) mergedEvents(tx bun.IDB, owner string, after int64, limit int, tenants, types []string) *bun.SelectQuery {
 	log := func() *bun.SelectQuery { return logAfter(tx, owner, after, limit) }
 	n := max(1, len(types)) * max(1, len(tenants))
@@ -275,8 +276,10 @@ func (s *Store) mergedEvents(tx bun.IDB, owner string, after int64, limit int, t
 	case database.IsPostgres(s.db):
 		few := (2*limit + n - 1) / n
 		first := joinedRanges(tx.NewSelect(), log().Limit(int64(few)), tenants, types)
-		// The last number of a page of these is not before the last number of the page. LIMIT makes the
-		// planner compute it once, and count its cost once.
+		// first selects a few sequence numbers of each range, and bound is the number at which a
+		// page of them would end. The real page ends there or earlier, so the second query reads
+		// each range only up to bound. LIMIT makes the planner compute bound once, and count its
+		// cost once.
 		bound := tx.NewSelect().TableExpr("(?) AS f", first).Column("f.sequence").Order("f.sequence").Offset(int64(limit) - 1).Limit(1)
 		last := tx.NewSelect().TableExpr("(SELECT COALESCE((?), ?) AS last LIMIT 1) AS b", bound, int64(math.MaxInt64))
 		numbers = joinedRanges(last, log().Where("e.sequence <= b.last"), tenants, types)
@@ -289,8 +292,8 @@ func (s *Store) mergedEvents(tx bun.IDB, owner string, after int64, limit int, t
 	return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence IN (?)", page).Order("e.sequence")
 }
 
-// unionOfRanges selects the numbers of the events that log selects, for each combination of a tenant
-// and a type.
+// unionOfRanges selects the sequence numbers of the events that log selects, for each combination
+// of a tenant and a type.
 func unionOfRanges(tx bun.IDB, log func() *bun.SelectQuery, tenants, types []string) *bun.SelectQuery {
 	var ranges []any
 	for _, id := range orAny(tenants) {
@@ -302,8 +305,9 @@ func unionOfRanges(tx bun.IDB, log func() *bun.SelectQuery, tenants, types []str
 	return tx.NewSelect().TableExpr("("+union+") AS u", ranges...).Column("u.sequence")
 }
 
-// joinedRanges adds to a query what unionOfRanges selects, on PostgreSQL, which needs more time to
-// plan a union of many ranges than to read them. log can refer to what the query selects from.
+// joinedRanges adds the selection of unionOfRanges to a query, in a form for PostgreSQL, which
+// takes longer to plan a union of many ranges than to read them. log can refer to the tables of the
+// query.
 func joinedRanges(q *bun.SelectQuery, log *bun.SelectQuery, tenants, types []string) *bun.SelectQuery {
 	numbers, joined := log.Column("sequence"), q.Column("r.sequence")
 	if len(tenants) > 0 {
@@ -317,7 +321,8 @@ func joinedRanges(q *bun.SelectQuery, log *bun.SelectQuery, tenants, types []str
 	return joined.TableExpr("LATERAL (?) AS r", numbers)
 }
 
-// orAny returns each value as a list of its own, or one empty list, which selects all.
+// orAny returns each value as a list of its own, or one empty list if there are no values. The
+// empty list selects all events.
 func orAny(values []string) [][]string {
 	if len(values) == 0 {
 		return [][]string{nil}
@@ -380,8 +385,8 @@ func (s *Store) DropEvents(ctx context.Context, before time.Time) (dropped int, 
 // never is later than any event.
 var never = time.Unix(maxUnixTime, 0)
 
-// dropLog deletes the events at the beginning of a log that are older than ended, or all events for
-// the time never.
+// dropLog deletes the events at the beginning of a log that are older than ended. With the time
+// never it deletes all events.
 func (s *Store) dropLog(ctx context.Context, owner string, ended time.Time) (dropped int, err error) {
 	for n := dropBatch; err == nil && n == dropBatch; dropped += n {
 		n, err = s.dropLogBatch(ctx, owner, ended)
@@ -389,8 +394,9 @@ func (s *Store) dropLog(ctx context.Context, owner string, ended time.Time) (dro
 	return dropped, err
 }
 
-// dropLogBatch deletes at most dropBatch events, and raises the end of what readers of the log can
-// no longer read. Clocks differ, so it stops at the first event that is not old.
+// dropLogBatch deletes at most dropBatch events, and stores the sequence number of the last deleted
+// event. It stops at the first event that is not older than ended. Events can have times out of
+// order, because the clocks of processes differ.
 func (s *Store) dropLogBatch(ctx context.Context, owner string, ended time.Time) (n int, err error) {
 	err = s.inTransaction(ctx, "drop events", func(ctx context.Context, tx bun.IDB) error {
 		var oldest []eventRow

@@ -113,8 +113,9 @@ func TestPagesOfFilteredLog(t *testing.T) {
 	})
 }
 
-// TestPagesOfManyRanges reads a log with few wanted events at first and many later. A page begins in the
-// part that is read in order, and continues in the merged ranges.
+// TestPagesOfManyRanges reads a log with few wanted events at first and many later. A page begins
+// with events of the first scannedEvents events, which are read in order, and continues with events
+// of the merged ranges.
 func TestPagesOfManyRanges(t *testing.T) {
 	const size, few = scannedEvents + 2500, scannedEvents + 500
 	eachStore(t, func(t *testing.T, s *Store) {
@@ -157,8 +158,8 @@ func TestPagesOfManyRanges(t *testing.T) {
 	})
 }
 
-// A reader that follows the log sees each event once and in one order, while transactions commit in
-// any order.
+// A reader that follows the log sees each event once and in the order of the sequence numbers,
+// while transactions commit in any order.
 func TestReadersOfEventsMissNone(t *testing.T) {
 	const writers, each = 4, 20
 	eachStore(t, func(t *testing.T, s *Store) {

@@ -132,8 +132,8 @@ func must(t testing.TB, what string, err error) {
 	}
 }
 
-// requireRefusal checks that err has this fault code. If an answer with the code could be kept with
-// an Idempotency-Key, err must be marked with fault.FromStore.
+// requireRefusal checks that err has this fault code. If an answer with the code could be stored
+// for an Idempotency-Key, err must be marked with fault.FromStore.
 func requireRefusal(t testing.TB, what string, err error, code fault.Code) {
 	t.Helper()
 	if !errors.Is(err, code) {

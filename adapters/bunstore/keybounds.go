@@ -248,8 +248,8 @@ func (s *Store) RenewKey(ctx context.Context, owner access.AccountID, id string,
 	})
 }
 
-// retireSecrets keeps the current secret of a key valid until a time, ends the older ones no later,
-// and deletes those that have expired.
+// retireSecrets keeps the current secret of a key valid until a time. It makes the older secrets
+// expire no later, and deletes expired secrets.
 func retireSecrets(ctx context.Context, tx bun.IDB, row keyRow, now, until time.Time) error {
 	_, err := tx.NewUpdate().Model((*oldSecretRow)(nil)).Set("valid_until = ?", until).
 		Where("key_id = ?", row.ID).Where("valid_until > ?", until).Exec(ctx)

@@ -19,8 +19,8 @@ import (
 	"testing"
 )
 
-// site is an expression of this package's source that has mutants: expressions that could stand
-// there by mistake.
+// site is an expression of this package's source that has mutants. A mutant is an expression that
+// could be there by mistake.
 type site struct {
 	file     string
 	pos, end int
@@ -90,8 +90,8 @@ func (f *sqlFile) visitAll(all []ast.Expr) {
 	}
 }
 
-// withoutCondition returns the argument of Where without each condition on the owner, and one that
-// holds for all rows. The placeholders stay.
+// withoutCondition returns the mutants of an argument of Where: one without each condition on the
+// owner, and one that is true for all rows. All keep the placeholders.
 func (f *sqlFile) withoutCondition(arg ast.Expr) []string {
 	sql := f.text(arg)
 	all := withoutOwner(sql)
@@ -101,7 +101,8 @@ func (f *sqlFile) withoutCondition(arg ast.Expr) []string {
 	return append(all, `"(" + `+sql+` + ") OR 1 = 1"`)
 }
 
-// withoutOwner returns the expression without each of its conditions on the owner.
+// withoutOwner returns one mutant for each condition on the owner, in which this condition is
+// always true.
 func withoutOwner(sql string) (all []string) {
 	for _, at := range ownerCondition.FindAllStringIndex(sql, -1) {
 		instead := "1 = 1"
@@ -133,8 +134,8 @@ func reversed(sql string) string {
 	return sql[:end] + " DESC" + sql[end:]
 }
 
-// toVar turns a declaration of text constants into one of variables, so that a mutant can be one of
-// their values.
+// toVar turns a declaration of text constants into a declaration of variables, so that a mutant can
+// be one of their values.
 func (f *sqlFile) toVar(decl ast.Decl) {
 	if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.CONST && strings.Contains(f.text(d), `"`) {
 		f.sites = append(f.sites, site{pos: f.offset(d.Pos()), end: f.offset(d.Pos()) + len("const")})

@@ -54,7 +54,7 @@ func completedSession(x integration.Session) integration.Session {
 	return x
 }
 
-// sessionChecks cover how sessions begin and are found.
+// The following tests cover how sessions begin and are found.
 
 func TestSessionIsStoredAndItsConnectionIsPending(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
@@ -252,7 +252,7 @@ func everyNth[T any](all []T, n, from int) (some []T) {
 	return some
 }
 
-// sessionEndChecks cover how sessions change and end.
+// The following tests cover how sessions change and end.
 
 func TestRefusedSessionDoesNotChangeConnection(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {

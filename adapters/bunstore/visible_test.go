@@ -164,12 +164,13 @@ func TestIntegrationWithHiddenConnectionsIsNotRemoved(t *testing.T) {
 	})
 }
 
-// TestNoHiddenConnectionIsLostInARemoval lets each of the two be first at the integration: a limited key
-// that removes it, and a connection of a mailbox that this key does not see.
+// TestNoHiddenConnectionIsLostInARemoval runs two transactions in both orders. One removes an
+// integration with a key that is limited to some tenants. The other connects a mailbox that this
+// key does not see to the integration.
 func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 	for name, removalFirst := range map[string]bool{"removal first": true, "connection first": false} {
 		t.Run(name, func(t *testing.T) {
-			url := testserver.Database(t) // of its own, because the test looks at all its connections
+			url := testserver.Database(t) // not shared, because the test observes all its connections
 			setup := migrated(t, url)
 			h := connectedFixture(t, setup)
 			hook := newPausingHook(`INSERT INTO "mailbox_connections"`)
@@ -206,8 +207,8 @@ func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 	}
 }
 
-// TestLimitedRefreshLeavesOtherTenantsToTheNextOne checks that a refresh with some tenants delays no
-// scheduled refresh, and does not displace a complete list that began earlier.
+// TestLimitedRefreshLeavesOtherTenantsToTheNextOne checks that a refresh of only some tenants
+// delays no scheduled refresh, and does not displace a complete list that began earlier.
 func TestLimitedRefreshLeavesOtherTenantsToTheNextOne(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		h := connectedFixture(t, s)

@@ -22,7 +22,7 @@ import (
 )
 
 // These errors classify the errors of both databases. ErrDuplicate and ErrMissingParent are retried
-// like a lost conflict. The second attempt finds the other transaction's row, or finds no tenant.
+// like errConflict. The second attempt sees what a concurrent transaction has added or deleted.
 var (
 	ErrDuplicate     = errors.New("the row exists")
 	errConflict      = errors.New("lost against another transaction")

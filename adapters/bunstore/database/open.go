@@ -65,8 +65,9 @@ type Timeouts struct {
 	// Query is the time limit of a statement or transaction. Without it, a database that hangs with
 	// open connections would block requests and look like a slow provider. The default is 10 seconds.
 	Query time.Duration
-	// Slot is how long a statement waits for a free connection, and a write on SQLite for the writer
-	// before it. A longer wait would only make the queue longer. The default is 3 seconds.
+	// Slot is how long a statement waits for a free connection. On SQLite it is also how long a
+	// write waits for other writers. A longer wait would only make the queue longer. The default is
+	// 3 seconds.
 	Slot time.Duration
 }
 
@@ -84,9 +85,9 @@ type DB struct {
 	execMode pgx.QueryExecMode // of PostgreSQL's driver
 }
 
-// Open connects to sqlite:///path, Memory or postgres://… It fails with ErrTooOld if a newer
-// release has closed the database to this release. It does not migrate. hooks are added to every
-// statement, and the tracing hook comes after them.
+// Open connects to sqlite:///path, Memory or postgres://… It fails with ErrTooOld if the schema
+// requires a newer release. It does not migrate. hooks are added to every statement, and the
+// tracing hook comes after them.
 func Open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*DB, error) {
 	pool, err := Connect(url, o)
 	if err != nil {

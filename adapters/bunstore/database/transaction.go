@@ -40,8 +40,9 @@ func (d *DB) singleStatement(ctx context.Context, w Func) func() error {
 	}
 }
 
-// RetryWrite runs attempt, which writes, until it succeeds or fails for good. Use it with Transaction
-// for a transaction that keeps a state of its own for each attempt.
+// RetryWrite runs attempt, which writes, until it succeeds, fails with an error that is not
+// retryable, or was tried maxTries times. Use it with Transaction for a transaction that keeps a
+// state of its own for each attempt.
 func (d *DB) RetryWrite(ctx context.Context, operation string, attempt func() error) error {
 	return d.retry(ctx, operation, d.withWriteSlot(ctx, attempt))
 }
@@ -57,7 +58,7 @@ func (d *DB) Transaction(ctx context.Context, w Func) error {
 func (d *DB) Snapshot(ctx context.Context, operation string, w Func) error {
 	o := sql.TxOptions{ReadOnly: true}
 	if IsPostgres(d) {
-		o.Isolation = sql.LevelRepeatableRead // SQLite's transactions always are
+		o.Isolation = sql.LevelRepeatableRead // a transaction of SQLite always reads one snapshot
 	}
 	return d.retry(ctx, operation, func() error {
 		return withTimeout(ctx, d.timeouts.Query, func(ctx context.Context) error {
@@ -88,9 +89,10 @@ func (d *DB) LockRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	return q
 }
 
-// LockRowsToDelete makes a select lock the rows of table that the transaction deletes. The lock conflicts
-// with the locks of foreign key checks. So the transaction waits for the other transactions that added
-// children of these rows before it holds a lock for which they can wait.
+// LockRowsToDelete makes a select lock the rows of table that the transaction deletes. The lock
+// conflicts with the locks of foreign key checks. The transaction therefore waits first for the
+// transactions that added children of these rows. At that time it does not hold a lock for which
+// they could wait.
 func (d *DB) LockRowsToDelete(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	if IsPostgres(d) {
 		return q.For("UPDATE OF ?", bun.Ident(table))
@@ -98,8 +100,9 @@ func (d *DB) LockRowsToDelete(q *bun.SelectQuery, table string) *bun.SelectQuery
 	return q
 }
 
-// retry runs attempt until it succeeds, fails for good, or was tried maxTries times. An error is
-// marked with fault.FromStore. Refusals that are created outside of retry have the same mark.
+// retry runs attempt until it succeeds, fails with an error that is not retryable, or was tried
+// maxTries times. It marks the error with fault.FromStore, as other code of the store marks its own
+// refusals.
 func (d *DB) retry(ctx context.Context, operation string, attempt func() error) error {
 	failpoint.Before(operation)
 	var err error
