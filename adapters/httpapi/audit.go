@@ -70,7 +70,8 @@ type auditOutcome struct {
 
 const auditPath = "/v1/audit"
 
-// exportTime is the time limit of an export. Each part of it has the limit of any answer.
+// exportTime is the time limit of an export. The client must take each part of the export within
+// sendTimeout of package guard, as with every answer.
 const exportTime = 10 * time.Minute
 
 func auditOperations(api huma.API, service *audits.Service) {

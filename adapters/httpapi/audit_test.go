@@ -218,7 +218,7 @@ func TestRefusalsOfKnownKeysAreEntries(t *testing.T) {
 	)
 }
 
-// failingChains fails to end acts with an outcome that fails is true for.
+// failingChains is a store whose EndAct fails for the outcomes for which fails returns true.
 type failingChains struct {
 	ports.AuditChains
 	fails func(*audit.Outcome) bool

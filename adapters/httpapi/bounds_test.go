@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// boundedKeys has keys of account A that lack something. secondTenant is a tenant of account A that
-// has nothing.
+// boundedKeys has keys of account A with different bounds. secondTenant is the GUID of a tenant
+// without objects, to which the key otherTenant is limited.
 type boundedKeys struct {
 	readOnly, webhooksOnly, keysOnly, otherTenant, expired, otherAddress string
 }
@@ -109,8 +109,8 @@ func TestEveryOperationChecksTheKey(t *testing.T) {
 	}
 }
 
-// visibleObjects has the operations without an object of a tenant in the path, with the status that
-// a key for a different tenant gets.
+// visibleObjects has the operations whose path names no object of a tenant. The value is the status
+// of the answer to a key that is limited to a different tenant.
 var visibleObjects = map[string]int{
 	"GET /v1/tenants": 200, "GET /v1/dns/provisioning-runs": 200, "GET /v1/enforcement/events": 200,
 	"GET /v1/integrations": 200, "GET /v1/integrations/{integration_id}": 200, "GET /v1/integrations/{integration_id}/mailboxes": 200,

@@ -82,8 +82,8 @@ var withoutOwnedIDs = map[string]string{
 	"POST /api-key/rotate":          "rotates the key that the request carries, see TestQueryParameters",
 }
 
-// notFoundCodes has the error code for each parameter with an object that is not the caller's. The
-// first such parameter of a path determines the code.
+// notFoundCodes has the error code for each parameter whose object does not belong to the caller.
+// The first such parameter of a path determines the code.
 var notFoundCodes = map[string]string{
 	"tenant_id": "tenant_not_found", "domain_name": "domain_not_found", "domain_id": "domain_not_found", "mailbox_id": "mailbox_not_found",
 	"key_id": "key_not_found",

@@ -43,8 +43,8 @@ func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 	})
 }
 
-// stream sends the parts of an answer that is too long to be kept in memory. It returns the error of
-// send, or its own error, after which the caller's connection is closed.
+// stream sends the parts of an answer that is too long to be kept in memory. If it returns an
+// error, of send or its own, the caller's connection is closed.
 type stream func(send func(part []byte) error) error
 
 // registerStream adds a read whose answer is a stream. The handler returns refusals before the
@@ -175,7 +175,7 @@ func humaRefusal(status int, errs []error) error {
 }
 
 // safeLocation matches locations that contain only names like those of the API. Other parts come
-// from the caller and could be a value in the wrong place.
+// from the caller and can contain a value in the wrong place.
 var safeLocation = regexp.MustCompile(`^[a-z]+(\.[a-z0-9_]{1,40}|\[[0-9]{1,5}\])*$`)
 
 // fieldOf returns the location and the message of a finding. It drops the value.

@@ -53,7 +53,8 @@ type Problem struct {
 	Conflicts  []PlanAction   `json:"conflicts,omitempty" doc:"With dns_conflict: the actions that block the plan."`
 	Workspaces []workspace    `json:"workspaces,omitempty" doc:"With the codes that end in workspace_required: the workspaces that the credential has access to."`
 
-	// RequiredScope is the operation's scope if the key lacks no scope but a bound stops it.
+	// RequiredScope is the scope that the request needs. A key can have this scope and still be
+	// refused, because of a different bound of the key.
 	RequiredScope string `json:"required_scope,omitempty" doc:"With insufficient_scope: the scope that the request needs."`
 
 	retryAfter time.Duration
