@@ -90,8 +90,8 @@ func TestQuestionsOfAnAccountLeaveSlotsFree(t *testing.T) {
 }
 
 // TestFreedSlotGoesToTheAccountWithTheFewest checks that an account with many waiting questions
-// does not delay the first question of the next account, and that a question that is given up
-// leaves nothing behind.
+// does not delay the first question of the next account, and that a cancelled question holds no
+// slot.
 func TestFreedSlotGoesToTheAccountWithTheFewest(t *testing.T) {
 	s := newSlots(8)
 	held := occupy(t, s, "ann")

@@ -37,7 +37,8 @@ func (d *DNS) Publish(zone string, records ...dns.Record) {
 	d.zones[zone] = slices.Clone(records)
 }
 
-// Trouble makes every read incomplete for the given reason. An empty reason ends this.
+// Trouble makes every read incomplete for the given reason. An empty reason makes later reads
+// complete.
 func (d *DNS) Trouble(reason string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -59,8 +59,9 @@ func Add(ctx context.Context, o Options, file string) (Addition, error) {
 	return install(ctx, o, file, Added)
 }
 
-// Upgrade is Add for a plugin that the catalog has already. It fails with ErrNotInCatalog for a
-// different plugin. A service that runs on this plugin folder notices the new version, see Reload.
+// Upgrade is Add for a plugin that the catalog has already. It fails with ErrNotInCatalog if the
+// catalog lacks the plugin. A service that runs on this plugin folder notices the new version, see
+// Reload.
 func Upgrade(ctx context.Context, o Options, file string) (Addition, error) {
 	return install(ctx, o, file, Replaced)
 }

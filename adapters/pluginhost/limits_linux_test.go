@@ -21,7 +21,8 @@ import (
 )
 
 // TestPluginThatEatsMemoryHarmsOnlyItself checks that the process ends at its limit, that the call
-// has an unknown outcome, and that the next call gets a new process. A different plugin goes on.
+// has an unknown outcome, and that the next call gets a new process. A different plugin is not
+// affected.
 func TestPluginThatEatsMemoryHarmsOnlyItself(t *testing.T) {
 	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "eats:puppet", "other:puppet"), Limits: wire.Limits{Memory: 256 << 20}})
 	first, other := processID(t, h, "eats"), processID(t, h, "other")

@@ -198,8 +198,8 @@ func (s situation) next(o Options) time.Duration {
 	return max(next, minRoundInterval)
 }
 
-// idlePollInterval is the time between two rounds of a process without work. It bounds the delay
-// until a wake-up is found that a process without handlers has added.
+// idlePollInterval is the time between two rounds of a process without work. It is also the longest
+// delay until a round finds a wake-up that a process without handlers has added.
 const idlePollInterval = 2 * time.Second
 
 func (a *admission) situation(ctx context.Context) (s situation, err error) {

@@ -28,7 +28,7 @@ func TestOpenRiverRefusesDatabaseWithoutMigrations(t *testing.T) {
 	if err != nil || len(missing) == 0 {
 		t.Fatalf("%v, %v", missing, err)
 	}
-	// Replicas migrate at the same time.
+	// Three replicas migrate at the same time.
 	var migrations sync.WaitGroup
 	ran := make([][]string, 3)
 	for i := range ran {

@@ -78,7 +78,7 @@ func (s *simulator) credential(ctx context.Context, customer string) (secret.Cre
 type issuedCredential struct{ Settings, Secrets map[string]string }
 
 // issueCredential asks the simulator for a customer's settings and secrets. They are empty for a
-// simulator without this call, which has the same for all customers.
+// simulator without this call, because such a simulator has one credential for all customers.
 func (s *simulator) issueCredential(ctx context.Context, customer string) (issued issuedCredential, err error) {
 	body, err := json.Marshal(map[string]string{"customer": customer})
 	if err != nil {

@@ -71,7 +71,7 @@ type Environment struct {
 	dns       *zones.Server
 	tenants   *tenantList
 	addresses *addresses
-	worldURL  string // of the API through which simulators edit zones
+	zonesURL  string // of the API through which simulators edit zones
 	servers   []*loopbackServer
 
 	simulatorsMu sync.RWMutex
