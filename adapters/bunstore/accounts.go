@@ -292,7 +292,8 @@ func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.
 	if err != nil {
 		return done, err
 	}
-	// No event can be added after the commit. The log may be too long for one transaction.
+	// The events are dropped after the commit, when no event can be added. The log may be too long
+	// for one transaction.
 	if err := s.dropAccountEvents(ctx, accountKey(id)); err != nil {
 		return done, err
 	}

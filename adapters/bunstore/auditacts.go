@@ -42,8 +42,8 @@ func entriesOf(ctx context.Context) *pendingEntries {
 	return ctx.Value(pendingEntriesKey{}).(*pendingEntries)
 }
 
-// enter adds an entry to the transaction of ctx. inTransaction stores it as its last step. ctx must
-// be the context that inTransaction gave to its function.
+// enter adds an entry to the transaction of ctx. inTransaction stores the entry in its last step.
+// ctx must be the context that inTransaction gave to its function.
 func enter(ctx context.Context, owner string, e audit.Entry) {
 	pending := entriesOf(ctx)
 	e.Account = access.AccountID(owner)

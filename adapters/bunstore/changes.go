@@ -296,8 +296,8 @@ func connects(ctx context.Context, key tenantKey) bool {
 	})
 }
 
-// lockReadiness returns the row of a tenant. A tenant of an earlier release has none yet, and gets
-// one that differs from every readiness.
+// lockReadiness returns the row of a tenant. A tenant that an earlier release stored has no row. It
+// gets a row that differs from every readiness.
 func (s *Store) lockReadiness(ctx context.Context, tx bun.IDB, key tenantKey) (readinessRow, error) {
 	var row readinessRow
 	lock := func() error {

@@ -28,7 +28,7 @@ type logReader struct {
 	after int64
 }
 
-// next returns the events that follow those of the last call.
+// next returns the events since the last call.
 func (r *logReader) next(t testing.TB) []event.Event {
 	t.Helper()
 	page, err := r.store.LoggedEvents(t.Context(), r.owner, ports.LogQuery{After: r.after, Limit: 1000})
@@ -40,7 +40,7 @@ func (r *logReader) next(t testing.TB) []event.Event {
 	return page.Events
 }
 
-// require checks the types of the events that follow those of the last call.
+// require checks the types of the events since the last call, and returns these events.
 func (r *logReader) require(t testing.TB, what string, want ...event.Type) []event.Event {
 	t.Helper()
 	all := r.next(t)

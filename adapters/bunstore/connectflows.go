@@ -248,7 +248,7 @@ func (s *Store) StartConnectSession(ctx context.Context, cs tenant.ConnectSessio
 	})
 }
 
-// addLink stores the flow of a link, and to which session the link belongs.
+// addLink stores the flow of a link, and the session to which the link belongs.
 func addLink(ctx context.Context, tx bun.IDB, sessionID string, f ports.ConnectFlow) error {
 	flow := newFlowRow(f)
 	if _, err := tx.NewInsert().Model(&flow).Exec(ctx); err != nil {

@@ -170,9 +170,9 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 }
 
 // eligibleMailboxes selects an integration left-joined with its account's visible mailboxes that
-// satisfy joinCondition. No row means no integration, and an empty mailbox means no mailbox. Connections
-// are read separately, because right after the first refresh PostgreSQL has no statistics of them
-// and the join takes over a second.
+// satisfy joinCondition. A result without rows means that there is no integration. A row with an
+// empty mailbox means that there is no such mailbox. Connections are read separately, because right
+// after the first refresh PostgreSQL has no statistics of them and the join takes over a second.
 func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
 	ofVisible, visibleArgs := ofVisibleTenant(ctx, "m")
 	joinCondition, args = joinCondition+ofVisible, append(args, visibleArgs...)

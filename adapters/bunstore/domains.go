@@ -137,8 +137,9 @@ func domainNotFound() error {
 	return fault.FromStore(fault.DomainNotFound.With("the tenant holds no such domain"))
 }
 
-// domainsOfTenant selects a tenant left-joined with its domains that satisfy joinCondition. No row
-// means no tenant, and an empty domain means no domain.
+// domainsOfTenant selects a tenant left-joined with its domains that satisfy joinCondition. A
+// result without rows means that there is no tenant. A row with an empty domain means that there is
+// no such domain.
 func domainsOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("d.*").ColumnExpr("t.guid AS tenant_guid").
 		Join("LEFT JOIN domains AS d ON d.account_id = t.account_id AND d.tenant_id = t.id AND d.added AND "+presentDomain+joinCondition, args...).

@@ -166,7 +166,7 @@ func writtenRow(t *testing.T, f *ast.FuncDecl, info *types.Info) (row string) {
 	return row
 }
 
-// writes reports whether the statement of this call of Model changes rows.
+// writes reports whether a statement changes rows. call is the call of Model in the statement.
 func writes(call *ast.CallExpr) bool {
 	for {
 		on, ok := call.Fun.(*ast.SelectorExpr)

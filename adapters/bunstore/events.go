@@ -76,8 +76,8 @@ type pendingEvents struct {
 
 type pendingEventsKey struct{}
 
-// emit adds events to the transaction of ctx. inTransaction stores them as its last step. ctx must
-// be the context that inTransaction gave to its function.
+// emit adds events to the transaction of ctx. inTransaction stores the events in its last steps.
+// ctx must be the context that inTransaction gave to its function.
 func emit(ctx context.Context, owner string, events ...event.Event) {
 	pending := ctx.Value(pendingEventsKey{}).(*pendingEvents)
 	for _, e := range events {
@@ -86,10 +86,10 @@ func emit(ctx context.Context, owner string, events ...event.Event) {
 	}
 }
 
-// storeEvents appends the emitted events to the logs of their accounts. Nothing else in the
-// transaction may follow it: the lock on the end of a log is held until the commit, and no other lock
-// is taken after it. Logs are locked in the order of their accounts, so that transactions cannot wait
-// for each other in a circle.
+// storeEvents appends the emitted events to the logs of their accounts. Only pendingEntries.store
+// may follow it in the transaction. The lock on the end of a log is held until the commit, and
+// after it a transaction takes only locks on audit chains. Logs are locked in the order of their
+// accounts, so that transactions cannot wait for each other in a circle.
 func (s *Store) storeEvents(ctx context.Context, tx bun.IDB, p *pendingEvents) error {
 	if err := s.emitReadiness(ctx, tx, p); err != nil {
 		return err
@@ -138,7 +138,8 @@ func appendEvents(ctx context.Context, tx bun.IDB, owner string, events []event.
 	return nil
 }
 
-// raiseVersions counts the events of each subject, and returns the version of the first of them.
+// raiseVersions raises the version of each subject by the number of its events. It returns the
+// version that the first of these events gets.
 func raiseVersions(ctx context.Context, tx bun.IDB, owner string, events []event.Event) (map[event.Subject]int64, error) {
 	count := map[event.Subject]int64{}
 	for _, e := range events {

@@ -208,7 +208,8 @@ func TestDroppedEventsExpireCursors(t *testing.T) {
 	})
 }
 
-// Only days that have ended are dropped, in the order of the log, and a long log in several batches.
+// DropEvents drops only the events of days that have ended, in the order of the log. It drops a
+// long log in several batches.
 func TestLogIsDroppedByWholeDays(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")

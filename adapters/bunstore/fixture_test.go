@@ -27,7 +27,8 @@ import (
 // sharedStore is a store that eachStore lends to the tests, on one kind of database.
 type sharedStore struct {
 	databasetest.Kind
-	// store is the store, and empty deletes its rows. Both are created when the first test needs them.
+	// empty is the result of emptyingScript for the store. Both fields are set when the first test
+	// needs the store.
 	store *Store
 	empty string
 }
@@ -55,7 +56,7 @@ func (d *sharedStore) emptyStore(t testing.TB) *Store {
 		must(t, "migrate", d.store.Migrate(unseen(t.Context())))
 		d.empty = emptyingScript(t, d.store)
 	}
-	_, err := d.store.db.DB.DB.ExecContext(t.Context(), d.empty) // the hook sees only the test's statements
+	_, err := d.store.db.DB.DB.ExecContext(t.Context(), d.empty) // without the hook that collects statements
 	must(t, "delete all rows", err)
 	return d.store
 }

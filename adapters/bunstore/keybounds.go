@@ -53,7 +53,7 @@ func newKeyBoundsRow(keyID string, b access.Bounds, createdBy string) keyBoundsR
 	return row
 }
 
-// addBounds adds the bounds that a key has to the details of an audit event.
+// addBounds adds the bounds of a key, if it has any, to the details of an audit event.
 func addBounds(details map[string]string, row keyBoundsRow) {
 	if row.Scopes != string(access.AnyScope) {
 		details["scopes"] = row.Scopes

@@ -297,9 +297,9 @@ func waitForLock(t *testing.T, s *Store) {
 	}
 }
 
-// TestReservationAndDeletionOfTenantDoNotDeadlock lets the reservation lock the domain first, and
-// then the deletion. Both lock the tenant before the domain. Otherwise PostgreSQL would abort one
-// of the two transactions, and the store would run it again.
+// TestReservationAndDeletionOfTenantDoNotDeadlock runs twice. The reservation is the first to lock
+// the domain in one run, and the deletion in the other. Both lock the tenant before the domain.
+// Otherwise PostgreSQL would abort one of the two transactions, and the store would run it again.
 func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 	for name, reservationFirst := range map[string]bool{"reservation first": true, "deletion first": false} {
 		t.Run(name, func(t *testing.T) {

@@ -165,7 +165,8 @@ func sqlFiles(t *testing.T) (all []*sqlFile) {
 	return all
 }
 
-// mutated returns the source with a choice of the mutant at each site. It numbers the mutants.
+// mutated returns the source in which each site calls the function mutant (see choice), which
+// chooses between the original and the mutants. mutated adds the mutants to number.
 func (f *sqlFile) mutated(number map[int]string) []byte {
 	source := bytes.Clone(f.source)
 	slices.SortFunc(f.sites, func(a, b site) int { return b.pos - a.pos })
@@ -233,10 +234,11 @@ var redundant = map[string]string{
 	`"(" + "ms.settled <> EXCLUDED.settled`:                                                     "the condition only avoids writing what is stored",
 }
 
-// TestEveryConditionIsTested runs the tests on mutants of this package, on SQLite, and
-// requires that a test fails for each. A mutant lacks one condition, one transaction or one limit,
-// or it reverses one order. The runs take long, so this is for TENANTRY_SOAK. Without it the test
-// checks that every exception still applies. A part of a mutant's name selects it with -run.
+// TestEveryConditionIsTested runs the tests on mutants of this package, on SQLite, and requires
+// that a test fails for each mutant. A mutant lacks one condition, one transaction or one limit, or
+// it reverses one order. The runs take long, so they need TENANTRY_SOAK. Without this variable the
+// test checks only that every entry of redundant still applies. A part of a mutant's name selects
+// it with -run.
 func TestEveryConditionIsTested(t *testing.T) {
 	t.Parallel()
 	number, overlay, dir := map[int]string{}, map[string]string{}, t.TempDir()
@@ -284,7 +286,8 @@ func TestEveryConditionIsTested(t *testing.T) {
 	}
 }
 
-// unmutated are the tests that mutants do not run: those on PostgreSQL, and this one.
+// unmutated are the tests that do not run on mutants: those on PostgreSQL, and
+// TestEveryConditionIsTested itself.
 const unmutated = "^Test(Benchmarks|EveryConditionIsTested)|/^postgres$|//^postgres$"
 
 // runMutant runs the tests on a mutant until the first one fails.

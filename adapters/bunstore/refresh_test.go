@@ -257,9 +257,9 @@ func (*statementCounter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) con
 
 func (c *statementCounter) AfterQuery(context.Context, *bun.QueryEvent) { c.n++ }
 
-// TestRefreshOfLargeAccountUsesFewStatements refreshes 3,600 mailboxes on PostgreSQL. They are read
-// in two statements, by indexes among the rows of other accounts. Each batch is stored, with its
-// events, in a few statements. The log shows the duration.
+// TestRefreshOfLargeAccountUsesFewStatements refreshes 3,600 mailboxes on PostgreSQL. The mailboxes
+// are read in two statements. These use indexes, because the tables also have rows of other
+// accounts. Each batch is stored, with its events, in a few statements. The log shows the duration.
 func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		var seen statementCounter

@@ -66,8 +66,8 @@ func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id ten
 }
 
 // deleteTenant deletes a tenant and the record of its holder, and adds the events of everything
-// that the account loses. It reports whether the account held the tenant. It locks in the order of
-// SaveDiscovery.
+// that the account loses. It reports whether the account held the tenant. It takes its locks in the
+// same order as SaveDiscovery.
 func (s *Store) deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
 	var t tenantRow
 	err := s.db.LockRowsToDelete(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)

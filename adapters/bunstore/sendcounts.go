@@ -250,8 +250,8 @@ func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 const (
 	// readySince is about when a tenant without runs could have had its first run.
 	readySince = "COALESCE(t.last_sync_at, t.consented_at)"
-	// waitsSince is when a tenant became due. A due time before the consent is from an earlier
-	// connection of the tenant, or means at once.
+	// waitsSince is when a tenant became due. A due time before the consent does not count: it is
+	// from an earlier connection of the tenant, or means that the tenant is due at once.
 	waitsSince = "COALESCE(CASE WHEN st.due_at > t.consented_at THEN st.due_at END, " + readySince + ")"
 	// limitedTenant holds for a tenant with a limit in force.
 	limitedTenant = "EXISTS (SELECT 1 FROM send_policies AS sp WHERE " + policyOfTenant + " " +

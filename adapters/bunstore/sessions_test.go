@@ -427,8 +427,8 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 	})
 }
 
-// TestConcurrentProcessesBeginOneSession checks that one of 50 concurrent sessions of a mailbox
-// begins, at two integrations and in two processes.
+// TestConcurrentProcessesBeginOneSession begins 50 sessions of a mailbox concurrently, at two
+// integrations and in two processes. Exactly one must succeed.
 func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)

@@ -72,8 +72,8 @@ type Options struct {
 	Operator string
 	// Now is the clock of events, time.Now by default.
 	Now func() time.Time
-	// AllowNoSMTPAuth is true if operators accept tenants without SMTP AUTH, so that it is no
-	// condition of the readiness that events show.
+	// AllowNoSMTPAuth is true if operators accept tenants without SMTP AUTH, so that SMTP AUTH is
+	// not a condition of the readiness that events show.
 	AllowNoSMTPAuth bool
 	TracerProvider  trace.TracerProvider
 	MeterProvider   metric.MeterProvider

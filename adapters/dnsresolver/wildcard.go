@@ -85,8 +85,8 @@ func (sr *serverReader) probeWildcard(ctx context.Context, parentName string, ki
 	return wildcardValues
 }
 
-// markSynthesised marks the sets of names that have the same values as the wildcard, which are in
-// wildcardValues.
+// markSynthesised marks the record sets of the names that match the wildcard, see matchesWildcard.
+// wildcardValues are the values of the wildcard.
 func (sr *serverReader) markSynthesised(s wildcardScope, wildcardValues map[dns.Type][]string) {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()

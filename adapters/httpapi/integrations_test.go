@@ -263,8 +263,8 @@ func TestSendingPlatformFailuresMapToProblems(t *testing.T) {
 	}
 }
 
-// TestIntegrationsAreVisibleToTheirAccountOnly checks the list, the read and the deletion of a
-// different account.
+// TestIntegrationsAreVisibleToTheirAccountOnly checks that a different account cannot list, read or
+// delete an integration.
 func TestIntegrationsAreVisibleToTheirAccountOnly(t *testing.T) {
 	s := newIntegrationEnv(t)
 	path := s.addIntegration("instantly")

@@ -241,8 +241,8 @@ func readPlugin(ctx context.Context, file string, limits wire.Limits) (i Inspect
 	return Inspection{Entry: e, Description: d}, source, nil
 }
 
-// describe runs a plugin with the argument `describe` and the environment of a plugin without any
-// variable of the host. It returns the entry that the plugin prints as JSON.
+// describe runs a plugin with the argument `describe`. The environment is that of a plugin, but
+// without any variable of the host. It returns the entry that the plugin prints as JSON.
 func describe(ctx context.Context, source, sum, name string, limits wire.Limits) (entry Entry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()

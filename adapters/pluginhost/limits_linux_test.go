@@ -113,7 +113,8 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 		}
 		printed = append(printed, n)
 	}
-	// The host's own limit is hostProcesses beyond the processes at the start of the plugin.
+	// The limit allows hostProcesses processes more than the user has when the plugin starts, see
+	// wire.Limits.
 	if len(printed) != 2 || printed[0] < 1 || printed[0] > hostProcesses {
 		t.Fatalf("the first plugin started %v processes, then the second plugin started", printed)
 	}

@@ -112,7 +112,8 @@ func (r *River) assemble() error {
 		// job.
 		MaxAttempts:          1,
 		RescueStuckJobsAfter: 2 * r.options.RescueAfter,
-		// Shorter than the time between two rounds, so that each round is announced.
+		// FetchCooldown is the minimum time between two fetches. It is shorter than the time
+		// between two rounds, so that River fetches the jobs of each round at once.
 		FetchCooldown:     minRoundInterval / 2,
 		FetchPollInterval: 2 * idlePollInterval, // for a notification that was lost
 		// Rows of jobs that ended have no further use.

@@ -47,7 +47,7 @@ func (d *DB) RetryWrite(ctx context.Context, operation string, attempt func() er
 	return d.retry(ctx, operation, d.withWriteSlot(ctx, attempt))
 }
 
-// Transaction runs w once, in one transaction. It is an attempt of RetryWrite.
+// Transaction runs w once, in one transaction. Call it in an attempt of RetryWrite.
 func (d *DB) Transaction(ctx context.Context, w Func) error {
 	return withTimeout(ctx, d.timeouts.Query, func(ctx context.Context) error {
 		return d.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error { return w(ctx, tx) })

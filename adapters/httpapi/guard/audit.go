@@ -194,8 +194,9 @@ func (g *guard) endAct(r *http.Request, a *answer) error {
 
 func (x *run) calledProvider() bool { return x.effects.Seen().Asked }
 
-// deniedQuota limits how many requests of a key are answered 401 or 403 before they count in a
-// bucket. Each of them is stored in the audit, so without a limit a revoked key could fill the disk.
+// deniedQuota limits the requests of a key that are answered 401 or 403 and are not counted in any
+// other bucket. Each of them is stored in the audit, so without a limit a revoked key could fill
+// the disk.
 var deniedQuota = ratelimit.Bucket{Limit: 1000, Window: time.Hour}
 
 // Denied is the X-RateLimit-Bucket of an answer to a request that exceeds deniedQuota.

@@ -66,8 +66,8 @@ type Limits struct {
 	// MaxEventWaiters is the maximum number of requests of an account that wait for events, over all
 	// replicas. The default is 5.
 	MaxEventWaiters int
-	// MaxInFlight is the maximum number of requests that the process handles concurrently. The default
-	// is 1,000. See inFlightLimit for the parts that clients get.
+	// MaxInFlight is the maximum number of requests that the process handles concurrently. The
+	// default is 1,000. See inFlightLimit for the share of each client.
 	MaxInFlight int
 }
 

@@ -71,8 +71,8 @@ func Invalid(detail string, fields ...ProblemField) error {
 	return fault.InvalidRequest.WithValues(fields, "%s", detail)
 }
 
-// Of returns the body of the answer that reports f. requestID is the id of the request. The fields
-// of core are those of the request's body. Checks of the HTTP layer pass locations, see Invalid.
+// Of returns the body of the answer that reports f. requestID is the id of the request. f.Fields
+// are names in the request's body. Errors of the HTTP layer contain locations instead, see Invalid.
 func Of(f *fault.Error, requestID string) *Problem {
 	p := &Problem{
 		Type: "/docs/errors/" + f.Code.Name, Title: f.Code.Title, Status: StatusOf[f.Code.Kind],
