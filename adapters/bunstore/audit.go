@@ -46,8 +46,8 @@ func (s *Store) RecordAction(ctx context.Context, action audit.Action, details m
 }
 
 // recordAudit records an audit event in the transaction of its change. An event about an account is
-// also an entry in the account's chain. The event's time is the machine's clock, not the time of the
-// change.
+// also an entry in the account's chain. The event gets the time of the machine's clock, not the
+// time of the change.
 func (s *Store) recordAudit(ctx context.Context, tx bun.IDB, action audit.Action, owner string, details map[string]string) error {
 	row := auditRow{
 		AccountID: owner, ID: newID(), Action: storedText(string(action)), Operator: s.operator,

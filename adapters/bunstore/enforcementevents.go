@@ -231,9 +231,8 @@ func skipSpans(spans []eventCountRow, offset int) (span eventCountRow, rest int)
 	return span, offset
 }
 
-// eventCounts returns an account's counts for a filter, newest first. The counts of ident.Zero are
-// those of all tenants. The counts of both actions
-// add up to the total.
+// eventCounts returns an account's counts for a filter, newest first. A count with ident.Zero as
+// the tenant covers all tenants. The counts of both actions add up to the total.
 func eventCounts(ctx context.Context, tx bun.IDB, owner access.AccountID, q ports.EventQuery, span int, from, to int64) ([]eventCountRow, error) {
 	var rows []eventCountRow
 	guids := []string{ident.Zero}

@@ -266,7 +266,7 @@ func logAfter(tx bun.IDB, owner string, after int64, limit int) *bun.SelectQuery
 
 // mergedEvents selects the first events of the combinations of tenants and types. It reads only
 // sequence numbers from the ranges of the index, and then the rows of one page. With more than
-// maxRanges ranges on SQLite, it reads the log in its order and filters.
+// maxRanges ranges on SQLite, it reads the log in the order of the sequence numbers and filters it.
 func (s *Store) mergedEvents(tx bun.IDB, owner string, after int64, limit int, tenants, types []string) *bun.SelectQuery {
 	log := func() *bun.SelectQuery { return logAfter(tx, owner, after, limit) }
 	n := max(1, len(types)) * max(1, len(tenants))

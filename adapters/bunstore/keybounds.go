@@ -81,7 +81,7 @@ type storedBounds struct {
 	expiresAt                 *time.Time
 }
 
-// boundsColumns selects the columns of storedBounds in its order.
+// boundsColumns selects the columns of storedBounds, in the order of its fields.
 const boundsColumns = "b.scopes, b.tenants, b.networks, b.expires_at"
 
 const joinBounds = "LEFT JOIN api_key_bounds AS b ON b.key_id = k.id"
@@ -249,7 +249,7 @@ func (s *Store) RenewKey(ctx context.Context, owner access.AccountID, id string,
 }
 
 // retireSecrets keeps the current secret of a key valid until a time. It makes the older secrets
-// expire no later, and deletes expired secrets.
+// expire at this time at the latest, and deletes expired secrets.
 func retireSecrets(ctx context.Context, tx bun.IDB, row keyRow, now, until time.Time) error {
 	_, err := tx.NewUpdate().Model((*oldSecretRow)(nil)).Set("valid_until = ?", until).
 		Where("key_id = ?", row.ID).Where("valid_until > ?", until).Exec(ctx)

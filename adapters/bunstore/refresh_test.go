@@ -328,7 +328,7 @@ func copyToOtherAccounts(t *testing.T, s *Store) {
 	execSQL(t, s, "ANALYZE tenants, mailboxes, mailbox_connections")
 }
 
-// The result is that of the listing which began last, whichever refresh ends last.
+// The stored connections are those of the listing that began last, whichever refresh ends last.
 func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		h := newIntegrationFixture(t, s, "ann", 1)

@@ -134,7 +134,7 @@ func TestBusyServerDelaysNoOtherServer(t *testing.T) {
 }
 
 // TestResolversKeepTheirSlots checks that silent servers of domains do not delay questions to
-// resolvers and to servers of public suffixes, not even those of the same account.
+// resolvers and to servers of public suffixes, not even to questions of the same account.
 func TestResolversKeepTheirSlots(t *testing.T) {
 	r := New(Options{Resolvers: []string{"192.0.2.1"}})
 	occupy(t, r.client.servers, testAccount)

@@ -131,7 +131,7 @@ func exportFrom(ctx context.Context, service *audits.Service, owner access.Accou
 	return nil
 }
 
-// auditCursor is the name of the list in cursors.
+// auditCursor is the list name in the cursors of audit entries.
 const auditCursor = "audit"
 
 // query returns the query of the input. A key that is limited to some tenants gets only their entries.

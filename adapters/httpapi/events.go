@@ -28,8 +28,8 @@ import (
 // maxWaitSeconds is the longest wait for events.
 const maxWaitSeconds = 30
 
-// eventCursors is the name of the log of events in its cursors. endOfEvents is the cursor of the
-// end of the log.
+// eventCursors is the list name in the cursors of events. endOfEvents is the cursor of the end of
+// the log.
 const (
 	eventCursors = "events"
 	endOfEvents  = "now"

@@ -33,8 +33,8 @@ func (f finishHook) Finish(ctx context.Context, c ports.Completion) (bool, error
 }
 
 // TestAnswerIsCommittedWithItsChange covers writes that would answer differently on a second run.
-// Their answers are stored with the change and in no second write, so that no crash can come
-// between. The replay must be the first answer.
+// Their answers are stored in the same transaction as the change, so that no crash can come between
+// the two. The replay must be the first answer.
 func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 	env := newTestEnv(t)
 	finished := map[idempotency.KeyID]bool{}

@@ -28,7 +28,7 @@ func (in *pageInput) query(list string) (page.Query, error) {
 	return q, err
 }
 
-// The bounds of parseTime. No stored object is older or newer.
+// The bounds of parseTime. All stored objects were created between these times.
 var oldestTime, newestTime = time.Unix(0, 0).UTC(), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
 // parseTime parses a time that selects objects by their age. It moves a time beyond the bounds to

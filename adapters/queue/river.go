@@ -78,7 +78,7 @@ const (
 	opTimeout      = 30 * time.Second
 )
 
-// pingAfter is how long a connection must be idle before a use of it begins with a ping. An idle process
+// pingAfter is the idle time after which a connection is pinged before it is used. An idle process
 // uses its connections every idlePollInterval, and would otherwise ping as often as it polls.
 const pingAfter = 5 * idlePollInterval
 

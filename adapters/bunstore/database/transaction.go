@@ -41,8 +41,8 @@ func (d *DB) singleStatement(ctx context.Context, w Func) func() error {
 }
 
 // RetryWrite runs attempt, which writes, until it succeeds, fails with an error that is not
-// retryable, or was tried maxTries times. Use it with Transaction for a transaction that keeps a
-// state of its own for each attempt.
+// retryable, or was tried maxTries times. Use it with Transaction if each attempt of a transaction
+// needs new variables.
 func (d *DB) RetryWrite(ctx context.Context, operation string, attempt func() error) error {
 	return d.retry(ctx, operation, d.withWriteSlot(ctx, attempt))
 }
@@ -161,7 +161,7 @@ func retryable(err error) bool {
 	return errors.Is(err, errConflict) || errors.Is(err, ErrDuplicate) || errors.Is(err, ErrMissingParent)
 }
 
-// backOff waits so that the other transaction can finish. It returns false if ctx ended.
+// backOff waits so that the conflicting transaction can finish. It returns false if ctx ended.
 func backOff(ctx context.Context, attemptNo int) bool {
 	wait := time.Duration(attemptNo) * (5*time.Millisecond + rand.N(20*time.Millisecond))
 	select {
