@@ -179,7 +179,7 @@ func activeRuns(ctx context.Context, tx bun.IDB, owner string, domainIDs []strin
 	return runs, err
 }
 
-// deleteDomains deletes domains that are locked, with all that belongs to them.
+// deleteDomains deletes locked domains and everything that belongs to them.
 func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, gone []domain.Domain) error {
 	if len(gone) == 0 {
 		return nil
@@ -198,8 +198,8 @@ func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, gon
 	})
 }
 
-// deleteMailboxes deletes mailboxes that are locked, with all that belongs to them. See
-// event.OfMailbox for the type of their events.
+// deleteMailboxes deletes locked mailboxes and everything that belongs to them. See event.OfMailbox
+// for the type of their events.
 func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, gone []mailboxRow, kind event.Type) error {
 	if len(gone) == 0 {
 		return nil

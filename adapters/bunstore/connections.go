@@ -155,8 +155,7 @@ func (s *Store) updateConnection(ctx context.Context, tx bun.IDB, row connection
 }
 
 // checkNotHeld returns fault.ConnectedElsewhere if a different integration holds the mailbox. The
-// unique index decides between concurrent callers. The caller that loses retries and gets this
-// error.
+// unique index admits one of several concurrent callers. The others retry, and then get this error.
 func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	if !integration.ConnectionStatus(row.Status).Held() {
 		return nil

@@ -47,8 +47,8 @@ var unknownRows = map[string]string{
 	"EndLeases": "dnsJobRow", "markClosed": "dnsRunRow", // several tables
 }
 
-// TestEveryChangeOfSubjectEmits finds the statements that write a row of a subject, and the functions
-// that hold them. A new one must emit events, or be listed above with the reason.
+// TestEveryChangeOfSubjectEmits finds the functions that contain a statement which writes a row of
+// a subject. Such a function must emit events, or be listed in silentWrites with the reason.
 func TestEveryChangeOfSubjectEmits(t *testing.T) {
 	silent := map[string]bool{}
 	for _, f := range writersOfSubjects(t) {

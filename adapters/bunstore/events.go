@@ -306,7 +306,7 @@ func unionOfRanges(tx bun.IDB, log func() *bun.SelectQuery, tenants, types []str
 	return tx.NewSelect().TableExpr("("+union+") AS u", ranges...).Column("u.sequence")
 }
 
-// joinedRanges adds the selection of unionOfRanges to a query, in a form for PostgreSQL, which
+// joinedRanges adds the selection of unionOfRanges to a query, but without a union. PostgreSQL
 // takes longer to plan a union of many ranges than to read them. log can refer to the tables of the
 // query.
 func joinedRanges(q *bun.SelectQuery, log *bun.SelectQuery, tenants, types []string) *bun.SelectQuery {

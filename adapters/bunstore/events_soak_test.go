@@ -133,8 +133,8 @@ func (l *logSoak) kill(t *testing.T) {
 	}
 }
 
-// check requires that all readers saw the same events, without a gap, each event of a certain
-// commit once, and the events of an uncertain commit completely or not at all.
+// check requires that all readers saw the same events, without a gap. They must have seen each
+// event of a certain commit once, and either all or no events of an uncertain commit.
 func (l *logSoak) check(t *testing.T, seen [][]event.Event) {
 	found := map[string]int{}
 	for i, e := range seen[0] {

@@ -291,10 +291,10 @@ func (s *Store) EndKey(ctx context.Context, owner access.AccountID, id string, n
 
 func keyRevoked() error { return fault.FromStore(fault.KeyRevoked.With("the API key is revoked")) }
 
-// A request with a key that is limited to some tenants has a context with ports.WithTenants. The
-// reads of lists, and of objects that are found by their own id, apply the functions that follow.
-// Reads that name the tenant do not need them: package guard replaces the id of a tenant that is not
-// visible by the id of no tenant.
+// A request with a key that is limited to some tenants has a context with ports.WithTenants.
+// Methods that read lists, or find an object by its own id, use the functions below. Reads that
+// name the tenant do not need them: package guard replaces the id of a tenant that is not visible
+// by the id of no tenant.
 
 // visible reports whether a tenant is visible in ctx.
 func visible(ctx context.Context, id tenant.GUID) bool {

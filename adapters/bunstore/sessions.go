@@ -85,8 +85,8 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 }
 
 // expireSessions expires the pending session of the mailbox, which would block the new session. It
-// does so only if the link of the pending session was not returned, and if its time is over or it
-// began before stale.
+// expires only a session whose link was not returned. Such a session must also be past its end, or
+// have begun before stale.
 func expireSessions(ctx context.Context, tx bun.IDB, fresh sessionRow, stale time.Time) error {
 	_, err := updatePendingSession(tx, fresh.AccountID, fresh.IntegrationID, fresh.MailboxID).
 		Set("status = ?", string(integration.SessionExpired)).Where("NOT os.opened").

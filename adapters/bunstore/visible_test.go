@@ -165,8 +165,8 @@ func TestIntegrationWithHiddenConnectionsIsNotRemoved(t *testing.T) {
 }
 
 // TestNoHiddenConnectionIsLostInARemoval runs two transactions in both orders. One removes an
-// integration with a key that is limited to some tenants. The other connects a mailbox that this
-// key does not see to the integration.
+// integration with a key that is limited to some tenants. The other connects a mailbox to the
+// integration. The key does not see this mailbox.
 func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 	for name, removalFirst := range map[string]bool{"removal first": true, "connection first": false} {
 		t.Run(name, func(t *testing.T) {

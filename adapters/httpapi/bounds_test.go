@@ -210,8 +210,8 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants/" + strings.ToUpper(string(env.accountA.tenant)), key: own}, 200, "")
 }
 
-// TestReplaysNeedTheBoundsOfTheFirstRequest repeats a write with the same Idempotency-Key and keys
-// with different bounds.
+// TestReplaysNeedTheBoundsOfTheFirstRequest repeats a write with the same Idempotency-Key, but with
+// API keys that have different bounds.
 func TestReplaysNeedTheBoundsOfTheFirstRequest(t *testing.T) {
 	env := newTestEnv(t)
 	owned, _ := ownershipCases(env, t)

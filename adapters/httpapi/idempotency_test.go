@@ -145,7 +145,8 @@ func TestRefusalAfterAProviderCallIsReplayed(t *testing.T) {
 }
 
 // TestRefusalOfTheStoreIsNotReplayed checks that a refusal is not kept if the stored data decided
-// it, although the platform answered before. Here a session ends while its link is being made.
+// it, although the platform answered before. In this test, a session ends while the platform
+// creates its link.
 func TestRefusalOfTheStoreIsNotReplayed(t *testing.T) {
 	s := newIntegrationEnv(t)
 	begin := keyedCall(s.env, "k", "POST", s.addIntegration("instantly")+"/mailboxes/"+s.mailboxID+"/oauth/microsoft/init", "")

@@ -76,8 +76,8 @@ func only(list ...fault.Code) []fault.Code { return list }
 type completingHandler[I, R any] func(ctx context.Context, who access.Caller, in *I, answer ports.Answer[R]) (R, error)
 
 // registerCompleting adds a write whose use case commits the answer together with its last change.
-// shape makes the answer from the result of the use case, both for the caller and for the
-// ports.Completion from which replays are sent.
+// shape makes the answer from the result of the use case. The answer is sent to the caller, and
+// stored in a ports.Completion for replays.
 func registerCompleting[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h completingHandler[I, R]) {
 	register(api, op, func(ctx context.Context, who access.Caller, in *I) (out O, err error) {
 		r, err := h(ctx, who, in, func(r R) (*ports.Completion, error) {

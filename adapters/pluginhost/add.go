@@ -136,7 +136,8 @@ func fileOfVersion(dir, file string, old, e Entry) string {
 	return e.File + "-" + e.SHA256[:versionDigits]
 }
 
-// versionDigits is the number of digits of the checksum in the file name of a further version.
+// versionDigits is how many digits of the checksum are in the file name of every version but the
+// first.
 const versionDigits = 12
 
 // baseFile returns the file name of the first version of a plugin.
@@ -201,9 +202,9 @@ func Remove(dir string, names ...string) (removed []Entry, err error) {
 	return removed, nil
 }
 
-// readPlugin returns the catalog entry and the description of the plugin that a file starts, and the
-// file or folder with its content. It also starts the plugin as the service does, and fails when the
-// plugin does not start.
+// readPlugin returns the catalog entry and the description of the plugin that a file starts. source
+// is the file or folder of the plugin. It also starts the plugin as the service does, and fails
+// when the plugin does not start.
 func readPlugin(ctx context.Context, file string, limits wire.Limits) (i Inspection, source string, err error) {
 	info, err := os.Stat(file)
 	switch {

@@ -151,8 +151,8 @@ func processesOf(t *testing.T, user uint32) []int {
 // hostProcesses is the limit that testdata/host sets.
 const hostProcesses = 64
 
-// shareWithEveryone copies a plugin folder and a program to a folder that every user can read, with
-// a folder tmp that every user can write.
+// shareWithEveryone copies a plugin folder and a program to a new folder that every user can read.
+// The new folder has a folder tmp in which every user can write.
 func shareWithEveryone(t *testing.T, plugins, program string) string {
 	t.Helper()
 	shared, err := os.MkdirTemp("", "tenantry-test-")

@@ -230,8 +230,8 @@ func (a *admission) admit(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// record stores the ends of handlers. It returns the seconds until the first of their wake-ups is
-// due again, or nil if no wake-up is due again.
+// record stores the ends of handlers. It returns the seconds until the first of their wake-ups is due
+// again, for a retry or because the job was woken meanwhile. It returns nil if none is due again.
 func record(ctx context.Context, tx pgx.Tx, ended []*finished) (later *float64, err error) {
 	if len(ended) == 0 {
 		return nil, nil

@@ -113,16 +113,16 @@ const deleteEndedWakeups = `
 DELETE FROM wakeup USING unnest($1::text[], $2::text[]) AS ended (kind, id)
 WHERE wakeup.kind = ended.kind AND wakeup.id = ended.id AND admitted_by IS NULL AND due_at = 'infinity'`
 
-// rescueWakeups takes wake-ups back from River that were admitted longer than $1 ago, so that they
-// can be admitted again. Their process has died, or their River job is lost.
+// rescueWakeups makes admitted wake-ups wait again if they were admitted longer than $1 ago. The
+// process of such a wake-up has died, or its River job is lost.
 const rescueWakeups = `
 UPDATE wakeup SET admitted_by = NULL, admitted_at = NULL, due_at = least(due_at, again_at), again_at = NULL
 WHERE (kind, id) IN (
 	SELECT kind, id FROM wakeup WHERE admitted_by IS NOT NULL AND admitted_at < now() - $1::interval FOR UPDATE SKIP LOCKED
 )`
 
-// countWakeups counts the waiting wake-ups by kind, with the number of seconds since the oldest
-// became due.
+// countWakeups returns, for each kind, the number of waiting wake-ups and the seconds since the
+// first of them became due.
 const countWakeups = `
 SELECT kind, count(*), greatest(0, extract(epoch FROM now() - min(due_at)))::float8
 FROM (

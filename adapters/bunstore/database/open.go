@@ -185,8 +185,8 @@ func connectSQLite(raw string, o Options) (*bun.DB, error) {
 }
 
 // sqliteDSN returns the driver's address of a file. It makes transactions take the write lock when
-// they begin, because SQLite cannot upgrade a reading transaction while a different transaction
-// writes.
+// they begin, because SQLite cannot turn a reading transaction into a writing one while a different
+// transaction writes.
 func sqliteDSN(path string, memory bool, synchronous string) string {
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(" + synchronous + ")",
