@@ -291,7 +291,7 @@ func (s *Store) AuditExport(ctx context.Context, owner access.AccountID, after i
 }
 
 // DropAuditEntries implements ports.AuditChains. It takes the lock of the chain first, so that a
-// concurrent call finds the entries gone.
+// concurrent call finds that the entries are deleted.
 func (s *Store) DropAuditEntries(ctx context.Context, before time.Time, limit int) (int, error) {
 	var chains []chainRow
 	err := s.db.Run(ctx, "find old audit entries", func(ctx context.Context, db bun.IDB) error {

@@ -111,7 +111,7 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 		p, listed := found[d.Name]
 		delete(found, d.Name)
 		switch {
-		case listed: // also a domain whose creation lost its answer
+		case listed: // also a domain whose creation got no answer
 			changed = append(changed, change[domain.Domain]{d, d.Merge(d.As(p, f.Began))})
 		case f.MissedDomains[d.Name] && mayBeMissed(f.Began, rows[i].StoredAt, d.Added):
 			missed, isGone := d.Missed(f.Began)
@@ -219,7 +219,7 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 			changed = append(changed, change[mailbox.Mailbox]{m, m.Merge(m.Seen(p, f.Began))})
 		case !listed && f.MissedMailboxes[row.Address] && mayBeMissed(f.Began, row.StoredAt, row.Stage.Listed()):
 			missed, isGone := m.Missed(f.Began)
-			changed = append(changed, change[mailbox.Mailbox]{m, missed}) // a mailbox with an intended block stays
+			changed = append(changed, change[mailbox.Mailbox]{m, missed}) // see unblockGone for a mailbox with an intended block
 			if isGone {
 				gone = append(gone, row)
 			}
@@ -256,10 +256,10 @@ func tenantIDQuery(db bun.IDB, t tenantRow) *bun.SelectQuery {
 	return db.NewSelect().Model((*tenantRow)(nil)).Column("id").Where("t.account_id = ?", t.AccountID).Where("t.id = ?", t.ID)
 }
 
-// unblockGone handles mailboxes that no longer exist at the platform. It returns the rows to delete,
-// and an unblock event for each blocked mailbox. It makes the tenant due, so that the next pass
-// removes those mailboxes from the rule. A mailbox with an intended block stays, because only a
-// pass can tell whether it is blocked.
+// unblockGone handles mailboxes that no longer exist at the platform. It returns the rows to
+// delete, and an unblock event for each blocked mailbox. It makes the tenant due, so that the next
+// pass removes those mailboxes from the rule. A mailbox with an intended block (see SaveIntents) is
+// not deleted, because only a pass can find out whether the mailbox is blocked.
 func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, f ports.Found) (drop []mailboxRow, released []sendlimit.Event, err error) {
 	if len(gone) == 0 {
 		return nil, nil, nil

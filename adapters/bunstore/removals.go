@@ -33,7 +33,8 @@ type forgottenRow struct {
 	ForgottenAt time.Time
 }
 
-// removedMailboxRow is a mailbox that discoveries leave out for observation.ReplicaLag.
+// removedMailboxRow is a mailbox that discoveries leave out for the duration
+// observation.ReplicaLag.
 type removedMailboxRow struct {
 	bun.BaseModel `bun:"table:removed_mailboxes,alias:rm"`
 
@@ -238,8 +239,8 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 	})
 }
 
-// dropMailbox deletes a mailbox and records its unblock. It only hides a mailbox with an intended
-// block, because only a pass can tell whether it is blocked.
+// dropMailbox deletes a mailbox and records its unblock. It does not delete but hides a mailbox
+// with an intended block, because only a pass can find out whether the mailbox is blocked.
 func (s *Store) dropMailbox(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, now time.Time) error {
 	gone, released, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.Found{Began: now, At: now})
 	if err != nil {

@@ -108,8 +108,8 @@ func operations(api huma.API, o Options) {
 	openapi.Finish(api.OpenAPI(), exampleValues)
 }
 
-// nullable is an object that is null in JSON if it is not set. It documents itself, because huma
-// cannot describe an object that can be null.
+// nullable is an object that is null in JSON if it is not set. It defines its own schema, because
+// huma cannot describe an object that can be null.
 type nullable[T any] struct{ object *T }
 
 // MarshalJSON implements json.Marshaler.

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// maxTries is how often a statement or transaction is tried when it loses a conflict. A transaction
-// that lost was rolled back, so a retry is safe.
+// maxTries is how often a statement or transaction is tried when it conflicts with a concurrent
+// one. After a conflict the transaction was rolled back, so a retry is safe.
 const maxTries = 3
 
 // Func runs on the database or in a transaction. It can run more than once, so it must reset its

@@ -101,9 +101,9 @@ func (g *guard) runRecovered(work func(), r *http.Request) (done bool) {
 	return true
 }
 
-// answer buffers a response until it is complete. So a panic halfway still becomes a clean 500. The
-// longest answer of an operation is a list of 100 tenants. Files and documents are larger, but
-// WriteString does not copy them.
+// answer buffers a response until it is complete. So a panic during the operation still becomes a
+// complete 500 answer. The longest answer of an operation is a list of 100 tenants. Files and
+// documents are larger, but WriteString does not copy them.
 type answer struct {
 	header http.Header
 	status int

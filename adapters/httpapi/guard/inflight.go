@@ -34,7 +34,8 @@ type slotGroup struct {
 	byClient   map[string]int // the slots of each client that has any
 }
 
-// slot is the place that a request holds among the requests in flight. The zero value holds none.
+// slot is the slot of a client in a slotGroup that a request in flight holds. The zero value stands
+// for no slot.
 type slot struct {
 	group  *slotGroup
 	client string

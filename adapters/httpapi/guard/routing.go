@@ -35,8 +35,8 @@ func routesOf(doc *huma.OpenAPI) map[string]route {
 	return routes
 }
 
-// fixedPaths maps each path without a parameter to its methods, in the form of an Allow header. A
-// path template that also matches a fixed path does not apply to the fixed path. For example,
+// fixedPaths maps each path without a parameter to its methods, in the form of an Allow header. If
+// a path template also matches a fixed path, the fixed path has only its own methods. For example,
 // connect-url in /v1/tenants/connect-url is not a tenant id.
 func fixedPaths(doc *huma.OpenAPI) map[string]string {
 	fixed := map[string]string{}
