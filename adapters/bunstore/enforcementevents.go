@@ -292,10 +292,10 @@ func (s *Store) dropDays(ctx context.Context, days []eventCountRow) (dropped int
 	return dropped, err
 }
 
-// eventDaysBefore selects the days of all accounts that ended by before.
-func eventDaysBefore(db bun.IDB, before time.Time) *bun.SelectQuery {
+// eventDaysBefore selects, for all accounts, the days with events that ended at end or earlier.
+func eventDaysBefore(db bun.IDB, end time.Time) *bun.SelectQuery {
 	return db.NewSelect().Model((*eventCountRow)(nil)).Distinct().Column("account_id", "starts").Where("ec.tenant_guid = ?", ident.Zero).
-		Where("ec.span = ?", day).Where("ec.starts <= ?", before.Unix()-day).Order("ec.starts", "ec.account_id")
+		Where("ec.span = ?", day).Where("ec.starts <= ?", end.Unix()-day).Order("ec.starts", "ec.account_id")
 }
 
 // dropEventBatch deletes at most limit events of a day and subtracts them from the counts in the

@@ -293,8 +293,8 @@ func (s *Store) mergedEvents(tx bun.IDB, owner string, after int64, limit int, t
 	return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence IN (?)", page).Order("e.sequence")
 }
 
-// unionOfRanges selects the sequence numbers of the events that log selects, for each combination
-// of a tenant and a type.
+// unionOfRanges selects sequence numbers. It runs the query that log returns for each combination
+// of a tenant and a type, and unites the results.
 func unionOfRanges(tx bun.IDB, log func() *bun.SelectQuery, tenants, types []string) *bun.SelectQuery {
 	var ranges []any
 	for _, id := range orAny(tenants) {

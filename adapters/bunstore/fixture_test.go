@@ -96,7 +96,7 @@ const hangTimeout = 5 * time.Minute
 // operator is the name that the stores record in the audit log.
 const operator = "carol@desk"
 
-// openWithin opens a store that waits for the database up to limit.
+// openWithin opens a store that waits for the database for at most limit.
 func openWithin(t testing.TB, url string, limit time.Duration, hooks ...bun.QueryHook) *Store {
 	t.Helper()
 	limits := database.Timeouts{Open: limit, Query: limit, Slot: limit}

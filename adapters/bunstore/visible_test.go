@@ -114,7 +114,7 @@ func TestEventsOfVisibleTenantsMatchListOfAllEvents(t *testing.T) {
 	})
 }
 
-// connectedFixture is an account with a mailbox in each of two tenants, both connected.
+// connectedFixture is an account with two tenants, each of which has a connected mailbox.
 func connectedFixture(t testing.TB, s *Store) integrationFixture {
 	t.Helper()
 	h := newIntegrationFixture(t, s, "ann", 1)

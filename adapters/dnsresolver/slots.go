@@ -135,8 +135,8 @@ func (s *slots) grant() {
 	}
 }
 
-// next returns the question that gets the next slot, or nil if every question that waits must wait
-// for its account or its address.
+// next returns the question that gets the next slot, or nil if the account or the address of every
+// waiting question is at its limit.
 func (s *slots) next() *waiter {
 	share := max(1, s.total/max(minShares, len(s.accounts)+1))
 	var best *waiter

@@ -259,7 +259,7 @@ func TestLostLeaseStopsTheRun(t *testing.T) {
 	}
 }
 
-// logSignal is a log handler that closes seen when a record has the message.
+// logSignal is a log handler that closes the channel seen when a record has the message.
 type logSignal struct {
 	slog.Handler
 

@@ -218,7 +218,7 @@ func TestFifthConcurrentProviderOperationIsRefused(t *testing.T) {
 	client.expect(call{method: "PATCH", path: mailboxPath, key: env.accountA.key, body: `{"display_name":"Ann"}`}, 409, "exchange_bootstrap_not_ready")
 }
 
-// readNotifier is a request body that calls began at each read.
+// readNotifier is a request body that calls the function began at each read.
 type readNotifier struct {
 	io.ReadCloser
 	began func()

@@ -35,9 +35,9 @@ func routesOf(doc *huma.OpenAPI) map[string]route {
 	return routes
 }
 
-// fixedPaths maps each path without a parameter to its methods, in the form of an Allow header. If
-// a path template also matches a fixed path, the fixed path has only its own methods. For example,
-// connect-url in /v1/tenants/connect-url is not a tenant id.
+// fixedPaths maps each path without a parameter to its methods, in the form of an Allow header. A
+// path template can also match a fixed path, but its methods do not apply there. For example,
+// /v1/tenants/{tenant_id} matches /v1/tenants/connect-url, but connect-url is not a tenant id.
 func fixedPaths(doc *huma.OpenAPI) map[string]string {
 	fixed := map[string]string{}
 	for path, item := range doc.Paths {
