@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- The oldest release that may still open this database.
+-- min_release is the oldest release that may open this database.
 CREATE TABLE IF NOT EXISTS schema_release (
   id          integer PRIMARY KEY CHECK (id = 1),
   min_release integer NOT NULL
@@ -22,7 +22,7 @@ INSERT INTO plans (name, tenant_slots, automatic_dns) VALUES
   ('legacy_trial', 5,   FALSE)
 ON CONFLICT DO NOTHING;
 --bun:split
--- tenant_slots overrides the plan's for this one account.
+-- tenant_slots overrides the number of tenant slots of the plan for this account.
 CREATE TABLE IF NOT EXISTS accounts (
   account_id   {{.uuid}} PRIMARY KEY,
   email        text NOT NULL,
@@ -39,13 +39,12 @@ CREATE TABLE IF NOT EXISTS members (
   PRIMARY KEY (account_id, email)
 );
 --bun:split
--- Not unique: a table that is spread by account cannot promise that across
--- accounts. The store does, under a lock.
+-- The index is not unique: in a table that is sharded by account, a unique index cannot span
+-- accounts. The store checks the address under a lock.
 CREATE INDEX IF NOT EXISTS members_email ON members (email);
 --bun:split
--- Found by hash before the account is known, so this table is not spread by
--- account and no foreign key leads from it to one that is. Rotated keys stay,
--- dead.
+-- A key is found by its hash before its account is known. So this table is not sharded by account,
+-- and has no foreign key to a table that is. The rows of rotated keys are kept, with revoked_at.
 CREATE TABLE IF NOT EXISTS api_keys (
   hash       {{.bytes}} PRIMARY KEY,
   id         {{.uuid}} NOT NULL UNIQUE,

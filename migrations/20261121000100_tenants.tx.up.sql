@@ -21,7 +21,8 @@ CREATE TABLE IF NOT EXISTS tenants (
   UNIQUE (account_id, guid)
 );
 --bun:split
--- One holder at a time, whatever the account: this key decides the race.
+-- A tenant has one holder, over all accounts. If several accounts attach a tenant, the primary key
+-- admits one.
 CREATE TABLE IF NOT EXISTS tenant_holders (
   guid       {{.uuid}} PRIMARY KEY,
   account_id {{.uuid}} NOT NULL
@@ -34,7 +35,7 @@ CREATE TABLE IF NOT EXISTS withdrawn (
   PRIMARY KEY (account_id, guid)
 );
 --bun:split
--- stored_at is when the row was made, or its unfinished creation last taken up.
+-- stored_at is when the row was inserted, or when its unfinished creation was last requested again.
 CREATE TABLE IF NOT EXISTS domains (
   account_id        {{.uuid}} NOT NULL,
   id                {{.uuid}} NOT NULL,
@@ -59,8 +60,8 @@ CREATE TABLE IF NOT EXISTS domains (
   FOREIGN KEY (account_id, tenant_id) REFERENCES tenants (account_id, id) ON DELETE CASCADE
 );
 --bun:split
--- A mailbox belongs to the domain of its address. There is no foreign key to
--- domains: shared mailboxes of the built-in domain have no row there.
+-- A mailbox belongs to the domain of its address. There is no foreign key to domains: shared
+-- mailboxes of the built-in domain have no row there.
 CREATE TABLE IF NOT EXISTS mailboxes (
   account_id       {{.uuid}} NOT NULL,
   id               {{.uuid}} NOT NULL,

@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS connect_flows (
   PRIMARY KEY (account_id, state_hash)
 );
 --bun:split
--- A browser brings only the state.
+-- A browser sends only the state, not the account.
 CREATE INDEX IF NOT EXISTS connect_flows_state ON connect_flows (state_hash);
 --bun:split
 CREATE INDEX IF NOT EXISTS connect_flows_expiry ON connect_flows (expires_at);

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- What operators did. account_id is the zero UUID where the act was on no
--- account. No foreign key: a record outlives all that it speaks of.
+-- The acts of operators. account_id is the zero UUID if the act was on no account. There is no
+-- foreign key, because a record outlives the objects that it names.
 CREATE TABLE IF NOT EXISTS audit_events (
   account_id {{.uuid}} NOT NULL,
   id         {{.uuid}} NOT NULL,
@@ -14,7 +14,8 @@ CREATE TABLE IF NOT EXISTS audit_events (
 --bun:split
 CREATE INDEX IF NOT EXISTS audit_events_created ON audit_events (created_at);
 --bun:split
--- A table of its own, as SQLite cannot add a column harmlessly twice.
+-- closed_at is in a separate table, because SQLite has no statement that adds a column only if it
+-- is missing.
 CREATE TABLE IF NOT EXISTS closed_accounts (
   account_id {{.uuid}} PRIMARY KEY REFERENCES accounts (account_id) ON DELETE CASCADE,
   closed_at  {{.ts}} NOT NULL

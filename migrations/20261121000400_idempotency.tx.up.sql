@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- The keys of writes. leased_until is in microseconds of Unix time by the
--- database's own clock, 0 for no lease; answer is sealed, NULL while there is none.
+-- The Idempotency-Keys of writes. leased_until is in microseconds of Unix time by the database's
+-- own clock, 0 for no lease. answer is encrypted, and NULL until the write has an answer.
 CREATE TABLE IF NOT EXISTS idempotency_keys (
   account_id   {{.uuid}} NOT NULL REFERENCES accounts (account_id) ON DELETE CASCADE,
   key_hash     {{.bytes}} NOT NULL,

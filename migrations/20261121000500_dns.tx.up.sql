@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- How accounts reach DNS providers. credential is sealed, settings too.
+-- The accounts' connections to DNS providers. credential is encrypted, with its settings.
 CREATE TABLE IF NOT EXISTS dns_connections (
   account_id    {{.uuid}} NOT NULL REFERENCES accounts (account_id) ON DELETE CASCADE,
   id            {{.uuid}} NOT NULL,
@@ -14,11 +14,11 @@ CREATE TABLE IF NOT EXISTS dns_connections (
   PRIMARY KEY (account_id, id)
 );
 --bun:split
--- An operator names a connection alone.
+-- An operator's command names a connection without its account.
 CREATE INDEX IF NOT EXISTS dns_connections_id ON dns_connections (id);
 --bun:split
--- What was written into zones. Values need not be UTF-8 and may be longer than
--- an index takes, so the key has a hash of them.
+-- The values that tenantry wrote into zones. A value need not be UTF-8 and may be too long for an
+-- index, so the key contains a hash of it.
 CREATE TABLE IF NOT EXISTS dns_writes (
   account_id  {{.uuid}} NOT NULL,
   domain_id   {{.uuid}} NOT NULL,

@@ -10,8 +10,8 @@ CREATE TABLE IF NOT EXISTS dns_runs (
 --bun:split
 CREATE INDEX IF NOT EXISTS dns_runs_newest ON dns_runs (account_id, created_at, id);
 --bun:split
--- leased_until is as in idempotency_keys. progress is what only the state
--- machine reads.
+-- leased_until is as in idempotency_keys. progress is read only by the state machine
+-- (core/provisioning).
 CREATE TABLE IF NOT EXISTS dns_jobs (
   account_id      {{.uuid}} NOT NULL,
   id              {{.uuid}} NOT NULL,
@@ -39,14 +39,14 @@ CREATE TABLE IF NOT EXISTS dns_jobs (
   FOREIGN KEY (account_id, domain_id) REFERENCES domains (account_id, id) ON DELETE CASCADE
 );
 --bun:split
--- A worker brings a job's id alone.
+-- A worker knows the id of a job, but not its account.
 CREATE UNIQUE INDEX IF NOT EXISTS dns_jobs_id ON dns_jobs (id);
 --bun:split
 CREATE INDEX IF NOT EXISTS dns_jobs_run ON dns_jobs (account_id, run_id);
 --bun:split
 CREATE INDEX IF NOT EXISTS dns_jobs_domain ON dns_jobs (account_id, domain_id);
 --bun:split
--- One active job a domain: this index decides the race.
+-- A domain has at most one active job. This index decides between concurrent inserts.
 CREATE UNIQUE INDEX IF NOT EXISTS dns_jobs_active ON dns_jobs (account_id, domain_id)
   WHERE status IN ('queued', 'running', 'waiting', 'action_required');
 --bun:split

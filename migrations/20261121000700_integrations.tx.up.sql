@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- How accounts reach sending platforms. credential is sealed; given names
--- those of its fields that were given. began_at is when the last refresh
--- began, the zero time before the first.
+-- The accounts' integrations with sending platforms. credential is encrypted. given lists the
+-- fields of the credential that were set. began_at is when the last refresh began, the zero time
+-- before the first.
 CREATE TABLE IF NOT EXISTS integrations (
   account_id     {{.uuid}} NOT NULL REFERENCES accounts (account_id) ON DELETE CASCADE,
   id             {{.uuid}} NOT NULL,
@@ -43,14 +43,14 @@ CREATE TABLE IF NOT EXISTS mailbox_connections (
   FOREIGN KEY (account_id, mailbox_id) REFERENCES mailboxes (account_id, id) ON DELETE CASCADE
 );
 --bun:split
--- One integration holds a mailbox: this index decides the race.
+-- At most one integration holds a mailbox. This index decides between concurrent writes.
 CREATE UNIQUE INDEX IF NOT EXISTS mailbox_connections_held ON mailbox_connections (account_id, mailbox_id)
   WHERE status IN ('pending', 'connected', 'disconnecting', 'other');
 --bun:split
--- A mailbox that goes takes all of its connections along.
+-- The deletion of a mailbox deletes its connections, which this index finds.
 CREATE INDEX IF NOT EXISTS mailbox_connections_mailbox ON mailbox_connections (account_id, mailbox_id);
 --bun:split
--- The link that a person opens is in no column: it works for whoever has it.
+-- The link that a person opens is not stored, because anyone who has it can use it.
 CREATE TABLE IF NOT EXISTS oauth_sessions (
   account_id       {{.uuid}} NOT NULL,
   id               {{.uuid}} NOT NULL,
@@ -75,7 +75,7 @@ CREATE TABLE IF NOT EXISTS oauth_sessions (
 --bun:split
 CREATE INDEX IF NOT EXISTS oauth_sessions_connection ON oauth_sessions (account_id, integration_id, mailbox_id);
 --bun:split
--- One pending session a connection: this index decides the race.
+-- A connection has at most one pending session. This index decides between concurrent inserts.
 CREATE UNIQUE INDEX IF NOT EXISTS oauth_sessions_pending ON oauth_sessions (account_id, integration_id, mailbox_id)
   WHERE status = 'pending';
 --bun:split

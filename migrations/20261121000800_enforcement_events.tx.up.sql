@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- Ids are UUIDv7 of created_at, so their order is that of time. Events name
--- their tenant by its GUID, as they outlive its row.
+-- Ids are UUIDv7 of created_at, so they sort by time. Events name their tenant by its GUID, because
+-- they outlive the tenant's row.
 CREATE TABLE IF NOT EXISTS enforcement_events (
   account_id      {{.uuid}} NOT NULL REFERENCES accounts (account_id) ON DELETE CASCADE,
   id              {{.uuid}} NOT NULL,
@@ -20,9 +20,9 @@ CREATE INDEX IF NOT EXISTS enforcement_events_tenant ON enforcement_events (acco
 --bun:split
 CREATE INDEX IF NOT EXISTS enforcement_events_tenant_action ON enforcement_events (account_id, tenant_guid, action, id);
 --bun:split
--- How many events of each action there are in each hour (span 3600, starts its
--- Unix time) and each day (span 86400), for each tenant and, under the zero
--- GUID, for all. Written in the transaction that writes the events.
+-- The number of events of each action in each hour (span 3600) and each day (span 86400). starts is
+-- the Unix time at which the hour or day begins. There is one count for each tenant, and one with
+-- the zero GUID for all tenants. The transaction that inserts events also updates the counts.
 CREATE TABLE IF NOT EXISTS enforcement_counts (
   account_id  {{.uuid}} NOT NULL REFERENCES accounts (account_id) ON DELETE CASCADE,
   tenant_guid {{.uuid}} NOT NULL,

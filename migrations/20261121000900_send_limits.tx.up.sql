@@ -1,10 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- The limits that are enforced. scope is the name of a domain, or empty for the
--- whole tenant. daily_send_limit is missing until the mail platform has the
--- rule. domain_id is the zero UUID for the whole tenant. It is no foreign key:
--- a policy whose domain is gone is not there any more, but its row says that
--- a rule may be left at the platform.
+-- The limits that are enforced. scope is the name of a domain, or empty for the whole tenant.
+-- daily_send_limit is NULL until the mail platform has the rule. domain_id is the zero UUID for the
+-- whole tenant. It is not a foreign key: if the domain no longer exists, the policy has no effect,
+-- but its row shows that a rule may remain at the platform.
 CREATE TABLE IF NOT EXISTS send_policies (
   account_id       {{.uuid}} NOT NULL,
   id               {{.uuid}} NOT NULL,
@@ -21,10 +20,9 @@ CREATE TABLE IF NOT EXISTS send_policies (
   FOREIGN KEY (account_id, tenant_id) REFERENCES tenants (account_id, id) ON DELETE CASCADE
 );
 --bun:split
--- Where the counting of a tenant stands. place is the IANA name of the time
--- zone that its days follow, mark is up to when its trace was read for good,
--- leased_until is as in idempotency_keys. A tenant gets its row with its first
--- run.
+-- The state of counting a tenant's messages. place is the IANA name of the time zone that
+-- determines the tenant's days. mark is the time up to which the message trace was read and no
+-- longer changes. leased_until is as in idempotency_keys. A tenant gets its row with its first run.
 CREATE TABLE IF NOT EXISTS send_tenants (
   account_id   {{.uuid}} NOT NULL,
   tenant_id    {{.uuid}} NOT NULL,
@@ -37,7 +35,8 @@ CREATE TABLE IF NOT EXISTS send_tenants (
   FOREIGN KEY (account_id, tenant_id) REFERENCES tenants (account_id, id) ON DELETE CASCADE
 );
 --bun:split
--- What a mailbox sent on a day. settled is what came before the tenant's mark.
+-- The number of messages that a mailbox sent on a day. settled counts the messages before the
+-- tenant's mark, recent those after it.
 CREATE TABLE IF NOT EXISTS mailbox_sends (
   account_id {{.uuid}} NOT NULL,
   mailbox_id {{.uuid}} NOT NULL,
@@ -49,7 +48,7 @@ CREATE TABLE IF NOT EXISTS mailbox_sends (
   FOREIGN KEY (account_id, mailbox_id) REFERENCES mailboxes (account_id, id) ON DELETE CASCADE
 );
 --bun:split
--- Whose rule blocks a mailbox, beside mailboxes.blocked_at.
+-- The scope whose rule blocks a mailbox. mailboxes.blocked_at is when it was blocked.
 CREATE TABLE IF NOT EXISTS mailbox_blocks (
   account_id {{.uuid}} NOT NULL,
   mailbox_id {{.uuid}} NOT NULL,

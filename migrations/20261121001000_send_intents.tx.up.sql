@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- What a run of enforcement is about to have the mail platform do to a mailbox,
--- as long as it is not known whether it happened. sent_count and limit_value are
--- those of the event that it will be.
+-- The change that an enforcement run is about to make to a mailbox at the mail platform. The row is
+-- deleted when it is known whether the change was made. sent_count and limit_value are stored for
+-- the event of the change.
 CREATE TABLE IF NOT EXISTS send_intents (
   account_id  {{.uuid}} NOT NULL,
   tenant_id   {{.uuid}} NOT NULL,
@@ -19,9 +19,9 @@ CREATE TABLE IF NOT EXISTS send_intents (
 --bun:split
 CREATE INDEX IF NOT EXISTS send_intents_tenant ON send_intents (account_id, tenant_id);
 --bun:split
--- Why a mailbox is blocked, beside mailbox_blocks: when that was decided, which
--- comes before its event, and by which limit. It is no part of mailbox_blocks, as
--- a column cannot be added twice on SQLite.
+-- The reason of each block in mailbox_blocks: the limit, and when the block was decided, which is
+-- before its event. The columns are not in mailbox_blocks, because SQLite has no statement that
+-- adds a column only if it is missing.
 CREATE TABLE IF NOT EXISTS block_grounds (
   account_id  {{.uuid}} NOT NULL,
   mailbox_id  {{.uuid}} NOT NULL,

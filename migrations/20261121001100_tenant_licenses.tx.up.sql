@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- The licences for e-mail that the mail platform told of a tenant. A tenant
--- gets its row when they are read for the first time. It is no part of tenants,
--- as a column cannot be added twice on SQLite.
+-- The e-mail licences of a tenant, as the mail platform reported them. A tenant gets its row when
+-- they are read for the first time. The columns are not in tenants, because SQLite has no statement
+-- that adds a column only if it is missing.
 CREATE TABLE IF NOT EXISTS tenant_licenses (
   account_id {{.uuid}} NOT NULL,
   tenant_id  {{.uuid}} NOT NULL,

@@ -1,8 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- When the parts of a tenant, a domain or a mailbox were observed at the mail platform, as JSON
--- from the part to the time. An observation is stored only if it is not older. The columns are
--- not in tenants, domains and mailboxes, because SQLite cannot add a column twice.
+-- When the parts of a tenant, a domain or a mailbox were observed at the mail platform. The JSON
+-- maps a part to the time. An observation is stored only if it is not older than the stored one.
+-- The columns are not in tenants, domains and mailboxes, because SQLite has no statement that adds
+-- a column only if it is missing.
 CREATE TABLE IF NOT EXISTS tenant_observations (
   account_id {{.uuid}} NOT NULL,
   id         {{.uuid}} NOT NULL,
@@ -30,7 +31,8 @@ CREATE TABLE IF NOT EXISTS mailbox_observations (
   FOREIGN KEY (account_id, id) REFERENCES mailboxes (account_id, id) ON DELETE CASCADE
 );
 --bun:split
--- When the newest list of a sending platform's accounts began whose connections are stored.
+-- When the list of a sending platform's accounts began whose result is stored in
+-- mailbox_connections.
 CREATE TABLE IF NOT EXISTS integration_observations (
   account_id {{.uuid}} NOT NULL,
   id         {{.uuid}} NOT NULL,
@@ -39,7 +41,7 @@ CREATE TABLE IF NOT EXISTS integration_observations (
   FOREIGN KEY (account_id, id) REFERENCES integrations (account_id, id) ON DELETE CASCADE
 );
 --bun:split
--- Lists leave out what is missing, which is nearly always nothing.
+-- Lists leave out missing objects, which are few.
 CREATE INDEX IF NOT EXISTS domains_missing ON domain_observations (account_id, id) WHERE missing_since IS NOT NULL;
 --bun:split
 CREATE INDEX IF NOT EXISTS mailboxes_missing ON mailbox_observations (account_id, id) WHERE missing_since IS NOT NULL;

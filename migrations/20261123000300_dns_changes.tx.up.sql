@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- The requests of runs that change zones. A row is stored as 'intended' before
--- its request and owns nothing then. Once the request is known to have been
--- made, the row is 'made' and its values are in dns_writes too. An undo makes
--- it 'undone'. changes and written hold values as base64: they need not be UTF-8.
+-- The requests of runs that change zones. A row is stored as intended before its request is sent,
+-- and its values are not managed yet. When it is known that the request was executed, the row
+-- becomes made, and its values are added to dns_writes. An undo sets the row to undone. changes and
+-- written contain values as base64, because values need not be UTF-8.
 CREATE TABLE IF NOT EXISTS dns_changes (
   account_id  {{.uuid}} NOT NULL,
   id          {{.uuid}} NOT NULL,

@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS event_logs (
   dropped_sequence bigint NOT NULL
 );
 --bun:split
--- How many events each subject had.
+-- version is the number of events of a subject.
 CREATE TABLE IF NOT EXISTS event_versions (
   account_id   {{.uuid}} NOT NULL REFERENCES accounts (account_id) ON DELETE CASCADE,
   subject_type text NOT NULL,

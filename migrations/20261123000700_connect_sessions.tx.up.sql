@@ -1,8 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- What the connect pages show of an account, and the hosts to which they may
--- lead back. These are no columns of accounts, as a column cannot be added twice
--- on SQLite.
+-- What the connect pages show of an account, and the hosts to which they may link back. The columns
+-- are not in accounts, because SQLite has no statement that adds a column only if it is missing.
 CREATE TABLE IF NOT EXISTS account_settings (
   account_id   {{.uuid}} PRIMARY KEY REFERENCES accounts (account_id) ON DELETE CASCADE,
   display_name text NOT NULL,
@@ -34,7 +33,7 @@ CREATE TABLE IF NOT EXISTS connect_session_links (
   FOREIGN KEY (account_id, session_id) REFERENCES connect_sessions (account_id, id) ON DELETE CASCADE
 );
 --bun:split
--- A browser brings only the state.
+-- A browser sends only the state, not the account.
 CREATE INDEX IF NOT EXISTS connect_session_links_state ON connect_session_links (state_hash);
 --bun:split
 CREATE INDEX IF NOT EXISTS connect_session_links_session ON connect_session_links (account_id, session_id);

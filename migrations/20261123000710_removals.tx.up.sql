@@ -11,8 +11,8 @@ CREATE TABLE IF NOT EXISTS forgotten_domains (
   FOREIGN KEY (account_id, tenant_id) REFERENCES tenants (account_id, id) ON DELETE CASCADE
 );
 --bun:split
--- Mailboxes that were removed at the platform a short time ago, by the platform's
--- id. Lists of replicas that lag still show them.
+-- Mailboxes that were removed at the platform a short time ago, by the platform's id. The lists of
+-- lagging replicas still contain them.
 CREATE TABLE IF NOT EXISTS removed_mailboxes (
   account_id {{.uuid}} NOT NULL,
   tenant_id  {{.uuid}} NOT NULL,

@@ -35,8 +35,8 @@ CREATE TABLE IF NOT EXISTS audit_entries (
 --bun:split
 CREATE INDEX IF NOT EXISTS audit_entries_tenant ON audit_entries (account_id, tenant_guid, sequence);
 --bun:split
--- Requests that changed something and have no outcome yet. write_key identifies a write
--- over its attempts. started_at is in microseconds of the database's clock.
+-- The acts of requests that changed something and have no outcome yet. write_key identifies a write
+-- over all its attempts. started_at is in microseconds of the database's clock.
 CREATE TABLE IF NOT EXISTS audit_acts (
   account_id {{.uuid}} NOT NULL,
   write_key  {{.bytes}} NOT NULL,

@@ -11,9 +11,9 @@ package migrations
 
 import "embed"
 
-// Release counts the releases that changed the schema. A migration that older
-// binaries cannot live with raises min_release in schema_release to the first
-// release that can; because of expand and contract that is never the newest.
+// Release counts the releases that changed the schema. If older binaries cannot run on the schema
+// after a migration, the migration sets min_release in the table schema_release to the first
+// release that can. That is never the newest release, because the release before it must still run.
 const Release = 2
 
 // Files are the migrations.

@@ -143,7 +143,8 @@ func (c caller) refusals(ctx context.Context) error {
 	return nil
 }
 
-// unlike returns an error that says what was not as expected. For an answer it contains the body.
+// unlike returns an error that says what was not as expected. If got is an answer, the error
+// contains its body.
 func unlike(what string, got any, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)

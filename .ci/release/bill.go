@@ -94,7 +94,7 @@ func modulesOf(info *buildinfo.BuildInfo) []component {
 			m = m.Replace
 		}
 		if m.Version == "" {
-			continue // this repository: a plugin with its own module uses the SDK from it
+			continue // this repository, whose SDK a plugin with its own module uses
 		}
 		all = append(all, module(m.Path, m.Version))
 	}

@@ -85,7 +85,7 @@ func TestSameContentSameArchive(t *testing.T) {
 }
 
 // TestBillListsBinariesAndModules checks that the bill has each binary with its checksum, Go itself
-// and their dependencies, and that a second bill is the same.
+// and the dependencies of the binaries. A second bill must be the same as the first.
 func TestBillListsBinariesAndModules(t *testing.T) {
 	dir := folder(t)
 	raw, err := billOf(dir, "1.2.3")

@@ -62,8 +62,8 @@ func TestSimilarTextsAreNotReported(t *testing.T) {
 	}
 }
 
-// TestOnlyTestsMayAllow checks that the comment works only in files of tests, and only for its own
-// line.
+// TestOnlyTestsMayAllow checks that the comment `secretscan:allow` works only in files of tests,
+// and only for its own line.
 func TestOnlyTestsMayAllow(t *testing.T) {
 	line := planted()["a live key"] + " // " + allow + "it was revoked\n"
 	for name, want := range map[string]int{"a_test.go": 0, "x/testdata/a.txt": 0, "main.go": 1, "testdata.go": 1} {

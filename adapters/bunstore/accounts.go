@@ -224,8 +224,8 @@ func (s *Store) changeAccount(ctx context.Context, operation string, id access.A
 }
 
 // lockOpenAccount locks the account and returns an error if it is closed. It reads the row in a
-// second statement, because the locking statement may have waited for the closing and does not see
-// it.
+// second statement. The locking statement may wait while a different transaction closes the
+// account, and does not see that change.
 func (s *Store) lockOpenAccount(ctx context.Context, tx bun.IDB, owner string) (access.Account, error) {
 	if err := s.lockAccount(ctx, tx, owner); err != nil {
 		return access.Account{}, err
@@ -292,7 +292,8 @@ func (s *Store) CloseAccount(ctx context.Context, id access.AccountID, now time.
 	if err != nil {
 		return done, err
 	}
-	// No event can be added after the commit. The log may be too long for one transaction.
+	// The events are dropped after the commit, when no event can be added. The log may be too long
+	// for one transaction.
 	if err := s.dropAccountEvents(ctx, accountKey(id)); err != nil {
 		return done, err
 	}
@@ -365,7 +366,7 @@ func tenantDetails(row tenantRow) map[string]string {
 	}
 }
 
-// revokeKeys revokes all live keys of an account and returns their number.
+// revokeKeys revokes the keys of an account that are not revoked yet and returns their number.
 func (s *Store) revokeKeys(ctx context.Context, tx bun.IDB, owner string, now time.Time) (int, error) {
 	var rows []keyRow
 	err := tx.NewSelect().Model(&rows).Where("account_id = ?", owner).Where("revoked_at IS NULL").Order("id").Scan(ctx)
@@ -380,8 +381,8 @@ func (s *Store) revokeKeys(ctx context.Context, tx bun.IDB, owner string, now ti
 	return len(rows), nil
 }
 
-// markClosed marks the account as closed and releases its address. It deletes connect flows and
-// sessions, settings, stored answers and provisioning runs.
+// markClosed marks the account as closed and releases its address for use by a new account. It
+// deletes connect flows and sessions, settings, stored answers and provisioning runs.
 func (s *Store) markClosed(ctx context.Context, tx bun.IDB, owner string, now time.Time) error {
 	mark := closedRow{AccountID: owner, ClosedAt: now}
 	if _, err := tx.NewInsert().Model(&mark).Exec(ctx); err != nil {

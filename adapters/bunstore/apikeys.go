@@ -164,8 +164,8 @@ func (s *Store) RotateKey(ctx context.Context, owner access.AccountID, oldID str
 	})
 }
 
-// replaceKeyRow revokes a live key and inserts fresh with its name and its bounds. It returns
-// access.UnknownKey if the old key is not live.
+// replaceKeyRow revokes the key oldID and inserts fresh with the name and the bounds of the old
+// key. It returns access.UnknownKey if the old key is unknown or already revoked.
 func replaceKeyRow(ctx context.Context, tx bun.IDB, oldID string, fresh *keyRow) error {
 	var old keyRow
 	err := tx.NewUpdate().Model(&old).Set("revoked_at = ?", fresh.CreatedAt).
@@ -343,7 +343,8 @@ func (s *Store) RevokeKey(ctx context.Context, id string, now time.Time) (access
 	return row.key()
 }
 
-// revokeKeyRow revokes a live key and records it in the audit.
+// revokeKeyRow revokes a key that is not revoked yet (the caller checks this), and records the
+// revocation in the audit.
 func (s *Store) revokeKeyRow(ctx context.Context, tx bun.IDB, row keyRow, now time.Time) error {
 	_, err := tx.NewUpdate().Model((*keyRow)(nil)).Set("revoked_at = ?", storedTime(now)).
 		Where("account_id = ?", row.AccountID).Where("id = ?", row.ID).Exec(ctx)

@@ -236,8 +236,8 @@ func TestOneOfConcurrentKeyRotationsAndReplacementsSucceeds(t *testing.T) {
 	})
 }
 
-// TestLastUseOfKeyOnlyMovesForward checks that a process that stores an earlier use, because it
-// stores late, does not hide a later one.
+// TestLastUseOfKeyOnlyMovesForward checks that a stored use is not replaced by an earlier use that
+// a different process stores late.
 func TestLastUseOfKeyOnlyMovesForward(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

@@ -46,8 +46,8 @@ func (s *Store) RecordAction(ctx context.Context, action audit.Action, details m
 }
 
 // recordAudit records an audit event in the transaction of its change. An event about an account is
-// also an entry in the account's chain. The event's time is the machine's clock, not the time of the
-// change.
+// also an entry in the account's chain. The event gets the time of the machine's clock, not the
+// time of the change.
 func (s *Store) recordAudit(ctx context.Context, tx bun.IDB, action audit.Action, owner string, details map[string]string) error {
 	row := auditRow{
 		AccountID: owner, ID: newID(), Action: storedText(string(action)), Operator: s.operator,
@@ -209,7 +209,7 @@ func (s *Store) appendEntries(ctx context.Context, tx bun.IDB, owner string, ent
 }
 
 // tenantQueries select the GUID of the tenant of a subject, by the subject's type. They are for
-// operations whose path does not have the tenant.
+// operations whose path does not contain the tenant.
 var tenantQueries = map[string]string{
 	string(event.Domain):  "SELECT t.guid FROM domains AS d JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id WHERE d.account_id = ? AND d.id = ?",
 	string(event.Mailbox): "SELECT t.guid FROM mailboxes AS m JOIN tenants AS t ON t.account_id = m.account_id AND t.id = m.tenant_id WHERE m.account_id = ? AND m.id = ?",
@@ -217,7 +217,7 @@ var tenantQueries = map[string]string{
 		"JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id WHERE dj.account_id = ? AND dj.id = ?",
 }
 
-// findTenant sets the tenant of an entry whose subject belongs to one.
+// findTenant sets the tenant of an entry whose subject belongs to a tenant.
 func findTenant(ctx context.Context, tx bun.IDB, owner string, e *audit.Entry) error {
 	query := tenantQueries[e.Subject.Type]
 	if e.Tenant != "" || query == "" {
@@ -291,7 +291,7 @@ func (s *Store) AuditExport(ctx context.Context, owner access.AccountID, after i
 }
 
 // DropAuditEntries implements ports.AuditChains. It takes the lock of the chain first, so that a
-// concurrent call finds the entries gone.
+// concurrent call finds that the entries are deleted.
 func (s *Store) DropAuditEntries(ctx context.Context, before time.Time, limit int) (int, error) {
 	var chains []chainRow
 	err := s.db.Run(ctx, "find old audit entries", func(ctx context.Context, db bun.IDB) error {

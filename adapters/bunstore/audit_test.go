@@ -27,8 +27,8 @@ func auditEvents(t testing.TB, s *Store, q ports.AuditQuery) []audit.Event {
 	return found
 }
 
-// recordedActions returns the audit events of an account, oldest first, without the first arranged
-// ones.
+// recordedActions returns the audit events of an account, oldest first. It skips the first arranged
+// events, which the preparation of the test recorded.
 func recordedActions(t testing.TB, s *Store, owner access.AccountID, arranged int) []audit.Event {
 	t.Helper()
 	all := auditEvents(t, s, ports.AuditQuery{Account: owner})

@@ -27,12 +27,12 @@ type actRow struct {
 	StartedAt int64           // microseconds of Store.clock
 }
 
-// pendingEntries are the audit entries that a transaction has made and not stored yet.
+// pendingEntries are the audit entries that a transaction has added but not stored yet.
 type pendingEntries struct {
 	act     *ports.Act // the act of the context, nil for background work
 	all     []audit.Entry
 	ends    bool           // the transaction ends the act
-	outcome *audit.Outcome // with this outcome, or without an entry if it is nil
+	outcome *audit.Outcome // the outcome of the ended act; if nil, the act gets no entry
 	stored  bool           // the transaction stores the act
 }
 
@@ -42,8 +42,8 @@ func entriesOf(ctx context.Context) *pendingEntries {
 	return ctx.Value(pendingEntriesKey{}).(*pendingEntries)
 }
 
-// enter adds an entry to the transaction of ctx. inTransaction stores it as its last step. ctx must
-// be the context that inTransaction gave to its function.
+// enter adds an entry to the transaction of ctx. inTransaction stores the entry in its last step.
+// ctx must be the context that inTransaction gave to its function.
 func enter(ctx context.Context, owner string, e audit.Entry) {
 	pending := entriesOf(ctx)
 	e.Account = access.AccountID(owner)
@@ -63,8 +63,8 @@ func endAct(ctx context.Context, outcome *audit.Outcome) {
 	}
 }
 
-// store stores the entries, and ends or stores the act of the request. Nothing else in the
-// transaction may follow it, for the same reason as with pendingEvents.store.
+// store stores the entries, and ends or stores the act of the request. It must be the last step of
+// the transaction, for the reason that storeEvents names.
 func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, changed bool) error {
 	var err error
 	switch {
@@ -88,9 +88,10 @@ func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, change
 	return nil
 }
 
-// end forgets the stored act, and adds its entry if there is an outcome. It adds none if a sweep
-// ended the act already. A write can have the stored act of an earlier attempt, which the entry of
-// this attempt replaces.
+// end deletes the stored act, and adds the act's entry if there is an outcome. It adds no entry if
+// a sweep has done so already (see EndLostActs). With an outcome it also deletes the act that an
+// earlier attempt stored under the same Idempotency-Key: the entry of this attempt replaces that
+// act.
 func (p *pendingEntries) end(ctx context.Context, s *Store, tx bun.IDB) error {
 	owner := accountKey(p.act.Entry.Account)
 	forget := tx.NewDelete().Model((*actRow)(nil)).Where("account_id = ?", owner).Where("write_key = ?", p.act.Write)
@@ -122,7 +123,8 @@ func (p *pendingEntries) end(ctx context.Context, s *Store, tx bun.IDB) error {
 	return nil
 }
 
-// committed tells the act what the store has of it after the transaction.
+// committed updates the state of the act after the transaction. known is false if the outcome of
+// the commit is unknown.
 func (p *pendingEntries) committed(known bool) {
 	switch {
 	case p.ends && known:

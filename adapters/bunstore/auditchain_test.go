@@ -56,8 +56,8 @@ func storedActs(t testing.TB, s *Store) (n int) {
 	return n
 }
 
-// requireOneMore checks that the chain has one entry more than before and returns it. The number of
-// entries before is that of the arranged ones.
+// requireOneMore checks that the chain has one entry after the first arranged entries, and that no
+// act is stored. It returns this entry.
 func requireOneMore(t testing.TB, s *Store, owner access.AccountID, arranged int) audit.Entry {
 	t.Helper()
 	all := export(t, s, owner)
@@ -127,7 +127,8 @@ func TestChangeThatCommitsItsAnswerCommitsItsEntry(t *testing.T) {
 	})
 }
 
-// TestActEndsOnce ends acts in every state, and in every state again.
+// TestActEndsOnce brings an act into each state and ends it. It then runs a sweep, which must find
+// no act.
 func TestActEndsOnce(t *testing.T) {
 	failed := &audit.Outcome{Status: 500, Code: "internal_error"}
 	for name, tt := range map[string]struct {
@@ -181,7 +182,7 @@ func storeActOf(t *testing.T, s *Store, ctx context.Context, owner access.Accoun
 	}
 }
 
-// endLost ends the acts of all ages, and requires that there are so many.
+// endLost runs a sweep for acts of any age, and requires that it ends want acts.
 func endLost(t *testing.T, s *Store, want int) {
 	t.Helper()
 	if n, err := s.EndLostActs(t.Context(), 0, 100); err != nil || n != want {
@@ -200,7 +201,8 @@ func TestYoungActsAreNotLost(t *testing.T) {
 	})
 }
 
-// A request that still runs holds the lease on its Idempotency-Key.
+// TestActsOfRunningWritesAreNotLost checks that a sweep does not end the act of a request that
+// still runs. Such a request holds the lease on its Idempotency-Key.
 func TestActsOfRunningWritesAreNotLost(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
@@ -214,7 +216,8 @@ func TestActsOfRunningWritesAreNotLost(t *testing.T) {
 	})
 }
 
-// A killed attempt of a write and the attempt that finishes it are one write, and get one entry.
+// TestLaterAttemptReplacesTheActOfAKilledOne checks that a killed attempt of a write and the later
+// attempt that finishes the write get one entry together.
 func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
 	for name, changes := range map[string]bool{"it changes something": true, "it finds everything done": false} {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +240,8 @@ func TestLaterAttemptReplacesTheActOfAKilledOne(t *testing.T) {
 	}
 }
 
-// An attempt that lost its key does not forget the act of the attempt that has it.
+// TestLostAttemptLeavesTheActOfTheOther checks that an attempt which lost its Idempotency-Key does
+// not delete the act of the attempt that has the key now.
 func TestLostAttemptLeavesTheActOfTheOther(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner := newAccount(t, s, "ann")
@@ -250,7 +254,7 @@ func TestLostAttemptLeavesTheActOfTheOther(t *testing.T) {
 	})
 }
 
-// Writers of one account at two processes append to one chain.
+// Writers of one account in two processes append to one chain.
 func TestConcurrentWritersMakeOneChain(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
@@ -312,7 +316,7 @@ func TestOperatorsAndAdministratorsAreInTheChain(t *testing.T) {
 	})
 }
 
-// at makes the store's clock stand at a time until the test ends.
+// at makes the store use *clock as the current time until the test ends.
 func (s *Store) at(t testing.TB, clock *time.Time) {
 	before := s.now
 	s.now = func() time.Time { return *clock }
@@ -336,7 +340,7 @@ func TestRetentionLeavesAChain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		clock := now
 		s.at(t, &clock)
-		owner, other := newAccount(t, s, "ann"), newAccount(t, s, "bob") // an entry each
+		owner, other := newAccount(t, s, "ann"), newAccount(t, s, "bob") // one entry in each account
 		addEntries(t, s, owner, 4, nil)
 		clock = now.Add(24 * time.Hour)
 		addEntries(t, s, owner, 2, nil)
@@ -351,7 +355,7 @@ func TestRetentionLeavesAChain(t *testing.T) {
 			dropped = append(dropped, n)
 		}
 		slices.Sort(dropped)
-		if !slices.Equal(dropped, []int{1, 2, 3}) { // at most three at once
+		if !slices.Equal(dropped, []int{1, 2, 3}) { // at most three in one call
 			t.Fatalf("dropped %v", dropped)
 		}
 		after := export(t, s, owner)

@@ -43,8 +43,8 @@ var unaudited = map[string]string{
 	"take a look at OAuth session":               "a read of the session's status",
 }
 
-// TestWritesOutsideOfTransactionsAreKnown checks that each statement that writes is in a
-// transaction, which stores the act of the request, or is listed.
+// TestWritesOutsideOfTransactionsAreKnown checks each statement that writes. It must be run by
+// inTransaction, which stores the act of the request, or be listed in unaudited.
 func TestWritesOutsideOfTransactionsAreKnown(t *testing.T) {
 	t.Parallel()
 	names, err := filepath.Glob("*.go")

@@ -71,8 +71,9 @@ func emitJob(ctx context.Context, owner string, c change[provisioning.Job]) {
 	emit(ctx, owner, event.OfJob(c.before, c.after)...)
 }
 
-// emitConnections adds the events of changed connections to the transaction. It reads their tenants
-// only if there is an event. So it runs before the rows of the mailboxes are deleted.
+// emitConnections adds the events of changed connections to the transaction. It reads the tenants
+// through the rows of the mailboxes, so it must run before these rows are deleted. It makes no
+// query if there is no event.
 func emitConnections(ctx context.Context, tx bun.IDB, owner string, all []change[connectionRow]) error {
 	eventsOf := func(c change[connectionRow], id tenant.GUID) []event.Event {
 		return event.OfConnection(id, c.before.connection(), c.after.connection())
@@ -113,7 +114,7 @@ func (s *Store) lockConnections(ctx context.Context, tx bun.IDB, owner, integrat
 }
 
 // emitEnded adds the events of the connections that the caller is about to delete with their
-// mailboxes or their integrations. column names the ids of these.
+// mailboxes or their integrations. column is the column of mailbox_connections that contains ids.
 func (s *Store) emitEnded(ctx context.Context, tx bun.IDB, owner, column string, ids []string) error {
 	for chunk := range slices.Chunk(ids, batchSize) {
 		var rows []connectionRow
@@ -129,8 +130,9 @@ func (s *Store) emitEnded(ctx context.Context, tx bun.IDB, owner, column string,
 	return nil
 }
 
-// changingRuns runs a change that can end jobs of these runs, and emits the runs that it completes.
-// The lock serialises the last jobs of a run.
+// changingRuns runs a change that can end jobs of these runs, and emits the events of the runs that
+// the change completes. It locks the runs. Otherwise, two transactions that end the last two jobs
+// of a run would both see an active job.
 func (s *Store) changingRuns(ctx context.Context, tx bun.IDB, owner string, runs []string, change func() error) error {
 	if len(runs) == 0 {
 		return change()
@@ -177,7 +179,7 @@ func activeRuns(ctx context.Context, tx bun.IDB, owner string, domainIDs []strin
 	return runs, err
 }
 
-// deleteDomains deletes domains that are locked, with all that belongs to them.
+// deleteDomains deletes locked domains and everything that belongs to them.
 func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, gone []domain.Domain) error {
 	if len(gone) == 0 {
 		return nil
@@ -196,8 +198,8 @@ func (s *Store) deleteDomains(ctx context.Context, tx bun.IDB, owner string, gon
 	})
 }
 
-// deleteMailboxes deletes mailboxes that are locked, with all that belongs to them. See
-// event.OfMailbox for the type of their events.
+// deleteMailboxes deletes locked mailboxes and everything that belongs to them. See event.OfMailbox
+// for the type of their events.
 func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, gone []mailboxRow, kind event.Type) error {
 	if len(gone) == 0 {
 		return nil
@@ -217,8 +219,8 @@ func (s *Store) deleteMailboxes(ctx context.Context, tx bun.IDB, owner string, g
 	return nil
 }
 
-// readinessRow is the readiness of a tenant that readers of the log know. Its lock serialises the
-// transactions that change what the readiness is derived from.
+// readinessRow is the readiness of a tenant as the log of events last reported it. Its lock
+// serialises the transactions that change what the readiness depends on.
 type readinessRow struct {
 	bun.BaseModel `bun:"table:tenant_readiness,alias:tr"`
 
@@ -230,8 +232,8 @@ type readinessRow struct {
 // tenantKey names a tenant of an account.
 type tenantKey struct{ owner, guid string }
 
-// checkReadiness makes the transaction compare the readiness of a tenant with the one that readers
-// know, after its last change.
+// checkReadiness makes the transaction compare the readiness of a tenant with its readinessRow. The
+// comparison runs after the last change of the transaction.
 func checkReadiness(ctx context.Context, owner string, id tenant.GUID) {
 	pending := ctx.Value(pendingEventsKey{}).(*pendingEvents)
 	if pending.tenants == nil {
@@ -240,8 +242,8 @@ func checkReadiness(ctx context.Context, owner string, id tenant.GUID) {
 	pending.tenants[tenantKey{owner, ident.Lookup(string(id))}] = true
 }
 
-// emitReadiness emits the new readiness of the tenants for which checkReadiness was called. It takes
-// the locks in the order of the tenants.
+// emitReadiness emits the new readiness of the tenants for which checkReadiness was called. It
+// locks the rows in the order of the tenants.
 func (s *Store) emitReadiness(ctx context.Context, tx bun.IDB, p *pendingEvents) error {
 	keys := slices.SortedFunc(maps.Keys(p.tenants), func(a, b tenantKey) int {
 		return cmp.Or(cmp.Compare(a.owner, b.owner), cmp.Compare(a.guid, b.guid))
@@ -254,8 +256,9 @@ func (s *Store) emitReadiness(ctx context.Context, tx bun.IDB, p *pendingEvents)
 	return nil
 }
 
-// compareReadiness reads the tenant after it has the lock, so that it sees what the transaction
-// before it has changed.
+// compareReadiness emits the readiness of a tenant if it differs from the tenant's readinessRow. It
+// locks that row before it reads the tenant, so that it sees the changes of the transaction that
+// held the lock before.
 func (s *Store) compareReadiness(ctx context.Context, tx bun.IDB, key tenantKey) error {
 	known, err := s.lockReadiness(ctx, tx, key)
 	if err != nil {
@@ -279,7 +282,7 @@ func (s *Store) compareReadiness(ctx context.Context, tx bun.IDB, key tenantKey)
 	if _, err := tx.NewUpdate().Model(&known).Column("readiness").WherePK().Exec(ctx); err != nil {
 		return err
 	}
-	if !connects(ctx, key) { // tenant.connected is news enough
+	if !connects(ctx, key) { // the event tenant.connected shows the readiness already
 		emit(ctx, key.owner, now)
 	}
 	return nil
@@ -293,8 +296,8 @@ func connects(ctx context.Context, key tenantKey) bool {
 	})
 }
 
-// lockReadiness returns the row of a tenant. A tenant of an earlier release has none yet, and gets
-// one that differs from every readiness.
+// lockReadiness returns the row of a tenant. A tenant that an earlier release stored has no row. It
+// gets a row that differs from every readiness.
 func (s *Store) lockReadiness(ctx context.Context, tx bun.IDB, key tenantKey) (readinessRow, error) {
 	var row readinessRow
 	lock := func() error {

@@ -28,7 +28,7 @@ type logReader struct {
 	after int64
 }
 
-// next returns the events that follow those of the last call.
+// next returns the events since the last call.
 func (r *logReader) next(t testing.TB) []event.Event {
 	t.Helper()
 	page, err := r.store.LoggedEvents(t.Context(), r.owner, ports.LogQuery{After: r.after, Limit: 1000})
@@ -40,7 +40,7 @@ func (r *logReader) next(t testing.TB) []event.Event {
 	return page.Events
 }
 
-// require checks the types of the events that follow those of the last call.
+// require checks the types of the events since the last call, and returns these events.
 func (r *logReader) require(t testing.TB, what string, want ...event.Type) []event.Event {
 	t.Helper()
 	all := r.next(t)
@@ -54,7 +54,7 @@ func (r *logReader) require(t testing.TB, what string, want ...event.Type) []eve
 	return all
 }
 
-// readerAtEnd returns a reader of the events that follow.
+// readerAtEnd returns a reader that has read all events so far.
 func readerAtEnd(t testing.TB, s *Store, owner access.AccountID) *logReader {
 	t.Helper()
 	r := &logReader{store: s, owner: owner}
@@ -131,7 +131,8 @@ func TestEventsOfDomain(t *testing.T) {
 	})
 }
 
-// A domain that is missing and added again is removed and added for readers too.
+// TestEventsOfMissingDomainThatIsAddedAgain checks that the log has a removal and an addition of
+// the domain.
 func TestEventsOfMissingDomainThatIsAddedAgain(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -215,7 +216,7 @@ func TestEventsOfProvisioning(t *testing.T) {
 		log.require(t, "one job is completed")
 		saveJobStatus(t, s, two, provisioning.Failed)
 		log.require(t, "the other job failed", event.DNSJobFailed, event.DNSRunCompleted)
-		// The deletion of a domain can end a run too.
+		// The deletion of a domain can complete a run too.
 		run3, three := newRun(ann, all[0], 3)
 		_, four := newRun(ann, all[1], 4)
 		must(t, "create run", s.CreateRun(t.Context(), run3, []provisioning.Job{three, four}, nil))
@@ -226,7 +227,7 @@ func TestEventsOfProvisioning(t *testing.T) {
 	})
 }
 
-// The last two jobs of a run end at once, and one of them completes the run.
+// The last two jobs of a run end at the same time, and exactly one of them completes the run.
 func TestRunIsCompletedOnceByConcurrentJobs(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")
@@ -321,7 +322,8 @@ func TestEventsOfKeys(t *testing.T) {
 	})
 }
 
-// What the account loses with a tenant is an event each, so that a reader of one type learns it too.
+// Each object that is removed with a tenant has its own event. A reader that reads only one type of
+// events therefore sees the removal too.
 func TestRemovedTenantRemovesAllInIt(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		h := newIntegrationFixture(t, s, "ann", 1)
@@ -352,8 +354,8 @@ func errorOtherThan(err, expected error) error {
 	return fmt.Errorf("got %w", err)
 }
 
-// Two transactions change what the readiness of a tenant is derived from at the same time. The last
-// event shows both changes.
+// Concurrent transactions change domains on which the readiness of a tenant depends. The last event
+// shows all changes.
 func TestReadinessOfConcurrentChanges(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

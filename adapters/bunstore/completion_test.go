@@ -90,7 +90,7 @@ func reserveOneMore(ctx context.Context, s *Store, owner access.AccountID, id te
 	return err
 }
 
-// watchEffects returns a context and a function that returns the effects noted in it.
+// watchEffects returns a context and a function that returns the effects recorded in the context.
 func watchEffects(t testing.TB) (context.Context, func() idempotency.Effects) {
 	var e ports.Effects
 	return ports.WithEffects(t.Context(), &e), e.Seen
@@ -200,7 +200,7 @@ func TestChangeCommitsItsCompletion(t *testing.T) {
 			if !x.made(t) || string(r.Answer) != "answer" || r.Leased || !r.ExpiresAt.Equal(now.Add(time.Hour)) {
 				t.Fatalf("%s: made %v, %+v", what, x.made(t), r)
 			}
-			// The owner of the key can still extend its lease: it has lost nothing.
+			// The attempt that has the key can still extend its lease.
 			requireHeld(t, "hold after "+what, true)(s.Hold(t.Context(), c.Key, r.Attempt, longLease))
 			requireHeld(t, "finish after "+what, true)(s.Finish(t.Context(), completionOf(c.Key, r.Attempt, []byte("answer"), now)))
 		}

@@ -67,7 +67,8 @@ func linkInvalid() error {
 // TakeFlow implements ports.ConnectFlows. The query names no account, because a browser sends only
 // the state. The hash of 256 random bits identifies the row.
 //
-// Anyone can invent the hash of a flow. A read refuses such a hash, so that no writer waits for it.
+// Anyone can send an invented state. A read refuses its hash first, so that such requests do not
+// delay writes.
 func (s *Store) TakeFlow(ctx context.Context, stateHash [32]byte, from, to ports.ConnectStep, now time.Time) (ports.ConnectFlow, error) {
 	known := false
 	err := s.db.Run(ctx, "find connect flow", func(ctx context.Context, db bun.IDB) (err error) {
@@ -247,7 +248,7 @@ func (s *Store) StartConnectSession(ctx context.Context, cs tenant.ConnectSessio
 	})
 }
 
-// addLink stores the flow of a link, and to which session the link belongs.
+// addLink stores the flow of a link, and the session to which the link belongs.
 func addLink(ctx context.Context, tx bun.IDB, sessionID string, f ports.ConnectFlow) error {
 	flow := newFlowRow(f)
 	if _, err := tx.NewInsert().Model(&flow).Exec(ctx); err != nil {

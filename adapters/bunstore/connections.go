@@ -134,9 +134,9 @@ func insertConnection(ctx context.Context, tx bun.IDB, row connectionRow) (bool,
 	return true, emitConnections(ctx, tx, row.AccountID, []change[connectionRow]{{after: row}})
 }
 
-// updateConnection updates the connection of the row's mailbox and integration. It ignores the row's
-// id. It reports false if there is none, or if it was updated at a different time than at, unless
-// that is zero.
+// updateConnection updates the connection of the row's mailbox and integration. It ignores the
+// row's id. It reports false if there is no such connection. If at is not zero, it also reports
+// false if the stored connection was updated at a different time.
 func (s *Store) updateConnection(ctx context.Context, tx bun.IDB, row connectionRow, at time.Time) (bool, error) {
 	stored, err := s.lockConnections(ctx, tx, row.AccountID, row.IntegrationID, row.MailboxID)
 	if err != nil {
@@ -155,8 +155,7 @@ func (s *Store) updateConnection(ctx context.Context, tx bun.IDB, row connection
 }
 
 // checkNotHeld returns fault.ConnectedElsewhere if a different integration holds the mailbox. The
-// unique index decides between concurrent callers. The caller that loses retries and gets this
-// error.
+// unique index admits one of several concurrent callers. The others retry, and then get this error.
 func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	if !integration.ConnectionStatus(row.Status).Held() {
 		return nil
@@ -170,9 +169,9 @@ func checkNotHeld(ctx context.Context, tx bun.IDB, row connectionRow) error {
 }
 
 // eligibleMailboxes selects an integration left-joined with its account's visible mailboxes that
-// satisfy joinCondition. No row means no integration, and an empty mailbox means no mailbox. Connections
-// are read separately, because right after the first refresh PostgreSQL has no statistics of them
-// and the join takes over a second.
+// satisfy joinCondition. A result without rows means that there is no integration. A row with an
+// empty mailbox means that there is no such mailbox. Connections are read separately, because right
+// after the first refresh PostgreSQL has no statistics of them and the join takes over a second.
 func eligibleMailboxes(ctx context.Context, db bun.IDB, owner, integrationID, joinCondition string, args ...any) *bun.SelectQuery {
 	ofVisible, visibleArgs := ofVisibleTenant(ctx, "m")
 	joinCondition, args = joinCondition+ofVisible, append(args, visibleArgs...)

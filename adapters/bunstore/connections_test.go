@@ -236,7 +236,7 @@ func TestConnectionAndItsAnswerAreCommittedTogether(t *testing.T) {
 // unknownMailboxID is the id of no mailbox.
 const unknownMailboxID = "70000000-0000-4000-8000-000000000000"
 
-// eligibleChecks cover the mailboxes that can be connected to a sending platform.
+// The following tests cover the mailboxes that can be connected to a sending platform.
 
 func TestProvisionedMailboxesAreEligibleByAddress(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
@@ -337,8 +337,8 @@ func TestForeignAndDiscoveredMailboxesAreNotEligible(t *testing.T) {
 	})
 }
 
-// discoverAndFind stores a discovery that lists exactly these addresses, and returns the mailbox of
-// the first one.
+// discoverAndFind stores a discovery that lists exactly these addresses, and returns the mailbox
+// with the first address.
 func discoverAndFind(t testing.TB, s *Store, h integrationFixture, addresses ...string) mailbox.Mailbox {
 	t.Helper()
 	f := ports.Found{Mailboxes: []mailbox.Platform{}, Began: time.Now().Add(time.Hour)}

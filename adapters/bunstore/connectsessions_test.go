@@ -95,7 +95,8 @@ func TestSessionAdvancesUntilItEnds(t *testing.T) {
 	})
 }
 
-// TestAttachConnectsTheSession checks that a session is connected with its tenant or not at all.
+// TestAttachConnectsTheSession checks that Attach connects a session only if it attaches the tenant
+// to the session's account.
 func TestAttachConnectsTheSession(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")

@@ -21,11 +21,12 @@ import (
 )
 
 // unfinishedGrace is how long an unfinished creation counts as in progress after its last request.
-// No request lasts nearly as long.
+// Every request ends much earlier.
 const unfinishedGrace = time.Hour
 
 // SaveDiscovery implements ports.Discoveries. It locks the tenant before its domains, so that no
-// reservation happens during the comparison. The lock on the enforcement state keeps blocks out.
+// reservation happens during the comparison. It also locks the enforcement state, so that no
+// mailbox is blocked or unblocked during the comparison.
 func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {
 	f.Began = storedTime(f.Began)
 	return s.inTransaction(ctx, "save discovery", func(ctx context.Context, tx bun.IDB) error {
@@ -42,7 +43,7 @@ func (s *Store) SaveDiscovery(ctx context.Context, owner access.AccountID, id te
 			return err
 		}
 		held := known[t.ID].ofTenant(t.tenant())
-		// An outdated list contains nothing that the newer list did not decide.
+		// A list that is older than the stored observation is ignored.
 		if f.Domains != nil && observation.Advance(&held.Observed.Domains, f.Began) {
 			if err := s.mergeDomains(ctx, tx, t, stored, f); err != nil {
 				return err
@@ -110,7 +111,7 @@ func (s *Store) mergeDomains(ctx context.Context, tx bun.IDB, t tenantRow, rows 
 		p, listed := found[d.Name]
 		delete(found, d.Name)
 		switch {
-		case listed: // also a domain whose creation lost its answer
+		case listed: // also a domain whose creation got no answer
 			changed = append(changed, change[domain.Domain]{d, d.Merge(d.As(p, f.Began))})
 		case f.MissedDomains[d.Name] && mayBeMissed(f.Began, rows[i].StoredAt, d.Added):
 			missed, isGone := d.Missed(f.Began)
@@ -218,7 +219,7 @@ func compareMailboxes(ctx context.Context, tx bun.IDB, t tenantRow, rows []mailb
 			changed = append(changed, change[mailbox.Mailbox]{m, m.Merge(m.Seen(p, f.Began))})
 		case !listed && f.MissedMailboxes[row.Address] && mayBeMissed(f.Began, row.StoredAt, row.Stage.Listed()):
 			missed, isGone := m.Missed(f.Began)
-			changed = append(changed, change[mailbox.Mailbox]{m, missed}) // a mailbox with an intended block stays
+			changed = append(changed, change[mailbox.Mailbox]{m, missed}) // see unblockGone for a mailbox with an intended block
 			if isGone {
 				gone = append(gone, row)
 			}
@@ -255,10 +256,10 @@ func tenantIDQuery(db bun.IDB, t tenantRow) *bun.SelectQuery {
 	return db.NewSelect().Model((*tenantRow)(nil)).Column("id").Where("t.account_id = ?", t.AccountID).Where("t.id = ?", t.ID)
 }
 
-// unblockGone handles mailboxes that no longer exist at the platform. It returns the rows to delete,
-// and an unblock event for each blocked mailbox. It makes the tenant due, so that the next pass
-// removes those mailboxes from the rule. A mailbox with an intended block stays, because only a
-// pass can tell whether it is blocked.
+// unblockGone handles mailboxes that no longer exist at the platform. It returns the rows to
+// delete, and an unblock event for each blocked mailbox. It makes the tenant due, so that the next
+// pass removes those mailboxes from the rule. A mailbox with an intended block (see SaveIntents) is
+// not deleted, because only a pass can find out whether the mailbox is blocked.
 func unblockGone(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, gone []mailboxRow, f ports.Found) (drop []mailboxRow, released []sendlimit.Event, err error) {
 	if len(gone) == 0 {
 		return nil, nil, nil

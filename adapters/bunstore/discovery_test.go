@@ -30,7 +30,8 @@ func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []dom
 	saveAgain(t, s, owner, guid(1), ports.Found{Began: discoveryStart, Domains: domains, Mailboxes: boxes})
 }
 
-// saveAgain stores a discovery that misses for the second time what its lists lack.
+// saveAgain stores a discovery in which everything that its lists lack is missed for the second
+// time.
 func saveAgain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, f ports.Found) {
 	t.Helper()
 	since := storedTime(f.Began.Add(-observation.ReplicaLag))
@@ -45,7 +46,8 @@ func saveAgain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, f
 	must(t, "save discovery", s.SaveDiscovery(t.Context(), owner, id, missing(t, s, owner, id, f)))
 }
 
-// missing returns the discovery with each stored name missed that its lists lack.
+// missing returns the discovery with MissedDomains and MissedMailboxes set: they contain each
+// stored name that the lists of the discovery lack.
 func missing(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, f ports.Found) ports.Found {
 	t.Helper()
 	domains, mailboxes, err := s.KnownNames(t.Context(), owner, id)
@@ -379,8 +381,8 @@ func TestConcurrentDiscoveriesAndReservationsStoreEachMailboxOnce(t *testing.T) 
 	})
 }
 
-// A domain and a mailbox that a discovery misses once are not listed and take no place. They keep
-// their rows, and come back when they are found.
+// A domain and a mailbox that a discovery misses once are not listed and not counted. Their rows
+// are kept, and they are listed again when a discovery finds them.
 func TestMissedOnceIsHiddenAndKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)
@@ -437,7 +439,7 @@ func TestMissedTwiceIsRemoved(t *testing.T) {
 	})
 }
 
-// What the list lacks and a direct read shows, or what could not be read, is not missed.
+// An object that the list lacks is not missed if a direct read finds it, or if that read fails.
 func TestUnlistedIsNotMissedUntilReadByName(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, d := newMailDomain(t, s)

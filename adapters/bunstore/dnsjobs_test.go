@@ -242,7 +242,7 @@ func TestDueJobsAlternateBetweenAccounts(t *testing.T) {
 	})
 }
 
-// addJobs stores the nth tenant of an account with so many domains, each with a queued job.
+// addJobs stores the nth tenant of an account with count domains, each with a queued job.
 func addJobs(t *testing.T, s *Store, owner access.AccountID, n, count int, at time.Time) {
 	t.Helper()
 	made := attachTenant(t, s, owner, n)
@@ -265,8 +265,8 @@ func addJobs(t *testing.T, s *Store, owner access.AccountID, n, count int, at ti
 	}
 }
 
-// TestLargeBacklogDoesNotDelayOtherAccounts checks that the job of a second account is the
-// next one that a worker claims, while all workers are busy with the jobs of the first. The workers
+// TestLargeBacklogDoesNotDelayOtherAccounts checks that a worker claims the job of a second account
+// next, although the first account has many queued jobs and keeps all workers busy. The workers
 // claim 24 jobs, so 1,000 are a backlog; TENANTRY_SOAK stores 10,000.
 func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
 	backlog := 1000

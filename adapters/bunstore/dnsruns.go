@@ -219,7 +219,7 @@ func (s *Store) Run(ctx context.Context, owner access.AccountID, id string) (pro
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return provisioning.Run{}, nil, err
 	}
-	// An unknown run takes the same queries as a known one.
+	// An unknown run takes the same queries as a run that the caller's key must not see.
 	all, err := s.readJobs(ctx, accountKey(owner), ident.Lookup(id))
 	if err != nil {
 		return provisioning.Run{}, nil, err
@@ -288,9 +288,9 @@ func (s *Store) RetryJob(ctx context.Context, owner access.AccountID, id string,
 	return retried, err
 }
 
-// DueJobs implements ports.DNSJobs. It serves accounts in fair shares. A job's slot is the number
-// of jobs of its account that are running or sort before it. Other accounts therefore get slots
-// before the later jobs of an account with many jobs.
+// DueJobs implements ports.DNSJobs. It serves accounts in fair shares: it sorts a job by the number
+// of jobs of the same account that are running or became due earlier. The first job of any account
+// therefore comes before the later jobs of an account with many jobs.
 func (s *Store) DueJobs(ctx context.Context, now time.Time, limit int) ([]ports.DueJob, error) {
 	var rows []dnsJobRow
 	err := s.db.Run(ctx, "list due provisioning jobs", func(ctx context.Context, db bun.IDB) error {

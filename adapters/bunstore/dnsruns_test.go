@@ -40,8 +40,8 @@ func startRun(t testing.TB, s *Store, owner access.AccountID, d domain.Domain, n
 	return j
 }
 
-// manyDomains creates domains of an account. They belong to new tenants with the numbers after n,
-// each with as many domains as allowed.
+// manyDomains creates domains of an account. It attaches new tenants, numbered from n+1, and fills
+// each with the maximum number of domains.
 func manyDomains(t testing.TB, s *Store, owner access.AccountID, n, count int) (all []domain.Domain) {
 	t.Helper()
 	for i := range count {

@@ -193,7 +193,7 @@ func (s *Store) ConfirmWrite(ctx context.Context, owner access.AccountID, id str
 		err := tx.NewUpdate().Model(&row).Set("state = ?", changeMade).Where("ch.account_id = ?", accountKey(owner)).
 			Where("ch.id = ?", ident.Lookup(id)).Where("ch.state = ?", changeIntended).Returning("*").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
-			return nil // confirmed before, or deleted with its domain
+			return nil // an earlier call confirmed the write, or its domain was deleted
 		}
 		if err != nil {
 			return err
@@ -268,7 +268,7 @@ func (s *Store) BeginUndo(ctx context.Context, owner access.AccountID, runID str
 				return err
 			}
 		}
-		// A job may have written until it was stopped.
+		// Read again: a job may have added writes until it was stopped.
 		if writes, err = writesOfRun(ctx, tx, accountKey(owner), ident.Lookup(runID)); err != nil {
 			return err
 		}

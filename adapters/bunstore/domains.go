@@ -51,7 +51,7 @@ type domainRow struct {
 type storedRecords struct {
 	Verification, Service []storedRecord
 	Selector1, Selector2  storedRecord
-	// Sound and Drifted are kinds of drift, separated by commas.
+	// Sound and Drifted are the lists of domain.Health, separated by commas.
 	Sound, Drifted string
 }
 
@@ -137,8 +137,9 @@ func domainNotFound() error {
 	return fault.FromStore(fault.DomainNotFound.With("the tenant holds no such domain"))
 }
 
-// domainsOfTenant selects a tenant left-joined with its domains that satisfy joinCondition. No row
-// means no tenant, and an empty domain means no domain.
+// domainsOfTenant selects a tenant left-joined with its domains that satisfy joinCondition. A
+// result without rows means that there is no tenant. A row with an empty domain means that there is
+// no such domain.
 func domainsOfTenant(db bun.IDB, owner, guid, joinCondition string, args ...any) *bun.SelectQuery {
 	return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("d.*").ColumnExpr("t.guid AS tenant_guid").
 		Join("LEFT JOIN domains AS d ON d.account_id = t.account_id AND d.tenant_id = t.id AND d.added AND "+presentDomain+joinCondition, args...).
@@ -261,7 +262,7 @@ func (s *Store) ReserveDomain(ctx context.Context, owner access.AccountID, id te
 
 // reserveDomain returns the domain of this name among the tenant's rows, or a new reservation. A
 // missing domain becomes a reservation again and keeps its row, because the platform may still have
-// it.
+// the domain.
 func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRow, name string, limit int, now time.Time) (domain.Domain, error) {
 	stored, err := domainsWithObservations(ctx, tx, t.AccountID, rows)
 	if err != nil {
@@ -305,7 +306,7 @@ func reserveDomain(ctx context.Context, tx bun.IDB, t tenantRow, rows []domainRo
 }
 
 // nextReservation returns the time of a new reservation of an unfinished row. The time identifies
-// the reservation, so it is later than the time of the last one even if the clock is not.
+// the reservation, so it is always later than last, even if the clock was set back.
 func nextReservation(last, now time.Time) time.Time {
 	if now = storedTime(now); now.After(last) {
 		return now

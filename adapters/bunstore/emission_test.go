@@ -47,8 +47,8 @@ var unknownRows = map[string]string{
 	"EndLeases": "dnsJobRow", "markClosed": "dnsRunRow", // several tables
 }
 
-// TestEveryChangeOfSubjectEmits finds the statements that write a row of a subject, and the functions
-// that hold them. A new one must emit events, or be listed above with the reason.
+// TestEveryChangeOfSubjectEmits finds the functions that contain a statement which writes a row of
+// a subject. Such a function must emit events, or be listed in silentWrites with the reason.
 func TestEveryChangeOfSubjectEmits(t *testing.T) {
 	silent := map[string]bool{}
 	for _, f := range writersOfSubjects(t) {
@@ -69,8 +69,8 @@ func TestEveryChangeOfSubjectEmits(t *testing.T) {
 	}
 }
 
-// TestOtherPackagesWriteNoRows checks that the statements which this package's tests read in its
-// source are all: the packages below it have no statement for a row type.
+// TestOtherPackagesWriteNoRows checks that the packages in the folders of this one have no
+// statement for a row type. TestEveryChangeOfSubjectEmits reads only the source of this package.
 func TestOtherPackagesWriteNoRows(t *testing.T) {
 	names, err := filepath.Glob("*/*.go")
 	must(t, "list files", err)
@@ -115,8 +115,8 @@ func writersOfSubjects(t *testing.T) (all []writer) {
 		files = append(files, file)
 	}
 	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}
-	// The packages that are imported are empty here. The row types are those of this package, so they
-	// are known anyway.
+	// The type checker gets empty packages for all imports. That is enough, because the row types
+	// are types of this package.
 	config := types.Config{Importer: emptyPackages{}, Error: func(error) {}}
 	_, _ = config.Check("bunstore", fset, files, info)
 	for _, file := range files {
@@ -166,7 +166,7 @@ func writtenRow(t *testing.T, f *ast.FuncDecl, info *types.Info) (row string) {
 	return row
 }
 
-// writes reports whether the statement of this call of Model changes rows.
+// writes reports whether a statement changes rows. call is the call of Model in the statement.
 func writes(call *ast.CallExpr) bool {
 	for {
 		on, ok := call.Fun.(*ast.SelectorExpr)

@@ -43,8 +43,8 @@ func (r enforcementRow) event() sendlimit.Event {
 		Sent: r.SentCount, Limit: r.LimitValue, At: r.CreatedAt.UTC()}
 }
 
-// Events are counted in spans of an hour and of a day, in seconds. An hour has few enough events
-// for a scan, and a log has few enough days.
+// Events are counted in spans of an hour and of a day, in seconds. An hour has few enough events to
+// scan them. A log has few enough days to read the counts of all.
 const (
 	hour = 60 * 60
 	day  = 24 * hour
@@ -127,7 +127,7 @@ func newEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit
 }
 
 // recordEvents inserts new events and counts them. It writes the counts last and sorted, because
-// concurrent transactions of an account wait for each other there.
+// concurrent transactions of an account update the same counts and wait for each other.
 func recordEvents(ctx context.Context, tx bun.IDB, owner string, events []sendlimit.Event) error {
 	counts := map[eventCountRow]int{}
 	for chunk := range slices.Chunk(events, eventBatch) {
@@ -231,9 +231,8 @@ func skipSpans(spans []eventCountRow, offset int) (span eventCountRow, rest int)
 	return span, offset
 }
 
-// eventCounts returns an account's counts for a filter, newest first. The counts of ident.Zero are
-// those of all tenants. The counts of both actions
-// add up to the total.
+// eventCounts returns an account's counts for a filter, newest first. A count with ident.Zero as
+// the tenant covers all tenants. The counts of both actions add up to the total.
 func eventCounts(ctx context.Context, tx bun.IDB, owner access.AccountID, q ports.EventQuery, span int, from, to int64) ([]eventCountRow, error) {
 	var rows []eventCountRow
 	guids := []string{ident.Zero}
@@ -293,10 +292,10 @@ func (s *Store) dropDays(ctx context.Context, days []eventCountRow) (dropped int
 	return dropped, err
 }
 
-// eventDaysBefore selects the days of all accounts that ended by before.
-func eventDaysBefore(db bun.IDB, before time.Time) *bun.SelectQuery {
+// eventDaysBefore selects, for all accounts, the days with events that ended at end or earlier.
+func eventDaysBefore(db bun.IDB, end time.Time) *bun.SelectQuery {
 	return db.NewSelect().Model((*eventCountRow)(nil)).Distinct().Column("account_id", "starts").Where("ec.tenant_guid = ?", ident.Zero).
-		Where("ec.span = ?", day).Where("ec.starts <= ?", before.Unix()-day).Order("ec.starts", "ec.account_id")
+		Where("ec.span = ?", day).Where("ec.starts <= ?", end.Unix()-day).Order("ec.starts", "ec.account_id")
 }
 
 // dropEventBatch deletes at most limit events of a day and subtracts them from the counts in the

@@ -23,9 +23,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// BenchmarkEvents reads pages of a large log of two years, of one account with 100 tenants. The log
-// has 10 million events on PostgreSQL and 2 million on SQLite. Each page is compared with that of
-// the plain query.
+// BenchmarkEvents reads pages of a large log. The log has the events of two years of an account
+// with 100 tenants. The log has 10 million events on PostgreSQL and 2 million on SQLite. Each page
+// is compared with the result of the plain query.
 func BenchmarkEvents(b *testing.B) {
 	fewer := 1
 	if testing.Short() {
@@ -55,8 +55,8 @@ func benchEvents(b *testing.B, url string, size int) {
 	b.Run("batch", l.batches)
 }
 
-// pages reads pages at the beginning, in the middle, at the end and across the log. It alternates
-// between them, because the machine's speed varies.
+// pages reads pages at the beginning, in the middle, at the end and at random offsets of the log.
+// It alternates between these, because the machine's speed varies.
 func (l eventLog) pages(b *testing.B, q ports.EventQuery) {
 	q.Limit = largestPage
 	total := l.count(b, q)

@@ -414,7 +414,8 @@ func TestDaysOfEventsAreReadFromIndex(t *testing.T) {
 	})
 }
 
-// TestEventsAndTheirCountsAreStoredAndDroppedTogether cuts the caller off between the two.
+// TestEventsAndTheirCountsAreStoredAndDroppedTogether cancels the caller's context between the
+// statement for the events and the statement for their counts.
 func TestEventsAndTheirCountsAreStoredAndDroppedTogether(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}

@@ -67,7 +67,7 @@ type eventVersionRow struct {
 	Version     int64
 }
 
-// pendingEvents are the events that a transaction has emitted and not stored yet.
+// pendingEvents are the events that a transaction has emitted but not stored yet.
 type pendingEvents struct {
 	all []event.Event
 	// tenants are those whose readiness may have changed, see checkReadiness.
@@ -76,8 +76,8 @@ type pendingEvents struct {
 
 type pendingEventsKey struct{}
 
-// emit adds events to the transaction of ctx. inTransaction stores them as its last step. ctx must
-// be the context that inTransaction gave to its function.
+// emit adds events to the transaction of ctx. inTransaction stores the events in its last steps.
+// ctx must be the context that inTransaction gave to its function.
 func emit(ctx context.Context, owner string, events ...event.Event) {
 	pending := ctx.Value(pendingEventsKey{}).(*pendingEvents)
 	for _, e := range events {
@@ -86,10 +86,10 @@ func emit(ctx context.Context, owner string, events ...event.Event) {
 	}
 }
 
-// storeEvents appends the emitted events to the logs of their accounts. Nothing else in the
-// transaction may follow it: the lock on the end of a log is held until the commit, and no other lock
-// is taken after it. Logs are locked in the order of their accounts, so that transactions cannot wait
-// for each other in a circle.
+// storeEvents appends the emitted events to the logs of their accounts. Only pendingEntries.store
+// may follow it in the transaction. The lock on the end of a log is held until the commit, and
+// after it a transaction takes only locks on audit chains. Logs are locked in the order of their
+// accounts, so that transactions cannot wait for each other in a circle.
 func (s *Store) storeEvents(ctx context.Context, tx bun.IDB, p *pendingEvents) error {
 	if err := s.emitReadiness(ctx, tx, p); err != nil {
 		return err
@@ -138,7 +138,8 @@ func appendEvents(ctx context.Context, tx bun.IDB, owner string, events []event.
 	return nil
 }
 
-// raiseVersions counts the events of each subject, and returns the version of the first of them.
+// raiseVersions raises the version of each subject by the number of its events. It returns the
+// version that the first of these events gets.
 func raiseVersions(ctx context.Context, tx bun.IDB, owner string, events []event.Event) (map[event.Subject]int64, error) {
 	count := map[event.Subject]int64{}
 	for _, e := range events {
@@ -217,7 +218,7 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 }
 
 const (
-	// mergedRanges is the number of ranges up to which merging them is always fast.
+	// mergedRanges is the largest number of ranges that can always be merged fast.
 	mergedRanges = 32
 	// maxRanges limits how many ranges one statement combines on SQLite, which takes at most 500.
 	maxRanges = 400
@@ -225,16 +226,17 @@ const (
 	scannedEvents = 5_000
 )
 
-// eventsAfter returns the events of a page, and one more if the log has it. Each combination of a tenant
-// and a type is a range of an index, and merging the ranges costs the same at any cursor. With many
-// ranges it first reads a part of the log and filters: if the filter selects many events, the page is
-// full then. Otherwise it merges the ranges behind this part.
+// eventsAfter returns the events of a page, and one more if the log has it. Each combination of a
+// tenant and a type is a range of an index, and merging the ranges costs the same at any cursor.
+// With more than mergedRanges ranges, it first reads the next scannedEvents events and filters
+// them. If the filter selects many events, they fill the page. Otherwise it merges the ranges
+// behind these events.
 func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) ([]eventRow, error) {
 	limit := q.Limit + 1
 	types := each(q.Types, func(t event.Type) string { return string(t) })
 	var tenants []string
 	for _, id := range q.Tenants {
-		if known := ident.Lookup(string(id)); known != ident.Zero { // the row of an event without a tenant
+		if known := ident.Lookup(string(id)); known != ident.Zero { // ident.Zero marks an event without a tenant
 			tenants = append(tenants, known)
 		}
 	}
@@ -262,9 +264,9 @@ func logAfter(tx bun.IDB, owner string, after int64, limit int) *bun.SelectQuery
 		Order("e.sequence").Limit(int64(limit))
 }
 
-// mergedEvents selects the first events of the combinations of tenants and types. Only the numbers are
-// read from the ranges of the index, and then the rows of one page. With too many ranges for SQLite
-// it reads the log in its order and filters.
+// mergedEvents selects the first events of the combinations of tenants and types. It reads only
+// sequence numbers from the ranges of the index, and then the rows of one page. With more than
+// maxRanges ranges on SQLite, it reads the log in the order of the sequence numbers and filters it.
 func (s *Store) mergedEvents(tx bun.IDB, owner string, after int64, limit int, tenants, types []string) *bun.SelectQuery {
 	log := func() *bun.SelectQuery { return logAfter(tx, owner, after, limit) }
 	n := max(1, len(types)) * max(1, len(tenants))
@@ -275,8 +277,10 @@ func (s *Store) mergedEvents(tx bun.IDB, owner string, after int64, limit int, t
 	case database.IsPostgres(s.db):
 		few := (2*limit + n - 1) / n
 		first := joinedRanges(tx.NewSelect(), log().Limit(int64(few)), tenants, types)
-		// The last number of a page of these is not before the last number of the page. LIMIT makes the
-		// planner compute it once, and count its cost once.
+		// first selects a few sequence numbers of each range, and bound is the number at which a
+		// page of them would end. The real page ends there or earlier, so the second query reads
+		// each range only up to bound. LIMIT makes the planner compute bound once, and count its
+		// cost once.
 		bound := tx.NewSelect().TableExpr("(?) AS f", first).Column("f.sequence").Order("f.sequence").Offset(int64(limit) - 1).Limit(1)
 		last := tx.NewSelect().TableExpr("(SELECT COALESCE((?), ?) AS last LIMIT 1) AS b", bound, int64(math.MaxInt64))
 		numbers = joinedRanges(last, log().Where("e.sequence <= b.last"), tenants, types)
@@ -289,8 +293,8 @@ func (s *Store) mergedEvents(tx bun.IDB, owner string, after int64, limit int, t
 	return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence IN (?)", page).Order("e.sequence")
 }
 
-// unionOfRanges selects the numbers of the events that log selects, for each combination of a tenant
-// and a type.
+// unionOfRanges selects sequence numbers. It runs the query that log returns for each combination
+// of a tenant and a type, and unites the results.
 func unionOfRanges(tx bun.IDB, log func() *bun.SelectQuery, tenants, types []string) *bun.SelectQuery {
 	var ranges []any
 	for _, id := range orAny(tenants) {
@@ -302,8 +306,9 @@ func unionOfRanges(tx bun.IDB, log func() *bun.SelectQuery, tenants, types []str
 	return tx.NewSelect().TableExpr("("+union+") AS u", ranges...).Column("u.sequence")
 }
 
-// joinedRanges adds to a query what unionOfRanges selects, on PostgreSQL, which needs more time to
-// plan a union of many ranges than to read them. log can refer to what the query selects from.
+// joinedRanges adds the selection of unionOfRanges to a query, but without a union. PostgreSQL
+// takes longer to plan a union of many ranges than to read them. log can refer to the tables of the
+// query.
 func joinedRanges(q *bun.SelectQuery, log *bun.SelectQuery, tenants, types []string) *bun.SelectQuery {
 	numbers, joined := log.Column("sequence"), q.Column("r.sequence")
 	if len(tenants) > 0 {
@@ -317,7 +322,8 @@ func joinedRanges(q *bun.SelectQuery, log *bun.SelectQuery, tenants, types []str
 	return joined.TableExpr("LATERAL (?) AS r", numbers)
 }
 
-// orAny returns each value as a list of its own, or one empty list, which selects all.
+// orAny returns each value as a list of its own, or one empty list if there are no values. The
+// empty list selects all events.
 func orAny(values []string) [][]string {
 	if len(values) == 0 {
 		return [][]string{nil}
@@ -380,8 +386,8 @@ func (s *Store) DropEvents(ctx context.Context, before time.Time) (dropped int, 
 // never is later than any event.
 var never = time.Unix(maxUnixTime, 0)
 
-// dropLog deletes the events at the beginning of a log that are older than ended, or all events for
-// the time never.
+// dropLog deletes the events at the beginning of a log that are older than ended. With the time
+// never it deletes all events.
 func (s *Store) dropLog(ctx context.Context, owner string, ended time.Time) (dropped int, err error) {
 	for n := dropBatch; err == nil && n == dropBatch; dropped += n {
 		n, err = s.dropLogBatch(ctx, owner, ended)
@@ -389,8 +395,9 @@ func (s *Store) dropLog(ctx context.Context, owner string, ended time.Time) (dro
 	return dropped, err
 }
 
-// dropLogBatch deletes at most dropBatch events, and raises the end of what readers of the log can
-// no longer read. Clocks differ, so it stops at the first event that is not old.
+// dropLogBatch deletes at most dropBatch events, and stores the sequence number of the last deleted
+// event. It stops at the first event that is not older than ended. Events can have times out of
+// order, because the clocks of processes differ.
 func (s *Store) dropLogBatch(ctx context.Context, owner string, ended time.Time) (n int, err error) {
 	err = s.inTransaction(ctx, "drop events", func(ctx context.Context, tx bun.IDB) error {
 		var oldest []eventRow

@@ -23,15 +23,16 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// soakTime is how long the writers of the soak test write. Otherwise they write a few events each.
+// soakTime is how long the writers of the soak test write. Without TENANTRY_SOAK each makes only 30
+// attempts.
 const soakTime = 10 * time.Minute
 
 // logSoak is an account whose events are written and read through two stores at once.
 type logSoak struct {
 	owner    access.AccountID
 	replicas []*Store
-	// committed counts the events of each attempt whose commit is certain. Those of an attempt that
-	// was cut off may be stored or not.
+	// committed counts the events of each attempt whose commit is certain. attempts counts the
+	// events of each attempt that was cut off, which may be stored or not.
 	mu        sync.Mutex
 	committed map[string]int
 	attempts  map[string]int
@@ -39,7 +40,7 @@ type logSoak struct {
 }
 
 // TestReadersOfLogShareOneOrder writes with 8 writers and reads with 4 readers through two stores.
-// Transactions fail, callers are cut off, and on PostgreSQL connections are killed.
+// Transactions fail, callers are cancelled, and on PostgreSQL connections are killed.
 func TestReadersOfLogShareOneOrder(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		at := url(t)
@@ -132,8 +133,8 @@ func (l *logSoak) kill(t *testing.T) {
 	}
 }
 
-// check requires that all readers saw the same events, without a gap, each certain one once, and each
-// uncertain one completely or not at all.
+// check requires that all readers saw the same events, without a gap. They must have seen each
+// event of a certain commit once, and either all or no events of an uncertain commit.
 func (l *logSoak) check(t *testing.T, seen [][]event.Event) {
 	found := map[string]int{}
 	for i, e := range seen[0] {

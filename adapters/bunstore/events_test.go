@@ -69,8 +69,8 @@ func TestEventsAreNumberedForEachAccount(t *testing.T) {
 	})
 }
 
-// TestPagesOfFilteredLog compares pages with random filters and cursors with a filtered copy of the
-// log. Some tenants and types have most of the events, and some have none.
+// TestPagesOfFilteredLog reads pages with random filters and cursors. It compares each page with a
+// filtered copy of the log. Some tenants and types have most of the events, and some have none.
 func TestPagesOfFilteredLog(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		owner, random := newAccount(t, s, "a"), rand.New(rand.NewPCG(1, 0))
@@ -113,8 +113,9 @@ func TestPagesOfFilteredLog(t *testing.T) {
 	})
 }
 
-// TestPagesOfManyRanges reads a log with few wanted events at first and many later. A page begins in the
-// part that is read in order, and continues in the merged ranges.
+// TestPagesOfManyRanges reads a log with few wanted events at first and many later. A page begins
+// with some of the first scannedEvents events, which are read in order. It continues with events of
+// the merged ranges.
 func TestPagesOfManyRanges(t *testing.T) {
 	const size, few = scannedEvents + 2500, scannedEvents + 500
 	eachStore(t, func(t *testing.T, s *Store) {
@@ -157,8 +158,8 @@ func TestPagesOfManyRanges(t *testing.T) {
 	})
 }
 
-// A reader that follows the log sees each event once and in one order, while transactions commit in
-// any order.
+// A reader that follows the log sees each event once, in the order of the sequence numbers.
+// Meanwhile transactions commit in any order.
 func TestReadersOfEventsMissNone(t *testing.T) {
 	const writers, each = 4, 20
 	eachStore(t, func(t *testing.T, s *Store) {
@@ -207,7 +208,8 @@ func TestDroppedEventsExpireCursors(t *testing.T) {
 	})
 }
 
-// Only days that have ended are dropped, in the order of the log, and a long log in several batches.
+// DropEvents drops only the events of days that have ended, in the order of the log. It drops a
+// long log in several batches.
 func TestLogIsDroppedByWholeDays(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")

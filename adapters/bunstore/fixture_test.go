@@ -27,7 +27,8 @@ import (
 // sharedStore is a store that eachStore lends to the tests, on one kind of database.
 type sharedStore struct {
 	databasetest.Kind
-	// store is the store, and empty deletes its rows. Both are created when the first test needs them.
+	// empty is the result of emptyingScript for the store. Both fields are set when the first test
+	// needs the store.
 	store *Store
 	empty string
 }
@@ -55,7 +56,7 @@ func (d *sharedStore) emptyStore(t testing.TB) *Store {
 		must(t, "migrate", d.store.Migrate(unseen(t.Context())))
 		d.empty = emptyingScript(t, d.store)
 	}
-	_, err := d.store.db.DB.DB.ExecContext(t.Context(), d.empty) // the hook sees only the test's statements
+	_, err := d.store.db.DB.DB.ExecContext(t.Context(), d.empty) // without the hook that collects statements
 	must(t, "delete all rows", err)
 	return d.store
 }
@@ -95,7 +96,7 @@ const hangTimeout = 5 * time.Minute
 // operator is the name that the stores record in the audit log.
 const operator = "carol@desk"
 
-// openWithin opens a store that waits for the database up to limit.
+// openWithin opens a store that waits for the database for at most limit.
 func openWithin(t testing.TB, url string, limit time.Duration, hooks ...bun.QueryHook) *Store {
 	t.Helper()
 	limits := database.Timeouts{Open: limit, Query: limit, Slot: limit}
@@ -132,8 +133,8 @@ func must(t testing.TB, what string, err error) {
 	}
 }
 
-// requireRefusal checks that err has this fault code. If an answer with the code could be kept with
-// an Idempotency-Key, err must be marked with fault.FromStore.
+// requireRefusal checks that err has this fault code. If an answer with the code could be stored
+// for an Idempotency-Key, err must be marked with fault.FromStore.
 func requireRefusal(t testing.TB, what string, err error, code fault.Code) {
 	t.Helper()
 	if !errors.Is(err, code) {

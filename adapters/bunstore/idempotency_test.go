@@ -303,4 +303,4 @@ func TestAnswerIsReplacedOnlyAfterItExpires(t *testing.T) {
 	})
 }
 
-// storeEffectChecks cover what stores note in ports.Effects. Only a stored change is an effect.
+// The following tests cover what stores record in ports.Effects. Only a stored change is an effect.

@@ -130,7 +130,8 @@ func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration, 
 	})
 }
 
-// saveIntegration stores the result of a test or a refresh. with adds to the update.
+// saveIntegration stores the result of a test or a refresh. with adds further columns to the
+// update.
 func (s *Store) saveIntegration(ctx context.Context, tx bun.IDB, row integrationRow, with func(*bun.UpdateQuery) *bun.UpdateQuery) error {
 	var before integrationRow
 	err := s.db.LockRows(tx.NewSelect().Model(&before).ExcludeColumn("credential").
@@ -170,8 +171,9 @@ func (s *Store) RemoveIntegration(ctx context.Context, owner access.AccountID, i
 	})
 }
 
-// lockIntegrations returns the integrations with these ids, or all integrations of an account, locked to
-// delete them. So the transactions that were adding connections have ended, and others wait.
+// lockIntegrations returns the integrations with these ids, or all integrations of an account,
+// locked to delete them. Transactions that were adding connections have then ended, and later ones
+// wait.
 func (s *Store) lockIntegrations(ctx context.Context, tx bun.IDB, owner string, only ...string) ([]integrationRow, error) {
 	var rows []integrationRow
 	q := tx.NewSelect().Model(&rows).ExcludeColumn("credential").Where("ig.account_id = ?", owner).Order("ig.id")
@@ -288,8 +290,8 @@ func newConnectionRows(of integrationRow, connections []integration.Connection) 
 	return rows
 }
 
-// saveRefreshed stores the integration and when its last refresh began. A refresh that saw only some
-// tenants does not delay the next scheduled one.
+// saveRefreshed stores the integration and when its last refresh began. A refresh that saw only
+// some tenants does not delay the next scheduled refresh.
 func (s *Store) saveRefreshed(ctx context.Context, tx bun.IDB, row integrationRow, began time.Time) error {
 	return s.saveIntegration(ctx, tx, row, func(q *bun.UpdateQuery) *bun.UpdateQuery {
 		if _, limited := ports.VisibleTenants(ctx); limited {
@@ -299,10 +301,10 @@ func (s *Store) saveRefreshed(ctx context.Context, tx bun.IDB, row integrationRo
 	})
 }
 
-// advanceListing stores when a list of accounts began. It reports false if the connections of a list
-// that began later are stored already. A list that was compared with the mailboxes of some tenants
-// is not stored, because an older list still has news of the others. The caller has locked the
-// integration.
+// advanceListing stores when a list of accounts began. It reports false if the connections of a
+// list that began later are stored already. If the list was compared only with the mailboxes of
+// some tenants, its time is not stored, because an older list can still have changes for the other
+// tenants. The caller has locked the integration.
 func advanceListing(ctx context.Context, tx bun.IDB, of integrationRow, began time.Time) (newest bool, err error) {
 	known, err := observations(ctx, tx, ofIntegrations, of.AccountID, of.ID)
 	if err != nil {

@@ -210,8 +210,8 @@ func TestIntegrationAndItsAnswerAreCommittedTogether(t *testing.T) {
 }
 
 // requireCommitted checks changes that store an idempotent answer. A change whose key was taken
-// over must fail and store nothing, which unchanged checks. A change that holds its key must store
-// the answer.
+// over must fail and store nothing. unchanged checks that nothing was stored. A change that holds
+// its key must store the answer.
 func requireCommitted(t testing.TB, s *Store, owner access.AccountID, changes map[string]func(completion *ports.Completion) error, unchanged func()) {
 	t.Helper()
 	key := byte(0)

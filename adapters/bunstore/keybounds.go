@@ -53,7 +53,7 @@ func newKeyBoundsRow(keyID string, b access.Bounds, createdBy string) keyBoundsR
 	return row
 }
 
-// addBounds adds the bounds that a key has to the details of an audit event.
+// addBounds adds the bounds of a key, if it has any, to the details of an audit event.
 func addBounds(details map[string]string, row keyBoundsRow) {
 	if row.Scopes != string(access.AnyScope) {
 		details["scopes"] = row.Scopes
@@ -81,7 +81,7 @@ type storedBounds struct {
 	expiresAt                 *time.Time
 }
 
-// boundsColumns selects the columns of storedBounds in its order.
+// boundsColumns selects the columns of storedBounds, in the order of its fields.
 const boundsColumns = "b.scopes, b.tenants, b.networks, b.expires_at"
 
 const joinBounds = "LEFT JOIN api_key_bounds AS b ON b.key_id = k.id"
@@ -248,8 +248,8 @@ func (s *Store) RenewKey(ctx context.Context, owner access.AccountID, id string,
 	})
 }
 
-// retireSecrets keeps the current secret of a key valid until a time, ends the older ones no later,
-// and deletes those that have expired.
+// retireSecrets keeps the current secret of a key valid until a time. It makes the older secrets
+// expire at this time at the latest, and deletes expired secrets.
 func retireSecrets(ctx context.Context, tx bun.IDB, row keyRow, now, until time.Time) error {
 	_, err := tx.NewUpdate().Model((*oldSecretRow)(nil)).Set("valid_until = ?", until).
 		Where("key_id = ?", row.ID).Where("valid_until > ?", until).Exec(ctx)
@@ -291,10 +291,10 @@ func (s *Store) EndKey(ctx context.Context, owner access.AccountID, id string, n
 
 func keyRevoked() error { return fault.FromStore(fault.KeyRevoked.With("the API key is revoked")) }
 
-// A request with a key that is limited to some tenants has a context with ports.WithTenants. The
-// reads of lists, and of objects that are found by their own id, apply the functions that follow.
-// Reads that name the tenant do not need them: package guard replaces the id of a tenant that is not
-// visible by the id of no tenant.
+// A request with a key that is limited to some tenants has a context with ports.WithTenants.
+// Methods that read lists, or find an object by its own id, use the functions below. Reads that
+// name the tenant do not need them: package guard replaces the id of a tenant that is not visible
+// by the id of no tenant.
 
 // visible reports whether a tenant is visible in ctx.
 func visible(ctx context.Context, id tenant.GUID) bool {

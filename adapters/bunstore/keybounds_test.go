@@ -211,7 +211,8 @@ func TestKeysOfDifferentAccountsAreUnknown(t *testing.T) {
 	})
 }
 
-// TestConcurrentRenewalsLeaveOneCurrentSecret checks that exactly one secret of the key has no end.
+// TestConcurrentRenewalsLeaveOneCurrentSecret checks that exactly one secret of the key does not
+// expire.
 func TestConcurrentRenewalsLeaveOneCurrentSecret(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann := newAccount(t, s, "ann")

@@ -251,9 +251,9 @@ func mailboxesOf(ctx context.Context, tx bun.IDB, d domainRow) (present, missing
 	return present, missing, err
 }
 
-// reserveMissing makes the missing mailboxes among the fresh specs reservations again and returns
-// their rows. They keep their rows, because the platform may still have them. other are the specs
-// that have no row.
+// reserveMissing turns the missing mailboxes among the fresh specs into reservations and returns
+// their rows. The rows keep their ids, because the platform may still have the mailboxes. other are
+// the specs that have no row.
 func reserveMissing(ctx context.Context, tx bun.IDB, missing []mailboxRow, fresh []mailbox.Spec, now time.Time) (rows []mailboxRow, other []mailbox.Spec, err error) {
 	for _, spec := range fresh {
 		i := slices.IndexFunc(missing, func(r mailboxRow) bool { return r.Address == spec.Address })

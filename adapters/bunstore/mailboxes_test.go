@@ -297,13 +297,13 @@ func waitForLock(t *testing.T, s *Store) {
 	}
 }
 
-// TestReservationAndDeletionOfTenantDoNotDeadlock lets each of the two be first at the domain. Both lock
-// the tenant before it. Otherwise PostgreSQL would abort one of the two, and the store would try it
-// again.
+// TestReservationAndDeletionOfTenantDoNotDeadlock runs twice. The reservation is the first to lock
+// the domain in one run, and the deletion in the other. Both lock the tenant before the domain.
+// Otherwise PostgreSQL would abort one of the two transactions, and the store would run it again.
 func TestReservationAndDeletionOfTenantDoNotDeadlock(t *testing.T) {
 	for name, reservationFirst := range map[string]bool{"reservation first": true, "deletion first": false} {
 		t.Run(name, func(t *testing.T) {
-			url := testserver.Database(t) // of its own, because the test looks at all its connections
+			url := testserver.Database(t) // not shared, because the test observes all its connections
 			first := newPausingHook(`NO KEY UPDATE OF "d"`)
 			reservations, deletions := newPausingHook("FOR KEY SHARE"), newPausingHook(`DELETE FROM "tenants"`)
 			close(reservations.resume)

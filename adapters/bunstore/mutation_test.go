@@ -19,8 +19,8 @@ import (
 	"testing"
 )
 
-// site is an expression of this package's source that has mutants: expressions that could stand
-// there by mistake.
+// site is an expression of this package's source that has mutants. A mutant is an expression that
+// could be there by mistake.
 type site struct {
 	file     string
 	pos, end int
@@ -90,8 +90,8 @@ func (f *sqlFile) visitAll(all []ast.Expr) {
 	}
 }
 
-// withoutCondition returns the argument of Where without each condition on the owner, and one that
-// holds for all rows. The placeholders stay.
+// withoutCondition returns the mutants of an argument of Where: one without each condition on the
+// owner, and one that is true for all rows. All keep the placeholders.
 func (f *sqlFile) withoutCondition(arg ast.Expr) []string {
 	sql := f.text(arg)
 	all := withoutOwner(sql)
@@ -101,7 +101,8 @@ func (f *sqlFile) withoutCondition(arg ast.Expr) []string {
 	return append(all, `"(" + `+sql+` + ") OR 1 = 1"`)
 }
 
-// withoutOwner returns the expression without each of its conditions on the owner.
+// withoutOwner returns one mutant for each condition on the owner, in which this condition is
+// always true.
 func withoutOwner(sql string) (all []string) {
 	for _, at := range ownerCondition.FindAllStringIndex(sql, -1) {
 		instead := "1 = 1"
@@ -133,8 +134,8 @@ func reversed(sql string) string {
 	return sql[:end] + " DESC" + sql[end:]
 }
 
-// toVar turns a declaration of text constants into one of variables, so that a mutant can be one of
-// their values.
+// toVar turns a declaration of text constants into a declaration of variables, so that a mutant can
+// be one of their values.
 func (f *sqlFile) toVar(decl ast.Decl) {
 	if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.CONST && strings.Contains(f.text(d), `"`) {
 		f.sites = append(f.sites, site{pos: f.offset(d.Pos()), end: f.offset(d.Pos()) + len("const")})
@@ -164,7 +165,8 @@ func sqlFiles(t *testing.T) (all []*sqlFile) {
 	return all
 }
 
-// mutated returns the source with a choice of the mutant at each site. It numbers the mutants.
+// mutated returns the source in which each site calls the function mutant (see choice), which
+// chooses between the original and the mutants. mutated adds the mutants to number.
 func (f *sqlFile) mutated(number map[int]string) []byte {
 	source := bytes.Clone(f.source)
 	slices.SortFunc(f.sites, func(a, b site) int { return b.pos - a.pos })
@@ -232,10 +234,11 @@ var redundant = map[string]string{
 	`"(" + "ms.settled <> EXCLUDED.settled`:                                                     "the condition only avoids writing what is stored",
 }
 
-// TestEveryConditionIsTested runs the tests on mutants of this package, on SQLite, and
-// requires that a test fails for each. A mutant lacks one condition, one transaction or one limit,
-// or it reverses one order. The runs take long, so this is for TENANTRY_SOAK. Without it the test
-// checks that every exception still applies. A part of a mutant's name selects it with -run.
+// TestEveryConditionIsTested runs the tests on mutants of this package, on SQLite, and requires
+// that a test fails for each mutant. A mutant lacks one condition, one transaction or one limit, or
+// it reverses one order. The runs take long, so they need TENANTRY_SOAK. Without this variable the
+// test checks only that every entry of redundant still applies. A part of a mutant's name selects
+// it with -run.
 func TestEveryConditionIsTested(t *testing.T) {
 	t.Parallel()
 	number, overlay, dir := map[int]string{}, map[string]string{}, t.TempDir()
@@ -283,7 +286,8 @@ func TestEveryConditionIsTested(t *testing.T) {
 	}
 }
 
-// unmutated are the tests that mutants do not run: those on PostgreSQL, and this one.
+// unmutated are the tests that do not run on mutants: those on PostgreSQL, and
+// TestEveryConditionIsTested itself.
 const unmutated = "^Test(Benchmarks|EveryConditionIsTested)|/^postgres$|//^postgres$"
 
 // runMutant runs the tests on a mutant until the first one fails.

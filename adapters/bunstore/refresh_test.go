@@ -213,7 +213,7 @@ const (
 	manyMailboxes = manyTenants * 12 * mailbox.MaxPerDomain
 )
 
-// addLargeAccount stores an account of that size and one integration.
+// addLargeAccount stores an account with manyMailboxes mailboxes and one integration.
 func addLargeAccount(t *testing.T, s *Store, name string) (access.AccountID, integration.Integration) {
 	t.Helper()
 	owner := newAccount(t, s, name)
@@ -257,9 +257,9 @@ func (*statementCounter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) con
 
 func (c *statementCounter) AfterQuery(context.Context, *bun.QueryEvent) { c.n++ }
 
-// TestRefreshOfLargeAccountUsesFewStatements refreshes 3,600 mailboxes on PostgreSQL. They are read
-// in two statements, by indexes among the rows of other accounts. Each batch is stored, with its
-// events, in a few. The log shows the duration.
+// TestRefreshOfLargeAccountUsesFewStatements refreshes 3,600 mailboxes on PostgreSQL. The mailboxes
+// are read in two statements. These use indexes, because the tables also have rows of other
+// accounts. Each batch is stored, with its events, in a few statements. The log shows the duration.
 func TestRefreshOfLargeAccountUsesFewStatements(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		var seen statementCounter
@@ -328,7 +328,7 @@ func copyToOtherAccounts(t *testing.T, s *Store) {
 	execSQL(t, s, "ANALYZE tenants, mailboxes, mailbox_connections")
 }
 
-// The listing that began last decides, whichever refresh ends last.
+// The stored connections are those of the listing that began last, whichever refresh ends last.
 func TestOlderListingDoesNotOverwriteNewerOne(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		h := newIntegrationFixture(t, s, "ann", 1)

@@ -33,7 +33,8 @@ type forgottenRow struct {
 	ForgottenAt time.Time
 }
 
-// removedMailboxRow is a mailbox that discoveries leave out for observation.ReplicaLag.
+// removedMailboxRow is a mailbox that discoveries leave out for the duration
+// observation.ReplicaLag.
 type removedMailboxRow struct {
 	bun.BaseModel `bun:"table:removed_mailboxes,alias:rm"`
 
@@ -65,8 +66,9 @@ func (s *Store) DeleteTenant(ctx context.Context, owner access.AccountID, id ten
 	return err
 }
 
-// deleteTenant deletes a tenant and the record of its holder, with the events of all that the account
-// loses. It reports whether the account held the tenant. It locks in the order of SaveDiscovery.
+// deleteTenant deletes a tenant and the record of its holder, and adds the events of everything
+// that the account loses. It reports whether the account held the tenant. It takes its locks in the
+// same order as SaveDiscovery.
 func (s *Store) deleteTenant(ctx context.Context, tx bun.IDB, owner, guid string) (bool, error) {
 	var t tenantRow
 	err := s.db.LockRowsToDelete(tx.NewSelect().Model(&t).Where("t.account_id = ?", owner).Where("t.guid = ?", guid), "t").Scan(ctx)
@@ -200,7 +202,7 @@ func (s *Store) RemovableMailbox(ctx context.Context, owner access.AccountID, id
 	return row.mailbox(), nil
 }
 
-// RemoveMailbox implements ports.Removals. It takes its locks in the order of SaveDiscovery.
+// RemoveMailbox implements ports.Removals. It takes its locks in the same order as SaveDiscovery.
 func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox, now time.Time, completion *ports.Completion) error {
 	now = storedTime(now)
 	return s.inTransaction(ctx, "remove mailbox", func(ctx context.Context, tx bun.IDB) error {
@@ -237,8 +239,8 @@ func (s *Store) RemoveMailbox(ctx context.Context, owner access.AccountID, m mai
 	})
 }
 
-// dropMailbox deletes a mailbox and records its unblock. It only hides a mailbox with an intended
-// block, because only a pass can tell whether it is blocked.
+// dropMailbox deletes a mailbox and records its unblock. It does not delete but hides a mailbox
+// with an intended block, because only a pass can find out whether the mailbox is blocked.
 func (s *Store) dropMailbox(ctx context.Context, tx bun.IDB, t tenantRow, state sendTenantRow, row mailboxRow, now time.Time) error {
 	gone, released, err := unblockGone(ctx, tx, t, state, []mailboxRow{row}, ports.Found{Began: now, At: now})
 	if err != nil {
@@ -260,7 +262,7 @@ func (s *Store) dropMailbox(ctx context.Context, tx bun.IDB, t tenantRow, state 
 	return recordEvents(ctx, tx, t.AccountID, released)
 }
 
-// leaveOutRemoved deletes the mailboxes of a tenant from found that were removed shortly before the
+// leaveOutRemoved deletes from found the mailboxes of a tenant that were removed shortly before the
 // discovery began. It also deletes the records of earlier removals.
 func leaveOutRemoved(ctx context.Context, tx bun.IDB, t tenantRow, found map[string]mailbox.Platform, began time.Time) error {
 	since := storedTime(began.Add(-observation.ReplicaLag))

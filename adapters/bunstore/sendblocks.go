@@ -179,7 +179,7 @@ func blockReasons(ctx context.Context, tx bun.IDB, owner string, boxes []mailbox
 }
 
 // sendBox returns the mailbox in the form that enforcement evaluates. Earlier releases stored no
-// block reason. For their blocks reason is zero, and BlockedBy stays 0.
+// block reason. For the blocks of these releases, reason and BlockedBy are zero.
 func (r mailboxRow) sendBox(reason blockReasonRow) sendlimit.MailboxState {
 	b := sendlimit.MailboxState{ID: r.ID, Address: r.Address, Domain: r.DomainName, Own: r.DailySendLimit, BlockedAt: r.BlockedAt.UTC()}
 	if !b.BlockedAt.IsZero() && !reason.DecidedAt.IsZero() {

@@ -492,7 +492,7 @@ func (c *cancelBefore) cutOff(t testing.TB, statement string, call func(ctx cont
 	c.cut = nil
 }
 
-// TestChangeAndEventAreOneTransaction cuts the caller off at each statement of a change in
+// TestChangeAndEventAreOneTransaction cancels the caller's context at each statement of a change in
 // turn. No mailbox is blocked without its event.
 func TestChangeAndEventAreOneTransaction(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {

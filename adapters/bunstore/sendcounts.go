@@ -28,8 +28,8 @@ type dayCountRow struct {
 	DayStart  time.Time
 	Settled   int
 	Recent    int
-	// CountedAt is when the count changed, after the whole day had been read. For a partial count
-	// it is the start of the day.
+	// CountedAt is the time of the reading that last changed or completed the count. For a partial
+	// count it is the start of the day.
 	CountedAt time.Time
 }
 
@@ -56,7 +56,8 @@ func (s *Store) SendBoxes(ctx context.Context, r ports.SendRun, since time.Time)
 		for _, m := range boxes {
 			ids = append(ids, m.ID)
 		}
-		// Selected by id: a join may scan the counts of the account's other tenants.
+		// The query names the ids, because a join may scan the counts of the account's other
+		// tenants.
 		for chunk := range slices.Chunk(ids, batchSize) {
 			var counted []dayCountRow
 			if err := tx.NewSelect().Model(&counted).Where("ms.account_id = ?", owner).Where("ms.mailbox_id IN (?)", bun.List(chunk)).
@@ -105,9 +106,9 @@ func (s *Store) SaveCounts(ctx context.Context, r ports.SendRun, c ports.SendCou
 	})
 }
 
-// retiredMark returns the mark before which counts are obsolete. It is the earlier mark of two
-// runs, because one clock may be ahead. newDay is true once a day, which is often enough to delete
-// counts.
+// retiredMark returns the mark (see ports.SendRun) before which counts are obsolete. It is the
+// earlier mark of two runs, because the clock of one run may be ahead. newDay is true once a day,
+// which is often enough to delete counts.
 func retiredMark(previous, current time.Time) (mark time.Time, newDay bool) {
 	if previous.IsZero() || current.IsZero() || previous.UTC().Format(time.DateOnly) == current.UTC().Format(time.DateOnly) {
 		return mark, false
@@ -247,10 +248,10 @@ func sumSending(rows []sendingRow, now time.Time) (tenant.Sending, error) {
 }
 
 const (
-	// readySince is about when a tenant without runs could have had its first one.
+	// readySince is about when a tenant without runs could have had its first run.
 	readySince = "COALESCE(t.last_sync_at, t.consented_at)"
-	// waitsSince is when a tenant became due. A due time before the consent is from an earlier
-	// connection of the tenant, or means at once.
+	// waitsSince is when a tenant became due. A due time before the consent does not count: it is
+	// from an earlier connection of the tenant, or means that the tenant is due at once.
 	waitsSince = "COALESCE(CASE WHEN st.due_at > t.consented_at THEN st.due_at END, " + readySince + ")"
 	// limitedTenant holds for a tenant with a limit in force.
 	limitedTenant = "EXISTS (SELECT 1 FROM send_policies AS sp WHERE " + policyOfTenant + " " +
@@ -258,8 +259,9 @@ const (
 	// countedAt is when a tenant's mailboxes were counted. All mailboxes of a tenant are counted at
 	// the same time. A future time comes from clock skew and counts as missing.
 	countedAt = "(SELECT max(m.sends_today_at) FROM mailboxes AS m WHERE " + mailboxOfTenant + ")"
-	// maxMarkLag is how far the mark may lag behind a current count: the longest day. It is used
-	// for tenants without mailboxes.
+	// maxMarkLag is how far the mark of a tenant (see ports.SendRun) may lag behind if its counts
+	// are current. It is the length of the longest day. The mark is used for tenants without
+	// mailboxes, which have no counts.
 	maxMarkLag = 26 * time.Hour
 	// enforceableTenant is the condition of enforceable.
 	enforceableTenant = "(t.consent = ? AND t.bootstrap = ?)"

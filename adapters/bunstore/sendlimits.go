@@ -126,7 +126,8 @@ func (s *Store) ReservePolicy(ctx context.Context, owner access.AccountID, id te
 	return row.policy(ident.Lookup(string(id))), nil
 }
 
-// deletePolicies runs a delete of policies of the tenant id. It returns the number of deleted policies.
+// deletePolicies runs q, which deletes policies of a tenant. It returns the number of deleted
+// policies.
 func deletePolicies(ctx context.Context, id tenant.GUID, q *bun.DeleteQuery) (int, error) {
 	var deleted []policyRow
 	if err := q.Model(&deleted).Returning("*").Scan(ctx); err != nil {

@@ -53,8 +53,8 @@ const dueSince = "COALESCE(st.due_at, t.consented_at)"
 const maxClockSkew = 5 * time.Minute
 
 // isDue returns the SQL condition that a tenant is due. isDueArgs returns its arguments. A due time
-// further ahead than sendlimit.MaxInterval and maxClockSkew can only come from a wrong clock, so the
-// tenant counts as due.
+// further ahead than sendlimit.MaxInterval plus maxClockSkew can only come from a wrong clock, so
+// the tenant counts as due.
 func isDue(since string) string { return "(" + since + " <= ? OR " + since + " > ?)" }
 
 func isDueArgs(now time.Time) []any {
@@ -161,7 +161,8 @@ func (s *Store) lockSendRun(ctx context.Context, tx bun.IDB, r ports.SendRun, st
 		Where("st.tenant_id = "+tenantOfRun, owner, ident.Lookup(string(r.Tenant))).Where("st.epoch = ?", r.Epoch), "st").Scan(ctx)
 }
 
-// sendRunFunc is the part of a run that works on its tenant in a transaction.
+// sendRunFunc is a function that inSendRun calls in its transaction. state is the locked row of the
+// tenant.
 type sendRunFunc func(ctx context.Context, tx bun.IDB, state sendTenantRow) error
 
 // inSendRunLocking is inSendRun with a different way to lock the tenant's row. lock must return

@@ -457,7 +457,8 @@ func limitSetters(t testing.TB, s *Store, w sendLimitFixture) map[string]func(ct
 	}
 }
 
-// TestLimitIsStoredTogetherWithDueTimeOfItsTenant cuts the caller off between the two.
+// TestLimitIsStoredTogetherWithDueTimeOfItsTenant cancels the caller's context between the
+// statement for the limit and the statement for the due time.
 func TestLimitIsStoredTogetherWithDueTimeOfItsTenant(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		hook := &cancelBefore{}
@@ -531,7 +532,7 @@ func TestTenantWhoseLimitsChangeDuringRunIsDueRightAfterIt(t *testing.T) {
 			for _, at := range []time.Time{dueTime, dueTime.Add(time.Second), now} {
 				r := w.claim(t, s)
 				requireOrder(t, what+" leased", dueTenantIDs(t, s, again, 9))
-				for range 2 { // two changes at the same time
+				for range 2 { // a second change with the same time
 					perDay++
 					must(t, what, set(t.Context(), w.owner, perDay, at))
 				}

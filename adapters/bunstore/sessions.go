@@ -84,7 +84,9 @@ func (s *Store) BeginSession(ctx context.Context, owner access.AccountID, begun 
 	})
 }
 
-// expireSessions expires sessions without a link that would still block the new session.
+// expireSessions expires the pending session of the mailbox, which would block the new session. It
+// expires only a session whose link was not returned. Such a session must also be past its end, or
+// have begun before stale.
 func expireSessions(ctx context.Context, tx bun.IDB, fresh sessionRow, stale time.Time) error {
 	_, err := updatePendingSession(tx, fresh.AccountID, fresh.IntegrationID, fresh.MailboxID).
 		Set("status = ?", string(integration.SessionExpired)).Where("NOT os.opened").
@@ -106,9 +108,9 @@ func updatePendingSession(tx bun.IDB, owner, integrationID, mailboxID string) *b
 		Where("os.status = ?", string(integration.SessionPending))
 }
 
-// savePendingConnection sets the connection of a new session to pending. It leaves a connected
-// mailbox unchanged. It also leaves a mailbox unchanged that is being disconnected. Otherwise a
-// failed session would free the mailbox while its account still exists at the platform.
+// savePendingConnection sets the connection of a new session to pending. It does not change the
+// connection of a mailbox that is connected or being disconnected. Otherwise a failed session would
+// release the mailbox while its account still exists at the platform.
 func savePendingConnection(ctx context.Context, tx bun.IDB, row connectionRow) error {
 	_, err := tx.NewInsert().Model(&row).On("CONFLICT (account_id, integration_id, mailbox_id) DO UPDATE").
 		Set("status = EXCLUDED.status").Set("has_error = EXCLUDED.has_error").Set("reason = EXCLUDED.reason").
@@ -181,8 +183,8 @@ func savePendingSession(ctx context.Context, tx bun.IDB, row sessionRow) (int64,
 	return res.RowsAffected()
 }
 
-// saveSessionConnection stores the connection of a session. The connection exists as long as the
-// session.
+// saveSessionConnection stores the connection of a session. The connection exists, because deleting
+// it would also delete the session.
 func (s *Store) saveSessionConnection(ctx context.Context, tx bun.IDB, of sessionRow, c integration.Connection) error {
 	c.IntegrationID, c.MailboxID = of.IntegrationID, of.MailboxID
 	row := newConnectionRow(of.AccountID, c)

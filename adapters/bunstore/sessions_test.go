@@ -54,7 +54,7 @@ func completedSession(x integration.Session) integration.Session {
 	return x
 }
 
-// sessionChecks cover how sessions begin and are found.
+// The following tests cover how sessions begin and are found.
 
 func TestSessionIsStoredAndItsConnectionIsPending(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
@@ -252,7 +252,7 @@ func everyNth[T any](all []T, n, from int) (some []T) {
 	return some
 }
 
-// sessionEndChecks cover how sessions change and end.
+// The following tests cover how sessions change and end.
 
 func TestRefusedSessionDoesNotChangeConnection(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
@@ -427,8 +427,8 @@ func TestSessionAndItsAnswerAreCommittedTogether(t *testing.T) {
 	})
 }
 
-// TestConcurrentProcessesBeginOneSession checks that one of 50 concurrent sessions of a mailbox
-// begins, at two integrations and in two processes.
+// TestConcurrentProcessesBeginOneSession begins 50 sessions of a mailbox concurrently, at two
+// integrations and in two processes. Exactly one must succeed.
 func TestConcurrentProcessesBeginOneSession(t *testing.T) {
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)

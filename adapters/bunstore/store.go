@@ -72,8 +72,8 @@ type Options struct {
 	Operator string
 	// Now is the clock of events, time.Now by default.
 	Now func() time.Time
-	// AllowNoSMTPAuth is true if operators accept tenants without SMTP AUTH, so that it is no
-	// condition of the readiness that events show.
+	// AllowNoSMTPAuth is true if operators accept tenants without SMTP AUTH, so that SMTP AUTH is
+	// not a condition of the readiness that events show.
 	AllowNoSMTPAuth bool
 	TracerProvider  trace.TracerProvider
 	MeterProvider   metric.MeterProvider
@@ -126,8 +126,8 @@ var _ interface {
 	ports.Idempotency
 } = (*Store)(nil)
 
-// Open connects to sqlite:///path, Memory or postgres://… It fails with database.ErrTooOld if a
-// newer release has closed the database to this release. It does not migrate.
+// Open connects to sqlite:///path, Memory or postgres://… It fails with database.ErrTooOld if the
+// schema requires a newer release. It does not migrate.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return open(ctx, url, o)
 }
@@ -155,17 +155,17 @@ func (s *Store) Close() error { return s.db.Close() }
 // Ping returns an error if the database does not answer.
 func (s *Store) Ping(ctx context.Context) error { return s.db.Ping(ctx) }
 
-// Migrate brings the schema up to this release. It fails with database.ErrTooOld if the database is
-// closed to this release.
+// Migrate brings the schema up to this release. It fails with database.ErrTooOld if the schema
+// requires a newer release.
 func (s *Store) Migrate(ctx context.Context) error { return s.db.Migrate(ctx) }
 
 // Pending returns the names of the migrations that this release has and the database lacks.
 func (s *Store) Pending(ctx context.Context) ([]string, error) { return s.db.Pending(ctx) }
 
 // inTransaction runs w in one transaction. Its last steps store the events that w emitted, and then
-// the audit entries and the act of the request, always in this order. It notes a change if w
-// succeeded and changed rows, even if the commit failed, because the outcome of a failed commit is
-// unknown. It notes a completion only after the commit.
+// the audit entries and the act of the request, always in this order. It records a change in the
+// ports.Effects of ctx if w succeeded and changed rows, even if the commit failed, because the
+// outcome of a failed commit is unknown. It records a completion only after the commit.
 func (s *Store) inTransaction(ctx context.Context, operation string, w database.Func) error {
 	return s.db.RetryWrite(ctx, operation, func() error {
 		var inside ports.Effects
@@ -202,13 +202,13 @@ func (s *Store) inTransaction(ctx context.Context, operation string, w database.
 	})
 }
 
-// changeHook notes in the context that a statement changed rows.
+// changeHook records in the ports.Effects of the context that a statement changed rows.
 type changeHook struct{}
 
 func (changeHook) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
 
-// AfterQuery counts a statement without a result as a change: it returned rows, or its answer was
-// lost.
+// AfterQuery records a change unless the statement is known to have changed no row. A statement
+// without a result counts as a change: it returned rows, or its answer was lost.
 func (changeHook) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	if !slices.Contains([]string{"INSERT", "UPDATE", "DELETE"}, event.Operation()) || errors.Is(event.Err, sql.ErrNoRows) {
 		return

@@ -204,7 +204,8 @@ func (s *Store) lockTenant(ctx context.Context, tx bun.IDB, owner, guid string) 
 }
 
 // Attach implements ports.Tenants. The account's lock makes reading the plan, counting the tenants
-// and claiming a slot one step. The key of tenant_holders decides between accounts.
+// and claiming a slot one step. If several accounts attach a tenant, the primary key of
+// tenant_holders admits one of them.
 func (s *Store) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessions ...string) (tenant.Tenant, error) {
 	row := newTenantRow(accountKey(owner), t)
 	row.ID, row.Consent = newID(), string(tenant.ConsentGranted)
@@ -277,7 +278,8 @@ func (s *Store) renewConsent(ctx context.Context, tx bun.IDB, row tenantRow) (bo
 	return true, s.mergeTenant(ctx, tx, row.AccountID, held)
 }
 
-// claimSlot stores a new tenant of an account that was read under its lock.
+// claimSlot stores a new tenant of an account. It fails if the account has no free tenant slot, or
+// if an account holds the tenant. acc was read under the account's lock.
 func claimSlot(ctx context.Context, tx bun.IDB, row tenantRow, acc access.Account) error {
 	if err := acc.MayAttach(acc.TenantsHeld); err != nil {
 		return err

@@ -417,7 +417,7 @@ func TestOnlyFlowAtExpectedStepMovesOn(t *testing.T) {
 }
 
 // TestInventedFlowDoesNotWaitForWriters checks that an invented flow is refused without a write.
-// Writes of real requests would wait for it.
+// Otherwise writes of real requests would wait for that write.
 func TestInventedFlowDoesNotWaitForWriters(t *testing.T) {
 	s := migrated(t, Memory)
 	f := startFlow(t, s, newAccount(t, s, "ann"), 1)

@@ -114,7 +114,7 @@ func TestEventsOfVisibleTenantsMatchListOfAllEvents(t *testing.T) {
 	})
 }
 
-// connectedFixture is an account with a mailbox in each of two tenants, both connected.
+// connectedFixture is an account with two tenants, each of which has a connected mailbox.
 func connectedFixture(t testing.TB, s *Store) integrationFixture {
 	t.Helper()
 	h := newIntegrationFixture(t, s, "ann", 1)
@@ -164,12 +164,13 @@ func TestIntegrationWithHiddenConnectionsIsNotRemoved(t *testing.T) {
 	})
 }
 
-// TestNoHiddenConnectionIsLostInARemoval lets each of the two be first at the integration: a limited key
-// that removes it, and a connection of a mailbox that this key does not see.
+// TestNoHiddenConnectionIsLostInARemoval runs two transactions in both orders. One removes an
+// integration with a key that is limited to some tenants. The other connects a mailbox to the
+// integration. The key does not see this mailbox.
 func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 	for name, removalFirst := range map[string]bool{"removal first": true, "connection first": false} {
 		t.Run(name, func(t *testing.T) {
-			url := testserver.Database(t) // of its own, because the test looks at all its connections
+			url := testserver.Database(t) // not shared, because the test observes all its connections
 			setup := migrated(t, url)
 			h := connectedFixture(t, setup)
 			hook := newPausingHook(`INSERT INTO "mailbox_connections"`)
@@ -206,8 +207,8 @@ func TestNoHiddenConnectionIsLostInARemoval(t *testing.T) {
 	}
 }
 
-// TestLimitedRefreshLeavesOtherTenantsToTheNextOne checks that a refresh with some tenants delays no
-// scheduled refresh, and does not displace a complete list that began earlier.
+// TestLimitedRefreshLeavesOtherTenantsToTheNextOne checks that a refresh of only some tenants
+// delays no scheduled refresh, and does not displace a complete list that began earlier.
 func TestLimitedRefreshLeavesOtherTenantsToTheNextOne(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		h := connectedFixture(t, s)

@@ -31,19 +31,19 @@ type Options struct {
 	Log     *slog.Logger
 	// Platform is the name of the mail platform's plugin, the second element of the pages' paths.
 	Platform string
-	// Facts describes the mail platform. The pages do without what is not known.
+	// Facts describes the mail platform. The pages omit facts that are not known.
 	Facts ports.PlatformFacts
-	// Setting returns the value of an operator's setting of the mail platform. It is called for the
-	// setting with the id of the application that administrators approve. The pages name this id,
-	// so that an administrator finds the application later.
+	// Setting returns the value that the operator set for a setting of the mail platform. The pages
+	// read the id of the application that administrators approve, and show it, so that an
+	// administrator finds the application later.
 	Setting func(name string) string
 	// Timeout limits the work for one page. The default is 55 s.
 	Timeout time.Duration
 }
 
 // New returns the handler of all paths below /connect/. The handler must run behind package guard,
-// the API's middleware. It assigns the request id and the trace, writes the request log, and reads
-// forms into memory before they reach a page.
+// the API's middleware. The guard assigns the request id and the trace, writes the request log, and
+// reads forms into memory before they reach a page.
 func New(o Options) http.Handler {
 	if o.Timeout == 0 {
 		o.Timeout = 55 * time.Second

@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// comparison is the result of comparing the reports of all servers of a zone.
+// comparison is the result of a comparison between the reports of all servers of a zone.
 type comparison struct {
 	zone    zone
 	reports map[netip.AddrPort]report

@@ -23,7 +23,8 @@ func TestContract(t *testing.T) {
 	})
 }
 
-// contractFixture is the environment of one check of the contract. It serves one zone.
+// contractFixture is the environment in which one check of the contract suite (package
+// ports/contract) runs. It serves one zone.
 type contractFixture struct {
 	*fixture
 	server *recordServer

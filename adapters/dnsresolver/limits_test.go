@@ -62,7 +62,8 @@ func TestConcurrentQuestionsPerServerAreLimited(t *testing.T) {
 }
 
 // TestQuestionsOfAnAccountLeaveSlotsFree checks that the first question of each further account
-// starts at once while all other accounts ask as much as they can, and that the total holds.
+// starts at once while all other accounts ask as much as they can. The total limit must not be
+// exceeded.
 func TestQuestionsOfAnAccountLeaveSlotsFree(t *testing.T) {
 	s := newSlots(maxToServers)
 	var releases []func()
@@ -90,8 +91,8 @@ func TestQuestionsOfAnAccountLeaveSlotsFree(t *testing.T) {
 }
 
 // TestFreedSlotGoesToTheAccountWithTheFewest checks that an account with many waiting questions
-// does not delay the first question of the next account, and that a question that is given up
-// leaves nothing behind.
+// does not delay the first question of the next account, and that a cancelled question holds no
+// slot.
 func TestFreedSlotGoesToTheAccountWithTheFewest(t *testing.T) {
 	s := newSlots(8)
 	held := occupy(t, s, "ann")
@@ -133,7 +134,7 @@ func TestBusyServerDelaysNoOtherServer(t *testing.T) {
 }
 
 // TestResolversKeepTheirSlots checks that silent servers of domains do not delay questions to
-// resolvers and to servers of public suffixes, not even those of the same account.
+// resolvers and to servers of public suffixes, not even to questions of the same account.
 func TestResolversKeepTheirSlots(t *testing.T) {
 	r := New(Options{Resolvers: []string{"192.0.2.1"}})
 	occupy(t, r.client.servers, testAccount)

@@ -92,7 +92,7 @@ func (r *Reader) resolveHosts(ctx context.Context, ref referral, apex string, ex
 }
 
 // glueAddrs returns the addresses of host in the additional section of m. For a host outside the
-// zone it returns nil; only hosts inside the zone may have no addresses elsewhere.
+// zone it returns nil, because the resolvers can find the addresses of that host.
 func glueAddrs(m *wire.Msg, host, apex string) []netip.Addr {
 	if !within(host, apex) {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// TestResolversAreCheckedSeparately uses one resolver that works, one that does not answer, and one
-// that refuses.
+// TestResolversAreCheckedSeparately uses three resolvers: one works, one does not answer, and one
+// refuses.
 func TestResolversAreCheckedSeparately(t *testing.T) {
 	env := newFixture(t, delegation)
 	env.startServer("127.0.0.9", wire.HandlerFunc(func(w wire.ResponseWriter, q *wire.Msg) {

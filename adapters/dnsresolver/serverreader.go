@@ -87,8 +87,9 @@ func (sr *serverReader) query(ctx context.Context, q question) bool {
 	return sr.recordAnswer(ctx, q, m)
 }
 
-// childZone returns the zone below the domain to which an answer refers, or "". It ignores a
-// referral to a zone that contains the domain: such a referral means that the wrong zone was found.
+// childZone returns the name of the zone to which an answer is a referral, if that zone is below
+// the domain. Otherwise it returns "". It ignores a referral to a zone that contains the domain:
+// such a referral means that the wrong zone was found.
 func (sr *serverReader) childZone(m *wire.Msg, q question) string {
 	for _, rr := range m.Ns {
 		owner := canonicalName(rr.Header().Name)

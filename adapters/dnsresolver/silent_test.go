@@ -13,9 +13,9 @@ import (
 	wire "github.com/miekg/dns"
 )
 
-// TestSilentServerIsRemembered checks that a server that did not answer is asked only once in the
-// next reads, until it answers. A caller that goes away and a question without a slot say nothing
-// about a server.
+// TestSilentServerIsRemembered checks that a server that did not answer gets one attempt in each of
+// the next reads, until it answers. A cancelled read and a question that got no slot do not count
+// as a missing answer.
 func TestSilentServerIsRemembered(t *testing.T) {
 	const hang = 4 * time.Minute // only a hang reaches it: the port is closed and refuses at once
 	r := New(Options{UDPTimeout: hang, TCPTimeout: hang, Timeout: hang})

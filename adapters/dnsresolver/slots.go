@@ -23,10 +23,10 @@ const (
 
 // slots limits the concurrent questions: in total, for each account, and for each server address.
 //
-// An account has at most its share of the slots. One share stays free, and with few accounts
-// several. A question of the next account therefore starts at once, however many servers of other
-// accounts do not answer. Among the questions that wait, the account with the fewest slots comes
-// first.
+// An account has at most its share of the slots. One share stays free. With few accounts, several
+// shares stay free. A question of the next account therefore starts at once, however many servers
+// of other accounts do not answer. Among the questions that wait, the account with the fewest slots
+// comes first.
 type slots struct {
 	total int
 
@@ -135,8 +135,8 @@ func (s *slots) grant() {
 	}
 }
 
-// next returns the question that gets the next slot, or nil if every question that waits must wait
-// for its account or its address.
+// next returns the question that gets the next slot, or nil if the account or the address of every
+// waiting question is at its limit.
 func (s *slots) next() *waiter {
 	share := max(1, s.total/max(minShares, len(s.accounts)+1))
 	var best *waiter

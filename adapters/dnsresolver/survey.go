@@ -93,9 +93,9 @@ func (rd *domainRead) readServer(ctx context.Context, addr netip.AddrPort) repor
 	return sr.report
 }
 
-// askSOA asks the server at addr for the SOA of a zone. It remembers a server that does not answer
-// for cacheTTL, and asks it only once during that time. A server that never answers otherwise holds
-// a slot for all attempts of each read.
+// askSOA asks the server at addr for the SOA of a zone. If a server does not answer, later calls
+// make a single attempt each, until cacheTTL has passed. Otherwise, a server that never answers
+// would hold a slot for all attempts of each read.
 func (r *Reader) askSOA(ctx context.Context, addr netip.AddrPort, soa question) (*wire.Msg, error) {
 	mode := r.soaMode(addr)
 	m, err := r.client.exchange(ctx, addr, soa, mode)

@@ -85,8 +85,8 @@ func (sr *serverReader) probeWildcard(ctx context.Context, parentName string, ki
 	return wildcardValues
 }
 
-// markSynthesised marks the sets of names that have the same values as the wildcard, which are in
-// wildcardValues.
+// markSynthesised marks the record sets of the names that match the wildcard, see matchesWildcard.
+// wildcardValues are the values of the wildcard.
 func (sr *serverReader) markSynthesised(s wildcardScope, wildcardValues map[dns.Type][]string) {
 	sr.mu.Lock()
 	defer sr.mu.Unlock()
@@ -105,7 +105,7 @@ func (sr *serverReader) markSynthesised(s wildcardScope, wildcardValues map[dns.
 }
 
 // matchesWildcard reports whether a name has exactly the values of the wildcard. A name with any
-// record of its own gets no values from a wildcard, for all types.
+// record of its own gets no value of any type from a wildcard.
 func (r report) matchesWildcard(name string, wildcardValues map[dns.Type][]string) bool {
 	if alias := r.sets[key{name, dns.CNAME}].values; len(alias) > 0 || len(wildcardValues[dns.CNAME]) > 0 {
 		return slices.Equal(alias, wildcardValues[dns.CNAME])

@@ -30,7 +30,7 @@ type CrashingProcess struct {
 	dead  bool
 }
 
-// NewCrashingProcess returns a Life that completes the given number of steps and crashes at the
+// NewCrashingProcess returns a process that completes the given number of steps and crashes at the
 // next one: after its effect if after is true, before it otherwise.
 func NewCrashingProcess(steps int, after bool) *CrashingProcess {
 	return &CrashingProcess{left: steps, after: after}

@@ -37,7 +37,8 @@ func (d *DNS) Publish(zone string, records ...dns.Record) {
 	d.zones[zone] = slices.Clone(records)
 }
 
-// Trouble makes every read incomplete for the given reason. An empty reason ends this.
+// Trouble makes every read incomplete for the given reason. An empty reason makes later reads
+// complete.
 func (d *DNS) Trouble(reason string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,8 +80,8 @@ func (d *DNS) Read(ctx context.Context, _ access.AccountID, name string, wanted 
 	return s, nil
 }
 
-// zone returns the zone that holds a name: the one with the longest apex that is the name or a
-// parent of it.
+// zone returns the zone that holds a name. The apex of this zone is the name or a parent of it. If
+// there are several such zones, zone returns the one with the longest apex.
 func (d *DNS) zone(name string) (apex string, records []dns.Record, found bool) {
 	for zone, held := range d.zones {
 		if (zone == name || strings.HasSuffix(name, "."+zone)) && len(zone) >= len(apex) {

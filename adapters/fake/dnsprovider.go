@@ -181,14 +181,14 @@ func (p *DNSProviders) Know(provider dns.Provider) {
 	p.known = append(p.known, provider)
 }
 
-// Hold makes a credential of the provider with this token reach the account at.
-func (p *DNSProviders) Hold(provider, token string, at ports.DNSProvider) {
+// Hold gives a credential of the provider with this token access to account.
+func (p *DNSProviders) Hold(provider, token string, account ports.DNSProvider) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.held == nil {
 		p.held = map[string]ports.DNSProvider{}
 	}
-	p.held[provider+" "+token] = at
+	p.held[provider+" "+token] = account
 }
 
 // Calls returns the number of calls of all providers.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fake implements the provider ports in memory, for fast tests of the use cases. The suites
-// of ports/contract prove that the fakes keep the contracts.
+// Package fake implements the provider ports in memory, for fast tests of the use cases. Tests run
+// the contract suites (package ports/contract) on the fakes.
 //
 // Start with Platform, the mail platform: New creates it and AddTenant or Connect adds tenants.
 // Platform and SendingPlatform embed Script: Fail makes calls fail, and Hold makes them wait before
@@ -11,7 +11,7 @@
 //   - consent.go, directory.go, mailserver.go, mailboxes.go, sendrules.go, sendtrace.go: the
 //     methods of ports.MailPlatform and ports.MailTenant, one file for each group.
 //   - faults.go: Script and Fault, the calls that fail; Gate, the calls that wait.
-//   - crash.go: Life, which makes a process crash before or after its nth step.
+//   - crash.go: CrashingProcess, which makes a process crash before or after its nth step.
 //   - dns.go: DNS, zones in memory, read like public DNS.
 //   - dnsprovider.go: DNSProvider, one DNS provider account, and DNSProviders, the set of
 //     providers.

@@ -44,15 +44,15 @@ func (p *SendingPlatforms) Know(provider integration.Provider, capabilities func
 	p.known = append(p.known, knownSending{provider, capabilities})
 }
 
-// Hold makes a credential with this key and workspace reach the platform at. workspace is "" for
+// Hold gives a credential with this key and workspace access to platform. workspace is "" for
 // credentials that name none.
-func (p *SendingPlatforms) Hold(provider, key, workspace string, at ports.SendingPlatform) {
+func (p *SendingPlatforms) Hold(provider, key, workspace string, platform ports.SendingPlatform) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.held == nil {
 		p.held = map[string]ports.SendingPlatform{}
 	}
-	p.held[provider+" "+key+" "+workspace] = at
+	p.held[provider+" "+key+" "+workspace] = platform
 }
 
 // Platforms implements ports.SendingPlatforms.

@@ -54,7 +54,7 @@ type BlockChange struct {
 	Blocked bool
 }
 
-// Turns returns all such changes of a tenant's senders, oldest first.
+// Turns returns all block changes of a tenant's senders, oldest first.
 func (p *Platform) Turns(id tenant.GUID) []BlockChange {
 	p.mu.Lock()
 	defer p.mu.Unlock()

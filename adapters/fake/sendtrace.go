@@ -18,10 +18,10 @@ import (
 // tracePage is the number of rows of a page of the message trace if Setup sets none.
 const tracePage = 1000
 
-// traceRow is one row of the message trace. It is visible from the time shows.
+// traceRow is one row of the message trace. It is visible from visibleAt on.
 type traceRow struct {
 	sendlimit.Sent
-	shows time.Time
+	visibleAt time.Time
 }
 
 // Send makes a mailbox send count messages now, each to two recipients. It returns the number that
@@ -45,7 +45,7 @@ func (p *Platform) SendAt(id tenant.GUID, mailbox string, count int, at time.Tim
 	}
 	for range count {
 		p.serial++
-		row := traceRow{shows: p.now.Add(t.Lag.Trace), Sent: sendlimit.Sent{
+		row := traceRow{visibleAt: p.now.Add(t.Lag.Trace), Sent: sendlimit.Sent{
 			Message: fmt.Sprintf("message-%d", p.serial), Sender: mailbox, At: at, Refused: refused,
 		}}
 		t.trace = append(t.trace, row, row)
@@ -82,7 +82,7 @@ func (t *state) visibleRows(q sendlimit.TraceQuery, now time.Time) []sendlimit.S
 	var rows []sendlimit.Sent
 	for _, row := range t.trace {
 		asked := slices.ContainsFunc(q.Senders, func(address string) bool { return strings.EqualFold(address, row.Sender) })
-		if asked && !row.At.Before(q.From) && row.At.Before(q.To) && !now.Before(row.shows) {
+		if asked && !row.At.Before(q.From) && row.At.Before(q.To) && !now.Before(row.visibleAt) {
 			rows = append(rows, row.Sent)
 		}
 	}

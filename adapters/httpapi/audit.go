@@ -70,7 +70,8 @@ type auditOutcome struct {
 
 const auditPath = "/v1/audit"
 
-// exportTime is the time limit of an export. Each part of it has the limit of any answer.
+// exportTime is the time limit of an export. The client must take each part of the export within
+// sendTimeout of package guard, as with every answer.
 const exportTime = 10 * time.Minute
 
 func auditOperations(api huma.API, service *audits.Service) {
@@ -130,7 +131,7 @@ func exportFrom(ctx context.Context, service *audits.Service, owner access.Accou
 	return nil
 }
 
-// auditCursor is the name of the list in cursors.
+// auditCursor is the list name in the cursors of audit entries.
 const auditCursor = "audit"
 
 // query returns the query of the input. A key that is limited to some tenants gets only their entries.

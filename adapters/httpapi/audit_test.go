@@ -48,8 +48,8 @@ func (e shownEntry) short() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s: %d %s", e.Action, subject, e.Outcome.Status, e.Outcome.Code))
 }
 
-// exported returns the export of an account, which must be a chain, without the entries of the
-// fixture.
+// exported returns the entries of an export, except those of the fixture. The export must be a
+// chain.
 func exported(client *apiClient, key string) (entries []shownEntry) {
 	client.t.Helper()
 	got := client.expect(call{method: "GET", path: "/v1/audit/export", key: key}, 200, "")
@@ -218,7 +218,7 @@ func TestRefusalsOfKnownKeysAreEntries(t *testing.T) {
 	)
 }
 
-// failingChains fails to end acts with an outcome that fails is true for.
+// failingChains is a store whose EndAct fails for the outcomes for which fails returns true.
 type failingChains struct {
 	ports.AuditChains
 	fails func(*audit.Outcome) bool

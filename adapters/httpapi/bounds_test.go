@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// boundedKeys has keys of account A that lack something. secondTenant is a tenant of account A that
-// has nothing.
+// boundedKeys has keys of account A with different bounds. secondTenant is the GUID of a tenant
+// without objects, to which the key otherTenant is limited.
 type boundedKeys struct {
 	readOnly, webhooksOnly, keysOnly, otherTenant, expired, otherAddress string
 }
@@ -109,15 +109,15 @@ func TestEveryOperationChecksTheKey(t *testing.T) {
 	}
 }
 
-// visibleObjects has the operations without an object of a tenant in the path, with the status that
-// a key for a different tenant gets.
+// visibleObjects has the operations whose path names no object of a tenant. The value is the status
+// of the answer to a key that is limited to a different tenant.
 var visibleObjects = map[string]int{
 	"GET /v1/tenants": 200, "GET /v1/dns/provisioning-runs": 200, "GET /v1/enforcement/events": 200,
 	"GET /v1/integrations": 200, "GET /v1/integrations/{integration_id}": 200, "GET /v1/integrations/{integration_id}/mailboxes": 200,
 	"GET /v1/me": 200, "GET /v1/keys": 200, "GET /v1/events": 200, "GET /v1/audit": 200, "GET /v1/webhooks": 200, "POST /v1/webhooks": 200,
 	"POST /v1/integrations": 200, "POST /v1/integrations/{integration_id}/test": 200, "POST /v1/integrations/{integration_id}/mailboxes/refresh": 200,
-	// A new tenant would be outside of the bounds, and so are the connections of the integration and
-	// the key without bounds.
+	// A new tenant would be outside of the bounds of the key. The connections of the integration,
+	// and the key without bounds, are outside of them too.
 	"GET /v1/tenants/connect-url": 403, "GET /v1/audit/export": 403, "DELETE /v1/integrations/{integration_id}": 403,
 	"POST /v1/keys": 403, "DELETE /v1/keys/{key_id}": 403, "POST /v1/keys/{key_id}/rotate": 403,
 	"POST /api-key/rotate": 403, // access_denied, because the address is not a member's
@@ -210,8 +210,8 @@ func TestListsLeaveOutOtherTenants(t *testing.T) {
 	client.expect(call{method: "GET", path: "/v1/tenants/" + strings.ToUpper(string(env.accountA.tenant)), key: own}, 200, "")
 }
 
-// TestReplaysNeedTheBoundsOfTheFirstRequest repeats a write with the same Idempotency-Key and keys
-// with different bounds.
+// TestReplaysNeedTheBoundsOfTheFirstRequest repeats a write with the same Idempotency-Key, but with
+// API keys that have different bounds.
 func TestReplaysNeedTheBoundsOfTheFirstRequest(t *testing.T) {
 	env := newTestEnv(t)
 	owned, _ := ownershipCases(env, t)

@@ -153,7 +153,7 @@ type dnsRecord struct{ dns.Record }
 
 func recordOf(r dns.Record) dnsRecord { return dnsRecord{r} }
 
-// serviceRecords returns the mail platform's records for e-mail and for DKIM.
+// serviceRecords returns the records for e-mail and DKIM that the mail platform requires.
 func serviceRecords(d domain.Domain) []dnsRecord {
 	return append(each(d.Service, recordOf), signingRecords(d)...)
 }

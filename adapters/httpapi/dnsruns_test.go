@@ -24,8 +24,8 @@ const (
 	extraTenant = tenant.GUID("cccccccc-0000-4000-8000-000000000003")
 )
 
-// TestProvisionAnswerMatchesTheRun checks that the answer to provision, the run and the list have
-// the same values, and that a replay has the same bytes.
+// TestProvisionAnswerMatchesTheRun checks that the answer to provision, the run and the list of
+// runs have the same values. A replay must have the same bytes as the answer.
 func TestProvisionAnswerMatchesTheRun(t *testing.T) {
 	env, client, path := newProvisioningEnv(t)
 	once := call{method: "POST", path: path + "/provision", body: "{}", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}
@@ -64,7 +64,7 @@ func TestProvisionAnswerMatchesTheRun(t *testing.T) {
 }
 
 // TestProvisioningRefusalOrder checks which refusal is returned when several apply. It removes the
-// reason of each refusal in turn.
+// reason of one refusal after the other.
 func TestProvisioningRefusalOrder(t *testing.T) {
 	env := newTestEnv(t) // a plan without automatic DNS, a provider without a plugin
 	client, path := env.serveWithDomain(t)

@@ -28,7 +28,8 @@ import (
 // maxWaitSeconds is the longest wait for events.
 const maxWaitSeconds = 30
 
-// eventCursors is the kind of the cursors of events. endOfEvents is the cursor of the end.
+// eventCursors is the list name in the cursors of events. endOfEvents is the cursor of the end of
+// the log.
 const (
 	eventCursors = "events"
 	endOfEvents  = "now"

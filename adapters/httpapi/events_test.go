@@ -118,8 +118,8 @@ func TestCursorOfDroppedEventsExpires(t *testing.T) {
 	}
 }
 
-// TestWaitingRequestIsAnsweredByEvent lets requests wait. Events of another type do not end the wait,
-// and waiting requests hold no place that other requests need.
+// TestWaitingRequestIsAnsweredByEvent lets requests wait. Events of another type do not end the
+// wait, and waiting requests hold no in-flight slot.
 func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits.MaxInFlight = 4
@@ -171,8 +171,8 @@ func TestStoppingServiceAnswersWaitingRequests(t *testing.T) {
 	}
 }
 
-// TestFewRequestsOfAccountWait lets five requests wait. The sixth is refused, that of another account
-// is not.
+// TestFewRequestsOfAccountWait lets five requests wait. A sixth request of the account is refused,
+// but a request of a different account is not.
 func TestFewRequestsOfAccountWait(t *testing.T) {
 	env := newTestEnv(t)
 	env.options.Guard.Limits.Off = false
@@ -182,7 +182,7 @@ func TestFewRequestsOfAccountWait(t *testing.T) {
 	path := "/v1/events?after=now&wait_seconds=30"
 	for range 5 {
 		wg.Go(func() {
-			for ctx.Err() == nil { // the request below can take the place of one of these
+			for ctx.Err() == nil { // the request of refused can take the slot of one of these
 				request := call{method: "GET", path: path, key: env.accountA.key}.request(t, client.server.URL).WithContext(ctx)
 				if response, err := noRedirects.Do(request); err == nil {
 					_ = response.Body.Close()

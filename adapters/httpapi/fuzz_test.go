@@ -14,7 +14,7 @@ import (
 )
 
 // FuzzRequestsWithoutKey sends arbitrary requests of a client without an API key to all paths: the
-// pages, the operations, the connect pages with a state that waits. None is answered with a 5xx.
+// pages, the operations, and the connect pages with a valid state. None is answered with a 5xx.
 func FuzzRequestsWithoutKey(f *testing.F) {
 	env := newTestEnv(f)
 	env.options.Guard.Pages = console.New(console.Options{

@@ -30,8 +30,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// guardBench has an account on PostgreSQL with one tenant and one mailbox, and handlers of the same
-// operations with and without the middleware.
+// guardBench has an account on PostgreSQL, with one tenant and one mailbox. It has two handlers for
+// the same operations: one with the middleware and one without.
 type guardBench struct {
 	with, without http.Handler
 	key, mailbox  string

@@ -182,8 +182,9 @@ func TestRequestsWithOneFault(t *testing.T) {
 	m.client.expect(call{method: "GET", path: "/v1/tenants", key: m.env.accountA.key}, 200, "")
 }
 
-// TestFinalRequestsWithOneFault does the same for the operations that delete an object or
-// invalidate the API key. Its tenant id is unknown, so that no valid request deletes a tenant.
+// TestFinalRequestsWithOneFault does the same as TestRequestsWithOneFault for the operations that
+// delete an object or invalidate the API key. Its tenant id is unknown, so that no valid request
+// deletes a tenant.
 func TestFinalRequestsWithOneFault(t *testing.T) {
 	env := newTestEnv(t)
 	m := &requestMutator{client: serve(t, env.handler(t)), env: env, ids: map[string]string{"tenant_id": "eeeeeeee-0000-4000-8000-000000000009"}}

@@ -73,8 +73,8 @@ func New(o Options) http.Handler {
 	return guard.New(mux, api.OpenAPI(), o.Guard)
 }
 
-// The timeouts and size limits of a connection. writeTimeout is longer than the longest operation,
-// sync-tenant.
+// The timeouts and size limits of a connection. writeTimeout is longer than syncTime. An answer
+// that takes longer must be a stream, which sets a new deadline for each part (see guard.Stream).
 const (
 	headTimeout   = 5 * time.Second
 	readTimeout   = 15 * time.Second // head and body together

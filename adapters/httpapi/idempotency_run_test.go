@@ -33,8 +33,8 @@ func (f finishHook) Finish(ctx context.Context, c ports.Completion) (bool, error
 }
 
 // TestAnswerIsCommittedWithItsChange covers writes that would answer differently on a second run.
-// Their answers are stored with the change and in no second write, so that no crash can come
-// between. The replay must be the first answer.
+// Their answers are stored in the same transaction as the change, so that no crash can come between
+// the two. The replay must be the first answer.
 func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 	env := newTestEnv(t)
 	finished := map[idempotency.KeyID]bool{}
@@ -49,8 +49,8 @@ func TestAnswerIsCommittedWithItsChange(t *testing.T) {
 		request := keyedCall(env, key, method, path, body)
 		first := client.expect(request, 200, "")
 		checkReplay(t, first, client.expect(request, 200, ""))
-		if !strings.Contains(first.raw, want) || finished[env.keyPlace(key)] {
-			t.Errorf("%s is answered %s, stored separately: %v", key, first.raw, finished[env.keyPlace(key)])
+		if !strings.Contains(first.raw, want) || finished[env.storedKeyID(key)] {
+			t.Errorf("%s is answered %s, stored separately: %v", key, first.raw, finished[env.storedKeyID(key)])
 		}
 	}
 	write := func(path string) { client.expect(call{method: "POST", path: path, key: env.accountA.key}, 200, "") }
@@ -86,14 +86,14 @@ func TestAttemptThatLostItsKeyDeletesNothing(t *testing.T) {
 	env := newTestEnv(t)
 	service := *env.options.Tenants
 	service.Tenants = takeoverStore{env.store, func() {
-		r, _, err := env.store.KeyRecord(t.Context(), env.keyPlace("k"))
+		r, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID("k"))
 		if err != nil {
 			t.Error(err)
 		}
-		if _, err := env.store.Hold(t.Context(), env.keyPlace("k"), r.Attempt, -time.Second); err != nil {
+		if _, err := env.store.Hold(t.Context(), env.storedKeyID("k"), r.Attempt, -time.Second); err != nil {
 			t.Error(err)
 		}
-		claim := ports.Claim{Key: env.keyPlace("k"), Fingerprint: r.Fingerprint, Lease: time.Hour, Now: time.Now()}
+		claim := ports.Claim{Key: env.storedKeyID("k"), Fingerprint: r.Fingerprint, Lease: time.Hour, Now: time.Now()}
 		if _, won, err := env.store.TakeOver(t.Context(), r.Attempt, claim); err != nil || !won {
 			t.Errorf("taken over: %v, %v", won, err)
 		}
@@ -170,12 +170,12 @@ func TestExpiredKeyIsTakenOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deadAttempt, won, err := env.store.Claim(t.Context(), ports.Claim{Key: env.keyPlace("k"), Fingerprint: fingerprint, Lease: time.Hour, Now: time.Now()})
+	deadAttempt, won, err := env.store.Claim(t.Context(), ports.Claim{Key: env.storedKeyID("k"), Fingerprint: fingerprint, Lease: time.Hour, Now: time.Now()})
 	if err != nil || !won {
 		t.Fatal(won, err)
 	}
 	client.expect(addDomainCall(env, "k"), 409, "idempotency_request_in_progress")
-	if _, err := env.store.Hold(t.Context(), env.keyPlace("k"), deadAttempt, -time.Second); err != nil {
+	if _, err := env.store.Hold(t.Context(), env.storedKeyID("k"), deadAttempt, -time.Second); err != nil {
 		t.Fatal(err)
 	}
 	client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.org"}`), 409, "idempotency_key_conflict")
@@ -208,11 +208,11 @@ func TestSlowAttemptLosesItsKey(t *testing.T) {
 // expireLease ends the lease of the attempt that holds an Idempotency-Key.
 func (env *testEnv) expireLease(t *testing.T, key string) {
 	t.Helper()
-	r, _, err := env.store.KeyRecord(t.Context(), env.keyPlace(key))
+	r, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID(key))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if held, err := env.store.Hold(t.Context(), env.keyPlace(key), r.Attempt, -time.Second); err != nil || !held {
+	if held, err := env.store.Hold(t.Context(), env.storedKeyID(key), r.Attempt, -time.Second); err != nil || !held {
 		t.Fatalf("the lease was not changed: %v", err)
 	}
 }
@@ -259,7 +259,7 @@ func TestLostLeaseStopsTheRun(t *testing.T) {
 	}
 }
 
-// logSignal is a log handler that closes seen when a record has the message.
+// logSignal is a log handler that closes the channel seen when a record has the message.
 type logSignal struct {
 	slog.Handler
 

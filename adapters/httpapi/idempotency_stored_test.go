@@ -47,7 +47,7 @@ func TestLargestStoredAnswer(t *testing.T) {
 		if replayed := second.header.Get("Idempotency-Replayed") == "true"; replayed != stored || second.raw != first.raw {
 			t.Errorf("%s: replayed is %v, the same bytes %v", key, replayed, second.raw == first.raw)
 		}
-		if r, found, err := env.store.KeyRecord(t.Context(), env.keyPlace(key)); err != nil || !found || r.Leased || (r.Answer != nil) != stored {
+		if r, found, err := env.store.KeyRecord(t.Context(), env.storedKeyID(key)); err != nil || !found || r.Leased || (r.Answer != nil) != stored {
 			t.Errorf("%s: found %v, leased %v, %d bytes, %v", key, found, r.Leased, len(r.Answer), err)
 		}
 	}
@@ -67,7 +67,7 @@ func TestTooLargeAnswerIsNotCommitted(t *testing.T) {
 		t.Fatal(err)
 	}
 	client.expect(keyedCall(env, "k", "DELETE", "/v1/tenants/"+string(env.accountA.tenant), ""), 200, "")
-	if r, _, err := env.store.KeyRecord(t.Context(), env.keyPlace("k")); err != nil || r.Answer != nil || r.Leased {
+	if r, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID("k")); err != nil || r.Answer != nil || r.Leased {
 		t.Errorf("leased %v, %d bytes, %v", r.Leased, len(r.Answer), err)
 	}
 }

@@ -29,8 +29,8 @@ func addDomainCall(env *testEnv, key string) call {
 	return keyedCall(env, key, "POST", domainsOfA, `{"domain":"example.com"}`)
 }
 
-// keyPlace returns the identity of an Idempotency-Key of account A in the store.
-func (env *testEnv) keyPlace(key string) idempotency.KeyID {
+// storedKeyID returns the identity of an Idempotency-Key of account A in the store.
+func (env *testEnv) storedKeyID(key string) idempotency.KeyID {
 	return idempotency.KeyID{Account: env.accountA.account.ID, Key: sha256.Sum256([]byte(key))}
 }
 
@@ -124,7 +124,7 @@ func TestEarlyRefusalReleasesTheKey(t *testing.T) {
 		{keyedCall(env, "k", "POST", provision, validBodies["POST /v1/tenants/{tenant_id}/mailboxes"]), 404, "domain_not_found"},
 	} {
 		client.expect(refused.call, refused.status, refused.code)
-		if _, found, err := env.store.KeyRecord(t.Context(), env.keyPlace("k")); err != nil || found {
+		if _, found, err := env.store.KeyRecord(t.Context(), env.storedKeyID("k")); err != nil || found {
 			t.Errorf("the answer %s is stored: %v", refused.code, err)
 		}
 	}
@@ -145,7 +145,8 @@ func TestRefusalAfterAProviderCallIsReplayed(t *testing.T) {
 }
 
 // TestRefusalOfTheStoreIsNotReplayed checks that a refusal is not kept if the stored data decided
-// it, although the platform answered before. Here a session ends while its link is being made.
+// it, although the platform answered before. In this test, a session ends while the platform
+// creates its link.
 func TestRefusalOfTheStoreIsNotReplayed(t *testing.T) {
 	s := newIntegrationEnv(t)
 	begin := keyedCall(s.env, "k", "POST", s.addIntegration("instantly")+"/mailboxes/"+s.mailboxID+"/oauth/microsoft/init", "")
@@ -235,7 +236,7 @@ func TestFirstRequestContinuesWithoutItsCaller(t *testing.T) {
 	}
 	gate.Release()
 	for deadline := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) {
-		r, _, err := env.store.KeyRecord(t.Context(), env.keyPlace("k"))
+		r, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID("k"))
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("the answer of the first request was not stored: %v", err)
 		}
@@ -292,8 +293,8 @@ func TestTamperedStoredAnswerIsAnError(t *testing.T) {
 	client := serve(t, env.handler(t))
 	client.expect(addDomainCall(env, "k"), 200, "")
 	client.expect(keyedCall(env, "other", "POST", domainsOfA, `{"domain":"example.org"}`), 200, "")
-	stored, _, err := env.store.KeyRecord(t.Context(), env.keyPlace("k"))
-	other, _, otherErr := env.store.KeyRecord(t.Context(), env.keyPlace("other"))
+	stored, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID("k"))
+	other, _, otherErr := env.store.KeyRecord(t.Context(), env.storedKeyID("other"))
 	if err != nil || otherErr != nil {
 		t.Fatal(err, otherErr)
 	}
@@ -301,7 +302,7 @@ func TestTamperedStoredAnswerIsAnError(t *testing.T) {
 	changed[len(changed)-1] ^= 1
 	calls := env.platform.Calls("AddDomain")
 	for name, answer := range map[string][]byte{"changed": changed, "moved": other.Answer, "emptied": {}} {
-		if _, err := env.store.Finish(t.Context(), ports.Completion{Key: env.keyPlace("k"), Attempt: stored.Attempt, Answer: answer, Until: time.Now().Add(time.Hour)}); err != nil {
+		if _, err := env.store.Finish(t.Context(), ports.Completion{Key: env.storedKeyID("k"), Attempt: stored.Attempt, Answer: answer, Until: time.Now().Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 		if got := client.expect(addDomainCall(env, "k"), 500, "internal_error"); strings.Contains(got.raw, "open") {
@@ -311,7 +312,7 @@ func TestTamperedStoredAnswerIsAnError(t *testing.T) {
 	if n := env.platform.Calls("AddDomain"); n != calls {
 		t.Errorf("the operation ran again")
 	}
-	if got, err := env.options.Guard.Idempotency.Sealer.Open(stored.Answer, env.keyPlace("k").String()); err != nil || !strings.Contains(got.Reveal(), "content_type") {
+	if got, err := env.options.Guard.Idempotency.Sealer.Open(stored.Answer, env.storedKeyID("k").String()); err != nil || !strings.Contains(got.Reveal(), "content_type") {
 		t.Errorf("the stored answer cannot be opened: %v", err)
 	}
 	if strings.Contains(string(stored.Answer), "example.com") {

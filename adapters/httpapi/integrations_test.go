@@ -111,7 +111,7 @@ func TestIntegrationAnswersHaveTheirMembers(t *testing.T) {
 	s.client.expect(call{method: "GET", path: path, key: s.env.accountA.key}, 404, "integration_not_found")
 }
 
-// checkConnectionCounts checks the mailbox_connections of an integration, which want has as JSON.
+// checkConnectionCounts checks the mailbox_connections of an integration. want is their JSON.
 func (s integrationEnv) checkConnectionCounts(path, want string) {
 	s.client.t.Helper()
 	got := s.client.expect(call{method: "GET", path: path, key: s.env.accountA.key}, 200, "")
@@ -205,8 +205,8 @@ func TestWorkspaceMustBeChosen(t *testing.T) {
 }
 
 // TestRefusedCredentialsAreNotRepeated checks that creating an integration with a refused
-// credential fails, and the failure is replayed. Testing one is a success with status failed. No
-// answer repeats the credential.
+// credential fails, and the failure is replayed. A test of an integration whose credential is
+// refused later is answered 200 with the status failed. No answer repeats the credential.
 func TestRefusedCredentialsAreNotRepeated(t *testing.T) {
 	s := newIntegrationEnv(t)
 	for body, code := range map[string]string{
@@ -263,8 +263,8 @@ func TestSendingPlatformFailuresMapToProblems(t *testing.T) {
 	}
 }
 
-// TestIntegrationsAreVisibleToTheirAccountOnly checks the list, the read and the deletion of a
-// different account.
+// TestIntegrationsAreVisibleToTheirAccountOnly checks that a different account cannot list, read or
+// delete an integration.
 func TestIntegrationsAreVisibleToTheirAccountOnly(t *testing.T) {
 	s := newIntegrationEnv(t)
 	path := s.addIntegration("instantly")

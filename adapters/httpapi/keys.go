@@ -38,7 +38,7 @@ func keyOperations(api huma.API, service *keys.Service) {
 	rotateOwnKey(api, service)
 }
 
-// keyList is the name of the list of keys in its cursors.
+// keyList is the list name in the cursors of keys.
 const keyList = "keys"
 
 func listKeys(api huma.API, service *keys.Service) {
@@ -151,7 +151,7 @@ type rotateKey struct {
 	OverlapHours *int `json:"overlap_hours,omitempty" minimum:"0" maximum:"72" doc:"For how many hours the old secret still works. If omitted, 24."`
 }
 
-// defaultOverlap is how long a rotated secret works if the request does not say.
+// defaultOverlap is how long the old secret works after a rotation if the request does not say.
 const defaultOverlap = 24 * time.Hour
 
 func (in *rotateKeyInput) overlap() time.Duration {

@@ -122,7 +122,7 @@ func TestInvalidKeysAreNotCreated(t *testing.T) {
 }
 
 // TestKeysNeverManageMoreThanTheyHold tries to create, rotate and revoke keys beyond the bounds of
-// the caller's.
+// the caller's key.
 func TestKeysNeverManageMoreThanTheyHold(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
@@ -149,7 +149,7 @@ func TestKeysNeverManageMoreThanTheyHold(t *testing.T) {
 	client.expect(call{method: "POST", path: foreign + "/rotate", key: limited}, 403, "insufficient_scope")
 	client.expect(call{method: "DELETE", path: foreign, key: limited}, 403, "insufficient_scope")
 	listed := client.expect(call{method: "GET", path: "/v1/keys", key: limited}, 200, "")
-	if list := listed.body["keys"].([]any); len(list) != 2 { // the key itself and the one that it created
+	if list := listed.body["keys"].([]any); len(list) != 2 { // the key itself and the key that it created
 		t.Errorf("got %s", listed.raw)
 	}
 	client.expect(call{method: "POST", path: "/v1/keys/" + text(own, "id") + "/rotate", key: limited}, 200, "")
@@ -192,7 +192,8 @@ func TestOwnRotationKeepsTheBounds(t *testing.T) {
 	}
 }
 
-// TestMeDescribesTheCaller also checks that the limits count no request but the own.
+// TestMeDescribesTheCaller also checks that the shown limits count the request itself, in its own
+// bucket only.
 func TestMeDescribesTheCaller(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))

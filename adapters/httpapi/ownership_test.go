@@ -14,8 +14,8 @@ import (
 )
 
 // ownershipCases adds the same objects to both accounts. For each path parameter that identifies an
-// owned object, owned has the value of account A. foreign has values that must get the same answer:
-// those of account B, unknown and malformed ones.
+// owned object, owned has the value of account A. foreign has values that must all get the same
+// answer: ids of account B, unknown ids and malformed ids.
 func ownershipCases(env *testEnv, t *testing.T) (owned map[string]string, foreign map[string][]string) {
 	t.Helper()
 	ownDomain, ownMailbox := env.addDomainAndMailbox(t, env.accountA)
@@ -82,8 +82,8 @@ var withoutOwnedIDs = map[string]string{
 	"POST /api-key/rotate":          "rotates the key that the request carries, see TestQueryParameters",
 }
 
-// notFoundCodes has the error code for each parameter with an object that is not the caller's. The
-// first such parameter of a path determines the code.
+// notFoundCodes has the error code for each parameter whose object does not belong to the caller.
+// The first such parameter of a path determines the code.
 var notFoundCodes = map[string]string{
 	"tenant_id": "tenant_not_found", "domain_name": "domain_not_found", "domain_id": "domain_not_found", "mailbox_id": "mailbox_not_found",
 	"key_id": "key_not_found",

@@ -28,12 +28,12 @@ func (in *pageInput) query(list string) (page.Query, error) {
 	return q, err
 }
 
-// The bounds of parseTime. No stored object is older or newer.
+// The bounds of parseTime. All stored objects were created between these times.
 var oldestTime, newestTime = time.Unix(0, 0).UTC(), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
 
-// parseTime parses a time that selects objects by their age. It moves a time beyond the bounds to the
-// nearest bound, because the zero time means no time at all, and not every database can compare
-// the other ones.
+// parseTime parses a time that selects objects by their age. It moves a time beyond the bounds to
+// the nearest bound, because the zero time means no time at all, and not every database can compare
+// times beyond the bounds.
 func parseTime(raw string) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, raw)
 	switch {

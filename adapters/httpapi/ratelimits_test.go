@@ -108,23 +108,23 @@ func TestReplaysCountAsReads(t *testing.T) {
 	checkReplay(t, first, again)
 	checkRateHeaders(t, again, "read", 600, 599)
 	checkRateHeaders(t, client.expect(keyedCall(env, "k", "POST", domainsOfA, `{"domain":"example.org"}`), 409, "idempotency_key_conflict"), "read", 600, 598)
-	if _, known, err := env.store.KeyRecord(t.Context(), env.keyPlace("another")); known || err != nil {
+	if _, known, err := env.store.KeyRecord(t.Context(), env.storedKeyID("another")); known || err != nil {
 		t.Errorf("a refused write did not release its key (%v)", err)
 	}
 }
 
-// staleKeys is a key store whose first staleReads reads find no key, as if a concurrent claim was
-// not visible yet.
+// staleKeys is a key store in which the first reads find no key, as if a concurrent claim was not
+// visible yet. staleReads is the number of such reads that are left.
 type staleKeys struct {
 	ports.Idempotency
 	staleReads int
 }
 
-func (k *staleKeys) KeyRecord(ctx context.Context, place idempotency.KeyID) (idempotency.Record, bool, error) {
+func (k *staleKeys) KeyRecord(ctx context.Context, at idempotency.KeyID) (idempotency.Record, bool, error) {
 	if k.staleReads--; k.staleReads >= 0 {
 		return idempotency.Record{}, false, nil
 	}
-	return k.Idempotency.KeyRecord(ctx, place)
+	return k.Idempotency.KeyRecord(ctx, at)
 }
 
 // TestLostKeyRaceIsRefunded checks that a request which lost the race for its key is refunded, and
@@ -142,8 +142,8 @@ func TestLostKeyRaceIsRefunded(t *testing.T) {
 	checkRateHeaders(t, client.expect(call{method: "POST", path: domainsOfA, key: env.accountA.key, body: `1`}, 400, "invalid_request"), "provider_heavy", 240, 238)
 }
 
-// contestedKeys is a key store whose first losses claims are lost to requests that release the key
-// at once.
+// contestedKeys is a key store in which the first claims fail, as if a concurrent request claimed
+// the key and then released it. losses is the number of such claims that are left.
 type contestedKeys struct {
 	ports.Idempotency
 	losses int
@@ -218,7 +218,7 @@ func TestFifthConcurrentProviderOperationIsRefused(t *testing.T) {
 	client.expect(call{method: "PATCH", path: mailboxPath, key: env.accountA.key, body: `{"display_name":"Ann"}`}, 409, "exchange_bootstrap_not_ready")
 }
 
-// readNotifier is a request body that calls began at each read.
+// readNotifier is a request body that calls the function began at each read.
 type readNotifier struct {
 	io.ReadCloser
 	began func()

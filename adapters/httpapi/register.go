@@ -43,8 +43,8 @@ func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 	})
 }
 
-// stream sends the parts of an answer that is too long to be kept in memory. It returns the error of
-// send, or its own error, after which the caller's connection is closed.
+// stream sends the parts of an answer that is too long to be kept in memory. If it returns an
+// error, of send or its own, the caller's connection is closed.
 type stream func(send func(part []byte) error) error
 
 // registerStream adds a read whose answer is a stream. The handler returns refusals before the
@@ -76,8 +76,8 @@ func only(list ...fault.Code) []fault.Code { return list }
 type completingHandler[I, R any] func(ctx context.Context, who access.Caller, in *I, answer ports.Answer[R]) (R, error)
 
 // registerCompleting adds a write whose use case commits the answer together with its last change.
-// shape makes the answer from the result of the use case, both for the caller and for the
-// ports.Completion from which replays are sent.
+// shape makes the answer from the result of the use case. The answer is sent to the caller, and
+// stored in a ports.Completion for replays.
 func registerCompleting[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h completingHandler[I, R]) {
 	register(api, op, func(ctx context.Context, who access.Caller, in *I) (out O, err error) {
 		r, err := h(ctx, who, in, func(r R) (*ports.Completion, error) {
@@ -108,8 +108,8 @@ func operations(api huma.API, o Options) {
 	openapi.Finish(api.OpenAPI(), exampleValues)
 }
 
-// nullable is an object that is null in JSON if it is not set. It documents itself, because huma
-// cannot describe an object that can be null.
+// nullable is an object that is null in JSON if it is not set. It defines its own schema, because
+// huma cannot describe an object that can be null.
 type nullable[T any] struct{ object *T }
 
 // MarshalJSON implements json.Marshaler.
@@ -175,7 +175,7 @@ func humaRefusal(status int, errs []error) error {
 }
 
 // safeLocation matches locations that contain only names like those of the API. Other parts come
-// from the caller and could be a value in the wrong place.
+// from the caller and can contain a value in the wrong place.
 var safeLocation = regexp.MustCompile(`^[a-z]+(\.[a-z0-9_]{1,40}|\[[0-9]{1,5}\])*$`)
 
 // fieldOf returns the location and the message of a finding. It drops the value.

@@ -63,7 +63,7 @@ func getTenant(api huma.API, service *tenants.Service) {
 	})
 }
 
-// syncTime is the time limit of sync-tenant. It is the longest of all operations.
+// syncTime is the time limit of sync-tenant. Only export-audit-entries has a longer one.
 const syncTime = 110 * time.Second
 
 func syncTenant(api huma.API, service *tenants.Service) {

@@ -62,7 +62,7 @@ func TestProcessCountsAloneWhileRedisFails(t *testing.T) {
 			for range 1000 {
 				one.Take(t.Context(), bucket(12))
 			}
-			// All requests together wait once. Requests that wait one after the other take longer.
+			// All requests share one wait. Requests that wait one after the other take longer.
 			if took := time.Since(began); took > 50*tt.answerTimeout {
 				t.Errorf("the requests took %s, want less than 50 times %s", took, tt.answerTimeout)
 			}

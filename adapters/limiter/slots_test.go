@@ -14,7 +14,8 @@ import (
 // lease. A live process keeps its slots, even when Redis loses its data.
 func TestSlotsOfADeadProcessAreReleased(t *testing.T) {
 	t.Parallel()
-	// Each third of the lease has a renewal, so a renewal may be late by two thirds of the lease.
+	// A lease is renewed after a third of its duration, so a renewal may be late by two thirds of
+	// the duration.
 	const lease = 2 * time.Second
 	server := testserver.NewRedis(t)
 	o := limiter.Options{URL: server.URL, Lease: lease, AnswerTimeout: hang}

@@ -32,7 +32,7 @@ func TestWaits(t *testing.T) {
 	})
 }
 
-// testWaits checks that b knows the waits that were set through a.
+// testWaits sets waits through a, and checks that b knows these waits.
 func testWaits(t *testing.T, a, b ports.Waits) {
 	if left := a.Wait(t.Context(), "tenant", 2*time.Hour); left != 2*time.Hour {
 		t.Errorf("%s left of a new wait", left)

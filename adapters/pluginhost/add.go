@@ -59,8 +59,9 @@ func Add(ctx context.Context, o Options, file string) (Addition, error) {
 	return install(ctx, o, file, Added)
 }
 
-// Upgrade is Add for a plugin that the catalog has already. It fails with ErrNotInCatalog for a
-// different plugin. A service that runs on this plugin folder notices the new version, see Reload.
+// Upgrade is Add for a plugin that the catalog has already. It fails with ErrNotInCatalog if the
+// catalog lacks the plugin. A service that runs on this plugin folder notices the new version, see
+// Reload.
 func Upgrade(ctx context.Context, o Options, file string) (Addition, error) {
 	return install(ctx, o, file, Replaced)
 }
@@ -135,7 +136,8 @@ func fileOfVersion(dir, file string, old, e Entry) string {
 	return e.File + "-" + e.SHA256[:versionDigits]
 }
 
-// versionDigits is the number of digits of the checksum in the file name of a further version.
+// versionDigits is how many digits of the checksum are in the file name of every version but the
+// first.
 const versionDigits = 12
 
 // baseFile returns the file name of the first version of a plugin.
@@ -200,9 +202,9 @@ func Remove(dir string, names ...string) (removed []Entry, err error) {
 	return removed, nil
 }
 
-// readPlugin returns the catalog entry and the description of the plugin that a file starts, and the
-// file or folder with its content. It also starts the plugin as the service does, and fails when the
-// plugin does not start.
+// readPlugin returns the catalog entry and the description of the plugin that a file starts. source
+// is the file or folder of the plugin. It also starts the plugin as the service does, and fails
+// when the plugin does not start.
 func readPlugin(ctx context.Context, file string, limits wire.Limits) (i Inspection, source string, err error) {
 	info, err := os.Stat(file)
 	switch {
@@ -240,8 +242,8 @@ func readPlugin(ctx context.Context, file string, limits wire.Limits) (i Inspect
 	return Inspection{Entry: e, Description: d}, source, nil
 }
 
-// describe runs a plugin with the argument `describe` and the environment of a plugin without any
-// variable of the host. It returns the entry that the plugin prints as JSON.
+// describe runs a plugin with the argument `describe`. The environment is that of a plugin, but
+// without any variable of the host. It returns the entry that the plugin prints as JSON.
 func describe(ctx context.Context, source, sum, name string, limits wire.Limits) (entry Entry, err error) {
 	ctx, cancel := context.WithTimeout(ctx, describeTimeout)
 	defer cancel()

@@ -157,13 +157,14 @@ func (h *Host) Mail(name string, connection func(context.Context) (wire.Connecti
 	return wire.Mail(h.opener(name, connection), interceptors...)
 }
 
-// DNS returns the DNS provider of the plugin with this name for one connection, as Mail does.
+// DNS returns the DNS provider of the plugin with this name. It serves one connection. For the
+// parameters see Mail.
 func (h *Host) DNS(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.DNSProvider {
 	return wire.DNS(h.opener(name, connection), interceptors...)
 }
 
-// Sending returns the sending platform of the plugin with this name for one connection, as Mail
-// does.
+// Sending returns the sending platform of the plugin with this name. It serves one connection. For
+// the parameters see Mail.
 func (h *Host) Sending(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.SendingPlatform {
 	return wire.Sending(h.opener(name, connection), interceptors...)
 }

@@ -23,8 +23,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestEnvironmentIsTheAllowList compares the environment of a plugin with the allowed variables.
-// waitStore is a store whose waits never pass.
+// waitStore is a ports.Waits whose waits never end.
 type waitStore struct {
 	mu    sync.Mutex
 	waits map[string]time.Duration

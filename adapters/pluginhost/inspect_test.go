@@ -169,8 +169,9 @@ func TestAddRefusesADuplicateFileName(t *testing.T) {
 	}
 }
 
-// TestUpgradeKeepsTheOldFile upgrades a plugin twice. The file of the version before stays, so that a
-// running service can return to it, and older files are deleted. The removal deletes all of them.
+// TestUpgradeKeepsTheOldFile upgrades a plugin twice. The file of the previous version stays, so
+// that a running service can return to it, and older files are deleted. The removal of the plugin
+// deletes the files of all versions.
 func TestUpgradeKeepsTheOldFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plugins")
 	first := copyProgram(t, "puppet", "mail-good")

@@ -21,7 +21,8 @@ import (
 )
 
 // TestPluginThatEatsMemoryHarmsOnlyItself checks that the process ends at its limit, that the call
-// has an unknown outcome, and that the next call gets a new process. A different plugin goes on.
+// has an unknown outcome, and that the next call gets a new process. A different plugin is not
+// affected.
 func TestPluginThatEatsMemoryHarmsOnlyItself(t *testing.T) {
 	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "eats:puppet", "other:puppet"), Limits: wire.Limits{Memory: 256 << 20}})
 	first, other := processID(t, h, "eats"), processID(t, h, "other")
@@ -112,7 +113,8 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 		}
 		printed = append(printed, n)
 	}
-	// The host's own limit is hostProcesses beyond the processes at the start of the plugin.
+	// The limit allows hostProcesses processes more than the user has when the plugin starts, see
+	// wire.Limits.
 	if len(printed) != 2 || printed[0] < 1 || printed[0] > hostProcesses {
 		t.Fatalf("the first plugin started %v processes, then the second plugin started", printed)
 	}
@@ -149,8 +151,8 @@ func processesOf(t *testing.T, user uint32) []int {
 // hostProcesses is the limit that testdata/host sets.
 const hostProcesses = 64
 
-// shareWithEveryone copies a plugin folder and a program to a folder that every user can read, with
-// a folder tmp that every user can write.
+// shareWithEveryone copies a plugin folder and a program to a new folder that every user can read.
+// The new folder has a folder tmp in which every user can write.
 func shareWithEveryone(t *testing.T, plugins, program string) string {
 	t.Helper()
 	shared, err := os.MkdirTemp("", "tenantry-test-")

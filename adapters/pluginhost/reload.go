@@ -84,8 +84,8 @@ func (h *Host) Reload() error {
 	return errors.Join(failed...)
 }
 
-// upgrade makes the plugin run a different entry. It does nothing for the current entry, and for the
-// one that was rejected last.
+// upgrade makes the plugin run a different entry. It does nothing for the current entry, and for
+// the entry that was rejected last.
 func (s *supervisor) upgrade(to Entry) error {
 	s.mu.Lock()
 	if s.entry == to && s.removed {

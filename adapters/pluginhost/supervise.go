@@ -157,7 +157,7 @@ func (s *supervisor) tryLaunch(entry Entry) (i *instance, err error) {
 	return i, err
 }
 
-// run makes a process the one that takes calls. The caller holds s.mu.
+// run makes i the process that takes calls. The caller holds s.mu.
 func (s *supervisor) run(i *instance) {
 	s.starts++
 	s.running = i

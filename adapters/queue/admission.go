@@ -198,8 +198,8 @@ func (s situation) next(o Options) time.Duration {
 	return max(next, minRoundInterval)
 }
 
-// idlePollInterval is the time between two rounds of a process without work. It bounds the delay
-// until a wake-up is found that a process without handlers has added.
+// idlePollInterval is the time between two rounds of a process without work. It is also the longest
+// delay until a round finds a wake-up that a process without handlers has added.
 const idlePollInterval = 2 * time.Second
 
 func (a *admission) situation(ctx context.Context) (s situation, err error) {
@@ -230,8 +230,8 @@ func (a *admission) admit(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// record stores the ends of handlers. It returns the seconds until the first of their wake-ups is
-// due again, or nil if no wake-up is due again.
+// record stores the ends of handlers. It returns the seconds until the first of their wake-ups is due
+// again, for a retry or because the job was woken meanwhile. It returns nil if none is due again.
 func record(ctx context.Context, tx pgx.Tx, ended []*finished) (later *float64, err error) {
 	if len(ended) == 0 {
 		return nil, nil

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports/contract/queuecontract"
 )
 
-// The test binary is also the worker process that the tests kill and pause. It is one if
-// TENANTRY_TEST_QUEUE_FOLDER is set.
+// The test binary is also the worker process that the tests kill and pause. It runs as a worker
+// process if TENANTRY_TEST_QUEUE_FOLDER is set.
 const (
 	processFolder   = "TENANTRY_TEST_QUEUE_FOLDER"
 	processDatabase = "TENANTRY_TEST_QUEUE_DATABASE" // for River; empty for Local
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// runProcess runs the contract's worker process in a folder.
+// runProcess runs the worker process of the contract suite (package ports/contract) in a folder.
 func runProcess(ctx context.Context, dir, database string) error {
 	o := contractOptions
 	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))

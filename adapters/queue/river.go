@@ -78,7 +78,7 @@ const (
 	opTimeout      = 30 * time.Second
 )
 
-// pingAfter is how long a connection must be idle before a use of it begins with a ping. An idle process
+// pingAfter is the idle time after which a connection is pinged before it is used. An idle process
 // uses its connections every idlePollInterval, and would otherwise ping as often as it polls.
 const pingAfter = 5 * idlePollInterval
 
@@ -108,10 +108,12 @@ func (r *River) assemble() error {
 		Workers: workers,
 		// Options.handle sets the deadline of a handler.
 		JobTimeout: -1,
-		// River runs a job once. If that is interrupted, the wake-up is admitted again, as a new job.
+		// River runs a job once. If the run is interrupted, the wake-up is admitted again, as a new
+		// job.
 		MaxAttempts:          1,
 		RescueStuckJobsAfter: 2 * r.options.RescueAfter,
-		// Shorter than the time between two rounds, so that each round is announced.
+		// FetchCooldown is the minimum time between two fetches. It is shorter than the time
+		// between two rounds, so that River fetches the jobs of each round at once.
 		FetchCooldown:     minRoundInterval / 2,
 		FetchPollInterval: 2 * idlePollInterval, // for a notification that was lost
 		// Rows of jobs that ended have no further use.
@@ -158,8 +160,8 @@ func (r *River) Wake(ctx context.Context, wakeups ...ports.Wakeup) error {
 // insertBatch is the number of wake-ups that one statement inserts.
 const insertBatch = 1000
 
-// wake inserts wake-ups. Of several for a job, the earliest counts. wake retries, because after a
-// restart of the database every connection in the pool may be dead.
+// wake inserts wake-ups. Of several wake-ups for a job, it keeps the earliest. wake retries,
+// because after a restart of the database every connection in the pool may be dead.
 func (r *River) wake(ctx context.Context, wakeups []ports.Wakeup) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, opTimeout)
 	defer cancel()
@@ -250,7 +252,7 @@ type args struct {
 	At            time.Time        `json:"at"`
 	Trace         string           `json:"trace,omitempty"`
 	Failures      int              `json:"failures,omitempty"`
-	// Admission is the number of times that the wake-up was admitted, with this one.
+	// Admission is the number of times that the wake-up was admitted, including this time.
 	Admission int64 `json:"admission"`
 }
 

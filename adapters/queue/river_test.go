@@ -28,7 +28,7 @@ func TestOpenRiverRefusesDatabaseWithoutMigrations(t *testing.T) {
 	if err != nil || len(missing) == 0 {
 		t.Fatalf("%v, %v", missing, err)
 	}
-	// Replicas migrate at the same time.
+	// Three replicas migrate at the same time.
 	var migrations sync.WaitGroup
 	ran := make([][]string, 3)
 	for i := range ran {
@@ -133,7 +133,8 @@ func (h handled) wait(t *testing.T, ids ...string) {
 }
 
 // TestIdleQueueMakesFewStatements counts the transactions of a replica that has nothing to do. It
-// allows 4 a second in one of several periods, because River and the server do some work only once.
+// measures several periods. At least one of them must have at most 4 transactions a second. River
+// and the server do some work only once, in the other periods.
 func TestIdleQueueMakesFewStatements(t *testing.T) {
 	t.Parallel()
 	url := newMigratedDatabase(t)

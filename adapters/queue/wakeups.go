@@ -4,8 +4,9 @@ package queue
 
 // The statements on the table wakeup. A row is a wake-up that waits (admitted_by is null) or that
 // River has (admitted_by is the id of the River client that admitted it). A job has one row.
-// admission counts how often the row was admitted. The end of a handler counts only with the latest
-// admission. again_at is the time of a wake-up that arrived while River had the job.
+// admission counts how often the row was admitted. The end of a handler is recorded only if
+// admission has not changed since the handler began. again_at is the time of a wake-up that arrived
+// while River had the job.
 
 const createWakeups = `
 CREATE TABLE IF NOT EXISTS wakeup (
@@ -52,9 +53,9 @@ SELECT
 	EXISTS (SELECT FROM wakeup WHERE admitted_by = $1),
 	(SELECT extract(epoch FROM min(due_at) - now())::float8 FROM wakeup WHERE admitted_by IS NULL AND due_at > now())`
 
-// admitWakeups admits due wake-ups, one after the other of each fairness group, and returns them.
-// $1 is the id of the River client, $2 its maximum number of handlers, which the client divides
-// among the groups.
+// admitWakeups admits due wake-ups and returns them. It takes one wake-up of each fairness group,
+// then the second of each, and so on. $1 is the id of the River client, $2 its maximum number of
+// handlers, which the client divides among the groups.
 //
 // The statement steps through the groups by the index wakeup_group, so that its cost depends on the
 // number of groups and not on their backlogs.
@@ -106,21 +107,22 @@ WITH again AS (
 )
 SELECT extract(epoch FROM min(due_at) - now())::float8 FROM again WHERE due_at < 'infinity'`
 
-// deleteEndedWakeups deletes the wake-ups in $1 and $2 that have nothing left to do. It runs after
-// endWakeups, which has locked their rows.
+// deleteEndedWakeups deletes the wake-ups that have nothing left to do. $1 and $2 are the kinds and
+// ids of the wake-ups to check. It runs after endWakeups, which has locked their rows.
 const deleteEndedWakeups = `
 DELETE FROM wakeup USING unnest($1::text[], $2::text[]) AS ended (kind, id)
 WHERE wakeup.kind = ended.kind AND wakeup.id = ended.id AND admitted_by IS NULL AND due_at = 'infinity'`
 
-// rescueWakeups makes wake-ups wait again that were admitted longer than $1 ago. Their process has
-// died, or their River job is lost.
+// rescueWakeups makes admitted wake-ups wait again if they were admitted longer than $1 ago. The
+// process of such a wake-up has died, or its River job is lost.
 const rescueWakeups = `
 UPDATE wakeup SET admitted_by = NULL, admitted_at = NULL, due_at = least(due_at, again_at), again_at = NULL
 WHERE (kind, id) IN (
 	SELECT kind, id FROM wakeup WHERE admitted_by IS NOT NULL AND admitted_at < now() - $1::interval FOR UPDATE SKIP LOCKED
 )`
 
-// countWakeups counts the waiting wake-ups by kind, with the seconds for which the oldest is due.
+// countWakeups returns, for each kind, the number of waiting wake-ups and the seconds since the
+// first of them became due.
 const countWakeups = `
 SELECT kind, count(*), greatest(0, extract(epoch FROM now() - min(due_at)))::float8
 FROM (

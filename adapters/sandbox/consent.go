@@ -21,8 +21,8 @@ const (
 	maxFlowPages = 12
 )
 
-// consent acts as the administrator of a tenant. It opens the connect link of the account with this
-// API key and accepts on each page.
+// consent acts as the administrator of a tenant. It opens the connect link of the account to which
+// the API key in the request belongs, and accepts on each page.
 func (c *controller) consent(r *http.Request) (any, error) {
 	var in struct {
 		APIKey string `json:"api_key"`

@@ -58,7 +58,8 @@ func (env *Environment) dnsProvider(name string) *simulator {
 }
 
 // credential returns the credential of a customer: the settings and the secrets of the ready line.
-// A setting or secret that the simulator issues for this customer replaces that of the same name.
+// A setting or secret that the simulator issues for this customer replaces the one with the same
+// name.
 func (s *simulator) credential(ctx context.Context, customer string) (secret.Credential, error) {
 	out := secret.Credential{Settings: maps.Clone(s.ready.Settings), Secrets: map[string]secret.Text{}}
 	issued, err := s.issueCredential(ctx, customer)
@@ -78,7 +79,7 @@ func (s *simulator) credential(ctx context.Context, customer string) (secret.Cre
 type issuedCredential struct{ Settings, Secrets map[string]string }
 
 // issueCredential asks the simulator for a customer's settings and secrets. They are empty for a
-// simulator without this call, which has the same for all customers.
+// simulator without this call, because such a simulator has one credential for all customers.
 func (s *simulator) issueCredential(ctx context.Context, customer string) (issued issuedCredential, err error) {
 	body, err := json.Marshal(map[string]string{"customer": customer})
 	if err != nil {
@@ -100,7 +101,7 @@ func (s *simulator) issueCredential(ctx context.Context, customer string) (issue
 }
 
 // seedDNS connects the seeded account to seededDNS, and to the DNS provider whose plugin is under
-// development. It returns the zones that it creates at the latter, by provider.
+// development. It returns the zones that it creates at this provider, keyed by provider.
 func (c *controller) seedDNS(ctx context.Context, owner access.AccountID) (map[string][]string, error) {
 	created := map[string][]string{}
 	for _, s := range c.running() {

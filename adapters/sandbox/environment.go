@@ -50,8 +50,8 @@ type Options struct {
 	// MailPlatform is the name of the mail platform's plugin. The simulators of other mail platforms
 	// do not run. If it is empty, all run.
 	MailPlatform string
-	// Plugin is the name of the plugin under development, or empty. If it is a DNS provider, Seed also
-	// creates zones there and a connection.
+	// Plugin is the name of the plugin under development, or empty. If it is a DNS provider, Seed
+	// also creates zones at this provider and a connection to it.
 	Plugin string
 	// Seed creates zones and tenants.
 	Seed bool
@@ -71,7 +71,7 @@ type Environment struct {
 	dns       *zones.Server
 	tenants   *tenantList
 	addresses *addresses
-	worldURL  string // of the API through which simulators edit zones
+	zonesURL  string // of the API through which simulators edit zones
 	servers   []*loopbackServer
 
 	simulatorsMu sync.RWMutex

@@ -40,8 +40,8 @@ type Ready struct {
 	Zones      []string       `json:"zones"`
 	Tenants    []Tenant       `json:"tenants"`
 	Sending    map[string]any `json:"sending"`
-	// MailPlatform is the display name of the platform of Tenants. The caller of Open sets it. It is not
-	// part of the JSON line.
+	// MailPlatform is the display name of the mail platform to which Tenants belong. The caller of
+	// Open sets it. It is not part of the JSON line.
 	MailPlatform string `json:"-"`
 	// ZonesAt is the DNS provider of Zones. It is not part of the JSON line.
 	ZonesAt string `json:"-"`

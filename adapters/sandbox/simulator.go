@@ -76,7 +76,7 @@ func (env *Environment) startSimulators(ctx context.Context, zonesURL string) er
 		}
 		env.simulators = append(env.simulators, s)
 	}
-	env.worldURL = zonesURL
+	env.zonesURL = zonesURL
 	if env.clock.moved() {
 		return env.setSimulatorClocks(ctx, env.clock.Now())
 	}
@@ -96,7 +96,7 @@ func (env *Environment) RestartSimulator(ctx context.Context, name string) error
 		return err
 	}
 	env.simulators[i].stop()
-	s, err := env.startSimulator(ctx, list[n], env.worldURL)
+	s, err := env.startSimulator(ctx, list[n], env.zonesURL)
 	if err != nil {
 		return fmt.Errorf("simulator of %s: %w", name, err)
 	}

@@ -16,7 +16,7 @@ func EncryptFast(to io.Writer, passphrase secret.Text) (io.WriteCloser, error) {
 	return encrypt(to, passphrase, 10)
 }
 
-// CountDerivations returns how often d derives a key from its passphrase from now on.
+// CountDerivations returns a counter of the keys that d derives from its passphrase from now on.
 func CountDerivations(d *Decrypter) *int {
 	counted := &countingIdentity{Identity: d.identity.Identity}
 	d.identity.Identity = counted

@@ -34,9 +34,10 @@ func (s *Sealer) currentRing() *keyring {
 	return s.ring.Load()
 }
 
-// ringWithKey returns a keyring for a value of the key with this id. If the keyring in use lacks
-// the key, ringWithKey reloads a changed file: a replica with a newer keyset may have made the
-// value. Anyone can send values with invented ids, so an unchanged file is not read again.
+// ringWithKey returns a keyring to open or check a value that a key made. id identifies the key. If
+// the keyring in use lacks the key, ringWithKey reloads a changed file: a replica with a newer
+// keyset may have made the value. Anyone can send values with invented ids, so an unchanged file is
+// not read again.
 func (s *Sealer) ringWithKey(id uint32) *keyring {
 	if ring := s.ring.Load(); ring.has(id) {
 		return ring

@@ -92,8 +92,8 @@ func TestSecretsOfOlderKeysOpenAfterRotation(t *testing.T) {
 	}
 }
 
-// TestStagedRotationForReplicas checks that a replica with a staged key opens secrets that a
-// different replica has sealed with the same key as primary.
+// TestStagedRotationForReplicas checks that a replica on which a key is still staged opens secrets
+// of a replica on which this key is already primary.
 func TestStagedRotationForReplicas(t *testing.T) {
 	path := createKeyset(t)
 	replica := filepath.Join(t.TempDir(), "keyset.json")

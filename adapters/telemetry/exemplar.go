@@ -19,7 +19,7 @@ func traceOnly(aggregation sdkmetric.Aggregation) exemplar.ReservoirProvider {
 	return func(attributes attribute.Set) exemplar.Reservoir { return withoutAttributes{provider(attributes)} }
 }
 
-// withoutAttributes drops the attributes that a view has removed from each measurement.
+// withoutAttributes drops, from each measurement, the attributes that a view has removed.
 type withoutAttributes struct{ exemplar.Reservoir }
 
 // Offer implements exemplar.Reservoir.

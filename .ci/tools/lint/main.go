@@ -32,7 +32,8 @@ import (
 )
 
 func main() {
-	// Test code calls only servers that it started itself, and its files are deleted at its end.
+	// The analyzers of product skip test code: it calls only servers that it started, and its files
+	// are deleted when the tests end.
 	product := []*analysis.Analyzer{bodyclose.Analyzer, errcheck.Analyzer, errorlint.NewAnalyzer(), noctx.Analyzer}
 	all := []*analysis.Analyzer{ineffassign.Analyzer, nilerr.Analyzer, rowserr.NewAnalyzer(), sqlclose.NewAnalyzer(), unusedIdentifiers}
 	for _, a := range append(product, scannererr.Analyzer) { // which is one of vet.Suite

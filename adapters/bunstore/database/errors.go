@@ -22,7 +22,7 @@ import (
 )
 
 // These errors classify the errors of both databases. ErrDuplicate and ErrMissingParent are retried
-// like a lost conflict. The second attempt finds the other transaction's row, or finds no tenant.
+// like errConflict. The second attempt sees what a concurrent transaction has added or deleted.
 var (
 	ErrDuplicate     = errors.New("the row exists")
 	errConflict      = errors.New("lost against another transaction")
@@ -134,8 +134,9 @@ func Unreachable(err error) bool {
 	return false
 }
 
-// unavailableFault turns an unavailable database and a conflict that outlasted all tries into a
-// fault for the caller. The cause stays wrapped for the log. Other errors pass unchanged.
+// unavailableFault turns the error of an unavailable database, and of a conflict that remained
+// after the last try, into a fault for the caller. The cause stays wrapped for the log. Other
+// errors pass unchanged.
 func unavailableFault(err error) error {
 	if !errors.Is(err, errUnavailable) && !errors.Is(err, errConflict) {
 		return err

@@ -17,8 +17,8 @@ import (
 // arbitrary.
 const migrationLock = 7_365_001_827_364_501
 
-// Migrate brings the schema up to this release. It fails with ErrTooOld if the database is closed
-// to this release.
+// Migrate brings the schema up to this release. It fails with ErrTooOld if the schema requires a
+// newer release.
 func (d *DB) Migrate(ctx context.Context) error {
 	unlock, err := d.lockMigrations(ctx)
 	if err != nil {
@@ -103,7 +103,7 @@ func (d *DB) lockMigrations(ctx context.Context) (unlock func(), err error) {
 	}, nil
 }
 
-// ErrTooOld reports that a newer release has closed the database to this binary.
+// ErrTooOld reports that the schema requires a newer release than this binary.
 var ErrTooOld = errors.New("this tenantry is too old for the database")
 
 // checkRelease returns ErrTooOld if the schema requires a newer release. Unknown migrations alone

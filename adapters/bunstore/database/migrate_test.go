@@ -69,7 +69,7 @@ func TestConcurrentProcessesMigrateOnce(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		one := url(t)
 		if one == Memory {
-			return // only its own Store can open it
+			return // a database in memory cannot be opened a second time
 		}
 		errs := make([]error, 4)
 		var wg sync.WaitGroup

@@ -65,8 +65,9 @@ type Timeouts struct {
 	// Query is the time limit of a statement or transaction. Without it, a database that hangs with
 	// open connections would block requests and look like a slow provider. The default is 10 seconds.
 	Query time.Duration
-	// Slot is how long a statement waits for a free connection, and a write on SQLite for the writer
-	// before it. A longer wait would only make the queue longer. The default is 3 seconds.
+	// Slot is how long a statement waits for a free connection. On SQLite it is also how long a
+	// write waits for other writers. A longer wait would only make the queue longer. The default is
+	// 3 seconds.
 	Slot time.Duration
 }
 
@@ -84,9 +85,9 @@ type DB struct {
 	execMode pgx.QueryExecMode // of PostgreSQL's driver
 }
 
-// Open connects to sqlite:///path, Memory or postgres://… It fails with ErrTooOld if a newer
-// release has closed the database to this release. It does not migrate. hooks are added to every
-// statement, and the tracing hook comes after them.
+// Open connects to sqlite:///path, Memory or postgres://… It fails with ErrTooOld if the schema
+// requires a newer release. It does not migrate. hooks are added to every statement, and the
+// tracing hook comes after them.
 func Open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*DB, error) {
 	pool, err := Connect(url, o)
 	if err != nil {
@@ -184,8 +185,8 @@ func connectSQLite(raw string, o Options) (*bun.DB, error) {
 }
 
 // sqliteDSN returns the driver's address of a file. It makes transactions take the write lock when
-// they begin, because SQLite cannot upgrade a reading transaction while a different transaction
-// writes.
+// they begin, because SQLite cannot turn a reading transaction into a writing one while a different
+// transaction writes.
 func sqliteDSN(path string, memory bool, synchronous string) string {
 	q := url.Values{"_txlock": {"immediate"}, "_pragma": {
 		"busy_timeout(5000)", "foreign_keys(1)", "journal_mode(WAL)", "synchronous(" + synchronous + ")",

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/adapters/testserver"
 )
 
-// prepareRead returns a function that reads the plans, whose columns all have a value, with a prepared
-// read.
+// prepareRead returns a function that reads the table plans with a prepared read. No column of this
+// table is nullable.
 func prepareRead(d *DB) func(ctx context.Context) error {
 	p := NewPreparedRead(d.NewSelect().TableExpr("plans").Column("tenant_slots", "name").Where("name = ?", PreparedArg))
 	return func(ctx context.Context) error {

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports/failpoint"
 )
 
-// maxTries is how often a statement or transaction is tried when it loses a conflict. A transaction
-// that lost was rolled back, so a retry is safe.
+// maxTries is how often a statement or transaction is tried when it conflicts with a concurrent
+// one. After a conflict the transaction was rolled back, so a retry is safe.
 const maxTries = 3
 
 // Func runs on the database or in a transaction. It can run more than once, so it must reset its
@@ -40,13 +40,14 @@ func (d *DB) singleStatement(ctx context.Context, w Func) func() error {
 	}
 }
 
-// RetryWrite runs attempt, which writes, until it succeeds or fails for good. Use it with Transaction
-// for a transaction that keeps a state of its own for each attempt.
+// RetryWrite runs attempt, which writes, until it succeeds, fails with an error that is not
+// retryable, or was tried maxTries times. Use it with Transaction if each attempt of a transaction
+// needs new variables.
 func (d *DB) RetryWrite(ctx context.Context, operation string, attempt func() error) error {
 	return d.retry(ctx, operation, d.withWriteSlot(ctx, attempt))
 }
 
-// Transaction runs w once, in one transaction. It is an attempt of RetryWrite.
+// Transaction runs w once, in one transaction. Call it in an attempt of RetryWrite.
 func (d *DB) Transaction(ctx context.Context, w Func) error {
 	return withTimeout(ctx, d.timeouts.Query, func(ctx context.Context) error {
 		return d.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error { return w(ctx, tx) })
@@ -57,7 +58,7 @@ func (d *DB) Transaction(ctx context.Context, w Func) error {
 func (d *DB) Snapshot(ctx context.Context, operation string, w Func) error {
 	o := sql.TxOptions{ReadOnly: true}
 	if IsPostgres(d) {
-		o.Isolation = sql.LevelRepeatableRead // SQLite's transactions always are
+		o.Isolation = sql.LevelRepeatableRead // a transaction of SQLite always reads one snapshot
 	}
 	return d.retry(ctx, operation, func() error {
 		return withTimeout(ctx, d.timeouts.Query, func(ctx context.Context) error {
@@ -88,9 +89,10 @@ func (d *DB) LockRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	return q
 }
 
-// LockRowsToDelete makes a select lock the rows of table that the transaction deletes. The lock conflicts
-// with the locks of foreign key checks. So the transaction waits for the other transactions that added
-// children of these rows before it holds a lock for which they can wait.
+// LockRowsToDelete makes a select lock the rows of table that the transaction deletes. The lock
+// conflicts with the locks of foreign key checks. The transaction therefore waits first for the
+// transactions that added children of these rows. At that time it does not hold a lock for which
+// they could wait.
 func (d *DB) LockRowsToDelete(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	if IsPostgres(d) {
 		return q.For("UPDATE OF ?", bun.Ident(table))
@@ -98,8 +100,9 @@ func (d *DB) LockRowsToDelete(q *bun.SelectQuery, table string) *bun.SelectQuery
 	return q
 }
 
-// retry runs attempt until it succeeds, fails for good, or was tried maxTries times. An error is
-// marked with fault.FromStore. Refusals that are created outside of retry have the same mark.
+// retry runs attempt until it succeeds, fails with an error that is not retryable, or was tried
+// maxTries times. It marks the error with fault.FromStore, as other code of the store marks its own
+// refusals.
 func (d *DB) retry(ctx context.Context, operation string, attempt func() error) error {
 	failpoint.Before(operation)
 	var err error
@@ -158,7 +161,7 @@ func retryable(err error) bool {
 	return errors.Is(err, errConflict) || errors.Is(err, ErrDuplicate) || errors.Is(err, ErrMissingParent)
 }
 
-// backOff waits so that the other transaction can finish. It returns false if ctx ended.
+// backOff waits so that the conflicting transaction can finish. It returns false if ctx ended.
 func backOff(ctx context.Context, attemptNo int) bool {
 	wait := time.Duration(attemptNo) * (5*time.Millisecond + rand.N(20*time.Millisecond))
 	select {

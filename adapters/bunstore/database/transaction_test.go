@@ -150,8 +150,8 @@ func TestDeadlockIsRetried(t *testing.T) {
 func TestHangingDatabaseIsUnavailable(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		s := migrated(t, url(t))
-		// SQLite forgets an interruption that arrives just before the statement begins. The statement
-		// therefore ends at some time, and is begun again.
+		// SQLite ignores an interruption that arrives just before the statement begins. The
+		// statement is therefore finite, and hang repeats it.
 		long := "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000000) SELECT count(*) FROM n"
 		if IsPostgres(s) {
 			long = "SELECT pg_sleep(3600)"

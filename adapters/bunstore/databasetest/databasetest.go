@@ -44,14 +44,14 @@ func Each(t *testing.T, run func(t *testing.T, url func(testing.TB) string)) {
 	}
 }
 
-// EachShared leaves out the database in memory.
+// EachShared is Each without the database in memory.
 func EachShared(t *testing.T, run func(t *testing.T, url func(testing.TB) string)) {
 	for _, k := range Kinds()[1:] {
 		t.Run(k.Name, func(t *testing.T) { run(t, k.URL) })
 	}
 }
 
-// shared holds what all tests of a package use.
+// shared holds the databases that all tests of a package share.
 var shared struct {
 	dir     string // of SQLite files
 	url     string // of the PostgreSQL database

@@ -38,7 +38,7 @@ const (
 )
 
 // kinds maps the column types of both databases. A migration that uses a new type adds the type
-// here and to the tests of both directions.
+// here and to the tests that load a dump of one database into the other.
 var kinds = map[string]Kind{
 	"text": Text, "uuid": Text, "jsonb": Text,
 	"blob": Bytes, "bytea": Bytes,

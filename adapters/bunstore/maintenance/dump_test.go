@@ -206,7 +206,7 @@ func (d memoryDump) content() map[string]string {
 	return all
 }
 
-// fillEmptyTables writes two rows into every empty table: one with odd values, one with NULL in
+// fillEmptyTables writes two rows into every empty table: one with odd values, and one with NULL in
 // every nullable column. An unknown column type fails the test, as it would fail a backup.
 func fillEmptyTables(t *testing.T, s *database.DB) {
 	t.Helper()

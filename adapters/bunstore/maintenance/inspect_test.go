@@ -27,7 +27,7 @@ func TestInspectReportsMigrations(t *testing.T) {
 	databasetest.Each(t, func(t *testing.T, url func(testing.TB) string) {
 		address := url(t)
 		if address == database.Memory {
-			return // only its own DB can open it
+			return // a database in memory cannot be opened a second time
 		}
 		s, err := database.Open(t.Context(), address, database.Options{})
 		must(t, "open", err)

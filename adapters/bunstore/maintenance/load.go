@@ -27,7 +27,7 @@ var seededTables = []string{"plans", "schema_release"}
 // auditTable keeps the rows of the new database in addition to the rows of the backup.
 const auditTable = "audit_events"
 
-// UnknownMigrations returns the migrations of applied that this release does not have.
+// UnknownMigrations returns those of the applied migrations that this release does not have.
 func UnknownMigrations(applied []string) ([]string, error) {
 	set := migrate.NewMigrations()
 	if err := set.Discover(migrations.Files); err != nil {

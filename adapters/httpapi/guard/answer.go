@@ -101,9 +101,9 @@ func (g *guard) runRecovered(work func(), r *http.Request) (done bool) {
 	return true
 }
 
-// answer buffers a response until it is complete. So a panic halfway still becomes a clean 500. The
-// longest answer of an operation is a list of 100 tenants. Files and documents are larger, but
-// WriteString does not copy them.
+// answer buffers a response until it is complete. So a panic during the operation still becomes a
+// complete 500 answer. The longest answer of an operation is a list of 100 tenants. Files and
+// documents are larger, but WriteString does not copy them.
 type answer struct {
 	header http.Header
 	status int
@@ -155,8 +155,8 @@ func (a *answer) len() int { return a.body.Len() + len(a.file) }
 
 var errClientGone = errors.New("the client takes no more of the answer")
 
-// Stream sends the header of an answer and then the parts of its body as send passes them on. send
-// runs while the request holds its slot, so the slow clients of an account use up only the
+// Stream sends the header of an answer, and then each part of the body that send passes to write.
+// send runs while the request holds its slot, so the slow clients of an account use up only the
 // account's own share. If send fails, the connection is closed, so that the client sees that the
 // answer is not complete.
 func Stream(ctx context.Context, w io.Writer, send func(write func([]byte) error) error) {
@@ -204,7 +204,8 @@ func (a *answer) send(w http.ResponseWriter) {
 }
 
 // sendChunks writes body to w. It returns false if the client has disconnected or is too slow. It
-// sets the deadline of an empty body too, because net/http writes the header after this.
+// sets the deadline of an empty body too, because net/http writes the header of such an answer
+// later.
 func sendChunks[T string | []byte](w http.ResponseWriter, body T) bool {
 	connection := http.NewResponseController(w)
 	for {

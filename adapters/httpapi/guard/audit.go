@@ -22,8 +22,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// beginAct puts the act of a write into the context, for the audit. Pages get an act that only tells
-// the client and the request.
+// beginAct puts the act of a write into the context, for the audit. The act of a page contains only
+// the client and the request id.
 func (g *guard) beginAct(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -155,8 +155,8 @@ func (e *exchange) outcomeOf(a *answer, mayHaveChanged bool) *audit.Outcome {
 
 // endAct writes the audit entry of a request before its answer is sent, unless the entry was
 // committed with the answer. Reads get an entry only if a known key is refused. endAct returns an
-// error if the entry could not be stored and nothing is stored from which it can be made later. The
-// answer of a write that failed is sent in any case.
+// error if the entry could not be stored, unless a sweep can make the entry later from the stored
+// act. In that case, and for an answer with a 5xx status, it only logs the error.
 func (g *guard) endAct(r *http.Request, a *answer) error {
 	e := exchangeOf(r.Context())
 	act := e.act
@@ -194,8 +194,9 @@ func (g *guard) endAct(r *http.Request, a *answer) error {
 
 func (x *run) calledProvider() bool { return x.effects.Seen().Asked }
 
-// deniedQuota limits how many requests of a key are answered 401 or 403 before they count in a
-// bucket. Each of them is stored in the audit, so without a limit a revoked key could fill the disk.
+// deniedQuota limits the requests of a key that are answered 401 or 403 and are not counted in any
+// other bucket. Each of them is stored in the audit, so without a limit a revoked key could fill
+// the disk.
 var deniedQuota = ratelimit.Bucket{Limit: 1000, Window: time.Hour}
 
 // Denied is the X-RateLimit-Bucket of an answer to a request that exceeds deniedQuota.

@@ -13,7 +13,7 @@ import (
 )
 
 // checkScope answers 403 if the key lacks the scope of the operation, or is limited to some tenants
-// and the operation concerns all.
+// and the operation concerns all tenants.
 func (g *guard) checkScope(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())

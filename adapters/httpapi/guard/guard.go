@@ -178,9 +178,9 @@ type exchange struct {
 	status         int
 	slot           slot                   // the slot of guard.inFlight that the request holds
 	idle           func(wait func()) bool // see Idle
-	// write is set for a request with an Idempotency-Key. keyLost is set when different requests
-	// won every race for the key, so that this request does not run. replayed is set when the
-	// answer is a stored answer.
+	// write is set for a request with an Idempotency-Key. keyLost is set when a different request
+	// claimed the key first, so that this request does not run. replayed is set when the answer is
+	// a stored answer.
 	write             *keyedWrite
 	keyLost, replayed bool
 	run               *run       // set while the operation of a write runs

@@ -73,10 +73,11 @@ func writeOf(r *http.Request, e *exchange) (*keyedWrite, error) {
 	return &keyedWrite{place: idempotency.KeyID{Account: e.caller.Account.ID, Key: key}, text: asked.Text()}, nil
 }
 
-// boundsOfReplays returns the part of the stored key that separates the answers to keys with
-// different bounds. An answer can be replayed only to a key that could have got it: a key that is
-// limited to some tenants has its own answers, and so has every key for a write that manages keys.
-// The part is empty otherwise. It begins with a space, which an Idempotency-Key cannot contain.
+// boundsOfReplays returns the part of the stored Idempotency-Key that separates the answers to API
+// keys with different bounds. An answer can be replayed only to an API key that could have got it.
+// So an API key that is limited to some tenants has its own answers, and for a write that manages
+// API keys, every API key has its own answers. The part is empty otherwise. It begins with a space,
+// which an Idempotency-Key cannot contain.
 func boundsOfReplays(e *exchange) string {
 	switch bounds := e.caller.Bounds; {
 	case e.route.terms.ManagesKeys:

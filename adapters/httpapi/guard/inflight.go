@@ -16,9 +16,9 @@ import (
 // requests are refused at once, because they would slow down the requests in progress.
 //
 // A request for a connect page holds a slot in the group pages. A request for an operation begins
-// in authenticating and moves to authenticated. The first two groups are limited, so that requests
-// without a valid key cannot take all slots. A group shares its slots between clients. Files and
-// documents need no slot, because they are in memory.
+// in authenticating and moves to authenticated. The groups pages and authenticating have limits of
+// their own, so that requests without a valid key cannot take all slots. A group shares its slots
+// between clients. Files and documents need no slot, because they are in memory.
 type inFlightLimit struct {
 	max int // of all groups together
 
@@ -34,7 +34,8 @@ type slotGroup struct {
 	byClient   map[string]int // the slots of each client that has any
 }
 
-// slot is the place that a request holds among the requests in flight. The zero value holds none.
+// slot is the slot of a client in a slotGroup that a request in flight holds. The zero value stands
+// for no slot.
 type slot struct {
 	group  *slotGroup
 	client string
@@ -111,8 +112,8 @@ func clientNetwork(a netip.Addr) string {
 	return a.String()
 }
 
-// limitInFlight answers 503 if the process handles Limits.InFlight requests, or if the network of
-// the client has its share of them.
+// limitInFlight answers 503 if the process handles Limits.MaxInFlight requests, or if the network
+// of the client has used up its share of them.
 func (g *guard) limitInFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
@@ -136,8 +137,8 @@ func (g *guard) limitInFlight(next http.Handler) http.Handler {
 	})
 }
 
-// limitAccount answers 503 if the account has its share of the requests in flight. From here on the
-// request counts for its account and not for its address.
+// limitAccount answers 503 if the account has used up its share of the requests in flight. After
+// this step the request counts for its account and not for its address.
 func (g *guard) limitAccount(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())

@@ -66,8 +66,8 @@ type Limits struct {
 	// MaxEventWaiters is the maximum number of requests of an account that wait for events, over all
 	// replicas. The default is 5.
 	MaxEventWaiters int
-	// MaxInFlight is the maximum number of requests that the process handles concurrently. The default
-	// is 1,000. See inFlightLimit for the parts that clients get.
+	// MaxInFlight is the maximum number of requests that the process handles concurrently. The
+	// default is 1,000. See inFlightLimit for the share of each client.
 	MaxInFlight int
 }
 
@@ -104,7 +104,8 @@ type concurrencyLimit struct {
 	detail string // of a refusal, with a verb for max
 }
 
-// concurrencyLimit returns the limit that a request with these terms has, false if it has none.
+// concurrencyLimit returns the concurrency limit for a request with these terms. limited is false
+// if there is no such limit.
 func (g *guard) concurrencyLimit(t Terms, r *http.Request) (c concurrencyLimit, limited bool) {
 	switch {
 	case t.Bucket == ProviderHeavy || t.Bucket == ProviderHeavyWrites || t.CallsProviderIf != nil && t.CallsProviderIf(peekBody(r)):

@@ -96,7 +96,7 @@ func serveStrict(ctx context.Context, folder, redis string) error {
 	return server.Close()
 }
 
-// startStrict starts a server process that ends with the test and with the test process.
+// startStrict starts a server process. It ends when the test ends, or when the test process ends.
 func startStrict(t *testing.T, folder, redis string) (url string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

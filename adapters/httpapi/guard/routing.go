@@ -36,8 +36,8 @@ func routesOf(doc *huma.OpenAPI) map[string]route {
 }
 
 // fixedPaths maps each path without a parameter to its methods, in the form of an Allow header. A
-// path template that also matches a fixed path does not apply to the fixed path. For example,
-// connect-url in /v1/tenants/connect-url is not a tenant id.
+// path template can also match a fixed path, but its methods do not apply there. For example,
+// /v1/tenants/{tenant_id} matches /v1/tenants/connect-url, but connect-url is not a tenant id.
 func fixedPaths(doc *huma.OpenAPI) map[string]string {
 	fixed := map[string]string{}
 	for path, item := range doc.Paths {

@@ -53,7 +53,7 @@ func responses(op *huma.Operation, t guard.Terms) map[string]*huma.Response {
 		Content:     map[string]*huma.MediaType{"application/json": {Example: t.Answer}},
 	}}
 	if t.Media != "" {
-		// JSON Lines have no schema: OpenAPI 3.1 would apply it to the whole answer.
+		// JSON Lines have no schema, because OpenAPI 3.1 would apply a schema to the whole answer.
 		documented[success].Content = map[string]*huma.MediaType{t.Media: {Example: t.Answer}}
 	}
 	for status, list := range byStatus {

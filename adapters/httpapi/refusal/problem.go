@@ -53,7 +53,8 @@ type Problem struct {
 	Conflicts  []PlanAction   `json:"conflicts,omitempty" doc:"With dns_conflict: the actions that block the plan."`
 	Workspaces []workspace    `json:"workspaces,omitempty" doc:"With the codes that end in workspace_required: the workspaces that the credential has access to."`
 
-	// RequiredScope is the operation's scope if the key lacks no scope but a bound stops it.
+	// RequiredScope is the scope that the request needs. A key can have this scope and still be
+	// refused, because of a different bound of the key.
 	RequiredScope string `json:"required_scope,omitempty" doc:"With insufficient_scope: the scope that the request needs."`
 
 	retryAfter time.Duration
@@ -70,8 +71,8 @@ func Invalid(detail string, fields ...ProblemField) error {
 	return fault.InvalidRequest.WithValues(fields, "%s", detail)
 }
 
-// Of returns the body of the answer that reports f. requestID is the id of the request. The fields
-// of core are those of the request's body. Checks of the HTTP layer pass locations, see Invalid.
+// Of returns the body of the answer that reports f. requestID is the id of the request. f.Fields
+// are names in the request's body. Errors of the HTTP layer contain locations instead, see Invalid.
 func Of(f *fault.Error, requestID string) *Problem {
 	p := &Problem{
 		Type: "/docs/errors/" + f.Code.Name, Title: f.Code.Title, Status: StatusOf[f.Code.Kind],

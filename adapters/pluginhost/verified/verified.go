@@ -127,7 +127,7 @@ func Check(path, sum string) error {
 }
 
 // Install copies the files of the plugin at path to the path target, and replaces what is there. It
-// does nothing when both are the same. Its errors are those of Open.
+// does nothing when path and target are the same file. Its errors are those of Open.
 func Install(path, sum, target string) error {
 	if same(path, target) {
 		return nil

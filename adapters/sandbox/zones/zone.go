@@ -21,7 +21,8 @@ type zone struct {
 	own bool
 }
 
-// negativeTTL is short, so that users of the sandbox see a new record soon. In seconds.
+// negativeTTL is the TTL of negative answers, in seconds. It is short, so that users of the sandbox
+// see a new record soon.
 const negativeTTL = 5
 
 // newZone checks the records and returns a zone with these records and the SOA and NS records of
