@@ -23,7 +23,7 @@ type Idempotency interface {
 	// Hold renews the lease of an attempt. held is false if a different attempt has the key.
 	// Finish, Abandon and Release return held in the same way.
 	Hold(ctx context.Context, at idempotency.KeyID, attempt string, lease time.Duration) (held bool, err error)
-	// Finish stores a completion that belongs to no other change. It may be repeated.
+	// Finish stores a completion when there is no change to commit it with. It may be repeated.
 	Finish(ctx context.Context, c Completion) (held bool, err error)
 	// Abandon ends an attempt without storing an answer. The key is kept until the given time.
 	Abandon(ctx context.Context, at idempotency.KeyID, attempt string, until time.Time) (held bool, err error)

@@ -47,12 +47,12 @@ type Connections interface {
 	ConnectionCounts(ctx context.Context, owner access.AccountID, integrationID string) (integration.Counts, error)
 	// BeginSession stores a new pending session before the platform is called. If the connection is
 	// neither connected nor disconnecting, BeginSession makes it pending and clears its error. The
-	// same transaction expires an earlier pending session of the mailbox that is not Opened, if it
-	// began before stale or has expired. An earlier session that is Opened has a link, so its
-	// caller checks it at the platform and ends it before. Of concurrent calls one wins.
-	// BeginSession first checks the errors of EligibleMailbox. It then fails with
-	// mailbox_already_connected_elsewhere if a different integration holds the mailbox (see
-	// integration.ConnectionStatus.Held), or with oauth_session_pending.
+	// same transaction marks an earlier pending session of the mailbox as expired if that session
+	// is not Opened, and began before stale or is past its ExpiresAt. An earlier session that is
+	// Opened has a link, so the caller checks it at the platform and ends it before this call. Of
+	// concurrent calls one wins. BeginSession first checks the errors of EligibleMailbox. It then
+	// fails with mailbox_already_connected_elsewhere if a different integration holds the mailbox
+	// (see integration.ConnectionStatus.Held), or with oauth_session_pending.
 	BeginSession(ctx context.Context, owner access.AccountID, s integration.Session, connectionID string, stale time.Time) error
 	// PendingSession returns the pending session of a mailbox at an integration. found is false if
 	// there is none.

@@ -80,7 +80,7 @@ func (a Account) Status() Status {
 	}
 }
 
-// Open fails with account_closed if the account is closed and must not be changed.
+// Open fails with account_closed if the account is closed.
 func (a Account) Open() error {
 	if a.Status() == StatusClosed {
 		return fault.AccountClosed.With("the account is closed")

@@ -54,7 +54,7 @@ type Connection struct {
 	UpdatedAt      time.Time
 }
 
-// Eligible is a mailbox that can be connected, with its Connection, the zero value if it has none.
+// Eligible is a mailbox that can be connected. Connection is zero if the mailbox has none.
 type Eligible struct {
 	Mailbox    mailbox.Mailbox
 	Connection Connection

@@ -28,8 +28,8 @@ func (d *decision) afterPlan(z Zone) {
 	}
 }
 
-// afterApply continues once the plan is written. If the plan needs no more changes, an earlier
-// attempt whose answer was lost has written it, or someone else has.
+// afterApply continues once the plan is written. If the new plan has no changes, its records were
+// written by an earlier attempt whose answer was lost, or by someone else.
 func (d *decision) afterApply(o Observation) {
 	z := o.Zone
 	switch required := z.required(); {

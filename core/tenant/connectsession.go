@@ -19,8 +19,8 @@ const (
 	SessionExpired   SessionStatus = "expired"   // never stored, see StatusAt
 )
 
-// ConnectSession is one request of an account to connect a tenant. It outlives the flows of its
-// links, of which one is valid at a time.
+// ConnectSession is one request of an account to connect a tenant. It can have several links, one
+// after the other; only the newest link is valid. It is kept when the flow of a link is deleted.
 type ConnectSession struct {
 	ID     string
 	Status SessionStatus // as stored, see StatusAt

@@ -136,7 +136,7 @@ type Administrator struct {
 
 // Reachable fails with access_denied if the tenant's consent is revoked. Operations that may call
 // the platform check it after validating the request and before the tenant's state. Only a sync
-// does not, because it detects that a consent works again.
+// does not check it, because a sync detects that the consent works again.
 func (t Tenant) Reachable() error {
 	if t.Consent == ConsentRevoked {
 		return fault.AccessDenied.With("the tenant's administrator has revoked the consent; connect the tenant again")
