@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-// rebuildInterval is the time between two looks at the program of a plugin under development.
+// rebuildInterval is the time between two checks for a new build of a plugin under development.
 const rebuildInterval = time.Second
 
 // kindMail is the kind of mail platforms in the plugin catalog.
@@ -35,8 +35,8 @@ type pluginUnderDevelopment struct {
 	host    pluginhost.Options // the plugin folder of the sandbox, and the limits of a plugin
 
 	sum     [sha256.Size]byte // of the built file that was copied last
-	seen    fileState         // at the last look
-	settled fileState         // of the file that was read last
+	seen    fileState         // of the built file at the last check
+	settled fileState         // of the built file when it was last read
 }
 
 // fileState changes when a file is written.
@@ -117,8 +117,8 @@ func sumOf(path string) (sum [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(hash.Sum(nil)), err
 }
 
-// rebuilt reports whether the plugin was built again. A file that changed since the last look is
-// still being written, so the next look decides.
+// rebuilt reports whether the plugin was built again. A file that changed since the last check may
+// still be being written, so the next check decides.
 func (p *pluginUnderDevelopment) rebuilt() bool {
 	now, err := p.state()
 	if err != nil || now != p.seen {

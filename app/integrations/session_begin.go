@@ -26,8 +26,8 @@ import (
 const openTimeout = 10 * time.Second
 
 // Begin starts the sign-in of a mailbox at the platform and returns the link. It stores the session
-// before it calls the platform. Of concurrent requests only one calls the platform, and a crash
-// leaves no unknown session with a valid link. An earlier session of the mailbox that has expired
+// before it calls the platform. Of concurrent requests only one calls the platform. After a crash,
+// no link is valid whose session is not stored. An earlier session of the mailbox that has expired
 // is checked for the last time and ended.
 //
 // It fails, in this order and before the platform is called, with integration_not_found,
@@ -235,7 +235,7 @@ func (o *sessionOpener) restoredConnection(ctx context.Context, reason string) (
 		return nil, err
 	}
 	c := o.eligible.StartFailed(o.connectionID, o.integration.ID, reason, o.now())
-	if c.Status.UnaffectedBySession() { // it had changed when the session began
+	if c.Status.UnaffectedBySession() { // another request changed the connection between the read of o.eligible and BeginSession
 		c = e.Connection.Failed(reason, o.now())
 	}
 	return &c, nil

@@ -125,7 +125,8 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 }
 
 // releaseFailed deletes the reserved row when tenantry cannot have left a mailbox at the platform.
-// This is certain when no outcome is unknown, or when the address is not available.
+// This is certain when no call has an unknown outcome, or when the address belongs to a different
+// object.
 func (c *creation) releaseFailed(ctx context.Context, cause error) (Result, error) {
 	c.row.JustReserved = !c.mayExist || errors.Is(cause, fault.InvalidMailboxEmail)
 	cause = c.releaseIfFresh(ctx, c.owner, c.row, cause)

@@ -17,8 +17,8 @@ import (
 // parallelReads is how many domains or mailboxes a sync reads by name in parallel.
 const parallelReads = 6
 
-// readUnlisted reads each stored domain and mailbox by name that the platform did not list. A list
-// can come from a replica that lags, so an object is missed only if the read does not find it
+// readUnlisted reads, by name, each stored domain and mailbox that the platform did not list. A
+// list can come from a replica that lags, so an object is missed only if the read does not find it
 // either. An object that could not be read is neither found nor missed. Only an error of the store
 // is returned.
 func (r *syncRun) readUnlisted(ctx context.Context, found *ports.Found) error {

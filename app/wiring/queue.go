@@ -46,8 +46,8 @@ const (
 	domainSweepEvery = 5 * time.Minute
 
 	// EnforceSweepEvery is the interval of the sweep that wakes tenants whose messages are due to
-	// be counted. The sandbox has the same interval: its control interface triggers enforcement,
-	// and a shorter sweep would run first.
+	// be counted. The sandbox has the same interval: tests trigger enforcement through its control
+	// interface, and a more frequent sweep would often enforce before that.
 	EnforceSweepEvery = time.Minute
 
 	// sessionSweepEvery is the interval of the sweep that ends expired sign-in sessions. A request
