@@ -34,9 +34,9 @@ type pluginUnderDevelopment struct {
 	built   string             // the file that a new build changes: the program, or the manifest of its files
 	host    pluginhost.Options // the plugin folder of the sandbox, and the limits of a plugin
 
-	sum     [sha256.Size]byte // of the built file that was copied last
-	seen    fileState         // of the built file at the last check
-	settled fileState         // of the built file when it was last read
+	sum      [sha256.Size]byte // of the built file that was copied last
+	seen     fileState         // of the built file at the last check
+	lastRead fileState         // of the built file when its checksum was last computed
 }
 
 // fileState changes when a file is written.
@@ -88,7 +88,7 @@ func openPlugin(ctx context.Context, dir, base string, o pluginhost.Options) (*p
 	if p.seen, err = p.state(); err != nil {
 		return nil, err
 	}
-	p.settled = p.seen
+	p.lastRead = p.seen
 	if p.sum, err = sumOf(p.built); err != nil {
 		return nil, err
 	}
@@ -125,10 +125,10 @@ func (p *pluginUnderDevelopment) rebuilt() bool {
 		p.seen = now
 		return false
 	}
-	if now == p.settled {
+	if now == p.lastRead {
 		return false
 	}
-	p.settled = now
+	p.lastRead = now
 	sum, err := sumOf(p.built)
 	if err != nil || sum == p.sum {
 		return false

@@ -218,7 +218,7 @@ func (fx *fixture) ruleTransitions() map[string][]bool {
 	return turns
 }
 
-// eventTransitions returns the same sequence from the stored events.
+// eventTransitions returns the sequence of ruleTransitions as the stored events have it.
 func (fx *fixture) eventTransitions(t *testing.T) map[string][]bool {
 	t.Helper()
 	acts := map[string][]bool{}
