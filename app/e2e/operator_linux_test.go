@@ -116,8 +116,8 @@ func (f *promptWatcher) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestCommandRunByTheWrongUserIsExplained checks that a command which a different user than the
-// service's runs says so, instead of reporting a broken database or keyset.
+// TestCommandRunByTheWrongUserIsExplained checks that a command explains that it runs as a
+// different user than the service, and does not report a broken database or keyset.
 func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

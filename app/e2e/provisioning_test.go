@@ -363,7 +363,7 @@ func TestProvisioningSurvivesKills(t *testing.T) {
 }
 
 // provisionOverKills provisions domains over a few kills, or in a soak over 30 kills, one every 2
-// s. crash ends the database once, between two kills of the service, if it has a server.
+// s. crash is called once, between two kills of the service.
 func provisionOverKills(t *testing.T, m *restartingSandbox, size int, crash func()) {
 	deaths := 2
 	if soak {

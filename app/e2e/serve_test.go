@@ -148,7 +148,8 @@ func databaseWithoutRights(t *testing.T) string {
 }
 
 // TestLostKeysetIsNotReplaced checks that serve creates no keyset if the database has values that
-// are sealed with a different one. The operator can give those up with `keyset create`.
+// are sealed with a different one. With `keyset create` the operator can decide to lose those
+// values.
 func TestLostKeysetIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))

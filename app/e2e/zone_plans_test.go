@@ -368,8 +368,8 @@ func TestZonePlansAtPowerDNS(t *testing.T) {
 	runZoneCases(t, newPowerDNSHost(t), allZoneCases(), "powerdns")
 }
 
-// TestZonePlansAtCloudflare does the same with the simulator of Cloudflare, and with cases that
-// only Cloudflare has.
+// TestZonePlansAtCloudflare is TestZonePlansAtPowerDNS with the simulator of Cloudflare, and with
+// cases that only Cloudflare has.
 func TestZonePlansAtCloudflare(t *testing.T) {
 	t.Parallel()
 	runZoneCases(t, newCloudflareHost(t), append(allZoneCases(), cloudflareCases...), "cloudflare")
