@@ -32,8 +32,8 @@ type AuditQuery struct {
 // of operators, for acts of administrators on the connect pages, and for dropped entries, each in
 // the transaction of its change. The entry of a request is added when the request ends, see Act.
 type AuditChains interface {
-	// EndAct ends the act of ctx. It adds the entry of the act with the outcome, at most once. If the
-	// outcome is nil, it adds none, and forgets what is stored of the act.
+	// EndAct ends the act of ctx. It adds the entry of the act with the outcome, at most once. If
+	// the outcome is nil, it adds no entry, and deletes the stored act.
 	EndAct(ctx context.Context, outcome *audit.Outcome) error
 	// EndLostActs adds entries with the outcome audit.Unknown for at most limit acts that were
 	// stored more than age ago and did not end. It leaves out writes whose Idempotency-Key is
@@ -42,8 +42,8 @@ type AuditChains interface {
 	// AuditEntries lists entries of the owner, newest first. It fails with cursor_expired if q.Before
 	// is not kept any longer.
 	AuditEntries(ctx context.Context, owner access.AccountID, q EntryQuery) (EntryPage, error)
-	// AuditExport lists at most limit entries of the owner after a sequence, oldest first. After 0
-	// begins with the oldest entry that is kept.
+	// AuditExport lists at most limit entries of the owner after a sequence, oldest first. If after
+	// is 0, the list begins with the oldest entry that is kept.
 	AuditExport(ctx context.Context, owner access.AccountID, after int64, limit int) ([]audit.Entry, error)
 	// DropAuditEntries deletes entries of one account that are older than the given time, at most
 	// limit. It adds an entry that names the hash of the last deleted one. It returns the number of

@@ -17,8 +17,9 @@ type Idempotency interface {
 	KeyRecord(ctx context.Context, at idempotency.KeyID) (r idempotency.Record, found bool, err error)
 	// Claim inserts an unused key. Of concurrent calls one wins and gets the name of its attempt.
 	Claim(ctx context.Context, c Claim) (attempt string, won bool, err error)
-	// TakeOver claims a key that the attempt from still holds. It succeeds only if the lease of
-	// that attempt has ended and the key has no answer that is valid at c.Now.
+	// TakeOver claims a key of a different attempt. from is the name of that attempt. TakeOver
+	// succeeds only if the attempt's lease has ended and the key has no answer that is valid at
+	// c.Now.
 	TakeOver(ctx context.Context, from string, c Claim) (attempt string, won bool, err error)
 	// Hold renews the lease of an attempt. held is false if a different attempt has the key.
 	// Finish, Abandon and Release return held in the same way.

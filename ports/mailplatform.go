@@ -5,7 +5,7 @@
 // `ports` means inbound HTTP; here it means outbound dependencies.
 //
 // Every call takes a context with a deadline. A read changes nothing. A write may be repeated
-// safely, except where its comment says otherwise. A provider call without an answer returns an
+// safely, except where its comment says otherwise. A provider call that fails returns an
 // *outcome.Error. A comment that says "fails with" names the fault codes that the method returns.
 //
 // The main interfaces are MailPlatform (mailplatform.go), DNSReader and DNSProvider (dns.go,

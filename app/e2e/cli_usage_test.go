@@ -47,7 +47,7 @@ func TestEmptyFlagValueIsAUsageError(t *testing.T) {
 }
 
 // TestUsageErrorsNameTheMistakeAndTheHelp checks that usage errors name the mistake and the help to
-// read. They are JSON if the output format is JSON, wherever that flag stands.
+// read. They are JSON if the flag for JSON output is given, at any position.
 func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{

@@ -16,7 +16,7 @@ import (
 )
 
 // enforce decides which mailboxes to block, stores the intents, sets the rules, and stores the
-// changes. It returns when the tenant is due again.
+// changes. It returns the time at which the tenant is due again.
 //
 // A change is stored only after the platform has applied it. A pass that stops halfway leaves its
 // intents in the store, and the next pass reconciles them first.

@@ -53,7 +53,7 @@ func (s *Service) Periodic(sweep, refresh time.Duration) []ports.Periodic {
 	}
 }
 
-// SessionSweep returns the periodic job that wakes the ending of expired sessions.
+// SessionSweep returns the periodic job that wakes the jobs which end expired sessions.
 func (s *Service) SessionSweep(every time.Duration) ports.Periodic {
 	return ports.Sweep("sending_sessions", every, s.Queue, s.expiredSessions)
 }

@@ -131,7 +131,7 @@ func (s *Service) reserve(ctx context.Context, earlier sessionCheck, platform po
 
 // endEarlier ends a session of the mailbox that has expired but is still pending, after a check at
 // the platform: a person may have signed in since the last check. It returns the mailbox as it is
-// then. A session without a link is left to BeginSession.
+// afterwards. A session without a link is left to BeginSession.
 func (sc sessionCheck) endEarlier(ctx context.Context) (_ integration.Eligible, err error) {
 	owner, found := sc.integration.AccountID, false
 	sc.session, found, err = sc.Connections.PendingSession(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID)

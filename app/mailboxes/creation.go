@@ -83,9 +83,9 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, a
 // createAtPlatform creates the mailbox. The stage Creating is stored first: from then on a mailbox
 // with this address counts as created by tenantry.
 //
-// A taken address is an unknown outcome, because the address may belong to the mailbox itself. A
-// read of the mailbox decides. If the read finds no mailbox and no earlier outcome is unknown, the
-// address belongs to a different object.
+// A refusal because the address is taken counts as an unknown outcome: the address may belong to
+// the mailbox itself. A read of the mailbox decides. If the read finds no mailbox and no earlier
+// outcome is unknown, the address belongs to a different object.
 func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platform, at time.Time, err error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Creating, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// syncLimit is the default of Service.Limit. A sync takes at most 110 s. The rest is for
-	// storing the results.
+	// syncLimit is the default of Service.Limit. A whole sync takes at most 110 s: storing the
+	// results takes the time after syncLimit.
 	syncLimit = 105 * time.Second
 	// bootstrapLimit is how long a sync waits for a mail server that is being prepared.
 	bootstrapLimit = 20 * time.Second

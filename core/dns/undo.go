@@ -38,10 +38,10 @@ type Undo struct {
 	Changes []Change
 }
 
-// NewUndo plans to put back what confirmed writes changed, oldest write first, in a zone that now
-// holds these record sets. A written value that the zone still has is replaced by its predecessor. A
-// value that the zone no longer has was changed by someone else and is left alone, and so are all
-// values that other people added.
+// NewUndo plans to put back what confirmed writes changed in a zone. writes begins with the oldest
+// write; held has the zone's current record sets. A written value that the zone still has is
+// replaced by the value that it replaced. A value that the zone no longer has was changed by
+// someone else and is left alone, and so are all values that other people added.
 func NewUndo(held []RRSet, writes []Write) Undo {
 	u := undoing{sets: slices.Clone(held)}
 	for _, w := range slices.Backward(writes) {

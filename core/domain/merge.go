@@ -50,8 +50,8 @@ func (d Domain) Merge(seen Domain) Domain {
 	return d.Seen(seen)
 }
 
-// Listed returns the domains of the platform's list whose names the other calls to the platform
-// accept, with canonical names.
+// Listed returns the domains of the platform's list with canonical names. It leaves out domains
+// whose names are not valid, because no other call to the platform can name them.
 func Listed(list []Platform) []Platform {
 	named := make([]Platform, 0, len(list))
 	for _, p := range list {

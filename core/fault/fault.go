@@ -3,8 +3,8 @@
 // Package fault defines the errors that the API publishes. Each one is a Code with a kind, a title
 // and the text of its page under /docs/errors.
 //
-// Use cases return an *Error, which Code.With and its siblings create. Of extracts it from any
-// error. The codes are listed in codes.go.
+// Use cases return an *Error, which Code.With and other methods of Code create. Of extracts it from
+// any error. The codes are listed in codes.go.
 package fault
 
 import (

@@ -31,7 +31,7 @@ type Provider struct {
 	AuthHosts []string
 	// Needs are the names of the fields that every credential must have, such as api_key.
 	Needs []string
-	// Capabilities are those of an integration whose credential has all fields.
+	// Capabilities are what an integration can do if its credential has all fields.
 	Capabilities Capabilities
 }
 

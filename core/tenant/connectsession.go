@@ -26,7 +26,8 @@ type ConnectSession struct {
 	Status SessionStatus // as stored, see StatusAt
 	// Tenant is the tenant of the consent. It is empty until the consent is proved.
 	Tenant GUID
-	// Lifetime is the lifetime of each link of the session. ExpiresAt is the expiry of the last one.
+	// Lifetime is the lifetime of each link of the session. ExpiresAt is the expiry of the newest
+	// link.
 	Lifetime  time.Duration
 	ExpiresAt time.Time
 	// ReturnURL is where the last page leads. It is empty if the page leads nowhere. State is

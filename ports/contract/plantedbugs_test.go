@@ -41,7 +41,7 @@ type (
 	neverCancels    struct{ ports.MailTenant }
 )
 
-// replaced returns by instead of an error of this outcome kind.
+// replaced returns the error by if err has this outcome kind, and err otherwise.
 func replaced(err error, kind outcome.Kind, by error) error {
 	if outcome.Of(err) == kind {
 		return by
