@@ -362,8 +362,8 @@ func TestProvisioningSurvivesKills(t *testing.T) {
 	})
 }
 
-// provisionOverKills provisions domains over a few kills, or in a soak over 30 kills, one every 2
-// s. crash is called once, between two kills of the service.
+// provisionOverKills provisions domains while the service is killed a few times. A soak kills it 30
+// times, once every 2 s. crash is called once, between two kills.
 func provisionOverKills(t *testing.T, m *restartingSandbox, size int, crash func()) {
 	deaths := 2
 	if soak {

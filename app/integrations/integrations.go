@@ -102,7 +102,7 @@ type Refreshed struct {
 	Status string
 }
 
-// Disconnected is the result of Disconnect: the mailbox is not at the platform.
+// Disconnected is the result of Disconnect: the mailbox has no account at the platform.
 type Disconnected struct {
 	IntegrationID string
 	MailboxID     string

@@ -61,8 +61,8 @@ const (
 	// keySweepEvery is the interval at which expired Idempotency-Keys are deleted.
 	keySweepEvery = time.Minute
 
-	// actSweepEvery is the interval of the sweep that adds the audit entries of requests that were
-	// killed.
+	// actSweepEvery is the interval of the sweep that adds the audit entries of requests whose
+	// process was killed.
 	actSweepEvery = 30 * time.Second
 
 	// keyBatchTimeout bounds the deletion of one batch of Idempotency-Keys.

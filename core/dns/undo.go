@@ -39,8 +39,8 @@ type Undo struct {
 }
 
 // NewUndo plans to put back what confirmed writes changed in a zone. writes begins with the oldest
-// write; held has the zone's current record sets. A written value that the zone still has is
-// replaced by the value that it replaced. A value that the zone no longer has was changed by
+// write; held has the zone's current record sets. If the zone still has a written value, the
+// earlier value is put back in its place. A value that the zone no longer has was changed by
 // someone else and is left alone, and so are all values that other people added.
 func NewUndo(held []RRSet, writes []Write) Undo {
 	u := undoing{sets: slices.Clone(held)}

@@ -24,8 +24,8 @@ var Drifts = []Drift{SPFGone, DKIMBroken, MXMoved}
 
 // Health is the result of all reads of a domain's DNS.
 type Health struct {
-	// Sound lists the kinds of records that were correct in at least one read. A kind that was
-	// never correct is not published yet and cannot drift.
+	// Sound lists the kinds of records that were correct in at least one read. Records of a kind
+	// that was never correct are not published yet, so the kind cannot drift.
 	Sound []Drift
 	// Drifted lists the kinds in Sound that are no longer correct.
 	Drifted []Drift

@@ -98,9 +98,9 @@ type fromStore struct{ error }
 func (s fromStore) Unwrap() error { return s.error }
 
 // FromStore returns err marked as decided by the data that tenantry stores, and not by a provider's
-// answer or by the live DNS. A concurrent request can change the stored data at any time. So such a
-// refusal is not kept for later requests with the same Idempotency-Key. It returns nil if err is
-// nil.
+// answer or by the live DNS. A concurrent request can change the stored data at any time. So a
+// refusal with a marked error is not kept for later requests with the same Idempotency-Key. It
+// returns nil if err is nil.
 func FromStore(err error) error {
 	if err == nil {
 		return nil

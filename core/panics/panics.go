@@ -73,7 +73,7 @@ func stack() []string {
 	}
 }
 
-// Guarded returns a function that calls f. If f panics, the function calls failed with the panic.
+// Guarded returns a function that calls f. If f panics, the function passes the panic to failed.
 func Guarded(f func(), failed func(*Error)) func() {
 	return func() {
 		defer func() {
@@ -100,10 +100,10 @@ func Continue(err error) {
 	}
 }
 
-// Go starts a goroutine that calls f. If f panics, the goroutine calls failed with the panic.
+// Go starts a goroutine that calls f. If f panics, the goroutine passes the panic to failed.
 func Go(f func(), failed func(*Error)) { go Guarded(f, failed)() }
 
-// AfterFunc is time.AfterFunc. If f panics, its goroutine calls failed with the panic.
+// AfterFunc is time.AfterFunc. If f panics, its goroutine passes the panic to failed.
 func AfterFunc(d time.Duration, f func(), failed func(*Error)) *time.Timer {
 	return time.AfterFunc(d, Guarded(f, failed))
 }

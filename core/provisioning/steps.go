@@ -84,7 +84,8 @@ func (d *decision) handleZoneChange(z Zone) bool {
 	return true
 }
 
-// enterVerification records that the records are published, and continues with the platform.
+// enterVerification stores the time at which publication was confirmed, and continues with the step
+// at the mail platform.
 func (d *decision) enterVerification() {
 	d.PublishedAt = d.Now
 	if d.Stage == StagePropagation {

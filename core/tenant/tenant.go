@@ -43,8 +43,8 @@ const (
 // SMTPAuth is the organization-wide state of authenticated SMTP.
 type SMTPAuth string
 
-// The states of SMTP AUTH. SMTPAuthRefused means that it is off and the platform does not allow to
-// enable it.
+// The states of SMTP AUTH. SMTPAuthRefused means that SMTP AUTH is off and that the platform does
+// not allow tenantry to enable it.
 const (
 	SMTPAuthUnknown  SMTPAuth = "unknown"
 	SMTPAuthEnabled  SMTPAuth = "enabled"
