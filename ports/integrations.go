@@ -65,9 +65,9 @@ type Connections interface {
 	// stores nothing and saved is false. It fails like BeginSession if a different integration
 	// holds the mailbox.
 	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection, completion *Completion) (saved bool, err error)
-	// ClaimSessionCheck records that the caller checks a pending session at the platform at now. taken is
-	// false if the session has ended or was already checked after since. Of concurrent calls one
-	// wins.
+	// ClaimSessionCheck records that the caller checks a pending session at the platform at now.
+	// taken is false if the session has ended or was already checked after the time since. Of
+	// concurrent calls one wins.
 	ClaimSessionCheck(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (taken bool, err error)
 	// PendingSessions lists at most limit pending sessions of all accounts that expired before the
 	// given time, oldest first.
@@ -81,10 +81,9 @@ type Connections interface {
 	SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *Completion) (saved bool, err error)
 	// SaveRefresh stores the result of a complete listing in one transaction and commits the
 	// completion with it. It stores no connection if a listing that began later is stored. It skips
-	// connections that have changed since began, whose mailbox was
-	// deleted, or whose mailbox a different integration holds. If a mailbox occurs several times,
-	// its last connection counts. SaveRefresh returns the number of stored connections. It fails
-	// with integration_not_found.
+	// connections that changed after the time began, whose mailbox was deleted, or whose mailbox a
+	// different integration holds. If a mailbox occurs several times, its last connection counts.
+	// SaveRefresh returns the number of stored connections. It fails with integration_not_found.
 	SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, completion *Completion) (stored int, err error)
 }
 

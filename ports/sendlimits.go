@@ -66,8 +66,8 @@ type SendRuns interface {
 	// The caller must then stop. The methods below return held in the same way, and write nothing
 	// if it is false.
 	HoldTenant(ctx context.Context, r SendRun, lease time.Duration) (held bool, err error)
-	// SendBoxes lists the tenant's mailboxes by address, with their counts of days that began at or
-	// after since. Sent is not set.
+	// SendBoxes lists the tenant's mailboxes by address, with their counts of the days that began
+	// at the time since or later. Sent is not set.
 	SendBoxes(ctx context.Context, r SendRun, since time.Time) ([]SendBox, error)
 	// SaveCounts stores counts and the mark up to which the trace is final. It may be repeated.
 	SaveCounts(ctx context.Context, r SendRun, c SendCounts) (held bool, err error)
@@ -80,8 +80,8 @@ type SendRuns interface {
 	Intents(ctx context.Context, r SendRun) ([]sendlimit.Change, error)
 	// SaveChanges stores the outcome of a pass's intents in one transaction.
 	SaveChanges(ctx context.Context, r SendRun, c SendChanges) (held bool, err error)
-	// ReleaseTenant ends a pass. The tenant becomes due at due, or at once if a limit has changed
-	// in the meantime.
+	// ReleaseTenant ends a pass. The tenant becomes due at the time due, or at once if a limit has
+	// changed in the meantime.
 	ReleaseTenant(ctx context.Context, r SendRun, due time.Time) (held bool, err error)
 }
 

@@ -125,7 +125,7 @@ func TestRecordsOfUnknownOriginAreForeign(t *testing.T) {
 	w.requireManaged(t, slices.DeleteFunc(w.recordsHeld(t), func(r string) bool { return slices.Contains(first, r) })...)
 }
 
-// overlapping reports that each of its first writes overlapped with a change of someone else.
+// overlapping makes each write and reports that it overlapped with a change of someone else.
 type overlapping struct{ *published }
 
 func (p overlapping) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {

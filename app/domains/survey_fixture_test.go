@@ -18,7 +18,7 @@ import (
 // fakeServers are the servers to which the fake DNS delegates every zone.
 var fakeServers = []string{"ns1.fake.test", "ns2.fake.test"}
 
-// The provider cloud is detected from its servers' names, the provider own only through a
+// The provider "cloud" is detected from its servers' names, the provider "own" only through a
 // connection.
 var (
 	cloud = dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}}

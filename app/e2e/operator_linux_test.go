@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/app/doctor"
 )
 
-// newTerminal opens a pseudo-terminal. Text that is written to person is read by the command from
-// the second file.
+// newTerminal opens a pseudo-terminal. A process that reads the file command gets the text that is
+// written to the file person.
 func newTerminal(t *testing.T) (person, command *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)

@@ -80,7 +80,7 @@ func (r *Runner) Run(ctx context.Context, owner access.AccountID, id tenant.GUID
 	return r.runPass(ctx, owner, id, r.Now())
 }
 
-// runPass makes one pass over a tenant that is due at the time by.
+// runPass makes one pass over a tenant that is due at or before the time by.
 func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.GUID, by time.Time) error {
 	acquired := time.Now()
 	claimed, won, err := r.Runs.ClaimTenant(ctx, owner, id, r.leaseDuration(), by)

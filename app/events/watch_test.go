@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// memoryLog is a log of events in memory. A page has the events after its position of one type.
+// memoryLog is a log of events in memory. A page has the events of one type that follow a position.
 type memoryLog struct {
 	mu     sync.Mutex
 	types  map[access.AccountID][]event.Type

@@ -16,10 +16,12 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// RefreshKind is the job kind of the refresh of one integration, identified by its id.
+// RefreshKind is the kind of jobs that refresh one integration. The id of the job is the
+// integration's.
 const RefreshKind = "sending_refresh"
 
-// kindSession is the job kind of the end of an expired session, identified by sessionName.
+// kindSession is the kind of jobs that end an expired session. sessionName returns the id of the
+// job.
 const kindSession = "sending_session"
 
 const (

@@ -26,9 +26,9 @@ import (
 const openTimeout = 10 * time.Second
 
 // Begin starts the sign-in of a mailbox at the platform and returns the link. It stores the session
-// before it calls the platform. Of concurrent requests only one calls the platform. After a crash,
-// no link is valid whose session is not stored. An earlier session of the mailbox that has expired
-// is checked for the last time and ended.
+// before it calls the platform. Of concurrent requests only one calls the platform. Even after a
+// crash, every valid link belongs to a stored session. An earlier session of the mailbox that has
+// expired is checked for the last time and ended.
 //
 // It fails, in this order and before the platform is called, with integration_not_found,
 // mailbox_not_found, tenant_limit_reached, capability_not_supported,

@@ -24,7 +24,7 @@ type Request struct {
 	Mailboxes []mailbox.Spec
 }
 
-// Result is the result for one mailbox of a request, in the order of the request.
+// Result is the result for one mailbox of a request.
 type Result struct {
 	Status  string // created, exists or failed
 	Spec    mailbox.Spec

@@ -50,7 +50,7 @@ type syncRun struct {
 	bootstrap tenant.Progress
 	// answered is true once the platform has answered any call.
 	answered bool
-	// deniedAt is when the last call began that the platform denied.
+	// deniedAt is the time at which the last call that the platform denied began.
 	deniedAt time.Time
 	// discoveryBegan is when the discovery began. Its lists show the platform as of then, or later.
 	discoveryBegan time.Time

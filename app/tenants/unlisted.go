@@ -58,7 +58,7 @@ func without(names []string, listed map[string]bool) (rest []string) {
 	return rest
 }
 
-// readEach reads objects by name. It returns those that it found, and the names for which the
+// readEach reads objects by name. It returns the objects that it found, and the names for which the
 // platform answered notFound.
 func readEach[P any](ctx context.Context, names []string, notFound error, read func(context.Context, string) (P, error)) (found []P, missed map[string]bool) {
 	var (

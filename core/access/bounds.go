@@ -114,8 +114,8 @@ func (b Bounds) AllowsTenant(id tenant.GUID) bool {
 	return b.Tenants == nil || slices.Contains(b.Tenants, id)
 }
 
-// CheckUse fails with invalid_api_key if a key with these bounds must not be used now, or from the
-// address from. The detail names the bound.
+// CheckUse fails with invalid_api_key if a key with these bounds must not be used at the time now,
+// or by a request from this address. The detail names the bound.
 func (b Bounds) CheckUse(from netip.Addr, now time.Time) error {
 	if !b.ExpiresAt.IsZero() && !now.Before(b.ExpiresAt) {
 		return fault.InvalidAPIKey.With("the API key has expired")

@@ -197,8 +197,8 @@ func drawBounds(t *rapid.T, name string) access.Bounds {
 	return b
 }
 
-// TestCoveredBoundsPermitNothingMore checks that bounds permit nothing that the bounds that cover
-// them forbid.
+// TestCoveredBoundsPermitNothingMore checks that covered bounds permit nothing that the covering
+// bounds forbid.
 func TestCoveredBoundsPermitNothingMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		creator, created := drawBounds(t, "creator"), drawBounds(t, "created")

@@ -52,7 +52,7 @@ func NewUndo(held []RRSet, writes []Write) Undo {
 	return Undo{u.items, u.changes(held)}
 }
 
-// undoing is an Undo that is being planned. sets are the record sets as the items leave them.
+// undoing is an Undo that is being planned. sets are the zone's record sets after all items so far.
 type undoing struct {
 	sets  []RRSet
 	items []UndoItem

@@ -15,11 +15,11 @@ import (
 )
 
 // The functions below return the events that lead from a stored object to its new state. The zero
-// value stands for an object that is not stored: as before for a new object, as after for a deleted
-// one.
+// value stands for an object that is not stored: the argument before is zero for a new object, and
+// the argument after is zero for a deleted one.
 
 // OfTenant returns the events of a change of a tenant. Its readiness is derived from other objects
-// too, so OfReadiness tells about it.
+// too, so OfReadiness returns the event of a changed readiness.
 func OfTenant(before, after tenant.Tenant) []Event {
 	is := func(t tenant.Tenant, c tenant.Consent) bool { return t.GUID != "" && t.Consent == c }
 	switch {

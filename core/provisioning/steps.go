@@ -126,7 +126,7 @@ func (d *decision) afterValidate(o Observation) {
 	}
 }
 
-// unreliable waits for a reliable read, for at most the time Unreliable.
+// unreliable waits for a reliable read, for at most Timetable.Unreliable.
 func (d *decision) unreliable(z Zone) {
 	if d.UnreliableSince.IsZero() || d.UnreliableSince.After(d.Now) {
 		d.UnreliableSince = d.Now
@@ -151,8 +151,8 @@ func (d *decision) replan() {
 	d.Message = messageMoved
 }
 
-// messageOf returns the plan's message for the required action what, "" if the plan requires a
-// different action.
+// messageOf returns the plan's message if the plan requires this action, and "" if it requires a
+// different one.
 func (z Zone) messageOf(what dns.ActionRequired) string {
 	if z.Required == what {
 		return z.Message

@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Each of these types wraps a tenant and breaks one promise of ports.MailTenant, for the checks that
-// no other broken promise is specific to.
+// Each of these types wraps a tenant and breaks one promise of ports.MailTenant. They are for
+// checks that need a broken promise of their own.
 type (
 	keepsDomains    struct{ ports.MailTenant }
 	removesUsed     struct{ ports.MailTenant }
