@@ -67,7 +67,7 @@ type MailTenant interface {
 // Consent proves that an administrator of a tenant agrees to connect it.
 type Consent interface {
 	// ConsentURL returns the URL at which an administrator approves the application. The platform
-	// redirects the browser to redirect with state.
+	// then redirects the browser to the URL redirect, with state.
 	ConsentURL(ctx context.Context, state, redirect string) (string, error)
 	// Granted parses the callback's raw query and returns the tenant that it claims, which is not
 	// proven yet. It fails with consent_declined, or with invalid_request if the query is invalid.

@@ -145,7 +145,7 @@ type SendChanges struct {
 	// Open lists the mailboxes whose outcome is unknown. Their intents are kept, and all other
 	// intents of the tenant are deleted.
 	Open []string
-	// Emptied lists scopes whose rules block no mailbox. If such a scope has no policy, it is
-	// deleted.
+	// Emptied lists scopes that have no policy in force and whose rules block no mailbox. What is
+	// stored of their policies is deleted if the domain of the policy no longer exists.
 	Emptied []string
 }

@@ -239,7 +239,7 @@ type provisionedDomain struct {
 	zone, id, runs string
 }
 
-// manyDomains is the domains that are provisioned in one sandbox.
+// manyDomains has the domains that are provisioned in one sandbox.
 type manyDomains struct {
 	*restartingSandbox
 	domains []provisionedDomain

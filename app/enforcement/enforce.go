@@ -87,8 +87,8 @@ func (a *applier) saveIntents(ctx context.Context) error {
 	return leaseError(a.Runs.SaveIntents(ctx, a.SendRun, a.Changes))
 }
 
-// saveChanges stores the changes that the platform has applied, with their events. It also removes
-// the scopes whose rule is no longer needed.
+// saveChanges stores the changes that the platform has applied, with their events. It also passes
+// on which scopes have no policy and a rule that now blocks no mailbox.
 func (a *applier) saveChanges(ctx context.Context) error {
 	var c ports.SendChanges
 	for _, change := range a.Changes {

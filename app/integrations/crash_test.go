@@ -65,7 +65,8 @@ func (w *fixture) signIn(t *testing.T, s *integrations.Service, id string) error
 }
 
 // TestEveryCrashConverges crashes the process at every step of the walk in turn. A new process
-// sweeps, repeats the walk and succeeds. Nothing exists twice, and no mailbox stays held.
+// sweeps, repeats the walk and succeeds. Nothing exists twice, and every mailbox can be connected
+// by another integration.
 func TestEveryCrashConverges(t *testing.T) {
 	w := newFixture(t)
 	for _, provider := range []string{"instantly", "plusvibe"} {

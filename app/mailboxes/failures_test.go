@@ -54,7 +54,7 @@ func TestProvisionGetsOverPassingTrouble(t *testing.T) {
 }
 
 // TestProvisionConvergesAfterLastingTrouble checks that lasting errors of the platform fail the
-// request. After them, the same request converges with one mailbox created.
+// request. When the errors have ended, the same request converges with one mailbox created.
 func TestProvisionConvergesAfterLastingTrouble(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

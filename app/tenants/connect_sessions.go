@@ -58,7 +58,8 @@ func (s *Service) Renew(ctx context.Context, acc access.Account, id string, answ
 type Origin struct {
 	// DisplayName and SupportURL are empty if the operator did not set them.
 	DisplayName, SupportURL string
-	// ReturnURL is where the last page leads, with the result. It is empty if it leads nowhere.
+	// ReturnURL is the URL to which the page links, with the result in its query. It is empty if
+	// the page has no such link.
 	ReturnURL string
 }
 

@@ -30,8 +30,8 @@ type ConnectSession struct {
 	// link.
 	Lifetime  time.Duration
 	ExpiresAt time.Time
-	// ReturnURL is where the last page leads. It is empty if the page leads nowhere. State is
-	// returned with it.
+	// ReturnURL is the URL to which the last page links, with State in its query. It is empty if
+	// the page has no such link.
 	ReturnURL, State string
 }
 
