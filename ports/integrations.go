@@ -14,7 +14,7 @@ import (
 // and bound to the integration's row. Integrations of other accounts are treated as unknown.
 type Integrations interface {
 	// AddIntegration stores a new integration with its sealed credential, and commits the
-	// completion with it.
+	// completion with it. It fails with account_not_found or account_closed.
 	AddIntegration(ctx context.Context, i integration.Integration, credential []byte, completion *Completion) error
 	// Integrations lists an account's integrations, newest first.
 	Integrations(ctx context.Context, owner access.AccountID) ([]integration.Integration, error)
@@ -25,7 +25,8 @@ type Integrations interface {
 	// and commits the completion with them. It fails with integration_not_found.
 	SaveIntegration(ctx context.Context, i integration.Integration, completion *Completion) error
 	// RemoveIntegration deletes an integration with its credential, connections and sessions, and
-	// commits the completion with it. It fails with integration_not_found.
+	// commits the completion with it. It fails with integration_not_found, and with
+	// insufficient_scope if it has a connection of a mailbox that ctx hides (see WithTenants).
 	RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *Completion) error
 	// DueRefreshes lists at most limit integrations whose last refresh began before the given time,
 	// oldest first. It stores now as the start of their next refresh, so that no concurrent caller

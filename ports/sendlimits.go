@@ -11,8 +11,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// SendPolicies stores the send limits that accounts set for their tenants. A policy is deleted with
-// its domain or tenant. Tenants of other accounts are treated as unknown.
+// SendPolicies stores the send limits that accounts set for their tenants. A policy is in force
+// only while its domain and its tenant exist. Tenants of other accounts are treated as unknown.
 type SendPolicies interface {
 	// Policies lists the policies in force for a tenant, by scope. It fails with tenant_not_found.
 	Policies(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]sendlimit.Policy, error)
@@ -28,8 +28,8 @@ type SendPolicies interface {
 	// if the policy was deleted in the meantime.
 	SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *Completion) error
 	// RuledScopes lists the scopes for which the mail platform may hold a managed rule. These are
-	// the scopes of policies, of reserved policies, and of policies deleted with their domain. It
-	// fails with tenant_not_found.
+	// the scopes of policies, of reserved policies, of policies whose domain was deleted, and the
+	// scopes whose rules block a mailbox. It fails with tenant_not_found.
 	RuledScopes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error)
 }
 

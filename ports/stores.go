@@ -89,9 +89,10 @@ type Assignments interface {
 	// Assigned returns the account that holds a managed tenant. It fails with tenant_not_found for
 	// an unknown tenant, and for a tenant that its account has connected itself.
 	Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error)
-	// Withdraw ends an assignment for the operator and returns the account. The change is recorded as
-	// described at Audit, with rulesLeft, the managed rules that remain in the tenant. Withdrawn
-	// reports it until the account deletes the tenant. It fails with tenant_not_found.
+	// Withdraw ends an assignment for the operator and returns the account. The change is recorded
+	// as described at Audit, with rulesLeft, the managed rules that remain in the tenant. Withdrawn
+	// reports it until the account deletes the tenant or holds it again. It fails with
+	// tenant_not_found.
 	Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...string) (access.AccountID, error)
 	// Withdrawn reports whether the owner's assignment of this tenant was withdrawn.
 	Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error)
@@ -111,9 +112,9 @@ type Discoveries interface {
 	// The listed sign-in name of a managed mailbox is stored once it equals the address.
 	//
 	// A blocked mailbox that is removed is unblocked with an event, as in SendRuns.SaveChanges, and
-	// is not blocked when it is found again. A mailbox with a stored intent stays until a pass
-	// knows the outcome. Domains and mailboxes that Removals has removed are left out as described
-	// there. It fails with tenant_not_found.
+	// is not blocked when it is found again. A mailbox that a pass intends to block stays until a
+	// pass knows the outcome. Domains and mailboxes that Removals has removed are left out as
+	// described there. It fails with tenant_not_found.
 	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f Found) error
 	// KnownNames returns the names of all stored domains of a tenant and the addresses of all
 	// stored mailboxes, including missing and unfinished ones. It fails with tenant_not_found.
@@ -150,7 +151,8 @@ type Domains interface {
 	// missing domain becomes a reservation again. ReservedAt is later than that of every earlier
 	// reservation of the row. If Removals has removed the domain, discoveries no longer leave it
 	// out. It runs in one transaction under a lock on the tenant. It fails with tenant_not_found,
-	// or with domain_limit_reached if the tenant has max rows, including reservations.
+	// or with domain_limit_reached if the domain needs a new reservation and the tenant has max
+	// rows. Reservations count, missing domains do not.
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, max int, now time.Time) (domain.Domain, error)
 	// ReleaseDomain deletes an unfinished reservation. It does nothing if a different request has
 	// reserved the domain after reservedAt.
@@ -170,12 +172,12 @@ type MailboxStore interface {
 	// Mailbox returns one of the mailboxes that Mailboxes lists. It fails with tenant_not_found or
 	// mailbox_not_found.
 	Mailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
-	// ReserveMailboxes stores reservations for the specs that have no row, in one transaction under a
-	// lock on the domain. It returns the rows in the order of specs. New rows are in stage reserved,
-	// with new ids and JustReserved set. A missing mailbox becomes a reservation again, and counts
-	// as new. ReservedAt of an unfinished row is later than that of every earlier reservation of the
-	// row. It fails with mailbox_limit_reached, and stores nothing, if the domain would have more
-	// than max rows that are not missing.
+	// ReserveMailboxes stores reservations for the specs that have no row, in one transaction under
+	// a lock on the domain. It returns the rows in the order of specs. New rows are in stage
+	// reserved, with new ids and JustReserved set. A missing mailbox becomes a reservation again,
+	// and counts as new. ReservedAt of an unfinished row is later than that of every earlier
+	// reservation of the row. It fails with domain_not_found. It fails with mailbox_limit_reached,
+	// and stores nothing, if the domain would have more than max rows that are not missing.
 	ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, max int, now time.Time) ([]mailbox.Mailbox, error)
 	// SaveMailbox merges an observation into the stored mailbox with mailbox.Mailbox.Merge. Parts
 	// that were observed later stay. It fails with mailbox_not_found if the row no longer exists.
@@ -186,8 +188,8 @@ type MailboxStore interface {
 	// ReleaseMailbox deletes a reservation whose creation was refused by the platform or never
 	// started. It does nothing if a different request has reserved the mailbox after reservedAt.
 	ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error
-	// SetSendLimit stores a mailbox's own daily limit, 0 for none. If the limit changes, the tenant becomes due
-	// at once, as with SendPolicies.SavePolicy.
+	// SetSendLimit stores a mailbox's own daily limit, 0 for none. If the limit changes, the tenant
+	// becomes due at once, as with SendPolicies.SavePolicy. It fails with mailbox_not_found.
 	SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int, now time.Time) error
 }
 
