@@ -33,11 +33,11 @@ type Accounts interface {
 	// It fails with account_not_found or account_closed, or with the error of change.
 	ChangeSettings(ctx context.Context, id access.AccountID, change func(access.Settings) (access.Settings, error)) (access.Settings, error)
 	// CloseAccount closes the account permanently. It revokes the keys, releases the tenants, and
-	// removes DNS connections and integrations with their credentials. The e-mail address becomes
-	// available for a new account. The enforcement log is deleted in steps of one day. The
-	// account's row is kept for reference. rulesLeft names the managed rules that remain in the
-	// account's tenants; the audit record lists them. A second call deletes the rest of the log and
-	// returns the time of the first call. It fails with account_not_found.
+	// removes webhooks, DNS connections and integrations with their credentials. The e-mail address
+	// becomes available for a new account. The enforcement log and the event log are deleted in
+	// steps. The account's row is kept for reference. rulesLeft names the managed rules that remain
+	// in the account's tenants; the audit record lists them. A second call deletes the rest of the
+	// logs and returns the time of the first call. It fails with account_not_found.
 	CloseAccount(ctx context.Context, id access.AccountID, now time.Time, rulesLeft ...string) (Closing, error)
 }
 
@@ -51,7 +51,8 @@ type Closing struct {
 
 // IssuedKeys manages API keys for the operator. Every change is recorded as described at Audit.
 type IssuedKeys interface {
-	// AddKey stores a new key of an account with its bounds. The operator is its creator. It fails with account_not_found or account_closed.
+	// AddKey stores a new key of an account with its bounds, and the operator as the key's creator.
+	// It fails with account_not_found or account_closed.
 	AddKey(ctx context.Context, k access.Key) error
 	// IssuedKeys lists the keys of an account, or of all accounts if owner is empty: oldest first,
 	// including revoked keys, each with its last use.

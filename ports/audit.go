@@ -28,25 +28,26 @@ type AuditQuery struct {
 	Limit   int              // maximum number of events
 }
 
-// AuditChains stores the chain of audit entries of each account. A store adds the entries of
-// operators, of administrators on the connect pages and of the retention itself, each in the
-// transaction of its change. The entry of a request is added when the request ends, see Act.
+// AuditChains stores the chain of audit entries of each account. A store adds the entries for acts
+// of operators, for acts of administrators on the connect pages, and for dropped entries, each in
+// the transaction of its change. The entry of a request is added when the request ends, see Act.
 type AuditChains interface {
-	// EndAct ends the act of ctx. It adds the entry of the act with the outcome, at most once. If the
-	// outcome is nil, it adds none, and forgets what is stored of the act.
+	// EndAct ends the act of ctx. It adds the entry of the act with the outcome, at most once. If
+	// the outcome is nil, it adds no entry, and deletes the stored act.
 	EndAct(ctx context.Context, outcome *audit.Outcome) error
-	// EndLostActs adds the entries of at most limit acts that were stored longer ago than the given
-	// time and did not end, with audit.Unknown. It leaves out writes whose Idempotency-Key is leased.
-	// It returns the number of entries.
+	// EndLostActs adds entries with the outcome audit.Unknown for at most limit acts that were
+	// stored more than age ago and did not end. It leaves out writes whose Idempotency-Key is
+	// leased. It returns the number of entries.
 	EndLostActs(ctx context.Context, age time.Duration, limit int) (int, error)
 	// AuditEntries lists entries of the owner, newest first. It fails with cursor_expired if q.Before
 	// is not kept any longer.
 	AuditEntries(ctx context.Context, owner access.AccountID, q EntryQuery) (EntryPage, error)
-	// AuditExport lists at most limit entries of the owner after a sequence, oldest first. After 0
-	// begins with the oldest entry that is kept.
+	// AuditExport lists at most limit entries of the owner after a sequence, oldest first. If after
+	// is 0, the list begins with the oldest entry that is kept.
 	AuditExport(ctx context.Context, owner access.AccountID, after int64, limit int) ([]audit.Entry, error)
-	// DropAuditEntries deletes entries that are older than the given time, at most limit of one
-	// account, and adds an entry that names the last one. It returns the number of deleted entries.
+	// DropAuditEntries deletes entries of one account that are older than the given time, at most
+	// limit. It adds an entry that names the hash of the last deleted one. It returns the number of
+	// deleted entries, 0 if no account has such entries.
 	DropAuditEntries(ctx context.Context, before time.Time, limit int) (int, error)
 }
 
@@ -71,8 +72,9 @@ type EntryPage struct {
 // like Effects. The first transaction that changes something under an act also stores the act, so
 // that a crash does not lose it. EndAct or a Completion later turns it into an entry.
 type Act struct {
-	// Entry is the entry without the fields that the store sets and without the outcome. The act of a
-	// browser has no account: it only tells the client and the request of other entries.
+	// Entry is the entry without the fields that the store sets and without the outcome. The act of
+	// a browser has no account and becomes no entry: it only supplies the client IP and the request
+	// id for the entries that the store adds.
 	Entry audit.Entry
 	// Write identifies the write over all its attempts: the hash of its Idempotency-Key, or anything
 	// unique for a write without a key. A later attempt replaces the stored act of an
@@ -90,7 +92,7 @@ type ActState int
 const (
 	ActNew       ActState = iota // nothing
 	ActStored                    // the act, without an outcome
-	ActUncertain                 // perhaps the entry: its commit had no answer
+	ActUncertain                 // unknown whether it has the entry: the commit had no answer
 	ActEnded                     // the entry
 )
 

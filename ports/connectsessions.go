@@ -31,8 +31,9 @@ type ConnectSessions interface {
 	RenewConnectSession(ctx context.Context, id string, f ConnectFlow, completion *Completion) error
 	// ConnectSession returns a session. It fails with connect_session_not_found.
 	ConnectSession(ctx context.Context, owner access.AccountID, id string) (tenant.ConnectSession, error)
-	// ConnectSessionOfLink returns the session of a link and its account by the hash of the link's state.
-	// It fails with connect_session_not_found. Links of releases without sessions have no session.
+	// ConnectSessionOfLink returns the session of a link and its account by the hash of the link's
+	// state. It fails with connect_session_not_found. A link that was created by a release without
+	// sessions has no session.
 	ConnectSessionOfLink(ctx context.Context, stateHash [32]byte) (access.AccountID, tenant.ConnectSession, error)
 	// AdvanceConnectSession stores the status of the session of a link, and the tenant unless it is empty.
 	// It changes nothing if the session has ended, the link was replaced, or the link has no session.

@@ -16,6 +16,7 @@ type DNSReader interface {
 	// is any result. ZoneRead.Referenced holds the other names that are needed to plan the wanted
 	// records. Read marks the context's Effects as answered when a server answers. owner is the
 	// account for which the domain is read, empty for the service itself. The reads of an account
-	// use its fair share of the questions, so that they do not delay the reads of other accounts.
+	// use its fair share of the concurrent DNS queries, so that they do not delay the reads of
+	// other accounts.
 	Read(ctx context.Context, owner access.AccountID, name string, wanted ...dns.Desired) (dns.ZoneRead, error)
 }

@@ -34,10 +34,11 @@ type DNSUndo interface {
 	// were undone. It fails with provisioning_run_not_found.
 	RunWrites(ctx context.Context, runID string) (access.AccountID, []dns.Write, error)
 	// BeginUndo ends the run's active jobs with provisioning.Stop, so that they do not write again,
-	// and returns the run's writes as RunWrites does. It makes their values foreign, so that a record
-	// which someone publishes after the undo is never managed. It fails with
-	// domain_provisioning_already_active while a worker executes a job, or if a different run has an
-	// active job for one of the domains.
+	// and returns the run's writes as RunWrites does. It makes the values of these writes foreign,
+	// so that a record which someone publishes after the undo is never managed. A job for whose
+	// domain the run has no writes continues. It fails with domain_provisioning_already_active
+	// while a worker executes a job, or if a different run has an active job for the domain of one
+	// of these writes.
 	BeginUndo(ctx context.Context, owner access.AccountID, runID string, now time.Time) ([]dns.Write, error)
 	// FinishUndo marks the writes as undone and records the operator's action, as described at
 	// Audit.

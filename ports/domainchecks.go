@@ -14,7 +14,8 @@ import (
 // their DNS.
 type DomainChecks interface {
 	// StaleDomains lists at most limit verified domains that were last read at or before the given
-	// time. Domains that were never read come first, then the oldest reads.
+	// time, those with the oldest read first. A domain that was never read counts as read at its
+	// creation.
 	StaleDomains(ctx context.Context, before time.Time, limit int) ([]StaleDomain, error)
 	// DomainHealth counts verified domains.
 	DomainHealth(ctx context.Context) (DomainHealth, error)
@@ -30,7 +31,7 @@ type StaleDomain struct {
 type DomainHealth struct {
 	Verified int
 	// Oldest is the time of the oldest last read, zero if there are no domains. A domain that was
-	// never read counts from its creation.
+	// never read counts as read at its creation.
 	Oldest time.Time
 	// Drifted is the number of domains with drift, by kind.
 	Drifted map[domain.Drift]int

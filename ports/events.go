@@ -20,8 +20,9 @@ type EventLogs interface {
 	LoggedEvents(ctx context.Context, owner access.AccountID, q LogQuery) (LogPage, error)
 	// LastEvents returns the highest Sequence of each of the logs, 0 for an empty log.
 	LastEvents(ctx context.Context, owners ...access.AccountID) (map[access.AccountID]int64, error)
-	// DropEvents deletes the events of the days (UTC) that ended by before, in parts and one account
-	// after the other. A call that was interrupted can be repeated. It returns how many it deleted.
+	// DropEvents deletes the events of the UTC days that ended at or before the given time. It
+	// deletes them in parts, one account after the other. A call that was interrupted can be
+	// repeated. It returns how many it deleted.
 	DropEvents(ctx context.Context, before time.Time) (int, error)
 }
 
@@ -42,7 +43,8 @@ const FromOldest int64 = -1
 // LogPage is a part of a log.
 type LogPage struct {
 	Events []event.Event
-	// Next is the LogQuery.After of the next page. It is not before the last of Events.
+	// Next is the LogQuery.After of the next page. It is at least the Sequence of the last event in
+	// Events.
 	Next int64
 	// More is true if there were more events to select when the page was read.
 	More bool

@@ -17,17 +17,19 @@ type Idempotency interface {
 	KeyRecord(ctx context.Context, at idempotency.KeyID) (r idempotency.Record, found bool, err error)
 	// Claim inserts an unused key. Of concurrent calls one wins and gets the name of its attempt.
 	Claim(ctx context.Context, c Claim) (attempt string, won bool, err error)
-	// TakeOver claims a key that the attempt from still holds. It succeeds only if the lease of
-	// that attempt has ended and the key has no answer that is valid at c.Now.
+	// TakeOver claims a key of a different attempt. from is the name of that attempt. TakeOver
+	// succeeds only if the attempt's lease has ended and the key has no answer that is valid at
+	// c.Now.
 	TakeOver(ctx context.Context, from string, c Claim) (attempt string, won bool, err error)
-	// Hold renews the lease of an attempt. held is false if a different attempt has the key.
-	// Finish, Abandon and Release return held in the same way.
+	// Hold renews the lease of an attempt. held is false if a different attempt has the key or the
+	// key no longer exists. Finish, Abandon and Release return held in the same way.
 	Hold(ctx context.Context, at idempotency.KeyID, attempt string, lease time.Duration) (held bool, err error)
-	// Finish stores a completion that belongs to no other change. It may be repeated.
+	// Finish stores a completion when there is no change to commit it with. It may be repeated.
 	Finish(ctx context.Context, c Completion) (held bool, err error)
-	// Abandon ends an attempt without storing an answer. The key is kept until the given time.
+	// Abandon ends an attempt without storing an answer. The key is kept until the given time. A
+	// key with an answer stays unchanged, and held is false.
 	Abandon(ctx context.Context, at idempotency.KeyID, attempt string, until time.Time) (held bool, err error)
-	// Release deletes the key.
+	// Release deletes the key. A key with an answer is kept, and held is false.
 	Release(ctx context.Context, at idempotency.KeyID, attempt string) (held bool, err error)
 	// Reap deletes at most limit keys that have expired at now and are not leased. It returns the
 	// number of deleted keys.

@@ -14,7 +14,7 @@ import (
 // and bound to the integration's row. Integrations of other accounts are treated as unknown.
 type Integrations interface {
 	// AddIntegration stores a new integration with its sealed credential, and commits the
-	// completion with it.
+	// completion with it. It fails with account_not_found or account_closed.
 	AddIntegration(ctx context.Context, i integration.Integration, credential []byte, completion *Completion) error
 	// Integrations lists an account's integrations, newest first.
 	Integrations(ctx context.Context, owner access.AccountID) ([]integration.Integration, error)
@@ -25,7 +25,8 @@ type Integrations interface {
 	// and commits the completion with them. It fails with integration_not_found.
 	SaveIntegration(ctx context.Context, i integration.Integration, completion *Completion) error
 	// RemoveIntegration deletes an integration with its credential, connections and sessions, and
-	// commits the completion with it. It fails with integration_not_found.
+	// commits the completion with it. It fails with integration_not_found, and with
+	// insufficient_scope if it has a connection of a mailbox that ctx hides (see WithTenants).
 	RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *Completion) error
 	// DueRefreshes lists at most limit integrations whose last refresh began before the given time,
 	// oldest first. It stores now as the start of their next refresh, so that no concurrent caller
@@ -47,12 +48,12 @@ type Connections interface {
 	ConnectionCounts(ctx context.Context, owner access.AccountID, integrationID string) (integration.Counts, error)
 	// BeginSession stores a new pending session before the platform is called. If the connection is
 	// neither connected nor disconnecting, BeginSession makes it pending and clears its error. The
-	// same transaction expires an earlier pending session of the mailbox that is not Opened, if it
-	// began before stale or has expired. An earlier session that is Opened has a link, so its
-	// caller checks it at the platform and ends it before. Of concurrent calls one wins.
-	// BeginSession first checks the errors of EligibleMailbox. It then fails with
-	// mailbox_already_connected_elsewhere if a different integration holds the mailbox (see
-	// integration.ConnectionStatus.Held), or with oauth_session_pending.
+	// same transaction marks an earlier pending session of the mailbox as expired if that session
+	// is not Opened, and began before stale or is past its ExpiresAt. An earlier session that is
+	// Opened has a link, so the caller checks it at the platform and ends it before this call. Of
+	// concurrent calls one wins. BeginSession first checks the errors of EligibleMailbox. It then
+	// fails with mailbox_already_connected_elsewhere if a different integration holds the mailbox
+	// (see integration.ConnectionStatus.Held), or with oauth_session_pending.
 	BeginSession(ctx context.Context, owner access.AccountID, s integration.Session, connectionID string, stale time.Time) error
 	// PendingSession returns the pending session of a mailbox at an integration. found is false if
 	// there is none.
@@ -65,9 +66,9 @@ type Connections interface {
 	// stores nothing and saved is false. It fails like BeginSession if a different integration
 	// holds the mailbox.
 	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection, completion *Completion) (saved bool, err error)
-	// ClaimSessionCheck records that the caller checks a pending session at the platform at now. taken is
-	// false if the session has ended or was already checked after since. Of concurrent calls one
-	// wins.
+	// ClaimSessionCheck records that the caller checks a pending session at the platform at now.
+	// taken is false if the session has ended or was already checked after the time since. Of
+	// concurrent calls one wins.
 	ClaimSessionCheck(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (taken bool, err error)
 	// PendingSessions lists at most limit pending sessions of all accounts that expired before the
 	// given time, oldest first.
@@ -81,10 +82,9 @@ type Connections interface {
 	SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *Completion) (saved bool, err error)
 	// SaveRefresh stores the result of a complete listing in one transaction and commits the
 	// completion with it. It stores no connection if a listing that began later is stored. It skips
-	// connections that have changed since began, whose mailbox was
-	// deleted, or whose mailbox a different integration holds. If a mailbox occurs several times,
-	// its last connection counts. SaveRefresh returns the number of stored connections. It fails
-	// with integration_not_found.
+	// connections that changed after the time began, whose mailbox was deleted, or whose mailbox a
+	// different integration holds. If a mailbox occurs several times, its last connection counts.
+	// SaveRefresh returns the number of stored connections. It fails with integration_not_found.
 	SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, completion *Completion) (stored int, err error)
 }
 

@@ -23,9 +23,9 @@ type Limiter interface {
 	Take(ctx context.Context, b ratelimit.Bucket) (v ratelimit.Verdict, giveBack func())
 	// Remaining returns the number of requests that the bucket still allows now. It counts none.
 	Remaining(ctx context.Context, b ratelimit.Bucket) int
-	// Enter takes one of the slots of a name. ok is false if no slot is free. leave releases the
-	// slot and may be called more than once. The slots of a crashed replica become free after a
-	// timeout.
+	// Enter takes one of the slots of a name, of which there are as many as places. ok is false if
+	// no slot is free. leave releases the slot and may be called more than once. The slots of a
+	// crashed replica become free after a timeout.
 	Enter(ctx context.Context, name string, places int) (leave func(), ok bool)
 }
 

@@ -5,7 +5,7 @@
 // `ports` means inbound HTTP; here it means outbound dependencies.
 //
 // Every call takes a context with a deadline. A read changes nothing. A write may be repeated
-// safely, except where its comment says otherwise. A provider call without an answer returns an
+// safely, except where its comment says otherwise. A provider call that fails returns an
 // *outcome.Error. A comment that says "fails with" names the fault codes that the method returns.
 //
 // The main interfaces are MailPlatform (mailplatform.go), DNSReader and DNSProvider (dns.go,
@@ -38,15 +38,15 @@ type MailPlatform interface {
 	For(t tenant.GUID) MailTenant
 }
 
-// PlatformFacts returns what the mail platform's plugin says about the platform. The answer is kept
-// for the life of the process, so it does not need the plugin after the first success. It fails with
-// an outcome error if the plugin never described the platform.
+// PlatformFacts returns what the mail platform's plugin says about the platform. The first answer
+// is kept for the life of the process, so later calls do not need the plugin. It fails with an
+// outcome error if the plugin never described the platform.
 type PlatformFacts interface {
 	Facts(ctx context.Context) (platform.Facts, error)
 }
 
-// WriteGuard runs write if the caller may still write, and returns its error. Otherwise it returns
-// an error of its own and does not run write.
+// WriteGuard runs write if the caller may still write, and returns the error of write. Otherwise it
+// returns an error of its own and does not run write.
 type WriteGuard func(ctx context.Context, write func(context.Context) error) error
 
 // Fence returns ports in which each write runs inside a guard. Reads do not.
@@ -67,7 +67,7 @@ type MailTenant interface {
 // Consent proves that an administrator of a tenant agrees to connect it.
 type Consent interface {
 	// ConsentURL returns the URL at which an administrator approves the application. The platform
-	// redirects the browser to redirect with state.
+	// then redirects the browser to the URL redirect, with state.
 	ConsentURL(ctx context.Context, state, redirect string) (string, error)
 	// Granted parses the callback's raw query and returns the tenant that it claims, which is not
 	// proven yet. It fails with consent_declined, or with invalid_request if the query is invalid.
@@ -162,10 +162,10 @@ type Mailboxes interface {
 	// Rename changes a mailbox's display name. It fails with mailbox_not_found.
 	Rename(ctx context.Context, address, displayName string) error
 	// RemoveMailbox deletes a mailbox and its account by the object id, so that a new mailbox with
-	// the same address is never removed. It does nothing if neither the directory nor the
-	// mail server knows the id. It fails with NotReady while only the mail server does: then the
-	// account is new or its deletion has not reached the mail server. For mailbox.Retention the
-	// platform can restore both.
+	// the same address is never removed. It does nothing if neither the directory nor the mail
+	// server knows the id. It fails with NotReady while only the mail server knows it: the
+	// directory does not show a new account yet, or the deletion has not reached the mail server.
+	// For mailbox.Retention the platform can restore both.
 	RemoveMailbox(ctx context.Context, objectID string) error
 }
 

@@ -12,16 +12,16 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// Removals removes domains, mailboxes and send limits that an account takes back. Each removal is
-// one transaction, which also commits the completion.
+// Removals removes domains, mailboxes and send limits at the request of their account. Each removal
+// is one transaction, which also commits the completion.
 type Removals interface {
-	// RemovableDomain returns an added domain by its name, also a missing one: an earlier removal of
-	// it may have lost its answer. It fails with tenant_not_found or domain_not_found, and with
-	// domain_in_use while the account has mailboxes in the domain.
+	// RemovableDomain returns an added domain by its name. The domain may be missing, because the
+	// answer of an earlier removal may have been lost. It fails with tenant_not_found or
+	// domain_not_found, and with domain_in_use while the account has mailboxes in the domain.
 	RemovableDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error)
-	// RemoveDomain deletes a domain with its provisioning jobs and its policy. Discoveries leave the
-	// domain out until Domains.ReserveDomain reserves it again. It fails with domain_not_found or
-	// domain_in_use.
+	// RemoveDomain deletes a domain with its provisioning jobs. The policy of the domain is no
+	// longer in force. Discoveries leave the domain out until Domains.ReserveDomain reserves it
+	// again. It fails with domain_not_found or domain_in_use.
 	RemoveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, now time.Time, completion *Completion) error
 	// RemovableMailbox returns a mailbox, also a missing one, as RemovableDomain does. It fails with
 	// tenant_not_found or mailbox_not_found.

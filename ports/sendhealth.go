@@ -12,7 +12,8 @@ import (
 
 // SendWatch reports the state of counting and enforcement of send limits to operators.
 type SendWatch interface {
-	// SendHealth summarizes all accounts. Tenants last counted before behind are lagging.
+	// SendHealth summarizes all accounts. A tenant is lagging if its messages were last counted
+	// before the time behind.
 	SendHealth(ctx context.Context, now, behind time.Time) (SendHealth, error)
 	// SendStandings returns the state of an account's tenants that were counted or have a blocked
 	// mailbox.

@@ -11,8 +11,8 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// SendPolicies stores the send limits that accounts set for their tenants. A policy is deleted with
-// its domain or tenant. Tenants of other accounts are treated as unknown.
+// SendPolicies stores the send limits that accounts set for their tenants. A policy is in force
+// only while its domain and its tenant exist. Tenants of other accounts are treated as unknown.
 type SendPolicies interface {
 	// Policies lists the policies in force for a tenant, by scope. It fails with tenant_not_found.
 	Policies(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]sendlimit.Policy, error)
@@ -28,8 +28,8 @@ type SendPolicies interface {
 	// if the policy was deleted in the meantime.
 	SavePolicy(ctx context.Context, owner access.AccountID, p sendlimit.Policy, completion *Completion) error
 	// RuledScopes lists the scopes for which the mail platform may hold a managed rule. These are
-	// the scopes of policies, of reserved policies, and of policies deleted with their domain. It
-	// fails with tenant_not_found.
+	// the scopes of policies, of reserved policies, of policies whose domain was deleted, and the
+	// scopes whose rules block a mailbox. It fails with tenant_not_found.
 	RuledScopes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]string, error)
 }
 
@@ -66,8 +66,8 @@ type SendRuns interface {
 	// The caller must then stop. The methods below return held in the same way, and write nothing
 	// if it is false.
 	HoldTenant(ctx context.Context, r SendRun, lease time.Duration) (held bool, err error)
-	// SendBoxes lists the tenant's mailboxes by address, with their counts of days that began at or
-	// after since. Sent is not set.
+	// SendBoxes lists the tenant's mailboxes by address, with their counts of the days that began
+	// at the time since or later. Sent is not set.
 	SendBoxes(ctx context.Context, r SendRun, since time.Time) ([]SendBox, error)
 	// SaveCounts stores counts and the mark up to which the trace is final. It may be repeated.
 	SaveCounts(ctx context.Context, r SendRun, c SendCounts) (held bool, err error)
@@ -80,8 +80,8 @@ type SendRuns interface {
 	Intents(ctx context.Context, r SendRun) ([]sendlimit.Change, error)
 	// SaveChanges stores the outcome of a pass's intents in one transaction.
 	SaveChanges(ctx context.Context, r SendRun, c SendChanges) (held bool, err error)
-	// ReleaseTenant ends a pass. The tenant becomes due at due, or at once if a limit has changed
-	// in the meantime.
+	// ReleaseTenant ends a pass. The tenant becomes due at the time due, or at once if a limit has
+	// changed in the meantime.
 	ReleaseTenant(ctx context.Context, r SendRun, due time.Time) (held bool, err error)
 }
 
@@ -145,7 +145,7 @@ type SendChanges struct {
 	// Open lists the mailboxes whose outcome is unknown. Their intents are kept, and all other
 	// intents of the tenant are deleted.
 	Open []string
-	// Emptied lists scopes whose rules block no mailbox. If such a scope has no policy, it is
-	// deleted.
+	// Emptied lists scopes that have no policy in force and whose rules block no mailbox. What is
+	// stored of their policies is deleted if the domain of the policy no longer exists.
 	Emptied []string
 }

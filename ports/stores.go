@@ -41,7 +41,8 @@ type AccountKeys interface {
 	// IssueKey stores a new key with its bounds and its creator. It fails with account_closed.
 	IssueKey(ctx context.Context, k access.Key, completion *Completion) error
 	// RenewKey gives a key the hash and the hint of fresh. The replaced secret is accepted until
-	// oldUntil, and older ones no longer than that. It fails with key_revoked.
+	// oldUntil. Secrets that were replaced earlier end at oldUntil at the latest. It fails with
+	// key_revoked.
 	RenewKey(ctx context.Context, owner access.AccountID, id string, fresh access.Key, oldUntil time.Time, completion *Completion) error
 	// EndKey revokes a key with all its secrets. It fails with key_revoked if it is revoked already.
 	EndKey(ctx context.Context, owner access.AccountID, id string, now time.Time, completion *Completion) error
@@ -65,12 +66,13 @@ type Tenants interface {
 	TenantCount(ctx context.Context, owner access.AccountID) (int, error)
 	// Attach makes the account the only holder of the tenant. In one transaction under a lock on
 	// the account, it reads the account's plan and takes a slot. A second consent by the current
-	// holder renews ConsentedAt, ConnectedBy and the consent, and takes no slot. It can restore a
-	// missing grant, so a failed bootstrap is pending again. Attaching a managed tenant is recorded
-	// as described at Audit. Attach fails with tenant_limit_reached, account_closed or
+	// holder renews ConsentedAt, ConnectedBy and the consent, and takes no slot. The consent can
+	// restore a missing grant, so a failed bootstrap is pending again. Attaching a managed tenant
+	// is recorded as described at Audit. Attach fails with tenant_limit_reached, account_closed or
 	// tenant_held_elsewhere, and with no_api_plan for a tenant that is not managed.
 	// tenant_held_elsewhere also applies to assigning a managed tenant that the account has
-	// connected itself. The same transaction marks the connect sessions with the ids as connected.
+	// connected itself. The same transaction marks the connect sessions with these ids as
+	// connected.
 	Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessions ...string) (tenant.Tenant, error)
 	// SaveTenant merges an observation into the stored tenant with tenant.Tenant.Merge: names,
 	// consent, bootstrap, SMTP AUTH, discovery, counts of user mailboxes and LastSyncAt. Parts that
@@ -87,9 +89,10 @@ type Assignments interface {
 	// Assigned returns the account that holds a managed tenant. It fails with tenant_not_found for
 	// an unknown tenant, and for a tenant that its account has connected itself.
 	Assigned(ctx context.Context, id tenant.GUID) (access.AccountID, error)
-	// Withdraw ends an assignment for the operator and returns the account. The change is recorded as
-	// described at Audit, with rulesLeft, the managed rules that remain in the tenant. Withdrawn
-	// reports it until the account deletes the tenant. It fails with tenant_not_found.
+	// Withdraw ends an assignment for the operator and returns the account. The change is recorded
+	// as described at Audit, with rulesLeft, the managed rules that remain in the tenant. Withdrawn
+	// reports it until the account deletes the tenant or holds it again. It fails with
+	// tenant_not_found.
 	Withdraw(ctx context.Context, id tenant.GUID, rulesLeft ...string) (access.AccountID, error)
 	// Withdrawn reports whether the owner's assignment of this tenant was withdrawn.
 	Withdrawn(ctx context.Context, owner access.AccountID, id tenant.GUID) (bool, error)
@@ -99,22 +102,22 @@ type Assignments interface {
 type Discoveries interface {
 	// SaveDiscovery merges the platform's lists into the stored domains and mailboxes of a tenant,
 	// with the Merge methods of both. It adds rows for what is new. A nil list means that the
-	// platform's list was not available; the stored rows stay unchanged. They also stay if a list
-	// that began later is stored already.
+	// platform's list was not available; the stored rows stay unchanged. They also stay unchanged
+	// if the result of a later list is already stored.
 	//
 	// A missed domain or mailbox is marked as missing, and is listed and counted no longer. It is
-	// removed when it is missed again observation.ReplicaLag later. Rows created after Began are not
-	// missed, and neither are creations that a request claimed within the last hour. A listed
-	// mailbox in stage reserved becomes ready and foreign. One in stage creating becomes created. The listed
-	// sign-in name of a managed mailbox is stored once it equals the address.
+	// removed when it is missed again observation.ReplicaLag later. Rows created after Began are
+	// not marked, nor are rows whose creation a request claimed within the last hour. A listed
+	// mailbox in stage reserved becomes ready and foreign. One in stage creating becomes created.
+	// The listed sign-in name of a managed mailbox is stored once it equals the address.
 	//
 	// A blocked mailbox that is removed is unblocked with an event, as in SendRuns.SaveChanges, and
-	// is not blocked when it is found again. A mailbox with a stored intent stays until a pass
-	// knows the outcome. Domains and mailboxes that Removals has removed are left out as described
-	// there. It fails with tenant_not_found.
+	// is not blocked when it is found again. A mailbox that a pass intends to block stays until a
+	// pass knows the outcome. Domains and mailboxes that Removals has removed are left out as
+	// described there. It fails with tenant_not_found.
 	SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f Found) error
-	// KnownNames returns the names of all stored domains of a tenant and the addresses of all stored
-	// mailboxes, with missing and unfinished ones. It fails with tenant_not_found.
+	// KnownNames returns the names of all stored domains of a tenant and the addresses of all
+	// stored mailboxes, including missing and unfinished ones. It fails with tenant_not_found.
 	KnownNames(ctx context.Context, owner access.AccountID, id tenant.GUID) (domains, mailboxes []string, err error)
 }
 
@@ -146,9 +149,10 @@ type Domains interface {
 	// ReserveDomain stores a reservation for a domain and returns it with JustReserved set. If the
 	// domain has a row already, it returns that row; Added reports whether the domain was added. A
 	// missing domain becomes a reservation again. ReservedAt is later than that of every earlier
-	// reservation of the row. Discoveries find a domain again that Removals has removed. It runs in
-	// one transaction under a lock on the tenant. It fails with tenant_not_found, or with domain_limit_reached if the tenant has max rows, including
-	// reservations.
+	// reservation of the row. If Removals has removed the domain, discoveries no longer leave it
+	// out. It runs in one transaction under a lock on the tenant. It fails with tenant_not_found,
+	// or with domain_limit_reached if the domain needs a new reservation and the tenant has max
+	// rows. Reservations count, missing domains do not.
 	ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, max int, now time.Time) (domain.Domain, error)
 	// ReleaseDomain deletes an unfinished reservation. It does nothing if a different request has
 	// reserved the domain after reservedAt.
@@ -162,18 +166,18 @@ type Domains interface {
 
 // MailboxStore stores the shared mailboxes of the owner's tenants.
 type MailboxStore interface {
-	// Mailboxes lists a tenant's mailboxes by address, without missing ones and those whose creation
-	// has not reached the platform. It fails with tenant_not_found.
+	// Mailboxes lists a tenant's mailboxes by address. It leaves out missing mailboxes, and
+	// mailboxes whose creation has not reached the platform. It fails with tenant_not_found.
 	Mailboxes(ctx context.Context, owner access.AccountID, id tenant.GUID) ([]mailbox.Mailbox, error)
 	// Mailbox returns one of the mailboxes that Mailboxes lists. It fails with tenant_not_found or
 	// mailbox_not_found.
 	Mailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error)
-	// ReserveMailboxes stores reservations for the specs that have no row, in one transaction under a
-	// lock on the domain. It returns the rows in the order of specs. New rows are in stage reserved,
-	// with new ids and JustReserved set. A missing mailbox becomes a reservation again, and counts
-	// as new. ReservedAt of an unfinished row is later than that of every earlier reservation of the
-	// row. It fails with mailbox_limit_reached, and stores nothing, if the domain would have more
-	// than max rows that are not missing.
+	// ReserveMailboxes stores reservations for the specs that have no row, in one transaction under
+	// a lock on the domain. It returns the rows in the order of specs. New rows are in stage
+	// reserved, with new ids and JustReserved set. A missing mailbox becomes a reservation again,
+	// and counts as new. ReservedAt of an unfinished row is later than that of every earlier
+	// reservation of the row. It fails with domain_not_found. It fails with mailbox_limit_reached,
+	// and stores nothing, if the domain would have more than max rows that are not missing.
 	ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, max int, now time.Time) ([]mailbox.Mailbox, error)
 	// SaveMailbox merges an observation into the stored mailbox with mailbox.Mailbox.Merge. Parts
 	// that were observed later stay. It fails with mailbox_not_found if the row no longer exists.
@@ -184,8 +188,8 @@ type MailboxStore interface {
 	// ReleaseMailbox deletes a reservation whose creation was refused by the platform or never
 	// started. It does nothing if a different request has reserved the mailbox after reservedAt.
 	ReleaseMailbox(ctx context.Context, owner access.AccountID, mailboxID string, reservedAt time.Time) error
-	// SetSendLimit stores a mailbox's own daily limit, 0 for none. If the limit changes, the tenant becomes due
-	// at once, as with SendPolicies.SavePolicy.
+	// SetSendLimit stores a mailbox's own daily limit, 0 for none. If the limit changes, the tenant
+	// becomes due at once, as with SendPolicies.SavePolicy. It fails with mailbox_not_found.
 	SetSendLimit(ctx context.Context, owner access.AccountID, mailboxID string, perDay int, now time.Time) error
 }
 

@@ -91,7 +91,7 @@ func TestFailuresOfTheStoreEndTheWork(t *testing.T) {
 	}
 }
 
-// TestExportHasNoGap checks that an export whose next entries were dropped meanwhile fails.
+// TestExportHasNoGap checks that an export fails if entries that it has not read yet are dropped.
 func TestExportHasNoGap(t *testing.T) {
 	c := &chains{entries: []audit.Entry{{Sequence: 5}, {Sequence: 6}}}
 	service := newService(c, 0)

@@ -95,7 +95,7 @@ type backupSource struct {
 }
 
 // read decrypts the file and passes its tables and rows to sink. It fails when the file is not a
-// backup, and when it is encrypted without a passphrase or the reverse.
+// backup. It also fails when the file is encrypted and there is no passphrase, or the reverse.
 func (s backupSource) read(sink rowSink) (backupInfo, error) {
 	f, err := os.Open(s.name)
 	if err != nil {

@@ -22,9 +22,9 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// writeBackup writes a backup of the database and the keyset into the file name. It writes a
-// temporary file in the same folder and renames it, so that name never holds an incomplete backup.
-// It fails when name exists and force is not set.
+// writeBackup writes a backup of the database and the keyset into the file with this name. It
+// writes a temporary file in the same folder and renames it, so that no incomplete backup ever has
+// this name. It fails when name exists and force is not set.
 func writeBackup(ctx context.Context, c settings.Config, name string, passphrase secret.Text, force bool) (b backupInfo, err error) {
 	if err := checkTarget(name, force); err != nil {
 		return b, err

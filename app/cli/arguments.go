@@ -128,9 +128,9 @@ func Require(cmd *cobra.Command, names ...string) {
 	}
 }
 
-// ReadSecret reads a secret from the file name, or from standard input when name is "-", and
-// removes the white space around it. When name is empty, it returns an empty secret. kind names the
-// secret in errors, such as "passphrase".
+// ReadSecret reads a secret from the file with this name, or from standard input when name is "-".
+// It removes the white space around the secret. When name is empty, it returns an empty secret.
+// kind names the secret in errors, such as "passphrase".
 func ReadSecret(cmd *cobra.Command, name, kind string) (secret.Text, error) {
 	if name == "" {
 		return secret.Text{}, nil

@@ -238,7 +238,8 @@ func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Con
 	return server.Run(ctx, s, api, admin, nil, func() { ready(opened, s) })
 }
 
-// useSimulators points the settings at the simulators, except those that the operator set.
+// useSimulators adds the settings with which the service calls the simulators. Settings that the
+// operator made stay.
 func useSimulators(c *settings.Config, environment *sandbox.Environment) {
 	if len(c.DNSResolvers) == 0 {
 		c.DNSResolvers, c.DNSPort, c.DNSAllowPrivate = []string{environment.DNSAddr()}, environment.DNSPort(), true

@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/app/cli"
 )
 
-// rebuildInterval is the time between two looks at the program of a plugin under development.
+// rebuildInterval is the time between two checks for a new build of a plugin under development.
 const rebuildInterval = time.Second
 
 // kindMail is the kind of mail platforms in the plugin catalog.
@@ -34,9 +34,9 @@ type pluginUnderDevelopment struct {
 	built   string             // the file that a new build changes: the program, or the manifest of its files
 	host    pluginhost.Options // the plugin folder of the sandbox, and the limits of a plugin
 
-	sum     [sha256.Size]byte // of the built file that was copied last
-	seen    fileState         // at the last look
-	settled fileState         // of the file that was read last
+	sum      [sha256.Size]byte // of the built file that was copied last
+	seen     fileState         // of the built file at the last check
+	lastRead fileState         // of the built file when its checksum was last computed
 }
 
 // fileState changes when a file is written.
@@ -88,7 +88,7 @@ func openPlugin(ctx context.Context, dir, base string, o pluginhost.Options) (*p
 	if p.seen, err = p.state(); err != nil {
 		return nil, err
 	}
-	p.settled = p.seen
+	p.lastRead = p.seen
 	if p.sum, err = sumOf(p.built); err != nil {
 		return nil, err
 	}
@@ -117,18 +117,18 @@ func sumOf(path string) (sum [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(hash.Sum(nil)), err
 }
 
-// rebuilt reports whether the plugin was built again. A file that changed since the last look is
-// still being written, so the next look decides.
+// rebuilt reports whether the plugin was built again. A file that changed since the last check may
+// still be being written, so the next check decides.
 func (p *pluginUnderDevelopment) rebuilt() bool {
 	now, err := p.state()
 	if err != nil || now != p.seen {
 		p.seen = now
 		return false
 	}
-	if now == p.settled {
+	if now == p.lastRead {
 		return false
 	}
-	p.settled = now
+	p.lastRead = now
 	sum, err := sumOf(p.built)
 	if err != nil || sum == p.sum {
 		return false

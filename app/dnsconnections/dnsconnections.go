@@ -131,7 +131,8 @@ func check(ctx context.Context, provider ports.DNSProvider) (zones int, err erro
 	return zones, err
 }
 
-// credentialRejected replaces a provider's access_denied, which in the API means the mail platform.
+// credentialRejected replaces access_denied of a DNS provider, because callers would take it for an
+// answer of the mail platform.
 func credentialRejected(err error) error {
 	return fmt.Errorf("%w (%w)", fault.CredentialRejected.With("the DNS provider does not take the credential"), err)
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// ErrNoConnection is returned by ForZone when the account has none of the candidates.
+// ErrNoConnection is returned by ForZone when the account has none of the connections that are
+// candidates.
 var ErrNoConnection = errors.New("the account has no connection to the DNS provider")
 
 // ZoneConnection is an account's connection whose credential has access to a zone.
@@ -61,8 +62,8 @@ func (s *Service) ForZone(ctx context.Context, owner access.AccountID, candidate
 	if tested == 0 {
 		return ZoneConnection{}, ErrNoConnection
 	}
-	// A connection that could not be tested might serve the zone. In this case a zone that does not
-	// serve is not returned.
+	// Do not return best, whose zone does not serve, if a connection that could not be tested may
+	// have the zone that does.
 	if best != nil && (failed.weight < weightUnknown || len(delegation) == 0) {
 		return *best, nil
 	}

@@ -133,8 +133,8 @@ func requiredActionAt(method string, kind outcome.Kind, code fault.Code, stage p
 	}
 }
 
-// TestUnsupportedProvider checks that a job requires an action at once when no adapter can write to
-// the zone.
+// TestUnsupportedProvider checks that a job requires an action at once when the DNS provider of the
+// zone has no plugin.
 func TestUnsupportedProvider(t *testing.T) {
 	w := newFixture(t)
 	w.providers = &fake.DNSProviders{}

@@ -85,7 +85,7 @@ func (s crashingWrites) DropWrite(ctx context.Context, owner access.AccountID, i
 
 // TestEveryCrashConverges crashes a worker at every step of a job in turn. After its lease has
 // expired a second worker finishes the job, nothing is created twice, and all written records are
-// known as managed.
+// managed.
 func TestEveryCrashConverges(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		steps := 0

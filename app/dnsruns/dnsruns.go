@@ -61,8 +61,8 @@ func (s *Service) Get(ctx context.Context, owner access.AccountID, id string) (p
 // returns the job as read before the change, with the retry applied, because the answer is
 // committed together with the change.
 //
-// It fails with provisioning_job_not_found, the limits of the plan, or a code of
-// provisioning.Retry.
+// It fails with provisioning_job_not_found, dns_automation_not_in_plan, tenant_limit_reached, or a
+// code of provisioning.Retry.
 func (s *Service) Retry(ctx context.Context, acc access.Account, jobID string, answer ports.Answer[provisioning.Job]) (provisioning.Job, error) {
 	j, err := s.Runs.Job(ctx, acc.ID, jobID)
 	if err != nil {

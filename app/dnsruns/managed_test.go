@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/core/provisioning"
 )
 
-// recordsHeld returns the records of the zone at the provider, without those of the zone itself,
-// each as its name, type and value.
+// recordsHeld returns the records of the zone at the provider, without SOA and NS, each as its
+// name, type and value.
 func (w *fixture) recordsHeld(t *testing.T) (all []string) {
 	t.Helper()
 	held, err := w.provider.Records(t.Context(), dns.Zone{ID: zone, Name: zone})
@@ -71,8 +71,8 @@ func TestRefusedWriteOwnsNothing(t *testing.T) {
 	w.requireManaged(t, slices.DeleteFunc(w.recordsHeld(t), func(r string) bool { return slices.Contains(published, r) })...)
 }
 
-// TestLostAnswerIsResolved checks that a write whose answer was lost is known as managed exactly if
-// it was made.
+// TestLostAnswerIsResolved checks that the values of a write whose answer was lost are managed
+// exactly if the write was made.
 func TestLostAnswerIsResolved(t *testing.T) {
 	for name, made := range map[string]bool{"the write was made": true, "the write was not made": false} {
 		t.Run(name, func(t *testing.T) {
@@ -86,8 +86,8 @@ func TestLostAnswerIsResolved(t *testing.T) {
 	}
 }
 
-// editedAfterLoss loses the answer to the first write. Before anyone looks, the customer adds a text
-// to a set of the write.
+// editedAfterLoss loses the answer to the first write. Before the next read, the customer adds a
+// text to a set of the write.
 type editedAfterLoss struct {
 	*published
 	edited *bool
@@ -108,9 +108,9 @@ func (p editedAfterLoss) Apply(ctx context.Context, z dns.Zone, changes []dns.Ch
 	return sets, err
 }
 
-// TestDoubtfulRecordsAreForeign checks a write whose answer was lost and whose sets were edited
-// before the next read. Its values may be the customer's, so none of them is managed.
-func TestDoubtfulRecordsAreForeign(t *testing.T) {
+// TestRecordsOfUnknownOriginAreForeign checks a write whose answer was lost and whose sets were
+// edited before the next read. Its values may be the customer's, so none of them is managed.
+func TestRecordsOfUnknownOriginAreForeign(t *testing.T) {
 	w := newFixture(t)
 	w.connect(t, editedAfterLoss{w.provider, new(bool)})
 	id := w.begin(t).ID
@@ -125,7 +125,7 @@ func TestDoubtfulRecordsAreForeign(t *testing.T) {
 	w.requireManaged(t, slices.DeleteFunc(w.recordsHeld(t), func(r string) bool { return slices.Contains(first, r) })...)
 }
 
-// overlapping reports that each of its first writes overlapped with a change of someone else.
+// overlapping makes each write and reports that it overlapped with a change of someone else.
 type overlapping struct{ *published }
 
 func (p overlapping) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {

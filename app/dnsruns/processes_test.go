@@ -20,8 +20,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// testLease returns the lease of a worker whose process is stopped or killed. A running process renews
-// it even on a slow machine. The soak test uses the lease of production.
+// testLease returns the duration of the lease that a stopped or killed process loses. It is long
+// enough that a running process renews the lease even on a slow machine. A soak uses the duration
+// of production.
 func testLease() time.Duration {
 	if os.Getenv("TENANTRY_SOAK") != "" {
 		return defaultLease
@@ -79,9 +80,9 @@ func (o *secondProcess) until(t *testing.T, word string) (before []string) {
 	}
 }
 
-// TestAStoppedProcessCannotWrite stops a process that holds a job with SIGSTOP, before each of its
-// ways to write. When its lease has ended, a second process finishes the job. Then the first
-// process continues and must not write.
+// TestAStoppedProcessCannotWrite sends SIGSTOP to a process that holds a job, at each point around
+// its first write. When the lease has ended, the worker of the test finishes the job. Then the
+// process continues, and must neither write to the platform nor change the job.
 func TestAStoppedProcessCannotWrite(t *testing.T) {
 	for point, writes := range map[string]int{beforeCheck: 0, afterCheck: 0, beforeSave: 1} {
 		t.Run(point, func(t *testing.T) {
@@ -111,8 +112,9 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 	}
 }
 
-// TestAKilledProcessIsRescued kills a process that holds a job. The sweep of a second process lets
-// it take over the job. With the lease and the sweep of production that takes at most 90 s.
+// TestAKilledProcessIsRescued kills a process that holds a job. The sweep of the test's worker
+// finds the job, and the worker finishes it. With the lease and the sweep of production this takes
+// at most 90 s.
 func TestAKilledProcessIsRescued(t *testing.T) {
 	t.Parallel()
 	sweep, limit := time.Second, apptest.HangTimeout

@@ -29,9 +29,9 @@ type Begun struct {
 // only a person can fix, so that no job is started. Conditions that may pass within an hour, such
 // as an unreliable DNS read, are left to the job.
 //
-// It fails with domain_not_found, the limits of the plan, a code of Tenant.Reachable,
-// domain_provisioning_already_active, an error of the survey, dns_provider_unsupported,
-// dns_connection_required, or dns_conflict.
+// It fails with domain_not_found, dns_automation_not_in_plan, tenant_limit_reached, a code of
+// Tenant.Reachable, domain_provisioning_already_active, an error of the survey,
+// dns_provider_unsupported, dns_connection_required, or dns_conflict.
 func (s *Service) Provision(ctx context.Context, acc access.Account, domainID string, answer ports.Answer[Begun]) (Begun, error) {
 	d, err := s.Domains.DomainByID(ctx, acc.ID, domainID)
 	if err != nil {

@@ -53,7 +53,8 @@ type pausedJobs struct {
 	wait  *pausePoint
 }
 
-// HoldJob recognizes the check before a write by its context: steps have a deadline.
+// HoldJob waits only in the lease check before a write. The context of this check is that of a step
+// and has a deadline.
 func (p pausedJobs) HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
 	_, step := ctx.Deadline()
 	if step && p.point == beforeCheck {

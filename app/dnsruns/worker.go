@@ -101,7 +101,7 @@ func (c *claim) runJob(ctx context.Context) error {
 		}
 		o := c.runStep(ctx, step)
 		if c.lease.Taken() || ctx.Err() != nil && (o.Err != nil || o.WriteErr != nil) {
-			return c.releaseJob(ctx) // the step was interrupted; its error says nothing about it
+			return c.releaseJob(ctx) // the worker interrupted the step, so the error says nothing about the job
 		}
 		decided, next := c.Timetable.Advance(c.job, o, provisioning.Moment{Now: c.now(), Chance: c.Chance()})
 		if err := c.save(ctx, decided); err != nil {

@@ -190,8 +190,8 @@ func TestWaitsForTheMailServer(t *testing.T) {
 	w.healthy(t, w.run(t, w.Worker, id))
 }
 
-// TestPassesAndJobsShareTheirWork checks that a job skips what a customer's verify has done
-// meanwhile, and the reverse.
+// TestPassesAndJobsShareTheirWork checks that a job does not repeat what a customer's verify has
+// done, and that enable-dkim does not repeat what a job has done.
 func TestPassesAndJobsShareTheirWork(t *testing.T) {
 	w := newFixture(t)
 	w.connect(t, w.provider)

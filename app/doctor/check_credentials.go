@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// expiryWarning is how long before a credential expires doctor begins to warn. The operator needs
-// this time to create, register and roll out a new credential.
+// expiryWarning is the time before the expiry of a credential at which doctor begins to warn. The
+// operator needs this time to create, register and roll out a new credential.
 const expiryWarning = 30 * 24 * time.Hour
 
 // credentials checks the operator's own secrets and certificates: whether their files can be read,
@@ -89,8 +89,8 @@ func checkTLSCertificate(c settings.Config, now time.Time) finding {
 // severity orders the statuses of findings: OK is 0, Warning is 1, Failed is 2.
 func severity(f finding) int { return map[string]int{Warning: 1, Failed: 2}[f.status] }
 
-// checkSecretFile checks one file with a secret. The finding shows nothing of the content, except
-// when a certificate expires.
+// checkSecretFile checks one file with a secret. The finding shows nothing of the content except
+// the expiry of a certificate.
 func checkSecretFile(field wire.Field, path string, now time.Time) finding {
 	name := wiring.SettingOf(field)
 	raw, err := os.ReadFile(path)

@@ -19,8 +19,9 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// probeZone is the zone that the DNS check reads. It always exists, in the sandbox too. The check does
-// not ask the mail platform's plugin for a zone, because it explains why plugins fail.
+// probeZone is the zone that the DNS check reads. It always exists, in the sandbox too. The check
+// does not get a zone from the mail platform's plugin, because its result must explain why plugins
+// fail.
 const probeZone = "iana.org"
 
 // dns queries each resolver and the authoritative servers of probeZone, in the way in which the

@@ -57,8 +57,8 @@ func (e *examination) egressInForce(host *pluginhost.Host) string {
 	return "each connects only to the hosts that it names, except " + strings.Join(unlimited, ", ")
 }
 
-// limitsInForce returns the limits that the kernel enforces on the plugins, in words. They are the
-// same for all.
+// limitsInForce returns the limits that the kernel enforces on the plugins, in words. All plugins
+// have the same limits.
 func limitsInForce(host *pluginhost.Host) string {
 	for _, p := range host.Status() {
 		if p.State == pluginhost.Running {

@@ -35,8 +35,8 @@ type DKIMState struct {
 // Add adds a domain to a tenant and returns it with the DNS records that it needs. Adding a domain
 // again returns the existing one.
 //
-// It fails with tenant_not_found, invalid_domain, a code of Tenant.Reachable, the domain cap, the
-// plan's ceiling, domain_unavailable, or an error of the platform.
+// It fails with tenant_not_found, invalid_domain, a code of Tenant.Reachable, domain_limit_reached,
+// tenant_limit_reached, domain_unavailable, or an error of the platform.
 func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, raw string, answer ports.Answer[Added]) (Added, error) {
 	t, err := s.Tenants.Tenant(ctx, acc.ID, id)
 	if err != nil {
@@ -63,8 +63,9 @@ func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, r
 	return s.liveResult(ctx, acc.ID, *known, true), nil
 }
 
-// checkLimits checks the cap of domains per tenant, then the plan's ceiling of tenants. It returns
-// the domain when it is stored already, because then no new row is needed.
+// checkLimits checks the number of domains of the tenant, then that the account has no more tenants
+// than its plan allows. If the domain is already stored, it returns the domain and does not check
+// its tenant's number of domains.
 func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant.GUID, name string) (*domain.Domain, error) {
 	stored, err := s.Domains.Domains(ctx, acc.ID, id)
 	if err != nil {
@@ -87,7 +88,7 @@ func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant
 }
 
 // reserveAndAdd stores a row before it calls the platform. A domain at the platform without a row
-// would not count towards the cap.
+// would not count towards the tenant's limit.
 func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t tenant.Tenant, name string,
 	answer ports.Answer[Added]) (Added, error) {
 	d, err := s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now())
@@ -106,7 +107,7 @@ func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t t
 	added := s.liveResult(ctx, owner, d, exists)
 	err = s.saveAdded(ctx, owner, added, answer)
 	if errors.Is(err, fault.DomainNotFound) {
-		// The platform refused a later request for the same domain, which then released the row.
+		// A later request for the same domain was refused by the platform and then deleted the row.
 		if d, err = s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now()); err != nil {
 			return Added{}, err
 		}
@@ -132,8 +133,8 @@ func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added A
 
 // releaseFailed deletes the reserved row when tenantry cannot have left the domain at the platform.
 // This is certain when the platform refuses the domain. It is also certain when this request
-// reserved the row and the error shows that nothing changed. A row that a later request has
-// reserved too is left to that request. releaseFailed returns the error for the caller.
+// reserved the row and the error shows that nothing changed. If a later request has reserved the
+// row too, the row stays. releaseFailed returns the error for the caller.
 func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, cause error) error {
 	refused := errors.Is(cause, fault.DomainUnavailable) || errors.Is(cause, fault.InvalidDomain)
 	if refused || d.JustReserved && outcome.ChangedNothing(cause) {

@@ -201,7 +201,8 @@ func TestAddInTrouble(t *testing.T) {
 // method Domains.
 type storedDomains = ports.Domains
 
-// contestedDomains is a store on which a later request reserves each domain that is reserved.
+// contestedDomains is a store in which a later request reserves each domain again, right after its
+// reservation.
 type contestedDomains struct {
 	storedDomains
 	// later is called with the reservation of the later request.
@@ -221,8 +222,8 @@ func (s *contestedDomains) ReserveDomain(ctx context.Context, owner access.Accou
 	return d, err
 }
 
-// TestFailedAddLeavesALaterReservation checks that a request that fails does not release the row of
-// a later request for the same domain, which is still running.
+// TestFailedAddLeavesALaterReservation checks that a failing request does not delete the row if a
+// later request for the same domain is still running.
 func TestFailedAddLeavesALaterReservation(t *testing.T) {
 	h := newFixture(t)
 	h.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Throttled, Times: 1})

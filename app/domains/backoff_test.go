@@ -12,7 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// answers is a DNS. The name servers of the domains that are true answer.
+// answers is a DNS reader. The name servers of a domain answer if its value is true.
 type answers map[string]bool
 
 func (a answers) Read(_ context.Context, _ access.AccountID, name string, _ ...dns.Desired) (dns.ZoneRead, error) {
@@ -26,8 +26,9 @@ func serversThat(answer bool) []dns.Server {
 	return []dns.Server{{Name: "ns", State: dns.ServerUnreachable}}
 }
 
-// TestOneAccountCannotStopTheChecks checks that domains of one account that fall silent, the last
-// one that answered included, stop no checks while a domain of a different account answers.
+// TestOneAccountCannotStopTheChecks checks that name servers of one account that stop answering do
+// not stop the checks while a domain of a different account answers. This holds even if the domain
+// that answered last is among those that stop.
 func TestOneAccountCannotStopTheChecks(t *testing.T) {
 	now := time.Now()
 	published := answers{"ann.test": true, "eve.test": true, "eve2.test": true}

@@ -23,7 +23,8 @@ func (h *fixture) walk(t *testing.T, s *Service) error {
 	h.publishAll(t)
 	_, err := s.EnableDKIM(t.Context(), h.acc.ID, guid, zone)
 	if err != nil && h.fake.Calls("EnsureSigning") > 0 {
-		// Verify may have crashed during its pass, so the targets can be new.
+		// Verify may have crashed after it created the DKIM configuration, so the DKIM targets can
+		// be new.
 		h.publishAll(t)
 		_, err = s.EnableDKIM(t.Context(), h.acc.ID, guid, zone)
 	}

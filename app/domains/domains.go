@@ -23,7 +23,8 @@ import (
 // workLimit bounds the calls of one request to the mail platform.
 const workLimit = 55 * time.Second
 
-// searchLimit is longer than the platform's replicas need to show a domain that was just added.
+// searchLimit exceeds the time that the platform's replicas need to show a domain that was just
+// added.
 const searchLimit = 6 * time.Second
 
 // Service holds the use cases of domains.

@@ -33,7 +33,7 @@ func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.D
 			return false, err
 		}
 		at = s.Now()
-		// From here on a failure leaves a domain at the platform.
+		// From here on the platform has the domain, so releaseFailed must not delete the row.
 		d.JustReserved = false
 	}
 	*d = d.As(held, at)

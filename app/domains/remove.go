@@ -62,9 +62,9 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 	return removed, nil
 }
 
-// removeFromPlatform removes the domain from the tenant at the platform. The platform has no id for a
-// domain but its name. A verified domain never becomes unverified again, so an unverified domain in
-// the place of a verified one was made anew and stays.
+// removeFromPlatform removes the domain from the tenant at the platform. The platform has no id for
+// a domain but its name. A verified domain never becomes unverified again. So if the platform now
+// has an unverified domain with the name, someone added it anew, and it stays.
 func (s *Service) removeFromPlatform(ctx context.Context, d domain.Domain) (madeAnew bool, err error) {
 	platform := s.Platform.For(d.TenantGUID)
 	gone := func(ctx context.Context) (bool, error) {

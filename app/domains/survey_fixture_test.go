@@ -18,7 +18,7 @@ import (
 // fakeServers are the servers to which the fake DNS delegates every zone.
 var fakeServers = []string{"ns1.fake.test", "ns2.fake.test"}
 
-// The provider cloud is detected from its servers' names, the provider own only through a
+// The provider "cloud" is detected from its servers' names, the provider "own" only through a
 // connection.
 var (
 	cloud = dns.Provider{ID: "cloudflare", Title: "Cloudflare", NameServers: []string{"*.fake.test"}}
@@ -33,8 +33,8 @@ func serves(sets ...dns.RRSet) *fake.DNSProvider {
 	return p
 }
 
-// connect adds a connection of the account to the provider. The token is valid when it is added;
-// later calls go to provider.
+// connect adds a connection of the account to the provider. The token is valid when the connection
+// is added; later calls go to at.
 func (h *fixture) connect(t *testing.T, provider, token string, at ports.DNSProvider) {
 	t.Helper()
 	h.providers.Hold(provider, token, &fake.DNSProvider{})

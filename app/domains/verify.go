@@ -25,13 +25,13 @@ func (s *Service) Verify(ctx context.Context, owner access.AccountID, id tenant.
 	if d, err = s.VerifyAndStore(ctx, owner, d); err != nil {
 		return domain.Domain{}, err
 	}
-	// The domain is verified even if the pass fails. The next sync, enable-dkim or provision
-	// repeats the pass.
-	settled, err := s.Reconciler.Domain(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady)
+	// The domain is verified even if Reconciler.Domain fails. The next sync, enable-dkim or
+	// provision calls it again.
+	reconciled, err := s.Reconciler.Domain(ctx, owner, d, t.Bootstrap == tenant.BootstrapReady)
 	if err != nil {
 		_ = s.RecordLostConsent(ctx, owner, id, err)
 	}
-	return settled, nil
+	return reconciled, nil
 }
 
 func (s *Service) loadDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (tenant.Tenant, domain.Domain, error) {

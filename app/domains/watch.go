@@ -61,9 +61,9 @@ func (w *Watch) Sweep(every time.Duration) ports.Periodic {
 // its clock was moved.
 func (w *Watch) CheckDue(ctx context.Context) error { return w.schedule(ctx, domain.Day, 0) }
 
-// schedule schedules the share of a day's checks that fits in the time share, and spreads them over
-// the time spread. Each check is a separate job, so that accounts get fair shares and all replicas
-// take part.
+// schedule schedules the part of a day's checks that falls into an interval of length share, and
+// spreads these checks over the duration spread. Each check is a separate job, so that accounts get
+// fair shares and all replicas take part.
 func (w *Watch) schedule(ctx context.Context, share, spread time.Duration) error {
 	if w.Off || w.backoff.active(w.Now()) {
 		return nil

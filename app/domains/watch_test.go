@@ -190,7 +190,7 @@ func TestWatchSpreadsDomainsOverTheDay(t *testing.T) {
 	}
 }
 
-// TestCheckDueWakesAllDueDomainsAtOnce checks that a moved clock does not spread the checks.
+// TestCheckDueWakesAllDueDomainsAtOnce checks that CheckDue does not spread the checks over time.
 func TestCheckDueWakesAllDueDomainsAtOnce(t *testing.T) {
 	w := newWatchFixture(t)
 	w.many(t, 5, func(int) bool { return true })

@@ -43,8 +43,8 @@ func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified
 	return verified, err
 }
 
-// recordFailedVerification stores the current DNS of a domain that failed verification. The DNS
-// distinguishes a missing record from one that the platform does not see yet.
+// recordFailedVerification stores the current DNS of a domain that failed verification. The stored
+// DNS tells whether the record is missing, or whether only the platform does not see it yet.
 func (s *Steps) recordFailedVerification(ctx context.Context, owner access.AccountID, d domain.Domain, cause error) error {
 	if errors.Is(cause, fault.VerificationFailed) {
 		cause = nameExpectedRecord(d, cause)

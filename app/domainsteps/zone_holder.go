@@ -69,8 +69,8 @@ func providerOrder(first string, connections []dnsconnection.Connection) []strin
 }
 
 // findConnection asks the account's connections for the zone, provider by provider, until one
-// serves it. The provider first comes first. findConnection returns the access to each provider
-// asked, and the serving provider or nil.
+// serves it. It begins with the provider whose id is first. findConnection returns the access to
+// each provider asked, and the serving provider or nil.
 func (s *Steps) findConnection(ctx context.Context, owner access.AccountID, zoneRead dns.ZoneRead, first string, connections []dnsconnection.Connection) (accesses []dns.Access, zoneProvider ports.DNSProvider) {
 	if zoneRead.Zone == "" || len(zoneRead.Delegation) == 0 {
 		return nil, nil

@@ -180,8 +180,8 @@ func TestRestoreKeepsADifferentKeyset(t *testing.T) {
 	}
 }
 
-// TestBackupIsConsistentDuringWrites checks that a backup has as many members as accounts while
-// accounts are created.
+// TestBackupIsConsistentDuringWrites writes backups while accounts are created, each with one
+// member. A backup must have equal numbers of accounts and members.
 func TestBackupIsConsistentDuringWrites(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]func(testing.TB) string{

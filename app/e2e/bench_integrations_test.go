@@ -34,8 +34,8 @@ const (
 	benchWarm       = 5 // refreshes before memory is measured
 )
 
-// BenchmarkRefresh reads the platform's list of 3,600 accounts and matches it with as many
-// mailboxes. The first refresh finds all of them; later ones find no change.
+// BenchmarkRefresh reads the platform's list of 3,600 accounts and matches it with 3,600 mailboxes.
+// The first refresh finds all of them; later ones find no change.
 func BenchmarkRefresh(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchRefresh(b, newBenchService(b, sqliteURL(b))) })
 	b.Run("postgres", func(b *testing.B) { benchRefresh(b, newBenchService(b, testserver.Database(b))) })

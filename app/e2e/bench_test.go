@@ -272,8 +272,8 @@ func childProcesses(b *testing.B, pid int) (pids []int) {
 	return pids
 }
 
-// BenchmarkWrites measures a write of one row with its Idempotency-Key, and as many bare commits in
-// a plain HTTP handler.
+// BenchmarkWrites measures a write of one row with its Idempotency-Key, and a bare HTTP handler
+// that makes the same number of commits.
 func BenchmarkWrites(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { benchWrites(b, newBenchService(b, sqliteURL(b))) })
 	b.Run("postgres", func(b *testing.B) { benchWrites(b, newBenchService(b, testserver.Database(b))) })

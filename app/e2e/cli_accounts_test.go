@@ -81,8 +81,8 @@ func TestPlanChangeTakesEffectAtOnce(t *testing.T) {
 	checkValues(t, shown, object{"email": c.email, "status": "active", "active_keys": 1, "closed_at": nil})
 }
 
-// TestRotatedAndRevokedKeysAreRefused checks that such keys are answered 401 at once, and that a
-// list never contains a key.
+// TestRotatedAndRevokedKeysAreRefused checks that requests with rotated or revoked keys are
+// answered 401 at once, and that a list never contains a key.
 func TestRotatedAndRevokedKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"key_form": "trial"})
@@ -116,8 +116,8 @@ func TestRotatedAndRevokedKeysAreRefused(t *testing.T) {
 	c.checkAudit("account.create", "key.create", "key.rotate", "key.revoke")
 }
 
-// TestClosedAccountReleasesItsTenants checks that the keys are revoked, the tenants can be
-// connected to a different account, and the audit log stays.
+// TestClosedAccountReleasesItsTenants checks that closing an account revokes its keys, that its
+// tenants can then be connected to a different account, and that the audit log stays.
 func TestClosedAccountReleasesItsTenants(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(nil)

@@ -47,7 +47,7 @@ func TestEmptyFlagValueIsAUsageError(t *testing.T) {
 }
 
 // TestUsageErrorsNameTheMistakeAndTheHelp checks that usage errors name the mistake and the help to
-// read. They are JSON if the output format is JSON, wherever that flag stands.
+// read. They are JSON if the flag for JSON output is given, at any position.
 func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -83,8 +83,8 @@ func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
 	}
 }
 
-// TestCLIErrorsSuggestOperatorFixes checks that errors which the API also returns tell an operator
-// which command helps, and that standard error has nothing else.
+// TestCLIErrorsSuggestOperatorFixes checks that an error with a code of the API tells an operator
+// which command helps, and that standard error has only this error.
 func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
@@ -107,8 +107,8 @@ func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
 	}
 }
 
-// TestCommandsOfOperatorsMakeNoDatabase checks that a command in the wrong folder does not succeed on
-// an empty database that it made. It names the place where it looked, and the ways out.
+// TestCommandsOfOperatorsMakeNoDatabase checks that a command in the wrong folder fails and creates
+// no database. The error names the missing file and the remedies.
 func TestCommandsOfOperatorsMakeNoDatabase(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
@@ -233,7 +233,8 @@ func TestShellCompletion(t *testing.T) {
 	}
 }
 
-// bashCompletes returns the completions that bash offers with our script, as for the Tab key.
+// bashCompletes returns the completions that bash offers for the Tab key with the script of
+// `tenantry completion`.
 func bashCompletes(t *testing.T, line string) []string {
 	t.Helper()
 	const script = `

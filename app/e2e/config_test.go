@@ -132,8 +132,8 @@ func TestMisspeltSettingsAreReported(t *testing.T) {
 	checkValues(t, printed, object{"warning.code": "unknown_variable"})
 }
 
-// TestServeLogsUnknownVariables checks that serve reports them in its log, which is on standard
-// error.
+// TestServeLogsUnknownVariables checks that serve reports unknown variables in its log, which is on
+// standard error.
 func TestServeLogsUnknownVariables(t *testing.T) {
 	t.Parallel()
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -163,7 +163,8 @@ func TestMisspeltProviderSettingsAreRefused(t *testing.T) {
 	}
 }
 
-// checkUsageAfterLog checks the exit code of serve, and what it says at the end of its log.
+// checkUsageAfterLog checks that serve failed with a usage error that contains the text says. The
+// error follows the log on standard error.
 func (o commandResult) checkUsageAfterLog(t *testing.T, says string) {
 	t.Helper()
 	if o.code != cli.ExitUsage || o.output != "" || !strings.Contains(o.errors, "tenantry: providers.") || !strings.Contains(o.errors, says) {

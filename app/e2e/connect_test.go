@@ -85,7 +85,7 @@ func checkFlowCookie(t *testing.T, p page) {
 }
 
 // TestReconnectRenewsTheConsent checks that a new consent for a tenant of the same account updates
-// it and needs no further slot.
+// the tenant and needs no further slot.
 func TestReconnectRenewsTheConsent(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t).newAccount(object{"tenant_slots": 2})

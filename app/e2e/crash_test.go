@@ -33,8 +33,9 @@ func seededRand(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// portCalls are the calls of ports, in the order of allWriteSteps, before and after which a crash is
-// tested: the calls that change something, and the one that redeems a code.
+// portCalls are the names of the calls before and after which a crash is tested, in the order of
+// allWriteSteps. They are the calls of ports that change something, and the call that redeems a
+// sign-in code.
 var portCalls = []string{
 	"take connect flow", "administrator", "save connect flow", "advance connect session", "attach tenant", "renew connect session",
 	"claim an idempotency key", "bootstrap", "enable_smtp_auth", "save licences", "save discovery", "save tenant", "finish an idempotency key",
@@ -87,7 +88,7 @@ func allWriteSteps(e *onboarding) []step {
 		setLimitStep(e, 5),
 		step{name: "send", makeRequest: plain(request{method: "POST", path: "/messages", control: true,
 			body: object{"mailbox": "max@" + e.domain, "count": 9}})},
-		// This pass cannot set its rule, so the next pass has to reconcile it.
+		// This pass cannot set its rule, so the next pass has to resolve its intents.
 		step{name: "inject fault", makeRequest: plain(request{method: "POST", path: "/faults", control: true,
 			body: object{"provider": "microsoft365", "operation": "Set-TransportRule", "kind": "status", "status": 400, "times": 1}})},
 		step{name: "enforce with a fault", makeRequest: plain(request{method: "POST", path: "/enforcement/run", control: true})},

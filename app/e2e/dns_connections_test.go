@@ -23,7 +23,7 @@ import (
 
 const dnsConnectionMembers = "connection_id account_id provider name status zones_visible tested_at created_at"
 
-// cloudflareFake is the simulator of Cloudflare behind a token that only this fixture knows.
+// cloudflareFake is the simulator of Cloudflare behind a proxy that accepts one token.
 type cloudflareFake struct {
 	token   string
 	url     string

@@ -99,7 +99,8 @@ func (h accountTenant) checkEnableDKIM(zone string) {
 	h.mustSync()
 }
 
-// checkDNSViews checks both views of the stored DNS.
+// checkDNSViews checks the stored DNS of a domain as the API shows it by name, by id and in the
+// list.
 func (h accountTenant) checkDNSViews(zone string) {
 	t := h.t
 	t.Helper()

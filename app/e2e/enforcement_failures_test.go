@@ -30,8 +30,9 @@ func (c caller) eventMessages(query string) (all []string) {
 	return all
 }
 
-// TestEnforcementRecoversFromFaults checks that a failure outside the service neither records a
-// block that the platform does not have nor unblocks a mailbox, and that a later pass catches up.
+// TestEnforcementRecoversFromFaults checks that during a failure outside the service no block is
+// recorded that the platform does not have, and no mailbox is unblocked. A later pass makes up for
+// the failed ones.
 func TestEnforcementRecoversFromFaults(t *testing.T) {
 	t.Parallel()
 	c := privateSandbox(t)

@@ -203,9 +203,9 @@ func (hist *enforcementHistory) enforceUntilCounted() {
 	})
 }
 
-// crashDuringPass kills the service during a pass that has a mailbox to block or to unblock. Each
-// address that is blocked at the platform by then has exactly one event for it after the next pass.
-// It reports whether the pass was still in progress.
+// crashDuringPass kills the service during a pass that has a mailbox to block or to unblock. If an
+// address is blocked at the platform when the service is killed, this block has exactly one event
+// after the next pass. crashDuringPass reports whether the pass was in progress at the kill.
 func (hist *enforcementHistory) crashDuringPass() (within bool) {
 	hist.t.Helper()
 	hist.control("DELETE", "/faults", nil)

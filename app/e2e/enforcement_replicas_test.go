@@ -79,8 +79,8 @@ func (r *enforcingReplicas) setClocks(to object) {
 	}
 }
 
-// enforceConcurrently runs two passes at once in each service. No rule of a tenant may be written
-// twice in the same way.
+// enforceConcurrently runs two passes at once in each service. No cmdlet that changes rules may run
+// twice for a tenant.
 func (r *enforcingReplicas) enforceConcurrently() {
 	r.t.Helper()
 	before := len(r.recordedRequests())

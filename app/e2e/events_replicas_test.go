@@ -81,8 +81,8 @@ func (r *logReplicas) server(i int) client {
 	return r.servers[i%2]
 }
 
-// killAlternately kills a server after some writes and starts it again, in turns, until the soak time
-// is over or the sample is complete.
+// killAlternately kills the two servers in turns, each after some writes, and starts them again. It
+// ends when the soak time is over or the sample is complete.
 func (r *logReplicas) killAlternately(random *rand.Rand, processes [2]*process) (kills int) {
 	r.t.Helper()
 	end, writes := time.Now().Add(soakTime), sampleWrites

@@ -9,7 +9,7 @@ import (
 )
 
 // TestEventsTellWhatHappened follows the log of an account through the life of a tenant. The client
-// holds each response against the document, and so each event.
+// compares each response, and so each event, with the OpenAPI document.
 func TestEventsTellWhatHappened(t *testing.T) {
 	t.Parallel()
 	onBothDatabases(t, func(t *testing.T) caller { return privateSandbox(t) }, func(t *testing.T, c caller) {

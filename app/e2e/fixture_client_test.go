@@ -148,9 +148,9 @@ func (c client) tryDo(method, url, key string, body any) (reply, error) {
 	return c.tryWithKey(rand.Text(), method, url, key, body)
 }
 
-// retryWhileUnavailable is tryWithKey for a caller that repeats the request while the answer is 503,
-// because a busy database refuses requests that would wait too long for a connection, or while an
-// earlier try is still in progress.
+// retryWhileUnavailable is tryWithKey for a caller that repeats the request while the answer is
+// 503, or while an earlier try is in progress. A busy database leads to 503 for requests that would
+// wait too long for a connection.
 func (c client) retryWhileUnavailable(idempotencyKey, method, path, key string, body any) (got reply, err error) {
 	c.eventually(method+" "+path+" is not refused for now", func() bool {
 		got, err = c.tryWithKey(idempotencyKey, method, c.ready.APIURL+path, key, body)

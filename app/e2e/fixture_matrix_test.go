@@ -16,7 +16,7 @@ import (
 	_ "modernc.org/sqlite" // the SQLite driver
 )
 
-// matrixFixture is the accounts and resources of the authorization matrix.
+// matrixFixture has the accounts and resources of the authorization matrix.
 type matrixFixture struct {
 	owner           caller
 	a, b            matrixAccount // complete accounts with equal resources

@@ -192,9 +192,8 @@ func launchDev(b programs, data string, env []string, args ...string) (*process,
 	}
 }
 
-// sharedState is the sandbox that all tests share which use only their own accounts and tenants.
-// Tests that inject faults, read the simulators' journals or move the clock start their own
-// sandbox.
+// sharedState is the sandbox of all tests that use only their own accounts and tenants. Tests that
+// inject faults, read the simulators' journals or move the clock start their own sandbox.
 var sharedState struct {
 	start   sync.Once
 	process *process

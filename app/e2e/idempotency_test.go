@@ -31,7 +31,7 @@ func raceRounds() int {
 	return 1
 }
 
-// raceFixture is the servers to which identical requests are sent, and the platform whose writes
+// raceFixture has the servers to which identical requests are sent, and the platform whose writes
 // are counted.
 type raceFixture struct {
 	*serviceFixture

@@ -28,8 +28,7 @@ func simulatorOperation(provider, operation string) string {
 	return operation
 }
 
-// providerCallRequests returns the requests that can be repeated without changing what later ones
-// need.
+// providerCallRequests returns the requests whose repetition does not affect later requests.
 func (i testIntegration) providerCallRequests() []providerCall {
 	all := []providerCall{{"POST", i.path("/test"), "check"}, {"POST", i.path("/mailboxes/refresh"), "accounts"}}
 	if i.capabilities["microsoft_oauth"] == true {
@@ -118,8 +117,9 @@ func (i testIntegration) retryAndCleanUp(once string, a providerCall) {
 	}
 }
 
-// TestUnansweredDisconnectIsResolvedByRefresh checks that a mailbox stays reserved while the
-// outcome of its disconnect is unknown. A refresh resolves it to disconnected or connected.
+// TestUnansweredDisconnectIsResolvedByRefresh checks that no other integration can connect a
+// mailbox while the outcome of its disconnect is unknown. A refresh makes the connection
+// disconnected or connected.
 func TestUnansweredDisconnectIsResolvedByRefresh(t *testing.T) {
 	t.Parallel()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), []string{allPlugins, "TENANTRY_CIRCUIT_OPEN=100ms"})
@@ -241,8 +241,9 @@ func TestMailboxGetsOneSignInLink(t *testing.T) {
 	}
 }
 
-// TestSignInSessionsExpire checks that an unused link expires, and that one which was used in time
-// does not, whether its status is requested or not. An expired session allows a new one.
+// TestSignInSessionsExpire checks that an unused link expires, and that a link that was used in
+// time does not. Neither depends on requests for the status of the session. An expired session
+// allows a new one.
 func TestSignInSessionsExpire(t *testing.T) {
 	t.Parallel()
 	c := newSendingSandbox(t)

@@ -20,7 +20,7 @@ import (
 // foreignVendors are words that only Microsoft uses for its products and hosts.
 var foreignVendors = regexp.MustCompile(`(?i)microsoft|office ?365|outlook|entra\b|exchange (online|admin)`)
 
-// vendorCheck is a transport that reports answers with the name of a vendor that does not serve.
+// vendorCheck is a transport that fails the test if an answer names Microsoft or its products.
 type vendorCheck struct {
 	t       *testing.T
 	answers atomic.Int64
@@ -147,7 +147,8 @@ func (h accountTenant) addSignedDomain() string {
 	return zone
 }
 
-// expectExplained is expect for a refusal whose page is read too.
+// expectExplained is expect for a refusal, and checks that the documentation page of its code
+// exists.
 func (h accountTenant) expectExplained(method, path string, body any, status int, code string) {
 	h.t.Helper()
 	refusal := h.expect(method, path, body, status, code)
@@ -210,9 +211,9 @@ func (h accountTenant) removeEverything(zone string) {
 	h.checkTenants()
 }
 
-// TestDemoRunsOnADifferentMailPlatform checks that the demo, with its automatic DNS, needs nothing of the
-// bundled mail platform. The sign-in of mailboxes at the sending platform has a published path with a
-// vendor's name.
+// TestDemoRunsOnADifferentMailPlatform checks that the demo, with its automatic DNS, needs nothing
+// of the bundled mail platform. Only the published path for the sign-in of mailboxes may name
+// Microsoft.
 func TestDemoRunsOnADifferentMailPlatform(t *testing.T) {
 	t.Parallel()
 	requirePrograms(t, releaseBuild)

@@ -46,8 +46,8 @@ func TestMailboxLifecycle(t *testing.T) {
 	checkValues(t, h.get(h.path("")).object, object{"mailbox_count": 2, "readiness.mailboxes_total": 2, "readiness.ready_to_provision": true})
 }
 
-// checkPlatformMailboxes checks that the platform has as many mailboxes, in this zone and ready for
-// sending.
+// checkPlatformMailboxes checks that the platform has one mailbox for each of locals, that all are
+// in this zone, and that they are ready for sending.
 func (h accountTenant) checkPlatformMailboxes(zone string, locals ...string) {
 	h.t.Helper()
 	atPlatform := h.control("GET", "/tenants/"+h.guid, nil).objects("mailboxes")

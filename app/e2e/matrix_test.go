@@ -259,7 +259,8 @@ func (f *matrixFixture) send(t *testing.T, op operation, a attempt) reply {
 // consentCallback is the route that the matrix assumes for the consent callback.
 const consentCallback = "GET /connect/callback"
 
-// conditionTests names the test of each condition that needs more than one request and a response.
+// conditionTests names the test of each condition that a single request and its response cannot
+// check.
 var conditionTests = map[string]string{
 	"response_not_stored_in_idempotency_table": "TestNoSecretLeaks",
 	"same_key_in_flight":                       "TestConcurrentRequestsWithOneKeyRunOnce",

@@ -115,9 +115,9 @@ func metricsOfBusyService(t *testing.T) exposedMetrics {
 	return s
 }
 
-// lagSeries are the metrics that a block and a message to a webhook add. metricsOfBusyService does
-// neither. TestMailboxOverItsLimitIsBlocked and TestWebhookMetricsAreExported check that they are
-// exported.
+// lagSeries are the metrics that appear with the first block and the first message to a webhook.
+// metricsOfBusyService causes neither. TestMailboxOverItsLimitIsBlocked and
+// TestWebhookMetricsAreExported check that they are exported.
 var lagSeries = map[string][]string{
 	"tenantry_enforcement_lag_seconds_bucket": {"le"}, "tenantry_enforcement_lag_seconds_count": nil,
 	"tenantry_webhook_lag_seconds_bucket": {"le"}, "tenantry_webhook_attempts_total": {"result"},
@@ -275,8 +275,8 @@ func parseMetrics(metrics []byte) exposedMetrics {
 	return found
 }
 
-// knownValues returns all values of a label if they are known: of outcomes, and of labels that a
-// metric always shows. Otherwise it returns nil.
+// knownValues returns all values that a label of a metric can have. It knows them for outcomes, and
+// for states and domains, which the metric always shows. For other labels it returns nil.
 func (s exposedMetrics) knownValues(metric, label string) []string {
 	switch {
 	case label == "outcome":
@@ -298,7 +298,7 @@ var (
 	operators  = strings.Fields("and or unless offset bool sum min max avg count topk bottomk")
 )
 
-// promQuery is the names in a PromQL expression.
+// promQuery has the names in a PromQL expression.
 type promQuery struct {
 	metrics  []string
 	grouped  []string   // labels in grouping clauses

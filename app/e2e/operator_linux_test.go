@@ -19,8 +19,8 @@ import (
 	"github.com/tenantry/tenantry/app/doctor"
 )
 
-// newTerminal opens a pseudo-terminal. Text that is written to person is read by the command from
-// the second file.
+// newTerminal opens a pseudo-terminal. A process that reads the file command gets the text that is
+// written to the file person.
 func newTerminal(t *testing.T) (person, command *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -116,8 +116,8 @@ func (f *promptWatcher) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestCommandRunByTheWrongUserIsExplained checks that a command which a different user than the
-// service's runs says so, instead of reporting a broken database or keyset.
+// TestCommandRunByTheWrongUserIsExplained checks that a command explains that it runs as a
+// different user than the service, and does not report a broken database or keyset.
 func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")

@@ -203,7 +203,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 }
 
 // checkIndistinguishable sends one operation with each foreign value of one parameter and the
-// caller's own ids otherwise. The first request uses all ids of the other account.
+// caller's own ids for all other parameters. The first request uses all ids of the other account.
 func (e accountResources) checkIndistinguishable(t *testing.T, other accountResources, op operation, param string) {
 	t.Helper()
 	body := validBodies[op.method+" "+op.path]

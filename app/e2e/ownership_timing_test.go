@@ -143,8 +143,8 @@ func (c timedOperation) distinguishable(s *stopwatch, own, other accountResource
 
 // TestForeignIDsTakeTheSameTime checks that the duration of a refusal does not tell foreign,
 // unknown and malformed ids apart. Only a soak measures enough requests, and no other test runs
-// beside it. A difference counts if it shows twice, because one that the code causes is always
-// there. A short run only checks the requests.
+// beside it. A difference counts only if two measurements show it, because a difference that the
+// code causes occurs in each. A short run only checks the requests.
 func TestForeignIDsTakeTheSameTime(t *testing.T) {
 	databases, rounds := map[string][]string{"sqlite": nil}, timedPairs
 	if soak {

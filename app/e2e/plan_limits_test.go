@@ -226,12 +226,12 @@ func TestResourceLimitsHoldAcrossTwoServers(t *testing.T) {
 		pair.checkEqual("at the platform", len(a.control("GET", "/tenants/"+tenant, nil).objects("domains")), 12)
 		pair.checkEqual("made at the platform", pair.countPlatformWrites("POST", "/graph/v1.0/domains", ""), 12)
 	})
-	t.Run("tenants", pair.checkTenantCeiling)
+	t.Run("tenants", pair.checkTenantLimit)
 }
 
-// checkTenantCeiling lets 50 administrators confirm at once. The account has three slots, one of
+// checkTenantLimit lets 50 administrators confirm at once. The account has three slots, one of
 // which is taken.
-func (pair *replicaPair) checkTenantCeiling(t *testing.T) {
+func (pair *replicaPair) checkTenantLimit(t *testing.T) {
 	ready := make([]*administrator, concurrentRequests)
 	for i := range ready {
 		c := pair.servers[i%2]

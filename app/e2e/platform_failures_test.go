@@ -79,8 +79,8 @@ func (e *onboarding) waitForOperation(p *pendingRequest, operation string, befor
 	return seen
 }
 
-// holdAnswer lets the simulator delay its response to the next such operation by 60 s. It returns
-// how often the operation was executed before.
+// holdAnswer lets the simulator delay its response to the next call of the operation by 60 s. It
+// returns how often the operation was executed before.
 func (e *onboarding) holdAnswer(operation string) (before int) {
 	e.t.Helper()
 	done, _ := e.operationCounts()
@@ -225,7 +225,7 @@ func checkPlatformErrorCodes(t *testing.T, c caller) {
 	}
 }
 
-// checkLostWriteAnswers checks that the service looks for the result of a write without a response.
+// checkLostWriteAnswers checks that the service reads the result of a write that got no response.
 // The caller gets a success, and nothing exists twice.
 func checkLostWriteAnswers(t *testing.T, c caller) {
 	t.Helper()

@@ -73,9 +73,10 @@ func TestOperatorManagesPlugins(t *testing.T) {
 	}
 }
 
-// TestServiceFollowsAnUpgradeOfAPlugin upgrades the plugin of the mail platform twice while requests
-// use it. The first version is healthy: it takes the calls, and the old process ends. The second is
-// healthy for the command only: the service keeps the version before it. No request fails.
+// TestServiceFollowsAnUpgradeOfAPlugin upgrades the plugin of the mail platform twice while
+// requests use it. The first new version is healthy: it gets the calls, and the old process ends.
+// The second new version starts for the command and not for the service, so the service keeps the
+// first one. No request fails.
 func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 	t.Parallel()
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -112,12 +113,12 @@ func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := filepath.Join(t.TempDir(), "mail-microsoft365")
-	if err := os.WriteFile(second, append(content, "second"...), 0o700); err != nil { // a loader ignores what follows
+	if err := os.WriteFile(second, append(content, "second"...), 0o700); err != nil { // the loader ignores bytes after the program
 		t.Fatal(err)
 	}
 	upgrade(second, `"the replaced process ended"`)
 
-	// The command starts it twice, and the service once more.
+	// The command starts this version twice. It fails at the third start, which is the service's.
 	sick, starts := filepath.Join(t.TempDir(), "mail-microsoft365"), filepath.Join(t.TempDir(), "starts")
 	script := "#!/bin/sh\necho start >> " + starts + "\n[ $(wc -l < " + starts + ") -le 2 ] && exec " + bundled + ` "$@"` + "\nexit 3\n"
 	if err := os.WriteFile(sick, []byte(script), 0o700); err != nil {

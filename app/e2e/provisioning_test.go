@@ -239,7 +239,7 @@ type provisionedDomain struct {
 	zone, id, runs string
 }
 
-// manyDomains is the domains that are provisioned in one sandbox.
+// manyDomains has the domains that are provisioned in one sandbox.
 type manyDomains struct {
 	*restartingSandbox
 	domains []provisionedDomain
@@ -362,8 +362,8 @@ func TestProvisioningSurvivesKills(t *testing.T) {
 	})
 }
 
-// provisionOverKills provisions domains over a few kills, or in a soak over 30 kills, one every 2
-// s. crash ends the database once, between two kills of the service, if it has a server.
+// provisionOverKills provisions domains while the service is killed a few times. A soak kills it 30
+// times, once every 2 s. crash is called once, between two kills.
 func provisionOverKills(t *testing.T, m *restartingSandbox, size int, crash func()) {
 	deaths := 2
 	if soak {

@@ -125,9 +125,10 @@ var fallbackSample = regexp.MustCompile(`(?m)^tenantry_ratelimit_fallback(?:\{.*
 // at once.
 const slowRedis = "TENANTRY_REDIS_TIMEOUT=1m"
 
-// TestReplicasShareRateLimits checks that two servers with one Redis allow as many requests as one.
-// Without Redis each counts alone, starting from what it already allowed, and reports that. No
-// response is 5xx, and when Redis returns both share again.
+// TestReplicasShareRateLimits checks that two servers with one Redis together allow the requests of
+// one limit. Without Redis each server counts alone, including the requests that it allowed before,
+// and shows this in a metric. No response is 5xx, and when Redis returns, both servers share the
+// limit again.
 func TestReplicasShareRateLimits(t *testing.T) {
 	t.Parallel()
 	redis, database := testserver.NewRedis(t), testserver.Database(t)

@@ -17,7 +17,8 @@ import (
 )
 
 // TestRegistrationHasExactlyTheNeededPermissions checks that the onboarding succeeds with the
-// permissions of the manifest. Without any one of them it stops at the step that the page names.
+// permissions of the manifest. Without any one permission it stops at the step that
+// deploy/microsoft365/README.md names.
 func TestRegistrationHasExactlyTheNeededPermissions(t *testing.T) {
 	t.Parallel()
 	m := readManifest(t, "manifest.json")
@@ -266,8 +267,8 @@ func readManifest(t *testing.T, name string) (m manifest) {
 	return m
 }
 
-// permission is a row of the page. failingStep is the first step of the onboarding that fails
-// without the permission.
+// permission is a row of the table in deploy/microsoft365/README.md. failingStep is the first step
+// of the onboarding that fails without the permission.
 type permission struct{ resource, name, id, kind, failingStep string }
 
 var permissionRow = regexp.MustCompile("(?m)^\\| (\\S+) \\| `([^`]+)` \\| `([0-9a-f-]{36})` \\| (Role|Scope) \\| [^|]+ \\| ([^|]+) \\|$")
@@ -285,7 +286,7 @@ func permissionRows(t *testing.T) map[string]permission {
 	return rows
 }
 
-// permissions returns the permissions of a manifest with the page's explanations.
+// permissions returns the permissions of a manifest, each with its row of the README.
 func (m manifest) permissions(t *testing.T) (roles, scopes []permission) {
 	t.Helper()
 	rows, resources := permissionRows(t), map[string]string{

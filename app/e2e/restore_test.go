@@ -45,8 +45,8 @@ func TestRestoreOnADifferentDatabase(t *testing.T) {
 	}
 }
 
-// restoreFixture is an installation that is deleted and restored. Its public address stays the
-// same, as behind a reverse proxy.
+// restoreFixture is an installation that is deleted and restored. A reverse proxy keeps its public
+// address the same.
 type restoreFixture struct {
 	*serviceFixture
 	t          *testing.T

@@ -312,7 +312,7 @@ func (s *leakSearch) startSendingPlatforms() (env []string) {
 }
 
 // runIntegrations sends credentials of sending platforms through the operations, with and without
-// failures. Only the response to init may contain the sign-in link.
+// failures. Only the response to POST …/init, which begins a sign-in, may contain the sign-in link.
 func (s *leakSearch) runIntegrations(mailboxes, key string) {
 	s.client.t.Helper()
 	of := func(provider, credential string) object {

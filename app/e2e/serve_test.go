@@ -148,7 +148,8 @@ func databaseWithoutRights(t *testing.T) string {
 }
 
 // TestLostKeysetIsNotReplaced checks that serve creates no keyset if the database has values that
-// are sealed with a different one. The operator can give those up with `keyset create`.
+// are sealed with a different one. With `keyset create` the operator can decide to lose those
+// values.
 func TestLostKeysetIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -294,9 +295,9 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 	}
 }
 
-// TestIdleServiceMakesFewTransactions counts the transactions of a service that has nothing to do, with
-// all its background work. It allows 4 a second in one of several periods, because some work runs once
-// a minute.
+// TestIdleServiceMakesFewTransactions counts the transactions of a service that has nothing to do,
+// with all its background work. One of several periods must have at most 4 transactions a second;
+// others may have more, because some work runs once a minute.
 func TestIdleServiceMakesFewTransactions(t *testing.T) {
 	t.Parallel()
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))

@@ -232,9 +232,9 @@ func (f flood) slowCount() int {
 	return len(f.heads.conns) + len(f.bodies.conns) + len(f.forms.conns)
 }
 
-// newFlood opens connections that send their head one byte at a time, authenticated ones that send
-// their body so, and ones without a key that send the form of a connect page so. It also opens
-// connections that do not read their answer.
+// newFlood opens four kinds of connections. Three send one byte at a time: the head of a request,
+// the body of an authenticated request, or the form of a connect page without a key. The fourth
+// does not read its answers.
 func newFlood(t *testing.T, address, key string) flood {
 	t.Helper()
 	var f flood
@@ -287,7 +287,8 @@ func TestSlowConnectionsDoNotBlockOthers(t *testing.T) {
 }
 
 // measureHealthyRequests checks the duration of healthy requests beside the slow connections, and
-// the memory that those take. It makes three tries, because a busy machine can spoil one.
+// the memory that the slow connections take. It makes three tries, because a busy machine can spoil
+// one.
 func measureHealthyRequests(t *testing.T, p *process, c client, flooded func() flood) (slow flood) {
 	t.Helper()
 	healthyRequests(t, c, 30)

@@ -26,7 +26,7 @@ import (
 // drainTime is the default of the setting.
 var drainTime, _ = time.ParseDuration(settings.Defaults()["drain_time"].(string))
 
-// clientLoad is clients that keep their connections. Some list tenants, others rotate their API
+// clientLoad has clients that keep their connections. Some list tenants, others rotate their API
 // key, which they lose if they lose a response.
 type clientLoad struct {
 	t   *testing.T

@@ -133,8 +133,8 @@ func (c client) leaveIdleTLSConnection(t *testing.T, key string) {
 	}
 }
 
-// TestInvalidTLSAndProxySettingsAreRefused checks that serve refuses such settings at the start,
-// and explains each.
+// TestInvalidTLSAndProxySettingsAreRefused checks that serve refuses invalid TLS and proxy settings
+// at the start, and explains each.
 func TestInvalidTLSAndProxySettingsAreRefused(t *testing.T) {
 	t.Parallel()
 	certificate, _ := newCertificate(t, 1)

@@ -108,7 +108,7 @@ func (r *serviceFixture) newVerifiedDomain(h accountTenant) string {
 }
 
 // TestNewerSchemaIsRefused checks that every command refuses a database that requires a newer
-// release, and explains that.
+// release, and says so.
 func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))

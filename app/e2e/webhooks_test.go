@@ -148,7 +148,7 @@ func TestWebhooksAreTriedAgain(t *testing.T) {
 	})
 }
 
-// attemptTime returns when a try of a delivery began.
+// attemptTime returns the time at which a try of a delivery began.
 func attemptTime(t *testing.T, delivery object, i int) time.Time {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339, delivery.objects("attempts")[i].text("at"))

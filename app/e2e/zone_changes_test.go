@@ -19,7 +19,8 @@ func TestChangedZoneIsNotWrittenAtPowerDNS(t *testing.T) {
 	runZoneChanges(t, newPowerDNSHost(t))
 }
 
-// TestChangedZoneIsNotWrittenAtCloudflare does the same at Cloudflare.
+// TestChangedZoneIsNotWrittenAtCloudflare changes zones of the simulated Cloudflare between plan
+// and apply.
 func TestChangedZoneIsNotWrittenAtCloudflare(t *testing.T) {
 	t.Parallel()
 	runZoneChanges(t, newCloudflareHost(t))
@@ -32,7 +33,7 @@ const unprovisionedZone = website + "@ 300 TXT v=spf1 a mx ~all\n@ 300 TXT MS=ms
 type zoneChange struct {
 	name, removed, added string
 	// unrelated is set if the change conflicts with no record that is written. Only a new plan
-	// notices it.
+	// shows such a change.
 	unrelated bool
 }
 

@@ -94,7 +94,7 @@ var dmarcCases = []zoneCase{
 	},
 }
 
-// overridden is the item of a record that replaces the answer of a wildcard.
+// overridden is the wanted plan item for a new record that replaces the answer of a wildcard.
 const overridden = "create missing +wildcard_overridden"
 
 var otherCases = []zoneCase{

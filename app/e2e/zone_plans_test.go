@@ -234,8 +234,8 @@ func (m zoneCase) planAndApply(t *testing.T, h zoneHost, s *caseTotals) {
 	m.checkPlanAfterwards(t, h, public)
 }
 
-// providerPlan returns the plan from the provider's record list where it differs from public DNS,
-// as the service stores it before a write.
+// providerPlan returns the plan as the service makes it before a write: with the provider's record
+// list in place of the answers of public DNS.
 func (m zoneCase) providerPlan(t *testing.T, provider ports.DNSProvider, sight dns.ZoneRead) dns.Plan {
 	t.Helper()
 	zone, err := provider.Zone(t.Context(), m.zone())
@@ -368,8 +368,8 @@ func TestZonePlansAtPowerDNS(t *testing.T) {
 	runZoneCases(t, newPowerDNSHost(t), allZoneCases(), "powerdns")
 }
 
-// TestZonePlansAtCloudflare does the same with the simulator of Cloudflare, and with cases that
-// only Cloudflare has.
+// TestZonePlansAtCloudflare is TestZonePlansAtPowerDNS with the simulator of Cloudflare, and with
+// cases that only Cloudflare has.
 func TestZonePlansAtCloudflare(t *testing.T) {
 	t.Parallel()
 	runZoneCases(t, newCloudflareHost(t), append(allZoneCases(), cloudflareCases...), "cloudflare")

@@ -23,7 +23,7 @@ var errDead = errors.New("the process is dead")
 // calls of the process reach neither the store nor the platform.
 type crashPlan struct {
 	left  int
-	at    string // the step name that counts; empty counts all
+	at    string // only steps with this name count; empty counts all steps
 	after bool
 	// pause, if set, runs at the step instead of the crash. It reports whether the lease was lost
 	// meanwhile.
@@ -149,8 +149,8 @@ func (fx *fixture) runWithPlan(t *testing.T, l *crashPlan) error {
 	return fx.Run(t.Context(), fx.owner, fx.id)
 }
 
-// runCrashing runs a pass that crashes at the given step, if the pass has that many. The lease then
-// expires.
+// runCrashing runs a pass that crashes at the step with this number, if the pass has as many steps.
+// The lease then expires.
 func (fx *fixture) runCrashing(t *testing.T, step int, after bool) *crashPlan {
 	t.Helper()
 	l := &crashPlan{left: step, after: after}

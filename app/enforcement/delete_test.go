@@ -44,8 +44,8 @@ func (s seizingRuns) SeizeTenant(ctx context.Context, owner access.AccountID, id
 }
 
 // A deletion revokes the lease of a pass that is in a long call. Whether the call takes effect
-// before or after that, no rule remains. Each block has an event for the block and one for the
-// unblock.
+// before or after the revocation, no rule remains. Each block has an event for the block and one
+// for the unblock.
 func TestDeleteDuringCall(t *testing.T) {
 	for name, late := range map[string]bool{"its effect came before": false, "its effect comes after": true} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func (fx *fixture) checkEvents(t *testing.T) {
 	}
 }
 
-// Deleting a tenant unblocks its blocked mailboxes and records it.
+// Deleting a tenant unblocks its blocked mailboxes and records the unblocks.
 func TestDeleteUnblocksMailboxes(t *testing.T) {
 	fx := newFixture(t)
 	fx.limit(t, one, 5)

@@ -16,7 +16,7 @@ import (
 )
 
 // enforce decides which mailboxes to block, stores the intents, sets the rules, and stores the
-// changes. It returns when the tenant is due again.
+// changes. It returns the time at which the tenant is due again.
 //
 // A change is stored only after the platform has applied it. A pass that stops halfway leaves its
 // intents in the store, and the next pass reconciles them first.
@@ -32,7 +32,7 @@ func (p *pass) enforce(ctx context.Context) (due time.Time, err error) {
 	if a.ruledScopes, err = p.Policies.RuledScopes(ctx, p.Account, p.Tenant); err != nil {
 		return due, err
 	}
-	if len(a.ruledScopes) > 0 { // without scopes no rule is needed: the first pass emptied those it found
+	if len(a.ruledScopes) > 0 { // without ruled scopes there are no rules to compare: the first pass emptied all that it found
 		if _, err := p.listRules(ctx); err != nil {
 			return due, fmt.Errorf("read rules: %w", err)
 		}
@@ -87,8 +87,8 @@ func (a *applier) saveIntents(ctx context.Context) error {
 	return leaseError(a.Runs.SaveIntents(ctx, a.SendRun, a.Changes))
 }
 
-// saveChanges stores the changes that the platform has applied, with their events. It also removes
-// the scopes whose rule is no longer needed.
+// saveChanges stores the changes that the platform has applied, with their events. It also passes
+// on which scopes have no policy and a rule that now blocks no mailbox.
 func (a *applier) saveChanges(ctx context.Context) error {
 	var c ports.SendChanges
 	for _, change := range a.Changes {
@@ -116,9 +116,9 @@ func (a *applier) saveChanges(ctx context.Context) error {
 	return err
 }
 
-// unknownOutcome reports whether the outcome of a change is unknown. The platform may have applied
-// a call that failed. It is not recorded which rule blocked a mailbox, so any failed rule makes an
-// unblock unknown.
+// unknownOutcome reports whether the outcome of a change is unknown. A call that failed may still
+// have changed its rule. Which rule blocked a mailbox is not stored, so after any failed call the
+// outcome of an unblock is unknown.
 func (a *applier) unknownOutcome(c sendlimit.Change) bool {
 	if c.Action == sendlimit.Unblocked {
 		return len(a.failedScopes) > 0

@@ -17,7 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// syncMailboxes stores two discoveries with exactly these mailboxes. The others are gone after that.
+// syncMailboxes stores two discoveries with exactly these mailboxes. All other mailboxes are
+// removed by the second discovery.
 func (fx *fixture) syncMailboxes(t *testing.T, present []string) {
 	t.Helper()
 	f := ports.Found{Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{}}
@@ -78,9 +79,9 @@ func addresses(all []mailbox.Mailbox) (list []string) {
 	return list
 }
 
-// Mailboxes disappear and return at the platform, syncs run at random times, and passes crash. No
-// mailbox has a block without an unblock or the reverse. In the end the stored state matches the
-// rules.
+// Mailboxes disappear and return at the platform, syncs run at random times, and passes crash. The
+// events of each mailbox alternate between block and unblock. In the end the stored state matches
+// the rules.
 func TestMailboxChurn(t *testing.T) {
 	many := 20
 	if os.Getenv("TENANTRY_SOAK") != "" {

@@ -80,7 +80,7 @@ func (r *Runner) Run(ctx context.Context, owner access.AccountID, id tenant.GUID
 	return r.runPass(ctx, owner, id, r.Now())
 }
 
-// runPass makes one pass over a tenant that is due at the time by.
+// runPass makes one pass over a tenant that is due at or before the time by.
 func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.GUID, by time.Time) error {
 	acquired := time.Now()
 	claimed, won, err := r.Runs.ClaimTenant(ctx, owner, id, r.leaseDuration(), by)
@@ -109,8 +109,8 @@ func (r *Runner) runPass(ctx context.Context, owner access.AccountID, id tenant.
 	return errors.Join(err, released)
 }
 
-// retryAt returns when a tenant is due after a failed pass. After a cancelled pass the tenant is
-// due at once.
+// retryAt returns the time at which a tenant is due after a failed pass. After a cancelled pass the
+// tenant is due at once.
 func (p *pass) retryAt(ctx context.Context) time.Time {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return p.now
@@ -125,9 +125,9 @@ func (r *Runner) leaseDuration() time.Duration {
 	return defaultLease
 }
 
-// countAndEnforce counts, decides and enforces, and returns when the tenant is due again. If
-// counting fails, the stored counts decide. Mailboxes can therefore be unblocked on a new day even
-// if the trace cannot be read.
+// countAndEnforce counts, decides and enforces, and returns the time at which the tenant is due
+// again. If counting fails, the stored counts decide. Mailboxes can therefore be unblocked on a new
+// day even if the trace cannot be read.
 func (p *pass) countAndEnforce(ctx context.Context) (due time.Time, err error) {
 	if p.zone, err = sendlimit.TimeZone(p.TimeZone); err != nil {
 		return due, err

@@ -208,8 +208,8 @@ func (fx *fixture) checkConsistent(t *testing.T) {
 	}
 }
 
-// ruleTransitions returns, for each address, when the rules began (true) or ceased (false) to block
-// it.
+// ruleTransitions returns, for each address, the order in which the rules began (true) and ceased
+// (false) to block it.
 func (fx *fixture) ruleTransitions() map[string][]bool {
 	turns := map[string][]bool{}
 	for _, turn := range fx.fake.Turns(fx.id) {
@@ -218,7 +218,7 @@ func (fx *fixture) ruleTransitions() map[string][]bool {
 	return turns
 }
 
-// eventTransitions returns the same sequence from the stored events.
+// eventTransitions returns what ruleTransitions returns, from the stored events.
 func (fx *fixture) eventTransitions(t *testing.T) map[string][]bool {
 	t.Helper()
 	acts := map[string][]bool{}

@@ -26,9 +26,10 @@ type Service struct {
 	watch watch
 }
 
-// List returns a page of the account's log. If the page is empty, List waits until there is an event
-// for it, but at most for the duration wait. idle runs each wait, so that the caller can release what
-// other requests need. List fails if idle fails.
+// List returns a page of the account's log. If the page is empty, List waits until there is an
+// event for it, but at most for the duration wait. Each wait runs inside a call of idle. There the
+// caller can release resources that other requests need, and acquire them again after the wait.
+// List fails if idle fails.
 func (s *Service) List(ctx context.Context, owner access.AccountID, q ports.LogQuery, wait time.Duration, idle func(wait func()) error) (ports.LogPage, error) {
 	page, err := s.Events.LoggedEvents(ctx, owner, q)
 	if err != nil || wait == 0 {

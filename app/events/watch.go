@@ -20,7 +20,7 @@ const watchEvery = 250 * time.Millisecond
 // them. It runs only while a caller waits.
 type watch struct {
 	mu sync.Mutex
-	// waiters are replaced with the goroutine that serves them.
+	// waiters are the callers that the current goroutine serves. Each new goroutine gets a new map.
 	waiters map[*waiter]bool
 	stopped bool
 }
@@ -100,8 +100,8 @@ func (one *waiter) wake(woken bool) {
 	}
 }
 
-// poll wakes the callers whose logs have grown, until no caller waits. After an error of the store it
-// tries again: the callers wait no longer than they asked for.
+// poll wakes the callers whose logs have grown, until no caller waits. After an error of the store
+// it tries again. Meanwhile each caller waits no longer than it requested.
 func (s *Service) poll(served map[*waiter]bool) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()

@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// memoryLog is a log of events in memory. A page has the events after its position of one type.
+// memoryLog is a log of events in memory. A page has the events of one type that follow a position.
 type memoryLog struct {
 	mu     sync.Mutex
 	types  map[access.AccountID][]event.Type
@@ -63,11 +63,11 @@ func newService() (*Service, *memoryLog) {
 	return &Service{Events: log, Now: time.Now, Log: slog.New(slog.DiscardHandler)}, log
 }
 
-// inPlace runs a wait of a caller that releases nothing.
+// inPlace is the argument idle of List for a caller that releases nothing while it waits.
 func inPlace(wait func()) error { wait(); return nil }
 
-// TestWaitEndsWithinSecondOfEvent counts the reads of the ends of logs too: many callers cost as many
-// as one, and none are made while no caller waits.
+// TestWaitEndsWithinSecondOfEvent also counts the reads of the ends of logs: many callers need no
+// more reads than one caller, and no read is made while no caller waits.
 func TestWaitEndsWithinSecondOfEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log := newService()

@@ -21,8 +21,8 @@ func (w *fixture) crashingService(l *fake.CrashingProcess) *integrations.Service
 	return w.service(l.Integrations(w.store), l.Connections(w.store), l.SendingPlatforms(w.platforms))
 }
 
-// walk takes a mailbox from a credential to a connection and back. It finds what an earlier walk
-// has done, as a replayed answer would show it.
+// walk takes a mailbox from a credential to a connection and back. It uses the integration of an
+// earlier walk if there is one: its caller would get the id from a replayed answer.
 func (w *fixture) walk(t *testing.T, s *integrations.Service, provider string) error {
 	t.Helper()
 	all, err := s.List(t.Context(), w.acc.ID)
@@ -65,7 +65,8 @@ func (w *fixture) signIn(t *testing.T, s *integrations.Service, id string) error
 }
 
 // TestEveryCrashConverges crashes the process at every step of the walk in turn. A new process
-// sweeps, repeats the walk and succeeds. Nothing exists twice, and no mailbox stays held.
+// sweeps, repeats the walk and succeeds. Nothing exists twice, and every mailbox can be connected
+// by another integration.
 func TestEveryCrashConverges(t *testing.T) {
 	w := newFixture(t)
 	for _, provider := range []string{"instantly", "plusvibe"} {
@@ -102,16 +103,17 @@ func (w *fixture) converges(t *testing.T, provider string) {
 	if w.hasAccount(w.anna.Address) {
 		t.Error("still there")
 	}
-	w.connect(t, w.integrate(t, "plusvibe"), w.anna) // free for others
+	w.connect(t, w.integrate(t, "plusvibe"), w.anna) // another integration can connect the mailbox
 	over, err := w.store.PendingSessions(t.Context(), w.clock.Add(24*time.Hour), 10)
 	if err != nil || len(over) > 0 {
 		t.Errorf("open at the end: %+v, %v", over, err)
 	}
 }
 
-// TestTheSameRequestFindsTheWayFree crashes a request at every step of Begin. When its
-// Idempotency-Key is released, the mailbox is too, unless the stored answer contains the link.
-func TestTheSameRequestFindsTheWayFree(t *testing.T) {
+// TestSameRequestAfterACrashBegins crashes a request at every step of Begin. When the lease of its
+// Idempotency-Key has ended, the repeated request begins a session, unless the answer with the link
+// was already stored.
+func TestSameRequestAfterACrashBegins(t *testing.T) {
 	w := newFixture(t)
 	for _, after := range []bool{false, true} {
 		for steps, finished := 0, false; !finished; steps++ {
@@ -132,8 +134,8 @@ func TestTheSameRequestFindsTheWayFree(t *testing.T) {
 	}
 }
 
-// TestCrashOfADisconnect checks that a crashed disconnect holds the mailbox until a retry or a
-// refresh resolves the outcome.
+// TestCrashOfADisconnect checks that no other integration can connect the mailbox after a crashed
+// disconnect, until a retry or a refresh resolves the outcome.
 func TestCrashOfADisconnect(t *testing.T) {
 	w := newFixture(t)
 	for _, after := range []bool{false, true} {

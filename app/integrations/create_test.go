@@ -94,8 +94,8 @@ func TestRejectedCredentialIsNotStored(t *testing.T) {
 	}
 }
 
-// TestWorkspaceIsChosen checks that a key for several workspaces is stored for the named one, and
-// that later calls use it.
+// TestWorkspaceIsChosen checks that a key for several workspaces is stored with the workspace that
+// the caller names, and that later calls use this workspace.
 func TestWorkspaceIsChosen(t *testing.T) {
 	w := newFixture(t)
 	reach := integration.Reach{Workspaces: []integration.Workspace{{ID: "a", Name: "A"}, {ID: "b", Name: "B"}}}
@@ -189,8 +189,8 @@ func TestACredentialIsOfItsIntegrationAccountAndProvider(t *testing.T) {
 	}
 }
 
-// TestDeleteFreesMailboxes checks that Delete releases the mailboxes and does not call the
-// platform.
+// TestDeleteFreesMailboxes checks that other integrations can connect the mailboxes after Delete,
+// and that Delete does not call the platform.
 func TestDeleteFreesMailboxes(t *testing.T) {
 	w := newFixture(t)
 	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")

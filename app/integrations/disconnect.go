@@ -167,8 +167,8 @@ func (r *removal) finish(ctx context.Context, removed bool) (Disconnected, error
 // saveTries is how often a save is tried when concurrent changes prevent it.
 const saveTries = 5
 
-// save stores the connection over concurrent changes, because the caller has requested the
-// disconnect.
+// save stores the connection even if concurrent requests change it, because the caller has
+// requested the disconnect.
 func (r *removal) save(ctx context.Context, c integration.Connection, completion *ports.Completion) error {
 	for range saveTries {
 		saved, err := r.saveOnce(ctx, c, completion)

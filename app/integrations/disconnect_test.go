@@ -100,8 +100,8 @@ func (hiding) Account(context.Context, string) (integration.Account, error) {
 	return integration.Account{}, nil
 }
 
-// TestDisconnectHoldsTheMailboxMeanwhile checks that the intent is stored before the platform is
-// called.
+// TestDisconnectHoldsTheMailboxMeanwhile checks that the connection is stored as disconnecting
+// before the platform is called.
 func TestDisconnectHoldsTheMailboxMeanwhile(t *testing.T) {
 	w := newFixture(t)
 	id := w.integrate(t, "instantly")
@@ -222,9 +222,9 @@ func TestSignInDuringADisconnect(t *testing.T) {
 	w.connect(t, id, w.anna)
 }
 
-// TestDisconnectBesideAnother checks that an account left behind by another integration can be
-// removed there.
-func TestDisconnectBesideAnother(t *testing.T) {
+// TestDisconnectOfALeftOverAccount checks that a disconnect removes an account that failed at one
+// platform, after a different integration has connected the mailbox.
+func TestDisconnectOfALeftOverAccount(t *testing.T) {
 	w := newFixture(t)
 	id, second := w.integrate(t, "instantly"), w.integrate(t, "plusvibe")
 	w.connect(t, id, w.anna)

@@ -102,7 +102,7 @@ type Refreshed struct {
 	Status string
 }
 
-// Disconnected is the result of Disconnect: the mailbox is not at the platform.
+// Disconnected is the result of Disconnect: the mailbox has no account at the platform.
 type Disconnected struct {
 	IntegrationID string
 	MailboxID     string
@@ -155,9 +155,9 @@ func (s *Service) Mailboxes(ctx context.Context, owner access.AccountID, id stri
 	return s.Connections.Eligible(ctx, owner, id)
 }
 
-// Delete deletes an integration with its credential and connections, which releases its mailboxes.
-// It does not call the platform. It returns the integration as it was before the deletion. It fails
-// with integration_not_found.
+// Delete deletes an integration with its credential and connections, so that its mailboxes can
+// connect through other integrations. It does not call the platform. It returns the integration as
+// it was before the deletion. It fails with integration_not_found.
 func (s *Service) Delete(ctx context.Context, owner access.AccountID, id string, answer ports.Answer[integration.Integration]) (integration.Integration, error) {
 	i, _, err := s.Integrations.Integration(ctx, owner, id)
 	if err != nil {

@@ -42,7 +42,7 @@ func (l onePage) Accounts(context.Context, string) (integration.Page, error) {
 }
 
 // TestListingWaitsInTheMiddle checks that a listing pauses when the platform asks for a pause, and
-// ends where there is no time for one.
+// ends if there is no time for the pause.
 func TestListingWaitsInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFixture(t)

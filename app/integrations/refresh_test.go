@@ -181,7 +181,8 @@ func TestRefreshNeedsTheCapability(t *testing.T) {
 	}
 }
 
-// heldPlatforms are platforms whose lists of accounts arrive late: they are made, and then wait.
+// heldPlatforms are platforms whose lists of accounts arrive late: each list is made at once, and
+// returned when release is closed.
 type heldPlatforms struct {
 	ports.SendingPlatforms
 	made, release chan struct{}

@@ -26,7 +26,8 @@ func planInactive(err error) bool {
 	return errors.As(err, &e) && e.Cause == "plan_inactive"
 }
 
-// translateError replaces a platform's access_denied, which in the API means the mail platform.
+// translateError replaces access_denied of a sending platform, because callers would take it for an
+// answer of the mail platform.
 func translateError(err error) error {
 	switch {
 	case !credentialRejected(err):

@@ -16,10 +16,12 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// RefreshKind is the job kind of the refresh of one integration, identified by its id.
+// RefreshKind is the kind of jobs that refresh one integration. The id of the job is the
+// integration's.
 const RefreshKind = "sending_refresh"
 
-// kindSession is the job kind of the end of an expired session, identified by sessionName.
+// kindSession is the kind of jobs that end an expired session. sessionName returns the id of the
+// job.
 const kindSession = "sending_session"
 
 const (
@@ -53,7 +55,7 @@ func (s *Service) Periodic(sweep, refresh time.Duration) []ports.Periodic {
 	}
 }
 
-// SessionSweep returns the periodic job that wakes the ending of expired sessions.
+// SessionSweep returns the periodic job that wakes the jobs which end expired sessions.
 func (s *Service) SessionSweep(every time.Duration) ports.Periodic {
 	return ports.Sweep("sending_sessions", every, s.Queue, s.expiredSessions)
 }

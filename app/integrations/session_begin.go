@@ -26,9 +26,9 @@ import (
 const openTimeout = 10 * time.Second
 
 // Begin starts the sign-in of a mailbox at the platform and returns the link. It stores the session
-// before it calls the platform. Of concurrent requests only one calls the platform, and a crash
-// leaves no unknown session with a valid link. An earlier session of the mailbox that has expired
-// is checked for the last time and ended.
+// before it calls the platform. Of concurrent requests only one calls the platform. Even after a
+// crash, every valid link belongs to a stored session. An earlier session of the mailbox that has
+// expired is checked for the last time and ended.
 //
 // It fails, in this order and before the platform is called, with integration_not_found,
 // mailbox_not_found, tenant_limit_reached, capability_not_supported,
@@ -131,7 +131,7 @@ func (s *Service) reserve(ctx context.Context, earlier sessionCheck, platform po
 
 // endEarlier ends a session of the mailbox that has expired but is still pending, after a check at
 // the platform: a person may have signed in since the last check. It returns the mailbox as it is
-// then. A session without a link is left to BeginSession.
+// afterwards. A session without a link is left to BeginSession.
 func (sc sessionCheck) endEarlier(ctx context.Context) (_ integration.Eligible, err error) {
 	owner, found := sc.integration.AccountID, false
 	sc.session, found, err = sc.Connections.PendingSession(ctx, owner, sc.integration.ID, sc.eligible.Mailbox.ID)
@@ -235,7 +235,7 @@ func (o *sessionOpener) restoredConnection(ctx context.Context, reason string) (
 		return nil, err
 	}
 	c := o.eligible.StartFailed(o.connectionID, o.integration.ID, reason, o.now())
-	if c.Status.UnaffectedBySession() { // it had changed when the session began
+	if c.Status.UnaffectedBySession() { // another request changed the connection between the read of o.eligible and BeginSession
 		c = e.Connection.Failed(reason, o.now())
 	}
 	return &c, nil

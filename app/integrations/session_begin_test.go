@@ -118,9 +118,9 @@ func (s slowSessions) BeginSession(ctx context.Context, owner access.AccountID, 
 	return s.Connections.BeginSession(ctx, owner, begun, id, stale)
 }
 
-// TestOneRequestAtTheStore checks that the store is asked to begin one session of a
-// mailbox at a time. Other requests for the mailbox are refused without it; those for
-// other mailboxes are not.
+// TestOneRequestAtTheStore checks that the store is asked to begin one session of a mailbox at a
+// time. Other requests for the mailbox are refused without a call of the store; requests for other
+// mailboxes are not refused.
 func TestOneRequestAtTheStore(t *testing.T) {
 	w := newFixture(t)
 	id, slow := w.integrate(t, "instantly"), slowSessions{w.store, make(chan struct{}), make(chan struct{})}
@@ -141,8 +141,8 @@ func TestOneRequestAtTheStore(t *testing.T) {
 	}
 }
 
-// TestFailedStart checks that a failed start restores the mailbox's connection and
-// releases the mailbox.
+// TestFailedStart checks that a failed start restores the mailbox's connection, and that the
+// mailbox can then begin a session.
 func TestFailedStart(t *testing.T) {
 	w := newFixture(t)
 	for name, tt := range map[string]struct {
@@ -263,7 +263,7 @@ func TestSlowRequestLosesItsSession(t *testing.T) {
 	w.status(t, b, integration.SessionConnected)
 }
 
-// TestBeginFindsALateSignIn checks that a new session does not end an expired one without a look at
+// TestBeginFindsALateSignIn checks that Begin does not end an expired session without a check at
 // the platform. The person signed in after the last check.
 func TestBeginFindsALateSignIn(t *testing.T) {
 	for name, late := range map[string]struct {
@@ -298,7 +298,7 @@ func TestBeginFindsALateSignIn(t *testing.T) {
 }
 
 // TestBeginAfterASessionThatCannotBeChecked checks that no session begins while the platform cannot
-// say how the expired session ended. After maxCheckDelay it ends without an answer.
+// say how the expired session ended. After maxCheckDelay the expired session ends without a check.
 func TestBeginAfterASessionThatCannotBeChecked(t *testing.T) {
 	w := newFixture(t)
 	id := w.integrate(t, "instantly")

@@ -69,7 +69,7 @@ func TestSessionEnds(t *testing.T) {
 	for _, provider := range []string{"instantly", "plusvibe"} {
 		for _, tt := range []struct {
 			name       string
-			sessions   bool // only where the platform has some
+			sessions   bool // only for a platform with sessions
 			trouble    func(w *fixture, p *fake.SendingPlatform, b integrations.Begun)
 			want       integration.SessionStatus
 			reason     string

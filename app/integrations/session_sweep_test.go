@@ -67,9 +67,9 @@ func TestSweepAsksOnlyWhatItMust(t *testing.T) {
 	}
 }
 
-// TestSweepGivesALastLookUp checks that a session ends without a final check if the platform is
-// down for long.
-func TestSweepGivesALastLookUp(t *testing.T) {
+// TestSweepEndsSessionsWithoutACheck checks that a session ends without a final check if the
+// platform is down for longer than maxCheckDelay.
+func TestSweepEndsSessionsWithoutACheck(t *testing.T) {
 	w := newFixture(t)
 	id := w.integrate(t, "instantly")
 	b := w.begin(t, id, w.anna)

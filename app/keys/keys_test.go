@@ -18,7 +18,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// home is the address of requests that come from no special place.
+// home is the address of requests whose address does not matter.
 var home = netip.MustParseAddr("127.0.0.1")
 
 func now() time.Time { return time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC) }

@@ -75,9 +75,9 @@ func (s *Service) Create(ctx context.Context, caller access.Caller, wanted New, 
 	return created, nil
 }
 
-// Renew gives a key of the account a new secret. The old secret works for the overlap. Renew fails
-// with key_not_found or key_revoked, and with insufficient_scope if the key holds more than the
-// caller's.
+// Renew gives a key of the account a new secret. The old secret works for the duration overlap.
+// Renew fails with key_not_found or key_revoked, and with insufficient_scope if the key holds more
+// than the caller's.
 func (s *Service) Renew(ctx context.Context, caller access.Caller, id string, overlap time.Duration, answer ports.Answer[Issued]) (Issued, error) {
 	key, err := s.managed(ctx, caller, id)
 	if err != nil {

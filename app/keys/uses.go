@@ -36,7 +36,7 @@ func (u *Uses) note(keyID string, at time.Time) {
 	}
 }
 
-// last returns when a key was last used, as far as this process or the store knows.
+// last returns the time of a key's last use, as far as this process or the store knows.
 func (u *Uses) last(keyID string, stored time.Time) time.Time {
 	u.mu.Lock()
 	defer u.mu.Unlock()

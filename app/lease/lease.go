@@ -39,8 +39,9 @@ type Lease struct {
 	hold     Hold
 
 	mu sync.Mutex
-	// end is the earliest time at which the lease can expire. Its duration counts from before the
-	// request to the database, so that this process stops before the lease expires in the database.
+	// end is the earliest time at which the lease can expire. Its duration is counted from a time
+	// before the request to the database, so that this process stops before the lease expires in
+	// the database.
 	end   time.Time
 	taken bool
 }

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// endLease is how long the end of a policy keeps enforcement out of the tenant. It exceeds the
-	// default of Service.Limit.
+	// endLease is how long End pauses enforcement for the tenant. It exceeds the default of
+	// Service.Limit.
 	endLease = time.Minute
 	// passWait is the default of Service.PassWait, callWait that of Service.CallWait.
 	passWait = 5 * time.Second
@@ -141,8 +141,9 @@ func (e *ending) rules(ctx context.Context) (all []sendlimit.Rule, err error) {
 	return all, err
 }
 
-// decide returns the unblocks of the mailboxes in the policy's scope, by the policies that remain.
-// moved are the addresses that the tenant-wide rule must block instead, nil if none moves there.
+// decide returns the mailboxes in the policy's scope that are unblocked when only the other
+// policies remain. moved are the addresses that the tenant-wide rule must block, nil if no mailbox
+// moves to it.
 func (e *ending) decide(ctx context.Context, now time.Time) (unblocked []sendlimit.Change, moved []string, err error) {
 	zone, err := sendlimit.TimeZone(e.run.TimeZone)
 	if err != nil {
@@ -183,8 +184,9 @@ func (e *ending) decide(ctx context.Context, now time.Time) (unblocked []sendlim
 	return unblocked, moved, nil
 }
 
-// setRules makes the tenant-wide rule block the moved mailboxes, then removes the rule of the policy.
-// So a mailbox that moves is always blocked by one of them. Both calls can be repeated.
+// setRules makes the tenant-wide rule block the moved mailboxes, then removes the rule of the
+// policy. So a mailbox that moves is always blocked by one of the two rules. Both calls can be
+// repeated.
 func (e *ending) setRules(ctx context.Context, moved []string) error {
 	if len(moved) > 0 {
 		err := reconcile.Run(ctx, reconcile.RetryPolicy{Tries: endTries, Pause: e.Pause}, func(ctx context.Context) error {

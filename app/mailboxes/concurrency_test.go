@@ -52,7 +52,7 @@ func TestTheCapHoldsUnderManyRequests(t *testing.T) {
 	if admitted != 3 {
 		t.Fatalf("%d requests were admitted, want 3", admitted)
 	}
-	h.sound(t, 3)
+	h.requireComplete(t, 3)
 }
 
 func TestTheSameRequestManyTimesAtOnce(t *testing.T) {
@@ -68,14 +68,14 @@ func TestTheSameRequestManyTimesAtOnce(t *testing.T) {
 	}) {
 		must(t, err)
 	}
-	h.sound(t, 3)
+	h.requireComplete(t, 3)
 	if made := h.fake.Effects("CreateMailbox"); made != 3 {
 		t.Fatalf("%d creations", made)
 	}
 }
 
-// contestedMailboxes is a store on which a later request reserves a mailbox just before its first
-// row is stored in the given stage.
+// contestedMailboxes is a store in which a later request reserves the same mailbox, just before the
+// first request stores the row in the given stage.
 type contestedMailboxes struct {
 	ports.MailboxStore
 	h     *fixture
@@ -99,8 +99,8 @@ func (s *contestedMailboxes) SaveMailbox(ctx context.Context, owner access.Accou
 	return s.MailboxStore.SaveMailbox(ctx, owner, m)
 }
 
-// TestFailedProvisionLeavesALaterReservation checks that a request that fails does not release the
-// row of a later request for the same mailbox, which is still running.
+// TestFailedProvisionLeavesALaterReservation checks that a failing request does not delete the row
+// if a later request for the same mailbox is still running.
 func TestFailedProvisionLeavesALaterReservation(t *testing.T) {
 	h := newFixture(t)
 	h.Mailboxes = &contestedMailboxes{MailboxStore: h.store, h: h, stage: mailbox.Creating}
@@ -124,5 +124,5 @@ func TestProvisionSurvivesTheReleaseOfALaterRequest(t *testing.T) {
 	if results[0].Status != mailbox.ResultCreated {
 		t.Errorf("got %+v", results[0])
 	}
-	h.sound(t, 1)
+	h.requireComplete(t, 1)
 }

@@ -111,7 +111,7 @@ func TestProvisionConvergesAfterACrash(t *testing.T) {
 				h.Service = h.service()
 				_, err = h.provision(t.Context(), "anna@example.test", "ben@example.test")
 				must(t, err)
-				h.sound(t, 2)
+				h.requireComplete(t, 2)
 				if made := h.fake.Effects("CreateMailbox"); made != 2 {
 					t.Fatalf("%d creations", made)
 				}

@@ -83,9 +83,9 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, a
 // createAtPlatform creates the mailbox. The stage Creating is stored first: from then on a mailbox
 // with this address counts as created by tenantry.
 //
-// A taken address is an unknown outcome, because the address may belong to the mailbox itself. A
-// read of the mailbox decides. If the read finds no mailbox and no earlier outcome is unknown, the
-// address belongs to a different object.
+// A refusal because the address is taken counts as an unknown outcome: the address may belong to
+// the mailbox itself. A read of the mailbox decides. If the read finds no mailbox and no earlier
+// outcome is unknown, the address belongs to a different object.
 func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platform, at time.Time, err error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Creating, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {
@@ -125,7 +125,8 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 }
 
 // releaseFailed deletes the reserved row when tenantry cannot have left a mailbox at the platform.
-// This is certain when no outcome is unknown, or when the address is not available.
+// This is certain when no call has an unknown outcome, or when the address belongs to a different
+// object.
 func (c *creation) releaseFailed(ctx context.Context, cause error) (Result, error) {
 	c.row.JustReserved = !c.mayExist || errors.Is(cause, fault.InvalidMailboxEmail)
 	cause = c.releaseIfFresh(ctx, c.owner, c.row, cause)

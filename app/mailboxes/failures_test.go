@@ -48,13 +48,13 @@ func TestProvisionGetsOverPassingTrouble(t *testing.T) {
 			if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
 				t.Fatalf("got %v after %d creations", statuses(got), h.fake.Effects("CreateMailbox"))
 			}
-			h.sound(t, 1)
+			h.requireComplete(t, 1)
 		})
 	}
 }
 
 // TestProvisionConvergesAfterLastingTrouble checks that lasting errors of the platform fail the
-// request. After them, the same request converges with one mailbox created.
+// request. When the errors have ended, the same request converges with one mailbox created.
 func TestProvisionConvergesAfterLastingTrouble(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -93,15 +93,15 @@ func TestProvisionConvergesAfterLastingTrouble(t *testing.T) {
 			if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
 				t.Fatalf("got %v after %d creations", statuses(got), h.fake.Effects("CreateMailbox"))
 			}
-			h.sound(t, 1)
+			h.requireComplete(t, 1)
 		})
 	}
 }
 
-// TestProvisionKeepsAnEarlierRequestsPlace checks a mailbox of an earlier request that the platform
-// does not show yet. A failing later request keeps the row, and the mailbox finally counts as
-// created by tenantry.
-func TestProvisionKeepsAnEarlierRequestsPlace(t *testing.T) {
+// TestProvisionKeepsTheRowOfAnEarlierRequest checks a mailbox of an earlier request that the
+// platform does not show yet. A failing later request keeps the row, and the mailbox finally counts
+// as created by tenantry.
+func TestProvisionKeepsTheRowOfAnEarlierRequest(t *testing.T) {
 	hidden := fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound}
 	for _, tt := range []struct {
 		name   string
@@ -130,7 +130,7 @@ func TestProvisionKeepsAnEarlierRequestsPlace(t *testing.T) {
 			if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
 				t.Fatalf("got %v after %d creations", statuses(got), h.fake.Effects("CreateMailbox"))
 			}
-			h.sound(t, 1)
+			h.requireComplete(t, 1)
 		})
 	}
 }
@@ -145,13 +145,13 @@ func TestProvisionLooksAgainForWhatHoldsTheAddress(t *testing.T) {
 		if got[0].Status != "created" {
 			t.Fatalf("got %+v", got[0])
 		}
-		h.sound(t, 1)
+		h.requireComplete(t, 1)
 	})
 }
 
-// TestProvisionGivesUpATakenAddress checks that a row in doubt is released when the address belongs
-// to another object for good.
-func TestProvisionGivesUpATakenAddress(t *testing.T) {
+// TestProvisionReleasesTheRowOfATakenAddress checks that the row is deleted when the platform
+// refuses the address at each try and never shows a mailbox with it.
+func TestProvisionReleasesTheRowOfATakenAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFixture(t)
 		h.reservesRow(t, "anna@example.test")
@@ -216,7 +216,7 @@ func TestProvisionOvertakenByTheSameRequest(t *testing.T) {
 	if got[0].Status != "exists" {
 		t.Fatalf("got %v", statuses(got))
 	}
-	h.sound(t, 1)
+	h.requireComplete(t, 1)
 }
 
 func TestProvisionFailsOneItem(t *testing.T) {
@@ -227,14 +227,14 @@ func TestProvisionFailsOneItem(t *testing.T) {
 	if got[0].Status != "failed" || got[0].Failure.Code != fault.InvalidMailboxEmail || got[1].Status != "created" {
 		t.Fatalf("got %+v", got)
 	}
-	h.sound(t, 1)
+	h.requireComplete(t, 1)
 	if free := h.free(t); free != 2 {
 		t.Fatalf("%d places are free, want 2", free)
 	}
 }
 
 // TestProvisionFailsWhatThePlatformRefuses checks that a definite refusal fails only its mailbox.
-// The row is released unless tenantry's mailbox exists, or may exist, at the platform.
+// The row is deleted unless tenantry's mailbox exists, or may exist, at the platform.
 func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		method string
@@ -262,7 +262,7 @@ func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
 			if got[0].Status != "created" || got[1].Status != "exists" || h.fake.Effects("CreateMailbox") != 2 {
 				t.Fatalf("afterwards: %+v", got)
 			}
-			h.sound(t, 2)
+			h.requireComplete(t, 2)
 		})
 	}
 }
@@ -298,14 +298,14 @@ func TestProvisionTellsWhatAnUnansweredRequestCreated(t *testing.T) {
 					t.Fatalf("got %v, want %s", statuses(got), want)
 				}
 			}
-			h.sound(t, 2)
+			h.requireComplete(t, 2)
 		})
 	}
 }
 
-// TestProvisionKeepsADoubtfulPlaceWhenRefused checks that a refusal does not release a row whose
-// earlier outcome is unknown.
-func TestProvisionKeepsADoubtfulPlaceWhenRefused(t *testing.T) {
+// TestProvisionKeepsTheRowOfAnUnknownOutcome checks that a refusal does not delete the row if the
+// outcome of an earlier creation is unknown.
+func TestProvisionKeepsTheRowOfAnUnknownOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFixture(t)
 		h.leaveUnfinished(t)
@@ -349,7 +349,7 @@ func TestProvisionWithAPasswordThePlatformRefuses(t *testing.T) {
 	if got[0].Status != "created" || h.fake.Effects("CreateMailbox") != 1 {
 		t.Fatalf("got %+v", got[0])
 	}
-	h.sound(t, 1)
+	h.requireComplete(t, 1)
 }
 
 func TestProvisionWithAccessWithdrawn(t *testing.T) {
@@ -398,5 +398,5 @@ func TestProvisionGoesOnWithoutItsCaller(t *testing.T) {
 	leave()
 	gate.Release()
 	must(t, <-done)
-	h.sound(t, 1)
+	h.requireComplete(t, 1)
 }

@@ -124,8 +124,9 @@ func (h *fixture) stored(t *testing.T) []mailbox.Mailbox {
 	return list
 }
 
-// sound checks that the platform holds want mailboxes, all of them complete, stored and ready.
-func (h *fixture) sound(t *testing.T, want int) {
+// requireComplete checks that the platform holds want mailboxes, all of them complete, stored and
+// ready.
+func (h *fixture) requireComplete(t *testing.T, want int) {
 	t.Helper()
 	held, stored := h.fake.Holds(guid).Mailboxes, h.stored(t)
 	if len(held) != want || len(stored) != want {
@@ -143,7 +144,7 @@ func (h *fixture) sound(t *testing.T, want int) {
 	}
 }
 
-// reservesRow reserves an address and reports whether that used a new row of the domain's cap.
+// reservesRow reserves an address and reports whether this used one of the domain's mailbox slots.
 func (h *fixture) reservesRow(t *testing.T, address string) bool {
 	t.Helper()
 	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone)
@@ -154,7 +155,7 @@ func (h *fixture) reservesRow(t *testing.T, address string) bool {
 	return rows[0].JustReserved
 }
 
-// free counts the mailboxes that the domain's cap still allows, by reserving them.
+// free counts the free mailbox slots of the domain, by reserving them.
 func (h *fixture) free(t *testing.T) int {
 	t.Helper()
 	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone)

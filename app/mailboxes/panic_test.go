@@ -45,5 +45,5 @@ func TestPanicOfOneMailboxEndsTheRequest(t *testing.T) {
 	if got[0].Status != "created" || got[1].Status != "created" {
 		t.Errorf("the same request again: %v", statuses(got))
 	}
-	h.sound(t, 2)
+	h.requireComplete(t, 2)
 }

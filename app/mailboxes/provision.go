@@ -24,7 +24,7 @@ type Request struct {
 	Mailboxes []mailbox.Spec
 }
 
-// Result is the result for one mailbox of a request, in the order of the request.
+// Result is the result for one mailbox of a request.
 type Result struct {
 	Status  string // created, exists or failed
 	Spec    mailbox.Spec
@@ -37,12 +37,12 @@ type Result struct {
 // time limit ends, the whole request fails with provider_timeout. A retry continues the work.
 //
 // It fails with invalid_request, tenant_not_found, domain_not_found, the codes of
-// mailbox.CheckAddresses and mailbox.CheckPassword, or a code of Tenant.Reachable. The state of
-// domain and tenant can add domain_not_verified, the mailbox cap, the plan's ceiling,
-// exchange_not_ready and smtp_auth_not_enabled.
+// mailbox.CheckAddresses and mailbox.CheckPassword, or a code of Tenant.Reachable. It also fails
+// with domain_not_verified, mailbox_limit_reached, tenant_limit_reached, exchange_not_ready and
+// smtp_auth_not_enabled.
 //
 // Rows are reserved before the platform is called. A crash therefore leaves rows to continue from,
-// and no mailbox evades the cap.
+// and every mailbox counts towards the domain's limit.
 func (s *Service) Provision(ctx context.Context, acc access.Account, id tenant.GUID, r Request, answer ports.Answer[[]Result]) ([]Result, error) {
 	specs, err := checkBody(r)
 	if err != nil {
@@ -96,8 +96,8 @@ func checkRequest(d domain.Domain, specs []mailbox.Spec, password secret.Text) (
 	return specs, mailbox.CheckPassword(password)
 }
 
-// checkState checks the state of domain, account and tenant. The order follows the published order
-// of statuses: 400, the ceiling's 402, 409.
+// checkState checks the state of domain, account and tenant. The order of the checks follows the
+// published order of statuses: 400, 402 (tenant_limit_reached), 409.
 func (s *Service) checkState(ctx context.Context, acc access.Account, t tenant.Tenant, d domain.Domain, specs []mailbox.Spec) error {
 	if err := s.checkCapacity(ctx, acc.ID, d, specs); err != nil {
 		return err
@@ -118,8 +118,8 @@ func (s *Service) checkState(ctx context.Context, acc access.Account, t tenant.T
 	return nil
 }
 
-// checkCapacity checks that the domain is verified and below its cap. The check of the cap only
-// fixes the order of errors. The reservation enforces the cap.
+// checkCapacity checks that the domain is verified and has room for the mailboxes. The check of the
+// room only fixes the order of errors. The reservation enforces the limit.
 func (s *Service) checkCapacity(ctx context.Context, owner access.AccountID, d domain.Domain, specs []mailbox.Spec) error {
 	if !d.Verified {
 		return fault.DomainNotVerified.With("the domain is not verified yet")

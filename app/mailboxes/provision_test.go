@@ -24,13 +24,13 @@ func TestProvisionMakesAndFinds(t *testing.T) {
 	if m := got[0].Mailbox; m.Address != "anna@example.test" || m.PrincipalName != m.Address || m.Alias == "" || m.DisplayName != "Anna Keller" {
 		t.Fatalf("the result tells %+v", m)
 	}
-	h.sound(t, 2)
+	h.requireComplete(t, 2)
 	got, err = h.provision(t.Context(), "carl@example.test", "anna@example.test", "ben@example.test")
 	must(t, err)
 	if !slices.Equal(statuses(got), []string{"created", "exists", "exists"}) {
 		t.Fatalf("got %v", statuses(got))
 	}
-	h.sound(t, 3)
+	h.requireComplete(t, 3)
 	signIns := h.fake.Calls("OpenSignIn")
 	got, err = h.provision(t.Context(), "carl@example.test", "anna@example.test", "ben@example.test")
 	must(t, err)

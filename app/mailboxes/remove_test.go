@@ -85,10 +85,11 @@ func TestRemoveMailbox(t *testing.T) {
 	if !slices.Equal(connections.ended, []string{m.ID}) {
 		t.Errorf("ended the connections of %v", connections.ended)
 	}
-	h.sound(t, 1)
-	// A list of a replica that lags does not bring it back, a restored mailbox is found again.
+	h.requireComplete(t, 1)
+	// A list from a lagging replica does not bring the removed mailbox back. A mailbox that was
+	// restored later is found again.
 	h.discover(t, time.Now(), before...)
-	h.sound(t, 1)
+	h.requireComplete(t, 1)
 	h.discover(t, time.Now().Add(16*time.Minute), before...)
 	if all := h.stored(t); len(all) != 2 || all[0].Provisioned {
 		t.Errorf("stored %+v", all)
@@ -111,11 +112,11 @@ func TestRemoveMailboxRefused(t *testing.T) {
 	h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })
 	_, err = h.remove(t, m)
 	refused(t, err, fault.ExchangeNotReady)
-	h.sound(t, 2)
+	h.requireComplete(t, 2)
 }
 
-// TestMailboxMadeAnewStays lets the answer of a removal get lost for good. Before the removal is
-// repeated, a sync misses the mailbox and somebody makes a mailbox with the same address.
+// TestMailboxMadeAnewStays fails a removal after its effect. Before the removal is repeated, a sync
+// misses the mailbox, and someone creates a new mailbox with the same address.
 func TestMailboxMadeAnewStays(t *testing.T) {
 	h := newFixture(t)
 	m, _ := h.removable(t)
@@ -149,6 +150,6 @@ func TestMailboxRemovalWithUnknownOutcome(t *testing.T) {
 		if n := h.fake.Effects("RemoveMailbox"); n != 1 {
 			t.Errorf("applied %v: removed %d times", applied, n)
 		}
-		h.sound(t, 1)
+		h.requireComplete(t, 1)
 	}
 }

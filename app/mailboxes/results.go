@@ -102,8 +102,8 @@ func severity(err error) int {
 }
 
 // releaseIfFresh deletes a row that this request reserved, when nothing can exist at the platform.
-// A row that a later request has reserved too is left to that request. releaseIfFresh returns
-// cause, or the error of the store.
+// If a later request has reserved the row too, the row stays. releaseIfFresh returns cause, or the
+// error of the store.
 func (s *Service) releaseIfFresh(ctx context.Context, owner access.AccountID, row mailbox.Mailbox, cause error) error {
 	if !row.JustReserved {
 		return cause

@@ -105,8 +105,8 @@ func (s *Service) rename(ctx context.Context, owner access.AccountID, m mailbox.
 	return m, s.save(ctx, owner, m)
 }
 
-// renameAtPlatform returns when the platform had the name. It resolves an unknown outcome by reading
-// the mailbox.
+// renameAtPlatform changes the name and returns the time at which the platform had it. It resolves
+// an unknown outcome by reading the mailbox.
 func (s *Service) renameAtPlatform(ctx context.Context, platform ports.MailTenant, address, name string) (at time.Time, err error) {
 	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
 		err := platform.Rename(ctx, address, name)

@@ -15,7 +15,8 @@ import (
 // farFuture is later than any tenant's next due time.
 const farFuture = 365 * 24 * time.Hour
 
-// EnforcementPause keeps enforcement passes out of a tenant while a use case changes its rules.
+// EnforcementPause stops enforcement passes over a tenant while a use case changes the tenant's
+// rules.
 type EnforcementPause struct {
 	Runs ports.SendRuns
 	Now  func() time.Time

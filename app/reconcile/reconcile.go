@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package reconcile completes the asynchronous work of the mail platform on verified domains, and
-// provides the calls that it shares with other packages. The work is the e-mail service, the
-// acceptance by the mail server, and the DKIM configuration.
+// provides the calls that it shares with other packages. The platform enables the e-mail service
+// for a domain, its mail server accepts the domain, and it creates the DKIM configuration.
 //
 // The main type is Pass. Verify, sync, enable-dkim and provision call Pass.Domain, which repeats
 // steps within a time limit. Jobs call the same steps with one try each: Pass.Mail and Pass.Signing

@@ -73,7 +73,8 @@ func readyz(s *wiring.Service, w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintln(w, text)
 }
 
-// readinessChecks checks the stop, the database, each plugin and the circuit breakers.
+// readinessChecks checks that the service is not stopping. It also checks the database, each plugin
+// and the circuit breakers.
 func readinessChecks(ctx context.Context, s *wiring.Service) []readinessCheck {
 	stop, database := readinessCheck{name: "stop"}, readinessCheck{name: "database"}
 	if s.Draining.Load() {

@@ -11,7 +11,8 @@
 //   - stop.go: runningServer, and how it finishes its requests before the process exits.
 //   - admin.go: the admin endpoints.
 //   - tls.go: the TLS configuration, and the certificate that is reloaded when its files change.
-//   - lock_unix.go, lock_other.go: Lock, which keeps two processes off one SQLite database.
+//   - lock_unix.go, lock_other.go: Lock, which prevents two processes from using one SQLite
+//     database.
 package server
 
 import (

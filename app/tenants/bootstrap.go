@@ -17,7 +17,7 @@ import (
 func (r *syncRun) prepareMailServer(ctx context.Context) {
 	pass, cancel := context.WithTimeout(ctx, orDefault(r.Reconciler.Limit, bootstrapLimit))
 	defer cancel()
-	var began time.Time // of the last answered call
+	var began time.Time // when the last answered call began
 	err := reconcile.Run(pass, reconcile.RetryPolicy{Pause: r.Pause}, func(ctx context.Context) error {
 		callBegan := r.Now()
 		return r.call(ctx, func(ctx context.Context) error {

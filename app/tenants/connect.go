@@ -37,16 +37,16 @@ func (s *Service) redirectURIs() (callback, signIn string) {
 	return all[0], all[1]
 }
 
-// Link is a connect link. It works once, until it expires. SessionID names the connect session, in
-// which the link can be followed and renewed.
+// Link is a connect link. It works once, until it expires. SessionID is the id of the connect
+// session, with which the caller can read the progress and renew the link.
 type Link struct {
 	SessionID string
 	URL       string
 	ExpiresAt time.Time
 }
 
-// LinkRequest is what a caller asks of a new link. The zero LinkRequest is a link with the default
-// lifetime, whose last page leads nowhere.
+// LinkRequest is what a caller asks of a new link. The zero LinkRequest asks for a link with the
+// default lifetime and no return URL.
 type LinkRequest struct {
 	ReturnURL *string
 	State     string

@@ -23,9 +23,9 @@ func (s *Service) Session(ctx context.Context, owner access.AccountID, id string
 }
 
 // Renew returns a new link of a session, with the lifetime and the return URL of the first one. The
-// earlier link stops working, and so does a browser that has begun with it. It fails with
-// connect_session_not_found, connect_session_connected, invalid_return_url, tenant_limit_reached, or
-// with service_unavailable when no mail platform is configured.
+// earlier link stops working, also for a browser that has already opened it. It fails with
+// connect_session_not_found, connect_session_connected, invalid_return_url, tenant_limit_reached,
+// or with service_unavailable when no mail platform is configured.
 func (s *Service) Renew(ctx context.Context, acc access.Account, id string, answer ports.Answer[Link]) (Link, error) {
 	session, err := s.Sessions.ConnectSession(ctx, acc.ID, id)
 	if err != nil {
@@ -58,7 +58,8 @@ func (s *Service) Renew(ctx context.Context, acc access.Account, id string, answ
 type Origin struct {
 	// DisplayName and SupportURL are empty if the operator did not set them.
 	DisplayName, SupportURL string
-	// ReturnURL is where the last page leads, with the result. It is empty if it leads nowhere.
+	// ReturnURL is the URL to which the page links, with the result in its query. It is empty if
+	// the page has no such link.
 	ReturnURL string
 }
 
@@ -111,9 +112,9 @@ func (s *Service) origin(ctx context.Context, stateHash [32]byte) (Origin, error
 	return Origin{DisplayName: settings.DisplayName, SupportURL: settings.SupportURL, ReturnURL: session.ReturnTo(s.Now())}, nil
 }
 
-// declined returns err. If err is a refusal for good, it marks the session of the flow as declined
-// before. After an error of the platform or the store, the session stays as it is until its link
-// expires.
+// declined returns err. If err is a refusal that a repetition cannot change, declined first marks
+// the session of the flow as declined. After an error of the platform or the store, the session
+// stays as it is until its link expires.
 func (s *Service) declined(ctx context.Context, flow ports.ConnectFlow, err error) error {
 	if err == nil {
 		return nil

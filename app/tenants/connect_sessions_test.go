@@ -223,7 +223,7 @@ func TestReturnURLIsCheckedBeforeTheSlots(t *testing.T) {
 	refused(t, err, fault.TenantLimitReached)
 }
 
-// TestLinkWithoutASession walks the flow of a link of a release that knew no sessions.
+// TestLinkWithoutASession walks through the flow of a link that a release without sessions created.
 func TestLinkWithoutASession(t *testing.T) {
 	fx := newFixture(t)
 	query := fx.consent(t, fx.ann, admin)

@@ -15,7 +15,7 @@ import (
 const (
 	// deleteLimit bounds a deletion.
 	deleteLimit = 50 * time.Second
-	// pauseLease is how long a deletion keeps enforcement out of the tenant.
+	// pauseLease is how long a deletion pauses enforcement for the tenant.
 	pauseLease = time.Minute
 )
 

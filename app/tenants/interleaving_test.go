@@ -37,7 +37,7 @@ type race struct {
 	t       *testing.T
 	actors  []*actor
 	choose  chooser
-	latest  map[string]time.Time // when the newest answer about a thing began
+	latest  map[string]time.Time // when the call with the newest answer about an object began
 	answers map[string]any       // the newest answer
 	users   int                  // the platform's number of users
 }
@@ -62,7 +62,7 @@ func (r *race) step(a *actor) {
 	r.now = r.now.Add(time.Millisecond)
 }
 
-// run runs the use cases, each as soon as it was chosen, and returns when all have ended.
+// run runs the use cases until all have ended. After each step, choose decides which one continues.
 func (r *race) run(cases ...func(a *actor) error) {
 	running := len(cases)
 	for i, use := range cases {
@@ -105,14 +105,15 @@ func (r *race) run(cases ...func(a *actor) error) {
 	}
 }
 
-// observed notes the answer to a call that began at the time at.
+// observed records the answer to a call that began at the time began.
 func (r *race) observed(thing string, began time.Time, answer any) {
 	if !began.Before(r.latest[thing]) {
 		r.latest[thing], r.answers[thing] = began, answer
 	}
 }
 
-// services returns the use cases as the actor runs them.
+// services returns the use cases with the actor's platform and store, whose calls are steps of the
+// race.
 func (r *race) services(a *actor) (tenantsOf *fixture, domainsOf *domains.Service, mailboxesOf *mailboxes.Service) {
 	copied, service, pass := *r.fixture, *r.Service, *r.Reconciler
 	clock := func() time.Time { return r.now }
@@ -298,7 +299,7 @@ var races = []struct {
 	},
 }
 
-// plainProvision runs provision outside the race.
+// plainProvision provisions a mailbox without steps.
 func (r *race) plainProvision() error {
 	a := &actor{resume: make(chan struct{})}
 	close(a.resume)

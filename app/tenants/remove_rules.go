@@ -18,7 +18,7 @@ import (
 const (
 	// parallelRemovals is the number of tenants whose rules RemoveAllRules removes in parallel.
 	parallelRemovals = 8
-	// closeLease is how long RemoveAllRules keeps enforcement out of the tenants of an account. It
+	// closeLease is how long RemoveAllRules pauses enforcement for the tenants of an account. It
 	// exceeds the time to process all tenants that one account can have.
 	closeLease = time.Hour
 )
@@ -31,7 +31,7 @@ type RuleRemoval struct {
 	Left    []string
 	Why     error
 
-	// pause is the lease that keeps enforcement out. It is valid if paused is true.
+	// pause is the lease that pauses enforcement. It is valid if paused is true.
 	pause  ports.SendRun
 	paused bool
 }
@@ -45,7 +45,7 @@ var (
 
 // removeManagedRules removes the managed rules from a tenant that may have some, and records the
 // unblocks. Until the lease expires, no enforcement pass can create the rules again. If rules may
-// remain, the result names them and the reason. An error comes from the store.
+// remain, the result names them and the reason. removeManagedRules fails only when the store fails.
 func (s *Service) removeManagedRules(ctx context.Context, owner access.AccountID, t tenant.Tenant, lease time.Duration) (result RuleRemoval, err error) {
 	scopes, err := s.Policies.RuledScopes(ctx, owner, t.GUID)
 	if err != nil || len(scopes) == 0 {

@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Offer is the content of the confirmation page: the account, the tenant it would manage, and the
-// administrator who signed in.
+// Offer is the content of the confirmation page: the account, the tenant that the account would
+// manage, and the administrator who signed in.
 type Offer struct {
 	Account       access.Account
 	Tenant        tenant.GUID

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// syncLimit is the default of Service.Limit. A sync takes at most 110 s. The rest is for
-	// storing the results.
+	// syncLimit is the default of Service.Limit. A whole sync takes at most 110 s: storing the
+	// results takes the time after syncLimit.
 	syncLimit = 105 * time.Second
 	// bootstrapLimit is how long a sync waits for a mail server that is being prepared.
 	bootstrapLimit = 20 * time.Second
@@ -50,7 +50,7 @@ type syncRun struct {
 	bootstrap tenant.Progress
 	// answered is true once the platform has answered any call.
 	answered bool
-	// deniedAt is when the last call began that the platform denied.
+	// deniedAt is the time at which the last call that the platform denied began.
 	deniedAt time.Time
 	// discoveryBegan is when the discovery began. Its lists show the platform as of then, or later.
 	discoveryBegan time.Time

@@ -20,7 +20,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// interceptedDNS passes each DNS reading to see, which can change it or fail.
+// interceptedDNS passes each DNS read to the function see, which can change the read or fail.
 type interceptedDNS struct {
 	ports.DNSReader
 	see func(ctx context.Context, s dns.ZoneRead) (dns.ZoneRead, error)

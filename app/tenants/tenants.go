@@ -21,7 +21,7 @@
 //   - discover.go: domains, mailboxes and licenses during a sync
 //   - delete.go: Delete and Withdraw
 //   - remove_rules.go: removal of the managed transport rules
-//   - pause_enforcement.go: keeps enforcement out of a tenant during the removal
+//   - pause_enforcement.go: pauses enforcement for a tenant during the removal
 package tenants
 
 import (

@@ -17,8 +17,8 @@ import (
 // parallelReads is how many domains or mailboxes a sync reads by name in parallel.
 const parallelReads = 6
 
-// readUnlisted reads each stored domain and mailbox by name that the platform did not list. A list
-// can come from a replica that lags, so an object is missed only if the read does not find it
+// readUnlisted reads, by name, each stored domain and mailbox that the platform did not list. A
+// list can come from a replica that lags, so an object is missed only if the read does not find it
 // either. An object that could not be read is neither found nor missed. Only an error of the store
 // is returned.
 func (r *syncRun) readUnlisted(ctx context.Context, found *ports.Found) error {
@@ -58,7 +58,7 @@ func without(names []string, listed map[string]bool) (rest []string) {
 	return rest
 }
 
-// readEach reads objects by name. It returns those that it found, and the names for which the
+// readEach reads objects by name. It returns the objects that it found, and the names for which the
 // platform answered notFound.
 func readEach[P any](ctx context.Context, names []string, notFound error, read func(context.Context, string) (P, error)) (found []P, missed map[string]bool) {
 	var (

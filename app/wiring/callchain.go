@@ -64,7 +64,7 @@ type providerOptions struct {
 	counters      ports.Limiter       // counts calls against the providers' budgets
 	fingerprinter ports.Fingerprinter // names credentials in budgets and circuits
 	log           *slog.Logger
-	secrets       map[string]map[string]secret.Text // the sandbox's, by provider and field
+	secrets       map[string]map[string]secret.Text // credentials of the sandbox, by provider and field
 }
 
 // operatorConnections returns the operator's part of the providers' connections.

@@ -123,8 +123,8 @@ func readCredentialFile(path string, lastValid secret.Text) (secret.Text, error)
 	return secret.New(string(raw)), nil
 }
 
-// credentialExpiries returns when a provider's credentials expire, by setting. Credentials
-// without a known expiry are left out.
+// credentialExpiries returns the times at which a provider's credentials expire, by setting.
+// Credentials without a known expiry are left out.
 func credentialExpiries(settings map[string]string) map[string]time.Time {
 	expiries := map[string]time.Time{}
 	for name, value := range settings {
@@ -143,8 +143,8 @@ func credentialExpiries(settings map[string]string) map[string]time.Time {
 	return expiries
 }
 
-// serverCertificateExpiry returns when the certificate of the service's TLS listener expires. ok
-// is false when there is no certificate, or when it cannot be read.
+// serverCertificateExpiry returns the time at which the certificate of the service's TLS listener
+// expires. ok is false when there is no certificate, or when it cannot be read.
 func serverCertificateExpiry(c settings.Config) (expiry time.Time, ok bool) {
 	chain, chainErr := os.ReadFile(c.TLSCertificateFile)
 	key, keyErr := os.ReadFile(c.TLSKeyFile)
@@ -155,8 +155,8 @@ func serverCertificateExpiry(c settings.Config) (expiry time.Time, ok bool) {
 	return expiry, !expiry.IsZero()
 }
 
-// CertificateExpiry returns when a certificate expires and, if it is unusable at now, the
-// problem. chain and key are PEM. The time is zero when the pair cannot be read or is not valid
+// CertificateExpiry returns the time at which a certificate expires and, if it is unusable at now,
+// the problem. chain and key are PEM. The time is zero when the pair cannot be read or is not valid
 // yet. An expired certificate has both a time and a problem.
 func CertificateExpiry(chain, key []byte, now time.Time) (expiry time.Time, problem string) {
 	pair, err := tls.X509KeyPair(chain, key)

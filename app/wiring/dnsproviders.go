@@ -124,9 +124,9 @@ func (p *DNSProviders) For(provider string, credential secret.Credential) ports.
 	return p.plugin(provider, account, chain.accountInterceptors(breaker.ByCredential(p.fingerprint(account)))...)
 }
 
-// fingerprint returns the name of a credential in circuits and budgets, which Redis stores. It is
-// a keyed hash that reveals nothing about the credential without the key. Equal credentials have
-// the same fingerprint, in all accounts and all replicas.
+// fingerprint returns the name of a credential in the keys of circuits and budgets, which Redis
+// stores. It is a keyed hash that reveals nothing about the credential without the key. Equal
+// credentials have the same fingerprint, in all accounts and all replicas.
 func (p *DNSProviders) fingerprint(account wire.Connection) string {
 	sum, err := p.fingerprinter.Fingerprint([]byte(account.Fingerprint()))
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 // and each query counts all rows.
 const storedCountsTTL = 15 * time.Second
 
-// lagThreshold is the age at which the last count of a tenant's messages is lagging. At this age at
-// least two enforcement passes have not counted the messages.
+// lagThreshold is the age from which the last count of a tenant's messages is reported as lagging.
+// By then at least two enforcement passes have failed to count the messages.
 const lagThreshold = 2 * sendlimit.MaxInterval
 
 // storedGauges observes what the database and the queue hold. With PostgreSQL, all replicas

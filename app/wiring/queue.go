@@ -46,8 +46,8 @@ const (
 	domainSweepEvery = 5 * time.Minute
 
 	// EnforceSweepEvery is the interval of the sweep that wakes tenants whose messages are due to
-	// be counted. The sandbox has the same interval: its control interface triggers enforcement,
-	// and a shorter sweep would run first.
+	// be counted. The sandbox has the same interval: tests trigger enforcement through its control
+	// interface, and a more frequent sweep would often enforce before that.
 	EnforceSweepEvery = time.Minute
 
 	// sessionSweepEvery is the interval of the sweep that ends expired sign-in sessions. A request
@@ -61,8 +61,8 @@ const (
 	// keySweepEvery is the interval at which expired Idempotency-Keys are deleted.
 	keySweepEvery = time.Minute
 
-	// actSweepEvery is the interval of the sweep that adds the audit entries of requests that were
-	// killed.
+	// actSweepEvery is the interval of the sweep that adds the audit entries of requests whose
+	// process was killed.
 	actSweepEvery = 30 * time.Second
 
 	// keyBatchTimeout bounds the deletion of one batch of Idempotency-Keys.

@@ -103,8 +103,8 @@ type Overrides struct {
 	// CountsTTL is how long the gauges of stored data reuse the counts of a query. The default is
 	// storedCountsTTL.
 	CountsTTL time.Duration
-	// OwnProviders are the settings of providers that the operator made, if Config.Providers has
-	// others too. A misspelt one makes Assemble fail.
+	// OwnProviders are the provider settings that the operator set, if the sandbox has added others
+	// to Config.Providers. Assemble fails if one of them is misspelt.
 	OwnProviders map[string]map[string]string
 	// OnlyLimited excludes tenants without a send limit from the enforcement sweep.
 	OnlyLimited bool

@@ -80,7 +80,7 @@ func (a Account) Status() Status {
 	}
 }
 
-// Open fails with account_closed if the account is closed and must not be changed.
+// Open fails with account_closed if the account is closed.
 func (a Account) Open() error {
 	if a.Status() == StatusClosed {
 		return fault.AccountClosed.With("the account is closed")
@@ -127,7 +127,8 @@ func (a Account) MayConnect(working int) error {
 	return nil
 }
 
-// MayAttach fails with tenant_limit_reached if held tenants already use all slots of the account.
+// MayAttach fails with tenant_limit_reached if the account already holds as many tenants as it has
+// slots. held is the number of tenants that it holds.
 func (a Account) MayAttach(held int) error {
 	if held >= a.Plan.TenantSlots {
 		return fault.TenantLimitReached.With("all %d tenant slots of the plan are taken", a.Plan.TenantSlots)

@@ -101,7 +101,7 @@ func (b Bounds) Permit(required Scope) error {
 }
 
 // PermitAllTenants fails with insufficient_scope if the bounds name tenants. It is for operations
-// that concern tenants beyond any bounds. required is the scope of the operation.
+// that can concern any tenant of the account. required is the scope of the operation.
 func (b Bounds) PermitAllTenants(required Scope) error {
 	if b.Tenants == nil {
 		return nil
@@ -114,8 +114,8 @@ func (b Bounds) AllowsTenant(id tenant.GUID) bool {
 	return b.Tenants == nil || slices.Contains(b.Tenants, id)
 }
 
-// CheckUse fails with invalid_api_key if a key with these bounds must not be used at a time, or from
-// an address. The detail names the bound.
+// CheckUse fails with invalid_api_key if a key with these bounds must not be used at the time now,
+// or by a request from this address. The detail names the bound.
 func (b Bounds) CheckUse(from netip.Addr, now time.Time) error {
 	if !b.ExpiresAt.IsZero() && !now.Before(b.ExpiresAt) {
 		return fault.InvalidAPIKey.With("the API key has expired")

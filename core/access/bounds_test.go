@@ -197,8 +197,8 @@ func drawBounds(t *rapid.T, name string) access.Bounds {
 	return b
 }
 
-// TestCoveredBoundsPermitNothingMore checks that a key that another key could create can do nothing
-// that the other key cannot.
+// TestCoveredBoundsPermitNothingMore checks that covered bounds permit nothing that the covering
+// bounds forbid.
 func TestCoveredBoundsPermitNothingMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		creator, created := drawBounds(t, "creator"), drawBounds(t, "created")
@@ -227,7 +227,7 @@ func TestCoveredBoundsPermitNothingMore(t *testing.T) {
 	})
 }
 
-// TestCoverIsAnOrder checks that bounds cover themselves, and what their own cover covers.
+// TestCoverIsAnOrder checks that Cover is reflexive and transitive.
 func TestCoverIsAnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := drawBounds(t, "a"), drawBounds(t, "b"), drawBounds(t, "c")

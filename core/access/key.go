@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/core/secret"
 )
 
-// Form is the middle part of an API key, which marks keys of trials.
+// Form is the middle part of an API key. It tells whether the key is for a trial.
 type Form string
 
 // The two forms of keys.

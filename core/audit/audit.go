@@ -3,9 +3,9 @@
 // Package audit records who did what.
 //
 // Entry in entry.go is one act in the chain of an account, which the customer reads; start reading
-// there. Each entry has the hash of the entry before. verify.go checks that an export is an
-// unbroken chain. canonical.go encodes the JSON that the hashes cover. Event in audit.go is an act
-// in the operators' own log, which also has the acts that concern no account.
+// there. Each entry has the hash of the previous entry. verify.go checks that an export is an
+// unbroken chain. canonical.go encodes the JSON that the hashes cover. Event in audit.go is an
+// action of an operator in a separate log, which also has the actions that concern no account.
 package audit
 
 import (

@@ -106,8 +106,8 @@ func appendString(text []byte, s string) ([]byte, error) {
 	return append(text, '"'), nil
 }
 
-// parseObject parses a line that is one JSON object. It refuses what parsers read differently:
-// duplicate member names and text that is not UTF-8.
+// parseObject parses a line that is one JSON object. It refuses what two parsers can read
+// differently: duplicate member names and text that is not UTF-8.
 func parseObject(line []byte) (map[string]any, error) {
 	if !utf8.Valid(line) {
 		return nil, errors.New("not UTF-8")

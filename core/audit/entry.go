@@ -30,7 +30,7 @@ type Entry struct {
 	Outcome Outcome
 	// RequestID and ClientIP are empty for an act that is not a request.
 	RequestID, ClientIP string
-	// PreviousHash is the Hash of the entry before, Anchor for the first entry.
+	// PreviousHash is the Hash of the previous entry, Anchor for the first entry.
 	PreviousHash, Hash string
 }
 

@@ -14,8 +14,8 @@ import (
 type Proof struct {
 	Entries     int
 	First, Last int64 // sequences; 0 for an empty export
-	// Anchor is the hash before the first entry. Unless First is 1, a later entry of the chain says
-	// that the entries before were dropped, and names this hash.
+	// Anchor is the PreviousHash of the first entry. Unless First is 1, a later entry of the export
+	// records with this hash that all entries before First were dropped.
 	Anchor string
 	// LastHash is the hash of the last entry. An export from which entries at the end were removed
 	// has another LastHash than the newest entry of the account.
@@ -39,7 +39,7 @@ const maxLine = 64 << 10
 // export was changed, and with another error if it cannot be read.
 func Verify(export io.Reader) (Proof, error) {
 	var p Proof
-	dropped := map[string]bool{} // the hashes that entries of DropEntries name
+	dropped := map[string]bool{} // the hashes in entries with the action DropEntries
 	lines := bufio.NewScanner(export)
 	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
@@ -65,7 +65,7 @@ func Verify(export io.Reader) (Proof, error) {
 	return p, nil
 }
 
-// add checks that e follows the entries so far.
+// add checks that e follows the entries in p, and adds it to them.
 func (p *Proof) add(e link) error {
 	switch {
 	case p.Entries == 0 && e.sequence < 1:
@@ -87,7 +87,7 @@ func (p *Proof) add(e link) error {
 type link struct {
 	sequence       int64
 	previous, hash string
-	drops          string // the subject's id of DropEntries
+	drops          string // the id of the subject, if the action is DropEntries
 }
 
 // parseEntry parses a line and checks its hash.

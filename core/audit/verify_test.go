@@ -102,8 +102,9 @@ func TestVerifyProvesAnExport(t *testing.T) {
 	}
 }
 
-// TestVerifyNeedsAReasonForMissingEntries checks exports that do not begin with the first entry. The
-// entry of the retention makes one valid, and only if it names the hash of the last dropped entry.
+// TestVerifyNeedsAReasonForMissingEntries checks exports that do not begin with the first entry.
+// Such an export is valid only if the service recorded in it, with DropEntries, the hash of the
+// last dropped entry.
 func TestVerifyNeedsAReasonForMissingEntries(t *testing.T) {
 	lines := chain(t, 4, 0, audit.Anchor)
 	drop := func(actor audit.ActorType, action audit.Action, hash string) string {
@@ -193,7 +194,7 @@ func TestVerifyFindsEveryChange(t *testing.T) {
 	}
 }
 
-// sameEntries reports whether lines say the same, in whatever form.
+// sameEntries reports whether two lists of lines are equal as JSON.
 func sameEntries(a, b []string) bool {
 	return slices.EqualFunc(a, b, func(a, b string) bool {
 		var left, right any
@@ -214,8 +215,7 @@ func changeByte(random *rand.Rand, line string) string {
 	return strings.ReplaceAll(string(text), "\n", "?")
 }
 
-// changeMember removes, adds or changes a member, and sometimes computes no new hash but that of
-// another entry.
+// changeMember removes, adds or changes a member of a line. It does not compute a new hash.
 func changeMember(t *testing.T, random *rand.Rand, line string) string {
 	t.Helper()
 	var members map[string]any

@@ -103,7 +103,8 @@ func (h Holder) unconnected(s ZoneRead) string {
 	}
 }
 
-// misplaced returns the message for a zone that the account reaches but that is not published.
+// misplaced returns the message for a zone that the account's credential reaches, but whose records
+// are not published.
 func (h Holder) misplaced(s ZoneRead) string {
 	if h.Access.Standing == ReachesIdle {
 		return fmt.Sprintf("The account has access to the zone %s at %s, but records written there are not visible: the zone is %s there.", s.Zone, h.Access.Title, h.Access.Zone.Idle)

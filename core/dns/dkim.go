@@ -67,8 +67,8 @@ func ReadSelectors(s ZoneRead, signing Signing) (Selector, Selector) {
 	return s.selector(Selector1, "selector1", signing.Selector1), s.selector(Selector2, "selector2", signing.Selector2)
 }
 
-// selector returns the state of a DKIM selector. A record that a plan would preserve has
-// propagated.
+// selector returns the state of a DKIM selector. The state is SelectorPropagated if a plan would
+// preserve the published record.
 func (s ZoneRead) selector(purpose Purpose, label string, want Record) Selector {
 	want.Type, want.Name = CNAME, label+"._domainkey."+s.Domain
 	z := zoneView{ZoneRead: s}

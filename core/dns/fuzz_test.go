@@ -34,8 +34,8 @@ func FuzzReadStatus(f *testing.F) {
 	})
 }
 
-// FuzzPlan checks that no content of a zone or of a referenced name causes a panic. A plan replaces
-// only an SPF record, by the same record with the platform added.
+// FuzzPlan checks that no content of a zone or of a referenced name causes a panic. The only value
+// that a plan replaces is an SPF record. The new record is the old one with the platform added.
 func FuzzPlan(f *testing.F) {
 	for _, seed := range []string{"", "v=spf1 -all", "v=spf1 a:x.test//64 ?all", "v=spf1 include:%{i}.x.test", "v=spf1 redirect=one.test", "v=DMARC1; p=none", ";=", "0 .", "\x00\xff"} {
 		f.Add(seed, seed, seed)

@@ -132,9 +132,9 @@ const (
 // Unread reports whether the provider's records are unknown.
 func (s Standing) Unread() bool { return s == ProviderSilent || s == AnswerTooLarge }
 
-// standingPriority lists the standings that do not allow a write, the most relevant first. A
-// standing that leaves open whether the connection reaches the zone comes before a standing that
-// rules it out.
+// standingPriority lists the standings that do not allow a write, the most relevant first.
+// Standings that do not tell whether the connection reaches the zone come before those that say
+// that it does not.
 var standingPriority = []Standing{ProviderSilent, AnswerTooLarge, ProviderRefuses, SettingsRefused, ReachesIdle, ReachesElsewhere, ZoneUnreached}
 
 // Holder is the DNS provider that holds a zone, and the account's access to the zone there.

@@ -21,7 +21,8 @@ func parseMX(value string) (preference int, host string, ok bool) {
 	return preference, normalName(host), found && err == nil && preference >= 0
 }
 
-// exchanges is a domain's MX values, grouped by owner. leftover holds the verification records.
+// exchanges is a domain's MX values in groups: the desired value, values of the platform or of
+// tenantry that the desired one replaces, verification records, and foreign values.
 type exchanges struct {
 	desired, stale, leftover, foreign []string
 	null, broken, managed             bool
@@ -56,8 +57,8 @@ func (z zoneView) isVerificationHost(host string) bool {
 		slices.ContainsFunc(z.offered, func(r Record) bool { return r.Type == MX && sameName(r.Content, host) })
 }
 
-// isPlatformHost reports whether a host is a different host of the platform for the same domain. It
-// compares the host with the domain and with the first label of the desired host.
+// isPlatformHost reports whether host is a host of the platform for this domain. Its name must be
+// derived from the domain, or begin with the same label as the desired host.
 func (z zoneView) isPlatformHost(host, desired string) bool {
 	mine, _, _ := strings.Cut(normalName(desired), ".")
 	label, _, _ := strings.Cut(host, ".")
@@ -101,8 +102,9 @@ func (z zoneView) decideExchanges(x exchanges, want Record) verdict {
 	}
 }
 
-// replaceEarlier replaces the platform's earlier hosts and removes verification records. The
-// platform specifies the desired record only after verification, when nothing reads them any more.
+// replaceEarlier replaces the platform's earlier hosts and removes verification records. By then
+// nothing reads verification records, because the platform specifies the desired record only after
+// verification.
 func replaceEarlier(x exchanges, want Record) verdict {
 	why := ReasonMXMigration
 	if x.managed {

@@ -127,7 +127,8 @@ func TestPlatformHostOfHyphenatedDomain(t *testing.T) {
 	}
 }
 
-// A leftover is removed with the next write, but a domain that lacks nothing else is complete.
+// An MX record left over from verification is removed with the next write. A domain that needs no
+// other change is complete.
 func TestLeftoverOfVerificationDoesNotHoldADomainUp(t *testing.T) {
 	s := reliable(set("a.test", dns.MX, "32767 ms999.msv1.invalid", "0 "+host))
 	p := dns.NewPlan(offer(), s, nil)

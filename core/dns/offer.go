@@ -159,13 +159,13 @@ func below(name string, spaces []string) bool {
 	return false
 }
 
-// hostSuffix matches the suffix in the platform's host name of a domain with hyphens.
+// hostSuffix matches the suffix that the platform adds to the host name for a domain with hyphens.
 var hostSuffix = regexp.MustCompile(`^[0-9]{2}[a-z][0-9a-z]{0,3}$`)
 
 // servesDomain reports whether a host is a current or earlier host of the platform for exactly this
-// domain. The first label of the host is the domain with hyphens in place of dots. If the domain
-// itself contains hyphens, they are dropped and a suffix is added. Without the suffix, the label
-// belongs to a different domain.
+// domain. The first label of such a host is the domain with hyphens in place of dots. If the domain
+// itself contains hyphens, the platform drops these and adds a suffix. Without the suffix, the
+// label belongs to a domain without hyphens.
 func (p PlatformHosts) servesDomain(host, domain string) bool {
 	if !below(host, p.Exchanges) {
 		return false

@@ -105,9 +105,10 @@ func NewPlan(o Offer, s ZoneRead, managed []Written) Plan {
 	return p
 }
 
-// Incomplete reports whether the platform has not provided the domain's e-mail records yet. It does
-// so after it has verified the domain. Until then the plan has no SPF record and no MX record, and
-// reports only those of their conflicts that exist whatever the records will be.
+// Incomplete reports whether the platform has not specified the domain's SPF and MX records yet.
+// The platform specifies them after it has verified the domain. Until then the plan has no SPF
+// record and no MX record. It reports only the conflicts that no SPF or MX record of the platform
+// could resolve.
 func (p Plan) Incomplete() bool {
 	return !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Sending })
 }
@@ -252,7 +253,7 @@ func (p Plan) Blocking() []Item {
 // SafeToApply reports whether the changes may be written: the read is reliable and no item blocks.
 func (p Plan) SafeToApply() bool { return p.Reliable && len(p.Blocking()) == 0 }
 
-// Complete reports whether the domain needs no change. The plan may still have optional ones.
+// Complete reports whether the domain needs no change. The plan may still have optional changes.
 func (p Plan) Complete() bool {
 	return !slices.ContainsFunc(p.Items, func(i Item) bool {
 		return (i.Action == Create || i.Action == Update) && !i.Optional

@@ -303,7 +303,7 @@ func TestWithProviderRecordsKeepsWildcardNote(t *testing.T) {
 }
 
 // TestIncompletePlanReportsKnownConflicts checks a plan from before the platform provided its SPF
-// record. It reports the conflicts that exist whatever that record will be, and no others.
+// record. It reports only the conflicts that no SPF record of the platform could resolve.
 func TestIncompletePlanReportsKnownConflicts(t *testing.T) {
 	early := dns.Offer{Verification: offered, Hosts: platformHosts}
 	for name, tt := range map[string]struct {

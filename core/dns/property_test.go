@@ -160,7 +160,7 @@ func mayBeReplaced(p dns.Plan, set dns.RRSet, managed []dns.Written, value strin
 	}
 }
 
-// addsOnly reports whether after is the SPF record before with the platform added.
+// addsOnly reports whether the SPF record after is the record before with the platform added.
 func addsOnly(before, after string) bool {
 	return strings.Replace(after, includeTerm+" ", "", 1) == before || after == before+" "+includeTerm+" ~all" || after == before
 }

@@ -15,7 +15,7 @@
 //     SPF records and spftree.go counts their lookups.
 //   - zoneview.go: zoneView and verdict, which all decisions use.
 //   - reasons.go: the reasons and notes of a plan, as words and as sentences.
-//   - status.go: the status and the soundness of a domain's records.
+//   - status.go: the status of a domain's records, and whether they are correct.
 //   - zone.go: Zone and Change, and the checks before a change is written at a provider.
 //   - holder.go: the provider of a zone, and the account's access to it.
 //   - automation.go: whether the service can write a plan, and what a person must do if not.

@@ -33,7 +33,8 @@ func (z zoneView) decideSPF(want Record) verdict {
 }
 
 // decideEarlySPF decides on the existing SPF records while the platform's record is not known. It
-// returns only conflicts that no such record can resolve; the other verdicts are zero.
+// returns a conflict if no SPF record of the platform could resolve it, and otherwise the zero
+// verdict.
 func (z zoneView) decideEarlySPF() verdict {
 	records := filter(z.setAt(z.Domain, TXT).Values, isSPF)
 	distinct := slices.Compact(slices.Clone(records))
@@ -48,7 +49,7 @@ func (z zoneView) decideEarlySPF() verdict {
 		return blocked(ReasonSPFSyntax).observing(records)
 	}
 	if _, managed := z.findWritten(Sending, distinct[0]); managed {
-		return verdict{} // it is replaced, whatever it says
+		return verdict{} // a managed record is replaced, whatever it says
 	}
 	if v, ok := mergeConflict(have); !ok && v.blocking {
 		return v.observing(records)
@@ -173,8 +174,8 @@ func (r spfRecord) withTerms(terms []string) string {
 	return r.text + gap + words + " ~all"
 }
 
-// checkLimits applies the lookup limits of RFC 7208 to a verdict. A record that cannot be counted
-// is not written, but an existing one is preserved.
+// checkLimits applies the lookup limits of RFC 7208 to a verdict. If the lookups of a record cannot
+// be counted, the record is not written; an existing record is preserved.
 func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 	c := spfTree(z.Referenced.SPF).cost(r)
 	foreign := c.unknown && !z.onlyUnknown(r, desired)
@@ -196,7 +197,7 @@ func (z zoneView) checkLimits(r, desired spfRecord, v verdict) verdict {
 }
 
 // onlyUnknown reports whether all names that could not be read belong to the platform's own record.
-// The platform's record costs one lookup, so such names are no reason to hold back a write.
+// Each of these names counts as one lookup, so they are no reason to refuse a write.
 func (z zoneView) onlyUnknown(r, desired spfRecord) bool {
 	tree := spfTree{}
 	for name, texts := range z.Referenced.SPF {

@@ -69,8 +69,8 @@ func (t spfTree) follow(to string, path []string, c *spfCost) {
 	t.count(next, append(slices.Clip(path), to), c)
 }
 
-// reaches reports whether a record includes the same name as an include term, through the names
-// that it references.
+// reaches reports whether a record includes the name of an include term, directly or through the
+// names that the record references.
 func (t spfTree) reaches(r spfRecord, include spfTerm) bool {
 	return t.leadsTo(r, normalName(include.value), map[string]bool{})
 }

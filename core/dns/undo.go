@@ -33,14 +33,15 @@ type UndoItem struct {
 // Undo is the plan that puts back what writes changed in a zone.
 type Undo struct {
 	Items []UndoItem
-	// Changes are the record sets to write, from the sets that the plan was made from.
+	// Changes are the record sets to write. Their Before is the record set from which Undo was
+	// planned.
 	Changes []Change
 }
 
-// NewUndo plans to put back what confirmed writes changed, oldest write first, in a zone that now
-// holds these record sets. A written value that the zone still has is replaced by its predecessor. A
-// value that the zone no longer has was changed by someone else and is left alone, and so are all
-// values that other people added.
+// NewUndo plans to put back what confirmed writes changed in a zone. writes begins with the oldest
+// write; held has the zone's current record sets. If the zone still has a written value, the
+// earlier value is put back in its place. A value that the zone no longer has was changed by
+// someone else and is left alone, and so are all values that other people added.
 func NewUndo(held []RRSet, writes []Write) Undo {
 	u := undoing{sets: slices.Clone(held)}
 	for _, w := range slices.Backward(writes) {
@@ -51,7 +52,7 @@ func NewUndo(held []RRSet, writes []Write) Undo {
 	return Undo{u.items, u.changes(held)}
 }
 
-// undoing is a plan in the making. sets are the record sets after the items.
+// undoing is an Undo that is being planned. sets are the zone's record sets after all items so far.
 type undoing struct {
 	sets  []RRSet
 	items []UndoItem
@@ -95,8 +96,8 @@ func (u *undoing) undoValue(set RRSet, value, previous string) {
 	u.items = append(u.items, item)
 }
 
-// restoreRemoved puts back a value that was removed without a replacement. It does so only if the
-// set is unchanged since then.
+// restoreRemoved puts back a value that was removed without a replacement. It does so only if
+// nobody changed the set after the removal.
 func (u *undoing) restoreRemoved(set RRSet, value string, unchanged bool) {
 	have := Find(u.sets, set.Name, set.Type)
 	item := UndoItem{Action: UndoLeave, Type: set.Type, Name: set.Name, Previous: value}
@@ -115,7 +116,7 @@ func (u *undoing) put(set RRSet, values []string) {
 	u.sets = append(slices.DeleteFunc(u.sets, func(s RRSet) bool { return s.Type == set.Type && sameName(s.Name, set.Name) }), set)
 }
 
-// changes returns the changes from the record sets held to those of the plan.
+// changes returns the changes that turn the record sets held into u.sets.
 func (u *undoing) changes(held []RRSet) []Change {
 	var all []Change
 	for _, after := range u.sets {

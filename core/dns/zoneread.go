@@ -73,8 +73,8 @@ type Server struct {
 // ReasonNotDelegated is ZoneRead.Reason when the parent zone does not delegate the domain.
 const ReasonNotDelegated = "not_delegated"
 
-// ReasonSilent is ZoneRead.Reason when a provider did not answer that may hold more records than
-// its servers show. The DNS reader defines most other reasons.
+// ReasonSilent is ZoneRead.Reason when the DNS provider did not answer, and may hold more records
+// than its servers show. The DNS reader defines most other reasons.
 const ReasonSilent = "provider_unavailable"
 
 // ReasonRecursive is ZoneRead.Reason when the records come from recursive resolvers, whose caches

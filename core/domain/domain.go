@@ -30,8 +30,7 @@ type Domain struct {
 	// JustReserved is not stored. It is true when a reservation has just created the row, false
 	// when the row existed.
 	JustReserved bool
-	// ReservedAt identifies a reservation, see Domains.ReserveDomain in package ports. Other reads
-	// leave it zero.
+	// ReservedAt identifies a reservation. Only Domains.ReserveDomain in package ports sets it.
 	ReservedAt time.Time
 	Default    bool
 	Verified   bool

@@ -9,7 +9,7 @@ import (
 	"github.com/tenantry/tenantry/core/dns"
 )
 
-// Drift is a kind of DNS record of a verified domain that was correct and no longer is.
+// Drift is a kind of DNS record that was correct at a verified domain and no longer is.
 type Drift string
 
 // The kinds of drift.
@@ -24,15 +24,16 @@ var Drifts = []Drift{SPFGone, DKIMBroken, MXMoved}
 
 // Health is the result of all reads of a domain's DNS.
 type Health struct {
-	// Sound lists the kinds of records that were correct in at least one read. A kind that was
-	// never correct is not published yet and cannot drift.
+	// Sound lists the kinds of records that were correct in at least one read. Records of a kind
+	// that was never correct are not published yet, so the kind cannot drift.
 	Sound []Drift
 	// Drifted lists the kinds in Sound that are no longer correct.
 	Drifted []Drift
 }
 
 // WithRead returns the domain after a read of its DNS. Only a complete read can detect or end
-// drift, and only with the hosts of the mail platform; nil means that they are not known.
+// drift, and only if hosts, the hosts of the mail platform, are known. hosts is nil if they are
+// not.
 func (d Domain) WithRead(s dns.ZoneRead, now time.Time, hosts *dns.PlatformHosts) Domain {
 	d.Status = dns.Merge(d.Status, dns.ReadStatus(s, d.Verification, d.Signing), s.Complete)
 	d.CheckedAt = now
@@ -72,8 +73,8 @@ func (h Health) after(seen map[Drift]dns.Soundness) Health {
 // Day is the interval in which the DNS of each verified domain is read again.
 const Day = 24 * time.Hour
 
-// DueSince returns the latest time of the last read at which a domain is due. It is half a day ago,
-// so that all domains are read within a day.
+// DueSince returns a time: a domain is due if its last read was then or earlier. It is half a day
+// ago, so that all domains are read within a day.
 func DueSince(now time.Time) time.Time { return now.Add(-Day / 2) }
 
 // Due reports whether the domain's DNS must be read again.

@@ -50,8 +50,8 @@ func (d Domain) Merge(seen Domain) Domain {
 	return d.Seen(seen)
 }
 
-// Listed returns the domains of the platform's list whose names the other calls to the platform
-// accept, with canonical names.
+// Listed returns the domains of the platform's list with canonical names. It leaves out domains
+// whose names are not valid, because no other call to the platform can name them.
 func Listed(list []Platform) []Platform {
 	named := make([]Platform, 0, len(list))
 	for _, p := range list {
@@ -86,16 +86,16 @@ func (d Domain) WithSigning(s dns.Signing, at time.Time) Domain {
 	return d
 }
 
-// ReservedAgain returns a missing domain as a reservation that a request makes at the time at. The
-// platform may still have the domain: the request decides.
+// ReservedAgain returns a missing domain as a reservation of a request at the time at. The platform
+// may still have the domain; the request finds out.
 func (d Domain) ReservedAgain(at time.Time) Domain {
 	d.Added, d.MissingSince, d.Observed.State = false, time.Time{}, at
 	return d
 }
 
-// Missed returns the stored domain after a discovery that began at the time at found it neither in
-// the list nor by its name. It reports whether the domain no longer exists. A miss that is older
-// than the stored observation changes nothing.
+// Missed returns the stored domain after a discovery did not find it, neither in the platform's
+// list nor by its name. The discovery began at the time at. gone reports whether the domain no
+// longer exists. If the stored observation is newer than the discovery, nothing changes.
 func (d Domain) Missed(at time.Time) (missed Domain, gone bool) {
 	since := d.MissingSince
 	if !observation.Advance(&d.Observed.State, at) {
@@ -115,7 +115,7 @@ func (d Domain) Seen(other Domain) Domain {
 	sound := d.Health.Sound
 	d.Status, d.Health, d.CheckedAt = other.Status, other.Health, other.CheckedAt
 	d.Health.Sound = nil
-	for _, kind := range Drifts { // a record that was right in either read counts as sound
+	for _, kind := range Drifts { // Sound has each kind that was correct in a read of d or of other
 		if slices.Contains(sound, kind) || slices.Contains(other.Health.Sound, kind) {
 			d.Health.Sound = append(d.Health.Sound, kind)
 		}

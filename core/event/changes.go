@@ -15,11 +15,11 @@ import (
 )
 
 // The functions below return the events that lead from a stored object to its new state. The zero
-// value stands for an object that is not stored: as before for a new object, as after for a deleted
-// one.
+// value stands for an object that is not stored: the argument before is zero for a new object, and
+// the argument after is zero for a deleted one.
 
 // OfTenant returns the events of a change of a tenant. Its readiness is derived from other objects
-// too, so OfReadiness tells about it.
+// too, so OfReadiness returns the event of a changed readiness.
 func OfTenant(before, after tenant.Tenant) []Event {
 	is := func(t tenant.Tenant, c tenant.Consent) bool { return t.GUID != "" && t.Consent == c }
 	switch {
@@ -110,7 +110,8 @@ func ofJob(kind Type, j provisioning.Job) Event {
 }
 
 // OfRun returns the event of a run after a change of its jobs, none while one of them is active.
-// before and after are the jobs of the run. The event has a tenant if all jobs have the same.
+// before and after are the jobs of the run. The event names a tenant if all jobs have the same
+// tenant.
 func OfRun(run provisioning.Run, before, after []provisioning.Job) []Event {
 	was, is := run.With(before), run.With(after)
 	if len(after) == 0 || !was.Status.Active() || is.Status.Active() {
@@ -169,8 +170,8 @@ func OfBlock(mailboxID string, e sendlimit.Event) Event {
 	}}
 }
 
-// OfIntegration returns the events of a change of an integration. A credential that works again
-// connects it again.
+// OfIntegration returns the events of a change of an integration. If its credential works again,
+// the event is IntegrationConnected, as for a new integration.
 func OfIntegration(before, after integration.Integration) []Event {
 	switch {
 	case after.ID == "" && before.ID == "":
@@ -192,8 +193,8 @@ func ofIntegration(kind Type, i integration.Integration) Event {
 	}}
 }
 
-// OfConnection returns the events of a change of a connection of a mailbox in the tenant id. A
-// connection expires if it was connected, and its account no longer can sign in.
+// OfConnection returns the events of a change of a connection. id is the tenant of its mailbox. The
+// event is ConnectionExpired if the connection was connected and its account can no longer sign in.
 func OfConnection(id tenant.GUID, before, after integration.Connection) []Event {
 	if after.ID == "" { // a deleted connection
 		after = before
@@ -248,7 +249,7 @@ func OfKey(before, after access.Key) []Event {
 	return nil
 }
 
-// OfRotation returns the event of a key that a fresh secret replaced.
+// OfRotation returns the event of a key that was replaced by the key fresh.
 func OfRotation(fresh access.Key) Event { return ofKey(KeyRotated, fresh) }
 
 func ofKey(kind Type, k access.Key) Event {

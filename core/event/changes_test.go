@@ -20,8 +20,8 @@ import (
 
 var later = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
-// field says what a change of one field of an object leads to: an event if the field changes to a
-// value, or none for a reason.
+// field describes a change of one field of an object: to a new value with an event, or without an
+// event for a reason.
 type field struct {
 	to     any
 	event  Type

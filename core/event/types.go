@@ -30,7 +30,7 @@ const (
 	MailboxBlocked    Type = "mailbox.blocked"
 	MailboxUnblocked  Type = "mailbox.unblocked"
 	MailboxRestricted Type = "mailbox.restricted" // by the mail platform
-	MailboxVanished   Type = "mailbox.vanished"   // comes with the removal of the row
+	MailboxVanished   Type = "mailbox.vanished"   // the mail platform lost it, and its row was deleted
 	MailboxRemoved    Type = "mailbox.removed"
 	MailboxWouldBlock Type = "mailbox.would_block" // shadow mode of a policy
 

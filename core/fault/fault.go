@@ -3,8 +3,8 @@
 // Package fault defines the errors that the API publishes. Each one is a Code with a kind, a title
 // and the text of its page under /docs/errors.
 //
-// Use cases return an *Error, which Code.With and its siblings create. Of extracts it from any
-// error. The codes are listed in codes.go.
+// Use cases return an *Error, which Code.With and other methods of Code create. Of extracts it from
+// any error. The codes are listed in codes.go.
 package fault
 
 import (
@@ -98,9 +98,9 @@ type fromStore struct{ error }
 func (s fromStore) Unwrap() error { return s.error }
 
 // FromStore returns err marked as decided by the data that tenantry stores, and not by a provider's
-// answer or by the live DNS. A concurrent request can change the stored data at any time. So such a
-// refusal is not kept for later requests with the same Idempotency-Key. It returns nil if err is
-// nil.
+// answer or by the live DNS. A concurrent request can change the stored data at any time. So a
+// refusal with a marked error is not kept for later requests with the same Idempotency-Key. It
+// returns nil if err is nil.
 func FromStore(err error) error {
 	if err == nil {
 		return nil

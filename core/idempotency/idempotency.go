@@ -126,11 +126,11 @@ func Decide(r Record, same bool, now time.Time) Verdict {
 type Effects struct {
 	// Asked is true when a provider was called or the live DNS was read.
 	Asked bool
-	// Answered is true when that call returned an answer.
+	// Answered is true when the provider or a DNS server answered.
 	Answered bool
 	// Changed is true when data were stored or may have been.
 	Changed bool
-	// Completed is true when the answer of success was committed with the last change.
+	// Completed is true when a success was committed as the answer, together with the last change.
 	Completed bool
 }
 

@@ -70,8 +70,8 @@ func New(now time.Time, random [Entropy]byte) string {
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }
 
-// Time returns when New created an id, in milliseconds. id must be a canonical UUID, as Lookup
-// returns it.
+// Time returns the time at which New created an id, with milliseconds. id must be a canonical UUID,
+// as Lookup returns it.
 func Time(id string) time.Time {
 	ms, err := strconv.ParseUint(id[:8]+id[9:13], 16, 64)
 	if err != nil {

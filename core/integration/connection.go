@@ -54,7 +54,7 @@ type Connection struct {
 	UpdatedAt      time.Time
 }
 
-// Eligible is a mailbox that can be connected, with its Connection, the zero value if it has none.
+// Eligible is a mailbox that can be connected. Connection is zero if the mailbox has none.
 type Eligible struct {
 	Mailbox    mailbox.Mailbox
 	Connection Connection
@@ -142,7 +142,7 @@ func (e Eligible) StartFailed(id, integrationID, reason string, now time.Time) C
 	case c.ID == "":
 		c = Connection{ID: id, IntegrationID: integrationID, MailboxID: e.Mailbox.ID}
 		return c.Failed(reason, now)
-	case c.Status == ConnectionPending: // its session failed as well
+	case c.Status == ConnectionPending: // pending since an earlier session, which has failed too
 		return c.Failed(reason, now)
 	}
 	c.UpdatedAt = now

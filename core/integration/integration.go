@@ -31,7 +31,7 @@ type Provider struct {
 	AuthHosts []string
 	// Needs are the names of the fields that every credential must have, such as api_key.
 	Needs []string
-	// Capabilities are those of an integration whose credential has all fields.
+	// Capabilities are what an integration can do if its credential has all fields.
 	Capabilities Capabilities
 }
 
@@ -53,7 +53,7 @@ type Integration struct {
 	Name      string // the caller's label
 	Workspace Workspace
 	Status    Status
-	HasError  bool // the last test or refresh failed; false after a good one
+	HasError  bool // the last test or refresh failed
 	// CredentialFields lists the credential's fields that were set, from which Capabilities are
 	// computed.
 	CredentialFields []string
@@ -113,7 +113,7 @@ func (r Reach) Choose(provider, given string) (Workspace, error) {
 	switch {
 	case !several && given == "":
 		return only, nil
-	case !several && only.ID == "": // the platform leaves no choice and has validated given itself
+	case !several && only.ID == "": // the platform leaves no choice and has validated the given id
 		return Workspace{ID: given, Name: only.Name}, nil
 	case given == "":
 		return Workspace{}, workspaceRequired(provider, r.Workspaces, "the credential has access to several workspaces")

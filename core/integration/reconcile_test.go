@@ -108,8 +108,8 @@ func TestDrifted(t *testing.T) {
 	}
 }
 
-// After a listing the connection has the state at the platform. The same listing again changes
-// nothing, and the counters are consistent.
+// After a listing the connection has the state of its account at the platform. The same listing
+// again changes nothing, and the counters are consistent.
 func TestReconcileConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tally integration.Tally

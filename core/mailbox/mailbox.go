@@ -50,8 +50,8 @@ type Mailbox struct {
 	// JustReserved is not stored. It is true when a reservation has just created the row, false
 	// when the row existed.
 	JustReserved bool
-	// ReservedAt identifies a reservation, see MailboxStore.ReserveMailboxes in package ports.
-	// Other reads leave it zero.
+	// ReservedAt identifies a reservation. Only MailboxStore.ReserveMailboxes in package ports sets
+	// it.
 	ReservedAt time.Time
 	// Provisioned is true when tenantry created the mailbox, false when discovery found it.
 	Provisioned    bool

@@ -18,8 +18,8 @@ type Observed struct {
 }
 
 // Merge returns the stored mailbox with an observation of it. Each part is replaced unless the
-// stored one is newer. The completed creation of a mailbox is final: a slower request for the same
-// address does not reopen it.
+// stored one is newer. A mailbox that tenantry created stays Ready once it is Ready: a slower
+// request for the same address cannot set it back.
 func (m Mailbox) Merge(seen Mailbox) Mailbox {
 	completed := m.Stage == Ready && m.Provisioned
 	if !completed && observation.Advance(&m.Observed.Stage, seen.Observed.Stage) {
@@ -57,17 +57,17 @@ func (m Mailbox) Seen(p Platform, at time.Time) Mailbox {
 	return m
 }
 
-// ReservedAgain returns a missing mailbox as a reservation that a request makes at the time at. The
-// platform may still have the mailbox: the request decides. The mailbox keeps its origin.
+// ReservedAgain returns a missing mailbox as a reservation of a request at the time at. The
+// platform may still have the mailbox; the request finds out. Provisioned is unchanged.
 func (m Mailbox) ReservedAgain(at time.Time) Mailbox {
 	m.Stage, m.MissingSince = Reserved, time.Time{}
 	m.Observed = Observed{Stage: at, Account: at, Name: at}
 	return m
 }
 
-// Missed returns the stored mailbox after a discovery that began at the time at found it neither in
-// the list nor by its address. It reports whether the mailbox no longer exists. A miss that is older
-// than the stored observation changes nothing.
+// Missed returns the stored mailbox after a discovery did not find it, neither in the platform's
+// list nor by its address. The discovery began at the time at. gone reports whether the mailbox no
+// longer exists. If the stored observation is newer than the discovery, nothing changes.
 func (m Mailbox) Missed(at time.Time) (missed Mailbox, gone bool) {
 	since := m.MissingSince
 	if !observation.Advance(&m.Observed.Account, at) {

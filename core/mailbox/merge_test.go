@@ -29,7 +29,7 @@ func TestRenameKeepsStageOfNewerCreation(t *testing.T) {
 	}
 }
 
-// A slower request for the same address does not reopen a completed creation.
+// A slower request for the same address does not set a Ready mailbox back to an earlier stage.
 func TestCompletedCreationIsFinal(t *testing.T) {
 	completed := mailbox.Mailbox{Stage: mailbox.Ready, Provisioned: true, Observed: mailbox.Observed{Stage: time.Unix(1, 0)}}
 	slower := completed

@@ -7,12 +7,13 @@
 // replaces a newer one. The rows of tenants, domains and mailboxes are merged part by part, with
 // Advance. The order in which the observations of a part are stored therefore does not matter.
 //
-// A read counts from before its call, because its answer can be as old as that. A write counts from
-// after its answer, because its effect is certain only then. So a read that overlaps a write never
-// replaces the result of the write.
+// The time of a read is taken before its call, because the answer can show the state at that time.
+// The time of a write is taken after its answer, because only then its effect is certain. So a read
+// that overlaps a write never replaces the result of the write.
 //
-// Times are those of the processes' clocks. An observation of a process whose clock is behind loses
-// against observations of the last moments, and the next sync makes it again.
+// Times are those of the processes' clocks. If the clock of a process is behind, its observation
+// does not replace the observations that other processes made just before. The next sync reads the
+// object again.
 package observation
 
 import "time"

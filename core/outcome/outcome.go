@@ -2,9 +2,9 @@
 
 // Package outcome classifies failed calls to providers.
 //
-// Error is a provider call without an answer. Its Kind says what is known about the effect. Use
-// cases, circuit breakers and workers decide by the Kind. Callers of the API see only the
-// fault.Error that Unwrap returns.
+// Error is a failed call to a provider. Its Kind says what is known about the effect. Use cases,
+// circuit breakers and workers decide by the Kind. Callers of the API see only the fault.Error that
+// Unwrap returns.
 package outcome
 
 import (
@@ -59,7 +59,7 @@ func (k Kind) String() string {
 	}
 }
 
-// Error is a call to a provider that returned no answer.
+// Error is a failed call to a provider.
 type Error struct {
 	Kind Kind
 	// Code is the published error code. It is set for Refused, and may be set for NotReady. For the

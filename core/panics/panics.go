@@ -50,8 +50,8 @@ func Of(recovered any) *Error {
 // maxFrames is the number of frames of a stack that are kept.
 const maxFrames = 64
 
-// stack returns the frames of the function that panicked and of its callers. The frames before the
-// call of panic belong to the recovery.
+// stack returns the frames of the function that panicked and of its callers. It leaves out the
+// frames above the call of panic, which belong to the recovery.
 func stack() []string {
 	pcs := make([]uintptr, 2*maxFrames)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
@@ -73,7 +73,7 @@ func stack() []string {
 	}
 }
 
-// Guarded returns a function that calls f. If f panics, the function calls failed with the panic.
+// Guarded returns a function that calls f. If f panics, the function passes the panic to failed.
 func Guarded(f func(), failed func(*Error)) func() {
 	return func() {
 		defer func() {
@@ -91,8 +91,9 @@ func Catch(f func() error) (err error) {
 	return err
 }
 
-// Continue panics with the *Error in err, if there is one. A goroutine that waits for the result of another
-// one calls it, so that the panic reaches the guard of the request or job that waits.
+// Continue panics with the *Error in err, if there is one. A goroutine that waits for the result of
+// a different goroutine calls Continue, so that the panic reaches the guard of the request or job
+// that waits.
 func Continue(err error) {
 	var e *Error
 	if errors.As(err, &e) {
@@ -100,10 +101,10 @@ func Continue(err error) {
 	}
 }
 
-// Go starts a goroutine that calls f. If f panics, the goroutine calls failed with the panic.
+// Go starts a goroutine that calls f. If f panics, the goroutine passes the panic to failed.
 func Go(f func(), failed func(*Error)) { go Guarded(f, failed)() }
 
-// AfterFunc is time.AfterFunc. If f panics, its goroutine calls failed with the panic.
+// AfterFunc is time.AfterFunc. If f panics, its goroutine passes the panic to failed.
 func AfterFunc(d time.Duration, f func(), failed func(*Error)) *time.Timer {
 	return time.AfterFunc(d, Guarded(f, failed))
 }

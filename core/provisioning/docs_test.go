@@ -124,7 +124,7 @@ func TestDocsExplainRequiredActions(t *testing.T) {
 			codes[stop] = true
 		}
 	}
-	if len(codes) != len(advice)+1 { // and failed
+	if len(codes) != len(advice)+1 { // the stop "failed" has no advice
 		t.Errorf("the table has %d codes, %d are known", len(codes)-1, len(advice))
 	}
 	for _, s := range []Status{Queued, Running, Waiting, ActionRequired, Completed, Failed} {

@@ -111,7 +111,7 @@ func afterObservations(t testing.TB, j Job, names ...string) Job {
 	return j
 }
 
-// The path of a job up to where it does a step.
+// The paths: the names of the observations that bring a new job to a step.
 var (
 	toApply      = []string{"changes"}
 	toRead       = []string{"changes", "written"}

@@ -74,7 +74,7 @@ func TestActive(t *testing.T) {
 	}
 }
 
-// A plan as core/dns makes it becomes what a job decides on.
+// ZoneOf summarizes a plan of core/dns for the decisions of a job.
 func TestZoneOf(t *testing.T) {
 	reach := dns.Holder{
 		Detection: dns.Detection{Provider: dns.Provider{ID: "powerdns", Title: "PowerDNS"}, Title: "PowerDNS"},

@@ -55,7 +55,7 @@ func ZoneOf(h dns.Holder, a dns.Automation, p dns.Plan) Zone {
 	}
 }
 
-// needsNothing reports whether the zone needs no write. The records may be written by anyone.
+// needsNothing reports whether the zone needs no write, whoever wrote its records.
 func (z Zone) needsNothing() bool { return z.Reliable && !z.Conflict && !z.Changes }
 
 // required returns the action that is needed before the zone's changes can be written, "" for none.

@@ -51,7 +51,8 @@ func resetForRetry(j Job, now time.Time) Job {
 	return j
 }
 
-// isZoneProblem reports whether a person resolves the action in the DNS or at the DNS provider.
+// isZoneProblem reports whether a person takes the required action in the DNS or at the DNS
+// provider.
 func isZoneProblem(stop dns.ActionRequired) bool {
 	switch stop {
 	case PropagationTimeout, VerificationTimeout, DKIMTimeout, DomainUnavailable, TenantAccessLost:

@@ -28,8 +28,8 @@ func (d *decision) afterPlan(z Zone) {
 	}
 }
 
-// afterApply continues once the plan is written. If the plan needs no more changes, an earlier
-// attempt whose answer was lost has written it, or someone else has.
+// afterApply continues once the plan is written. If the new plan has no changes, its records were
+// written by an earlier attempt whose answer was lost, or by someone else.
 func (d *decision) afterApply(o Observation) {
 	z := o.Zone
 	switch required := z.required(); {
@@ -84,7 +84,8 @@ func (d *decision) handleZoneChange(z Zone) bool {
 	return true
 }
 
-// enterVerification records that the records are published, and continues with the platform.
+// enterVerification stores the time at which publication was confirmed, and continues with the step
+// at the mail platform.
 func (d *decision) enterVerification() {
 	d.PublishedAt = d.Now
 	if d.Stage == StagePropagation {
@@ -125,7 +126,7 @@ func (d *decision) afterValidate(o Observation) {
 	}
 }
 
-// unreliable waits for a reliable read, for at most the time Unreliable.
+// unreliable waits for a reliable read, for at most Timetable.Unreliable.
 func (d *decision) unreliable(z Zone) {
 	if d.UnreliableSince.IsZero() || d.UnreliableSince.After(d.Now) {
 		d.UnreliableSince = d.Now
@@ -150,8 +151,8 @@ func (d *decision) replan() {
 	d.Message = messageMoved
 }
 
-// messageOf returns the plan's message for the required action what, "" if the plan requires a
-// different action.
+// messageOf returns the plan's message if the plan requires this action, and "" if it requires a
+// different one.
 func (z Zone) messageOf(what dns.ActionRequired) string {
 	if z.Required == what {
 		return z.Message

@@ -19,7 +19,7 @@ func (c Change) InEffect(rules []Rule) bool {
 func (r Decision) HasPolicy(scope string) bool { return r.Lists[scope] != nil }
 
 // Order returns the scopes in the order in which their rules must be written. A mailbox that moves
-// from one rule to another is then always blocked by one of them. Rules of domains with a policy
+// from one rule to another is then always blocked by one of the two. Rules of domains with a policy
 // come first, then the tenant-wide rule, then the rules of domains without a policy.
 func (r Decision) Order(scopes []string) []string {
 	writeOrder := func(scope string) int {

@@ -71,12 +71,12 @@ type Reading struct {
 // Readings returns the readings that bring a tenant's counts up to date, in the order in which to
 // make them. mark is the time up to which the trace is final, or zero if it was never read.
 //
-// Each result reads the current day from its start. This counts rows that arrive late and mailboxes
-// that were added late. A mark later than now can only come from clock skew and changes nothing.
+// The readings include the whole current day. So rows that arrive late and mailboxes that were
+// added late are counted. A mark later than now can only come from clock skew and changes nothing.
 //
 // If a whole earlier day must be read too, the current day comes first, because it alone decides
-// which mailboxes are blocked. The earlier days follow, oldest first. A failed reading therefore
-// leaves the counts of the readings before it intact.
+// which mailboxes are blocked. The earlier days follow, oldest first. If a reading fails, the
+// counts of the readings before it are therefore complete.
 func Readings(mark, now time.Time, location *time.Location) (all []Reading) {
 	today, r := DayOf(now, location), nextReading(mark, now, location)
 	lagging := r.From.Before(today.Start) && (r.To.Before(now) || r.From.Equal(r.Days[0].Start))
@@ -177,8 +177,9 @@ func (t Tally) After(before Count, address string) Count {
 	return after
 }
 
-// ExceededAt returns when a sender sent the first message beyond limit on a day. The reading must
-// cover the day from its start. known is false when the sender did not exceed the limit.
+// ExceededAt returns the time at which a sender sent the first message beyond limit on a day. The
+// reading must cover the day from its start. known is false when the sender did not exceed the
+// limit.
 func (r Reading) ExceededAt(address string, limit int, day Day) (at time.Time, known bool) {
 	first := map[string]time.Time{} // a message's rows may have different times
 	for _, s := range r.Sent {

@@ -4,8 +4,8 @@
 // the mailbox is blocked and unblocked, and which event is recorded.
 //
 // Start reading at Decide in decide.go. It maps policies and counts to a Decision: the addresses
-// that each transport rule must block, and the changes. The main types are Policy, Box, Decision,
-// Rule, Reading and Event.
+// that each transport rule must block, and the changes. The main types are Policy, MailboxState,
+// Decision, Rule, Reading and Event.
 //
 //   - decide.go: Decide, the events, and Next, which schedules the next evaluation.
 //   - policy.go: limits, and the policies with their scopes.
@@ -152,8 +152,8 @@ func exceedsLimit(b MailboxState, limit int, day Day) bool {
 	return b.blocked() && !b.BlockedAt.Before(day.Start)
 }
 
-// MinInterval and Latest bound the interval between two evaluations of a tenant. The platform's trace
-// lags by minutes, so more frequent queries show nothing new.
+// MinInterval and MaxInterval bound the interval between two evaluations of a tenant. The
+// platform's trace lags by minutes, so more frequent queries show nothing new.
 const (
 	MinInterval = 5 * time.Minute
 	MaxInterval = 30 * time.Minute

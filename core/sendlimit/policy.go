@@ -25,7 +25,8 @@ func Valid(perDay int) error {
 	return nil
 }
 
-// Policies maps the scope of each policy of a tenant, a domain or TenantWide, to its limit.
+// Policies maps the scopes of a tenant's policies to their limits. A scope is a domain or
+// TenantWide.
 type Policies map[string]int
 
 // TenantWide is the scope of a policy for all of a tenant's domains.

@@ -19,18 +19,19 @@ const (
 	SessionExpired   SessionStatus = "expired"   // never stored, see StatusAt
 )
 
-// ConnectSession is one request of an account to connect a tenant. It outlives the flows of its
-// links, of which one is valid at a time.
+// ConnectSession is one request of an account to connect a tenant. It can have several links, one
+// after the other; only the newest link is valid. It is kept when the flow of a link is deleted.
 type ConnectSession struct {
 	ID     string
 	Status SessionStatus // as stored, see StatusAt
 	// Tenant is the tenant of the consent. It is empty until the consent is proved.
 	Tenant GUID
-	// Lifetime is the lifetime of each link of the session. ExpiresAt is the expiry of the last one.
+	// Lifetime is the lifetime of each link of the session. ExpiresAt is the expiry of the newest
+	// link.
 	Lifetime  time.Duration
 	ExpiresAt time.Time
-	// ReturnURL is where the last page leads. It is empty if the page leads nowhere. State is
-	// returned with it.
+	// ReturnURL is the URL to which the last page links, with State in its query. It is empty if
+	// the page has no such link.
 	ReturnURL, State string
 }
 

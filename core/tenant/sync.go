@@ -31,9 +31,8 @@ var bootstrapMessages = map[Bootstrap]string{
 	BootstrapFailed:  "the mail server cannot be prepared",
 }
 
-// Bootstrapped returns the progress as it applies to this tenant. A missing grant after a ready
-// bootstrap means that the grant was withdrawn, which is a failure. Before that it is still
-// pending.
+// Bootstrapped returns the progress as it applies to this tenant. If the bootstrap was ready, a
+// missing grant was withdrawn, which is a failure. Otherwise the grant is still pending.
 func (t Tenant) Bootstrapped(p Progress) Progress {
 	if p.Status == BootstrapPending && p.Step == StepGrantRole && t.Bootstrap != BootstrapPending {
 		p.Status = BootstrapFailed

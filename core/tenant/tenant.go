@@ -43,8 +43,8 @@ const (
 // SMTPAuth is the organization-wide state of authenticated SMTP.
 type SMTPAuth string
 
-// The states of SMTP AUTH. SMTPAuthRefused means that it is off and the platform does not allow to
-// enable it.
+// The states of SMTP AUTH. SMTPAuthRefused means that SMTP AUTH is off and that the platform does
+// not allow tenantry to enable it.
 const (
 	SMTPAuthUnknown  SMTPAuth = "unknown"
 	SMTPAuthEnabled  SMTPAuth = "enabled"
@@ -136,7 +136,7 @@ type Administrator struct {
 
 // Reachable fails with access_denied if the tenant's consent is revoked. Operations that may call
 // the platform check it after validating the request and before the tenant's state. Only a sync
-// does not, because it detects that a consent works again.
+// does not check it, because a sync detects that the consent works again.
 func (t Tenant) Reachable() error {
 	if t.Consent == ConsentRevoked {
 		return fault.AccessDenied.With("the tenant's administrator has revoked the consent; connect the tenant again")

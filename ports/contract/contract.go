@@ -4,14 +4,14 @@
 // such a port must pass the port's suite. A check tests one promise of the port. The stores have
 // one adapter, adapters/bunstore, so their promises are tested there.
 //
-// An adapter's test calls the function that is named like the port, such as MailPlatform. The
-// package does not import package testing: a check gets a T, which *testing.T implements, and
-// `tenantry plugin test` runs the checks of the provider suites too. The suite of the job queue needs
-// package testing and is in queuecontract.
-//
-// It passes a function that opens the adapter. The provider suites also need a test environment:
+// An adapter's test calls the function that is named like the port, such as MailPlatform, and
+// passes a function that opens the adapter. The provider suites also need a test environment:
 // MailPlatformEnv, DNSReaderEnv, DNSProviderEnv or SendingPlatformEnv. Each interface says what its
 // environment must be able to do.
+//
+// Package contract does not import package testing, because `tenantry plugin test` also runs the
+// checks of the provider suites. A check gets a T, which *testing.T implements. The suite of the
+// job queue needs package testing and is in queuecontract.
 //
 //   - contract.go: T, Check and Runner, and the assertions that all suites use. Start with mailplatform.go, the first suite.
 //   - mailplatform.go: MailPlatformEnv, Setup and Failure; mailplatform_*.go: the checks of each method
@@ -36,8 +36,8 @@ import (
 	"github.com/tenantry/tenantry/core/panics"
 )
 
-// T is what a check uses of a test. *testing.T implements it, and so does the runner of
-// `tenantry plugin test`, which links no package testing.
+// T has the methods of *testing.T that checks use. *testing.T implements it, and so does the runner
+// of `tenantry plugin test`, which links no package testing.
 type T interface {
 	Helper()
 	Logf(format string, args ...any)

@@ -156,7 +156,7 @@ func overwrites(f *fake.DNSProvider, z dns.Zone, changes []dns.Change) []dns.RRS
 
 type applied = func(*fake.DNSProvider, context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error)
 
-// edited returns an Apply that passes changed changes to the fake.
+// edited returns an Apply that passes each change to the fake as edit returns it.
 func edited(edit func(dns.Change) dns.Change) applied {
 	return func(f *fake.DNSProvider, ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 		changes = slices.Clone(changes)

@@ -38,11 +38,11 @@ type DNSProviderEnv interface {
 
 type providerCheck = Check[DNSProviderEnv]
 
-// DNSProvider runs the contract of ports.DNSProvider. open may return the same environment for
-// every check, because each check uses its own zone.
+// DNSProvider runs the contract suite of ports.DNSProvider. open may return the same environment
+// for every check, because each check uses its own zone.
 func DNSProvider[R Runner[R]](t R, open func(T) DNSProviderEnv) { run(t, DNSProviderChecks(), open) }
 
-// DNSProviderChecks returns the contract of ports.DNSProvider.
+// DNSProviderChecks returns the checks of the contract suite of ports.DNSProvider.
 func DNSProviderChecks() []Check[DNSProviderEnv] {
 	var all []providerCheck
 	all = append(all, zoneReadChecks...)

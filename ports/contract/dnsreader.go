@@ -26,7 +26,7 @@ type dnsCheck struct {
 	run  func(t T, env DNSReaderEnv)
 }
 
-// DNSReader runs the contract of ports.DNSReader.
+// DNSReader runs the contract suite of ports.DNSReader.
 func DNSReader[R Runner[R]](t R, open func(R) DNSReaderEnv) {
 	for _, c := range dnsChecks {
 		t.Run(c.name, func(t R) { c.run(t, open(t)) })

@@ -19,7 +19,7 @@ type limiterCheck struct {
 	run  func(t T, l ports.Limiter)
 }
 
-// Limiter runs the contract of ports.Limiter. open returns an empty limiter.
+// Limiter runs the contract suite of ports.Limiter. open returns an empty limiter.
 func Limiter[R Runner[R]](t R, open func(R) ports.Limiter) {
 	for _, c := range limiterChecks {
 		t.Run(c.name, func(t R) { c.run(t, open(t)) })

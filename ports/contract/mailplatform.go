@@ -20,8 +20,8 @@ import (
 )
 
 // MailPlatformEnv is a test environment of a mail platform: the platform, its DNS and its clock.
-// The fake implements it. The test of an adapter, or of a plugin's binary with its simulator, also
-// implements it.
+// The tests of the fake, of each adapter, and of each plugin's binary with its simulator implement
+// it.
 type MailPlatformEnv interface {
 	// Platform returns the adapter under test.
 	Platform() ports.MailPlatform
@@ -35,7 +35,8 @@ type MailPlatformEnv interface {
 	// Publish replaces the records of a zone.
 	Publish(t T, zone string, records ...dns.Record)
 	// Advance moves the platform's clock forward, so that its asynchronous work continues. An
-	// environment with the real clock waits until its own lags have passed.
+	// environment with the real clock waits instead, for as long as its platform's asynchronous
+	// work takes.
 	Advance(t T, d time.Duration)
 	// Now returns the time of the platform's clock.
 	Now(t T) time.Time
@@ -113,11 +114,11 @@ const (
 // check is one promise of ports.MailPlatform.
 type check = Check[MailPlatformEnv]
 
-// MailPlatform runs the contract of ports.MailPlatform. open may return the same environment for
-// every check, because the checks share neither tenants nor zones.
+// MailPlatform runs the contract suite of ports.MailPlatform. open may return the same environment
+// for every check, because the checks share neither tenants nor zones.
 func MailPlatform[R Runner[R]](t R, open func(T) MailPlatformEnv) { run(t, MailPlatformChecks(), open) }
 
-// MailPlatformChecks returns the contract of ports.MailPlatform.
+// MailPlatformChecks returns the checks of the contract suite of ports.MailPlatform.
 func MailPlatformChecks() []Check[MailPlatformEnv] {
 	var all []check
 	all = append(all, consentChecks...)

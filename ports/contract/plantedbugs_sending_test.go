@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// plantedSendingBug is plantedMailBug for a sending platform. plant changes the environment, whose
-// platforms pass the protocol afterwards.
+// plantedSendingBug is plantedMailBug for a sending platform. plant changes the environment.
+// Afterwards the calls to its platforms go through the plugin protocol.
 type plantedSendingBug struct {
 	operation string
 	plant     func(*SendingPlatformEnv)
@@ -45,7 +45,7 @@ func listingBug(change func(*integration.Page)) plantedSendingBug {
 	}})
 }
 
-// deafSending is a platform that goes on after its caller has given up.
+// deafSending is a platform whose Check continues after its caller's context has ended.
 type deafSending struct{ ports.SendingPlatform }
 
 func (d deafSending) Check(ctx context.Context) (integration.Reach, error) {
@@ -54,7 +54,7 @@ func (d deafSending) Check(ctx context.Context) (integration.Reach, error) {
 
 var lostIsDown = ofKind(outcome.Unknown, &outcome.Error{Kind: outcome.Down})
 
-// plantedSendingBugs has a bug for each check of the contract.
+// plantedSendingBugs has a bug for each check of the contract suite.
 var plantedSendingBugs = map[string]plantedSendingBug{
 	"sending/credential/reaches-workspace": sendingBug("check", "reaches nothing"),
 	"sending/credential/rejected":          {anyOperation, func(env *SendingPlatformEnv) { env.Refused = env.Platform }},

@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Each of these types wraps a tenant and breaks one promise of ports.MailTenant, for the checks that
-// no other broken promise is specific to.
+// Each of these types wraps a tenant and breaks one promise of ports.MailTenant. They are for
+// checks that need a broken promise of their own.
 type (
 	keepsDomains    struct{ ports.MailTenant }
 	removesUsed     struct{ ports.MailTenant }
@@ -41,7 +41,7 @@ type (
 	neverCancels    struct{ ports.MailTenant }
 )
 
-// replaced returns by instead of an error of this outcome kind.
+// replaced returns the error by if err has this outcome kind, and err otherwise.
 func replaced(err error, kind outcome.Kind, by error) error {
 	if outcome.Of(err) == kind {
 		return by
@@ -156,8 +156,8 @@ func (b statelessPlatform) ConsentURL(ctx context.Context, _, redirect string) (
 	return b.MailPlatform.ConsentURL(ctx, "", redirect)
 }
 
-// plantedMailBug is a bug that one check of the contract must find. The failed call is in the exchange
-// of the check under the name of its operation.
+// plantedMailBug is a bug that one check of the contract suite must find. operation is the
+// operation with the bug; the check must call it.
 type plantedMailBug struct {
 	operation string
 	plant     func(ports.MailPlatform) ports.MailPlatform
@@ -184,7 +184,7 @@ func sendsBug(operation string, all map[string]brokenSends, name string) planted
 	return tenantBug(operation, func(m ports.MailTenant) brokenSends { b.MailTenant = m; return b })
 }
 
-// plantedMailBugs has a bug for each check of the contract.
+// plantedMailBugs has a bug for each check of the contract suite.
 var plantedMailBugs = map[string]plantedMailBug{
 	"mail/connect/credential": mailBugNamed("check", "a good credential is refused"),
 	"mail/connect/consent-and-sign-in": mailBug("administrator", brokenPlatform{administrator: func(p ports.MailPlatform, s ports.SignIn, c secret.Text) (tenant.Administrator, error) {
@@ -278,10 +278,10 @@ var plantedMailBugs = map[string]plantedMailBug{
 	"mail/outcomes/cancelled":     tenantBug("create_mailbox", func(m ports.MailTenant) neverCancels { return neverCancels{m} }),
 }
 
-// anyOperation is the operation of a bug that all calls have. A check makes them in any order.
+// anyOperation is the operation of a bug that every call has.
 const anyOperation = ""
 
-// operationLog has the operations of the calls that passed the protocol.
+// operationLog records the operations of the calls that went through the plugin protocol.
 type operationLog struct {
 	mu   sync.Mutex
 	seen []string
@@ -300,9 +300,9 @@ func (l *operationLog) has(operation string) bool {
 	return slices.Contains(l.seen, operation) || operation == anyOperation && len(l.seen) > 0
 }
 
-// TestEachMailCheckFindsItsPlantedBug runs each check over a platform with its bug, through the
-// protocol. The check must fail and must have called the operation with the bug, so that the exchange
-// of `tenantry plugin test` shows it.
+// TestEachMailCheckFindsItsPlantedBug runs each check on a platform with its bug, through the
+// plugin protocol. The check must fail and must have called the operation with the bug, because
+// `tenantry plugin test` shows the calls of a failed check.
 func TestEachMailCheckFindsItsPlantedBug(t *testing.T) {
 	for _, c := range MailPlatformChecks() {
 		bug, ok := plantedMailBugs[c.ID]

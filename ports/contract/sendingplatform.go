@@ -84,8 +84,8 @@ const ThrottleWait = 7 * time.Second
 
 type sendingCheck = Check[SendingPlatformEnv]
 
-// SendingPlatform runs the contract of ports.SendingPlatform. open returns a new environment each
-// time.
+// SendingPlatform runs the contract suite of ports.SendingPlatform. open returns a new environment
+// each time.
 func SendingPlatform[R Runner[R]](t R, open func(T) SendingPlatformEnv) {
 	for _, c := range SendingPlatformChecks() {
 		t.Run(c.ID, func(t R) {
@@ -95,8 +95,8 @@ func SendingPlatform[R Runner[R]](t R, open func(T) SendingPlatformEnv) {
 	}
 }
 
-// SendingPlatformChecks returns the contract of ports.SendingPlatform. Each check needs a new
-// environment, and fails if the environment is incomplete.
+// SendingPlatformChecks returns the checks of the contract suite of ports.SendingPlatform. Each
+// check needs a new environment, and fails if the environment is incomplete.
 func SendingPlatformChecks() []Check[SendingPlatformEnv] {
 	all := sendingChecks()
 	for i, c := range all {

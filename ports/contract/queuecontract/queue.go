@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queuecontract holds the test suite of ports.Queue and ports.Worker. It is apart from
-// package contract because it needs package testing: fake time and child processes of a test.
+// Package queuecontract holds the test suite of ports.Queue and ports.Worker. It is not in package
+// contract, because it needs package testing for fake time and child processes.
 //
 //   - queue.go: the entry points and the checks. queue_failures.go: the checks of failures.
 //   - queue_processes.go: the checks with killed and paused processes.
@@ -40,8 +40,8 @@ type queueCheck struct {
 	run  func(t testing.TB, open func() ports.Worker)
 }
 
-// Queue runs the contract of ports.Worker and ports.Queue. newQueue creates an empty queue and
-// returns a function that opens replicas of it. The replicas are closed when the test ends.
+// Queue runs the contract suite of ports.Worker and ports.Queue. newQueue creates an empty queue
+// and returns a function that opens replicas of it. The replicas are closed when the test ends.
 func Queue(t *testing.T, newQueue func(testing.TB) func() ports.Worker) {
 	for _, c := range queueChecks() {
 		t.Run(c.name, func(t *testing.T) {
@@ -51,8 +51,8 @@ func Queue(t *testing.T, newQueue func(testing.TB) func() ports.Worker) {
 	}
 }
 
-// QueueWithFakeTime runs the same contract with the fake clock of synctest. It is for a queue that
-// starts no processes and opens no connections.
+// QueueWithFakeTime runs the same suite as Queue, with the fake clock of synctest. It is for a
+// queue that starts no processes and opens no connections.
 func QueueWithFakeTime(t *testing.T, newQueue func(testing.TB) func() ports.Worker) {
 	for _, c := range queueChecks() {
 		t.Run(c.name, func(t *testing.T) {
@@ -240,7 +240,7 @@ var queueWakes = []queueCheck{
 	}},
 	{"the last wake-up of a job is never lost", func(t testing.TB, open func() ports.Worker) {
 		w := open()
-		var row atomic.Int64 // the job's row: what the last wake-up has to see
+		var row atomic.Int64 // stands for the job's row; a handler must see its last value
 		seen := make(chan int64, 10_000)
 		start(t, w, map[string]ports.Handler{"job": func(context.Context, ports.Wakeup) error {
 			seen <- row.Load()
@@ -352,8 +352,8 @@ var queueBacklogs = []queueCheck{
 	}},
 }
 
-// maxJobsBefore is how many jobs of other accounts may start between a wake-up and its handler: as
-// many as the workers start in 5 s.
+// maxJobsBefore is how many jobs of other accounts may start between a wake-up and its handler: the
+// number that the workers start in 5 s.
 const maxJobsBefore = QueueMaxHandlers * int(5*time.Second/QueueHandlerTimeout)
 
 func flood(t testing.TB, q ports.Queue, account access.AccountID, n int) {

@@ -16,8 +16,8 @@ import (
 var errBroken = errors.New("broken")
 
 // QueuePeriodic starts replicas with the same periodic work and waits for the given number of runs.
-// It fails if there are more runs than one for each replica plus one for each second begun. A slow
-// machine can only reduce the number of runs.
+// It fails if there are more runs than replicas and seconds (rounded up) together. A slow machine
+// can only reduce the number of runs.
 func QueuePeriodic(t testing.TB, runs int, replicas ...ports.Worker) {
 	t.Helper()
 	const every = time.Second

@@ -99,7 +99,7 @@ func fileExists(dir, name string) bool {
 	return err == nil
 }
 
-// createFile creates a file in the shared directory that the processes look for.
+// createFile creates a file that the processes look for in the shared directory.
 func (p processes) createFile(t *testing.T, name string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(p.dir, name), nil, 0o600); err != nil {

@@ -79,7 +79,7 @@ func each(change func(*ports.Wakeup)) func(ports.Wakeup) []ports.Wakeup {
 	}
 }
 
-// only returns a wake function that drops the wake-ups for which passes is false.
+// only is a filter: the wake function that it returns drops the wake-ups for which passes is false.
 func only(passes func(ports.Wakeup) bool) func(ports.Wakeup) []ports.Wakeup {
 	return func(w ports.Wakeup) []ports.Wakeup {
 		if passes(w) {
