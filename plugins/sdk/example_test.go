@@ -21,13 +21,13 @@ type acmeDNS struct {
 }
 
 // Check counts the zones. The deadline of ctx ends the request.
-func (p acmeDNS) Check(ctx context.Context) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+"/zones", nil)
+func (d acmeDNS) Check(ctx context.Context) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.base+"/zones", nil)
 	if err != nil {
 		return 0, sdk.Misconfigured("api_url", "it is not a URL")
 	}
-	req.Header.Set("Authorization", "Bearer "+p.token.Reveal())
-	resp, err := p.http.Do(req)
+	req.Header.Set("Authorization", "Bearer "+d.token.Reveal())
+	resp, err := d.http.Do(req)
 	if err != nil {
 		return 0, sdk.TransportError(err)
 	}

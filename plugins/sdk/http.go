@@ -90,10 +90,10 @@ type (
 	fullURLKey  struct{}
 )
 
-func (v urlHider) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h urlHider) RoundTrip(r *http.Request) (*http.Response, error) {
 	hidden := r.Clone(context.WithValue(r.Context(), fullURLKey{}, r.URL))
 	hidden.URL = &url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host}
-	return v.next.RoundTrip(hidden)
+	return h.next.RoundTrip(hidden)
 }
 
 func (u urlRestorer) RoundTrip(r *http.Request) (*http.Response, error) {

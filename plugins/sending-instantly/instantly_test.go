@@ -288,12 +288,12 @@ func TestNewAccountAppearsAfterTheListLag(t *testing.T) {
 // handlerTransport calls a handler without a network, so that a call takes no time of a fake clock.
 type handlerTransport struct{ handler http.Handler }
 
-func (d handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
 	answer := httptest.NewRecorder()
-	d.handler.ServeHTTP(answer, r)
+	h.handler.ServeHTTP(answer, r)
 	return answer.Result(), nil
 }
 

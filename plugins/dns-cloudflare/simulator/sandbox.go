@@ -58,31 +58,31 @@ type (
 var errZoneChanged = errors.New("the zone has changed in the sandbox")
 
 // zones returns the zones that are hosted at Cloudflare, or the one with the given name.
-func (w *sandboxClient) zones(ctx context.Context, name string) ([]sandboxZone, error) {
+func (c *sandboxClient) zones(ctx context.Context, name string) ([]sandboxZone, error) {
 	var out []sandboxZone
 	query := url.Values{"provider": {provider}}
 	if name != "" {
 		query.Set("name", name)
 	}
-	return out, w.call(ctx, http.MethodGet, "/zones?"+query.Encode(), nil, &out)
+	return out, c.call(ctx, http.MethodGet, "/zones?"+query.Encode(), nil, &out)
 }
 
 // edit replaces the records of a zone with those of h if the zone still has the version of h.
 // Otherwise it fails with errZoneChanged.
-func (w *sandboxClient) edit(ctx context.Context, h sandboxZone) error {
-	return w.call(ctx, http.MethodPut, "/zones/"+url.PathEscape(h.Name), h, nil)
+func (c *sandboxClient) edit(ctx context.Context, h sandboxZone) error {
+	return c.call(ctx, http.MethodPut, "/zones/"+url.PathEscape(h.Name), h, nil)
 }
 
-func (w *sandboxClient) call(ctx context.Context, method, path string, in, out any) error {
+func (c *sandboxClient) call(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, method, w.base+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	resp, err := w.client.Do(req)
+	resp, err := c.client.Do(req)
 	if err != nil {
 		return fmt.Errorf("call the sandbox: %w", err)
 	}

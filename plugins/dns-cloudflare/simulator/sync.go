@@ -20,15 +20,15 @@ const automaticTTL = 300
 // syncFromSandbox updates the zone with the given name, or all zones for an empty name, from the
 // sandbox. An unchanged record keeps what only Cloudflare stores: id, comment and automatic TTL. A
 // record that was changed by hand in the sandbox is replaced by a new one.
-func (c *simulator) syncFromSandbox(ctx context.Context, name string) error {
-	if c.sandbox == nil {
+func (sim *simulator) syncFromSandbox(ctx context.Context, name string) error {
+	if sim.sandbox == nil {
 		return nil
 	}
-	found, err := c.sandbox.zones(ctx, name)
+	found, err := sim.sandbox.zones(ctx, name)
 	if err != nil {
 		return err
 	}
-	return c.file.Do(func(s *state) {
+	return sim.file.Do(func(s *state) {
 		exists := map[string]bool{}
 		for _, h := range found {
 			exists[h.Name] = true
@@ -143,17 +143,17 @@ var errNoZone = refusal{7003, "Could not route to the zone"}
 // edit changes the records of a zone with fn. Either all changes take effect or none. It writes to
 // the sandbox first. If the zone was changed there meanwhile, edit synchronizes it and runs fn
 // again.
-func (c *simulator) edit(ctx context.Context, name string, fn func(*transaction) error) error {
-	c.editing.Lock()
-	defer c.editing.Unlock()
+func (sim *simulator) edit(ctx context.Context, name string, fn func(*transaction) error) error {
+	sim.editing.Lock()
+	defer sim.editing.Unlock()
 	for {
-		if err := c.syncFromSandbox(ctx, name); err != nil {
+		if err := sim.syncFromSandbox(ctx, name); err != nil {
 			return err
 		}
 		work := &transaction{zone: name}
 		var h sandboxZone
 		known := false
-		c.file.View(func(s *state) {
+		sim.file.View(func(s *state) {
 			if z := s.Zones[name]; z != nil {
 				known, h.Version = true, z.Version
 				work.records, work.serial = slices.Clone(z.Records), s.Serial
@@ -165,14 +165,14 @@ func (c *simulator) edit(ctx context.Context, name string, fn func(*transaction)
 		if err := fn(work); err != nil {
 			return err
 		}
-		err := c.writeToSandbox(ctx, name, h.Version, work.records)
+		err := sim.writeToSandbox(ctx, name, h.Version, work.records)
 		if errors.Is(err, errZoneChanged) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		return c.file.Do(func(s *state) {
+		return sim.file.Do(func(s *state) {
 			s.Zones[name].Records, s.Serial = work.records, max(s.Serial, work.serial)
 		})
 	}
@@ -180,8 +180,8 @@ func (c *simulator) edit(ctx context.Context, name string, fn func(*transaction)
 
 // writeToSandbox replaces the records of a zone in the sandbox. It fails with errZoneChanged if the
 // zone there does not have the given version.
-func (c *simulator) writeToSandbox(ctx context.Context, name string, version uint32, records []record) error {
-	if c.sandbox == nil {
+func (sim *simulator) writeToSandbox(ctx context.Context, name string, version uint32, records []record) error {
+	if sim.sandbox == nil {
 		return nil
 	}
 	h := sandboxZone{Name: name, Version: version, Records: []sandboxRecord{}, Replaced: []servedRecord{}}
@@ -192,5 +192,5 @@ func (c *simulator) writeToSandbox(ctx context.Context, name string, version uin
 			h.Records = append(h.Records, v.Record)
 		}
 	}
-	return c.sandbox.edit(ctx, h)
+	return sim.sandbox.edit(ctx, h)
 }

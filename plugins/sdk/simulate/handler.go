@@ -117,18 +117,18 @@ type bufferedResponse struct {
 }
 
 // Header implements http.ResponseWriter.
-func (a *bufferedResponse) Header() http.Header { return a.header }
+func (b *bufferedResponse) Header() http.Header { return b.header }
 
 // WriteHeader implements http.ResponseWriter.
-func (a *bufferedResponse) WriteHeader(status int) { a.status = status }
+func (b *bufferedResponse) WriteHeader(status int) { b.status = status }
 
 // Write implements http.ResponseWriter.
-func (a *bufferedResponse) Write(p []byte) (int, error) { return a.body.Write(p) }
+func (b *bufferedResponse) Write(p []byte) (int, error) { return b.body.Write(p) }
 
-func (a *bufferedResponse) send(w http.ResponseWriter) {
-	for name, values := range a.header {
+func (b *bufferedResponse) send(w http.ResponseWriter) {
+	for name, values := range b.header {
 		w.Header()[name] = values
 	}
-	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body.Bytes())
+	w.WriteHeader(b.status)
+	_, _ = w.Write(b.body.Bytes())
 }

@@ -44,7 +44,7 @@ type memberState struct {
 	Members map[string]string           `json:"members"` // workspace by mail address
 }
 
-func (c *memberState) attach(in, address string, _ time.Time) { c.Members[address] = in }
+func (m *memberState) attach(in, address string, _ time.Time) { m.Members[address] = in }
 
 type signInFixture struct {
 	simulate.SignInLinks[memberState]

@@ -45,11 +45,11 @@ func newSender(q *request, workspace, address string) sender {
 }
 
 // doc returns the sender as the API shows it.
-func (a sender) doc() map[string]any {
+func (s sender) doc() map[string]any {
 	return map[string]any{
-		"id": a.ID, "name": a.Name, "email": a.Email, "email_signature": nil, "imap_server": a.IMAPServer, "imap_port": a.IMAPPort,
-		"smtp_server": a.SMTPServer, "smtp_port": a.SMTPPort, "daily_limit": a.DailyLimit, "type": a.Type, "status": a.Status, "warmup_enabled": false,
-		"emails_sent_count": 0, "bounced_count": 0, "total_replied_count": 0, "tags": []any{}, "created_at": a.Created, "updated_at": a.Updated,
+		"id": s.ID, "name": s.Name, "email": s.Email, "email_signature": nil, "imap_server": s.IMAPServer, "imap_port": s.IMAPPort,
+		"smtp_server": s.SMTPServer, "smtp_port": s.SMTPPort, "daily_limit": s.DailyLimit, "type": s.Type, "status": s.Status, "warmup_enabled": false,
+		"emails_sent_count": 0, "bounced_count": 0, "total_replied_count": 0, "tags": []any{}, "created_at": s.Created, "updated_at": s.Updated,
 	}
 }
 

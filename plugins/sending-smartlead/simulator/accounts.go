@@ -215,21 +215,21 @@ func saveOAuth(q *request) simulate.Answer {
 }
 
 // problem returns the message for the first invalid field, or "".
-func (in saveOAuthRequest) problem() string {
-	switch t := in.Token; {
-	case in.FromName == nil:
+func (r saveOAuthRequest) problem() string {
+	switch t := r.Token; {
+	case r.FromName == nil:
 		return "from_name is required"
-	case in.FromEmail == nil || !strings.Contains(*in.FromEmail, "@"):
+	case r.FromEmail == nil || !strings.Contains(*r.FromEmail, "@"):
 		return "from_email is required"
-	case in.Username == nil:
+	case r.Username == nil:
 		return "username is required"
-	case in.Type != "GMAIL" && in.Type != "OUTLOOK":
+	case r.Type != "GMAIL" && r.Type != "OUTLOOK":
 		return "type must be one of [GMAIL, OUTLOOK]"
 	case t == nil || t.Scope == "" || t.AccessToken == "" || t.RefreshToken == "" || t.ExpiryDate == 0:
 		return "token is required"
-	case in.Warmup == nil:
+	case r.Warmup == nil:
 		return "warmup_enabled is required"
-	case in.WhiteLabel == nil:
+	case r.WhiteLabel == nil:
 		return "use_whitelabel_credentials is required"
 	}
 	return ""
