@@ -25,9 +25,9 @@ type Limits struct {
 var ErrOutputTooLong = errors.New("the output is too long")
 
 // Output runs a command within the limits and returns its standard output. It fails with
-// ErrOutputTooLong when the output is longer than maxBytes.
-func (l Limits) Output(cmd *exec.Cmd, maxBytes int) ([]byte, error) {
-	output := &limitedBuffer{left: maxBytes}
+// ErrOutputTooLong when the output has more bytes than most.
+func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
+	output := &limitedBuffer{left: most}
 	cmd.Stdout, cmd.WaitDelay = output, pipeDrainTime
 	if err := cmd.Start(); err != nil {
 		return nil, err
