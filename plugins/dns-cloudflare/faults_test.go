@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// faultyFixture is a fixture with faults and a clock that the plugin and the simulator share. A
-// worker that has to wait advances the clock instead.
+// faultyFixture is a fixture with planned faults. The plugin and the simulator share a clock; a
+// worker that would have to wait advances the clock instead.
 type faultyFixture struct {
 	*fixture
 	limit       int          // calls in each window
@@ -52,9 +52,9 @@ func (f *faultyFixture) advanceTo(until time.Time) {
 	}
 }
 
-// retry repeats a call until it succeeds, as the port demands: a throttled call after the wait, any
-// other failed call at once. It gives up at a refusal and after more than 20 failures, not counting
-// throttled calls. tries is the number of calls.
+// retry repeats a call until it succeeds, as callers of the port must do. It repeats a throttled
+// call after the wait, and any other failed call at once. It gives up after a refusal, and after
+// more than 20 failures without the throttled calls. tries is the number of calls.
 func (f *faultyFixture) retry(call func() error) (tries int, err error) {
 	failed := 0
 	for tries = 1; ; tries++ {
@@ -93,22 +93,22 @@ func freshDomain(zone string) []dns.RRSet {
 // provision writes the records of freshDomain. withoutRetry says whether no call was repeated.
 func (f *faultyFixture) provision(ctx context.Context, p sdk.DNSProvider, name string) (withoutRetry bool, err error) {
 	var zone dns.Zone
-	var now, made []dns.RRSet
+	var current, written []dns.RRSet
 	zoneTries, err := f.retry(func() (err error) { zone, err = p.Zone(ctx, name); return err })
 	if err != nil {
 		return false, err
 	}
-	recordsTries, err := f.retry(func() (err error) { now, err = p.Records(ctx, zone); return err })
+	recordsTries, err := f.retry(func() (err error) { current, err = p.Records(ctx, zone); return err })
 	if err != nil {
 		return false, err
 	}
 	var changes []dns.Change
 	for _, s := range freshDomain(name) {
-		changes = append(changes, dns.Change{Before: dns.Find(now, s.Name, s.Type), After: s})
+		changes = append(changes, dns.Change{Before: dns.Find(current, s.Name, s.Type), After: s})
 	}
-	applyTries, err := f.retry(func() (err error) { made, err = p.Apply(ctx, zone, changes); return err })
-	if err == nil && len(made) != len(changes) {
-		err = fmt.Errorf("%d sets were made", len(made))
+	applyTries, err := f.retry(func() (err error) { written, err = p.Apply(ctx, zone, changes); return err })
+	if err == nil && len(written) != len(changes) {
+		err = fmt.Errorf("%d sets were made", len(written))
 	}
 	return zoneTries+recordsTries+applyTries == 3, err
 }
@@ -148,7 +148,7 @@ func TestManyDomainsSurviveFaults(t *testing.T) {
 }
 
 // TestRetryAfterIsObserved checks that after a 429 no call is made before the pause is over. It
-// uses one worker, because the calls of others could already be in flight.
+// uses one worker, because calls of further workers could already be in flight.
 func TestRetryAfterIsObserved(t *testing.T) {
 	const pause = 7
 	r := newFaultyFixture(t)
@@ -214,8 +214,8 @@ func (f *faultyFixture) checkRecords(t *testing.T, zone string) {
 	}
 }
 
-// checkLimits checks that the calls of the journal came near the limit and never exceeded it. Only
-// the planned answers may have the status 429.
+// checkLimits checks that the calls in the journal came near the limit and never exceeded it. Only
+// planned faults may have the status 429.
 func (f *faultyFixture) checkLimits(t *testing.T, calls []simulate.Entry, throttled int) {
 	t.Helper()
 	refused, failed := 0, 0

@@ -20,7 +20,7 @@ import (
 //	PUT /_control/token                   {"status": "disabled"}: sets the status of all tokens
 //	POST /_control/credentials            {"customer": "word"}: creates a token for the customer
 //
-// In a sandbox, the sandbox's own control calls create the zones.
+// In a sandbox, the control calls of the sandbox create the zones.
 func (sim *simulator) controls() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /_control/zones/{name}", func(w http.ResponseWriter, r *http.Request) {

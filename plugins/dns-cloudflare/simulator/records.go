@@ -18,7 +18,7 @@ type zone struct {
 	Name    string   `json:"name"`
 	Status  string   `json:"status"`
 	Records []record `json:"records"`
-	// Version and NameServers come from the sandbox.
+	// Version and NameServers are those of the zone in the sandbox.
 	Version     uint32   `json:"version,omitempty"`
 	NameServers []string `json:"name_servers,omitempty"`
 }
@@ -60,17 +60,17 @@ func (sim *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 				}
 			}
 		}) {
-			if asked := r.URL.Query().Get("name"); asked == "" || asked == name {
+			if wanted := r.URL.Query().Get("name"); wanted == "" || wanted == name {
 				all = append(all, s.Zones[name].apiDoc())
 			}
 		}
 	})
-	some, info, ok := page(r, all, 20, 50)
+	onPage, info, ok := page(r, all, 20, 50)
 	if !ok {
 		refuse(w, http.StatusBadRequest, 1004, "Invalid paging")
 		return
 	}
-	answer(w, some, info)
+	answer(w, onPage, info)
 }
 
 // syncOrFail synchronizes a zone with the sandbox, or all zones for an empty name. After an error
@@ -148,12 +148,12 @@ func (sim *simulator) listRecords(w http.ResponseWriter, r *http.Request) {
 		sim.fail(w, errNoZone)
 		return
 	}
-	some, info, ok := page(r, all, 100, 5_000_000)
+	onPage, info, ok := page(r, all, 100, 5_000_000)
 	if !ok {
 		refuse(w, http.StatusBadRequest, 1004, "Invalid paging")
 		return
 	}
-	answer(w, some, info)
+	answer(w, onPage, info)
 }
 
 // batchDoc is the body of a batch request and the result of its answer.

@@ -28,7 +28,7 @@ const (
 	prefix   = "/client/v4"
 )
 
-// state is the state that is kept on disk.
+// state is the part of the simulator's state that is stored on disk.
 type state struct {
 	Serial int              `json:"serial"`
 	Token  string           `json:"token"`  // the status of all tokens, empty for active

@@ -16,7 +16,7 @@ import (
 // of its own. All tokens have access to the same zones.
 const Token = "simulated-cloudflare-token"
 
-// createToken answers with the token of a customer. It is the same each time.
+// createToken answers with the token of a customer. A customer gets the same token each time.
 func (sim *simulator) createToken(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Customer string `json:"customer"`
@@ -45,13 +45,13 @@ func (sim *simulator) createToken(w http.ResponseWriter, r *http.Request) {
 
 // token returns the token of a request, or an empty string if the token is unknown.
 func (sim *simulator) token(r *http.Request) string {
-	shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	known := shown == Token
-	sim.file.View(func(s *state) { known = known || s.Tokens[shown] })
+	presented, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	known := presented == Token
+	sim.file.View(func(s *state) { known = known || s.Tokens[presented] })
 	if !known {
 		return ""
 	}
-	return shown
+	return presented
 }
 
 func (sim *simulator) tokenStatus() string {
@@ -85,16 +85,16 @@ func (l *rateLimits) count(token string, now time.Time) (left int, wait time.Dur
 	if l.byToken[token] == nil {
 		l.byToken[token] = &rateLimit{}
 	}
-	limitOfToken := l.byToken[token]
-	for len(limitOfToken.calls) > 0 && now.Sub(limitOfToken.calls[0]) >= window {
-		limitOfToken.calls = limitOfToken.calls[1:]
+	current := l.byToken[token]
+	for len(current.calls) > 0 && now.Sub(current.calls[0]) >= window {
+		current.calls = current.calls[1:]
 	}
-	if len(limitOfToken.calls) >= limit && !limitOfToken.blockedUntil.After(now) {
-		limitOfToken.blockedUntil = now.Add(window)
+	if len(current.calls) >= limit && !current.blockedUntil.After(now) {
+		current.blockedUntil = now.Add(window)
 	}
-	if limitOfToken.blockedUntil.After(now) {
-		return 0, limitOfToken.blockedUntil.Sub(now)
+	if current.blockedUntil.After(now) {
+		return 0, current.blockedUntil.Sub(now)
 	}
-	limitOfToken.calls = append(limitOfToken.calls, now)
-	return limit - len(limitOfToken.calls), 0
+	current.calls = append(current.calls, now)
+	return limit - len(current.calls), 0
 }
