@@ -78,7 +78,8 @@ var plantedBugs = []struct{ check, bug string }{
 // the bug.
 func TestSuiteFindsPlantedBugs(t *testing.T) {
 	stop, abandon := stopTimeout, abandonTimeout
-	stopTimeout, abandonTimeout = 2*time.Second, 2*time.Second // plugins with a planted bug make the checks wait for the whole time
+	// Plugins with a planted bug make the checks wait for the whole time.
+	stopTimeout, abandonTimeout = 2*time.Second, 2*time.Second
 	t.Cleanup(func() { stopTimeout, abandonTimeout = stop, abandon })
 	program := testserver.Program(t, "testdata/faulty")
 	for _, tt := range plantedBugs {

@@ -146,7 +146,7 @@ func (s *SendingTest) Suite() (out simulate.Suite) {
 
 // expand replaces words in the texts of in, a value of package simulate. A text that consists of
 // one word can become a JSON value of any type.
-func expand[V any](t T, in V, words map[string]any) (environment V) {
+func expand[V any](t T, in V, words map[string]any) (out V) {
 	t.Helper()
 	raw, err := json.Marshal(in)
 	if err != nil {
@@ -165,10 +165,10 @@ func expand[V any](t T, in V, words map[string]any) (environment V) {
 		}
 		text = strings.ReplaceAll(text, `"`+word+`"`, string(whole))
 	}
-	if err := json.Unmarshal([]byte(text), &environment); err != nil {
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		t.Fatalf("the simulator's description for the suite: %v", err)
 	}
-	return environment
+	return out
 }
 
 // call makes a control call that the simulator's Suite describes.

@@ -41,7 +41,8 @@ func description() sdk.Description {
 		},
 		Budgets: []sdk.Budget{{
 			Key: "credential", Limit: limit, Window: window,
-			Costs: map[string]int{"check": 3, "apply": 3}, // apply: read, write, read again; check: the token, a page of zones, a page of records
+			// apply reads, writes and reads again. check reads the token, zones and records.
+			Costs: map[string]int{"check": 3, "apply": 3},
 		}},
 	}
 }

@@ -164,9 +164,9 @@ func TestSpansNameTheRouteAndNotTheCustomer(t *testing.T) {
 	if len(spans) != 1 || spans[0].Name() != "POST /thing/{id}" || !strings.Contains(parent, spans[0].SpanContext().SpanID().String()) {
 		t.Fatalf("spans %v, sent traceparent %q", spans, parent)
 	}
-	for _, resp := range spans[0].Attributes() {
-		if strings.Contains(resp.Value.String(), "customer") {
-			t.Fatalf("%s holds %s", resp.Key, resp.Value.String())
+	for _, attribute := range spans[0].Attributes() {
+		if strings.Contains(attribute.Value.String(), "customer") {
+			t.Fatalf("%s holds %s", attribute.Key, attribute.Value.String())
 		}
 	}
 }

@@ -79,7 +79,7 @@ func TestRedeemCode(t *testing.T) {
 
 func TestIDTokenChecks(t *testing.T) {
 	now := time.Now()
-	at := func(fake time.Duration) int64 { return now.Add(fake).Unix() }
+	at := func(d time.Duration) int64 { return now.Add(d).Unix() }
 	sts := "https://sts.windows.net/"
 	for name, tt := range map[string]struct {
 		claims map[string]any

@@ -33,7 +33,7 @@ type sender struct {
 
 func timestamp(at time.Time) string { return at.Format("2006-01-02T15:04:05.000000Z") }
 
-// newSender returns a sender as the uploader creates it.
+// newSender returns a sender as EmailBison's uploader creates it.
 func newSender(q *request, workspace, address string) sender {
 	id, _ := strconv.Atoi(workspace)
 	local, _, _ := strings.Cut(address, "@")
@@ -64,7 +64,8 @@ func find(q *request) *simulate.Account[sender] {
 	return nil
 }
 
-// ofSender returns the Serve of a route that names a sender.
+// ofSender returns a function for Route.Serve that finds the sender in the path and passes it to
+// serve.
 func ofSender(serve func(*request, *simulate.Account[sender]) simulate.Answer) func(*request) simulate.Answer {
 	return func(q *request) simulate.Answer {
 		a := find(q)

@@ -15,7 +15,7 @@ import (
 // maxPage is the maximum page size of a list.
 const maxPage = 100
 
-// account is a mail account with the members of the API.
+// account is a mail account in the format of the API.
 type account struct {
 	ID          int     `json:"id"`
 	UserID      int     `json:"user_id"`
@@ -45,7 +45,7 @@ func newAccount(q *request, user, address string) account {
 	}
 }
 
-// attach connects an account of a user.
+// attach connects an account of a user, or connects it again.
 func attach(q *request, user, address string) *account {
 	a := q.Account(user, address, time.Duration(q.State.Vendor.Quirks.LagSeconds)*time.Second)
 	a.Type, a.SMTP, a.IMAP, a.SMTPFailure, a.IMAPFailure = "OUTLOOK", new(true), new(true), nil, nil
@@ -100,7 +100,7 @@ func listAccounts(q *request) simulate.Answer {
 	return simulate.OK(found)
 }
 
-// matches reports whether an account passes the filters of a list.
+// matches reports whether an account matches the filters of a list.
 func (a account) matches(filter func(string) string) bool {
 	name, client, esp, smtp := strings.ToLower(filter("username")), filter("client_id"), filter("esp"), filter("isSmtpSuccess")
 	switch {
