@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// accountChecks returns the checks that are safe on a real account: they read, and name objects that
-// do not exist. They also run against the simulator.
+// accountChecks returns the checks that are safe on a real account. They only read, and the objects
+// that they name do not exist. They also run against the simulator.
 func accountChecks(kind string) []contract.Check[*environment] {
 	area := kind + "/account/"
 	all := []contract.Check[*environment]{
@@ -44,7 +44,7 @@ func accountChecks(kind string) []contract.Check[*environment] {
 	return all
 }
 
-// guardedContext returns a context with the deadline of a call.
+// guardedContext returns a context that ends after the timeout of a call.
 func guardedContext(t T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	t.Cleanup(cancel)
@@ -56,7 +56,7 @@ func (e *environment) checkCredential(t T, ctx context.Context) error {
 	return e.reads(t, e.process, e.connection())["Check"](ctx)
 }
 
-// maxPages is more than any account has.
+// maxPages is more than the pages of any real account.
 const maxPages = 1000
 
 func checkNoSuchMailbox(t T, platform sdk.SendingPlatform) {

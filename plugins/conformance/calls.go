@@ -47,9 +47,9 @@ var mailReads = map[string]func(context.Context, sdk.MailTenant) error{
 // call is one call of a provider, without its result.
 type call = func(context.Context) error
 
-// reads returns reads of the provider that the running plugin p serves for the connection c, by
-// name. Every plugin of a kind has the same reads. Apart from Binary.zone, no object that they name
-// exists.
+// reads returns calls of the running plugin p with the connection c, by name. All of them read.
+// Every plugin of a kind has the same reads. The objects that they name do not exist, except the
+// zone Binary.zone.
 func (b Binary) reads(t T, p *wire.Process, c sdk.Connection) map[string]call {
 	t.Helper()
 	switch kind := describe(t, p).Kind; kind {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package conformance is the test suite that the author of a plugin runs against the built binary.
-// The suites check how the plugin describes itself, when its process exits, which outcome each
-// failure of its provider has, and the contract of the port that it implements.
+// The suites check how the plugin describes itself, when its process exits, and which outcome each
+// failure of its provider has. They also run the contract suite (package ports/contract) of the
+// port that the plugin implements.
 //
 // There is one list of checks and two ways to run it. `tenantry plugin test` calls Test, which
 // reaches the plugin only through the protocol and the plugin's own simulator, so that the plugin
 // can be written in any language. A Go test calls Plugin, Mail, DNS or Sending with a Binary and
-// its own environment. SendingInProcess runs the contract of a sending platform without a binary.
+// its own environment. SendingInProcess runs the contract suite of a sending platform without a
+// binary.
 //
 //   - suite.go: Options, Test and the list of checks. Start here. runner.go: how one check is run.
 //   - conformance.go: Binary, and the entry points Plugin, Mail and DNS of Go tests.
@@ -19,10 +21,10 @@
 //     Simulator.Fail, which makes the provider fail. server.go: servers on loopback.
 //   - exchange.go: records the calls of a check, without secrets. report.go: Report and JUnit.
 //   - sending.go: Sending and SendingInProcess, and the checks of a sending platform's description.
-//   - sendingtest.go, mailtest.go: SimulateSending and SimulateMail, with the environments of the
-//     contracts. sendingsimulator.go: SendingSimulator, the checks of the simulator of a sending
+//   - sendingtest.go, mailtest.go: SimulateSending and SimulateMail, the environments of contract
+//     suites. sendingsimulator.go: SendingSimulator, the checks of the simulator of a sending
 //     platform.
-//   - dnstest.go: SimulateDNS, the environment of the contract of a DNS provider on a simulator.
+//   - dnstest.go: SimulateDNS, the environment of the contract suite of a DNS provider.
 //   - retryafter.go: RetryAfter, the check that a Retry-After holds back all calls of a credential.
 package conformance
 
@@ -55,7 +57,7 @@ const handshakeTimeout = time.Minute
 // cleanupTimeout is how long the process of a finished check may take to exit before it is killed.
 const cleanupTimeout = 2 * time.Second
 
-// T is what the suites use of a test. *testing.T implements it.
+// T has the methods of a test that the suites use. *testing.T implements it.
 type T = contract.T
 
 // Binary is the plugin under test.
@@ -70,10 +72,10 @@ type Binary struct {
 	limits   wire.Limits
 	// notHTTP says that the plugin calls its provider by a protocol other than HTTP.
 	notHTTP bool
-	zone    string // the name with which reads looks for a zone, or empty for one that does not exist
+	zone    string // the zone that reads looks for; empty for a zone that does not exist
 }
 
-// requireHTTP skips a check of answers that exist in HTTP only.
+// requireHTTP skips a check whose answers exist in HTTP only, if the plugin does not use HTTP.
 func (b Binary) requireHTTP(t T) {
 	t.Helper()
 	if b.notHTTP {
@@ -142,7 +144,7 @@ func Plugin[R contract.Runner[R]](t R, b Binary) {
 	}
 }
 
-// runFailureChecks runs the checks of a provider that fails.
+// runFailureChecks runs the plugin against providers that fail, see failureChecks.
 func runFailureChecks[R contract.Runner[R]](t R, b Binary, kind string) {
 	for _, c := range failureChecks(kind) {
 		t.Run(c.ID, func(t R) {
@@ -152,9 +154,9 @@ func runFailureChecks[R contract.Runner[R]](t R, b Binary, kind string) {
 	}
 }
 
-// Mail runs the checks of Plugin, the checks of a failing provider and the contract of a mail
-// platform. newFixture returns the environment of the contract, best built on the plugin's
-// simulator. It calls newPlatform to get platforms that the running plugin serves.
+// Mail runs the checks of Plugin, the checks of a failing provider and the contract suite of a mail
+// platform. newFixture returns the environment in which the contract suite runs. It should use the
+// plugin's simulator. It calls newPlatform to get platforms that the running plugin serves.
 func Mail[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newPlatform func(sdk.Connection) sdk.MailPlatform) contract.MailPlatformEnv) {
 	Plugin(t, b)
 	t.Run("provider failures", func(t R) { runFailureChecks(t, b, string(wire.KindMail)) })
@@ -165,9 +167,9 @@ func Mail[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newPlatform 
 	})
 }
 
-// DNS runs the checks of Plugin, the checks of a failing provider and the contract of a DNS
-// provider. newFixture returns the environment of the contract. It calls newProvider to get
-// providers that the running plugin serves.
+// DNS runs the checks of Plugin, the checks of a failing provider and the contract suite of a DNS
+// provider. newFixture returns the environment in which the contract suite runs. It calls
+// newProvider to get providers that the running plugin serves.
 func DNS[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newProvider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv) {
 	Plugin(t, b)
 	if b.Connect != nil {

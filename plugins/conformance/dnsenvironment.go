@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// dnsEnvironment is the environment of the contract of a DNS provider: the plugin, its simulator, and
-// the zones of a world. It implements contract.DNSProviderEnv.
+// dnsEnvironment is the environment in which Test runs the contract suite of a DNS provider: the
+// plugin, its simulator, and the zones (see world). It implements contract.DNSProviderEnv.
 type dnsEnvironment struct {
 	*environment
 	world *world
@@ -54,7 +54,7 @@ func (d *dnsEnvironment) Lose(t T, failure contract.Failure) {
 	d.simulator.planFault(t, simulate.Fault{Kind: kinds[failure], Times: 1, WritesOnly: true})
 }
 
-// dnsChecks are the checks of a DNS plugin that its contract does not have.
+// dnsChecks are the checks of a DNS plugin that the contract suite does not have.
 var dnsChecks = []contract.Check[*dnsEnvironment]{
 	{ID: "dns/read/many-records", Proves: "all record sets of a large zone are read once each", Run: func(t T, d *dnsEnvironment) {
 		const n = 230 // more than a page of any known provider

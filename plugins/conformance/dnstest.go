@@ -13,12 +13,12 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// DNSFixture is the environment of the contract of a DNS provider. The alias lets an author import
-// this package only.
+// DNSFixture is the environment in which the contract suite of a DNS provider runs. The alias lets
+// an author import this package only.
 type DNSFixture = contract.DNSProviderEnv
 
-// DNSTest is a DNSFixture on the simulator of the plugin. The simulator has the control calls of
-// simulate.Zones.
+// DNSTest is a DNSFixture that uses the simulator of the plugin. The simulator must have the
+// control calls of simulate.Zones.
 type DNSTest struct {
 	*Simulator
 	newProvider func(sdk.Connection) sdk.DNSProvider
@@ -66,7 +66,8 @@ func (d *DNSTest) Held(t T, zone string) []sdk.RRSet {
 	return simulate.SetsOf(records)
 }
 
-// Lose makes the next request that changes a zone lose its answer, or not arrive.
+// Lose makes the next request that changes a zone fail: its answer is lost, or the request does not
+// arrive.
 func (d *DNSTest) Lose(t T, failure contract.Failure) {
 	t.Helper()
 	kind := simulate.DropAfter

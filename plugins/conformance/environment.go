@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 )
 
-// environment is what one check of Test runs in: a process of the plugin and, unless the check is
-// safe on a real account, its simulator. No other check shares them.
+// environment is the environment of one check of Test: a process of the plugin and, unless the
+// check runs against a real account, a process of the simulator. Each check has its own processes.
 type environment struct {
 	Binary
 	options     *Options
@@ -25,7 +25,7 @@ type environment struct {
 	process     *wire.Process // nil before start
 }
 
-// noSimulatorReason is the reason of the checks that are skipped without a simulator.
+// noSimulatorReason is why checks are skipped if the plugin has no simulator.
 const noSimulatorReason = "the plugin has no simulator"
 
 // start starts the simulator and the plugin. It skips the check if the plugin has no simulator.
@@ -75,15 +75,15 @@ func (e *environment) complete(c sdk.Connection) sdk.Connection {
 }
 
 func (e *environment) join(settings, secrets map[string]string) sdk.Connection {
-	given := sdk.Connection{Settings: settings, Secrets: map[string]secret.Text{}}
+	values := sdk.Connection{Settings: settings, Secrets: map[string]secret.Text{}}
 	for name, value := range secrets {
-		given.Secrets[name] = secret.New(value)
+		values.Secrets[name] = secret.New(value)
 	}
-	return e.description.Join(given, given)
+	return e.description.Join(values, values)
 }
 
-// guessed returns a connection with secrets that the provider does not know. If a secret is base64, so
-// is its guess.
+// guessed returns a connection with secrets that the provider does not know. If a secret is base64,
+// the secret that replaces it is base64 too.
 func guessed(c sdk.Connection) sdk.Connection {
 	for name, value := range c.Secrets {
 		guess := "guessed-" + name
@@ -95,8 +95,9 @@ func guessed(c sdk.Connection) sdk.Connection {
 	return c
 }
 
-// customer returns the connection of a customer. If the simulator issues settings and secrets for each
-// customer, they replace those of its line.
+// customer returns the connection of a customer. If the simulator issues settings and secrets for
+// each customer, they replace the settings and secrets of the JSON line that the simulator printed
+// (simulate.Ready).
 func (e *environment) customer(t T) sdk.Connection {
 	t.Helper()
 	c := e.connection()
@@ -115,7 +116,8 @@ func (e *environment) customer(t T) sdk.Connection {
 	return c
 }
 
-// connect implements Binary.Connect: the connection of a customer, with a different base URL.
+// connect implements Binary.Connect. It returns the connection of a customer with base as the URL
+// of the provider.
 func (e *environment) connect(t T, base string) sdk.Connection {
 	t.Helper()
 	c := e.customer(t)

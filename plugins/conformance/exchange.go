@@ -17,14 +17,15 @@ import (
 )
 
 const (
-	maxRecorded = 40   // records of a check that are kept: the last ones
+	maxRecorded = 40   // how many records of a check are kept; older ones are dropped
 	maxShown    = 1000 // bytes of a request or an answer that are shown
-	minSecret   = 6    // a shorter value is too common in other texts to be searched for
+	minSecret   = 6    // shorter secrets are not searched for, because other texts may contain them by chance
 )
 
 // exchange records the calls of one check: between the host and the plugin, between the plugin and
 // its provider, and what the plugin prints. It knows the secrets of the check. It removes them from
-// all texts, and notices texts of the plugin that contain one. A nil exchange records nothing.
+// all texts, and records which texts of the plugin contain a secret. A nil exchange records
+// nothing.
 type exchange struct {
 	mu      sync.Mutex
 	secrets map[string]string // names by value
@@ -33,7 +34,7 @@ type exchange struct {
 	leaks   []string
 }
 
-// learn adds the secrets of a connection.
+// learn adds secrets that redact removes and searchLeak looks for.
 func (e *exchange) learn(secrets map[string]string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -67,7 +68,7 @@ func (e *exchange) record(format string, args ...any) {
 	}
 }
 
-// searchLeak notes that a text of the plugin contains a secret.
+// searchLeak records a leak if a text of the plugin contains a secret. where says which text it is.
 func (e *exchange) searchLeak(where, text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -121,7 +122,7 @@ func describeError(err error) string {
 	return text + ")"
 }
 
-// provider records a request of the plugin to its provider.
+// provider records a request that the plugin sent to its provider, and its result.
 func (e *exchange) provider(r *http.Request, body []byte, result string) {
 	if e != nil {
 		e.record("plugin calls %s %s {%s}: %s", r.Method, r.URL.RequestURI(), shorten(strings.ToValidUTF8(string(body), "?")), shorten(result))

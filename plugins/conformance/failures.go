@@ -19,7 +19,7 @@ import (
 )
 
 // failureChecks returns the checks that run a mail or DNS plugin against servers that fail outside
-// the provider's own API. The contract of a sending platform has the same checks.
+// the provider's own API. The contract suite of a sending platform has the same checks.
 func failureChecks(kind string) []check {
 	area := kind + "/failures/"
 	all := []check{
@@ -50,7 +50,8 @@ func failureChecks(kind string) []check {
 	return all
 }
 
-// dnsFailureChecks are the checks of statuses that the contract of a DNS provider does not have.
+// dnsFailureChecks are checks of HTTP statuses that the contract suite of a DNS provider does not
+// have.
 var dnsFailureChecks = []check{
 	{ID: "dns/failures/status-503", Proves: "a provider out of service is down", Run: func(t T, b Binary) {
 		b.requireHTTP(t)
@@ -99,7 +100,8 @@ func flood(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// silentServer reads requests and never answers them. Each open request holds the lock.
+// silentServer reads requests and never answers them. Each request holds the read lock while it is
+// open.
 type silentServer struct{ open sync.RWMutex }
 
 // ServeHTTP implements http.Handler.
@@ -110,12 +112,13 @@ func (s *silentServer) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// deadline is the time limit of a call whose provider never answers. A plugin whose request to the
-// provider is still open after abandonTimeout ignores the deadline. No deadline of the host is more
-// than 20 seconds ahead, and a plugin may share one request, such as that of a token, between calls.
+// deadline is the time limit of a call whose provider never answers. A plugin ignores the deadline
+// if its request to the provider is still open abandonTimeout later. abandonTimeout is longer than
+// the 20 seconds of the host's longest deadline, because a plugin may share one request, such as a
+// token request, between calls.
 const deadline = 300 * time.Millisecond
 
-// abandonTimeout is a variable, because tests of plugins that ignore the deadline let it pass.
+// abandonTimeout is a variable, so that tests of plugins that ignore the deadline can shorten it.
 var abandonTimeout = 30 * time.Second
 
 func checkDeadline(t T, b Binary) {
@@ -135,8 +138,9 @@ func checkDeadline(t T, b Binary) {
 	provider.requireQuiet(t)
 }
 
-// requireQuiet checks that the plugin has ended its requests. The host ends a call at its deadline,
-// whatever the plugin does. Only the provider sees whether the plugin ended its request too.
+// requireQuiet checks that the plugin has ended its requests to the provider. The host ends a call
+// at its deadline, whatever the plugin does. Only the provider sees whether the plugin ended its
+// request too.
 func (s *silentServer) requireQuiet(t T) {
 	t.Helper()
 	if _, ended := within(abandonTimeout, func() error { s.open.Lock(); return nil }); !ended {
@@ -172,25 +176,26 @@ func within(limit time.Duration, f func() error) (result error, returned bool) {
 	}
 }
 
-// expectOutcome calls every read of a plugin whose provider is at url, all at once. Each call must fail
-// with one of the outcomes in want and with a cause that the plugin named. Afterwards the plugin must
-// still answer Describe.
+// expectOutcome calls all reads of a plugin whose provider is at url, all at the same time. Each
+// call must fail with one of the outcomes in want and with a cause that the plugin named.
+// Afterwards the plugin must still answer Describe.
 func (b Binary) expectOutcome(t T, url string, want ...outcome.Kind) {
 	t.Helper()
 	b.expectOutcomeOfReads(t, url, len(mailReads)+1, want)
 }
 
-// expectOutcomeOfReads is expectOutcome with at most atOnce calls at the same time. A read that
-// computes for long would make the others miss the plugin's own deadlines.
+// expectOutcomeOfReads is expectOutcome with at most atOnce calls at the same time. With more calls
+// at a time, a read that needs much CPU time would make other reads exceed the plugin's own
+// timeouts.
 func (b Binary) expectOutcomeOfReads(t T, url string, atOnce int, want []outcome.Kind) {
 	t.Helper()
 	p := b.Start(t)
-	turns := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, atOnce)
 	var pending panics.Group
 	for name, read := range b.reads(t, p, b.Connect(url)) {
 		pending.Go(func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 			defer cancel()
 			err := read(ctx)

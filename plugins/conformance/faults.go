@@ -15,8 +15,9 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// faultInjector changes the answers of a simulator as a proxy in front of a provider can. The
-// simulator itself produces the failures that are in the provider's own format.
+// faultInjector is between a client and a simulator, and changes answers as a proxy in front of a
+// provider can. The simulator itself answers with the failures that are in the provider's own
+// format.
 type faultInjector struct {
 	authHosts   []string // the hosts of the simulator's sign-in links
 	redirectURL string   // a client that requests it has followed a redirect
@@ -24,7 +25,7 @@ type faultInjector struct {
 	writes atomic.Int64 // requests with a method other than GET and HEAD
 
 	mu         sync.Mutex
-	planned    simulate.Fault // of a simulator without faults of its own
+	planned    simulate.Fault // for a simulator that cannot plan faults itself
 	failure    contract.Failure
 	firstPages map[string][]byte // by path, while failure is contract.Repeats
 }

@@ -74,10 +74,12 @@ var plantedBugs = []struct{ check, bug string }{
 	{"plugin/process/side-by-side", "one-process-only"},
 }
 
-// TestSuiteFindsPlantedBugs runs the check that must find a bug over a plugin with that bug.
+// TestSuiteFindsPlantedBugs builds a plugin for each planted bug and runs the check that must find
+// the bug.
 func TestSuiteFindsPlantedBugs(t *testing.T) {
 	stop, abandon := stopTimeout, abandonTimeout
-	stopTimeout, abandonTimeout = 2*time.Second, 2*time.Second // each planted bug lets them pass
+	// Plugins with a planted bug make the checks wait for the whole time.
+	stopTimeout, abandonTimeout = 2*time.Second, 2*time.Second
 	t.Cleanup(func() { stopTimeout, abandonTimeout = stop, abandon })
 	program := testserver.Program(t, "testdata/faulty")
 	for _, tt := range plantedBugs {
@@ -99,8 +101,8 @@ func TestSuiteFindsPlantedBugs(t *testing.T) {
 	}
 }
 
-// TestSuiteNeedsNoControlCalls runs the whole suite over a plugin whose simulator serves nothing but
-// the provider's API, as a small one in a different language does.
+// TestSuiteNeedsNoControlCalls runs the whole suite over a plugin whose simulator serves nothing
+// but the provider's API. Small simulators in other languages do the same.
 func TestSuiteNeedsNoControlCalls(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dns-faulty=simulator-without-control-calls")
 	if err := os.Symlink(testserver.Program(t, "testdata/faulty"), path); err != nil {
@@ -136,12 +138,12 @@ func TestSuitePassesCorrectPlugin(t *testing.T) {
 // TestEachCheckHasAPlantedBug lists the checks that no planted bug fails, of all kinds of plugins.
 func TestEachCheckHasAPlantedBug(t *testing.T) {
 	found := map[string]bool{
-		"dns/calls/cancelled":     true, // the host itself ends such a call; an adapter inside the process can fail the check
+		"dns/calls/cancelled":     true, // the host itself ends such a call, so no plugin process fails the check
 		"sending/describe/fields": true, // TestSendingDescriptionProblemsAreReported
 	}
 	for _, tt := range plantedBugs {
 		found[tt.check] = true
-		// The checks of other kinds with this name are the same code.
+		// The checks of the other kinds of plugins that have this name run the same code.
 		if area, ok := strings.CutPrefix(tt.check, "dns/"); ok && (strings.HasPrefix(area, "failures/") || area == "account/accepted") {
 			found["mail/"+area], found["sending/"+area] = true, true
 		}
@@ -212,7 +214,7 @@ func TestAccountChecksFindPlantedBugs(t *testing.T) {
 	}
 }
 
-// TestRealAccountIsOnlyRead takes the plugin's simulator for the real provider.
+// TestRealAccountIsOnlyRead uses the plugin's simulator in the place of the real provider.
 func TestRealAccountIsOnlyRead(t *testing.T) {
 	path := testserver.Program(t, "testdata/faulty")
 	e := &exchange{secrets: map[string]string{}}

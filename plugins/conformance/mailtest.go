@@ -18,12 +18,12 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// MailFixture is the environment of the contract of a mail platform. The alias lets an author import
-// this package only.
+// MailFixture is the environment in which the contract suite of a mail platform runs. The alias
+// lets an author import this package only.
 type MailFixture = contract.MailPlatformEnv
 
-// MailTest is a simulated mail platform and a platform that calls it. It implements
-// contract.MailPlatformEnv with the control calls that docs/plugins.md lists.
+// MailTest is the simulator of a mail platform, and the plugin's platform that calls the simulator.
+// It implements contract.MailPlatformEnv with the control calls that docs/plugins.md lists.
 type MailTest struct {
 	*Simulator
 	platform    sdk.MailPlatform
@@ -33,8 +33,9 @@ type MailTest struct {
 	clockOffset atomic.Int64 // how far the simulator's clock was advanced
 }
 
-// SimulateMail starts a simulator as Simulate does, with a DNS server for its questions. newPlatform
-// is the plugin's code. The test fails when a call breaks a rule of the provider.
+// SimulateMail starts a simulator as Simulate does, and a DNS server that the simulator queries.
+// newPlatform creates the platform with the plugin's code. The test fails when a call breaks a rule
+// of the provider.
 func SimulateMail(t T, open opener, newPlatform func(sdk.Connection) sdk.MailPlatform) *MailTest {
 	t.Helper()
 	w := newWorld(t, "")
@@ -60,8 +61,8 @@ func newMailTest(t T, s *Simulator, w *world) *MailTest {
 	return m
 }
 
-// newMailEnvironment starts the plugin and its simulator, and returns the environment of the contract
-// of a mail platform.
+// newMailEnvironment starts the plugin and its simulator, and returns the environment in which Test
+// runs the contract suite of a mail platform.
 func newMailEnvironment(t T, e *environment) contract.MailPlatformEnv {
 	t.Helper()
 	w := newWorld(t, e.description.Name)
@@ -206,7 +207,8 @@ func (m *MailTest) Revoke(t T, id tenant.GUID, what contract.Grant) {
 	m.Control(t, http.MethodPost, "/tenants/"+string(id)+"/revoke", map[string]string{"what": string(what)}, nil)
 }
 
-// Fail implements contract.MailPlatformEnv. In a method that reads, all requests fail.
+// Fail implements contract.MailPlatformEnv. For a method that reads, all requests fail. For other
+// methods, only the requests that write fail.
 func (m *MailTest) Fail(t T, _ tenant.GUID, method string, failure contract.Failure) func() {
 	t.Helper()
 	fault := simulate.Fault{WritesOnly: mailReads[method] == nil}

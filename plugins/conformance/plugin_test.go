@@ -18,8 +18,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// recorder is a testing.TB that records failures and does not fail the test that it embeds.
-// Cleanups run when that test ends.
+// recorder is a testing.TB that records failures instead of failing the embedded test. Its cleanups
+// run when the embedded test ends.
 type recorder struct {
 	testing.TB
 	mu       sync.Mutex

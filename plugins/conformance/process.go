@@ -46,21 +46,23 @@ func inherit(names []string) (variables []string) {
 	return variables
 }
 
-// startSimulator starts `BINARY simulate` and a proxy between it and the plugin. Ready of the result
-// directs the plugin to the proxy. It returns errNoSimulator for a plugin without a simulator, and
-// fails the test if the simulator does not start. Both end with the test.
+// startSimulator starts `BINARY simulate` and a proxy between the simulator and the plugin.
+// Simulator.Ready of the result has the URL of the proxy. startSimulator returns errNoSimulator for
+// a plugin without a simulator, and fails the test if the simulator does not start. Simulator and
+// proxy end with the test.
 func startSimulator(t T, binary, world string, e *exchange) (*Simulator, error) {
 	t.Helper()
 	s := &Simulator{exchange: e}
-	var address *url.URL // of the simulator, before the first request
+	var address *url.URL // of the simulator; set before the first request
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(address)
 			r.Out.Host = r.In.Host
 		},
-		// Without kept connections the transport never repeats a request by itself.
+		// If connections are not reused, the transport never repeats a request by itself.
 		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
-		// A simulator that closes the connection stands for a provider that does.
+		// If the simulator closes the connection, the proxy does too: the plugin must see that the
+		// provider closed it.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ErrorLog:     discardLog,
 	}
@@ -69,14 +71,14 @@ func startSimulator(t T, binary, world string, e *exchange) (*Simulator, error) 
 	if err != nil {
 		return nil, err
 	}
-	at := "http://" + ready.Address
+	simulatorURL := "http://" + ready.Address
 	if ready.Address == "" {
-		at = ready.URL
+		simulatorURL = ready.URL
 	}
-	if address, err = url.Parse(at); err != nil || address.Host == "" {
+	if address, err = url.Parse(simulatorURL); err != nil || address.Host == "" {
 		t.Fatalf("the simulator's line has no address: %+v", ready)
 	}
-	if at == ready.URL { // the simulator does not know the proxy
+	if simulatorURL == ready.URL { // the simulator does not know the proxy
 		for name, value := range ready.Settings {
 			if rest, found := strings.CutPrefix(value, ready.URL); found {
 				ready.Settings[name] = s.URL + rest
@@ -91,28 +93,30 @@ func startSimulator(t T, binary, world string, e *exchange) (*Simulator, error) 
 	return s, nil
 }
 
-// startSimulatorProcess starts the process and returns the line that it prints.
+// startSimulatorProcess starts the simulator's process and returns the line that it prints when it
+// is ready.
 func startSimulatorProcess(t T, binary, world, proxy string) (ready simulate.Ready, err error) {
 	t.Helper()
-	// The cleanup ends the process. The context of the test ends before that.
+	// The cleanup ends the process. The test's context ends before the cleanups run, so it must not
+	// end the process.
 	command := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", world)
 	command.Env = append(inherit(simulatorVariables), simulate.URLVariable+"="+proxy)
 	stdin, err := command.StdinPipe()
 	if err != nil {
 		t.Fatalf("simulator: %v", err)
 	}
-	stdout, write := io.Pipe()
+	stdout, stdoutWriter := io.Pipe()
 	problems := &lastBytes{}
-	command.Stdout, command.Stderr = write, problems
+	command.Stdout, command.Stderr = stdoutWriter, problems
 	command.WaitDelay = cleanupTimeout
 	if err := command.Start(); err != nil {
 		t.Fatalf("start the simulator: %v", err)
 	}
-	var exit error // after ended
+	var exit error // set when ended is closed
 	ended := make(chan struct{})
 	panics.Go(func() {
 		exit = command.Wait()
-		_ = write.Close()
+		_ = stdoutWriter.Close()
 		close(ended)
 	}, func(e *panics.Error) { exit = e; close(ended) })
 	t.Cleanup(func() {

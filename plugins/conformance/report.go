@@ -43,7 +43,8 @@ type Report struct {
 	Results                   []Result
 }
 
-// WriteText writes the result for people: a line, and for a failure its messages and calls.
+// WriteText writes the result for people: a line, followed by the messages and calls of a failed
+// check.
 func (r Result) WriteText(w io.Writer) error {
 	word := map[Status]string{Passed: "ok  ", Failed: "FAIL", Skipped: "skip"}[r.Status]
 	line := fmt.Sprintf("%s  %-36s %s", word, r.ID, r.Proves)
@@ -78,7 +79,7 @@ func (r Report) Count(s Status) (n int) {
 	return n
 }
 
-// Complete reports whether no check was skipped for want of a simulator.
+// Complete reports whether no check was skipped because the plugin has no simulator.
 func (r Report) Complete() bool {
 	for _, result := range r.Results {
 		if result.Status == Skipped && result.Reason == noSimulatorReason {

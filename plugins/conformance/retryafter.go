@@ -10,8 +10,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// RetryAfter checks that a plugin sends nothing with a credential until the time in Retry-After is
-// over. It runs the plugin's code with its simulator.
+// RetryAfter checks that, after an answer with Retry-After, a plugin sends nothing with the same
+// credential until that time is over. It runs the plugin's code with its simulator.
 func RetryAfter(t T, open opener, p sdk.Plugin) {
 	t.Helper()
 	env := SimulateSending(t, open, p.Sending)

@@ -47,8 +47,8 @@ func runCheck(ctx context.Context, timeout time.Duration, run func(T)) *checkRun
 	}
 	cancel()
 	t.cleanUp()
-	// The cleanups end all processes and servers, so that a call of the check cannot hang. A check that
-	// does not return even now is left behind.
+	// The cleanups have ended all processes and servers, so no call of the check can hang any more.
+	// If the check still does not return, its goroutine is abandoned.
 	select {
 	case <-ended:
 	case <-time.After(leaveTimeout):

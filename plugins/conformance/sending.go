@@ -11,16 +11,17 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// SendingFixture is the environment of the contract of a sending platform. The alias lets an author
-// import this package only.
+// SendingFixture is the environment in which the contract suite of a sending platform runs. The
+// alias lets an author import this package only.
 type SendingFixture = contract.SendingPlatformEnv
 
-// NewSendingFixture returns a new environment for one check, best built on Simulate. It calls
+// NewSendingFixture returns a new environment for one check. It should use Simulate. It calls
 // newPlatform to get the platforms under test.
 type NewSendingFixture func(t T, newPlatform func(sdk.Connection) sdk.SendingPlatform) contract.SendingPlatformEnv
 
-// Sending runs the checks of Plugin, the checks of the description and the contract of a sending
-// platform against the built binary. It calls newFixture once for each check of the contract.
+// Sending runs the checks of Plugin, the checks of the description and the contract suite of a
+// sending platform against the built binary. It calls newFixture once for each check of the
+// contract suite.
 func Sending[R contract.Runner[R]](t R, b Binary, newFixture NewSendingFixture) {
 	Plugin(t, b)
 	t.Run(sendingDescription.ID, func(t R) { sendingDescription.Run(t, b) })
@@ -32,8 +33,9 @@ func Sending[R contract.Runner[R]](t R, b Binary, newFixture NewSendingFixture) 
 	})
 }
 
-// SendingInProcess checks the description of p and runs the contract of a sending platform against
-// its code inside the test process. It calls newFixture once for each check of the contract.
+// SendingInProcess checks the description of p and runs the contract suite of a sending platform
+// against its code inside the test process. It calls newFixture once for each check of the contract
+// suite.
 func SendingInProcess[R contract.Runner[R]](t R, p sdk.Plugin, newFixture NewSendingFixture) {
 	checkSending(t, p.Describe)
 	contract.SendingPlatform(t, func(t T) contract.SendingPlatformEnv {
@@ -47,13 +49,15 @@ func SendingInProcess[R contract.Runner[R]](t R, p sdk.Plugin, newFixture NewSen
 	})
 }
 
-// The capabilities that a sending platform may list, and its operations that a budget may name.
+// The capabilities that the description of a sending platform may list, and the operations that its
+// budgets may name.
 var (
 	sendingCapabilities = []string{sdk.CanOAuth, sdk.CanRefresh, sdk.CanDisconnect}
 	sendingOperations   = []string{"check", "account", "accounts", "start_sign_in", "sign_in", "remove"}
 )
 
-// checkSending reports what the host needs and the description of a sending platform lacks.
+// checkSending checks that the description of a sending platform has everything that the host
+// needs.
 func checkSending(t T, d sdk.Description) {
 	t.Helper()
 	if d.Kind != wire.KindSending {
@@ -114,8 +118,8 @@ func checkSendingBudgets(t T, budgets []sdk.Budget) {
 	}
 }
 
-// newSendingEnvironment starts the plugin and its simulator, and returns the environment of the
-// contract of a sending platform.
+// newSendingEnvironment starts the plugin and its simulator, and returns the environment in which
+// Test runs the contract suite of a sending platform.
 func newSendingEnvironment(t T, e *environment) contract.SendingPlatformEnv {
 	t.Helper()
 	e.start(t, newWorld(t, e.description.Name).url)

@@ -17,8 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// SendingSimulator checks the simulator of a platform whose API only starts sign-ins: the links, the
-// control calls, and the state after a restart. The simulator has the control calls of
+// SendingSimulator checks the simulator of a platform whose API only starts sign-ins: the links,
+// the control calls, and the state after a restart. The simulator must have the control calls of
 // simulate.Platform, and POST /behaviour with `list_lag_ms`. invalid is a body of POST /behaviour
 // with a value that is not allowed.
 func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, invalid string) {
@@ -132,8 +132,8 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 	})
 }
 
-// ReadmeNamesTests checks the table rows of README.md that end with the name of a test. There are at
-// least this many rows, and each test exists in the folder.
+// ReadmeNamesTests checks the table rows of README.md that end with the name of a test. There must
+// be at least least such rows, and the named tests must exist in the folder.
 func ReadmeNamesTests(t T, least int) {
 	page, err := os.ReadFile("README.md")
 	if err != nil {

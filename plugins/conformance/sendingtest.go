@@ -20,8 +20,8 @@ import (
 // opener is the function New of a simulator.
 type opener = func(simulate.Options) (http.Handler, simulate.Ready, error)
 
-// SendingTest is a simulated sending platform for the tests of its plugin. Each method fails the
-// test when the simulator refuses the call.
+// SendingTest is the simulator of a sending platform, for the tests of the plugin. Each method
+// fails the test when the simulator refuses the call.
 type SendingTest struct {
 	*Simulator
 	t           T
@@ -29,18 +29,19 @@ type SendingTest struct {
 	accounts    int // number of accounts that putAccounts has created
 }
 
-// SimulateSending starts a simulator as Simulate does. newPlatform is the plugin's code.
+// SimulateSending starts a simulator as Simulate does. newPlatform creates a platform with the
+// plugin's code.
 func SimulateSending(t T, open opener, newPlatform func(sdk.Connection) (sdk.SendingPlatform, error)) *SendingTest {
 	t.Helper()
 	return &SendingTest{Simulator: Simulate(t, open), t: t, newPlatform: newPlatform}
 }
 
 // Given returns a connection to the simulator. The values replace settings and secrets by name. An
-// empty value removes one, and later values win.
+// empty value removes the setting or secret. If several maps have a name, the last map counts.
 func (s *SendingTest) Given(values ...map[string]string) sdk.Connection {
 	settings, secrets := map[string]string{}, map[string]string{}
-	for _, some := range values {
-		for name, value := range some {
+	for _, named := range values {
+		for name, value := range named {
 			if _, secret := s.Ready.Secrets[name]; secret {
 				secrets[name] = value
 			} else {
@@ -51,7 +52,7 @@ func (s *SendingTest) Given(values ...map[string]string) sdk.Connection {
 	return s.Connection(settings, secrets)
 }
 
-// With returns the plugin's platform of Given(values).
+// With returns the plugin's platform for the connection Given(values...).
 func (s *SendingTest) With(values ...map[string]string) sdk.SendingPlatform {
 	s.t.Helper()
 	p, err := s.newPlatform(s.Given(values...))
@@ -61,7 +62,7 @@ func (s *SendingTest) With(values ...map[string]string) sdk.SendingPlatform {
 	return p
 }
 
-// Send makes a control call without an answer.
+// Send makes a control call and ignores the body of its answer.
 func (s *SendingTest) Send(method, path string, in any) {
 	s.t.Helper()
 	s.Control(s.t, method, path, in, nil)
@@ -94,7 +95,8 @@ func (s *SendingTest) Requests() (all []simulate.Entry) {
 	return all
 }
 
-// Held returns the accounts at the platform. query is a query of the control call, or "".
+// Held returns the accounts at the platform. query is the query string of the control call, such as
+// "?a=b", or "".
 func (s *SendingTest) Held(query string) (all []map[string]any) {
 	s.t.Helper()
 	s.Control(s.t, http.MethodGet, "/accounts"+query, nil, &all)
@@ -135,15 +137,15 @@ func (s *SendingTest) request(method, link, contentType, body string) (status in
 	return status, string(answer)
 }
 
-// Suite returns the simulator's own description for the suite. $url in it is replaced.
+// Suite returns the simulator's answer to GET /_control/suite, in which $url is replaced.
 func (s *SendingTest) Suite() (out simulate.Suite) {
 	s.t.Helper()
 	s.Control(s.t, http.MethodGet, "/suite", nil, &out)
 	return expand(s.t, out, map[string]any{"$url": s.URL})
 }
 
-// expand replaces words in the texts of a value of package simulate. A word that is a whole text can
-// be replaced by any value.
+// expand replaces words in the texts of in, a value of package simulate. A text that consists of
+// one word can become a JSON value of any type.
 func expand[V any](t T, in V, words map[string]any) (out V) {
 	t.Helper()
 	raw, err := json.Marshal(in)
@@ -169,15 +171,16 @@ func expand[V any](t T, in V, words map[string]any) (out V) {
 	return out
 }
 
-// call makes a control call of the simulator's description.
+// call makes a control call that the simulator's Suite describes.
 func (s *SendingTest) call(c simulate.SuiteCall, words map[string]any) {
 	s.t.Helper()
 	c = expand(s.t, c, words)
 	s.Send(c.Method, c.Path, c.Body)
 }
 
-// Fixture returns the environment of the contract, as the simulator's Suite describes it. The
-// platform under test has the settings and secrets of Ready, with those of the Suite.
+// Fixture returns the environment in which the contract suite of a sending platform runs. The
+// simulator's Suite describes it. The platform under test has the settings and secrets of Ready,
+// replaced by those of the Suite.
 func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection) sdk.SendingPlatform) SendingFixture {
 	s.t.Helper()
 	suite := s.Suite()
@@ -199,43 +202,43 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 			absent[name] = nowhere + rest
 		}
 	}
-	out := SendingFixture{
+	fixture := SendingFixture{
 		Platform: newPlatform(s.Given()), Refused: newPlatform(s.Given(guessed)), Absent: newPlatform(s.Given(absent)),
 		Secrets: secrets, Can: d.Capabilities, Fail: s.Fail, LeastWait: time.Duration(suite.LeastWaitSeconds) * time.Second,
 		Put:  func(_ T, accounts ...sdk.Account) { s.putAccounts(suite, accounts) },
 		Held: func(T) []string { return s.heldAddresses(suite) },
 	}
 	for _, state := range suite.States {
-		out.AccountStates = append(out.AccountStates, accountState(state))
+		fixture.AccountStates = append(fixture.AccountStates, accountState(state))
 	}
 	if hosts := s.Ready.Settings["auth_hosts"]; hosts != "" {
-		out.AuthHosts = []string{hosts}
-		out.SignIn = func(_ T, at sdk.SignInSession, address string) { s.Decide(at.URL, address, "accept") }
+		fixture.AuthHosts = []string{hosts}
+		fixture.SignIn = func(_ T, at sdk.SignInSession, address string) { s.Decide(at.URL, address, "accept") }
 	}
-	s.addOptional(&out, suite, newPlatform)
-	return out
+	s.addOptional(&fixture, suite, newPlatform)
+	return fixture
 }
 
-// addOptional sets the parts of the environment that not every platform has.
-func (s *SendingTest) addOptional(out *SendingFixture, suite simulate.Suite, newPlatform func(sdk.Connection) sdk.SendingPlatform) {
+// addOptional sets the fields of the environment that only some platforms need.
+func (s *SendingTest) addOptional(fixture *SendingFixture, suite simulate.Suite, newPlatform func(sdk.Connection) sdk.SendingPlatform) {
 	s.t.Helper()
-	out.Sessions = suite.Sessions
+	fixture.Sessions = suite.Sessions
 	if suite.Declines {
-		out.Decline = func(_ T, at sdk.SignInSession) { s.Decide(at.URL, "", "deny") }
+		fixture.Decline = func(_ T, at sdk.SignInSession) { s.Decide(at.URL, "", "deny") }
 	}
 	if suite.Expire != nil {
-		out.Expire = func(_ T, at sdk.SignInSession) {
+		fixture.Expire = func(_ T, at sdk.SignInSession) {
 			s.call(*suite.Expire, map[string]any{"$session": url.PathEscape(at.ID)})
 		}
 	}
 	if suite.Unpaid != nil {
-		out.Unpaid = func(T) { s.call(*suite.Unpaid, nil) }
+		fixture.Unpaid = func(T) { s.call(*suite.Unpaid, nil) }
 	}
 	if suite.Lesser != nil {
-		out.Lesser = newPlatform(s.Given(suite.Lesser))
+		fixture.Lesser = newPlatform(s.Given(suite.Lesser))
 	}
 	if w := suite.Workspaces; w != nil {
-		out.WithWorkspaces = func(_ T, n int) sdk.SendingPlatform {
+		fixture.WithWorkspaces = func(_ T, n int) sdk.SendingPlatform {
 			all := []any{}
 			for i := range n {
 				var id any = i + 1
@@ -252,7 +255,7 @@ func (s *SendingTest) addOptional(out *SendingFixture, suite simulate.Suite, new
 	}
 }
 
-// putAccounts creates accounts in the states that they have.
+// putAccounts creates the accounts at the simulator, each in the state of the given account.
 func (s *SendingTest) putAccounts(suite simulate.Suite, accounts []sdk.Account) {
 	s.t.Helper()
 	for _, a := range accounts {

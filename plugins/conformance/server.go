@@ -34,8 +34,8 @@ func startServer(t T, handler http.Handler) string {
 	return "http://" + listener.Addr().String()
 }
 
-// UnreachableURL returns a base URL on which nothing listens. Its port is below the ports that systems
-// give to servers of their own accord.
+// UnreachableURL returns a base URL on which nothing listens. Its port is below the range from
+// which systems choose the ports of servers that ask for any port.
 func UnreachableURL(t T) string {
 	t.Helper()
 	return "http://127.0.0.1:2"
@@ -60,7 +60,7 @@ func send(t T, method, link, contentType string, body io.Reader) (status int, an
 	return response.StatusCode, answer, err
 }
 
-// noRedirects is the client of send. Its time limit is one that only a hang reaches.
+// noRedirects is the client of send. Only a server that hangs reaches its time limit.
 var noRedirects = &http.Client{
 	Timeout:       startTimeout,
 	Transport:     &http.Transport{DisableKeepAlives: true},

@@ -20,14 +20,14 @@ import (
 )
 
 // Simulator is a plugin's simulator that runs inside the test. Its method Fail injects the failures
-// that the contract of a sending platform asks for.
+// that the contract suite of a sending platform asks for.
 type Simulator struct {
 	URL   string
 	Ready simulate.Ready
 	// Calls counts the requests to the provider's API, without control calls and browser pages.
 	Calls  atomic.Int64
 	faults faultInjector
-	// ownFaults says that the simulator plans faults itself.
+	// ownFaults says that the simulator has control calls that plan faults.
 	ownFaults bool
 	exchange  *exchange // nil inside a Go test
 }
@@ -72,11 +72,11 @@ func (s *Simulator) serveProvider(w http.ResponseWriter, r *http.Request, next h
 		return // the client closed the connection during its request
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	seen := &observer{ResponseWriter: w, status: http.StatusOK}
+	observed := &observer{ResponseWriter: w, status: http.StatusOK}
 	result := "the connection was closed without an answer"
 	defer func() { s.exchange.provider(r, body, result) }()
-	s.faults.serve(seen, r, next)
-	result = fmt.Sprintf("%d %s", seen.status, seen.body)
+	s.faults.serve(observed, r, next)
+	result = fmt.Sprintf("%d %s", observed.status, observed.body)
 }
 
 // maxBody is the maximum size of a request of a plugin in bytes.
@@ -142,8 +142,9 @@ func (s *Simulator) Control(t T, method, path string, in, out any) {
 	}
 }
 
-// writes returns how many requests so far could change the provider's state. A simulator with faults
-// of its own knows its writes. Otherwise all requests count whose method is not GET or HEAD.
+// writes returns the number of requests so far that could change the provider's state. If the
+// simulator has a journal, the journal says which requests are writes. Otherwise all requests with
+// a method other than GET and HEAD count.
 func (s *Simulator) writes(t T) (n int) {
 	t.Helper()
 	if !s.ownFaults {
@@ -159,7 +160,8 @@ func (s *Simulator) writes(t T) (n int) {
 	return n
 }
 
-// Violations returns the calls that broke a rule of the provider, such as a Retry-After.
+// Violations returns the calls that broke a rule of the provider, for example that ignored a
+// Retry-After.
 func (s *Simulator) Violations(t T) []simulate.Entry {
 	t.Helper()
 	var calls []simulate.Entry
@@ -167,8 +169,8 @@ func (s *Simulator) Violations(t T) []simulate.Entry {
 	return slices.DeleteFunc(calls, func(e simulate.Entry) bool { return e.Violation == "" })
 }
 
-// planFault makes the next calls fail, until lift deletes all faults. Times is 1,000 unless it is
-// set. A simulator without faults of its own leaves them to the proxy.
+// planFault makes the next calls fail, until lift deletes all faults. If f.Times is 0, it counts as
+// 1,000. If the simulator has no control calls for faults, the proxy injects the fault.
 func (s *Simulator) planFault(t T, f simulate.Fault) (lift func()) {
 	t.Helper()
 	f.Times = cmp.Or(f.Times, 1000)

@@ -23,8 +23,8 @@ import (
 type Options struct {
 	// Path is the plugin's file.
 	Path string
-	// Settings and Secrets override those of the simulator. Against a real account they are the
-	// connection.
+	// Settings and Secrets replace settings and secrets of the simulator. With Real, they are the
+	// connection to the account.
 	Settings, Secrets map[string]string
 	// Real runs only the checks that are safe on a real account, against that account.
 	Real bool
@@ -33,7 +33,7 @@ type Options struct {
 	// Skip has the reason for each check that is not run, by its id. The prefix of an id up to a slash
 	// stands for all checks below it.
 	Skip map[string]string
-	// Limits are those of each process of the plugin, as the host sets them.
+	// Limits are the limits of each process of the plugin, as the host sets them.
 	Limits wire.Limits
 	// Done is called with each result, in the order of the list. It may be nil.
 	Done func(Result)
@@ -81,7 +81,7 @@ func suite(kind string) []suiteCheck {
 			case e.options.Real:
 				e.process = e.Start(t)
 			case kind == string(wire.KindSending):
-				newSendingEnvironment(t, e) // selects the workspace
+				newSendingEnvironment(t, e) // makes the control calls that select the workspace
 			default:
 				e.start(t, newWorld(t, e.description.Name).url)
 			}
@@ -107,8 +107,8 @@ func suite(kind string) []suiteCheck {
 	return all
 }
 
-// withSimulator returns checks of a provider that fails. The simulator's line says which settings
-// have the base URLs.
+// withSimulator returns checks of failing providers as suiteChecks. They start the simulator only
+// because simulate.Ready says which settings have the base URL of the provider.
 func withSimulator(checks []check) (all []suiteCheck) {
 	for _, c := range checks {
 		all = append(all, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) {
@@ -122,7 +122,7 @@ func withSimulator(checks []check) (all []suiteCheck) {
 	return all
 }
 
-// inEnvironment returns checks that run in an environment of their own, which open makes.
+// inEnvironment returns the checks as suiteChecks. open creates the environment of each check.
 func inEnvironment[E any](checks []contract.Check[E], open func(T, *environment) E) (all []suiteCheck) {
 	for _, c := range checks {
 		all = append(all, suiteCheck{Item{c.ID, c.Proves, false}, func(t T, e *environment) { c.Run(t, open(t, e)) }})
@@ -130,8 +130,8 @@ func inEnvironment[E any](checks []contract.Check[E], open func(T, *environment)
 	return all
 }
 
-// Test runs the suite over a plugin. It fails only if Options are invalid; what is wrong with the
-// plugin is in the report.
+// Test runs the suite over a plugin. It returns an error only if the Options are invalid or ctx
+// ended. The report has the failures of the plugin.
 func Test(ctx context.Context, o Options) (Report, error) {
 	description, problem := o.describe(ctx)
 	report := Report{File: o.Path, Name: cmp.Or(description.Name, filepath.Base(o.Path)), Kind: string(description.Kind), Version: description.Version, Against: "simulator"}

@@ -14,8 +14,8 @@ import (
 )
 
 // A plugin speaks HTTP to its provider if a setting of its simulator begins with the simulator's
-// URL. Otherwise the settings that are an address on loopback, such as 127.0.0.1:5353, are those of a
-// server of a different protocol.
+// URL. Otherwise, its settings with an address on loopback, such as 127.0.0.1:5353, name a server
+// of a different protocol.
 
 // speaksHTTP reports whether the plugin calls the simulator by HTTP.
 func (e *environment) speaksHTTP() bool {
@@ -33,8 +33,8 @@ func isLoopbackAddress(value string) bool {
 	return err == nil && address.Addr().IsLoopback()
 }
 
-// page is an answer in HTTP. A client of a different protocol gets it from a server that is not its
-// provider.
+// page is the body of an HTTP answer. A plugin that does not use HTTP gets it from a server that is
+// not its provider.
 const page = "<html>Welcome!</html>"
 
 // startPage starts a provider that answers with an HTML page.

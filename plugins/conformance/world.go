@@ -19,8 +19,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// world is the world interface of one check: the zones of a simulated DNS provider, and a DNS server
-// for the simulator of a mail platform. The sandbox has the same interface.
+// world is the HTTP interface that simulators use in one check: the zones of a simulated DNS
+// provider, and a DNS server for the simulator of a mail platform. The sandbox has the same
+// interface (simulate.Options.World).
 type world struct {
 	url      string
 	provider string // whose zones they are
@@ -30,7 +31,7 @@ type world struct {
 	zones []*worldZone
 }
 
-// The JSON documents of the world interface, as docs/plugins.md describes them.
+// The JSON documents of the HTTP interface, as docs/plugins.md describes them.
 type (
 	worldZone struct {
 		Name        string          `json:"name"`
@@ -116,7 +117,8 @@ func (w *world) add() string {
 	return name
 }
 
-// replace replaces the records of a zone for which old reports true, as the zone's owner does.
+// replace removes the records of a zone for which old reports true and adds the records in with, as
+// an edit by the zone's owner.
 func (w *world) replace(zone string, old func(worldRecord) bool, with []worldRecord) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -200,12 +202,12 @@ func (w *world) answer(packet []byte) ([]byte, error) {
 		return nil, fmt.Errorf("question: %w", err)
 	}
 	m.Response, m.Additionals = true, nil
-	asked := m.Questions[0]
+	question := m.Questions[0]
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, z := range w.zones {
 		for _, r := range z.Records {
-			if !strings.EqualFold(r.Name+".", asked.Name.String()) || "Type"+r.Type != asked.Type.String() {
+			if !strings.EqualFold(r.Name+".", question.Name.String()) || "Type"+r.Type != question.Type.String() {
 				continue
 			}
 			body, err := resource(r)
@@ -213,7 +215,7 @@ func (w *world) answer(packet []byte) ([]byte, error) {
 				return nil, err
 			}
 			m.Answers = append(m.Answers, dnsmessage.Resource{
-				Header: dnsmessage.ResourceHeader{Name: asked.Name, Class: asked.Class, TTL: 60}, Body: body,
+				Header: dnsmessage.ResourceHeader{Name: question.Name, Class: question.Class, TTL: 60}, Body: body,
 			})
 		}
 	}

@@ -67,8 +67,8 @@ func withoutApexCNAME(zone dns.Zone, sets []dns.RRSet) []dns.RRSet {
 }
 
 // write sends the batch, reads the zone again and returns its sets. Cloudflare may answer that a
-// record exists already, for example after an earlier attempt of the same write. Then write
-// succeeds if the zone has the wanted sets, and otherwise returns dns.Changed.
+// record exists already, for example after an earlier attempt of the same write. After such an
+// answer, write succeeds if the zone has the wanted sets, and otherwise returns dns.Changed.
 func (p *provider) write(ctx context.Context, zone dns.Zone, records []recordDoc, changes []dns.Change) ([]dns.RRSet, error) {
 	b, err := transaction(records, changes)
 	if err != nil {
@@ -110,11 +110,11 @@ func transaction(records []recordDoc, changes []dns.Change) (batchDoc, error) {
 	return b, nil
 }
 
-// addChange adds the operations for one change. It replaces a value with a patch of an existing
-// record, so that the record keeps its owner's comment and tags.
+// addChange adds the operations for one change. To replace a value, it patches an existing record,
+// so that the record keeps the comment and tags of the zone's owner.
 func (b *batchDoc) addChange(records []recordDoc, c dns.Change) error {
 	var surplus []recordDoc
-	missing := slices.Clone(c.After.Values) // contains a repeated value repeatedly
+	missing := slices.Clone(c.After.Values) // a value that occurs twice in the set occurs twice here
 	ttl := 0                                // the API's TTL of existing records, if it is the wanted TTL
 	for _, r := range records {
 		if r.key() != sdk.PlainName(c.After.Name)+" "+string(c.After.Type) {
@@ -159,7 +159,8 @@ func (b *batchDoc) addChange(records []recordDoc, c dns.Change) error {
 	return nil
 }
 
-// clampTTL returns a TTL that the API accepts. Without a TTL it is automatic.
+// clampTTL returns the TTL that the API accepts and that is closest to ttlSeconds. For 0 it returns
+// the value for an automatic TTL.
 func clampTTL(ttlSeconds int) int {
 	if ttlSeconds <= 0 {
 		return automatic

@@ -23,7 +23,7 @@ func newBudgets(now func() time.Time) *budgets {
 	return &budgets{now: now, limit: limit, byToken: map[string]*budget{}}
 }
 
-// forToken returns the budget of a token. It deletes the budgets of other tokens that are idle.
+// forToken returns the budget of a token. It deletes the idle budgets of other tokens.
 func (b *budgets) forToken(token string) *budget {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -57,7 +57,7 @@ func (b *budget) acquire() error {
 	defer b.mu.Unlock()
 	now := b.now()
 	b.expire(now)
-	freeAt := now.Add(callTime) // if all calls are still in flight
+	freeAt := now.Add(callTime) // used if all calls are still in flight
 	if len(b.calls) > 0 {
 		freeAt = b.calls[0].Add(window)
 	}
@@ -86,7 +86,7 @@ func (b *budget) expire(now time.Time) {
 	}
 }
 
-// isIdle reports whether the budget equals a new one.
+// isIdle reports whether the budget can be deleted: no call counts any more, and no pause is left.
 func (b *budget) isIdle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,8 +96,8 @@ func (b *budget) isIdle() bool {
 }
 
 // budgeted is a transport that acquires the token's budget before each call, and observes
-// Retry-After. It also converts the statuses of sdk.StatusError to errors, because the Cloudflare
-// library drops the header.
+// Retry-After. It also converts the statuses of sdk.StatusError to errors, because the errors of
+// the Cloudflare library do not contain the header Retry-After.
 type budgeted struct {
 	next   http.RoundTripper
 	budget *budget

@@ -21,8 +21,8 @@ import (
 // different type with the same name (81053, 81054), or the same record (81057, 81058).
 var existsCodes = []int{81053, 81054, 81057, 81058}
 
-// notUnderstood begins the error of the library for an answer that it cannot parse. The error has no
-// exported type.
+// notUnderstood is the beginning of the library's error for an answer that the library cannot
+// parse. The error has no exported type.
 const notUnderstood = "error unmarshalling the JSON response"
 
 var errRecordExists = errors.New("a conflicting record exists")

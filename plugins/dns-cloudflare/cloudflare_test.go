@@ -17,7 +17,8 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// TestContract runs the contract suite of the port with the simulator.
+// TestContract runs the contract suite of a DNS provider (package ports/contract) with the
+// simulator.
 func TestContract(t *testing.T) {
 	f := newFixture(t)
 	contract.DNSProvider(t, func(conformance.T) contract.DNSProviderEnv { return f })
@@ -62,7 +63,7 @@ func TestAFreshDomainCostsAtMostFiveCalls(t *testing.T) {
 }
 
 // TestApplyKeepsTheOwnersRecordSettings checks that a record keeps its comment and its automatic
-// TTL when its content changes. New records are neither proxied nor flattened.
+// TTL when Apply changes its content. New records are neither proxied nor flattened.
 func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 	f := newFixture(t)
 	zone := f.NewZone(t)
@@ -208,8 +209,8 @@ func TestBudgetNeverExceedsTheLimit(t *testing.T) {
 	}
 }
 
-// TestBudgetCountsACallFromItsEnd: a call in flight may arrive at Cloudflare at any time before its
-// end.
+// TestBudgetCountsACallFromItsEnd checks that a window begins at the end of a call, because a call
+// in flight may arrive at Cloudflare at any time before its end.
 func TestBudgetCountsACallFromItsEnd(t *testing.T) {
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
 	budget := newBudgets(func() time.Time { return now }).forToken("a")
@@ -235,7 +236,8 @@ func TestBudgetCountsACallFromItsEnd(t *testing.T) {
 	}
 }
 
-// TestWriteChecksARecordThatExists: an identical existing record may come from an earlier attempt.
+// TestWriteChecksARecordThatExists covers the answer that a record exists already. An earlier
+// attempt of the same write may have created an identical record.
 func TestWriteChecksARecordThatExists(t *testing.T) {
 	f := newFixture(t)
 	zone := f.NewZone(t)

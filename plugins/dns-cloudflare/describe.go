@@ -20,8 +20,8 @@ const (
 	apiURL   = "https://api.cloudflare.com/client/v4"
 	callTime = 15 * time.Second
 
-	// A token may make at most limit calls in each window. Cloudflare blocks a token that exceeds
-	// the limit for the length of a window.
+	// A token may make at most limit calls in each window. If a token exceeds the limit, Cloudflare
+	// blocks it for the length of a window.
 	limit  = 1200
 	window = 5 * time.Minute
 )
@@ -41,13 +41,14 @@ func description() sdk.Description {
 		},
 		Budgets: []sdk.Budget{{
 			Key: "credential", Limit: limit, Window: window,
-			Costs: map[string]int{"check": 3, "apply": 3}, // read, write, read back
+			// apply reads, writes and reads again. check reads the token, zones and records.
+			Costs: map[string]int{"check": 3, "apply": 3},
 		}},
 	}
 }
 
-// processState is shared by all calls: the HTTP client, the zone locks, and the budgets and waits
-// of the tokens.
+// processState holds what all calls of the process share: the HTTP client, the zone locks, and the
+// budgets and waits of the tokens.
 type processState struct {
 	http    *http.Client
 	locks   *sdk.ZoneLocks
@@ -81,8 +82,8 @@ func (s *processState) provider(c sdk.Connection) (sdk.DNSProvider, error) {
 		return nil, sdk.Misconfigured("account_id", "it must have 32 hexadecimal digits")
 	}
 	client := *s.http
-	scope := c.Fingerprint()
-	client.Transport = budgeted{s.http.Transport, s.budgets.forToken(scope), s.waits, scope}
+	fingerprint := c.Fingerprint()
+	client.Transport = budgeted{s.http.Transport, s.budgets.forToken(fingerprint), s.waits, fingerprint}
 	// The library must not retry or limit calls itself: the host retries, and budgeted limits the
 	// calls.
 	api, err := cloudflare.NewWithAPIToken(token, cloudflare.BaseURL(base), cloudflare.HTTPClient(&client),

@@ -20,8 +20,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// faultyFixture is a fixture with faults and a clock that the plugin and the simulator share. A
-// worker that has to wait advances the clock instead.
+// faultyFixture is a fixture with planned faults. The plugin and the simulator share a clock; a
+// worker that would have to wait advances the clock instead.
 type faultyFixture struct {
 	*fixture
 	limit       int          // calls in each window
@@ -40,35 +40,35 @@ func newFaultyFixture(t *testing.T) *faultyFixture {
 	return r
 }
 
-func (r *faultyFixture) now() time.Time { return time.Now().Add(time.Duration(r.clockOffset.Load())) }
+func (f *faultyFixture) now() time.Time { return time.Now().Add(time.Duration(f.clockOffset.Load())) }
 
 // advanceTo sets both clocks to until, unless they are already later.
-func (r *faultyFixture) advanceTo(until time.Time) {
-	r.clock.Lock()
-	defer r.clock.Unlock()
-	if d := until.Sub(r.now()); d > 0 {
-		r.control(r.t, http.MethodPost, "/clock", map[string]string{"advance": d.String()}, nil)
-		r.clockOffset.Add(int64(d))
+func (f *faultyFixture) advanceTo(until time.Time) {
+	f.clock.Lock()
+	defer f.clock.Unlock()
+	if d := until.Sub(f.now()); d > 0 {
+		f.control(f.t, http.MethodPost, "/clock", map[string]string{"advance": d.String()}, nil)
+		f.clockOffset.Add(int64(d))
 	}
 }
 
-// retry repeats a call until it succeeds, as the port demands: a throttled call after the wait, any
-// other failed call at once. It gives up at a refusal and after more than 20 failures, not counting
-// throttled calls. tries is the number of calls.
-func (r *faultyFixture) retry(call func() error) (tries int, err error) {
+// retry repeats a call until it succeeds, as callers of the port must do. It repeats a throttled
+// call after the wait, and any other failed call at once. It gives up after a refusal, and after
+// more than 20 failures without the throttled calls. tries is the number of calls.
+func (f *faultyFixture) retry(call func() error) (tries int, err error) {
 	failed := 0
 	for tries = 1; ; tries++ {
-		r.clock.RLock()
+		f.clock.RLock()
 		err = call()
-		answeredAt := r.now()
-		r.clock.RUnlock()
+		answeredAt := f.now()
+		f.clock.RUnlock()
 		var o *outcome.Error
 		errors.As(err, &o)
 		switch {
 		case o == nil:
 			return tries, err
 		case o.Kind == outcome.Throttled:
-			r.advanceTo(answeredAt.Add(o.RetryAfter))
+			f.advanceTo(answeredAt.Add(o.RetryAfter))
 		case failed > 20 || o.Kind != outcome.Unknown && o.Kind != outcome.Broken && o.Kind != outcome.Down:
 			return tries, err
 		default:
@@ -91,24 +91,24 @@ func freshDomain(zone string) []dns.RRSet {
 }
 
 // provision writes the records of freshDomain. withoutRetry says whether no call was repeated.
-func (r *faultyFixture) provision(ctx context.Context, p sdk.DNSProvider, name string) (withoutRetry bool, err error) {
+func (f *faultyFixture) provision(ctx context.Context, p sdk.DNSProvider, name string) (withoutRetry bool, err error) {
 	var zone dns.Zone
-	var now, made []dns.RRSet
-	zoneTries, err := r.retry(func() (err error) { zone, err = p.Zone(ctx, name); return err })
+	var current, written []dns.RRSet
+	zoneTries, err := f.retry(func() (err error) { zone, err = p.Zone(ctx, name); return err })
 	if err != nil {
 		return false, err
 	}
-	recordsTries, err := r.retry(func() (err error) { now, err = p.Records(ctx, zone); return err })
+	recordsTries, err := f.retry(func() (err error) { current, err = p.Records(ctx, zone); return err })
 	if err != nil {
 		return false, err
 	}
 	var changes []dns.Change
 	for _, s := range freshDomain(name) {
-		changes = append(changes, dns.Change{Before: dns.Find(now, s.Name, s.Type), After: s})
+		changes = append(changes, dns.Change{Before: dns.Find(current, s.Name, s.Type), After: s})
 	}
-	applyTries, err := r.retry(func() (err error) { made, err = p.Apply(ctx, zone, changes); return err })
-	if err == nil && len(made) != len(changes) {
-		err = fmt.Errorf("%d sets were made", len(made))
+	applyTries, err := f.retry(func() (err error) { written, err = p.Apply(ctx, zone, changes); return err })
+	if err == nil && len(written) != len(changes) {
+		err = fmt.Errorf("%d sets were made", len(written))
 	}
 	return zoneTries+recordsTries+applyTries == 3, err
 }
@@ -148,7 +148,7 @@ func TestManyDomainsSurviveFaults(t *testing.T) {
 }
 
 // TestRetryAfterIsObserved checks that after a 429 no call is made before the pause is over. It
-// uses one worker, because the calls of others could already be in flight.
+// uses one worker, because calls of further workers could already be in flight.
 func TestRetryAfterIsObserved(t *testing.T) {
 	const pause = 7
 	r := newFaultyFixture(t)
@@ -163,7 +163,7 @@ func TestRetryAfterIsObserved(t *testing.T) {
 
 // provisionAll provisions the zones with several workers. The result says for each zone whether no
 // call was repeated.
-func (r *faultyFixture) provisionAll(t *testing.T, zones []string, workers int) map[string]bool {
+func (f *faultyFixture) provisionAll(t *testing.T, zones []string, workers int) map[string]bool {
 	t.Helper()
 	var mu sync.Mutex
 	withoutRetry := map[string]bool{}
@@ -172,7 +172,7 @@ func (r *faultyFixture) provisionAll(t *testing.T, zones []string, workers int) 
 	for range workers {
 		all.Go(func() {
 			for zone := range work {
-				ok, err := r.provision(t.Context(), r.Provider(), zone)
+				ok, err := f.provision(t.Context(), f.Provider(), zone)
 				if err != nil {
 					t.Errorf("%s: %v", zone, err)
 				}
@@ -192,7 +192,7 @@ func (r *faultyFixture) provisionAll(t *testing.T, zones []string, workers int) 
 
 // checkRecords checks, without the plugin, that the zone has each record of freshDomain exactly
 // once.
-func (r *faultyFixture) checkRecords(t *testing.T, zone string) {
+func (f *faultyFixture) checkRecords(t *testing.T, zone string) {
 	t.Helper()
 	want := map[string]bool{}
 	for _, s := range freshDomain(zone) {
@@ -200,7 +200,7 @@ func (r *faultyFixture) checkRecords(t *testing.T, zone string) {
 			want[s.Name+" "+string(s.Type)+" "+value] = true
 		}
 	}
-	for _, s := range r.Held(t, zone) {
+	for _, s := range f.Held(t, zone) {
 		for _, value := range s.Values {
 			record := s.Name + " " + string(s.Type) + " " + value
 			if !want[record] {
@@ -214,14 +214,14 @@ func (r *faultyFixture) checkRecords(t *testing.T, zone string) {
 	}
 }
 
-// checkLimits checks that the calls of the journal came near the limit and never exceeded it. Only
-// the planned answers may have the status 429.
-func (r *faultyFixture) checkLimits(t *testing.T, calls []simulate.Entry, throttled int) {
+// checkLimits checks that the calls in the journal came near the limit and never exceeded it. Only
+// planned faults may have the status 429.
+func (f *faultyFixture) checkLimits(t *testing.T, calls []simulate.Entry, throttled int) {
 	t.Helper()
 	refused, failed := 0, 0
 	for i, c := range calls {
-		if i >= r.limit && c.At.Sub(calls[i-r.limit].At) < window {
-			t.Fatalf("call %d exceeds the limit of %d in five minutes", i, r.limit)
+		if i >= f.limit && c.At.Sub(calls[i-f.limit].At) < window {
+			t.Fatalf("call %d exceeds the limit of %d in five minutes", i, f.limit)
 		}
 		switch c.Status {
 		case http.StatusTooManyRequests:
@@ -230,10 +230,10 @@ func (r *faultyFixture) checkLimits(t *testing.T, calls []simulate.Entry, thrott
 			failed++
 		}
 	}
-	if refused != throttled || failed < r.limit/20 {
+	if refused != throttled || failed < f.limit/20 {
 		t.Errorf("%d answers of 429, want %d; %d answers of 500", refused, throttled, failed)
 	}
-	if len(calls) < r.limit {
+	if len(calls) < f.limit {
 		t.Errorf("only %d calls, fewer than the limit", len(calls))
 	}
 }
@@ -257,12 +257,12 @@ func checkPauses(t *testing.T, calls []simulate.Entry, pause time.Duration, want
 }
 
 // zoneIDs returns the ids of the zones by name. The journal contains the ids.
-func (r *faultyFixture) zoneIDs(t *testing.T, zones []string) map[string]string {
+func (f *faultyFixture) zoneIDs(t *testing.T, zones []string) map[string]string {
 	t.Helper()
 	ids := map[string]string{}
 	for _, name := range zones {
-		_, err := r.retry(func() error {
-			zone, err := r.Provider().Zone(t.Context(), name)
+		_, err := f.retry(func() error {
+			zone, err := f.Provider().Zone(t.Context(), name)
 			ids[name] = zone.ID
 			return err
 		})

@@ -72,8 +72,8 @@ var loadAPIDescription = sync.OnceValues(func() (routers.Router, error) {
 		return nil, err
 	}
 	doc.Servers = openapi3.Servers{{URL: "/client/v4"}}
-	// In the subset, an unquoted description contains a comma, so that its rest is parsed as
-	// members.
+	// In the file, an unquoted description contains a comma, so the YAML parser takes the text
+	// after the comma for members.
 	return legacy.NewRouter(doc, openapi3.AllowExtraSiblingFields("no trailing dot", "punycode."))
 })
 

@@ -11,8 +11,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestInactiveTokensAreRefused checks disabled and expired tokens. Cloudflare answers a
-// verification of such a token with 200 and its status.
+// TestInactiveTokensAreRefused checks disabled and expired tokens. Cloudflare answers the
+// verification of such a token with status 200 and the state of the token.
 func TestInactiveTokensAreRefused(t *testing.T) {
 	f := newFixture(t)
 	zone := f.NewZone(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestApplyHandlesRepeatedTexts checks a zone with two records of the same text that is split into
-// different strings. A change may remove one of the two.
+// TestApplyHandlesRepeatedTexts checks a zone with two TXT records of the same text, which are
+// split into different strings. A change may remove one of the two records.
 func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	f := newFixture(t)
 	zone := f.NewZone(t)
@@ -35,7 +35,8 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	}
 }
 
-// TestZonePrefersTheActiveZone checks a token that has access to a domain in two accounts.
+// TestZonePrefersTheActiveZone checks a token that has access to two zones of a domain, in two
+// accounts.
 func TestZonePrefersTheActiveZone(t *testing.T) {
 	const moved, active = `{"id":"old","name":"a.test","status":"moved","type":"full","name_servers":["x.ns.cloudflare.com"]}`,
 		`{"id":"new","name":"a.test","status":"active","type":"full","name_servers":["y.ns.cloudflare.com"]}`

@@ -16,7 +16,8 @@ const defaultTTL = 3600
 
 // Apply implements sdk.DNSProvider. A PATCH is atomic, but it cannot be conditional on the previous
 // state. So Apply reads the zone right before the PATCH and holds the lock of the zone. If the
-// serial shows a change in between, Apply fails with dns.Overlapped.
+// serial shows that someone changed the zone between the read and the PATCH, Apply fails with
+// dns.Overlapped.
 func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	if err := dns.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
@@ -53,10 +54,11 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 	return sdk.SetsAfter(sets, changes), nil
 }
 
-// changedBefore reports whether the zone was changed between the read of sets and a PATCH that left
-// it with a serial. Every change by the API increments the serial if soa_edit_api is DEFAULT or
-// INCREASE. With DEFAULT, the first change of a day sets it to the date and 01. Other values of
-// soa_edit_api do not count changes, so the result is false.
+// changedBefore reports whether someone changed the zone between the read that returned sets and a
+// PATCH. serial is the zone's serial after the PATCH. Every change by the API increments the serial
+// if soa_edit_api is DEFAULT or INCREASE. With DEFAULT, the first change of a day sets the serial
+// to the date and 01. With other values of soa_edit_api the serial does not count changes, so the
+// result is false.
 func (z zoneDoc) changedBefore(serial string, sets []dns.RRSet) bool {
 	after, err := strconv.ParseUint(serial, 10, 32)
 	before, ok := serialOf(dns.Find(sets, sdk.PlainName(z.Name), dns.SOA))
@@ -87,7 +89,7 @@ func (z zoneDoc) patchDocs(changes []dns.Change) []rrsetDoc {
 		if set.TTL <= 0 {
 			set.TTL = defaultTTL
 		}
-		spelling := map[string][]string{} // by value; a text may occur twice, split into different strings
+		spelling := map[string][]string{} // contents by value; two records may have the same text, split into different strings
 		for _, record := range z.find(c.After).Records {
 			if record.Disabled {
 				set.Records = append(set.Records, record)
@@ -97,8 +99,8 @@ func (z zoneDoc) patchDocs(changes []dns.Change) []rrsetDoc {
 		}
 		for _, value := range c.After.Values {
 			content := sdk.WriteContent(c.After.Type, value)
-			if had := spelling[value]; len(had) > 0 {
-				content, spelling[value] = had[0], had[1:]
+			if spellings := spelling[value]; len(spellings) > 0 {
+				content, spelling[value] = spellings[0], spellings[1:]
 			}
 			set.Records = append(set.Records, recordDoc{Content: content})
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // The maximum sizes of answers in bytes. A zone is kept in memory. The zones of a list are only
-// counted while it is read.
+// counted while the list is read.
 const (
 	maxZoneList  = 32 << 20
 	maxZone      = 8 << 20
@@ -29,8 +29,8 @@ const (
 // records.
 const conflictMessage = "Conflicts with pre-existing RRset"
 
-// get reads path below base. It calls read with the body of a successful answer. It fails with a
-// classified sdk error or dns error.
+// get requests a path below p.base. It calls read with the body of a successful answer. Its errors
+// are outcomes of package sdk or errors of package dns.
 func (p *provider) get(ctx context.Context, path string, read func(io.Reader) error) error {
 	_, err := p.call(ctx, http.MethodGet, path, nil, read)
 	return err
@@ -39,8 +39,8 @@ func (p *provider) get(ctx context.Context, path string, read func(io.Reader) er
 // newSerial is the header of a PATCH's answer with the zone's serial after the PATCH.
 const newSerial = "X-PDNS-New-Serial"
 
-// patch sends the JSON body in to path below base. It returns the value of newSerial, which is empty
-// if the server does not edit the zone's serial. Its errors are those of get.
+// patch sends in as JSON in a PATCH to a path below p.base. It returns the value of newSerial,
+// which is empty if the server does not edit the zone's serial. Its errors are those of get.
 func (p *provider) patch(ctx context.Context, path string, in any) (serial string, err error) {
 	raw, err := json.Marshal(in)
 	if err != nil {

@@ -36,7 +36,8 @@ func description() sdk.Description {
 	}
 }
 
-// processState is shared by all calls. guarded connects to public addresses only.
+// processState holds what all calls of the process share. The client guarded connects to public
+// addresses only.
 type processState struct {
 	guarded, unguarded *http.Client
 	locks              *sdk.ZoneLocks

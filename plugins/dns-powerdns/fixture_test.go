@@ -35,8 +35,8 @@ func newTestState() *processState {
 	return h
 }
 
-// fixture is a real PowerDNS behind a proxy that can lose requests and answers. It implements
-// contract.DNSProviderEnv.
+// fixture is a real PowerDNS server behind a proxy that can lose requests and answers. It
+// implements contract.DNSProviderEnv.
 type fixture struct {
 	server      *testserver.PowerDNS
 	newProvider func(sdk.Connection) (sdk.DNSProvider, error)

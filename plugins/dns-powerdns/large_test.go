@@ -39,8 +39,8 @@ func providerAnswering(t *testing.T, begin, part string, times int, end string) 
 	return p
 }
 
-// TestManyZones checks that a server with thousands of zones can be connected.
-// A list of zones over maxZoneList is refused.
+// TestManyZones checks that Check accepts a server with thousands of zones. It refuses a list of
+// zones that is larger than maxZoneList.
 func TestManyZones(t *testing.T) {
 	const first = `[{"id":"z.test.","name":"z.test."}`
 	more := `,{"id":"a.test.","name":"a.test.","url":"` + strings.Repeat("x", 1000) + `"}`
@@ -57,7 +57,7 @@ func TestManyZones(t *testing.T) {
 	}
 }
 
-// TestLargeZones checks that a large zone is read and one over maxZone is refused.
+// TestLargeZones checks that a large zone is read, and that a zone larger than maxZone is refused.
 func TestLargeZones(t *testing.T) {
 	zone := dns.Zone{ID: "a.test.", Name: "a.test"}
 	const first = `{"id":"a.test.","name":"a.test.","rrsets":[{"name":"a.test.","type":"TXT","ttl":60,"records":[{"content":"\"x\""}]}`

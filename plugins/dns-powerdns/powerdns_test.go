@@ -21,7 +21,8 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// TestContract runs the contract suite of the port with a real PowerDNS.
+// TestContract runs the contract suite of a DNS provider (package ports/contract) with a real
+// PowerDNS server.
 func TestContract(t *testing.T) {
 	f := newFixture(t)
 	contract.DNSProvider(t, func(conformance.T) contract.DNSProviderEnv { return f })
@@ -81,8 +82,9 @@ func TestApplyKeepsTheOwnersRecords(t *testing.T) {
 	}
 }
 
-// TestChangeDuringAWriteIsReported lets the owner add a value between the plugin's read and its
-// PATCH. The PATCH replaces the whole set, so the value is lost; the plugin must not report success.
+// TestChangeDuringAWriteIsReported lets the zone's owner add a value between the plugin's read and
+// its PATCH. The PATCH replaces the whole set, so the owner's value is lost. The plugin must not
+// report success.
 func TestChangeDuringAWriteIsReported(t *testing.T) {
 	f := newFixture(t)
 	for name, soaEdit := range map[string]string{"default serials": "DEFAULT", "increased serials": "INCREASE"} {
@@ -219,8 +221,8 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestPrivateAddressesAreNotCalled: a customer chooses the host, so it must not be in the
-// operator's network.
+// TestPrivateAddressesAreNotCalled covers private addresses. A customer chooses the server, so the
+// plugin must not call servers in the operator's network.
 func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was called") }))
 	defer server.Close()
@@ -236,8 +238,8 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	}
 }
 
-// TestApplyHandlesRepeatedTexts checks a zone with two records of the same text that is split into
-// different strings. A change may remove one of the two.
+// TestApplyHandlesRepeatedTexts checks a zone with two TXT records of the same text, which are
+// split into different strings. A change may remove one of the two records.
 func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	f := newFixture(t)
 	zone := f.NewZone(t)

@@ -19,9 +19,10 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// newSimulated returns the environment of the contract on the simulator.
+// newSimulated returns an environment for the contract suite (package ports/contract) that uses the
+// simulator.
 func newSimulated(t conformance.T) *conformance.DNSTest {
-	state := newTestState() // writers of one process share its locks
+	state := newTestState() // concurrent writers of a process share the locks in state
 	return conformance.SimulateDNS(t, simulator.New, func(c sdk.Connection) sdk.DNSProvider {
 		p, err := state.provider(c)
 		if err != nil {
@@ -31,14 +32,14 @@ func newSimulated(t conformance.T) *conformance.DNSTest {
 	})
 }
 
-// TestContractOnSimulator runs the contract suite of the port with the simulator.
+// TestContractOnSimulator runs the contract suite of a DNS provider with the simulator.
 func TestContractOnSimulator(t *testing.T) {
 	contract.DNSProvider(t, func(t conformance.T) contract.DNSProviderEnv { return newSimulated(t) })
 }
 
-// TestSimulatorAnswersLikePowerDNS sends the same requests to the simulator and to a real server. The
-// statuses must be equal, and so must the errors, the record sets of the zone and the increase of its
-// serial. The reason why a content is malformed need not be equal.
+// TestSimulatorAnswersLikePowerDNS sends the same requests to the simulator and to a real server.
+// The statuses, the errors, the record sets of the zone and the increase of its serial must be
+// equal. The reason that an error gives for a malformed content may differ.
 func TestSimulatorAnswersLikePowerDNS(t *testing.T) {
 	simulated, real := newSimulated(t), newFixture(t)
 	zone := real.NewZone(t)
@@ -116,7 +117,7 @@ func TestSimulatorAnswersLikePowerDNS(t *testing.T) {
 	}
 }
 
-// apiAnswer has what the two servers must have in common.
+// apiAnswer has the members of an answer that the test compares.
 type apiAnswer struct {
 	Error        string
 	SOAEditAPI   string     `json:"soa_edit_api"`

@@ -21,7 +21,7 @@ type (
 		Name   string     `json:"name"`
 		Kind   string     `json:"kind"`
 		RRSets []rrsetDoc `json:"rrsets"`
-		// SOAEditAPI is how the server edits the serial when the API changes the zone.
+		// SOAEditAPI says how the server changes the serial when the API changes the zone.
 		SOAEditAPI string `json:"soa_edit_api"`
 	}
 	rrsetDoc struct {

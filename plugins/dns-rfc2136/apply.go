@@ -16,9 +16,9 @@ import (
 // defaultTTL is the TTL in seconds of a new set without a TTL.
 const defaultTTL = 3600
 
-// Apply implements sdk.DNSProvider. All changes are sent as one message, which is one transaction.
-// Its prerequisites are the changed sets as they were read before, so it fails if one of them was
-// changed meanwhile.
+// Apply implements sdk.DNSProvider. Apply sends all changes in one message, which is one
+// transaction. The prerequisites of the message are the sets as Apply has read them, so the server
+// refuses the message if someone changed one of the sets after the read.
 func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	if err := dns.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
@@ -68,9 +68,9 @@ func transaction(zone string, records []wire.RR, changes []dns.Change) (*wire.Ms
 	return msg, nil
 }
 
-// addPrerequisites adds the prerequisites of one change: the set is as it was read, and no CNAME
-// will coexist with a different type. A server silently ignores an addition that would make a CNAME
-// coexist with a different type (RFC 2136, 3.4.2.2).
+// addPrerequisites adds the prerequisites of one change: the set still has the records in existing,
+// and no CNAME will coexist with a record of a different type. A server silently ignores an
+// addition that would make a CNAME coexist with a different type (RFC 2136, 3.4.2.2).
 func addPrerequisites(msg *wire.Msg, existing []wire.RR, c dns.Change, changes []dns.Change) {
 	anySet := &wire.ANY{Hdr: wire.RR_Header{Name: wire.Fqdn(c.After.Name), Rrtype: wire.StringToType[string(c.After.Type)]}}
 	if len(existing) > 0 {
@@ -79,7 +79,7 @@ func addPrerequisites(msg *wire.Msg, existing []wire.RR, c dns.Change, changes [
 			used[i] = wire.Copy(rr)
 		}
 		msg.Used(used)
-		return // an existing set has no conflicting set
+		return // no other set can conflict with a set that exists
 	}
 	onlyTypeOfName := !slices.ContainsFunc(changes, func(o dns.Change) bool {
 		return o.After.Type != c.After.Type && sdk.PlainName(o.After.Name) == sdk.PlainName(c.After.Name)
@@ -95,14 +95,15 @@ func addPrerequisites(msg *wire.Msg, existing []wire.RR, c dns.Change, changes [
 }
 
 // addUpdates adds the removals of one change to the message and returns the records to add. If the
-// TTL changes, the whole set is removed and added. Values that stay keep their strings.
+// TTL changes, the update removes the whole set and adds it again. Texts that do not change stay
+// split into the same strings.
 func addUpdates(msg *wire.Msg, existing []wire.RR, c dns.Change) ([]wire.RR, error) {
 	ttl := uint32(defaultTTL)
 	if c.After.TTL > 0 {
 		ttl = uint32(c.After.TTL)
 	}
 	newTTL := len(existing) > 0 && existing[0].Header().Ttl != ttl
-	missing := slices.Clone(c.After.Values) // contains a repeated text repeatedly
+	missing := slices.Clone(c.After.Values) // a text that occurs twice in the set occurs twice here
 	var added, removed []wire.RR
 	for _, rr := range existing {
 		value, err := valueOf(rr)
@@ -133,13 +134,13 @@ func addUpdates(msg *wire.Msg, existing []wire.RR, c dns.Change) ([]wire.RR, err
 	return added, nil
 }
 
-// recordsOf returns the records of a set.
+// recordsOf returns the records of the zone that belong to the set s.
 func recordsOf(records []wire.RR, s dns.RRSet) []wire.RR {
-	var out []wire.RR
+	var set []wire.RR
 	for _, rr := range records {
 		if setKey(rr) == sdk.PlainName(s.Name)+" "+string(s.Type) {
-			out = append(out, rr)
+			set = append(set, rr)
 		}
 	}
-	return out
+	return set
 }

@@ -17,7 +17,8 @@ import (
 
 const (
 	clockSkew = 300 // seconds, as RFC 8945 recommends
-	// The limits of a zone transfer. They are needed because a customer chooses the server.
+	// The limits of a zone transfer. A customer chooses the server, so the server may send any
+	// amount of data.
 	maxRecords = 20_000
 	maxBytes   = 8 << 20
 )
@@ -52,13 +53,13 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 	defer done()
 	q := new(wire.Msg).SetAxfr(wire.Fqdn(zone))
 	p.sign(q)
-	in, err := (&wire.Transfer{Conn: conn, TsigSecret: p.secrets, ReadTimeout: p.timeout, WriteTimeout: p.timeout}).In(q, p.server)
+	parts, err := (&wire.Transfer{Conn: conn, TsigSecret: p.secrets, ReadTimeout: p.timeout, WriteTimeout: p.timeout}).In(q, p.server)
 	if err != nil {
 		return nil, sdk.TransportError(err)
 	}
 	var all []wire.RR
 	size := 0
-	for part := range in {
+	for part := range parts {
 		if err != nil {
 			continue // too large: receive the rest until the library closes the channel
 		}
@@ -83,7 +84,7 @@ func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error)
 }
 
 // transferError classifies the error of a transfer. miekg/dns returns the response code only as
-// text. Its own errors are those of bytes that are not a DNS message.
+// text. An error of type wire.Error means that the bytes are not a DNS message.
 func transferError(err error) error {
 	switch {
 	case isTSIGError(err), strings.HasSuffix(err.Error(), "bad xfr rcode: 5"):
@@ -99,8 +100,8 @@ func transferError(err error) error {
 	}
 }
 
-// isTSIGError reports whether the server did not accept the key, or its answer is not signed with
-// it.
+// isTSIGError reports whether the server did not accept the key, or did not sign its answer with
+// the key.
 func isTSIGError(err error) bool {
 	for _, e := range []error{wire.ErrAuth, wire.ErrSig, wire.ErrKey, wire.ErrSecret, wire.ErrTime, wire.ErrKeyAlg, wire.ErrNoSig} {
 		if errors.Is(err, e) {
@@ -127,7 +128,7 @@ func (p *provider) update(ctx context.Context, m *wire.Msg) error {
 	case resp == nil || (err != nil && !isTSIGError(err)) || resp.Id != m.Id:
 		return sdk.UnknownEffect("no_answer")
 	case err != nil && resp.Rcode != wire.RcodeNotAuth:
-		return sdk.UnknownEffect("unsigned_answer") // the sender is unknown
+		return sdk.UnknownEffect("unsigned_answer") // anybody may have sent an unsigned answer
 	}
 	return rcodeError(resp.Rcode)
 }

@@ -34,7 +34,7 @@ func newTestProvider(c sdk.Connection) (sdk.DNSProvider, error) {
 	return created, err
 }
 
-// fixture is a real BIND behind a proxy that can lose requests and answers. It implements
+// fixture is a real BIND server behind a proxy that can lose requests and answers. It implements
 // contract.DNSProviderEnv.
 type fixture struct {
 	server          *testserver.BIND
@@ -80,7 +80,7 @@ func (f *fixture) acceptConns() {
 }
 
 // proxyConn forwards one connection to the server. It reads the client's data message by message,
-// so that it can apply the planned failure to an update.
+// so that it can recognize an update and apply nextFailure to it.
 func (f *fixture) proxyConn(client net.Conn) {
 	defer func() { _ = client.Close() }()
 	server, err := net.Dial("tcp", f.server.Addr)

@@ -14,8 +14,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestLargeTransferIsRefused checks that a transfer over maxBytes is refused even if it has few
-// records.
+// TestLargeTransferIsRefused checks that a transfer that is larger than maxBytes is refused even if
+// it has few records.
 func TestLargeTransferIsRefused(t *testing.T) {
 	const key = "c2VjcmV0"
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -55,6 +55,6 @@ func answerLargeTransfer(w wire.ResponseWriter, r *wire.Msg) {
 		parts <- &wire.Envelope{RR: []wire.RR{soa}}
 	}()
 	_ = new(wire.Transfer).Out(w, r, parts)
-	for range parts { // the client has closed the connection
+	for range parts { // receive the parts that Out did not send, so that the goroutine ends
 	}
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// TestContract runs the contract suite of the port with a real BIND.
+// TestContract runs the contract suite of a DNS provider (package ports/contract) with a real BIND
+// server.
 func TestContract(t *testing.T) {
 	f := newFixture(t)
 	contract.DNSProvider(t, func(conformance.T) contract.DNSProviderEnv { return f })
@@ -153,8 +154,8 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestPrivateAddressesAreNotCalled: a customer chooses the host, so it must not be in the
-// operator's network.
+// TestPrivateAddressesAreNotCalled covers private addresses. A customer chooses the server, so the
+// plugin must not call servers in the operator's network.
 func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	c := validConnection()
 	c.Settings["server"] = "127.0.0.1:1"
@@ -179,8 +180,8 @@ func TestUnreachableServerIsDown(t *testing.T) {
 	}
 }
 
-// TestApplyHandlesRepeatedTexts checks a zone with two records of the same text that is split into
-// different strings. A change may remove one of the two.
+// TestApplyHandlesRepeatedTexts checks a zone with two TXT records of the same text, which are
+// split into different strings. A change may remove one of the two records.
 func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	f := newFixture(t)
 	zone := f.NewZone(t)

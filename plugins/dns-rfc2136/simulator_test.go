@@ -20,14 +20,15 @@ import (
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
-// simulated is the environment of the contract on the simulator.
+// simulated is a simulated server for the contract suite (package ports/contract) and for
+// comparisons with BIND.
 type simulated struct{ *conformance.DNSTest }
 
 func newSimulated(t conformance.T) simulated {
 	return simulated{conformance.SimulateDNS(t, simulator.New, nil)}
 }
 
-// connect returns the provider with all zones of this moment.
+// connect returns the provider for a connection that names all current zones of the simulator.
 func (s simulated) connect(t conformance.T, secretText string) sdk.DNSProvider {
 	var issued struct{ Settings map[string]string }
 	s.Control(t, http.MethodPost, "/credentials", map[string]string{"customer": "test"}, &issued)
@@ -50,15 +51,15 @@ func (s simulatedEnv) Provider() sdk.DNSProvider { return s.connect(s.t, simulat
 
 func (s simulatedEnv) Refused() sdk.DNSProvider { return s.connect(s.t, "Z3Vlc3NlZA==") }
 
-// TestContractOnSimulator runs the contract suite of the port with the simulator.
+// TestContractOnSimulator runs the contract suite of a DNS provider with the simulator.
 func TestContractOnSimulator(t *testing.T) {
 	contract.DNSProvider(t, func(t conformance.T) contract.DNSProviderEnv { return simulatedEnv{newSimulated(t), t} })
 }
 
-// client sends messages to one of the servers that a test compares.
+// client sends messages to the simulator or to BIND.
 type client struct{ addr, key, secret string }
 
-// send returns the response code and the TSIG error of the answer.
+// send sends a message and returns the response code and the TSIG error of the answer.
 func (c client) send(t *testing.T, m *wire.Msg, key, secretText, algorithm string, at time.Time) string {
 	t.Helper()
 	m = m.Copy()
@@ -96,16 +97,17 @@ func (c client) send(t *testing.T, m *wire.Msg, key, secretText, algorithm strin
 	return text
 }
 
-// records returns the records of a zone, sorted, without those of the apex that name the server.
+// records returns the sorted records of a zone, without SOA and NS records, and the serial of the
+// zone.
 func (c client) records(t *testing.T, zone string) (all []string, serial uint32) {
 	t.Helper()
 	q := new(wire.Msg).SetAxfr(wire.Fqdn(zone))
 	q.SetTsig(wire.Fqdn(c.key), wire.HmacSHA256, 300, time.Now().Unix())
-	in, err := (&wire.Transfer{TsigSecret: map[string]string{wire.Fqdn(c.key): c.secret}, DialTimeout: testTimeout, ReadTimeout: testTimeout, WriteTimeout: testTimeout}).In(q, c.addr)
+	parts, err := (&wire.Transfer{TsigSecret: map[string]string{wire.Fqdn(c.key): c.secret}, DialTimeout: testTimeout, ReadTimeout: testTimeout, WriteTimeout: testTimeout}).In(q, c.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for part := range in {
+	for part := range parts {
 		if part.Error != nil {
 			t.Fatal(part.Error)
 		}
@@ -122,7 +124,8 @@ func (c client) records(t *testing.T, zone string) (all []string, serial uint32)
 }
 
 // TestSimulatorAnswersLikeBIND sends the same messages to the simulator and to a real server. The
-// response codes, the errors of TSIG, the records afterwards and the steps of the serial must be equal.
+// response codes, the TSIG errors, the records after each message and the increase of the serial
+// must be equal.
 func TestSimulatorAnswersLikeBIND(t *testing.T) {
 	simulated, bind := newSimulated(t), newFixture(t)
 	zone := bind.NewZone(t)

@@ -30,7 +30,8 @@ func (p *provider) Check(ctx context.Context) (int, error) {
 	return len(p.zones), nil
 }
 
-// Zone implements sdk.DNSProvider. A zone that is not in the connection's list is dns.NoZone.
+// Zone implements sdk.DNSProvider. It returns dns.NoZone for a zone that is not in the connection's
+// list.
 func (p *provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	if !slices.Contains(p.zones, sdk.PlainName(name)) {
 		return dns.Zone{}, dns.NoZone()

@@ -64,9 +64,10 @@ func (c *tenantClient) OpenSignIn(ctx context.Context, objectID, address string,
 	}
 }
 
-// RemoveMailbox implements sdk.MailTenant. Graph deletes the mailbox with its account, and keeps both
-// for 30 days. A new account never gets the object id of a deleted one. An account that Graph does
-// not show may be deleted or new. So the mail server must not know it either.
+// RemoveMailbox implements sdk.MailTenant. Graph deletes the mailbox with its account, and keeps
+// both for 30 days. A new account never gets the object id of a deleted one. An account that Graph
+// does not show may be deleted, or may be too new to show. RemoveMailbox therefore also checks that
+// Exchange shows no mailbox of the account.
 func (c *tenantClient) RemoveMailbox(ctx context.Context, objectID string) error {
 	_, err := graph.Write[struct{}](ctx, c.graph, call.Repeatable, http.MethodDelete, graph.PathWith("/users/%s", objectID), nil)
 	switch {
@@ -79,7 +80,7 @@ func (c *tenantClient) RemoveMailbox(ctx context.Context, objectID string) error
 	}
 }
 
-// checkRemoved fails with NotReady while the mail server shows a mailbox of the account.
+// checkRemoved fails with NotReady while Exchange shows a mailbox of the account.
 func (c *tenantClient) checkRemoved(ctx context.Context, objectID string) error {
 	rows, err := exchange.Invoke[mailboxRow](ctx, c.exchange, exchange.Command{
 		Effect: call.Read, Cmdlet: exchange.GetMailbox, Select: mailboxProperties,

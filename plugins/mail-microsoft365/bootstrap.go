@@ -18,8 +18,8 @@ import (
 
 // Bootstrap implements sdk.MailTenant. It assigns the directory role if that is allowed, probes
 // Exchange, and then requests the organization's customization. A step that is already done is
-// skipped, so Bootstrap can be repeated at any point. Tokens contain the grants, so it requests new
-// ones: only they show what was granted or revoked.
+// skipped, so Bootstrap can be repeated at any point. A token contains the grants of the time of
+// its issue, so Bootstrap requests new tokens.
 func (c *tenantClient) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -74,8 +74,8 @@ func (c *tenantClient) probe(ctx context.Context) (organizationConfig, error) {
 }
 
 // missingGrant returns the progress of a bootstrap whose probe was refused. Status 401 means that
-// the app role is missing, 403 that the directory role is. Either grant may also exist and not have
-// taken effect yet.
+// the app role is missing. Status 403 means that the directory role is missing. Either grant may
+// also exist and not have taken effect yet.
 func (c *tenantClient) missingGrant(ctx context.Context, role roleStatus, status int) (tenant.Progress, error) {
 	if status == http.StatusUnauthorized {
 		granted, err := c.appRoleGranted(ctx, role.principal)

@@ -96,7 +96,7 @@ func TestBootstrapAcceptsCustomizationRequestedElsewhere(t *testing.T) {
 	expectBootstrap(t, env.platform.For(tenantInfo.GUID), tenant.BootstrapReady, tenant.StepNone)
 }
 
-// A request that Exchange refuses because it is busy does not count as made.
+// A customization request that Exchange refuses because Exchange is busy does not count as made.
 func TestBootstrapRepeatsACustomizationRequestThatFailed(t *testing.T) {
 	env := newTestEnv(t)
 	_, c := env.consentedTenant(t, contract.Setup{Dehydrated: true}, options{"hydrate_ms": 60_000, "cmdlets": busyOnce("Enable-OrganizationCustomization")})

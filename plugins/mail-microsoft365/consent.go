@@ -22,7 +22,7 @@ const (
 	exchangeAdministrator = "29232cdf-9323-42fd-ade2-1d097af3e4de"
 )
 
-// consentTimeout is how long a new consent may take to reach the token endpoint and Graph.
+// consentTimeout is how long the token endpoint and Graph may take to know a new consent.
 const consentTimeout = 2 * time.Minute
 
 // ConsentURL implements sdk.MailPlatform.
@@ -68,9 +68,9 @@ func (p *platform) Administrator(ctx context.Context, s sdk.SignIn, code secret.
 }
 
 // waitForConsent waits until the application can read the tenant's organization record. A token
-// alone proves nothing: it is issued without any permission too. It fails with ConsentDeclined when
-// the tenant still denies access after consentTimeout, or denies it for a reason that waiting does
-// not change.
+// alone proves nothing, because the login host also issues tokens without any permission.
+// waitForConsent fails with ConsentDeclined when the tenant still denies access after
+// consentTimeout, or denies it for a reason that waiting does not change.
 func (c *tenantClient) waitForConsent(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, consentTimeout)
 	defer cancel()

@@ -13,9 +13,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
 )
 
-// createOnce creates an object that must not be created twice and that find returns by its natural
-// key. It calls find first, and again after every failed create. It sends create again only if the
-// object does not exist and the platform was out of service.
+// createOnce creates an object that must not be created twice. find reads the object by its natural
+// key. createOnce calls find first, and again after a create that may have had an effect. It calls
+// create again only if the object does not exist and the platform was out of service.
 //
 // isConflict reports whether an error says that the object exists. After such an error createOnce
 // repeats find for some seconds. finalError translates the error that createOnce returns.

@@ -20,23 +20,24 @@ import (
 // is rare.
 const maxAliases = 4
 
-// CreateMailbox implements sdk.MailTenant. It sends a request again only if Exchange did not take
-// it: after 429, after 503, and without a connection. The host decides about everything else. So an
-// address is refused at once if the object that holds it does not show yet.
+// CreateMailbox implements sdk.MailTenant. It repeats a request only after 429, after 503, and when
+// no connection was made. The caller decides whether to repeat a call after other failures.
+// CreateMailbox refuses a taken address at once, even if a lookup does not show the object that
+// holds the address.
 func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	m.Address = strings.ToLower(m.Address)
-	unavailable := false // a request was answered with 503; Exchange may have executed it all the same
+	unavailable := false // Exchange answered an earlier request with 503 and may have executed it
 	return call.Retry(ctx, c.platform.state.retry, call.Repeatable, func() (mailbox.Platform, error) {
-		made, err := c.createOrFind(ctx, m)
+		created, err := c.createOrFind(ctx, m)
 		if unavailable && isTaken(err) {
-			return made, &outcome.Error{
+			return created, &outcome.Error{
 				Kind: outcome.Unknown, Cause: call.CauseOf(err), Detail: "the mailbox may have been created and does not show yet",
 			}
 		}
 		unavailable = unavailable || hasKind(err, outcome.Down) && !isUnsent(err)
-		return made, newMailboxError(err)
+		return created, newMailboxError(err)
 	})
 }
 
@@ -45,25 +46,25 @@ func (c *tenantClient) CreateMailbox(ctx context.Context, m mailbox.Spec) (mailb
 // only the alias is taken, the next alias is tried.
 func (c *tenantClient) createOrFind(ctx context.Context, m mailbox.Spec) (mailbox.Platform, error) {
 	for alias := 0; ; alias++ {
-		made, err := c.newMailbox(ctx, m, alias)
+		created, err := c.newMailbox(ctx, m, alias)
 		switch {
-		case err == nil && made.ObjectID != "":
-			return made, nil
+		case err == nil && created.ObjectID != "":
+			return created, nil
 		case hasKind(err, outcome.Throttled), hasKind(err, outcome.NotReady), isUnsent(err), call.IsDenied(err), ctx.Err() != nil:
-			return made, err
+			return created, err
 		}
 		found, inUse, lookErr := c.mailboxByAddress(ctx, m.Address)
 		switch {
 		case lookErr == nil:
 			return found, nil
 		case err == nil:
-			return made, nil // the object id is not known yet; OpenSignIn waits for the account
+			return created, nil // the object id is not known yet; OpenSignIn waits for the account
 		case inUse:
-			return made, call.Refuse(fault.InvalidMailboxEmail, "another object of the tenant holds the address", call.CauseOf(err))
+			return created, call.Refuse(fault.InvalidMailboxEmail, "another object of the tenant holds the address", call.CauseOf(err))
 		case !isAbsent(lookErr):
-			return made, call.Permanent(err) // a creation is not repeated without a lookup
+			return created, call.Permanent(err) // a creation is not repeated without a lookup
 		case !isTaken(err) || alias+1 == maxAliases || exchange.MessageContains(err, m.Address):
-			return made, err
+			return created, err
 		}
 	}
 }
@@ -94,9 +95,9 @@ func (c *tenantClient) newMailbox(ctx context.Context, m mailbox.Spec, alias int
 	case len(rows) == 0:
 		return mailbox.Platform{DisplayName: m.DisplayName, Address: m.Address, Alias: mailboxAlias(m.Address, alias)}, nil
 	}
-	made := rows[0].toPort()
-	made.Address = m.Address
-	return made, nil
+	created := rows[0].toPort()
+	created.Address = m.Address
+	return created, nil
 }
 
 // newMailboxError translates a refusal to create a mailbox that does not exist.

@@ -114,14 +114,14 @@ func addDomainError(err error) error {
 	}
 }
 
-// namesOtherTenant reports whether a refusal says that another tenant holds the domain. Graph has
-// no code for it.
+// namesOtherTenant reports whether the text of a refusal says that another tenant holds the domain.
+// Graph has no code for this case.
 func namesOtherTenant(err error) bool {
 	return graph.Status(err) == http.StatusBadRequest &&
 		graph.MessageContains(err, "other organi", "different organi", "other tenant", "different tenant")
 }
 
-// lostRace returns NotReady for graph.LostRace.
+// lostRace returns the NotReady outcome for an error that graph.LostRace reports.
 func lostRace(err error) error {
 	return call.NotReady("a concurrent change at the mail platform prevented this one", call.CauseOf(err))
 }
@@ -143,10 +143,10 @@ func (c *tenantClient) VerifyDomain(ctx context.Context, name string) (domain.Pl
 		return domain.Platform{}, err
 	}
 	// The request was refused or had no answer: read whether the domain is verified.
-	read, readErr := c.domain(ctx, name)
+	current, readErr := c.domain(ctx, name)
 	switch {
-	case readErr == nil && read.Verified:
-		return read.toPort(name), nil
+	case readErr == nil && current.Verified:
+		return current.toPort(name), nil
 	case err != nil:
 		return domain.Platform{}, verificationError(err)
 	case readErr != nil:
@@ -164,7 +164,8 @@ func verificationError(err error) error {
 	case graph.LostRace(err):
 		return lostRace(err)
 	case graph.Status(err) == http.StatusBadRequest && graph.MessageContains(err, "already verified"):
-		// Graph says so about this tenant's own domain, which a replica does not show yet.
+		// Graph gives this answer for a domain that this tenant has verified, while a replica does
+		// not show the verification yet.
 		return call.NotReady("the mail platform does not show the verification yet", call.CauseOf(err))
 	case graph.Status(err) == http.StatusBadRequest:
 		return call.Refuse(fault.VerificationFailed, "the mail platform does not see the verification record yet", call.CauseOf(err))
@@ -173,8 +174,8 @@ func verificationError(err error) error {
 	}
 }
 
-// RemoveDomain implements sdk.MailTenant. Graph has one code for all refusals, so a refusal is
-// explained by the state of the domain and not by its text.
+// RemoveDomain implements sdk.MailTenant. Graph has one code for all refusals, so RemoveDomain
+// explains a refusal by the state of the domain and not by the text of the answer.
 func (c *tenantClient) RemoveDomain(ctx context.Context, name string) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()

@@ -29,8 +29,8 @@ import (
 
 const fakeTenant tenant.GUID = "7b1d9c52-6a0e-4a55-8f0e-0c2f5b6a9d11"
 
-// minimalAnswers are the shortest answers that the plugin must understand: opaque tokens, members
-// that are missing or null, other spellings, and bodies where none are documented.
+// minimalAnswers are the shortest answers that the plugin must understand. Tokens are opaque,
+// members are missing, null or spelled differently, and some bodies are not documented.
 var minimalAnswers = map[string]string{
 	"POST /oauth2/v2.0/token": `{"access_token":"opaque"}`,
 	"GET /organization": `{"value":[{"displayName":"Fabrikam","verifiedDomains":[
@@ -142,7 +142,8 @@ func TestMinimalGraphAnswersAreUnderstood(t *testing.T) {
 	})
 	verified, err := fake.client.VerifyDomain(t.Context(), "a.example")
 	expectEqual(t, err, verified, domain.Platform{Name: "a.example", Verified: true})
-	// Services that are on stay on. Services that an application may not set are not written.
+	// EnableMail keeps the services that are enabled. It does not write services that an
+	// application may not set.
 	expectEqual(t, fake.client.EnableMail(t.Context(), "a.example"), fake.bodies["PATCH /domains/a.example"], `{"supportedServices":["Email","Yammer"]}`)
 	users, err := fake.client.UserMailboxes(t.Context())
 	expectEqual(t, err, users, 1)
@@ -209,9 +210,9 @@ func TestMinimalRuleAnswersAreUnderstood(t *testing.T) {
 
 func TestMinimalMailboxAnswersAreUnderstood(t *testing.T) {
 	fake := newFakePlatform(t)
-	made, err := fake.client.CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Anna Keller", Address: "Anna@a.example"})
-	if err != nil || made.ObjectID != "o-1" || made.Address != "anna@a.example" {
-		t.Fatalf("made %+v, %v", made, err)
+	created, err := fake.client.CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "Anna Keller", Address: "Anna@a.example"})
+	if err != nil || created.ObjectID != "o-1" || created.Address != "anna@a.example" {
+		t.Fatalf("made %+v, %v", created, err)
 	}
 	expectEqual(t, nil, fake.bodies["New-Mailbox"], `{"CmdletInput":{"CmdletName":"New-Mailbox","Parameters":{"Alias":"`+
 		mailbox.Alias("anna@a.example")+`","DisplayName":"Anna Keller","Name":"anna@a.example",`+

@@ -37,7 +37,8 @@ const (
 )
 
 // ensureRole assigns the role Exchange Administrator to the application's service principal if it
-// is missing. A refusal is a state of the result, not an error.
+// is missing. If the tenant refuses the assignment, the result has the state roleRefused and the
+// error is nil.
 func (c *tenantClient) ensureRole(ctx context.Context) (roleStatus, error) {
 	principal, err := c.servicePrincipal(ctx)
 	switch {

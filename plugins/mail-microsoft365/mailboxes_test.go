@@ -114,8 +114,8 @@ func TestCreateMailboxIsUnknownWhenTheAddressIsTakenAfterA503(t *testing.T) {
 	env := newTestEnv(t)
 	tenantInfo, c := env.preparedTenant(t, nil)
 	address := "anna@" + env.mailDomain(t, c)
-	taken := `|Microsoft.WLCDManagedMemberExistsException|The proxy address "SMTP:` + address + `" is already being used`
-	env.setBehaviour(t, tenantInfo.GUID, options{"cmdlets": options{"New-Mailbox": options{"errors": []string{taken}}}})
+	takenError := `|Microsoft.WLCDManagedMemberExistsException|The proxy address "SMTP:` + address + `" is already being used`
+	env.setBehaviour(t, tenantInfo.GUID, options{"cmdlets": options{"New-Mailbox": options{"errors": []string{takenError}}}})
 	env.injectFault(t, options{"operation": "New-Mailbox", "kind": "status", "status": 503, "times": 1})
 	_, err := c.CreateMailbox(t.Context(), mailboxSpec(address))
 	expectOutcome(t, err, outcome.Unknown, fault.ProviderTimeout)

@@ -187,8 +187,8 @@ func hasProperty(schema *openapi3.Schema, name string) bool {
 
 type errorRecorder struct{ errors []string }
 
-func (c *errorRecorder) Errorf(format string, args ...any) {
-	c.errors = append(c.errors, fmt.Sprintf(format, args...))
+func (r *errorRecorder) Errorf(format string, args ...any) {
+	r.errors = append(r.errors, fmt.Sprintf(format, args...))
 }
 
 func TestGraphValidatorReportsUndescribedCalls(t *testing.T) {

@@ -30,8 +30,9 @@ type dnsRecord struct {
 	Canonical  string `json:"canonicalName"`
 }
 
-// Records implements sdk.MailTenant. The service records are those of the service Email, exactly as
-// the platform names them. No target is computed.
+// Records implements sdk.MailTenant. The service records are those of the service Email. Microsoft
+// chooses the host names in the MX and CNAME records; the plugin never derives them from the
+// domain.
 func (c *tenantClient) Records(ctx context.Context, name string) (domain.Records, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -59,9 +60,9 @@ func (c *tenantClient) Records(ctx context.Context, name string) (domain.Records
 	return out, nil
 }
 
-func (c *tenantClient) records(ctx context.Context, name, form string) ([]dnsRecord, error) {
+func (c *tenantClient) records(ctx context.Context, name, pathFormat string) ([]dnsRecord, error) {
 	return retryNotFound(ctx, c, func() ([]dnsRecord, error) {
-		return graph.List[dnsRecord](ctx, c.graph, graph.PathWith(form, name), "")
+		return graph.List[dnsRecord](ctx, c.graph, graph.PathWith(pathFormat, name), "")
 	})
 }
 
@@ -69,20 +70,20 @@ func (c *tenantClient) records(ctx context.Context, name, form string) ([]dnsRec
 func readRecords(name string, all []dnsRecord) []dns.Record {
 	var out []dns.Record
 	for _, r := range all {
-		read := dns.Record{Name: recordName(name, r.Label), TTL: r.TTL}
+		record := dns.Record{Name: recordName(name, r.Label), TTL: r.TTL}
 		switch r.kind() {
 		case "txt":
-			read.Type, read.Content = dns.TXT, r.Text
+			record.Type, record.Content = dns.TXT, r.Text
 		case "mx":
-			read.Type, read.Content, read.Preference = dns.MX, hostName(r.Exchange), r.Preference
+			record.Type, record.Content, record.Preference = dns.MX, hostName(r.Exchange), r.Preference
 		case "cname":
-			read.Type, read.Content = dns.CNAME, hostName(r.Canonical)
+			record.Type, record.Content = dns.CNAME, hostName(r.Canonical)
 		}
-		if read.TTL <= 0 {
-			read.TTL = defaultTTL
+		if record.TTL <= 0 {
+			record.TTL = defaultTTL
 		}
-		if read.Content != "" {
-			out = append(out, read)
+		if record.Content != "" {
+			out = append(out, record)
 		}
 	}
 	return out
@@ -97,10 +98,11 @@ func (r dnsRecord) kind() string {
 	return strings.ToLower(r.RecordType)
 }
 
-// recordName returns the full name of a record. Microsoft documents labels as full names. A label
-// outside the domain, or @, is read as a name below the domain.
-func recordName(name, text string) string {
-	l := hostName(text)
+// recordName returns the full name of a record. Microsoft documents labels as full names. An empty
+// label and @ mean the domain itself. A label that does not end in the domain is relative to the
+// domain.
+func recordName(name, label string) string {
+	l := hostName(label)
 	switch {
 	case l == "" || l == "@":
 		return name

@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
 
-// TestRuleWritesSurviveALostAnswer checks that the rule ends as requested when any one cmdlet fails
-// once, before or after its effect.
+// TestRuleWritesSurviveALostAnswer checks that the rule is as requested in the end when one cmdlet
+// fails once, before or after its effect.
 func TestRuleWritesSurviveALostAnswer(t *testing.T) {
 	env := newTestEnv(t)
 	for _, cmdlet := range []string{
@@ -62,8 +62,8 @@ func TestRuleWritesSurviveALostAnswer(t *testing.T) {
 	}
 }
 
-// TestARuleWriteThatDoesNotShowIsNotReady checks that a change that cannot be read back is not
-// reported as done.
+// TestARuleWriteThatDoesNotShowIsNotReady checks that a change is not reported as done when a later
+// read does not show it.
 func TestARuleWriteThatDoesNotShowIsNotReady(t *testing.T) {
 	env := newTestEnv(t)
 	s := newSendingTenant(t, env)

@@ -36,7 +36,7 @@ func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 			r, err := s.client.Block(t.Context(), scope, list)
 			if slices.ContainsFunc(list, func(m string) bool { return len(m) < 3 }) {
 				expectOutcome(t, err, outcome.Refused, fault.ProviderError)
-				// The rule keeps its senders, except for the administrator's change.
+				// The refused call left the rule as the administrator had changed it.
 				list = nil
 				r, err = s.client.Block(t.Context(), scope, list)
 			}
@@ -55,8 +55,8 @@ func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 	})
 }
 
-// checkProperty checks a slow property: 20 times with random values, 100 times if TENANTRY_SOAK is
-// set.
+// checkProperty checks a property whose check is slow: with 20 random inputs, or with 100 if
+// TENANTRY_SOAK is set.
 func checkProperty(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")

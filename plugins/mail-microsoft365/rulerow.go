@@ -84,10 +84,10 @@ func (r ruleRow) senders() []string {
 }
 
 // toPort returns the rule in the port's type. A rule that only reports counts as not enabled.
-func (r ruleRow) toPort(made, written bool) sendlimit.Rule {
+func (r ruleRow) toPort(created, written bool) sendlimit.Rule {
 	return sendlimit.Rule{
 		ID: string(r.ID), Name: string(r.Name), Enabled: r.enabled() && equalFold(string(r.Mode), exchange.Enforce),
-		Lists: r.senders(), Altered: r.enabled() && (r.extended() || !r.hasManagedSettings()), Created: made, Written: written,
+		Lists: r.senders(), Altered: r.enabled() && (r.extended() || !r.hasManagedSettings()), Created: created, Written: written,
 	}
 }
 
@@ -126,9 +126,9 @@ const (
 )
 
 // ruleSenders returns the mailboxes as a rule lists them: in lower case, sorted, without
-// duplicates. It refuses addresses that are not plain addresses and lists that exceed ruleSize,
-// before anything is sent. The platform could read a blank as "no senders", and the rule would stop
-// all mail of the tenant.
+// duplicates. Before any request, it refuses addresses that are not plain addresses and lists that
+// exceed ruleSize. The platform could read a blank address as "no senders", and the rule would then
+// stop all mail of the tenant.
 func ruleSenders(name string, mailboxes []string) ([]string, error) {
 	var out []string
 	for _, m := range mailboxes {

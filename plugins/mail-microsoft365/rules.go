@@ -55,8 +55,8 @@ func (c *tenantClient) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	return all, nil
 }
 
-// RemoveRule implements sdk.MailTenant. It reads the rule after the removal, so it sees a removal
-// that did not happen.
+// RemoveRule implements sdk.MailTenant. It reads the rule after the removal, so it notices when the
+// rule still exists.
 func (c *tenantClient) RemoveRule(ctx context.Context, scope string) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -79,9 +79,9 @@ func (c *tenantClient) RemoveRule(ctx context.Context, scope string) error {
 	}
 }
 
-// RemoveRules implements sdk.MailTenant. It lists the rules again after each round, so it sees a
-// removal that did not happen. Enabled rules are removed first, in case the deadline does not
-// suffice for all.
+// RemoveRules implements sdk.MailTenant. It lists the rules again after each round of removals, so
+// it notices rules that still exist. It removes enabled rules first, in case the deadline comes
+// before all rules are removed.
 func (c *tenantClient) RemoveRules(ctx context.Context) error {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
@@ -130,7 +130,7 @@ type ruleUpdate struct {
 	failed      error // error of the last write, nil if it succeeded
 	reads       int   // how often the rule was read since the last new step
 	writes      int
-	made        bool // this update created the rule
+	created     bool // this update created the rule
 	changed     bool // a write changed the rule, or may have
 }
 
@@ -142,7 +142,7 @@ func (u *ruleUpdate) run(ctx context.Context, next nextStep) (sendlimit.Rule, er
 		}
 		step := next(row, found, u.senders)
 		if step == ruleDone {
-			return row.toPort(u.made, u.writes > 0), nil
+			return row.toPort(u.created, u.writes > 0), nil
 		}
 		if err := u.apply(ctx, step); err != nil {
 			return sendlimit.Rule{}, u.finalError(err)
@@ -193,7 +193,7 @@ func (u *ruleUpdate) apply(ctx context.Context, step ruleStep) error {
 		u.failed = nil // somebody else created it; it shows soon
 		return nil
 	case u.failed == nil || mayRetry(u.failed):
-		u.made = u.made || step == createEnabled || step == createDisabled
+		u.created = u.created || step == createEnabled || step == createDisabled
 		return nil
 	case exchange.Is(u.failed, exchange.NotFound):
 		return u.notFoundError(ctx, step)

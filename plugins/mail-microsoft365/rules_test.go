@@ -29,10 +29,10 @@ func TestRuleLifecycle(t *testing.T) {
 	if r := s.block(s.domain); !cmp.Equal(r, sendlimit.Rule{}) || len(s.rules()) != 0 {
 		t.Fatalf("nothing to block: %+v, %v", r, s.rules())
 	}
-	made := ensure(s.mailboxes...)
-	want := sendlimit.Rule{ID: made.ID, Name: sendlimit.RuleName(s.domain), Lists: s.mailboxes, Created: true, Written: true}
-	if made.ID == "" || !cmp.Equal(made, want) || len(s.stoppedSenders()) != 0 {
-		t.Fatalf("made %+v, want %+v", made, want)
+	created := ensure(s.mailboxes...)
+	want := sendlimit.Rule{ID: created.ID, Name: sendlimit.RuleName(s.domain), Lists: s.mailboxes, Created: true, Written: true}
+	if created.ID == "" || !cmp.Equal(created, want) || len(s.stoppedSenders()) != 0 {
+		t.Fatalf("made %+v, want %+v", created, want)
 	}
 	want.Created, want.Written = false, false
 	if again := ensure(s.mailboxes[:1]...); !cmp.Equal(again, want) {

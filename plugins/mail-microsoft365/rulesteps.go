@@ -53,7 +53,7 @@ func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	case len(senders) == 0:
 		return ruleDone
 	case row.extended():
-		return remove // only a new rule is without the additions
+		return remove // only a new rule lacks what somebody added to this one
 	case !slices.Equal(row.senders(), senders) || !row.hasManagedSettings():
 		return setSenders
 	case !row.enabled():
@@ -63,7 +63,7 @@ func blockStep(row ruleRow, found bool, senders []string) ruleStep {
 	}
 }
 
-// What managed rules contain. The sender of a rejected message sees the text and the code.
+// The properties of managed rules. The sender of a rejected message sees the text and the code.
 const (
 	rejectText    = "Daily sending limit reached for this mailbox. Sending resumes when the day turns."
 	rejectCode    = "5.7.910"

@@ -55,8 +55,8 @@ func description() sdk.Description {
 			Withdrawal:       "Open Enterprise applications in the Microsoft Entra admin center, and delete the application that you approved.",
 			LeftRules:        "Open Mail flow, Rules in the Exchange admin center.",
 		},
-		// The directory service's limit on writes of one application in one tenant. Exchange
-		// publishes no limit; the plugin paces its calls itself, see exchange.Limiter.
+		// The directory service limits the writes of one application in one tenant. Exchange
+		// publishes no limit; the plugin paces the cmdlets itself, see exchange.Limiter.
 		Budgets: []sdk.Budget{
 			{Key: "tenant", Limit: 3000, Window: 150 * time.Second},
 			// The message trace has a separate quota in each tenant. One call of Sent is one

@@ -103,7 +103,7 @@ func (env *testEnv) injectFault(t conformance.T, f options) {
 	t.Cleanup(func() { env.control(t, http.MethodDelete, "/faults", nil) })
 }
 
-// expectOutcome checks the kind of the outcome and, if code has a name, the error code.
+// expectOutcome checks the kind of the outcome of err and, if code is not empty, its error code.
 func expectOutcome(t conformance.T, err error, kind outcome.Kind, code fault.Code) {
 	t.Helper()
 	if outcome.Of(err) != kind || (code.Name != "" && !errors.Is(err, code)) {

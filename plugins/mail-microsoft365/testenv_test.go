@@ -47,7 +47,8 @@ func startSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	return handler, ready, err
 }
 
-// testEnv is a platform of the plugin and its simulator, as the environment of the contract.
+// testEnv is a platform of the plugin and its simulator. The contract suite (package
+// ports/contract) runs in it.
 type testEnv struct {
 	*conformance.MailTest
 	platform sdk.MailPlatform
@@ -82,7 +83,7 @@ func (env *testEnv) control(t conformance.T, method, path string, body any) (out
 	return out
 }
 
-// TestContract runs the contract suite of the port with the plugin and its simulator.
+// TestContract runs the contract suite of a mail platform with the plugin and its simulator.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	env := newTestEnv(t)

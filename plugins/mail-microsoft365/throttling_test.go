@@ -25,11 +25,11 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// latency is how long a request of throttledEnv is on its way.
+// latency is how long a request of throttledEnv takes to reach the simulator.
 const latency = 150 * time.Millisecond
 
-// throttledEnv is a tenant of a simulator that runs in the bubble of a test without a network. So
-// time passes only while all calls wait, however slow the machine is.
+// throttledEnv is a tenant of a simulator that is called without a network, in the bubble of
+// package testing/synctest. So time passes only while all calls wait, however slow the machine is.
 type throttledEnv struct {
 	t        *testing.T
 	handler  http.Handler
@@ -60,11 +60,11 @@ func newThrottledEnv(t *testing.T) *throttledEnv {
 	for name, value := range ready.Secrets {
 		env.settings.Secrets[name] = secret.New(value)
 	}
-	made := env.control(http.MethodPost, "/tenants", options{"name": "Throttled"}).(map[string]any)
-	env.id = tenant.GUID(made["tenant_id"].(string))
-	_, env.domain, _ = strings.Cut(made["admin"].(string), "@")
+	created := env.control(http.MethodPost, "/tenants", options{"name": "Throttled"}).(map[string]any)
+	env.id = tenant.GUID(created["tenant_id"].(string))
+	_, env.domain, _ = strings.Cut(created["admin"].(string), "@")
 	env.control(http.MethodPost, "/tenants/"+string(env.id)+"/behaviour", noDelays)
-	env.consent(made["admin"].(string))
+	env.consent(created["admin"].(string))
 	if p, err := env.process(nil).Bootstrap(t.Context()); err != nil || p.Status != tenant.BootstrapReady {
 		t.Fatalf("bootstrap: %+v, %v", p, err)
 	}
@@ -101,7 +101,7 @@ func (env *throttledEnv) control(method, path string, in any) (out any) {
 	return out
 }
 
-// process returns the tenant as a new process of the plugin reaches it. Processes with the same
+// process returns the client of the tenant in a new process of the plugin. Processes with the same
 // store share their waits.
 func (env *throttledEnv) process(shared *memoryWaits) sdk.MailTenant {
 	return env.platform(shared).For(env.id)
@@ -126,11 +126,11 @@ func (env *throttledEnv) provision(c sdk.MailTenant, name string) error {
 	ctx, cancel := context.WithTimeout(env.t.Context(), time.Minute)
 	defer cancel()
 	address := name + "@" + env.domain
-	made, err := c.CreateMailbox(ctx, mailbox.Spec{DisplayName: name, Address: address})
+	created, err := c.CreateMailbox(ctx, mailbox.Spec{DisplayName: name, Address: address})
 	if err != nil {
 		return fmt.Errorf("create: %w", err)
 	}
-	if err := c.OpenSignIn(ctx, made.ObjectID, address, secret.New("Corr3ct-horse-battery")); err != nil {
+	if err := c.OpenSignIn(ctx, created.ObjectID, address, secret.New("Corr3ct-horse-battery")); err != nil {
 		return fmt.Errorf("open sign-in: %w", err)
 	}
 	if err := c.OpenSubmission(ctx, address); err != nil {
@@ -139,7 +139,7 @@ func (env *throttledEnv) provision(c sdk.MailTenant, name string) error {
 	return nil
 }
 
-// throttle plans answers with 429 for one host. Each hits a call after some others.
+// throttle plans two answers with 429 for one host: to its second call and to its seventh.
 func (env *throttledEnv) throttle(method, path string) {
 	env.t.Helper()
 	for _, skip := range []int{1, 6} {
@@ -183,8 +183,8 @@ func (m *memoryWaits) Wait(_ context.Context, scope string, atLeast time.Duratio
 	return max(0, time.Until(m.until[scope]))
 }
 
-// Microsoft's Retry-After applies to all calls of the application in a tenant. Each mailbox waited
-// for its own answer, and the others went on.
+// Microsoft's Retry-After applies to all calls of the application in a tenant, so the calls for
+// other mailboxes must wait too.
 func TestARetryAfterHoldsBackAllCallsOfTheTenant(t *testing.T) {
 	for _, tt := range []struct {
 		name, method, path string // of the calls that are throttled

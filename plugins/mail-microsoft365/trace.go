@@ -30,7 +30,7 @@ var traceProperties = []string{"MessageTraceId", "Received", "SenderAddress", "R
 
 // sent returns the row in the port's type. Messages that a managed rule stopped must not count, but
 // a row names no rule. A stopped message never reached a different server, so its row has no ToIP.
-// A message that failed at the recipient's server was sent.
+// A message that the recipient's server refused counts as sent.
 func (r traceRow) sent() sendlimit.Sent {
 	return sendlimit.Sent{
 		Message: string(r.ID), Sender: string(r.Sender), At: r.Received.Time,
@@ -48,7 +48,7 @@ const traceTime = "2006-01-02T15:04:05.9999999"
 // traceSenders is how many senders one query names.
 const traceSenders = 50
 
-// tracePosition is where a page of the trace begins. A cursor is its encoded form.
+// tracePosition is where a page of the trace begins. A cursor is an encoded tracePosition.
 type tracePosition struct {
 	Span  int `json:"s"`           // spans that were read completely
 	Batch int `json:"b,omitempty"` // batches of senders that were read completely in this span
@@ -66,7 +66,7 @@ func (c *tenantClient) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendli
 	if !ok || at.Batch > 0 && at.Batch >= len(batches) {
 		return sendlimit.Trace{}, call.Refuse(fault.ProviderError, "the cursor is not valid for this trace")
 	}
-	if len(batches) == 0 { // a query without senders would return the messages of all
+	if len(batches) == 0 { // a query without senders would return the messages of all senders
 		return sendlimit.Trace{}, nil
 	}
 	end := q.To.Add(time.Duration(-at.Span) * traceSpan)
@@ -105,8 +105,8 @@ func (c *tenantClient) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendli
 	return out, err
 }
 
-// quotaWait is the retry delay when the quota is used up. The platform names no delay. A request
-// comes free every 3 seconds on average, and after 5 minutes at worst.
+// quotaWait is the retry delay when the quota is used up. The platform names no delay. The quota
+// allows a request every 3 seconds on average, and the next one after 5 minutes at the latest.
 const quotaWait = time.Minute
 
 // withRetryDelay sets quotaWait as the delay of a throttled outcome that names none.
@@ -131,8 +131,8 @@ func (p tracePosition) parameters(begin, end time.Time, senders []string) map[st
 }
 
 // next returns the position of the page after these rows, and whether there is one. The platform
-// marks a truncated answer with a warning, and warnings have other reasons too. After a warning for
-// a different reason, the next page contains only the last row again, and the trace ends there.
+// marks a truncated answer with a warning, but a warning can have a different reason. Then the next
+// page contains only the last row again, and next returns false.
 func (p tracePosition) next(rows []traceRow, warned bool) (next tracePosition, more bool, err error) {
 	if !warned || len(rows) == 0 {
 		return tracePosition{}, false, nil

@@ -23,11 +23,11 @@ import (
 // sendAt makes a mailbox send messages at a given time.
 func (s *sendingTenant) sendAt(t conformance.T, box string, count int, at time.Time, more options) {
 	t.Helper()
-	in := options{"mailbox": box, "count": count, "at": at.Format(time.RFC3339Nano)}
+	message := options{"mailbox": box, "count": count, "at": at.Format(time.RFC3339Nano)}
 	for name, value := range more {
-		in[name] = value
+		message[name] = value
 	}
-	s.control(t, http.MethodPost, "/messages", in)
+	s.control(t, http.MethodPost, "/messages", message)
 }
 
 // readTrace reads the trace of all senders to its end and counts the pages.
@@ -58,7 +58,8 @@ func oneSenderQuery(from, to time.Time, cursor string) sendlimit.TraceQuery {
 	return sendlimit.TraceQuery{From: from, To: to, Senders: []string{"a@a.example"}, Cursor: cursor}
 }
 
-// messagesPerSender counts each message that was not refused once, however many rows it has.
+// messagesPerSender counts the messages of each sender, without messages that were refused. A
+// message with several rows counts once.
 func messagesPerSender(sent []sendlimit.Sent) map[string]int {
 	counts, seen := map[string]int{}, map[string]bool{}
 	for _, m := range sent {
@@ -144,8 +145,8 @@ func TestSentAsksForFiftySendersAtATime(t *testing.T) {
 	if got := messagesPerSender(sent); got[s.mailboxes[0]] != 4 || got[s.mailboxes[1]] != 6 || got[s.mailboxes[2]] != 8 {
 		t.Errorf("counted %v", got)
 	}
-	if asked := env.calls(t)[exchange.GetMessageTrace]; pages != 6 || asked != 6 {
-		t.Errorf("%d pages by %d requests", pages, asked)
+	if queries := env.calls(t)[exchange.GetMessageTrace]; pages != 6 || queries != 6 {
+		t.Errorf("%d pages by %d requests", pages, queries)
 	}
 	q.Senders = nil
 	if page, err := s.client.Sent(t.Context(), q); err != nil || len(page.Sent) > 0 || page.Next != "" || env.calls(t)[exchange.GetMessageTrace] != 6 {

@@ -23,7 +23,7 @@ import (
 
 const repository = "github.com/tenantry/tenantry/"
 
-// promised are the packages whose exported API is stable, see docs/sdk-promise.md.
+// promised are the packages whose exported API stays compatible, see docs/sdk-promise.md.
 var promised = []string{repository + "plugins/sdk", repository + "plugins/sdk/simulate", repository + "plugins/conformance"}
 
 var update = flag.Bool("update", false, "add what is new to the files of testdata; delete by hand what a new version breaks")
@@ -100,9 +100,9 @@ func TestDifferencesOfAnAPIAreFound(t *testing.T) {
 	}
 }
 
-// exportedAPI returns a sorted line for each exported name of the packages, and for each type of the
-// repository that these names lead to. An interface is one line with all its methods, because a new
-// method breaks the types that implement it.
+// exportedAPI returns sorted lines: one for each exported name of the packages, and one for each
+// type of the repository that the declarations of these names use. An interface is one line with
+// all its methods, because a new method breaks the types that implement it.
 func exportedAPI(t *testing.T, packages []string) []string {
 	t.Helper()
 	files := exportFiles(t, packages)
@@ -122,8 +122,8 @@ func exportedAPI(t *testing.T, packages []string) []string {
 	return slices.Sorted(maps.Keys(d.lines))
 }
 
-// exportFiles returns the files with the compiled declarations of the packages and of all packages
-// that they import, by import path.
+// exportFiles returns the paths of the compiler's export data, keyed by import path. It covers the
+// packages and all packages that they import.
 func exportFiles(t *testing.T, packages []string) map[string]string {
 	t.Helper()
 	out, err := exec.Command("go", append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}, packages...)...).Output()
@@ -199,7 +199,7 @@ func (d apiDump) typeName(o *types.TypeName) {
 	}
 }
 
-// reach adds the types of this repository that a type names.
+// reach adds lines for the types of this repository that a type consists of.
 func (d apiDump) reach(of types.Type) {
 	switch t := of.(type) {
 	case *types.Alias:

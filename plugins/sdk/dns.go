@@ -131,8 +131,8 @@ func PlainName(name string) string {
 	return "."
 }
 
-// ReadBack reads a zone after a write, checks that it has the changes, and returns its record sets.
-// If reading fails, the effect of the write is unknown.
+// ReadBack reads a zone after a write, checks that the zone has the changes, and returns its record
+// sets. If reading fails, ReadBack returns an UnknownEffect error.
 func ReadBack(ctx context.Context, p DNSProvider, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	sets, err := p.Records(ctx, zone)
 	if err != nil {
@@ -149,8 +149,8 @@ func ReadBack(ctx context.Context, p DNSProvider, zone dns.Zone, changes []dns.C
 	return sets, nil
 }
 
-// SetsAfter returns the current record set for each change. This is the result of
-// DNSProvider.Apply.
+// SetsAfter returns, for each change, the record set of its name and type in sets.
+// DNSProvider.Apply returns this list.
 func SetsAfter(sets []dns.RRSet, changes []dns.Change) []dns.RRSet {
 	var after []dns.RRSet
 	for _, c := range changes {
@@ -159,8 +159,8 @@ func SetsAfter(sets []dns.RRSet, changes []dns.Change) []dns.RRSet {
 	return after
 }
 
-// ZoneLocks serializes the writes to a zone within this process. It is for providers that compare
-// and write in two calls. Zones are hashed to a fixed number of locks, so two zones may share a
+// ZoneLocks serializes the writes to a zone within this process. It is for providers that need two
+// calls to compare and write. Zones are hashed to a fixed number of locks, so two zones may share a
 // lock.
 type ZoneLocks struct {
 	seed  maphash.Seed

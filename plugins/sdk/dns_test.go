@@ -85,7 +85,7 @@ type oneZone struct {
 	err  error
 }
 
-func (p oneZone) Records(context.Context, dns.Zone) ([]dns.RRSet, error) { return p.sets, p.err }
+func (z oneZone) Records(context.Context, dns.Zone) ([]dns.RRSet, error) { return z.sets, z.err }
 
 func TestReadBackComparesTheZoneWithTheChanges(t *testing.T) {
 	want := dns.RRSet{Name: "a.test", Type: dns.TXT, TTL: 60, Values: []string{"x"}}

@@ -21,13 +21,13 @@ type acmeDNS struct {
 }
 
 // Check counts the zones. The deadline of ctx ends the request.
-func (p acmeDNS) Check(ctx context.Context) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+"/zones", nil)
+func (d acmeDNS) Check(ctx context.Context) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.base+"/zones", nil)
 	if err != nil {
 		return 0, sdk.Misconfigured("api_url", "it is not a URL")
 	}
-	req.Header.Set("Authorization", "Bearer "+p.token.Reveal())
-	resp, err := p.http.Do(req)
+	req.Header.Set("Authorization", "Bearer "+d.token.Reveal())
+	resp, err := d.http.Do(req)
 	if err != nil {
 		return 0, sdk.TransportError(err)
 	}
@@ -59,7 +59,8 @@ func ExampleServe() {
 	sdk.Serve(plugin) // does not return
 }
 
-// A status that means the same everywhere has an outcome. The plugin classifies the others.
+// StatusError returns an error for a status that has the same meaning at every provider. The plugin
+// classifies the other statuses.
 func ExampleStatusError() {
 	header := http.Header{"Retry-After": {"30"}}
 	fmt.Println(sdk.StatusError(http.StatusTooManyRequests, header, time.Now()))
@@ -69,14 +70,16 @@ func ExampleStatusError() {
 	// <nil>
 }
 
-// A secret prints nothing of its text. Reveal returns it for the request to the provider.
+// Printing a secret shows nothing of its text. Reveal returns the text for the request to the
+// provider.
 func ExampleSecret() {
 	token := sdk.NewSecret("tok-123")
 	fmt.Println(token, len(token.Reveal()))
 	// Output: [redacted] 7
 }
 
-// Outstanding leaves out what is made already, so that a repeated write changes nothing more.
+// Outstanding leaves out the changes that the zone already has, so that a repeated write changes
+// nothing.
 func ExampleOutstanding() {
 	none := sdk.RRSet{Name: "a.test", Type: sdk.TXT}
 	spf := sdk.RRSet{Name: "a.test", Type: sdk.TXT, TTL: 300, Values: []string{"v=spf1 -all"}}

@@ -29,7 +29,8 @@ var ErrAnswerTooLarge = errors.New("the provider's answer is too large")
 
 type maxAnswerKey struct{}
 
-// WithMaxAnswer returns a context whose calls have a different limit than MaxAnswer, in bytes.
+// WithMaxAnswer returns a context in which the limit for an answer is octets bytes instead of
+// MaxAnswer.
 func WithMaxAnswer(ctx context.Context, octets int64) context.Context {
 	return context.WithValue(ctx, maxAnswerKey{}, octets)
 }
@@ -65,8 +66,9 @@ func newTransport() *http.Transport {
 var ErrHostNotNamed = errors.New("the description of the plugin does not name this host")
 
 // LimitHosts returns a transport that sends only requests to the hosts of Description.Hosts, and
-// fails with ErrHostNotNamed otherwise. The context of a request must come from the call of the host,
-// because the hosts depend on the settings of the call. The clients of this package use it.
+// fails with ErrHostNotNamed otherwise. The context of a request must be derived from the context
+// of the call, because the allowed hosts depend on the settings of the call. The clients of this
+// package use it.
 func LimitHosts(next http.RoundTripper) http.RoundTripper { return hostLimiter{next} }
 
 type hostLimiter struct{ next http.RoundTripper }
@@ -81,19 +83,19 @@ func (l hostLimiter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.next.RoundTrip(r)
 }
 
-// urlHider wraps the tracing transport and removes path and query from its request. Path and query
-// name customers' domains, mailboxes and tenants, so no span may contain them. urlRestorer is the
-// transport below the tracing transport and restores the URL.
+// urlHider wraps the tracing transport and removes the path and the query from the request that
+// this transport sees. Path and query name customers' domains, mailboxes and tenants, so no span
+// may contain them. urlRestorer is the transport below the tracing transport and restores the URL.
 type (
 	urlHider    struct{ next http.RoundTripper }
 	urlRestorer struct{ next http.RoundTripper }
 	fullURLKey  struct{}
 )
 
-func (v urlHider) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h urlHider) RoundTrip(r *http.Request) (*http.Response, error) {
 	hidden := r.Clone(context.WithValue(r.Context(), fullURLKey{}, r.URL))
 	hidden.URL = &url.URL{Scheme: r.URL.Scheme, Host: r.URL.Host}
-	return v.next.RoundTrip(hidden)
+	return h.next.RoundTrip(hidden)
 }
 
 func (u urlRestorer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -102,7 +104,7 @@ func (u urlRestorer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return u.next.RoundTrip(full)
 }
 
-// bodyLimiter limits the size of an answer to MaxAnswer or the limit of the context.
+// bodyLimiter limits the size of an answer to the limit of WithMaxAnswer, or else to MaxAnswer.
 type bodyLimiter struct{ next http.RoundTripper }
 
 func (c bodyLimiter) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -73,9 +73,9 @@ func DomainNotFound(cause string) error {
 	return RefusedAs("domain_not_found", cause, "the tenant does not have this domain")
 }
 
-// RefusedAs returns a refusal with a published error code of core/fault. The comment of each
-// method lists the codes that it may return. detail is for callers. A code that does not exist is an
-// error of the plugin, and gives a Broken outcome.
+// RefusedAs returns a refusal with a published error code of core/fault. The comment of each method
+// lists the codes that it may return. detail is for callers. For a code that does not exist,
+// RefusedAs returns a Broken outcome.
 func RefusedAs(code, cause, detail string) error {
 	published, ok := fault.ByName(code)
 	if !ok {
@@ -84,8 +84,8 @@ func RefusedAs(code, cause, detail string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: published, Cause: cause, Detail: detail}
 }
 
-// WaitsFor returns the error for a call that the provider cannot perform yet, because a task of its
-// own is not finished. Nothing changed, and the host repeats the call.
+// WaitsFor returns the error for a call that the provider cannot perform yet, because the provider
+// has not finished a task. Nothing changed, and the host repeats the call.
 func WaitsFor(cause, detail string) error {
 	return &outcome.Error{Kind: outcome.NotReady, Cause: cause, Detail: detail}
 }

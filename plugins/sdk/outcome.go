@@ -17,7 +17,7 @@ import (
 
 // Outcome is the error of a failed call to a provider. It says whether the call had an effect and
 // whether to retry it. The host finds it in an error with errors.As. The functions of this package
-// create the common ones.
+// create the common outcomes.
 type Outcome = outcome.Error
 
 // The kinds of outcomes. docs/plugins.md says when to use each.
@@ -63,7 +63,7 @@ func PlanInactive() error {
 }
 
 // RequestRefused returns a refusal by the provider that has no more specific error code. The
-// request changed nothing, and repeating it would be refused again.
+// request changed nothing, and the provider would refuse it again.
 func RequestRefused(cause string) error {
 	return &outcome.Error{Kind: outcome.Refused, Code: fault.ProviderError, Cause: cause, Detail: "the provider refused this"}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestGuardedClientRefusesPrivateAddresses also uses a name that resolves to a loopback address.
+// TestGuardedClientRefusesPrivateAddresses uses private addresses, and a name that resolves to a
+// loopback address.
 func TestGuardedClientRefusesPrivateAddresses(t *testing.T) {
 	requests := 0
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests++ }))

@@ -30,8 +30,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// The interfaces that a plugin implements, and the types of its configuration. The interfaces are
-// those that the host calls.
+// The interfaces that a plugin implements and the host calls, and the types of the plugin's
+// configuration.
 type (
 	// MailPlatform is a mail platform.
 	MailPlatform = ports.MailPlatform
@@ -51,7 +51,7 @@ type (
 	Description = wire.Description
 	// Field is a setting or a field of a credential in a Description.
 	Field = wire.Field
-	// PlatformFacts is what the host must know about a mail platform while it makes no call.
+	// PlatformFacts has the facts about a mail platform that the host needs without a call.
 	PlatformFacts = platform.Facts
 	// PlatformHosts are the domains of a mail platform's hosts, each with a leading dot.
 	PlatformHosts = dns.PlatformHosts
@@ -62,9 +62,9 @@ type (
 // Plugin is the parameter of Serve. Describe and exactly one of Mail, DNS and Sending must be set.
 type Plugin struct {
 	Describe Description
-	// Mail returns the mail platform for one call. The same Connection comes with many calls. The
-	// function may keep tokens and HTTP connections between calls, keyed by Connection.Fingerprint.
-	// It must not keep secrets.
+	// Mail returns the mail platform for one call. The host sends the same Connection with many
+	// calls. The function may keep tokens and HTTP connections between calls, keyed by
+	// Connection.Fingerprint. It must not keep secrets.
 	Mail func(Connection) (MailPlatform, error)
 	// DNS returns the DNS provider for one call. The rules of Mail apply.
 	DNS func(Connection) (DNSProvider, error)

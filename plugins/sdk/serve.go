@@ -40,7 +40,7 @@ func Serve(p Plugin) {
 // code.
 func serveHost(p Plugin) int {
 	// Service managers often signal all processes of a service. The plugin ignores these signals,
-	// because the host needs it until the last request is answered.
+	// because the host needs the plugin until the host has answered its last request.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM)
 	log := newLog(os.Stderr, p.Describe.Name)
 	flush := startTelemetry(p.Describe, log)

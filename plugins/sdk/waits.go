@@ -15,9 +15,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Waits holds back the calls to a provider that asked for a pause with Retry-After. The pause
-// applies to all calls of a scope, such as a tenant or a credential, and not only to the call that
-// was refused. The author of the plugin chooses the scopes and their names.
+// Waits holds back the calls to a provider that has asked for a pause with Retry-After. The pause
+// applies to all calls of a scope, such as a tenant or a credential, and not only to the call whose
+// answer had the Retry-After. The author of the plugin chooses the scopes and their names.
 //
 // The host shares the waits of Plugin.Waits with the processes of the plugin in all replicas. Waits
 // is safe for concurrent use. A nil *Waits holds nothing back.
@@ -37,8 +37,8 @@ func NewWaits(now func() time.Time) *Waits {
 	return &Waits{now: now, until: map[string]time.Time{}}
 }
 
-// Share lets w use the waits of the host too. Serve calls it. Tests call it with a store that
-// stands for the host.
+// Share lets w use the waits of the host too. Serve calls Share. Tests call Share with a store that
+// stands in for the host.
 func (w *Waits) Share(host ports.Waits) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,12 +57,12 @@ func (w *Waits) Extend(ctx context.Context, scope string, wait time.Duration) {
 	host := w.host
 	w.mu.Unlock()
 	if host != nil {
-		// The response is known whether or not the caller still waits for it.
+		// The wait must reach the host even if the caller has given up.
 		host.Wait(context.WithoutCancel(ctx), scope, wait)
 	}
 }
 
-// Left returns how long the calls of the scopes have to wait, 0 if they need not.
+// Left returns how long a call of these scopes still has to wait, or 0 if it may be sent now.
 func (w *Waits) Left(ctx context.Context, scopes ...string) time.Duration {
 	if w == nil {
 		return 0
@@ -108,13 +108,13 @@ func (w *Waits) Observe(ctx context.Context, scope string, status int, h http.He
 	w.Extend(ctx, scope, RetryAfter(h, w.now()))
 }
 
-// Client returns a copy of c for the calls of one scope. It does not send a request while the scope
-// has to wait, and observes Retry-After. The error of a request that it did not send contains a
-// Throttled outcome, which TransportError returns.
+// Client returns a copy of c for the calls of one scope. The copy does not send a request while the
+// scope has to wait, and calls Observe with each response. The error of a request that it did not
+// send contains a Throttled outcome, which TransportError returns.
 func (w *Waits) Client(c *http.Client, scope string) *http.Client {
-	held := *c
-	held.Transport = waitingTransport{cmp.Or(c.Transport, http.DefaultTransport), w, scope}
-	return &held
+	limited := *c
+	limited.Transport = waitingTransport{cmp.Or(c.Transport, http.DefaultTransport), w, scope}
+	return &limited
 }
 
 type waitingTransport struct {
@@ -134,7 +134,8 @@ func (t waitingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// maxWait is the longest wait that is accepted from a provider. It protects against a wrong value.
+// maxWait is the longest wait that is accepted from a provider. It protects against a wrong value
+// in Retry-After.
 const maxWait = time.Hour
 
 // RetryAfter returns the wait that the header Retry-After asks for, in seconds or as a date. It is
@@ -143,7 +144,7 @@ func RetryAfter(h http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))
 	wait := time.Duration(0)
 	if seconds, err := strconv.Atoi(text); err == nil {
-		// Limit the number first: the product could overflow.
+		// The seconds are limited first, because the product could overflow.
 		wait = time.Duration(min(seconds, int(maxWait/time.Second))) * time.Second
 	} else if at, err := http.ParseTime(text); err == nil {
 		wait = at.Sub(now)

@@ -36,13 +36,14 @@ func ZoneChanged() error { return dns.Changed() }
 // between the last read and the write.
 func Overlapped() error { return dns.Overlapped() }
 
-// CheckChanges returns the error for changes that no plugin may write: a name outside the zone, the
-// zone's own NS and SOA sets, and two changes of one set. Call it first in DNSProvider.Apply.
+// CheckChanges returns an error if changes contain what no plugin may write: a name outside the
+// zone, the zone's own NS and SOA sets, or two changes of one set. Call it first in
+// DNSProvider.Apply.
 func CheckChanges(zone string, changes []Change) error { return dns.CheckChanges(zone, changes) }
 
-// Outstanding returns the changes that are not made yet, for the current sets of the zone. It fails
-// with ZoneChanged if a set is neither as planned nor as desired. The caller must then write
-// nothing.
+// Outstanding returns the changes that the zone does not have yet. current has the zone's record
+// sets. Outstanding fails with ZoneChanged if a set equals neither Change.Before nor Change.After.
+// The caller must then write nothing.
 func Outstanding(current []RRSet, changes []Change) ([]Change, error) {
 	return dns.Outstanding(current, changes)
 }

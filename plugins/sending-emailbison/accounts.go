@@ -15,7 +15,8 @@ import (
 
 const (
 	sendersPath = "/sender-emails"
-	// maxPages is how many pages a search for one address reads, and how many pages of workspaces.
+	// maxPages is the maximum number of pages that the plugin reads in a search for one address,
+	// and of the list of workspaces.
 	maxPages = 10
 )
 
@@ -50,8 +51,8 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 }
 
 // Accounts implements sdk.SendingPlatform. The cursor holds the page number and the total at the
-// time of the previous page. When the total has shrunk, an account may have moved to a page that
-// was read before, so the listing fails with Broken.
+// time of the previous page. If the total has become smaller, an account may have moved to a page
+// that was already read. Accounts then fails with Broken.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
 	number, previousTotal := 1, 0
 	if cursor != "" {
@@ -130,8 +131,8 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 	return asOutcome(err)
 }
 
-// StartSignIn implements sdk.SendingPlatform. It always fails: EmailBison connects mailboxes only
-// in its dashboard and its uploader.
+// StartSignIn implements sdk.SendingPlatform. It always fails: people connect mailboxes to
+// EmailBison only in its dashboard and in its uploader, a page for connecting many mailboxes.
 func (p *platform) StartSignIn(context.Context, string) (sdk.SignInSession, error) {
 	return sdk.SignInSession{}, sdk.NotSupported(sdk.CanOAuth)
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// The errors of call that its callers handle. asOutcome turns the rest into an outcome.
+// The errors of call that its callers handle. A caller that does not handle them returns asOutcome
+// of the error.
 var (
 	errNotFound  = errors.New("emailbison does not know it")
 	errForbidden = errors.New("emailbison does not allow it")

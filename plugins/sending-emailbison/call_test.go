@@ -12,7 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-emailbison/simulator"
 )
 
-// TestErrorsAndPlatformHideTheToken prints the error of a refused token and the platform.
+// TestErrorsAndPlatformHideTheToken prints the platform, and the error for a refused token, and
+// searches for the token.
 func TestErrorsAndPlatformHideTheToken(t *testing.T) {
 	i := newInstance(t)
 	const token = "7|canaryToken"

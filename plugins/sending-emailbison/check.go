@@ -15,8 +15,8 @@ type workspace struct {
 	Name text `json:"name"`
 }
 
-// user is the owner of the token. EmailBison does not document which member holds the workspace;
-// the first member with an id counts.
+// user is the owner of the token. EmailBison does not document which JSON member has the workspace
+// of the token. The plugin takes the first of these members that has an id.
 type user struct {
 	Workspace        optionalObject[workspace] `json:"workspace"`
 	CurrentWorkspace optionalObject[workspace] `json:"current_workspace"`
@@ -34,8 +34,8 @@ func (u user) workspace() workspace {
 }
 
 // Check implements sdk.SendingPlatform. A super-admin token acts in the workspace that was last
-// selected at the instance. Check recognises it because it reaches several workspaces, and reports
-// it as roaming.
+// selected at the instance. A token that reaches several workspaces must be such a token, so Check
+// sets SelectedWorkspaceOnly.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	var answer struct {
 		Data *user `json:"data"`
@@ -64,17 +64,17 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 }
 
 // workspaces returns the workspaces that the token reaches. listed is false when the instance
-// refuses the list, as some do for a token of one workspace.
+// refuses the list, as some instances do for a token of one workspace.
 func (p *platform) workspaces(ctx context.Context) (all []sdk.Workspace, listed bool, err error) {
 	for number := 1; number <= maxPages; number++ {
-		found, more, _, err := readPage[workspace](ctx, p, "/workspaces/v1.1", number, "")
+		page, more, _, err := readPage[workspace](ctx, p, "/workspaces/v1.1", number, "")
 		if errors.Is(err, errForbidden) || errors.Is(err, errNotFound) {
 			return nil, false, nil
 		}
 		if err != nil {
 			return nil, false, err
 		}
-		for _, w := range found {
+		for _, w := range page {
 			all = append(all, sdk.Workspace{ID: string(w.ID), Name: string(w.Name)})
 		}
 		if !more {
@@ -84,8 +84,8 @@ func (p *platform) workspaces(ctx context.Context) (all []sdk.Workspace, listed 
 	return all, true, nil
 }
 
-// asInstanceError turns a 404 into a refusal of instance_url, because the host has no such API.
-// Other errors become what asOutcome returns.
+// asInstanceError turns a 404 into a refusal of instance_url, because the host has no such API. For
+// other errors it returns asOutcome(err).
 func asInstanceError(err error) error {
 	if errors.Is(err, errNotFound) {
 		return sdk.Misconfigured("instance_url", "there is no EmailBison at this host")

@@ -12,7 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-emailbison/simulator"
 )
 
-// newFixture returns the environment of the contract, with the simulator as EmailBison.
+// newFixture returns an environment for the contract suite (package ports/contract), with the
+// simulator in the place of EmailBison.
 func newFixture(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 	return newInstance(t).Fixture(description(), newPlatform)
 }
@@ -20,7 +21,8 @@ func newFixture(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPla
 // superAdminToken is a token that the tests create with the type super-admin.
 const superAdminToken = "2|simulatedSuperAdmin"
 
-// TestContract runs the contract of a sending platform over the plugin's code and the simulator.
+// TestContract runs the contract suite of a sending platform with the plugin's code and the
+// simulator.
 func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), newFixture) }
 
 // TestBinary builds the plugin and runs every suite of a sending platform over the binary.

@@ -26,8 +26,8 @@ func description() sdk.Description {
 			{Name: "workspace_id", Account: true, Help: "id of the workspace that the token is expected to be of"},
 			{Name: "allow_private", Default: "false", Help: "call instances on private addresses too, and on loopback by http; for test systems"},
 		},
-		// The limit is said to be 3,000 calls per minute for an instance. All of its customers
-		// share it.
+		// The limit of 3,000 calls per minute for an instance is an assumption, see README.md. All
+		// customers of the instance share it.
 		Budgets: []sdk.Budget{{
 			Key: "credential", Limit: 10, Window: time.Second,
 			Costs: map[string]int{"check": 2}, // GET /users and GET /workspaces/v1.1
@@ -36,8 +36,8 @@ func description() sdk.Description {
 	}
 }
 
-// processState holds the HTTP clients, which all connections of the process share. The client
-// public dials public addresses only; private dials any address.
+// processState holds what all connections of the process share. The HTTP client public connects to
+// public addresses only; private connects to any address.
 type processState struct {
 	public, private *http.Client
 	waits           *sdk.Waits // by the fingerprint of the connection

@@ -26,7 +26,8 @@ func newInstance(t conformance.T) instance {
 
 func (i instance) quirks(q map[string]bool) { i.Send(http.MethodPut, "/quirks", q) }
 
-// with returns the platform of a token. workspace is the setting workspace_id; empty leaves it out.
+// with returns the platform for a token. workspace is the setting workspace_id, or "" for a
+// connection without this setting.
 func (i instance) with(token, workspace string) sdk.SendingPlatform {
 	return i.With(map[string]string{"instance_url": i.URL, "workspace_id": workspace, "api_key": token})
 }
@@ -63,7 +64,7 @@ func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 		want   sdk.Workspace
 	}{
 		{map[string]bool{}, "", sdk.Workspace{ID: "1", Name: "Simulated"}},
-		{map[string]bool{}, "7", sdk.Workspace{ID: "1", Name: "Simulated"}}, // the host compares the workspace with the expected one
+		{map[string]bool{}, "7", sdk.Workspace{ID: "1", Name: "Simulated"}}, // the host compares it with workspace_id
 		{map[string]bool{"hide_own": true}, "", sdk.Workspace{ID: "1", Name: "Simulated"}},
 		{map[string]bool{"hide_list": true}, "", sdk.Workspace{ID: "1", Name: "Simulated"}},
 		{map[string]bool{"hide_list": true, "hide_own": true}, "", sdk.Workspace{}},
@@ -79,8 +80,8 @@ func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 	}
 }
 
-// TestSuperAdminTokenIsReportedAsRoaming also checks that the plugin never selects a workspace
-// itself.
+// TestSuperAdminTokenIsReportedAsRoaming checks that Check sets SelectedWorkspaceOnly for a
+// super-admin token, and that the plugin never selects a workspace itself.
 func TestSuperAdminTokenIsReportedAsRoaming(t *testing.T) {
 	i := newInstance(t)
 	i.superAdmin(20)
@@ -110,7 +111,7 @@ func TestSuperAdminTokenIsReportedAsRoaming(t *testing.T) {
 	}
 }
 
-// raw makes a request without the plugin and returns the status.
+// raw sends a request directly to the simulator and returns the status.
 func (i instance) raw(method, path, token, body string) int {
 	i.t.Helper()
 	req, err := http.NewRequest(method, i.URL+"/api"+path, strings.NewReader(body))
@@ -196,8 +197,9 @@ func TestListingAndSearchWorkForEveryPageSize(t *testing.T) {
 	}
 }
 
-// TestListingFailsWhenAccountsWereRemoved: a removal moves another account to a page that was read
-// before. The listing must not report that account as missing.
+// TestListingFailsWhenAccountsWereRemoved removes an account during a listing, so that a different
+// account moves to a page that was already read. The listing must fail instead of leaving that
+// account out.
 func TestListingFailsWhenAccountsWereRemoved(t *testing.T) {
 	i := newInstance(t)
 	for n := range 40 {

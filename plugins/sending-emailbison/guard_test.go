@@ -93,7 +93,7 @@ func TestPrivateAddressesAreNotDialed(t *testing.T) {
 	if n := tr.accepted.Load(); n > 0 {
 		t.Fatalf("%d connections to our network", n)
 	}
-	// The same server is dialed when the operator sets allow_private.
+	// If the operator sets allow_private, the plugin connects to the same server.
 	if o := outcomeOf(checkInstance(t, "https://127.0.0.1:"+tr.port, true)); o.Kind == 0 || o.Cause == "private_address" || tr.accepted.Load() != 1 {
 		t.Fatalf("with allow_private: %+v after %d connections", o, tr.accepted.Load())
 	}
@@ -110,8 +110,8 @@ func TestNamesOfPrivateAddressesAreNotDialed(t *testing.T) {
 	for _, host := range []string{"inside.example", "metadata.example", "private.example", "localhost"} {
 		expectRefused(t, "https://"+host+":"+tr.port)
 	}
-	// DNS rebinding: the first lookup returns a public address, the lookup of the dialer a private
-	// one. The dialer checks the address that it dials.
+	// DNS rebinding: the first lookup returns a public address, and the dialer's own lookup returns
+	// a private one. The dialer must check the address to which it connects.
 	names.set("rebound.example.", "93.184.215.14")
 	addresses, err := net.DefaultResolver.LookupHost(t.Context(), "rebound.example")
 	if err != nil || len(addresses) != 1 || addresses[0] != "93.184.215.14" {

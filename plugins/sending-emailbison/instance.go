@@ -12,8 +12,8 @@ import (
 )
 
 // readCredential returns the instance and the token of a connection. The instance is in
-// instance_url, or in api_key as https://instance#token, or in both when they agree. Error texts
-// quote no part of either.
+// instance_url, or in api_key in the form https://instance#token. If both name an instance, it must
+// be the same. Error texts quote no part of either.
 func readCredential(c sdk.Connection, allowPrivate bool) (instance string, token sdk.Secret, err error) {
 	tokenText := strings.TrimSpace(c.Secrets["api_key"].Reveal())
 	instanceURL := strings.TrimSpace(c.Settings["instance_url"])

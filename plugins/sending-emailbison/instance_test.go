@@ -9,8 +9,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// connection returns a connection with an api_key and an instance_url; empty leaves one out.
-// private is the operator's setting allow_private.
+// connection returns a connection with an api_key and an instance_url. An empty value leaves the
+// field out. private is the operator's setting allow_private.
 func connection(key, instance string, private bool) sdk.Connection {
 	c := sdk.Connection{Settings: map[string]string{}, Secrets: map[string]sdk.Secret{}}
 	if key != "" {

@@ -43,15 +43,15 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 // workspaceOfAccounts returns the workspace of the first account. Without an account it returns "",
 // or fails when the connection names a workspace, because nothing confirms that workspace.
 func (p *platform) workspaceOfAccounts(ctx context.Context) (string, error) {
-	var found accountPage
-	if err := p.call(ctx, http.MethodGet, "/accounts?limit=1", &found); err != nil {
+	var listed accountPage
+	if err := p.call(ctx, http.MethodGet, "/accounts?limit=1", &listed); err != nil {
 		return "", err
 	}
 	switch {
-	case found.Items == nil:
+	case listed.Items == nil:
 		return "", sdk.BrokenAnswer("listing_without_items")
-	case len(found.Items) > 0:
-		return found.Items[0].Organization, nil
+	case len(listed.Items) > 0:
+		return listed.Items[0].Organization, nil
 	case p.workspace != "":
 		return "", sdk.Misconfigured("workspace_id", "the key cannot read its workspace: leave it out, or give the key the scope workspaces:read")
 	default:
@@ -59,8 +59,8 @@ func (p *platform) workspaceOfAccounts(ctx context.Context) (string, error) {
 	}
 }
 
-// Account implements sdk.SendingPlatform. It is not known whether Instantly's path is
-// case-sensitive, so Account searches for an address that the path does not find.
+// Account implements sdk.SendingPlatform. It is not known whether the address in Instantly's path
+// is case-sensitive. If the path finds no account, Account searches the list for the address.
 func (p *platform) Account(ctx context.Context, address string) (sdk.Account, error) {
 	if !strings.Contains(address, "@") {
 		return sdk.Account{}, nil
@@ -78,18 +78,18 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 	return a.account(), nil
 }
 
-// search returns the account of an address from the list filter, which matches parts of addresses.
-// It returns the zero account when none has that address.
+// search looks for an address with the filter of the list, which matches parts of addresses. It
+// returns the zero account when none has that address.
 func (p *platform) search(ctx context.Context, address string) (sdk.Account, error) {
-	var found accountPage
+	var listed accountPage
 	q := url.Values{"limit": {pageSize}, "search": {address}}
-	if err := p.call(ctx, http.MethodGet, "/accounts?"+q.Encode(), &found); err != nil {
+	if err := p.call(ctx, http.MethodGet, "/accounts?"+q.Encode(), &listed); err != nil {
 		return sdk.Account{}, asOutcome(err)
 	}
-	if found.Items == nil {
+	if listed.Items == nil {
 		return sdk.Account{}, sdk.BrokenAnswer("listing_without_items")
 	}
-	for _, a := range found.Items {
+	for _, a := range listed.Items {
 		if integration.SameAddress(a.Email, address) {
 			return a.account(), nil
 		}
@@ -98,39 +98,39 @@ func (p *platform) search(ctx context.Context, address string) (sdk.Account, err
 }
 
 // Accounts implements sdk.SendingPlatform. The list ends at an empty page or at a page without a
-// cursor, because Instantly may send a cursor with the last page too. A cursor that leads to the
-// same page fails with Broken: the listing would never end.
+// cursor, because Instantly may send a cursor with the last page too. If the next cursor equals the
+// cursor of this page, the listing would never end, so Accounts fails with Broken.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
 	q := url.Values{"limit": {pageSize}}
 	if cursor != "" {
 		q.Set("starting_after", cursor)
 	}
-	var found accountPage
-	if err := p.call(ctx, http.MethodGet, "/accounts?"+q.Encode(), &found); err != nil {
+	var listed accountPage
+	if err := p.call(ctx, http.MethodGet, "/accounts?"+q.Encode(), &listed); err != nil {
 		return sdk.Page{}, asOutcome(err)
 	}
-	if found.Items == nil {
+	if listed.Items == nil {
 		return sdk.Page{}, sdk.BrokenAnswer("listing_without_items")
 	}
-	out := sdk.Page{Accounts: make([]sdk.Account, 0, len(found.Items))}
-	for _, a := range found.Items {
+	page := sdk.Page{Accounts: make([]sdk.Account, 0, len(listed.Items))}
+	for _, a := range listed.Items {
 		if a.Email == "" {
 			return sdk.Page{}, sdk.BrokenAnswer("account_without_email")
 		}
-		out.Accounts = append(out.Accounts, a.account())
+		page.Accounts = append(page.Accounts, a.account())
 	}
 	switch {
-	case len(found.Items) == 0:
-		return out, nil
-	case cursor != "" && found.Next == cursor:
+	case len(listed.Items) == 0:
+		return page, nil
+	case cursor != "" && listed.Next == cursor:
 		return sdk.Page{}, sdk.BrokenAnswer("listing_in_a_circle")
 	}
-	out.Next = found.Next
-	return out, nil
+	page.Next = listed.Next
+	return page, nil
 }
 
 // Remove implements sdk.SendingPlatform. Instantly answers with the removed account. An account
-// that it does not know counts as removed.
+// that Instantly does not know counts as removed.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	if !strings.Contains(account, "@") {
 		return nil // the id of an account is its address
@@ -171,38 +171,38 @@ const (
 )
 
 func (a accountDoc) account() sdk.Account {
-	out := sdk.Account{
+	converted := sdk.Account{
 		ID: a.Email, Address: a.Email, Name: strings.TrimSpace(a.FirstName + " " + a.LastName), Stamp: a.Updated,
 	}
 	switch {
 	case a.SetupPending:
-		out.State = sdk.AccountPending
+		converted.State = sdk.AccountPending
 	case a.Status == nil:
-		out.State, out.Reason = sdk.AccountOther, "unknown_status"
+		converted.State, converted.Reason = sdk.AccountOther, "unknown_status"
 	default:
-		a.applyStatus(&out)
+		a.applyStatus(&converted)
 	}
-	return out
+	return converted
 }
 
-// applyStatus sets the state of out from the status. An account that cannot send keeps its OAuth
-// grant, so it stays connected and has an error.
-func (a accountDoc) applyStatus(out *sdk.Account) {
-	out.State = sdk.AccountConnected
+// applyStatus sets the state of converted from the status of a. An account that cannot send keeps
+// its OAuth grant, so it stays connected and has an error.
+func (a accountDoc) applyStatus(converted *sdk.Account) {
+	converted.State = sdk.AccountConnected
 	switch *a.Status {
 	case statusActive, statusMaintenance:
 	case statusPaused:
-		out.Paused = true
+		converted.Paused = true
 	case statusSoftBounces:
-		out.HasError, out.Reason = true, "soft_bounce_error"
+		converted.HasError, converted.Reason = true, "soft_bounce_error"
 	case statusSendingError:
-		out.HasError, out.Reason = true, "sending_error"
+		converted.HasError, converted.Reason = true, "sending_error"
 	case statusConnectionError:
-		out.State, out.HasError, out.Reason = sdk.AccountFailed, true, "connection_error"
+		converted.State, converted.HasError, converted.Reason = sdk.AccountFailed, true, "connection_error"
 		if string(a.AutofixFailed) == "null" {
-			out.State, out.Reason = sdk.AccountOther, "reconnecting"
+			converted.State, converted.Reason = sdk.AccountOther, "reconnecting"
 		}
 	default:
-		out.State, out.Reason = sdk.AccountOther, "unknown_status"
+		converted.State, converted.Reason = sdk.AccountOther, "unknown_status"
 	}
 }

@@ -36,13 +36,14 @@ func description() sdk.Description {
 			{Key: "credential", Limit: 100, Window: time.Second, Costs: requestCosts()},
 			{Key: "credential", Limit: 6000, Window: time.Minute, Costs: requestCosts()},
 			{Key: "credential", Limit: 75, Window: time.Minute, Only: []string{"start_sign_in"}},
-			// Instantly allows 150. It blocks an IP address that exceeds the limit often for hours.
+			// Instantly allows 150. If an IP address exceeds the limit, Instantly blocks it, often
+			// for hours.
 			{Key: "egress", Limit: 120, Window: time.Minute, Only: []string{"start_sign_in"}},
 		},
 	}
 }
 
-// requestCosts returns the maximum number of requests of each operation that can make several.
+// requestCosts returns, for each operation that can make several requests, the maximum number.
 func requestCosts() map[string]int { return map[string]int{"check": 2, "account": 2} }
 
 // processState holds what all connections of the process share.

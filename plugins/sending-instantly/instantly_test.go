@@ -30,7 +30,7 @@ func TestCheckReturnsTheWorkspaceOfTheKey(t *testing.T) {
 		t.Fatalf("%+v, %v", reach, err)
 	}
 	whole := reach.Workspaces[0].ID
-	// A key without workspaces:read: the plugin takes the id from an account.
+	// For a key without workspaces:read, the plugin takes the workspace from an account.
 	env.Send(http.MethodPut, "/keys/narrow", m{"workspace": whole, "scopes": []string{"accounts:all"}})
 	if reach, err = env.With(texts{"api_key": "narrow"}).Check(t.Context()); err != nil || len(reach.Workspaces) != 1 || reach.Workspaces[0].ID != "" {
 		t.Fatalf("without accounts: %+v, %v", reach, err)
@@ -115,17 +115,18 @@ func TestAccountStateOfEachStatus(t *testing.T) {
 	}
 }
 
-// TestListingEndsWithAndWithoutALastCursor also covers the ampersand in a cursor.
+// TestListingEndsWithAndWithoutALastCursor covers a last page with and without a cursor, and
+// cursors that contain an ampersand.
 func TestListingEndsWithAndWithoutALastCursor(t *testing.T) {
 	for _, noCursor := range []bool{false, true} {
 		t.Run(fmt.Sprint("no cursor at the end: ", noCursor), func(t *testing.T) {
 			env := newTestEnv(t)
 			env.Send(http.MethodPost, "/behaviour", m{"no_cursor": noCursor})
-			var many []m
+			var accounts []m
 			for i := range 250 {
-				many = append(many, m{"email": fmt.Sprintf("box+%03d@one.test", i)})
+				accounts = append(accounts, m{"email": fmt.Sprintf("box+%03d@one.test", i)})
 			}
-			env.Send(http.MethodPost, "/accounts", many)
+			env.Send(http.MethodPost, "/accounts", accounts)
 			seen, pages := map[string]bool{}, 0
 			for cursor := ""; pages == 0 || cursor != ""; pages++ {
 				page, err := env.With().Accounts(t.Context(), cursor)
@@ -171,7 +172,7 @@ func TestAddressesAreEscapedAndComparedWithoutCase(t *testing.T) {
 			t.Errorf("%q: %v", odd, err)
 		}
 	}
-	// An account that only contains the address is a different account.
+	// An account whose address only contains the searched address is a different account.
 	env.Put("joann@one.test", m{})
 	if got, err := env.With().Account(t.Context(), "ann@one.test"); err != nil || got.Exists() {
 		t.Errorf("found %+v, %v", got, err)
@@ -224,7 +225,7 @@ func TestSignInAttachesTheAccount(t *testing.T) {
 	if status, _ := env.Decide(s.URL, "bob@one.test", "accept"); status != http.StatusGone {
 		t.Errorf("a used link answers %d", status)
 	}
-	// A second sign-in changes the stamp of the account.
+	// A second sign-in changes Account.Stamp, by which the host notices a new sign-in.
 	env.Send(http.MethodPost, "/clock", m{"advance": "1s"})
 	env.Decide(env.start("ann.lee@one.test").URL, "ann.lee@one.test", "accept")
 	if again, err := env.With().Account(t.Context(), "ann.lee@one.test"); err != nil || again.Stamp == first.Stamp {
@@ -288,17 +289,17 @@ func TestNewAccountAppearsAfterTheListLag(t *testing.T) {
 // handlerTransport calls a handler without a network, so that a call takes no time of a fake clock.
 type handlerTransport struct{ handler http.Handler }
 
-func (d handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (h handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}
 	answer := httptest.NewRecorder()
-	d.handler.ServeHTTP(answer, r)
+	h.handler.ServeHTTP(answer, r)
 	return answer.Result(), nil
 }
 
 // TestSignInStartsAreThrottled checks the limits per minute: 75 starts of a workspace and 150 of an
-// IP address. A refused start counts for the address.
+// IP address. A start that the limit of a workspace refuses also counts for the address.
 func TestSignInStartsAreThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, ready, err := simulator.New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), Log: io.Discard})
@@ -346,11 +347,11 @@ func TestLinksToOtherHostsAreRefused(t *testing.T) {
 
 func TestRepeatedPageBreaksTheListing(t *testing.T) {
 	env := newTestEnv(t)
-	var many []m
+	var accounts []m
 	for i := range 120 {
-		many = append(many, m{"email": fmt.Sprintf("box%03d@one.test", i)})
+		accounts = append(accounts, m{"email": fmt.Sprintf("box%03d@one.test", i)})
 	}
-	env.Send(http.MethodPost, "/accounts", many)
+	env.Send(http.MethodPost, "/accounts", accounts)
 	env.Send(http.MethodPost, "/behaviour", m{"repeat_page": true})
 	first, err := env.With().Accounts(t.Context(), "")
 	if err != nil || first.Next == "" {
@@ -361,7 +362,8 @@ func TestRepeatedPageBreaksTheListing(t *testing.T) {
 	}
 }
 
-// TestThrottledStartHasARetryAfter: Instantly answers 503 when Microsoft throttles it.
+// TestThrottledStartHasARetryAfter covers the answer 503, which Instantly sends when Microsoft
+// throttles Instantly.
 func TestThrottledStartHasARetryAfter(t *testing.T) {
 	env := newTestEnv(t)
 	env.Fail(t, contract.IsDown)

@@ -125,7 +125,7 @@ func checkAnswer(o *openapi3.Operation, status int, raw []byte) error {
 }
 
 // checkBody checks body against a schema and refuses properties that the schema does not have. The
-// schemas themselves allow additional properties, so a misspelled one would pass.
+// schemas themselves allow additional properties, so validation would accept a misspelled property.
 func checkBody(schema *openapi3.Schema, body any) error {
 	if err := schema.VisitJSON(body, openapi3.VisitAsResponse(), openapi3.EnableFormatValidation()); err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// upstreamRetryAfter is when to repeat a start that failed because Microsoft throttles Instantly.
-// Instantly sends no Retry-After in that case.
+// upstreamRetryAfter is how long the host waits before it repeats a start that failed because
+// Microsoft throttles Instantly. Instantly sends no Retry-After in that case.
 const upstreamRetryAfter = 5 * time.Second
 
 // StartSignIn implements sdk.SendingPlatform. An OAuth session of Instantly is not bound to an
@@ -40,8 +40,8 @@ func (p *platform) StartSignIn(ctx context.Context, address string) (sdk.SignInS
 	return sdk.SignInSession{ID: answer.SessionID, URL: withLoginHint(answer.AuthURL, address), ExpiresAt: answer.ExpiresAt}, nil
 }
 
-// withUpstreamRetry sets RetryAfter on a 503 without one. Instantly answers 503 when Microsoft
-// throttles it.
+// withUpstreamRetry sets the RetryAfter of an outcome for a 503 without Retry-After. Instantly
+// answers 503 when Microsoft throttles Instantly.
 func withUpstreamRetry(err error) error {
 	var o *outcome.Error
 	if !errors.As(err, &o) || o.Kind != outcome.Down || o.Cause != "status 503" || o.RetryAfter > 0 {
@@ -52,8 +52,8 @@ func withUpstreamRetry(err error) error {
 	return &delayed
 }
 
-// withLoginHint adds login_hint, with which Microsoft's page fills in the address, unless Instantly
-// has set it. The rest of the URL stays unchanged byte for byte.
+// withLoginHint adds the parameter login_hint, unless Instantly has set it. Microsoft's page uses
+// it to fill in the address. The rest of the URL stays unchanged byte for byte.
 func withLoginHint(authURL, address string) string {
 	u, err := url.Parse(authURL)
 	if err != nil || u.Query().Has("login_hint") {

@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// perPage is the step of skip. Other clients of PlusVibe are known to work with it.
+	// perPage is the number of accounts of a page, without the overlap. Other clients of PlusVibe
+	// use the same number.
 	perPage = 100
 	// overlap is how many accounts of the next page each request also asks for. An account that is
 	// removed during the listing shifts the later accounts forward; without the overlap the listing
@@ -67,8 +68,8 @@ func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error
 
 // list returns one page. The cursor has three parts, separated by spaces: the value of skip, the
 // hash of the first account of the previous page, and the hashes of the accounts in the overlap.
-// list fails with Broken when the page repeats the previous one, or has no account of the overlap:
-// the list may then lack accounts.
+// list fails with Broken when the page repeats the previous page. It also fails when the page has
+// none of the accounts in the overlap, because the listing may then lack accounts.
 func (p *platform) list(ctx context.Context, search, cursor string) (sdk.Page, error) {
 	if p.workspace == "" {
 		return sdk.Page{}, sdk.Misconfigured(fieldWorkspace, "it is missing")
@@ -116,13 +117,13 @@ const noHashes = "-"
 // page converts a page of the API and leaves out the accounts that the previous page showed.
 func (p *platform) page(ctx context.Context, docs []accountDoc, at position) (sdk.Page, error) {
 	var page sdk.Page
-	moved := len(at.overlapping) > 0
+	overlapMissing := len(at.overlapping) > 0
 	for _, d := range docs {
 		if d.Email == "" {
 			return sdk.Page{}, sdk.BrokenAnswer("account_without_address")
 		}
 		if slices.Contains(at.overlapping, hashOf(d)) {
-			moved = false
+			overlapMissing = false
 			continue
 		}
 		page.Accounts = append(page.Accounts, d.account())
@@ -130,7 +131,7 @@ func (p *platform) page(ctx context.Context, docs []accountDoc, at position) (sd
 			p.process.logUnknownStatus(ctx, string(d.Status))
 		}
 	}
-	if moved {
+	if overlapMissing {
 		return sdk.Page{}, sdk.BrokenAnswer("list_moved")
 	}
 	if len(docs) < perPage {
@@ -140,11 +141,11 @@ func (p *platform) page(ctx context.Context, docs []accountDoc, at position) (sd
 	if first == at.previousFirst {
 		return sdk.Page{}, sdk.BrokenAnswer("repeated_page")
 	}
-	var ahead []string
+	var overlapHashes []string
 	for _, d := range docs[perPage:] {
-		ahead = append(ahead, hashOf(d))
+		overlapHashes = append(overlapHashes, hashOf(d))
 	}
-	page.Next = fmt.Sprint(at.skip+perPage, " ", first, " ", cmp.Or(strings.Join(ahead, ","), noHashes))
+	page.Next = fmt.Sprint(at.skip+perPage, " ", first, " ", cmp.Or(strings.Join(overlapHashes, ","), noHashes))
 	return page, nil
 }
 
@@ -155,9 +156,9 @@ func hashOf(d accountDoc) string {
 	return strconv.FormatUint(h.Sum64(), 16)
 }
 
-// account converts an account to the form of the port. Its id is its address, because PlusVibe
-// deletes by address. The stamp changes with timestamp_updated or the status, so it changes with a
-// new sign-in.
+// account converts an account to sdk.Account. The id of an account is its address, because PlusVibe
+// deletes accounts by address. Account.Stamp changes when timestamp_updated or the status changes,
+// and so with each new sign-in.
 func (d accountDoc) account() sdk.Account {
 	s, _ := classify(string(d.Status))
 	a := sdk.Account{
@@ -187,8 +188,8 @@ func (s *processState) logUnknownStatus(ctx context.Context, status string) {
 }
 
 // Remove implements sdk.SendingPlatform. The call is undocumented. When PlusVibe does not confirm
-// the deletion, Remove looks the account up: an account that does not exist counts as removed. An
-// unknown call with the account still there means that disconnecting is not supported.
+// the deletion, Remove looks the account up: an account that does not exist counts as removed. If
+// PlusVibe does not know the call and the account still exists, Remove returns sdk.NotSupported.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	if p.workspace == "" {
 		return sdk.Misconfigured(fieldWorkspace, "it is missing")

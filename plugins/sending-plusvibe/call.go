@@ -21,8 +21,8 @@ import (
 // maxAnswer is the maximum size of an answer in bytes. Accounts come with their signatures.
 const maxAnswer = 8 << 20
 
-// answer is an answer without a failure that applies to every call, such as throttling or a refused
-// key.
+// answer is an answer that is not one of the failures that call handles, such as throttling or a
+// refused key.
 type answer struct {
 	status int
 	body   []byte
@@ -38,7 +38,7 @@ type request struct {
 }
 
 // call makes one request. It fails for throttling, outages, a refused key and a missing plan. The
-// caller judges the other statuses.
+// caller handles all other statuses.
 func (p *platform) call(ctx context.Context, r request) (answer, error) {
 	req, err := p.newRequest(sdk.WithMaxAnswer(ctx, maxAnswer), r)
 	if err != nil {
@@ -87,10 +87,10 @@ func (p *platform) newRequest(ctx context.Context, r request) (*http.Request, er
 	return req, nil
 }
 
-// refusal returns the error of 401, 402 and 403. An HTML page with 403 comes from the edge in front
-// of PlusVibe, which does not check keys, so the outcome is Throttled. It must not be Broken or
-// Down: one customer's key can provoke the page, and such outcomes would open the circuit breaker
-// of all customers.
+// refusal returns the error for the statuses 401, 402 and 403. An HTML page with 403 comes from the
+// proxy in front of PlusVibe, which does not check keys, so the outcome is Throttled. It must not
+// be Broken or Down: one customer's key can provoke the page, and such outcomes would open the
+// circuit breaker of all customers.
 func refusal(resp *http.Response, body []byte) error {
 	switch resp.StatusCode {
 	case http.StatusForbidden:

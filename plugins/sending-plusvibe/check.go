@@ -13,8 +13,9 @@ import (
 )
 
 // Check implements sdk.SendingPlatform. PlusVibe does not document how it refuses a key, so 401,
-// 403 and a "status" other than "success" all count as a refusal. Check also tries a partner's
-// login. It refuses a connection whose login the operator does not allow.
+// 403 and a "status" other than "success" all count as a refusal. If the connection has a partner's
+// login, Check tries the login, or refuses the connection if the operator does not allow such
+// logins.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	if !p.partner && !p.password.Empty() { // do not store a login that is never used
 		return sdk.Reach{}, sdk.Misconfigured(fieldPassword, "this service does not accept the login of a partner: set api_key alone")
@@ -56,8 +57,8 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	return reach, nil
 }
 
-// checkLogin requests the partner's workspaces. Any refusal of that call counts as a refused login,
-// because no sign-in can start with it.
+// checkLogin requests the partner's workspaces. Any refusal of this request counts as a refused
+// login, because such a login cannot start sign-ins.
 func (p *platform) checkLogin(ctx context.Context) error {
 	a, err := p.call(ctx, p.asPartner("/webhook/partner-list-workspace"))
 	if err != nil {
@@ -80,8 +81,8 @@ type partnerAnswer struct {
 	Code text `json:"code"`
 }
 
-// asPartner returns a partner call. The login is only in the body, because URLs are logged in many
-// places.
+// asPartner returns a request with the partner's login. The login is only in the body, because many
+// programs log URLs.
 func (p *platform) asPartner(path string) request {
 	login := map[string]string{"flow": "app_user", "pipl_username": p.username.Reveal(), "pipl_password": p.password.Reveal()}
 	if p.workspace != "" {

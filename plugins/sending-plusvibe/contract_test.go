@@ -11,7 +11,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestContract runs the contract of a sending platform over the plugin's code and the simulator.
+// TestContract runs the contract suite of a sending platform with the plugin's code and the
+// simulator.
 func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), newFixture) }
 
 // TestBinary runs every suite of a sending platform over the built plugin.
@@ -23,7 +24,8 @@ func TestBinary(t *testing.T) {
 	conformance.Sending(t, conformance.Binary{Path: path, Connect: connect}, newFixture)
 }
 
-// newFixture returns the environment of the contract, with the simulator as PlusVibe.
+// newFixture returns an environment for the contract suite (package ports/contract), with the
+// simulator in the place of PlusVibe.
 func newFixture(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 	return newTestEnv(t).Fixture(description(), newPlatform)
 }

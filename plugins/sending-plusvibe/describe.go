@@ -45,8 +45,8 @@ func description() sdk.Description {
 			{Name: "user_agent", Default: userAgent, Help: "how calls name themselves; PlusVibe's edge may turn unusual ones away"},
 			{Name: fieldAllow, Default: "false", Help: "true: an account may give a partner's login, whose password starts sign-ins at PlusVibe; false: a credential with one is not taken, and one that is stored is not sent"},
 		},
-		// PlusVibe publishes no limit. This budget averages 5 calls per second. The window of 10
-		// seconds allows the bursts of a user and of a listing.
+		// PlusVibe publishes no limit. This budget allows 5 calls per second on average. The window
+		// of 10 seconds allows short bursts, such as the pages of a listing.
 		Budgets: []sdk.Budget{{
 			Key: "credential", Limit: 50, Window: 10 * time.Second,
 			Costs: map[string]int{"check": 2},

@@ -15,8 +15,9 @@ import (
 // can be deleted, but neither the path nor the body.
 const deletePath = "/account/delete"
 
-// linkPaths are the member paths at which the answer to a start of a sign-in may hold the link.
-// PlusVibe documents only the form of a related call: {"code": 1, "message": ...}.
+// linkPaths are the places in the JSON answer to the start of a sign-in that may have the link.
+// Each place is a path of member names. PlusVibe documents only the form of a related call:
+// {"code": 1, "message": ...}.
 var linkPaths = [][]string{{"data", "url"}, {"data", "auth_url"}, {"url"}, {"auth_url"}, {"oauth_url"}}
 
 // classification is what a status of an account means.
@@ -37,7 +38,7 @@ var statuses = map[string]classification{
 	"CONNECTING":   {state: sdk.AccountPending},
 }
 
-// failedSuffix ends a status that names the failed part, such as SMTP_ERROR.
+// failedSuffix is the end of a status that names the protocol that failed, such as SMTP_ERROR.
 const failedSuffix = "_ERROR"
 
 // classify returns what a status means. known is false for a status that is not in statuses and

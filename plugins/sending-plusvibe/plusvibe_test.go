@@ -44,7 +44,8 @@ func TestStampChangesWithTheUpdateTimeAndTheStatus(t *testing.T) {
 	}
 }
 
-// TestCallsAreLimitedToTheWorkspace also checks that every call except Check requires a workspace.
+// TestCallsAreLimitedToTheWorkspace checks that calls see only the accounts of the connection's
+// workspace, and that every call except Check requires a workspace.
 func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	env := newTestEnv(t)
 	env.Put("anna@a.example", m{})
@@ -71,8 +72,8 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	}
 }
 
-// TestRemoveChecksTheAccountWhenTheCallFails: Remove reports an account as removed only when it
-// does not exist.
+// TestRemoveChecksTheAccountWhenTheCallFails checks that Remove reports success only for an account
+// that does not exist any more.
 func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 	env := newTestEnv(t)
 	env.Put("anna@a.example", m{})
@@ -117,8 +118,8 @@ func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	}
 }
 
-// TestSecretsStayOutOfURLs also checks which calls carry the key, and the User-Agent of the
-// operator.
+// TestSecretsStayOutOfURLs checks that no URL has a secret, which calls have the key in their
+// header, and the User-Agent that the operator sets.
 func TestSecretsStayOutOfURLs(t *testing.T) {
 	var urls, agents []string
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
@@ -152,8 +153,8 @@ func TestSecretsStayOutOfURLs(t *testing.T) {
 	}
 }
 
-// TestMalformedListsAreBroken also covers numbers and null in the place of strings, which are
-// accepted.
+// TestMalformedListsAreBroken covers malformed lists. It also checks that numbers and null in the
+// place of strings are accepted.
 func TestMalformedListsAreBroken(t *testing.T) {
 	for body, want := range map[string]outcome.Kind{
 		`{"accounts": [{"_id": 7, "email": "anna@a.example", "status": 3, "timestamp_updated": 1700000000000, "payload": {"name": {}}}]}`: 0,
@@ -203,8 +204,8 @@ func TestInvalidCursorsAreRefused(t *testing.T) {
 	}
 }
 
-// TestRemovalsDuringAListingSkipNoAccount: the overlap of the pages covers a few removals, more
-// break the listing.
+// TestRemovalsDuringAListingSkipNoAccount removes accounts during a listing. Fewer removals than
+// the overlap must skip no account. With more removals the listing must fail.
 func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	removals := []int{4, 5}
 	if os.Getenv("TENANTRY_SOAK") != "" {
@@ -241,7 +242,8 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	}
 }
 
-// TestDescriptionRequiresThePartnerLoginForSignIns also checks the budget.
+// TestDescriptionRequiresThePartnerLoginForSignIns checks Needs, the fields of the login, and the
+// budget.
 func TestDescriptionRequiresThePartnerLoginForSignIns(t *testing.T) {
 	d := description()
 	if needs := d.Needs[integration.CanOAuth]; !slices.Equal(needs, []string{"partner_username", "partner_password", "allow_password_credentials"}) {

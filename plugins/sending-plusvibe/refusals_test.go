@@ -14,7 +14,7 @@ import (
 )
 
 // TestRefusedKeysAreDistinguishedFromTheEdge covers the statuses with which PlusVibe may refuse a
-// key, the HTML page of its edge, and 402.
+// key, the HTML page of the proxy in front of PlusVibe, and 402.
 func TestRefusedKeysAreDistinguishedFromTheEdge(t *testing.T) {
 	env := newTestEnv(t)
 	bad := env.With(texts{"api_key": "guessed"})
@@ -35,8 +35,8 @@ func TestRefusedKeysAreDistinguishedFromTheEdge(t *testing.T) {
 	}
 }
 
-// TestThrottlingWithoutRetryAfterHasADefaultWait: it is not known whether PlusVibe sends
-// Retry-After.
+// TestThrottlingWithoutRetryAfterHasADefaultWait covers a 429 without Retry-After, because it is
+// not known whether PlusVibe sends this header.
 func TestThrottlingWithoutRetryAfterHasADefaultWait(t *testing.T) {
 	env := newTestEnv(t)
 	env.FailOnce(m{"kind": "status", "status": 429})
@@ -71,8 +71,8 @@ func TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt(t *testing.T) {
 	}
 }
 
-// TestSignInLinksAreFoundAndTheirHostsChecked covers each member path of the link and hosts that
-// are not allowed.
+// TestSignInLinksAreFoundAndTheirHostsChecked covers each path in linkPaths, and hosts that are not
+// allowed.
 func TestSignInLinksAreFoundAndTheirHostsChecked(t *testing.T) {
 	env := newTestEnv(t)
 	for _, path := range []string{"data.url", "data.auth_url", "url", "auth_url", "oauth_url"} {

@@ -11,8 +11,8 @@ import (
 )
 
 // StartSignIn implements sdk.SendingPlatform. It needs the login of an infrastructure partner of
-// PlusVibe. The call does not take the address of the mailbox. The answer has neither a session nor
-// an expiry, so the host looks the account up to learn the result.
+// PlusVibe. The API call has no parameter for the address of the mailbox. The answer has neither a
+// session nor an expiry, so the host later reads the account to learn the result.
 func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession, error) {
 	if !p.partner {
 		return sdk.SignInSession{}, sdk.NotSupported(sdk.CanOAuth)

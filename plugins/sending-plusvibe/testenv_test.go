@@ -18,7 +18,7 @@ type (
 	texts = map[string]string
 )
 
-// testEnv is a simulated PlusVibe. Connections name its first workspace.
+// testEnv is a simulated PlusVibe. Its connections name the first workspace of the simulator.
 type testEnv struct {
 	*conformance.SendingTest
 	t conformance.T

@@ -105,12 +105,12 @@ func isForbidden(err error) bool {
 	return errors.As(err, &o) && o.Cause == "salesblink status 403"
 }
 
-// minPause is the minimum time without calls after a 429. SalesBlink's guide asks for it; the
-// answer has no Retry-After.
+// minPause is the minimum time without calls after a 429. SalesBlink's guide asks for this pause;
+// the answer has no Retry-After.
 const minPause = 60 * time.Second
 
-// pauseKey holds back the calls with the key when err is Throttled, for at least minPause. It
-// returns err with that wait.
+// pauseKey holds back the calls with the key for at least minPause if err is Throttled. It returns
+// err with the pause as RetryAfter.
 func (p *platform) pauseKey(ctx context.Context, err error) error {
 	var o *outcome.Error
 	if errors.As(err, &o) && o.Kind == outcome.Throttled {

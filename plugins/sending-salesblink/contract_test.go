@@ -12,14 +12,14 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestContract runs the contract of a sending platform over the plugin's code and the simulator,
-// with both meanings of skip and two forms of lists.
+// TestContract runs the contract suite of a sending platform with the plugin's code and the
+// simulator, with both meanings of skip and two forms of lists.
 func TestContract(t *testing.T) {
-	for name, knobs := range map[string]m{
+	for name, behaviour := range map[string]m{
 		"offsets, and no search": {"skip": "offset", "search": false},
 		"pages, and flat lists":  {"skip": "page", "shape": "flat"},
 	} {
-		t.Run(name, func(t *testing.T) { conformance.SendingInProcess(t, plugin(), fixtureWith(knobs)) })
+		t.Run(name, func(t *testing.T) { conformance.SendingInProcess(t, plugin(), fixtureWith(behaviour)) })
 	}
 }
 
@@ -32,17 +32,17 @@ func TestBinary(t *testing.T) {
 	conformance.Sending(t, conformance.Binary{Path: path, Connect: connect}, fixtureWith(m{"shape": "folders"}))
 }
 
-// fixtureWith returns the function that makes the environment of the contract, with the simulator
-// as SalesBlink in a given behaviour.
+// fixtureWith returns a function that creates an environment for the contract suite (package
+// ports/contract). The simulator with this behaviour is in the place of SalesBlink.
 func fixtureWith(behaviour m) conformance.NewSendingFixture {
 	return func(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 		env := newTestEnv(t)
 		env.Behave(behaviour)
-		// Each fixture has its own key. The plugin process serves all fixtures; when a fixture gets the
-		// port of an earlier one, the pause of the earlier key would still apply for a minute.
-		own := "key-" + rand.Text()
-		env.key(own, "owner", 1)
-		env.Ready.Secrets["api_key"] = own
+		// Each fixture has its own key. One plugin process serves all fixtures. If a fixture had
+		// the port and the key of an earlier fixture, a pause of that key would still apply.
+		key := "key-" + rand.Text()
+		env.key(key, "owner", 1)
+		env.Ready.Secrets["api_key"] = key
 		return env.Fixture(description(), newPlatform)
 	}
 }

@@ -15,9 +15,10 @@ import (
 // This file holds what SalesBlink does not document and what was not tested with a real key. The
 // README lists it. A correction changes only this file.
 
-// The names that a member of an answer may have. The first name that is present counts.
+// The names that a JSON member of an answer may have. The plugin uses the first name that is
+// present.
 var (
-	groupNames   = []string{"senders", "items", "accounts"} // of a folder, or of the data
+	groupNames   = []string{"senders", "items", "accounts"} // of the list of senders, in a folder or in the data
 	idNames      = []string{"id", "_id", "sender_id"}
 	addressNames = []string{"from_email", "email", "email_address"}
 	nameNames    = []string{"from_name", "name"}
@@ -27,7 +28,7 @@ var (
 
 	workspaceIDs   = []string{"id", "_id", "workspace_id"}
 	workspaceNames = []string{"name", "workspace_name"}
-	workspaceLists = []string{"workspaces"} // unless the data is the list
+	workspaceLists = []string{"workspaces"} // used if the data is not a list itself
 )
 
 // classification is what a status of a sender means.
@@ -50,8 +51,9 @@ var statuses = map[string]classification{
 	"disconnected": {state: sdk.AccountFailed},
 }
 
-// inWorkspace adds the workspace to a request: to the query of a GET, and to the body of other
-// methods. It returns the query and the body; the body is nil when the request has none.
+// inWorkspace adds the workspace of the connection to a request: to the query of a GET, and to the
+// body of other methods. It returns the query and the body. The body is nil for a request without a
+// body.
 func (p *platform) inWorkspace(method string, query url.Values) (url.Values, any) {
 	switch {
 	case p.workspace == "":

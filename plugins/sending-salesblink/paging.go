@@ -25,9 +25,9 @@ const (
 )
 
 // The meanings of the parameter skip. SalesBlink's REST guide does not define it, the schema of its
-// tools says that it is a page number, and in other APIs it is an offset. The second page, with
-// skip=1, shows the meaning: with an offset it repeats the first page shifted by one, otherwise it
-// follows it.
+// tools says that it is a page number, and in other APIs it is an offset. The second request, with
+// skip=1, shows the meaning. If skip is an offset, the answer repeats the first page, shifted by
+// one sender. If skip is a page number, the answer has the senders after the first page.
 const (
 	skipUnknown  = ""
 	skipIsOffset = "offset"
@@ -42,7 +42,7 @@ type cursor struct {
 }
 
 // Accounts implements sdk.SendingPlatform. A listing ends at a page that is empty or has no new
-// sender. A short page does not end it, because it may only be the end of a folder.
+// sender. A short page does not end a listing, because it may only be the end of a folder.
 func (p *platform) Accounts(ctx context.Context, at string) (sdk.Page, error) {
 	return p.list(ctx, "", at)
 }
@@ -87,8 +87,8 @@ func (p *platform) list(ctx context.Context, search, at string) (sdk.Page, error
 	return position.page(all)
 }
 
-// page returns the new senders of a page and the cursor of the next page. It fails with Broken when
-// the page shows that the listing would skip senders or that skip has no effect.
+// page returns the senders in all that the previous page did not have, and the cursor of the next
+// page. It fails with Broken when the listing would skip senders, or when skip has no effect.
 func (c cursor) page(all []sdk.Account) (sdk.Page, error) {
 	var page sdk.Page
 	next := cursor{Means: c.Means}
@@ -103,8 +103,8 @@ func (c cursor) page(all []sdk.Account) (sdk.Page, error) {
 		return sdk.Page{}, sdk.BrokenAnswer("list_moved")
 	}
 	if len(page.Accounts) == 0 {
-		// The first page is full and comes again: skip has no effect, so the senders after the
-		// first page cannot be read.
+		// The answer repeats the first page, which is full. So skip has no effect, and the plugin
+		// cannot read the senders after the first page.
 		if c.Skip > 0 && c.Means == skipUnknown && len(all) >= perPage {
 			return sdk.Page{}, sdk.BrokenAnswer("repeated_page")
 		}

@@ -48,8 +48,8 @@ func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 	}
 }
 
-// TestIgnoredSkipBreaksAListingOfSeveralPages: a full page that comes again cannot be the whole
-// list.
+// TestIgnoredSkipBreaksAListingOfSeveralPages covers a platform that answers every request with the
+// same full page. Such a page need not be the whole list.
 func TestIgnoredSkipBreaksAListingOfSeveralPages(t *testing.T) {
 	env := newTestEnv(t)
 	for i := range 130 {
@@ -96,8 +96,8 @@ func TestMeaningOfSkipIsFoundWhileSendersChange(t *testing.T) {
 	}
 }
 
-// TestRemovalsDuringAListingSkipNoSender: with skip as an offset, the overlap of the pages covers a
-// few removals, more break the listing.
+// TestRemovalsDuringAListingSkipNoSender removes senders during a listing with skip as an offset.
+// Fewer removals than the overlap must skip no sender. With more removals the listing must fail.
 func TestRemovalsDuringAListingSkipNoSender(t *testing.T) {
 	const senders = 240
 	removals := []int{4, 5}

@@ -12,9 +12,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// Check implements sdk.SendingPlatform. Only an owner's key may list the workspaces. Any other key
-// is valid when it can list senders; it acts in the configured workspace, or else in its default
-// one.
+// Check implements sdk.SendingPlatform. Only the key of a user with the role owner may list the
+// workspaces. Any other key is valid when it can list senders. Its calls use the workspace of the
+// connection, or else the default workspace of the key.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	data, err := p.call(ctx, http.MethodGet, "/workspaces", nil)
 	if err == nil {
@@ -37,7 +37,7 @@ func workspaces(data json.RawMessage) (sdk.Reach, error) {
 	var list []json.RawMessage
 	if json.Unmarshal(data, &list) != nil || list == nil {
 		var object members
-		_ = json.Unmarshal(data, &object) // for other JSON types list finds nothing
+		_ = json.Unmarshal(data, &object) // for other JSON types object stays empty, and list finds nothing
 		ok := false
 		if list, ok = object.list(workspaceLists); !ok {
 			return sdk.Reach{}, sdk.BrokenAnswer("no_workspaces")
@@ -46,7 +46,7 @@ func workspaces(data json.RawMessage) (sdk.Reach, error) {
 	var reach sdk.Reach
 	for _, raw := range list {
 		var w members
-		_ = json.Unmarshal(raw, &w) // for other JSON types text finds no id
+		_ = json.Unmarshal(raw, &w) // for other JSON types w stays empty, and text finds no id
 		id := w.text(workspaceIDs)
 		if id == "" {
 			return sdk.Reach{}, sdk.BrokenAnswer("workspace_without_id")
@@ -56,9 +56,9 @@ func workspaces(data json.RawMessage) (sdk.Reach, error) {
 	return reach, nil
 }
 
-// StartSignIn implements sdk.SendingPlatform. The call does not take the address of the mailbox.
-// The answer has neither a session nor an expiry, so the host looks the account up to learn the
-// result.
+// StartSignIn implements sdk.SendingPlatform. The API call has no parameter for the address of the
+// mailbox. The answer has neither a session nor an expiry, so the host later reads the account to
+// learn the result.
 func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession, error) {
 	data, err := p.call(ctx, http.MethodPost, "/oauth/outlook", nil)
 	if err != nil {

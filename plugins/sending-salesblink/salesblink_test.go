@@ -19,8 +19,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestCheckOfOwnersAndMembers: an owner's key lists its workspaces. A member's key is valid when it
-// lists senders, in the configured workspace or its default one.
+// TestCheckOfOwnersAndMembers checks the keys of users with the role owner and with other roles.
+// Only a key of an owner lists its workspaces. A different key is valid when it lists senders, in
+// the configured workspace or in its default workspace.
 func TestCheckOfOwnersAndMembers(t *testing.T) {
 	env := newTestEnv(t)
 	ids := env.key("key-owner", "owner", 3)
@@ -62,7 +63,8 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	}
 }
 
-// TestRefusalsWithASuccessStatusAreRefusals also covers the other statuses of a refusal.
+// TestRefusalsWithASuccessStatusAreRefusals covers refusals with status 200, and the other statuses
+// of a refusal.
 func TestRefusalsWithASuccessStatusAreRefusals(t *testing.T) {
 	env := newTestEnv(t)
 	p := env.With(texts{"workspace_id": "5b1e0000-0000-4000-8000-00000000ffff"})
@@ -86,8 +88,8 @@ func TestRefusalsWithASuccessStatusAreRefusals(t *testing.T) {
 	}
 }
 
-// TestKeyIsPausedAfterThrottling: the pause is one minute, or Retry-After when that is longer.
-// Other keys are not paused.
+// TestKeyIsPausedAfterThrottling checks that a key is paused for one minute after a 429, or for the
+// time in Retry-After if that is longer. Other keys are not paused.
 func TestKeyIsPausedAfterThrottling(t *testing.T) {
 	for wait, want := range map[int]time.Duration{0: time.Minute, 7: time.Minute, 90: 90 * time.Second} {
 		env := newTestEnv(t)
@@ -143,8 +145,8 @@ func TestDescriptionHasTheBudgetsAndNoDisconnect(t *testing.T) {
 	}
 }
 
-// TestRequestsCarryTheKeyAndTheWorkspace: the key is only in its header, and a request has a body
-// only when it is a POST with a workspace.
+// TestRequestsCarryTheKeyAndTheWorkspace checks that the key is only in the header Authorization,
+// and that only a POST with a workspace has a body.
 func TestRequestsCarryTheKeyAndTheWorkspace(t *testing.T) {
 	var received []string
 	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {

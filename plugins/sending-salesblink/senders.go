@@ -11,8 +11,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// senders decodes a list of senders, which is flat, grouped by folders, or an object of folders. It
-// fails with Broken for any other form: a sender that it left out would be reported as removed.
+// senders decodes a list of senders. The list is flat, or grouped by folders, or an object with a
+// list for each folder. senders fails with Broken for any other form, because the host would take
+// senders that it leaves out for removed.
 func senders(data json.RawMessage) ([]sdk.Account, error) {
 	var list []json.RawMessage
 	var object members
@@ -65,7 +66,8 @@ func flatten(list []json.RawMessage) ([]sdk.Account, error) {
 	return all, nil
 }
 
-// account converts a sender to the form of the port. Any failure member makes the account failed.
+// account converts a sender to sdk.Account. If a member in failureNames has a value, the account
+// has failed, whatever its status is.
 func account(m members) sdk.Account {
 	status := strings.ToLower(m.text(statusNames))
 	s, known := statuses[status]

@@ -33,8 +33,9 @@ func TestAccountStateOfEachSenderForm(t *testing.T) {
 	}
 }
 
-// TestOnlyKnownFormsOfListsAreAccepted: in any other form a sender might be missed and reported as
-// removed. A negative number of senders means Broken.
+// TestOnlyKnownFormsOfListsAreAccepted checks the forms of lists. In an unknown form the plugin
+// could overlook a sender, and the host would take it for removed. A negative number of senders in
+// the table means Broken.
 func TestOnlyKnownFormsOfListsAreAccepted(t *testing.T) {
 	const sender = `{"id": "1", "email": "a@a.example"}`
 	for data, want := range map[string]int{

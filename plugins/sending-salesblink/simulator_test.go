@@ -16,8 +16,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-salesblink/simulator"
 )
 
-// TestRateLimitsOfAKey checks 30 reads and 15 writes per minute. The answer to a call over the
-// limit has no Retry-After.
+// TestRateLimitsOfAKey checks the limits of 30 reads and 15 writes per minute. The answer to a call
+// over the limit has no Retry-After.
 func TestRateLimitsOfAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, ready, err := simulator.New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), Log: io.Discard})
@@ -33,11 +33,11 @@ func TestRateLimitsOfAKey(t *testing.T) {
 			return answer
 		}
 		ask("PUT "+ready.URL+"/_control/keys/key-other", "", `{"workspaces": [{"id": "w", "name": "W"}], "role": "owner"}`)
-		for call, most := range map[string]int{"GET /senders": 30, "POST /oauth/outlook": 15} {
+		for call, limit := range map[string]int{"GET /senders": 30, "POST /oauth/outlook": 15} {
 			call = strings.Replace(call, "/", ready.Settings["base_url"]+"/", 1)
-			for i := range most + 1 {
+			for i := range limit + 1 {
 				answer := ask(call, simulator.Key, "")
-				if over := answer.Code == http.StatusTooManyRequests; over != (i == most) || answer.Header().Get("Retry-After") != "" {
+				if over := answer.Code == http.StatusTooManyRequests; over != (i == limit) || answer.Header().Get("Retry-After") != "" {
 					t.Fatalf("%s, call %d: %d", call, i+1, answer.Code)
 				}
 			}
@@ -52,7 +52,7 @@ func TestRateLimitsOfAKey(t *testing.T) {
 	})
 }
 
-// raw makes a request without the plugin.
+// raw sends a request directly to the simulator.
 func (env *testEnv) raw(call, key string) *http.Response {
 	env.t.Helper()
 	method, path, _ := strings.Cut(call, " ")

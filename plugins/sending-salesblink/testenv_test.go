@@ -30,8 +30,8 @@ func newTestEnv(t conformance.T) *testEnv {
 	return &testEnv{conformance.SimulateSending(t, simulator.New, process.newPlatform), process, t}
 }
 
-// key creates an API key with a role that reaches a number of workspaces, and returns their ids.
-// The first is the workspace that exists from the start.
+// key creates an API key with a role and with access to a number of workspaces, and returns the ids
+// of the workspaces. The first workspace is the one that a new simulator has.
 func (env *testEnv) key(name, role string, workspaces int) (ids []string) {
 	env.t.Helper()
 	all := []simulate.Workspace{}

@@ -18,10 +18,10 @@ import (
 
 const (
 	pageSize = 100
-	// overlap is how many accounts two pages share.
+	// overlap is how many accounts a page has in common with the previous page.
 	overlap = 5
-	// maxMatches is how many accounts Account reads from the filter for one address. More matches mean
-	// that the filter has no effect.
+	// maxMatches is the maximum number of accounts that Account reads when it filters for one
+	// address. If there are more, the filter has no effect.
 	maxMatches = 5 * pageSize
 )
 
@@ -61,10 +61,10 @@ func bestMatch(found []accountDoc, address string) (match sdk.Account, ok bool) 
 	return match, ok
 }
 
-// Accounts implements sdk.SendingPlatform. A page that is not full is the last one. Pages overlap,
+// Accounts implements sdk.SendingPlatform. A page that is not full is the last page. Pages overlap,
 // because an account that is removed during the listing shifts the later accounts forward. Without
-// the overlap the listing could skip an account and report it as removed. When the overlap is
-// missing, Accounts fails with Broken.
+// the overlap the listing could skip an account and report it as removed. When a page does not have
+// the last account of the previous page, Accounts fails with Broken.
 func (p *platform) Accounts(ctx context.Context, cursor string) (sdk.Page, error) {
 	offset, previousLast, ok := parseCursor(cursor)
 	if !ok {
@@ -130,7 +130,7 @@ func (p *platform) list(ctx context.Context, offset, limit int, filter url.Value
 }
 
 // Remove implements sdk.SendingPlatform. Smartlead also removes the account from all campaigns. An
-// account that it does not know counts as removed.
+// account that Smartlead does not know counts as removed.
 func (p *platform) Remove(ctx context.Context, account string) error {
 	body, err := p.call(ctx, http.MethodDelete, "/email-accounts/"+url.PathEscape(account), nil)
 	if errors.Is(err, errNotFound) {
@@ -143,7 +143,8 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 }
 
 // StartSignIn implements sdk.SendingPlatform. It always fails: Smartlead's API cannot start a
-// sign-in, it only accepts tokens of an application whose secret it also has.
+// sign-in. It only accepts OAuth tokens, and only together with the secret of the application that
+// requested them.
 func (p *platform) StartSignIn(context.Context, string) (sdk.SignInSession, error) {
 	return sdk.SignInSession{}, sdk.NotSupported(sdk.CanOAuth)
 }

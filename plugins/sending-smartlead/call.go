@@ -17,7 +17,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// maxWait is the maximum RetryAfter that is taken from an answer.
+// maxWait limits the wait that an answer asks for in its body or in X-RateLimit-Reset.
 const maxWait = 10 * time.Minute
 
 // errNotFound is a 404 of Smartlead itself.
@@ -48,7 +48,8 @@ func (p *platform) call(ctx context.Context, method, path string, query url.Valu
 	}
 	err = p.failure(resp, body)
 	if outcome.Of(err) == outcome.Throttled {
-		p.waits.Extend(ctx, p.scope, outcome.RetryAfter(err)) // the wait may be in the body
+		// p.http reads only the header Retry-After, but the wait may be in the body.
+		p.waits.Extend(ctx, p.scope, outcome.RetryAfter(err))
 	}
 	return body, err
 }
@@ -90,9 +91,9 @@ func (p *platform) failure(resp *http.Response, body []byte) error {
 // safeCode matches an error code. Any other text may contain data of a customer.
 var safeCode = regexp.MustCompile(`^[A-Z][A-Z_]{1,40}$`)
 
-// retryAfter returns how long to wait after a 429, at most maxWait: from Retry-After, else from
-// retry_after in the body, else from X-RateLimit-Reset, which holds a Unix time. It is 0 without
-// any.
+// retryAfter returns how long to wait after a 429. It uses Retry-After, else retry_after in the
+// body, else X-RateLimit-Reset, which has a Unix time. If the answer has none of these, retryAfter
+// returns 0.
 func (p *platform) retryAfter(h http.Header, details problem) time.Duration {
 	var standard *outcome.Error
 	if errors.As(sdk.StatusError(http.StatusTooManyRequests, h, p.now()), &standard) && standard.RetryAfter > 0 {

@@ -13,7 +13,8 @@ import (
 )
 
 // Check implements sdk.SendingPlatform. Smartlead has neither workspaces nor a call that names the
-// user of the key. The workspace is the configured client, else the user of the first account.
+// user of the key. Check returns the configured client as the workspace, or else the user of the
+// first account.
 func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	accounts, err := p.list(ctx, 0, 1, nil)
 	if err != nil {
@@ -26,7 +27,7 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 	case len(accounts) > 0:
 		w.ID, err = p.owner(ctx, string(accounts[0].ID))
 	case p.configured.user != "":
-		w.ID = "user:" + p.configured.user // no account confirms or contradicts it
+		w.ID = "user:" + p.configured.user // there is no account from which the user could be checked
 	}
 	if err != nil {
 		return sdk.Reach{}, err

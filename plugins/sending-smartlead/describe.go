@@ -21,7 +21,7 @@ const (
 	maxKeyLength = 256
 )
 
-// requestCosts are the numbers of requests of operations that make several. A check lists an
+// requestCosts has the number of requests of each operation that makes several. A check lists an
 // account and then reads its user, or the clients.
 var requestCosts = map[string]int{"check": 2}
 
@@ -35,8 +35,9 @@ func description() sdk.Description {
 			{Name: "workspace_id", Account: true, Help: "id of a client of an agency, to keep to the client's accounts"},
 			{Name: "base_url", Default: baseURL, Help: "Smartlead's API"},
 		},
-		// The smallest published plan allows 60 per minute, 10 per second and 1,000 per hour. The
-		// budget is lower, because requests that leave evenly may arrive in bursts.
+		// The smallest published plan allows 60 requests per minute, 10 per second and 1,000 per
+		// hour. The budget is lower, because requests that are sent at even intervals may arrive in
+		// bursts.
 		Budgets: []sdk.Budget{
 			{Key: "credential", Limit: 50, Window: time.Minute, Costs: requestCosts},
 			{Key: "credential", Limit: 8, Window: time.Second, Costs: requestCosts},
@@ -60,7 +61,7 @@ func newProcessState() *processState {
 type platform struct {
 	http       *http.Client
 	waits      *sdk.Waits
-	scope      string // the calls that wait together
+	scope      string // names the calls of this connection in waits
 	now        func() time.Time
 	base       string
 	key        sdk.Secret
@@ -97,9 +98,10 @@ func isValidKey(text string) bool {
 	})
 }
 
-// workspace is a workspace_id of the host, because Smartlead has no workspaces. client is the
-// number of a client of an agency; it limits the calls to the client's accounts. user is the number
-// of the key's user, written "user:4001"; it limits nothing. At most one of the two is set.
+// workspace is the setting workspace_id. Smartlead has no workspaces, so workspace_id names a
+// client or a user. client is the number of a client of an agency; calls then see only the accounts
+// of this client. user is the number of the key's user, written "user:4001"; it has no effect on
+// calls. At most one of the two is set.
 type workspace struct{ client, user string }
 
 var workspaceID = regexp.MustCompile(`^(user:)?([0-9]{1,19})$`)

@@ -31,7 +31,7 @@ func (t *text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// flag decodes true, false, 1, 0 and the same as strings. known is false for any other JSON value.
+// flag decodes true, false, 1 and 0, also as JSON strings. known is false for any other JSON value.
 type flag struct{ known, on bool }
 
 // UnmarshalJSON implements json.Unmarshaler.

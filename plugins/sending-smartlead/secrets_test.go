@@ -27,9 +27,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sending-smartlead/simulator"
 )
 
-// TestErrorsSpansAndLogsHideTheKey: the key is in the URL, which Go's HTTP client quotes in its
-// errors and which spans could contain. The test makes calls fail in different ways and searches
-// for the key.
+// TestErrorsSpansAndLogsHideTheKey makes calls fail in different ways and searches for the key. The
+// key is in the URL. Go's HTTP client quotes the URL in its errors, and spans could contain it.
 func TestErrorsSpansAndLogsHideTheKey(t *testing.T) {
 	const key = "canary-key"
 	spans := tracetest.NewInMemoryExporter()
@@ -78,11 +77,11 @@ func TestErrorsSpansAndLogsHideTheKey(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: no error", name)
 		}
-		printed := fmt.Sprintf("%v %+v %#v %+v", err, err, err, p)
+		texts := fmt.Sprintf("%v %+v %#v %+v", err, err, err, p)
 		for next := err; next != nil; next = errors.Unwrap(next) {
-			printed += fmt.Sprintf("%T %+v", next, next)
+			texts += fmt.Sprintf("%T %+v", next, next)
 		}
-		if strings.Contains(printed, key) {
+		if strings.Contains(texts, key) {
 			t.Errorf("%s: the error or the platform shows the key", name)
 		}
 	}
@@ -111,16 +110,17 @@ func reply(w http.ResponseWriter, status int, body string) {
 	_, _ = w.Write([]byte(body))
 }
 
-// TestAccountPasswordIsNotDecoded: one of Smartlead's answers contains the password in plain text.
+// TestAccountPasswordIsNotDecoded covers the answer of Smartlead that contains the password of an
+// account in plain text.
 func TestAccountPasswordIsNotDecoded(t *testing.T) {
-	w := newTestEnv(t)
-	w.connect("anna@a.example")
-	p := w.with("")
+	env := newTestEnv(t)
+	env.connect("anna@a.example")
+	p := env.with("")
 	a, err := p.Account(t.Context(), "anna@a.example")
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := http.Get(w.Ready.Settings["base_url"] + "/email-accounts/" + a.ID + "/?api_key=" + simulator.Key)
+	resp, err := http.Get(env.Ready.Settings["base_url"] + "/email-accounts/" + a.ID + "/?api_key=" + simulator.Key)
 	if err != nil {
 		t.Fatal(err)
 	}

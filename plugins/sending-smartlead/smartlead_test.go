@@ -17,11 +17,12 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestContract runs the contract of a sending platform over the plugin's code and the simulator.
+// TestContract runs the contract suite of a sending platform with the plugin's code and the
+// simulator.
 func TestContract(t *testing.T) { conformance.SendingInProcess(t, plugin(), fixtureWith(m{})) }
 
-// TestContractWithStringsAndEnvelopes runs the contract with numbers as strings and lists in an
-// envelope.
+// TestContractWithStringsAndEnvelopes runs the contract suite with numbers as strings and lists in
+// an envelope.
 func TestContractWithStringsAndEnvelopes(t *testing.T) {
 	conformance.SendingInProcess(t, plugin(), fixtureWith(m{"numbers_as_strings": true, "envelope": true}))
 }
@@ -32,8 +33,8 @@ func TestBinary(t *testing.T) {
 	conformance.Sending(t, conformance.Binary{Path: path}, fixtureWith(m{}))
 }
 
-// TestWorkspaceIsTheUserOrTheConfiguredClient: the user of the key is known once there is an
-// account.
+// TestWorkspaceIsTheUserOrTheConfiguredClient checks the workspace that Check returns. The plugin
+// knows the user of the key only if there is an account.
 func TestWorkspaceIsTheUserOrTheConfiguredClient(t *testing.T) {
 	env := newTestEnv(t)
 	check := func(configured, id, name string) {
@@ -67,7 +68,8 @@ func TestWorkspaceIsTheUserOrTheConfiguredClient(t *testing.T) {
 	}
 }
 
-// TestAccountIsFoundBySenderAddressAndByUserName also checks that a Microsoft account is preferred.
+// TestAccountIsFoundBySenderAddressAndByUserName checks both addresses of an account, and that
+// Account prefers an account that is connected through Microsoft.
 func TestAccountIsFoundBySenderAddressAndByUserName(t *testing.T) {
 	env := newTestEnv(t)
 	env.Send(http.MethodPut, "/accounts/sales@a.example", m{"username": "anna@a.example", "type": "SMTP"})
@@ -83,8 +85,9 @@ func TestAccountIsFoundBySenderAddressAndByUserName(t *testing.T) {
 	}
 }
 
-// TestRemovalsDuringAListingSkipNoAccount: the overlap of the pages covers a few removals, more
-// break the listing. New accounts do not affect it.
+// TestRemovalsDuringAListingSkipNoAccount removes accounts during a listing. Fewer removals than
+// the overlap must skip no account. With more removals the listing must fail. New accounts must
+// have no effect.
 func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	for removed, want := range map[int]outcome.Kind{0: 0, 3: 0, 10: outcome.Broken} {
 		env := newTestEnv(t)
@@ -126,8 +129,8 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	}
 }
 
-// TestListingOf3600AccountsNeedsAtMost40Calls computes the calls, and counts them for a shorter
-// list.
+// TestListingOf3600AccountsNeedsAtMost40Calls computes the number of calls for 3,600 accounts, and
+// counts the calls for a shorter list.
 func TestListingOf3600AccountsNeedsAtMost40Calls(t *testing.T) {
 	const accounts, maxCalls = 3600, 40
 	if calls := 1 + (accounts-pageSize+pageSize-overlap-1)/(pageSize-overlap); calls > maxCalls {

@@ -24,7 +24,7 @@ func newTestEnv(t conformance.T) testEnv {
 	return env
 }
 
-// with returns the platform of a workspace_id.
+// with returns the platform for a connection with this workspace_id.
 func (env testEnv) with(workspace string) sdk.SendingPlatform {
 	return env.With(map[string]string{"workspace_id": workspace})
 }
@@ -36,8 +36,8 @@ func (env testEnv) connect(addresses ...string) {
 	}
 }
 
-// fixtureWith returns the function that makes the environment of the contract, with the simulator
-// as Smartlead with quirks.
+// fixtureWith returns a function that creates an environment for the contract suite (package
+// ports/contract). The simulator with these quirks is in the place of Smartlead.
 func fixtureWith(quirks m) conformance.NewSendingFixture {
 	return func(t conformance.T, newPlatform func(sdk.Connection) sdk.SendingPlatform) conformance.SendingFixture {
 		env := newTestEnv(t)

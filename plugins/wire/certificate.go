@@ -26,8 +26,8 @@ const (
 )
 
 // newHostTLS returns the TLS configuration for one plugin process, and the host's certificate as
-// PEM. go-plugin adds the certificate that the plugin announces in its handshake line as the only
-// root.
+// PEM. The plugin announces its own certificate in its handshake line. go-plugin adds that
+// certificate as the only root.
 //
 // AutoMTLS of go-plugin is not used, because its keys are on the curve P-521. BoringSSL, which is
 // the TLS library of most gRPC implementations, does not accept that curve by default. OpenSSL,
@@ -50,7 +50,7 @@ func newHostTLS() (*tls.Config, []byte, error) {
 		NotAfter:     now.Add(certificateLife),
 		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-		// A certificate that signs itself is its own issuer, so some libraries require a CA.
+		// Some libraries accept a self-signed certificate only if it is marked as a CA.
 		BasicConstraintsValid: true,
 		IsCA:                  true,
 	}

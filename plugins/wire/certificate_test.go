@@ -97,7 +97,7 @@ func serveHealth(t *testing.T, options ...grpc.ServerOption) string {
 // TestPluginWithoutAnnouncedCertificateIsRefused checks that the host connects only to the
 // certificate of the handshake line. It never connects without TLS.
 func TestPluginWithoutAnnouncedCertificateIsRefused(t *testing.T) {
-	config, certificate, err := newHostTLS() // a certificate of any process will do
+	config, certificate, err := newHostTLS() // any self-signed certificate of this form
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,8 @@ func (c Call) SpanAttributes() []attribute.KeyValue {
 	return attributes
 }
 
-// Probe returns the read that shows whether the provider of a write works again.
+// Probe returns a read that the circuit breaker sends before the write c. If the read succeeds, the
+// provider works again.
 func (c Call) Probe() Call { return c.probe() }
 
 // Send sends a probe to the plugin without running the interceptors.
@@ -129,8 +130,8 @@ func walkFields(m protoreflect.Message, visit func(protoreflect.FieldDescriptor,
 // connectionField is the name of the field of each request that holds the connection.
 const connectionField = "connection"
 
-// probeOf returns the method, request and empty reply of the read that shows whether the provider
-// of a write works again.
+// probeOf returns the method, the request and an empty reply of the read that Call.Probe returns
+// for a write.
 type probeOf func(write protobuf.Message) (method string, request, reply protobuf.Message)
 
 // chain is the gRPC connection of a provider's client. It passes each call through the

@@ -78,45 +78,45 @@ var sampleZone = dns.Zone{ID: "z", Name: "a.test"}
 // TestProbes checks the read that each kind of provider sends before a write.
 func TestProbes(t *testing.T) {
 	var probe Call
-	var sent error
+	var sendErr error
 	toProbe := func(ctx context.Context, c Call, _ func(context.Context) error) error {
 		probe = c.Probe()
-		sent = probe.Send(ctx)
+		sendErr = probe.Send(ctx)
 		return errors.New("only the probe is sent")
 	}
 	mail, zones, sending := &recordingPlatform{}, &recordingDNS{}, &recordingSending{}
 	_ = MailInProcess(mail, toProbe).For("t-1").RemoveRules(t.Context())
-	if probe.Operation != "profile" || !probe.ReadOnly || probe.Tenant() != "t-1" || sent != nil || !strings.HasPrefix(mail.lastCall, "Profile") {
-		t.Errorf("mail: %+v, %v, %s", probe, sent, mail.lastCall)
+	if probe.Operation != "profile" || !probe.ReadOnly || probe.Tenant() != "t-1" || sendErr != nil || !strings.HasPrefix(mail.lastCall, "Profile") {
+		t.Errorf("mail: %+v, %v, %s", probe, sendErr, mail.lastCall)
 	}
 	_, _ = DNSInProcess(zones, toProbe).Apply(t.Context(), sampleZone, nil)
-	if probe.Operation != "zone" || !probe.ReadOnly || sent != nil {
-		t.Errorf("DNS: %+v, %v", probe, sent)
+	if probe.Operation != "zone" || !probe.ReadOnly || sendErr != nil {
+		t.Errorf("DNS: %+v, %v", probe, sendErr)
 	}
 	_ = SendingInProcess(sending, toProbe).Remove(t.Context(), "a")
-	if probe.Operation != "check" || !probe.ReadOnly || sent != nil {
-		t.Errorf("sending: %+v, %v", probe, sent)
+	if probe.Operation != "check" || !probe.ReadOnly || sendErr != nil {
+		t.Errorf("sending: %+v, %v", probe, sendErr)
 	}
 }
 
-// TestSecretsOfARequestReachTheOpener checks that the marked fields of a request are redacted from the
-// output of the plugin.
+// TestSecretsOfARequestReachTheOpener checks that the Opener receives the values of the fields that
+// are marked as secret.
 func TestSecretsOfARequestReachTheOpener(t *testing.T) {
-	var held []string
+	var received []string
 	p := Mail(func(_ context.Context, secrets ...secret.Text) (Session, error) {
-		held = nil
+		received = nil
 		for _, s := range secrets {
-			held = append(held, s.Reveal())
+			received = append(received, s.Reveal())
 		}
 		return Session{}, errors.New("not sent")
 	})
 	_, _ = p.Administrator(t.Context(), ports.SignIn{Verifier: secret.New("verifier"), State: "state"}, secret.New("code"))
-	if slices.Sort(held); !slices.Equal(held, []string{"code", "verifier"}) {
-		t.Errorf("sign-in: %q", held)
+	if slices.Sort(received); !slices.Equal(received, []string{"code", "verifier"}) {
+		t.Errorf("sign-in: %q", received)
 	}
 	_ = p.For("t-1").OpenSignIn(t.Context(), "o", "a@a.test", secret.New("password"))
-	if !slices.Equal(held, []string{"password"}) {
-		t.Errorf("OpenSignIn: %q", held)
+	if !slices.Equal(received, []string{"password"}) {
+		t.Errorf("OpenSignIn: %q", received)
 	}
 }
 
@@ -170,8 +170,8 @@ func TestCallsHaveATimeout(t *testing.T) {
 	}
 }
 
-// TestFenceGuardsWrites checks that a fenced port runs each write in the guard and no read, whether
-// the port has interceptors or not.
+// TestFenceGuardsWrites checks that a fenced port runs each write inside the guard and each read
+// outside of it, whether the port has interceptors or not.
 func TestFenceGuardsWrites(t *testing.T) {
 	guarded, refused := 0, errors.New("the lease is lost")
 	guard := func(ctx context.Context, write func(context.Context) error) error {

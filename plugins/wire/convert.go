@@ -21,7 +21,7 @@ import (
 )
 
 func descriptionToProto(d Description) *proto.Description {
-	out := &proto.Description{
+	message := &proto.Description{
 		Name:         d.Name,
 		Kind:         string(d.Kind),
 		Version:      d.Version,
@@ -33,24 +33,24 @@ func descriptionToProto(d Description) *proto.Description {
 		Hosts:        d.Hosts,
 	}
 	if len(d.Needs) > 0 {
-		out.Needs = make(map[string]*proto.FieldNames, len(d.Needs))
+		message.Needs = make(map[string]*proto.FieldNames, len(d.Needs))
 	}
 	for capability, names := range d.Needs {
-		out.Needs[capability] = &proto.FieldNames{Names: names}
+		message.Needs[capability] = &proto.FieldNames{Names: names}
 	}
 	for _, f := range d.Fields {
-		out.Fields = append(out.Fields, &proto.Field{Name: f.Name, Secret: f.Secret, Required: f.Required, Default: f.Default, Help: f.Help, Account: f.Account})
+		message.Fields = append(message.Fields, &proto.Field{Name: f.Name, Secret: f.Secret, Required: f.Required, Default: f.Default, Help: f.Help, Account: f.Account})
 	}
 	for _, b := range d.Budgets {
-		out.Budgets = append(out.Budgets, &proto.Budget{
+		message.Budgets = append(message.Budgets, &proto.Budget{
 			Key: b.Key, Limit: int64(b.Limit), Window: durationpb.New(b.Window), Costs: convertCounts[int, int64](b.Costs), Only: b.Only,
 		})
 	}
-	return out
+	return message
 }
 
 func descriptionFromProto(d *proto.Description) Description {
-	in := Description{
+	description := Description{
 		Name:         d.GetName(),
 		Kind:         Kind(d.GetKind()),
 		Version:      d.GetVersion(),
@@ -62,20 +62,20 @@ func descriptionFromProto(d *proto.Description) Description {
 		Hosts:        d.GetHosts(),
 	}
 	if len(d.GetNeeds()) > 0 {
-		in.Needs = make(map[string][]string, len(d.GetNeeds()))
+		description.Needs = make(map[string][]string, len(d.GetNeeds()))
 	}
 	for capability, fields := range d.GetNeeds() {
-		in.Needs[capability] = fields.GetNames()
+		description.Needs[capability] = fields.GetNames()
 	}
 	for _, f := range d.GetFields() {
-		in.Fields = append(in.Fields, Field{Name: f.GetName(), Secret: f.GetSecret(), Required: f.GetRequired(), Default: f.GetDefault(), Help: f.GetHelp(), Account: f.GetAccount()})
+		description.Fields = append(description.Fields, Field{Name: f.GetName(), Secret: f.GetSecret(), Required: f.GetRequired(), Default: f.GetDefault(), Help: f.GetHelp(), Account: f.GetAccount()})
 	}
 	for _, b := range d.GetBudgets() {
-		in.Budgets = append(in.Budgets, Budget{
+		description.Budgets = append(description.Budgets, Budget{
 			Key: b.GetKey(), Limit: int(b.GetLimit()), Window: b.GetWindow().AsDuration(), Costs: convertCounts[int64, int](b.GetCosts()), Only: b.GetOnly(),
 		})
 	}
-	return in
+	return description
 }
 
 func factsToProto(f platform.Facts) *proto.PlatformFacts {

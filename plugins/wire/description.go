@@ -51,7 +51,7 @@ const (
 
 // Description describes a plugin to the host: its name, its capabilities and its fields.
 type Description struct {
-	Name         string // the provider's id, as in microsoft365
+	Name         string // the provider's id, such as microsoft365
 	Kind         Kind
 	Version      string
 	Title        string // for people, as in "Microsoft 365"
@@ -189,20 +189,20 @@ func hashField(h hash.Hash, name string, length int) {
 }
 
 func connectionToProto(c Connection) *proto.Connection {
-	out := &proto.Connection{Settings: c.Settings, Secrets: make(map[string][]byte, len(c.Secrets))}
+	message := &proto.Connection{Settings: c.Settings, Secrets: make(map[string][]byte, len(c.Secrets))}
 	for name, value := range c.Secrets {
-		out.Secrets[name] = []byte(value.Reveal())
+		message.Secrets[name] = []byte(value.Reveal())
 	}
-	return out
+	return message
 }
 
 func connectionFromProto(c *proto.Connection) Connection {
-	in := Connection{
+	connection := Connection{
 		Settings: maps.Clone(c.GetSettings()),
 		Secrets:  make(map[string]secret.Text, len(c.GetSecrets())),
 	}
 	for name, value := range c.GetSecrets() {
-		in.Secrets[name] = secret.New(string(value))
+		connection.Secrets[name] = secret.New(string(value))
 	}
-	return in
+	return connection
 }

@@ -30,32 +30,32 @@ type recordingDNS struct {
 	err      error
 }
 
-func (s *recordingDNS) Check(context.Context) (int, error) {
-	s.lastCall = "Check"
-	return 7, s.err
+func (d *recordingDNS) Check(context.Context) (int, error) {
+	d.lastCall = "Check"
+	return 7, d.err
 }
 
-func (s *recordingDNS) Zone(_ context.Context, name string) (dns.Zone, error) {
-	s.lastCall = "Zone " + name
-	if s.err != nil {
-		return dns.Zone{}, s.err
+func (d *recordingDNS) Zone(_ context.Context, name string) (dns.Zone, error) {
+	d.lastCall = "Zone " + name
+	if d.err != nil {
+		return dns.Zone{}, d.err
 	}
 	return newFilled[dns.Zone]("zone")
 }
 
-func (s *recordingDNS) Records(_ context.Context, z dns.Zone) ([]dns.RRSet, error) {
-	s.lastCall = fmt.Sprint("Records ", z)
-	return s.sets()
+func (d *recordingDNS) Records(_ context.Context, z dns.Zone) ([]dns.RRSet, error) {
+	d.lastCall = fmt.Sprint("Records ", z)
+	return d.sets()
 }
 
-func (s *recordingDNS) Apply(_ context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
-	s.lastCall = fmt.Sprint("Apply ", z, changes)
-	return s.sets()
+func (d *recordingDNS) Apply(_ context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+	d.lastCall = fmt.Sprint("Apply ", z, changes)
+	return d.sets()
 }
 
-func (s *recordingDNS) sets() ([]dns.RRSet, error) {
-	if s.err != nil {
-		return nil, s.err
+func (d *recordingDNS) sets() ([]dns.RRSet, error) {
+	if d.err != nil {
+		return nil, d.err
 	}
 	return sampleSets("answer"), nil
 }

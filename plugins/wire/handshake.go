@@ -43,7 +43,7 @@ var handshake = plugin.HandshakeConfig{
 func Hosted() bool { return os.Getenv(handshake.MagicCookieKey) == handshake.MagicCookieValue }
 
 // grpcPlugin implements go-plugin's GRPCPlugin. On the host's side it returns the plain gRPC
-// connection. On the plugin's side it registers the services of served.
+// connection. On the plugin's side it registers the services that served provides.
 type grpcPlugin struct {
 	plugin.NetRPCUnsupportedPlugin
 	served *PluginConfig

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// HostsOf returns Hosts with the settings of a connection: each setting in braces becomes the host
-// in its value. A setting without a host adds nothing.
+// HostsOf returns the hosts that calls of a connection with these settings may connect to. An entry
+// of Hosts such as {api_url} becomes the host in the value of that setting. A setting without a
+// host adds nothing.
 func (d Description) HostsOf(settings map[string]string) []string {
 	var hosts []string
 	for _, entry := range d.Hosts {

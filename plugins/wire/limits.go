@@ -25,22 +25,23 @@ type Limits struct {
 var ErrOutputTooLong = errors.New("the output is too long")
 
 // Output runs a command within the limits and returns its standard output. It fails with
-// ErrOutputTooLong for more than most bytes.
+// ErrOutputTooLong when the output has more bytes than most.
 func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
-	out := &limitedBuffer{left: most}
-	cmd.Stdout, cmd.WaitDelay = out, pipeDrainTime
+	output := &limitedBuffer{left: most}
+	cmd.Stdout, cmd.WaitDelay = output, pipeDrainTime
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	l.apply(cmd.Process.Pid)
 	err := cmd.Wait()
-	if out.left < 0 {
+	if output.left < 0 {
 		err = ErrOutputTooLong
 	}
-	return out.text, err
+	return output.text, err
 }
 
-// limitedBuffer keeps what is written to it, up to a limit. left is negative after a longer text.
+// limitedBuffer keeps what is written to it, up to a limit. left is negative when more than the
+// limit was written.
 type limitedBuffer struct {
 	text []byte
 	left int

@@ -18,28 +18,29 @@ import (
 // Kernels before 5.11 do not support it.
 func hideFiles() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
-// apply limits a process that has just started, and returns what is in force. The limits hold for
-// the processes that it starts from now on, too. A limit that the kernel refuses is not in force.
+// apply limits a process that has just started, and returns the limits in force. The limits also
+// hold for the processes that this process starts from now on. A limit that the kernel refuses is
+// not in force.
 //
 // RLIMIT_DATA limits the memory, and not RLIMIT_AS: the runtimes of Go and JavaScript reserve much
 // more addresses than they use.
 func (l Limits) apply(pid int) Limits {
 	// A core file would contain secrets.
 	_ = unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil)
-	in := Limits{
+	inForce := Limits{
 		Memory:    setLimit(pid, unix.RLIMIT_DATA, l.Memory),
 		OpenFiles: setLimit(pid, unix.RLIMIT_NOFILE, l.OpenFiles),
 	}
 	if l.Processes > 0 && os.Geteuid() != 0 {
 		if running, err := tasksOfUser(); err == nil && setLimit(pid, unix.RLIMIT_NPROC, running+l.Processes) > 0 {
-			in.Processes = l.Processes
+			inForce.Processes = l.Processes
 		}
 	}
-	return in
+	return inForce
 }
 
-// setLimit sets a limit of a process, at most to the limit that it has. It returns the limit in
-// force, or 0.
+// setLimit lowers a limit of a process. It never raises the hard limit that the process already
+// has. It returns the limit in force, or 0.
 func setLimit(pid, resource int, limit uint64) uint64 {
 	var old unix.Rlimit
 	if limit == 0 || unix.Prlimit(pid, resource, nil, &old) != nil {

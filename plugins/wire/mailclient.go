@@ -35,7 +35,7 @@ func Mail(open Opener, interceptors ...Interceptor) ports.MailPlatform {
 	return newMailClient(chain{open: open, probeOf: mailProbe, interceptors: interceptors})
 }
 
-// mailProbe reads the profile of the tenant of a write.
+// mailProbe returns the call that reads the profile of the tenant that a write changes.
 func mailProbe(write protobuf.Message) (method string, request, reply protobuf.Message) {
 	return proto.MailPlatform_Profile_FullMethodName, &proto.TenantRequest{Tenant: Call{request: write}.Tenant()}, new(proto.TenantProfile)
 }

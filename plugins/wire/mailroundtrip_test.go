@@ -128,9 +128,9 @@ func fill(v reflect.Value, at string) {
 		}
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
-		one := reflect.New(v.Type().Elem()).Elem()
-		fill(one, at+"[]")
-		v.SetMapIndex(reflect.ValueOf(at), one)
+		element := reflect.New(v.Type().Elem()).Elem()
+		fill(element, at+"[]")
+		v.SetMapIndex(reflect.ValueOf(at), element)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			fill(v.Field(i), at+"."+v.Type().Field(i).Name)

@@ -86,7 +86,8 @@ func classify(err error) *outcome.Error {
 }
 
 // fromStatus converts a gRPC error of a call to an outcome. The outcome is Unknown whenever the
-// call may have had an effect. That includes reads, so that there is only one rule.
+// plugin may have executed the call. The same rule applies to reads, although they have no effect;
+// see CutReads.
 func fromStatus(err error) error {
 	if err == nil {
 		return nil
@@ -113,23 +114,23 @@ func fromStatus(err error) error {
 }
 
 func outcomeFromProto(o *proto.Outcome) error {
-	in := &outcome.Error{Detail: sanitize(o.GetDetail()), Cause: sanitize(o.GetCause())}
+	converted := &outcome.Error{Detail: sanitize(o.GetDetail()), Cause: sanitize(o.GetCause())}
 	for kind, number := range protoKinds {
 		if number == o.GetKind() {
-			in.Kind = kind
+			converted.Kind = kind
 		}
 	}
 	if wait := o.GetRetryAfter().AsDuration(); wait > 0 {
-		in.RetryAfter = wait
+		converted.RetryAfter = wait
 	}
 	known := true
 	if o.GetCode() != "" {
-		in.Code, known = fault.ByName(o.GetCode())
+		converted.Code, known = fault.ByName(o.GetCode())
 	}
-	if in.Kind == 0 || !known || (in.Kind == outcome.Refused && in.Code.Name == "") {
+	if converted.Kind == 0 || !known || (converted.Kind == outcome.Refused && converted.Code.Name == "") {
 		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer makes no sense"}
 	}
-	return in
+	return converted
 }
 
 // sanitize makes a text of a plugin safe for logs and API responses: valid UTF-8, one line and at

@@ -30,11 +30,11 @@ type recordingTenant struct {
 	id tenant.GUID
 }
 
-func (s *recordingPlatform) For(t tenant.GUID) ports.MailTenant { return recordingTenant{s, t} }
+func (p *recordingPlatform) For(t tenant.GUID) ports.MailTenant { return recordingTenant{p, t} }
 
 // record stores a call as lastCall. It includes the plain text of secrets, because a test compares
 // it.
-func (s *recordingPlatform) record(method string, args ...any) {
+func (p *recordingPlatform) record(method string, args ...any) {
 	for i, a := range args {
 		switch a := a.(type) {
 		case secret.Text:
@@ -43,9 +43,9 @@ func (s *recordingPlatform) record(method string, args ...any) {
 			args[i] = fmt.Sprint(a.Tenant, a.State, a.Nonce, a.Verifier.Reveal(), a.Redirect)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lastCall = fmt.Sprint(append([]any{method}, args...)...)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lastCall = fmt.Sprint(append([]any{method}, args...)...)
 }
 
 func newFilled[T any](at string) (T, error) {
@@ -54,28 +54,28 @@ func newFilled[T any](at string) (T, error) {
 	return v, nil
 }
 
-func (s *recordingPlatform) Check(context.Context) error {
-	s.record("Check")
+func (p *recordingPlatform) Check(context.Context) error {
+	p.record("Check")
 	return nil
 }
 
-func (s *recordingPlatform) ConsentURL(_ context.Context, state, redirect string) (string, error) {
-	s.record("ConsentURL", state, redirect)
+func (p *recordingPlatform) ConsentURL(_ context.Context, state, redirect string) (string, error) {
+	p.record("ConsentURL", state, redirect)
 	return newFilled[string]("consent url")
 }
 
-func (s *recordingPlatform) Granted(_ context.Context, query string) (tenant.GUID, error) {
-	s.record("Granted", query)
+func (p *recordingPlatform) Granted(_ context.Context, query string) (tenant.GUID, error) {
+	p.record("Granted", query)
 	return newFilled[tenant.GUID]("granted")
 }
 
-func (s *recordingPlatform) SignInURL(_ context.Context, in ports.SignIn) (string, error) {
-	s.record("SignInURL", in)
+func (p *recordingPlatform) SignInURL(_ context.Context, in ports.SignIn) (string, error) {
+	p.record("SignInURL", in)
 	return newFilled[string]("sign-in url")
 }
 
-func (s *recordingPlatform) Administrator(_ context.Context, in ports.SignIn, code secret.Text) (tenant.Administrator, error) {
-	s.record("Administrator", in, code)
+func (p *recordingPlatform) Administrator(_ context.Context, in ports.SignIn, code secret.Text) (tenant.Administrator, error) {
+	p.record("Administrator", in, code)
 	return newFilled[tenant.Administrator]("administrator")
 }
 

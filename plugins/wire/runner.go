@@ -63,8 +63,8 @@ func newRunner(l Launch) (*processRunner, error) {
 }
 
 // Start starts the process from a locked thread that waits until the process exits. Linux sends the
-// parent-death signal when the thread that forked exits. The thread is unlocked afterwards and not
-// ended, because other processes may have been started from the same thread.
+// parent-death signal when the thread that forked exits. Afterwards the thread is unlocked and not
+// ended: it may have started other processes, which would get the signal.
 func (r *processRunner) Start(context.Context) error {
 	started := make(chan error, 1)
 	go func() {

@@ -18,7 +18,7 @@ func Sending(open Opener, interceptors ...Interceptor) ports.SendingPlatform {
 	return sendingClient{proto.NewSendingPlatformClient(chain{open: open, probeOf: sendingProbe, interceptors: interceptors})}
 }
 
-// sendingProbe tests the credential.
+// sendingProbe returns the call that tests the credential.
 func sendingProbe(protobuf.Message) (method string, request, reply protobuf.Message) {
 	return proto.SendingPlatform_Check_FullMethodName, new(proto.SendingCheckRequest), new(proto.SendingReach)
 }

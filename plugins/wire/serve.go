@@ -31,8 +31,8 @@ type PluginConfig struct {
 	Log        *slog.Logger
 }
 
-// Serve answers the calls of the host until the host asks it to stop. It takes over standard output
-// for the handshake.
+// Serve answers the calls of the host until the host asks it to stop. It takes over standard
+// output, because the handshake line is written there.
 func Serve(s PluginConfig) {
 	plugin.Serve(&plugin.ServeConfig{
 		HandshakeConfig:  handshake,

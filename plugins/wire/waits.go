@@ -129,8 +129,8 @@ func (h *hostWaits) Wait(ctx context.Context, scope string, atLeast time.Duratio
 	timeout := time.NewTimer(waitAnswerTimeout)
 	defer timeout.Stop()
 	select {
-	case left := <-answer:
-		return left
+	case wait := <-answer:
+		return wait
 	case <-timeout.C:
 	case <-ctx.Done():
 	case <-h.ended:

@@ -19,7 +19,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// waitStore is a store whose waits never pass.
+// waitStore is a store whose waits never end.
 type waitStore struct {
 	mu    sync.Mutex
 	waits map[string]time.Duration

@@ -20,8 +20,8 @@ import (
 //	PUT /_control/token                   {"status": "disabled"}: sets the status of all tokens
 //	POST /_control/credentials            {"customer": "word"}: creates a token for the customer
 //
-// In a sandbox, the sandbox's own control calls create the zones.
-func (c *simulator) controls() http.Handler {
+// In a sandbox, the control calls of the sandbox create the zones.
+func (sim *simulator) controls() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /_control/zones/{name}", func(w http.ResponseWriter, r *http.Request) {
 		in := struct {
@@ -32,17 +32,17 @@ func (c *simulator) controls() http.Handler {
 			return
 		}
 		name := r.PathValue("name")
-		if c.sandbox != nil && !c.syncAndRequireZone(w, r, name) {
+		if sim.sandbox != nil && !sim.syncAndRequireZone(w, r, name) {
 			return
 		}
-		c.change(w, func(s *state) { s.zone(name).Status = in.Status })
+		sim.change(w, func(s *state) { s.zone(name).Status = in.Status })
 	})
 	mux.HandleFunc("GET /_control/zones/{name}/records", func(w http.ResponseWriter, r *http.Request) {
-		if !c.syncOrFail(w, r, r.PathValue("name")) {
+		if !sim.syncOrFail(w, r, r.PathValue("name")) {
 			return
 		}
 		var all []record
-		c.file.View(func(s *state) {
+		sim.file.View(func(s *state) {
 			if z := s.Zones[r.PathValue("name")]; z != nil {
 				all = slices.Clone(z.Records)
 			}
@@ -55,7 +55,7 @@ func (c *simulator) controls() http.Handler {
 			simulate.WriteError(w, http.StatusBadRequest, err.Error())
 			return
 		}
-		c.done(w, c.edit(r.Context(), r.PathValue("name"), func(t *transaction) error {
+		sim.done(w, sim.edit(r.Context(), r.PathValue("name"), func(t *transaction) error {
 			for i := range list {
 				if list[i].ID == "" {
 					t.serial++
@@ -78,29 +78,29 @@ func (c *simulator) controls() http.Handler {
 			simulate.WriteError(w, http.StatusBadRequest, "status is active, disabled or expired")
 			return
 		}
-		c.change(w, func(s *state) { s.Token = in.Status })
+		sim.change(w, func(s *state) { s.Token = in.Status })
 	})
-	mux.HandleFunc("POST /_control/credentials", c.createToken)
+	mux.HandleFunc("POST /_control/credentials", sim.createToken)
 	return simulate.ControlCalls(mux, nil)
 }
 
 // syncAndRequireZone synchronizes a zone with the sandbox. It answers 404 and returns false if the
 // zone does not exist, because only the sandbox creates zones.
-func (c *simulator) syncAndRequireZone(w http.ResponseWriter, r *http.Request, name string) bool {
-	if !c.syncOrFail(w, r, name) {
+func (sim *simulator) syncAndRequireZone(w http.ResponseWriter, r *http.Request, name string) bool {
+	if !sim.syncOrFail(w, r, name) {
 		return false
 	}
 	known := false
-	c.file.View(func(s *state) { known = s.Zones[name] != nil })
+	sim.file.View(func(s *state) { known = s.Zones[name] != nil })
 	if !known {
 		simulate.WriteError(w, http.StatusNotFound, "no such zone")
 	}
 	return known
 }
 
-func (c *simulator) change(w http.ResponseWriter, fn func(*state)) { c.done(w, c.file.Do(fn)) }
+func (sim *simulator) change(w http.ResponseWriter, fn func(*state)) { sim.done(w, sim.file.Do(fn)) }
 
-func (c *simulator) done(w http.ResponseWriter, err error) {
+func (sim *simulator) done(w http.ResponseWriter, err error) {
 	var bad refusal
 	switch {
 	case errors.As(err, &bad) && bad == errNoZone:

@@ -18,7 +18,7 @@ type zone struct {
 	Name    string   `json:"name"`
 	Status  string   `json:"status"`
 	Records []record `json:"records"`
-	// Version and NameServers come from the sandbox.
+	// Version and NameServers are those of the zone in the sandbox.
 	Version     uint32   `json:"version,omitempty"`
 	NameServers []string `json:"name_servers,omitempty"`
 }
@@ -47,12 +47,12 @@ type refusal struct {
 
 func (r refusal) Error() string { return fmt.Sprintf("%d: %s", r.code, r.text) }
 
-func (c *simulator) listZones(w http.ResponseWriter, r *http.Request) {
-	if !c.syncOrFail(w, r, r.URL.Query().Get("name")) {
+func (sim *simulator) listZones(w http.ResponseWriter, r *http.Request) {
+	if !sim.syncOrFail(w, r, r.URL.Query().Get("name")) {
 		return
 	}
 	var all []map[string]any
-	c.file.View(func(s *state) {
+	sim.file.View(func(s *state) {
 		for _, name := range slices.Sorted(func(yield func(string) bool) {
 			for name := range s.Zones {
 				if !yield(name) {
@@ -60,38 +60,38 @@ func (c *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 				}
 			}
 		}) {
-			if asked := r.URL.Query().Get("name"); asked == "" || asked == name {
+			if wanted := r.URL.Query().Get("name"); wanted == "" || wanted == name {
 				all = append(all, s.Zones[name].apiDoc())
 			}
 		}
 	})
-	some, info, ok := page(r, all, 20, 50)
+	onPage, info, ok := page(r, all, 20, 50)
 	if !ok {
 		refuse(w, http.StatusBadRequest, 1004, "Invalid paging")
 		return
 	}
-	answer(w, some, info)
+	answer(w, onPage, info)
 }
 
 // syncOrFail synchronizes a zone with the sandbox, or all zones for an empty name. After an error
 // it answers the request and returns false.
-func (c *simulator) syncOrFail(w http.ResponseWriter, r *http.Request, name string) bool {
-	c.editing.Lock()
-	defer c.editing.Unlock()
-	if err := c.syncFromSandbox(r.Context(), name); err != nil {
-		c.fail(w, err)
+func (sim *simulator) syncOrFail(w http.ResponseWriter, r *http.Request, name string) bool {
+	sim.editing.Lock()
+	defer sim.editing.Unlock()
+	if err := sim.syncFromSandbox(r.Context(), name); err != nil {
+		sim.fail(w, err)
 		return false
 	}
 	return true
 }
 
 // fail answers a request with an error.
-func (c *simulator) fail(w http.ResponseWriter, err error) {
+func (sim *simulator) fail(w http.ResponseWriter, err error) {
 	var bad refusal
 	switch {
 	case !errors.As(err, &bad):
-		if c.kit.Log != nil {
-			_, _ = fmt.Fprintf(c.kit.Log, "simulator cloudflare: %v\n", err)
+		if sim.kit.Log != nil {
+			_, _ = fmt.Fprintf(sim.kit.Log, "simulator cloudflare: %v\n", err)
 		}
 		refuse(w, http.StatusInternalServerError, 10013, "Internal error")
 	case bad == errNoZone:
@@ -124,8 +124,8 @@ func (s *state) byID(id string) *zone {
 }
 
 // zoneName returns the name of the zone with an id. ok is false if there is none.
-func (c *simulator) zoneName(id string) (name string, ok bool) {
-	c.file.View(func(s *state) {
+func (sim *simulator) zoneName(id string) (name string, ok bool) {
+	sim.file.View(func(s *state) {
 		if z := s.byID(id); z != nil {
 			name, ok = z.Name, true
 		}
@@ -133,27 +133,27 @@ func (c *simulator) zoneName(id string) (name string, ok bool) {
 	return name, ok
 }
 
-func (c *simulator) listRecords(w http.ResponseWriter, r *http.Request) {
+func (sim *simulator) listRecords(w http.ResponseWriter, r *http.Request) {
 	var all []record
 	known := false
-	if name, ok := c.zoneName(r.PathValue("zone")); ok && !c.syncOrFail(w, r, name) {
+	if name, ok := sim.zoneName(r.PathValue("zone")); ok && !sim.syncOrFail(w, r, name) {
 		return
 	}
-	c.file.View(func(s *state) {
+	sim.file.View(func(s *state) {
 		if z := s.byID(r.PathValue("zone")); z != nil {
 			known, all = true, slices.Clone(z.Records)
 		}
 	})
 	if !known {
-		c.fail(w, errNoZone)
+		sim.fail(w, errNoZone)
 		return
 	}
-	some, info, ok := page(r, all, 100, 5_000_000)
+	onPage, info, ok := page(r, all, 100, 5_000_000)
 	if !ok {
 		refuse(w, http.StatusBadRequest, 1004, "Invalid paging")
 		return
 	}
-	answer(w, some, info)
+	answer(w, onPage, info)
 }
 
 // batchDoc is the body of a batch request and the result of its answer.
@@ -164,23 +164,23 @@ type batchDoc struct {
 	Posts   []record `json:"posts"`
 }
 
-func (c *simulator) batch(w http.ResponseWriter, r *http.Request) {
+func (sim *simulator) batch(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body) // cannot fail: the body is in memory
 	var in, out batchDoc
 	if !decode(body, &in) || len(in.Deletes)+len(in.Patches)+len(in.Puts)+len(in.Posts) > maxBatch {
 		refuse(w, http.StatusBadRequest, 9207, "Request body is invalid")
 		return
 	}
-	name, ok := c.zoneName(r.PathValue("zone"))
+	name, ok := sim.zoneName(r.PathValue("zone"))
 	if !ok {
-		c.fail(w, errNoZone)
+		sim.fail(w, errNoZone)
 		return
 	}
-	if err := c.edit(r.Context(), name, func(t *transaction) (err error) {
+	if err := sim.edit(r.Context(), name, func(t *transaction) (err error) {
 		out, err = t.apply(in)
 		return err
 	}); err != nil {
-		c.fail(w, err)
+		sim.fail(w, err)
 		return
 	}
 	answer(w, out, nil)

@@ -14,14 +14,16 @@ import (
 	"time"
 )
 
-// sandboxClient calls the world interface of the sandbox that the simulator is part of. The sandbox
-// stores the zones: its DNS server serves them, and people can change them by hand.
+// sandboxClient calls the sandbox that the simulator is part of, at the URL of the flag --world.
+// Simulators read and edit the sandbox's zones with these calls. The sandbox stores the zones: its
+// DNS server serves them, and people can change them by hand.
 type sandboxClient struct {
 	base   string
 	client *http.Client
 }
 
-// newSandboxClient returns nil for an empty base URL.
+// newSandboxClient returns a client for the URL base. It returns nil for an empty URL, because the
+// simulator then runs outside of a sandbox.
 func newSandboxClient(base string) *sandboxClient {
 	if base == "" {
 		return nil
@@ -29,17 +31,17 @@ func newSandboxClient(base string) *sandboxClient {
 	return &sandboxClient{base, &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
-// The JSON documents of the world interface. A servedRecord says in As how Cloudflare serves a
-// record: literally if As is empty. With "proxied" or "flattened" Cloudflare answers with addresses
-// instead.
+// The JSON documents of the sandbox's calls. A record with the Mode "proxied" or "flattened" is one
+// for which Cloudflare answers with addresses of its own. A record with an empty Mode is served as
+// it is.
 type (
 	sandboxZone struct {
-		Name        string          `json:"name"`
-		Provider    string          `json:"provider"`
-		NameServers []string        `json:"name_servers"`
-		Version     uint32          `json:"version"`
-		Records     []sandboxRecord `json:"records"`
-		Replaced    []servedRecord  `json:"veiled"`
+		Name                  string          `json:"name"`
+		Provider              string          `json:"provider"`
+		NameServers           []string        `json:"name_servers"`
+		Version               uint32          `json:"version"`
+		Records               []sandboxRecord `json:"records"`
+		AnsweredWithAddresses []servedRecord  `json:"veiled"`
 	}
 	sandboxRecord struct {
 		Type     string `json:"type"`
@@ -50,39 +52,39 @@ type (
 	}
 	servedRecord struct {
 		Record sandboxRecord `json:"record"`
-		As     string        `json:"as"`
+		Mode   string        `json:"as"`
 	}
 )
 
-// errZoneChanged is the error of edit for a zone that was changed meanwhile.
+// errZoneChanged is the error of edit for a zone that was changed since it was read.
 var errZoneChanged = errors.New("the zone has changed in the sandbox")
 
 // zones returns the zones that are hosted at Cloudflare, or the one with the given name.
-func (w *sandboxClient) zones(ctx context.Context, name string) ([]sandboxZone, error) {
+func (c *sandboxClient) zones(ctx context.Context, name string) ([]sandboxZone, error) {
 	var out []sandboxZone
 	query := url.Values{"provider": {provider}}
 	if name != "" {
 		query.Set("name", name)
 	}
-	return out, w.call(ctx, http.MethodGet, "/zones?"+query.Encode(), nil, &out)
+	return out, c.call(ctx, http.MethodGet, "/zones?"+query.Encode(), nil, &out)
 }
 
-// edit replaces the records of a zone with those of h if the zone still has the version of h.
+// edit replaces the records of the zone in the sandbox, if that zone still has zone.Version.
 // Otherwise it fails with errZoneChanged.
-func (w *sandboxClient) edit(ctx context.Context, h sandboxZone) error {
-	return w.call(ctx, http.MethodPut, "/zones/"+url.PathEscape(h.Name), h, nil)
+func (c *sandboxClient) edit(ctx context.Context, zone sandboxZone) error {
+	return c.call(ctx, http.MethodPut, "/zones/"+url.PathEscape(zone.Name), zone, nil)
 }
 
-func (w *sandboxClient) call(ctx context.Context, method, path string, in, out any) error {
+func (c *sandboxClient) call(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, method, w.base+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	resp, err := w.client.Do(req)
+	resp, err := c.client.Do(req)
 	if err != nil {
 		return fmt.Errorf("call the sandbox: %w", err)
 	}

@@ -28,7 +28,7 @@ const (
 	prefix   = "/client/v4"
 )
 
-// state is the state that is kept on disk.
+// state is the part of the simulator's state that is stored on disk.
 type state struct {
 	Serial int              `json:"serial"`
 	Token  string           `json:"token"`  // the status of all tokens, empty for active
@@ -76,7 +76,7 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 }
 
 // Call implements simulate.Provider.
-func (c *simulator) Call(r *http.Request, _ []byte) simulate.Call {
+func (sim *simulator) Call(r *http.Request, _ []byte) simulate.Call {
 	operation := ""
 	switch path := r.URL.Path; {
 	case strings.HasSuffix(path, "/batch"):
@@ -92,7 +92,7 @@ func (c *simulator) Call(r *http.Request, _ []byte) simulate.Call {
 }
 
 // Fail implements simulate.Provider.
-func (c *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
+func (sim *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
 	if retryAfter > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
@@ -105,25 +105,25 @@ func (c *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retryAf
 
 // ServeHTTP implements simulate.Provider. It checks the rate limit and the token, then serves the
 // request.
-func (c *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	token := c.token(r)
-	left, wait := c.rateLimits.count(token, c.kit.Now())
+func (sim *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	token := sim.token(r)
+	left, wait := sim.rateLimits.count(token, sim.kit.Now())
 	w.Header().Set("Ratelimit-Policy", fmt.Sprintf(`"default";q=%d;w=%d`, limit, int(window.Seconds())))
 	w.Header().Set("Ratelimit", fmt.Sprintf(`"default";r=%d;t=%d`, left, int(wait.Seconds())))
 	switch {
 	case wait > 0:
-		c.Fail(w, r, http.StatusTooManyRequests, int(wait.Seconds())+1)
+		sim.Fail(w, r, http.StatusTooManyRequests, int(wait.Seconds())+1)
 	case token == "":
 		refuse(w, http.StatusUnauthorized, 1000, "Invalid API Token")
-	case c.tokenStatus() != "active" && !strings.HasSuffix(r.URL.Path, "/tokens/verify"):
+	case sim.tokenStatus() != "active" && !strings.HasSuffix(r.URL.Path, "/tokens/verify"):
 		refuse(w, http.StatusForbidden, 9109, "Unauthorized to access requested resource")
 	default:
-		c.mux.ServeHTTP(w, r)
+		sim.mux.ServeHTTP(w, r)
 	}
 }
 
-func (c *simulator) verify(w http.ResponseWriter, _ *http.Request) {
-	answer(w, map[string]string{"id": "00000000000000000000000000000001", "status": c.tokenStatus()}, nil)
+func (sim *simulator) verify(w http.ResponseWriter, _ *http.Request) {
+	answer(w, map[string]string{"id": "00000000000000000000000000000001", "status": sim.tokenStatus()}, nil)
 }
 
 type resultInfo struct {

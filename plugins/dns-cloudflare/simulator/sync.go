@@ -14,25 +14,26 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// automaticTTL is the TTL in seconds that the DNS server uses for an automatic TTL.
+// automaticTTL is the TTL in seconds with which the sandbox's DNS server serves a record with an
+// automatic TTL.
 const automaticTTL = 300
 
 // syncFromSandbox updates the zone with the given name, or all zones for an empty name, from the
 // sandbox. An unchanged record keeps what only Cloudflare stores: id, comment and automatic TTL. A
 // record that was changed by hand in the sandbox is replaced by a new one.
-func (c *simulator) syncFromSandbox(ctx context.Context, name string) error {
-	if c.sandbox == nil {
+func (sim *simulator) syncFromSandbox(ctx context.Context, name string) error {
+	if sim.sandbox == nil {
 		return nil
 	}
-	found, err := c.sandbox.zones(ctx, name)
+	found, err := sim.sandbox.zones(ctx, name)
 	if err != nil {
 		return err
 	}
-	return c.file.Do(func(s *state) {
+	return sim.file.Do(func(s *state) {
 		exists := map[string]bool{}
-		for _, h := range found {
-			exists[h.Name] = true
-			s.zone(h.Name).updateFrom(h, s)
+		for _, zoneInSandbox := range found {
+			exists[zoneInSandbox.Name] = true
+			s.zone(zoneInSandbox.Name).updateFrom(zoneInSandbox, s)
 		}
 		maps.DeleteFunc(s.Zones, func(n string, _ *zone) bool { return (name == "" || name == n) && !exists[n] })
 	})
@@ -52,15 +53,16 @@ func (s *state) recordID() string {
 	return fmt.Sprintf("%032x", 0xbeef0000+s.Serial)
 }
 
-// updateFrom makes the zone equal to h. Records that are equal in both are kept.
-func (z *zone) updateFrom(h sandboxZone, s *state) {
-	z.Version, z.NameServers = h.Version, h.NameServers
+// updateFrom makes the zone equal to the zone in the sandbox. It keeps the records that are equal
+// in both zones.
+func (z *zone) updateFrom(zoneInSandbox sandboxZone, s *state) {
+	z.Version, z.NameServers = zoneInSandbox.Version, zoneInSandbox.NameServers
 	unmatched := map[string]servedRecord{}
-	for _, e := range h.Records {
-		unmatched[servedRecord{Record: e}.key()] = servedRecord{Record: e}
+	for _, entry := range zoneInSandbox.Records {
+		unmatched[servedRecord{Record: entry}.key()] = servedRecord{Record: entry}
 	}
-	for _, v := range h.Replaced {
-		unmatched[v.key()] = v
+	for _, served := range zoneInSandbox.AnsweredWithAddresses {
+		unmatched[served.key()] = served
 	}
 	var kept []record
 	for _, r := range z.Records {
@@ -79,44 +81,44 @@ func (z *zone) updateFrom(h sandboxZone, s *state) {
 }
 
 // key returns a string that is equal for equal records.
-func (v servedRecord) key() string {
-	e := v.Record
-	e.Name = strings.ToLower(e.Name)
-	e.Content = normalizeContent(e)
-	raw, _ := json.Marshal(servedRecord{e, v.As})
+func (served servedRecord) key() string {
+	entry := served.Record
+	entry.Name = strings.ToLower(entry.Name)
+	entry.Content = normalizeContent(entry)
+	raw, _ := json.Marshal(servedRecord{entry, served.Mode})
 	return string(raw)
 }
 
 // normalizeContent returns the content without the final dot of a name, so that contents can be
 // compared.
-func normalizeContent(e sandboxRecord) string {
-	if e.Type == "TXT" || e.Content == "." {
-		return e.Content
+func normalizeContent(entry sandboxRecord) string {
+	if entry.Type == "TXT" || entry.Content == "." {
+		return entry.Content
 	}
-	return strings.TrimSuffix(e.Content, ".")
+	return strings.TrimSuffix(entry.Content, ".")
 }
 
 // toSandbox converts a record to the format of the sandbox.
 func (r record) toSandbox(apex string) servedRecord {
-	e := sandboxRecord{Type: r.Type, Name: r.Name, Content: r.Content, TTL: r.TTL, Priority: r.Priority}
-	if e.TTL == 1 {
-		e.TTL = automaticTTL
+	entry := sandboxRecord{Type: r.Type, Name: r.Name, Content: r.Content, TTL: r.TTL, Priority: r.Priority}
+	if entry.TTL == 1 {
+		entry.TTL = automaticTTL
 	}
 	if r.Type == "TXT" {
-		e.Content = r.text()
+		entry.Content = r.text()
 	}
-	e.Content = normalizeContent(e)
+	entry.Content = normalizeContent(entry)
 	switch {
 	case r.Proxied:
-		return servedRecord{e, "proxied"}
+		return servedRecord{entry, "proxied"}
 	case r.Type == "CNAME" && (r.Name == apex || r.Settings != nil && r.Settings.FlattenCNAME):
-		return servedRecord{e, "flattened"}
+		return servedRecord{entry, "flattened"}
 	}
-	return servedRecord{Record: e}
+	return servedRecord{Record: entry}
 }
 
-// text returns the text of a TXT record. A content that is not in the format of zone files is the
-// text.
+// text returns the text of a TXT record. If the content is not in the format of zone files, the
+// whole content is the text.
 func (r record) text() string {
 	if text, err := sdk.UnquoteText(r.Content); err == nil {
 		return text
@@ -125,13 +127,13 @@ func (r record) text() string {
 }
 
 // toAPI converts a record of the sandbox to the format of the API.
-func (v servedRecord) toAPI() record {
-	e := v.Record
-	r := record{Type: e.Type, Name: strings.ToLower(e.Name), Content: normalizeContent(e), TTL: e.TTL, Priority: e.Priority, Proxied: v.As == "proxied"}
+func (served servedRecord) toAPI() record {
+	entry := served.Record
+	r := record{Type: entry.Type, Name: strings.ToLower(entry.Name), Content: normalizeContent(entry), TTL: entry.TTL, Priority: entry.Priority, Proxied: served.Mode == "proxied"}
 	switch {
-	case e.Type == "TXT":
-		r.Content = sdk.QuoteText(e.Content)
-	case v.As == "flattened":
+	case entry.Type == "TXT":
+		r.Content = sdk.QuoteText(entry.Content)
+	case served.Mode == "flattened":
 		r.Settings = &settings{FlattenCNAME: true}
 	}
 	return r
@@ -140,22 +142,22 @@ func (v servedRecord) toAPI() record {
 // errNoZone is the API's error for an unknown zone.
 var errNoZone = refusal{7003, "Could not route to the zone"}
 
-// edit changes the records of a zone with fn. Either all changes take effect or none. It writes to
-// the sandbox first. If the zone was changed there meanwhile, edit synchronizes it and runs fn
-// again.
-func (c *simulator) edit(ctx context.Context, name string, fn func(*transaction) error) error {
-	c.editing.Lock()
-	defer c.editing.Unlock()
+// edit changes the records of a zone with fn. Either all changes take effect or none. In a sandbox,
+// edit writes to the sandbox first. If the zone in the sandbox was changed in the meantime, edit
+// synchronizes the zone and runs fn again.
+func (sim *simulator) edit(ctx context.Context, name string, fn func(*transaction) error) error {
+	sim.editing.Lock()
+	defer sim.editing.Unlock()
 	for {
-		if err := c.syncFromSandbox(ctx, name); err != nil {
+		if err := sim.syncFromSandbox(ctx, name); err != nil {
 			return err
 		}
 		work := &transaction{zone: name}
-		var h sandboxZone
+		var zoneInSandbox sandboxZone
 		known := false
-		c.file.View(func(s *state) {
+		sim.file.View(func(s *state) {
 			if z := s.Zones[name]; z != nil {
-				known, h.Version = true, z.Version
+				known, zoneInSandbox.Version = true, z.Version
 				work.records, work.serial = slices.Clone(z.Records), s.Serial
 			}
 		})
@@ -165,14 +167,14 @@ func (c *simulator) edit(ctx context.Context, name string, fn func(*transaction)
 		if err := fn(work); err != nil {
 			return err
 		}
-		err := c.writeToSandbox(ctx, name, h.Version, work.records)
+		err := sim.writeToSandbox(ctx, name, zoneInSandbox.Version, work.records)
 		if errors.Is(err, errZoneChanged) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		return c.file.Do(func(s *state) {
+		return sim.file.Do(func(s *state) {
 			s.Zones[name].Records, s.Serial = work.records, max(s.Serial, work.serial)
 		})
 	}
@@ -180,17 +182,17 @@ func (c *simulator) edit(ctx context.Context, name string, fn func(*transaction)
 
 // writeToSandbox replaces the records of a zone in the sandbox. It fails with errZoneChanged if the
 // zone there does not have the given version.
-func (c *simulator) writeToSandbox(ctx context.Context, name string, version uint32, records []record) error {
-	if c.sandbox == nil {
+func (sim *simulator) writeToSandbox(ctx context.Context, name string, version uint32, records []record) error {
+	if sim.sandbox == nil {
 		return nil
 	}
-	h := sandboxZone{Name: name, Version: version, Records: []sandboxRecord{}, Replaced: []servedRecord{}}
+	zoneInSandbox := sandboxZone{Name: name, Version: version, Records: []sandboxRecord{}, AnsweredWithAddresses: []servedRecord{}}
 	for _, r := range records {
-		if v := r.toSandbox(name); v.As != "" {
-			h.Replaced = append(h.Replaced, v)
+		if served := r.toSandbox(name); served.Mode != "" {
+			zoneInSandbox.AnsweredWithAddresses = append(zoneInSandbox.AnsweredWithAddresses, served)
 		} else {
-			h.Records = append(h.Records, v.Record)
+			zoneInSandbox.Records = append(zoneInSandbox.Records, served.Record)
 		}
 	}
-	return c.sandbox.edit(ctx, h)
+	return sim.sandbox.edit(ctx, zoneInSandbox)
 }

@@ -16,8 +16,8 @@ import (
 // of its own. All tokens have access to the same zones.
 const Token = "simulated-cloudflare-token"
 
-// createToken answers with the token of a customer. It is the same each time.
-func (c *simulator) createToken(w http.ResponseWriter, r *http.Request) {
+// createToken answers with the token of a customer. A customer gets the same token each time.
+func (sim *simulator) createToken(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Customer string `json:"customer"`
 	}
@@ -30,33 +30,33 @@ func (c *simulator) createToken(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	token := Token + "-" + in.Customer
-	err := c.file.Do(func(s *state) {
+	err := sim.file.Do(func(s *state) {
 		if s.Tokens == nil {
 			s.Tokens = map[string]bool{}
 		}
 		s.Tokens[token] = true
 	})
 	if err != nil {
-		c.done(w, err)
+		sim.done(w, err)
 		return
 	}
 	simulate.WriteJSON(w, http.StatusOK, map[string]any{"secrets": map[string]string{"api_token": token}})
 }
 
 // token returns the token of a request, or an empty string if the token is unknown.
-func (c *simulator) token(r *http.Request) string {
-	shown, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	known := shown == Token
-	c.file.View(func(s *state) { known = known || s.Tokens[shown] })
+func (sim *simulator) token(r *http.Request) string {
+	presented, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	known := presented == Token
+	sim.file.View(func(s *state) { known = known || s.Tokens[presented] })
 	if !known {
 		return ""
 	}
-	return shown
+	return presented
 }
 
-func (c *simulator) tokenStatus() string {
+func (sim *simulator) tokenStatus() string {
 	status := ""
-	c.file.View(func(s *state) { status = s.Token })
+	sim.file.View(func(s *state) { status = s.Token })
 	return cmp.Or(status, "active")
 }
 
@@ -79,22 +79,22 @@ type rateLimit struct {
 
 // count records a call at the time now. A call that exceeds the limit blocks all calls of its token
 // for one window. wait is the remaining time of the block, or 0. left is the number of calls left.
-func (a *rateLimits) count(token string, now time.Time) (left int, wait time.Duration) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.byToken[token] == nil {
-		a.byToken[token] = &rateLimit{}
+func (l *rateLimits) count(token string, now time.Time) (left int, wait time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byToken[token] == nil {
+		l.byToken[token] = &rateLimit{}
 	}
-	limitOfToken := a.byToken[token]
-	for len(limitOfToken.calls) > 0 && now.Sub(limitOfToken.calls[0]) >= window {
-		limitOfToken.calls = limitOfToken.calls[1:]
+	current := l.byToken[token]
+	for len(current.calls) > 0 && now.Sub(current.calls[0]) >= window {
+		current.calls = current.calls[1:]
 	}
-	if len(limitOfToken.calls) >= limit && !limitOfToken.blockedUntil.After(now) {
-		limitOfToken.blockedUntil = now.Add(window)
+	if len(current.calls) >= limit && !current.blockedUntil.After(now) {
+		current.blockedUntil = now.Add(window)
 	}
-	if limitOfToken.blockedUntil.After(now) {
-		return 0, limitOfToken.blockedUntil.Sub(now)
+	if current.blockedUntil.After(now) {
+		return 0, current.blockedUntil.Sub(now)
 	}
-	limitOfToken.calls = append(limitOfToken.calls, now)
-	return limit - len(limitOfToken.calls), 0
+	current.calls = append(current.calls, now)
+	return limit - len(current.calls), 0
 }

@@ -24,8 +24,8 @@ func (r refusal) Error() string { return string(r) }
 
 func refusef(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
 
-// patch replaces and deletes record sets, all or none. A change of someone else at the same time is
-// before or after it.
+// patch replaces and deletes record sets. Either all changes take effect or none. A concurrent
+// change takes effect before or after all of them.
 func (s *simulator) patch(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		RRSets []rrsetDoc `json:"rrsets"`
@@ -58,8 +58,8 @@ func (s *simulator) patch(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// changed returns the record sets of a zone after the changes, without its SOA and NS sets. It fails
-// with a refusal.
+// changed returns the record sets of a zone after the changes, without the SOA and NS sets of the
+// apex. Its error is a refusal.
 func changed(zone simulate.Zone, changes []rrsetDoc) ([]dns.RRSet, error) {
 	sets, seen := recordSets(zone), map[string]bool{}
 	for _, change := range changes {
@@ -98,7 +98,7 @@ func changed(zone simulate.Zone, changes []rrsetDoc) ([]dns.RRSet, error) {
 	return slices.DeleteFunc(sets, func(s dns.RRSet) bool { return s.Name == zone.Name && (s.Type == dns.SOA || s.Type == dns.NS) }), nil
 }
 
-// newSet returns the record set of a change. It fails with a refusal.
+// newSet returns the record set that a change writes. Its error is a refusal.
 func newSet(change rrsetDoc) (dns.RRSet, error) {
 	set := dns.RRSet{Name: sdk.PlainName(change.Name), Type: dns.Type(change.Type)}
 	if change.TTL == nil {
@@ -110,7 +110,7 @@ func newSet(change rrsetDoc) (dns.RRSet, error) {
 		switch {
 		case record.Disabled:
 			return set, refusal("This simulator has no disabled records")
-		case err == nil && value == record.Content && sdk.WriteContent(set.Type, value) != record.Content: // without quotes or the final dot
+		case err == nil && value == record.Content && sdk.WriteContent(set.Type, value) != record.Content: // the content lacks quotes or a final dot
 			return set, refusef("Record %s/%s '%s': Not in expected format (parsed as '%s')", change.Name, change.Type, record.Content, sdk.WriteContent(set.Type, value))
 		case err != nil || !valid(set.Type, record.Content):
 			return set, refusef("Record %s/%s '%s': Parsing record content (try 'pdnsutil check-zone')", change.Name, change.Type, record.Content)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulator simulates the zones of the HTTP API of a PowerDNS Authoritative Server: the list
-// of zones, their record sets, and PATCH with its serials and errors. All zones are Native with
-// soa_edit_api INCREASE. Disabled records are refused and comments are dropped, because the zones of
-// a sandbox cannot hold them. The strings of a text are joined.
+// Package simulator simulates the zones of the HTTP API of a PowerDNS Authoritative Server: the
+// list of zones, their record sets, and PATCH with its serials and errors. All zones are Native
+// with soa_edit_api INCREASE. Disabled records are refused and comments are dropped, because the
+// zones of a sandbox cannot hold them. The strings of a TXT record are joined.
 //
 //   - simulator.go: New, the routes and reading zones. Start here.
 //   - patch.go: changing zones.
@@ -72,13 +72,13 @@ func (s *simulator) Call(r *http.Request, _ []byte) simulate.Call {
 	}
 	return simulate.Call{
 		Operation: operation, Write: r.Method != http.MethodGet, Scope: r.Header.Get("X-API-Key"),
-		WorkAt: []int{http.StatusGatewayTimeout}, // a proxy gives up, and the server does the work
+		WorkAt: []int{http.StatusGatewayTimeout}, // a proxy answers 504, and the server executes the request
 	}
 }
 
 // Fail implements simulate.Provider.
 func (s *simulator) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
-	if retryAfter > 0 { // only a proxy in front of the server sends it
+	if retryAfter > 0 { // only a proxy in front of the server sends Retry-After
 		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
 	}
 	refuse(w, status, http.StatusText(status))
@@ -153,8 +153,8 @@ func (s *simulator) list(w http.ResponseWriter, r *http.Request) {
 	simulate.WriteJSON(w, http.StatusOK, docs)
 }
 
-// read answers with a zone and its record sets, or with those that `rrset_name` and `rrset_type`
-// select. `rrsets=false` leaves them out.
+// read answers with a zone and its record sets. The parameters `rrset_name` and `rrset_type` select
+// record sets. `rrsets=false` leaves all record sets out.
 func (s *simulator) read(w http.ResponseWriter, r *http.Request) {
 	zone, err := s.zones.Get(r.Context(), strings.TrimSuffix(r.PathValue("zone"), "."))
 	if err != nil {
@@ -174,7 +174,7 @@ func (s *simulator) read(w http.ResponseWriter, r *http.Request) {
 	simulate.WriteJSON(w, http.StatusOK, doc)
 }
 
-// recordSets returns the record sets of a zone with its SOA and NS sets.
+// recordSets returns the record sets of a zone, including the SOA and NS sets of the apex.
 func recordSets(z simulate.Zone) []dns.RRSet {
 	soa := dns.RRSet{Name: z.Name, Type: dns.SOA, TTL: 3600, Values: []string{
 		"ns1." + z.Name + ". hostmaster." + z.Name + ". " + strconv.FormatUint(uint64(z.Version), 10) + " 3600 600 604800 60",
@@ -191,7 +191,7 @@ func newSetDoc(set dns.RRSet) rrsetDoc {
 	return doc
 }
 
-// fail answers for an error of a request.
+// fail answers a request that failed with err.
 func fail(w http.ResponseWriter, err error) {
 	var refused refusal
 	switch {
@@ -204,7 +204,8 @@ func fail(w http.ResponseWriter, err error) {
 	}
 }
 
-// plain answers with a status and its name, as the server's HTTP part does.
+// plain answers with a status and the name of the status as text. PowerDNS answers so when its HTTP
+// server refuses a request.
 func plain(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)

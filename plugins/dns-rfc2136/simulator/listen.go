@@ -16,14 +16,15 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// listen serves the messages of TCP connections with handler. The address stays the same after a
-// restart, because connections of accounts have it, unless a different process has taken the port.
+// listen serves the messages of TCP connections with handler. It uses the same address after a
+// restart, because the connections of accounts contain the address. If a different process uses the
+// port, listen chooses a new one.
 func listen(dataDir string, handler http.Handler) (address string, err error) {
-	last, err := simulate.OpenFile(filepath.Join(dataDir, "listener.json"), "127.0.0.1:0")
+	stored, err := simulate.OpenFile(filepath.Join(dataDir, "listener.json"), "127.0.0.1:0")
 	if err != nil {
 		return "", err
 	}
-	last.View(func(a *string) { address = *a })
+	stored.View(func(a *string) { address = *a })
 	var config net.ListenConfig
 	listener, err := config.Listen(context.Background(), "tcp", address)
 	if err != nil {
@@ -33,7 +34,7 @@ func listen(dataDir string, handler http.Handler) (address string, err error) {
 		return "", fmt.Errorf("listen for DNS: %w", err)
 	}
 	address = listener.Addr().String()
-	if err := last.Do(func(a *string) { *a = address }); err != nil {
+	if err := stored.Do(func(a *string) { *a = address }); err != nil {
 		return "", err
 	}
 	go func() {
@@ -79,7 +80,7 @@ func exchange(message []byte, handler http.Handler) (answer []byte, ok bool) {
 	}
 	defer func() {
 		cause := recover()
-		if err, isError := cause.(error); isError && errors.Is(err, http.ErrAbortHandler) { // a planned fault
+		if err, isError := cause.(error); isError && errors.Is(err, http.ErrAbortHandler) { // a planned fault closes the connection
 			answer, ok = nil, false
 		} else if cause != nil {
 			panic(cause)

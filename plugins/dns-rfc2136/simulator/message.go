@@ -21,7 +21,7 @@ import (
 const (
 	soaTTL    = 3600
 	clockSkew = 300
-	// recordsInMessage is how many records a message of a transfer has at most.
+	// recordsInMessage is the maximum number of records in one message of a transfer.
 	recordsInMessage = 100
 )
 
@@ -33,7 +33,8 @@ type question struct {
 	keyError uint16
 }
 
-// newQuestion returns nil for bytes that are no message.
+// newQuestion parses a message and checks its signature. It returns nil for bytes that are not a
+// DNS message.
 func newQuestion(raw []byte) *question {
 	m := new(wire.Msg)
 	if err := m.Unpack(raw); err != nil {
@@ -60,10 +61,11 @@ func isTransfer(m *wire.Msg) bool {
 	return len(m.Question) == 1 && m.Question[0].Qtype == wire.TypeAXFR
 }
 
-// reply returns an answer with a response code.
+// reply returns the bytes of an answer that has only a response code.
 func (q *question) reply(code int) []byte { return q.send(new(wire.Msg).SetRcode(q.Msg, code)) }
 
-// send returns messages as they are sent by TCP, signed if the question is.
+// send returns the bytes of the messages on a TCP connection. The messages are signed if the
+// question is signed.
 func (q *question) send(messages ...*wire.Msg) []byte {
 	var out []byte
 	mac := ""
@@ -73,14 +75,15 @@ func (q *question) send(messages ...*wire.Msg) []byte {
 	for i, m := range messages {
 		raw, err := q.sign(m, &mac, i > 0)
 		if err != nil {
-			return nil // the connection is closed, as by a server that fails
+			return nil // exchange closes the connection, as a server that fails would do
 		}
 		out = append(binary.BigEndian.AppendUint16(out, uint16(len(raw))), raw...)
 	}
 	return out
 }
 
-// sign returns the bytes of an answer. mac is the MAC of the message before, and becomes that of m.
+// sign returns the bytes of the answer m, signed if the question is signed. mac is the MAC of the
+// previous message; sign sets it to the MAC of m.
 func (q *question) sign(m *wire.Msg, mac *string, later bool) (raw []byte, err error) {
 	if q.tsig == nil {
 		return m.Pack()
@@ -95,7 +98,7 @@ func (q *question) sign(m *wire.Msg, mac *string, later bool) (raw []byte, err e
 	return raw, err
 }
 
-// answer returns the answer to a message as it is sent by TCP.
+// answer returns the answer to a message, as bytes of a TCP connection.
 func (s *simulator) answer(ctx context.Context, q *question) []byte {
 	switch {
 	case q.keyError != 0:
@@ -144,7 +147,7 @@ func (s *simulator) transfer(ctx context.Context, q *question) []byte {
 	return q.send(messages...)
 }
 
-// query answers a query for a name of a zone. Wildcards and delegations are not among the answers.
+// query answers a query for a name of a zone. It ignores wildcards and delegations.
 func (s *simulator) query(ctx context.Context, q *question) []byte {
 	asked := q.Question[0]
 	for _, at := range wire.Split(asked.Name) {
@@ -192,7 +195,8 @@ func recordsOf(z simulate.Zone) ([]wire.RR, error) {
 	return all, nil
 }
 
-// storedOf is the inverse of recordsOf. It leaves out the SOA and NS records of the apex.
+// storedOf returns the records in the format of simulate.Zones, without the SOA and NS records of
+// the apex. It is the inverse of recordsOf.
 func storedOf(zone string, records []wire.RR) ([]simulate.Record, error) {
 	var sets []dns.RRSet
 	for _, rr := range records {

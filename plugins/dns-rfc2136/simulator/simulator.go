@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates an authoritative DNS server that accepts zone transfers and dynamic
-// updates (RFC 2136) signed with a TSIG key, by TCP. The strings of a text are joined, because the
-// zones of a sandbox hold texts.
+// updates (RFC 2136) signed with a TSIG key, by TCP. The strings of a TXT record are joined,
+// because the zones of a sandbox hold the joined text.
 //
 //   - simulator.go: New, the requests that messages become, and the control calls. Start here.
 //   - listen.go: the DNS listener.
@@ -25,13 +25,14 @@ const (
 	// KeyName and Secret are the TSIG key of the simulated server. The algorithm is hmac-sha256.
 	KeyName = "simulated-key"
 	Secret  = "c2ltdWxhdGVkLXJmYzIxMzYtc2VjcmV0"
-	// OwnZone is a zone of the server's operator. The key may transfer it and not update it. So the
-	// setting `zones` names a zone even if the sandbox hosts none here.
+	// OwnZone is a zone of the server's operator. The key may transfer the zone but not update it.
+	// With OwnZone, the setting `zones` is never empty, even if the sandbox has no zones at this
+	// provider.
 	OwnZone = "operator.rfc2136.sandbox-dns.test"
 )
 
-// simulator implements simulate.Provider. A DNS message is the body of a request, and the body of
-// the answer has the messages of the answer with their lengths, as in a TCP connection.
+// simulator implements simulate.Provider. The body of a request is a DNS message. The body of the
+// answer consists of DNS messages, each after its length as on a TCP connection.
 type simulator struct {
 	kit   *simulate.Kit
 	zones *simulate.Zones
@@ -64,9 +65,9 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 
 // control returns the handler of the control calls: those of simulate.Zones, and
 //
-//	POST /_control/credentials    {"customer": "word"}: the settings with all zones of this moment
+//	POST /_control/credentials    {"customer": "word"}: the settings with all current zones
 //
-// A real account also names its zones when it connects.
+// The settings of a real account also name its zones.
 func (s *simulator) control() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/_control/zones/", s.zones.Control())

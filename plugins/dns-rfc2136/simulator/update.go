@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// update makes the changes of an update message, all or none, and returns the response code (RFC
-// 2136, 3).
+// update applies an update message and returns the response code (RFC 2136, 3). Either all its
+// changes take effect or none.
 func (s *simulator) update(ctx context.Context, q *question) int {
 	if q.Question[0].Qtype != wire.TypeSOA {
 		return wire.RcodeFormatError
@@ -45,7 +45,7 @@ func (s *simulator) update(ctx context.Context, q *question) int {
 			after = apply(zone.Name, after, rr)
 		}
 		if slices.EqualFunc(records, after, func(a, b wire.RR) bool { return a.String() == b.String() }) {
-			return wire.RcodeSuccess // the serial stays
+			return wire.RcodeSuccess // the serial does not change
 		}
 		stored, err := storedOf(zone.Name, after)
 		if err != nil {
@@ -54,7 +54,7 @@ func (s *simulator) update(ctx context.Context, q *question) int {
 		err = s.zones.Edit(ctx, zone.Name, zone.Version, stored)
 		switch {
 		case errors.Is(err, simulate.ErrZoneChanged):
-			continue // someone else was faster, so the prerequisites may not hold any more
+			continue // the zone changed after it was read, so the prerequisites are checked again
 		case errors.As(err, new(simulate.InvalidRecords)):
 			return wire.RcodeRefused
 		case err != nil:
@@ -70,7 +70,7 @@ func within(name, zone string) bool { return wire.IsSubDomain(wire.Fqdn(zone), n
 // checkPrerequisites returns NOERROR if all prerequisites hold, otherwise the code of the first that
 // does not (RFC 2136, 3.2).
 func checkPrerequisites(zone string, records, prerequisites []wire.RR) int {
-	var wanted []wire.RR // with values: their sets must be equal to those of the zone
+	var required []wire.RR // prerequisites with values: their sets must equal the sets of the zone
 	for _, rr := range prerequisites {
 		h := rr.Header()
 		existing := named(records, h.Name)
@@ -92,14 +92,14 @@ func checkPrerequisites(zone string, records, prerequisites []wire.RR) int {
 		case h.Class == wire.ClassNONE && exists:
 			return wire.RcodeYXRrset
 		case h.Class == wire.ClassINET:
-			wanted = append(wanted, rr)
+			required = append(required, rr)
 		case h.Class != wire.ClassANY && h.Class != wire.ClassNONE:
 			return wire.RcodeFormatError
 		}
 	}
-	for _, rr := range wanted {
+	for _, rr := range required {
 		h := rr.Header()
-		want, have := typed(named(wanted, h.Name), h.Rrtype), typed(named(records, h.Name), h.Rrtype)
+		want, have := typed(named(required, h.Name), h.Rrtype), typed(named(records, h.Name), h.Rrtype)
 		if !containsAll(want, have) || !containsAll(have, want) {
 			return wire.RcodeNXRrset
 		}
@@ -107,14 +107,14 @@ func checkPrerequisites(zone string, records, prerequisites []wire.RR) int {
 	return wire.RcodeSuccess
 }
 
-// containsAll reports whether each record of part has an equal one in all.
+// containsAll reports whether all contains each record of part.
 func containsAll(all, part []wire.RR) bool {
 	return !slices.ContainsFunc(part, func(rr wire.RR) bool {
 		return !slices.ContainsFunc(all, func(o wire.RR) bool { return sameRecord(rr, o) })
 	})
 }
 
-// sameRecord compares name, type and data of two records.
+// sameRecord reports whether two records have the same name, type and data.
 func sameRecord(a, b wire.RR) bool {
 	a, b = wire.Copy(a), wire.Copy(b)
 	a.Header().Class, b.Header().Class = wire.ClassINET, wire.ClassINET
@@ -148,7 +148,7 @@ func apply(zone string, records []wire.RR, rr wire.RR) []wire.RR {
 	}
 	sameName := func(o wire.RR) bool { return wire.CanonicalName(o.Header().Name) == wire.CanonicalName(h.Name) }
 	switch {
-	case ofZone(rr): // SOA and NS of the apex are those of the sandbox
+	case ofZone(rr): // the sandbox manages the SOA and NS of the apex
 		return records
 	case h.Class == wire.ClassANY && h.Rrtype == wire.TypeANY:
 		return keep(records, func(o wire.RR) bool { return !sameName(o) || ofZone(o) })
@@ -160,8 +160,9 @@ func apply(zone string, records []wire.RR, rr wire.RR) []wire.RR {
 	return add(records, rr, named(records, h.Name))
 }
 
-// add returns the records with one more. Servers ignore an addition that would make a CNAME coexist
-// with a different type (RFC 2136, 3.4.2.2). All records of a set get the TTL of the new one.
+// add returns the records and the record rr. Servers ignore an addition that would make a CNAME
+// coexist with a different type (RFC 2136, 3.4.2.2). All records of the set get the TTL of rr.
+// neighbours are the records with the name of rr.
 func add(records []wire.RR, rr wire.RR, neighbours []wire.RR) []wire.RR {
 	h := rr.Header()
 	aliases := len(typed(neighbours, wire.TypeCNAME))

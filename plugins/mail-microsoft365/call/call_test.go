@@ -144,9 +144,9 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		}
 		http.Redirect(w, r, "/away", http.StatusTemporaryRedirect)
 	})
-	a, err := send(t.Context(), call.Read, address)
-	if err != nil || a.Status != http.StatusTemporaryRedirect {
-		t.Fatalf("got %d, %v", a.Status, err)
+	resp, err := send(t.Context(), call.Read, address)
+	if err != nil || resp.Status != http.StatusTemporaryRedirect {
+		t.Fatalf("got %d, %v", resp.Status, err)
 	}
 }
 
@@ -164,9 +164,9 @@ func TestSpansNameTheRouteAndNotTheCustomer(t *testing.T) {
 	if len(spans) != 1 || spans[0].Name() != "POST /thing/{id}" || !strings.Contains(parent, spans[0].SpanContext().SpanID().String()) {
 		t.Fatalf("spans %v, sent traceparent %q", spans, parent)
 	}
-	for _, a := range spans[0].Attributes() {
-		if strings.Contains(a.Value.String(), "customer") {
-			t.Fatalf("%s holds %s", a.Key, a.Value.String())
+	for _, attribute := range spans[0].Attributes() {
+		if strings.Contains(attribute.Value.String(), "customer") {
+			t.Fatalf("%s holds %s", attribute.Key, attribute.Value.String())
 		}
 	}
 }

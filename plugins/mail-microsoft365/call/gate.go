@@ -13,8 +13,8 @@ import (
 // Gate holds a request back while a Retry-After applies to it. The zero Gate holds nothing back.
 type Gate struct {
 	Waits *sdk.Waits
-	// Scopes are the scopes of the request. The Retry-After of its response applies to all calls of
-	// the first one, unless Throttled chooses another.
+	// Scopes are the scopes of the request. The Retry-After of the response applies to all calls of
+	// the first scope, unless Throttled chooses a different scope.
 	Scopes []string
 	// Throttled returns the scope to which the Retry-After of a response applies. It may be nil.
 	Throttled func(Response) string
@@ -35,13 +35,13 @@ func (g Gate) wait(ctx context.Context) error {
 }
 
 // observe stores the wait that a response asks for.
-func (g Gate) observe(ctx context.Context, a Response) {
+func (g Gate) observe(ctx context.Context, resp Response) {
 	if len(g.Scopes) == 0 {
 		return
 	}
 	scope := g.Scopes[0]
 	if g.Throttled != nil {
-		scope = g.Throttled(a)
+		scope = g.Throttled(resp)
 	}
-	g.Waits.Observe(ctx, scope, a.Status, a.Header)
+	g.Waits.Observe(ctx, scope, resp.Status, resp.Header)
 }

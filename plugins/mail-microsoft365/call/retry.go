@@ -56,9 +56,9 @@ func mayRepeat(effect Effect, err error) bool {
 	}
 }
 
-// Pause waits before the attempt after the n-th, counted from 0. It waits as long as err asks, or
-// otherwise twice as long as before, with jitter. It returns false without waiting if the deadline
-// leaves no time, and false when ctx ends.
+// Pause waits before the attempt after the n-th, counted from 0. It waits as long as err asks.
+// Otherwise it waits BaseDelay, doubled n times, with jitter. It returns false without waiting if
+// the deadline leaves no time, and false when ctx ends.
 func (p RetryPolicy) Pause(ctx context.Context, n int, err error) bool {
 	var o *outcome.Error
 	wait := time.Duration(0)
@@ -88,16 +88,16 @@ func sleep(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-// retryableRead marks an error after which a read may be repeated although the kind of the outcome
-// alone forbids it.
+// retryableRead marks an error after which a read may be repeated, although mayRepeat does not
+// repeat other errors of this kind of outcome.
 type retryableRead struct{ error }
 
-func (t retryableRead) Unwrap() error { return t.error }
+func (e retryableRead) Unwrap() error { return e.error }
 
 // permanent marks an error after which nothing is repeated.
 type permanent struct{ error }
 
-func (f permanent) Unwrap() error { return f.error }
+func (e permanent) Unwrap() error { return e.error }
 
 // Permanent marks err as one after which Retry makes no further attempt.
 func Permanent(err error) error { return permanent{err} }

@@ -14,21 +14,21 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// StatusError returns an outcome for the statuses that have the same meaning at all three hosts:
-// 408, 429 and 5xx. It returns nil for all other statuses. cause is the name of the host and its
-// error code, if it has one.
-func StatusError(a Response, cause string) error {
-	o := &outcome.Error{Cause: strings.TrimSpace(strconv.Itoa(a.Status) + " " + cause), RetryAfter: sdk.RetryAfter(a.Header, time.Now())}
+// StatusError returns an outcome for the statuses that have the same meaning at the login host,
+// Graph and Exchange: 408, 429 and 5xx. It returns nil for all other statuses. cause is the name of
+// the host and its error code, if it has one.
+func StatusError(resp Response, cause string) error {
+	o := &outcome.Error{Cause: strings.TrimSpace(strconv.Itoa(resp.Status) + " " + cause), RetryAfter: sdk.RetryAfter(resp.Header, time.Now())}
 	switch {
-	case a.Status == http.StatusTooManyRequests:
+	case resp.Status == http.StatusTooManyRequests:
 		o.Kind, o.Detail = outcome.Throttled, "the mail platform throttles the service's requests"
-	case a.Status == http.StatusServiceUnavailable:
+	case resp.Status == http.StatusServiceUnavailable:
 		o.Kind, o.Detail = outcome.Down, "the mail platform is out of service"
-	case a.Status == http.StatusGatewayTimeout, a.Status == http.StatusRequestTimeout:
-		// The work may have been done, or still be in progress.
+	case resp.Status == http.StatusGatewayTimeout, resp.Status == http.StatusRequestTimeout:
+		// The platform may have executed the request, or may still be executing it.
 		o.Kind, o.Detail = outcome.Unknown, "the mail platform did not answer in time"
 		return retryableRead{o}
-	case a.Status >= http.StatusInternalServerError:
+	case resp.Status >= http.StatusInternalServerError:
 		o.Kind, o.Detail = outcome.Broken, "the mail platform answered with an error"
 		return retryableRead{o}
 	default:
@@ -38,22 +38,22 @@ func StatusError(a Response, cause string) error {
 }
 
 // Broken returns an outcome for a response that cannot be understood or that shows a defect of the
-// plugin. The cause must consist of constant words or come from Cause or CauseOf. This applies to
-// all constructors below.
+// plugin. The cause must consist of constant words or come from Cause or CauseOf. The same rule
+// applies to the causes of all constructors below.
 func Broken(cause ...string) *outcome.Error {
 	return &outcome.Error{Kind: outcome.Broken, Cause: strings.Join(cause, " "), Detail: "the mail platform answered with an error"}
 }
 
-// RefuseUnspecified returns a definite refusal for a reason without an error code of tenantry. The
-// request changed nothing and would fail again.
+// RefuseUnspecified returns a refusal for a reason that has no error code in tenantry. The request
+// changed nothing and would fail again.
 func RefuseUnspecified(cause ...string) *outcome.Error {
 	return Refuse(fault.ProviderError, "the mail platform refused this", cause...)
 }
 
-// IsDefinite reports whether a response refuses the request for good. Status 400 and 409 always do.
-// Any other 4xx status does only if readable is true: the body has the host's own error form.
-// Without that form, a proxy may have sent the response. Callers must handle statuses with a more
-// specific meaning first.
+// IsDefinite reports whether a response is a definite refusal: sending the request again would fail
+// in the same way. Status 400 and 409 always do. Any other 4xx status does only if readable is
+// true: the body has the host's own error form. Without that form, a proxy may have sent the
+// response. Callers must handle statuses with a more specific meaning first.
 func IsDefinite(status int, readable bool) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusConflict:
@@ -63,7 +63,7 @@ func IsDefinite(status int, readable bool) bool {
 	}
 }
 
-// Refuse returns a definite refusal with an error code of tenantry.
+// Refuse returns a refusal with an error code of tenantry. The request would fail again.
 func Refuse(code fault.Code, detail string, cause ...string) *outcome.Error {
 	return &outcome.Error{Kind: outcome.Refused, Code: code, Detail: detail, Cause: strings.Join(cause, " ")}
 }

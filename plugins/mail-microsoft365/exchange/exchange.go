@@ -96,11 +96,11 @@ func InvokePage[T any](ctx context.Context, c Client, cmd Command) (rows []T, wa
 	if err != nil {
 		return nil, false, err
 	}
-	a, err := c.post(ctx, cmd, address, body, nil)
+	resp, err := c.post(ctx, cmd, address, body, nil)
 	if err != nil {
 		return nil, false, err
 	}
-	got, err := decodeResponse[T](a)
+	got, err := decodeResponse[T](resp)
 	return got.decoded, len(got.Warnings) > 0 || got.Next != "", err
 }
 
@@ -123,17 +123,17 @@ func (c Client) request(cmd Command) (address string, body []byte, err error) {
 const maxPages = 100
 
 // invokePages runs a cmdlet and follows the links of a truncated answer. Requests ask for all rows
-// at once, so links are rare. Reports about these links contradict each other. If the server calls
-// a link expired, invokePages fails instead of returning a short list.
+// at once, so links are rare. Public reports about how these links work contradict each other. If
+// the server calls a link expired, invokePages fails instead of returning a short list.
 func invokePages[T any](ctx context.Context, c Client, cmd Command, address string, body []byte) ([]T, error) {
 	var all []T
 	var session []string
 	for range maxPages {
-		a, err := c.post(ctx, cmd, address, body, session)
+		resp, err := c.post(ctx, cmd, address, body, session)
 		if err != nil {
 			return nil, err
 		}
-		got, err := decodeResponse[T](a)
+		got, err := decodeResponse[T](resp)
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +146,7 @@ func invokePages[T any](ctx context.Context, c Client, cmd Command, address stri
 			return nil, call.Broken("exchange", "next_link")
 		}
 		// The link works only at the server that wrote it. The server's cookies select it.
-		address, session = next, append(session, cookies(a.Header)...)
+		address, session = next, append(session, cookies(resp.Header)...)
 	}
 	return nil, call.Broken("exchange", "endless_pages")
 }
@@ -161,12 +161,12 @@ func cookies(h http.Header) []string {
 
 // decodeResponse decodes a response with status 200. It returns a *Failure if the response reports
 // that the cmdlet failed.
-func decodeResponse[T any](a call.Response) (invokeResponse[T], error) {
+func decodeResponse[T any](resp call.Response) (invokeResponse[T], error) {
 	var got invokeResponse[T]
-	if len(strings.TrimSpace(string(a.Body))) == 0 {
+	if len(strings.TrimSpace(string(resp.Body))) == 0 {
 		return got, nil
 	}
-	if json.Unmarshal(a.Body, &got) != nil {
+	if json.Unmarshal(resp.Body, &got) != nil {
 		return got, call.Broken("exchange", "answer_unreadable")
 	}
 	if f := reportedFailure(got.Errors); f != nil {
@@ -196,7 +196,7 @@ func (c Client) post(ctx context.Context, cmd Command, address string, body []by
 			return call.Response{}, err
 		}
 		defer release()
-		a, err := c.Tokens.Do(ctx, func(t login.Token) (call.Response, error) {
+		resp, err := c.Tokens.Do(ctx, func(t login.Token) (call.Response, error) {
 			return call.Send(ctx, c.HTTP, call.Request{
 				Effect: cmd.Effect, Method: http.MethodPost, URL: address, Body: body,
 				Route:  "/adminapi/beta/{tenant}/InvokeCommand " + cmd.Cmdlet,
@@ -206,20 +206,21 @@ func (c Client) post(ctx context.Context, cmd Command, address string, body []by
 		if err != nil {
 			return call.Response{}, err
 		}
-		if a.Status >= http.StatusMultipleChoices {
-			return call.Response{}, failureFromResponse(a)
+		if resp.Status >= http.StatusMultipleChoices {
+			return call.Response{}, failureFromResponse(resp)
 		}
-		return a, nil
+		return resp, nil
 	})
 }
 
-// gate returns the gate of a command. Exchange throttles all cmdlets of a tenant, except that the
-// quota of the message trace has its own error text and applies to that cmdlet alone.
+// gate returns the gate of a command. Exchange throttles all cmdlets of a tenant together. The
+// message trace also has a quota of its own. When it is used up, the answer has an error text of
+// the class Throttled, and only that cmdlet has to wait.
 func (c Client) gate(cmd Command) call.Gate {
 	tenantScope := "exchange/" + string(c.Tenant)
 	cmdletScope := tenantScope + "/" + cmd.Cmdlet
-	return call.Gate{Waits: c.Waits, Scopes: []string{tenantScope, cmdletScope}, Throttled: func(a call.Response) string {
-		if _, e := parseError(a.Body); newFailure(a.Status, e).Class == Throttled {
+	return call.Gate{Waits: c.Waits, Scopes: []string{tenantScope, cmdletScope}, Throttled: func(resp call.Response) string {
+		if _, e := parseError(resp.Body); newFailure(resp.Status, e).Class == Throttled {
 			return cmdletScope
 		}
 		return tenantScope

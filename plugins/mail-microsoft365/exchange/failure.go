@@ -122,15 +122,15 @@ func parseDetail(text string) exception {
 }
 
 // failureFromResponse turns a response with an error status into an outcome or a *Failure.
-func failureFromResponse(a call.Response) error {
-	code, e := parseError(a.Body)
-	f := newFailure(a.Status, e)
-	// After a 5xx status the outcome is open, whatever exception the body names.
-	if statusErr := call.StatusError(a, call.Cause("exchange", f.Type)); statusErr != nil {
+func failureFromResponse(resp call.Response) error {
+	code, e := parseError(resp.Body)
+	f := newFailure(resp.Status, e)
+	// A status such as 5xx or 429 decides the outcome, whatever exception the body names.
+	if statusErr := call.StatusError(resp, call.Cause("exchange", f.Type)); statusErr != nil {
 		return statusErr
 	}
-	f.Outcome = f.outcome(a, code != "")
-	f.Outcome.Cause = call.Cause("exchange", strconv.Itoa(a.Status), code, f.Type)
+	f.Outcome = f.outcome(resp, code != "")
+	f.Outcome.Cause = call.Cause("exchange", strconv.Itoa(resp.Status), code, f.Type)
 	return f
 }
 
@@ -158,14 +158,14 @@ func newFailure(status int, e exception) *Failure {
 	f.text = strings.ReplaceAll(strings.ToLower(e.Message), "\u2019", "'")
 	f.Class = classify(f.Type, f.text)
 	if status == http.StatusNotFound && f.Class == NotFound && !strings.HasSuffix(f.Type, objectNotFound) {
-		f.Class = Unknown // the tenant of the path is missing; a cmdlet reports a missing object with status 400
+		f.Class = Unknown // the tenant in the path does not exist; a cmdlet reports a missing object with status 400
 	}
 	return f
 }
 
 // outcome returns the default outcome of the failure; callers may treat a class differently.
 // fromEndpoint says that Exchange sent the response, and not a proxy.
-func (f *Failure) outcome(a call.Response, fromEndpoint bool) *outcome.Error {
+func (f *Failure) outcome(resp call.Response, fromEndpoint bool) *outcome.Error {
 	o := call.Broken()
 	switch {
 	case f.Class == Throttled:
@@ -174,13 +174,13 @@ func (f *Failure) outcome(a call.Response, fromEndpoint bool) *outcome.Error {
 		o.Kind, o.Detail = outcome.Down, "the mail platform is out of service"
 	case f.Class == Dehydrated:
 		return call.NotReady("the mail server is still being prepared")
-	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
+	case resp.Status == http.StatusUnauthorized || resp.Status == http.StatusForbidden:
 		return call.Refuse(fault.AccessDenied, "the mail server's grant is missing")
-	case a.Status == http.StatusNotFound && f.Class == Unknown && fromEndpoint:
+	case resp.Status == http.StatusNotFound && f.Class == Unknown && fromEndpoint:
 		return call.Refuse(fault.AccessDenied, "the tenant is gone from the mail server")
-	case call.IsDefinite(a.Status, fromEndpoint):
+	case call.IsDefinite(resp.Status, fromEndpoint):
 		return call.RefuseUnspecified()
 	}
-	o.RetryAfter = sdk.RetryAfter(a.Header, time.Now())
+	o.RetryAfter = sdk.RetryAfter(resp.Header, time.Now())
 	return o
 }

@@ -19,7 +19,8 @@ const (
 	// with delays and status 429.
 	maxInFlight = 3
 	// burst is how many calls may start at once after a quiet time: two minutes' worth at the
-	// default pace. Connecting a tenant and provisioning its mailboxes then never waits.
+	// default pace. With such a burst, connecting a tenant and provisioning its mailboxes does not
+	// wait.
 	burst = 120
 	// sweepAt is the number of limiters above which idle ones are removed.
 	sweepAt = 4096
@@ -42,8 +43,9 @@ type limiterKey struct {
 	tenant     tenant.GUID
 }
 
-// For returns the limiter of a tenant, as one connection reaches it. perSecond is the average
-// number of calls per second; 0 means no limit. Only the first call for a tenant uses perSecond.
+// For returns the limiter of the calls that one connection makes for a tenant. perSecond is the
+// average number of calls per second; 0 means no limit. Only the first call for a tenant uses
+// perSecond.
 func (ls *Limiters) For(connection string, id tenant.GUID, perSecond float64) *Limiter {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

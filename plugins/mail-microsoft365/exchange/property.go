@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Text is a property that should be a string. Exchange writes an unset string as null or as "". Any
-// other JSON type counts as unset too.
+// Text is a property that should be a string. Exchange writes an unset string as null or as "". A
+// value that is not a string counts as unset too.
 type Text string
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -50,32 +50,32 @@ type errorObject struct {
 
 // failureFromResponse turns an error response into an outcome or a *Failure. The member "error" is
 // an object, or a string in the OAuth form.
-func failureFromResponse(a call.Response) error {
+func failureFromResponse(resp call.Response) error {
 	var body errorBody
 	var object errorObject
-	_ = json.Unmarshal(a.Body, &body) // a proxy's page is not JSON
+	_ = json.Unmarshal(resp.Body, &body) // a proxy's page is not JSON
 	if json.Unmarshal(body.Error, &object) != nil {
 		_ = json.Unmarshal(body.Error, &object.Code)
 	}
-	if statusErr := call.StatusError(a, call.Cause("graph", object.Code)); statusErr != nil {
+	if statusErr := call.StatusError(resp, call.Cause("graph", object.Code)); statusErr != nil {
 		return statusErr
 	}
 	words := []string{object.Message, body.Text}
-	f := &Failure{Status: a.Status, Code: object.Code}
+	f := &Failure{Status: resp.Status, Code: object.Code}
 	for _, d := range append(object.Details, object.errorDetail) {
 		words = append(words, d.Code, d.Target, d.Message)
 		f.codes, f.targets = append(f.codes, d.Code), append(f.targets, d.Target)
 	}
 	f.text = strings.ToLower(strings.Join(words, "\n"))
 	switch {
-	case a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden:
+	case resp.Status == http.StatusUnauthorized || resp.Status == http.StatusForbidden:
 		f.Outcome = call.Refuse(fault.AccessDenied, "the mail platform no longer lets us do this")
-	case call.IsDefinite(a.Status, object.Code != ""):
+	case call.IsDefinite(resp.Status, object.Code != ""):
 		f.Outcome = call.RefuseUnspecified()
 	default:
 		f.Outcome = call.Broken()
 	}
-	f.Outcome.Cause = call.Cause("graph", statusText(a.Status), object.Code)
+	f.Outcome.Cause = call.Cause("graph", statusText(resp.Status), object.Code)
 	return f
 }
 
@@ -107,8 +107,8 @@ func RefusesProperty(err error, property string) bool {
 }
 
 // ObjectExists reports whether Graph refuses a write because a different object has the same key.
-// The code decides. Graph also refuses such a write with the code of any invalid request; only then
-// the text decides.
+// The code decides. Graph also refuses such a write with the code that it uses for any invalid
+// request. In that case the text decides.
 func ObjectExists(err error) bool {
 	return hasCode(err, "Request_MultipleObjectsWithSameKeyValue", "ConflictingObjects", "ObjectConflict") ||
 		Status(err) == http.StatusBadRequest && MessageContains(err, "conflicting object", "another object with the same value")
@@ -121,8 +121,8 @@ func LostRace(err error) bool {
 }
 
 // MessageContains reports whether the Failure in err contains one of the lower-case texts in its
-// message, codes or targets. Graph uses one code for most refusals. Where it does, only the text
-// tells them apart.
+// message, codes or targets. Graph uses one code for most refusals, so only the text tells them
+// apart.
 func MessageContains(err error, words ...string) bool {
 	var f *Failure
 	if !errors.As(err, &f) {

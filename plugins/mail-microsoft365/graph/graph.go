@@ -66,9 +66,9 @@ func Query(options ...string) string {
 // JSON.
 func Get[T any](ctx context.Context, c Client, p Path, query string) (T, error) {
 	var out T
-	a, err := c.send(ctx, call.Read, http.MethodGet, c.URL+p.path+query, p.route, nil)
+	resp, err := c.send(ctx, call.Read, http.MethodGet, c.URL+p.path+query, p.route, nil)
 	if err == nil {
-		err = decode(a, &out)
+		err = decode(resp, &out)
 	}
 	return out, err
 }
@@ -77,15 +77,15 @@ func Get[T any](ctx context.Context, c Client, p Path, query string) (T, error) 
 // unreadable response to a successful write returns the zero value.
 func Write[T any](ctx context.Context, c Client, effect call.Effect, method string, p Path, body any) (T, error) {
 	var out T
-	a, err := c.send(ctx, effect, method, c.URL+p.path, p.route, body)
+	resp, err := c.send(ctx, effect, method, c.URL+p.path, p.route, body)
 	if err != nil {
 		return out, err
 	}
-	if len(strings.TrimSpace(string(a.Body))) == 0 {
+	if len(strings.TrimSpace(string(resp.Body))) == 0 {
 		return out, nil
 	}
-	// The change is made; an unreadable response counts as an empty one.
-	_ = json.Unmarshal(a.Body, &out)
+	// Graph has made the change, so an unreadable response counts as an empty one.
+	_ = json.Unmarshal(resp.Body, &out)
 	return out, nil
 }
 
@@ -103,12 +103,12 @@ func List[T any](ctx context.Context, c Client, p Path, query string) ([]T, erro
 	var all []T
 	address := c.URL + p.path + query
 	for range maxPages {
-		a, err := c.send(ctx, call.Read, http.MethodGet, address, p.route, nil)
+		resp, err := c.send(ctx, call.Read, http.MethodGet, address, p.route, nil)
 		if err != nil {
 			return nil, err
 		}
 		var got page[T]
-		if err := decode(a, &got); err != nil {
+		if err := decode(resp, &got); err != nil {
 			return nil, err
 		}
 		all = append(all, got.Value...)
@@ -125,8 +125,8 @@ func List[T any](ctx context.Context, c Client, p Path, query string) ([]T, erro
 	return nil, call.Broken("graph", "endless_pages")
 }
 
-func decode(a call.Response, into any) error {
-	if json.Unmarshal(a.Body, into) != nil {
+func decode(resp call.Response, into any) error {
+	if json.Unmarshal(resp.Body, into) != nil {
 		return call.Broken("graph", "answer_unreadable")
 	}
 	return nil
@@ -149,7 +149,7 @@ func (c Client) send(ctx context.Context, effect call.Effect, method, address, r
 		}
 	}
 	return call.Retry(ctx, c.Retry, effect, func() (call.Response, error) {
-		a, err := c.Tokens.Do(ctx, func(t login.Token) (call.Response, error) {
+		resp, err := c.Tokens.Do(ctx, func(t login.Token) (call.Response, error) {
 			header.Set("Authorization", "Bearer "+t.Value.Reveal())
 			return call.Send(ctx, c.HTTP, call.Request{
 				Effect: effect, Method: method, URL: address, Route: route, Header: header, Body: raw, Gate: c.gate(),
@@ -158,10 +158,10 @@ func (c Client) send(ctx context.Context, effect call.Effect, method, address, r
 		if err != nil {
 			return call.Response{}, err
 		}
-		if a.Status >= http.StatusMultipleChoices {
-			return call.Response{}, failureFromResponse(a)
+		if resp.Status >= http.StatusMultipleChoices {
+			return call.Response{}, failureFromResponse(resp)
 		}
-		return a, nil
+		return resp, nil
 	})
 }
 
@@ -169,12 +169,13 @@ func (c Client) send(ctx context.Context, effect call.Effect, method, address, r
 const applicationScope = "graph"
 
 // gate returns the gate of a request. Graph throttles an application in a tenant, a tenant, or an
-// application in all tenants. The header x-ms-throttle-scope begins with the kind. A wait for reads
-// or writes alone holds back both, because Graph counts both in the same budget of the tenant.
+// application in all tenants. The header x-ms-throttle-scope begins with the one that is throttled.
+// A Retry-After that concerns only reads or only writes holds back both, because Graph counts both
+// in the same budget of the tenant.
 func (c Client) gate() call.Gate {
 	tenantScope := applicationScope + "/" + string(c.Tenant)
-	return call.Gate{Waits: c.Waits, Scopes: []string{tenantScope, applicationScope}, Throttled: func(a call.Response) string {
-		if kind, _, _ := strings.Cut(a.Header.Get("x-ms-throttle-scope"), "/"); strings.EqualFold(kind, "Application") {
+	return call.Gate{Waits: c.Waits, Scopes: []string{tenantScope, applicationScope}, Throttled: func(resp call.Response) string {
+		if kind, _, _ := strings.Cut(resp.Header.Get("x-ms-throttle-scope"), "/"); strings.EqualFold(kind, "Application") {
 			return applicationScope
 		}
 		return tenantScope

@@ -36,16 +36,16 @@ type cacheEntry struct {
 	refusals        map[int]refusals // by the status, 401 or 403
 }
 
-// refusals counts the replacements in a row that were refused with the same status as the token
-// before.
+// refusals counts the consecutive new tokens that an API refused with the same status as the tokens
+// that they replaced.
 type refusals struct {
 	count int
-	last  Token // the replacement that was counted last
+	last  Token // the new token that was counted last
 }
 
 // tokenRequest is one request for a token. All callers that need the token wait for the same
-// request and share its failure. In a queue, each caller would wait for the full timeout of a host
-// that does not answer.
+// request and share its failure. If each caller sent its own request after the previous one, each
+// would wait for the full timeout of a host that does not answer.
 type tokenRequest struct {
 	done  chan struct{}
 	token Token
@@ -76,7 +76,7 @@ func (c *TokenCache) entry(key tokenKey) *cacheEntry {
 
 // tokenOrRequest returns the cached token if it can be used. Otherwise it returns the request to
 // wait for; start is true for the caller that must send it.
-func (c *TokenCache) tokenOrRequest(key tokenKey) (cached Token, f *tokenRequest, start bool) {
+func (c *TokenCache) tokenOrRequest(key tokenKey) (cached Token, request *tokenRequest, start bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entry(key)
@@ -92,7 +92,7 @@ func (c *TokenCache) tokenOrRequest(key tokenKey) (cached Token, f *tokenRequest
 // finish stores the result of a request and wakes its callers. If the login host is unreachable or
 // throttles, the old token stays in use while it is valid. After any other error, finish drops the
 // old token.
-func (c *TokenCache) finish(key tokenKey, f *tokenRequest, t Token, err error) {
+func (c *TokenCache) finish(key tokenKey, request *tokenRequest, t Token, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entry(key)
@@ -101,11 +101,11 @@ func (c *TokenCache) finish(key tokenKey, f *tokenRequest, t Token, err error) {
 		t, err = e.token, nil
 	}
 	e.token, e.renewalWanted = t, false
-	f.token, f.err = t, err
-	if e.request == f {
+	request.token, request.err = t, err
+	if e.request == request {
 		e.request = nil
 	}
-	close(f.done)
+	close(request.done)
 }
 
 func isUnavailable(err error) bool {
@@ -121,18 +121,19 @@ func unavailableDelay(err error) time.Duration {
 	return failedRenewalDelay
 }
 
-// failedRenewalDelay is the time without renewals after a failed one, if the login host names none.
+// failedRenewalDelay is how long no renewal is tried after a failed one, if the answer has no
+// Retry-After.
 const failedRenewalDelay = 30 * time.Second
 
 // discardRefused removes the cached token if it is t, which an API has refused with the status. It
-// returns false if the token must stay in use: the last replacements did not help, and the next
-// would come too soon.
+// returns false if the token must stay in use: the last new tokens were refused too, and it is too
+// soon for the next one. See replacementDelay.
 func (c *TokenCache) discardRefused(key tokenKey, t Token, status int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.entry(key)
 	if e.token != t {
-		return true // a different call has replaced it
+		return true // a concurrent call has replaced t
 	}
 	if c.Now().Sub(t.Obtained) < replacementDelay(e.refusals[status].count) {
 		return false
@@ -141,8 +142,8 @@ func (c *TokenCache) discardRefused(key tokenKey, t Token, status int) bool {
 	return true
 }
 
-// recordReplacement records whether an API refused t too, the replacement of a token that it had
-// refused with the status.
+// recordReplacement records whether an API refused t. t replaces a token that the API refused with
+// the status.
 func (c *TokenCache) recordReplacement(key tokenKey, t Token, status int, refused bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -158,10 +159,10 @@ func (c *TokenCache) recordReplacement(key tokenKey, t Token, status int, refuse
 	}
 }
 
-// replacementDelay returns the minimum age of a refused token before it is replaced, after count
-// replacements in a row that were refused too. The first three replacements are made at once. The
-// next waits one second, and each further one twice as long. A role takes minutes to an hour until it is in
-// tokens, and a caller may ask once a second.
+// replacementDelay returns the age that a refused token must have before it is replaced. count is
+// the number of consecutive new tokens that were refused too. The first three replacements have no
+// delay. The fourth waits one second, and each further one waits twice as long as the one before. A
+// role takes minutes to an hour until new tokens contain it, and a caller may try once a second.
 func replacementDelay(count int) time.Duration {
 	const atOnce = 3
 	if count < atOnce {

@@ -14,19 +14,19 @@ import (
 )
 
 // newTokenIssuer starts a login host that issues the tokens t1, t2 and so on, each valid for the
-// given seconds. The time that it returns is the clock of the token source.
+// given seconds. The token source takes the time from the returned pointer.
 func newTokenIssuer(t *testing.T, seconds int) (TokenSource, *fakeLogin, *time.Time) {
 	t.Helper()
-	d := newFakeLogin(t)
+	fake := newFakeLogin(t)
 	n := 0
-	d.answer = func(url.Values) (int, any) {
+	fake.answer = func(url.Values) (int, any) {
 		n++
 		return http.StatusOK, map[string]any{"access_token": fmt.Sprintf("t%d", n), "expires_in": seconds}
 	}
 	now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
-	h := d.host()
+	h := fake.host()
 	h.Now = func() time.Time { return now }
-	return TokenSource{Host: h, Tokens: &TokenCache{Now: h.Now}, Connection: "c1", Tenant: guid, Scope: graphScope}, d, &now
+	return TokenSource{Host: h, Tokens: &TokenCache{Now: h.Now}, Connection: "c1", Tenant: guid, Scope: graphScope}, fake, &now
 }
 
 func (s TokenSource) expectToken(t *testing.T, want string) Token {
@@ -72,7 +72,7 @@ func TestTokensAreCachedByConnectionTenantAndScope(t *testing.T) {
 }
 
 func TestConcurrentCallersShareOneTokenRequest(t *testing.T) {
-	s, d, _ := newTokenIssuer(t, 3600)
+	s, fake, _ := newTokenIssuer(t, 3600)
 	var wg sync.WaitGroup
 	for range 20 {
 		wg.Go(func() {
@@ -82,8 +82,8 @@ func TestConcurrentCallersShareOneTokenRequest(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(d.forms) != 1 {
-		t.Fatalf("%d tokens were fetched", len(d.forms))
+	if len(fake.forms) != 1 {
+		t.Fatalf("%d tokens were fetched", len(fake.forms))
 	}
 }
 
@@ -118,11 +118,11 @@ func TestARefusedCachedTokenIsReplacedOnce(t *testing.T) {
 				*now = now.Add(time.Second)
 			}
 			sent := ""
-			a, err := s.Do(t.Context(), func(tok Token) (call.Response, error) {
+			resp, err := s.Do(t.Context(), func(tok Token) (call.Response, error) {
 				sent += tok.Value.Reveal() + " "
 				return call.Response{Status: tt.status}, nil
 			})
-			if err != nil || a.Status != tt.status || sent != tt.sent {
+			if err != nil || resp.Status != tt.status || sent != tt.sent {
 				t.Fatalf("sent %q, %v", sent, err)
 			}
 			s.expectToken(t, tt.after)

@@ -53,8 +53,8 @@ func malformedCallback() error {
 	return call.Refuse(fault.InvalidRequest, "the mail platform's answer to the consent is malformed")
 }
 
-// consentError translates the error of the callback. Of the answer only the AADSTS number and the
-// error code are kept.
+// consentError translates the error of the callback. The result keeps only the AADSTS number and
+// the error code.
 func consentError(code, description string) error {
 	number := aadstsNumber(description)
 	detail := "the administrator declined, or the mail platform did not grant the consent"

@@ -33,8 +33,8 @@ type discoveryDocument struct {
 	Algorithms    []string `json:"id_token_signing_alg_values_supported"`
 }
 
-// wellKnown returns the authority without its discovery document: Microsoft's paths at the
-// configured host.
+// wellKnown returns the authority of a tenant whose discovery document was not read: Microsoft's
+// usual paths at the configured host.
 func (h Host) wellKnown(id tenant.GUID) authority {
 	base := h.URL + "/" + string(id)
 	return authority{
@@ -78,17 +78,17 @@ func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 // getJSON reads a JSON document of the login host into a value.
 func (h Host) getJSON(ctx context.Context, address, route string, into any) error {
 	_, err := call.Retry(ctx, h.Retry, call.Read, func() (struct{}, error) {
-		a, err := call.Send(ctx, h.HTTP, call.Request{
+		resp, err := call.Send(ctx, h.HTTP, call.Request{
 			Effect: call.Read, Method: http.MethodGet, URL: address, Route: route,
 			Header: http.Header{"Accept": {"application/json"}}, Gate: h.gate(address),
 		})
 		if err != nil {
 			return struct{}{}, err
 		}
-		if a.Status != http.StatusOK {
-			return struct{}{}, failureFromResponse(a)
+		if resp.Status != http.StatusOK {
+			return struct{}{}, failureFromResponse(resp)
 		}
-		if json.Unmarshal(a.Body, into) != nil {
+		if json.Unmarshal(resp.Body, into) != nil {
 			return struct{}{}, call.Broken("login", "document_unreadable")
 		}
 		return struct{}{}, nil

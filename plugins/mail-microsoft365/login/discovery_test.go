@@ -16,16 +16,16 @@ import (
 
 const publishedIssuer = publishedURL + "/" + string(guid) + "/v2.0"
 
-// issueIDToken makes the token endpoint answer with an ID token alone.
-func (d *fakeLogin) issueIDToken(claims map[string]any) {
-	d.answer = func(url.Values) (int, any) {
-		return http.StatusOK, map[string]any{"token_type": "Bearer", "id_token": d.idToken(claims)}
+// issueIDToken makes the token endpoint answer with an ID token and no access token.
+func (l *fakeLogin) issueIDToken(claims map[string]any) {
+	l.answer = func(url.Values) (int, any) {
+		return http.StatusOK, map[string]any{"token_type": "Bearer", "id_token": l.idToken(claims)}
 	}
 }
 
-func (d *fakeLogin) redeemCode() error {
-	d.t.Helper()
-	_, err := d.host().RedeemCode(d.t.Context(), d.signIn(), secret.New("c0de"))
+func (l *fakeLogin) redeemCode() error {
+	l.t.Helper()
+	_, err := l.host().RedeemCode(l.t.Context(), l.signIn(), secret.New("c0de"))
 	return err
 }
 
@@ -49,19 +49,19 @@ func TestOnlyTheTenantsIssuersAreAccepted(t *testing.T) {
 		"no document, host out of service":                  {"", "", 503, outcome.Down},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newFakeLogin(t)
-			if d.documentStatus = tt.documentStatus; d.documentStatus != http.StatusOK {
-				d.document = map[string]any{"error": "not_found"}
+			fake := newFakeLogin(t)
+			if fake.documentStatus = tt.documentStatus; fake.documentStatus != http.StatusOK {
+				fake.document = map[string]any{"error": "not_found"}
 			}
 			if tt.document != "" {
-				d.document["issuer"] = tt.document
+				fake.document["issuer"] = tt.document
 			}
 			claims := map[string]any{}
 			if tt.token != "" {
 				claims["iss"] = tt.token
 			}
-			d.issueIDToken(claims)
-			if err := d.redeemCode(); outcome.Of(err) != tt.want || (err != nil) != (tt.want != 0) {
+			fake.issueIDToken(claims)
+			if err := fake.redeemCode(); outcome.Of(err) != tt.want || (err != nil) != (tt.want != 0) {
 				t.Fatalf("got %v", err)
 			}
 		})
@@ -75,22 +75,22 @@ func TestEndpointsStayAtTheConfiguredHost(t *testing.T) {
 		"published": publishedURL, "another": "https://evil.example", "a longer name": "", "none": "-",
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newFakeLogin(t)
+			fake := newFakeLogin(t)
 			if name == "a longer name" {
-				host = strings.Replace(d.url, "127.0.0.1", "127.0.0.1.evil.example", 1)
+				host = strings.Replace(fake.url, "127.0.0.1", "127.0.0.1.evil.example", 1)
 			}
 			for _, endpoint := range []string{"authorization_endpoint", "token_endpoint", "jwks_uri"} {
-				d.document[endpoint] = strings.Replace(d.document[endpoint].(string), d.url, host, 1)
+				fake.document[endpoint] = strings.Replace(fake.document[endpoint].(string), fake.url, host, 1)
 				if host == "-" {
-					delete(d.document, endpoint)
+					delete(fake.document, endpoint)
 				}
 			}
-			d.issueIDToken(nil)
-			if err := d.redeemCode(); err != nil || d.keyRequests != 1 {
+			fake.issueIDToken(nil)
+			if err := fake.redeemCode(); err != nil || fake.keyRequests != 1 {
 				t.Fatalf("got %v", err)
 			}
-			page, err := d.host().SignInURL(t.Context(), d.signIn())
-			if err != nil || !strings.HasPrefix(page, d.url+"/"+string(guid)+"/oauth2/v2.0/authorize?") {
+			page, err := fake.host().SignInURL(t.Context(), fake.signIn())
+			if err != nil || !strings.HasPrefix(page, fake.url+"/"+string(guid)+"/oauth2/v2.0/authorize?") {
 				t.Fatalf("got %s, %v", page, err)
 			}
 		})
@@ -98,10 +98,10 @@ func TestEndpointsStayAtTheConfiguredHost(t *testing.T) {
 }
 
 func TestAnUnknownTenantInvalidatesTheConnectLink(t *testing.T) {
-	d := newFakeLogin(t)
-	s := d.signIn()
+	fake := newFakeLogin(t)
+	s := fake.signIn()
 	s.Tenant = "11111111-6a0e-4a55-8f0e-0c2f5b6a9d11"
-	_, err := d.host().SignInURL(t.Context(), s)
+	_, err := fake.host().SignInURL(t.Context(), s)
 	if !errors.Is(err, fault.ConnectLinkInvalid) {
 		t.Fatalf("got %v", err)
 	}

@@ -32,7 +32,7 @@ type fakeLogin struct {
 	t   *testing.T
 	url string
 	key *rsa.PrivateKey // signs ID tokens
-	// published is the key that the host publishes. keyID is the id of both keys.
+	// published is the key that the host publishes. keyID is the id of key and of published.
 	published      *rsa.PrivateKey
 	keyID          string
 	document       map[string]any              // the discovery document
@@ -92,23 +92,23 @@ func newFakeLogin(t *testing.T) *fakeLogin {
 	return d
 }
 
-func (d *fakeLogin) reply(w http.ResponseWriter, status int, body any) {
+func (l *fakeLogin) reply(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if err := json.NewEncoder(w).Encode(body); err != nil {
-		d.t.Error(err)
+		l.t.Error(err)
 	}
 }
 
-func (d *fakeLogin) host() Host {
+func (l *fakeLogin) host() Host {
 	return Host{
-		URL: d.url, HTTP: call.NewHTTPClient(), Retry: call.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}, Now: time.Now,
+		URL: l.url, HTTP: call.NewHTTPClient(), Retry: call.RetryPolicy{MaxAttempts: 3, BaseDelay: time.Millisecond}, Now: time.Now,
 		Keys:       &KeyCache{},
 		Credential: Credential{ClientID: clientID, Secret: secret.New("s3cret")},
 	}
 }
 
-func (d *fakeLogin) signIn() sdk.SignIn {
+func (l *fakeLogin) signIn() sdk.SignIn {
 	return sdk.SignIn{
 		Tenant: guid, State: "state-2", Nonce: "n0nce", Redirect: "https://app.example.net/connect/microsoft365/signin",
 		Verifier: secret.New("a-verifier-of-at-least-forty-three-characters"),
@@ -116,11 +116,11 @@ func (d *fakeLogin) signIn() sdk.SignIn {
 }
 
 // idToken signs the usual claims with changes; nil removes a claim.
-func (d *fakeLogin) idToken(changed map[string]any) string {
-	d.t.Helper()
+func (l *fakeLogin) idToken(changed map[string]any) string {
+	l.t.Helper()
 	now := time.Now()
 	claims := map[string]any{
-		"ver": "2.0", "iss": d.url + "/" + string(guid) + "/v2.0", "aud": clientID, "tid": string(guid),
+		"ver": "2.0", "iss": l.url + "/" + string(guid) + "/v2.0", "aud": clientID, "tid": string(guid),
 		"oid": "c0a8f7de-3b51-4d7e-9f55-7a2f0d6e1b90", "sub": "q0mX", "name": "Ada Admin",
 		"preferred_username": "ada@fabrikam-mail.example", "nonce": "n0nce",
 		"iat": now.Unix(), "nbf": now.Unix(), "exp": now.Add(time.Hour).Unix(),
@@ -130,19 +130,19 @@ func (d *fakeLogin) idToken(changed map[string]any) string {
 	maps.DeleteFunc(claims, func(_ string, v any) bool { return v == nil })
 	raw, err := json.Marshal(claims)
 	if err != nil {
-		d.t.Fatal(err)
+		l.t.Fatal(err)
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: d.key, KeyID: d.keyID}}, nil)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: l.key, KeyID: l.keyID}}, nil)
 	if err != nil {
-		d.t.Fatal(err)
+		l.t.Fatal(err)
 	}
 	signed, err := signer.Sign(raw)
 	if err != nil {
-		d.t.Fatal(err)
+		l.t.Fatal(err)
 	}
 	token, err := signed.CompactSerialize()
 	if err != nil {
-		d.t.Fatal(err)
+		l.t.Fatal(err)
 	}
 	return token
 }

@@ -27,10 +27,10 @@ func TestUnusableKeysDoNotPreventASignIn(t *testing.T) {
 		"a large exponent": key("e", "AQABAQAB"), "for encryption": key("use", "enc"), "null": nil, "a text": "x", "nothing": map[string]any{},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newFakeLogin(t)
-			d.jwks = []any{k}
-			d.issueIDToken(nil)
-			if err := d.redeemCode(); err != nil {
+			fake := newFakeLogin(t)
+			fake.jwks = []any{k}
+			fake.issueIDToken(nil)
+			if err := fake.redeemCode(); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -38,35 +38,35 @@ func TestUnusableKeysDoNotPreventASignIn(t *testing.T) {
 }
 
 func TestUnusedMembersOfTheSigningKeyAreIgnored(t *testing.T) {
-	d := newFakeLogin(t)
-	d.jwks = []any{map[string]any{
-		"kty": "RSA", "kid": "k1", "x5t": "k1", "x5c": "no list", "e": "AQAB", "n": encodeBase64URL(d.key.N.Bytes()) + "==",
+	fake := newFakeLogin(t)
+	fake.jwks = []any{map[string]any{
+		"kty": "RSA", "kid": "k1", "x5t": "k1", "x5c": "no list", "e": "AQAB", "n": encodeBase64URL(fake.key.N.Bytes()) + "==",
 	}}
-	d.published = newKey()
-	d.issueIDToken(nil)
-	if err := d.redeemCode(); err != nil {
+	fake.published = newKey()
+	fake.issueIDToken(nil)
+	if err := fake.redeemCode(); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestKeysAreFetchedAgainForAnUnknownKey(t *testing.T) {
-	d := newFakeLogin(t)
-	h, now := d.host(), time.Now()
+	fake := newFakeLogin(t)
+	h, now := fake.host(), time.Now()
 	h.Now = func() time.Time { return now }
-	d.issueIDToken(nil)
+	fake.issueIDToken(nil)
 	signIn := func(keyRequests int, want error) {
 		t.Helper()
-		_, err := h.RedeemCode(t.Context(), d.signIn(), secret.New("c0de"))
-		if !errors.Is(err, want) || d.keyRequests != keyRequests {
-			t.Fatalf("got %v after %d reads, want %v after %d", err, d.keyRequests, want, keyRequests)
+		_, err := h.RedeemCode(t.Context(), fake.signIn(), secret.New("c0de"))
+		if !errors.Is(err, want) || fake.keyRequests != keyRequests {
+			t.Fatalf("got %v after %d reads, want %v after %d", err, fake.keyRequests, want, keyRequests)
 		}
 	}
 	signIn(1, nil)
 	signIn(1, nil)
-	d.key, d.keyID = newKey(), "k2" // the host rotates its key
-	d.published = d.key
+	fake.key, fake.keyID = newKey(), "k2" // the host rotates its key
+	fake.published = fake.key
 	signIn(2, nil)
-	d.key, d.keyID = newKey(), "k3" // a forged key that the host does not publish
+	fake.key, fake.keyID = newKey(), "k3" // a forged key that the host does not publish
 	for range 3 {
 		signIn(2, fault.ConnectLinkInvalid)
 	}
@@ -75,7 +75,7 @@ func TestKeysAreFetchedAgainForAnUnknownKey(t *testing.T) {
 		signIn(3, fault.ConnectLinkInvalid)
 	}
 	// A key that the host no longer publishes is trusted only for keySetLifetime.
-	d.key, d.keyID = d.published, "k2"
+	fake.key, fake.keyID = fake.published, "k2"
 	now = now.Add(keySetLifetime)
 	signIn(4, nil)
 }

@@ -97,9 +97,9 @@ type errorBody struct {
 
 // failureFromResponse turns an error response into a *Failure. The first number of error_codes
 // decides, or the number in the description if there are none.
-func failureFromResponse(a call.Response) error {
+func failureFromResponse(resp call.Response) error {
 	var body errorBody
-	_ = json.Unmarshal(a.Body, &body) // a proxy's page is not JSON
+	_ = json.Unmarshal(resp.Body, &body) // a proxy's page is not JSON
 	var oauth string
 	_ = json.Unmarshal(body.Error, &oauth)
 	number := aadstsNumber(body.Description)
@@ -108,21 +108,21 @@ func failureFromResponse(a call.Response) error {
 	}
 	c := classes[number]
 	if c == unknown {
-		c = byStatus(a, oauth)
+		c = byStatus(resp, oauth)
 	}
-	f := &Failure{AADSTS: number, OAuth: oauth, class: c, Outcome: c.outcome(a)}
-	f.Outcome.Cause = cause(number, oauth, a.Status)
+	f := &Failure{AADSTS: number, OAuth: oauth, class: c, Outcome: c.outcome(resp)}
+	f.Outcome.Cause = cause(number, oauth, resp.Status)
 	if c == operatorError || c == requestLoop {
 		return call.Permanent(f)
 	}
 	return f
 }
 
-func byStatus(a call.Response, oauth string) class {
+func byStatus(resp call.Response, oauth string) class {
 	switch {
-	case a.Status == http.StatusTooManyRequests:
+	case resp.Status == http.StatusTooManyRequests:
 		return throttled
-	case a.Status >= http.StatusInternalServerError, oauth == "temporarily_unavailable":
+	case resp.Status >= http.StatusInternalServerError, oauth == "temporarily_unavailable":
 		return transient
 	case oauth == "invalid_client":
 		return operatorError
@@ -134,8 +134,8 @@ func byStatus(a call.Response, oauth string) class {
 }
 
 // outcome returns the default outcome of a class; callers may treat a class differently.
-func (c class) outcome(a call.Response) *outcome.Error {
-	wait := sdk.RetryAfter(a.Header, time.Now())
+func (c class) outcome(resp call.Response) *outcome.Error {
+	wait := sdk.RetryAfter(resp.Header, time.Now())
 	switch c {
 	case consentLost, notConsented:
 		return call.Refuse(fault.AccessDenied, "the tenant's consent is gone")
@@ -182,8 +182,8 @@ func aadstsNumber(description string) int {
 }
 
 // MayBePropagating reports whether a refusal can mean that a new consent has not reached all of
-// Microsoft's servers. The servers then know no service principal yet, or the token is older than
-// the permissions.
+// Microsoft's servers. Such a server knows no service principal yet, or the token was issued before
+// the permissions were granted.
 func MayBePropagating(err error) bool {
 	var f *Failure
 	return !errors.As(err, &f) || f.class == notConsented || f.AADSTS == 7000112

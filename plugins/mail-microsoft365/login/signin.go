@@ -33,7 +33,7 @@ func (h Host) SignInURL(ctx context.Context, s sdk.SignIn) (string, error) {
 		oauth2.SetAuthURLParam("prompt", "select_account")), nil
 }
 
-// RedeemCode redeems the code of a sign-in and returns the person whose ID token it gets. It fails
+// RedeemCode redeems the code of a sign-in for an ID token and returns the person in it. It fails
 // with ConnectLinkInvalid if code or token do not belong to the sign-in.
 func (h Host) RedeemCode(ctx context.Context, s sdk.SignIn, code secret.Text) (Person, error) {
 	at, err := h.discover(ctx, s.Tenant)

@@ -31,9 +31,9 @@ func TestConsentURL(t *testing.T) {
 }
 
 func TestSignInURL(t *testing.T) {
-	d := newFakeLogin(t)
-	s := d.signIn()
-	got, err := d.host().SignInURL(t.Context(), s)
+	fake := newFakeLogin(t)
+	s := fake.signIn()
+	got, err := fake.host().SignInURL(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,17 +47,17 @@ func TestSignInURL(t *testing.T) {
 		"scope": {"openid profile"}, "state": {s.State}, "nonce": {s.Nonce}, "prompt": {"select_account"},
 		"code_challenge": {oauth2.S256ChallengeFromVerifier(s.Verifier.Reveal())}, "code_challenge_method": {"S256"},
 	}
-	if page != d.url+"/"+string(guid)+"/oauth2/v2.0/authorize" || !cmp.Equal(q, want) {
+	if page != fake.url+"/"+string(guid)+"/oauth2/v2.0/authorize" || !cmp.Equal(q, want) {
 		t.Fatalf("at %s: %s", page, cmp.Diff(want, q))
 	}
 }
 
 func TestRedeemCode(t *testing.T) {
-	d := newFakeLogin(t)
-	d.answer = func(url.Values) (int, any) {
-		return http.StatusOK, map[string]any{"token_type": "Bearer", "access_token": "a", "expires_in": 3600, "id_token": d.idToken(nil)}
+	fake := newFakeLogin(t)
+	fake.answer = func(url.Values) (int, any) {
+		return http.StatusOK, map[string]any{"token_type": "Bearer", "access_token": "a", "expires_in": 3600, "id_token": fake.idToken(nil)}
 	}
-	got, err := d.host().RedeemCode(t.Context(), d.signIn(), secret.New("c0de"))
+	got, err := fake.host().RedeemCode(t.Context(), fake.signIn(), secret.New("c0de"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,11 +69,11 @@ func TestRedeemCode(t *testing.T) {
 		t.Fatal(cmp.Diff(want, got))
 	}
 	form := url.Values{
-		"grant_type": {"authorization_code"}, "code": {"c0de"}, "redirect_uri": {d.signIn().Redirect},
-		"code_verifier": {d.signIn().Verifier.Reveal()}, "client_id": {clientID}, "client_secret": {"s3cret"},
+		"grant_type": {"authorization_code"}, "code": {"c0de"}, "redirect_uri": {fake.signIn().Redirect},
+		"code_verifier": {fake.signIn().Verifier.Reveal()}, "client_id": {clientID}, "client_secret": {"s3cret"},
 	}
-	if len(d.forms) != 1 || !cmp.Equal(d.forms[0], form) {
-		t.Fatal(cmp.Diff([]url.Values{form}, d.forms))
+	if len(fake.forms) != 1 || !cmp.Equal(fake.forms[0], form) {
+		t.Fatal(cmp.Diff([]url.Values{form}, fake.forms))
 	}
 }
 
@@ -107,11 +107,11 @@ func TestIDTokenChecks(t *testing.T) {
 		"without address or wids": {map[string]any{"preferred_username": nil, "wids": nil}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newFakeLogin(t)
-			d.answer = func(url.Values) (int, any) {
-				return http.StatusOK, map[string]any{"access_token": "a", "id_token": d.idToken(tt.claims)}
+			fake := newFakeLogin(t)
+			fake.answer = func(url.Values) (int, any) {
+				return http.StatusOK, map[string]any{"access_token": "a", "id_token": fake.idToken(tt.claims)}
 			}
-			_, err := d.host().RedeemCode(t.Context(), d.signIn(), secret.New("c0de"))
+			_, err := fake.host().RedeemCode(t.Context(), fake.signIn(), secret.New("c0de"))
 			if !errors.Is(err, tt.want) || (tt.want == nil && err != nil) {
 				t.Fatalf("got %v, want %v", err, tt.want)
 			}
@@ -120,22 +120,22 @@ func TestIDTokenChecks(t *testing.T) {
 }
 
 func TestForgedIDTokens(t *testing.T) {
-	d, other := newFakeLogin(t), newFakeLogin(t)
+	fake, other := newFakeLogin(t), newFakeLogin(t)
 	other.key = newKey()
-	good := d.idToken(nil)
+	good := fake.idToken(nil)
 	parts := strings.Split(good, ".")
 	for name, token := range map[string]string{
-		"another key":  other.idToken(map[string]any{"iss": d.url + "/" + string(guid) + "/v2.0"}),
+		"another key":  other.idToken(map[string]any{"iss": fake.url + "/" + string(guid) + "/v2.0"}),
 		"no signature": parts[0] + "." + parts[1] + ".",
 		// {"alg":"none"}
 		"unsigned": "eyJhbGciOiJub25lIn0." + parts[1] + ".",
 		"none":     "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			d.answer = func(url.Values) (int, any) {
+			fake.answer = func(url.Values) (int, any) {
 				return http.StatusOK, map[string]any{"access_token": "a", "id_token": token}
 			}
-			_, err := d.host().RedeemCode(t.Context(), d.signIn(), secret.New("c0de"))
+			_, err := fake.host().RedeemCode(t.Context(), fake.signIn(), secret.New("c0de"))
 			if !errors.Is(err, fault.ConnectLinkInvalid) {
 				t.Fatalf("got %v", err)
 			}
@@ -161,14 +161,14 @@ func TestRefusedCodesBecomeOutcomes(t *testing.T) {
 		"out of service":      {503, map[string]any{}, fault.ProviderUnavailable, outcome.Down},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newFakeLogin(t)
-			d.answer = func(url.Values) (int, any) { return tt.status, tt.body }
-			_, err := d.host().RedeemCode(t.Context(), d.signIn(), secret.New("c0de"))
+			fake := newFakeLogin(t)
+			fake.answer = func(url.Values) (int, any) { return tt.status, tt.body }
+			_, err := fake.host().RedeemCode(t.Context(), fake.signIn(), secret.New("c0de"))
 			if !errors.Is(err, tt.want) || outcome.Of(err) != tt.kind {
 				t.Fatalf("got %v, want %v", err, tt.want)
 			}
-			if len(d.forms) != 1 {
-				t.Fatalf("the code was sent %d times, it works once", len(d.forms))
+			if len(fake.forms) != 1 {
+				t.Fatalf("the code was sent %d times, it works once", len(fake.forms))
 			}
 		})
 	}

@@ -34,64 +34,65 @@ func (s TokenSource) key() tokenKey { return tokenKey{s.Connection, s.Tenant, s.
 // Token returns the cached token. It requests a new one if the cached token expires soon or was
 // marked for renewal.
 func (s TokenSource) Token(ctx context.Context) (Token, error) {
-	cached, f, start := s.Tokens.tokenOrRequest(s.key())
-	if f == nil {
+	cached, request, start := s.Tokens.tokenOrRequest(s.key())
+	if request == nil {
 		return cached, nil
 	}
 	if start {
 		// Other callers may wait for this request, so it must not end with ctx.
-		panics.Go(func() { s.fetch(context.WithoutCancel(ctx), f) }, func(e *panics.Error) {
-			s.Tokens.finish(s.key(), f, Token{}, e)
+		panics.Go(func() { s.fetch(context.WithoutCancel(ctx), request) }, func(e *panics.Error) {
+			s.Tokens.finish(s.key(), request, Token{}, e)
 		})
 	}
 	select {
-	case <-f.done:
-		panics.Continue(f.err)
-		return f.token, f.err
+	case <-request.done:
+		panics.Continue(request.err)
+		return request.token, request.err
 	case <-ctx.Done():
 		return Token{}, call.ContextError(ctx)
 	}
 }
 
-func (s TokenSource) fetch(ctx context.Context, f *tokenRequest) {
+func (s TokenSource) fetch(ctx context.Context, request *tokenRequest) {
 	ctx, cancel := context.WithTimeout(ctx, call.Deadline)
 	defer cancel()
 	t, err := s.Host.AppToken(ctx, s.Tenant, s.Scope)
-	s.Tokens.finish(s.key(), f, t, err)
+	s.Tokens.finish(s.key(), request, t, err)
 }
 
 // Renew marks the cached token for renewal if it is at least age old. The next call then sees what
 // was granted or revoked in the meantime. See TokenCache.requestRenewal for the exceptions.
 func (s TokenSource) Renew(age time.Duration) { s.Tokens.requestRenewal(s.key(), age) }
 
-// RenewForWrite is Renew(WriteTokenMaxAge), for use before a write. A token is valid for about an
-// hour even if the administrator revokes the consent. A new token, or a 401 or 403, shows that.
+// RenewForWrite is Renew(WriteTokenMaxAge), for use before a write. A token stays valid for about
+// an hour after the administrator has revoked the consent. Only a request for a new token shows the
+// revocation, or a 401 or 403 of an API.
 func (s TokenSource) RenewForWrite() { s.Renew(WriteTokenMaxAge) }
 
-// Do calls send with a token. Tokens contain permissions, so a 401 or 403 for a cached token is
-// repeated once with a new token. See replacementDelay for the exception.
+// Do calls send with a token. Tokens contain permissions. If a cached token gets a 401 or 403, Do
+// therefore calls send once more with a new token, unless replacementDelay forbids a new token.
 func (s TokenSource) Do(ctx context.Context, send func(Token) (call.Response, error)) (call.Response, error) {
 	began := s.Tokens.Now()
 	t, err := s.Token(ctx)
 	if err != nil {
 		return call.Response{}, err
 	}
-	a, err := send(t)
+	resp, err := send(t)
 	cached := t.Obtained.Before(began)
-	if err != nil || !isRefusal(a) || !cached || !s.Tokens.discardRefused(s.key(), t, a.Status) {
-		return a, err
+	if err != nil || !isRefusal(resp) || !cached || !s.Tokens.discardRefused(s.key(), t, resp.Status) {
+		return resp, err
 	}
 	if t, err = s.Token(ctx); err != nil {
 		return call.Response{}, err
 	}
-	refused := a.Status
-	a, err = send(t)
+	refused := resp.Status
+	resp, err = send(t)
 	if err == nil {
-		s.Tokens.recordReplacement(s.key(), t, refused, a.Status == refused)
+		s.Tokens.recordReplacement(s.key(), t, refused, resp.Status == refused)
 	}
-	return a, err
+	return resp, err
 }
 
-func isRefusal(a call.Response) bool {
-	return a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden
+func isRefusal(resp call.Response) bool {
+	return resp.Status == http.StatusUnauthorized || resp.Status == http.StatusForbidden
 }

@@ -174,13 +174,13 @@ func TestWritesRenewTokensEveryFewMinutes(t *testing.T) {
 }
 
 // A grant that is missing or does not take effect yet is refused with every token. A caller that
-// asks once a second must not get a new token each time. As soon as a replacement has helped, the
+// asks once a second must not get a new token each time. As soon as a new token is accepted, the
 // next refused token is replaced at once again.
 func TestRefusedTokensAreReplacedMoreAndMoreRarely(t *testing.T) {
 	s, d, now := newTokenIssuer(t, 3600)
 	accepted := "none"
 	do := func() int {
-		a, err := s.Do(t.Context(), func(sent Token) (call.Response, error) {
+		resp, err := s.Do(t.Context(), func(sent Token) (call.Response, error) {
 			if sent.Value.Reveal() == accepted {
 				return call.Response{Status: http.StatusOK}, nil
 			}
@@ -190,7 +190,7 @@ func TestRefusedTokensAreReplacedMoreAndMoreRarely(t *testing.T) {
 			t.Fatal(err)
 		}
 		*now = now.Add(time.Second)
-		return a.Status
+		return resp.Status
 	}
 	for range 10 * 60 {
 		do()

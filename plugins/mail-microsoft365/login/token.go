@@ -65,7 +65,7 @@ func (h Host) AppToken(ctx context.Context, id tenant.GUID, scope string) (Token
 	return h.appToken(ctx, string(id), scope)
 }
 
-// appToken requests a token in the tenant named by id or by domain.
+// appToken requests a token in a tenant. at is the tenant's id or one of its domains.
 func (h Host) appToken(ctx context.Context, at, scope string) (Token, error) {
 	endpoint := h.URL + "/" + at + "/oauth2/v2.0/token"
 	form := url.Values{"grant_type": {"client_credentials"}, "scope": {scope}}
@@ -92,8 +92,8 @@ type tokenAnswer struct {
 
 // lifetime returns how long the token is valid, at most 24 hours. Without a valid expires_in it is
 // one hour, the usual value; a 401 replaces the token anyway.
-func (a tokenAnswer) lifetime() time.Duration {
-	seconds, err := strconv.Atoi(string(bytes.Trim(a.ExpiresIn, `"`)))
+func (resp tokenAnswer) lifetime() time.Duration {
+	seconds, err := strconv.Atoi(string(bytes.Trim(resp.ExpiresIn, `"`)))
 	if err != nil || seconds <= 0 {
 		return time.Hour
 	}
@@ -109,7 +109,7 @@ func (h Host) requestToken(ctx context.Context, effect call.Effect, endpoint str
 	for name, values := range form {
 		proof[name] = values
 	}
-	a, err := call.Send(ctx, h.HTTP, call.Request{
+	resp, err := call.Send(ctx, h.HTTP, call.Request{
 		Effect: effect, Method: http.MethodPost, URL: endpoint, Route: "/{tenant}/oauth2/v2.0/token",
 		Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Accept": {"application/json"}},
 		Body:   []byte(proof.Encode()), Gate: h.gate(endpoint),
@@ -117,11 +117,11 @@ func (h Host) requestToken(ctx context.Context, effect call.Effect, endpoint str
 	if err != nil {
 		return tokenAnswer{}, err
 	}
-	if a.Status != http.StatusOK {
-		return tokenAnswer{}, failureFromResponse(a)
+	if resp.Status != http.StatusOK {
+		return tokenAnswer{}, failureFromResponse(resp)
 	}
 	var got tokenAnswer
-	if json.Unmarshal(a.Body, &got) != nil {
+	if json.Unmarshal(resp.Body, &got) != nil {
 		return tokenAnswer{}, call.Broken("login", "token_unreadable")
 	}
 	return got, nil
@@ -174,8 +174,9 @@ var credentialProblems = map[int]string{
 }
 
 // Check requests a token of the application in its home tenant. It returns an AccessDenied refusal
-// that says what is wrong. Without a home tenant the request names none. It cannot succeed then,
-// but the login host rejects a wrong application or credential before it rejects that.
+// that says what is wrong. Without a home tenant the request cannot succeed, because it names no
+// tenant. The login host rejects a wrong application or credential before it rejects the missing
+// tenant.
 func (h Host) Check(ctx context.Context, home, scope string) error {
 	_, err := h.appToken(ctx, home, scope)
 	var f *Failure

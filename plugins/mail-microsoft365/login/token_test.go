@@ -32,30 +32,30 @@ func tokenGranted(url.Values) (int, any) {
 }
 
 func TestTokenBySecret(t *testing.T) {
-	d := newFakeLogin(t)
-	d.answer = tokenGranted
-	got, err := d.host().AppToken(t.Context(), guid, graphScope)
+	fake := newFakeLogin(t)
+	fake.answer = tokenGranted
+	got, err := fake.host().AppToken(t.Context(), guid, graphScope)
 	if err != nil || got.Value.Reveal() != "t0ken" || got.Expires.Sub(got.Obtained) != 3599*time.Second {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	want := url.Values{
 		"grant_type": {"client_credentials"}, "client_id": {clientID}, "scope": {graphScope}, "client_secret": {"s3cret"},
 	}
-	if !cmp.Equal(d.forms, []url.Values{want}) || d.header.Get("Content-Type") != "application/x-www-form-urlencoded" {
-		t.Fatal(cmp.Diff([]url.Values{want}, d.forms))
+	if !cmp.Equal(fake.forms, []url.Values{want}) || fake.header.Get("Content-Type") != "application/x-www-form-urlencoded" {
+		t.Fatal(cmp.Diff([]url.Values{want}, fake.forms))
 	}
 }
 
 func TestTokenByCertificate(t *testing.T) {
-	d := newFakeLogin(t)
-	d.answer = tokenGranted
-	der, text := newCertificate(t, d.key)
-	h := d.host()
+	fake := newFakeLogin(t)
+	fake.answer = tokenGranted
+	der, text := newCertificate(t, fake.key)
+	h := fake.host()
 	h.Credential = Credential{ClientID: clientID, Secret: secret.New("unused"), Certificate: text}
 	if _, err := h.AppToken(t.Context(), guid, graphScope); err != nil {
 		t.Fatal(err)
 	}
-	form := d.forms[0]
+	form := fake.forms[0]
 	if form.Has("client_secret") || form.Get("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" {
 		t.Fatalf("sent %v", form)
 	}
@@ -68,7 +68,7 @@ func TestTokenByCertificate(t *testing.T) {
 	if header.ExtraHeaders["typ"] != "JWT" || header.ExtraHeaders["x5t#S256"] != base64.RawURLEncoding.EncodeToString(sum[:]) {
 		t.Fatalf("header %+v", header)
 	}
-	raw, err := parsed.Verify(d.key.Public())
+	raw, err := parsed.Verify(fake.key.Public())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestTokenByCertificate(t *testing.T) {
 	if err := json.Unmarshal(raw, &claims); err != nil {
 		t.Fatal(err)
 	}
-	if claims.Aud != d.url+"/"+string(guid)+"/oauth2/v2.0/token" || claims.Iss != clientID || claims.Sub != clientID ||
+	if claims.Aud != fake.url+"/"+string(guid)+"/oauth2/v2.0/token" || claims.Iss != clientID || claims.Sub != clientID ||
 		len(claims.Jti) != 36 || claims.Exp-claims.Nbf != 600 || claims.Iat != claims.Nbf {
 		t.Fatalf("claims %+v", claims)
 	}
@@ -149,8 +149,8 @@ func TestAADSTSNumbersBecomeOutcomes(t *testing.T) {
 		"server error":           {0, "server_error", 500, outcome.Down, fault.ProviderUnavailable, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newFakeLogin(t)
-			d.answer = func(url.Values) (int, any) {
+			fake := newFakeLogin(t)
+			fake.answer = func(url.Values) (int, any) {
 				// The number in the text must not decide.
 				body := map[string]any{"error": tt.oauth, "error_description": "AADSTS70011: customer.example ..."}
 				if tt.number != 0 {
@@ -160,23 +160,23 @@ func TestAADSTSNumbersBecomeOutcomes(t *testing.T) {
 				}
 				return tt.status, body
 			}
-			_, err := d.host().AppToken(t.Context(), guid, graphScope)
+			_, err := fake.host().AppToken(t.Context(), guid, graphScope)
 			if outcome.Of(err) != tt.kind || !errors.Is(err, tt.code) {
 				t.Fatalf("got %v, want %s %s", err, tt.kind, tt.code.Name)
 			}
-			if len(d.forms) != tt.tries {
-				t.Fatalf("%d tries, want %d", len(d.forms), tt.tries)
+			if len(fake.forms) != tt.tries {
+				t.Fatalf("%d tries, want %d", len(fake.forms), tt.tries)
 			}
 		})
 	}
 }
 
 func TestAADSTSNumberIsReadFromTheDescription(t *testing.T) {
-	d := newFakeLogin(t)
-	d.answer = func(url.Values) (int, any) {
+	fake := newFakeLogin(t)
+	fake.answer = func(url.Values) (int, any) {
 		return http.StatusBadRequest, map[string]any{"error": "invalid_request", "error_description": "AADSTS700016: Application not found"}
 	}
-	_, err := d.host().AppToken(t.Context(), guid, graphScope)
+	_, err := fake.host().AppToken(t.Context(), guid, graphScope)
 	if !errors.Is(err, fault.AccessDenied) || !MayBePropagating(err) {
 		t.Fatalf("got %v", err)
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // behaviour is the settings of one tenant. A changed delay applies to later changes only. Fields
-// that end in MS are delays in milliseconds. The first block is part of the contract of the
-// sandbox. The second block is for tests that need one documented behaviour.
+// that end in MS are delays in milliseconds. The first block of fields is for users of the sandbox
+// too. The second block is for tests that need one behaviour that Microsoft documents.
 type behaviour struct {
 	ConsentMS        int  `json:"consent_ms"`
 	RoleMS           int  `json:"role_ms"`
@@ -20,22 +20,24 @@ type behaviour struct {
 	AliasTaken       bool `json:"alias_taken"`
 	NulForbidden     bool `json:"nul_403"`
 
-	// GraphReplicas and ExchangeReplicas make reads of domains, accounts and mailboxes lag.
+	// GraphReplicas and ExchangeReplicas make reads return domains, accounts and mailboxes as they
+	// were some time ago.
 	GraphReplicas    replicas `json:"graph_replicas"`
 	ExchangeReplicas replicas `json:"exchange_replicas"`
 	// DomainMS is the delay until GET finds a domain after POST /domains.
 	DomainMS int `json:"domain_ms"`
 	// HydrateMS is the delay of Enable-OrganizationCustomization.
 	HydrateMS int `json:"hydrate_ms"`
-	// CasMS is the delay until the CASMailbox cmdlets find a mailbox, MailboxMS if it is nil.
+	// CasMS is the delay until the CASMailbox cmdlets find a new mailbox. If it is nil, the delay
+	// is MailboxMS.
 	CasMS *int `json:"cas_ms"`
 	// DNSNegativeMS is how long the resolvers cache that a record is missing.
 	DNSNegativeMS int    `json:"dns_negative_ms"`
 	TokenSeconds  int    `json:"token_seconds"`
 	PageSize      int    `json:"page_size"`
 	NextLink      string `json:"next_link"` // "follow" or "expired"
-	// Elsewhere is the domains that an unknown organization has verified. ElsewhereAt is the call
-	// that refuses them and the domains of other tenants: "verify" or "add".
+	// Elsewhere has domains that an organization outside the sandbox has verified. ElsewhereAt is
+	// the call that refuses these domains and the domains of other tenants: "verify" or "add".
 	Elsewhere   []string `json:"elsewhere"`
 	ElsewhereAt string   `json:"elsewhere_at"`
 	// DomainConflict is the status when the tenant already has the domain: 400 or 409.
@@ -167,15 +169,15 @@ func (b behaviour) mailboxLag(now time.Time) lag {
 	return startLag(now, b.MailboxMS)
 }
 
-// lag is the time during which a change has no visible effect yet. The zero value has passed and
-// has not started.
+// lag is the time during which a change has no visible effect yet. The zero value delays nothing:
+// passed reports true for it, and started reports false.
 type lag struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
 }
 
-// clockTolerance is the largest difference between the clock readings of two concurrent calls of
-// which one sees the other's change.
+// clockTolerance is how far the time of a change may be ahead of the time of a concurrent call that
+// sees the change.
 const clockTolerance = 5 * time.Second
 
 // startLag returns a lag of ms milliseconds that begins now.

@@ -33,7 +33,7 @@ type simClient struct {
 	http    *http.Client
 }
 
-// startSimulator starts a simulator with the shared registration and its own fake DNS.
+// startSimulator starts a simulator with the shared registration and a fake DNS server of its own.
 func startSimulator(t *testing.T) *simClient {
 	t.Helper()
 	dir := t.TempDir()
@@ -66,21 +66,21 @@ var registration struct {
 }
 
 // startSimulatorIn starts a simulator on a data folder. The second result stops it.
-func startSimulatorIn(t *testing.T, dir string, w *fakeDNS) (*simClient, func()) {
+func startSimulatorIn(t *testing.T, dir string, dnsServer *fakeDNS) (*simClient, func()) {
 	t.Helper()
 	var handler http.Handler
-	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { handler.ServeHTTP(rw, r) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	t.Cleanup(server.Close)
-	made, ready, err := simulator.New(simulate.Options{URL: server.URL, DataDir: dir, World: w.url, Log: io.Discard})
+	simulated, ready, err := simulator.New(simulate.Options{URL: server.URL, DataDir: dir, World: dnsServer.url, Log: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler = made
+	handler = simulated
 	client := &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &simClient{t: t, fakeDNS: w, ready: ready, http: client}, server.Close
+	return &simClient{t: t, fakeDNS: dnsServer, ready: ready, http: client}, server.Close
 }
 
 // response is a received answer.
@@ -92,8 +92,8 @@ type response struct {
 }
 
 // at returns the value at a path of names and indexes in the JSON body, or nil.
-func (a response) at(path ...any) any {
-	var v any = a.body
+func (r response) at(path ...any) any {
+	var v any = r.body
 	for _, p := range path {
 		switch key := p.(type) {
 		case string:
@@ -111,7 +111,7 @@ func (a response) at(path ...any) any {
 }
 
 // rows returns the list in the member "value".
-func (a response) rows() []any { l, _ := a.body["value"].([]any); return l }
+func (r response) rows() []any { l, _ := r.body["value"].([]any); return l }
 
 // do sends a request. It fails the test when there is no answer.
 func (s *simClient) do(method, address string, header http.Header, body string) response {

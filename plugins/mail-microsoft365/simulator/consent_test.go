@@ -42,12 +42,12 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 				address = strings.Replace(address, "/organizations/v2.0/", "/"+tn.id+"/", 1)
 			}
 			tt.form.Set("username", tn.admin)
-			a, back := tn.page(address, tt.form)
-			if a.status != http.StatusFound || !strings.HasPrefix(a.header.Get("Location"), callback+"?") || back.Get("state") != "st" {
+			a, redirect := tn.page(address, tt.form)
+			if a.status != http.StatusFound || !strings.HasPrefix(a.header.Get("Location"), callback+"?") || redirect.Get("state") != "st" {
 				t.Fatalf("%d %s", a.status, a.header.Get("Location"))
 			}
 			for name, want := range tt.want {
-				got := back.Get(name)
+				got := redirect.Get(name)
 				prefix, any := strings.CutSuffix(want, "*")
 				if got != want && !(any && got != "" && strings.HasPrefix(got, prefix)) {
 					t.Errorf("%s: %q, want %q", name, got, want)
@@ -61,8 +61,8 @@ func TestConsentRedirectsWithResult(t *testing.T) {
 	}
 }
 
-// TestConsentCanBeRepeated repeats a consent that failed because of a concurrent one. A consent
-// that is already in force changes nothing.
+// TestConsentCanBeRepeated repeats a consent that failed because of a concurrent consent. A consent
+// that was already given changes nothing.
 func TestConsentCanBeRepeated(t *testing.T) {
 	tn := startSimulator(t).newTenant()
 	tn.setBehaviour(m{"consent_busy": true})

@@ -158,7 +158,7 @@ func (s *simulator) controlShow(w http.ResponseWriter, r *http.Request) {
 }
 
 // controlRevoke withdraws consent, the Exchange role or an app role. Tokens that were issued before
-// lose it at once, because every call checks the current grant.
+// lose the grant at once, because every call checks the current grants.
 func (s *simulator) controlRevoke(w http.ResponseWriter, r *http.Request) {
 	body := struct {
 		What string `json:"what"`
@@ -174,7 +174,8 @@ func (s *simulator) controlRevoke(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// revoke withdraws the grant that what names. It returns an error for an unknown grant or app role.
+// revoke withdraws a grant. what is its name in the control call. It returns an error for an
+// unknown grant or app role.
 func (t *tenant) revoke(what, role string) error {
 	switch what {
 	case "consent":
@@ -291,7 +292,7 @@ func (t *tenant) ruleViews() []ruleView {
 	return views
 }
 
-// maxMessages is the highest count of one call.
+// maxMessages is the highest number of messages in one control call.
 const maxMessages = 10_000
 
 // sendMessagesRequest is the body of POST /_control/messages.

@@ -34,7 +34,7 @@ func TestControlCreatesAndListsTenants(t *testing.T) {
 	}
 }
 
-// TestControlShowsTenantState compares the whole answer with the contract of the sandbox.
+// TestControlShowsTenantState compares the whole answer with the format that the sandbox expects.
 func TestControlShowsTenantState(t *testing.T) {
 	tn := startSimulator(t).newTenant()
 	show := func() m { return tn.control("GET", "/tenants/"+tn.id, nil).body }

@@ -86,8 +86,8 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 	}
 }
 
-// TestNewDKIMConfigTwiceFails creates a configuration that already exists. The first attempt fails
-// to enable it, but leaves it behind disabled.
+// TestNewDKIMConfigTwiceFails creates a configuration twice. The first call fails to enable it, but
+// leaves it behind disabled.
 func TestNewDKIMConfigTwiceFails(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.addMailDomain(domain)

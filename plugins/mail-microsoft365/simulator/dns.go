@@ -63,7 +63,8 @@ func (s *simulator) lookupOrLog(ctx context.Context, name, recordType string) []
 	return found
 }
 
-// dnsServer returns the address of the DNS server, which the world interface of the sandbox tells.
+// dnsServer returns the address of the DNS server. The sandbox tells it in the answer to GET /dns
+// below the URL of the flag --world.
 func (s *simulator) dnsServer(ctx context.Context) (string, error) {
 	if s.kit.World == "" {
 		return "", errors.New("no world URL is set, so the DNS server is unknown")

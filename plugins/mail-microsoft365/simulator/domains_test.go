@@ -52,9 +52,9 @@ func TestDomainObjectShowsVerification(t *testing.T) {
 	if verified.at("isVerified") != true || verified.at("isRoot") != true || verified.at("availabilityStatus") != "AvailableImmediately" {
 		t.Errorf("verified: %s", verified.raw)
 	}
-	read := tn.graph("GET", "/domains/"+domain, nil)
-	if read.at("isVerified") != true || read.at("availabilityStatus") != nil {
-		t.Errorf("read: %s", read.raw)
+	shown := tn.graph("GET", "/domains/"+domain, nil)
+	if shown.at("isVerified") != true || shown.at("availabilityStatus") != nil {
+		t.Errorf("read: %s", shown.raw)
 	}
 	if a := tn.graph("GET", "/domains", nil); len(a.rows()) != 2 || a.at("value", 0, "isInitial") != true {
 		t.Errorf("list: %s", a.raw)

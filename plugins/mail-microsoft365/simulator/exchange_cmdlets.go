@@ -157,7 +157,7 @@ func readParams(c cmdlet, raw json.RawMessage) (params, *exception) {
 	if json.Unmarshal(raw, &given) != nil || given == nil {
 		return nil, errBadCommand.with("")
 	}
-	read := params{}
+	parsed := params{}
 	for _, name := range sorted(given) {
 		wanted, ok := c.parameter(name)
 		if !ok {
@@ -166,14 +166,14 @@ func readParams(c cmdlet, raw json.RawMessage) (params, *exception) {
 		if !wanted.accepts(given[name]) {
 			return nil, errTransform.with("'" + name + "'. Cannot convert the value to type \"" + wanted.name + "\".")
 		}
-		read[strings.ToLower(name)] = given[name]
+		parsed[strings.ToLower(name)] = given[name]
 	}
 	for _, name := range c.mandatory {
-		if !read.has(name) {
+		if !parsed.has(name) {
 			return nil, errMissing.with(name)
 		}
 	}
-	return read, nil
+	return parsed, nil
 }
 
 // sorted returns the keys in ascending order.

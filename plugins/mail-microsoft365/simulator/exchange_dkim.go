@@ -129,12 +129,12 @@ func newDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome 
 	c := dkimConfig{Domain: domain}
 	c.createKeys(call, t, size)
 	t.Exchange.DKIM = append(t.Exchange.DKIM, c)
-	made := t.dkimConfig(domain)
-	if call.params.isTrue("Enabled") && !made.cnamesPublished(cnames) {
-		return outcome{failure: errNoCNAME.with(domain + " " + strings.Join(made.Targets[:], " "))}
+	config := t.dkimConfig(domain)
+	if call.params.isTrue("Enabled") && !config.cnamesPublished(cnames) {
+		return outcome{failure: errNoCNAME.with(domain + " " + strings.Join(config.Targets[:], " "))}
 	}
-	made.Enabled = call.params.isTrue("Enabled")
-	return outcome{rows: []object{t.dkimRow(*made)}}
+	config.Enabled = call.params.isTrue("Enabled")
+	return outcome{rows: []object{t.dkimRow(*config)}}
 }
 
 // createKeys marks the keys as created and sets their size and targets.
@@ -153,17 +153,17 @@ func setDKIMConfig(call *invocation, t *tenant, cnames map[string]bool) outcome 
 	case c == nil || !t.acceptsMail(c.Domain, call.now):
 		return outcome{failure: errNoObject.with(call.params.text("Identity"))}
 	}
-	want := call.params.isTrue("Enabled")
-	if !call.params.has("Enabled") || c.Keys && c.Enabled == want {
+	enable := call.params.isTrue("Enabled")
+	if !call.params.has("Enabled") || c.Keys && c.Enabled == enable {
 		return nothingModified(c.Domain)
 	}
 	if !c.Keys {
 		c.createKeys(call, t, 2048)
 	}
 	c.Checked = call.now
-	if want && !c.cnamesPublished(cnames) {
+	if enable && !c.cnamesPublished(cnames) {
 		return outcome{failure: errNoCNAME.with(c.Domain + " " + strings.Join(c.Targets[:], " "))}
 	}
-	c.Enabled = want
+	c.Enabled = enable
 	return outcome{}
 }

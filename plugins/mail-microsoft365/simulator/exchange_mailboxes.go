@@ -79,7 +79,7 @@ func getMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	kinds := call.params.textList("RecipientTypeDetails")
 	rows := []object{}
 	for _, m := range t.Exchange.Mailboxes {
-		// readParams also accepts a shortened kind ("Shared"). No mailbox matches it.
+		// readParams also accepts a shortened kind such as "Shared". No mailbox has such a kind.
 		if kinds == nil || slices.ContainsFunc(kinds, func(k string) bool { return strings.EqualFold(k, m.Kind) }) {
 			rows = append(rows, t.mailboxRow(m))
 		}
@@ -226,8 +226,8 @@ func removeMailbox(call *invocation, t *tenant, _ map[string]bool) outcome {
 	return outcome{}
 }
 
-// usableMailbox returns the mailbox of the parameter Identity. A new mailbox is not found until its
-// lag has passed.
+// usableMailbox returns the mailbox of the parameter Identity. It does not find a new mailbox until
+// the mailbox's lag has passed.
 func (call *invocation) usableMailbox(t *tenant) (*mailbox, *exception) {
 	m := t.mailbox(call.params.text("Identity"))
 	if m == nil || !m.Usable.passed(call.now) {

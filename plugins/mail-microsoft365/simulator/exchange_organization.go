@@ -26,8 +26,7 @@ type organization struct {
 	TraceQueries []time.Time `json:"traced"`
 }
 
-// dehydrated reports whether customization must still be enabled with
-// Enable-OrganizationCustomization.
+// dehydrated reports whether Enable-OrganizationCustomization must still be run.
 func (o organization) dehydrated(at time.Time) bool {
 	return o.Dehydrated && !(o.Hydration.started() && o.Hydration.passed(at))
 }
@@ -51,7 +50,7 @@ func getOrganization(call *invocation, t *tenant, _ map[string]bool) outcome {
 }
 
 // enableCustomization runs Enable-OrganizationCustomization, which takes effect after a delay. A
-// second run is an error, also while the first is in progress.
+// second run is an error, even while the first run has not taken effect.
 func enableCustomization(call *invocation, t *tenant, _ map[string]bool) outcome {
 	if !t.Exchange.Dehydrated || t.Exchange.Hydration.started() {
 		return outcome{failure: errHydrated.with("")}

@@ -41,8 +41,8 @@ type ruleVersion struct {
 	InEffect lag  `json:"acts"`
 }
 
-// maxRuleVersions is how many versions of one rule are kept, to evaluate messages with an earlier
-// time.
+// maxRuleVersions is how many versions of one rule are kept. Older versions apply to messages that
+// a test sends with an earlier time.
 const maxRuleVersions = 10
 
 // recordRuleChange adds a version of a rule to the log. It applies to mail after the tenant's rule
@@ -88,7 +88,7 @@ func (t *tenant) blockedByRule(sender string, at, now time.Time) bool {
 }
 
 // inEffectAt reports whether the version applies to a message that is sent at a time. For a message
-// of the past, only the end of the lag counts.
+// with an earlier time, only the end of the lag counts.
 func (v ruleVersion) inEffectAt(at, now time.Time) bool {
 	if at.Before(now.Add(-clockTolerance)) {
 		return !at.Before(v.InEffect.Until)
@@ -148,8 +148,8 @@ func (r transportRule) row() object {
 	}
 }
 
-// predicateClasses returns the class names whose flag is true, or nil. The arguments are pairs of a
-// name and a flag.
+// predicateClasses returns the class names whose flag is true, or nil. named alternates between a
+// name and its flag.
 func predicateClasses(named ...any) any {
 	var out []string
 	for i := 0; i < len(named); i += 2 {
@@ -278,8 +278,8 @@ func removeRule(call *invocation, t *tenant, _ map[string]bool) outcome {
 // statusCodePattern is the form of the status codes that a rejection can have.
 var statusCodePattern = regexp.MustCompile(`^5\.7\.(1|9[0-9][0-9])$`)
 
-// applyParams sets the members of a rule from the parameters and checks the rule. A list replaces
-// the whole previous list. An empty list, or null, removes the condition.
+// applyParams sets the properties of a rule from the parameters and checks the rule. A list in the
+// parameters replaces the whole list of the rule. An empty list, or null, removes the condition.
 func (call *invocation) applyParams(t *tenant, r *transportRule) *exception {
 	call.applyConditions(r)
 	call.applyTexts(r)

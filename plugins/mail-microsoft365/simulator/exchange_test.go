@@ -259,8 +259,8 @@ func TestTransientExceptionIs400(t *testing.T) {
 	}
 }
 
-// TestStateThatCannotBeSavedIs500 checks that a call whose effect could not be saved is not
-// answered as a refusal, at Exchange and at Graph.
+// TestStateThatCannotBeSavedIs500 checks, at Exchange and at Graph, that a call is answered with
+// 500 and not with a refusal when its effect could not be saved.
 func TestStateThatCannotBeSavedIs500(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "app.json"), sharedRegistration(t), 0o600); err != nil {
@@ -329,7 +329,8 @@ func TestExchangeAnswersPlannedFaults(t *testing.T) {
 			if strings.Contains(a.header.Get("Content-Type"), "html") != tt.html {
 				t.Errorf("%v", a.header)
 			}
-			// With a 504 the cmdlet has run; with any other status it has not.
+			// A planned 504 comes after the cmdlet has run. With any other status the cmdlet does
+			// not run.
 			name := tn.exchange("Get-Mailbox", m{"Identity": "anna@" + domain}).at("value", 0, "DisplayName")
 			if want := map[bool]string{true: "New", false: "Anna Keller"}[tt.status == 504]; name != want {
 				t.Errorf("afterwards the name is %v, want %s", name, want)

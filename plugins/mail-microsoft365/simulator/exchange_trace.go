@@ -58,7 +58,8 @@ const (
 	maxTraceWindow      = 10 * 24 * time.Hour
 	maxTraceAge         = 90 * 24 * time.Hour
 	defaultTraceWindow  = 48 * time.Hour
-	// traceDuplicateInterval is 5 if every fifth row is duplicated.
+	// traceDuplicateInterval is the distance between two rows that the setting TraceDuplicates
+	// duplicates.
 	traceDuplicateInterval = 5
 )
 
@@ -202,8 +203,8 @@ func parseDate(text string) time.Time {
 	return time.Time{}
 }
 
-// sendMessages records messages that a mailbox sends now or at a given time. A message that a rule
-// blocks goes back to the mailbox, and the trace shows it as failed.
+// sendMessages records messages that a mailbox sends now or at a given time. The trace shows a
+// message that a rule blocks as failed.
 func (s *simulator) sendMessages(t *tenant, b messageBatch, now time.Time) {
 	if b.At.IsZero() {
 		b.At = now

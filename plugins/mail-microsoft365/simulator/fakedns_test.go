@@ -13,13 +13,14 @@ import (
 	"github.com/miekg/dns"
 )
 
-// fakeDNS is a DNS server, and the world interface that tells the simulator its address.
+// fakeDNS is a DNS server. It also stands in for the HTTP interface of the sandbox, from which the
+// simulator learns the server's address (the flag --world).
 type fakeDNS struct {
 	url string
 
 	mu          sync.Mutex
 	records     []string
-	unavailable bool // the world interface omits the address
+	unavailable bool // the HTTP interface omits the address
 }
 
 // newFakeDNS starts the DNS server over UDP and TCP.
@@ -70,26 +71,26 @@ func listenUDPAndTCP(t *testing.T) (net.PacketConn, net.Listener) {
 }
 
 // publish adds records in zone-file form.
-func (w *fakeDNS) publish(records ...string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.records = append(w.records, records...)
+func (f *fakeDNS) publish(records ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.records = append(f.records, records...)
 }
 
-// setUnavailable sets whether the world interface omits the address of the DNS server.
-func (w *fakeDNS) setUnavailable(on bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.unavailable = on
+// setUnavailable sets whether the HTTP interface omits the address of the DNS server.
+func (f *fakeDNS) setUnavailable(on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unavailable = on
 }
 
 // ServeDNS answers with the published records. Over UDP it truncates an answer of more than four
 // records.
-func (w *fakeDNS) ServeDNS(rw dns.ResponseWriter, q *dns.Msg) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+func (f *fakeDNS) ServeDNS(rw dns.ResponseWriter, q *dns.Msg) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	m := new(dns.Msg).SetReply(q)
-	for _, text := range w.records {
+	for _, text := range f.records {
 		rr, err := dns.NewRR(text)
 		if err == nil && strings.EqualFold(rr.Header().Name, q.Question[0].Name) && rr.Header().Rrtype == q.Question[0].Qtype {
 			m.Answer = append(m.Answer, rr)

@@ -78,9 +78,9 @@ func (s *simulator) tenantInToken(r *http.Request) string {
 }
 
 // failExchange answers as Exchange does when no cmdlet reports the failure. The body is empty for
-// 401, 408 and 429, zero bytes for 403, an exception for 500 and the other 4xx, and HTML for the
-// rest. The exception of a 4xx is a permanent error; the setting `cmdlets` produces transient
-// exceptions in a 400.
+// 401, 408 and 429, and consists of NUL bytes for 403. It is an exception for 500 and the other
+// 4xx, and HTML for all other statuses. The exception of a 4xx is a permanent error. The setting
+// `cmdlets` produces transient exceptions with status 400.
 func (s *simulator) failExchange(w http.ResponseWriter, r *http.Request, status int) {
 	switch status {
 	case http.StatusUnauthorized, http.StatusRequestTimeout, http.StatusTooManyRequests:

@@ -230,14 +230,14 @@ type graphError struct {
 	details []map[string]string
 }
 
-// The errors of Graph. The method with replaces "%s" by its argument.
+// The errors of Graph. In their messages, the method with replaces "%s" by its argument.
 var (
 	errNoToken  = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Access token is empty."}
 	errBadToken = graphError{status: 401, code: "InvalidAuthenticationToken", message: "IDX10511: Signature validation failed."}
 	errAudience = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Access token validation failure. Invalid audience."}
 	errExpired  = graphError{status: 401, code: "InvalidAuthenticationToken", message: "Lifetime validation failed, the token is expired."}
-	// errIdentity answers a token whose consent was revoked, whose application is disabled or
-	// whose tenant is deleted.
+	// errIdentity is the error for a token whose consent was revoked, whose application is disabled
+	// or whose tenant is deleted.
 	errIdentity = graphError{status: 401, code: "Authorization_IdentityNotFound", message: "The identity of the calling application could not be established."}
 	errDenied   = graphError{status: 403, code: "Authorization_RequestDenied", message: "Insufficient privileges to complete the operation."}
 	errNotFound = graphError{status: 404, code: "Request_ResourceNotFound", message: "Resource '%s' does not exist or one of its queried reference-property objects are not present."}

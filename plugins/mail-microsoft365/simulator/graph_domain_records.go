@@ -79,18 +79,18 @@ func listServiceRecords(c *graphCall, t *tenant) result {
 	if refusal != nil {
 		return errorResult(refusal)
 	}
-	of := "domains('" + d.Name + "')/serviceConfigurationRecords"
+	path := "domains('" + d.Name + "')/serviceConfigurationRecords"
 	if !d.Verified || !d.emailEnabled() {
 		switch t.Behaviour.EarlyRecords {
 		case "refused":
 			return errorResult(errEarly.with(d.Name))
 		case "unavailable":
-			why := dnsRecord(t, d.Name, "", d.Name)
-			why["@odata.type"], why["recordType"] = "#microsoft.graph.domainDnsUnavailableRecord", ""
-			why["description"] = "The records are available once the domain is verified and e-mail is enabled."
-			return c.collection(of, []object{why})
+			unavailable := dnsRecord(t, d.Name, "", d.Name)
+			unavailable["@odata.type"], unavailable["recordType"] = "#microsoft.graph.domainDnsUnavailableRecord", ""
+			unavailable["description"] = "The records are available once the domain is verified and e-mail is enabled."
+			return c.collection(path, []object{unavailable})
 		}
-		return c.collection(of, nil)
+		return c.collection(path, nil)
 	}
 	mx := dnsRecord(t, d.Name, "Mx", d.Name)
 	mx["mailExchange"], mx["preference"] = t.mailExchange(d.Name), 0
@@ -98,7 +98,7 @@ func listServiceRecords(c *graphCall, t *tenant) result {
 	spf["text"] = "v=spf1 include:spf.protection.outlook.com -all"
 	auto := dnsRecord(t, d.Name, "CName", "autodiscover."+d.Name)
 	auto["canonicalName"] = "autodiscover.outlook.com"
-	return c.collection(of, []object{mx, spf, auto})
+	return c.collection(path, []object{mx, spf, auto})
 }
 
 // dashedName returns a domain as one label: dots become dashes. Dashes in the domain are removed

@@ -56,8 +56,8 @@ type product struct {
 }
 
 // Microsoft 365 Business Basic, Office 365 E3 and Power BI, each with some of its service plans.
-// Every tenant has Power BI, which is free. It includes the foundation plan of Exchange, which has
-// no mailbox.
+// Every tenant has Power BI, which is free. Power BI includes the foundation plan of Exchange,
+// which has no mailbox.
 var (
 	businessBasic = product{"3b555118-da6a-4418-894f-7df1e2096870", "O365_BUSINESS_ESSENTIALS", []object{
 		servicePlan("9aaf7827-d63c-4b61-89c3-182f06f82e5c", "EXCHANGE_S_STANDARD", "User"),
@@ -78,8 +78,8 @@ func servicePlan(id, name, appliesTo string) object {
 	return object{"servicePlanId": id, "servicePlanName": name, "provisioningStatus": "Success", "appliesTo": appliesTo}
 }
 
-// licenses returns the licences in the settings. Without a setting it counts the licensed users as
-// paid, and at least one.
+// licenses returns the licences in the settings. Without a setting there is a paid licence for each
+// licensed user, and at least one.
 func (t *tenant) licenses() licenses {
 	if t.Behaviour.Licenses != nil {
 		return *t.Behaviour.Licenses

@@ -291,9 +291,9 @@ func isComplex(password string) bool {
 	return n >= 8 && n <= 256 && used >= 3
 }
 
-// isBanned reports whether a password is a banned word after normalization. It removes digits and
-// symbols from both ends and undoes common letter substitutions. Microsoft does not publish its
-// list, so words is a setting of the tenant.
+// isBanned reports whether a password is a banned word after normalization. The normalization
+// removes digits and symbols from both ends and undoes common letter substitutions. Microsoft does
+// not publish its list of banned words, so words is a setting of the tenant.
 func isBanned(password string, words []string) bool {
 	word := strings.TrimFunc(strings.ToLower(password), func(r rune) bool { return !unicode.IsLetter(r) })
 	plain := strings.NewReplacer("@", "a", "0", "o", "$", "s", "1", "l").Replace(word)

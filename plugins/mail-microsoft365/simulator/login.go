@@ -169,7 +169,7 @@ type aadsts struct {
 	text   string
 }
 
-// The errors of the login host. The method with replaces "%s" by its argument.
+// The errors of the login host. In their texts, the method with replaces "%s" by its argument.
 var (
 	errScope          = aadsts{70011, "invalid_scope", 400, "The provided request must include a 'scope' input parameter. The provided value for the input parameter 'scope' is not valid. The scope %s is not valid."}
 	errNotConsented   = aadsts{65001, "invalid_grant", 400, "The user or administrator has not consented to use the application with ID '%s'. Send an interactive authorization request for this user and resource."}

@@ -48,8 +48,8 @@ func (s *simulator) authorize(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// checkAuthorize returns the error for a request that must not be answered at the redirect URI, or
-// nil.
+// checkAuthorize returns the error of a request if the error must not be sent to the redirect URI,
+// or nil.
 func (s *simulator) checkAuthorize(r *http.Request, q url.Values, app registration) *aadsts {
 	if !isSharedAuthority(r.PathValue("tenant")) {
 		if _, refusal := s.tenantInPath(r); refusal != nil {

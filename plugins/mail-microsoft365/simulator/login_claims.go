@@ -21,7 +21,7 @@ import (
 )
 
 // appTokenClaims returns the claims of an app-only token: the roles that the service principal
-// holds now. A role that is granted later needs a new token.
+// holds now. A role that is granted later appears only in a new token.
 func (s *simulator) appTokenClaims(t *tenant, req tokenRequest, audience string) map[string]any {
 	now := s.kit.Now()
 	authMethod := "1"

@@ -30,7 +30,7 @@ func (s *simulator) adminConsent(w http.ResponseWriter, r *http.Request) {
 func isV2Consent(r *http.Request) bool { return strings.HasSuffix(r.URL.Path, "/v2.0/adminconsent") }
 
 // checkConsent returns the error for a request whose page cannot be shown, or nil. Such an error is
-// not sent to the redirect URI, which can be unregistered.
+// not sent to the redirect URI, because the URI may not be registered.
 func (s *simulator) checkConsent(r *http.Request, q url.Values, app registration) *aadsts {
 	name := r.PathValue("tenant")
 	if !isSharedAuthority(name) {
@@ -131,7 +131,7 @@ func (s *simulator) tenantForUser(name, username string) *simulate.File[tenant] 
 
 // grantConsent grants all permissions of the registration, and restores a revoked Exchange role. A
 // tenant with bootstrap "denied" withholds the permission to assign roles. The service principal is
-// visible after the tenant's consent delay unless consent was in force already.
+// visible after the tenant's consent delay, or at once if the tenant had consented already.
 func (s *simulator) grantConsent(f *simulate.File[tenant], app registration) *aadsts {
 	var refusal *aadsts
 	err := f.Do(func(t *tenant) {
@@ -185,7 +185,8 @@ func (s *simulator) redirectConsentResult(w http.ResponseWriter, r *http.Request
 		response.Set("error_description", "The admin canceled the request")
 	default:
 		if isV2Consent(r) {
-			// Microsoft sends it even if nothing was granted, so it does not indicate success.
+			// Microsoft sends admin_consent even if nothing was granted, so it does not indicate
+			// success.
 			response.Set("admin_consent", "True")
 		}
 		response.Set("error", refusal.code)

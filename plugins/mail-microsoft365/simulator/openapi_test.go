@@ -35,8 +35,8 @@ var graphDocument = sync.OnceValues(func() (*openapi3.T, error) {
 // undocumentedPaths are paths that the tests use and the description lacks.
 var undocumentedPaths = regexp.MustCompile(`^/(policies/|users/\$count$|servicePrincipals\(appId='[^']*'\)/|nothing$)`)
 
-// dateTimeFormat accepts a date-time without an offset. The description calls the date in an error
-// a date-time, but Graph omits the offset.
+// dateTimeFormat accepts a date-time without an offset. The description gives the date in an error
+// this format, but Graph omits the offset.
 var dateTimeFormat = openapi3.WithStringFormatValidator("date-time",
 	openapi3.NewRegexpFormatValidator(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$`))
 

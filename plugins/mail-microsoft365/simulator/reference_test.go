@@ -114,10 +114,10 @@ func TestReadmeNamesTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, shown, _ := strings.Cut(string(raw), "## What is shown by which test")
+	_, tables, _ := strings.Cut(string(raw), "## What is shown by which test")
 	sources := testSources(t)
 	rows := 0
-	for _, line := range strings.Split(shown, "\n") {
+	for _, line := range strings.Split(tables, "\n") {
 		if !strings.HasPrefix(line, "| ") || line == "| Row | Test |" {
 			continue
 		}

@@ -41,11 +41,11 @@ func openRegistration(dataDir string) (*simulate.File[registration], error) {
 	if !fresh {
 		return f, nil
 	}
-	made, err := newRegistration()
+	created, err := newRegistration()
 	if err != nil {
 		return nil, err
 	}
-	return f, f.Do(func(r *registration) { *r = made })
+	return f, f.Do(func(r *registration) { *r = created })
 }
 
 // newRegistration returns a registration with new ids, secrets and a signing key.
@@ -154,7 +154,7 @@ func (s *simulator) controlApp(w http.ResponseWriter, r *http.Request) {
 func isUnknownAppRole(role string) bool { _, known := appRoles[role]; return !known }
 
 // isCertificate reports whether a text is a PEM block of type CERTIFICATE. It does not parse the
-// certificate.
+// content of the block.
 func isCertificate(text string) bool {
 	block, _ := pem.Decode([]byte(text))
 	return block != nil && block.Type == "CERTIFICATE"

@@ -9,12 +9,14 @@ import (
 	"time"
 )
 
-// replicas is the setting of a host, Graph or Exchange, whose reads two replicas answer. One is up
-// to date. The other shows the domains, accounts and mailboxes as they were LagMS milliseconds ago.
+// replicas is the setting of a host, Graph or Exchange. Two replicas answer the reads of the host.
+// One replica is up to date. The lagging replica shows the domains, accounts and mailboxes as they
+// were LagMS milliseconds ago.
 type replicas struct {
 	LagMS int `json:"lag_ms"`
-	// Answers is the reads that the lagging replica answers: "lists", "objects" (reads of one
-	// object), "all", or "alternate" for every second read. No read if it is empty.
+	// Answers says which reads the lagging replica answers: "lists", "objects" (reads of one
+	// object), "all", or "alternate" for every second read. If it is empty, the lagging replica
+	// answers no read.
 	Answers string `json:"answers"`
 }
 
@@ -44,7 +46,7 @@ func (r replicas) lags(list bool, n int) bool {
 	}
 }
 
-// snapshot is what replicas show, from a time on.
+// snapshot is the state of a tenant from the time At until the next snapshot, as replicas show it.
 type snapshot struct {
 	At        time.Time    `json:"at"`
 	Domains   []mailDomain `json:"domains"`
@@ -84,7 +86,7 @@ func (t *tenant) recordSnapshot(now time.Time) {
 	t.History.Snapshots = all
 }
 
-// replicaOf returns the tenant as the replica shows it that answers the next read at a host. list
+// replicaOf returns the tenant as shown by the replica that answers the next read at a host. list
 // says whether the read is a list. reads counts the reads at the host.
 func (t *tenant) replicaOf(r replicas, reads *int, list bool, now time.Time) *tenant {
 	*reads++

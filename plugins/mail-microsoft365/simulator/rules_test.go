@@ -52,8 +52,8 @@ func (t *tenant) sendMessages(mailbox string, count int, more ...m) {
 	t.control("POST", "/messages", body)
 }
 
-// blockedSenders sends one message from each mailbox and returns the local parts of those whose
-// message failed.
+// blockedSenders sends one message from each mailbox. It returns the local parts of the mailboxes
+// whose message failed.
 func (t *tenant) blockedSenders() []string {
 	t.t.Helper()
 	before := messageIDs(t.trace(m{}))

@@ -12,7 +12,7 @@ import (
 )
 
 // TestIDTokenIsVerifiable verifies ID tokens with an OpenID Connect client, by discovery and the
-// published keys. It repeats that after the keys were rotated.
+// published keys. It verifies further tokens after the keys were rotated.
 func TestIDTokenIsVerifiable(t *testing.T) {
 	s := startSimulator(t)
 	tn := s.newConnectedTenant(m{"name": "Fabrikam Outreach"})
@@ -154,12 +154,12 @@ func TestSignInRefusesInvalidRequests(t *testing.T) {
 			if tt.user != "" {
 				form = url.Values{"username": {strings.Replace(tt.user, "admin", tn.admin, 1)}}
 			}
-			a, back := tn.page(tn.signInURL(tt.change), form)
+			a, redirect := tn.page(tn.signInURL(tt.change), form)
 			answered := string(a.raw)
 			if tt.status == http.StatusFound {
-				answered = back.Encode()
-				if back.Get("code") != "" || back.Get("state") != "st" {
-					t.Errorf("redirect: %v", back)
+				answered = redirect.Encode()
+				if redirect.Get("code") != "" || redirect.Get("state") != "st" {
+					t.Errorf("redirect: %v", redirect)
 				}
 			}
 			if a.status != tt.status || !strings.Contains(answered, tt.want) {

@@ -48,7 +48,7 @@ type simulator struct {
 	app   *simulate.File[registration]
 	store *store
 	hosts map[string]http.Handler
-	// tokenRequests are the requests for tokens that count for tokenLoop.
+	// tokenRequests counts requests for tokens, to find clients that break the rule tokenLoop.
 	tokenRequests tokenRequests
 }
 

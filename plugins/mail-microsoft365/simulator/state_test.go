@@ -53,10 +53,10 @@ func serveSimulator(dir string) error {
 
 // startProcess starts a simulator in its own process. The second result kills the process with
 // SIGKILL.
-func startProcess(t *testing.T, dir string, w *fakeDNS) (*simClient, func()) {
+func startProcess(t *testing.T, dir string, dnsServer *fakeDNS) (*simClient, func()) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), os.Args[0])
-	command.Env = append(os.Environ(), dataDirVariable+"="+dir, "TEST_WORLD="+w.url)
+	command.Env = append(os.Environ(), dataDirVariable+"="+dir, "TEST_WORLD="+dnsServer.url)
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()
 	if err != nil {
@@ -69,7 +69,7 @@ func startProcess(t *testing.T, dir string, w *fakeDNS) (*simClient, func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &simClient{t: t, fakeDNS: w, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
+	s := &simClient{t: t, fakeDNS: dnsServer, http: &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 	if err := json.Unmarshal(line, &s.ready); err != nil {
 		t.Fatal(err)
@@ -84,8 +84,8 @@ func startProcess(t *testing.T, dir string, w *fakeDNS) (*simClient, func()) {
 // After a restart the mailbox, the journal, the planned faults, the signing keys and the clock must
 // be the same.
 func TestStateSurvivesSIGKILL(t *testing.T) {
-	dir, w := t.TempDir(), newFakeDNS(t)
-	s, kill := startProcess(t, dir, w)
+	dir, dnsServer := t.TempDir(), newFakeDNS(t)
+	s, kill := startProcess(t, dir, dnsServer)
 	defer kill()
 	tn := s.newConnectedTenant(m{"name": "Fabrikam Outreach"})
 	tn.addMailDomain(domain)
@@ -118,7 +118,7 @@ func TestStateSurvivesSIGKILL(t *testing.T) {
 		t.Fatal("the delayed answer was received")
 	}
 
-	restarted, stop := startProcess(t, dir, w)
+	restarted, stop := startProcess(t, dir, dnsServer)
 	defer stop()
 	if got := restarted.ready.Settings["client_id"]; got != s.ready.Settings["client_id"] || restarted.ready.Secrets["client_secret"] != s.ready.Secrets["client_secret"] {
 		t.Errorf("the application changed: %s", got)

@@ -24,7 +24,8 @@ type store struct {
 
 	mu      sync.Mutex
 	tenants []*simulate.File[tenant]
-	// byID is keyed by GUID and by initial domain, both in lower case. Neither changes.
+	// byID is keyed by GUID and by initial domain, both in lower case. The GUID and the initial
+	// domain of a tenant never change.
 	byID map[string]*simulate.File[tenant]
 
 	// verifyMu serializes verifications, because only one tenant can verify a domain.
@@ -51,7 +52,7 @@ func openStore(dataDir string) (*store, error) {
 	return s, nil
 }
 
-// open adds the tenant at path. If there is no file, the tenant begins as fresh.
+// open adds the tenant at path. If there is no file, open creates it with the state fresh.
 func (s *store) open(path string, fresh tenant) error {
 	f, err := simulate.OpenFile(path, fresh)
 	if err != nil {
@@ -104,8 +105,8 @@ func (s *store) tenantWithDomain(domain string) *simulate.File[tenant] {
 	return nil
 }
 
-// guid derives a version 4 UUID from its parts. The same steps in the same data folder produce the
-// same ids, so a run can be repeated.
+// guid derives a version 4 UUID from its parts. The same control calls in the same data folder
+// produce the same ids, so a run can be repeated.
 func guid(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	sum[6] = sum[6]&0x0f | 0x40

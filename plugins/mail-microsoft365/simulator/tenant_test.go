@@ -74,8 +74,8 @@ func (t *tenant) consentURL() string {
 // consent grants consent as the administrator.
 func (t *tenant) consent() {
 	t.t.Helper()
-	a, back := t.page(t.consentURL(), url.Values{"username": {t.admin}, "decision": {"accept"}})
-	if a.status != http.StatusFound || back.Get("tenant") != t.id {
+	a, redirect := t.page(t.consentURL(), url.Values{"username": {t.admin}, "decision": {"accept"}})
+	if a.status != http.StatusFound || redirect.Get("tenant") != t.id {
 		t.t.Fatalf("consent: %d %s", a.status, a.raw)
 	}
 }
@@ -98,11 +98,11 @@ const verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 // signInCode signs a user in and returns the authorization code.
 func (t *tenant) signInCode(username string) string {
 	t.t.Helper()
-	a, back := t.page(t.signInURL(nil), url.Values{"username": {username}})
-	if a.status != http.StatusFound || back.Get("code") == "" || back.Get("state") != "st" {
+	a, redirect := t.page(t.signInURL(nil), url.Values{"username": {username}})
+	if a.status != http.StatusFound || redirect.Get("code") == "" || redirect.Get("state") != "st" {
 		t.t.Fatalf("sign-in of %s: %d %s", username, a.status, a.header.Get("Location"))
 	}
-	return back.Get("code")
+	return redirect.Get("code")
 }
 
 // redeem redeems a code. The parameters in more replace the usual ones.
@@ -253,8 +253,8 @@ func newTenantWithMailbox(t *testing.T) *tenant {
 	return tn
 }
 
-// TestTenantCanBeSetUpToSendMail takes a new tenant through all steps, in the order in which the
-// product does them, to a mailbox that can send.
+// TestTenantCanBeSetUpToSendMail makes the calls of the product in their order, from a new tenant
+// to a mailbox that can send.
 func TestTenantCanBeSetUpToSendMail(t *testing.T) {
 	s := startSimulator(t)
 	tn := s.newConnectedTenant(m{"name": "Fabrikam Outreach", "bootstrap": "dehydrated"})

@@ -132,8 +132,8 @@ func TestAppOnlyTokenHasClaims(t *testing.T) {
 	}
 }
 
-// TestTokenIsIssuedWithoutRoles checks that a token is issued without a granted app role, and then
-// has no roles claim.
+// TestTokenIsIssuedWithoutRoles checks that a token is issued even if no app role is granted, and
+// that this token has no roles claim.
 func TestTokenIsIssuedWithoutRoles(t *testing.T) {
 	tn := startSimulator(t).newTenant()
 	tn.consent()
@@ -143,8 +143,8 @@ func TestTokenIsIssuedWithoutRoles(t *testing.T) {
 	}
 }
 
-// TestTokenHasRolesOfItsIssueTime checks that a directory role is only in tokens that are issued
-// after its lag.
+// TestTokenHasRolesOfItsIssueTime checks that only tokens that are issued after the lag of a
+// directory role contain the role.
 func TestTokenHasRolesOfItsIssueTime(t *testing.T) {
 	tn := startSimulator(t).newTenant()
 	tn.consent()

@@ -19,7 +19,7 @@ import (
 // same, and names the rule in the journal.
 const (
 	noUserAgent       = "no_user_agent"        // the request does not name its application
-	noClientRequestID = "no_client_request_id" // client-request-id is missing or no GUID
+	noClientRequestID = "no_client_request_id" // client-request-id is missing or is not a GUID
 	noConsistency     = "no_consistency_level" // $count and $search need ConsistencyLevel: eventual
 	pageTooLarge      = "page_too_large"       // $top above 999
 	noAnchor          = "no_anchor_mailbox"    // without X-AnchorMailbox a request may reach a server with old data
@@ -27,7 +27,8 @@ const (
 )
 
 // tokenLimit is how many tokens for one API in a tenant a client may request in tokenWindow.
-// Microsoft publishes no number. A token is valid for about an hour.
+// Microsoft does not publish its number. A client that keeps tokens needs far fewer, because a
+// token is valid for about an hour.
 const (
 	tokenLimit  = 20
 	tokenWindow = 5 * time.Minute
@@ -35,8 +36,8 @@ const (
 
 var guidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
 
-// violation returns the rule that a request of an application breaks, or "". The pages of the login
-// host are for people.
+// violation returns the rule that a request of an application breaks, or "". The rules do not apply
+// to the pages of the login host, which people request.
 func (s *simulator) violation(r *http.Request, c simulate.Call, body []byte) string {
 	query := r.URL.Query()
 	switch {

@@ -8,7 +8,7 @@ import "github.com/tenantry/tenantry/plugins/sdk/simulate"
 // platform resolve to it, because the simulator receives no mail.
 const documentationAddr = "192.0.2.25"
 
-// ownZones returns the zones of the platform to which the records of customers refer.
+// ownZones returns the platform's own zones, to which the records of customers refer.
 func ownZones() map[string][]simulate.Record {
 	address := func(name string) simulate.Record {
 		return simulate.Record{Type: "A", Name: name, Content: documentationAddr, TTL: 300}

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// controlError is the error of a refused control call. It is answered with its status.
+// controlError is the error of a refused control call. The simulator answers with its status.
 type controlError struct {
 	status int
 	text   string
@@ -21,13 +21,16 @@ type controlError struct {
 
 func (c controlError) Error() string { return c.text }
 
-// BadRequest returns the error of an invalid control call, which is answered with 400.
+// BadRequest returns the error for an invalid control call. The simulator answers the call with
+// 400.
 func BadRequest(text string) error { return controlError{http.StatusBadRequest, text} }
 
-// NotFound returns the error of a control call whose object does not exist. It is answered with 404.
+// NotFound returns the error for a control call whose object does not exist. The simulator answers
+// the call with 404.
 func NotFound(text string) error { return controlError{http.StatusNotFound, text} }
 
-// OneOf returns a BadRequest unless the member of a control call has one of the values, or nil.
+// OneOf returns nil if value is one of the allowed values, and otherwise a BadRequest that names
+// the JSON member.
 func OneOf[T comparable](member string, value T, allowed ...T) error {
 	if slices.Contains(allowed, value) {
 		return nil

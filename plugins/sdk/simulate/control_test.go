@@ -38,8 +38,9 @@ func TestChangeReportsErrors(t *testing.T) {
 	}
 }
 
-// TestLaterNeverRepeatsAStamp also covers a clock that is behind the previous stamp.
-func TestLaterNeverRepeatsAStamp(t *testing.T) {
+// TestNextStampNeverRepeatsATime also covers a clock that is behind the time of the previous
+// change.
+func TestNextStampNeverRepeatsATime(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 400_000, time.FixedZone("", 3600))
 	for before, want := range map[string]string{
 		"":                         "2026-11-21T11:00:00.000Z",

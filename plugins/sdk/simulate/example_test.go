@@ -12,7 +12,7 @@ import (
 // acme simulates the API of a DNS provider.
 type acme struct{ zones *simulate.Zones }
 
-// Call tells the journal and the planned faults what a request is.
+// Call names the operation of a request, for the journal and for planned faults.
 func (acme) Call(r *http.Request, _ []byte) simulate.Call {
 	return simulate.Call{Operation: "get_zone", Write: r.Method != http.MethodGet, Scope: r.Header.Get("Authorization")}
 }

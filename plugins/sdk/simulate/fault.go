@@ -111,6 +111,6 @@ func takeDueFault(faults []Fault, r *http.Request, c Call) ([]Fault, *Fault) {
 	if due == nil {
 		return faults, nil
 	}
-	taken := *due
-	return slices.DeleteFunc(faults, func(f Fault) bool { return f.Times == 0 }), &taken
+	result := *due
+	return slices.DeleteFunc(faults, func(f Fault) bool { return f.Times == 0 }), &result
 }

@@ -23,28 +23,28 @@ type fakeProvider struct {
 	done []string
 }
 
-func (s *fakeProvider) Call(r *http.Request, body []byte) simulate.Call {
+func (p *fakeProvider) Call(r *http.Request, body []byte) simulate.Call {
 	return simulate.Call{Operation: string(body), Write: r.Method != http.MethodGet, Host: "/shop", WorkAt: []int{504}}
 }
 
-func (s *fakeProvider) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
+func (p *fakeProvider) Fail(w http.ResponseWriter, _ *http.Request, status, retryAfter int) {
 	if retryAfter > 0 {
 		w.Header().Set("Retry-After", "planned")
 	}
 	http.Error(w, "planned", status)
 }
 
-func (s *fakeProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (p *fakeProvider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	s.mu.Lock()
-	s.done = append(s.done, string(body))
-	s.mu.Unlock()
+	p.mu.Lock()
+	p.done = append(p.done, string(body))
+	p.mu.Unlock()
 	w.Header().Set("X-Shop", "open")
 	w.WriteHeader(http.StatusCreated)
 	_, _ = w.Write(body)
 }
 
-func (s *fakeProvider) executed() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.done) }
+func (p *fakeProvider) executed() int { p.mu.Lock(); defer p.mu.Unlock(); return len(p.done) }
 
 type testSimulator struct {
 	t        *testing.T
@@ -78,16 +78,16 @@ func startSimulator(t *testing.T, dir string) *testSimulator {
 }
 
 // call makes one call and returns status and body. The status is 0 if no answer was received.
-func (r *testSimulator) call(method, path, body string) (int, string) {
-	r.t.Helper()
-	if r.url == "" {
+func (s *testSimulator) call(method, path, body string) (int, string) {
+	s.t.Helper()
+	if s.url == "" {
 		answer := httptest.NewRecorder()
-		r.handler.ServeHTTP(answer, httptest.NewRequest(method, path, strings.NewReader(body)))
+		s.handler.ServeHTTP(answer, httptest.NewRequest(method, path, strings.NewReader(body)))
 		return answer.Code, answer.Body.String()
 	}
-	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
 	if err != nil {
-		r.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
@@ -97,24 +97,24 @@ func (r *testSimulator) call(method, path, body string) (int, string) {
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
 	if err != nil {
-		r.t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	return resp.StatusCode, string(raw)
 }
 
-func (r *testSimulator) planFault(fault string) {
-	r.t.Helper()
-	if status, body := r.call("POST", "/_control/faults", fault); status != http.StatusOK || strings.TrimSpace(body) != "{}" {
-		r.t.Fatalf("plan %s: %d %s", fault, status, body)
+func (s *testSimulator) planFault(fault string) {
+	s.t.Helper()
+	if status, body := s.call("POST", "/_control/faults", fault); status != http.StatusOK || strings.TrimSpace(body) != "{}" {
+		s.t.Fatalf("plan %s: %d %s", fault, status, body)
 	}
 }
 
-func (r *testSimulator) journal() []simulate.Entry {
-	r.t.Helper()
-	_, body := r.call("GET", "/_control/calls", "")
+func (s *testSimulator) journal() []simulate.Entry {
+	s.t.Helper()
+	_, body := s.call("GET", "/_control/calls", "")
 	var entries []simulate.Entry
 	if err := json.Unmarshal([]byte(body), &entries); err != nil || entries == nil {
-		r.t.Fatalf("calls: %v: %s", err, body)
+		s.t.Fatalf("calls: %v: %s", err, body)
 	}
 	return entries
 }

@@ -42,8 +42,8 @@ func OpenFile[T any](path string, fresh T) (*File[T], error) {
 	return f, nil
 }
 
-// Do runs fn with the value and saves the changed value. The value is locked meanwhile, so fn must
-// not use the File or block.
+// Do runs fn with the value and saves the changed value. The value is locked while fn runs, so fn
+// must not use the File or block.
 func (f *File[T]) Do(fn func(*T)) error {
 	return f.Try(func(value *T) error { fn(value); return nil })
 }
@@ -79,8 +79,8 @@ func (f *File[T]) restoreSaved() error {
 	return nil
 }
 
-// View runs fn with the value, which fn must not change. The value is locked meanwhile, so fn must
-// not use the File.
+// View runs fn with the value, which fn must not change. The value is locked while fn runs, so fn
+// must not use the File.
 func (f *File[T]) View(fn func(*T)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

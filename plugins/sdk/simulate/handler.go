@@ -43,8 +43,8 @@ func (k *Kit) withFaults(p Provider) http.Handler {
 }
 
 // serve executes a request with a fault. The status is in the journal as soon as the request has
-// been executed. A test that waits for the effect can see it there while the answer is still
-// delayed.
+// been executed. A test that waits for the effect of a request can see the status in the journal
+// while the answer is still delayed.
 func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Call, f Fault, n int) {
 	out := &bufferedResponse{header: http.Header{}, status: http.StatusOK}
 	switch f.Kind {
@@ -62,7 +62,7 @@ func (k *Kit) serve(w http.ResponseWriter, r *http.Request, p Provider, call Cal
 	case WrongShape:
 		WriteJSON(out, http.StatusOK, map[string]any{"unexpected": []any{}})
 	case Delay:
-		// The request is executed even if the client has given up, as a real server would do.
+		// A real server would also execute the request if the client has given up.
 		time.Sleep(f.delay())
 		p.ServeHTTP(out, r)
 	default:
@@ -117,18 +117,18 @@ type bufferedResponse struct {
 }
 
 // Header implements http.ResponseWriter.
-func (a *bufferedResponse) Header() http.Header { return a.header }
+func (b *bufferedResponse) Header() http.Header { return b.header }
 
 // WriteHeader implements http.ResponseWriter.
-func (a *bufferedResponse) WriteHeader(status int) { a.status = status }
+func (b *bufferedResponse) WriteHeader(status int) { b.status = status }
 
 // Write implements http.ResponseWriter.
-func (a *bufferedResponse) Write(p []byte) (int, error) { return a.body.Write(p) }
+func (b *bufferedResponse) Write(p []byte) (int, error) { return b.body.Write(p) }
 
-func (a *bufferedResponse) send(w http.ResponseWriter) {
-	for name, values := range a.header {
+func (b *bufferedResponse) send(w http.ResponseWriter) {
+	for name, values := range b.header {
 		w.Header()[name] = values
 	}
-	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body.Bytes())
+	w.WriteHeader(b.status)
+	_, _ = w.Write(b.body.Bytes())
 }

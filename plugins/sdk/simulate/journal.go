@@ -33,8 +33,8 @@ type journal struct {
 	mu      sync.Mutex
 	file    *os.File
 	entries []Entry
-	// firstNumber is the number of entries[0]. It grows when the journal is cleared. So the status
-	// of a call from before is not stored in a later entry.
+	// firstNumber is the number of entries[0]. It grows when the journal is cleared, so that the
+	// status of an older call is not stored in a later entry.
 	firstNumber int
 }
 

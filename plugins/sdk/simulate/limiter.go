@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Rate is a limit of calls in a window of time. A window slides, unless it is Fixed: then it begins
-// with the first call after the previous window.
+// Rate is a limit of calls in a window of time. A window slides, unless Fixed is set. A fixed
+// window begins with the first call after the previous window.
 type Rate struct {
 	Calls  int
 	Window time.Duration
@@ -19,8 +19,8 @@ type Rate struct {
 type Usage struct {
 	// Wait is how long to wait until all rates allow a call, or 0 if the call was counted.
 	Wait time.Duration
-	// Left is how many more calls the first rate allows. Reset is the time until its oldest call
-	// leaves the window.
+	// Left is how many more calls the first of the rates allows. Reset is the time until the oldest
+	// call leaves the window of that rate.
 	Left  int
 	Reset time.Duration
 }
@@ -28,7 +28,7 @@ type Usage struct {
 // longestWindow is the longest window of a Rate.
 const longestWindow = time.Hour
 
-// limiter counts calls in memory: a restart of the simulator forgets them.
+// limiter counts calls in memory. After a restart of the simulator it begins without calls.
 type limiter struct {
 	mu    sync.Mutex
 	calls map[string][]time.Time // the times of the counted calls, by counter
@@ -49,17 +49,17 @@ func (l *limiter) count(counter string, now time.Time, rates []Rate) Usage {
 		if rate.Fixed && len(recent) > 0 && now.Sub(recent[0]) >= rate.Window {
 			recent = nil
 		}
-		used, reset := 0, rate.Window
-		for used < len(recent) && now.Sub(recent[len(recent)-1-used]) < rate.Window {
-			used++
+		counted, reset := 0, rate.Window
+		for counted < len(recent) && now.Sub(recent[len(recent)-1-counted]) < rate.Window {
+			counted++
 		}
-		if used > 0 {
-			reset -= now.Sub(recent[len(recent)-used])
+		if counted > 0 {
+			reset -= now.Sub(recent[len(recent)-counted])
 		}
 		if i == 0 {
-			usage.Left, usage.Reset = max(0, rate.Calls-used-1), reset
+			usage.Left, usage.Reset = max(0, rate.Calls-counted-1), reset
 		}
-		if used >= rate.Calls {
+		if counted >= rate.Calls {
 			usage.Wait = max(usage.Wait, reset)
 		}
 	}

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Platform is the simulator of a sending platform, as a table of what is special about it. K is
-// what the platform knows of an API key. A is an account as the API shows it. V is the state that
-// only this platform has, and the switches of its behaviour.
+// Platform is the simulator of a sending platform, as a table of the properties in which platforms
+// differ. K is the data that the platform stores for an API key. A is an account as the API shows
+// it. V is the state that only this platform has, and the switches of its behaviour.
 type Platform[K, A, V any] struct {
 	Name   string // the provider's id
 	Title  string // the display name on pages
@@ -40,17 +40,19 @@ type Platform[K, A, V any] struct {
 	// NotFound answers an admitted request that no route matches.
 	NotFound func(*Request[K, A, V]) Answer
 	// PlannedFault returns the answer with a status in the platform's error format. retryAfter is
-	// the value of the header Retry-After, which the Platform sets, or 0.
+	// the value of the header Retry-After, or 0. The Platform sets the header itself.
 	PlannedFault func(status, retryAfter int) Answer
 
-	// NewKey returns a key as Request.PutKey creates it. It is nil if that is the zero value.
+	// NewKey returns the key that Request.PutKey stores if the body of its call has no members.
+	// NewKey is nil if this key is the zero value of K.
 	NewKey func() K
-	// NewAccount returns a connected account with an address.
+	// NewAccount returns a new connected account for the mail address.
 	NewAccount func(q *Request[K, A, V], workspace, address string) A
 	// Touch sets the time at which an account was changed.
 	Touch func(a *A, now time.Time)
-	// WorkspaceOf returns the number of the workspace that a member of an account names, or 0. With
-	// it, control calls see the accounts of all workspaces. Without it they see one workspace.
+	// WorkspaceOf returns the number of the workspace that a member of an account names, or 0. If
+	// WorkspaceOf is set, control calls see the accounts of all workspaces. If it is nil, they see
+	// the accounts of one workspace.
 	WorkspaceOf func(a *A) int
 
 	// Page is the page on which people connect mailboxes.
@@ -62,30 +64,33 @@ type Platform[K, A, V any] struct {
 	Suite Suite
 
 	// Controls are the control calls of this platform, by a pattern such as "PUT /keys/{key}". They
-	// are added to GET /accounts, and PUT and DELETE /accounts/{address}, or replace them. The
-	// result is the answer; nil stands for an empty object. A call that returns an error changes
-	// nothing.
+	// are added to the common calls GET /accounts, PUT /accounts/{address} and DELETE
+	// /accounts/{address}, or replace these calls. The result is the answer; nil stands for an
+	// empty object. A call that returns an error changes nothing.
 	Controls map[string]func(*Request[K, A, V]) (any, error)
 }
 
 // Route is an operation of the API.
 type Route[K, A, V any] struct {
 	// On is a method and a path below Platform.Prefix, as in http.ServeMux. Query parameters that
-	// the request must have may follow, as in "GET /accounts?search". The first match is taken.
+	// the request must have may follow, as in "GET /accounts?search". The first route that matches
+	// serves the request.
 	On string
 	// Name is the name by which the journal and planned faults know the operation.
 	Name string
-	// Scope is for Platform.Admit, for example the permission that the operation requires.
+	// Scope is a text that only Platform.Admit reads, for example the permission that the operation
+	// requires.
 	Scope string
 	// ReadOnly says that the operation changes nothing although its method is not GET.
 	ReadOnly bool
-	// Serve answers a request. The state is locked meanwhile, and saved if the method is not GET.
+	// Serve answers a request. The state is locked while Serve runs. It is saved afterwards if the
+	// method is not GET.
 	Serve func(*Request[K, A, V]) Answer
 }
 
-// Page describes the page on which people connect mailboxes. With a Workspace it is the page of a
-// dashboard, which connects mailboxes to that workspace. Else it is the page behind the links of
-// Request.StartSignIn.
+// Page describes the page on which people connect mailboxes. With a Workspace, it is a page of the
+// platform's dashboard, which connects mailboxes to that workspace. Without a Workspace, it is the
+// page behind the links of Request.StartSignIn.
 type Page struct {
 	Path, Operation string
 	Workspace       string
@@ -156,13 +161,13 @@ func (p Platform[K, A, V]) Open(o Options) (http.Handler, Ready, error) {
 	return kit.Handler(s, s.controls()), ready, nil
 }
 
-// attach is the Attach of SignInLinks.
+// attach implements SignInLinks.Attach.
 func (s *server[K, A, V]) attach(all *State[K, A, V], workspace, address string, now time.Time) {
 	s.platform.SignedIn(&Request[K, A, V]{State: all, Now: now, server: s}, workspace, address)
 }
 
-// Call implements Provider. A 504 comes from a gateway, behind which the platform executes the
-// request. A sign-in page is requested by a person, so it never counts as a write.
+// Call implements Provider. A planned 504 comes from a gateway, so the platform behind it executes
+// the request. A person requests the sign-in page, so a request for it never counts as a write.
 func (s *server[K, A, V]) Call(r *http.Request, _ []byte) Call {
 	c := Call{Write: r.Method != http.MethodGet, Host: s.platform.Prefix, Scope: credential(r), WorkAt: []int{http.StatusGatewayTimeout}}
 	if r.URL.Path == s.platform.Page.Path {
@@ -181,7 +186,7 @@ func (s *server[K, A, V]) Call(r *http.Request, _ []byte) Call {
 	return c
 }
 
-// credential returns the key of a request, wherever a platform expects it.
+// credential returns the API key of a request from any of the places in which platforms expect it.
 func credential(r *http.Request) string {
 	return cmp.Or(r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"), r.URL.Query().Get("api_key"))
 }
@@ -209,7 +214,8 @@ func (s *server[K, A, V]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// withoutSlash returns r without the slash at the end of its path, if the platform ignores it.
+// withoutSlash returns r without the slash at the end of its path, if the platform ignores such a
+// slash.
 func (s *server[K, A, V]) withoutSlash(r *http.Request) *http.Request {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	if !s.platform.TrailingSlash || path == "" {

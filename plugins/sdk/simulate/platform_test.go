@@ -16,7 +16,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// book is what a library, an invented platform, has for an account.
+// book is an account of the library, an invented platform.
 type book struct {
 	Library int      `json:"library"`
 	Title   string   `json:"title"`
@@ -60,8 +60,8 @@ func library(rates ...simulate.Rate) simulate.Platform[bool, book, int] {
 		},
 		NotFound:     func(*libraryRequest) simulate.Answer { return simulate.Answer{Status: http.StatusNotFound} },
 		PlannedFault: func(status, wait int) simulate.Answer { return simulate.Answer{Status: status, Body: wait} },
-		NewAccount: func(_ *libraryRequest, in, address string) book {
-			number, _ := strconv.Atoi(in)
+		NewAccount: func(_ *libraryRequest, workspace, address string) book {
+			number, _ := strconv.Atoi(workspace)
 			return book{Library: number, Title: strings.ToUpper(address)}
 		},
 		Touch:       func(b *book, _ time.Time) { b.Changes++ },
@@ -84,8 +84,8 @@ func openLibrary(t *testing.T, dir string, rates ...simulate.Rate) func(call, bo
 	}
 }
 
-// TestRoutesAreAdmittedNamedAndServed also checks the journal, a planned fault, and the state after
-// a restart.
+// TestRoutesAreAdmittedNamedAndServed checks the answers of routes, the journal, a planned fault,
+// and the state after a restart.
 func TestRoutesAreAdmittedNamedAndServed(t *testing.T) {
 	dir := t.TempDir()
 	call := openLibrary(t, dir)
@@ -118,8 +118,9 @@ func TestRoutesAreAdmittedNamedAndServed(t *testing.T) {
 	}
 }
 
-// TestControlCallsKeepOmittedMembers also checks that an invalid call creates and changes nothing,
-// a missing account, an account that names its workspace, and a failing disk.
+// TestControlCallsKeepOmittedMembers checks that members which a call omits stay unchanged. It also
+// checks that an invalid call changes nothing, and covers a missing account, an account that names
+// its workspace, and a failing disk.
 func TestControlCallsKeepOmittedMembers(t *testing.T) {
 	dir := t.TempDir()
 	call := openLibrary(t, dir)

@@ -43,7 +43,7 @@ func (s State[K, A, V]) complete() State[K, A, V] {
 	return s
 }
 
-// NextSerial returns a number that no call before has returned.
+// NextSerial returns a number that no earlier call has returned.
 func (s *State[K, A, V]) NextSerial() int {
 	s.Serial++
 	return s.Serial
@@ -70,20 +70,23 @@ func (s *State[K, A, V]) Remove(workspace, address string) bool {
 	return len(s.Accounts) < before
 }
 
-// Request is a request to a Platform: of the API, a control call, or, without HTTP, a sign-in.
+// Request is a request to a Platform: an API request, a control call, or a finished sign-in. For a
+// sign-in the HTTP fields are nil.
 type Request[K, A, V any] struct {
 	HTTP   *http.Request
 	Header http.Header     // of the answer
 	Route  *Route[K, A, V] // nil for control calls and if no route matches
 	Key    K               // the caller's key, from Platform.Admit
-	// Workspace is for Platform.Admit: the workspace in which the caller acts.
+	// Workspace is the workspace in which the caller acts. Platform.Admit sets it if the routes
+	// need it.
 	Workspace string
 	State     *State[K, A, V] // valid during the call only
 	Now       time.Time       // by the simulated clock
 	server    *server[K, A, V]
 }
 
-// Path returns a wildcard of the path.
+// Path returns the part of the path that a wildcard of the route matches, as http.Request.PathValue
+// does.
 func (q *Request[K, A, V]) Path(name string) string { return q.HTTP.PathValue(name) }
 
 // Query returns a query parameter.
@@ -108,8 +111,8 @@ func (q *Request[K, A, V]) Decode(into any) error {
 // Read decodes the body of a control call over into, as ReadBody does.
 func (q *Request[K, A, V]) Read(into any) error { return ReadBody(q.HTTP, into) }
 
-// Count counts one call by a clock, unless it exceeds a rate. Calls with different counters are
-// counted separately.
+// Count counts one call at the time now, unless the call exceeds a rate. Calls with different
+// counters are counted separately.
 func (q *Request[K, A, V]) Count(counter string, now time.Time, rates ...Rate) Usage {
 	return q.server.limiter.count(counter, now, rates)
 }
@@ -131,8 +134,9 @@ func (q *Request[K, A, V]) Visible(workspace string) (docs []*A) {
 	return docs
 }
 
-// Account returns the account of an address in a workspace to change it. A new account is created
-// with Platform.NewAccount and is invisible for lag; an existing one is changed by Platform.Touch.
+// Account returns the account of an address in a workspace, so that the caller can change it. If
+// there is none, Account creates it with Platform.NewAccount and makes it invisible for lag. For an
+// existing account it calls Platform.Touch.
 func (q *Request[K, A, V]) Account(workspace, address string, lag time.Duration) *A {
 	a := q.State.Find(workspace, address)
 	if a == nil {
@@ -147,8 +151,8 @@ func (q *Request[K, A, V]) Account(workspace, address string, lag time.Duration)
 	return &a.Doc
 }
 
-// StartSignIn stores a sign-in that expires after lifetime. It returns the link to its page, and
-// the link's parameter `state`, which is the key of State.SignIns.
+// StartSignIn stores a sign-in that expires after lifetime. It returns the link to the sign-in
+// page, and the link's parameter `state`, which is the key of the sign-in in State.SignIns.
 func (q *Request[K, A, V]) StartSignIn(workspace string, lifetime time.Duration) (state, link string) {
 	state = rand.Text()
 	return state, q.server.signIns.Start(q.State, state, workspace, lifetime)
@@ -182,7 +186,7 @@ func (q *Request[K, A, V]) workspace() string {
 func (s *server[K, A, V]) listAccounts(q *Request[K, A, V]) (any, error) {
 	docs := []A{}
 	for _, a := range q.State.Accounts {
-		if in := q.workspace(); in == "" || a.Workspace == in {
+		if workspace := q.workspace(); workspace == "" || a.Workspace == workspace {
 			docs = append(docs, a.Doc)
 		}
 	}
@@ -191,7 +195,7 @@ func (s *server[K, A, V]) listAccounts(q *Request[K, A, V]) (any, error) {
 
 // putAccount creates an account, or changes the members in the body.
 func (s *server[K, A, V]) putAccount(q *Request[K, A, V]) (any, error) {
-	in, address := q.workspace(), q.Path("address")
+	workspace, address := q.workspace(), q.Path("address")
 	if s.platform.WorkspaceOf != nil {
 		raw, err := io.ReadAll(q.HTTP.Body)
 		if err != nil {
@@ -200,14 +204,14 @@ func (s *server[K, A, V]) putAccount(q *Request[K, A, V]) (any, error) {
 		q.HTTP.Body = io.NopCloser(bytes.NewReader(raw))
 		var named A
 		_ = json.Unmarshal(raw, &named) // Read reports the error
-		in = s.platform.Workspace
+		workspace = s.platform.Workspace
 		if number := s.platform.WorkspaceOf(&named); number != 0 {
-			in = strconv.Itoa(number)
+			workspace = strconv.Itoa(number)
 		} else if a := q.State.Find("", address); a != nil {
-			in = a.Workspace
+			workspace = a.Workspace
 		}
 	}
-	return nil, q.Read(q.Account(in, address, 0))
+	return nil, q.Read(q.Account(workspace, address, 0))
 }
 
 func (s *server[K, A, V]) deleteAccount(q *Request[K, A, V]) (any, error) {
@@ -217,7 +221,8 @@ func (s *server[K, A, V]) deleteAccount(q *Request[K, A, V]) (any, error) {
 	return nil, nil
 }
 
-// Slice returns at most limit elements of all after the first skip. It is never nil.
+// Slice skips the first skip elements of all and returns at most limit elements. Its result is
+// never nil.
 func Slice[T any](all []T, skip, limit int) []T {
 	skip = min(skip, len(all))
 	return append([]T{}, all[skip:min(skip+limit, len(all))]...)

@@ -70,15 +70,15 @@ func (c ConnectPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	page.Show(w)
 }
 
-// SignIn is a sign-in that was started at a platform whose API returns a link.
+// SignIn is a sign-in that was started at a platform whose API returns a sign-in link.
 type SignIn struct {
 	ID        string    `json:"id,omitempty"` // of the session, if the platform has sessions
 	Workspace string    `json:"workspace"`
 	StartedAt time.Time `json:"started"`
 	ExpiresAt time.Time `json:"ends"`
 	Used      bool      `json:"used"`
-	// Address and Name are the mail address and the display name that signed in. They are empty if
-	// the person declined.
+	// Address and Name are the mail address and the display name of the person who signed in. They
+	// are empty if the person declined.
 	Address string `json:"address,omitempty"`
 	Name    string `json:"name,omitempty"`
 }
@@ -86,8 +86,8 @@ type SignIn struct {
 // Open reports whether the link still works.
 func (s *SignIn) Open(now time.Time) bool { return !s.Used && s.ExpiresAt.After(now) }
 
-// SignInLinks serves the page behind the links of SignIn. A link works once, until it expires. It
-// does not bind the sign-in to a mailbox: its parameter `login_hint` only fills in the form.
+// SignInLinks serves the page behind the links of SignIn. A link works once, until it expires. The
+// link does not bind the sign-in to a mailbox: its parameter `login_hint` only fills in the form.
 type SignInLinks[T any] struct {
 	Platform string // display name
 	Path     string // path of the page

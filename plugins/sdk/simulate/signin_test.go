@@ -44,7 +44,7 @@ type memberState struct {
 	Members map[string]string           `json:"members"` // workspace by mail address
 }
 
-func (c *memberState) attach(in, address string, _ time.Time) { c.Members[address] = in }
+func (m *memberState) attach(workspace, address string, _ time.Time) { m.Members[address] = workspace }
 
 type signInFixture struct {
 	simulate.SignInLinks[memberState]
@@ -66,16 +66,16 @@ func newSignInFixture(t *testing.T) signInFixture {
 	}, t}
 }
 
-func (d signInFixture) start(id string) (link string) {
-	d.t.Helper()
-	if err := d.File.Do(func(c *memberState) { link = d.Start(c, id, "first", 10*time.Minute) }); err != nil {
-		d.t.Fatal(err)
+func (f signInFixture) start(id string) (link string) {
+	f.t.Helper()
+	if err := f.File.Do(func(c *memberState) { link = f.Start(c, id, "first", 10*time.Minute) }); err != nil {
+		f.t.Fatal(err)
 	}
 	return link
 }
 
-func (d signInFixture) members() (all []string) {
-	d.File.View(func(c *memberState) { all = slices.Sorted(maps.Keys(c.Members)) })
+func (f signInFixture) members() (all []string) {
+	f.File.View(func(c *memberState) { all = slices.Sorted(maps.Keys(c.Members)) })
 	return all
 }
 
@@ -98,42 +98,42 @@ func visit(page http.Handler, link, username, decision string) (status int, text
 
 // TestSignInLinkWorksOnce checks valid, invalid, repeated and guessed uses of a link.
 func TestSignInLinkWorksOnce(t *testing.T) {
-	d := newSignInFixture(t)
-	link := d.start("one")
-	if link != "http://"+d.Kit.Host()+signInPath+"?client_id=shop&response_type=code&state=one" {
+	f := newSignInFixture(t)
+	link := f.start("one")
+	if link != "http://"+f.Kit.Host()+signInPath+"?client_id=shop&response_type=code&state=one" {
 		t.Errorf("the link is %s", link)
 	}
-	if status, page := visit(d, link, "", ""); status != http.StatusOK || !strings.Contains(page, `name="username" type="text" value=""`) {
+	if status, page := visit(f, link, "", ""); status != http.StatusOK || !strings.Contains(page, `name="username" type="text" value=""`) {
 		t.Errorf("%d %s", status, page)
 	}
 	for username, decision := range map[string]string{"": "accept", "nobody": "accept", "Bob <bob@a.example>": "accept", "bob@a.example": "postpone"} {
-		status, page := visit(d, link, username, decision)
+		status, page := visit(f, link, username, decision)
 		if status != http.StatusBadRequest || !strings.Contains(page, `role="alert"`) || !strings.Contains(page, "<form") {
 			t.Errorf("%q, %s: %d %s", username, decision, status, page)
 		}
 	}
-	if status, page := visit(d, link, " bob@a.example ", "accept"); status != http.StatusOK || strings.Contains(page, "<form") {
+	if status, page := visit(f, link, " bob@a.example ", "accept"); status != http.StatusOK || strings.Contains(page, "<form") {
 		t.Errorf("accepted: %d %s", status, page)
 	}
-	if status, page := visit(d, link, "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "used already") {
+	if status, page := visit(f, link, "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "used already") {
 		t.Errorf("a second time: %d %s", status, page)
 	}
-	if status, page := visit(d, d.start("two"), "", "deny"); status != http.StatusOK || !strings.Contains(page, "declined") {
+	if status, page := visit(f, f.start("two"), "", "deny"); status != http.StatusOK || !strings.Contains(page, "declined") {
 		t.Errorf("declined: %d %s", status, page)
 	}
-	if status, page := visit(d, signInPath+"?state=guessed", "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "not one of ours") {
+	if status, page := visit(f, signInPath+"?state=guessed", "carl@a.example", "accept"); status != http.StatusBadRequest || !strings.Contains(page, "not one of ours") {
 		t.Errorf("a guess: %d %s", status, page)
 	}
-	if all := d.members(); !slices.Equal(all, []string{"bob@a.example"}) {
+	if all := f.members(); !slices.Equal(all, []string{"bob@a.example"}) {
 		t.Errorf("members: %v", all)
 	}
 }
 
 // TestSignInLinkExpires checks that a link expires by the simulated clock.
 func TestSignInLinkExpires(t *testing.T) {
-	d := newSignInFixture(t)
-	link := d.start("one")
-	clock := d.Kit.Handler(&fakeProvider{}, nil)
+	f := newSignInFixture(t)
+	link := f.start("one")
+	clock := f.Kit.Handler(&fakeProvider{}, nil)
 	for later, want := range map[time.Duration]int{9 * time.Minute: http.StatusOK, 10 * time.Minute: http.StatusBadRequest} {
 		out := httptest.NewRecorder()
 		now := time.Now().Add(later).Format(time.RFC3339Nano)
@@ -141,7 +141,7 @@ func TestSignInLinkExpires(t *testing.T) {
 		if out.Code != http.StatusOK {
 			t.Fatalf("%d %s", out.Code, out.Body)
 		}
-		if status, page := visit(d, link, "", ""); status != want {
+		if status, page := visit(f, link, "", ""); status != want {
 			t.Errorf("after %s: %d %s", later, status, page)
 		}
 	}

@@ -36,7 +36,8 @@ type Options struct {
 	URL string
 	// DataDir is the folder with the simulator's state. A simulator continues from the state in it.
 	DataDir string
-	// World is the base URL of the sandbox's world interface, which returns the address of the
+	// World is the base URL of the HTTP interface that the sandbox has for simulators
+	// (docs/plugins.md). Through it they read and edit zones, and learn the address of the
 	// sandbox's DNS server. It is empty without a sandbox.
 	World string
 	// Log receives messages for people.
@@ -60,8 +61,8 @@ type Ready struct {
 	// Control lists the first path elements of the sandbox's control interface that this simulator
 	// serves below /_control/.
 	Control []string `json:"control"`
-	// Sending has the credential of a sending platform's customer, which the sandbox prints. It is
-	// nil for other kinds of providers.
+	// Sending has the credential of a sending platform's customer, which the sandbox prints.
+	// Sending is nil for other kinds of providers.
 	Sending *Sending `json:"sending,omitempty"`
 	// Zones are the records of the provider's own zones, by apex, for which the sandbox's DNS server
 	// answers. The simulator of a mail platform lists here what its MX, SPF and DKIM records refer to. A
@@ -86,8 +87,9 @@ type Workspace struct {
 // FormatTime returns a time in the format of JavaScript's toISOString, which most platforms use.
 func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// NextStamp returns the FormatTime of a change at now. It is at least one millisecond later than
-// before, the FormatTime of the previous change, so that the two differ.
+// NextStamp returns FormatTime of the time of a change. before is the result for the previous
+// change. The time is now, or one millisecond after before if now is earlier, so that the two
+// results differ.
 func NextStamp(before string, now time.Time) string {
 	if last, err := time.Parse(time.RFC3339, before); err == nil && now.Before(last.Add(time.Millisecond)) {
 		now = last.Add(time.Millisecond)

@@ -2,8 +2,9 @@
 
 package simulate
 
-// Suite tells the conformance suite how to bring a simulated sending platform into the states of the
-// contract. The simulator answers GET /_control/suite with it. In its texts, these words are replaced:
+// Suite tells the conformance suite how to bring a simulated sending platform into the states that
+// the contract suite (package ports/contract) needs. The simulator answers GET /_control/suite with
+// a Suite. The conformance suite replaces these words in its texts:
 //
 //   - $url: the URL of the simulator
 //   - $name, $first and $last: the display name of an account, and its two words
@@ -13,16 +14,18 @@ package simulate
 type Suite struct {
 	// Prepare are control calls that are made before each check.
 	Prepare []SuiteCall `json:"prepare,omitempty"`
-	// Settings and Secrets replace values of Ready. They reach one workspace without accounts.
+	// Settings and Secrets replace values of Ready. With them the credential reaches one workspace,
+	// which has no accounts.
 	Settings map[string]string `json:"settings,omitempty"`
 	Secrets  map[string]string `json:"secrets,omitempty"`
-	// Address is the member of an account with its address. Name has the members with its name.
+	// Address is the name of the JSON member that has an account's address. Name has the members
+	// that set its display name.
 	Address string         `json:"address"`
 	Name    map[string]any `json:"name"`
 	// States are all states that an account can have, each with the members of such an account.
 	States []SuiteState `json:"states"`
-	// Sessions says that the platform has sign-in sessions, and Declines that it reports a declined
-	// one. Expire ends a session.
+	// Sessions says that the platform has sign-in sessions. Declines says that it reports a session
+	// in which the person declined. Expire makes a session expire.
 	Sessions bool       `json:"sessions,omitempty"`
 	Declines bool       `json:"declines,omitempty"`
 	Expire   *SuiteCall `json:"expire,omitempty"`
@@ -30,7 +33,7 @@ type Suite struct {
 	Unpaid *SuiteCall `json:"unpaid,omitempty"`
 	// Workspaces is nil if a credential always reaches one workspace.
 	Workspaces *SuiteWorkspaces `json:"workspaces,omitempty"`
-	// Lesser are values that make a credential that cannot sign mailboxes in, or nil.
+	// Lesser has the settings and secrets of a credential that cannot sign mailboxes in, or is nil.
 	Lesser map[string]string `json:"lesser,omitempty"`
 	// LeastWaitSeconds is the shortest wait that the platform demands after a 429.
 	LeastWaitSeconds int `json:"least_wait_seconds,omitempty"`
@@ -43,7 +46,8 @@ type SuiteCall struct {
 	Body   any    `json:"body,omitempty"`
 }
 
-// SuiteState is a state of an account. The first four fields are those of the protocol.
+// SuiteState is a state of an account. The first four fields have the values that the plugin must
+// report for this state.
 type SuiteState struct {
 	State    string         `json:"state"`
 	Paused   bool           `json:"paused,omitempty"`
@@ -52,8 +56,9 @@ type SuiteState struct {
 	Members  map[string]any `json:"members"`
 }
 
-// SuiteWorkspaces makes a credential that reaches a number of workspaces: Calls are made, with
-// $workspaces as the list, and Values are the settings and secrets with which to call then.
+// SuiteWorkspaces makes a credential that reaches a number of workspaces. Calls are the control
+// calls that create it, with $workspaces as the list of workspaces. Values are the settings and
+// secrets of the credential.
 type SuiteWorkspaces struct {
 	// ID is the format of a workspace's id, such as "ws-%d", for a number from 1. NumericID says that
 	// the id is a number in JSON.
@@ -69,8 +74,8 @@ type SuiteWorkspaces struct {
 type MailSuite struct {
 	// Settings replace values of Ready, for example to switch off pauses between calls.
 	Settings map[string]string `json:"settings,omitempty"`
-	// Member is the username of a person without a role, and Guest that of an administrator of a
-	// different tenant.
+	// Member is the username of a person without a role. Guest is the username of an administrator
+	// of a different tenant.
 	Member string `json:"member"`
 	Guest  string `json:"guest"`
 }

@@ -9,15 +9,16 @@ import (
 	"time"
 )
 
-// IgnoredRetryAfter is the Violation of a call that arrived before the end of the wait that an
-// earlier answer of its scope asked for.
+// IgnoredRetryAfter is the Violation of a call that arrived too early: an earlier answer in its
+// scope had a Retry-After, and that time was not over.
 const IgnoredRetryAfter = "ignored_retry_after"
 
-// inFlight is how long after an answer with Retry-After calls may arrive that were sent before the
-// client knew the answer.
+// inFlight is how long after an answer with Retry-After further calls are accepted: the client may
+// have sent them before it had the answer.
 const inFlight = 200 * time.Millisecond
 
-// waits has the waits that answers asked for, by scope. A restart of the simulator forgets them.
+// waits has the waits that answers asked for, by scope. After a restart of the simulator it is
+// empty.
 type waits struct {
 	mu     sync.Mutex
 	byName map[string]wait
@@ -30,7 +31,7 @@ type wait struct{ from, until time.Time }
 func (w *waits) violation(scope string, now time.Time) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if asked := w.byName[scope]; scope != "" && now.After(asked.from) && now.Before(asked.until) {
+	if current := w.byName[scope]; scope != "" && now.After(current.from) && now.Before(current.until) {
 		return IgnoredRetryAfter
 	}
 	return ""
@@ -47,12 +48,12 @@ func (w *waits) observe(scope string, status int, h http.Header, now time.Time) 
 	if w.byName == nil {
 		w.byName = map[string]wait{}
 	}
-	asked := wait{now.Add(inFlight), now.Add(time.Duration(seconds) * time.Second)}
+	next := wait{now.Add(inFlight), now.Add(time.Duration(seconds) * time.Second)}
 	if before := w.byName[scope]; now.Before(before.until) { // an earlier wait is not over
-		asked.from = before.from
-		if before.until.After(asked.until) {
-			asked.until = before.until
+		next.from = before.from
+		if before.until.After(next.until) {
+			next.until = before.until
 		}
 	}
-	w.byName[scope] = asked
+	w.byName[scope] = next
 }

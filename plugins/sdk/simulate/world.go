@@ -13,14 +13,15 @@ import (
 	"time"
 )
 
-// world calls the world interface of the sandbox in which a simulator of a DNS provider runs.
+// world is a client of the HTTP interface that the sandbox has for simulators (Options.World).
 type world struct {
 	base     string
 	provider string
 	client   *http.Client
 }
 
-// newWorld returns nil for an empty base URL, because the simulator then runs outside of a sandbox.
+// newWorld returns a client of the interface at the URL base. It returns nil for an empty URL,
+// because the simulator then runs outside of a sandbox.
 func newWorld(base, provider string) *world {
 	if base == "" {
 		return nil

@@ -80,9 +80,9 @@ type InvalidRecords string
 
 func (i InvalidRecords) Error() string { return string(i) }
 
-// Zones are the zones of a simulated DNS provider. In a sandbox, the sandbox keeps them: its DNS
-// server serves them, and people can edit them by hand. Otherwise they are in a file of the
-// simulator's data folder, and the control calls of Control create them.
+// Zones are the zones of a simulated DNS provider. In a sandbox, the sandbox stores the zones: its
+// DNS server serves them, and people can edit them by hand. Outside a sandbox, the zones are in a
+// file of the simulator's data folder, and the control calls of Control create them.
 type Zones struct {
 	kit   *Kit
 	file  *File[map[string]Zone] // unused in a sandbox
@@ -113,17 +113,17 @@ func (z *Zones) List(ctx context.Context) (all []Zone, err error) {
 
 // Get returns the zone with exactly this name. It fails with ErrNoZone.
 func (z *Zones) Get(ctx context.Context, name string) (Zone, error) {
-	var found []Zone
+	var zones []Zone
 	var err error
 	if z.world != nil {
-		found, err = z.world.zones(ctx, name)
+		zones, err = z.world.zones(ctx, name)
 	} else {
-		found, err = z.List(ctx)
+		zones, err = z.List(ctx)
 	}
 	if err != nil {
 		return Zone{}, err
 	}
-	for _, zone := range found {
+	for _, zone := range zones {
 		if zone.Name == strings.ToLower(name) {
 			return zone, nil
 		}
@@ -131,8 +131,8 @@ func (z *Zones) Get(ctx context.Context, name string) (Zone, error) {
 	return Zone{}, ErrNoZone
 }
 
-// Edit replaces the records of a zone if the zone still has this version. It fails with ErrNoZone,
-// ErrZoneChanged or InvalidRecords, and has then changed nothing.
+// Edit replaces the records of a zone if the zone still has this version. After an error, which is
+// ErrNoZone, ErrZoneChanged or InvalidRecords, the zone is unchanged.
 func (z *Zones) Edit(ctx context.Context, name string, version uint32, records []Record) error {
 	name = strings.ToLower(name)
 	if z.world != nil {
@@ -152,8 +152,9 @@ func (z *Zones) Edit(ctx context.Context, name string, version uint32, records [
 	})
 }
 
-// Control returns the handler of the control calls for zones. In a sandbox, the sandbox creates
-// zones and serves these calls itself.
+// Control returns the handler of the control calls for zones. In a sandbox, the first call is
+// refused, because only the sandbox creates zones. The other two calls read and write the zones of
+// the sandbox.
 //
 //	PUT /_control/zones/{name}            creates an empty zone
 //	GET /_control/zones/{name}/records    its records
@@ -189,7 +190,7 @@ func (z *Zones) create(name string) error {
 	})
 }
 
-// replace replaces the records of a zone, whichever version it has.
+// replace replaces the records of a zone without a check of its version.
 func (z *Zones) replace(ctx context.Context, name string, records []Record) error {
 	for {
 		zone, err := z.Get(ctx, name)

@@ -62,21 +62,21 @@ func TestZonesSurviveARestart(t *testing.T) {
 
 // TestZonesOfASandbox checks the requests to the sandbox and the errors for its answers.
 func TestZonesOfASandbox(t *testing.T) {
-	status, body, asked := http.StatusOK, `[{"name":"one.test","version":7,"records":[]}]`, ""
+	status, body, requested := http.StatusOK, `[{"name":"one.test","version":7,"records":[]}]`, ""
 	sandbox := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked = r.Method + " " + r.URL.String()
+		requested = r.Method + " " + r.URL.String()
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(body))
 	}))
 	defer sandbox.Close()
 	z := openZones(t, Options{URL: "http://127.0.0.1:1", DataDir: t.TempDir(), World: sandbox.URL})
-	if zone, err := z.Get(t.Context(), "one.test"); err != nil || zone.Version != 7 || asked != "GET /zones?name=one.test&provider=acme" {
-		t.Errorf("%v %v after %s", zone, err, asked)
+	if zone, err := z.Get(t.Context(), "one.test"); err != nil || zone.Version != 7 || requested != "GET /zones?name=one.test&provider=acme" {
+		t.Errorf("%v %v after %s", zone, err, requested)
 	}
 	for code, want := range map[int]error{http.StatusNotFound: ErrNoZone, http.StatusConflict: ErrZoneChanged, http.StatusBadRequest: InvalidRecords("no such type")} {
 		status, body = code, `{"error":"no such type"}`
-		if err := z.Edit(t.Context(), "one.test", 7, nil); !errors.Is(err, want) || asked != "PUT /zones/one.test" {
-			t.Errorf("%d: got %v, want %v, after %s", code, err, want, asked)
+		if err := z.Edit(t.Context(), "one.test", 7, nil); !errors.Is(err, want) || requested != "PUT /zones/one.test" {
+			t.Errorf("%d: got %v, want %v, after %s", code, err, want, requested)
 		}
 	}
 	created := httptest.NewRecorder()

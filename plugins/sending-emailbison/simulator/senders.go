@@ -33,7 +33,7 @@ type sender struct {
 
 func timestamp(at time.Time) string { return at.Format("2006-01-02T15:04:05.000000Z") }
 
-// newSender returns a sender as the uploader creates it.
+// newSender returns a sender as EmailBison's uploader creates it.
 func newSender(q *request, workspace, address string) sender {
 	id, _ := strconv.Atoi(workspace)
 	local, _, _ := strings.Cut(address, "@")
@@ -45,11 +45,11 @@ func newSender(q *request, workspace, address string) sender {
 }
 
 // doc returns the sender as the API shows it.
-func (a sender) doc() map[string]any {
+func (s sender) doc() map[string]any {
 	return map[string]any{
-		"id": a.ID, "name": a.Name, "email": a.Email, "email_signature": nil, "imap_server": a.IMAPServer, "imap_port": a.IMAPPort,
-		"smtp_server": a.SMTPServer, "smtp_port": a.SMTPPort, "daily_limit": a.DailyLimit, "type": a.Type, "status": a.Status, "warmup_enabled": false,
-		"emails_sent_count": 0, "bounced_count": 0, "total_replied_count": 0, "tags": []any{}, "created_at": a.Created, "updated_at": a.Updated,
+		"id": s.ID, "name": s.Name, "email": s.Email, "email_signature": nil, "imap_server": s.IMAPServer, "imap_port": s.IMAPPort,
+		"smtp_server": s.SMTPServer, "smtp_port": s.SMTPPort, "daily_limit": s.DailyLimit, "type": s.Type, "status": s.Status, "warmup_enabled": false,
+		"emails_sent_count": 0, "bounced_count": 0, "total_replied_count": 0, "tags": []any{}, "created_at": s.Created, "updated_at": s.Updated,
 	}
 }
 
@@ -64,7 +64,8 @@ func find(q *request) *simulate.Account[sender] {
 	return nil
 }
 
-// ofSender returns the Serve of a route that names a sender.
+// ofSender returns a function for Route.Serve that finds the sender in the path and passes it to
+// serve.
 func ofSender(serve func(*request, *simulate.Account[sender]) simulate.Answer) func(*request) simulate.Answer {
 	return func(q *request) simulate.Answer {
 		a := find(q)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package simulator simulates a customer's instance of EmailBison: API tokens, workspaces, sender
-// e-mails, and the form of the uploader on which people connect mailboxes. New is the entry point,
-// and platform is the table of the simulator.
+// e-mails, and the page of EmailBison's uploader, on which people connect mailboxes. New is the
+// entry point. The variable platform is a simulate.Platform, which lists the routes and the other
+// properties of the API.
 //
 //   - simulator.go: the table, the state, the check of tokens and the rate limit, and Laravel's
 //     answers.
@@ -97,12 +98,12 @@ var platform = simulate.Platform[token, sender, instance]{
 	},
 }
 
-// New returns the handler of the simulator and what its ready line tells. It fails when the data
-// folder cannot be read.
+// New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
+// connections. It fails when the data folder cannot be read.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
 
-// token is an API token. Workspace is the workspace of an api-user token, 0 when its user was
-// removed from the workspace.
+// token is an API token. Workspace is the workspace of a token of type api-user. It is 0 if the
+// user was removed from the workspace.
 type token struct {
 	Type      string `json:"type"`
 	Workspace int    `json:"workspace_id"`
@@ -132,17 +133,17 @@ type quirks struct {
 	IgnoreSearch  bool `json:"ignore_search"`
 }
 
-// rate is the limit of calls of an instance, which all tokens share.
+// rate is the limit of calls of an instance. All tokens of the instance share it.
 var rate = simulate.Rate{Calls: 3000, Window: time.Minute, Fixed: true}
 
-// admit counts the call and accepts a valid token. As Laravel does, it redirects a request without
-// a valid token that does not accept JSON to the sign-in page.
+// admit counts the call and accepts a valid token. A request without a valid token is refused. If
+// the request does not accept JSON, admit redirects it to the sign-in page, as Laravel does.
 func admit(q *request) simulate.Answer {
-	used := q.Count("instance", q.Now, rate)
+	usage := q.Count("instance", q.Now, rate)
 	q.Header.Set("X-RateLimit-Limit", strconv.Itoa(rate.Calls))
-	q.Header.Set("X-RateLimit-Remaining", strconv.Itoa(used.Left))
-	if used.Wait > 0 {
-		q.RetryAfter(used.Wait)
+	q.Header.Set("X-RateLimit-Remaining", strconv.Itoa(usage.Left))
+	if usage.Wait > 0 {
+		q.RetryAfter(usage.Wait)
 		return message(http.StatusTooManyRequests, "Too Many Attempts.")
 	}
 	text, bearer := strings.CutPrefix(q.HTTP.Header.Get("Authorization"), "Bearer ")
@@ -174,19 +175,20 @@ var (
 	notFound  = simulate.Answer{Status: http.StatusNotFound, Body: map[string]any{"data": map[string]any{"success": false, "message": "Record not found."}}}
 )
 
-// invalid returns the 422 for a field that fails validation.
+// invalid returns the answer with status 422 for a field with an invalid value.
 func invalid(field, text string) simulate.Answer {
 	return simulate.Answer{Status: http.StatusUnprocessableEntity, Body: map[string]any{"message": text, "errors": map[string][]string{field: {text}}}}
 }
 
-// plannedFaults are the answers to planned faults by status. Any other status is a server error.
+// plannedFaults has the body for each status with which a test can make calls fail
+// (simulate.Fault). A status that is not in the map gets the body of a server error.
 var plannedFaults = map[int]simulate.Answer{
 	http.StatusUnauthorized: message(http.StatusUnauthorized, "Unauthenticated."), http.StatusForbidden: forbidden,
 	http.StatusNotFound: notFound, http.StatusUnprocessableEntity: invalid("search", "The search field is invalid."),
 	http.StatusTooManyRequests: message(http.StatusTooManyRequests, "Too Many Attempts."),
 }
 
-// pageOf returns the page of all that the request asks for, as Laravel does.
+// pageOf returns the page of the list all for which the request asks, in Laravel's format.
 func pageOf[T any](q *request, all []T, size int) simulate.Answer {
 	number, ok := q.Number("page", 1)
 	if !ok || number == 0 {

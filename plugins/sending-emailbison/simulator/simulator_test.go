@@ -40,33 +40,33 @@ func open(t *testing.T, dir string) client {
 var httpClient = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 // call makes a request and decodes the JSON of its answer.
-func (s client) call(method, path string, in any) (status int, h http.Header, doc map[string]any) {
-	s.t.Helper()
+func (c client) call(method, path string, in any) (status int, h http.Header, doc map[string]any) {
+	c.t.Helper()
 	body, err := json.Marshal(in)
 	if err != nil {
-		s.t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	req, err := http.NewRequest(method, s.url+path, bytes.NewReader(body))
+	req, err := http.NewRequest(method, c.url+path, bytes.NewReader(body))
 	if err != nil {
-		s.t.Fatal(err)
+		c.t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+s.token)
-	if !s.page {
+	req.Header.Set("Authorization", "Bearer "+c.token)
+	if !c.page {
 		req.Header.Set("Accept", "application/json")
 	}
 	resp, err := httpClient.Do(req)
 	if err != nil {
-		s.t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	_ = json.NewDecoder(resp.Body).Decode(&doc)
 	return resp.StatusCode, resp.Header, doc
 }
 
-func (s client) control(method, path string, in any) {
-	s.t.Helper()
-	if status, _, doc := s.call(method, "/_control"+path, in); status != http.StatusOK {
-		s.t.Fatalf("%s %s: %d %v", method, path, status, doc)
+func (c client) control(method, path string, in any) {
+	c.t.Helper()
+	if status, _, doc := c.call(method, "/_control"+path, in); status != http.StatusOK {
+		c.t.Fatalf("%s %s: %d %v", method, path, status, doc)
 	}
 }
 

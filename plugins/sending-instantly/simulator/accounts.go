@@ -33,28 +33,28 @@ type account struct {
 
 // newAccount returns an account with the values that Instantly sets. The provider code 3 stands for
 // accounts that sign in with Microsoft.
-func newAccount(q *request, in, address string) account {
+func newAccount(q *request, workspace, address string) account {
 	now := simulate.FormatTime(q.Now)
-	a := account{Email: address, Created: now, Updated: now, Organization: in, Status: 1, ProviderCode: 3, DailyLimit: new(30), AutofixFailed: new(false)}
+	a := account{Email: address, Created: now, Updated: now, Organization: workspace, Status: 1, ProviderCode: 3, DailyLimit: new(30), AutofixFailed: new(false)}
 	a.setName(simulate.DisplayName(address))
 	return a
 }
 
 func (a *account) setName(name string) { a.FirstName, a.LastName, _ = strings.Cut(name, " ") }
 
-// attach connects the account.
-func attach(q *request, in, email, name string) {
-	workspaceOf(q, in)
-	a := q.Account(in, email, time.Duration(q.State.Vendor.Behaviour.ListLagMS)*time.Millisecond)
+// attach connects an account, or connects it again.
+func attach(q *request, workspace, email, name string) {
+	workspaceOf(q, workspace)
+	a := q.Account(workspace, email, time.Duration(q.State.Vendor.Behaviour.ListLagMS)*time.Millisecond)
 	a.setName(name)
 	a.Status, a.AutofixFailed, a.SetupPending = 1, new(false), false
 }
 
 func currentWorkspace(q *request) simulate.Answer {
-	in := q.State.Vendor.Workspaces[q.Workspace]
+	workspace := q.State.Vendor.Workspaces[q.Workspace]
 	return simulate.OK(map[string]any{
-		"id": q.Workspace, "name": in.Name, "owner": "019ffad2-5cac-7fb9-a336-43e00eee8acc",
-		"timestamp_created": simulate.FormatTime(in.Created), "timestamp_updated": simulate.FormatTime(in.Created),
+		"id": q.Workspace, "name": workspace.Name, "owner": "019ffad2-5cac-7fb9-a336-43e00eee8acc",
+		"timestamp_created": simulate.FormatTime(workspace.Created), "timestamp_updated": simulate.FormatTime(workspace.Created),
 		"plan_id": "pid_hg_v1", "org_logo_url": nil, "org_client_domain": nil,
 	})
 }
@@ -77,22 +77,22 @@ func readListing(q url.Values) (limit int, problem string) {
 	return limit, ""
 }
 
-// takes reports whether an account passes the filters of a list.
+// takes reports whether an account matches the filters of a list.
 func (a *account) takes(q url.Values) bool {
 	status, provider := q.Get("status"), q.Get("provider_code")
 	return (status == "" || status == strconv.Itoa(a.Status)) && (provider == "" || provider == strconv.Itoa(a.ProviderCode)) &&
 		strings.Contains(strings.ToLower(a.Email), strings.ToLower(q.Get("search")))
 }
 
-// isAfter reports whether an account comes after a cursor. Instantly also accepts the former
-// cursors, which hold only a time.
+// isAfter reports whether an account comes after a cursor. Instantly also accepts cursors in an
+// older format, which hold only a time.
 func (a *account) isAfter(cursor string) bool {
 	created, email, hasEmail := strings.Cut(cursor, "&")
 	return a.Created > created || hasEmail && a.Created == created && a.Email > email
 }
 
-// listAccounts answers with a page, oldest first. Every page with accounts has a cursor, the last
-// one too.
+// listAccounts answers with a page, oldest first. Every page with accounts has a cursor, even the
+// last page.
 func listAccounts(q *request) simulate.Answer {
 	query, b := q.HTTP.URL.Query(), q.State.Vendor.Behaviour
 	limit, problem := readListing(query)
@@ -151,9 +151,9 @@ type accountChange struct {
 
 // apply creates or changes the account in the state.
 func (c accountChange) apply(q *request) {
-	in := cmp.Or(c.Workspace, Workspace)
-	workspaceOf(q, in)
-	a := q.Account(in, c.Email, 0)
+	workspace := cmp.Or(c.Workspace, Workspace)
+	workspaceOf(q, workspace)
+	a := q.Account(workspace, c.Email, 0)
 	if c.Name != "" {
 		a.setName(c.Name)
 	}

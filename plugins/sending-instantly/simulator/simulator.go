@@ -2,7 +2,8 @@
 
 // Package simulator simulates the part of Instantly's API v2 that concerns mailboxes: API keys with
 // scopes, the workspace, accounts, Microsoft OAuth sessions, rate limits and error envelopes. New
-// is the entry point, and platform is the table of the simulator.
+// is the entry point. The variable platform is a simulate.Platform, which lists the routes and the
+// other properties of the API.
 //
 //   - simulator.go: the table, the state, and the check of keys and rate limits.
 //   - accounts.go: the accounts and their list.
@@ -98,8 +99,8 @@ var platform = simulate.Platform[key, account, extra]{
 	},
 }
 
-// New returns the handler of the simulator and what its ready line tells. It fails when the data
-// folder cannot be read.
+// New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
+// connections. It fails when the data folder cannot be read.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
 
 // key is an API key. It belongs to one workspace.
@@ -111,7 +112,7 @@ type key struct {
 
 func newKey() key { return key{Workspace: Workspace, Scopes: []string{"all:all"}} }
 
-// hasScope reports whether one of the scopes of the key covers scope.
+// hasScope reports whether one of the scopes of the key includes scope.
 func (k key) hasScope(scope string) bool {
 	resource, action, _ := strings.Cut(scope, ":")
 	return slices.ContainsFunc([]string{scope, resource + ":all", "all:" + action, "all:all"}, func(s string) bool {
@@ -160,8 +161,8 @@ var (
 	addressStart   = simulate.Rate{Calls: 150, Window: time.Minute}
 )
 
-// admit checks the key, the rate limits, the scope, the plan and the body. Rates are counted by the
-// machine's clock, because the sandbox's clock moves only when it is advanced.
+// admit checks the key, the rate limits, the scope, the plan and the body. The rates use the
+// machine's clock, not the clock of the sandbox, which tests and people can move.
 func admit(q *request) simulate.Answer {
 	if q.Route == nil {
 		return simulate.Answer{}
@@ -187,8 +188,8 @@ func admit(q *request) simulate.Answer {
 	return simulate.Answer{}
 }
 
-// emptyJSON reports whether r is a write with the content type of JSON and an empty body, which
-// Instantly's framework refuses.
+// emptyJSON reports whether r is a write with the content type of JSON and an empty body.
+// Instantly's framework refuses such requests.
 func emptyJSON(r *http.Request) bool {
 	if r.Method == http.MethodGet || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
 		return false
@@ -197,9 +198,9 @@ func emptyJSON(r *http.Request) bool {
 	return err == nil && len(body) == 0
 }
 
-// startThrottled returns how long the caller must wait because a start of OAuth exceeds the limit
-// of its IP address or of the workspace. A start that only the workspace refuses counts for the
-// address.
+// startThrottled counts a start of OAuth. If the start exceeds the limit of its IP address or of
+// the workspace, it returns how long the caller must wait. A start that only exceeds the limit of
+// the workspace counts for the address.
 func startThrottled(q *request) time.Duration {
 	address, _, _ := net.SplitHostPort(q.HTTP.RemoteAddr)
 	if wait := q.Count("start from "+address, time.Now(), addressStart).Wait; wait > 0 {

@@ -26,7 +26,7 @@ func start(t *testing.T, dir string) http.Handler {
 	return h
 }
 
-// ask makes a request and decodes the answer, which stays empty for an HTML page.
+// ask makes a request and decodes the answer. For an HTML page the decoded answer is empty.
 func ask(h http.Handler, method, path, body string, header ...string) (int, map[string]any) {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
 	for i := 0; i < len(header); i += 2 {

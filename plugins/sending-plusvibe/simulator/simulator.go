@@ -2,8 +2,8 @@
 
 // Package simulator simulates the part of PlusVibe's API that concerns mailboxes: API keys,
 // workspaces, accounts, and the partner calls that start a Microsoft sign-in. Where PlusVibe
-// documents no answer, the behaviour can be switched. New is the entry point, and platform is the
-// table of the simulator.
+// documents no answer, the behaviour can be switched. New is the entry point. The variable platform
+// is a simulate.Platform, which lists the routes and the other properties of the API.
 package simulator
 
 import (
@@ -36,7 +36,8 @@ type (
 	state   = simulate.State[customer, account, behaviour]
 )
 
-// The path and the scope of calls that are special.
+// The path of the undocumented call that deletes an account, and the Route.Scope of the calls that
+// need a partner's login.
 const (
 	deletePath = "/account/delete"
 	partner    = "partner" // needs a partner's login instead of a key
@@ -79,8 +80,8 @@ var platform = simulate.Platform[customer, account, behaviour]{
 	},
 }
 
-// New returns the handler of the simulator and what its ready line tells. It fails when the data
-// folder cannot be read.
+// New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
+// connections. It fails when the data folder cannot be read.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
 
 func ready(url, host string) simulate.Ready {
@@ -104,13 +105,13 @@ func (c customer) reaches(id string) bool {
 	return slices.ContainsFunc(c.Workspaces, func(w simulate.Workspace) bool { return w.ID == id })
 }
 
-// docs returns the workspaces with the members of the API.
+// docs returns the workspaces in the format of the API.
 func (c customer) docs() []map[string]string {
-	out := []map[string]string{}
+	docs := []map[string]string{}
 	for _, w := range c.Workspaces {
-		out = append(out, map[string]string{"_id": w.ID, "name": w.Name})
+		docs = append(docs, map[string]string{"_id": w.ID, "name": w.Name})
 	}
-	return out
+	return docs
 }
 
 // account is an account with the members of the API.
@@ -143,15 +144,15 @@ type behaviour struct {
 	// DeletePath is the path of the deletion. With any value but deletePath, accounts cannot be
 	// deleted.
 	DeletePath string `json:"delete_path"`
-	// LinkAt is the member path of the link in the answer to a start, such as data.url. LinkTo
-	// replaces the link; empty for the simulator's own page.
+	// LinkAt is the path of the JSON member with the link in the answer to the start of a sign-in,
+	// such as data.url. If LinkTo is not empty, it replaces the link to the simulator's own page.
 	LinkAt string `json:"link_at"`
 	LinkTo string `json:"link_to"`
 	// DeafToSkip answers with the first page for every value of skip.
 	DeafToSkip bool `json:"deaf_to_skip"`
 }
 
-// setBehaviour changes the behaviours given.
+// setBehaviour changes the settings that the body of the control call names.
 func setBehaviour(q *request) (any, error) {
 	b := &q.State.Vendor
 	if err := q.Read(b); err != nil {
@@ -186,7 +187,8 @@ type login struct {
 	Workspace string `json:"workspace_id"`
 }
 
-// admit accepts a known key, or a partner's login. The status of the refusal can be switched.
+// admit accepts a known key, or the login of a partner for partner calls. It refuses an unknown key
+// with the status in BadKey.
 func admit(q *request) simulate.Answer {
 	switch known := false; {
 	case q.Route == nil:
@@ -202,13 +204,13 @@ func admit(q *request) simulate.Answer {
 }
 
 func admitPartner(q *request) simulate.Answer {
-	var in login
-	if q.Decode(&in) != nil || in.Flow != "app_user" {
+	var body login
+	if q.Decode(&body) != nil || body.Flow != "app_user" {
 		return refusePartner("flow must be app_user")
 	}
 	for _, c := range q.State.Keys {
-		if c.Password != "" && c.Username == in.Username && c.Password == in.Password {
-			q.Key, q.Workspace = c, in.Workspace
+		if c.Password != "" && c.Username == body.Username && c.Password == body.Password {
+			q.Key, q.Workspace = c, body.Workspace
 			return simulate.Answer{}
 		}
 	}
@@ -246,22 +248,22 @@ func listAccounts(q *request) simulate.Answer {
 }
 
 func deleteAccount(q *request) simulate.Answer {
-	var in struct {
+	var body struct {
 		Workspace string `json:"workspace_id"`
 		Email     string `json:"email"`
 	}
 	switch {
 	case q.State.Vendor.DeletePath != deletePath:
 		return notFound(q)
-	case q.Decode(&in) != nil || !q.Key.reaches(in.Workspace):
+	case q.Decode(&body) != nil || !q.Key.reaches(body.Workspace):
 		return refuse(http.StatusBadRequest, "Invalid workspace_id")
-	case !q.State.Remove(in.Workspace, in.Email):
+	case !q.State.Remove(body.Workspace, body.Email):
 		return refuse(http.StatusNotFound, "Email account not found")
 	}
 	return simulate.OK(map[string]string{"status": "success"})
 }
 
-// startOAuth answers with a sign-in link, at the member path that LinkAt sets. PlusVibe does not
+// startOAuth answers with a sign-in link, in the JSON member that LinkAt names. PlusVibe does not
 // document how long the link works.
 func startOAuth(q *request) simulate.Answer {
 	if !q.Key.reaches(q.Workspace) {
@@ -278,7 +280,7 @@ func startOAuth(q *request) simulate.Answer {
 	return simulate.OK(answer)
 }
 
-// signedIn connects the account.
+// signedIn connects the account of the mailbox that has signed in.
 func signedIn(q *request, workspace, address string) {
 	a := q.Account(workspace, address, time.Duration(q.State.Vendor.ListLagMS)*time.Millisecond)
 	a.Status, a.Provider = "ACTIVE", "MICROSOFT365"

@@ -30,7 +30,7 @@ var suite = simulate.Suite{
 	Lesser: map[string]string{"partner_username": "", "partner_password": ""},
 }
 
-// suiteLogin returns the secrets of a key of the suite.
+// suiteLogin returns the secrets of a connection that uses this key.
 func suiteLogin(key string) map[string]string {
 	return map[string]string{"api_key": key, "partner_username": key + "@agency.example", "partner_password": key + "-password"}
 }
@@ -40,7 +40,7 @@ func withoutWorkspace(login map[string]string) map[string]string {
 	return login
 }
 
-// suiteKey returns the control call that creates a key of the suite.
+// suiteKey returns the control call that creates a key with the login of a partner.
 func suiteKey(key string, workspaces any) simulate.SuiteCall {
 	login := suiteLogin(key)
 	return simulate.SuiteCall{Method: http.MethodPut, Path: "/keys/" + key, Body: members{

@@ -2,8 +2,8 @@
 
 // Package simulator simulates the part of SalesBlink's API that concerns mailboxes: API keys,
 // workspaces, senders in folders, and the start of a Microsoft sign-in. Where SalesBlink documents
-// no answer, the behaviour can be switched. New is the entry point, and platform is the table of
-// the simulator.
+// no answer, the behaviour can be switched. New is the entry point. The variable platform is a
+// simulate.Platform, which lists the routes and the other properties of the API.
 package simulator
 
 import (
@@ -67,8 +67,8 @@ var platform = simulate.Platform[customer, sender, behaviour]{
 	},
 }
 
-// New returns the handler of the simulator and what its ready line tells. It fails when the data
-// folder cannot be read.
+// New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
+// connections. It fails when the data folder cannot be read.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
 
 // customer is the owner of an API key.
@@ -77,7 +77,8 @@ type customer struct {
 	Role       string               `json:"role"`       // only "owner" may list workspaces
 }
 
-// sender is an account with the members of the API, whose names SalesBlink does not document.
+// sender is an account in the format of the API. SalesBlink does not document the names of its JSON
+// members.
 type sender struct {
 	ID       string  `json:"id"`
 	Email    string  `json:"from_email"`
@@ -94,14 +95,14 @@ type sender struct {
 type behaviour struct {
 	ListLagMS int    `json:"list_lag_ms"` // how long a sender is invisible after its first sign-in
 	Skip      string `json:"skip"`        // offset, page or ignored
-	PastEnd   string `json:"past_end"`    // the page after the last: empty, or repeat the last page
+	PastEnd   string `json:"past_end"`    // the answer after the last page: empty, or repeat the last page
 	Shape     string `json:"shape"`       // grouped, folders or flat
 	Search    bool   `json:"search"`      // whether the parameter search has an effect
 	LinkTo    string `json:"link_to"`     // replaces the sign-in link; empty for the page of the simulator
 	Limits    bool   `json:"limits"`      // whether the rate limits apply
 }
 
-// setBehaviour changes the behaviours given.
+// setBehaviour changes the settings that the body of the control call names.
 func setBehaviour(q *request) (any, error) {
 	b := &q.State.Vendor
 	err := q.Read(b)
@@ -118,8 +119,8 @@ func refuse(status int, message string) simulate.Answer {
 func data(v any) simulate.Answer { return simulate.OK(map[string]any{"success": true, "data": v}) }
 
 // admit accepts a known key that is within its limits: 30 reads and 15 writes per minute. The key
-// is the whole value of the header Authorization, without the word Bearer. The limits are counted
-// by the machine's clock, because the sandbox's clock moves only when it is advanced.
+// is the whole value of the header Authorization, without the word Bearer. The limits use the
+// machine's clock, not the clock of the sandbox, which tests and people can move.
 func admit(q *request) simulate.Answer {
 	text, known := q.HTTP.Header.Get("Authorization"), false
 	if q.Key, known = q.State.Keys[text]; !known {
@@ -148,7 +149,7 @@ func listWorkspaces(q *request) simulate.Answer {
 }
 
 // workspaceOf returns the id of the workspace in the query of a GET or the body of a POST, or else
-// the default of the key. It returns "" for a workspace that the key does not reach.
+// the id of the key's default workspace. It returns "" if the key has no access to the workspace.
 func workspaceOf(q *request) string {
 	body := struct {
 		Workspace string `json:"workspace_id"`
@@ -165,7 +166,8 @@ func workspaceOf(q *request) string {
 	return ""
 }
 
-// refuseWorkspace refuses a workspace that the key does not reach, with status 200.
+// refuseWorkspace returns the answer for a workspace to which the key has no access. Its status is
+// 200.
 func refuseWorkspace() simulate.Answer { return refuse(http.StatusOK, "Workspace not found") }
 
 // listSenders answers with a page of senders, sorted by folder.
@@ -234,7 +236,7 @@ func startOAuth(q *request) simulate.Answer {
 	return data(map[string]string{"auth_url": cmp.Or(q.State.Vendor.LinkTo, link)})
 }
 
-// signedIn connects the sender.
+// signedIn connects the sender of the mailbox that has signed in.
 func signedIn(q *request, workspace, address string) {
 	a := q.Account(workspace, address, time.Duration(q.State.Vendor.ListLagMS)*time.Millisecond)
 	a.Name, a.Status, a.Error, a.Provider = simulate.DisplayName(address), "active", nil, "outlook"

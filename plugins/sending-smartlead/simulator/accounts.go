@@ -15,7 +15,7 @@ import (
 // maxPage is the maximum page size of a list.
 const maxPage = 100
 
-// account is a mail account with the members of the API.
+// account is a mail account in the format of the API.
 type account struct {
 	ID          int     `json:"id"`
 	UserID      int     `json:"user_id"`
@@ -45,7 +45,7 @@ func newAccount(q *request, user, address string) account {
 	}
 }
 
-// attach connects an account of a user.
+// attach connects an account of a user, or connects it again.
 func attach(q *request, user, address string) *account {
 	a := q.Account(user, address, time.Duration(q.State.Vendor.Quirks.LagSeconds)*time.Second)
 	a.Type, a.SMTP, a.IMAP, a.SMTPFailure, a.IMAPFailure = "OUTLOOK", new(true), new(true), nil, nil
@@ -100,7 +100,7 @@ func listAccounts(q *request) simulate.Answer {
 	return simulate.OK(found)
 }
 
-// matches reports whether an account passes the filters of a list.
+// matches reports whether an account matches the filters of a list.
 func (a account) matches(filter func(string) string) bool {
 	name, client, esp, smtp := strings.ToLower(filter("username")), filter("client_id"), filter("esp"), filter("isSmtpSuccess")
 	switch {
@@ -215,21 +215,21 @@ func saveOAuth(q *request) simulate.Answer {
 }
 
 // problem returns the message for the first invalid field, or "".
-func (in saveOAuthRequest) problem() string {
-	switch t := in.Token; {
-	case in.FromName == nil:
+func (r saveOAuthRequest) problem() string {
+	switch t := r.Token; {
+	case r.FromName == nil:
 		return "from_name is required"
-	case in.FromEmail == nil || !strings.Contains(*in.FromEmail, "@"):
+	case r.FromEmail == nil || !strings.Contains(*r.FromEmail, "@"):
 		return "from_email is required"
-	case in.Username == nil:
+	case r.Username == nil:
 		return "username is required"
-	case in.Type != "GMAIL" && in.Type != "OUTLOOK":
+	case r.Type != "GMAIL" && r.Type != "OUTLOOK":
 		return "type must be one of [GMAIL, OUTLOOK]"
 	case t == nil || t.Scope == "" || t.AccessToken == "" || t.RefreshToken == "" || t.ExpiryDate == 0:
 		return "token is required"
-	case in.Warmup == nil:
+	case r.Warmup == nil:
 		return "warmup_enabled is required"
-	case in.WhiteLabel == nil:
+	case r.WhiteLabel == nil:
 		return "use_whitelabel_credentials is required"
 	}
 	return ""

@@ -11,13 +11,13 @@ import (
 )
 
 // connectMailbox submits the form of the dashboard and returns the status of the answer.
-func (s testClient) connectMailbox(address string) int {
-	s.t.Helper()
+func (c testClient) connectMailbox(address string) int {
+	c.t.Helper()
 	form := url.Values{"username": {address}, "decision": {"accept"}}
 	req := httptest.NewRequest(http.MethodPost, connect, strings.NewReader(form.Encode()))
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	answer := httptest.NewRecorder()
-	s.handler.ServeHTTP(answer, req)
+	c.handler.ServeHTTP(answer, req)
 	return answer.Code
 }
 

@@ -2,7 +2,8 @@
 
 // Package simulator simulates the part of Smartlead's API that concerns mail accounts. It has the
 // error formats, the rate limits and the dashboard page on which people connect mailboxes. New is
-// the entry point, and platform is the table of the simulator.
+// the entry point. The variable platform is a simulate.Platform, which lists the routes and the
+// other properties of the API.
 //
 //   - simulator.go: the table, the state, the check of keys and rate limits, and the error formats.
 //   - accounts.go: the accounts and the operations of the API.
@@ -89,8 +90,8 @@ var platform = simulate.Platform[keyOwner, account, extra]{
 	},
 }
 
-// New returns the handler of the simulator and what its ready line tells. It fails when the data
-// folder cannot be read.
+// New returns the handler of the simulator, and the simulate.Ready that it prints when it accepts
+// connections. It fails when the data folder cannot be read.
 func New(o simulate.Options) (http.Handler, simulate.Ready, error) { return platform.Open(o) }
 
 // keyOwner is the user of an API key.
@@ -123,8 +124,9 @@ type quirks struct {
 	ErrorOnGood      bool `json:"error_on_success"` // every answer is an error with status 200
 }
 
-// plans are the published limits of a key per minute, hour and second. The headers show the limit
-// per minute. The limits of the plan enterprise are individual; here it has none.
+// plans has the published limits of a key per minute, hour and second. The headers of an answer
+// show the limit per minute. Smartlead agrees the limits of the plan enterprise with each customer;
+// the simulator has no limits for this plan.
 var plans = map[string][]simulate.Rate{
 	"standard":   {{Calls: 60, Window: time.Minute}, {Calls: 1000, Window: time.Hour}, {Calls: 10, Window: time.Second}},
 	"pro":        {{Calls: 120, Window: time.Minute}, {Calls: 3000, Window: time.Hour}, {Calls: 20, Window: time.Second}},
@@ -139,42 +141,42 @@ func admit(q *request) simulate.Answer {
 		return fail(http.StatusUnauthorized, "Invalid API Key")
 	}
 	q.Key, q.Workspace = owner, strconv.Itoa(owner.UserID)
-	used := q.Count(text, q.Now, plan...)
+	usage := q.Count(text, q.Now, plan...)
 	if len(plan) > 0 {
 		q.Header.Set("X-RateLimit-Limit", strconv.Itoa(plan[0].Calls))
-		q.Header.Set("X-RateLimit-Remaining", strconv.Itoa(used.Left))
-		q.Header.Set("X-RateLimit-Reset", strconv.FormatInt(q.Now.Add(used.Reset).Unix(), 10))
+		q.Header.Set("X-RateLimit-Remaining", strconv.Itoa(usage.Left))
+		q.Header.Set("X-RateLimit-Reset", strconv.FormatInt(q.Now.Add(usage.Reset).Unix(), 10))
 	}
 	switch {
-	case used.Wait > 0:
-		return tooMany(q.RetryAfter(used.Wait))
+	case usage.Wait > 0:
+		return tooMany(q.RetryAfter(usage.Wait))
 	case q.State.Vendor.Quirks.ErrorOnGood:
 		return coded(http.StatusOK, "INTERNAL_ERROR", "Something went wrong")
 	}
 	return simulate.Answer{}
 }
 
-// fail returns the most common of the three error formats.
+// fail returns an error in the most common of the three formats.
 func fail(status int, message string) simulate.Answer {
 	return simulate.Answer{Status: status, Body: map[string]any{"message": message}}
 }
 
-// coded returns the error format that has a code.
+// coded returns an error in the format that has an error code.
 func coded(status int, code, message string) simulate.Answer {
 	return simulate.Answer{Status: status, Body: map[string]any{"success": false, "error": map[string]string{"code": code, "message": message}}}
 }
 
-// badRequest returns the format of a request that Smartlead cannot read.
+// badRequest returns the error for a request that Smartlead cannot read.
 func badRequest(message string) simulate.Answer {
 	return simulate.Answer{Status: http.StatusBadRequest, Body: map[string]string{"error": "Bad Request", "message": message}}
 }
 
-// invalid returns the format of a failed validation.
+// invalid returns the error for a request with an invalid value.
 func invalid(message string) simulate.Answer {
 	return simulate.Answer{Status: http.StatusUnprocessableEntity, Body: map[string]any{"error": message}}
 }
 
-// tooMany returns the format of an exceeded rate limit.
+// tooMany returns the error for a request that exceeds a rate limit.
 func tooMany(seconds int) simulate.Answer {
 	return simulate.Answer{Status: http.StatusTooManyRequests, Body: map[string]any{"error": map[string]any{
 		"code": "RATE_LIMIT_EXCEEDED", "message": fmt.Sprintf("Rate limit exceeded. Try again in %d seconds", seconds), "retry_after": seconds,

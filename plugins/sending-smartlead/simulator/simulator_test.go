@@ -33,26 +33,26 @@ func open(t *testing.T, dir string) testClient {
 }
 
 // call makes a request and decodes the JSON of its answer.
-func (s testClient) call(method, path string, in any) (status int, h http.Header, doc any) {
-	s.t.Helper()
+func (c testClient) call(method, path string, in any) (status int, h http.Header, doc any) {
+	c.t.Helper()
 	body, err := json.Marshal(in)
 	if err != nil {
-		s.t.Fatal(err)
+		c.t.Fatal(err)
 	}
 	answer := httptest.NewRecorder()
-	s.handler.ServeHTTP(answer, httptest.NewRequest(method, path, bytes.NewReader(body)))
+	c.handler.ServeHTTP(answer, httptest.NewRequest(method, path, bytes.NewReader(body)))
 	_ = json.NewDecoder(answer.Body).Decode(&doc)
 	return answer.Code, answer.Header(), doc
 }
 
 // api makes a request to the API with the key of the sandbox.
-func (s testClient) api(method, path string, in any) (int, http.Header, any) {
-	s.t.Helper()
+func (c testClient) api(method, path string, in any) (int, http.Header, any) {
+	c.t.Helper()
 	separator := "?"
 	if strings.Contains(path, "?") {
 		separator = "&"
 	}
-	return s.call(method, prefix+path+separator+"api_key="+Key, in)
+	return c.call(method, prefix+path+separator+"api_key="+Key, in)
 }
 
 func TestPathsAreServedWithAndWithoutTrailingSlash(t *testing.T) {

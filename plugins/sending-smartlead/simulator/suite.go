@@ -26,8 +26,8 @@ var suite = simulate.Suite{
 	},
 }
 
-// suiteState returns a state with the members of an account of a kind and with the results of its
-// SMTP and IMAP tests.
+// suiteState adds to a state the members of an account in this state. kind is the type of the
+// account; smtp and imap are the results of its connection tests.
 func suiteState(s simulate.SuiteState, smtp, imap any, kind string) simulate.SuiteState {
 	s.Members = members{"is_smtp_success": smtp, "is_imap_success": imap, "is_suspended": s.Paused, "type": kind}
 	if smtp == false {

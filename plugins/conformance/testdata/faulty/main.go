@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command faulty is a DNS plugin with one planted bug. The part of its file name after the last
-// "=" names the bug; without one the plugin is correct. The suite must find each bug.
+// Command faulty is a DNS plugin with one planted bug. The part of its file name after the last "="
+// names the bug. If the file name has no "=", the plugin has no bug. The suite must find each bug.
 //
 //   - main.go: the description, the commands, and the bugs of the process. Start here.
 //   - provider.go: the calls, and the bugs in them.

@@ -20,7 +20,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// client is one for all calls. The plain client has none of the limits of the SDK's.
+// client is shared by all calls. For two of the bugs it is a plain http.Client, without the limits
+// of the SDK's client.
 var client = func() *http.Client {
 	if bug == "follows-redirects" || bug == "reads-endlessly" {
 		return &http.Client{Timeout: time.Minute}
@@ -218,7 +219,8 @@ func (z zoneDoc) sets() (sets []dns.RRSet) {
 	return sets
 }
 
-// writers makes the bug "no-condition" certain: all concurrent writers read before one writes.
+// writers makes sure that the bug "no-condition" shows: all four concurrent writers read the zone
+// before one of them writes.
 var writers struct {
 	sync.Mutex
 	n   int
@@ -278,7 +280,7 @@ func (p provider) Apply(ctx context.Context, at dns.Zone, changes []dns.Change) 
 	return sdk.SetsAfter(z.sets(), changes), nil
 }
 
-// edit makes changes.
+// edit applies the changes to the records of the document, with the planted bugs.
 func (z *zoneDoc) edit(changes []dns.Change) {
 	if bug == "drops-foreign-records" {
 		z.Records = nil

@@ -18,7 +18,7 @@ const token = "simulated-token-of-faulty"
 // pageSize is the number of records on a page.
 const pageSize = 100
 
-// zoneDoc is a zone of the API. It has the form of the world interface.
+// zoneDoc is a zone of the API. It has the form of a zone at the URL simulate.Options.World.
 type zoneDoc struct {
 	Name        string          `json:"name"`
 	Provider    string          `json:"provider"`
@@ -37,7 +37,8 @@ type recordDoc struct {
 	Priority *int   `json:"priority,omitempty"`
 }
 
-// simulator serves GET /zones and PUT /zones/{name}. The zones are those of the world.
+// simulator serves GET /zones and PUT /zones/{name}. The zones are at the URL world
+// (simulate.Options.World).
 type simulator struct {
 	world   string
 	writing *sync.Mutex // held while a version is read for a write without a condition
@@ -49,7 +50,7 @@ func newSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
 		return nil, simulate.Ready{}, err
 	}
 	handler := kit.Handler(simulator{o.World, new(sync.Mutex)}, http.NotFoundHandler())
-	if bug == "simulator-without-control-calls" { // not a bug: the least that a simulator needs
+	if bug == "simulator-without-control-calls" { // not a bug: a simulator needs no control calls
 		handler = simulator{o.World, new(sync.Mutex)}
 	}
 	return handler, simulate.Ready{
@@ -75,13 +76,13 @@ func (s simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
-	if r.Method == http.MethodPut && r.URL.Query().Has("force") { // the bugs write without a condition
+	if r.Method == http.MethodPut && r.URL.Query().Has("force") { // some planted bugs write without a condition
 		s.writing.Lock()
 		defer s.writing.Unlock()
-		var in zoneDoc
-		_ = json.Unmarshal(body, &in)
-		in.Version = s.zones(w, in.Name)[0].Version
-		body, _ = json.Marshal(in)
+		var sent zoneDoc
+		_ = json.Unmarshal(body, &sent)
+		sent.Version = s.zones(w, sent.Name)[0].Version
+		body, _ = json.Marshal(sent)
 	}
 	if r.Method == http.MethodPut {
 		s.pass(w, r.Method, r.URL.Path, body)
@@ -97,7 +98,7 @@ func (s simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	simulate.WriteJSON(w, http.StatusOK, map[string]any{"zones": append([]zoneDoc{}, found...)})
 }
 
-// zones returns the zones of the world.
+// zones reads the zones from the URL world.
 func (s simulator) zones(w http.ResponseWriter, name string) (found []zoneDoc) {
 	response, err := http.Get(s.world + "/zones?provider=faulty&name=" + name)
 	if err != nil {
@@ -109,7 +110,7 @@ func (s simulator) zones(w http.ResponseWriter, name string) (found []zoneDoc) {
 	return found
 }
 
-// pass passes a call to the world, and its answer back.
+// pass sends a call to the URL world, and returns the answer to the caller.
 func (s simulator) pass(w http.ResponseWriter, method, path string, body []byte) {
 	request, _ := http.NewRequest(method, s.world+path, bytes.NewReader(body))
 	response, err := http.DefaultClient.Do(request)
