@@ -21,14 +21,14 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// logReader follows the log of an account.
+// logReader reads the event log of an account.
 type logReader struct {
 	store *Store
 	owner access.AccountID
 	after int64
 }
 
-// next returns the events since the last call.
+// next returns the events that were logged since the last call.
 func (r *logReader) next(t testing.TB) []event.Event {
 	t.Helper()
 	page, err := r.store.LoggedEvents(t.Context(), r.owner, ports.LogQuery{After: r.after, Limit: 1000})

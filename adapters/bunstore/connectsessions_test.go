@@ -15,7 +15,7 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// startSession stores a session with the flow of its first link.
+// startSession stores a connect session, with the connect flow that its first link starts.
 func startSession(t testing.TB, s *Store, owner access.AccountID, n byte) (tenant.ConnectSession, ports.ConnectFlow) {
 	t.Helper()
 	f := ports.ConnectFlow{StateHash: [32]byte{n, 's'}, Account: owner, Step: ports.FlowStarted, ExpiresAt: now.Add(time.Minute)}

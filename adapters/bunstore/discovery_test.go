@@ -30,8 +30,8 @@ func saveDiscovery(t testing.TB, s *Store, owner access.AccountID, domains []dom
 	saveAgain(t, s, owner, guid(1), ports.Found{Began: discoveryStart, Domains: domains, Mailboxes: boxes})
 }
 
-// saveAgain stores a discovery in which everything that its lists lack is missed for the second
-// time.
+// saveAgain stores the discovery f. An earlier discovery has already missed each stored domain and
+// mailbox, so those that f does not list are missed for the second time.
 func saveAgain(t testing.TB, s *Store, owner access.AccountID, id tenant.GUID, f ports.Found) {
 	t.Helper()
 	since := storedTime(f.Began.Add(-observation.ReplicaLag))

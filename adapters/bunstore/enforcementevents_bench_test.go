@@ -100,7 +100,7 @@ func quantileOf(all []time.Duration, quantile float64) float64 {
 	return float64(all[int(float64(len(all)-1)*quantile)].Microseconds()) / 1000
 }
 
-// plain returns the query without counts.
+// plain returns the query for the events that does not use the table enforcement_counts.
 func (l eventLog) plain(q ports.EventQuery) *bun.SelectQuery {
 	query := l.db.NewSelect().Model((*enforcementRow)(nil)).Where("ev.account_id = ?", accountKey(l.owner))
 	if q.Tenant != "" {

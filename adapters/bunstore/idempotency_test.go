@@ -189,8 +189,8 @@ func countTrue(all []bool) int {
 // expiredLease has expired when it begins. longLease outlasts every check.
 const expiredLease, longLease = -time.Second, time.Hour
 
-// retryUntilWon repeats a claim until it wins. Only a lease that never expires reaches the time
-// limit.
+// retryUntilWon repeats a claim until it wins. It fails after hangTimeout, which passes only if the
+// earlier lease never expires.
 func retryUntilWon(t testing.TB, claim func() (bool, error)) {
 	t.Helper()
 	for end := time.Now().Add(hangTimeout); ; {

@@ -130,7 +130,7 @@ func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration, 
 	})
 }
 
-// saveIntegration stores the result of a test or a refresh. with adds further columns to the
+// saveIntegration stores the result of a test or a refresh. The function with may add columns to the
 // update.
 func (s *Store) saveIntegration(ctx context.Context, tx bun.IDB, row integrationRow, with func(*bun.UpdateQuery) *bun.UpdateQuery) error {
 	var before integrationRow

@@ -236,7 +236,8 @@ func (s *Store) Intents(ctx context.Context, r ports.SendRun) ([]sendlimit.Chang
 	return all, err
 }
 
-// dropIntents deletes a tenant's intents except those for the mailboxes in open.
+// dropIntents deletes the stored intents of a tenant. It keeps those of the mailboxes in open, whose
+// changes at the platform have no known outcome yet.
 func dropIntents(ctx context.Context, tx bun.IDB, state sendTenantRow, open []string) error {
 	var dropped []string
 	if err := tx.NewSelect().Model((*intentRow)(nil)).Column("mailbox_id").Where("si.account_id = ?", state.AccountID).

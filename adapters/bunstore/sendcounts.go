@@ -263,7 +263,8 @@ const (
 	// are current. It is the length of the longest day. The mark is used for tenants without
 	// mailboxes, which have no counts.
 	maxMarkLag = 26 * time.Hour
-	// enforceableTenant is the condition of enforceable.
+	// enforceableTenant is the condition of the function enforceable: the consent is granted, and
+	// the bootstrap is ready.
 	enforceableTenant = "(t.consent = ? AND t.bootstrap = ?)"
 )
 

@@ -130,7 +130,7 @@ func tenantOf(h *pluginhost.Host, name, do string) ports.MailTenant {
 	}).For("t-1")
 }
 
-// processID calls the plugin puppet and returns the id of the plugin's process.
+// processID calls a plugin that runs testdata/puppet, and returns the id of its process.
 func processID(t *testing.T, h *pluginhost.Host, name string) int {
 	t.Helper()
 	p, err := tenantOf(h, name, "").Profile(t.Context())

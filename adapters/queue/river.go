@@ -126,8 +126,9 @@ func (r *River) assemble() error {
 
 // Start implements ports.Worker.
 func (r *River) Start(ctx context.Context, w ports.Work) error {
-	// Replicas that start together each run a periodic and enqueue its next run. With the time as
-	// the id, these wake-ups are duplicates of one wake-up, even while a run is active.
+	// Replicas that start together each run a periodic job and enqueue its next run. The time of the
+	// next run is the id of its wake-up, so the queue keeps only one of these wake-ups, even while a
+	// run is active.
 	all, err := newHandlers(r, w, func(at time.Time) string { return at.Format(time.RFC3339Nano) })
 	if err != nil {
 		return err

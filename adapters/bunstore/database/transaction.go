@@ -101,8 +101,8 @@ func (d *DB) LockRowsToDelete(q *bun.SelectQuery, table string) *bun.SelectQuery
 }
 
 // retry runs attempt until it succeeds, fails with an error that is not retryable, or was tried
-// maxTries times. It marks the error with fault.FromStore, as other code of the store marks its own
-// refusals.
+// maxTries times. It marks the error with fault.FromStore: the store caused it, and not the answer of
+// a provider.
 func (d *DB) retry(ctx context.Context, operation string, attempt func() error) error {
 	failpoint.Before(operation)
 	var err error

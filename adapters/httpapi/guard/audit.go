@@ -40,7 +40,8 @@ func (g *guard) beginAct(next http.Handler) http.Handler {
 	})
 }
 
-// unknownOperation is the action of a refused request for a path without an operation.
+// unknownOperation is the action in the audit entry of a refused request whose path belongs to no
+// operation.
 const unknownOperation = "unknown"
 
 // newAct returns the act of a request by a known key.

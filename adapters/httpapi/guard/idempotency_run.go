@@ -193,7 +193,8 @@ func Completion(ctx context.Context, api huma.API, op *huma.Operation, out any) 
 	return exchangeOf(ctx).run.sealed(ctx, a)
 }
 
-// sealed returns an answer in the form in which it is stored, with the outcome of the audit entry.
+// sealed returns an answer in the form in which it is stored, and the outcome that its audit entry
+// gets.
 func (x *run) sealed(ctx context.Context, a *answer) (*ports.Completion, error) {
 	e := exchangeOf(ctx)
 	e.route.terms.nameCreated(e.act, a)

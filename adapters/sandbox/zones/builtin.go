@@ -22,7 +22,7 @@ var hostings = map[string]hosting{
 	"manual":     {[2]string{"ns1.sandbox-registrar.test", "ns2.sandbox-registrar.test"}, "hostmaster.sandbox-registrar.test", "sandbox-registrar.test"},
 }
 
-// otherZone is the zone of the name servers of all other providers.
+// otherZone is the zone of the name servers of each provider that is not in hostings.
 const otherZone = "sandbox-dns.test"
 
 // hostingOf returns the hosting of a provider. A provider that is not in hostings, such as one whose
