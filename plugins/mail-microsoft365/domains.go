@@ -88,8 +88,8 @@ func (c *tenantClient) AddDomain(ctx context.Context, name string) (domain.Platf
 	if err != nil {
 		return domain.Platform{}, err
 	}
-	if shown, err := findAgain(ctx, c.platform.state.retry, conflictLookups, find); err == nil {
-		d = shown
+	if found, err := findAgain(ctx, c.platform.state.retry, conflictLookups, find); err == nil {
+		d = found
 	}
 	return d.toPort(name), nil
 }

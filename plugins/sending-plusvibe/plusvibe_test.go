@@ -217,15 +217,15 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 			env.Put(fmt.Sprintf("user%03d@a.example", i), m{})
 		}
 		seen, broken := map[string]int{}, false
-		for at, n := "", 0; n == 0 || at != ""; n++ {
-			page, err := env.With(nil).Accounts(t.Context(), at)
+		for cursor, n := "", 0; n == 0 || cursor != ""; n++ {
+			page, err := env.With(nil).Accounts(t.Context(), cursor)
 			if broken = err != nil; broken {
 				break
 			}
 			for _, a := range page.Accounts {
 				seen[a.Address]++
 			}
-			if at = page.Next; n == 1 {
+			if cursor = page.Next; n == 1 {
 				for i := range removed {
 					env.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil)
 				}

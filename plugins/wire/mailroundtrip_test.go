@@ -167,8 +167,8 @@ func TestRequestIDAndDeadlineCrossTheWire(t *testing.T) {
 	var left time.Duration
 	platform := mailOverWire(t, &recordingPlatform{profile: func(ctx context.Context) (tenant.Profile, error) {
 		id = ports.RequestID(ctx)
-		at, _ := ctx.Deadline()
-		left = time.Until(at)
+		deadline, _ := ctx.Deadline()
+		left = time.Until(deadline)
 		return tenant.Profile{}, nil
 	}}, nil, nil)
 	ctx, cancel := context.WithTimeout(ports.WithRequestID(t.Context(), "req-7"), time.Minute)

@@ -167,11 +167,11 @@ func RebaseLink(base, link, root string) (string, bool) {
 		return "", false
 	}
 	path := u.EscapedPath()
-	at := strings.Index(path+"/", root+"/")
-	if at < 0 || strings.Contains(path, "/..") {
+	index := strings.Index(path+"/", root+"/")
+	if index < 0 || strings.Contains(path, "/..") {
 		return "", false
 	}
-	address := strings.TrimSuffix(base, root) + path[at:]
+	address := strings.TrimSuffix(base, root) + path[index:]
 	if u.RawQuery != "" {
 		address += "?" + u.RawQuery
 	}

@@ -49,16 +49,16 @@ func (d numericDate) time() time.Time { return time.Unix(int64(d), 0) }
 
 // person verifies an ID token for the sign-in that requested it and returns its person. It fails
 // with ConnectLinkInvalid for a wrong token and with NotAdministrator for a guest.
-func (h Host) person(ctx context.Context, s sdk.SignIn, at authority, keys oidc.KeySet, raw string) (Person, error) {
+func (h Host) person(ctx context.Context, s sdk.SignIn, tenantAuthority authority, keys oidc.KeySet, raw string) (Person, error) {
 	verifier := oidc.NewVerifier("", keys, &oidc.Config{
-		ClientID: h.Credential.ClientID, SupportedSigningAlgs: algorithms(at.Algorithms),
+		ClientID: h.Credential.ClientID, SupportedSigningAlgs: algorithms(tenantAuthority.Algorithms),
 		SkipIssuerCheck: true, SkipExpiryCheck: true, // checked below: several issuers are valid, and clockSkew applies
 	})
 	token, err := verifier.Verify(ctx, raw)
 	if err != nil {
 		return Person{}, wrongSignIn("id_token")
 	}
-	if !slices.Contains(at.Issuers, token.Issuer) {
+	if !slices.Contains(tenantAuthority.Issuers, token.Issuer) {
 		return Person{}, wrongSignIn("id_token_iss")
 	}
 	var c claims

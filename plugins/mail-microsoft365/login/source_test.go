@@ -123,14 +123,14 @@ func TestACancelledCallerDoesNotCancelTheTokenRequest(t *testing.T) {
 		return issue(f)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	gone := make(chan error)
+	returned := make(chan error)
 	go func() {
 		_, err := s.Token(ctx)
-		gone <- err
+		returned <- err
 	}()
 	<-arrived
 	cancel()
-	if err := <-gone; !errors.Is(err, context.Canceled) {
+	if err := <-returned; !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
 	close(release)

@@ -65,9 +65,9 @@ func (h Host) AppToken(ctx context.Context, id tenant.GUID, scope string) (Token
 	return h.appToken(ctx, string(id), scope)
 }
 
-// appToken requests a token in a tenant. at is the tenant's id or one of its domains.
-func (h Host) appToken(ctx context.Context, at, scope string) (Token, error) {
-	endpoint := h.URL + "/" + at + "/oauth2/v2.0/token"
+// appToken requests a token in a tenant. tenantName is the tenant's id or one of its domains.
+func (h Host) appToken(ctx context.Context, tenantName, scope string) (Token, error) {
+	endpoint := h.URL + "/" + tenantName + "/oauth2/v2.0/token"
 	form := url.Values{"grant_type": {"client_credentials"}, "scope": {scope}}
 	// A token request changes nothing, so it is repeated like a read.
 	got, err := call.Retry(ctx, h.Retry, call.Read, func() (tokenAnswer, error) {
@@ -130,8 +130,8 @@ func (h Host) requestToken(ctx context.Context, effect call.Effect, endpoint str
 // gate returns the gate of a request. The login host throttles an application in a tenant, which is
 // the first element of the path.
 func (h Host) gate(address string) call.Gate {
-	at, _, _ := strings.Cut(strings.TrimPrefix(address, h.URL+"/"), "/")
-	return call.Gate{Waits: h.Waits, Scopes: []string{"login/" + strings.ToLower(at)}}
+	tenantName, _, _ := strings.Cut(strings.TrimPrefix(address, h.URL+"/"), "/")
+	return call.Gate{Waits: h.Waits, Scopes: []string{"login/" + strings.ToLower(tenantName)}}
 }
 
 // Payload contains claims of an access token. The token is meant for the API and is not verified

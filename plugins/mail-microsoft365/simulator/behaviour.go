@@ -94,9 +94,9 @@ func (b *behaviour) nextScriptedAnswer(cmdlet string) scriptedAnswer {
 	if answer.Times == 1 {
 		delete(b.Cmdlets, cmdlet)
 	} else if answer.Times > 1 {
-		rest := answer
-		rest.Times--
-		b.Cmdlets[cmdlet] = rest
+		remaining := answer
+		remaining.Times--
+		b.Cmdlets[cmdlet] = remaining
 	}
 	return answer
 }

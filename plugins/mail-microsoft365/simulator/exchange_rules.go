@@ -148,13 +148,13 @@ func (r transportRule) row() object {
 	}
 }
 
-// predicateClasses returns the class names whose flag is true, or nil. named alternates between a
-// name and its flag.
-func predicateClasses(named ...any) any {
+// predicateClasses returns the class names whose flag is true, or nil. namesAndFlags alternates
+// between a name and its flag.
+func predicateClasses(namesAndFlags ...any) any {
 	var out []string
-	for i := 0; i < len(named); i += 2 {
-		if has, _ := named[i+1].(bool); has {
-			name, _ := named[i].(string)
+	for i := 0; i < len(namesAndFlags); i += 2 {
+		if has, _ := namesAndFlags[i+1].(bool); has {
+			name, _ := namesAndFlags[i].(string)
 			out = append(out, ruleTaskTypes+name)
 		}
 	}

@@ -272,7 +272,8 @@ func TestSubscriptionsAreInPages(t *testing.T) {
 	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/directory/subscriptions?$top=1", nil))
 }
 
-// TestSubscriptionsNeedOrganizationRead also checks the answer to a planned fault.
+// TestSubscriptionsNeedOrganizationRead checks the refusal without the permission, and the answer
+// to a planned fault (simulate.Fault).
 func TestSubscriptionsNeedOrganizationRead(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.planFault(m{"operation": "directory.list-subscriptions", "kind": "status", "status": 503, "times": 1})

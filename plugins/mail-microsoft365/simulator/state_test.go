@@ -34,7 +34,7 @@ func TestMain(main *testing.M) {
 	os.Exit(main.Run())
 }
 
-// serveSimulator serves a simulator on a free port and prints its ready line.
+// serveSimulator serves a simulator on a free port and prints its simulate.Ready.
 func serveSimulator(dir string) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
