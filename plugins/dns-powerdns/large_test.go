@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// providerAnswering returns a provider whose server answers every request with begin, then part
-// repeated times times, then end.
+// providerAnswering returns a provider whose server answers every request with begin, the given
+// number of repetitions of part, and end.
 func providerAnswering(t *testing.T, begin, part string, times int, end string) sdk.DNSProvider {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(f http.ResponseWriter, _ *http.Request) {

@@ -94,7 +94,7 @@ func (c *tenantClient) AddDomain(ctx context.Context, name string) (domain.Platf
 	return d.toPort(name), nil
 }
 
-// isConflict reports whether Graph may refuse because the object exists already.
+// isConflict reports whether err can mean that the object exists already.
 func isConflict(err error) bool {
 	return graph.Status(err) == http.StatusConflict || graph.ObjectExists(err)
 }

@@ -63,7 +63,7 @@ func TestNilWaitsHoldNothingBack(t *testing.T) {
 	}
 }
 
-// TestClientObservesRetryAfter: a client sends nothing while its scope has to wait.
+// TestClientObservesRetryAfter checks that a client sends nothing while its scope has to wait.
 func TestClientObservesRetryAfter(t *testing.T) {
 	for _, tt := range []struct {
 		status int

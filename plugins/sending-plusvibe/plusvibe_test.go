@@ -96,8 +96,9 @@ func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 	}
 }
 
-// TestPluginMakesOnlyTheExpectedCalls excludes the partner's list, which needs a password in the
-// URL, and the reconnection, which does not work for Microsoft accounts.
+// TestPluginMakesOnlyTheExpectedCalls checks that the plugin does not call the partner's list of
+// accounts, which needs a password in the URL, or the reconnection, which does not work for
+// Microsoft accounts.
 func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	env := newTestEnv(t)
 	p := env.With(nil)
@@ -180,7 +181,8 @@ func TestMalformedListsAreBroken(t *testing.T) {
 	}
 }
 
-// TestMalformedCheckAnswersAreBroken expects that such an answer is not taken for a refused key.
+// TestMalformedCheckAnswersAreBroken checks that the plugin does not take a malformed answer for a
+// refused key.
 func TestMalformedCheckAnswersAreBroken(t *testing.T) {
 	for _, body := range []string{`{}`, `{"status": "success"}`, `{"status": {"ok": true}, "workspaces": []}`, `{"status": "success", "workspaces": [{"name": "x"}]}`} {
 		server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) { _, _ = answer.Write([]byte(body)) }))

@@ -46,7 +46,8 @@ func TestThrottlingWithoutRetryAfterHasADefaultWait(t *testing.T) {
 	}
 }
 
-// TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt also covers a wrong password.
+// TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt covers logins that the operator allows and
+// does not allow, and a wrong password.
 func TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt(t *testing.T) {
 	env := newTestEnv(t)
 	wrong := texts{"partner_password": "guessed-password"}

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestEverySenderIsListedOnceWithEitherMeaningOfSkip also limits the number of calls. The longest
-// lists are read only when TENANTRY_SOAK is set.
+// TestEverySenderIsListedOnceWithEitherMeaningOfSkip checks the senders of a listing and the number
+// of calls. The longest lists are read only when TENANTRY_SOAK is set.
 func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 	for _, tt := range []struct {
 		senders, calls int

@@ -75,7 +75,7 @@ func TestInterceptorsRunInOrder(t *testing.T) {
 // sampleZone is a zone as a DNS provider returns it.
 var sampleZone = dns.Zone{ID: "z", Name: "a.test"}
 
-// TestProbes checks the read that each kind of provider sends before a write.
+// TestProbes checks which read Call.Probe returns for a write of each kind of provider.
 func TestProbes(t *testing.T) {
 	var probe Call
 	var sendErr error

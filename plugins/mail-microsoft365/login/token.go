@@ -31,7 +31,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// Host is the login host as one connection uses it.
+// Host is the login host with the settings of one connection.
 type Host struct {
 	URL        string // without a trailing slash
 	HTTP       *http.Client
@@ -92,8 +92,8 @@ type tokenAnswer struct {
 
 // lifetime returns how long the token is valid, at most 24 hours. Without a valid expires_in it is
 // one hour, the usual value; a 401 replaces the token anyway.
-func (resp tokenAnswer) lifetime() time.Duration {
-	seconds, err := strconv.Atoi(string(bytes.Trim(resp.ExpiresIn, `"`)))
+func (a tokenAnswer) lifetime() time.Duration {
+	seconds, err := strconv.Atoi(string(bytes.Trim(a.ExpiresIn, `"`)))
 	if err != nil || seconds <= 0 {
 		return time.Hour
 	}
@@ -127,8 +127,8 @@ func (h Host) requestToken(ctx context.Context, effect call.Effect, endpoint str
 	return got, nil
 }
 
-// gate returns the gate of a request. The login host throttles an application in a tenant, which is
-// the first element of the path.
+// gate returns the gate of a request. The login host throttles an application in a tenant. The
+// tenant is the first element of the path.
 func (h Host) gate(address string) call.Gate {
 	tenantName, _, _ := strings.Cut(strings.TrimPrefix(address, h.URL+"/"), "/")
 	return call.Gate{Waits: h.Waits, Scopes: []string{"login/" + strings.ToLower(tenantName)}}

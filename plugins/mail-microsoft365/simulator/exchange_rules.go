@@ -45,8 +45,8 @@ type ruleVersion struct {
 // a test sends with an earlier time.
 const maxRuleVersions = 10
 
-// recordRuleChange adds a version of a rule to the log. It applies to mail after the tenant's rule
-// delay.
+// recordRuleChange adds a version of a rule to the log. The version applies to mail after the
+// tenant's rule delay.
 func (t *tenant) recordRuleChange(r transportRule, removed bool, now time.Time) {
 	log := append(t.Exchange.RuleLog, ruleVersion{r, removed, startLag(now, t.Behaviour.RuleMS)})
 	kept := 0
@@ -87,8 +87,8 @@ func (t *tenant) blockedByRule(sender string, at, now time.Time) bool {
 	return false
 }
 
-// inEffectAt reports whether the version applies to a message that is sent at a time. For a message
-// with an earlier time, only the end of the lag counts.
+// inEffectAt reports whether the version applies to a message that is sent at a time. If that time
+// is before now, only the end of the lag counts.
 func (v ruleVersion) inEffectAt(at, now time.Time) bool {
 	if at.Before(now.Add(-clockTolerance)) {
 		return !at.Before(v.InEffect.Until)

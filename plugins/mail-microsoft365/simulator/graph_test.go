@@ -240,7 +240,7 @@ func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 	if got := tn.seats(); len(got) != 3 || got["O365_BUSINESS_ESSENTIALS"] != 25.0 || got["ENTERPRISEPACK"] != 5.0 {
 		t.Errorf("%v", got)
 	}
-	tn.setBehaviour(m{"licenses": m{"paid": 0}}) // trial keeps its value
+	tn.setBehaviour(m{"licenses": m{"paid": 0}}) // the number of trial licences stays unchanged
 	if got := tn.seats(); len(got) != 2 || got["ENTERPRISEPACK"] != 5.0 {
 		t.Errorf("%v", got)
 	}
