@@ -46,8 +46,8 @@ func TestThrottlingWithoutRetryAfterHasADefaultWait(t *testing.T) {
 	}
 }
 
-// TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt covers logins that the operator allows and
-// does not allow, and a wrong password.
+// TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt uses a wrong password, with a partner's login
+// allowed and not allowed by the operator.
 func TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt(t *testing.T) {
 	env := newTestEnv(t)
 	wrong := texts{"partner_password": "guessed-password"}
