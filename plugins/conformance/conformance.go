@@ -47,8 +47,8 @@ const (
 	callTimeout  = 4 * time.Minute
 )
 
-// stopTimeout is how long a plugin may take to exit before it counts as a plugin that does not
-// exit. The tests of this package shorten it for plugins that never exit.
+// stopTimeout is how long a plugin may take to exit. After it, a check reports that the plugin does
+// not exit. The tests of this package shorten it for plugins that never exit.
 var stopTimeout = time.Minute
 
 // handshakeTimeout is how long a plugin may take to start in Test. The host allows less.
@@ -134,7 +134,7 @@ func SendingPlatform(p *wire.Process, c sdk.Connection) sdk.SendingPlatform {
 	return Binary{}.sending(p, c)
 }
 
-// check is one requirement of a plugin that needs no simulator.
+// check is a check that needs the plugin's binary and no simulator.
 type check = contract.Check[Binary]
 
 // Plugin runs the checks that apply to every plugin.

@@ -124,10 +124,10 @@ func (d *dnsEnvironment) failedWrite(t T, status int, want ...outcome.Kind) {
 }
 
 // apply adds a TXT record at the apex of a zone.
-func (d *dnsEnvironment) apply(t T, at dns.Zone, value string) ([]dns.RRSet, error) {
+func (d *dnsEnvironment) apply(t T, zone dns.Zone, value string) ([]dns.RRSet, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), callTimeout)
 	defer cancel()
-	return d.Provider().Apply(ctx, at, []dns.Change{{
-		Before: dns.RRSet{Name: at.Name, Type: dns.TXT}, After: dns.RRSet{Name: at.Name, Type: dns.TXT, TTL: int(time.Hour.Seconds()), Values: []string{value}},
+	return d.Provider().Apply(ctx, zone, []dns.Change{{
+		Before: dns.RRSet{Name: zone.Name, Type: dns.TXT}, After: dns.RRSet{Name: zone.Name, Type: dns.TXT, TTL: int(time.Hour.Seconds()), Values: []string{value}},
 	}})
 }

@@ -109,7 +109,7 @@ func (e *exchange) interceptors(c sdk.Connection) []wire.Interceptor {
 	}}
 }
 
-// describeError returns all texts of an error of a call.
+// describeError returns the kind and all texts of the error of a call.
 func describeError(err error) string {
 	var failure *outcome.Error
 	if !errors.As(err, &failure) {

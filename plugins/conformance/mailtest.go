@@ -93,11 +93,11 @@ func (m *MailTest) NewTenant(t T, s contract.Setup) contract.Tenant {
 	if s.SMTPAuthRefused {
 		in["smtp_auth"] = "refused"
 	}
-	var made struct {
+	var created struct {
 		ID    string `json:"tenant_id"`
 		Admin string `json:"admin"`
 	}
-	m.Control(t, http.MethodPost, "/tenants", in, &made)
+	m.Control(t, http.MethodPost, "/tenants", in, &created)
 	behaviour := map[string]any{"consent_ms": 20, "role_ms": 200, "domain_ms": 50}
 	if s.AcceptedDomainLag > 0 {
 		behaviour["accepted_domain_ms"] = s.AcceptedDomainLag.Milliseconds()
@@ -112,10 +112,10 @@ func (m *MailTest) NewTenant(t T, s contract.Setup) contract.Tenant {
 		behaviour["licenses"] = map[string]any{"paid": s.Licenses.Paid, "trial": s.Licenses.Trial}
 	}
 	behaviour["rule_ms"], behaviour["trace_ms"] = s.RuleLag.Milliseconds(), s.TraceLag.Milliseconds()
-	m.Control(t, http.MethodPost, "/tenants/"+made.ID+"/behaviour", behaviour, nil)
-	_, domain, _ := strings.Cut(made.Admin, "@")
+	m.Control(t, http.MethodPost, "/tenants/"+created.ID+"/behaviour", behaviour, nil)
+	_, domain, _ := strings.Cut(created.Admin, "@")
 	people := expand(t, m.suite, map[string]any{"$domain": domain})
-	return contract.Tenant{GUID: tenant.GUID(made.ID), Name: name, Admin: made.Admin, Member: people.Member, Guest: people.Guest, Platform: m.Ready.Provider}
+	return contract.Tenant{GUID: tenant.GUID(created.ID), Name: name, Admin: created.Admin, Member: people.Member, Guest: people.Guest, Platform: m.Ready.Provider}
 }
 
 // Visit implements contract.MailPlatformEnv. It submits the form of a page and returns the query of
@@ -137,11 +137,11 @@ func (m *MailTest) Visit(t T, page, username string, accept bool) string {
 		t.Fatalf("page: %v", err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	back, err := response.Location()
+	redirect, err := response.Location()
 	if err != nil {
 		t.Fatalf("the page answers %d without a redirect", response.StatusCode)
 	}
-	return back.RawQuery
+	return redirect.RawQuery
 }
 
 // NewZone implements contract.MailPlatformEnv.
@@ -187,15 +187,15 @@ func (m *MailTest) SetRule(t T, id tenant.GUID, r sendlimit.Rule) {
 // Rules implements contract.MailPlatformEnv.
 func (m *MailTest) Rules(t T, id tenant.GUID) map[string][]string {
 	t.Helper()
-	var shown struct {
+	var answer struct {
 		Rules []struct {
 			Name   string   `json:"name"`
 			Blocks []string `json:"blocks"`
 		} `json:"rules"`
 	}
-	m.Control(t, http.MethodGet, "/tenants/"+string(id), nil, &shown)
+	m.Control(t, http.MethodGet, "/tenants/"+string(id), nil, &answer)
 	out := map[string][]string{}
-	for _, r := range shown.Rules {
+	for _, r := range answer.Rules {
 		out[r.Name] = append([]string(nil), r.Blocks...)
 	}
 	return out

@@ -39,7 +39,7 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// TestSuitesReportFaultyPlugins runs single checks against plugins that fail them.
+// TestSuitesReportFaultyPlugins runs single checks against plugins that must fail the check.
 func TestSuitesReportFaultyPlugins(t *testing.T) {
 	previous := stopTimeout
 	stopTimeout = time.Second

@@ -29,8 +29,8 @@ var errNoSimulator = errors.New("the plugin has no simulator")
 const exitNoSimulator = 2
 
 // The environment variables that a plugin and a simulator get, apart from those of the protocol. A
-// plugin gets no more than from its host: the trusted certificates and the time zone, and
-// wire.SearchPath.
+// plugin gets the variables that its host passes on, for trusted certificates and the time zone,
+// and wire.SearchPath.
 var (
 	pluginVariables    = []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "TZ"}
 	simulatorVariables = []string{"PATH", "HOME", "TMPDIR", "TZ"}

@@ -108,8 +108,8 @@ func SendingSimulator[R contract.Runner[R]](t R, open opener, p sdk.Plugin, inva
 				t.Errorf("%s: %d", call, status)
 			}
 		}
-		if held := env.Held(""); len(held) != 0 {
-			t.Errorf("held: %v", held)
+		if accounts := env.Held(""); len(accounts) != 0 {
+			t.Errorf("held: %v", accounts)
 		}
 	})
 	t.Run("the state survives a restart", func(t R) {
@@ -151,13 +151,13 @@ func ReadmeNamesTests(t T, least int) {
 		}
 		_, _ = sources.Write(raw)
 	}
-	named := regexp.MustCompile("`(Test[A-Za-z]+)` \\|").FindAllStringSubmatch(string(page), -1)
-	for _, n := range named {
+	testNames := regexp.MustCompile("`(Test[A-Za-z]+)` \\|").FindAllStringSubmatch(string(page), -1)
+	for _, n := range testNames {
 		if !strings.Contains(sources.String(), "func "+n[1]+"(t *testing.T)") {
 			t.Errorf("there is no %s", n[1])
 		}
 	}
-	if len(named) < least {
-		t.Errorf("only %d rows were read", len(named))
+	if len(testNames) < least {
+		t.Errorf("only %d rows were read", len(testNames))
 	}
 }

@@ -40,8 +40,8 @@ func SimulateSending(t T, open opener, newPlatform func(sdk.Connection) (sdk.Sen
 // empty value removes the setting or secret. If several maps have a name, the last map counts.
 func (s *SendingTest) Given(values ...map[string]string) sdk.Connection {
 	settings, secrets := map[string]string{}, map[string]string{}
-	for _, named := range values {
-		for name, value := range named {
+	for _, replacements := range values {
+		for name, value := range replacements {
 			if _, secret := s.Ready.Secrets[name]; secret {
 				secrets[name] = value
 			} else {
@@ -154,7 +154,7 @@ func expand[V any](t T, in V, words map[string]any) (out V) {
 	}
 	text := string(raw)
 	for word, value := range words {
-		whole, err := json.Marshal(value)
+		encoded, err := json.Marshal(value)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func expand[V any](t T, in V, words map[string]any) (out V) {
 			text = strings.ReplaceAll(text, word, strings.Trim(string(escaped), `"`))
 			continue
 		}
-		text = strings.ReplaceAll(text, `"`+word+`"`, string(whole))
+		text = strings.ReplaceAll(text, `"`+word+`"`, string(encoded))
 	}
 	if err := json.Unmarshal([]byte(text), &out); err != nil {
 		t.Fatalf("the simulator's description for the suite: %v", err)
@@ -213,7 +213,7 @@ func (s *SendingTest) Fixture(d sdk.Description, newPlatform func(sdk.Connection
 	}
 	if hosts := s.Ready.Settings["auth_hosts"]; hosts != "" {
 		fixture.AuthHosts = []string{hosts}
-		fixture.SignIn = func(_ T, at sdk.SignInSession, address string) { s.Decide(at.URL, address, "accept") }
+		fixture.SignIn = func(_ T, session sdk.SignInSession, address string) { s.Decide(session.URL, address, "accept") }
 	}
 	s.addOptional(&fixture, suite, newPlatform)
 	return fixture
@@ -224,7 +224,7 @@ func (s *SendingTest) addOptional(fixture *SendingFixture, suite simulate.Suite,
 	s.t.Helper()
 	fixture.Sessions = suite.Sessions
 	if suite.Declines {
-		fixture.Decline = func(_ T, at sdk.SignInSession) { s.Decide(at.URL, "", "deny") }
+		fixture.Decline = func(_ T, session sdk.SignInSession) { s.Decide(session.URL, "", "deny") }
 	}
 	if suite.Expire != nil {
 		fixture.Expire = func(_ T, at sdk.SignInSession) {

@@ -47,7 +47,7 @@ func Simulate(t T, open func(simulate.Options) (http.Handler, simulate.Ready, er
 	return s
 }
 
-// serve starts the server between the plugin and the simulator next.
+// serve starts the server between the plugin and next, the simulator.
 func (s *Simulator) serve(t T, next http.Handler) {
 	t.Helper()
 	s.faults.redirectURL = startServer(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))

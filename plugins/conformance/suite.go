@@ -30,8 +30,8 @@ type Options struct {
 	Real bool
 	// Only has the ids of the checks to run, or prefixes as in Skip. Empty means all.
 	Only []string
-	// Skip has the reason for each check that is not run, by its id. The prefix of an id up to a slash
-	// stands for all checks below it.
+	// Skip has the reason for each check that is not run, keyed by the id of the check. A key that
+	// is the prefix of ids up to a slash stands for all these checks.
 	Skip map[string]string
 	// Limits are the limits of each process of the plugin, as the host sets them.
 	Limits wire.Limits

@@ -26,7 +26,7 @@ type faultyFixture struct {
 	*fixture
 	limit       int          // calls in each window
 	clockOffset atomic.Int64 // nanoseconds
-	clock       sync.RWMutex // held for reading during a call, so that the clock moves between calls
+	clock       sync.RWMutex // held for reading during a call, so that the clock moves only between calls
 }
 
 func newFaultyFixture(t *testing.T) *faultyFixture {
@@ -273,8 +273,8 @@ func (f *faultyFixture) zoneIDs(t *testing.T, zones []string) map[string]string 
 	return ids
 }
 
-// checkCallsPerDomain checks the number of calls for each undisturbed domain. The call that finds
-// the zone has no zone id in its path, so it is added.
+// checkCallsPerDomain checks the number of calls for each domain of which no call was repeated. The
+// call that finds the zone has no zone id in its path, so it is added to the number.
 func checkCallsPerDomain(t *testing.T, calls []simulate.Entry, ids map[string]string, withoutRetry map[string]bool) {
 	t.Helper()
 	callsByID := map[string]int{}

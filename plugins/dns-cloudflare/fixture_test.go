@@ -214,8 +214,8 @@ func (f *fixture) Held(t conformance.T, zone string) []dns.RRSet {
 	return sets
 }
 
-func (f *fixture) Lose(t conformance.T, how contract.Failure) {
-	kind := map[contract.Failure]string{contract.LosesRequest: "drop_before", contract.LosesAnswer: "drop_after"}[how]
+func (f *fixture) Lose(t conformance.T, failure contract.Failure) {
+	kind := map[contract.Failure]string{contract.LosesRequest: "drop_before", contract.LosesAnswer: "drop_after"}[failure]
 	f.planFault(t, map[string]any{"kind": kind, "times": 1, "writes_only": true})
 }
 

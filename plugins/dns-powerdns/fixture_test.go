@@ -55,12 +55,12 @@ func newFixture(t conformance.T) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	to, err := url.Parse(server.API)
+	target, err := url.Parse(server.API)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := &fixture{server: server, newProvider: newTestState().provider}
-	f.proxy = httptest.NewServer(f.proxying(httputil.NewSingleHostReverseProxy(to)))
+	f.proxy = httptest.NewServer(f.proxying(httputil.NewSingleHostReverseProxy(target)))
 	t.Cleanup(f.proxy.Close)
 	return f
 }
@@ -69,9 +69,9 @@ func newFixture(t conformance.T) *fixture {
 func (f *fixture) proxying(server http.Handler) http.Handler {
 	return http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
 		f.calls.Add(1)
-		how := contract.Failure(0)
+		failure := contract.Failure(0)
 		if r.Method == http.MethodPatch {
-			how = contract.Failure(f.nextFailure.Swap(0))
+			failure = contract.Failure(f.nextFailure.Swap(0))
 			if act := f.beforePatch.Swap(nil); act != nil {
 				(*act)()
 			}
@@ -80,7 +80,7 @@ func (f *fixture) proxying(server http.Handler) http.Handler {
 				return
 			}
 		}
-		switch how {
+		switch failure {
 		case contract.LosesRequest:
 			panic(http.ErrAbortHandler)
 		case contract.LosesAnswer:
@@ -132,7 +132,9 @@ func (f *fixture) replaceSet(t conformance.T, zone string, set map[string]any) {
 	f.callServer(t, http.MethodPatch, "/zones/"+zone+".", map[string]any{"rrsets": []any{set}})
 }
 
-func (f *fixture) Lose(_ conformance.T, how contract.Failure) { f.nextFailure.Store(int64(how)) }
+func (f *fixture) Lose(_ conformance.T, failure contract.Failure) {
+	f.nextFailure.Store(int64(failure))
+}
 
 // callServer calls the API of the server directly, without the proxy and the plugin.
 func (f *fixture) callServer(t conformance.T, method, path string, in any) []byte {

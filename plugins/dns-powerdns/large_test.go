@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// providerAnswering returns a provider whose server answers every request with begin, then part
-// repeated times times, then end.
+// providerAnswering returns a provider whose server answers every request with begin, the given
+// number of repetitions of part, and end.
 func providerAnswering(t *testing.T, begin, part string, times int, end string) sdk.DNSProvider {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(f http.ResponseWriter, _ *http.Request) {
@@ -43,11 +43,11 @@ func providerAnswering(t *testing.T, begin, part string, times int, end string) 
 // zones that is larger than maxZoneList.
 func TestManyZones(t *testing.T) {
 	const first = `[{"id":"z.test.","name":"z.test."}`
-	more := `,{"id":"a.test.","name":"a.test.","url":"` + strings.Repeat("x", 1000) + `"}`
-	if n, err := providerAnswering(t, first, more, 4999, "]").Check(t.Context()); n != 5000 || err != nil {
+	entry := `,{"id":"a.test.","name":"a.test.","url":"` + strings.Repeat("x", 1000) + `"}`
+	if n, err := providerAnswering(t, first, entry, 4999, "]").Check(t.Context()); n != 5000 || err != nil {
 		t.Errorf("Check counts %d zones, %v, want 5000", n, err)
 	}
-	if _, err := providerAnswering(t, first, more, 40_000, "]").Check(t.Context()); !outcome.TooLarge(err) {
+	if _, err := providerAnswering(t, first, entry, 40_000, "]").Check(t.Context()); !outcome.TooLarge(err) {
 		t.Errorf("Check of a list over maxList: %v, want too large", err)
 	}
 	for _, nonsense := range []string{"", "{}", "<html>", `["a"]`, first} {
@@ -61,11 +61,11 @@ func TestManyZones(t *testing.T) {
 func TestLargeZones(t *testing.T) {
 	zone := dns.Zone{ID: "a.test.", Name: "a.test"}
 	const first = `{"id":"a.test.","name":"a.test.","rrsets":[{"name":"a.test.","type":"TXT","ttl":60,"records":[{"content":"\"x\""}]}`
-	more := `,{"name":"b.a.test.","type":"TXT","ttl":60,"records":[{"content":"\"` + strings.Repeat("x", 200) + `\""}]}`
-	if sets, err := providerAnswering(t, first, more, 20_000, "]}").Records(t.Context(), zone); len(sets) != 20_001 || err != nil {
+	entry := `,{"name":"b.a.test.","type":"TXT","ttl":60,"records":[{"content":"\"` + strings.Repeat("x", 200) + `\""}]}`
+	if sets, err := providerAnswering(t, first, entry, 20_000, "]}").Records(t.Context(), zone); len(sets) != 20_001 || err != nil {
 		t.Errorf("Records returns %d sets, %v, want 20001", len(sets), err)
 	}
-	_, err := providerAnswering(t, first, more, 60_000, "]}").Records(t.Context(), zone)
+	_, err := providerAnswering(t, first, entry, 60_000, "]}").Records(t.Context(), zone)
 	if !outcome.TooLarge(err) || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("Records of a zone over maxZone: %v, want too large", err)
 	}

@@ -48,7 +48,7 @@ func TestSimulatorAnswersLikePowerDNS(t *testing.T) {
 	}
 	real.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": "INCREASE"})
 	const server = "/api/v1/servers/localhost"
-	at := server + "/zones/" + zone + "."
+	pathOfZone := server + "/zones/" + zone + "."
 	set := func(name, kind, change string, contents ...string) string {
 		records := []map[string]any{}
 		for _, content := range contents {
@@ -72,34 +72,34 @@ func TestSimulatorAnswersLikePowerDNS(t *testing.T) {
 		{"a different server", http.MethodGet, "/api/v1/servers/other/zones", "", ""},
 		{"no such zone", http.MethodGet, server + "/zones/nobody.test.", "", ""},
 		{"a change of no such zone", http.MethodPatch, server + "/zones/nobody.test.", "", patch(set("x.nobody.test.", "TXT", "REPLACE", `"x"`))},
-		{"no changes", http.MethodPatch, at, "", patch()},
-		{"no JSON", http.MethodPatch, at, "", "{"},
-		{"a set", http.MethodPatch, at, "", patch(set("x.@.", "TXT", "REPLACE", `"x"`, `"y \"quoted\" \\ \228"`), set("@.", "MX", "REPLACE", "10 mx.example."))},
-		{"a set again", http.MethodPatch, at, "", patch(set("x.@.", "TXT", "REPLACE", `"x"`, `"y \"quoted\" \\ \228"`))},
-		{"a CNAME beside a text", http.MethodPatch, at, "", patch(set("x.@.", "CNAME", "REPLACE", "a.example."))},
-		{"a CNAME instead of a text", http.MethodPatch, at, "", patch(set("x.@.", "TXT", "DELETE"), set("x.@.", "CNAME", "REPLACE", "a.example."))},
-		{"a text beside a CNAME", http.MethodPatch, at, "", patch(set("x.@.", "TXT", "REPLACE", `"x"`))},
-		{"a text before its CNAME is deleted", http.MethodPatch, at, "", patch(set("x.@.", "TXT", "REPLACE", `"x"`), set("x.@.", "CNAME", "DELETE"))},
-		{"a CNAME at the apex", http.MethodPatch, at, "", patch(set("@.", "CNAME", "REPLACE", "a.example."))},
-		{"two CNAMEs", http.MethodPatch, at, "", patch(set("y.@.", "CNAME", "REPLACE", "a.example.", "b.example."))},
-		{"a name outside the zone", http.MethodPatch, at, "", patch(set("x.example.", "TXT", "REPLACE", `"x"`))},
-		{"one of two is refused", http.MethodPatch, at, "", patch(set("new.@.", "TXT", "REPLACE", `"x"`), set("x.example.", "TXT", "REPLACE", `"x"`))},
-		{"a name without its dot", http.MethodPatch, at, "", patch(set("y.@", "TXT", "REPLACE", `"x"`))},
-		{"a name in upper case", http.MethodPatch, at, "", patch(set("UPPER.@.", "TXT", "REPLACE", `"x"`))},
-		{"a text without quotes", http.MethodPatch, at, "", patch(set("y.@.", "TXT", "REPLACE", "x"))},
-		{"a host without its dot", http.MethodPatch, at, "", patch(set("y.@.", "CNAME", "REPLACE", "a.example"))},
-		{"an MX without a preference", http.MethodPatch, at, "", patch(set("y.@.", "MX", "REPLACE", "mx.example."))},
-		{"no address", http.MethodPatch, at, "", patch(set("y.@.", "A", "REPLACE", "here"))},
-		{"the same record twice", http.MethodPatch, at, "", patch(set("y.@.", "TXT", "REPLACE", `"x"`, `"x"`))},
-		{"the same set twice", http.MethodPatch, at, "", patch(set("y.@.", "TXT", "REPLACE", `"x"`), set("y.@.", "TXT", "REPLACE", `"y"`))},
-		{"an unknown change", http.MethodPatch, at, "", patch(set("y.@.", "TXT", "EXTEND", `"x"`))},
-		{"no TTL", http.MethodPatch, at, "", `{"rrsets":[{"name":"y.` + zone + `.","type":"TXT","changetype":"REPLACE","records":[]}]}`},
-		{"a set without records", http.MethodPatch, at, "", patch(set("upper.@.", "TXT", "REPLACE"))},
-		{"a deletion of nothing", http.MethodPatch, at, "", patch(set("nothing.@.", "TXT", "DELETE"))},
-		{"some sets", http.MethodGet, at + "?rrset_name=" + zone + ".&rrset_type=MX", "", ""},
-		{"no sets", http.MethodGet, at + "?rrsets=false", "", ""},
+		{"no changes", http.MethodPatch, pathOfZone, "", patch()},
+		{"no JSON", http.MethodPatch, pathOfZone, "", "{"},
+		{"a set", http.MethodPatch, pathOfZone, "", patch(set("x.@.", "TXT", "REPLACE", `"x"`, `"y \"quoted\" \\ \228"`), set("@.", "MX", "REPLACE", "10 mx.example."))},
+		{"a set again", http.MethodPatch, pathOfZone, "", patch(set("x.@.", "TXT", "REPLACE", `"x"`, `"y \"quoted\" \\ \228"`))},
+		{"a CNAME beside a text", http.MethodPatch, pathOfZone, "", patch(set("x.@.", "CNAME", "REPLACE", "a.example."))},
+		{"a CNAME instead of a text", http.MethodPatch, pathOfZone, "", patch(set("x.@.", "TXT", "DELETE"), set("x.@.", "CNAME", "REPLACE", "a.example."))},
+		{"a text beside a CNAME", http.MethodPatch, pathOfZone, "", patch(set("x.@.", "TXT", "REPLACE", `"x"`))},
+		{"a text before its CNAME is deleted", http.MethodPatch, pathOfZone, "", patch(set("x.@.", "TXT", "REPLACE", `"x"`), set("x.@.", "CNAME", "DELETE"))},
+		{"a CNAME at the apex", http.MethodPatch, pathOfZone, "", patch(set("@.", "CNAME", "REPLACE", "a.example."))},
+		{"two CNAMEs", http.MethodPatch, pathOfZone, "", patch(set("y.@.", "CNAME", "REPLACE", "a.example.", "b.example."))},
+		{"a name outside the zone", http.MethodPatch, pathOfZone, "", patch(set("x.example.", "TXT", "REPLACE", `"x"`))},
+		{"one of two is refused", http.MethodPatch, pathOfZone, "", patch(set("new.@.", "TXT", "REPLACE", `"x"`), set("x.example.", "TXT", "REPLACE", `"x"`))},
+		{"a name without its dot", http.MethodPatch, pathOfZone, "", patch(set("y.@", "TXT", "REPLACE", `"x"`))},
+		{"a name in upper case", http.MethodPatch, pathOfZone, "", patch(set("UPPER.@.", "TXT", "REPLACE", `"x"`))},
+		{"a text without quotes", http.MethodPatch, pathOfZone, "", patch(set("y.@.", "TXT", "REPLACE", "x"))},
+		{"a host without its dot", http.MethodPatch, pathOfZone, "", patch(set("y.@.", "CNAME", "REPLACE", "a.example"))},
+		{"an MX without a preference", http.MethodPatch, pathOfZone, "", patch(set("y.@.", "MX", "REPLACE", "mx.example."))},
+		{"no address", http.MethodPatch, pathOfZone, "", patch(set("y.@.", "A", "REPLACE", "here"))},
+		{"the same record twice", http.MethodPatch, pathOfZone, "", patch(set("y.@.", "TXT", "REPLACE", `"x"`, `"x"`))},
+		{"the same set twice", http.MethodPatch, pathOfZone, "", patch(set("y.@.", "TXT", "REPLACE", `"x"`), set("y.@.", "TXT", "REPLACE", `"y"`))},
+		{"an unknown change", http.MethodPatch, pathOfZone, "", patch(set("y.@.", "TXT", "EXTEND", `"x"`))},
+		{"no TTL", http.MethodPatch, pathOfZone, "", `{"rrsets":[{"name":"y.` + zone + `.","type":"TXT","changetype":"REPLACE","records":[]}]}`},
+		{"a set without records", http.MethodPatch, pathOfZone, "", patch(set("upper.@.", "TXT", "REPLACE"))},
+		{"a deletion of nothing", http.MethodPatch, pathOfZone, "", patch(set("nothing.@.", "TXT", "DELETE"))},
+		{"some sets", http.MethodGet, pathOfZone + "?rrset_name=" + zone + ".&rrset_type=MX", "", ""},
+		{"no sets", http.MethodGet, pathOfZone + "?rrsets=false", "", ""},
 	} {
-		beforeReal, beforeSimulated := zoneAt(real.server.API+at, real.server.Key), zoneAt(simulated.URL+at, simulator.Key)
+		beforeReal, beforeSimulated := zoneAt(real.server.API+pathOfZone, real.server.Key), zoneAt(simulated.URL+pathOfZone, simulator.Key)
 		wantStatus, want := request(t, step.method, real.server.API+step.path, cmp.Or(step.key, real.server.Key), step.body)
 		status, got := request(t, step.method, simulated.URL+step.path, cmp.Or(step.key, simulator.Key), step.body)
 		wantError, _, _ := strings.Cut(want.Error, ": while")
@@ -107,9 +107,9 @@ func TestSimulatorAnswersLikePowerDNS(t *testing.T) {
 		if status != wantStatus || got.Error != wantError {
 			t.Errorf("%s: the simulator answers %d %q, PowerDNS %d %q", step.what, status, got.Error, wantStatus, want.Error)
 		}
-		want, got = zoneAt(real.server.API+at, real.server.Key), zoneAt(simulated.URL+at, simulator.Key)
-		if added, wanted := got.EditedSerial-beforeSimulated.EditedSerial, want.EditedSerial-beforeReal.EditedSerial; added != wanted {
-			t.Errorf("%s: the serial increased by %d, that of PowerDNS by %d", step.what, added, wanted)
+		want, got = zoneAt(real.server.API+pathOfZone, real.server.Key), zoneAt(simulated.URL+pathOfZone, simulator.Key)
+		if increase, wantedIncrease := got.EditedSerial-beforeSimulated.EditedSerial, want.EditedSerial-beforeReal.EditedSerial; increase != wantedIncrease {
+			t.Errorf("%s: the serial increased by %d, that of PowerDNS by %d", step.what, increase, wantedIncrease)
 		}
 		if diff := gocmp.Diff(want.sets(), got.sets()); diff != "" {
 			t.Errorf("%s: the zone (-PowerDNS +simulator):\n%s", step.what, diff)

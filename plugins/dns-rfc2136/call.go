@@ -24,8 +24,8 @@ const (
 )
 
 // dial connects by TCP, because updates and transfers may be larger than a datagram. The caller
-// must call the returned function to close the connection. It is also closed when ctx ends or after
-// p.timeout.
+// must call the returned function to close the connection. The connection is also closed when ctx
+// ends, and after p.timeout.
 func (p *provider) dial(ctx context.Context) (*wire.Conn, func(), error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	conn, err := p.dialer.DialContext(ctx, "tcp", p.server)

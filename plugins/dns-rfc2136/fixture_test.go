@@ -157,7 +157,9 @@ func (f *fixture) NewZone(t conformance.T) string {
 	return zoneName(n)
 }
 
-func (f *fixture) Lose(_ conformance.T, how contract.Failure) { f.nextFailure.Store(int64(how)) }
+func (f *fixture) Lose(_ conformance.T, failure contract.Failure) {
+	f.nextFailure.Store(int64(failure))
+}
 
 // tsig signs a message with the server's key and returns the secrets for the client.
 func (f *fixture) tsig(m *wire.Msg) map[string]string {

@@ -92,9 +92,9 @@ func TestPrerequisitesDetectConcurrentChanges(t *testing.T) {
 func TestApplyKeepsTheStringsOfATXT(t *testing.T) {
 	f := newFixture(t)
 	zone := f.NewZone(t)
-	theirs := &wire.TXT{Hdr: wire.RR_Header{Name: zone + ".", Rrtype: wire.TypeTXT, Class: wire.ClassINET, Ttl: 700}, Txt: []string{"in ", "two"}}
+	ownersRecord := &wire.TXT{Hdr: wire.RR_Header{Name: zone + ".", Rrtype: wire.TypeTXT, Class: wire.ClassINET, Ttl: 700}, Txt: []string{"in ", "two"}}
 	m := new(wire.Msg).SetUpdate(zone + ".")
-	m.Insert([]wire.RR{theirs})
+	m.Insert([]wire.RR{ownersRecord})
 	f.update(t, m)
 	for _, ttl := range []int{700, 900} { // the second replaces the whole set
 		p := f.Provider()
@@ -113,12 +113,16 @@ func TestApplyKeepsTheStringsOfATXT(t *testing.T) {
 		}
 		if !slices.ContainsFunc(f.transfer(t, zone), func(rr wire.RR) bool {
 			text, ok := rr.(*wire.TXT)
-			return ok && slices.Equal(text.Txt, theirs.Txt) && int(text.Hdr.Ttl) == ttl
+			return ok && slices.Equal(text.Txt, ownersRecord.Txt) && int(text.Hdr.Ttl) == ttl
 		}) {
 			t.Fatalf("the strings changed: %v", f.transfer(t, zone))
 		}
 		f.Put(t, zone, dns.RRSet{Name: zone, Type: dns.TXT})
-		f.update(t, func() *wire.Msg { m := new(wire.Msg).SetUpdate(zone + "."); m.Insert([]wire.RR{theirs}); return m }())
+		f.update(t, func() *wire.Msg {
+			m := new(wire.Msg).SetUpdate(zone + ".")
+			m.Insert([]wire.RR{ownersRecord})
+			return m
+		}())
 	}
 }
 

@@ -88,13 +88,13 @@ func (c *tenantClient) AddDomain(ctx context.Context, name string) (domain.Platf
 	if err != nil {
 		return domain.Platform{}, err
 	}
-	if shown, err := findAgain(ctx, c.platform.state.retry, conflictLookups, find); err == nil {
-		d = shown
+	if found, err := findAgain(ctx, c.platform.state.retry, conflictLookups, find); err == nil {
+		d = found
 	}
 	return d.toPort(name), nil
 }
 
-// isConflict reports whether Graph may refuse because the object exists already.
+// isConflict reports whether err can mean that the object exists already.
 func isConflict(err error) bool {
 	return graph.Status(err) == http.StatusConflict || graph.ObjectExists(err)
 }

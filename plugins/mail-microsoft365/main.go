@@ -3,8 +3,8 @@
 // Command mail-microsoft365 is the plugin through which tenantry manages Microsoft 365 tenants. It
 // implements sdk.MailPlatform and sdk.MailTenant. The README lists the calls and the permissions.
 //
-// Start with provider.go: platform is Microsoft 365 as one connection reaches it, and tenantClient
-// makes the calls for one tenant. The other files:
+// Start with provider.go: platform makes the calls of one connection, and tenantClient makes the
+// calls for one tenant. The other files:
 //
 //   - settings.go: the description of the plugin and the settings of a connection.
 //   - consent.go, bootstrap.go, grants.go: consent, sign-in, and the preparation of Exchange.

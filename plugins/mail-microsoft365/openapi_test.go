@@ -70,7 +70,7 @@ type graphValidator struct {
 }
 
 func (v graphValidator) RoundTrip(r *http.Request) (*http.Response, error) {
-	// The path as it is sent, without the base URL.
+	// path is the escaped path without the base URL.
 	path, isGraph := strings.CutPrefix(r.URL.Scheme+"://"+r.URL.Host+r.URL.EscapedPath(), v.base+"/v1.0")
 	if !isGraph {
 		return v.next.RoundTrip(r)
@@ -164,7 +164,7 @@ func checkBody(content openapi3.Content, raw []byte, as openapi3.SchemaValidatio
 	if err := schema.VisitJSON(body, as); err != nil {
 		return err
 	}
-	// The schemas allow additional properties, so a misspelled one must be found here.
+	// The schemas allow additional properties, so a misspelled property must be found here.
 	for name := range o {
 		if !strings.Contains(name, "@") && !hasProperty(schema, name) {
 			return fmt.Errorf("the description has no property %s", name)

@@ -48,7 +48,7 @@ func (state *processState) newPlatform(c sdk.Connection) (sdk.MailPlatform, erro
 	return &platform{state: state, settings: s, connection: c.Fingerprint()}, nil
 }
 
-// platform is Microsoft 365 as one connection reaches it. It implements sdk.MailPlatform.
+// platform makes the calls of one connection to Microsoft 365. It implements sdk.MailPlatform.
 type platform struct {
 	state      *processState
 	settings   settings

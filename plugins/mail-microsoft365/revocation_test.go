@@ -51,8 +51,8 @@ func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 	}
 }
 
-// A caller repeats a waiting bootstrap once a second. If each repetition requested a new token, the
-// login host would see a loop.
+// While a bootstrap waits for Microsoft, a caller repeats it once a second. If each repetition
+// requested a new token, the login host would see a loop.
 func TestWaitingBootstrapsReuseTokens(t *testing.T) {
 	fake := newFakePlatform(t)
 	fake.answers["Get-OrganizationConfig"] = `{"value":[{"IsDehydrated":true}]}`

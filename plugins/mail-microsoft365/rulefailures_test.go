@@ -29,11 +29,11 @@ func TestRuleWritesSurviveALostAnswer(t *testing.T) {
 		} {
 			t.Run(fmt.Sprint(cmdlet, f), func(t *testing.T) {
 				s := newSendingTenant(t, env)
-				life := func(what string, do func() error) {
+				life := func(step string, do func() error) {
 					f["operation"], f["times"] = cmdlet, 1
 					env.injectFault(t, f)
 					if err := do(); err != nil {
-						t.Fatalf("%s: %v", what, err)
+						t.Fatalf("%s: %v", step, err)
 					}
 					env.control(t, http.MethodDelete, "/faults", nil)
 				}

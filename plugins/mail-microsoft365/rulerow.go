@@ -121,7 +121,7 @@ func (c *tenantClient) rules(ctx context.Context, parameters map[string]any) ([]
 
 const (
 	ruleSize = 8 << 10 // the platform's limit in characters
-	// ruleReserve is for what the platform adds itself.
+	// ruleReserve is the part of ruleSize for text that the platform adds.
 	ruleReserve = 512
 )
 

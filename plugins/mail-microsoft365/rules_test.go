@@ -100,13 +100,13 @@ func TestRulesListsManagedRules(t *testing.T) {
 	if all := list(); len(all) != 0 {
 		t.Fatalf("foreign rules are listed: %+v", all)
 	}
-	own := s.block(s.domain, s.mailboxes[1:]...)
+	block := s.block(s.domain, s.mailboxes[1:]...)
 	wide := strings.ToUpper(sendlimit.RuleName(sendlimit.TenantWide))
 	s.runAsAdministrator(exchange.NewTransportRule, options{"Name": wide, "Enabled": true, "From": s.mailboxes[:1], "Mode": "Audit", "DeleteMessage": true})
 	before := fmt.Sprint(s.rules())
 	all := list()
 	slices.SortFunc(all, func(a, b sendlimit.Rule) int { return strings.Compare(b.Name, a.Name) })
-	if own.Written, own.Created = false, false; len(all) != 2 || !cmp.Equal(all[0], own) || all[1].Name != wide || len(all[1].Blocks()) != 0 {
+	if block.Written, block.Created = false, false; len(all) != 2 || !cmp.Equal(all[0], block) || all[1].Name != wide || len(all[1].Blocks()) != 0 {
 		t.Fatalf("listed %+v", all)
 	}
 	if after := fmt.Sprint(s.rules()); after != before {

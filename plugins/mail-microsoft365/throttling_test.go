@@ -168,7 +168,7 @@ func (env *throttledEnv) expectNoViolation() {
 	}
 }
 
-// memoryWaits stands for the store of the host.
+// memoryWaits stands in for the waits that the host shares.
 type memoryWaits struct {
 	mu    sync.Mutex
 	until map[string]time.Time

@@ -61,22 +61,22 @@ type tracePosition struct {
 // Sent implements sdk.MailTenant. One call sends one request, because each request counts in a
 // quota of the tenant. The trace is read backwards, newest message first.
 func (c *tenantClient) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendlimit.Trace, error) {
-	at, ok := parseCursor(q.Cursor)
+	position, ok := parseCursor(q.Cursor)
 	batches := slices.Collect(slices.Chunk(q.Senders, traceSenders))
-	if !ok || at.Batch > 0 && at.Batch >= len(batches) {
+	if !ok || position.Batch > 0 && position.Batch >= len(batches) {
 		return sendlimit.Trace{}, call.Refuse(fault.ProviderError, "the cursor is not valid for this trace")
 	}
 	if len(batches) == 0 { // a query without senders would return the messages of all senders
 		return sendlimit.Trace{}, nil
 	}
-	end := q.To.Add(time.Duration(-at.Span) * traceSpan)
+	end := q.To.Add(time.Duration(-position.Span) * traceSpan)
 	begin := end.Add(-traceSpan)
 	if begin.Before(q.From) {
 		begin = q.From
 	}
 	rows, warned, err := exchange.InvokePage[traceRow](ctx, c.exchange, exchange.Command{
 		Effect: call.Read, Cmdlet: exchange.GetMessageTrace, Select: traceProperties,
-		Parameters: at.parameters(begin, end, batches[at.Batch]),
+		Parameters: position.parameters(begin, end, batches[position.Batch]),
 	})
 	if err != nil {
 		return sendlimit.Trace{}, withRetryDelay(err)
@@ -91,13 +91,13 @@ func (c *tenantClient) Sent(ctx context.Context, q sendlimit.TraceQuery) (sendli
 			out.Sent = append(out.Sent, s)
 		}
 	}
-	next, more, err := at.next(rows, warned)
+	next, more, err := position.next(rows, warned)
 	switch {
 	case err != nil || more:
-	case at.Batch+1 < len(batches):
-		next, more = tracePosition{Span: at.Span, Batch: at.Batch + 1}, true
+	case position.Batch+1 < len(batches):
+		next, more = tracePosition{Span: position.Span, Batch: position.Batch + 1}, true
 	case begin.After(q.From):
-		next, more = tracePosition{Span: at.Span + 1}, true
+		next, more = tracePosition{Span: position.Span + 1}, true
 	}
 	if more {
 		out.Next = next.cursor()

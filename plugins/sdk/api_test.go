@@ -256,14 +256,14 @@ func messages(all protoreflect.MessageDescriptors) (lines []string) {
 		lines = append(lines, fmt.Sprintf("message %s", m.FullName()))
 		for j := range m.Fields().Len() {
 			f := m.Fields().Get(j)
-			of := f.Kind().String()
+			fieldType := f.Kind().String()
 			switch {
 			case f.Message() != nil:
-				of = string(f.Message().FullName())
+				fieldType = string(f.Message().FullName())
 			case f.Enum() != nil:
-				of = string(f.Enum().FullName())
+				fieldType = string(f.Enum().FullName())
 			}
-			lines = append(lines, fmt.Sprintf("field %s = %d %s %s", f.FullName(), f.Number(), f.Cardinality(), of))
+			lines = append(lines, fmt.Sprintf("field %s = %d %s %s", f.FullName(), f.Number(), f.Cardinality(), fieldType))
 		}
 		lines = append(lines, messages(m.Messages())...)
 		lines = append(lines, enums(m.Enums())...)

@@ -28,10 +28,10 @@ func TestSDKDependenciesAreListed(t *testing.T) {
 	ownPackages := 0
 	for pkg := range strings.FieldsSeq(string(out)) {
 		first, _, _ := strings.Cut(pkg, "/")
-		folder, own := strings.CutPrefix(pkg, module)
+		folder, inModule := strings.CutPrefix(pkg, module)
 		switch {
 		case !strings.Contains(first, "."): // standard library
-		case own:
+		case inModule:
 			ownPackages++
 			if strings.HasPrefix(folder, "app") || strings.HasPrefix(folder, "adapters") || strings.HasPrefix(folder, "plugins/mail-") {
 				t.Errorf("the SDK depends on %s", pkg)

@@ -65,7 +65,7 @@ const (
 // SendRuleName returns the name of the rule of a scope.
 func SendRuleName(scope string) string { return sendlimit.RuleName(scope) }
 
-// IsSendRuleName reports whether a rule is managed by tenantry, by its name.
+// IsSendRuleName reports whether tenantry manages rules with this name.
 func IsSendRuleName(name string) bool { return sendlimit.IsRuleName(name) }
 
 // DomainNotFound returns the error for a domain that the tenant does not have at the platform.

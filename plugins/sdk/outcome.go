@@ -91,10 +91,10 @@ func UnknownEffect(cause string) error {
 func TransportError(err error) error {
 	var opErr *net.OpError
 	var netErr net.Error
-	var held *outcome.Error
+	var outcomeErr *outcome.Error
 	switch {
-	case errors.As(err, &held): // not sent, see Waits
-		return held
+	case errors.As(err, &outcomeErr): // not sent, see Waits
+		return outcomeErr
 	case errors.Is(err, ErrPrivateAddress):
 		return &outcome.Error{Kind: outcome.Refused, Code: fault.InvalidRequest, Cause: "private_address",
 			Detail: "the host of this connection has no public address"}

@@ -112,7 +112,7 @@ func TestDescribePrintsJSON(t *testing.T) {
 	}
 }
 
-// startSimulator starts a simulator process and reads its ready line.
+// startSimulator starts a simulator process and reads the simulate.Ready that the process prints.
 func startSimulator(t *testing.T, c *exec.Cmd) simulate.Ready {
 	t.Helper()
 	out, err := c.StdoutPipe()

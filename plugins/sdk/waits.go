@@ -29,7 +29,7 @@ type Waits struct {
 	host  ports.Waits          // nil until the host shares its waits
 }
 
-// NewWaits returns Waits that hold nothing back. Now is the clock, time.Now if it is nil.
+// NewWaits returns Waits that hold nothing back. now is the clock; nil means time.Now.
 func NewWaits(now func() time.Time) *Waits {
 	if now == nil {
 		now = time.Now

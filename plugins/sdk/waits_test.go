@@ -63,7 +63,7 @@ func TestNilWaitsHoldNothingBack(t *testing.T) {
 	}
 }
 
-// TestClientObservesRetryAfter: a client sends nothing while its scope has to wait.
+// TestClientObservesRetryAfter checks that a client sends nothing while its scope has to wait.
 func TestClientObservesRetryAfter(t *testing.T) {
 	for _, tt := range []struct {
 		status int
@@ -96,8 +96,8 @@ func TestClientObservesRetryAfter(t *testing.T) {
 		}
 		err := get("key")
 		var o *outcome.Error
-		held := errors.As(err, &o) && o.Kind == outcome.Throttled && o.RetryAfter == 7*time.Second && calls == 1
-		if held != tt.held || !tt.held && err != nil {
+		throttled := errors.As(err, &o) && o.Kind == outcome.Throttled && o.RetryAfter == 7*time.Second && calls == 1
+		if throttled != tt.held || !tt.held && err != nil {
 			t.Errorf("%d, Retry-After %q: %v after %d calls", tt.status, tt.header, err, calls)
 		}
 		if err := get("other key"); err != nil {

@@ -68,8 +68,8 @@ func noAnswer(err error) error {
 }
 
 // failure returns the error of an answer, nil for a 2xx status. Errors of EmailBison are JSON
-// objects; isObject reports whether the body is one. An HTML page comes from a proxy or filter in
-// front of the instance, so its 403 or 404 says nothing about the token or the account.
+// objects; isObject reports whether the body is a JSON object. An HTML page comes from a proxy or
+// filter in front of the instance, so its 403 or 404 says nothing about the token or the account.
 func failure(resp *http.Response, isObject bool) error {
 	cause := "emailbison " + strconv.Itoa(resp.StatusCode)
 	if err := sdk.StatusError(resp.StatusCode, resp.Header, time.Now()); err != nil {

@@ -22,7 +22,7 @@ func TestErrorsAndPlatformHideTheToken(t *testing.T) {
 	if o := outcomeOf(err); o.Kind != sdk.Refused || o.Code.Name != "access_denied" {
 		t.Fatalf("got %v", err)
 	}
-	if shown := fmt.Sprintf("%v %+v %#v %+v", err, err, err, p); strings.Contains(shown, "canary") {
+	if text := fmt.Sprintf("%v %+v %#v %+v", err, err, err, p); strings.Contains(text, "canary") {
 		t.Error("the token is shown")
 	}
 }

@@ -47,13 +47,13 @@ func (p *platform) Check(ctx context.Context) (sdk.Reach, error) {
 		return sdk.Reach{}, sdk.BrokenAnswer("nonsense")
 	}
 	all, listed, err := p.workspaces(ctx)
-	switch own := answer.Data.workspace(); {
+	switch workspace := answer.Data.workspace(); {
 	case err != nil:
 		return sdk.Reach{}, err
 	case len(all) > 0:
 		return sdk.Reach{Workspaces: all, SelectedWorkspaceOnly: len(all) > 1}, nil
-	case own.ID != "":
-		return sdk.Reach{Workspaces: []sdk.Workspace{{ID: string(own.ID), Name: string(own.Name)}}}, nil
+	case workspace.ID != "":
+		return sdk.Reach{Workspaces: []sdk.Workspace{{ID: string(workspace.ID), Name: string(workspace.Name)}}}, nil
 	case listed:
 		return sdk.Reach{}, nil // the instance lists no workspace
 	case p.workspace != "":

@@ -80,9 +80,9 @@ func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 	}
 }
 
-// TestSuperAdminTokenIsReportedAsRoaming checks that Check sets SelectedWorkspaceOnly for a
+// TestSuperAdminTokenActsInTheSelectedWorkspace checks that Check sets SelectedWorkspaceOnly for a
 // super-admin token, and that the plugin never selects a workspace itself.
-func TestSuperAdminTokenIsReportedAsRoaming(t *testing.T) {
+func TestSuperAdminTokenActsInTheSelectedWorkspace(t *testing.T) {
 	i := newInstance(t)
 	i.superAdmin(20)
 	p := i.with(superAdminToken, "")

@@ -29,14 +29,14 @@ func TestCheckReturnsTheWorkspaceOfTheKey(t *testing.T) {
 	if err != nil || len(reach.Workspaces) != 1 || reach.Workspaces[0].Name != "Example Outreach" || reach.SelectedWorkspaceOnly {
 		t.Fatalf("%+v, %v", reach, err)
 	}
-	whole := reach.Workspaces[0].ID
+	workspace := reach.Workspaces[0].ID
 	// For a key without workspaces:read, the plugin takes the workspace from an account.
-	env.Send(http.MethodPut, "/keys/narrow", m{"workspace": whole, "scopes": []string{"accounts:all"}})
+	env.Send(http.MethodPut, "/keys/narrow", m{"workspace": workspace, "scopes": []string{"accounts:all"}})
 	if reach, err = env.With(texts{"api_key": "narrow"}).Check(t.Context()); err != nil || len(reach.Workspaces) != 1 || reach.Workspaces[0].ID != "" {
 		t.Fatalf("without accounts: %+v, %v", reach, err)
 	}
 	env.Put("ann@one.test", m{})
-	if reach, err = env.With(texts{"api_key": "narrow"}).Check(t.Context()); err != nil || reach.Workspaces[0].ID != whole {
+	if reach, err = env.With(texts{"api_key": "narrow"}).Check(t.Context()); err != nil || reach.Workspaces[0].ID != workspace {
 		t.Fatalf("with one: %+v, %v", reach, err)
 	}
 }
@@ -149,9 +149,9 @@ func TestAddressesAreEscapedAndComparedWithoutCase(t *testing.T) {
 	env := newTestEnv(t)
 	for _, address := range []string{"a/b@one.test", "per%cent@one.test", "plus+tag@one.test", "who?@one.test", "Mixed.Case@one.test"} {
 		env.Put(address, m{})
-		for _, asked := range []string{address, strings.ToLower(address), strings.ToUpper(address)} {
-			if got, err := env.With().Account(t.Context(), asked); err != nil || got.Address != address {
-				t.Errorf("%s: got %+v, %v", asked, got, err)
+		for _, spelling := range []string{address, strings.ToLower(address), strings.ToUpper(address)} {
+			if got, err := env.With().Account(t.Context(), spelling); err != nil || got.Address != address {
+				t.Errorf("%s: got %+v, %v", spelling, got, err)
 			}
 		}
 		if err := env.With().Remove(t.Context(), address); err != nil {
@@ -381,9 +381,9 @@ func TestProxyPagesAreBrokenWhateverTheirStatus(t *testing.T) {
 		p := env.With()
 		_, err := p.Check(t.Context())
 		_, accountErr := p.Account(t.Context(), "a@one.test")
-		for what, err := range map[string]error{"check": err, "account": accountErr, "remove": p.Remove(t.Context(), "a@one.test")} {
+		for operation, err := range map[string]error{"check": err, "account": accountErr, "remove": p.Remove(t.Context(), "a@one.test")} {
 			if outcome.Of(err) != outcome.Broken {
-				t.Errorf("%s with %d: %v", what, status, err)
+				t.Errorf("%s with %d: %v", operation, status, err)
 			}
 		}
 	}

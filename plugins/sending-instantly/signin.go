@@ -21,7 +21,7 @@ import (
 const upstreamRetryAfter = 5 * time.Second
 
 // StartSignIn implements sdk.SendingPlatform. An OAuth session of Instantly is not bound to an
-// address: Instantly attaches the mailbox that signs in.
+// address: Instantly connects whichever mailbox signs in.
 func (p *platform) StartSignIn(ctx context.Context, address string) (sdk.SignInSession, error) {
 	var answer struct {
 		SessionID string    `json:"session_id"`

@@ -96,8 +96,9 @@ func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 	}
 }
 
-// TestPluginMakesOnlyTheExpectedCalls excludes the partner's list, which needs a password in the
-// URL, and the reconnection, which does not work for Microsoft accounts.
+// TestPluginMakesOnlyTheExpectedCalls checks that the plugin does not call the partner's list of
+// accounts, which needs a password in the URL, or the reconnection, which does not work for
+// Microsoft accounts.
 func TestPluginMakesOnlyTheExpectedCalls(t *testing.T) {
 	env := newTestEnv(t)
 	p := env.With(nil)
@@ -180,7 +181,8 @@ func TestMalformedListsAreBroken(t *testing.T) {
 	}
 }
 
-// TestMalformedCheckAnswersAreBroken expects that such an answer is not taken for a refused key.
+// TestMalformedCheckAnswersAreBroken checks that the plugin does not take a malformed answer for a
+// refused key.
 func TestMalformedCheckAnswersAreBroken(t *testing.T) {
 	for _, body := range []string{`{}`, `{"status": "success"}`, `{"status": {"ok": true}, "workspaces": []}`, `{"status": "success", "workspaces": [{"name": "x"}]}`} {
 		server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) { _, _ = answer.Write([]byte(body)) }))
@@ -217,15 +219,15 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 			env.Put(fmt.Sprintf("user%03d@a.example", i), m{})
 		}
 		seen, broken := map[string]int{}, false
-		for at, n := "", 0; n == 0 || at != ""; n++ {
-			page, err := env.With(nil).Accounts(t.Context(), at)
+		for cursor, n := "", 0; n == 0 || cursor != ""; n++ {
+			page, err := env.With(nil).Accounts(t.Context(), cursor)
 			if broken = err != nil; broken {
 				break
 			}
 			for _, a := range page.Accounts {
 				seen[a.Address]++
 			}
-			if at = page.Next; n == 1 {
+			if cursor = page.Next; n == 1 {
 				for i := range removed {
 					env.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil)
 				}

@@ -46,7 +46,8 @@ func TestThrottlingWithoutRetryAfterHasADefaultWait(t *testing.T) {
 	}
 }
 
-// TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt also covers a wrong password.
+// TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt uses a wrong password, with a partner's login
+// allowed and not allowed by the operator.
 func TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt(t *testing.T) {
 	env := newTestEnv(t)
 	wrong := texts{"partner_password": "guessed-password"}

@@ -13,8 +13,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// TestEverySenderIsListedOnceWithEitherMeaningOfSkip also limits the number of calls. The longest
-// lists are read only when TENANTRY_SOAK is set.
+// TestEverySenderIsListedOnceWithEitherMeaningOfSkip checks the senders of a listing and the number
+// of calls. The longest lists are read only when TENANTRY_SOAK is set.
 func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 	for _, tt := range []struct {
 		senders, calls int
@@ -111,15 +111,15 @@ func TestRemovalsDuringAListingSkipNoSender(t *testing.T) {
 		}
 		env.Behave(m{"skip": "offset", "limits": false})
 		ids, broken := map[string]bool{}, false
-		for at, n := "", 0; n == 0 || at != ""; n++ {
-			page, err := env.With(nil).Accounts(t.Context(), at)
+		for cursor, n := "", 0; n == 0 || cursor != ""; n++ {
+			page, err := env.With(nil).Accounts(t.Context(), cursor)
 			if broken = err != nil; broken {
 				break
 			}
 			for _, a := range page.Accounts {
 				ids[a.Address] = true
 			}
-			if at = page.Next; n == 1 {
+			if cursor = page.Next; n == 1 {
 				for i := range removed {
 					env.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", i), nil)
 				}
@@ -138,9 +138,9 @@ func TestRemovalsDuringAListingSkipNoSender(t *testing.T) {
 
 func TestInvalidCursorsAreRefused(t *testing.T) {
 	env := newTestEnv(t)
-	for _, at := range []string{"x", "{}", `{"skip": -1}`, "null"} {
-		if _, err := env.With(nil).Accounts(t.Context(), at); outcome.Of(err) != outcome.Refused {
-			t.Errorf("%q: %v", at, err)
+	for _, cursor := range []string{"x", "{}", `{"skip": -1}`, "null"} {
+		if _, err := env.With(nil).Accounts(t.Context(), cursor); outcome.Of(err) != outcome.Refused {
+			t.Errorf("%q: %v", cursor, err)
 		}
 	}
 }

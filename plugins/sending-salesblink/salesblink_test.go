@@ -29,10 +29,10 @@ func TestCheckOfOwnersAndMembers(t *testing.T) {
 		t.Errorf("an owner: %+v, %v", reach, err)
 	}
 	ids = env.key("key-member", "member", 2)
-	for _, named := range []string{"", ids[1]} {
-		reach, err := env.With(texts{"api_key": "key-member", "workspace_id": named}).Check(t.Context())
-		if err != nil || !slices.Equal(reach.Workspaces, []sdk.Workspace{{ID: named}}) {
-			t.Errorf("a member who names %q: %+v, %v", named, reach, err)
+	for _, workspace := range []string{"", ids[1]} {
+		reach, err := env.With(texts{"api_key": "key-member", "workspace_id": workspace}).Check(t.Context())
+		if err != nil || !slices.Equal(reach.Workspaces, []sdk.Workspace{{ID: workspace}}) {
+			t.Errorf("a member who names %q: %+v, %v", workspace, reach, err)
 		}
 	}
 	if _, err := env.With(texts{"api_key": "key-member", "workspace_id": "another"}).Check(t.Context()); outcome.Of(err) != outcome.Refused {
@@ -46,19 +46,19 @@ func TestCheckOfOwnersAndMembers(t *testing.T) {
 func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	env := newTestEnv(t)
 	ids := env.key("key-owner", "owner", 2)
-	for i, named := range []string{ids[0], ids[1], ""} {
-		p, address := env.With(texts{"api_key": "key-owner", "workspace_id": named}), fmt.Sprintf("anna%d@a.example", i)
+	for i, workspace := range []string{ids[0], ids[1], ""} {
+		p, address := env.With(texts{"api_key": "key-owner", "workspace_id": workspace}), fmt.Sprintf("anna%d@a.example", i)
 		s, err := p.StartSignIn(t.Context(), address)
 		if err != nil {
 			t.Fatal(err)
 		}
 		env.Decide(s.URL, address, "accept")
 		if a, err := p.Account(t.Context(), address); err != nil || !a.Exists() {
-			t.Errorf("in %q: %+v, %v", named, a, err)
+			t.Errorf("in %q: %+v, %v", workspace, a, err)
 		}
 		other := env.With(texts{"api_key": "key-owner", "workspace_id": ids[(i+1)%2]})
 		if a, err := other.Account(t.Context(), address); err != nil || a.Exists() {
-			t.Errorf("of %q in a different workspace: %+v, %v", named, a, err)
+			t.Errorf("of %q in a different workspace: %+v, %v", workspace, a, err)
 		}
 	}
 }

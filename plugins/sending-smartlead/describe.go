@@ -106,8 +106,8 @@ type workspace struct{ client, user string }
 
 var workspaceID = regexp.MustCompile(`^(user:)?([0-9]{1,19})$`)
 
-// parseWorkspace parses a workspace_id. ok is false when it is neither a number nor user: and a
-// number.
+// parseWorkspace parses a workspace_id. ok is false for a text that is neither a number nor "user:"
+// with a number.
 func parseWorkspace(id string) (w workspace, ok bool) {
 	switch parts := workspaceID.FindStringSubmatch(id); {
 	case id == "":

@@ -90,12 +90,12 @@ func redactedText(m protobuf.Message) string {
 	if m == nil {
 		return ""
 	}
-	shown := protobuf.Clone(m).ProtoReflect()
-	if field := shown.Descriptor().Fields().ByName(connectionField); field != nil {
-		shown.Clear(field)
+	redacted := protobuf.Clone(m).ProtoReflect()
+	if field := redacted.Descriptor().Fields().ByName(connectionField); field != nil {
+		redacted.Clear(field)
 	}
-	redactFields(shown)
-	return prototext.MarshalOptions{}.Format(shown.Interface())
+	redactFields(redacted)
+	return prototext.MarshalOptions{}.Format(redacted.Interface())
 }
 
 // redactFields replaces the secret fields of m and of the messages in it.

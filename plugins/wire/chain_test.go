@@ -75,7 +75,7 @@ func TestInterceptorsRunInOrder(t *testing.T) {
 // sampleZone is a zone as a DNS provider returns it.
 var sampleZone = dns.Zone{ID: "z", Name: "a.test"}
 
-// TestProbes checks the read that each kind of provider sends before a write.
+// TestProbes checks which read Call.Probe returns for a write of each kind of provider.
 func TestProbes(t *testing.T) {
 	var probe Call
 	var sendErr error
@@ -182,14 +182,14 @@ func TestFenceGuardsWrites(t *testing.T) {
 	}
 	for name, platform := range map[string]ports.MailPlatform{"direct": &recordingPlatform{}, "with a chain": MailInProcess(&recordingPlatform{})} {
 		guarded = 0
-		at := Fence{}.Mail(platform, guard).For(tenant.GUID("t-1"))
-		if _, err := at.Profile(t.Context()); err != nil || guarded != 0 {
+		fenced := Fence{}.Mail(platform, guard).For(tenant.GUID("t-1"))
+		if _, err := fenced.Profile(t.Context()); err != nil || guarded != 0 {
 			t.Errorf("%s: a read: %v, %d guarded", name, err, guarded)
 		}
-		if err := at.EnableMail(t.Context(), "a.test"); err != nil || guarded != 1 {
+		if err := fenced.EnableMail(t.Context(), "a.test"); err != nil || guarded != 1 {
 			t.Errorf("%s: a write: %v, %d guarded", name, err, guarded)
 		}
-		if err := at.EnableMail(t.Context(), "a.test"); !errors.Is(err, refused) {
+		if err := fenced.EnableMail(t.Context(), "a.test"); !errors.Is(err, refused) {
 			t.Errorf("%s: a write after the lease: %v", name, err)
 		}
 	}

@@ -29,7 +29,8 @@ var connection = Connection{
 }
 
 // mailOverWire returns a client of p that is connected through gRPC in memory. seen is called with
-// the connection of each call, finished with its outcome. Both may be nil.
+// the connection of each call, and finished is called with the outcome of each call. Both may be
+// nil.
 func mailOverWire(t *testing.T, p ports.MailPlatform, seen func(Connection), finished func(error)) ports.MailPlatform {
 	t.Helper()
 	listener := bufconn.Listen(1 << 16)
@@ -167,8 +168,8 @@ func TestRequestIDAndDeadlineCrossTheWire(t *testing.T) {
 	var left time.Duration
 	platform := mailOverWire(t, &recordingPlatform{profile: func(ctx context.Context) (tenant.Profile, error) {
 		id = ports.RequestID(ctx)
-		at, _ := ctx.Deadline()
-		left = time.Until(at)
+		deadline, _ := ctx.Deadline()
+		left = time.Until(deadline)
 		return tenant.Profile{}, nil
 	}}, nil, nil)
 	ctx, cancel := context.WithTimeout(ports.WithRequestID(t.Context(), "req-7"), time.Minute)

@@ -23,7 +23,7 @@ func TestProcessExitDoesNotEndThreads(t *testing.T) {
 		before := threadIDs(t)
 		p.Kill()
 		<-p.Exited()
-		<-time.After(100 * time.Millisecond) // a thread would end just after the process
+		<-time.After(100 * time.Millisecond) // if the thread ended, it would end just after the process
 		now := threadIDs(t)
 		for _, id := range before {
 			if !slices.Contains(now, id) {

@@ -60,7 +60,7 @@ func (sim *simulator) listZones(w http.ResponseWriter, r *http.Request) {
 				}
 			}
 		}) {
-			if wanted := r.URL.Query().Get("name"); wanted == "" || wanted == name {
+			if filter := r.URL.Query().Get("name"); filter == "" || filter == name {
 				all = append(all, s.Zones[name].apiDoc())
 			}
 		}

@@ -163,8 +163,8 @@ func page[T any](r *http.Request, all []T, fallback, most int) ([]T, *resultInfo
 		}
 	}
 	from := min((number-1)*size, len(all))
-	some := append([]T{}, all[from:min(from+size, len(all))]...)
-	return some, &resultInfo{Page: number, PerPage: size, Count: len(some), TotalCount: len(all), TotalPages: (len(all) + size - 1) / size}, true
+	onPage := append([]T{}, all[from:min(from+size, len(all))]...)
+	return onPage, &resultInfo{Page: number, PerPage: size, Count: len(onPage), TotalCount: len(all), TotalPages: (len(all) + size - 1) / size}, true
 }
 
 // decode decodes JSON and reports whether it was valid and had no unknown members.

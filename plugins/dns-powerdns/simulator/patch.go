@@ -65,7 +65,7 @@ func changed(zone simulate.Zone, changes []rrsetDoc) ([]dns.RRSet, error) {
 	for _, change := range changes {
 		name := sdk.PlainName(change.Name)
 		kind := dns.Type(change.Type)
-		what := fmt.Sprintf("RRset %s IN %s", change.Name, change.Type)
+		label := fmt.Sprintf("RRset %s IN %s", change.Name, change.Type)
 		deletes := strings.EqualFold(change.ChangeType, "DELETE")
 		switch key := name + " " + change.Type + " " + strings.ToUpper(change.ChangeType); {
 		case !strings.HasSuffix(change.Name, "."):
@@ -75,7 +75,7 @@ func changed(zone simulate.Zone, changes []rrsetDoc) ([]dns.RRSet, error) {
 		case !deletes && !strings.EqualFold(change.ChangeType, "REPLACE"):
 			return nil, refusal("Changetype not understood")
 		case name != zone.Name && !strings.HasSuffix(name, "."+zone.Name):
-			return nil, refusef("%s: Name is out of zone", what)
+			return nil, refusef("%s: Name is out of zone", label)
 		default:
 			seen[key] = true
 		}
@@ -89,7 +89,7 @@ func changed(zone simulate.Zone, changes []rrsetDoc) ([]dns.RRSet, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(others, func(o dns.RRSet) bool { return o.Name == name && (o.Type == dns.CNAME || kind == dns.CNAME) }) {
-			return nil, refusef("%s: Conflicts with pre-existing RRset", what)
+			return nil, refusef("%s: Conflicts with pre-existing RRset", label)
 		}
 		if sets = others; len(set.Values) > 0 {
 			sets = append(sets, set)

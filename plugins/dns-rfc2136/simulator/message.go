@@ -149,9 +149,9 @@ func (s *simulator) transfer(ctx context.Context, q *question) []byte {
 
 // query answers a query for a name of a zone. It ignores wildcards and delegations.
 func (s *simulator) query(ctx context.Context, q *question) []byte {
-	asked := q.Question[0]
-	for _, at := range wire.Split(asked.Name) {
-		zone, err := s.zone(ctx, asked.Name[at:])
+	queried := q.Question[0]
+	for _, index := range wire.Split(queried.Name) {
+		zone, err := s.zone(ctx, queried.Name[index:])
 		if errors.Is(err, simulate.ErrNoZone) {
 			continue
 		}
@@ -162,10 +162,10 @@ func (s *simulator) query(ctx context.Context, q *question) []byte {
 		if err != nil {
 			return q.reply(wire.RcodeServerFailure)
 		}
-		named := named(records, asked.Name)
+		named := named(records, queried.Name)
 		m := new(wire.Msg).SetReply(q.Msg)
 		m.Authoritative = true
-		if m.Answer = typed(named, asked.Qtype); len(m.Answer) == 0 {
+		if m.Answer = typed(named, queried.Qtype); len(m.Answer) == 0 {
 			m.Ns = records[:1]
 		}
 		if len(named) == 0 {

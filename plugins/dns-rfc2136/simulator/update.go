@@ -67,8 +67,8 @@ func (s *simulator) update(ctx context.Context, q *question) int {
 // within reports whether a name is the apex of a zone or below it.
 func within(name, zone string) bool { return wire.IsSubDomain(wire.Fqdn(zone), name) }
 
-// checkPrerequisites returns NOERROR if all prerequisites hold, otherwise the code of the first that
-// does not (RFC 2136, 3.2).
+// checkPrerequisites returns NOERROR if all prerequisites hold, and otherwise the code of the first
+// prerequisite that does not hold (RFC 2136, 3.2).
 func checkPrerequisites(zone string, records, prerequisites []wire.RR) int {
 	var required []wire.RR // prerequisites with values: their sets must equal the sets of the zone
 	for _, rr := range prerequisites {

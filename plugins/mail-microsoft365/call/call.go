@@ -158,20 +158,21 @@ func SameHost(base, link string) bool {
 		strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Host, b.Host)
 }
 
-// RebaseLink returns the link of a further page, moved to base. It keeps the part of the path from
-// root on, such as "/v1.0". The platform writes such links with its public host name, but tokens
-// are sent only to the configured host. RebaseLink reports false for a link that is not below root.
+// RebaseLink returns a link to a further page with its host replaced by base. root, such as
+// "/v1.0", is where the part of the path begins that is kept. The platform writes such links with
+// its public host name, but tokens are sent only to the configured host. RebaseLink reports false
+// for a link that is not below root.
 func RebaseLink(base, link, root string) (string, bool) {
 	u, err := url.Parse(link)
 	if err != nil || u.User != nil || u.Opaque != "" {
 		return "", false
 	}
 	path := u.EscapedPath()
-	at := strings.Index(path+"/", root+"/")
-	if at < 0 || strings.Contains(path, "/..") {
+	index := strings.Index(path+"/", root+"/")
+	if index < 0 || strings.Contains(path, "/..") {
 		return "", false
 	}
-	address := strings.TrimSuffix(base, root) + path[at:]
+	address := strings.TrimSuffix(base, root) + path[index:]
 	if u.RawQuery != "" {
 		address += "?" + u.RawQuery
 	}

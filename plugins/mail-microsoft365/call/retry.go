@@ -11,7 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
-// reserve is the time that must be left of the deadline after a wait, for the next attempt.
+// reserve is how much time must be left before the deadline after a wait, for the next attempt.
 const reserve = time.Second
 
 // RetryPolicy says how often a call is attempted and how long the first pause is.

@@ -145,7 +145,8 @@ func invokePages[T any](ctx context.Context, c Client, cmd Command, address stri
 		if !ok || cmd.Effect != call.Read || next == address {
 			return nil, call.Broken("exchange", "next_link")
 		}
-		// The link works only at the server that wrote it. The server's cookies select it.
+		// The link works only at the server that wrote it. The cookies of the response select that
+		// server.
 		address, session = next, append(session, cookies(resp.Header)...)
 	}
 	return nil, call.Broken("exchange", "endless_pages")

@@ -205,15 +205,15 @@ func TestInvokePageSendsOneRequest(t *testing.T) {
 		{429, ``, false, true},
 		{500, ``, false, true},
 	} {
-		asked := 0
+		requests := 0
 		c := newFakeExchange(t, func(w http.ResponseWriter, _ *http.Request) {
-			asked++
+			requests++
 			w.WriteHeader(tt.status)
 			_, _ = w.Write([]byte(tt.body))
 		})
 		rows, warned, err := exchange.InvokePage[row](t.Context(), c, exchange.Command{Effect: call.Read, Cmdlet: exchange.GetMessageTrace})
-		if asked != 1 || (err != nil) != tt.failed || warned != tt.warned || len(rows) != map[bool]int{false: 1}[tt.failed] {
-			t.Errorf("%d %s: asked %d times, %v, warned %v, %v", tt.status, tt.body, asked, rows, warned, err)
+		if requests != 1 || (err != nil) != tt.failed || warned != tt.warned || len(rows) != map[bool]int{false: 1}[tt.failed] {
+			t.Errorf("%d %s: asked %d times, %v, warned %v, %v", tt.status, tt.body, requests, rows, warned, err)
 		}
 	}
 }

@@ -109,7 +109,7 @@ func TestExceptionTypesBecomeClasses(t *testing.T) {
 
 // TestHTTPStatusesBecomeOutcomes covers the known statuses.
 func TestHTTPStatusesBecomeOutcomes(t *testing.T) {
-	gone := `{"error":{"code":"NotFound","message":"The tenant does not exist"}}`
+	noTenant := `{"error":{"code":"NotFound","message":"The tenant does not exist"}}`
 	for name, tt := range map[string]struct {
 		status       int
 		body         string
@@ -120,7 +120,7 @@ func TestHTTPStatusesBecomeOutcomes(t *testing.T) {
 		"401, empty":        {401, "", outcome.Refused, fault.AccessDenied, 1, 1},
 		"401, JSON":         {401, `{"error":{"code":"Unauthorized"}}`, outcome.Refused, fault.AccessDenied, 1, 1},
 		"403, NUL bytes":    {403, strings.Repeat("\x00", 4096), outcome.Refused, fault.AccessDenied, 1, 1},
-		"404, no tenant":    {404, gone, outcome.Refused, fault.AccessDenied, 1, 1},
+		"404, no tenant":    {404, noTenant, outcome.Refused, fault.AccessDenied, 1, 1},
 		"404, in words":     {404, errorResponse("Microsoft.ODataServiceException", "The tenant 'x' couldn't be found."), outcome.Refused, fault.AccessDenied, 1, 1},
 		"404, an object":    {404, errorResponse("Microsoft.ManagementObjectNotFoundException", "x"), outcome.Refused, fault.ProviderError, 1, 1},
 		"404 of a proxy":    {404, "<html>", outcome.Broken, fault.ProviderError, 1, 1},

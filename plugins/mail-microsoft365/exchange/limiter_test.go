@@ -61,8 +61,8 @@ func TestLimiterThrottlesACallThatCannotMeetItsDeadline(t *testing.T) {
 
 func TestEachTenantHasItsOwnLimiter(t *testing.T) {
 	var limiters Limiters
-	one := limiters.For("c", "t1", 1)
-	if one == limiters.For("c", "t2", 1) || one != limiters.For("c", "t1", 1) {
+	limiter := limiters.For("c", "t1", 1)
+	if limiter == limiters.For("c", "t2", 1) || limiter != limiters.For("c", "t1", 1) {
 		t.Fatal("two tenants share a limiter, or one tenant has two")
 	}
 }

@@ -49,7 +49,7 @@ func (h Host) wellKnown(id tenant.GUID) authority {
 // one issuer, so no wildcard issuer is accepted. Endpoints at a different host are ignored: codes,
 // secrets and keys are exchanged with the configured host alone.
 func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
-	at := h.wellKnown(id)
+	endpoints := h.wellKnown(id)
 	var found discoveryDocument
 	err := h.getJSON(ctx, h.URL+"/"+string(id)+"/v2.0/.well-known/openid-configuration",
 		"/{tenant}/v2.0/.well-known/openid-configuration", &found)
@@ -58,21 +58,21 @@ func (h Host) discover(ctx context.Context, id tenant.GUID) (authority, error) {
 	case errors.As(err, &f) && f.class == consentLost:
 		return authority{}, wrongSignIn(f.Outcome.Cause) // the tenant does not exist
 	case errors.As(err, &f) && f.class == unexpected:
-		return at, nil // the host has no discovery document
+		return endpoints, nil // the host has no discovery document
 	case err != nil:
 		return authority{}, err
-	case !slices.Contains(at.Issuers, found.Issuer):
+	case !slices.Contains(endpoints.Issuers, found.Issuer):
 		return authority{}, call.Broken("login", "issuer_mismatch")
 	}
-	at.Issuers, at.Algorithms = []string{found.Issuer}, found.Algorithms
-	for endpoint, named := range map[*string]string{
-		&at.Authorization: found.Authorization, &at.Token: found.Token, &at.Keys: found.Keys,
+	endpoints.Issuers, endpoints.Algorithms = []string{found.Issuer}, found.Algorithms
+	for endpoint, published := range map[*string]string{
+		&endpoints.Authorization: found.Authorization, &endpoints.Token: found.Token, &endpoints.Keys: found.Keys,
 	} {
-		if call.SameHost(h.URL, named) {
-			*endpoint = named
+		if call.SameHost(h.URL, published) {
+			*endpoint = published
 		}
 	}
-	return at, nil
+	return endpoints, nil
 }
 
 // getJSON reads a JSON document of the login host into a value.

@@ -47,18 +47,18 @@ type numericDate float64
 
 func (d numericDate) time() time.Time { return time.Unix(int64(d), 0) }
 
-// person verifies an ID token for the sign-in that requested it and returns its person. It fails
-// with ConnectLinkInvalid for a wrong token and with NotAdministrator for a guest.
-func (h Host) person(ctx context.Context, s sdk.SignIn, at authority, keys oidc.KeySet, raw string) (Person, error) {
+// person verifies an ID token for the sign-in s and returns the person in the token. It fails with
+// ConnectLinkInvalid for a wrong token and with NotAdministrator for a guest.
+func (h Host) person(ctx context.Context, s sdk.SignIn, tenantAuthority authority, keys oidc.KeySet, raw string) (Person, error) {
 	verifier := oidc.NewVerifier("", keys, &oidc.Config{
-		ClientID: h.Credential.ClientID, SupportedSigningAlgs: algorithms(at.Algorithms),
+		ClientID: h.Credential.ClientID, SupportedSigningAlgs: algorithms(tenantAuthority.Algorithms),
 		SkipIssuerCheck: true, SkipExpiryCheck: true, // checked below: several issuers are valid, and clockSkew applies
 	})
 	token, err := verifier.Verify(ctx, raw)
 	if err != nil {
 		return Person{}, wrongSignIn("id_token")
 	}
-	if !slices.Contains(at.Issuers, token.Issuer) {
+	if !slices.Contains(tenantAuthority.Issuers, token.Issuer) {
 		return Person{}, wrongSignIn("id_token_iss")
 	}
 	var c claims
@@ -94,7 +94,8 @@ func (c claims) mismatch(s sdk.SignIn, now time.Time) string {
 }
 
 // guest reports whether the person belongs to a different tenant. The claim idp of a guest names
-// that tenant. For a member it is absent or one of several spellings of this tenant.
+// the guest's own tenant. For a person of this tenant, idp is absent or names this tenant in one of
+// several spellings.
 func (c claims) guest(issuers []string) bool {
 	idp := strings.TrimSuffix(c.Provider, "/")
 	home := "https://sts.windows.net/" + strings.ToLower(c.Tenant)

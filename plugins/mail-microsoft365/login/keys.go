@@ -72,9 +72,9 @@ func (k *KeyCache) put(address string, s keySet) {
 
 // verificationKeys returns the keys that may have signed a token. Microsoft rotates keys without
 // notice, so an unknown key id reads them again, at most once in refetchInterval.
-func (h Host) verificationKeys(ctx context.Context, at authority, token string) (*oidc.StaticKeySet, error) {
+func (h Host) verificationKeys(ctx context.Context, tenantAuthority authority, token string) (*oidc.StaticKeySet, error) {
 	id, now := keyID(token), h.Now()
-	set := h.Keys.get(at.Keys)
+	set := h.Keys.get(tenantAuthority.Keys)
 	known := now.Sub(set.readAt) < keySetLifetime
 	if found := set.withID(id); known && (len(found) > 0 || now.Sub(set.unknownKeyAt) < refetchInterval) {
 		return &oidc.StaticKeySet{PublicKeys: found}, nil
@@ -82,7 +82,7 @@ func (h Host) verificationKeys(ctx context.Context, at authority, token string) 
 	var document struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := h.getJSON(ctx, at.Keys, "/{tenant}/discovery/v2.0/keys", &document); err != nil {
+	if err := h.getJSON(ctx, tenantAuthority.Keys, "/{tenant}/discovery/v2.0/keys", &document); err != nil {
 		return nil, err
 	}
 	fresh := keySet{readAt: now, unknownKeyAt: set.unknownKeyAt}
@@ -94,7 +94,7 @@ func (h Host) verificationKeys(ctx context.Context, at authority, token string) 
 			fresh.keys = append(fresh.keys, k)
 		}
 	}
-	h.Keys.put(at.Keys, fresh)
+	h.Keys.put(tenantAuthority.Keys, fresh)
 	return &oidc.StaticKeySet{PublicKeys: fresh.withID(id)}, nil
 }
 

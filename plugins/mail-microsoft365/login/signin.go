@@ -18,13 +18,13 @@ import (
 
 // SignInURL returns the page where the administrator signs in at the tenant's own authority.
 func (h Host) SignInURL(ctx context.Context, s sdk.SignIn) (string, error) {
-	at, err := h.discover(ctx, s.Tenant)
+	tenantAuthority, err := h.discover(ctx, s.Tenant)
 	if err != nil {
 		return "", err
 	}
 	config := oauth2.Config{
 		ClientID: h.Credential.ClientID, RedirectURL: s.Redirect, Scopes: []string{"openid", "profile"},
-		Endpoint: oauth2.Endpoint{AuthURL: at.Authorization},
+		Endpoint: oauth2.Endpoint{AuthURL: tenantAuthority.Authorization},
 	}
 	return config.AuthCodeURL(s.State,
 		oauth2.S256ChallengeOption(s.Verifier.Reveal()),
@@ -36,23 +36,23 @@ func (h Host) SignInURL(ctx context.Context, s sdk.SignIn) (string, error) {
 // RedeemCode redeems the code of a sign-in for an ID token and returns the person in it. It fails
 // with ConnectLinkInvalid if code or token do not belong to the sign-in.
 func (h Host) RedeemCode(ctx context.Context, s sdk.SignIn, code secret.Text) (Person, error) {
-	at, err := h.discover(ctx, s.Tenant)
+	tenantAuthority, err := h.discover(ctx, s.Tenant)
 	if err != nil {
 		return Person{}, err
 	}
 	// The code can be used only once, so the request is not repeated.
-	got, err := h.requestToken(ctx, call.Create, at.Token, url.Values{
+	got, err := h.requestToken(ctx, call.Create, tenantAuthority.Token, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code.Reveal()},
 		"redirect_uri": {s.Redirect}, "code_verifier": {s.Verifier.Reveal()},
 	})
 	if err != nil {
 		return Person{}, codeError(err)
 	}
-	keys, err := h.verificationKeys(ctx, at, got.IDToken)
+	keys, err := h.verificationKeys(ctx, tenantAuthority, got.IDToken)
 	if err != nil {
 		return Person{}, err
 	}
-	return h.person(ctx, s, at, keys, got.IDToken)
+	return h.person(ctx, s, tenantAuthority, keys, got.IDToken)
 }
 
 // codeError translates a refusal to redeem a code. A code that was used, is too old, or belongs to

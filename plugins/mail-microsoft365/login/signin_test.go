@@ -79,7 +79,7 @@ func TestRedeemCode(t *testing.T) {
 
 func TestIDTokenChecks(t *testing.T) {
 	now := time.Now()
-	at := func(d time.Duration) int64 { return now.Add(d).Unix() }
+	unix := func(d time.Duration) int64 { return now.Add(d).Unix() }
 	sts := "https://sts.windows.net/"
 	for name, tt := range map[string]struct {
 		claims map[string]any
@@ -95,12 +95,12 @@ func TestIDTokenChecks(t *testing.T) {
 		"personal account":        {map[string]any{"tid": string(consumers)}, fault.ConnectLinkInvalid},
 		"other nonce":             {map[string]any{"nonce": "other"}, fault.ConnectLinkInvalid},
 		"no nonce":                {map[string]any{"nonce": nil}, fault.ConnectLinkInvalid},
-		"expired within skew":     {map[string]any{"exp": at(-4 * time.Minute)}, nil},
-		"expired":                 {map[string]any{"exp": at(-6 * time.Minute)}, fault.ConnectLinkInvalid},
+		"expired within skew":     {map[string]any{"exp": unix(-4 * time.Minute)}, nil},
+		"expired":                 {map[string]any{"exp": unix(-6 * time.Minute)}, fault.ConnectLinkInvalid},
 		"no expiry":               {map[string]any{"exp": nil}, fault.ConnectLinkInvalid},
-		"begins within skew":      {map[string]any{"nbf": at(4 * time.Minute)}, nil},
-		"begins later":            {map[string]any{"nbf": at(6 * time.Minute)}, fault.ConnectLinkInvalid},
-		"issued in the future":    {map[string]any{"iat": at(6 * time.Minute)}, fault.ConnectLinkInvalid},
+		"begins within skew":      {map[string]any{"nbf": unix(4 * time.Minute)}, nil},
+		"begins later":            {map[string]any{"nbf": unix(6 * time.Minute)}, fault.ConnectLinkInvalid},
+		"issued in the future":    {map[string]any{"iat": unix(6 * time.Minute)}, fault.ConnectLinkInvalid},
 		"guest":                   {map[string]any{"idp": sts + "22222222-6a0e-4a55-8f0e-0c2f5b6a9d11/"}, fault.NotAdministrator},
 		"guest with own account":  {map[string]any{"idp": "live.com"}, fault.NotAdministrator},
 		"at home, told by idp":    {map[string]any{"idp": sts + string(guid) + "/"}, nil},

@@ -21,7 +21,7 @@ func fixedAnswer(status int, body map[string]any) func(url.Values) (int, any) {
 	return func(url.Values) (int, any) { return status, body }
 }
 
-// A failed renewal decides whether the token that is still valid stays in use.
+// The error of a failed renewal decides whether the old token, which is still valid, stays in use.
 func TestAFailedRenewalKeepsTheTokenUnlessAccessIsRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
@@ -73,8 +73,8 @@ func TestRenewalsAreLimited(t *testing.T) {
 	}
 }
 
-// If callers waited for each other, each would wait for the full timeout of a host that does not
-// answer.
+// If callers sent their requests one after another, each would wait for the full timeout of a host
+// that does not answer.
 func TestCallersShareOneFailure(t *testing.T) {
 	s, d, _ := newTokenIssuer(t, 3600)
 	arrived, release := make(chan struct{}), make(chan struct{})
@@ -123,14 +123,14 @@ func TestACancelledCallerDoesNotCancelTheTokenRequest(t *testing.T) {
 		return issue(f)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	gone := make(chan error)
+	returned := make(chan error)
 	go func() {
 		_, err := s.Token(ctx)
-		gone <- err
+		returned <- err
 	}()
 	<-arrived
 	cancel()
-	if err := <-gone; !errors.Is(err, context.Canceled) {
+	if err := <-returned; !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
 	close(release)

@@ -31,7 +31,7 @@ import (
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
-// Host is the login host as one connection uses it.
+// Host is the login host with the settings of one connection.
 type Host struct {
 	URL        string // without a trailing slash
 	HTTP       *http.Client
@@ -65,9 +65,9 @@ func (h Host) AppToken(ctx context.Context, id tenant.GUID, scope string) (Token
 	return h.appToken(ctx, string(id), scope)
 }
 
-// appToken requests a token in a tenant. at is the tenant's id or one of its domains.
-func (h Host) appToken(ctx context.Context, at, scope string) (Token, error) {
-	endpoint := h.URL + "/" + at + "/oauth2/v2.0/token"
+// appToken requests a token in a tenant. tenantName is the tenant's id or one of its domains.
+func (h Host) appToken(ctx context.Context, tenantName, scope string) (Token, error) {
+	endpoint := h.URL + "/" + tenantName + "/oauth2/v2.0/token"
 	form := url.Values{"grant_type": {"client_credentials"}, "scope": {scope}}
 	// A token request changes nothing, so it is repeated like a read.
 	got, err := call.Retry(ctx, h.Retry, call.Read, func() (tokenAnswer, error) {
@@ -92,8 +92,8 @@ type tokenAnswer struct {
 
 // lifetime returns how long the token is valid, at most 24 hours. Without a valid expires_in it is
 // one hour, the usual value; a 401 replaces the token anyway.
-func (resp tokenAnswer) lifetime() time.Duration {
-	seconds, err := strconv.Atoi(string(bytes.Trim(resp.ExpiresIn, `"`)))
+func (a tokenAnswer) lifetime() time.Duration {
+	seconds, err := strconv.Atoi(string(bytes.Trim(a.ExpiresIn, `"`)))
 	if err != nil || seconds <= 0 {
 		return time.Hour
 	}
@@ -127,11 +127,11 @@ func (h Host) requestToken(ctx context.Context, effect call.Effect, endpoint str
 	return got, nil
 }
 
-// gate returns the gate of a request. The login host throttles an application in a tenant, which is
-// the first element of the path.
+// gate returns the gate of a request. The login host throttles an application in a tenant. The
+// tenant is the first element of the path.
 func (h Host) gate(address string) call.Gate {
-	at, _, _ := strings.Cut(strings.TrimPrefix(address, h.URL+"/"), "/")
-	return call.Gate{Waits: h.Waits, Scopes: []string{"login/" + strings.ToLower(at)}}
+	tenantName, _, _ := strings.Cut(strings.TrimPrefix(address, h.URL+"/"), "/")
+	return call.Gate{Waits: h.Waits, Scopes: []string{"login/" + strings.ToLower(tenantName)}}
 }
 
 // Payload contains claims of an access token. The token is meant for the API and is not verified

@@ -63,13 +63,13 @@ type behaviour struct {
 	Deleted           bool     `json:"deleted"`
 	// Licenses replaces the licences that are counted from the users.
 	Licenses *licenses `json:"licenses"`
-	// ConsentBusy makes the next consent fail because of a concurrent one.
+	// ConsentBusy makes the next consent fail as if a concurrent consent were in progress.
 	ConsentBusy     bool `json:"consent_busy"`
 	TraceDuplicates bool `json:"trace_duplicates"`
 	// TracePage is the largest number of rows in an answer of message trace, 5000 if it is 0.
 	TracePage int `json:"trace_page"`
 	// TraceQuota is the number of trace queries in 5 minutes, 100 if it is 0. TraceThrottled is the
-	// status of further queries: 400, which 0 stands for, or 429.
+	// status of further queries: 400 or 429. 0 means 400.
 	TraceQuota     int `json:"trace_quota"`
 	TraceThrottled int `json:"trace_throttled"`
 	// TraceBare omits the time zone in Received.
@@ -87,16 +87,16 @@ type scriptedAnswer struct {
 	Times     int                `json:"times"`     // how many calls it applies to, 0 for all
 }
 
-// nextScriptedAnswer returns the scripted answer for a cmdlet, zero when there is none, and counts
-// it as used.
+// nextScriptedAnswer returns the scripted answer for a cmdlet and counts it as used. It returns the
+// zero value if there is none.
 func (b *behaviour) nextScriptedAnswer(cmdlet string) scriptedAnswer {
 	answer := b.Cmdlets[cmdlet]
 	if answer.Times == 1 {
 		delete(b.Cmdlets, cmdlet)
 	} else if answer.Times > 1 {
-		rest := answer
-		rest.Times--
-		b.Cmdlets[cmdlet] = rest
+		remaining := answer
+		remaining.Times--
+		b.Cmdlets[cmdlet] = remaining
 	}
 	return answer
 }

@@ -65,7 +65,8 @@ var registration struct {
 	err error
 }
 
-// startSimulatorIn starts a simulator on a data folder. The second result stops it.
+// startSimulatorIn starts a simulator with the data folder dir. The returned function stops the
+// simulator.
 func startSimulatorIn(t *testing.T, dir string, dnsServer *fakeDNS) (*simClient, func()) {
 	t.Helper()
 	var handler http.Handler

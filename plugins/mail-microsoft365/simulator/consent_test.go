@@ -203,8 +203,8 @@ func TestPagesWorkWithoutScript(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			to, err := base.Parse(p.action)
-			if err != nil || p.method != "post" || to.Query().Encode() != base.Query().Encode() || to.Path != base.Path {
+			target, err := base.Parse(p.action)
+			if err != nil || p.method != "post" || target.Query().Encode() != base.Query().Encode() || target.Path != base.Path {
 				t.Errorf("the form posts to %q: %v", p.action, err)
 			}
 		})
@@ -229,31 +229,31 @@ func readPage(t *testing.T, text string) parsedPage {
 	}
 	p := parsedPage{fields: map[string]string{}, labelled: map[string]bool{}}
 	for n := range root.Descendants() {
-		at := map[string]string{}
+		attributes := map[string]string{}
 		for _, a := range n.Attr {
-			at[a.Key] = a.Val
+			attributes[a.Key] = a.Val
 		}
 		switch n.Data {
 		case "html":
-			p.lang = at["lang"]
+			p.lang = attributes["lang"]
 		case "title":
 			p.title = n.FirstChild.Data
 		case "meta":
-			if at["name"] == "viewport" {
-				p.viewport = at["content"]
+			if attributes["name"] == "viewport" {
+				p.viewport = attributes["content"]
 			}
 		case "h1":
 			p.headings++
 		case "script":
 			p.scripts++
 		case "form":
-			p.action, p.method = at["action"], at["method"]
+			p.action, p.method = attributes["action"], attributes["method"]
 		case "input":
-			p.fields[at["name"]] = at["value"]
+			p.fields[attributes["name"]] = attributes["value"]
 		case "label":
-			p.labelled[at["for"]] = true
+			p.labelled[attributes["for"]] = true
 		case "button":
-			p.buttons = append(p.buttons, at["name"]+"="+at["value"])
+			p.buttons = append(p.buttons, attributes["name"]+"="+attributes["value"])
 		}
 	}
 	return p

@@ -174,10 +174,10 @@ func (s *simulator) controlRevoke(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// revoke withdraws a grant. what is its name in the control call. It returns an error for an
-// unknown grant or app role.
-func (t *tenant) revoke(what, role string) error {
-	switch what {
+// revoke withdraws a grant. grantName is the name of the grant in the control call. revoke returns
+// an error for an unknown grant or app role.
+func (t *tenant) revoke(grantName, role string) error {
+	switch grantName {
 	case "consent":
 		if t.Grant.Consent == "granted" {
 			t.Grant.Consent = "revoked"

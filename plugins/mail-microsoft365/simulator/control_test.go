@@ -60,7 +60,7 @@ func TestControlShowsTenantState(t *testing.T) {
 
 func TestControlRefusesInvalidRequests(t *testing.T) {
 	tn := startSimulator(t).newTenant()
-	own := "/tenants/" + tn.id
+	tenantPath := "/tenants/" + tn.id
 	for _, tt := range []struct {
 		name, method, path, body string
 		status                   int
@@ -69,26 +69,26 @@ func TestControlRefusesInvalidRequests(t *testing.T) {
 		{"domain instead of tenant id", "GET", "/tenants/" + tn.initialDomain(), "", 404},
 		{"unknown tenant's behaviour", "POST", "/tenants/x/behaviour", "{}", 404},
 		{"unknown call", "GET", "/weather", "", 404},
-		{"unknown knob", "POST", own + "/behaviour", `{"consent_seconds":1}`, 400},
-		{"negative delay", "POST", own + "/behaviour", `{"consent_ms":-1}`, 400},
-		{"wrong type", "POST", own + "/behaviour", `{"alias_taken":"yes"}`, 400},
-		{"unknown early_records", "POST", own + "/behaviour", `{"early_records":"maybe"}`, 400},
-		{"token_seconds 0", "POST", own + "/behaviour", `{"token_seconds":0}`, 400},
-		{"unknown next_link", "POST", own + "/behaviour", `{"next_link":"x"}`, 400},
-		{"unknown elsewhere_at", "POST", own + "/behaviour", `{"elsewhere_at":"x"}`, 400},
-		{"unknown domain_conflict", "POST", own + "/behaviour", `{"domain_conflict":500}`, 400},
-		{"negative CAS delay", "POST", own + "/behaviour", `{"cas_ms":-5}`, 400},
-		{"invalid JSON", "POST", own + "/behaviour", `{`, 400},
-		{"unknown revocation", "POST", own + "/revoke", `{"what":"everything"}`, 400},
-		{"unknown app role", "POST", own + "/revoke", `{"what":"app_role","role":"Coffee.Make.All"}`, 400},
+		{"unknown knob", "POST", tenantPath + "/behaviour", `{"consent_seconds":1}`, 400},
+		{"negative delay", "POST", tenantPath + "/behaviour", `{"consent_ms":-1}`, 400},
+		{"wrong type", "POST", tenantPath + "/behaviour", `{"alias_taken":"yes"}`, 400},
+		{"unknown early_records", "POST", tenantPath + "/behaviour", `{"early_records":"maybe"}`, 400},
+		{"token_seconds 0", "POST", tenantPath + "/behaviour", `{"token_seconds":0}`, 400},
+		{"unknown next_link", "POST", tenantPath + "/behaviour", `{"next_link":"x"}`, 400},
+		{"unknown elsewhere_at", "POST", tenantPath + "/behaviour", `{"elsewhere_at":"x"}`, 400},
+		{"unknown domain_conflict", "POST", tenantPath + "/behaviour", `{"domain_conflict":500}`, 400},
+		{"negative CAS delay", "POST", tenantPath + "/behaviour", `{"cas_ms":-5}`, 400},
+		{"invalid JSON", "POST", tenantPath + "/behaviour", `{`, 400},
+		{"unknown revocation", "POST", tenantPath + "/revoke", `{"what":"everything"}`, 400},
+		{"unknown app role", "POST", tenantPath + "/revoke", `{"what":"app_role","role":"Coffee.Make.All"}`, 400},
 		{"unknown bootstrap", "POST", "/tenants", `{"bootstrap":"maybe"}`, 400},
 		{"unknown SMTP AUTH", "POST", "/tenants", `{"smtp_auth":"maybe"}`, 400},
 		{"unknown member", "POST", "/tenants", `{"colour":"blue"}`, 400},
 		{"invalid certificate", "POST", "/app", `{"certificate":"x"}`, 400},
 		{"unknown permission", "POST", "/app", `{"permissions":["Coffee.Make.All"]}`, 400},
 		{"unknown mailbox", "POST", "/messages", `{"mailbox":"a@b.example","count":1}`, 404},
-		{"trace_page 1", "POST", own + "/behaviour", `{"trace_page":1}`, 400},
-		{"unknown trace_throttled", "POST", own + "/behaviour", `{"trace_throttled":503}`, 400},
+		{"trace_page 1", "POST", tenantPath + "/behaviour", `{"trace_page":1}`, 400},
+		{"unknown trace_throttled", "POST", tenantPath + "/behaviour", `{"trace_throttled":503}`, 400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := tn.do(tt.method, tn.ready.URL+"/_control"+tt.path, nil, tt.body)

@@ -71,16 +71,16 @@ func TestEnablingDKIMRequiresBothCNAMEs(t *testing.T) {
 				tn.fakeDNS.publish(strings.Replace(record, " CNAME", "._domainkey."+domain+". 60 IN CNAME", 1) + ".")
 			}
 			a := tn.exchange("Set-DkimSigningConfig", m{"Identity": domain, "Enabled": true})
-			read := tn.exchange("Get-DkimSigningConfig", m{"Identity": domain})
+			shown := tn.exchange("Get-DkimSigningConfig", m{"Identity": domain})
 			if tt.ok {
-				if a.status != http.StatusOK || read.at("value", 0, "Status") != "Valid" || read.at("value", 0, "Enabled") != true {
-					t.Errorf("%d %s, read %s", a.status, a.raw, read.raw)
+				if a.status != http.StatusOK || shown.at("value", 0, "Status") != "Valid" || shown.at("value", 0, "Enabled") != true {
+					t.Errorf("%d %s, read %s", a.status, a.raw, shown.raw)
 				}
 				return
 			}
 			assertGolden(t, "exchange-no-cname", a)
-			if read.at("value", 0, "Status") != "CnameMissing" || read.at("value", 0, "Enabled") != false {
-				t.Errorf("%s", read.raw)
+			if shown.at("value", 0, "Status") != "CnameMissing" || shown.at("value", 0, "Enabled") != false {
+				t.Errorf("%s", shown.raw)
 			}
 		})
 	}

@@ -143,8 +143,8 @@ func TestServiceRecordsFollowMXStyle(t *testing.T) {
 func TestServiceRecordsBeforeEmailIsEnabled(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.graph("POST", "/domains", m{"id": domain})
-	read := func(how string) response {
-		tn.setBehaviour(m{"early_records": how})
+	read := func(earlyRecords string) response {
+		tn.setBehaviour(m{"early_records": earlyRecords})
 		return tn.graph("GET", "/domains/"+domain+"/serviceConfigurationRecords", nil)
 	}
 	if a := read("empty"); a.status != http.StatusOK || len(a.rows()) != 0 {

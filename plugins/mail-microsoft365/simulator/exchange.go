@@ -159,7 +159,8 @@ func (call *invocation) execute(cmd cmdlet) outcome {
 	return out
 }
 
-// replica returns the tenant as the cmdlet sees it: a cmdlet that reads sees a replica.
+// replica returns the tenant as the cmdlet sees it. A cmdlet that reads sees the state that a
+// replica shows.
 func (call *invocation) replica(t *tenant) *tenant {
 	if !strings.HasPrefix(strings.ToLower(call.cmdlet), "get-") {
 		return t

@@ -159,12 +159,12 @@ func readParams(c cmdlet, raw json.RawMessage) (params, *exception) {
 	}
 	parsed := params{}
 	for _, name := range sorted(given) {
-		wanted, ok := c.parameter(name)
+		parameterType, ok := c.parameter(name)
 		if !ok {
 			return nil, errAmbiguous.with(name)
 		}
-		if !wanted.accepts(given[name]) {
-			return nil, errTransform.with("'" + name + "'. Cannot convert the value to type \"" + wanted.name + "\".")
+		if !parameterType.accepts(given[name]) {
+			return nil, errTransform.with("'" + name + "'. Cannot convert the value to type \"" + parameterType.name + "\".")
 		}
 		parsed[strings.ToLower(name)] = given[name]
 	}

@@ -87,7 +87,7 @@ func writeStatus(w http.ResponseWriter, status int) {
 	w.WriteHeader(status)
 }
 
-// nulBytes is the length of the body of a 403 answer, which consists of zero bytes.
+// nulBytes is the length of the body of a 403 answer, which consists of NUL bytes.
 const nulBytes = 4096
 
 // writeForbidden answers that a directory role is missing or that a cmdlet is not allowed.

@@ -45,8 +45,8 @@ type ruleVersion struct {
 // a test sends with an earlier time.
 const maxRuleVersions = 10
 
-// recordRuleChange adds a version of a rule to the log. It applies to mail after the tenant's rule
-// delay.
+// recordRuleChange adds a version of a rule to the log. The version applies to mail after the
+// tenant's rule delay.
 func (t *tenant) recordRuleChange(r transportRule, removed bool, now time.Time) {
 	log := append(t.Exchange.RuleLog, ruleVersion{r, removed, startLag(now, t.Behaviour.RuleMS)})
 	kept := 0
@@ -87,8 +87,8 @@ func (t *tenant) blockedByRule(sender string, at, now time.Time) bool {
 	return false
 }
 
-// inEffectAt reports whether the version applies to a message that is sent at a time. For a message
-// with an earlier time, only the end of the lag counts.
+// inEffectAt reports whether the version applies to a message that is sent at a time. If that time
+// is before now, only the end of the lag counts.
 func (v ruleVersion) inEffectAt(at, now time.Time) bool {
 	if at.Before(now.Add(-clockTolerance)) {
 		return !at.Before(v.InEffect.Until)
@@ -148,13 +148,13 @@ func (r transportRule) row() object {
 	}
 }
 
-// predicateClasses returns the class names whose flag is true, or nil. named alternates between a
-// name and its flag.
-func predicateClasses(named ...any) any {
+// predicateClasses returns the class names whose flag is true, or nil. namesAndFlags alternates
+// between a name and its flag.
+func predicateClasses(namesAndFlags ...any) any {
 	var out []string
-	for i := 0; i < len(named); i += 2 {
-		if has, _ := named[i+1].(bool); has {
-			name, _ := named[i].(string)
+	for i := 0; i < len(namesAndFlags); i += 2 {
+		if has, _ := namesAndFlags[i+1].(bool); has {
+			name, _ := namesAndFlags[i].(string)
 			out = append(out, ruleTaskTypes+name)
 		}
 	}

@@ -179,8 +179,8 @@ func (call *invocation) traceWindow() (from, to time.Time, failure *exception) {
 // matchesFilters reports whether a row matches the filters of the parameters.
 func (call *invocation) matchesFilters(r traceRow) bool {
 	for name, value := range map[string]string{"SenderAddress": r.Sender, "RecipientAddress": r.recipient, "MessageTraceId": r.id()} {
-		wanted := call.params.textList(name)
-		if wanted != nil && !slices.ContainsFunc(wanted, func(w string) bool { return strings.EqualFold(w, value) }) {
+		values := call.params.textList(name)
+		if values != nil && !slices.ContainsFunc(values, func(w string) bool { return strings.EqualFold(w, value) }) {
 			return false
 		}
 	}

@@ -167,7 +167,7 @@ func updateDomain(c *graphCall, t *tenant) result {
 		return errorResult(errValues.with(""))
 	}
 	if v, has := body["isDefault"]; has {
-		if v != true { // only another default domain replaces the default
+		if v != true { // the default changes only when a different domain becomes the default
 			return errorResult(errValues.with(""))
 		}
 		for i := range t.Domains {

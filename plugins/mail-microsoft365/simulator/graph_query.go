@@ -185,11 +185,11 @@ func applyFilter(all []object, clauses []clause, known ...string) ([]object, *gr
 			return nil, errFilter.with(c.property)
 		}
 	}
-	kept := []object{}
+	matching := []object{}
 	for _, o := range all {
 		if !slices.ContainsFunc(clauses, func(c clause) bool { return !c.matches(o) }) {
-			kept = append(kept, o)
+			matching = append(matching, o)
 		}
 	}
-	return kept, nil
+	return matching, nil
 }

@@ -26,11 +26,11 @@ func listRoleAssignments(c *graphCall, t *tenant) result {
 	for _, a := range t.Assignments {
 		all = append(all, roleAssignmentObject(a))
 	}
-	kept, refusal := applyFilter(all, clauses, "principalId", "roleDefinitionId", "directoryScopeId")
+	matching, refusal := applyFilter(all, clauses, "principalId", "roleDefinitionId", "directoryScopeId")
 	if refusal != nil {
 		return errorResult(refusal)
 	}
-	return c.collection(roleAssignmentsPath, kept)
+	return c.collection(roleAssignmentsPath, matching)
 }
 
 // createRoleAssignment answers POST /roleManagement/directory/roleAssignments. It answers a second
@@ -74,11 +74,11 @@ func listPrincipals(c *graphCall, t *tenant) result {
 	if refusal != nil {
 		return errorResult(refusal)
 	}
-	kept, refusal := applyFilter([]object{c.principalObject(t)}, clauses, "appId", "id", "displayName")
+	matching, refusal := applyFilter([]object{c.principalObject(t)}, clauses, "appId", "id", "displayName")
 	if refusal != nil {
 		return errorResult(refusal)
 	}
-	return c.collection("servicePrincipals", kept)
+	return c.collection("servicePrincipals", matching)
 }
 
 // getPrincipalByAppID answers GET servicePrincipals(appId='...') and the app roles below it.

@@ -240,7 +240,7 @@ func TestSubscriptionsFollowLicenseSetting(t *testing.T) {
 	if got := tn.seats(); len(got) != 3 || got["O365_BUSINESS_ESSENTIALS"] != 25.0 || got["ENTERPRISEPACK"] != 5.0 {
 		t.Errorf("%v", got)
 	}
-	tn.setBehaviour(m{"licenses": m{"paid": 0}}) // trial keeps its value
+	tn.setBehaviour(m{"licenses": m{"paid": 0}}) // the number of trial licences stays unchanged
 	if got := tn.seats(); len(got) != 2 || got["ENTERPRISEPACK"] != 5.0 {
 		t.Errorf("%v", got)
 	}
@@ -272,7 +272,8 @@ func TestSubscriptionsAreInPages(t *testing.T) {
 	assertGolden(t, "graph-unsupported-query", tn.graph("GET", "/directory/subscriptions?$top=1", nil))
 }
 
-// TestSubscriptionsNeedOrganizationRead also checks the answer to a planned fault.
+// TestSubscriptionsNeedOrganizationRead checks the refusal without the permission, and the answer
+// to a planned fault (simulate.Fault).
 func TestSubscriptionsNeedOrganizationRead(t *testing.T) {
 	tn := startSimulator(t).newConnectedTenant()
 	tn.planFault(m{"operation": "directory.list-subscriptions", "kind": "status", "status": 503, "times": 1})

@@ -239,8 +239,8 @@ func (s *simulator) redeemCode(req tokenRequest, r *http.Request) (map[string]an
 		"ext_expires_in": seconds, "access_token": accessToken, "id_token": idToken}, nil
 }
 
-// checkCode returns the error for a code that cannot be redeemed, or nil. The zero value is an
-// unknown code.
+// checkCode returns the error for a code that cannot be redeemed, or nil. The zero
+// authorizationCode stands for an unknown code.
 func (s *simulator) checkCode(t *tenant, c authorizationCode, req tokenRequest) *aadsts {
 	switch {
 	case c.Issued.IsZero():

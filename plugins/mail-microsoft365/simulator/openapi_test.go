@@ -17,7 +17,7 @@ import (
 // graphDocument returns the OpenAPI description of the parts of Graph that the product uses.
 var graphDocument = sync.OnceValues(func() (*openapi3.T, error) {
 	loader := openapi3.NewLoader()
-	loader.IsExternalRefsAllowed = true // from the second file to the first
+	loader.IsExternalRefsAllowed = true // the second file refers to the first
 	doc, err := loader.LoadFromFile("testdata/microsoft-graph-subset.openapi.yaml")
 	if err != nil {
 		return nil, err

@@ -93,13 +93,13 @@ func (t *tenant) replicaOf(r replicas, reads *int, list bool, now time.Time) *te
 	if r.LagMS == 0 || len(t.History.Snapshots) == 0 || !r.lags(list, *reads) {
 		return t
 	}
-	shown := t.History.Snapshots[0]
+	snapshot := t.History.Snapshots[0]
 	for _, s := range t.History.Snapshots {
 		if !s.At.After(now.Add(-r.lag())) {
-			shown = s
+			snapshot = s
 		}
 	}
 	view := *t
-	view.Domains, view.Users, view.Exchange.Mailboxes = shown.Domains, shown.Users, shown.Mailboxes
+	view.Domains, view.Users, view.Exchange.Mailboxes = snapshot.Domains, snapshot.Users, snapshot.Mailboxes
 	return &view
 }

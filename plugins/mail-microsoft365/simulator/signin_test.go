@@ -155,15 +155,15 @@ func TestSignInRefusesInvalidRequests(t *testing.T) {
 				form = url.Values{"username": {strings.Replace(tt.user, "admin", tn.admin, 1)}}
 			}
 			a, redirect := tn.page(tn.signInURL(tt.change), form)
-			answered := string(a.raw)
+			text := string(a.raw)
 			if tt.status == http.StatusFound {
-				answered = redirect.Encode()
+				text = redirect.Encode()
 				if redirect.Get("code") != "" || redirect.Get("state") != "st" {
 					t.Errorf("redirect: %v", redirect)
 				}
 			}
-			if a.status != tt.status || !strings.Contains(answered, tt.want) {
-				t.Errorf("%d %s", a.status, answered)
+			if a.status != tt.status || !strings.Contains(text, tt.want) {
+				t.Errorf("%d %s", a.status, text)
 			}
 		})
 	}

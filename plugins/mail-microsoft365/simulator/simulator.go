@@ -134,8 +134,8 @@ func (s *simulator) Call(r *http.Request, body []byte) simulate.Call {
 		c.Scope = graphHost + "/" + s.tenantInToken(r)
 	case loginHost:
 		c.Operation = path[strings.LastIndex(path, "/")+1:]
-		at, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-		c.Scope = loginHost + "/" + at
+		name, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+		c.Scope = loginHost + "/" + name
 		// Sign-in and token requests do not count as changes of the tenant.
 		c.Write = c.Write && c.Operation == "adminconsent"
 	}

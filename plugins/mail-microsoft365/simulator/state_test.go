@@ -34,7 +34,7 @@ func TestMain(main *testing.M) {
 	os.Exit(main.Run())
 }
 
-// serveSimulator serves a simulator on a free port and prints its ready line.
+// serveSimulator serves a simulator on a free port and prints its simulate.Ready.
 func serveSimulator(dir string) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,8 +51,8 @@ func serveSimulator(dir string) error {
 	return http.Serve(listener, handler)
 }
 
-// startProcess starts a simulator in its own process. The second result kills the process with
-// SIGKILL.
+// startProcess starts a simulator in a process of its own. The returned function kills the process
+// with SIGKILL.
 func startProcess(t *testing.T, dir string, dnsServer *fakeDNS) (*simClient, func()) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), os.Args[0])

@@ -57,11 +57,11 @@ func (s *simClient) page(address string, form url.Values) (response, url.Values)
 		header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	a := s.do(method, address, header, body)
-	to, err := url.Parse(a.header.Get("Location"))
+	location, err := url.Parse(a.header.Get("Location"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return a, to.Query()
+	return a, location.Query()
 }
 
 // consentURL returns the address of the newer consent page.

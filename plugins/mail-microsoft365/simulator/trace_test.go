@@ -79,9 +79,9 @@ func TestTracePagesOverlap(t *testing.T) {
 	if again := second[0].(m); again["RecipientAddress"] != last["RecipientAddress"] {
 		t.Errorf("the page begins with %v, not %v", again, last)
 	}
-	whole := tn.mustRun("Get-MessageTraceV2", m{"ResultSize": 5000})
-	if warnings, _ := whole.at("@adminapi.warnings").([]any); len(messageIDs(whole.rows())) != 20 || len(warnings) != 0 {
-		t.Errorf("%s", whole.raw)
+	allRows := tn.mustRun("Get-MessageTraceV2", m{"ResultSize": 5000})
+	if warnings, _ := allRows.at("@adminapi.warnings").([]any); len(messageIDs(allRows.rows())) != 20 || len(warnings) != 0 {
+		t.Errorf("%s", allRows.raw)
 	}
 }
 

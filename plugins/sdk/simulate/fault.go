@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Kind is the effect of a planned fault on a call.
+// Kind is the effect of a Fault on a call.
 type Kind string
 
 // The kinds of faults.
@@ -34,7 +34,8 @@ const (
 	Truncate Kind = "truncate"
 )
 
-// Fault is a planned fault. It affects the next Times matching calls, after Skip matching calls.
+// Fault is a planned fault: a test plans it with POST /_control/faults, so that later calls fail.
+// The fault skips the first Skip calls that match, and affects the next Times calls that match.
 type Fault struct {
 	Provider   string `json:"provider,omitempty"`
 	Match      string `json:"match,omitempty"` // "METHOD path-prefix"

@@ -44,8 +44,8 @@ func library(rates ...simulate.Rate) simulate.Platform[bool, book, int] {
 			if q.Key = q.State.Keys[q.Query("key")]; !q.Key {
 				return simulate.Answer{Status: http.StatusUnauthorized}
 			}
-			if used := q.Count("all", q.Now, rates...); used.Wait > 0 {
-				q.RetryAfter(used.Wait)
+			if usage := q.Count("all", q.Now, rates...); usage.Wait > 0 {
+				q.RetryAfter(usage.Wait)
 				return simulate.Answer{Status: http.StatusTooManyRequests}
 			}
 			return simulate.Answer{}

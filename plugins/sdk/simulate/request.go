@@ -202,10 +202,10 @@ func (s *server[K, A, V]) putAccount(q *Request[K, A, V]) (any, error) {
 			return nil, err
 		}
 		q.HTTP.Body = io.NopCloser(bytes.NewReader(raw))
-		var named A
-		_ = json.Unmarshal(raw, &named) // Read reports the error
+		var decoded A
+		_ = json.Unmarshal(raw, &decoded) // Read reports the error
 		workspace = s.platform.Workspace
-		if number := s.platform.WorkspaceOf(&named); number != 0 {
+		if number := s.platform.WorkspaceOf(&decoded); number != 0 {
 			workspace = strconv.Itoa(number)
 		} else if a := q.State.Find("", address); a != nil {
 			workspace = a.Workspace

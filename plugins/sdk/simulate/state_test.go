@@ -117,7 +117,7 @@ func TestOpenFileRefusesInvalidContent(t *testing.T) {
 	}
 }
 
-// TestOpenStateStartsFreshOrFails also checks an invalid URL and an unreadable state file.
+// TestOpenStateStartsFreshOrFails checks a new folder, an invalid URL and an unreadable state file.
 func TestOpenStateStartsFreshOrFails(t *testing.T) {
 	fresh := func(now time.Time) time.Time { return now }
 	dir, before := t.TempDir(), time.Now().Truncate(0)

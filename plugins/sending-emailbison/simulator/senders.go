@@ -156,9 +156,9 @@ func user(q *request) simulate.Answer {
 		"id": 1, "name": "Olga Owner", "email": "owner@example.com", "created_at": "2025-04-14T16:59:21.000000Z",
 		"updated_at": "2025-04-14T16:59:21.000000Z", "workspace": nil,
 	}
-	for _, own := range q.State.Vendor.Workspaces {
-		if own.ID == q.Key.Workspace && !q.State.Vendor.Quirks.HideOwn {
-			doc["workspace"] = own
+	for _, workspace := range q.State.Vendor.Workspaces {
+		if workspace.ID == q.Key.Workspace && !q.State.Vendor.Quirks.HideOwn {
+			doc["workspace"] = workspace
 		}
 	}
 	return data(doc)

@@ -5,8 +5,8 @@
 // entry point. The variable platform is a simulate.Platform, which lists the routes and the other
 // properties of the API.
 //
-//   - simulator.go: the table, the state, the check of tokens and the rate limit, and Laravel's
-//     answers.
+//   - simulator.go: the variable platform, the state, the check of tokens and the rate limit,
+//     and Laravel's answers.
 //   - senders.go: the sender e-mails and the workspaces.
 package simulator
 

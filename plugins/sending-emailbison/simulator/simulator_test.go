@@ -204,7 +204,8 @@ func TestRateLimitOfTheInstance(t *testing.T) {
 	})
 }
 
-// TestUploaderConnectsMailboxes also checks that accounts survive a restart.
+// TestUploaderConnectsMailboxes connects mailboxes on the page of the uploader, and checks that
+// accounts survive a restart.
 func TestUploaderConnectsMailboxes(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

@@ -5,7 +5,7 @@
 // is the entry point. The variable platform is a simulate.Platform, which lists the routes and the
 // other properties of the API.
 //
-//   - simulator.go: the table, the state, and the check of keys and rate limits.
+//   - simulator.go: the variable platform, the state, and the check of keys and rate limits.
 //   - accounts.go: the accounts and their list.
 //   - oauth.go: the OAuth sessions, and the control calls that end them.
 package simulator

@@ -87,8 +87,8 @@ func TestListFiltersAndCursors(t *testing.T) {
 func TestSignInPageWorksOnce(t *testing.T) {
 	dir := t.TempDir()
 	h := start(t, dir)
-	_, made := ask(h, "POST", "/api/v2/oauth/microsoft/init", "", "Authorization", bearer)
-	_, link, _ := strings.Cut(fmt.Sprint(made["auth_url"]), "http://127.0.0.1:1")
+	_, started := ask(h, "POST", "/api/v2/oauth/microsoft/init", "", "Authorization", bearer)
+	_, link, _ := strings.Cut(fmt.Sprint(started["auth_url"]), "http://127.0.0.1:1")
 	post := func(h http.Handler, username, decision string) int {
 		status, _ := ask(h, "POST", link, url.Values{"username": {username}, "decision": {decision}}.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 		return status

@@ -21,7 +21,8 @@ func (c testClient) connectMailbox(address string) int {
 	return answer.Code
 }
 
-// TestDashboardConnectsMailboxes also checks that accounts survive a restart.
+// TestDashboardConnectsMailboxes connects mailboxes on the page of the dashboard, and checks that
+// accounts survive a restart.
 func TestDashboardConnectsMailboxes(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)

@@ -5,7 +5,8 @@
 // the entry point. The variable platform is a simulate.Platform, which lists the routes and the
 // other properties of the API.
 //
-//   - simulator.go: the table, the state, the check of keys and rate limits, and the error formats.
+//   - simulator.go: the variable platform, the state, the check of keys and rate limits, and
+//     the error formats.
 //   - accounts.go: the accounts and the operations of the API.
 package simulator
 

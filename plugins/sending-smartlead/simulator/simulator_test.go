@@ -163,7 +163,7 @@ func TestAccountsAreSuspendedAndDeleted(t *testing.T) {
 	}
 }
 
-// TestSaveOAuthValidatesItsFields also covers an expired token and a valid request.
+// TestSaveOAuthValidatesItsFields covers invalid fields, an expired token and a valid request.
 func TestSaveOAuthValidatesItsFields(t *testing.T) {
 	s := open(t, t.TempDir())
 	valid := func() map[string]any {

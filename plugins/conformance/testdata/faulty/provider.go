@@ -155,11 +155,11 @@ func (p provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	case err != nil:
 		return dns.Zone{}, err
 	}
-	at := dns.Zone{ID: z.Name, Name: z.Name, NameServers: z.NameServers}
+	zone := dns.Zone{ID: z.Name, Name: z.Name, NameServers: z.NameServers}
 	if bug == "no-name-servers" {
-		at.NameServers = nil
+		zone.NameServers = nil
 	}
-	return at, nil
+	return zone, nil
 }
 
 // page returns a zone with one page of its records.
@@ -187,8 +187,8 @@ func (p provider) zone(ctx context.Context, name string) (zoneDoc, error) {
 	return z, err
 }
 
-func (p provider) Records(ctx context.Context, at dns.Zone) ([]dns.RRSet, error) {
-	z, err := p.zone(ctx, at.ID)
+func (p provider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, error) {
+	z, err := p.zone(ctx, zone.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -229,11 +229,11 @@ var writers struct {
 
 func init() { writers.all = make(chan struct{}) }
 
-func (p provider) Apply(ctx context.Context, at dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
-	if err := dns.CheckChanges(at.Name, changes); err != nil && bug != "writes-outside-the-zone" {
+func (p provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+	if err := dns.CheckChanges(zone.Name, changes); err != nil && bug != "writes-outside-the-zone" {
 		return nil, err
 	}
-	z, err := p.zone(ctx, at.ID)
+	z, err := p.zone(ctx, zone.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +264,7 @@ func (p provider) Apply(ctx context.Context, at dns.Zone, changes []dns.Change) 
 	if bug == "writes-nothing" {
 		return sdk.SetsAfter(nil, changes), nil
 	}
-	path := "/zones/" + at.ID
+	path := "/zones/" + zone.ID
 	if bug == "no-condition" || bug == "overwrites" {
 		path += "?force"
 	}
@@ -288,11 +288,11 @@ func (z *zoneDoc) edit(changes []dns.Change) {
 	for _, c := range changes {
 		ttl := c.After.TTL
 		z.Records = slices.DeleteFunc(z.Records, func(r recordDoc) bool {
-			mine := r.Name == c.After.Name && r.Type == string(c.After.Type)
-			if mine && bug == "changes-the-ttl" {
+			inSet := r.Name == c.After.Name && r.Type == string(c.After.Type)
+			if inSet && bug == "changes-the-ttl" {
 				ttl = 60
 			}
-			return mine && bug != "never-removes"
+			return inSet && bug != "never-removes"
 		})
 		for _, value := range c.After.Values {
 			r := recordDoc{Type: string(c.After.Type), Name: c.After.Name, Content: value, TTL: ttl}
