@@ -53,8 +53,9 @@ func TestPluginThatOpensFilesReachesItsLimit(t *testing.T) {
 	}
 }
 
-// TestLimitsHoldWhileAPluginIsAdded adds a script that waits, in both of its processes, until the limit
-// of open files is in force. Without the limit it waits until Add gives up.
+// TestLimitsHoldWhileAPluginIsAdded adds a script. Add starts it twice: with the argument describe, and
+// as a plugin. Each time the script waits until the limit of open files is in force. Without the
+// limit it waits until Add gives up.
 func TestLimitsHoldWhileAPluginIsAdded(t *testing.T) {
 	seen := filepath.Join(t.TempDir(), "seen")
 	file := writeScript(t, `while [ "$(ulimit -n)" != 57 ]; do sleep 0.05; done
@@ -116,7 +117,7 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 	// The limit allows hostProcesses processes more than the user has when the plugin starts, see
 	// wire.Limits.
 	if len(printed) != 2 || printed[0] < 1 || printed[0] > hostProcesses {
-		t.Fatalf("the first plugin started %v processes, then the second plugin started", printed)
+		t.Fatalf("the host printed %v, want the number of processes that the first plugin started, at most %d, and the id of the second plugin's process", printed, hostProcesses)
 	}
 	if running := processesOf(t, testUser); len(running) < printed[0] {
 		t.Errorf("the user has the processes %v", running)
@@ -140,15 +141,15 @@ func processesOf(t *testing.T, user uint32) []int {
 	var pids []int
 	for _, f := range files {
 		info, err := f.Info()
-		pid, notPID := strconv.Atoi(f.Name())
-		if err == nil && notPID == nil && info.Sys().(*syscall.Stat_t).Uid == user {
+		pid, pidErr := strconv.Atoi(f.Name())
+		if err == nil && pidErr == nil && info.Sys().(*syscall.Stat_t).Uid == user {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
 }
 
-// hostProcesses is the limit that testdata/host sets.
+// hostProcesses is the limit of processes that testdata/host sets for plugins.
 const hostProcesses = 64
 
 // shareWithEveryone copies a plugin folder and a program to a new folder that every user can read.

@@ -5,7 +5,6 @@ package secrets_test
 import (
 	"bytes"
 	"crypto/sha256"
-	"path/filepath"
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/secrets"
@@ -24,7 +23,7 @@ func TestFingerprintMatchesOnlyItsText(t *testing.T) {
 	s := open(t, createKeyset(t))
 	p := fingerprintOf(t, s, "one")
 	if !s.Matches([]byte("one"), p) || s.Matches([]byte("two"), p) || s.Matches([]byte("one"), nil) || s.Matches([]byte("one"), p[:20]) {
-		t.Fatal("a fingerprint does not match exactly its text")
+		t.Fatal("a fingerprint must match its own text and nothing else")
 	}
 	p[len(p)-1] ^= 1
 	if s.Matches([]byte("one"), p) {
@@ -35,7 +34,7 @@ func TestFingerprintMatchesOnlyItsText(t *testing.T) {
 // TestFingerprintsNeedTheKeyset checks that a fingerprint is not a hash without a key. Such a hash
 // would allow guessing a password in the text.
 func TestFingerprintsNeedTheKeyset(t *testing.T) {
-	one, other := open(t, createKeyset(t)), open(t, filepath.Join(t.TempDir(), "keyset.json"))
+	one, other := open(t, createKeyset(t)), open(t, createKeyset(t))
 	p, hash := fingerprintOf(t, one, "text"), sha256.Sum256([]byte("text"))
 	if bytes.Equal(p[4:], fingerprintOf(t, other, "text")[4:]) || bytes.Contains(p, hash[:]) {
 		t.Fatal("the fingerprint can be made without the keyset")
@@ -61,6 +60,6 @@ func TestFingerprintsMatchAfterRotations(t *testing.T) {
 		t.Fatal("after a rotation a fingerprint does not match its text")
 	}
 	if !s.Matches([]byte("text"), after) {
-		t.Fatal("a sealer with the older keyset does not read the newer keyset")
+		t.Fatal("a sealer that was opened before the rotation does not read the keyset again")
 	}
 }

@@ -61,7 +61,7 @@ func query(server, statement string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), serverTimeout)
 	defer cancel()
 	psql := exec.CommandContext(ctx, filepath.Join(bin, "psql"), "--no-psqlrc", "--quiet", "--command", statement, server)
 	if out, err := psql.CombinedOutput(); err != nil {

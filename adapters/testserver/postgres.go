@@ -31,7 +31,7 @@ import (
 	"time"
 )
 
-const startLimit = 5 * time.Minute
+const serverTimeout = 5 * time.Minute
 
 // postgresScript runs the server and waits for the end of the script's standard input. The kernel
 // closes the input when the parent process ends, even after a crash. Then the script ends the
@@ -65,7 +65,7 @@ type Postgres struct {
 
 // StartPostgres starts a server and waits until it answers.
 func StartPostgres(ctx context.Context) (*Postgres, error) {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
 	bin, err := postgresBinaries()
 	if err != nil {
@@ -132,7 +132,7 @@ func (p *Postgres) await(ctx context.Context) error {
 // Crash ends the server without a checkpoint, as `pg_ctl restart -m immediate` does, and starts it
 // again. It returns when the server has recovered and answers.
 func (p *Postgres) Crash(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
 	text, err := os.ReadFile(filepath.Join(p.dir, "server"))
 	if err != nil {

@@ -42,9 +42,9 @@ type child struct {
 
 // startChild writes the files to a new directory, starts the program and waits until ready returns
 // nil. As root it starts the program as an unprivileged user. It replaces $DIR in files and
-// arguments by the directory. It fails when the program ends, or is not ready within startLimit.
+// arguments by the directory. It fails when the program ends, or is not ready within serverTimeout.
 func startChild(ctx context.Context, program string, args []string, files map[string]string, ready func(context.Context) error) (*child, error) {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
 	exe, err := findProgram(program)
 	if err != nil {

@@ -20,13 +20,14 @@ import (
 	"time"
 )
 
-// redisScript runs the server in the same way as supervisorScript.
+// redisScript runs redis-server. When its standard input ends, it kills the server and removes the
+// folder. The file server.pid in the folder has the process id of the server.
 const redisScript = `
 exec 3<&0
 redis-server "$1/redis.conf" >&2 3<&- &
-echo $! >"$1/server"
-(read -r _ <&3; kill -KILL $(cat "$1/server")) 2>/dev/null &
-wait $(cat "$1/server")
+echo $! >"$1/server.pid"
+(read -r _ <&3; kill -KILL $(cat "$1/server.pid")) 2>/dev/null &
+wait $(cat "$1/server.pid")
 rm -rf "$1"
 `
 
@@ -88,7 +89,7 @@ func (r *Redis) start() error {
 }
 
 func (r *Redis) await() error {
-	deadline := time.After(startLimit)
+	deadline := time.After(serverTimeout)
 	for {
 		err := r.do("PING")
 		if err == nil {
@@ -115,14 +116,14 @@ func (r *Redis) Empty(t testing.TB) {
 
 // do sends commands over a plain connection, so that this package needs no Redis client.
 func (r *Redis) do(commands ...string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), serverTimeout)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", "127.0.0.1:"+r.port)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	_ = conn.SetDeadline(time.Now().Add(startLimit))
+	_ = conn.SetDeadline(time.Now().Add(serverTimeout))
 	answers := bufio.NewScanner(conn)
 	for _, command := range append([]string{"AUTH " + r.password}, commands...) {
 		if _, err := fmt.Fprintf(conn, "%s\r\n", command); err != nil {
@@ -143,7 +144,7 @@ func (r *Redis) Thaw(t testing.TB) { r.signal(t, syscall.SIGCONT) }
 
 func (r *Redis) signal(t testing.TB, s syscall.Signal) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(r.dir, "server"))
+	text, err := os.ReadFile(filepath.Join(r.dir, "server.pid"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,8 @@
 package e2e
 
 import (
-	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,16 +43,16 @@ func TestConfigShowsTheSourceOfEachValue(t *testing.T) {
 	env := []string{onePluginPerKind(t), "TENANTRY_LISTEN=127.0.0.1:2", "TENANTRY_ADMIN_LISTEN=127.0.0.1:2", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=from-variable"}
 	got := shownSettings(t, runTenantry(t, env, "config", "--config", file, "--listen", "127.0.0.1:3", "-o", "json"))
 	for name, want := range map[string][2]string{
-		"log_level":                         {"info", "default"},
-		"key_prefix":                        {"abc", "file"},
-		"dns_resolvers":                     {"192.0.2.1:53,192.0.2.2:53", "file"},
-		"admin_listen":                      {"127.0.0.1:2", "variable"},
-		"listen":                            {"127.0.0.1:3", "flag"},
-		"redis_url":                         {"", "default"},
-		"providers.microsoft365.pacing":     {"3", "file"},
-		"providers.microsoft365.client_id":  {"from-variable", "variable"},
-		"providers.microsoft365.graph_url":  {"https://graph.microsoft.com", "default"},
-		"providers.microsoft365.exchange_x": {"<nil>", "<nil>"},
+		"log_level":                              {"info", "default"},
+		"key_prefix":                             {"abc", "file"},
+		"dns_resolvers":                          {"192.0.2.1:53,192.0.2.2:53", "file"},
+		"admin_listen":                           {"127.0.0.1:2", "variable"},
+		"listen":                                 {"127.0.0.1:3", "flag"},
+		"redis_url":                              {"", "default"},
+		"providers.microsoft365.pacing":          {"3", "file"},
+		"providers.microsoft365.client_id":       {"from-variable", "variable"},
+		"providers.microsoft365.graph_url":       {"https://graph.microsoft.com", "default"},
+		"providers.microsoft365.no_such_setting": {"<nil>", "<nil>"},
 	} {
 		if s := got[name]; s.text("value") != want[0] || s.text("source") != want[1] {
 			t.Errorf("%s is %v, want %v", name, s, want)
@@ -182,9 +182,9 @@ func TestServeSaysThatNoMailPlatformIsConfigured(t *testing.T) {
 	}
 }
 
-// TestConfigShowsBooleans checks that a setting whose name contains a word like password is shown if
-// it is not a secret.
-func TestConfigShowsBooleans(t *testing.T) {
+// TestConfigShowsSettingsWithSecretNames checks that a setting is shown if it is not a secret, although
+// its name contains the word password.
+func TestConfigShowsSettingsWithSecretNames(t *testing.T) {
 	t.Parallel()
 	got := shownSettings(t, runTenantry(t, []string{allPlugins}, "config", "-o", "json"))
 	if s := got["providers.plusvibe.allow_password_credentials"]; s.text("value") != "false" {
@@ -192,15 +192,15 @@ func TestConfigShowsBooleans(t *testing.T) {
 	}
 }
 
-func TestForeignVariablesAreIgnored(t *testing.T) {
+func TestOnlyUnknownVariablesAreReported(t *testing.T) {
 	t.Parallel()
-	foreign := []string{
+	accepted := []string{
 		"TENANTRY_URL=http://127.0.0.1:8080", "TENANTRY_KEY=k", "TENANTRY_SOAK=1", "TENANTRY_TEST_POSTGRES_URL=x", "PATH=/bin",
 		"TENANTRY_SERVICE_HOST=10.0.0.1", "TENANTRY_SERVICE_PORT=8080", "TENANTRY_SERVICE_PORT_HTTP=8080", "TENANTRY_PORT=tcp://10.0.0.1:8080",
 		"TENANTRY_PORT_8080_TCP=tcp://10.0.0.1:8080", "TENANTRY_PORT_8080_TCP_ADDR=10.0.0.1", "TENANTRY_API_SERVICE_HOST=10.0.0.1",
 		"TENANTRY_DNS_PORT=53", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=x",
 	}
-	if got := settings.UnknownVariables(foreign); len(got) > 0 {
+	if got := settings.UnknownVariables(accepted); len(got) > 0 {
 		t.Errorf("taken for misspelt: %v", got)
 	}
 	misspelt := []string{"TENANTRY_ADMIN_PORT=9090", "TENANTRY_PROVIDERS=x", "TENANTRY_PROVIDERS_MICROSOFT365=x", "TENANTRY_REDIS=x"}
@@ -219,8 +219,11 @@ func TestEverySettingHasAHelpText(t *testing.T) {
 		}
 		names = append(names, name)
 	}
-	var shownRow bytes.Buffer
-	if code := command.Run(t.Context(), []string{"config", "--listen", "nonsense"}, &shownRow, &shownRow); code != cli.ExitUsage {
+}
+
+func TestInvalidSettingsAreAUsageError(t *testing.T) {
+	t.Parallel()
+	if code := command.Run(t.Context(), []string{"config", "--listen", "nonsense"}, io.Discard, io.Discard); code != cli.ExitUsage {
 		t.Errorf("invalid settings: exit code %d", code)
 	}
 }

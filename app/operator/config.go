@@ -136,8 +136,9 @@ func isSecretName(name string) bool {
 }
 
 // providerRows returns the settings of the providers: first those that a plugin describes, then
-// those that are set but that no plugin describes. A described setting is never a secret, because
-// the setting of a secret names a file. An undescribed one can be a secret that was misplaced.
+// those that are set but that no plugin describes. The value of a described setting is never secret:
+// for a secret, the setting has the path of a file. An undescribed one can be a secret that was
+// misplaced.
 func providerRows(r settings.Reading, descriptions map[string]wire.Description) []settingRow {
 	var rows []settingRow
 	add := func(provider, name, value string) {

@@ -22,9 +22,10 @@ import (
 
 // pluginTestFlags are the flags of `plugin test`.
 type pluginTestFlags struct {
-	settings, credential, against, junit string
-	only, skip                           []string
-	yes                                  bool
+	settingsFile, credentialFile, junitFile string
+	against                                 string
+	only, skip                              []string
+	yes                                     bool
 }
 
 // checkRow shows the result of one check.
@@ -56,20 +57,20 @@ func pluginTestCommand() *cobra.Command {
 		Use:   "test FILE",
 		Short: "Run the conformance suite over a plugin, in any language",
 		Long: "Runs the conformance suite over a plugin binary. The plugin is tested against its own simulator, which\n" +
-			"the command starts. With --against real only the checks run that read, against the provider itself, with\n" +
-			"--settings and --credential-file. A failed check shows the calls that it made, without secrets.\n\n" +
+			"the command starts. With --against real, it calls the provider itself, with --settings and\n" +
+			"--credential-file, and runs only checks that read. A failed check shows the calls that it made, without secrets.\n\n" +
 			"The exit code is 0 if no check failed, 1 if a check failed, and 4 if no check failed but the plugin has\n" +
 			"no simulator, so that checks were skipped.",
 		Args: cli.OneFile,
 		RunE: func(cmd *cobra.Command, files []string) error { return testPlugin(cmd, files[0], f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.settings, "settings", "", "JSON `file` with an object of settings by field name")
-	flags.StringVar(&f.credential, "credential-file", "", "JSON `file` with an object of secrets by field name")
+	flags.StringVar(&f.settingsFile, "settings", "", "JSON `file` with an object of settings by field name")
+	flags.StringVar(&f.credentialFile, "credential-file", "", "JSON `file` with an object of secrets by field name")
 	flags.StringVar(&f.against, "against", "simulator", "`simulator|real`: test against the simulator of the plugin, or against the real provider")
 	flags.StringArrayVar(&f.only, "only", nil, "run only this `CHECK`, or all checks below it; can be repeated")
 	flags.StringArrayVar(&f.skip, "skip", nil, "`CHECK=REASON`: skip a check, or all checks below CHECK/; can be repeated")
-	flags.StringVar(&f.junit, "junit", "", "also write the result to this `file` as JUnit XML")
+	flags.StringVar(&f.junitFile, "junit", "", "also write the result to this `file` as JUnit XML")
 	flags.BoolVar(&f.yes, "yes", false, "do not ask before calling the real provider")
 	return cmd
 }
@@ -94,8 +95,8 @@ func testPlugin(cmd *cobra.Command, file string, f pluginTestFlags) error {
 	case err != nil:
 		return cli.Usage(err)
 	}
-	if f.junit != "" {
-		if err := writeJUnit(f.junit, report); err != nil {
+	if f.junitFile != "" {
+		if err := writeJUnit(f.junitFile, report); err != nil {
 			return cli.WithFix(err, "--junit must name a file that can be written")
 		}
 	}
@@ -112,8 +113,8 @@ func testPlugin(cmd *cobra.Command, file string, f pluginTestFlags) error {
 	}
 }
 
-// defaultPluginLimits returns the limits of a service that does not set them. An author has no
-// settings of a service.
+// defaultPluginLimits returns the limits of a service that does not set them. The author of a plugin
+// may have no service whose settings could be read.
 func defaultPluginLimits() wire.Limits {
 	defaults := settings.Defaults()
 	value := func(name string) int {
@@ -135,7 +136,7 @@ func (f pluginTestFlags) options(file string) (o conformance.Options, err error)
 	case "simulator":
 	case "real":
 		o.Real = true
-		if f.credential == "" {
+		if f.credentialFile == "" {
 			return o, errors.New("--against real requires --credential-file")
 		}
 	default:
@@ -148,10 +149,10 @@ func (f pluginTestFlags) options(file string) (o conformance.Options, err error)
 		}
 		o.Skip[check] = reason
 	}
-	if o.Settings, err = readTexts("--settings", f.settings); err != nil {
+	if o.Settings, err = readTexts("--settings", f.settingsFile); err != nil {
 		return o, err
 	}
-	o.Secrets, err = readTexts("--credential-file", f.credential)
+	o.Secrets, err = readTexts("--credential-file", f.credentialFile)
 	return o, err
 }
 
@@ -174,7 +175,7 @@ func readTexts(flag, name string) (texts map[string]string, err error) {
 // confirm says what a run against the real provider will do, and asks unless --yes is set.
 func (f pluginTestFlags) confirm(cmd *cobra.Command, o conformance.Options) error {
 	out := cmd.ErrOrStderr()
-	_, _ = fmt.Fprintf(out, "%s will be called with the credential of %s. The checks only read:\n", o.Path, f.credential)
+	_, _ = fmt.Fprintf(out, "%s will be called with the credential of %s. The checks only read:\n", o.Path, f.credentialFile)
 	for _, c := range conformance.List("") {
 		_, _ = fmt.Fprintf(out, "  %s: %s\n", c.ID, c.Proves)
 	}

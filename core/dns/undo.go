@@ -11,7 +11,8 @@ type UndoAction string
 const (
 	// UndoRemove removes a value that the run added.
 	UndoRemove UndoAction = "remove"
-	// UndoRestore puts back a value that the run removed. It removes the value that replaced it.
+	// UndoRestore puts back a value that the run removed. If the run wrote another value in its
+	// place, that value is removed.
 	UndoRestore UndoAction = "restore"
 	// UndoNothing means that the zone has the state from before the run.
 	UndoNothing UndoAction = "nothing_to_do"
@@ -38,10 +39,10 @@ type Undo struct {
 	Changes []Change
 }
 
-// NewUndo plans to put back what confirmed writes changed in a zone. writes begins with the oldest
-// write; held has the zone's current record sets. If the zone still has a written value, the
-// earlier value is put back in its place. A value that the zone no longer has was changed by
-// someone else and is left alone, and so are all values that other people added.
+// NewUndo plans to put back what the confirmed writes of a run changed in a zone. writes begins with
+// the oldest write; the newest is undone first. held has the zone's current record sets. If the zone
+// still has a written value, the earlier value is put back in its place. If it does not, someone else
+// changed the value, and nothing is written. Values that other people added stay.
 func NewUndo(held []RRSet, writes []Write) Undo {
 	u := undoing{sets: slices.Clone(held)}
 	for _, w := range slices.Backward(writes) {
@@ -52,7 +53,8 @@ func NewUndo(held []RRSet, writes []Write) Undo {
 	return Undo{u.items, u.changes(held)}
 }
 
-// undoing is an Undo that is being planned. sets are the zone's record sets after all items so far.
+// undoing is an Undo that is being planned. sets are the zone's record sets as they will be when all
+// items so far are carried out.
 type undoing struct {
 	sets  []RRSet
 	items []UndoItem
@@ -79,18 +81,18 @@ func (u *undoing) undoChange(c Change, written []Written) {
 func (u *undoing) undoValue(set RRSet, value, previous string) {
 	have := Find(u.sets, set.Name, set.Type)
 	if value == previous {
-		return // the write merged equal copies of one value
+		return // the write only removed copies of this value, so there is nothing to put back
 	}
 	item := UndoItem{Action: UndoLeave, Type: set.Type, Name: set.Name, Written: value, Previous: previous}
-	back := filter([]string{previous}, func(v string) bool { return v != "" && !slices.Contains(have.Values, v) })
+	toRestore := filter([]string{previous}, func(v string) bool { return v != "" && !slices.Contains(have.Values, v) })
 	switch {
 	case slices.Contains(have.Values, value):
 		item.Action = UndoRemove
 		if previous != "" {
 			item.Action = UndoRestore
 		}
-		u.put(have, replaceValues(have.Values, []string{value}, back))
-	case len(back) == 0:
+		u.put(have, replaceValues(have.Values, []string{value}, toRestore))
+	case len(toRestore) == 0:
 		item.Action = UndoNothing
 	}
 	u.items = append(u.items, item)

@@ -19,8 +19,8 @@ import (
 // applies to all calls of a scope, such as a tenant or a credential, and not only to the call whose
 // answer had the Retry-After. The author of the plugin chooses the scopes and their names.
 //
-// The host shares the waits of Plugin.Waits with the processes of the plugin in all replicas. Waits
-// is safe for concurrent use. A nil *Waits holds nothing back.
+// If the field Waits of Plugin is set, the host passes each wait on to the processes of this plugin
+// in all replicas. Waits is safe for concurrent use. A nil *Waits holds nothing back.
 type Waits struct {
 	now func() time.Time
 
@@ -109,8 +109,8 @@ func (w *Waits) Observe(ctx context.Context, scope string, status int, h http.He
 }
 
 // Client returns a copy of c for the calls of one scope. The copy does not send a request while the
-// scope has to wait, and calls Observe with each response. The error of a request that it did not
-// send contains a Throttled outcome, which TransportError returns.
+// scope has to wait, and calls Observe with each response. For a request that it does not send, it
+// returns an error, and TransportError turns this error into a Throttled outcome.
 func (w *Waits) Client(c *http.Client, scope string) *http.Client {
 	limited := *c
 	limited.Transport = waitingTransport{cmp.Or(c.Transport, http.DefaultTransport), w, scope}

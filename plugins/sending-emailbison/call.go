@@ -20,7 +20,7 @@ import (
 // The errors of call that its callers handle. A caller that does not handle them returns asOutcome
 // of the error.
 var (
-	errNotFound  = errors.New("emailbison does not know it")
+	errNotFound  = errors.New("emailbison has no such object")
 	errForbidden = errors.New("emailbison does not allow it")
 )
 

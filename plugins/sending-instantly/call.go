@@ -22,7 +22,7 @@ const (
 )
 
 // errNotFound is a 404 of Instantly itself.
-var errNotFound = errors.New("instantly does not know it")
+var errNotFound = errors.New("instantly has no such object")
 
 // call makes one request below /api/v2 and decodes a 2xx answer into out. It returns errNotFound or
 // an outcome. Requests have neither body nor content type: Instantly refuses an empty body with a

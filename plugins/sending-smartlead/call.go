@@ -21,7 +21,7 @@ import (
 const maxWait = 10 * time.Minute
 
 // errNotFound is a 404 of Smartlead itself.
-var errNotFound = errors.New("smartlead does not know it")
+var errNotFound = errors.New("smartlead has no such object")
 
 // call makes one request and returns the body of the answer. It fails with errNotFound or an
 // outcome. The key is in the query of the URL. Errors of the HTTP client quote the URL, so call

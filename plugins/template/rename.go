@@ -15,8 +15,9 @@ const SDKModule = "github.com/tenantry/tenantry"
 const (
 	// templateModule is the beginning of the import paths of the templates.
 	templateModule = SDKModule + "/plugins/template/"
-	// servers follows the provider's id in the names of its name servers in the sandbox.
-	servers = ".sandbox-dns"
+	// nameServerSuffix follows the provider's id in the names of its name servers in the sandbox, for
+	// example in ns1.example.sandbox-dns.test.
+	nameServerSuffix = ".sandbox-dns"
 	// unreleased is the version of the SDK in gomod.txt.
 	unreleased = "v0.0.0"
 )
@@ -44,11 +45,12 @@ func withoutLicence(content string) string {
 	return before + strings.TrimPrefix(after, "\n")
 }
 
-// exampleWord finds the word with what is before and after it, as far as that decides about it.
+// exampleWord finds the word "example", with the text before and after it that shows whether it is to
+// be replaced.
 var exampleWord = regexp.MustCompile(`([Ff]or |\.)?\b(example|Example|EXAMPLE)\b(\.(?:com|net|org|sandbox-dns)\b)?`)
 
-// rename replaces the word "example" by the name of the plugin. In a title it has an upper-case
-// initial, and in a variable only upper-case letters.
+// rename replaces the word "example" by the name of the plugin: "Example" by the name with an
+// upper-case initial, and "EXAMPLE" by the name in upper case.
 func rename(text, name string) string {
 	title := strings.ToUpper(name[:1]) + name[1:]
 	text = strings.ReplaceAll(text, "PROVIDERS_EXAMPLE_", "PROVIDERS_"+strings.ToUpper(name)+"_")
@@ -56,7 +58,7 @@ func rename(text, name string) string {
 		m := exampleWord.FindStringSubmatch(found)
 		before, word, after := m[1], m[2], m[3]
 		switch {
-		case strings.HasSuffix(before, "or "), after != servers && (before == "." || after != ""):
+		case strings.HasSuffix(before, "or "), after != nameServerSuffix && (before == "." || after != ""):
 			return found // "for example", or a reserved domain
 		case word == "example":
 			word = name

@@ -107,9 +107,9 @@ func fromStatus(err error) error {
 	case codes.ResourceExhausted:
 		return &outcome.Error{Kind: outcome.Broken, Cause: CauseTooLarge, Detail: "a message between host and plugin is too large"}
 	case codes.Unimplemented, codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition:
-		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer makes no sense"}
+		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer is not valid"}
 	default:
-		return &outcome.Error{Kind: outcome.Unknown, Cause: CausePluginExited, Detail: "the plugin went away during the call"}
+		return &outcome.Error{Kind: outcome.Unknown, Cause: CausePluginExited, Detail: "the plugin's process ended during the call"}
 	}
 }
 
@@ -128,7 +128,7 @@ func outcomeFromProto(o *proto.Outcome) error {
 		converted.Code, known = fault.ByName(o.GetCode())
 	}
 	if converted.Kind == 0 || !known || (converted.Kind == outcome.Refused && converted.Code.Name == "") {
-		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer makes no sense"}
+		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer is not valid"}
 	}
 	return converted
 }

@@ -25,22 +25,22 @@ const (
 	recordsInMessage = 100
 )
 
-// question is a message of a client.
-type question struct {
+// request is a message of a client.
+type request struct {
 	*wire.Msg
 	tsig *wire.TSIG // nil if it is not signed
 	// keyError is the TSIG error of a signature that is not accepted, or 0.
 	keyError uint16
 }
 
-// newQuestion parses a message and checks its signature. It returns nil for bytes that are not a
+// newRequest parses a message and checks its signature. It returns nil for bytes that are not a
 // DNS message.
-func newQuestion(raw []byte) *question {
+func newRequest(raw []byte) *request {
 	m := new(wire.Msg)
 	if err := m.Unpack(raw); err != nil {
 		return nil
 	}
-	q := &question{Msg: m, tsig: m.IsTsig()}
+	q := &request{Msg: m, tsig: m.IsTsig()}
 	if q.tsig == nil {
 		return q
 	}
@@ -62,11 +62,11 @@ func isTransfer(m *wire.Msg) bool {
 }
 
 // reply returns the bytes of an answer that has only a response code.
-func (q *question) reply(code int) []byte { return q.send(new(wire.Msg).SetRcode(q.Msg, code)) }
+func (q *request) reply(code int) []byte { return q.pack(new(wire.Msg).SetRcode(q.Msg, code)) }
 
-// send returns the bytes of the messages on a TCP connection. The messages are signed if the
-// question is signed.
-func (q *question) send(messages ...*wire.Msg) []byte {
+// pack returns the bytes of the messages on a TCP connection. The messages are signed if the request
+// is signed.
+func (q *request) pack(messages ...*wire.Msg) []byte {
 	var out []byte
 	mac := ""
 	if q.tsig != nil {
@@ -75,16 +75,17 @@ func (q *question) send(messages ...*wire.Msg) []byte {
 	for i, m := range messages {
 		raw, err := q.sign(m, &mac, i > 0)
 		if err != nil {
-			return nil // exchange closes the connection, as a server that fails would do
+			return nil // without bytes, exchange in listen.go closes the connection, as a failing server does
 		}
 		out = append(binary.BigEndian.AppendUint16(out, uint16(len(raw))), raw...)
 	}
 	return out
 }
 
-// sign returns the bytes of the answer m, signed if the question is signed. mac is the MAC of the
-// previous message; sign sets it to the MAC of m.
-func (q *question) sign(m *wire.Msg, mac *string, later bool) (raw []byte, err error) {
+// sign returns the bytes of the answer m, signed if the request is signed. mac is the MAC of the
+// previous message; sign sets it to the MAC of m. followsAnother is set for the second and later
+// messages of a transfer, whose signatures cover less (RFC 8945, 5.3.1).
+func (q *request) sign(m *wire.Msg, mac *string, followsAnother bool) (raw []byte, err error) {
 	if q.tsig == nil {
 		return m.Pack()
 	}
@@ -94,12 +95,12 @@ func (q *question) sign(m *wire.Msg, mac *string, later bool) (raw []byte, err e
 	if q.keyError == wire.RcodeBadKey || q.keyError == wire.RcodeBadSig { // RFC 8945, 5.2: not signed
 		return m.Pack()
 	}
-	raw, *mac, err = wire.TsigGenerate(m, Secret, *mac, later)
+	raw, *mac, err = wire.TsigGenerate(m, Secret, *mac, followsAnother)
 	return raw, err
 }
 
 // answer returns the answer to a message, as bytes of a TCP connection.
-func (s *simulator) answer(ctx context.Context, q *question) []byte {
+func (s *simulator) answer(ctx context.Context, q *request) []byte {
 	switch {
 	case q.keyError != 0:
 		return q.reply(wire.RcodeNotAuth)
@@ -117,14 +118,14 @@ func (s *simulator) answer(ctx context.Context, q *question) []byte {
 
 // zone returns the zone with this apex. It fails with simulate.ErrNoZone.
 func (s *simulator) zone(ctx context.Context, apex string) (simulate.Zone, error) {
-	if name := sdk.PlainName(apex); name != OwnZone {
+	if name := sdk.PlainName(apex); name != OperatorZone {
 		return s.zones.Get(ctx, name)
 	}
-	return simulate.Zone{Name: OwnZone, NameServers: simulate.NameServers(provider), Version: 1}, nil
+	return simulate.Zone{Name: OperatorZone, NameServers: simulate.NameServers(provider), Version: 1}, nil
 }
 
 // transfer answers AXFR (RFC 5936): all records, beginning and ending with the SOA.
-func (s *simulator) transfer(ctx context.Context, q *question) []byte {
+func (s *simulator) transfer(ctx context.Context, q *request) []byte {
 	zone, err := s.zone(ctx, q.Question[0].Name)
 	var records []wire.RR
 	if err == nil {
@@ -144,11 +145,11 @@ func (s *simulator) transfer(ctx context.Context, q *question) []byte {
 		m.Authoritative, m.Answer = true, part
 		messages = append(messages, m)
 	}
-	return q.send(messages...)
+	return q.pack(messages...)
 }
 
 // query answers a query for a name of a zone. It ignores wildcards and delegations.
-func (s *simulator) query(ctx context.Context, q *question) []byte {
+func (s *simulator) query(ctx context.Context, q *request) []byte {
 	queried := q.Question[0]
 	for _, index := range wire.Split(queried.Name) {
 		zone, err := s.zone(ctx, queried.Name[index:])
@@ -171,7 +172,7 @@ func (s *simulator) query(ctx context.Context, q *question) []byte {
 		if len(named) == 0 {
 			m.Rcode = wire.RcodeNameError
 		}
-		return q.send(m)
+		return q.pack(m)
 	}
 	return q.reply(wire.RcodeRefused)
 }

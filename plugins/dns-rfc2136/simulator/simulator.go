@@ -25,10 +25,10 @@ const (
 	// KeyName and Secret are the TSIG key of the simulated server. The algorithm is hmac-sha256.
 	KeyName = "simulated-key"
 	Secret  = "c2ltdWxhdGVkLXJmYzIxMzYtc2VjcmV0"
-	// OwnZone is a zone of the server's operator. The key may transfer the zone but not update it.
-	// With OwnZone, the setting `zones` is never empty, even if the sandbox has no zones at this
+	// OperatorZone is a zone of the server's operator. The key may transfer the zone but not update it.
+	// With OperatorZone, the setting `zones` is never empty, even if the sandbox has no zones at this
 	// provider.
-	OwnZone = "operator.rfc2136.sandbox-dns.test"
+	OperatorZone = "operator.rfc2136.sandbox-dns.test"
 )
 
 // simulator implements simulate.Provider. The body of a request is a DNS message. The body of the
@@ -58,7 +58,7 @@ func New(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	}
 	return handler, simulate.Ready{
 		Provider: provider, URL: o.URL, Control: []string{},
-		Settings: map[string]string{"server": address, "zones": OwnZone, "key_name": KeyName, "allow_private": "true"},
+		Settings: map[string]string{"server": address, "zones": OperatorZone, "key_name": KeyName, "allow_private": "true"},
 		Secrets:  map[string]string{"key_secret": Secret},
 	}, nil
 }
@@ -84,7 +84,7 @@ func (s *simulator) control() http.Handler {
 			simulate.WriteError(w, http.StatusInternalServerError, err.Error())
 			return
 		}
-		names := []string{OwnZone}
+		names := []string{OperatorZone}
 		for _, z := range all {
 			names = append(names, z.Name)
 		}
@@ -115,23 +115,23 @@ func (s *simulator) Fail(w http.ResponseWriter, r *http.Request, status, _ int) 
 	if !known {
 		code = wire.RcodeServerFailure
 	}
-	if q := s.question(r); q != nil {
+	if q := s.requestOf(r); q != nil {
 		_, _ = w.Write(q.reply(code))
 	}
 }
 
 // ServeHTTP implements simulate.Provider.
 func (s *simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if q := s.question(r); q != nil {
+	if q := s.requestOf(r); q != nil {
 		_, _ = w.Write(s.answer(r.Context(), q))
 	}
 }
 
-// question returns the message in the body of a request, or nil if it has none.
-func (s *simulator) question(r *http.Request) *question {
+// requestOf returns the message in the body of a request, or nil if it has none.
+func (s *simulator) requestOf(r *http.Request) *request {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil
 	}
-	return newQuestion(raw)
+	return newRequest(raw)
 }

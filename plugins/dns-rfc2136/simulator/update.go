@@ -15,7 +15,7 @@ import (
 
 // update applies an update message and returns the response code (RFC 2136, 3). Either all its
 // changes take effect or none.
-func (s *simulator) update(ctx context.Context, q *question) int {
+func (s *simulator) update(ctx context.Context, q *request) int {
 	if q.Question[0].Qtype != wire.TypeSOA {
 		return wire.RcodeFormatError
 	}
@@ -34,7 +34,7 @@ func (s *simulator) update(ctx context.Context, q *question) int {
 		if code := checkPrerequisites(zone.Name, records, q.Answer); code != wire.RcodeSuccess {
 			return code
 		}
-		if q.tsig == nil || zone.Name == OwnZone {
+		if q.tsig == nil || zone.Name == OperatorZone {
 			return wire.RcodeRefused
 		}
 		if code := prescan(zone.Name, q.Ns); code != wire.RcodeSuccess {

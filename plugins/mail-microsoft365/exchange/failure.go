@@ -177,7 +177,7 @@ func (f *Failure) outcome(resp call.Response, fromEndpoint bool) *outcome.Error 
 	case resp.Status == http.StatusUnauthorized || resp.Status == http.StatusForbidden:
 		return call.Refuse(fault.AccessDenied, "the mail server's grant is missing")
 	case resp.Status == http.StatusNotFound && f.Class == Unknown && fromEndpoint:
-		return call.Refuse(fault.AccessDenied, "the tenant is gone from the mail server")
+		return call.Refuse(fault.AccessDenied, "the mail server no longer has the tenant")
 	case call.IsDefinite(resp.Status, fromEndpoint):
 		return call.RefuseUnspecified()
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // errNotFound means that the platform does not know the object in the path.
-var errNotFound = errors.New("the platform does not know it")
+var errNotFound = errors.New("the platform has no such object")
 
 // call sends one request and decodes the JSON answer into out. It never repeats a request, because
 // the host repeats the calls that can be repeated. It fails with errNotFound or an sdk.Outcome.

@@ -91,8 +91,8 @@ func showTenant(c *call) (any, error) {
 	return map[string]any{"consent": consent, "rules": rules}, nil
 }
 
-// setForeignRule creates or changes a rule as an administrator does. A rule that an administrator
-// creates has a form of its own.
+// setForeignRule creates or changes a rule as an administrator does. A new rule has the form
+// "custom", so that the plugin sees that it does more than block senders.
 func setForeignRule(c *call) (any, error) {
 	var in struct {
 		Name    string   `json:"name"`
