@@ -92,6 +92,11 @@ func NewPlan(o Offer, s ZoneRead, managed []Written) Plan {
 			p.add(Desired{Sending, Record{Type: TXT, Name: s.Domain}}, v)
 		}
 	}
+	for _, want := range earlySelectors(s.Domain, o.Signing) {
+		if v := z.decideEarlySelector(want); v.blocking {
+			p.add(want, v)
+		}
+	}
 	for _, want := range p.Desired {
 		v := z.decide(want)
 		writes := v.action == Create || v.action == Update
@@ -106,8 +111,8 @@ func NewPlan(o Offer, s ZoneRead, managed []Written) Plan {
 }
 
 // Incomplete reports whether the platform has not provided the domain's e-mail records yet. It does
-// so after it has verified the domain. Until then the plan has no SPF record and no MX record, and
-// reports only those of their conflicts that exist whatever the records will be.
+// so after it has verified the domain. Until then the plan has no SPF record, no MX record and no DKIM
+// record, and reports only those of their conflicts that exist whatever the records will be.
 func (p Plan) Incomplete() bool {
 	return !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Sending })
 }
