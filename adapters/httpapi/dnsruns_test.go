@@ -100,6 +100,18 @@ func TestProvisioningRefusalOrder(t *testing.T) {
 	if len(conflicts) != 1 || !strings.Contains(got.raw, `"observed":["10 mx.other.test"]`) || conflicts[0].(map[string]any)["blocking"] != true {
 		t.Errorf("conflicts %v", conflicts)
 	}
+	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.MX})
+	for _, foreign := range []dns.RRSet{ // known although the domain is not verified yet
+		{Name: plannedDomain, Type: dns.TXT, Values: []string{"v=spf1 mx -all", "v=spf1 a -all"}},
+		{Name: "selector1._domainkey." + plannedDomain, Type: dns.CNAME, Values: []string{"s1.esp.test"}},
+		{Name: "selector2._domainkey." + plannedDomain, Type: dns.TXT, Values: []string{"v=DKIM1; p=x"}},
+	} {
+		provider.Put(plannedDomain, foreign)
+		if got := expectRefusal(409, "dns_conflict"); !strings.Contains(got.raw, foreign.Values[0]) {
+			t.Errorf("conflicts %s", got.raw)
+		}
+		provider.Put(plannedDomain, dns.RRSet{Name: foreign.Name, Type: foreign.Type})
+	}
 	env.platform.DNS.Trouble("servers_disagree")
 	if ready := env.get(client, path+"/automation"); member(ready, "automation.action_required_code") != "dns_read_unreliable" {
 		t.Errorf("got %v", ready)

@@ -18,11 +18,12 @@
 //
 // Document: package openapi shapes it. document.go and examples.go describe the operations.
 // public.go serves the pages, and cached.go serves the document.
+//
+// Connections: Server has the timeouts of a connection, and connections.go limits their number.
 package httpapi
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 	"net/http"
 	"time"
@@ -112,10 +113,7 @@ func Server(addr string, handler http.Handler) *http.Server {
 
 // limitSendBuffer sets the size of the connection's send buffer. It returns ctx.
 func limitSendBuffer(ctx context.Context, connection net.Conn) context.Context {
-	if encrypted, ok := connection.(*tls.Conn); ok {
-		connection = encrypted.NetConn()
-	}
-	if tcp, ok := connection.(*net.TCPConn); ok {
+	if tcp, ok := transport(connection).(*net.TCPConn); ok {
 		_ = tcp.SetWriteBuffer(sendBuffer) // without it, only the kernel holds more memory
 	}
 	return ctx

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/console"
 	"github.com/tenantry/tenantry/adapters/httpapi"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
@@ -56,6 +57,90 @@ func TestSlowBodyIsAnsweredAndClosed(t *testing.T) {
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusBadRequest || !response.Close {
 		t.Errorf("got %d, close %v", response.StatusCode, response.Close)
+	}
+}
+
+// TestUnreadBodyLosesNoAnswer checks that a client whose body the service does not read to its end
+// gets the whole answer and then the end of the connection, although it sends on. If the service
+// closed the connection with unread bytes, the kernel would reset it, and the client could lose
+// the answer. A body that arrives completely leaves the connection open.
+func TestUnreadBodyLosesNoAnswer(t *testing.T) {
+	env := newTestEnv(t)
+	env.options.Guard.Pages = console.New(console.Options{
+		Tenants: env.options.Tenants, Log: env.options.Guard.Log, Platform: "microsoft365", Facts: env.platform, Setting: func(string) string { return "" },
+	})
+	h := env.handler(t)
+	for _, tt := range []struct {
+		name, path, key, body string
+		slow                  bool // the read deadline passes before the body is read
+		status                int
+		stays                 bool
+	}{
+		{"a slow body", domainsOfA, env.accountA.key, `{"dom`, true, 400, false},
+		{"a slow form", "/connect/microsoft365/confirm", "", "decision=", true, 400, false},
+		{"an incomplete body without a key", domainsOfA, "", `{"dom`, false, 401, false},
+		{"an incomplete body for no route", "/v1/nothing", env.accountA.key, `{"dom`, false, 404, false},
+		{"a complete body without a key", domainsOfA, "", strings.Repeat("x", 1000), false, 401, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			begun, sent := make(chan struct{}, 2), make(chan struct{})
+			server := httpapi.Server("", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+				begun <- struct{}{}
+				<-sent
+				if tt.slow {
+					if err := http.NewResponseController(rw).SetReadDeadline(time.Unix(1, 0)); err != nil {
+						t.Error(err)
+					}
+				}
+				h.ServeHTTP(rw, r)
+			}))
+			server.ReadHeaderTimeout, server.ReadTimeout, server.IdleTimeout = testTimeout, testTimeout, testTimeout
+			go func() { _ = server.Serve(listener) }()
+			t.Cleanup(func() { _ = server.Close() })
+			conn, err := net.Dial("tcp", listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.Close() }()
+			_ = conn.SetDeadline(time.Now().Add(testTimeout))
+			write := func(text string) {
+				t.Helper()
+				if _, err := io.WriteString(conn, text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			head := "POST " + tt.path + " HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n"
+			if tt.key != "" {
+				head += "Authorization: Bearer " + tt.key + "\r\n"
+			}
+			write(head + "\r\n")
+			receive(t, begun, "the request did not arrive")
+			write(tt.body) // it waits in the kernel
+			close(sent)
+			reader := bufio.NewReader(conn)
+			response, err := http.ReadResponse(reader, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = response.Body.Close() }()
+			if _, err := io.ReadAll(response.Body); err != nil || response.StatusCode != tt.status || response.Close == tt.stays {
+				t.Fatalf("got %d, close %v, %v", response.StatusCode, response.Close, err)
+			}
+			if tt.stays {
+				write("GET /docs HTTP/1.1\r\nHost: x\r\n\r\n")
+				if next, err := http.ReadResponse(reader, nil); err != nil || next.StatusCode != http.StatusOK {
+					t.Fatalf("the next request: %v", err)
+				}
+				return
+			}
+			if rest, err := io.ReadAll(reader); err != nil || len(rest) > 0 {
+				t.Fatalf("the connection ended with %q, %v", rest, err)
+			}
+		})
 	}
 }
 

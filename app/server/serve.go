@@ -13,6 +13,7 @@
 //   - tls.go: the TLS configuration, and the certificate that is reloaded when its files change.
 //   - lock_unix.go, lock_other.go: Lock, which prevents two processes from using one SQLite
 //     database.
+//   - openfiles_unix.go, openfiles_other.go: how many files the process may open.
 package server
 
 import (
@@ -26,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/httpapi"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/app/wiring"
@@ -87,6 +89,21 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 // long.
 const catalogInterval = 2 * time.Second
 
+// adminConnections is the maximum number of connections to the admin listener.
+const adminConnections = 200
+
+// maxConnections returns the setting, or half of the files that the process may open if that is
+// less. Without the other half, the service could open no database connection and no plugin.
+func maxConnections(s *wiring.Service) int {
+	files := maxOpenFiles()
+	if s.MaxConnections <= files/2 {
+		return s.MaxConnections
+	}
+	s.Log.Warn("fewer connections than max_connections are accepted, because the process may open only few files",
+		"max_connections", s.MaxConnections, "accepted", files/2, "open_files", files)
+	return max(2, files/2)
+}
+
 // Run serves the API on one listener and the admin handler on the other until ctx is cancelled.
 // Then it lets requests in progress finish, and closes the service and both listeners. It calls
 // ready when both servers accept requests. With a nil tlsConfig the API is served over plain HTTP.
@@ -109,8 +126,9 @@ func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsCon
 	panics.Go(func() { s.Host.Watch(background, catalogInterval) }, func(e *panics.Error) {
 		s.Log.Error("upgrades of plugins need a restart, because the catalog is not read any more", "error", e, "stack", e.Stack)
 	})
-	apiServer := startServer(ctx, api, tlsConfig, closeConnsWhileDraining(s, s.Handler()), s.Log)
-	adminServer := startServer(ctx, admin, nil, adminHandler(s), s.Log)
+	connections := &httpapi.ConnectionLimit{Max: maxConnections(s), TrustedProxies: s.TrustedProxies, Log: s.Log}
+	apiServer := startServer(ctx, api, tlsConfig, connections, closeConnsWhileDraining(s, s.Handler()), s.Log)
+	adminServer := startServer(ctx, admin, nil, &httpapi.ConnectionLimit{Max: adminConnections}, adminHandler(s), s.Log)
 	ready()
 	var err error
 	select {

@@ -37,7 +37,7 @@ type runningServer struct {
 
 // startServer serves handler on l until the listener is closed. A nil tlsConfig means plain HTTP.
 // The contexts of the requests are not cancelled with ctx, because a stop lets requests finish.
-func startServer(ctx context.Context, l net.Listener, tlsConfig *tls.Config, handler http.Handler, log *slog.Logger) *runningServer {
+func startServer(ctx context.Context, l net.Listener, tlsConfig *tls.Config, connections *httpapi.ConnectionLimit, handler http.Handler, log *slog.Logger) *runningServer {
 	base, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	r := &runningServer{cancelRequests: cancel, ended: make(chan struct{})}
 	r.server = httpapi.Server("", http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
@@ -45,6 +45,7 @@ func startServer(ctx context.Context, l net.Listener, tlsConfig *tls.Config, han
 		defer r.inProgress.Add(-1)
 		handler.ServeHTTP(w, req)
 	}))
+	r.server.ConnState = connections.ConnState
 	r.server.BaseContext = func(net.Listener) context.Context { return base }
 	r.server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	panics.Go(func() {

@@ -72,6 +72,9 @@ func (c Config) Problems() []Problem {
 	if c.MaxInFlight < 1 {
 		refuse("max_in_flight", "must be at least 1, got %d", c.MaxInFlight)
 	}
+	if c.MaxConnections < 2 {
+		refuse("max_connections", "must be at least 2, got %d", c.MaxConnections)
+	}
 	for setting, value := range map[string]int{"plugin_memory_mib": c.PluginMemoryMiB, "plugin_processes": c.PluginProcesses, "plugin_open_files": c.PluginOpenFiles} {
 		if value < 0 {
 			refuse(setting, "must not be negative, got %d", value)

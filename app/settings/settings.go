@@ -37,7 +37,7 @@ type Config struct {
 
 	TLSCertificateFile string   `koanf:"tls_certificate_file" help:"PEM file with the certificate chain for listen. With it, the service itself serves TLS 1.2 or later. A replaced file is used from the next connection on"`
 	TLSKeyFile         string   `koanf:"tls_key_file" help:"PEM file with the private key of tls_certificate_file"`
-	TrustedProxies     []string `koanf:"trusted_proxies" help:"addresses or CIDR ranges of proxies whose X-Forwarded-For header is trusted for the address of the client: in the log, and for the share of max_in_flight that one address gets; none unless set. Without it, all clients behind a proxy share one part. No other forwarded header is read"`
+	TrustedProxies     []string `koanf:"trusted_proxies" help:"addresses or CIDR ranges of proxies whose X-Forwarded-For header is trusted for the address of the client: in the log, and for the share of max_in_flight that one address gets; none unless set. Without it, all clients behind a proxy share one part, also of max_connections. No other forwarded header is read"`
 
 	DataDir      string        `koanf:"data_dir" group:"Storage" default:"./tenantry-data" help:"folder of the embedded database and the keyset"`
 	DatabaseURL  string        `koanf:"database_url" secret:"url" help:"sqlite:///path or postgres://…; a SQLite file in the data folder unless set"`
@@ -46,7 +46,10 @@ type Config struct {
 	RedisTimeout time.Duration `koanf:"redis_timeout" default:"200ms" help:"timeout for Redis; after that the process counts on its own until Redis answers again"`
 	Limits       string        `koanf:"limits" default:"on" help:"off counts requests but refuses none; for benchmarks"`
 	MaxInFlight  int           `koanf:"max_in_flight" default:"1000" help:"maximum number of requests that a process handles at once; further requests are answered with 503. One account gets at most half of them. The connect pages get at most a quarter, and one address at most half of that. Requests whose API key is not checked yet get at most half, and one address at most half of that"`
-	PluginDir    string        `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; plugins beside the binary unless set"`
+	// MaxConnections bounds the memory that clients without a key can take: about 35 KiB a connection.
+	MaxConnections int `koanf:"max_connections" default:"10000" help:"maximum number of connections that a process has open for listen. One address gets at most half of them, unless it is one of trusted_proxies. A connection beyond it closes the one that waits longest for a request. At most half of the files that the system allows the process to open are used for connections"`
+
+	PluginDir string `koanf:"plugin_dir" group:"Service" help:"folder of the provider plugins and their catalog; plugins beside the binary unless set"`
 
 	PluginMemoryMiB int `koanf:"plugin_memory_mib" default:"1024" help:"how many MiB of memory each process of a plugin may use; 0 sets no limit. A plugin that needs more ends, and the next call starts it again"`
 	PluginProcesses int `koanf:"plugin_processes" default:"512" help:"how many processes and threads the service's user may have beyond those at the start of a plugin, before the plugin can start no more; 0 sets no limit. Linux does not enforce it for root"`

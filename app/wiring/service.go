@@ -158,7 +158,9 @@ type Service struct {
 	Log            *slog.Logger
 	flushTelemetry func(context.Context) error
 
-	trustedProxies        []netip.Prefix
+	// MaxConnections and TrustedProxies are the settings of the API's listener.
+	MaxConnections        int
+	TrustedProxies        []netip.Prefix
 	DrainTime, DrainDelay time.Duration
 	// Draining is set when a stop was requested.
 	Draining atomic.Bool
@@ -173,9 +175,9 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Service{Log: log, Metrics: prometheus.NewRegistry(), RunsJobs: c.Worker, DrainTime: c.DrainTime, DrainDelay: c.DrainDelay}
+	s := &Service{Log: log, Metrics: prometheus.NewRegistry(), RunsJobs: c.Worker, DrainTime: c.DrainTime, DrainDelay: c.DrainDelay, MaxConnections: c.MaxConnections}
 	var err error
-	if s.trustedProxies, err = c.Proxies(); err != nil {
+	if s.TrustedProxies, err = c.Proxies(); err != nil {
 		return nil, fmt.Errorf("trusted_proxies: %w", err)
 	}
 	s.flushTelemetry, err = telemetry.Start(ctx, telemetry.Options{Service: "tenantry", Version: cli.Version, Log: log, Registry: s.Metrics})
@@ -318,7 +320,7 @@ func (s *Service) Handler() http.Handler {
 		Guard: guard.Options{
 			Keys: s.keys, Idempotency: s.idempotency, Audit: s.Store, Limits: s.requestLimits,
 			Pages: console.New(console.Options{Tenants: s.Tenants, Log: s.Log, Platform: s.MailPlatform, Facts: s.facts, Setting: s.mailSetting}), Log: s.Log,
-			TrustedProxies: s.trustedProxies,
+			TrustedProxies: s.TrustedProxies,
 		},
 	})
 }

@@ -54,6 +54,37 @@ func (z zoneView) replaceSelector(want Desired, targets []string) verdict {
 	}
 }
 
+// earlySelectors returns the DKIM selectors whose records the platform has not specified yet, without
+// a content.
+func earlySelectors(domain string, signing Signing) (out []Desired) {
+	for _, d := range []Desired{
+		{Selector1, Record{Type: CNAME, Name: "selector1._domainkey." + domain, Content: signing.Selector1.Content}},
+		{Selector2, Record{Type: CNAME, Name: "selector2._domainkey." + domain, Content: signing.Selector2.Content}},
+	} {
+		if d.Content == "" {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// decideEarlySelector decides on one DKIM selector while its target is not known. It returns only
+// conflicts that no target can resolve; the other verdicts are zero. A TXT record conflicts only in
+// the provider's own list, because a server may answer with it in place of the CNAME. A delegation
+// may lead to the right CNAME later.
+func (z zoneView) decideEarlySelector(want Desired) verdict {
+	targets, others := z.setAt(want.Name, CNAME).Values, z.otherTypesAt(want.Name, CNAME)
+	foreign := func(target string) bool { return z.hosts.signingTenant(target) == "" }
+	switch {
+	case len(targets) > 1, slices.ContainsFunc(targets, foreign) && !z.allManaged(want.Purpose, targets):
+		return blocked(ReasonDKIMTaken).observing(targets)
+	case len(targets) == 0 && len(others) > 0 && z.Listed && len(z.setAt(want.Name, NS).Values) == 0:
+		return blocked(ReasonDKIMText).observing(others)
+	default:
+		return verdict{}
+	}
+}
+
 // flattened reports whether the provider answers with the TXT records of the target in place of the
 // CNAME.
 func (z zoneView) flattened(want Desired) bool {

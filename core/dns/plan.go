@@ -92,6 +92,11 @@ func NewPlan(o Offer, s ZoneRead, managed []Written) Plan {
 			p.add(Desired{Sending, Record{Type: TXT, Name: s.Domain}}, v)
 		}
 	}
+	for _, want := range earlySelectors(s.Domain, o.Signing) {
+		if v := z.decideEarlySelector(want); v.blocking {
+			p.add(want, v)
+		}
+	}
 	for _, want := range p.Desired {
 		v := z.decide(want)
 		writes := v.action == Create || v.action == Update
@@ -107,8 +112,8 @@ func NewPlan(o Offer, s ZoneRead, managed []Written) Plan {
 
 // Incomplete reports whether the platform has not specified the domain's SPF and MX records yet.
 // The platform specifies them after it has verified the domain. Until then the plan has no SPF
-// record and no MX record. It reports only the conflicts that no SPF or MX record of the platform
-// could resolve.
+// record, no MX record and no DKIM record. It reports only the conflicts that no such record of the
+// platform could resolve.
 func (p Plan) Incomplete() bool {
 	return !slices.ContainsFunc(p.Desired, func(d Desired) bool { return d.Purpose == Sending })
 }

@@ -302,6 +302,43 @@ func TestWithProviderRecordsKeepsWildcardNote(t *testing.T) {
 	}
 }
 
+// TestIncompletePlanReportsForeignSelectors checks the DKIM selectors in a plan from before the
+// platform specified their targets. Only records that conflict with each target are reported.
+func TestIncompletePlanReportsForeignSelectors(t *testing.T) {
+	early := dns.Offer{Verification: offered, Hosts: platformHosts}
+	const name, foreign = "selector1._domainkey.a.test", "s1.domainkey.esp.test"
+	key := set(name, dns.TXT, "v=DKIM1; k=rsa; p=MIIB")
+	managed := []dns.Written{{Purpose: dns.Selector1, Name: name, Type: dns.CNAME, Value: foreign}}
+	for _, tt := range []struct {
+		name    string
+		read    dns.ZoneRead
+		managed []dns.Written
+		reason  dns.Reason
+	}{
+		{"nothing", reliable(), nil, ""},
+		{"a CNAME to another service", reliable(set(name, dns.CNAME, foreign)), nil, dns.ReasonDKIMTaken},
+		{"a managed CNAME", reliable(set(name, dns.CNAME, foreign)), managed, ""},
+		{"a CNAME of the platform", reliable(set(name, dns.CNAME, target1)), nil, ""},
+		{"two CNAMEs", reliable(set(name, dns.CNAME, target1, foreign)), nil, dns.ReasonDKIMTaken},
+		{"a wildcard", reliable(synthesised(set(name, dns.CNAME, foreign))), nil, ""},
+		{"a key in the provider's list", reliable().WithProviderRecords([]dns.RRSet{key}), nil, dns.ReasonDKIMText},
+		{"a key that may be a flattened CNAME", reliable(key), nil, ""},
+		{"a delegation", reliable(set("_domainkey.a.test", dns.NS, "ns1.esp.test")), nil, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := dns.NewPlan(early, tt.read, tt.managed)
+			if p.SafeToApply() != (tt.reason == "") {
+				t.Fatalf("got %+v", p)
+			}
+			if tt.reason != "" {
+				if got := item(t, p, dns.Selector1); got.Reason != tt.reason || !got.Blocking || len(got.Observed) == 0 || got.Desired != "" {
+					t.Errorf("got %+v", got)
+				}
+			}
+		})
+	}
+}
+
 // TestIncompletePlanReportsKnownConflicts checks a plan from before the platform provided its SPF
 // record. It reports only the conflicts that no SPF record of the platform could resolve.
 func TestIncompletePlanReportsKnownConflicts(t *testing.T) {

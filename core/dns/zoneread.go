@@ -14,6 +14,8 @@ type ZoneRead struct {
 	Domain string
 	Zone   string // the apex of the zone that holds Domain
 	Sets   []RRSet
+	// Listed is true when Sets are the provider's own list of records (WithProviderRecords).
+	Listed bool
 	// Delegation lists the servers to which the zone is delegated, sorted.
 	Delegation []string
 	// Servers holds the result of each authoritative server: those of Delegation and those in the

@@ -135,6 +135,7 @@ func observed(s ZoneRead) []RRSet {
 // records.
 func (s ZoneRead) WithProviderRecords(held []RRSet) ZoneRead {
 	public := zoneView{ZoneRead: s}
+	s.Listed = true
 	s.Sets = slices.DeleteFunc(slices.Clone(held), func(set RRSet) bool {
 		// A CNAME at the domain that is not visible in public is flattened.
 		flattened := set.Type == CNAME && sameName(set.Name, s.Domain) && !public.aliased()

@@ -16,8 +16,8 @@ const defaultTTL = 3600
 
 // Apply implements sdk.DNSProvider. A PATCH is atomic, but it cannot be conditional on the previous
 // state. So Apply reads the zone right before the PATCH and holds the lock of the zone. If the
-// serial shows that someone changed the zone between the read and the PATCH, Apply fails with
-// dns.Overlapped.
+// serial shows a change in between, Apply fails with dns.Overlapped. Apply writes nothing to a zone
+// whose serial would not show it.
 func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	if err := dns.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
@@ -40,6 +40,9 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 		return nil, err
 	}
 	if len(outstanding) > 0 {
+		if mode := current.SOAEditAPI; mode != nil && !countsChanges(*mode) {
+			return nil, sdk.NotServed("soa_edit_api", "set it to DEFAULT or INCREASE for the zone. Otherwise its serial does not show a change that somebody else makes at the same time, which would be lost")
+		}
 		serial, err := p.patch(ctx, zonePath(zone.ID), map[string]any{"rrsets": current.patchDocs(outstanding)})
 		if err != nil {
 			return nil, err
@@ -54,17 +57,22 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 	return sdk.SetsAfter(sets, changes), nil
 }
 
-// changedBefore reports whether someone changed the zone between the read that returned sets and a
-// PATCH. serial is the zone's serial after the PATCH. Every change by the API increments the serial
-// if soa_edit_api is DEFAULT or INCREASE. With DEFAULT, the first change of a day sets the serial
-// to the date and 01. With other values of soa_edit_api the serial does not count changes, so the
-// result is false.
+// countsChanges reports whether every change by the API increments the serial of a zone with this
+// soa_edit_api. With DEFAULT, the first change of a day sets it to the date and 01.
+func countsChanges(soaEditAPI string) bool {
+	return strings.EqualFold(soaEditAPI, "DEFAULT") || strings.EqualFold(soaEditAPI, "INCREASE")
+}
+
+// changedBefore reports whether the zone was changed between the read of sets and a PATCH that left
+// it with a serial.
 func (z zoneDoc) changedBefore(serial string, sets []dns.RRSet) bool {
 	after, err := strconv.ParseUint(serial, 10, 32)
 	before, ok := serialOf(dns.Find(sets, sdk.PlainName(z.Name), dns.SOA))
-	firstOfDay := z.SOAEditAPI == "DEFAULT" && after%100 == 1 && after/100 > before/100
-	counted := z.SOAEditAPI == "DEFAULT" || z.SOAEditAPI == "INCREASE"
-	return err == nil && ok && counted && uint32(after) != uint32(before)+1 && !firstOfDay
+	if err != nil || !ok || z.SOAEditAPI == nil || !countsChanges(*z.SOAEditAPI) {
+		return false
+	}
+	firstOfDay := strings.EqualFold(*z.SOAEditAPI, "DEFAULT") && after%100 == 1 && after/100 > before/100
+	return uint32(after) != uint32(before)+1 && !firstOfDay
 }
 
 // serialOf returns the serial in a SOA set.

@@ -44,6 +44,8 @@ type fixture struct {
 	nextFailure atomic.Int64           // a contract.Failure for the next PATCH
 	nextStatus  atomic.Int64           // a status for the next PATCH
 	beforePatch atomic.Pointer[func()] // runs before the next PATCH reaches the server
+	afterPatch  atomic.Pointer[func()] // runs before the next answer to a PATCH reaches the plugin
+	patches     atomic.Int64
 	serial      atomic.Int64
 	calls       atomic.Int64
 }
@@ -71,6 +73,7 @@ func (f *fixture) proxying(server http.Handler) http.Handler {
 		f.calls.Add(1)
 		failure := contract.Failure(0)
 		if r.Method == http.MethodPatch {
+			f.patches.Add(1)
 			failure = contract.Failure(f.nextFailure.Swap(0))
 			if act := f.beforePatch.Swap(nil); act != nil {
 				(*act)()
@@ -88,6 +91,12 @@ func (f *fixture) proxying(server http.Handler) http.Handler {
 			panic(http.ErrAbortHandler)
 		default:
 			server.ServeHTTP(a, r)
+			if r.Method != http.MethodPatch {
+				return
+			}
+			if act := f.afterPatch.Swap(nil); act != nil {
+				(*act)()
+			}
 		}
 	})
 }

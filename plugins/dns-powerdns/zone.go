@@ -21,8 +21,9 @@ type (
 		Name   string     `json:"name"`
 		Kind   string     `json:"kind"`
 		RRSets []rrsetDoc `json:"rrsets"`
-		// SOAEditAPI says how the server changes the serial when the API changes the zone.
-		SOAEditAPI string `json:"soa_edit_api"`
+		// SOAEditAPI is how the server edits the serial when the API changes the zone. It is nil if
+		// the server does not say it.
+		SOAEditAPI *string `json:"soa_edit_api"`
 	}
 	rrsetDoc struct {
 		Name       string      `json:"name"`

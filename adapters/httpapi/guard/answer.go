@@ -62,7 +62,7 @@ func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 // the answer is sent, recoverPanics writes the audit entry of the request.
 func (g *guard) recoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		initialHeader := w.Header().Clone()
+		initialHeader, body := w.Header().Clone(), r.Body // a later step replaces r.Body
 		a := newAnswer(initialHeader)
 		a.connection = w
 		done := g.runRecovered(func() { next.ServeHTTP(a, r) }, r)
@@ -84,7 +84,14 @@ func (g *guard) recoverPanics(next http.Handler) http.Handler {
 			Refuse(a, r, err)
 		}
 		exchangeOf(r.Context()).status = a.status
+		complete := exchangeOf(r.Context()).finishBody(w, r, body)
+		if !complete {
+			a.header.Set("Connection", "close")
+		}
 		a.send(w)
+		if !complete {
+			linger(w, body)
+		}
 	})
 }
 

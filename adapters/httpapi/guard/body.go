@@ -38,10 +38,10 @@ func (g *guard) readBody(next http.Handler) http.Handler {
 		var err error
 		hasSlot := g.releaseSlotDuring(e, func() {
 			if e.page {
-				body = readForm(w, r)
+				body = readForm(w, r, e)
 				return
 			}
-			body, err = readJSONBody(w, r, requiresBody(op))
+			body, err = readJSONBody(w, r, e, requiresBody(op))
 		})
 		if err == nil && !hasSlot {
 			err = tooManyInFlight()
@@ -61,10 +61,9 @@ func requiresBody(op *huma.Operation) bool { return op.RequestBody != nil && op.
 
 // readForm reads the body of a request for a page. It returns nil if the body is larger than
 // maxForm or cannot be read. The page refuses such a form, because it lacks each field.
-func readForm(w http.ResponseWriter, r *http.Request) []byte {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
+func readForm(w http.ResponseWriter, r *http.Request, e *exchange) []byte {
+	body, err := e.readAll(http.MaxBytesReader(w, r.Body, maxForm))
 	if err != nil {
-		w.Header().Set("Connection", "close")
 		return nil
 	}
 	return body
@@ -75,19 +74,17 @@ func bufferedBody(body []byte) io.ReadCloser { return io.NopCloser(bytes.NewRead
 
 // readJSONBody reads the body and checks its media type. required is set if a request must have
 // a body. Otherwise the body may be empty, and an empty body can have any Content-Type.
-func readJSONBody(w http.ResponseWriter, r *http.Request, required bool) ([]byte, error) {
+func readJSONBody(w http.ResponseWriter, r *http.Request, e *exchange, required bool) ([]byte, error) {
 	media := mediaTypeOf(r.Header)
 	if media == otherMediaType && required || !isUnencoded(r.Header) {
 		return nil, wrongMedia()
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	body, err := e.readAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		w.Header().Set("Connection", "close")
 		return nil, fault.BodyTooLarge.With("the body is larger than 64 KiB")
 	case err != nil:
-		w.Header().Set("Connection", "close")
 		return nil, refusal.Invalid("the body could not be read",
 			refusal.ProblemField{Location: "body", Message: "incomplete, too slow, or with invalid HTTP framing"})
 	case len(body) > 0 && (media == otherMediaType || media == noMediaType && required):

@@ -10,7 +10,8 @@
 //  2. trace creates the server span and the HTTP metrics (trace.go).
 //  3. logRequest writes one log line (request_log.go).
 //  4. recoverPanics buffers the answer and turns a panic into a 500 (answer.go). It also writes the
-//     audit entry, before the answer is sent (audit.go).
+//     audit entry, before the answer is sent (audit.go). It closes the connection of a client whose
+//     body is not complete, so that the client gets the answer (linger.go).
 //  5. limitInFlight answers 503 if the process or the client's address has too many requests in
 //     flight (inflight.go).
 //  6. authenticate identifies the caller by the API key, or answers 401 (guard.go).
@@ -176,6 +177,7 @@ type exchange struct {
 	page           bool   // Options.Pages serves the request
 	caller         access.Caller
 	status         int
+	body           bodyState
 	slot           slot                   // the slot of guard.inFlight that the request holds
 	idle           func(wait func()) bool // see Idle
 	// write is set for a request with an Idempotency-Key. keyLost is set when a different request

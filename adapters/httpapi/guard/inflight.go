@@ -103,9 +103,9 @@ func (l *inFlightLimit) exchange(from, to slot) bool {
 	return true
 }
 
-// clientNetwork returns the network that counts as one client: an IPv4 address, or the /64 of an
+// ClientNetwork returns the network that counts as one client: an IPv4 address, or the /64 of an
 // IPv6 address, from which one machine can use any address.
-func clientNetwork(a netip.Addr) string {
+func ClientNetwork(a netip.Addr) string {
 	if a.Is6() {
 		return netip.PrefixFrom(a, 64).Masked().String()
 	}
@@ -117,7 +117,7 @@ func clientNetwork(a netip.Addr) string {
 func (g *guard) limitInFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e := exchangeOf(r.Context())
-		s := slot{client: clientNetwork(e.client)}
+		s := slot{client: ClientNetwork(e.client)}
 		switch {
 		case e.page:
 			s.group = &g.inFlight.pages

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"container/list"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+)
+
+// connectionWarning is the time between two log lines about connections beyond the limit.
+const connectionWarning = time.Minute
+
+// ConnectionLimit bounds how many connections a server has open: at most Max together, and at most
+// half of them from one client. A client is the network of the peer's address, as in package guard.
+// Trusted proxies can have all connections, because theirs belong to many clients.
+//
+// A connection beyond the limit closes the one that waits longest for a request. So an attacker
+// who opens connections and sends nothing does not keep other callers out, not even those at his
+// own address. A connection with a request in progress is never closed. If all have one, the new
+// connection is closed.
+type ConnectionLimit struct {
+	Max            int
+	TrustedProxies []netip.Prefix
+	Log            *slog.Logger
+
+	mu       sync.Mutex
+	open     map[net.Conn]*openConnection
+	byClient map[string]*clientConnections
+	warnedAt time.Time
+}
+
+// openConnection is a connection that the limit counts.
+type openConnection struct {
+	client *clientConnections
+	// waiting is its element of client.waiting. It is nil while a request is in progress.
+	waiting *list.Element
+}
+
+// clientConnections are the connections of one client.
+type clientConnections struct {
+	network string
+	trusted bool // it is a trusted proxy
+	open    int
+	waiting list.List // the connections without a complete head of a request, longest waiting first
+}
+
+// ConnState counts a connection in its new state. It is for http.Server.ConnState.
+func (l *ConnectionLimit) ConnState(conn net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if surplus := l.add(conn); surplus != nil {
+			_ = transport(surplus).Close() // the server notices it and ends the connection
+		}
+	case http.StateActive, http.StateIdle:
+		l.setWaiting(conn, state == http.StateIdle)
+	case http.StateClosed, http.StateHijacked:
+		l.remove(conn)
+	}
+}
+
+// add counts a new connection. It returns the connection to close, nil if there is room.
+func (l *ConnectionLimit) add(conn net.Conn) (surplus net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open == nil {
+		l.open, l.byClient = map[net.Conn]*openConnection{}, map[string]*clientConnections{}
+	}
+	c := l.clientOf(conn)
+	c.open++
+	l.open[conn] = &openConnection{client: c, waiting: c.waiting.PushBack(conn)}
+	switch {
+	case !c.trusted && c.open > max(1, l.Max/2):
+	case len(l.open) > l.Max:
+		if largest := l.largestClient(); largest.waiting.Len() > 0 {
+			c = largest
+		}
+	default:
+		return nil
+	}
+	l.warn(c)
+	surplus = c.waiting.Front().Value.(net.Conn)
+	l.drop(surplus)
+	return surplus
+}
+
+// clientOf returns the client of a connection, which may have no other connection yet.
+func (l *ConnectionLimit) clientOf(conn net.Conn) *clientConnections {
+	peer, _ := netip.ParseAddrPort(conn.RemoteAddr().String()) // the zero address counts as one client
+	address := peer.Addr().Unmap().WithZone("")
+	network := guard.ClientNetwork(address)
+	trusted := slices.ContainsFunc(l.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(address) })
+	if trusted {
+		network = address.String() // other addresses of its network may be untrusted
+	}
+	c := l.byClient[network]
+	if c == nil {
+		c = &clientConnections{network: network, trusted: trusted}
+		l.byClient[network] = c
+	}
+	return c
+}
+
+// largestClient returns the client with the most connections.
+func (l *ConnectionLimit) largestClient() (largest *clientConnections) {
+	for _, c := range l.byClient {
+		if largest == nil || c.open > largest.open {
+			largest = c
+		}
+	}
+	return largest
+}
+
+// setWaiting records whether a connection waits for a request.
+func (l *ConnectionLimit) setWaiting(conn net.Conn, waiting bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := l.open[conn]
+	switch {
+	case o == nil: // it is being closed
+	case !waiting && o.waiting != nil:
+		o.client.waiting.Remove(o.waiting)
+		o.waiting = nil
+	case waiting && o.waiting == nil:
+		o.waiting = o.client.waiting.PushBack(conn)
+	}
+}
+
+func (l *ConnectionLimit) remove(conn net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop(conn)
+}
+
+// drop no longer counts a connection. The caller holds the lock.
+func (l *ConnectionLimit) drop(conn net.Conn) {
+	o := l.open[conn]
+	if o == nil {
+		return
+	}
+	delete(l.open, conn)
+	if o.waiting != nil {
+		o.client.waiting.Remove(o.waiting)
+	}
+	if o.client.open--; o.client.open == 0 {
+		delete(l.byClient, o.client.network)
+	}
+}
+
+// warn logs that the limit is reached, at most once in connectionWarning.
+func (l *ConnectionLimit) warn(c *clientConnections) {
+	if now := time.Now(); l.Log != nil && now.Sub(l.warnedAt) >= connectionWarning {
+		l.warnedAt = now
+		l.Log.Warn("connections are closed, because max_connections is reached", "open", len(l.open), "client", c.network, "of_client", c.open)
+	}
+}
+
+// transport returns the connection below TLS. Closing it does not wait for the client.
+func transport(conn net.Conn) net.Conn {
+	if encrypted, ok := conn.(*tls.Conn); ok {
+		return encrypted.NetConn()
+	}
+	return conn
+}

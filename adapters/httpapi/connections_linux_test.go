@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/httpapi"
+)
+
+// limitedServer is a server with a limit on its connections. A request for /hold waits until the
+// test ends.
+type limitedServer struct {
+	address string
+	tls     bool
+	arrived chan struct{}
+	open    atomic.Int64 // connections that the server has not ended
+	idle    atomic.Int64 // how often a connection became idle
+}
+
+func newLimitedServer(t *testing.T, limit *httpapi.ConnectionLimit, encrypted bool) *limitedServer {
+	t.Helper()
+	s := &limitedServer{tls: encrypted, arrived: make(chan struct{})}
+	release := make(chan struct{})
+	server := httpapi.Server("", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hold" {
+			s.arrived <- struct{}{}
+			<-release
+		}
+	}))
+	server.ReadHeaderTimeout, server.ReadTimeout, server.IdleTimeout = testTimeout, testTimeout, testTimeout
+	server.ConnState = func(conn net.Conn, state http.ConnState) {
+		limit.ConnState(conn, state)
+		switch state {
+		case http.StateNew:
+			s.open.Add(1)
+		case http.StateIdle:
+			s.idle.Add(1)
+		case http.StateClosed:
+			s.open.Add(-1)
+		}
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.address = listener.Addr().String()
+	if encrypted {
+		certificate := httptest.NewTLSServer(nil)
+		t.Cleanup(certificate.Close)
+		server.TLSConfig = &tls.Config{Certificates: certificate.TLS.Certificates}
+		go func() { _ = server.ServeTLS(listener, "", "") }()
+	} else {
+		go func() { _ = server.Serve(listener) }()
+	}
+	t.Cleanup(func() {
+		close(release)
+		_ = server.Close()
+	})
+	return s
+}
+
+// dial opens a connection from an address of the loopback network.
+func (s *limitedServer) dial(t *testing.T, from string) net.Conn {
+	t.Helper()
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).Dial("tcp", s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(testTimeout))
+	if s.tls {
+		conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true})
+	}
+	return conn
+}
+
+// get sends a request on a connection and checks that it is answered. It returns when the connection
+// is idle.
+func (s *limitedServer) get(t *testing.T, conn net.Conn) {
+	t.Helper()
+	before := s.idle.Load()
+	if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if answer.StatusCode != http.StatusOK {
+		t.Fatalf("answered %d", answer.StatusCode)
+	}
+	waitFor(t, "the connection is not idle", func() bool { return s.idle.Load() > before })
+}
+
+// hold sends a request that stays in progress.
+func (s *limitedServer) hold(t *testing.T, conn net.Conn) {
+	t.Helper()
+	if _, err := io.WriteString(conn, "GET /hold HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, s.arrived, "the request did not arrive")
+}
+
+// requireClosed checks that the server has closed the connection.
+func requireClosed(t *testing.T, what string, conn net.Conn) {
+	t.Helper()
+	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%s is not closed: %v", what, err)
+	}
+}
+
+// requireOpen waits until a number of connections is open.
+func (s *limitedServer) requireOpen(t *testing.T, want int64) {
+	t.Helper()
+	waitFor(t, fmt.Sprintf("the number of open connections is not %d", want), func() bool { return s.open.Load() == want })
+}
+
+// waitFor waits until done returns true.
+func waitFor(t *testing.T, failure string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(testTimeout); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(failure)
+		}
+	}
+}
+
+// TestOneClientGetsHalfOfTheConnections opens more connections from one address than it may have.
+// The one that waits longest is closed, so a new caller at the same address is served.
+func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
+	for _, encrypted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("TLS %v", encrypted), func(t *testing.T) {
+			s := newLimitedServer(t, &httpapi.ConnectionLimit{Max: 8}, encrypted)
+			busy := s.dial(t, "127.0.0.1")
+			s.hold(t, busy) // it is the oldest connection, but not one that waits
+			idle := s.dial(t, "127.0.0.1")
+			s.get(t, idle)
+			silent := []net.Conn{s.dial(t, "127.0.0.1"), s.dial(t, "127.0.0.1")}
+			s.requireOpen(t, 4)
+			s.get(t, s.dial(t, "127.0.0.1"))
+			requireClosed(t, "the idle connection", idle)
+			s.get(t, s.dial(t, "127.0.0.1"))
+			requireClosed(t, "the silent connection", silent[0])
+			s.get(t, s.dial(t, "127.0.0.2")) // a different client
+			s.requireOpen(t, 5)
+		})
+	}
+}
+
+// TestAllClientsTogetherGetMax checks that new clients are served when all connections are taken, at
+// the cost of the client that has the most.
+func TestAllClientsTogetherGetMax(t *testing.T) {
+	s := newLimitedServer(t, &httpapi.ConnectionLimit{Max: 8}, false)
+	var silent []net.Conn
+	for i, from := range []string{"127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.3", "127.0.0.3"} {
+		silent = append(silent, s.dial(t, from))
+		s.requireOpen(t, int64(i+1))
+	}
+	s.get(t, s.dial(t, "127.0.0.9"))
+	requireClosed(t, "the oldest connection of the client with the most", silent[2])
+	s.requireOpen(t, 8)
+}
+
+// TestConnectionsWithRequestsStay checks that a connection beyond the limit is closed when all others
+// have a request in progress, and that a place becomes free when a connection ends.
+func TestConnectionsWithRequestsStay(t *testing.T) {
+	limit := &httpapi.ConnectionLimit{Max: 4}
+	s := newLimitedServer(t, limit, false)
+	for range 2 {
+		s.hold(t, s.dial(t, "127.0.0.1"))
+	}
+	requireClosed(t, "the third connection of a client", s.dial(t, "127.0.0.1"))
+	for range 2 {
+		s.hold(t, s.dial(t, "127.0.0.2"))
+	}
+	requireClosed(t, "the fifth connection", s.dial(t, "127.0.0.3"))
+	s.requireOpen(t, 4)
+}
+
+// TestTrustedProxyGetsAllConnections checks that the connections of a proxy, which come from many
+// clients, are limited only together.
+func TestTrustedProxyGetsAllConnections(t *testing.T) {
+	s := newLimitedServer(t, &httpapi.ConnectionLimit{Max: 6, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.7/32")}}, false)
+	var all []net.Conn
+	for range 6 {
+		conn := s.dial(t, "127.0.0.7")
+		s.get(t, conn)
+		all = append(all, conn)
+	}
+	s.requireOpen(t, 6)
+	s.get(t, s.dial(t, "127.0.0.7"))
+	requireClosed(t, "the proxy's oldest connection", all[0])
+	s.requireOpen(t, 6)
+}
+
+// TestEndedConnectionsAreNotCounted opens and ends many connections, one after the other.
+func TestEndedConnectionsAreNotCounted(t *testing.T) {
+	s := newLimitedServer(t, &httpapi.ConnectionLimit{Max: 4}, false)
+	s.hold(t, s.dial(t, "127.0.0.1"))
+	for range 20 {
+		conn := s.dial(t, "127.0.0.1")
+		s.get(t, conn)
+		_ = conn.Close()
+		s.requireOpen(t, 1)
+	}
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+// lingerTime is how long the server waits for the rest of a request body that no step needs: once
+// before the answer is sent, so that the connection can be reused, and once after it, before the
+// connection is closed. maxRest is how much it reads each time, in bytes, as much as net/http.
+const (
+	lingerTime = 500 * time.Millisecond
+	maxRest    = 256 << 10
+)
+
+// bodyState is how much of a request body has arrived.
+type bodyState int
+
+const (
+	bodyUnread   bodyState = iota // no step has read it
+	bodyComplete                  // it was read to its end
+	bodyBroken                    // reading it failed: it is too slow, too large or malformed
+)
+
+// readAll reads a request body and records whether it is complete.
+func (e *exchange) readAll(body io.Reader) ([]byte, error) {
+	content, err := io.ReadAll(body)
+	e.body = bodyComplete
+	if err != nil {
+		e.body = bodyBroken
+	}
+	return content, err
+}
+
+// finishBody reads the rest of a request body that no step has read. It reports whether the body is
+// complete, so that the connection can be reused.
+//
+// Without it, net/http reads the rest before it sends the answer. Then the answer to a slow client
+// waits for the read timeout, and misses its own deadline.
+func (e *exchange) finishBody(w http.ResponseWriter, r *http.Request, body io.Reader) bool {
+	if body == nil || body == http.NoBody || e.body == bodyComplete {
+		return true
+	}
+	// A client with an Expect header sends no body before the server asks for it.
+	if e.body == bodyBroken || r.Header.Get("Expect") != "" {
+		return false
+	}
+	connection := http.NewResponseController(w)
+	_ = connection.SetReadDeadline(time.Now().Add(lingerTime)) // a recorder of a test has no deadline
+	if _, err := io.CopyN(io.Discard, body, maxRest); !errors.Is(err, io.EOF) {
+		return false
+	}
+	_ = connection.SetReadDeadline(time.Time{}) // net/http sets the deadline of the next request
+	return true
+}
+
+// linger sends the answer and reads what the client still sends, before net/http closes the
+// connection. If unread bytes remain when a connection is closed, the kernel resets it, and the
+// client can lose the answer. net/http lingers only after a body that is too large.
+func linger(w http.ResponseWriter, body io.Reader) {
+	connection := http.NewResponseController(w)
+	if connection.Flush() != nil || connection.SetReadDeadline(time.Now().Add(lingerTime)) != nil {
+		return // the client is gone, or a test has no connection
+	}
+	_, _ = io.CopyN(io.Discard, body, maxRest)
+}

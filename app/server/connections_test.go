@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/app/wiring"
+)
+
+// TestServersLimitConnections checks that a server closes a connection beyond the limit although it
+// has sent a request, because the other connection of the address has one in progress.
+func TestServersLimitConnections(t *testing.T) {
+	listener, err := Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	arrived, release := make(chan struct{}), make(chan struct{})
+	r := startServer(t.Context(), listener, nil, &httpapi.ConnectionLimit{Max: 2}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-release
+	}), slog.New(slog.DiscardHandler))
+	t.Cleanup(func() {
+		close(release)
+		_ = r.server.Close()
+	})
+	send := func() net.Conn {
+		t.Helper()
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") // fails if it is closed already
+		return conn
+	}
+	send()
+	<-arrived
+	surplus, ended := send(), make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, surplus)
+		close(ended)
+	}()
+	select {
+	case <-arrived:
+		t.Error("a connection beyond the limit is served")
+	case <-ended:
+	}
+}
+
+// TestConnectionsLeaveFiles checks that connections never take more than half of the files that the
+// process may open.
+func TestConnectionsLeaveFiles(t *testing.T) {
+	s := &wiring.Service{Log: slog.New(slog.DiscardHandler)}
+	for setting, want := range map[int]int{2: 2, maxOpenFiles(): maxOpenFiles() / 2} {
+		s.MaxConnections = setting
+		if got := maxConnections(s); got != want {
+			t.Errorf("max_connections %d: %d connections, want %d", setting, got, want)
+		}
+	}
+}
