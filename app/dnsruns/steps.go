@@ -93,9 +93,9 @@ func notVisible(err error) bool {
 
 // validate checks the domain once more against all its requirements.
 func (c *claim) validate(ctx context.Context) provisioning.Observation {
-	_, o := c.surveyAndStore(ctx)
+	v, o := c.survey(ctx)
 	if o.Err == nil {
-		o.Ready, o.Err = c.domains.Signs(ctx, c.job.Account, c.job.DomainID)
+		o.Ready, o.Err = c.domains.Signs(ctx, c.job.Account, v)
 	}
 	return o
 }
