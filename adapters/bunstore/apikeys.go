@@ -97,7 +97,7 @@ func callerByHash(db *bun.DB) *database.PreparedRead {
 func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
 	caller, found, revoked := access.Caller{}, false, false
 	err := s.db.Run(ctx, "find key", func(ctx context.Context, _ bun.IDB) error {
-		return s.db.ReadPrepared(ctx, s.callerByHash, hash[:], func(r database.Row) error {
+		return s.db.ReadPrepared(ctx, s.callerByHash, func(r database.Row) error {
 			var row accountRow
 			var slots *int
 			var until *time.Time
@@ -117,7 +117,7 @@ func (s *Store) Caller(ctx context.Context, hash [32]byte) (access.Caller, error
 			caller.Account, found = row.account(), true
 			caller.Bounds, err = bounds.bounds()
 			return err
-		})
+		}, hash[:])
 	})
 	if err != nil {
 		return access.Caller{}, err

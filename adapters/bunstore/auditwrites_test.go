@@ -33,6 +33,7 @@ var unaudited = map[string]string{
 	"save test of DNS connection":                "an operator's command that changes no setting",
 	"hold provisioning job":                      "background work",
 	"release provisioning job":                   "background work",
+	"save provisioning job":                      "background work",
 	"claim provisioning job":                     "background work",
 	"intend DNS write":                           "background work, and the operator's undo, which is audited when it ends",
 	"drop DNS write":                             "background work, and the operator's undo, which is audited when it ends",

@@ -41,7 +41,20 @@ func emitTenant(ctx context.Context, owner string, c change[tenant.Tenant]) {
 // emitDomain adds the events of a change of a domain to the transaction.
 func emitDomain(ctx context.Context, owner string, c change[domain.Domain]) {
 	emit(ctx, owner, event.OfDomain(c.before, c.after)...)
-	checkReadiness(ctx, owner, cmp.Or(c.after.TenantGUID, c.before.TenantGUID))
+	if before, after := countsOf(c.before), countsOf(c.after); !after.held || before != after {
+		checkReadiness(ctx, owner, cmp.Or(c.after.TenantGUID, c.before.TenantGUID))
+	}
+}
+
+// domainCounts says which counts of tenantQuery include a domain. The readiness of a tenant depends
+// on its domains by these counts alone. Most reads of the DNS change none of them.
+type domainCounts struct{ held, verified, signed, published bool }
+
+func countsOf(d domain.Domain) domainCounts {
+	if !d.Added || !d.MissingSince.IsZero() {
+		return domainCounts{}
+	}
+	return domainCounts{held: true, verified: d.Verified, signed: d.DKIM, published: d.Status.VerificationSeen && !d.Verified}
 }
 
 // emitMailbox adds the events of a change of a mailbox to the transaction. See event.OfMailbox for

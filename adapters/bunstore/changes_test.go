@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/event"
@@ -374,4 +376,67 @@ func TestReadinessOfConcurrentChanges(t *testing.T) {
 			t.Fatalf("%d events; the last is %+v", len(events), last)
 		}
 	})
+}
+
+// TestReadinessFollowsDomains changes what the readiness of a tenant counts of a domain. After each
+// change readers know the readiness of the stored tenant.
+func TestReadinessFollowsDomains(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		held := attachTenant(t, s, ann, 1)
+		held.Bootstrap, held.SMTPAuth, held.Discovery = tenant.BootstrapReady, tenant.SMTPAuthEnabled, tenant.DiscoveryCompleted
+		held.Observed = tenant.Observed{Bootstrap: now, SMTPAuth: now, Discovery: now}
+		must(t, "save tenant", s.SaveTenant(t.Context(), ann, held))
+		d := addDomain(t, s, ann, guid(1), "a.test")
+		known := map[string]bool{}
+		for i := range 32 {
+			flags, at := i^i>>1, now.Add(time.Duration(i+1)*time.Minute) // two neighbours differ in one flag
+			d.Added, d.Verified, d.DKIM, d.Status.VerificationSeen, d.MissingSince = true, flags&1 != 0, flags&2 != 0, flags&4 != 0, time.Time{}
+			if flags&8 != 0 {
+				d.MissingSince = at
+			}
+			d.CheckedAt, d.Observed = at, domain.Observed{State: at, Signing: at}
+			must(t, "save domain", s.SaveDomain(t.Context(), ann, d, nil))
+			stored, err := s.Tenant(t.Context(), ann, guid(1))
+			must(t, "find tenant", err)
+			var row readinessRow
+			must(t, "find readiness", s.db.NewSelect().Model(&row).Where("tr.account_id = ?", accountKey(ann)).Scan(t.Context()))
+			var got event.ReadinessData
+			must(t, "decode", json.Unmarshal(row.Readiness, &got))
+			if diff := cmp.Diff(event.OfReadiness(guid(1), stored.Readiness(true)).Data, any(got)); diff != "" {
+				t.Fatalf("the readiness with the flags %04b (-want +got):\n%s", flags, diff)
+			}
+			known[string(row.Readiness)] = true
+		}
+		if len(known) < 5 {
+			t.Errorf("the readiness had only %d values", len(known))
+		}
+	})
+}
+
+// TestReadsOfTheDNSTakeFewStatements counts the statements that provisioning makes most: a read of the
+// DNS is stored with a domain, and a step with its job.
+func TestReadsOfTheDNSTakeFewStatements(t *testing.T) {
+	var seen statementCounter
+	s := migrated(t, Memory, &seen)
+	ann := newAccount(t, s, "ann")
+	d := newOwnedDomain(t, s, ann, 1)
+	j := startRun(t, s, ann, d, 1)
+	j = claimJob(t, s, j.ID, dueTime)
+	for range 2 {
+		seen.n = 0
+		d.CheckedAt, d.Status.MX = d.CheckedAt.Add(time.Minute), "ok"
+		must(t, "save domain", s.SaveDomain(t.Context(), ann, d, nil))
+		if seen.n > 5 { // begin, two reads, the change, commit
+			t.Errorf("a read of the DNS takes %d statements", seen.n)
+		}
+	}
+	for _, status := range []provisioning.Status{provisioning.Running, provisioning.Waiting} {
+		seen.n = 0
+		j.Status = status
+		requireHeld(t, "save", true)(s.SaveJob(t.Context(), j))
+		if seen.n != 1 {
+			t.Errorf("the step of a job that is %s takes %d statements", status, seen.n)
+		}
+	}
 }

@@ -338,9 +338,16 @@ func (s *Store) HoldJob(ctx context.Context, j provisioning.Job, lease time.Dura
 	})
 }
 
-// SaveJob implements ports.DNSJobs. It locks the run before the job, as a deletion of the domain
-// does.
+// SaveJob implements ports.DNSJobs. A job that goes on has no event, so that one statement saves it.
+// The end of a job locks the run before the job, as a deletion of the domain does.
 func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (saved bool, err error) {
+	if j.Status.HasNextAttempt() {
+		err = s.db.RunWrite(ctx, "save provisioning job", func(ctx context.Context, db bun.IDB) (err error) {
+			saved, err = updateJob(ctx, db, j, j.Epoch)
+			return err
+		})
+		return saved && err == nil, err
+	}
 	err = s.inTransaction(ctx, "save provisioning job", func(ctx context.Context, tx bun.IDB) error {
 		save := func() error {
 			var row dnsJobRow
@@ -363,23 +370,30 @@ func (s *Store) SaveJob(ctx context.Context, j provisioning.Job) (saved bool, er
 	return saved && err == nil, err
 }
 
-// saveJob stores a job if its stored row still has the epoch of c.before. It reports whether it did.
+// saveJob stores a job if its stored row still has the epoch of c.before, and emits its events. It
+// reports whether it did.
 func saveJob(ctx context.Context, tx bun.IDB, c change[provisioning.Job]) (bool, error) {
-	row := newDNSJobRow(c.after)
-	q := tx.NewUpdate().Model(&row).Column("stage", "status", "next_step", "provider", "required", "message", "next_attempt_at",
+	saved, err := updateJob(ctx, tx, c.after, c.before.Epoch)
+	if saved {
+		emitJob(ctx, accountKey(c.after.Account), c)
+	}
+	return saved, err
+}
+
+// updateJob stores a job if its stored row still has this epoch. It reports whether it did.
+func updateJob(ctx context.Context, db bun.IDB, j provisioning.Job, epoch int64) (bool, error) {
+	row := newDNSJobRow(j)
+	q := db.NewUpdate().Model(&row).Column("stage", "status", "next_step", "provider", "required", "message", "next_attempt_at",
 		"epoch", "progress", "started_at", "ended_at", "updated_at")
-	if c.after.Status != provisioning.Running {
+	if j.Status != provisioning.Running {
 		q = q.Set("leased_until = 0")
 	}
-	res, err := whereEpoch(q, c.after, c.before.Epoch).Exec(ctx)
+	res, err := whereEpoch(q, j, epoch).Exec(ctx)
 	if err != nil {
 		return false, err
 	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return false, err
-	}
-	emitJob(ctx, row.AccountID, c)
-	return true, nil
+	n, err := res.RowsAffected()
+	return n > 0 && err == nil, err
 }
 
 // ReleaseJob implements ports.DNSJobs.

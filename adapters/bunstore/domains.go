@@ -5,12 +5,14 @@ package bunstore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
 
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -186,19 +188,47 @@ func (s *Store) Domain(ctx context.Context, owner access.AccountID, id tenant.GU
 	return row.domain(), nil
 }
 
+// domainByID is a prepared read, because each step of a provisioning job makes it.
+func domainByID(db *bun.DB) *database.PreparedRead {
+	return database.NewPreparedRead(db.NewSelect().Model((*domainRow)(nil)).ColumnExpr("?TableColumns").ColumnExpr("t.guid AS tenant_guid").
+		Join("JOIN tenants AS t ON t.account_id = d.account_id AND t.id = d.tenant_id").
+		Where("d.account_id = ?", database.PreparedArg).Where("d.id = ?", database.PreparedArg2).Where("d.added").Where(presentDomain))
+}
+
+// scanDomain reads a row of domainByID column by column.
+func scanDomain(from database.Row) (domain.Domain, error) {
+	var r domainRow
+	var records []byte
+	var checked *time.Time
+	err := from.Scan(&r.AccountID, &r.ID, &r.TenantID, &r.Name, &r.Added, &r.IsDefault, &r.Verified, &r.DKIM, &r.MailReady, &records,
+		&r.MX, &r.SPF, &r.DMARC, &r.DKIMStatus, &r.VerificationSeen, &checked, &r.CreatedAt, &r.StoredAt, &r.TenantGUID)
+	if err == nil {
+		err = json.Unmarshal(records, &r.Records)
+	}
+	if checked != nil {
+		r.CheckedAt = *checked
+	}
+	return r.domain(), err
+}
+
 // DomainByID implements ports.Domains.
 func (s *Store) DomainByID(ctx context.Context, owner access.AccountID, domainID string) (domain.Domain, error) {
-	var row domainRow
-	err := s.db.Run(ctx, "find domain by id", func(ctx context.Context, db bun.IDB) error {
-		q := withTenant(db.NewSelect().Model(&row)).
-			Where("d.account_id = ?", accountKey(owner)).Where("d.id = ?", ident.Lookup(domainID)).
-			Where("d.added").Where(presentDomain)
-		return orDomainNotFound(onlyVisible(ctx, q, "t.guid").Scan(ctx))
+	var found domain.Domain
+	err := s.db.Run(ctx, "find domain by id", func(ctx context.Context, _ bun.IDB) error {
+		found = domain.Domain{}
+		err := s.db.ReadPrepared(ctx, s.domainByID, func(r database.Row) error {
+			d, err := scanDomain(r)
+			if visible(ctx, d.TenantGUID) {
+				found = d
+			}
+			return err
+		}, accountKey(owner), ident.Lookup(domainID))
+		if err == nil && found.ID == "" {
+			return domainNotFound()
+		}
+		return err
 	})
-	if err != nil {
-		return domain.Domain{}, err
-	}
-	return row.domain(), nil
+	return found, err
 }
 
 func withTenant(q *bun.SelectQuery) *bun.SelectQuery {

@@ -27,6 +27,7 @@ var silentWrites = map[string]string{
 	"ClaimJob":               "a job that runs is no event",
 	"HoldJob":                "a lease is no state of a job that callers see",
 	"ReleaseJob":             "a job that is queued again is no event",
+	"updateJob":              "saveJob emits the events; a job that has a next attempt has none",
 	"reserveDomain":          "a reservation is no domain yet",
 	"renewDomainReservation": "a reservation is no domain yet",
 	"ReleaseDomain":          "a reservation is no domain yet",

@@ -177,7 +177,9 @@ func saveDomains(ctx context.Context, tx bun.IDB, owner string, all ...change[do
 		if err != nil {
 			return err
 		}
-		rows = append(rows, domainObservation(owner, c.after))
+		if c.after.Observed != c.before.Observed || !c.after.MissingSince.Equal(c.before.MissingSince) {
+			rows = append(rows, domainObservation(owner, c.after)) // a read of the DNS observes nothing at the platform
+		}
 		emitDomain(ctx, owner, c)
 	}
 	return saveObservations(ctx, tx, ofDomains, rows...)

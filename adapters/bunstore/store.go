@@ -90,6 +90,8 @@ type Store struct {
 	eventsLogged    chan struct{} // see EventsLogged
 	callerByHash    *database.PreparedRead
 	tenantsOfOwner  *database.PreparedRead
+	tenantOfOwner   *database.PreparedRead
+	domainByID      *database.PreparedRead
 }
 
 var _ interface {
@@ -141,7 +143,7 @@ func open(ctx context.Context, url string, o Options, hooks ...bun.QueryHook) (*
 	}
 	s := &Store{
 		db: db, operator: storedText(cmp.Or(o.Operator, "unknown")), now: o.Now, requireSMTPAuth: !o.AllowNoSMTPAuth,
-		eventsLogged: make(chan struct{}, 1), callerByHash: callerByHash(db.DB), tenantsOfOwner: tenantsOfOwner(db.DB),
+		eventsLogged: make(chan struct{}, 1), callerByHash: callerByHash(db.DB), tenantsOfOwner: tenantsOfOwner(db.DB), tenantOfOwner: tenantOfOwner(db.DB), domainByID: domainByID(db.DB),
 	}
 	if s.now == nil {
 		s.now = time.Now

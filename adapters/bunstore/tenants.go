@@ -107,10 +107,10 @@ const ofTenant = " AND tenant_id = (SELECT id FROM tenants WHERE account_id = ? 
 
 // tenantQuery selects the owner's tenants with their counts in one statement. If only is not nil,
 // it selects only the tenant with this GUID.
-func tenantQuery(db bun.IDB, rows, owner any, only *string) *bun.SelectQuery {
+func tenantQuery(db bun.IDB, rows, owner, only any) *bun.SelectQuery {
 	oneTenant, args := "", []any{owner}
 	if only != nil {
-		oneTenant, args = ofTenant, []any{owner, owner, *only}
+		oneTenant, args = ofTenant, []any{owner, owner, only}
 	}
 	mailboxArgs := append(args[:1:1], append([]any{listedStages}, args[1:]...)...)
 	q := db.NewSelect().Model(rows).ColumnExpr("?TableColumns").
@@ -124,14 +124,14 @@ func tenantQuery(db bun.IDB, rows, owner any, only *string) *bun.SelectQuery {
 			presentMailbox+oneTenant+" GROUP BY tenant_id) AS m ON m.tenant_id = t.id", mailboxArgs...).
 		Where("t.account_id = ?", owner)
 	if only != nil {
-		q = q.Where("t.guid = ?", *only)
+		q = q.Where("t.guid = ?", only)
 	}
 	return q
 }
 
 func selectTenant(ctx context.Context, db bun.IDB, owner, guid string) (tenant.Tenant, error) {
 	var row tenantRow
-	err := tenantQuery(db, &row, owner, &guid).Scan(ctx)
+	err := tenantQuery(db, &row, owner, guid).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return tenant.Tenant{}, tenantNotFound()
 	}
@@ -146,18 +146,22 @@ func tenantsOfOwner(db *bun.DB) *database.PreparedRead {
 	return database.NewPreparedRead(tenantQuery(db, (*tenantRow)(nil), database.PreparedArg, nil).OrderExpr("t.consented_at DESC, t.id DESC"))
 }
 
+func tenantOfOwner(db *bun.DB) *database.PreparedRead {
+	return database.NewPreparedRead(tenantQuery(db, (*tenantRow)(nil), database.PreparedArg, database.PreparedArg2))
+}
+
 // Tenants implements ports.Tenants.
 func (s *Store) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.Tenant, error) {
 	var tenants []tenant.Tenant
 	err := s.db.Run(ctx, "list tenants", func(ctx context.Context, _ bun.IDB) error {
 		tenants = []tenant.Tenant{}
-		return s.db.ReadPrepared(ctx, s.tenantsOfOwner, accountKey(owner), func(r database.Row) error {
+		return s.db.ReadPrepared(ctx, s.tenantsOfOwner, func(r database.Row) error {
 			t, err := scanTenant(r)
 			if visible(ctx, t.GUID) {
 				tenants = append(tenants, t)
 			}
 			return err
-		})
+		}, accountKey(owner))
 	})
 	return tenants, err
 }
@@ -165,8 +169,15 @@ func (s *Store) Tenants(ctx context.Context, owner access.AccountID) ([]tenant.T
 // Tenant implements ports.Tenants.
 func (s *Store) Tenant(ctx context.Context, owner access.AccountID, id tenant.GUID) (tenant.Tenant, error) {
 	var found tenant.Tenant
-	err := s.db.Run(ctx, "find tenant", func(ctx context.Context, db bun.IDB) (err error) {
-		found, err = selectTenant(ctx, db, accountKey(owner), ident.Lookup(string(id)))
+	err := s.db.Run(ctx, "find tenant", func(ctx context.Context, _ bun.IDB) error {
+		found = tenant.Tenant{}
+		err := s.db.ReadPrepared(ctx, s.tenantOfOwner, func(r database.Row) (err error) {
+			found, err = scanTenant(r)
+			return err
+		}, accountKey(owner), ident.Lookup(string(id)))
+		if err == nil && found.ID == "" {
+			return tenantNotFound()
+		}
 		return err
 	})
 	return found, err

@@ -175,3 +175,46 @@ func TestChangeOfTheCustomerIsNoticed(t *testing.T) {
 		t.Errorf("the customer's MX became %q", dns.Find(held, zone, dns.MX).Values)
 	}
 }
+
+// readCounter is a provider that calls onRead before each read of the records, with its number.
+type readCounter struct {
+	*published
+	reads  int
+	onRead func(number int)
+}
+
+func (p *readCounter) Records(ctx context.Context, z dns.Zone) ([]dns.RRSet, error) {
+	p.reads++
+	p.onRead(p.reads)
+	return p.published.Records(ctx, z)
+}
+
+// TestChangeBeforeTheWriteIsNoticed checks records that a customer writes between the plan and its
+// write. The public DNS does not show them yet.
+func TestChangeBeforeTheWriteIsNoticed(t *testing.T) {
+	w := newFixture(t)
+	theirs := dns.RRSet{Name: zone, Type: dns.MX, TTL: 300, Values: []string{"10 mail.example.net"}}
+	at := &readCounter{published: w.provider, onRead: func(number int) {
+		if number == 2 { // the first is of the plan
+			w.provider.Put(zone, theirs)
+		}
+	}}
+	w.connect(t, at)
+	if j := w.run(t, w.Worker, w.begin(t).ID); j.Required != dns.ConflictToResolve || at.reads != 2 || len(w.provider.applied) != 0 {
+		t.Fatalf("after %d reads and %d writes the job is %+v", at.reads, len(w.provider.applied), j)
+	}
+}
+
+// TestPlanAndWriteShareARead checks that the public DNS is read once for a plan and its write, and the
+// records at the provider before each of them.
+func TestPlanAndWriteShareARead(t *testing.T) {
+	w := newFixture(t)
+	at := &readCounter{published: w.provider, onRead: func(int) {}}
+	w.connect(t, at)
+	before := w.fake.DNS.Reads()
+	w.healthy(t, w.run(t, w.Worker, w.begin(t).ID))
+	// Before and with DKIM: a plan, its write, and two reads that prove it; then a check.
+	if public := w.fake.DNS.Reads() - before; at.reads != 9 || public != at.reads-2+1 { // and one before DKIM is enabled
+		t.Errorf("the DNS was read %d times, the records at the provider %d times", public, at.reads)
+	}
+}

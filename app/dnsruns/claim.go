@@ -18,6 +18,8 @@ type claim struct {
 	job     provisioning.Job
 	domains *domainsteps.Steps // fenced: each write checks the lease
 	release func()
+	// planned is the survey of the last step if that step was Plan, otherwise nil.
+	planned *domainsteps.Survey
 }
 
 // startClaim renews the lease of a claimed job until release. acquired is a time before the claim.

@@ -17,7 +17,10 @@ import (
 func (c *claim) observe(ctx context.Context, step provisioning.Step) provisioning.Observation {
 	switch step {
 	case provisioning.Plan:
-		_, o := c.surveyAndStore(ctx)
+		v, o := c.surveyAndStore(ctx)
+		if o.Err == nil {
+			c.planned = &v
+		}
 		return o
 	case provisioning.Apply:
 		return c.apply(ctx)
@@ -42,6 +45,10 @@ func (c *claim) observe(ctx context.Context, step provisioning.Step) provisionin
 // shows.
 func (c *claim) survey(ctx context.Context) (domainsteps.Survey, provisioning.Observation) {
 	v, err := c.domains.Survey(ctx, c.job.Account, c.job.DomainID)
+	return c.observeSurvey(ctx, v, err)
+}
+
+func (c *claim) observeSurvey(ctx context.Context, v domainsteps.Survey, err error) (domainsteps.Survey, provisioning.Observation) {
 	if err == nil {
 		err = c.domains.ResolveWrites(ctx, c.job.Account, v)
 	}
@@ -60,16 +67,26 @@ func (c *claim) surveyAndStore(ctx context.Context) (domainsteps.Survey, provisi
 	return v, o
 }
 
-// apply makes a new survey. It writes the survey's plan if the plan equals the one that the job
-// decided on.
+// apply makes a new plan from the records that the provider stores now. It writes the plan if it
+// equals the one that the job decided on.
 func (c *claim) apply(ctx context.Context) provisioning.Observation {
-	v, o := c.survey(ctx)
+	v, o := c.replan(ctx)
 	if o.Err != nil || !c.job.MayWrite(o.Zone) {
 		return o
 	}
 	o.WriteErr = c.domains.Write(ctx, c.job.Account, c.job.RunID, v)
 	o.Ready = o.WriteErr == nil
 	return o
+}
+
+// replan plans again after the step Plan. In a new claim it makes a new survey.
+func (c *claim) replan(ctx context.Context) (domainsteps.Survey, provisioning.Observation) {
+	planned := c.planned
+	if c.planned = nil; planned == nil {
+		return c.survey(ctx)
+	}
+	v, err := c.domains.Replan(ctx, c.job.Account, *planned)
+	return c.observeSurvey(ctx, v, err)
 }
 
 // checkRecords executes a step in which the platform reads DNS records. If the platform does not
@@ -93,9 +110,9 @@ func notVisible(err error) bool {
 
 // validate checks the domain once more against all its requirements.
 func (c *claim) validate(ctx context.Context) provisioning.Observation {
-	_, o := c.surveyAndStore(ctx)
+	v, o := c.survey(ctx)
 	if o.Err == nil {
-		o.Ready, o.Err = c.domains.Signs(ctx, c.job.Account, c.job.DomainID)
+		o.Ready, o.Err = c.domains.Signs(ctx, c.job.Account, v)
 	}
 	return o
 }

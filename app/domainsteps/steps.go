@@ -10,6 +10,7 @@ package domainsteps
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tenantry/tenantry/app/dnsconnections"
@@ -94,21 +95,19 @@ func (s *Steps) StartSigning(ctx context.Context, owner access.AccountID, domain
 	return err
 }
 
-// Signs returns whether the platform signs a domain, and stores the answer. It fails with
-// exchange_not_ready or an error of the platform.
-func (s *Steps) Signs(ctx context.Context, owner access.AccountID, domainID string) (bool, error) {
-	t, d, err := s.loadReachableByID(ctx, owner, domainID)
+// Signs returns whether the platform signs the domain of a survey. It stores the answer together with
+// the DNS state of the survey, which it stores also without an answer. It fails with
+// exchange_not_ready or an error of the platform or the store.
+func (s *Steps) Signs(ctx context.Context, owner access.AccountID, v Survey) (bool, error) {
+	t, err := s.loadReachable(ctx, owner, v.Domain)
 	if err == nil {
 		err = CheckMailServerReady(t)
 	}
 	if err == nil {
-		d, err = s.FetchSigning(ctx, owner, t, d)
+		v.Domain, err = s.FetchSigning(ctx, owner, t, v.Domain)
 	}
-	if err != nil {
-		return false, err
-	}
-	d, err = reconcile.Save(ctx, s.Domains, owner, d)
-	return d.DKIM, err
+	stored, notStored := s.StoreSurvey(ctx, owner, v)
+	return stored.DKIM, errors.Join(err, notStored)
 }
 
 func (s *Steps) loadReachableByID(ctx context.Context, owner access.AccountID, domainID string) (tenant.Tenant, domain.Domain, error) {
@@ -116,11 +115,17 @@ func (s *Steps) loadReachableByID(ctx context.Context, owner access.AccountID, d
 	if err != nil {
 		return tenant.Tenant{}, d, err
 	}
+	t, err := s.loadReachable(ctx, owner, d)
+	return t, d, err
+}
+
+// loadReachable returns the tenant of a domain. It fails with a code of Tenant.Reachable.
+func (s *Steps) loadReachable(ctx context.Context, owner access.AccountID, d domain.Domain) (tenant.Tenant, error) {
 	t, err := s.Tenants.Tenant(ctx, owner, d.TenantGUID)
 	if err == nil {
 		err = t.Reachable()
 	}
-	return t, d, err
+	return t, err
 }
 
 // CheckMailServerReady fails with exchange_not_ready if the tenant's mail server is not prepared.

@@ -36,6 +36,7 @@ type Survey struct {
 	// Shown is true when the public read is reliable and has all the records that the domain needs.
 	Shown bool
 
+	offer        dns.Offer         // what the plan was made for
 	zoneProvider ports.DNSProvider // the provider of the zone, or nil when the account has no access to it
 	// resolved decides on earlier writes whose outcome is unknown. It is empty without zoneProvider.
 	resolved dns.Resolution
@@ -68,33 +69,49 @@ func (s *Steps) Survey(ctx context.Context, owner access.AccountID, domainID str
 	if err != nil {
 		return Survey{}, fault.ProviderTimeout.With("the DNS could not be read in time")
 	}
-	v, err := s.plan(ctx, owner, d, offer, zoneRead)
-	v.ReadAt = began
-	return v, err
+	v := Survey{Domain: d, Public: zoneRead, ReadAt: began, offer: offer}
+	return s.plan(ctx, owner, v, func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
+		return s.findHolder(ctx, owner, zoneRead)
+	})
+}
+
+// Replan returns a survey that was just made with a new plan, from the records that the provider
+// stores now. It does not read the public DNS again, unless the account has no access to the zone.
+// It fails as Survey does.
+func (s *Steps) Replan(ctx context.Context, owner access.AccountID, v Survey) (Survey, error) {
+	if v.zoneProvider == nil {
+		return s.Survey(ctx, owner, v.Domain.ID)
+	}
+	return s.plan(ctx, owner, v, func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error) {
+		callCtx, cancel := context.WithTimeout(ctx, planLimit)
+		defer cancel()
+		holder, zoneRead, zoneProvider := readHeld(callCtx, v.Holder, v.Public, v.zoneProvider)
+		return holder, zoneRead, zoneProvider, ctx.Err()
+	})
 }
 
 // plan plans from the provider's own records if the account has access to them, else from the
 // public DNS. Name servers flatten CNAMEs, proxy addresses and expand wildcards, so their answers
-// can differ from the zone.
-func (s *Steps) plan(ctx context.Context, owner access.AccountID, d domain.Domain, offer dns.Offer, zoneRead dns.ZoneRead) (Survey, error) {
-	managed, err := s.Writes.Written(ctx, owner, d.ID)
+// can differ from the zone. read returns the results of findHolder.
+func (s *Steps) plan(ctx context.Context, owner access.AccountID, v Survey, read func() (dns.Holder, dns.ZoneRead, ports.DNSProvider, error)) (Survey, error) {
+	managed, err := s.Writes.Written(ctx, owner, v.Domain.ID)
 	if err != nil {
 		return Survey{}, err
 	}
-	open, err := s.Writes.OpenWrites(ctx, owner, d.ID)
+	open, err := s.Writes.OpenWrites(ctx, owner, v.Domain.ID)
 	if err != nil {
 		return Survey{}, err
 	}
-	v := Survey{Domain: d, Public: zoneRead}
-	if v.Holder, v.ZoneRead, v.zoneProvider, err = s.findHolder(ctx, owner, zoneRead); err != nil {
+	if v.Holder, v.ZoneRead, v.zoneProvider, err = read(); err != nil {
 		return Survey{}, err
 	}
+	v.resolved = dns.Resolution{}
 	if v.zoneProvider != nil {
 		v.resolved = dns.Resolve(open, v.ZoneRead.Sets, s.Now())
 		managed = append(managed, v.resolved.Written()...)
 	}
-	v.Plan = dns.NewPlan(offer, v.ZoneRead, managed)
-	public := dns.NewPlan(offer, zoneRead, managed)
+	v.Plan = dns.NewPlan(v.offer, v.ZoneRead, managed)
+	public := dns.NewPlan(v.offer, v.Public, managed)
 	v.Shown = public.SafeToApply() && public.Complete()
 	return v, nil
 }

@@ -34,17 +34,23 @@ func (s *Steps) findHolder(ctx context.Context, owner access.AccountID, zoneRead
 	callCtx, cancel := context.WithTimeout(ctx, planLimit)
 	defer cancel()
 	accesses, zoneProvider := s.findConnection(callCtx, owner, zoneRead, dns.Detect(zoneRead, providers).Provider.ID, connections)
-	holder := dns.FindHolder(zoneRead, providers, accesses)
+	holder, zoneRead, zoneProvider := readHeld(callCtx, dns.FindHolder(zoneRead, providers, accesses), zoneRead, zoneProvider)
+	return holder, zoneRead, zoneProvider, ctx.Err()
+}
+
+// readHeld returns a read with the provider's own records, if the holder of the zone has them. If not,
+// the returned provider is nil.
+func readHeld(ctx context.Context, holder dns.Holder, zoneRead dns.ZoneRead, zoneProvider ports.DNSProvider) (dns.Holder, dns.ZoneRead, ports.DNSProvider) {
 	if holder.Access.Standing == dns.ReachesZone {
-		held, err := zoneProvider.Records(callCtx, holder.Access.Zone)
+		held, err := zoneProvider.Records(ctx, holder.Access.Zone)
 		if holder.Access.Standing, holder.Access.Detail = accessStanding(err); holder.Access.Standing == dns.ReachesZone {
-			return holder, zoneRead.WithProviderRecords(held), zoneProvider, nil
+			return holder, zoneRead.WithProviderRecords(held), zoneProvider
 		}
 	}
 	if holder.Access.Standing.Unread() && zoneRead.Complete {
 		zoneRead.Complete, zoneRead.Reason = false, dns.ReasonSilent
 	}
-	return holder, zoneRead, nil, ctx.Err()
+	return holder, zoneRead, nil
 }
 
 // providerOrder lists the connected providers without duplicates. The provider detected from the

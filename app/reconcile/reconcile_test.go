@@ -129,6 +129,9 @@ func TestPassReadsBeforeItWrites(t *testing.T) {
 			t.Fatalf("ready %v after %d writes", d.MailReady, p.Calls("EnableMail"))
 		}
 	}
+	if n := p.Calls("MailDomains"); n != 3 { // before the write, after it, and of the second pass
+		t.Errorf("%d reads of the accepted domains", n)
+	}
 }
 
 // TestPassEnablesMailWithoutTheMailServer checks that the directory enables the e-mail service even

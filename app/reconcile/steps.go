@@ -39,7 +39,7 @@ func (p *Pass) mail(ctx context.Context, platform ports.MailTenant, d *domain.Do
 	if d.MailReady {
 		return nil
 	}
-	if err := enableMail(ctx, platform, d.Name, mailServer, retry); err != nil || !mailServer {
+	if err := p.enableMail(ctx, platform, d, mailServer, retry); err != nil || !mailServer || d.MailReady {
 		return err
 	}
 	return Run(ctx, retry, func(ctx context.Context) error {
@@ -63,15 +63,16 @@ func (p *Pass) signing(ctx context.Context, platform ports.MailTenant, d *domain
 	}, nil)
 }
 
-// enableMail reads the accepted domains before each try. A domain that the mail server accepts
-// needs no further call, even if an earlier outcome is unknown.
-func enableMail(ctx context.Context, platform ports.MailTenant, name string, mailServer bool, retry RetryPolicy) error {
+// enableMail reads the accepted domains before each try. A domain that the mail server accepts is
+// ready and needs no further call, even if an earlier outcome is unknown.
+func (p *Pass) enableMail(ctx context.Context, platform ports.MailTenant, d *domain.Domain, mailServer bool, retry RetryPolicy) error {
 	return Run(ctx, retry, func(ctx context.Context) error {
-		if mailServer && checkAccepted(ctx, platform, name) == nil {
+		began := p.Now()
+		if mailServer && checkAccepted(ctx, platform, d.Name) == nil {
+			d.MailReady, d.Observed.Mail = true, began
 			return nil
 		}
-		err := platform.EnableMail(ctx, name)
-		return err
+		return platform.EnableMail(ctx, d.Name)
 	}, nil)
 }
 

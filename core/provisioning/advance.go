@@ -14,7 +14,7 @@ import (
 // Begin starts an attempt of a job that a worker has claimed. It returns the job as Running and the
 // step to do. If the job has no next attempt, Begin returns it unchanged with None.
 func Begin(j Job, now time.Time) (Job, Step) {
-	if !j.Status.hasNextAttempt() {
+	if !j.Status.HasNextAttempt() {
 		return j, None
 	}
 	if j.StartedAt.IsZero() {

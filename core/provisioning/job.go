@@ -54,10 +54,10 @@ const (
 )
 
 // Active reports whether a job in status s prevents a second job for the same domain.
-func (s Status) Active() bool { return s.hasNextAttempt() || s == ActionRequired }
+func (s Status) Active() bool { return s.HasNextAttempt() || s == ActionRequired }
 
-// hasNextAttempt reports whether a job in status s is attempted again without action by a person.
-func (s Status) hasNextAttempt() bool { return s == Queued || s == Running || s == Waiting }
+// HasNextAttempt reports whether a job in status s is attempted again without action by a person.
+func (s Status) HasNextAttempt() bool { return s == Queued || s == Running || s == Waiting }
 
 // Step is one action that a worker performs for a job.
 type Step string

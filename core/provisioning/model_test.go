@@ -88,7 +88,7 @@ func (s *simulation) drawObservation(t *rapid.T) Observation {
 
 // work waits until the job is due, claims it and advances it by one step.
 func (s *simulation) work(t *rapid.T) {
-	if !s.job.Status.hasNextAttempt() {
+	if !s.job.Status.HasNextAttempt() {
 		return
 	}
 	if s.job.Status != Running {
@@ -177,7 +177,7 @@ func (s *simulation) runUntilStopped(t *rapid.T) {
 	if s.job.NextAttemptAt.After(since) {
 		since = s.job.NextAttemptAt
 	}
-	for steps := 0; s.job.Status.hasNextAttempt(); steps++ {
+	for steps := 0; s.job.Status.HasNextAttempt(); steps++ {
 		if s.job.Status != Running {
 			if s.job.NextAttemptAt.After(s.now) {
 				s.now = s.job.NextAttemptAt

@@ -17,7 +17,7 @@ import (
 	"github.com/uptrace/bun/schema"
 )
 
-// PreparedRead is a select whose text is constant, with $1 in place of its one value. The database
+// PreparedRead is a select whose text is constant, with $1 and $2 in place of its values. The database
 // parses and plans the text once per connection, which is most of the work of a short read. Use it
 // for reads that nearly every request makes.
 type PreparedRead struct {
@@ -27,8 +27,11 @@ type PreparedRead struct {
 	stmt *sql.Stmt // SQLite only, prepared at the first read
 }
 
-// PreparedArg stands for the value of a prepared statement.
-const PreparedArg = bun.Safe("$1")
+// PreparedArg and PreparedArg2 stand for the first and the second value of a prepared statement.
+const (
+	PreparedArg  = bun.Safe("$1")
+	PreparedArg2 = bun.Safe("$2")
+)
 
 // NewPreparedRead returns the prepared read of a query.
 func NewPreparedRead(q *bun.SelectQuery) *PreparedRead {
@@ -51,7 +54,7 @@ func (d *DB) readExecMode(url string) error {
 
 // ReadPrepared runs the statement with the hooks that all statements have. It passes each row to
 // scanRow. scanRow must scan a nullable column into a pointer to a pointer.
-func (d *DB) ReadPrepared(ctx context.Context, p *PreparedRead, value any, scanRow func(Row) error) (err error) {
+func (d *DB) ReadPrepared(ctx context.Context, p *PreparedRead, scanRow func(Row) error, values ...any) (err error) {
 	event := &bun.QueryEvent{DB: d.DB, IQuery: p, Query: p.text, QueryTemplate: p.text, StartTime: time.Now()}
 	for _, hook := range d.hooks {
 		ctx = hook.BeforeQuery(ctx, event)
@@ -63,13 +66,13 @@ func (d *DB) ReadPrepared(ctx context.Context, p *PreparedRead, value any, scanR
 		}
 	}()
 	if IsPostgres(d) {
-		return d.readPostgres(ctx, p, value, scanRow)
+		return d.readPostgres(ctx, p, scanRow, values)
 	}
 	stmt, err := d.sqliteStatement(ctx, p) //lint:ignore sqlclosecheck the next read needs it too
 	if err != nil {
 		return err
 	}
-	rows, err := stmt.QueryContext(ctx, value) //lint:ignore rowserrcheck each caller checks rows.Err
+	rows, err := stmt.QueryContext(ctx, values...) //lint:ignore rowserrcheck each caller checks rows.Err
 	if err != nil {
 		return err
 	}
@@ -97,9 +100,9 @@ func eachRow(rows interface {
 // readPostgres bypasses database/sql, which would box each value. That would take a fifth of the
 // time of reading a list. It skips pooled connections that died while idle, for example because the
 // server restarted.
-func (d *DB) readPostgres(ctx context.Context, p *PreparedRead, value any, scanRow func(Row) error) (err error) {
+func (d *DB) readPostgres(ctx context.Context, p *PreparedRead, scanRow func(Row) error, values []any) (err error) {
 	for range d.Stats().MaxOpenConnections + 1 {
-		if err = d.readOnConn(ctx, p, value, scanRow); !errors.Is(err, driver.ErrBadConn) {
+		if err = d.readOnConn(ctx, p, scanRow, values); !errors.Is(err, driver.ErrBadConn) {
 			break
 		}
 	}
@@ -107,7 +110,7 @@ func (d *DB) readPostgres(ctx context.Context, p *PreparedRead, value any, scanR
 }
 
 // readOnConn returns driver.ErrBadConn if its connection proves dead before the first row.
-func (d *DB) readOnConn(ctx context.Context, p *PreparedRead, value any, scanRow func(Row) error) error {
+func (d *DB) readOnConn(ctx context.Context, p *PreparedRead, scanRow func(Row) error, values []any) error {
 	conn, err := d.DB.DB.Conn(ctx)
 	if err != nil {
 		return err
@@ -115,7 +118,7 @@ func (d *DB) readOnConn(ctx context.Context, p *PreparedRead, value any, scanRow
 	defer func() { _ = conn.Close() }()
 	return conn.Raw(func(inner any) error {
 		native, scanned := inner.(*stdlib.Conn).Conn(), false
-		rows, err := native.Query(ctx, p.text, d.execMode, value)
+		rows, err := native.Query(ctx, p.text, append([]any{d.execMode}, values...)...)
 		if err == nil {
 			defer rows.Close()
 			err = eachRow(rows, func(r Row) error {

@@ -17,16 +17,16 @@ import (
 // prepareRead returns a function that reads the table plans with a prepared read. No column of this
 // table is nullable.
 func prepareRead(d *DB) func(ctx context.Context) error {
-	p := NewPreparedRead(d.NewSelect().TableExpr("plans").Column("tenant_slots", "name").Where("name = ?", PreparedArg))
+	p := NewPreparedRead(d.NewSelect().TableExpr("plans").Column("tenant_slots", "name").Where("name = ?", PreparedArg).Where("tenant_slots >= ?", PreparedArg2))
 	return func(ctx context.Context) error {
 		return d.Run(ctx, "read", func(ctx context.Context, _ bun.IDB) error {
 			rows := 0
-			err := d.ReadPrepared(ctx, p, "complete", func(r Row) error {
+			err := d.ReadPrepared(ctx, p, func(r Row) error {
 				var slots int
 				var name string
 				rows++
 				return r.Scan(&slots, &name)
-			})
+			}, "complete", 0)
 			if err == nil && rows != 1 {
 				return fmt.Errorf("%d rows", rows)
 			}

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // tracing records a span for each statement and its duration in the histogram
@@ -48,13 +49,16 @@ func newTracing(system string, o Options) (tracing, error) {
 	return t, err
 }
 
-// AfterQuery records the duration and ends the span.
+// AfterQuery records the duration and ends the span. A span that is not recorded needs no end.
 func (t tracing) AfterQuery(ctx context.Context, event *bun.QueryEvent) {
 	point, ok := t.points[event.Operation()]
 	if !ok {
 		point = t.points[otherOperation]
 	}
 	t.duration.Record(ctx, time.Since(event.StartTime).Seconds(), point)
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return // the other measurement of bunotel is dropped, see the views of package telemetry
+	}
 	shown := *event
 	shown.Err = safeError(event.Err)
 	t.QueryHook.AfterQuery(ctx, &shown)
