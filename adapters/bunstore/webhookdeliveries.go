@@ -60,6 +60,13 @@ type hookKey struct {
 	WebhookID string `bun:"type:uuid"`
 }
 
+// hookKeys returns keys in the order in which webhooks are locked, each once.
+func hookKeys(keys []hookKey) []hookKey {
+	return slices.Compact(slices.SortedFunc(slices.Values(keys), func(a, b hookKey) int {
+		return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), cmp.Compare(a.WebhookID, b.WebhookID))
+	}))
+}
+
 // countClaimed counts the deliveries that a claim has, by webhook.
 func (s *Store) countClaimed(ctx context.Context, tx bun.IDB, keys []hookKey) (map[string]int, error) {
 	var counted []struct {
@@ -77,57 +84,46 @@ func (s *Store) countClaimed(ctx context.Context, tx bun.IDB, keys []hookKey) (m
 }
 
 // ClaimDeliveries implements ports.Deliveries.
-func (s *Store) ClaimDeliveries(ctx context.Context, owner access.AccountID, webhookID string, slots ports.Slots, lease time.Duration, now time.Time) (ports.Claimed, error) {
+func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook, slots ports.Slots, lease time.Duration, now time.Time) (ports.Claimed, error) {
 	var claimed ports.Claimed
 	err := s.inTransaction(ctx, "claim deliveries", func(ctx context.Context, tx bun.IDB) error {
-		claimed = ports.Claimed{}
-		hook, err := findWebhook(ctx, s.db.LockRows(tx.NewSelect().Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")), "w"),
-			accountKey(owner), webhookID)
-		if errors.Is(err, fault.WebhookNotFound) {
-			return nil
+		claimed = ports.Claimed{Next: map[ports.DueWebhook]time.Time{}}
+		keys := hookKeys(each(webhooks, func(d ports.DueWebhook) hookKey { return hookKey{accountKey(d.Account), ident.Lookup(d.ID)} }))
+		hooks, err := s.lockWebhooks(ctx, tx.NewSelect().With("k", tx.NewValues(&keys)).Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")))
+		if err != nil || len(hooks) == 0 {
+			return err
 		}
+		keys = each(hooks, webhookRow.key)
+		busy, err := s.countClaimed(ctx, tx, keys)
 		if err != nil {
 			return err
 		}
-		busy, err := s.countClaimed(ctx, tx, []hookKey{{hook.AccountID, hook.ID}})
+		open, err := s.openDeliveries(ctx, tx, keys, now)
 		if err != nil {
 			return err
 		}
-		var open []deliveryRow
-		err = tx.NewSelect().Model(&open).Column("id", "next_attempt_at").Where("wd.account_id = ?", hook.AccountID).Where("wd.webhook_id = ?", hook.ID).
-			Where("wd.status = ?", string(webhook.Pending)).Where("wd.leased_until <= ?", s.clock()).
-			Order("wd.next_attempt_at", "wd.id").Limit(webhook.MaxConcurrent + 1).Scan(ctx)
-		if err != nil {
-			return err
-		}
-		w, slots := hook.webhook(), slots
-		var ids []string
-		for _, d := range open {
-			if d.NextAttemptAt.After(now) {
-				claimed.Next = d.NextAttemptAt.UTC()
-				break
+		standings, slots := map[string]webhook.Standing{}, slots
+		var picked []deliveryKey
+		for _, hook := range hooks {
+			w, o := hook.webhook(), open[hook.ID]
+			standing := slots.Standing(w)
+			due := o.due()
+			for _, id := range due[:max(0, min(len(due), standing.Concurrent()-busy[hook.ID]))] { // a try in progress looks for the others when it ends
+				if !slots.Take(standing) {
+					claimed.Waiting = append(claimed.Waiting, ports.DueWebhook{Account: w.Account, ID: w.ID})
+					break
+				}
+				picked = append(picked, deliveryKey{hook.AccountID, id})
 			}
-			if len(ids) >= w.Concurrent()-busy[hook.ID] {
-				continue // a try in progress looks for due deliveries when it ends
+			standings[hook.ID] = standing
+			if !o.Next.IsZero() {
+				claimed.Next[ports.DueWebhook{Account: w.Account, ID: w.ID}] = o.Next.UTC()
 			}
-			if !slots.Take(w.Failing()) {
-				claimed.Waiting = true
-				continue
-			}
-			ids = append(ids, d.ID)
 		}
-		if len(ids) == 0 {
-			return nil
+		claimed.Deliveries, err = s.claimPicked(ctx, tx, hooks, picked, lease)
+		for i, d := range claimed.Deliveries {
+			claimed.Deliveries[i].Standing = standings[d.WebhookID]
 		}
-		var rows []deliveryRow
-		if err := tx.NewUpdate().Model(&rows).Set("epoch = epoch + 1").Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).
-			Where("wd.account_id = ?", hook.AccountID).Where("wd.id IN (?)", bun.List(ids)).Returning("*").Scan(ctx); err != nil {
-			return err
-		}
-		slices.SortFunc(rows, func(a, b deliveryRow) int {
-			return cmp.Or(a.NextAttemptAt.Compare(b.NextAttemptAt), cmp.Compare(a.ID, b.ID))
-		})
-		claimed.Deliveries, err = withEvents(ctx, tx, hook, rows)
 		return err
 	})
 	if err != nil {
@@ -136,28 +132,94 @@ func (s *Store) ClaimDeliveries(ctx context.Context, owner access.AccountID, web
 	return claimed, nil
 }
 
-// withEvents adds the webhook and the events of claimed deliveries.
-func withEvents(ctx context.Context, tx bun.IDB, hook webhookRow, rows []deliveryRow) ([]ports.ClaimedDelivery, error) {
-	var sequences []int64
-	for _, r := range rows {
-		if r.Sequence > 0 {
-			sequences = append(sequences, r.Sequence)
+// deliveryKey names a delivery in a list of values.
+type deliveryKey struct {
+	AccountID string `bun:"type:uuid"`
+	ID        string `bun:"type:uuid"`
+}
+
+// openRow has the first due deliveries of a webhook that no claim has, and the time of the next try that
+// is not due yet.
+type openRow struct {
+	WebhookID                    string
+	First, Second, Third, Fourth *string
+	Next                         time.Time `bun:",nullzero"`
+}
+
+func (r openRow) due() (ids []string) {
+	for _, id := range []*string{r.First, r.Second, r.Third, r.Fourth} {
+		if id != nil {
+			ids = append(ids, *id)
 		}
 	}
-	events := map[int64]event.Event{}
-	if len(sequences) > 0 {
-		var found []eventRow
-		err := tx.NewSelect().Model(&found).Where("e.account_id = ?", hook.AccountID).Where("e.sequence IN (?)", bun.List(sequences)).Scan(ctx)
+	return ids
+}
+
+// openDeliveries finds the pending deliveries of webhooks that no claim has. Each value is read from the
+// beginning of an index, so that long backlogs do not matter.
+func (s *Store) openDeliveries(ctx context.Context, tx bun.IDB, keys []hookKey, now time.Time) (map[string]openRow, error) {
+	pending := func() *bun.SelectQuery {
+		return tx.NewSelect().TableExpr("webhook_deliveries AS wd").Where("wd.account_id = k.account_id").Where("wd.webhook_id = k.webhook_id").
+			Where("wd.status = ?", string(webhook.Pending)).Where("wd.leased_until <= ?", s.clock()).Order("wd.next_attempt_at", "wd.id").Limit(1)
+	}
+	q := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("k").Column("k.webhook_id")
+	for i, name := range []string{"first", "second", "third", "fourth"} { // as many as webhook.MaxConcurrent
+		q = q.ColumnExpr("(?) AS ?", pending().Column("wd.id").Where("wd.next_attempt_at <= ?", storedTime(now)).Offset(int64(i)), bun.Ident(name))
+	}
+	q = q.ColumnExpr("(?) AS next", pending().Column("wd.next_attempt_at").Where("wd.next_attempt_at > ?", storedTime(now)))
+	var rows []openRow
+	err := q.Scan(ctx, &rows)
+	open := make(map[string]openRow, len(rows))
+	for _, r := range rows {
+		open[r.WebhookID] = r
+	}
+	return open, err
+}
+
+// claimPicked claims deliveries of webhooks, those that are due longest first.
+func (s *Store) claimPicked(ctx context.Context, tx bun.IDB, hooks []webhookRow, picked []deliveryKey, lease time.Duration) ([]ports.ClaimedDelivery, error) {
+	if len(picked) == 0 {
+		return nil, nil
+	}
+	var rows []deliveryRow
+	if err := tx.NewUpdate().With("k", tx.NewValues(&picked)).Model(&rows).TableExpr("k").Set("epoch = epoch + 1").
+		Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Where("wd.account_id = k.account_id").Where("wd.id = k.id").
+		Returning("*").Scan(ctx); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(rows, func(a, b deliveryRow) int {
+		return cmp.Or(a.NextAttemptAt.Compare(b.NextAttemptAt), cmp.Compare(a.ID, b.ID))
+	})
+	return withEvents(ctx, tx, hooks, rows)
+}
+
+// withEvents adds the webhooks and the events of claimed deliveries.
+func withEvents(ctx context.Context, tx bun.IDB, hooks []webhookRow, rows []deliveryRow) ([]ports.ClaimedDelivery, error) {
+	var spans []logSpan
+	for _, r := range rows {
+		if r.Sequence > 0 {
+			spans = append(spans, logSpan{r.AccountID, r.Sequence - 1, r.Sequence})
+		}
+	}
+	events := map[logSpan]event.Event{}
+	if len(spans) > 0 {
+		found, err := eventsIn(ctx, tx, spans)
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range found {
-			events[e.Sequence] = e.event()
+		for owner, list := range found {
+			for _, e := range list {
+				events[logSpan{owner, e.Sequence - 1, e.Sequence}] = e
+			}
 		}
 	}
+	byID := make(map[string]webhook.Webhook, len(hooks))
+	for _, hook := range hooks {
+		byID[hook.ID] = hook.webhook()
+	}
 	return each(rows, func(r deliveryRow) ports.ClaimedDelivery {
-		claimed := ports.ClaimedDelivery{Delivery: r.delivery(), Webhook: hook.webhook()}
-		e, found := events[r.Sequence]
+		claimed := ports.ClaimedDelivery{Delivery: r.delivery(), Webhook: byID[r.WebhookID]}
+		e, found := events[logSpan{r.AccountID, r.Sequence - 1, r.Sequence}]
 		if claimed.EventType == webhook.TestType {
 			e, found = webhook.TestEvent(claimed.Delivery), true
 		}
@@ -186,7 +248,7 @@ func (s *Store) ClaimTest(ctx context.Context, owner access.AccountID, webhookID
 		if err := s.insertDeliveries(ctx, tx, []deliveryRow{d}, lease); err != nil {
 			return err
 		}
-		claimed, err = withEvents(ctx, tx, row, []deliveryRow{d})
+		claimed, err = withEvents(ctx, tx, []webhookRow{row}, []deliveryRow{d})
 		return err
 	})
 	if err != nil || len(claimed) == 0 {
@@ -212,20 +274,21 @@ func newResultRow(d ports.TriedDelivery) resultRow {
 		AllTries: d.Attempts, NextAt: storedTime(d.NextAttemptAt)}
 }
 
-// SaveDeliveries implements ports.Deliveries. It locks the webhooks before the deliveries, in the order
-// in which disabling a webhook locks them. Pending deliveries end last, so that a delivery keeps the
-// try that disabled its webhook.
+// SaveDeliveries implements ports.Deliveries. It locks the webhooks that the results can change before the
+// deliveries, in the order in which disabling a webhook locks them. A success changes only a webhook that is
+// failing. Pending deliveries end last, so that a delivery keeps the try that disabled its webhook.
 func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery, now time.Time) ([]ports.SavedDelivery, error) {
 	var all []ports.SavedDelivery
 	err := s.inTransaction(ctx, "save deliveries", func(ctx context.Context, tx bun.IDB) error {
-		keys := slices.Compact(slices.SortedFunc(slices.Values(each(tried, func(d ports.TriedDelivery) hookKey {
-			return hookKey{accountKey(d.Account), ident.Lookup(d.WebhookID)}
-		})), func(a, b hookKey) int {
-			return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), cmp.Compare(a.WebhookID, b.WebhookID))
-		}))
-		var hooks []webhookRow
-		err := s.db.LockRows(tx.NewSelect().With("k", tx.NewValues(&keys)).Model(&hooks).
-			Join("JOIN k ON w.account_id = k.account_id AND w.id = k.webhook_id").Order("w.account_id", "w.id"), "w").Scan(ctx)
+		keys := hookKeys(each(tried, func(d ports.TriedDelivery) hookKey { return hookKey{accountKey(d.Account), ident.Lookup(d.WebhookID)} }))
+		failed := map[string]bool{}
+		for _, d := range tried {
+			if d.Status != webhook.Delivered {
+				failed[ident.Lookup(d.WebhookID)] = true
+			}
+		}
+		results := each(keys, func(k hookKey) hookResult { return hookResult{k, failed[k.WebhookID]} })
+		hooks, err := s.lockWebhooks(ctx, tx.NewSelect().With("k", tx.NewValues(&results)).Where("w.failing_since IS NOT NULL OR k.failed"))
 		if err != nil {
 			return err
 		}
@@ -251,6 +314,12 @@ func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery,
 		return err
 	})
 	return all, err
+}
+
+// hookResult tells whether a try of a webhook failed.
+type hookResult struct {
+	hookKey `bun:",extend"`
+	Failed  bool
 }
 
 // saveResults stores the results of deliveries that are still claimed with the same epoch, and returns

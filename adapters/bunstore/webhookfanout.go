@@ -151,7 +151,8 @@ type addedDeliveries struct {
 // endpoint are claimed when a try of that endpoint ends.
 func (a *addedDeliveries) add(p hookPosition, events []event.Event) {
 	w := p.hook.webhook()
-	room, waits := w.Concurrent()-a.claimed[w.ID], false
+	standing, waits := a.slots.Standing(w), false
+	room := standing.Concurrent() - a.claimed[w.ID]
 	for _, e := range events {
 		if e.Sequence <= p.hook.Position || e.Sequence > p.Reached || !w.Wants(e.Type, e.Tenant) {
 			continue
@@ -159,10 +160,10 @@ func (a *addedDeliveries) add(p hookPosition, events []event.Event) {
 		row := newDeliveryRow(p.AccountID, p.WebhookID, e.ID, e.Type, e.Sequence, a.now)
 		switch {
 		case room <= 0:
-		case a.slots.Take(w.Failing()):
+		case a.slots.Take(standing):
 			room--
 			row.Epoch = 1
-			a.claims = append(a.claims, ports.ClaimedDelivery{Delivery: row.delivery(), Webhook: w, Event: &e})
+			a.claims = append(a.claims, ports.ClaimedDelivery{Delivery: row.delivery(), Webhook: w, Standing: standing, Event: &e})
 		default:
 			waits = true
 		}
