@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -107,7 +108,7 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 		for _, hook := range hooks {
 			w, o := hook.webhook(), open[hook.ID]
 			standing := slots.Standing(w)
-			due := o.due()
+			due := strings.Fields(o.Due)
 			for _, id := range due[:max(0, min(len(due), standing.Concurrent()-busy[hook.ID]))] { // a try in progress looks for the others when it ends
 				if !slots.Take(standing) {
 					claimed.Waiting = append(claimed.Waiting, ports.DueWebhook{Account: w.Account, ID: w.ID})
@@ -141,34 +142,23 @@ type deliveryKey struct {
 // openRow has the first due deliveries of a webhook that no claim has, and the time of the next try that
 // is not due yet.
 type openRow struct {
-	WebhookID                    string
-	First, Second, Third, Fourth *string
-	Next                         time.Time `bun:",nullzero"`
+	WebhookID string
+	Due       string    `bun:",nullzero"` // ids, with a space between them
+	Next      time.Time `bun:",nullzero"`
 }
 
-func (r openRow) due() (ids []string) {
-	for _, id := range []*string{r.First, r.Second, r.Third, r.Fourth} {
-		if id != nil {
-			ids = append(ids, *id)
-		}
-	}
-	return ids
-}
-
-// openDeliveries finds the pending deliveries of webhooks that no claim has. Each value is read from the
-// beginning of an index, so that long backlogs do not matter.
+// openDeliveries finds the pending deliveries of webhooks that no claim has. It reads the beginning of an
+// index for each webhook, so that long backlogs do not matter.
 func (s *Store) openDeliveries(ctx context.Context, tx bun.IDB, keys []hookKey, now time.Time) (map[string]openRow, error) {
-	pending := func() *bun.SelectQuery {
+	pending := func(limit int64) *bun.SelectQuery {
 		return tx.NewSelect().TableExpr("webhook_deliveries AS wd").Where("wd.account_id = k.account_id").Where("wd.webhook_id = k.webhook_id").
-			Where("wd.status = ?", string(webhook.Pending)).Where("wd.leased_until <= ?", s.clock()).Order("wd.next_attempt_at", "wd.id").Limit(1)
+			Where("wd.status = ?", string(webhook.Pending)).Where("wd.leased_until <= ?", s.clock()).Order("wd.next_attempt_at", "wd.id").Limit(limit)
 	}
-	q := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("k").Column("k.webhook_id")
-	for i, name := range []string{"first", "second", "third", "fourth"} { // as many as webhook.MaxConcurrent
-		q = q.ColumnExpr("(?) AS ?", pending().Column("wd.id").Where("wd.next_attempt_at <= ?", storedTime(now)).Offset(int64(i)), bun.Ident(name))
-	}
-	q = q.ColumnExpr("(?) AS next", pending().Column("wd.next_attempt_at").Where("wd.next_attempt_at > ?", storedTime(now)))
+	due := tx.NewSelect().TableExpr("(?) AS d", pending(webhook.MaxConcurrent).Column("wd.id", "wd.next_attempt_at").Where("wd.next_attempt_at <= ?", storedTime(now))).
+		ColumnExpr("string_agg(CAST(d.id AS text), ' ' ORDER BY d.next_attempt_at, d.id)")
+	next := pending(1).Column("wd.next_attempt_at").Where("wd.next_attempt_at > ?", storedTime(now))
 	var rows []openRow
-	err := q.Scan(ctx, &rows)
+	err := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("k").Column("k.webhook_id").ColumnExpr("(?) AS due", due).ColumnExpr("(?) AS next", next).Scan(ctx, &rows)
 	open := make(map[string]openRow, len(rows))
 	for _, r := range rows {
 		open[r.WebhookID] = r

@@ -20,8 +20,10 @@ const (
 	// of each. An account with many events therefore does not delay the others.
 	maxAccounts = 200
 	maxEvents   = 100
-	// fanOutBatch is how many accounts one transaction serves.
+	// fanOutBatch is how many accounts one transaction serves, and maxClaims how many deliveries it
+	// claims. The other slots stay free for other claims meanwhile.
 	fanOutBatch = 50
+	maxClaims   = 256
 	// maxSweep is how many webhooks one sweep wakes, and maxDisabled how many it disables.
 	maxSweep    = 1000
 	maxDisabled = 100

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,10 +27,10 @@ const (
 	noSlotPause = time.Second
 	// failedPause is how long due deliveries wait when they could not be claimed.
 	failedPause = 5 * time.Second
-	// maxClaims is how many deliveries a transaction claims. The other slots stay free for tries that end
-	// meanwhile. claimBatch is of how many webhooks it claims them.
-	maxClaims  = 512
-	claimBatch = 100
+	// claimBatch is of how many webhooks a transaction claims deliveries, and claimBatches how many such
+	// transactions run at once. A transaction waits for others that hold one of its webhooks.
+	claimBatch   = 50
+	claimBatches = 4
 	// roundPause is the shortest time between two rounds of the fan-out or of the claims. What becomes due
 	// meanwhile shares a transaction.
 	roundPause = 25 * time.Millisecond
@@ -98,15 +99,16 @@ func (w *Worker) start(loops ...func(context.Context)) {
 }
 
 func (w *Worker) repeatFanOut(ctx context.Context) {
-	w.repeat(ctx, "the fan-out of events", w.FanOut, func() time.Duration { return pollInterval }, w.Logged)
+	w.repeat(ctx, "webhooks wait: the fan-out of events fails and keeps trying", w.FanOut, func() time.Duration { return pollInterval }, w.Logged)
 }
 
 func (w *Worker) repeatClaims(ctx context.Context) {
-	w.repeat(ctx, "the claims of deliveries", w.Claim, w.untilDue, w.woken)
+	w.repeat(ctx, "webhooks wait: claiming deliveries fails and keeps trying", w.Claim, w.untilDue, w.woken)
 }
 
-// repeat runs rounds until ctx ends. After a round that leaves nothing it pauses, until it is woken.
-func (w *Worker) repeat(ctx context.Context, what string, round func(context.Context) (more bool, err error), pause func() time.Duration, wake <-chan struct{}) {
+// repeat runs rounds until ctx ends. After a round that leaves nothing it pauses, until it is woken. It
+// logs failure for the first of several rounds that fail.
+func (w *Worker) repeat(ctx context.Context, failure string, round func(context.Context) (more bool, err error), pause func() time.Duration, wake <-chan struct{}) {
 	failing := false
 	for ctx.Err() == nil {
 		more := false
@@ -115,7 +117,7 @@ func (w *Worker) repeat(ctx context.Context, what string, round func(context.Con
 			return err
 		})
 		if err != nil && !failing && ctx.Err() == nil {
-			w.Log.WarnContext(ctx, "webhooks wait: "+what+" fails and keeps trying", "error", err)
+			w.Log.WarnContext(ctx, failure, "error", err)
 		}
 		failing = err != nil
 		wait(ctx, roundPause, nil)
@@ -194,31 +196,39 @@ func (w *Worker) takeDue(n int) (taken []ports.DueWebhook) {
 
 // Claim runs one round of the claims: it claims due deliveries of the webhooks that are due, and starts
 // their tries. What it leaves because an endpoint is busy is claimed after a try. more is true if more
-// webhooks are due.
+// webhooks may be due.
 func (w *Worker) Claim(ctx context.Context) (more bool, err error) {
-	due := w.takeDue(claimBatch)
-	if len(due) == 0 {
-		return false, nil
+	due := w.takeDue(claimBatches * claimBatch)
+	errs := make([]error, claimBatches)
+	var batches panics.Group
+	for i, batch := range slices.Collect(slices.Chunk(due, claimBatch)) {
+		batches.Go(func() { errs[i] = w.claim(context.WithoutCancel(ctx), batch) })
 	}
-	slots, closed := w.slots.take(maxClaims)
+	batches.Wait()
+	return len(due) == claimBatches*claimBatch, errors.Join(errs...)
+}
+
+// claim claims due deliveries of webhooks in one transaction.
+func (w *Worker) claim(ctx context.Context, due []ports.DueWebhook) error {
+	ctx, cancel := context.WithTimeout(ctx, batchLimit)
+	defer cancel()
+	slots, closed := w.slots.take(len(due) * webhook.MaxConcurrent)
 	if closed || slots.All == 0 {
 		w.claimIn(noSlotPause, due...)
-		return false, nil
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), batchLimit)
-	defer cancel()
 	now := w.now()
 	claimed, err := w.Deliveries.ClaimDeliveries(ctx, due, slots, lease, now)
 	w.startTries(slots, claimed.Deliveries)
 	if err != nil {
 		w.claimIn(failedPause, due...)
-		return false, err
+		return err
 	}
 	w.claimIn(noSlotPause, claimed.Waiting...)
 	for d, at := range claimed.Next {
 		w.claimIn(at.Sub(now), d)
 	}
-	return len(due) == claimBatch, nil
+	return nil
 }
 
 // startTries starts the tries of claimed deliveries and gives the other slots back.
