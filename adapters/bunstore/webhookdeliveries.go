@@ -7,6 +7,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -264,21 +265,17 @@ func newResultRow(d ports.TriedDelivery) resultRow {
 		AllTries: d.Attempts, NextAt: storedTime(d.NextAttemptAt)}
 }
 
-// SaveDeliveries implements ports.Deliveries. It locks the webhooks that the results can change before the
-// deliveries, in the order in which disabling a webhook locks them. A success changes only a webhook that is
-// failing. Pending deliveries end last, so that a delivery keeps the try that disabled its webhook.
+// SaveDeliveries implements ports.Deliveries. It locks the webhooks that the results change before the
+// deliveries, in the order in which disabling a webhook locks them. Pending deliveries end last, so that a
+// delivery keeps the try that disabled its webhook.
 func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery, now time.Time) ([]ports.SavedDelivery, error) {
 	var all []ports.SavedDelivery
 	err := s.inTransaction(ctx, "save deliveries", func(ctx context.Context, tx bun.IDB) error {
-		keys := hookKeys(each(tried, func(d ports.TriedDelivery) hookKey { return hookKey{accountKey(d.Account), ident.Lookup(d.WebhookID)} }))
-		failed := map[string]bool{}
-		for _, d := range tried {
-			if d.Status != webhook.Delivered {
-				failed[ident.Lookup(d.WebhookID)] = true
-			}
-		}
-		results := each(keys, func(k hookKey) hookResult { return hookResult{k, failed[k.WebhookID]} })
-		hooks, err := s.lockWebhooks(ctx, tx.NewSelect().With("k", tx.NewValues(&results)).Where("w.failing_since IS NOT NULL OR k.failed"))
+		results := hookResults(tried)
+		// Most results change no webhook: successes of one that works, and failures of one that is failing.
+		hooks, err := s.lockWebhooks(ctx, tx.NewSelect().With("k", tx.NewValues(&results)).
+			Where("k.gone OR k.succeeded AND w.failing_since IS NOT NULL OR k.failed AND (w.failing_since IS NULL OR w.failing_since <= ?)",
+				storedTime(now.Add(-webhook.DisableAfter))))
 		if err != nil {
 			return err
 		}
@@ -297,7 +294,7 @@ func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery,
 				return err
 			}
 		}
-		due, err := s.dueOf(ctx, tx, keys, now)
+		due, err := s.dueOf(ctx, tx, each(results, func(r hookResult) hookKey { return r.hookKey }), now)
 		all = each(tried, func(d ports.TriedDelivery) ports.SavedDelivery {
 			return ports.SavedDelivery{Saved: saved[ident.Lookup(d.ID)], Due: due[ident.Lookup(d.WebhookID)]}
 		})
@@ -306,10 +303,22 @@ func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery,
 	return all, err
 }
 
-// hookResult tells whether a try of a webhook failed.
+// hookResult tells which results the tries of a webhook had.
 type hookResult struct {
 	hookKey `bun:",extend"`
-	Failed  bool
+
+	Succeeded, Failed, Gone bool
+}
+
+// hookResults returns the results of each webhook, in the order in which webhooks are locked.
+func hookResults(tried []ports.TriedDelivery) []hookResult {
+	byHook := map[hookKey]hookResult{}
+	for _, d := range tried {
+		key := hookKey{accountKey(d.Account), ident.Lookup(d.WebhookID)}
+		r, succeeded := byHook[key], d.Status == webhook.Delivered
+		byHook[key] = hookResult{key, r.Succeeded || succeeded, r.Failed || !succeeded, r.Gone || d.Gone}
+	}
+	return each(hookKeys(slices.Collect(maps.Keys(byHook))), func(k hookKey) hookResult { return byHook[k] })
 }
 
 // saveResults stores the results of deliveries that are still claimed with the same epoch, and returns
