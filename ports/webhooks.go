@@ -55,14 +55,14 @@ type Deliveries interface {
 	// AccountsBehind lists at most limit active accounts with an event in their log that the position
 	// of an enabled webhook has not reached, in random order.
 	AccountsBehind(ctx context.Context, limit int) ([]access.AccountID, error)
-	// FanOut adds deliveries to the enabled webhooks of the accounts, for the events that follow their
-	// positions, and raises the positions, in one transaction. A webhook gets at most limit events.
-	// FanOut claims the new deliveries as far as Standing.Concurrent and the slots allow.
+	// FanOut adds deliveries to the enabled webhooks of the accounts, for the events that follow
+	// their positions, and raises the positions, in one transaction. A webhook gets at most limit
+	// events. FanOut claims the new deliveries as far as Standing.Concurrent and the slots allow.
 	FanOut(ctx context.Context, owners []access.AccountID, limit int, slots Slots, lease time.Duration, now time.Time) (FannedOut, error)
 
-	// ClaimDeliveries claims due deliveries of the webhooks, as far as Standing.Concurrent and the slots
-	// allow, in one transaction. It leaves out webhooks that are disabled or deleted, and those of
-	// inactive accounts.
+	// ClaimDeliveries claims due deliveries of the webhooks, as far as Standing.Concurrent and the
+	// slots allow, in one transaction. It leaves out webhooks that are disabled or deleted, and
+	// those of inactive accounts.
 	ClaimDeliveries(ctx context.Context, webhooks []DueWebhook, slots Slots, lease time.Duration, now time.Time) (Claimed, error)
 	// ClaimTest adds a delivery of webhook.TestType and claims it. claimed is false if the webhook
 	// has webhook.MaxConcurrent claimed deliveries; nothing is stored then.
@@ -91,8 +91,8 @@ type Deliveries interface {
 // Slots limit how many deliveries are claimed.
 type Slots struct {
 	All int
-	// Unproven is how many of them webhooks can get that are not proven, and Failing how many of those
-	// failing webhooks can get.
+	// Unproven is how many of them webhooks can get that are not proven, and Failing how many of
+	// those failing webhooks can get.
 	Unproven, Failing int
 	// Conduct returns what the claimer has seen of a webhook's endpoint.
 	Conduct func(webhookID string) webhook.Conduct
@@ -101,7 +101,8 @@ type Slots struct {
 // Standing returns the standing of a webhook as the claimer knows it.
 func (s *Slots) Standing(w webhook.Webhook) webhook.Standing { return w.Standing(s.Conduct(w.ID)) }
 
-// Take takes a slot for a delivery of a webhook with this standing. It returns false if there is none.
+// Take takes a slot for a delivery of a webhook with this standing. It returns false if there is
+// none.
 func (s *Slots) Take(standing webhook.Standing) bool {
 	if s.All == 0 || standing != webhook.Proven && s.Unproven == 0 || standing == webhook.Failing && s.Failing == 0 {
 		return false

@@ -161,8 +161,8 @@ func (s *Store) lockWebhook(ctx context.Context, tx bun.IDB, owner, id string) (
 	return findWebhook(ctx, s.db.LockRows(tx.NewSelect(), "w"), owner, id)
 }
 
-// lockWebhooks returns the webhooks with the keys k that a select has, and locks their rows in the order of
-// the keys. Webhooks that were deleted are left out.
+// lockWebhooks returns the webhooks with the keys k that a select has, and locks their rows in the
+// order of the keys. Webhooks that were deleted are left out.
 func (s *Store) lockWebhooks(ctx context.Context, q *bun.SelectQuery) ([]webhookRow, error) {
 	var hooks []webhookRow
 	err := s.db.LockRows(q.Model(&hooks).Join("JOIN k ON w.account_id = k.account_id AND w.id = k.webhook_id").Order("w.account_id", "w.id"), "w").Scan(ctx)

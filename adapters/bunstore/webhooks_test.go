@@ -666,8 +666,9 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 	})
 }
 
-// TestDeliveriesAreClaimedTogether claims for several webhooks in one call. Each gets what it would get
-// alone: its oldest due deliveries with their events, as far as its standing and the slots allow.
+// TestDeliveriesAreClaimedTogether claims for several webhooks in one call. Each gets what it would
+// get alone: its oldest due deliveries with their events, as far as its standing and the slots
+// allow.
 func TestDeliveriesAreClaimedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		a, b, suspended := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")

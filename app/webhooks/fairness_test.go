@@ -60,8 +60,8 @@ func (h *hanging) most() int {
 }
 
 // TestHangingEndpointsDelayNoOther checks, by order and not by time, that eight endpoints which stop
-// answering hold back neither the other endpoint of their account nor that of a different account. Each of them
-// gets four messages at once.
+// answering hold back neither the other endpoint of their account nor that of a different account.
+// Each of them gets four messages at once.
 func TestHangingEndpointsDelayNoOther(t *testing.T) {
 	f := newFixture(t)
 	p := f.process(t, nil)
@@ -142,8 +142,9 @@ func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 	}
 }
 
-// TestNewEndpointsThatHangDelayNoOther lets 1,008 endpoints hang at their first messages. They get one slot each,
-// and at most three quarters of all, so an endpoint that is proven gets all its messages meanwhile.
+// TestNewEndpointsThatHangDelayNoOther lets 1,008 endpoints hang at their first messages. They get
+// one slot each, and at most three quarters of all, so an endpoint that is proven gets all its
+// messages meanwhile.
 func TestNewEndpointsThatHangDelayNoOther(t *testing.T) {
 	f := newFixture(t)
 	p := f.process(t, nil)

@@ -20,8 +20,8 @@ const (
 	// of each. An account with many events therefore does not delay the others.
 	maxAccounts = 200
 	maxEvents   = 100
-	// fanOutBatch is how many accounts one transaction serves, which holds their webhooks meanwhile, and maxClaims how many deliveries it
-	// claims. The other slots stay free for other claims meanwhile.
+	// fanOutBatch is how many accounts one transaction serves, which locks their webhooks meanwhile.
+	// maxClaims is how many deliveries it claims. The other slots stay free for other claims.
 	fanOutBatch = 20
 	maxClaims   = 256
 	// maxSweep is how many webhooks one sweep wakes, and maxDisabled how many it disables.

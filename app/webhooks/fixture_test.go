@@ -133,8 +133,8 @@ func (f *fixture) newID() string {
 	return ident.New(f.now(), [ident.Entropy]byte([]byte(rand.Text())[:ident.Entropy]))
 }
 
-// wakeDue runs the handlers of the wake-ups that were set, as the queue does when they are due, and claims
-// what they make due.
+// wakeDue runs the handlers of the wake-ups that were set, as the queue does when they are due, and
+// claims what they make due.
 func (f *fixture) wakeDue(t testing.TB, p process) {
 	t.Helper()
 	for _, w := range f.queue.Take() {

@@ -11,9 +11,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// TestSlotsFollowTheConduct checks that an endpoint is proven from its first accepted message until it
-// fails or leaves a message without an answer, and that its slots then count as those of others that
-// are not proven.
+// TestSlotsFollowTheConduct checks that an endpoint is proven from its first accepted message until
+// it fails or leaves a message without an answer, and that its slots then count as those of others
+// that are not proven.
 func TestSlotsFollowTheConduct(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(16)

@@ -27,12 +27,12 @@ const (
 	noSlotPause = time.Second
 	// failedPause is how long due deliveries wait when they could not be claimed.
 	failedPause = 5 * time.Second
-	// claimBatch is of how many webhooks a transaction claims deliveries, and claimBatches how many such
-	// transactions run at once. A transaction waits for others that hold one of its webhooks.
+	// claimBatch is of how many webhooks a transaction claims deliveries, and claimBatches how many
+	// such transactions run at once. A transaction waits for others that hold one of its webhooks.
 	claimBatch   = 50
 	claimBatches = 4
-	// roundPause is the shortest time between two rounds of the fan-out or of the claims. What becomes due
-	// meanwhile shares a transaction.
+	// roundPause is the shortest time between two rounds of the fan-out or of the claims. What
+	// becomes due meanwhile shares a transaction.
 	roundPause = 25 * time.Millisecond
 	// batchLimit bounds the transaction of a batch.
 	batchLimit = 15 * time.Second
@@ -51,17 +51,17 @@ type Options struct {
 	Logged <-chan struct{}
 	Now    func() time.Time
 	Log    *slog.Logger
-	// Slots is how many deliveries the process sends at the same time, 1,024 by default. Endpoints that
-	// are not proven get a part of them, see webhook.Standing.
+	// Slots is how many deliveries the process sends at the same time, 1,024 by default. Endpoints
+	// that are not proven get a part of them, see webhook.Standing.
 	Slots int
 	// Keep is how long deliveries are kept; 0 keeps them forever.
 	Keep time.Duration
 }
 
 // Worker sends the deliveries of all accounts. An endpoint that hangs occupies no handler of the
-// queue. A handler only notes that a webhook is due. The tries have slots of their own. The claims limit
-// the tries of one endpoint over all processes (webhook.Standing.Concurrent), and the slots limit the
-// tries of this process.
+// queue. A handler only notes that a webhook is due. The tries have slots of their own. The claims
+// limit the tries of one endpoint over all processes (webhook.Standing.Concurrent), and the slots
+// limit the tries of this process.
 type Worker struct {
 	Options
 
@@ -73,8 +73,8 @@ type Worker struct {
 	endLoops context.CancelFunc
 
 	mu sync.Mutex
-	// due has the times at which deliveries of webhooks are to be claimed, by the machine's clock. It is
-	// a hint: the sweep finds what is missing.
+	// due has the times at which deliveries of webhooks are to be claimed, by the machine's clock.
+	// It is a hint: the sweep finds what is missing.
 	due   map[ports.DueWebhook]time.Time
 	woken chan struct{} // receives a value when due has changed
 }
@@ -87,9 +87,9 @@ func NewWorker(o Options) *Worker {
 	return w
 }
 
-// Start starts the fan-out and the claims of this process, which run until Stop. Each process reads the
-// logs by itself. A wake-up in the queue would add a job for each event, and after a crash the events of
-// its account would wait until the queue rescues the job.
+// Start starts the fan-out and the claims of this process, which run until Stop. Each process reads
+// the logs by itself. A wake-up in the queue would add a job for each event, and after a crash the
+// events of its account would wait until the queue rescues the job.
 func (w *Worker) Start() { w.start(w.repeatFanOut, w.repeatClaims) }
 
 func (w *Worker) start(loops ...func(context.Context)) {
@@ -106,8 +106,8 @@ func (w *Worker) repeatClaims(ctx context.Context) {
 	w.repeat(ctx, "webhooks wait: claiming deliveries fails and keeps trying", w.Claim, w.untilDue, w.woken)
 }
 
-// repeat runs rounds until ctx ends. After a round that leaves nothing it pauses, until it is woken. It
-// logs failure for the first of several rounds that fail.
+// repeat runs rounds until ctx ends. After a round that leaves nothing it pauses, until it is
+// woken. It logs failure for the first of several rounds that fail.
 func (w *Worker) repeat(ctx context.Context, failure string, round func(context.Context) (more bool, err error), pause func() time.Duration, wake <-chan struct{}) {
 	failing := false
 	for ctx.Err() == nil {
@@ -150,8 +150,8 @@ func (w *Worker) Handle(_ context.Context, wakeup ports.Wakeup) error {
 	return nil
 }
 
-// claimIn makes deliveries of webhooks be claimed after a pause, unless they already are earlier. It uses
-// the machine's clock: the sandbox's clock may be hours ahead.
+// claimIn makes deliveries of webhooks be claimed after a pause, unless they already are earlier.
+// It uses the machine's clock: the sandbox's clock may be hours ahead.
 func (w *Worker) claimIn(pause time.Duration, webhooks ...ports.DueWebhook) {
 	at := time.Now().Add(pause)
 	w.mu.Lock()
@@ -194,9 +194,9 @@ func (w *Worker) takeDue(n int) (taken []ports.DueWebhook) {
 	return taken
 }
 
-// Claim runs one round of the claims: it claims due deliveries of the webhooks that are due, and starts
-// their tries. What it leaves because an endpoint is busy is claimed after a try. more is true if more
-// webhooks may be due.
+// Claim runs one round of the claims: it claims due deliveries of the webhooks that are due, and
+// starts their tries. What it leaves because an endpoint is busy is claimed after a try. more is
+// true if more webhooks may be due.
 func (w *Worker) Claim(ctx context.Context) (more bool, err error) {
 	due := w.takeDue(claimBatches * claimBatch)
 	errs := make([]error, claimBatches)
@@ -259,9 +259,9 @@ func (w *Worker) try(d ports.ClaimedDelivery, t *startedTry) {
 	}
 }
 
-// Stop starts no new tries and ends the loops of Start. Tries in progress may go on for two seconds. Then
-// they are interrupted: they do not count, and the next process repeats them. It fails if they have
-// not ended when ctx ends.
+// Stop starts no new tries and ends the loops of Start. Tries in progress may go on for two
+// seconds. Then they are interrupted: they do not count, and the next process repeats them. It
+// fails if they have not ended when ctx ends.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.slots.close()
 	w.endLoops()

@@ -11,7 +11,8 @@ type Standing int
 const (
 	// Failing means that the last tries failed.
 	Failing Standing = iota
-	// Unproven means that nothing is known of the endpoint, or that it leaves a message without an answer.
+	// Unproven means that nothing is known of the endpoint, or that it leaves a message without an
+	// answer.
 	Unproven
 	// Proven means that the endpoint accepted its last message and answers in time.
 	Proven
@@ -40,8 +41,8 @@ func (w Webhook) Standing(c Conduct) Standing {
 	}
 }
 
-// Concurrent returns how many deliveries may be sent to an endpoint at the same time. An endpoint that
-// is not proven gets one, so that an endpoint that hangs needs few connections.
+// Concurrent returns how many deliveries may be sent to an endpoint at the same time. An endpoint
+// that is not proven gets one, so that an endpoint that hangs needs few connections.
 func (s Standing) Concurrent() int {
 	if s == Proven {
 		return MaxConcurrent
