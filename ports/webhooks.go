@@ -55,14 +55,15 @@ type Deliveries interface {
 	// AccountsBehind lists at most limit active accounts with an event in their log that the position
 	// of an enabled webhook has not reached, in random order.
 	AccountsBehind(ctx context.Context, limit int) ([]access.AccountID, error)
-	// FanOut adds deliveries to the enabled webhooks of the accounts, for the events that follow their
-	// positions, and raises the positions, in one transaction. A webhook gets at most limit events.
-	// FanOut claims the new deliveries as far as Webhook.Concurrent and the slots allow.
+	// FanOut adds deliveries to the enabled webhooks of the accounts, for the events that follow
+	// their positions, and raises the positions, in one transaction. A webhook gets at most limit
+	// events. FanOut claims the new deliveries as far as Standing.Concurrent and the slots allow.
 	FanOut(ctx context.Context, owners []access.AccountID, limit int, slots Slots, lease time.Duration, now time.Time) (FannedOut, error)
 
-	// ClaimDeliveries claims due deliveries of an enabled webhook of an active account, as far as
-	// Webhook.Concurrent and the slots allow. Without such a webhook it claims nothing.
-	ClaimDeliveries(ctx context.Context, owner access.AccountID, webhookID string, slots Slots, lease time.Duration, now time.Time) (Claimed, error)
+	// ClaimDeliveries claims due deliveries of the webhooks, as far as Standing.Concurrent and the
+	// slots allow, in one transaction. It leaves out webhooks that are disabled or deleted, and
+	// those of inactive accounts.
+	ClaimDeliveries(ctx context.Context, webhooks []DueWebhook, slots Slots, lease time.Duration, now time.Time) (Claimed, error)
 	// ClaimTest adds a delivery of webhook.TestType and claims it. claimed is false if the webhook
 	// has webhook.MaxConcurrent claimed deliveries; nothing is stored then.
 	ClaimTest(ctx context.Context, owner access.AccountID, webhookID string, lease time.Duration, now time.Time) (d ClaimedDelivery, claimed bool, err error)
@@ -90,18 +91,27 @@ type Deliveries interface {
 // Slots limit how many deliveries are claimed.
 type Slots struct {
 	All int
-	// Failing is how many of them failing webhooks can get.
-	Failing int
+	// Unproven is how many of them webhooks can get that are not proven, and Failing how many of
+	// those failing webhooks can get.
+	Unproven, Failing int
+	// Conduct returns what the claimer has seen of a webhook's endpoint.
+	Conduct func(webhookID string) webhook.Conduct
 }
 
-// Take takes a slot for a delivery of a webhook that is failing or not. It returns false if there is
+// Standing returns the standing of a webhook as the claimer knows it.
+func (s *Slots) Standing(w webhook.Webhook) webhook.Standing { return w.Standing(s.Conduct(w.ID)) }
+
+// Take takes a slot for a delivery of a webhook with this standing. It returns false if there is
 // none.
-func (s *Slots) Take(failing bool) bool {
-	if s.All == 0 || failing && s.Failing == 0 {
+func (s *Slots) Take(standing webhook.Standing) bool {
+	if s.All == 0 || standing != webhook.Proven && s.Unproven == 0 || standing == webhook.Failing && s.Failing == 0 {
 		return false
 	}
 	s.All--
-	if failing {
+	if standing != webhook.Proven {
+		s.Unproven--
+	}
+	if standing == webhook.Failing {
 		s.Failing--
 	}
 	return true
@@ -119,10 +129,10 @@ type FannedOut struct {
 // Claimed is what ClaimDeliveries did.
 type Claimed struct {
 	Deliveries []ClaimedDelivery
-	// Waiting is true if due deliveries only lack slots.
-	Waiting bool
-	// Next is the time of the first try that is not due yet, zero if none is known.
-	Next time.Time
+	// Waiting are the webhooks with due deliveries that only lack slots.
+	Waiting []DueWebhook
+	// Next has the time of the next try of each webhook with a delivery that is not due yet.
+	Next map[DueWebhook]time.Time
 }
 
 // ClaimedDelivery is a delivery with its webhook and its event.
@@ -130,6 +140,8 @@ type ClaimedDelivery struct {
 	webhook.Delivery
 
 	Webhook webhook.Webhook
+	// Standing is that of the slot which the claim took.
+	Standing webhook.Standing
 	// Event is nil if the event was deleted.
 	Event *event.Event
 }

@@ -37,8 +37,8 @@
 //	events.go             the log of events of each account
 //	changes.go            the events of changed objects and readiness; deleting domains and mailboxes
 //	webhooks.go           webhooks and their positions in the log
-//	webhookfanout.go      new deliveries for the events of the logs
-//	webhookdeliveries.go  deliveries of events to webhooks: claims, results, lists
+//	webhookfanout.go      new deliveries for the events of the logs, and claims of due deliveries
+//	webhookdeliveries.go  deliveries of events to webhooks: rows, results, lists
 package bunstore
 
 import (

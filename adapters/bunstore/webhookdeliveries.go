@@ -7,6 +7,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -60,6 +61,13 @@ type hookKey struct {
 	WebhookID string `bun:"type:uuid"`
 }
 
+// hookKeys returns keys in the order in which webhooks are locked, each once.
+func hookKeys(keys []hookKey) []hookKey {
+	return slices.Compact(slices.SortedFunc(slices.Values(keys), func(a, b hookKey) int {
+		return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), cmp.Compare(a.WebhookID, b.WebhookID))
+	}))
+}
+
 // countClaimed counts the deliveries that a claim has, by webhook.
 func (s *Store) countClaimed(ctx context.Context, tx bun.IDB, keys []hookKey) (map[string]int, error) {
 	var counted []struct {
@@ -74,98 +82,6 @@ func (s *Store) countClaimed(ctx context.Context, tx bun.IDB, keys []hookKey) (m
 		claimed[c.WebhookID] = c.Claimed
 	}
 	return claimed, err
-}
-
-// ClaimDeliveries implements ports.Deliveries.
-func (s *Store) ClaimDeliveries(ctx context.Context, owner access.AccountID, webhookID string, slots ports.Slots, lease time.Duration, now time.Time) (ports.Claimed, error) {
-	var claimed ports.Claimed
-	err := s.inTransaction(ctx, "claim deliveries", func(ctx context.Context, tx bun.IDB) error {
-		claimed = ports.Claimed{}
-		hook, err := findWebhook(ctx, s.db.LockRows(tx.NewSelect().Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")), "w"),
-			accountKey(owner), webhookID)
-		if errors.Is(err, fault.WebhookNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		busy, err := s.countClaimed(ctx, tx, []hookKey{{hook.AccountID, hook.ID}})
-		if err != nil {
-			return err
-		}
-		var open []deliveryRow
-		err = tx.NewSelect().Model(&open).Column("id", "next_attempt_at").Where("wd.account_id = ?", hook.AccountID).Where("wd.webhook_id = ?", hook.ID).
-			Where("wd.status = ?", string(webhook.Pending)).Where("wd.leased_until <= ?", s.clock()).
-			Order("wd.next_attempt_at", "wd.id").Limit(webhook.MaxConcurrent + 1).Scan(ctx)
-		if err != nil {
-			return err
-		}
-		w, slots := hook.webhook(), slots
-		var ids []string
-		for _, d := range open {
-			if d.NextAttemptAt.After(now) {
-				claimed.Next = d.NextAttemptAt.UTC()
-				break
-			}
-			if len(ids) >= w.Concurrent()-busy[hook.ID] {
-				continue // a try in progress looks for due deliveries when it ends
-			}
-			if !slots.Take(w.Failing()) {
-				claimed.Waiting = true
-				continue
-			}
-			ids = append(ids, d.ID)
-		}
-		if len(ids) == 0 {
-			return nil
-		}
-		var rows []deliveryRow
-		if err := tx.NewUpdate().Model(&rows).Set("epoch = epoch + 1").Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).
-			Where("wd.account_id = ?", hook.AccountID).Where("wd.id IN (?)", bun.List(ids)).Returning("*").Scan(ctx); err != nil {
-			return err
-		}
-		slices.SortFunc(rows, func(a, b deliveryRow) int {
-			return cmp.Or(a.NextAttemptAt.Compare(b.NextAttemptAt), cmp.Compare(a.ID, b.ID))
-		})
-		claimed.Deliveries, err = withEvents(ctx, tx, hook, rows)
-		return err
-	})
-	if err != nil {
-		return ports.Claimed{}, err
-	}
-	return claimed, nil
-}
-
-// withEvents adds the webhook and the events of claimed deliveries.
-func withEvents(ctx context.Context, tx bun.IDB, hook webhookRow, rows []deliveryRow) ([]ports.ClaimedDelivery, error) {
-	var sequences []int64
-	for _, r := range rows {
-		if r.Sequence > 0 {
-			sequences = append(sequences, r.Sequence)
-		}
-	}
-	events := map[int64]event.Event{}
-	if len(sequences) > 0 {
-		var found []eventRow
-		err := tx.NewSelect().Model(&found).Where("e.account_id = ?", hook.AccountID).Where("e.sequence IN (?)", bun.List(sequences)).Scan(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range found {
-			events[e.Sequence] = e.event()
-		}
-	}
-	return each(rows, func(r deliveryRow) ports.ClaimedDelivery {
-		claimed := ports.ClaimedDelivery{Delivery: r.delivery(), Webhook: hook.webhook()}
-		e, found := events[r.Sequence]
-		if claimed.EventType == webhook.TestType {
-			e, found = webhook.TestEvent(claimed.Delivery), true
-		}
-		if found {
-			claimed.Event = &e
-		}
-		return claimed
-	}), nil
 }
 
 // ClaimTest implements ports.Deliveries.
@@ -186,7 +102,7 @@ func (s *Store) ClaimTest(ctx context.Context, owner access.AccountID, webhookID
 		if err := s.insertDeliveries(ctx, tx, []deliveryRow{d}, lease); err != nil {
 			return err
 		}
-		claimed, err = withEvents(ctx, tx, row, []deliveryRow{d})
+		claimed, err = withEvents(ctx, tx, []webhookRow{row}, []deliveryRow{d})
 		return err
 	})
 	if err != nil || len(claimed) == 0 {
@@ -212,20 +128,18 @@ func newResultRow(d ports.TriedDelivery) resultRow {
 		AllTries: d.Attempts, NextAt: storedTime(d.NextAttemptAt)}
 }
 
-// SaveDeliveries implements ports.Deliveries. It locks the webhooks before the deliveries, in the order
-// in which disabling a webhook locks them. Pending deliveries end last, so that a delivery keeps the
-// try that disabled its webhook.
+// SaveDeliveries implements ports.Deliveries. It locks the webhooks that the results change before
+// the deliveries, in the order in which disabling a webhook locks them. Pending deliveries end
+// last, so that a delivery keeps the try that disabled its webhook.
 func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery, now time.Time) ([]ports.SavedDelivery, error) {
 	var all []ports.SavedDelivery
 	err := s.inTransaction(ctx, "save deliveries", func(ctx context.Context, tx bun.IDB) error {
-		keys := slices.Compact(slices.SortedFunc(slices.Values(each(tried, func(d ports.TriedDelivery) hookKey {
-			return hookKey{accountKey(d.Account), ident.Lookup(d.WebhookID)}
-		})), func(a, b hookKey) int {
-			return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), cmp.Compare(a.WebhookID, b.WebhookID))
-		}))
-		var hooks []webhookRow
-		err := s.db.LockRows(tx.NewSelect().With("k", tx.NewValues(&keys)).Model(&hooks).
-			Join("JOIN k ON w.account_id = k.account_id AND w.id = k.webhook_id").Order("w.account_id", "w.id"), "w").Scan(ctx)
+		results := hookResults(tried)
+		// Most results change no webhook: successes of one that works, and failures of one that is
+		// failing.
+		hooks, err := s.lockWebhooks(ctx, tx.NewSelect().With("k", tx.NewValues(&results)).
+			Where("k.gone OR k.succeeded AND w.failing_since IS NOT NULL OR k.failed AND (w.failing_since IS NULL OR w.failing_since <= ?)",
+				storedTime(now.Add(-webhook.DisableAfter))))
 		if err != nil {
 			return err
 		}
@@ -244,7 +158,7 @@ func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery,
 				return err
 			}
 		}
-		due, err := s.dueOf(ctx, tx, keys, now)
+		due, err := s.dueOf(ctx, tx, each(results, func(r hookResult) hookKey { return r.hookKey }), now)
 		all = each(tried, func(d ports.TriedDelivery) ports.SavedDelivery {
 			return ports.SavedDelivery{Saved: saved[ident.Lookup(d.ID)], Due: due[ident.Lookup(d.WebhookID)]}
 		})
@@ -253,8 +167,26 @@ func (s *Store) SaveDeliveries(ctx context.Context, tried []ports.TriedDelivery,
 	return all, err
 }
 
-// saveResults stores the results of deliveries that are still claimed with the same epoch, and returns
-// the ids of these deliveries.
+// hookResult tells which results the tries of a webhook had.
+type hookResult struct {
+	hookKey `bun:",extend"`
+
+	Succeeded, Failed, Gone bool
+}
+
+// hookResults returns the results of each webhook, in the order in which webhooks are locked.
+func hookResults(tried []ports.TriedDelivery) []hookResult {
+	byHook := map[hookKey]hookResult{}
+	for _, d := range tried {
+		key := hookKey{accountKey(d.Account), ident.Lookup(d.WebhookID)}
+		r, succeeded := byHook[key], d.Status == webhook.Delivered
+		byHook[key] = hookResult{key, r.Succeeded || succeeded, r.Failed || !succeeded, r.Gone || d.Gone}
+	}
+	return each(hookKeys(slices.Collect(maps.Keys(byHook))), func(k hookKey) hookResult { return byHook[k] })
+}
+
+// saveResults stores the results of deliveries that are still claimed with the same epoch, and
+// returns the ids of these deliveries.
 func saveResults(ctx context.Context, tx bun.IDB, results []resultRow) (map[string]bool, error) {
 	var ids []string
 	err := tx.NewUpdate().With("r", tx.NewValues(&results)).Model((*deliveryRow)(nil)).TableExpr("r").

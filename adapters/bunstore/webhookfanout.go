@@ -6,12 +6,14 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/event"
+	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/webhook"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -151,7 +153,8 @@ type addedDeliveries struct {
 // endpoint are claimed when a try of that endpoint ends.
 func (a *addedDeliveries) add(p hookPosition, events []event.Event) {
 	w := p.hook.webhook()
-	room, waits := w.Concurrent()-a.claimed[w.ID], false
+	standing, waits := a.slots.Standing(w), false
+	room := standing.Concurrent() - a.claimed[w.ID]
 	for _, e := range events {
 		if e.Sequence <= p.hook.Position || e.Sequence > p.Reached || !w.Wants(e.Type, e.Tenant) {
 			continue
@@ -159,10 +162,10 @@ func (a *addedDeliveries) add(p hookPosition, events []event.Event) {
 		row := newDeliveryRow(p.AccountID, p.WebhookID, e.ID, e.Type, e.Sequence, a.now)
 		switch {
 		case room <= 0:
-		case a.slots.Take(w.Failing()):
+		case a.slots.Take(standing):
 			room--
 			row.Epoch = 1
-			a.claims = append(a.claims, ports.ClaimedDelivery{Delivery: row.delivery(), Webhook: w, Event: &e})
+			a.claims = append(a.claims, ports.ClaimedDelivery{Delivery: row.delivery(), Webhook: w, Standing: standing, Event: &e})
 		default:
 			waits = true
 		}
@@ -194,4 +197,140 @@ func (s *Store) insertDeliveries(ctx context.Context, tx bun.IDB, rows []deliver
 		}
 	}
 	return nil
+}
+
+// ClaimDeliveries implements ports.Deliveries.
+func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook, slots ports.Slots, lease time.Duration, now time.Time) (ports.Claimed, error) {
+	var claimed ports.Claimed
+	err := s.inTransaction(ctx, "claim deliveries", func(ctx context.Context, tx bun.IDB) error {
+		claimed = ports.Claimed{Next: map[ports.DueWebhook]time.Time{}}
+		keys := hookKeys(each(webhooks, func(d ports.DueWebhook) hookKey { return hookKey{accountKey(d.Account), ident.Lookup(d.ID)} }))
+		hooks, err := s.lockWebhooks(ctx, tx.NewSelect().With("k", tx.NewValues(&keys)).Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")))
+		if err != nil || len(hooks) == 0 {
+			return err
+		}
+		keys = each(hooks, webhookRow.key)
+		busy, err := s.countClaimed(ctx, tx, keys)
+		if err != nil {
+			return err
+		}
+		open, err := s.openDeliveries(ctx, tx, keys, now)
+		if err != nil {
+			return err
+		}
+		standings, slots := map[string]webhook.Standing{}, slots
+		var picked []deliveryKey
+		for _, hook := range hooks {
+			w, o := hook.webhook(), open[hook.ID]
+			standing := slots.Standing(w)
+			due := strings.Fields(o.Due)
+			for _, id := range due[:max(0, min(len(due), standing.Concurrent()-busy[hook.ID]))] { // a try in progress looks for the others when it ends
+				if !slots.Take(standing) {
+					claimed.Waiting = append(claimed.Waiting, ports.DueWebhook{Account: w.Account, ID: w.ID})
+					break
+				}
+				picked = append(picked, deliveryKey{hook.AccountID, id})
+			}
+			standings[hook.ID] = standing
+			if !o.Next.IsZero() {
+				claimed.Next[ports.DueWebhook{Account: w.Account, ID: w.ID}] = o.Next.UTC()
+			}
+		}
+		claimed.Deliveries, err = s.claimPicked(ctx, tx, hooks, picked, lease)
+		for i, d := range claimed.Deliveries {
+			claimed.Deliveries[i].Standing = standings[d.WebhookID]
+		}
+		return err
+	})
+	if err != nil {
+		return ports.Claimed{}, err
+	}
+	return claimed, nil
+}
+
+// deliveryKey names a delivery in a list of values.
+type deliveryKey struct {
+	AccountID string `bun:"type:uuid"`
+	ID        string `bun:"type:uuid"`
+}
+
+// openRow has the first due deliveries of a webhook that no claim has, and the time of the next try
+// that is not due yet.
+type openRow struct {
+	WebhookID string
+	Due       string    `bun:",nullzero"` // ids, with a space between them
+	Next      time.Time `bun:",nullzero"`
+}
+
+// openDeliveries finds the pending deliveries of webhooks that no claim has. It reads the beginning
+// of an index for each webhook, so that long backlogs do not matter.
+func (s *Store) openDeliveries(ctx context.Context, tx bun.IDB, keys []hookKey, now time.Time) (map[string]openRow, error) {
+	pending := func(limit int64) *bun.SelectQuery {
+		return tx.NewSelect().TableExpr("webhook_deliveries AS wd").Where("wd.account_id = k.account_id").Where("wd.webhook_id = k.webhook_id").
+			Where("wd.status = ?", string(webhook.Pending)).Where("wd.leased_until <= ?", s.clock()).Order("wd.next_attempt_at", "wd.id").Limit(limit)
+	}
+	due := tx.NewSelect().TableExpr("(?) AS d", pending(webhook.MaxConcurrent).Column("wd.id", "wd.next_attempt_at").Where("wd.next_attempt_at <= ?", storedTime(now))).
+		ColumnExpr("string_agg(CAST(d.id AS text), ' ' ORDER BY d.next_attempt_at, d.id)")
+	next := pending(1).Column("wd.next_attempt_at").Where("wd.next_attempt_at > ?", storedTime(now))
+	var rows []openRow
+	err := tx.NewSelect().With("k", tx.NewValues(&keys)).TableExpr("k").Column("k.webhook_id").ColumnExpr("(?) AS due", due).ColumnExpr("(?) AS next", next).Scan(ctx, &rows)
+	open := make(map[string]openRow, len(rows))
+	for _, r := range rows {
+		open[r.WebhookID] = r
+	}
+	return open, err
+}
+
+// claimPicked claims deliveries of webhooks, those that are due longest first.
+func (s *Store) claimPicked(ctx context.Context, tx bun.IDB, hooks []webhookRow, picked []deliveryKey, lease time.Duration) ([]ports.ClaimedDelivery, error) {
+	if len(picked) == 0 {
+		return nil, nil
+	}
+	var rows []deliveryRow
+	if err := tx.NewUpdate().With("k", tx.NewValues(&picked)).Model(&rows).TableExpr("k").Set("epoch = epoch + 1").
+		Set("leased_until = ? + ?", s.clock(), lease.Microseconds()).Where("wd.account_id = k.account_id").Where("wd.id = k.id").
+		Returning("*").Scan(ctx); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(rows, func(a, b deliveryRow) int {
+		return cmp.Or(a.NextAttemptAt.Compare(b.NextAttemptAt), cmp.Compare(a.ID, b.ID))
+	})
+	return withEvents(ctx, tx, hooks, rows)
+}
+
+// withEvents adds the webhooks and the events of claimed deliveries.
+func withEvents(ctx context.Context, tx bun.IDB, hooks []webhookRow, rows []deliveryRow) ([]ports.ClaimedDelivery, error) {
+	var spans []logSpan
+	for _, r := range rows {
+		if r.Sequence > 0 {
+			spans = append(spans, logSpan{r.AccountID, r.Sequence - 1, r.Sequence})
+		}
+	}
+	events := map[logSpan]event.Event{}
+	if len(spans) > 0 {
+		found, err := eventsIn(ctx, tx, spans)
+		if err != nil {
+			return nil, err
+		}
+		for owner, list := range found {
+			for _, e := range list {
+				events[logSpan{owner, e.Sequence - 1, e.Sequence}] = e
+			}
+		}
+	}
+	byID := make(map[string]webhook.Webhook, len(hooks))
+	for _, hook := range hooks {
+		byID[hook.ID] = hook.webhook()
+	}
+	return each(rows, func(r deliveryRow) ports.ClaimedDelivery {
+		claimed := ports.ClaimedDelivery{Delivery: r.delivery(), Webhook: byID[r.WebhookID]}
+		e, found := events[logSpan{r.AccountID, r.Sequence - 1, r.Sequence}]
+		if claimed.EventType == webhook.TestType {
+			e, found = webhook.TestEvent(claimed.Delivery), true
+		}
+		if found {
+			claimed.Event = &e
+		}
+		return claimed
+	}), nil
 }

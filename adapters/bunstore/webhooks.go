@@ -50,6 +50,8 @@ func newWebhookRow(owner string, w webhook.Webhook) webhookRow {
 	}
 }
 
+func (r webhookRow) key() hookKey { return hookKey{r.AccountID, r.ID} }
+
 func (r webhookRow) webhook() webhook.Webhook {
 	return webhook.Webhook{
 		ID: r.ID, Account: access.AccountID(r.AccountID), URL: r.URL,
@@ -157,6 +159,14 @@ func findWebhook(ctx context.Context, q *bun.SelectQuery, owner, id string) (web
 // webhook first.
 func (s *Store) lockWebhook(ctx context.Context, tx bun.IDB, owner, id string) (webhookRow, error) {
 	return findWebhook(ctx, s.db.LockRows(tx.NewSelect(), "w"), owner, id)
+}
+
+// lockWebhooks returns the webhooks with the keys k that a select has, and locks their rows in the
+// order of the keys. Webhooks that were deleted are left out.
+func (s *Store) lockWebhooks(ctx context.Context, q *bun.SelectQuery) ([]webhookRow, error) {
+	var hooks []webhookRow
+	err := s.db.LockRows(q.Model(&hooks).Join("JOIN k ON w.account_id = k.account_id AND w.id = k.webhook_id").Order("w.account_id", "w.id"), "w").Scan(ctx)
+	return hooks, err
 }
 
 // ChangeWebhook implements ports.Webhooks.

@@ -5,6 +5,7 @@ package bunstore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -49,18 +50,31 @@ func fanOut(t testing.TB, s *Store, owner access.AccountID) (waiting []string) {
 // fanOutOnce fans out events without slots, so that it claims nothing.
 func fanOutOnce(t testing.TB, s *Store, owner access.AccountID, limit int, at time.Time) (ports.FannedOut, error) {
 	t.Helper()
-	return s.FanOut(t.Context(), []access.AccountID{owner}, limit, ports.Slots{}, testLease, at)
+	return s.FanOut(t.Context(), []access.AccountID{owner}, limit, slotsOf(0, 0), testLease, at)
+}
+
+// slotsOf returns slots of a claimer that knows all endpoints as proven, unless they are failing.
+func slotsOf(all, failing int) ports.Slots {
+	return ports.Slots{All: all, Unproven: failing, Failing: failing, Conduct: func(string) webhook.Conduct { return webhook.Conduct{Accepted: true} }}
 }
 
 // manySlots limit nothing.
-var manySlots = ports.Slots{All: 1000, Failing: 1000}
+var manySlots = slotsOf(1000, 1000)
 
 func claim(t testing.TB, s *Store, w webhook.Webhook, at time.Time) []ports.ClaimedDelivery {
 	t.Helper()
-	claimed, err := s.ClaimDeliveries(t.Context(), w.Account, w.ID, manySlots, testLease, at)
+	claimed, err := claimWith(t, s, manySlots, at, w)
 	must(t, "claim", err)
 	return claimed.Deliveries
 }
+
+func claimWith(t testing.TB, s *Store, slots ports.Slots, at time.Time, hooks ...webhook.Webhook) (ports.Claimed, error) {
+	t.Helper()
+	return s.ClaimDeliveries(context.WithoutCancel(t.Context()), each(hooks, due), slots, testLease, at)
+}
+
+// due returns a webhook as claims name it.
+func due(w webhook.Webhook) ports.DueWebhook { return ports.DueWebhook{Account: w.Account, ID: w.ID} }
 
 func deliveriesOf(t testing.TB, s *Store, w webhook.Webhook, status webhook.DeliveryStatus) []webhook.Delivery {
 	t.Helper()
@@ -240,15 +254,15 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 			emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
 		}
 		fanOut(t, s, owner)
-		none, err := s.ClaimDeliveries(t.Context(), owner, w.ID, ports.Slots{}, testLease, now)
+		none, err := claimWith(t, s, slotsOf(0, 0), now, w)
 		must(t, "claim without slots", err)
-		if len(none.Deliveries) != 0 || !none.Waiting || !none.Next.IsZero() {
+		if len(none.Deliveries) != 0 || !slices.Equal(none.Waiting, []ports.DueWebhook{due(w)}) || len(none.Next) != 0 {
 			t.Errorf("claimed without slots: %+v", none)
 		}
 		var mu sync.Mutex
 		var claimed []ports.ClaimedDelivery
 		errs := concurrently(20, func(int) error {
-			got, err := s.ClaimDeliveries(context.WithoutCancel(t.Context()), owner, w.ID, ports.Slots{All: 3}, testLease, now)
+			got, err := claimWith(t, s, slotsOf(3, 0), now, w)
 			mu.Lock()
 			defer mu.Unlock()
 			claimed = append(claimed, got.Deliveries...)
@@ -295,21 +309,21 @@ func TestFailingWebhooksAreDisabled(t *testing.T) {
 		saveTry(t, s, w, first[1].Delivery, 500, now.Add(time.Minute))
 		read, err := s.Webhook(t.Context(), owner, w.ID)
 		must(t, "read", err)
-		due, err := s.ClaimDeliveries(t.Context(), owner, w.ID, ports.Slots{All: 10}, testLease, now.Add(5*time.Second))
+		again, err := claimWith(t, s, slotsOf(10, 0), now.Add(5*time.Second), w)
 		must(t, "claim without a slot for failing webhooks", err)
-		if !read.FailingSince.Equal(now) || due.Waiting || len(due.Deliveries) != 0 || !due.Next.Equal(now.Add(time.Minute+5*time.Second)) {
-			t.Errorf("failing since %v, due while a delivery is claimed: %+v", read.FailingSince, due)
+		if !read.FailingSince.Equal(now) || len(again.Waiting) != 0 || len(again.Deliveries) != 0 || !again.Next[due(w)].Equal(now.Add(time.Minute+5*time.Second)) {
+			t.Errorf("failing since %v, due while a delivery is claimed: %+v", read.FailingSince, again)
 		}
 		saveTry(t, s, w, first[2].Delivery, 200, now)
 		if read, err := s.Webhook(t.Context(), owner, w.ID); err != nil || read.Failing() {
 			t.Errorf("after a success: %+v, %v", read, err)
 		}
-		again := claim(t, s, w, now.Add(time.Hour))
-		saveTry(t, s, w, again[0].Delivery, 500, now.Add(time.Hour))
+		hour := claim(t, s, w, now.Add(time.Hour))
+		saveTry(t, s, w, hour[0].Delivery, 500, now.Add(time.Hour))
 		if n, err := s.DisableFailing(t.Context(), now.Add(2*time.Hour), 10); n != 0 || err != nil {
 			t.Fatalf("%d with pending deliveries are disabled, %v", n, err)
 		}
-		saveTry(t, s, w, again[1].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter-time.Second))
+		saveTry(t, s, w, hour[1].Delivery, 500, now.Add(time.Hour+webhook.DisableAfter-time.Second))
 		if read, err := s.Webhook(t.Context(), owner, w.ID); err != nil || read.Status != webhook.Enabled {
 			t.Fatalf("disabled too early: %+v, %v", read, err)
 		}
@@ -453,7 +467,7 @@ func TestDueWebhooksAndHealth(t *testing.T) {
 		fanOut(t, s, a)
 		_, err := fanOutOnce(t, s, b, 10, now.Add(-time.Minute))
 		must(t, "fan out", err)
-		due := func(at time.Time, limit int) (ids []string) {
+		dueAt := func(at time.Time, limit int) (ids []string) {
 			t.Helper()
 			all, err := s.DueWebhooks(t.Context(), at, limit)
 			must(t, "due webhooks", err)
@@ -462,13 +476,13 @@ func TestDueWebhooksAndHealth(t *testing.T) {
 			}
 			return ids
 		}
-		if got := due(now, 10); len(got) != 3 || got[0] != hooks[2].ID || !slices.Equal(due(now, 1), got[:1]) || len(due(now.Add(-time.Second), 10)) != 1 {
+		if got := dueAt(now, 10); len(got) != 3 || got[0] != hooks[2].ID || !slices.Equal(dueAt(now, 1), got[:1]) || len(dueAt(now.Add(-time.Second), 10)) != 1 {
 			t.Errorf("due: %v", got)
 		}
 		failed := claim(t, s, hooks[2], now)[0]
 		saveTry(t, s, hooks[2], failed.Delivery, 500, now)
 		claim(t, s, hooks[0], now)
-		if got := due(now.Add(time.Second), 10); !slices.Equal(got, []string{hooks[1].ID}) {
+		if got := dueAt(now.Add(time.Second), 10); !slices.Equal(got, []string{hooks[1].ID}) {
 			t.Errorf("due after claims: %v", got)
 		}
 		h, err := s.WebhookHealth(t.Context(), now.Add(time.Minute))
@@ -478,7 +492,7 @@ func TestDueWebhooksAndHealth(t *testing.T) {
 		}
 		_, err = s.SetActive(t.Context(), a, false)
 		must(t, "suspend", err)
-		if h, err := s.WebhookHealth(t.Context(), now.Add(time.Minute)); err != nil || h.Pending != 1 || !h.OldestDue.IsZero() || due(now, 10) != nil {
+		if h, err := s.WebhookHealth(t.Context(), now.Add(time.Minute)); err != nil || h.Pending != 1 || !h.OldestDue.IsZero() || dueAt(now, 10) != nil {
 			t.Errorf("health of suspended accounts %+v, %v", h, err)
 		}
 	})
@@ -624,7 +638,7 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 			claims = map[string]int{}
 			for _, d := range fanned.Claimed {
 				claims[d.WebhookID]++
-				if d.Event == nil || d.Event.ID != d.EventID || d.Webhook.ID != d.WebhookID || d.Webhook.Account != d.Event.Account {
+				if (d.Standing == webhook.Proven) != (d.WebhookID == working.ID) || d.Event == nil || d.Event.ID != d.EventID || d.Webhook.ID != d.WebhookID || d.Webhook.Account != d.Event.Account {
 					t.Errorf("claimed %+v", d)
 				}
 				if claims[d.WebhookID] == 1 && !saveTry(t, s, d.Webhook, d.Delivery, 200, now) {
@@ -634,7 +648,7 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 			return claims, fanned.Waiting
 		}
 		emit(6)
-		claims, waiting := fan(ports.Slots{All: 3, Failing: 0})
+		claims, waiting := fan(slotsOf(3, 0))
 		if claims[working.ID] != 3 || claims[failing.ID] != 0 || len(waiting) != 2 {
 			t.Errorf("with three slots: %v, waiting %v", claims, waiting)
 		}
@@ -648,6 +662,60 @@ func TestFanOutClaimsWhatItAdds(t *testing.T) {
 		}
 		if n := len(deliveriesOf(t, s, working, webhook.Pending)); n != 10 {
 			t.Errorf("%d pending", n)
+		}
+	})
+}
+
+// TestDeliveriesAreClaimedTogether claims for several webhooks in one call. Each gets what it would
+// get alone: its oldest due deliveries with their events, as far as its standing and the slots
+// allow.
+func TestDeliveriesAreClaimedTogether(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		a, b, suspended := newAccount(t, s, "a"), newAccount(t, s, "b"), newAccount(t, s, "c")
+		proven, failing, unproven := addWebhook(t, s, a, nil), addWebhook(t, s, b, func(w *webhook.Webhook) { w.FailingSince = now }), addWebhook(t, s, b, nil)
+		later, off, removed, waits := addWebhook(t, s, b, nil), addWebhook(t, s, a, nil), addWebhook(t, s, a, nil), addWebhook(t, s, suspended, nil)
+		for _, owner := range []access.AccountID{a, b, suspended} {
+			for n := range 5 {
+				emitEvents(t, s, owner, domainEvent(guid(1), fmt.Sprint(n), event.DomainAdded))
+				_, err := fanOutOnce(t, s, owner, 100, now.Add(time.Duration(n)*time.Second))
+				must(t, "fan out", err)
+			}
+		}
+		for _, d := range claim(t, s, later, now.Add(time.Hour)) {
+			saveTry(t, s, later, d.Delivery, 500, now.Add(time.Hour))
+		}
+		saveTry(t, s, later, claim(t, s, later, now.Add(time.Hour))[0].Delivery, 500, now.Add(2*time.Hour))
+		_, err := s.ChangeWebhook(t.Context(), a, off.ID, "", nil, func(w *webhook.Webhook) { w.Status = webhook.Disabled })
+		must(t, "disable", err)
+		must(t, "remove", s.RemoveWebhook(t.Context(), a, removed.ID, nil))
+		_, err = s.SetActive(t.Context(), suspended, false)
+		must(t, "suspend", err)
+
+		slots := slotsOf(100, 100)
+		slots.Conduct = func(id string) webhook.Conduct { return webhook.Conduct{Accepted: id != unproven.ID} }
+		got, err := claimWith(t, s, slots, now.Add(time.Minute), proven, failing, unproven, later, off, removed, waits, proven)
+		must(t, "claim", err)
+		claimed := map[string][]string{}
+		for _, d := range got.Deliveries {
+			claimed[d.WebhookID] = append(claimed[d.WebhookID], d.Event.Subject.ID)
+			if d.Webhook.ID != d.WebhookID || d.Event.ID != d.EventID || d.Event.Account != d.Webhook.Account || d.Standing != slots.Standing(d.Webhook) {
+				t.Errorf("claimed %+v", d)
+			}
+		}
+		want := map[string][]string{proven.ID: {"0", "1", "2", "3"}, failing.ID: {"0"}, unproven.ID: {"0"}}
+		if !maps.EqualFunc(claimed, want, slices.Equal) || len(got.Waiting) != 0 {
+			t.Errorf("claimed %v, want %v; waiting %v", claimed, want, got.Waiting)
+		}
+		if next := got.Next[due(later)]; len(got.Next) != 1 || !next.Equal(now.Add(time.Hour+5*time.Second)) {
+			t.Errorf("next: %v", got.Next)
+		}
+		must(t, "end leases", s.EndLeases(t.Context()))
+		few := slotsOf(100, 0)
+		few.Conduct = slots.Conduct
+		got, err = claimWith(t, s, few, now.Add(time.Minute), failing, unproven, proven)
+		must(t, "claim with slots for proven webhooks alone", err)
+		if len(got.Deliveries) != webhook.MaxConcurrent || len(got.Waiting) != 2 {
+			t.Errorf("claimed %d, waiting %v", len(got.Deliveries), got.Waiting)
 		}
 	})
 }

@@ -228,14 +228,27 @@ func (svc *benchService) get(url string, c *http.Client) {
 // cpuTime returns the processor time that a process has used.
 func cpuTime(b *testing.B, pid int) time.Duration {
 	b.Helper()
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	own, _, err := processTimes(pid)
 	if err != nil {
 		b.Fatal(err)
 	}
+	return own
+}
+
+// processTimes returns the processor time that a process has used, and that of its children that
+// have ended.
+func processTimes(pid int) (own, ended time.Duration, err error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, err
+	}
 	fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond // Linux counts in hundredths of a second
+	var times [4]time.Duration
+	for i := range times {
+		n, _ := strconv.Atoi(fields[11+i])
+		times[i] = time.Duration(n) * 10 * time.Millisecond // Linux counts in hundredths of a second
+	}
+	return times[0] + times[1], times[2] + times[3], nil
 }
 
 var residentSize = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)

@@ -4,16 +4,20 @@ package e2e
 
 import (
 	"crypto/rand"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the PostgreSQL driver
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/testserver"
@@ -58,6 +62,8 @@ func benchWebhooks(b *testing.B, perAccount int) {
 		svc.post(c, keys[i/perAccount], api+"/v1/webhooks", fmt.Sprintf(`{"url":"%s/%s","event_types":["*"]}`, server.URL, kind))
 	}
 	const events = int(benchDuration/time.Second) * benchEventRate
+	postgres := postgresProcess(b, svc.database)
+	before := []time.Duration{cpuTime(b, p.cmd.Process.Pid), treeTime(b, postgres), cpuTime(b, os.Getpid())}
 	next, began := make(chan int), time.Now()
 	var writers sync.WaitGroup
 	for range 16 {
@@ -83,13 +89,57 @@ func benchWebhooks(b *testing.B, perAccount int) {
 		}
 		time.Sleep(50 * time.Millisecond) // the pace of the check; no result depends on it
 	}
+	used := []time.Duration{cpuTime(b, p.cmd.Process.Pid), treeTime(b, postgres), cpuTime(b, os.Getpid())}
 	lags := l.sorted()
+	for i, name := range []string{"service", "postgres", "benchmark"} {
+		b.ReportMetric(float64((used[i]-before[i]).Microseconds())/1000/float64(len(lags)), "cpu-ms-"+name+"/message")
+	}
 	b.ReportMetric(lags[len(lags)/2].Seconds(), "s/median")
 	b.ReportMetric(lags[len(lags)*99/100].Seconds(), "s/p99")
 	b.ReportMetric(float64(events)/took.Seconds(), "event/s")
 	b.ReportMetric(float64(len(lags))/took.Seconds(), "message/s")
 	b.ReportMetric(0, "ns/op")
 	p.kill() // stopping would wait for the endpoints that hang
+}
+
+// postgresProcess returns the id of the process that started the server's other processes.
+func postgresProcess(b *testing.B, url string) (pid int) {
+	b.Helper()
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	var own int
+	if err := db.QueryRow("SELECT pg_backend_pid()").Scan(&own); err != nil {
+		b.Fatal(err)
+	}
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", own))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var state string
+	if _, err := fmt.Sscan(string(raw[strings.LastIndexByte(string(raw), ')')+1:]), &state, &pid); err != nil {
+		b.Fatal(err)
+	}
+	return pid
+}
+
+// treeTime returns the processor time that a process and its children have used, including children
+// that have ended.
+func treeTime(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	own, total, err := processTimes(pid)
+	if err != nil {
+		b.Fatal(err)
+	}
+	total += own
+	for _, child := range childProcesses(b, pid) {
+		if used, _, err := processTimes(child); err == nil { // it may have ended
+			total += used
+		}
+	}
+	return total
 }
 
 // addAccounts adds accounts and returns their keys.

@@ -159,7 +159,7 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string) (
 		return Tested{}, err
 	}
 	if tried.Due { // while the test was in progress, nothing else could be sent to a failing endpoint
-		if err := s.Queue.Wake(context.WithoutCancel(ctx), wakeup(owner, id, time.Time{})); err != nil {
+		if err := s.Queue.Wake(context.WithoutCancel(ctx), wakeup(owner, id)); err != nil {
 			return Tested{}, err
 		}
 	}
@@ -174,7 +174,7 @@ func (s *Service) Redeliver(ctx context.Context, owner access.AccountID, id, del
 	if err != nil {
 		return d, err
 	}
-	return d, s.Queue.Wake(ctx, wakeup(owner, id, time.Time{}))
+	return d, s.Queue.Wake(ctx, wakeup(owner, id))
 }
 
 // Replay makes a webhook get the events after a position again. It fails with webhook_not_found

@@ -2,12 +2,15 @@
 
 package webhooks
 
-// WaitIdle waits until no try is in progress.
-func (w *Worker) WaitIdle() { w.waitIdle() }
+// StartClaims starts the claims, without the fan-out.
+func (w *Worker) StartClaims() { w.start(w.repeatClaims) }
 
-// Used returns the number of slots in use.
-func (w *Worker) Used() int {
+// WaitIdle waits until no try is in progress.
+func (w *Worker) WaitIdle() { w.slots.waitIdle() }
+
+// Due returns the number of webhooks whose deliveries are to be claimed at some time.
+func (w *Worker) Due() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.used.All
+	return len(w.due)
 }

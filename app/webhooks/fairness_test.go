@@ -4,7 +4,9 @@ package webhooks_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tenantry/tenantry/app/webhooks"
@@ -22,7 +24,7 @@ type hanging struct {
 }
 
 func newHanging(status int) *hanging {
-	return &hanging{began: make(chan struct{}, 1000), release: make(chan struct{}), status: status}
+	return &hanging{began: make(chan struct{}, 10_000), release: make(chan struct{}), status: status}
 }
 
 func (h *hanging) handle(ctx context.Context, _ webhook.Message) webhook.Response {
@@ -43,18 +45,46 @@ func (h *hanging) count(n int) {
 	h.highest = max(h.highest, h.now)
 }
 
-// TestHangingEndpointsDelayNoOther checks, by order and not by time, that 20 endpoints which never
-// answer hold back neither the other endpoint of their account nor that of a different account.
+// wait waits until n more messages have arrived.
+func (h *hanging) wait(n int) {
+	for range n {
+		<-h.began
+	}
+}
+
+// most returns how many messages have waited at once.
+func (h *hanging) most() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.highest
+}
+
+// TestHangingEndpointsDelayNoOther checks, by order and not by time, that eight endpoints which stop
+// answering hold back neither the other endpoint of their account nor that of a different account.
+// Each of them gets four messages at once.
 func TestHangingEndpointsDelayNoOther(t *testing.T) {
 	f := newFixture(t)
 	p := f.process(t, nil)
 	bad, good := f.account(t, "bad"), f.account(t, "good")
+	accepting := newRecorder(200)
+	var hang atomic.Bool
 	var dead []*hanging
 	for range 8 {
 		h := newHanging(500)
-		f.webhook(t, p, bad, h.handle)
+		f.webhook(t, p, bad, func(ctx context.Context, m webhook.Message) webhook.Response {
+			if hang.Load() {
+				return h.handle(ctx, m)
+			}
+			return accepting.handle(ctx, m)
+		})
 		dead = append(dead, h)
 	}
+	f.emit(t, bad, 1)
+	f.fanOut(t, p)
+	accepting.wait(t, 8)
+	p.worker.WaitIdle()
+
+	hang.Store(true)
 	working, other := newRecorder(200), newRecorder(200)
 	f.webhook(t, p, bad, working.handle)
 	f.webhook(t, p, good, other.handle)
@@ -64,23 +94,17 @@ func TestHangingEndpointsDelayNoOther(t *testing.T) {
 	working.wait(t, 10)
 	other.wait(t, 10)
 	for _, h := range dead {
-		for range webhook.MaxConcurrent {
-			<-h.began
-		}
-		h.mu.Lock()
-		if h.highest != webhook.MaxConcurrent || h.now != webhook.MaxConcurrent {
-			t.Errorf("%d messages at once, %d now", h.highest, h.now)
-		}
-		h.mu.Unlock()
+		h.wait(webhook.MaxConcurrent)
 	}
 	// More events reach the working endpoints while the others still hang.
 	f.emit(t, bad, 10)
 	f.fanOut(t, p)
 	working.wait(t, 10)
 	for _, h := range dead {
-		close(h.release)
+		if n := h.most(); n != webhook.MaxConcurrent {
+			t.Errorf("%d messages at once", n)
+		}
 	}
-	p.worker.WaitIdle()
 }
 
 // TestFailingEndpointsGetHalfOfTheSlots fills a process with endpoints that hang and then fail. Once
@@ -89,15 +113,12 @@ func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 	f := newFixture(t)
 	p := f.process(t, func(o *webhooks.Options) { o.Slots = 8 })
 	bad, good := f.account(t, "bad"), f.account(t, "good")
-	failing := newRecorder(500)
-	var dead []*hanging
+	failing, dead := newRecorder(500), newHanging(500)
 	var hang bool
 	for range 6 {
-		h := newHanging(500)
-		dead = append(dead, h)
 		f.webhook(t, p, bad, func(ctx context.Context, m webhook.Message) webhook.Response {
 			if hang {
-				return h.handle(ctx, m)
+				return dead.handle(ctx, m)
 			}
 			return failing.handle(ctx, m)
 		})
@@ -106,50 +127,85 @@ func TestFailingEndpointsGetHalfOfTheSlots(t *testing.T) {
 	f.fanOut(t, p)
 	failing.wait(t, 6)
 	p.worker.WaitIdle()
-	f.queue.Take()
 
 	hang = true
 	f.emit(t, bad, 5)
 	f.fanOut(t, p)
-	if used := p.worker.Used(); used != 4 {
-		t.Errorf("failing endpoints have %d of 8 slots", used)
-	}
-	if waiting := f.queue.Take(); len(waiting) != 2 {
-		t.Errorf("%d webhooks wait for a slot", len(waiting))
-	}
+	dead.wait(4)
 	working := newRecorder(200)
 	f.webhook(t, p, good, working.handle)
 	f.emit(t, good, 10)
 	f.fanOut(t, p)
 	working.wait(t, 10)
-	for _, h := range dead {
-		close(h.release)
+	if n := dead.most(); n != 4 {
+		t.Errorf("failing endpoints had %d of 8 slots", n)
 	}
+}
+
+// TestNewEndpointsThatHangDelayNoOther lets 1,008 endpoints hang at their first messages. They get
+// one slot each, and at most three quarters of all, so an endpoint that is proven gets all its
+// messages meanwhile.
+func TestNewEndpointsThatHangDelayNoOther(t *testing.T) {
+	f := newFixture(t)
+	p := f.process(t, nil)
+	good, proven, dead := f.account(t, "good"), newRecorder(200), newHanging(500)
+	f.webhook(t, p, good, proven.handle)
+	f.emit(t, good, 1)
+	f.fanOut(t, p)
+	proven.wait(t, 1)
 	p.worker.WaitIdle()
+	for n := range 112 {
+		bad := f.account(t, fmt.Sprint("bad", n))
+		for range 9 {
+			f.webhook(t, p, bad, dead.handle)
+		}
+		f.emit(t, bad, webhook.MaxConcurrent)
+	}
+	f.fanOut(t, p)
+	const most = 1024 * 3 / 4
+	dead.wait(most)
+	f.emit(t, good, 10)
+	f.fanOut(t, p)
+	proven.wait(t, 10)
+	if n := dead.most(); n != most {
+		t.Errorf("endpoints that are not proven had %d slots", n)
+	}
 }
 
 // TestProcessesShareTheLimitOfAnEndpoint checks that two processes together send at most four
-// messages at once to an endpoint.
+// messages at once to an endpoint that is proven in both.
 func TestProcessesShareTheLimitOfAnEndpoint(t *testing.T) {
 	f := newFixture(t)
 	one, two := f.process(t, nil), f.process(t, nil)
 	owner := f.account(t, "a")
-	h := newHanging(200)
-	f.webhook(t, one, owner, h.handle)
+	h, accepting := newHanging(200), newRecorder(200)
+	var hang atomic.Bool
+	f.webhook(t, one, owner, func(ctx context.Context, m webhook.Message) webhook.Response {
+		if hang.Load() {
+			return h.handle(ctx, m)
+		}
+		return accepting.handle(ctx, m)
+	})
+	for _, p := range []process{one, two} {
+		f.emit(t, owner, 1)
+		f.fanOut(t, p)
+		accepting.wait(t, 1)
+		p.worker.WaitIdle()
+	}
+	hang.Store(true)
 	f.emit(t, owner, 20)
 	var both sync.WaitGroup
 	for _, p := range []process{one, two} {
 		both.Go(func() { f.fanOut(t, p) })
 	}
 	both.Wait()
-	for range webhook.MaxConcurrent {
-		<-h.began
-	}
+	h.wait(webhook.MaxConcurrent)
 	close(h.release)
+	h.wait(20 - webhook.MaxConcurrent)
 	one.worker.WaitIdle()
 	two.worker.WaitIdle()
-	if h.highest != webhook.MaxConcurrent {
-		t.Errorf("%d messages at once", h.highest)
+	if n := h.most(); n != webhook.MaxConcurrent {
+		t.Errorf("%d messages at once", n)
 	}
 }
 

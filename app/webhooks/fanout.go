@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/core/access"
-	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/core/webhook"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -21,62 +20,16 @@ const (
 	// of each. An account with many events therefore does not delay the others.
 	maxAccounts = 200
 	maxEvents   = 100
-	// fanOutBatch is how many accounts one transaction serves, and maxClaims how many deliveries it
-	// claims. The other slots stay free for tries that end meanwhile.
-	fanOutBatch = 50
-	maxClaims   = 512
-	// roundPause is the shortest time between two rounds. Events that are logged meanwhile share a
-	// transaction.
-	roundPause = 25 * time.Millisecond
-	// batchLimit bounds the transaction of a batch.
-	batchLimit = 15 * time.Second
+	// fanOutBatch is how many accounts one transaction serves, which locks their webhooks meanwhile.
+	// maxClaims is how many deliveries it claims. The other slots stay free for other claims.
+	fanOutBatch = 20
+	maxClaims   = 256
 	// maxSweep is how many webhooks one sweep wakes, and maxDisabled how many it disables.
 	maxSweep    = 1000
 	maxDisabled = 100
 	// dropBatch is how many deliveries one statement deletes.
 	dropBatch = 1000
 )
-
-// Start starts the fan-out of this process, which runs until Stop. Each process reads the logs by
-// itself. A wake-up in the queue would add a job for each event, and after a crash the events of
-// its account would wait until the queue rescues the job.
-func (w *Worker) Start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	w.endFan, w.fanOut = cancel, make(chan struct{})
-	panics.Go(func() {
-		defer close(w.fanOut)
-		w.run(ctx)
-	}, func(e *panics.Error) {
-		w.Log.Error("panic", "kind", "webhook_fan_out", "type", e.Type, "stack", e.Stack)
-	})
-}
-
-func (w *Worker) run(ctx context.Context) {
-	failing := false
-	for ctx.Err() == nil {
-		more, err := false, error(nil)
-		panics.Guarded(func() { more, err = w.FanOut(ctx) }, func(e *panics.Error) { err = e })()
-		if err != nil && !failing && ctx.Err() == nil {
-			w.Log.WarnContext(ctx, "webhooks wait: the fan-out of events fails and keeps trying", "error", err)
-		}
-		failing = err != nil
-		wait(ctx, roundPause, nil)
-		if !more || failing {
-			wait(ctx, pollInterval, w.Logged)
-		}
-	}
-}
-
-// wait waits until the time has passed, or one of the others has happened.
-func wait(ctx context.Context, d time.Duration, wake <-chan struct{}) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-wake:
-	case <-timer.C:
-	}
-}
 
 // FanOut runs one round of the fan-out: it adds the deliveries of new events, and starts their
 // tries. more is true if events are left. The accounts come in random order, so an account that fails
@@ -98,21 +51,19 @@ func (w *Worker) FanOut(ctx context.Context) (more bool, err error) {
 	return more, errors.Join(errs...)
 }
 
-// fanOutAccounts adds the deliveries of some accounts and starts their tries. What finds no slot waits
-// in the queue, which is fair between accounts.
+// fanOutAccounts adds the deliveries of some accounts and starts their tries. What finds no slot is
+// claimed later.
 func (w *Worker) fanOutAccounts(ctx context.Context, owners []access.AccountID) (more bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, batchLimit)
 	defer cancel()
-	slots, stopped := w.takeSlots(maxClaims)
-	if stopped {
+	slots, closed := w.slots.take(maxClaims)
+	if closed {
 		return false, nil
 	}
 	fanned, err := w.Deliveries.FanOut(ctx, owners, maxEvents, slots, lease, w.now())
 	w.startTries(slots, fanned.Claimed)
-	if err != nil || len(fanned.Waiting) == 0 {
-		return fanned.More, err
-	}
-	return fanned.More, w.wake(ctx, fanned.Waiting)
+	w.claimIn(noSlotPause, fanned.Waiting...)
+	return fanned.More, err
 }
 
 // Handlers returns the handlers of this package's job kinds.
@@ -139,14 +90,9 @@ func (w *Worker) Sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return w.wake(ctx, due)
-}
-
-// wake wakes the due deliveries of webhooks.
-func (w *Worker) wake(ctx context.Context, due []ports.DueWebhook) error {
 	all := make([]ports.Wakeup, 0, len(due))
 	for _, d := range due {
-		all = append(all, wakeup(d.Account, d.ID, time.Time{}))
+		all = append(all, wakeup(d.Account, d.ID))
 	}
 	return w.Queue.Wake(ctx, all...)
 }

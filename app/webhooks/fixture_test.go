@@ -70,6 +70,7 @@ func (f *fixture) process(t testing.TB, change func(*webhooks.Options)) process 
 	o.Tries = &webhooks.Tries{Deliveries: o.Deliveries, Sender: f.sender, Sealer: f.sealer, Now: f.now, Chance: func() float64 { return 0 }, Log: log}
 	p := process{&webhooks.Service{Webhooks: o.Webhooks, Deliveries: o.Deliveries, Sender: f.sender, Sealer: f.sealer, Tries: o.Tries, Queue: &f.queue,
 		Random: rand.Reader, Now: f.now}, webhooks.NewWorker(o)}
+	p.worker.StartClaims()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), apptest.HangTimeout)
 		defer cancel()
@@ -132,12 +133,15 @@ func (f *fixture) newID() string {
 	return ident.New(f.now(), [ident.Entropy]byte([]byte(rand.Text())[:ident.Entropy]))
 }
 
-// wakeDue runs the handlers of the wake-ups that were set, as the queue does when they are due.
+// wakeDue runs the handlers of the wake-ups that were set, as the queue does when they are due, and
+// claims what they make due.
 func (f *fixture) wakeDue(t testing.TB, p process) {
 	t.Helper()
 	for _, w := range f.queue.Take() {
 		apptest.Must(t, p.worker.Handle(t.Context(), w))
 	}
+	_, err := p.worker.Claim(t.Context())
+	apptest.Must(t, err)
 }
 
 // endpoints is a sender whose endpoints are functions.

@@ -75,8 +75,14 @@ type result struct {
 // does not count, and the delivery is free for the next claim. It fails if the result cannot be
 // stored; the delivery is then sent again.
 func (t *Tries) Try(ctx context.Context, d ports.ClaimedDelivery) (Tried, error) {
+	return t.try(ctx, d, func(webhook.Response) {})
+}
+
+// try is Try. It calls answered before it stores the result.
+func (t *Tries) try(ctx context.Context, d ports.ClaimedDelivery, answered func(webhook.Response)) (Tried, error) {
 	at := t.now()
 	r := t.send(ctx, d)
+	answered(r)
 	if ctx.Err() != nil && !r.Accepted() {
 		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveLimit)
 		defer cancel()

@@ -9,7 +9,8 @@
 //   - webhooks.go: Service, and reading webhooks and deliveries. Start here.
 //   - change.go: creating and changing webhooks, secrets, test, redelivery and replay.
 //   - tries.go: Tries.
-//   - worker.go: Worker: which deliveries are sent when, and its slots.
+//   - worker.go: Worker: which deliveries are sent when.
+//   - slots.go: the slots of a process for tries.
 //   - fanout.go: the fan-out, and the periodic jobs.
 package webhooks
 

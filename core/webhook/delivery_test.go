@@ -87,12 +87,3 @@ func TestAttemptsAreLimited(t *testing.T) {
 		t.Errorf("%d attempts, from %d", len(d.Attempts), d.Attempts[0].StatusCode)
 	}
 }
-
-func TestFailingEndpointsGetFewerConnections(t *testing.T) {
-	if n := (webhook.Webhook{}).Concurrent(); n != 4 {
-		t.Errorf("%d at once", n)
-	}
-	if n := (webhook.Webhook{FailingSince: now}).Concurrent(); n != 1 {
-		t.Errorf("%d at once to a failing endpoint", n)
-	}
-}

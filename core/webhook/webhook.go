@@ -6,6 +6,7 @@
 //
 //   - webhook.go: Webhook, the endpoint. Start here.
 //   - delivery.go: Delivery, the tries of one event at one endpoint.
+//   - standing.go: Standing, how many messages are sent to an endpoint at once.
 //   - message.go: the body of a message, secrets and signatures.
 package webhook
 
@@ -116,15 +117,6 @@ func (w Webhook) Wants(t event.Type, of tenant.GUID) bool {
 
 // Failing reports whether the last tries failed.
 func (w Webhook) Failing() bool { return !w.FailingSince.IsZero() }
-
-// Concurrent returns how many deliveries may be sent to the endpoint at the same time. A failing
-// endpoint gets one, so that an endpoint that hangs needs few connections.
-func (w Webhook) Concurrent() int {
-	if w.Failing() {
-		return 1
-	}
-	return MaxConcurrent
-}
 
 // After returns the webhook after a try of a delivery, and why the try disabled it, or an empty
 // reason. gone is true if the endpoint wants no more messages.

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package webhooks
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/core/webhook"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// TestSlotsFollowTheConduct checks that an endpoint is proven from its first accepted message until
+// it fails or leaves a message without an answer, and that its slots then count as those of others
+// that are not proven.
+func TestSlotsFollowTheConduct(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(16)
+		expect := func(when string, want webhook.Standing, all, unproven, failing int) {
+			t.Helper()
+			taken, closed := s.take(100)
+			if closed || taken.All != all || taken.Unproven != unproven || taken.Failing != failing || taken.Standing(webhook.Webhook{ID: "a"}) != want {
+				t.Errorf("%s: %+v, standing %d", when, taken, taken.Standing(webhook.Webhook{ID: "a"}))
+			}
+			s.giveBack(taken)
+		}
+		try := func(standing webhook.Standing) *startedTry {
+			taken, _ := s.take(1)
+			taken.Take(standing)
+			s.giveBack(ports.Slots{All: taken.All, Unproven: taken.Unproven, Failing: taken.Failing})
+			return s.begin("a", standing)
+		}
+		expect("at the start", webhook.Unproven, 16, 12, 8)
+		first := try(webhook.Unproven)
+		time.Sleep(time.Minute)
+		expect("during the first try", webhook.Unproven, 15, 11, 8)
+		s.answered("a", first, true)
+		expect("before its result is stored", webhook.Proven, 15, 11, 8)
+		s.end(first)
+		expect("after it", webhook.Proven, 16, 12, 8)
+
+		one, two := try(webhook.Proven), try(webhook.Proven)
+		time.Sleep(webhook.SlowAfter - 1)
+		expect("while two tries wait", webhook.Proven, 14, 12, 8)
+		time.Sleep(1)
+		expect("while they wait for too long", webhook.Unproven, 14, 10, 8)
+		s.answered("a", one, true)
+		s.end(one)
+		expect("after one of them", webhook.Unproven, 15, 11, 8)
+		s.answered("a", two, true)
+		s.end(two)
+		expect("after both", webhook.Proven, 16, 12, 8)
+
+		last := try(webhook.Failing)
+		expect("during a try of a failing one", webhook.Proven, 15, 11, 7)
+		s.answered("a", last, false)
+		s.end(last)
+		expect("after a failed try", webhook.Unproven, 16, 12, 8)
+		s.close()
+		if _, closed := s.take(1); !closed {
+			t.Error("a slot is taken after the end")
+		}
+	})
+}
