@@ -35,6 +35,9 @@ race soak: export GORACE := atexit_sleep_ms=100 $(GORACE)
 # what the service sets, they take a sixth less processor time.
 test race soak: export GOGC := 400
 
+# Long proofs test a sample, which this seed draws. `make soak` tests all of them.
+test race: export TENANTRY_SEED := $(or $(TENANTRY_SEED),$(shell date +%s))
+
 # A line for each package as it ends, the output of failures, and a closing line.
 # Only a test that hangs reaches the timeout. Tests wait more than they compute, so
 # more packages are tested at a time than there are cores.
@@ -62,6 +65,7 @@ test: ## all tests, on SQLite and a private PostgreSQL
 	@.ci/timed "make test" $(MAKE) --no-print-directory test-programs test-run
 
 test-run:
+	@echo "Long proofs test a sample, drawn with TENANTRY_SEED=$$TENANTRY_SEED; make soak tests all."
 	@$(GOTEST) $(PACKAGES)
 	@for module in $(if $(filter ./...,$(PACKAGES)),$(MODULES)); do \
 		(cd $$module && $(CURDIR)/bin/gotestsum --format standard-quiet -- -timeout $(TIMEOUT) ./...) || exit 1; done

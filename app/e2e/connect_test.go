@@ -427,7 +427,7 @@ func TestPagesInChromium(t *testing.T) {
 		t.Fatal(err)
 	}
 	task, err := json.Marshal(object{
-		"api": c.ready.APIURL, "shots": cmp.Or(os.Getenv("TENANTRY_SHOTS"), t.TempDir()), "walks": walks,
+		"api": c.ready.APIURL, "shots": os.Getenv("TENANTRY_SHOTS"), "walks": walks,
 		"codes": []string{"invalid_request", "exchange_bootstrap_not_ready", "provider_timeout"}, "operations": len(d.operations) + d.webhooks,
 	})
 	if err != nil {
