@@ -35,11 +35,14 @@ race soak: export GORACE := atexit_sleep_ms=100 $(GORACE)
 # what the service sets, they take a sixth less processor time.
 test race soak: export GOGC := 400
 
+# Long proofs test a sample, which this seed draws. `make soak` tests all of them.
+test race: export TENANTRY_SEED := $(or $(TENANTRY_SEED),$(shell date +%s))
+
 # A line for each package as it ends, the output of failures, and a closing line.
-# Only a test that hangs reaches the timeout. Tests wait more than they compute, so
+# `make check` runs go vet. Only a test that hangs reaches the timeout. Tests wait more than they compute, so
 # more packages are tested at a time than there are cores.
 TIMEOUT := 60m
-GOTEST  := $(GO) run ./.ci/withservers -- bin/gotestsum --format standard-quiet --hide-summary skipped -- -p 4 -timeout $(TIMEOUT)
+GOTEST  := $(GO) run ./.ci/withservers -- bin/gotestsum --format standard-quiet --hide-summary skipped -- -p 4 -vet=off -timeout $(TIMEOUT)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo dev build test race test-programs check lint lint-api openapi generate bench bench-events soak release fmt clean
@@ -62,6 +65,7 @@ test: ## all tests, on SQLite and a private PostgreSQL
 	@.ci/timed "make test" $(MAKE) --no-print-directory test-programs test-run
 
 test-run:
+	@echo "Long proofs test a sample, drawn with TENANTRY_SEED=$$TENANTRY_SEED; make soak tests all."
 	@$(GOTEST) $(PACKAGES)
 	@for module in $(if $(filter ./...,$(PACKAGES)),$(MODULES)); do \
 		(cd $$module && $(CURDIR)/bin/gotestsum --format standard-quiet -- -timeout $(TIMEOUT) ./...) || exit 1; done
@@ -104,11 +108,14 @@ bin/test/image/config.json: $(SOURCES)
 	@echo "Building the container image's files."
 	@$(GO) run ./.ci/image -arg VERSION=9.8.7 -arg COMMIT=abc deploy/container/Containerfile bin/test/image
 
+# `make test` tests the guard that lint-api runs.
+GUARD := ^Test(BreakingChanges|AcceptedBreak|BaseOfTheGuard)$$
+
 check: lint bin/oasdiff ## vet and lint, secret scan, generated files fresh, import rules, alert rules, API lint
 	@git ls-files -co --exclude-standard -z | $(GO) run ./.ci/secretscan
 	@$(GO) test ./.ci/secretscan ./.ci/release
 	@.ci/fresh
-	@$(GO) test -count=1 ./docs
+	@$(GO) test -count=1 -skip '$(GUARD)' ./docs
 	@promtool check rules deploy/prometheus/alerts.yaml
 	@promtool test rules deploy/prometheus/alerts_test.yaml
 	@$(MAKE) --no-print-directory lint-api

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -99,34 +100,64 @@ func TestBaseOfTheGuard(t *testing.T) {
 // takes seconds.
 var comparedPaths = []string{"/v1/tenants", "/v1/tenants/connect-url", "/v1/tenants/{tenant_id}", "/v1/tenants/{tenant_id}/domains", "/v1/tenants/{tenant_id}/mailboxes"}
 
-// partOfDocument returns the API document with comparedPaths only, and without webhooks.
+// partOfDocument returns the API document with comparedPaths and the components that they use, and
+// without webhooks.
 func partOfDocument(t *testing.T) []byte {
 	t.Helper()
 	document, err := os.ReadFile("openapi.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var part strings.Builder
-	kept, found := true, 0
+	// The first pass finds the parts of the document: its paths, its components and the rest.
+	var order []string
+	parts, section, kind, part := map[string]string{}, "", "", ""
 	for line := range strings.Lines(string(document)) {
-		path, isPath := strings.CutPrefix(strings.TrimSuffix(line, ":\n"), "  /")
-		switch {
-		case isPath && strings.HasSuffix(line, ":\n"):
-			if kept = slices.Contains(comparedPaths, "/"+path); kept {
-				found++
+		name := strings.TrimSuffix(strings.TrimSpace(line), ":")
+		switch indent := len(line) - len(strings.TrimLeft(line, " ")); {
+		case line == "\n" || indent > 4 || indent > 2 && section != "components" || indent > 0 && section != "components" && section != "paths":
+		case indent == 4:
+			part = "#/components/" + kind + "/" + name
+		case indent == 2:
+			kind, part = name, section+" "+name
+		default:
+			section, part = name, name
+		}
+		if parts[part] == "" {
+			order = append(order, part)
+		}
+		parts[part] += line
+	}
+	kept := map[string]bool{}
+	for _, part := range order {
+		path, isPath := strings.CutPrefix(part, "paths ")
+		kept[part] = !strings.HasPrefix(part, "#/components/") && part != "webhooks" && (!isPath || slices.Contains(comparedPaths, path)) ||
+			strings.HasPrefix(part, "#/components/securitySchemes/")
+	}
+	for _, path := range comparedPaths {
+		if !kept["paths "+path] {
+			t.Fatalf("the document has no %s", path)
+		}
+	}
+	for grew := true; grew; {
+		grew = false
+		for part := range kept {
+			for _, used := range reference.FindAllString(parts[part], -1) {
+				if kept[part] && !kept[used] {
+					kept[used], grew = true, true
+				}
 			}
-		case !strings.HasPrefix(line, " ") && line != "\n":
-			kept = line != "webhooks:\n"
-		}
-		if kept {
-			part.WriteString(line)
 		}
 	}
-	if found != len(comparedPaths) {
-		t.Fatalf("the document has %d of %v", found, comparedPaths)
+	var text strings.Builder
+	for _, part := range order {
+		if kept[part] {
+			text.WriteString(parts[part])
+		}
 	}
-	return []byte(part.String())
+	return []byte(text.String())
 }
+
+var reference = regexp.MustCompile(`#/components/\w+/[\w-]+`)
 
 // repository creates a repository whose only commit has a part of the API document, and returns its
 // folder.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pages about the API. They work without internet.
+// The pages about the API. They work without internet. task.schemes and
+// task.viewports have the indexes of the variants to look at.
 import { narrow, open, wide } from './look.mjs';
 
 export async function docsPages(browser, task, look, findings) {
-  for (const [scheme, viewport] of [['light', narrow], ['dark', narrow], ['light', wide]]) {
+  const schemes = [['light', narrow], ['dark', narrow], ['light', wide]];
+  for (const [scheme, viewport] of task.schemes.map((i) => schemes[i])) {
     const page = await open(browser, { viewport, colorScheme: scheme, bypassCSP: true });
     watch(page, task, findings);
     for (const path of ['/docs/errors', ...task.codes.map((code) => `/docs/errors/${code}`)]) {
@@ -12,7 +14,7 @@ export async function docsPages(browser, task, look, findings) {
     }
     await page.context().close();
   }
-  for (const viewport of [wide, narrow]) await apiPage(browser, task, viewport, look, findings);
+  for (const viewport of task.viewports.map((i) => [wide, narrow][i])) await apiPage(browser, task, viewport, look, findings);
 }
 
 // apiPage opens the API page under its own policy: no bypass here.

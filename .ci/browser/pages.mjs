@@ -4,7 +4,7 @@
 // dark; and holds each against axe. Prints its findings and fails when there
 // are any.
 //
-// Usage: node pages.mjs '{"api", "shots", "codes": […], "walks": [{"link", "username", "back": {"url", "parameters"} or null} × 4]}'
+// Usage: node pages.mjs '{"api", "shots", "codes": […], "schemes": […], "viewports": […], "walks": [{"link", "username", "back": {"url", "parameters"} or null} × 4]}'
 import { check, launch } from './look.mjs';
 import { connectPages } from './connect.mjs';
 import { docsPages } from './docs.mjs';

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
 // TestAdministratorConnectsATenant walks through the pages and checks their text and security
@@ -392,7 +394,8 @@ func queryParameter(t *testing.T, address, name string) string {
 }
 
 // TestPagesInChromium opens the HTML pages in Chromium. It walks through the connect pages to the end and
-// back to the caller's return_url. It leaves screenshots in TENANTRY_SHOTS, if
+// back to the caller's return_url. Without TENANTRY_SOAK it looks at the pages about the API in one of
+// three colour schemes and widths. It leaves screenshots in TENANTRY_SHOTS, if
 // that is set.
 func TestPagesInChromium(t *testing.T) {
 	t.Parallel()
@@ -427,7 +430,8 @@ func TestPagesInChromium(t *testing.T) {
 		t.Fatal(err)
 	}
 	task, err := json.Marshal(object{
-		"api": c.ready.APIURL, "shots": cmp.Or(os.Getenv("TENANTRY_SHOTS"), t.TempDir()), "walks": walks,
+		"api": c.ready.APIURL, "shots": os.Getenv("TENANTRY_SHOTS"), "walks": walks,
+		"schemes": soak.Sample(t, []int{0, 1, 2}, 1), "viewports": soak.Sample(t, []int{0, 1}, 1),
 		"codes": []string{"invalid_request", "exchange_bootstrap_not_ready", "provider_timeout"}, "operations": len(d.operations) + d.webhooks,
 	})
 	if err != nil {

@@ -6,32 +6,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net/url"
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/audit"
 )
-
-var soak = os.Getenv("TENANTRY_SOAK") != ""
-
-// seededRand returns the random source of a sample. To repeat a failed run, set TENANTRY_SEED to
-// the seed that it logged.
-func seededRand(t *testing.T) *rand.Rand {
-	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if fixedSeed, err := strconv.ParseUint(os.Getenv("TENANTRY_SEED"), 10, 64); err == nil {
-		seed = fixedSeed
-	}
-	t.Logf("TENANTRY_SEED=%d", seed)
-	return rand.New(rand.NewPCG(seed, 0))
-}
 
 // portCalls are the names of the calls before and after which a crash is tested, in the order of
 // allWriteSteps. They are the calls of ports that change something, and the call that redeems a
@@ -196,7 +180,7 @@ func enforceStep(events ...string) step {
 // twice. A soak uses all failpoints, otherwise a sample.
 func TestWritesSurviveACrashAtEveryFailpoint(t *testing.T) {
 	t.Parallel()
-	e := newOnboarding(newRestartingSandbox(t, requirePrograms(t, failpointBuild), sample(t, failpointNames(), 10)))
+	e := newOnboarding(newRestartingSandbox(t, requirePrograms(t, failpointBuild), soak.Sample(t, failpointNames(), 10)))
 	e.run(allWriteSteps(e), retrying(e))
 	if len(e.armedFailpoints) > 0 {
 		t.Errorf("no write reaches these failpoints: %v", e.armedFailpoints)
@@ -204,22 +188,11 @@ func TestWritesSurviveACrashAtEveryFailpoint(t *testing.T) {
 	t.Logf("%d crashes", len(e.hitFailpoints))
 }
 
-// sample returns all elements in a soak, otherwise n random elements.
-func sample[T any](t *testing.T, all []T, n int) []T {
-	t.Helper()
-	if soak {
-		return all
-	}
-	shuffled := slices.Clone(all)
-	seededRand(t).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-	return shuffled[:n]
-}
-
 // TestWritesSurviveACrashAtOneFailpoint kills the service at a single failpoint in each run. A soak
 // uses all failpoints, otherwise a sample.
 func TestWritesSurviveACrashAtOneFailpoint(t *testing.T) {
 	t.Parallel()
-	for _, name := range sample(t, failpointNames(), 2) {
+	for _, name := range soak.Sample(t, failpointNames(), 2) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newOnboarding(newRestartingSandbox(t, requirePrograms(t, failpointBuild), []string{name}))

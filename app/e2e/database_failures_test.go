@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
 // databaseService is a server on PostgreSQL with an account and a connected tenant.
@@ -374,7 +375,7 @@ func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 	o := newDatabaseService(t, direct, address.String())
 	o.addDomainAndMailboxes()
 	most, cuts := 1, 0
-	if soak {
+	if soak.On() {
 		most = 6
 	}
 	for _, done := range []bool{false, true} {

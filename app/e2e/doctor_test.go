@@ -19,6 +19,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/sandbox/zones"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/app/cli"
 	"github.com/tenantry/tenantry/app/doctor"
 )
@@ -261,7 +262,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"credentials", "its own certificate is gone", tls("/nonexistent/pem"), doctor.Failed, "tls_certificate_file cannot be read: no such file", "/nonexistent/pem"},
 		{"credentials", "no date", []string{provider("CREDENTIAL_EXPIRES", "soon")}, doctor.Failed, "not a date", "2027-01-31"},
 	}
-	for _, tt := range sample(t, cases, 15) {
+	for _, tt := range soak.Sample(t, cases, 15) {
 		t.Run(tt.id+" "+tt.name, func(t *testing.T) {
 			t.Parallel()
 			report, checks := runDoctor(t, p.withEnv(tt.change...))

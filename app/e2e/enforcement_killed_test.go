@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/sendlimit"
 )
 
@@ -36,7 +37,7 @@ func newEnforcementHistory(t *testing.T, flags ...string) *enforcementHistory {
 	m := &restartingSandbox{client: client{t: t}, binary: requirePrograms(t, releaseBuild), data: t.TempDir(), flags: append(flags, "--no-seed")}
 	m.start()
 	h := seededAccount(t, m.ready).newConnectedTenant(nil)
-	hist := &enforcementHistory{onboarding: &onboarding{restartingSandbox: m, tenant: h.guid}, random: seededRand(t), limits: sendlimit.Policies{}, mailboxLimits: map[string]int{},
+	hist := &enforcementHistory{onboarding: &onboarding{restartingSandbox: m, tenant: h.guid}, random: soak.Rand(t), limits: sendlimit.Policies{}, mailboxLimits: map[string]int{},
 		sent: map[string]int{}}
 	for range 2 {
 		zone := h.newVerifiedDomain()
@@ -315,7 +316,7 @@ func (hist *enforcementHistory) checkConsistency() {
 func TestEnforcementStaysConsistentOverKills(t *testing.T) {
 	t.Parallel()
 	histories, deaths := 1, 1
-	if soak {
+	if soak.On() {
 		histories, deaths = 10, 5
 	}
 	for n := range histories {

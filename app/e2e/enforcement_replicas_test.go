@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/ratelimit"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/exchange"
 )
@@ -114,7 +115,7 @@ func TestReplicasShareEnforcement(t *testing.T) {
 	r.addLimitedTenant(5, "ada", "max")
 	r.addLimitedTenant(5, "ada")
 	rounds := 2
-	if soak {
+	if soak.On() {
 		rounds = 10
 	}
 	for round := range rounds {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
 // logReplicas are two servers on one PostgreSQL database, which are killed while 8 writers write
@@ -63,7 +64,7 @@ func TestReplicasShareOneLog(t *testing.T) {
 	for i := range logWriters {
 		writers.Go(func() { r.write(i, stop) })
 	}
-	kills := r.killAlternately(seededRand(t), processes)
+	kills := r.killAlternately(soak.Rand(t), processes)
 	close(stop)
 	writers.Wait()
 	r.ended.Store(true)
@@ -86,10 +87,10 @@ func (r *logReplicas) server(i int) client {
 func (r *logReplicas) killAlternately(random *rand.Rand, processes [2]*process) (kills int) {
 	r.t.Helper()
 	end, writes := time.Now().Add(soakTime), sampleWrites
-	if soak {
+	if soak.On() {
 		writes *= 5
 	}
-	for i := 0; soak && time.Now().Before(end) || !soak && i < sampleKills; i++ {
+	for i := 0; soak.On() && time.Now().Before(end) || !soak.On() && i < sampleKills; i++ {
 		next := r.written.Load() + int64(writes+random.IntN(writes))
 		client{t: r.t}.eventually("the writers write", func() bool { return r.written.Load() >= next })
 		processes[i%2].kill()

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +23,8 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/sandbox"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/plugins/mail-microsoft365/simulator"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
 // process is a started binary with the logs that it wrote to standard error.
@@ -148,6 +152,41 @@ var linkPlugins = sync.OnceValues(func() (string, error) {
 	return allPlugins + dir, err
 })
 
+// shareSigningKey writes the signing key that all simulators of the mail platform share into the data
+// folder of a new one. Generating a key takes longer than starting the service.
+func shareSigningKey(dir string) error {
+	file := filepath.Join(dir, "app.json")
+	if _, err := os.Stat(file); err == nil {
+		return nil
+	}
+	key, err := signingKey()
+	return errors.Join(err, os.MkdirAll(dir, 0o700), os.WriteFile(file, key, 0o600))
+}
+
+// signingKey lets a simulator generate a key, and returns the part of its registration with the key.
+var signingKey = sync.OnceValues(func() ([]byte, error) {
+	dir := filepath.Join(scratchDir, "signing-key")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	platform, _, err := simulator.New(simulate.Options{URL: "http://127.0.0.1:1", DataDir: dir, World: "http://127.0.0.1:1", Log: io.Discard})
+	if err != nil {
+		return nil, err
+	}
+	platform.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/login/organizations/discovery/v2.0/keys", http.NoBody))
+	raw, err := os.ReadFile(filepath.Join(dir, "app.json"))
+	if err != nil {
+		return nil, err
+	}
+	var registered struct {
+		Keys json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(raw, &registered); err != nil {
+		return nil, err
+	}
+	return json.Marshal(registered)
+})
+
 // startDev starts a sandbox with one plugin of each kind, unless env has allPlugins, and waits for
 // its ready line.
 func startDev(t *testing.T, b programs, data string, env []string, args ...string) (*process, sandbox.Ready) {
@@ -166,6 +205,9 @@ func startDev(t *testing.T, b programs, data string, env []string, args ...strin
 func launchDev(b programs, data string, env []string, args ...string) (*process, sandbox.Ready, error) {
 	var ready sandbox.Ready
 	plugins, err := linkPlugins()
+	if err == nil {
+		err = shareSigningKey(filepath.Join(data, "simulators", mailPlatform))
+	}
 	if err != nil {
 		return nil, ready, err
 	}

@@ -79,6 +79,9 @@ func newServiceFixture(t *testing.T, b programs) *serviceFixture {
 	})
 	dnsLocatorServer := httptest.NewServer(dnsLocator)
 	t.Cleanup(dnsLocatorServer.Close)
+	if err := shareSigningKey(r.platformDir); err != nil {
+		t.Fatal(err)
+	}
 	handler, ready, err := simulator.New(simulate.Options{URL: server.URL, DataDir: r.platformDir, World: dnsLocatorServer.URL, Log: io.Discard})
 	if err != nil {
 		t.Fatal(err)

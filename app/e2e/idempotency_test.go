@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
 // identicalRequests is how many identical requests are sent at once.
 func identicalRequests() int {
-	if soak {
+	if soak.On() {
 		return 100
 	}
 	return 30
@@ -25,7 +26,7 @@ func identicalRequests() int {
 
 // raceRounds is how often each write is raced.
 func raceRounds() int {
-	if soak {
+	if soak.On() {
 		return 50
 	}
 	return 1

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/ident"
 	"github.com/tenantry/tenantry/core/provisioning"
@@ -121,7 +122,7 @@ func TestAuthorizationMatrix(t *testing.T) {
 		names = append(names, row.op.method+" "+row.op.path)
 	}
 	slices.Sort(names)
-	chosen := sample(t, slices.Compact(names), 10)
+	chosen := soak.Sample(t, slices.Compact(names), 10)
 	f := newMatrixFixture(t)
 	run := &matrixRun{matrixFixture: f, answers: map[string][]string{}, traces: map[string]matrixRow{}}
 	run.drainJournals(t)
@@ -132,7 +133,7 @@ func TestAuthorizationMatrix(t *testing.T) {
 		}
 		t.Run(row.id+" "+row.condition, func(t *testing.T) { run.runRow(t, row) })
 	}
-	if soak && run.rows < 500 {
+	if soak.On() && run.rows < 500 {
 		t.Errorf("only %d rows ran", run.rows)
 	}
 	run.compareStatements(t)
@@ -364,7 +365,7 @@ func (r *matrixRun) compareStatements(t *testing.T) {
 			t.Errorf("%s: no statement was seen", base)
 		}
 	}
-	if compared == 0 || soak && compared < 100 {
+	if compared == 0 || soak.On() && compared < 100 {
 		t.Errorf("only %d answers were compared", compared)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
 // timedOperation is an operation, and its parameter that names a foreign resource.
@@ -147,7 +148,7 @@ func (c timedOperation) distinguishable(s *stopwatch, own, other accountResource
 // code causes occurs in each. A short run only checks the requests.
 func TestForeignIDsTakeTheSameTime(t *testing.T) {
 	databases, rounds := map[string][]string{"sqlite": nil}, timedPairs
-	if soak {
+	if soak.On() {
 		databases["postgres"] = []string{"--database", testserver.Database(t)}
 	} else {
 		t.Parallel()
@@ -161,7 +162,7 @@ func TestForeignIDsTakeTheSameTime(t *testing.T) {
 			for _, class := range timedOperations {
 				s := newStopwatch(t, ready.APIURL)
 				first := class.distinguishable(s, own, other, rounds)
-				if !soak || len(first) == 0 {
+				if !soak.On() || len(first) == 0 {
 					continue
 				}
 				for _, pair := range class.distinguishable(s, own, other, rounds) {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
 // platformWrites are the writes of each step at the mail platform, in order. The response of each
@@ -92,7 +94,7 @@ func (e *onboarding) holdAnswer(operation string) (before int) {
 // write and before its response arrives. A soak does so for each write, otherwise for a sample.
 func TestServiceKilledBeforeThePlatformAnswers(t *testing.T) {
 	t.Parallel()
-	chosen := sample(t, slices.Concat(slices.Collect(maps.Values(platformWrites))...), 4)
+	chosen := soak.Sample(t, slices.Concat(slices.Collect(maps.Values(platformWrites))...), 4)
 	runDisturbed(t, func(e *onboarding, r request, operations []string) {
 		for _, operation := range operations {
 			if !slices.Contains(chosen, operation) {

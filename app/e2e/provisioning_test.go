@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
 // withDNSConnection connects the account to the simulated Cloudflare.
@@ -302,7 +303,7 @@ const rescueTime = 90 * time.Second
 // last kill made progress within rescueTime.
 func (m *manyDomains) waitForRuns(within time.Duration) {
 	m.t.Helper()
-	died, rescued := time.Now(), !soak
+	died, rescued := time.Now(), !soak.On()
 	for {
 		open := m.openRuns()
 		if late := time.Since(died) > rescueTime; late && !rescued {
@@ -366,13 +367,13 @@ func TestProvisioningSurvivesKills(t *testing.T) {
 // times, once every 2 s. crash is called once, between two kills.
 func provisionOverKills(t *testing.T, m *restartingSandbox, size int, crash func()) {
 	deaths := 2
-	if soak {
+	if soak.On() {
 		size, deaths = 200, 30
 	}
 	m.client, m.binary, m.data = client{t: t}, requirePrograms(t, releaseBuild), t.TempDir()
 	m.start()
 	all := newManyDomains(t, m, size)
-	random := seededRand(t)
+	random := soak.Rand(t)
 	all.startRuns()
 	for death := range deaths {
 		all.injectFaults(random)

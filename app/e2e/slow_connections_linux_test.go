@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/httpapi"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
 const (
@@ -31,7 +32,7 @@ const (
 
 // slowConnCount is the number of slow connections of each kind.
 func slowConnCount() int {
-	if soak {
+	if soak.On() {
 		return 1000
 	}
 	return 50
@@ -125,7 +126,7 @@ func (f *slowConns) checkEnd(limit time.Duration, status int) {
 			got = answer.StatusCode
 			_ = answer.Body.Close()
 		}
-		if soak && got == http.StatusServiceUnavailable {
+		if soak.On() && got == http.StatusServiceUnavailable {
 			continue
 		}
 		lasted = append(lasted, c.ended.Sub(c.began))
@@ -140,7 +141,7 @@ func (f *slowConns) checkEnd(limit time.Duration, status int) {
 	slices.Sort(lasted)
 	first, last := lasted[0], lasted[len(lasted)-1]
 	f.t.Logf("ended after %v to %v, the limit is %v", first.Round(time.Millisecond), last.Round(time.Millisecond), limit)
-	if first < limit-limit/5 || soak && last > limit+schedulingSlack {
+	if first < limit-limit/5 || soak.On() && last > limit+schedulingSlack {
 		f.t.Errorf("ended after %v to %v, the limit is %v", first, last, limit)
 	}
 }
@@ -257,7 +258,7 @@ func newFlood(t *testing.T, address, key string) flood {
 // answered, and the server ends each slow connection at its limit. A soak also measures the other
 // requests and the memory; while it measures, no other test runs.
 func TestSlowConnectionsDoNotBlockOthers(t *testing.T) {
-	if !soak {
+	if !soak.On() {
 		t.Parallel()
 	}
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -268,7 +269,7 @@ func TestSlowConnectionsDoNotBlockOthers(t *testing.T) {
 	address := strings.TrimPrefix(c.ready.APIURL, "http://")
 	flooded := func() flood { return newFlood(t, address, key) }
 	var slow flood
-	if soak {
+	if soak.On() {
 		slow = measureHealthyRequests(t, p, c, flooded)
 		t.Parallel()
 	} else {

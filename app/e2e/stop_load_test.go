@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/app/settings"
 )
 
@@ -103,7 +104,7 @@ func TestStopUnderLoadLosesNoAnswer(t *testing.T) {
 
 func stopUnderLoad(t *testing.T, database string) {
 	readers, rotators := 12, 3
-	if soak {
+	if soak.On() {
 		readers, rotators = 48, 8
 	}
 	r, data := newServiceFixture(t, requirePrograms(t, releaseBuild)), t.TempDir()
@@ -134,7 +135,7 @@ func stopUnderLoad(t *testing.T, database string) {
 	})
 	all.Wait()
 	<-p.done
-	if code, spent := p.cmd.ProcessState.ExitCode(), time.Since(began); code != 0 || soak && spent > drainTime {
+	if code, spent := p.cmd.ProcessState.ExitCode(), time.Since(began); code != 0 || soak.On() && spent > drainTime {
 		t.Errorf("exit code %d after %v", code, spent)
 	}
 	t.Logf("%d requests were answered, %d clients were refused at last", load.answered.Load(), len(load.failed))

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
 // killedSender is a sandbox with a webhook, which tests kill while it sends.
@@ -174,11 +175,11 @@ func (k *killedSender) killDuringDelivery() (index int) {
 func TestKillsLoseNoEvent(t *testing.T) {
 	t.Parallel()
 	kills := 2
-	if soak {
+	if soak.On() {
 		kills = 12
 	}
 	onBothSenders(t, func(t *testing.T, k *killedSender) {
-		random := seededRand(t)
+		random := soak.Rand(t)
 		for range kills {
 			for range 3 + random.IntN(12) {
 				k.logEvent()

@@ -4,6 +4,7 @@ package main
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"sync"
@@ -42,6 +43,7 @@ func startSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	}
 	handler, ready, err := simulator.New(o)
 	if err == nil && sharedApplication.saved == nil {
+		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/login/organizations/discovery/v2.0/keys", http.NoBody)) // generates the key
 		sharedApplication.saved, err = os.ReadFile(path)
 	}
 	return handler, ready, err

@@ -50,7 +50,8 @@ func sharedRegistration(t *testing.T) []byte {
 	t.Helper()
 	registration.Do(func() {
 		dir := t.TempDir()
-		startSimulatorIn(t, dir, &fakeDNS{})
+		s, _ := startSimulatorIn(t, dir, &fakeDNS{})
+		s.do("GET", s.ready.Settings["login_url"]+"/organizations/discovery/v2.0/keys", nil, "") // generates the key
 		registration.app, registration.err = os.ReadFile(filepath.Join(dir, "app.json"))
 	})
 	if registration.err != nil {

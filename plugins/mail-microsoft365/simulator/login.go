@@ -86,8 +86,13 @@ func (s *simulator) jwks(w http.ResponseWriter, r *http.Request) {
 	if name := r.PathValue("tenant"); !isSharedAuthority(name) {
 		issuer = s.authority(name) + "/v2.0"
 	}
+	all, err := s.signingKeys()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	keys := []map[string]any{}
-	for _, k := range s.registration().Keys {
+	for _, k := range all {
 		jwk, err := k.jwk(issuer)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)

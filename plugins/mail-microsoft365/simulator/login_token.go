@@ -119,7 +119,11 @@ func (s *simulator) clientCredentials(req tokenRequest, r *http.Request) (map[st
 	if refusal != nil {
 		return nil, refusal
 	}
-	token, err := req.app.Keys[len(req.app.Keys)-1].sign(claims)
+	key, err := s.signer()
+	if err != nil {
+		return nil, errTransient.with("")
+	}
+	token, err := key.sign(claims)
 	if err != nil {
 		return nil, errTransient.with("")
 	}
@@ -229,10 +233,13 @@ func (s *simulator) redeemCode(req tokenRequest, r *http.Request) (map[string]an
 	if refusal != nil {
 		return nil, refusal
 	}
-	key := req.app.Keys[len(req.app.Keys)-1]
+	key, keyErr := s.signer()
+	if err != nil || keyErr != nil {
+		return nil, errTransient.with("")
+	}
 	idToken, idErr := key.sign(idClaims)
 	accessToken, accessErr := key.sign(accessClaims)
-	if err != nil || idErr != nil || accessErr != nil {
+	if idErr != nil || accessErr != nil {
 		return nil, errTransient.with("")
 	}
 	return map[string]any{"token_type": "Bearer", "scope": scope, "expires_in": seconds,

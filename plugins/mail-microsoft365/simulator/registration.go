@@ -30,30 +30,24 @@ type registration struct {
 	Keys          []signingKey `json:"keys"` // the last one signs
 }
 
-// openRegistration returns the registration in the data folder, and creates it if there is none.
+// openRegistration returns the registration in the data folder, and creates it if there is none. Keys
+// that are in the folder already are kept.
 func openRegistration(dataDir string) (*simulate.File[registration], error) {
 	f, err := simulate.OpenFile(filepath.Join(dataDir, "app.json"), registration{})
 	if err != nil {
 		return nil, err
 	}
-	fresh := false
-	f.View(func(r *registration) { fresh = r.ClientID == "" })
-	if !fresh {
-		return f, nil
-	}
-	created, err := newRegistration()
-	if err != nil {
-		return nil, err
-	}
-	return f, f.Do(func(r *registration) { *r = created })
+	return f, f.Do(func(r *registration) {
+		if r.ClientID == "" {
+			keys := r.Keys
+			*r = newRegistration()
+			r.Keys = keys
+		}
+	})
 }
 
-// newRegistration returns a registration with new ids, secrets and a signing key.
-func newRegistration() (registration, error) {
-	key, err := newSigningKey()
-	if err != nil {
-		return registration{}, err
-	}
+// newRegistration returns a registration with new ids and secrets.
+func newRegistration() registration {
 	seed := randomText(16)
 	r := registration{
 		Seed:          seed,
@@ -61,14 +55,13 @@ func newRegistration() (registration, error) {
 		Secret:        randomText(30),
 		ExpiredSecret: randomText(30),
 		Permissions:   defaultPermissions(),
-		Keys:          []signingKey{key},
 	}
 	for _, host := range []string{"127.0.0.1", "localhost", "[::1]"} {
 		for _, page := range []string{"callback", "signin"} {
 			r.RedirectURIs = append(r.RedirectURIs, "http://"+host+"/connect/microsoft365/"+page)
 		}
 	}
-	return r, nil
+	return r
 }
 
 // registration returns a copy of the current registration.
@@ -79,6 +72,30 @@ func (s *simulator) registration() registration {
 		current.Keys = slices.Clone(r.Keys)
 	})
 	return current
+}
+
+// signingKeys returns the keys of the registration, of which the last one signs. It generates the first
+// one when a token needs it: that takes longer than all else that a simulator does at its start.
+func (s *simulator) signingKeys() ([]signingKey, error) {
+	s.firstKey.Lock()
+	defer s.firstKey.Unlock()
+	if keys := s.registration().Keys; len(keys) > 0 {
+		return keys, nil
+	}
+	key, err := newSigningKey()
+	if err != nil {
+		return nil, err
+	}
+	return []signingKey{key}, s.app.Do(func(r *registration) { r.Keys = append(r.Keys, key) })
+}
+
+// signer returns the key that signs tokens.
+func (s *simulator) signer() (signingKey, error) {
+	keys, err := s.signingKeys()
+	if err != nil {
+		return signingKey{}, err
+	}
+	return keys[len(keys)-1], nil
 }
 
 // allowsRedirect reports whether a redirect URI is registered. The comparison is exact, but ignores
@@ -117,7 +134,9 @@ func (s *simulator) controlApp(w http.ResponseWriter, r *http.Request) {
 	case body.Certificate != nil && !isCertificate(*body.Certificate):
 		err = errors.New("certificate must be a PEM certificate")
 	case body.RotateKeys:
-		key, err = newSigningKey()
+		if _, err = s.signingKeys(); err == nil {
+			key, err = newSigningKey()
+		}
 	}
 	if err != nil {
 		simulate.WriteError(w, http.StatusBadRequest, err.Error())

@@ -30,6 +30,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -50,6 +51,7 @@ type simulator struct {
 	hosts map[string]http.Handler
 	// tokenRequests counts requests for tokens, to find clients that break the rule tokenLoop.
 	tokenRequests tokenRequests
+	firstKey      sync.Mutex // held while the first signing key is generated
 }
 
 // New returns the handler of the simulator, and the settings and secrets with which the plugin

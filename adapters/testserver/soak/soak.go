@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package soak tells a test how much of a long proof to run: a sample, or all of it in `make soak`.
+// Only tests import it.
+package soak
+
+import (
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Variable is the environment variable that `make soak` sets.
+const Variable = "TENANTRY_SOAK"
+
+// SeedVariable is the environment variable with the seed of the samples. `make test` sets and prints
+// it.
+const SeedVariable = "TENANTRY_SEED"
+
+// On reports whether this is `make soak`, so that tests run the whole of each long proof.
+func On() bool { return os.Getenv(Variable) != "" }
+
+// seed returns the seed of all samples of this process.
+func seed() uint64 {
+	if fixed, err := strconv.ParseUint(os.Getenv(SeedVariable), 10, 64); err == nil {
+		return fixed
+	}
+	return started
+}
+
+var started = uint64(time.Now().UnixNano())
+
+// Rand returns the random source of a sample and logs its seed. To repeat a failed run, set
+// SeedVariable to the seed.
+func Rand(t testing.TB) *rand.Rand {
+	t.Helper()
+	t.Logf("%s=%d", SeedVariable, seed())
+	return rand.New(rand.NewPCG(seed(), 0))
+}
+
+// Sample returns all elements in a soak, otherwise n random ones in their order. It logs the share
+// and the seed.
+func Sample[T any](t testing.TB, all []T, n int) []T {
+	t.Helper()
+	if On() || n >= len(all) {
+		return all
+	}
+	t.Logf("a sample of %d of %d; %s=1 runs all", n, len(all), Variable)
+	chosen := Rand(t).Perm(len(all))[:n]
+	slices.Sort(chosen)
+	sample := make([]T, n)
+	for i, at := range chosen {
+		sample[i] = all[at]
+	}
+	return sample
+}
