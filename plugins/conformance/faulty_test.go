@@ -112,6 +112,19 @@ func TestSuiteNeedsNoControlCalls(t *testing.T) {
 	}
 }
 
+// TestSuitePassesStrictProvider runs the whole suite over a plugin whose simulator enforces a rate limit
+// and a minimum TTL, as providers do.
+func TestSuitePassesStrictProvider(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dns-faulty=strict-provider")
+	if err := os.Symlink(testserver.Program(t, "testdata/faulty"), path); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Test(t.Context(), Options{Path: path})
+	if err != nil || report.Count(Passed) != len(List("dns")) {
+		t.Fatalf("%v %+v", err, report)
+	}
+}
+
 // TestSuitePassesCorrectPlugin runs the whole suite over the plugin without a bug.
 func TestSuitePassesCorrectPlugin(t *testing.T) {
 	var reported []string

@@ -26,7 +26,7 @@ type Usage struct {
 }
 
 // longestWindow is the longest window of a Rate.
-const longestWindow = time.Hour
+const longestWindow = 24 * time.Hour
 
 // limiter counts calls in memory: a restart of the simulator forgets them.
 type limiter struct {
