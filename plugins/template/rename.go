@@ -15,8 +15,6 @@ const SDKModule = "github.com/tenantry/tenantry"
 const (
 	// templateModule is the beginning of the import paths of the templates.
 	templateModule = SDKModule + "/plugins/template/"
-	// servers follows the provider's id in the names of its name servers in the sandbox.
-	servers = ".sandbox-dns"
 	// unreleased is the version of the SDK in gomod.txt.
 	unreleased = "v0.0.0"
 )
@@ -45,7 +43,7 @@ func withoutLicence(content string) string {
 }
 
 // exampleWord finds the word with what is before and after it, as far as that decides about it.
-var exampleWord = regexp.MustCompile(`([Ff]or |\.)?\b(example|Example|EXAMPLE)\b(\.(?:com|net|org|sandbox-dns)\b)?`)
+var exampleWord = regexp.MustCompile(`([Ff]or |\.)?\b(example|Example|EXAMPLE)\b(\.(?:com|net|org)\b)?`)
 
 // rename replaces the word "example" by the name of the plugin. In a title it has an upper-case
 // initial, and in a variable only upper-case letters.
@@ -56,7 +54,7 @@ func rename(text, name string) string {
 		m := exampleWord.FindStringSubmatch(found)
 		before, word, after := m[1], m[2], m[3]
 		switch {
-		case strings.HasSuffix(before, "or "), after != servers && (before == "." || after != ""):
+		case strings.HasSuffix(before, "or "), before == "." || after != "":
 			return found // "for example", or a reserved domain
 		case word == "example":
 			word = name
