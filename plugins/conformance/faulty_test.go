@@ -69,6 +69,7 @@ var plantedBugs = []struct{ check, bug string }{
 	{"plugin/describe/complete", "secret-not-marked"},
 	{"plugin/describe/complete", "odd-name"},
 	{"plugin/describe/complete", "no-window"},
+	{"plugin/describe/complete", "odd-budget-key"},
 	{"plugin/describe/complete", "noise-before-handshake"},
 	{"plugin/process/exits", "never-exits"},
 	{"plugin/process/side-by-side", "one-process-only"},

@@ -50,6 +50,8 @@ func description() sdk.Description {
 		d.Fields[1].Secret = false
 	case "odd-name":
 		d.Name = "Odd Name"
+	case "odd-budget-key":
+		d.Budgets[0].Key = "tenant" // only a mail platform has tenants
 	case "no-window":
 		d.Budgets[0].Window = 0
 	case strict:
