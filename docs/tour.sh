@@ -27,9 +27,10 @@ sync_tenant() {
 	until api POST "/v1/tenants/$TENANTRY_TENANT/sync" | grep '"status":"completed","run_id"'; do sleep 1; done
 }
 
-# provision_dns DOMAIN: start the DNS provisioning of a domain and wait until it has completed.
+# provision_dns DOMAIN: start the DNS provisioning of a domain and wait until it has completed. If a
+# person must act, print why.
 provision_dns() {
 	domain_id=$(api GET "/v1/tenants/$TENANTRY_TENANT/domains" | tr '{' '\n' | grep "\"domain_name\":\"$1\"" | pick id)
 	run_id=$(api POST "/v1/domains/$domain_id/dns/provision" | tr '{' '\n' | grep '"total_domains"' | pick id)
-	until api GET "/v1/dns/provisioning-runs/$run_id" | grep '"total_domains"' | grep '"status":"completed"'; do sleep 1; done
+	until api GET "/v1/dns/provisioning-runs/$run_id" | grep '"total_domains"' | grep -E '"status":"(completed|action_required|failed)"'; do sleep 1; done
 }

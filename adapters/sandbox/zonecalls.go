@@ -60,6 +60,9 @@ func (env *Environment) replaceRecords(r *http.Request) (any, error) {
 	return emptyResponse{}, env.zones.Replace(name, *list)
 }
 
+// NameServers returns the name servers of the sandbox's zones at a provider.
+func NameServers(provider string) []string { return zones.NameServers(provider) }
+
 func (env *Environment) addZone(r *http.Request) (any, error) {
 	in := struct {
 		Name     string `json:"name"`

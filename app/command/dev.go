@@ -215,7 +215,7 @@ func devIn(ctx context.Context, environment *sandbox.Environment, c settings.Con
 	url := "http://" + api.Addr().String()
 	s, err := wiring.Assemble(ctx, c, log, url, wiring.Overrides{
 		Now: environment.Now, Secrets: environment.Secrets(), Timetable: wiring.SandboxTimetable,
-		CountsTTL: sandboxCountsTTL, OwnProviders: own, OnlyLimited: true,
+		CountsTTL: sandboxCountsTTL, OwnProviders: own, NameServers: sandbox.NameServers, OnlyLimited: true,
 	})
 	if err != nil {
 		return errors.Join(err, api.Close(), admin.Close())

@@ -107,11 +107,11 @@ func pluginAddCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "add FILE…",
 		Short: "Add plugin binaries to the catalog, with their checksums",
-		Long: "Adds plugin binaries to the catalog of the plugin folder, with their SHA-256. Under the name of a plugin\n" +
-			"only the file with this checksum can run. A file from a different folder is copied into the plugin folder.\n" +
-			"The command runs each binary to read its description, so add only binaries that you trust. Adding the same\n" +
-			"file again changes nothing. It shows the settings and capabilities of each plugin, and the hosts that the\n" +
-			"defaults of its settings name.",
+		Long: "Adds plugin binaries to the catalog of the plugin folder, with their SHA-256. `tenantry config` shows the\n" +
+			"folder, which is the setting plugin_dir. Under the name of a plugin only the file with this checksum can\n" +
+			"run. A file from a different folder is copied into the plugin folder. The command runs each binary to read\n" +
+			"its description, so add only binaries that you trust. Adding the same file again changes nothing. It shows\n" +
+			"the settings and capabilities of each plugin, and the hosts that the defaults of its settings name.",
 		Args: cli.SomeFiles,
 		RunE: installPlugins(pluginhost.Add, audit.AddPlugin),
 	}

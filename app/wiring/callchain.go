@@ -65,6 +65,7 @@ type providerOptions struct {
 	fingerprinter ports.Fingerprinter // names credentials in budgets and circuits
 	log           *slog.Logger
 	secrets       map[string]map[string]secret.Text // credentials of the sandbox, by provider and field
+	nameServers   func(provider string) []string    // the name servers of the sandbox; may be nil
 }
 
 // operatorConnections returns the operator's part of the providers' connections.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/tenantry/tenantry/adapters/breaker"
@@ -26,7 +27,8 @@ type DNSProviders struct {
 	log           *slog.Logger
 	fingerprinter ports.Fingerprinter
 	operator      Connections
-	chains        map[string]callChain // by provider
+	chains        map[string]callChain           // by provider
+	nameServers   func(provider string) []string // of a sandbox; nil otherwise
 
 	mu    sync.Mutex
 	cache map[string]dns.Provider // the described providers, by name
@@ -40,7 +42,7 @@ func newDNSProviders(c settings.Config, o providerOptions) (*DNSProviders, error
 		return nil, err
 	}
 	p := &DNSProviders{
-		Host: o.host, log: o.log, fingerprinter: o.fingerprinter, chains: chains, cache: map[string]dns.Provider{}, operator: o.operatorConnections(c),
+		Host: o.host, log: o.log, fingerprinter: o.fingerprinter, chains: chains, cache: map[string]dns.Provider{}, operator: o.operatorConnections(c), nameServers: o.nameServers,
 	}
 	o.host.OnChange(func(name string) {
 		p.mu.Lock()
@@ -108,9 +110,13 @@ func (p *DNSProviders) describe(ctx context.Context, name string) {
 		p.log.WarnContext(ctx, "the plugin of a DNS provider returned no description", "provider", name, "error", err)
 		return
 	}
+	servers := description.NameServers
+	if len(servers) > 0 && p.nameServers != nil { // without patterns, any server can be the provider's
+		servers = slices.Concat(servers, p.nameServers(name))
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cache[name] = dns.Provider{ID: description.Name, Title: description.Title, NameServers: description.NameServers}
+	p.cache[name] = dns.Provider{ID: description.Name, Title: description.Title, NameServers: servers}
 }
 
 // For returns a provider's port for one credential. A call is measured, then passes the circuit

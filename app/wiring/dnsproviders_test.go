@@ -81,6 +81,24 @@ func TestProvidersListsTheDNSPlugins(t *testing.T) {
 	}
 }
 
+// TestSandboxServersDetectAProvider checks that the name servers of a sandbox detect a provider beside
+// the patterns of its plugin. A provider without patterns keeps none: any server can be its own.
+func TestSandboxServersDetectAProvider(t *testing.T) {
+	t.Parallel()
+	fingerprinter, counters := newFingerprinterAndLimiter(t)
+	p := openTestDNSProviders(t, testserver.PluginsWithout(t, "dns-rfc2136"), fingerprinter, counters, nil)
+	p.nameServers = func(provider string) []string { return []string{"ns1." + provider + ".sandbox.test"} }
+	all, err := p.Providers(t.Context())
+	if err != nil || len(all) != 2 || all[1].ID != "powerdns" || len(all[1].NameServers) != 0 {
+		t.Fatalf("got %v, %v", all, err)
+	}
+	for _, server := range []string{"ns1.cloudflare.sandbox.test", "ada.ns.cloudflare.com"} {
+		if found := dns.Detect(dns.ZoneRead{Delegation: []string{server}}, all); found.Provider.ID != "cloudflare" {
+			t.Errorf("%s: got %+v", server, found)
+		}
+	}
+}
+
 // TestDNSPluginGetsEachFieldFromItsOwner checks that a plugin receives operator fields only from the operator
 // and account fields only from the account. Circuits are named by fingerprint.
 func TestDNSPluginGetsEachFieldFromItsOwner(t *testing.T) {

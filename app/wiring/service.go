@@ -106,6 +106,9 @@ type Overrides struct {
 	// OwnProviders are the provider settings that the operator set, if the sandbox has added others
 	// to Config.Providers. Assemble fails if one of them is misspelt.
 	OwnProviders map[string]map[string]string
+	// NameServers returns the name servers of a DNS provider in a sandbox. A provider whose plugin
+	// describes its name servers is detected by these too. It may be nil.
+	NameServers func(provider string) []string
 	// OnlyLimited excludes tenants without a send limit from the enforcement sweep.
 	OnlyLimited bool
 }
@@ -215,7 +218,7 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if s.Platform, err = s.openMailPlatform(ctx, c, o); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
-	options := providerOptions{host: s.Host, counters: s.limiter, fingerprinter: sealer, log: log, secrets: o.Secrets}
+	options := providerOptions{host: s.Host, counters: s.limiter, fingerprinter: sealer, log: log, secrets: o.Secrets, nameServers: o.NameServers}
 	if s.dnsProviders, err = newDNSProviders(c, options); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}

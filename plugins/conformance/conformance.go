@@ -17,6 +17,7 @@
 //     those that are safe on a real account. calls.go: the calls that they make.
 //   - environment.go: the environment of one check of Test. dnsenvironment.go, world.go: the zones.
 //     tcp.go: providers that do not speak HTTP.
+//   - pace.go: keeps the calls of a DNS provider to its budgets.
 //   - process.go: the simulator as a process. simulate.go: a simulator inside the test. faults.go:
 //     Simulator.Fail, which makes the provider fail. server.go: servers on loopback.
 //   - exchange.go: records the calls of a check, without secrets. report.go: Report and JUnit.
@@ -69,6 +70,7 @@ type Binary struct {
 	Connect func(baseURL string) sdk.Connection
 
 	exchange *exchange // records the calls; nil in Go tests
+	pacer    *pacer    // delays the calls of a DNS provider
 	limits   wire.Limits
 	// notHTTP says that the plugin calls its provider by a protocol other than HTTP.
 	notHTTP bool
@@ -115,7 +117,7 @@ func (b Binary) mail(p *wire.Process, c sdk.Connection) sdk.MailPlatform {
 }
 
 func (b Binary) dns(p *wire.Process, c sdk.Connection) sdk.DNSProvider {
-	return wire.DNS(open(p, c), b.exchange.interceptors(c)...)
+	return wire.DNS(open(p, c), append(b.pacer.interceptors(c), b.exchange.interceptors(c)...)...)
 }
 
 func (b Binary) sending(p *wire.Process, c sdk.Connection) sdk.SendingPlatform {
@@ -169,7 +171,8 @@ func Mail[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newPlatform 
 
 // DNS runs the checks of Plugin, the checks of a failing provider and the contract suite of a DNS
 // provider. newFixture returns the environment in which the contract suite runs. It calls
-// newProvider to get providers that the running plugin serves.
+// newProvider to get providers that the running plugin serves. Their calls keep to the budgets of the
+// description.
 func DNS[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newProvider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv) {
 	Plugin(t, b)
 	if b.Connect != nil {
@@ -177,7 +180,8 @@ func DNS[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newProvider f
 	}
 	t.Run("the contract of the port", func(t R) {
 		p := b.Start(t)
-		fixture := newFixture(t, func(c sdk.Connection) sdk.DNSProvider { return Provider(p, c) })
+		paced := Binary{pacer: newPacer(describe(t, p).Budgets)}
+		fixture := newFixture(t, func(c sdk.Connection) sdk.DNSProvider { return paced.dns(p, c) })
 		contract.DNSProvider(t, func(T) contract.DNSProviderEnv { return fixture })
 	})
 }

@@ -69,6 +69,7 @@ var plantedBugs = []struct{ check, bug string }{
 	{"plugin/describe/complete", "secret-not-marked"},
 	{"plugin/describe/complete", "odd-name"},
 	{"plugin/describe/complete", "no-window"},
+	{"plugin/describe/complete", "odd-budget-key"},
 	{"plugin/describe/complete", "noise-before-handshake"},
 	{"plugin/process/exits", "never-exits"},
 	{"plugin/process/side-by-side", "one-process-only"},
@@ -105,6 +106,19 @@ func TestSuiteFindsPlantedBugs(t *testing.T) {
 // but the provider's API. Small simulators in other languages do the same.
 func TestSuiteNeedsNoControlCalls(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dns-faulty=simulator-without-control-calls")
+	if err := os.Symlink(testserver.Program(t, "testdata/faulty"), path); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Test(t.Context(), Options{Path: path})
+	if err != nil || report.Count(Passed) != len(List("dns")) {
+		t.Fatalf("%v %+v", err, report)
+	}
+}
+
+// TestSuitePassesStrictProvider runs the whole suite over a plugin whose simulator enforces a rate limit
+// and a minimum TTL, as providers do.
+func TestSuitePassesStrictProvider(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dns-faulty=strict-provider")
 	if err := os.Symlink(testserver.Program(t, "testdata/faulty"), path); err != nil {
 		t.Fatal(err)
 	}

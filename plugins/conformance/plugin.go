@@ -39,7 +39,7 @@ var pluginChecks = []check{
 			t.Error("only a DNS provider has patterns of name servers")
 		}
 		checkFields(t, d.Fields)
-		checkBudgets(t, d.Budgets)
+		checkBudgets(t, d)
 		checkHosts(t, d)
 		checkFacts(t, d)
 	}},
@@ -179,11 +179,18 @@ func checkFacts(t T, d sdk.Description) {
 	}
 }
 
-func checkBudgets(t T, budgets []sdk.Budget) {
+func checkBudgets(t T, d sdk.Description) {
 	t.Helper()
-	for _, b := range budgets {
-		if b.Key == "" || b.Limit <= 0 || b.Window <= 0 {
-			t.Errorf("budget %+v has no key, limit or window", b)
+	keys := []string{"credential", "egress"} // the host ignores others
+	if d.Kind == wire.KindMail {
+		keys = append(keys, "tenant")
+	}
+	for _, b := range d.Budgets {
+		if b.Limit <= 0 || b.Window <= 0 {
+			t.Errorf("budget %+v has no limit or window", b)
+		}
+		if !slices.Contains(keys, b.Key) {
+			t.Errorf("budget %+v: the key must be one of %s", b, strings.Join(keys, ", "))
 		}
 		for operation, cost := range b.Costs {
 			if cost < 1 || cost > b.Limit {

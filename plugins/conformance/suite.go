@@ -233,7 +233,7 @@ func (o *Options) runOne(ctx context.Context, c suiteCheck, d sdk.Description) R
 	}
 	start, e := time.Now(), o.newExchange()
 	run := runCheck(ctx, checkTimeout, func(t T) {
-		c.run(t, &environment{Binary: Binary{Path: o.Path, exchange: e, limits: o.Limits}, options: o, description: d})
+		c.run(t, &environment{Binary: Binary{Path: o.Path, exchange: e, pacer: newPacer(d.Budgets), limits: o.Limits}, options: o, description: d})
 	})
 	result.Duration = time.Since(start)
 	run.mu.Lock()

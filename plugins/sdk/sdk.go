@@ -33,15 +33,19 @@ import (
 // The interfaces that a plugin implements and the host calls, and the types of the plugin's
 // configuration.
 type (
-	// MailPlatform is a mail platform.
+	// MailPlatform is a mail platform. `go doc github.com/tenantry/tenantry/ports MailPlatform` prints
+	// its methods and their promises.
 	MailPlatform = ports.MailPlatform
-	// MailTenant is one tenant of a mail platform.
+	// MailTenant is one tenant of a mail platform. `go doc github.com/tenantry/tenantry/ports MailTenant`
+	// prints its methods and their promises.
 	MailTenant = ports.MailTenant
 	// SignIn has the parameters of one sign-in of an administrator.
 	SignIn = ports.SignIn
-	// DNSProvider is a DNS provider, accessed with one connection.
+	// DNSProvider is a DNS provider, accessed with one connection. Its methods are Check, Zone, Records
+	// and Apply; `go doc github.com/tenantry/tenantry/ports DNSProvider` prints their promises.
 	DNSProvider = ports.DNSProvider
-	// SendingPlatform is a sending platform, accessed with one credential.
+	// SendingPlatform is a sending platform, accessed with one credential. `go doc
+	// github.com/tenantry/tenantry/ports SendingPlatform` prints its methods and their promises.
 	SendingPlatform = ports.SendingPlatform
 	// Secret is a string that is redacted when it is printed.
 	Secret = secret.Text

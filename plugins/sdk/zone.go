@@ -6,13 +6,17 @@ import "github.com/tenantry/tenantry/core/dns"
 
 // The types of the parameters and results of a DNSProvider.
 type (
-	// Zone is a zone at the provider.
+	// Zone is a zone at the provider: its ID there, which only the plugin reads, its Name (the apex),
+	// its NameServers, and in Idle the reason why the provider does not publish it.
 	Zone = dns.Zone
-	// RRSet is a record set: all values of one name and type.
+	// RRSet is a record set: all Values of one Name and Type, and their TTL in seconds. Names are fully
+	// qualified, in lower case, without the final dot. A TXT value is its text without quotes, a CNAME
+	// or NS value a name, and an MX value "preference host". Synthesised is for the host only.
 	RRSet = dns.RRSet
 	// RecordType is the type of a record, such as TXT.
 	RecordType = dns.Type
-	// Change replaces one record set of a zone.
+	// Change replaces one record set of a zone. Before is the set of the plan, After the desired one. A
+	// set without values does not exist. If both TTLs are equal, the set keeps its TTL.
 	Change = dns.Change
 )
 
@@ -25,6 +29,9 @@ const (
 	SOA   = dns.SOA
 )
 
+// IsNoZone reports whether err is or wraps an error of NoZone.
+func IsNoZone(err error) bool { return dns.IsNoZone(err) }
+
 // NoZone returns the error of DNSProvider.Zone for a zone that the credential does not reach.
 func NoZone() error { return dns.NoZone() }
 
@@ -33,7 +40,8 @@ func NoZone() error { return dns.NoZone() }
 func ZoneChanged() error { return dns.Changed() }
 
 // Overlapped returns the error of a write that was made, although someone else changed the zone
-// between the last read and the write.
+// between the last read and the write. The provider's answer must show this, such as a serial that
+// grew by two: the service stops the work on the domain until a person has looked.
 func Overlapped() error { return dns.Overlapped() }
 
 // CheckChanges returns an error if changes contain what no plugin may write: a name outside the
@@ -42,8 +50,9 @@ func Overlapped() error { return dns.Overlapped() }
 func CheckChanges(zone string, changes []Change) error { return dns.CheckChanges(zone, changes) }
 
 // Outstanding returns the changes that the zone does not have yet. current has the zone's record
-// sets. Outstanding fails with ZoneChanged if a set equals neither Change.Before nor Change.After.
-// The caller must then write nothing.
+// sets. Before of each returned change is the current set, and After.TTL the TTL to write.
+// Outstanding fails with ZoneChanged if a set equals neither Change.Before nor Change.After, or if a
+// CNAME would share its name with other records. The caller must then write nothing.
 func Outstanding(current []RRSet, changes []Change) ([]Change, error) {
 	return dns.Outstanding(current, changes)
 }

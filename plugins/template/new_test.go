@@ -127,7 +127,7 @@ func TestRename(t *testing.T) {
 	for text, want := range map[string]string{
 		"dns-example":                                 "dns-acme",
 		"DNS provider Example.":                       "DNS provider Acme.",
-		"*.example.sandbox-dns.test":                  "*.acme.sandbox-dns.test",
+		"*.ns.example.com":                            "*.ns.example.com",
 		"https://api.example.com/":                    "https://api.example.com/",
 		"mx.old.example":                              "mx.old.example",
 		"For example, example":                        "For example, acme",

@@ -15,9 +15,6 @@ const SDKModule = "github.com/tenantry/tenantry"
 const (
 	// templateModule is the beginning of the import paths of the templates.
 	templateModule = SDKModule + "/plugins/template/"
-	// nameServerSuffix follows the provider's id in the names of its name servers in the sandbox, for
-	// example in ns1.example.sandbox-dns.test.
-	nameServerSuffix = ".sandbox-dns"
 	// unreleased is the version of the SDK in gomod.txt.
 	unreleased = "v0.0.0"
 )
@@ -47,7 +44,7 @@ func withoutLicence(content string) string {
 
 // exampleWord finds the word "example", with the text before and after it that shows whether it is to
 // be replaced.
-var exampleWord = regexp.MustCompile(`([Ff]or |\.)?\b(example|Example|EXAMPLE)\b(\.(?:com|net|org|sandbox-dns)\b)?`)
+var exampleWord = regexp.MustCompile(`([Ff]or |\.)?\b(example|Example|EXAMPLE)\b(\.(?:com|net|org)\b)?`)
 
 // rename replaces the word "example" by the name of the plugin: "Example" by the name with an
 // upper-case initial, and "EXAMPLE" by the name in upper case.
@@ -58,7 +55,7 @@ func rename(text, name string) string {
 		m := exampleWord.FindStringSubmatch(found)
 		before, word, after := m[1], m[2], m[3]
 		switch {
-		case strings.HasSuffix(before, "or "), after != nameServerSuffix && (before == "." || after != ""):
+		case strings.HasSuffix(before, "or "), before == "." || after != "":
 			return found // "for example", or a reserved domain
 		case word == "example":
 			word = name

@@ -54,13 +54,20 @@ func recordSet(name string, kind dns.Type, ttl int, values ...string) dns.RRSet 
 	return dns.RRSet{Name: name, Type: kind, TTL: ttl, Values: values}
 }
 
+// The TTLs of the sets that the checks write: of new sets, and of sets that exist before. Many providers
+// refuse a TTL of less than an hour, and some allow only a few values.
+const (
+	newTTL      = 3600
+	existingTTL = 7200
+)
+
 // existingRecords returns record sets that tenantry did not write.
 func existingRecords(zone string) []dns.RRSet {
 	return []dns.RRSet{
-		recordSet(zone, dns.MX, 600, "10 mx1.old.example", "20 mx2.old.example"),
-		recordSet(zone, dns.TXT, 900, "v=spf1 include:old.example ~all", `site="verify" \ ; done`),
+		recordSet(zone, dns.MX, 2*existingTTL, "10 mx1.old.example", "20 mx2.old.example"),
+		recordSet(zone, dns.TXT, existingTTL, "v=spf1 include:old.example ~all", `site="verify" \ ; done`),
 		recordSet("long."+zone, dns.TXT, 300, strings.Repeat("k=rsa; p=", 40)),
-		recordSet("vendor."+zone, dns.CNAME, 300, "target.vendor.example"),
+		recordSet("vendor."+zone, dns.CNAME, newTTL, "target.vendor.example"),
 		recordSet("www."+zone, "A", 300, "192.0.2.7"),
 	}
 }
@@ -118,7 +125,7 @@ var zoneReadChecks = []providerCheck{
 		requireRefusal(t, "check", err, fault.AccessDenied)
 		_, err = env.Refused().Zone(callContext(t), zone)
 		requireRefusal(t, "zone", err, fault.AccessDenied)
-		_, err = env.Refused().Apply(callContext(t), at, []dns.Change{{Before: recordSet(zone, dns.TXT, 0), After: recordSet(zone, dns.TXT, 300, "x")}})
+		_, err = env.Refused().Apply(callContext(t), at, []dns.Change{{Before: recordSet(zone, dns.TXT, 0), After: recordSet(zone, dns.TXT, newTTL, "x")}})
 		requireRefusal(t, "apply", err, fault.AccessDenied)
 		requireZone(t, env, zone)
 	}},
@@ -159,7 +166,7 @@ var zoneReadChecks = []providerCheck{
 		if got := dns.Find(sets, "_dmarc."+zone, dns.TXT); len(got.Values) > 0 {
 			t.Fatalf("got %+v", got)
 		}
-		want := recordSet("_dmarc."+zone, dns.TXT, 300, "v=DMARC1; p=none")
+		want := newMailRecords(zone)[2]
 		_, err = env.Provider().Apply(callContext(t), at, []dns.Change{{Before: recordSet("_dmarc."+zone, dns.TXT, 0), After: want}})
 		must(t, "apply below the wildcard", err)
 		requireZone(t, env, zone, recordSet("*."+zone, dns.TXT, 300, "wild"), want)
@@ -171,7 +178,7 @@ var zoneReadChecks = []providerCheck{
 		cancel()
 		ended := make(chan error, 1)
 		panics.Go(func() {
-			_, err := env.Provider().Apply(ctx, at, []dns.Change{{Before: recordSet(zone, dns.TXT, 0), After: recordSet(zone, dns.TXT, 300, "x")}})
+			_, err := env.Provider().Apply(ctx, at, []dns.Change{{Before: recordSet(zone, dns.TXT, 0), After: recordSet(zone, dns.TXT, newTTL, "x")}})
 			ended <- err
 		}, func(e *panics.Error) { ended <- e })
 		var err error
@@ -190,10 +197,10 @@ var zoneReadChecks = []providerCheck{
 // newMailRecords returns the record sets of a new mail domain.
 func newMailRecords(zone string) []dns.RRSet {
 	return []dns.RRSet{
-		recordSet("selector1._domainkey."+zone, dns.CNAME, 3600, "selector1.dkim.mail.example"),
-		recordSet("selector2._domainkey."+zone, dns.CNAME, 3600, "selector2.dkim.mail.example"),
-		recordSet("_dmarc."+zone, dns.TXT, 3600, "v=DMARC1; p=none"),
-		recordSet("autodiscover."+zone, dns.CNAME, 3600, "autodiscover.mail.example"),
+		recordSet("selector1._domainkey."+zone, dns.CNAME, newTTL, "selector1.dkim.mail.example"),
+		recordSet("selector2._domainkey."+zone, dns.CNAME, newTTL, "selector2.dkim.mail.example"),
+		recordSet("_dmarc."+zone, dns.TXT, newTTL, "v=DMARC1; p=none"),
+		recordSet("autodiscover."+zone, dns.CNAME, newTTL, "autodiscover.mail.example"),
 	}
 }
 
@@ -224,7 +231,7 @@ var zoneWriteChecks = []providerCheck{
 		old := existingRecords(zone)[1]
 		env.Put(t, zone, old)
 		at := findZone(t, env.Provider(), zone)
-		want := recordSet(zone, dns.TXT, 900, append(slices.Clone(old.Values), "MS=ms12345678")...)
+		want := recordSet(zone, dns.TXT, existingTTL, append(slices.Clone(old.Values), "MS=ms12345678")...)
 		seen := old
 		seen.TTL = 60 // a resolver shows the remaining TTL; the plan must not change the TTL
 		after := want
@@ -243,9 +250,9 @@ var zoneWriteChecks = []providerCheck{
 		}
 		past := existingRecords(zone)
 		at := findZone(t, env.Provider(), zone)
-		mx := recordSet(zone, dns.MX, 3600, "0 new.mail.example")
-		spf := recordSet(zone, dns.TXT, 900, "v=spf1 include:old.example include:new.example ~all", past[1].Values[1])
-		key := recordSet("vendor."+zone, dns.TXT, 3600, strings.Repeat("0123456789", 30)+`"\`)
+		mx := recordSet(zone, dns.MX, newTTL, "0 new.mail.example")
+		spf := recordSet(zone, dns.TXT, existingTTL, "v=spf1 include:old.example include:new.example ~all", past[1].Values[1])
+		key := recordSet("vendor."+zone, dns.TXT, newTTL, strings.Repeat("0123456789", 30)+`"\`)
 		_, err := env.Provider().Apply(callContext(t), at, []dns.Change{
 			{Before: past[0], After: mx}, {Before: past[1], After: spf},
 			{Before: past[3], After: recordSet("vendor."+zone, dns.CNAME, 0)},
@@ -326,7 +333,7 @@ var zoneMovedChecks = []providerCheck{
 			now := by(old)
 			env.Put(t, zone, now)
 			_, err := env.Provider().Apply(callContext(t), at, append(creations(newMailRecords(zone)),
-				dns.Change{Before: old, After: recordSet(zone, dns.TXT, 900, "v=spf1 include:new.example -all")}))
+				dns.Change{Before: old, After: recordSet(zone, dns.TXT, existingTTL, "v=spf1 include:new.example -all")}))
 			requireChangedZone(t, name, err)
 			if len(now.Values) == 0 {
 				requireZone(t, env, zone)
@@ -359,7 +366,7 @@ var zoneMovedChecks = []providerCheck{
 	}},
 	{"dns/write/concurrent-writers", "of concurrent writers one succeeds", func(t T, env DNSProviderEnv) {
 		zone := env.NewZone(t)
-		old := recordSet(zone, dns.TXT, 300, "v=spf1 -all")
+		old := recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all")
 		env.Put(t, zone, old)
 		at := findZone(t, env.Provider(), zone)
 		const writers = 4
@@ -368,7 +375,7 @@ var zoneMovedChecks = []providerCheck{
 		for i := range writers {
 			all.Go(func() {
 				_, errs[i] = env.Provider().Apply(callContext(t), at, []dns.Change{
-					{Before: old, After: recordSet(zone, dns.TXT, 300, "v=spf1 -all", fmt.Sprintf("writer %d", i))},
+					{Before: old, After: recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all", fmt.Sprintf("writer %d", i))},
 				})
 			})
 		}
@@ -387,6 +394,6 @@ var zoneMovedChecks = []providerCheck{
 		if won < 0 {
 			t.Fatal("no writer succeeded")
 		}
-		requireZone(t, env, zone, recordSet(zone, dns.TXT, 300, "v=spf1 -all", fmt.Sprintf("writer %d", won)))
+		requireZone(t, env, zone, recordSet(zone, dns.TXT, existingTTL, "v=spf1 -all", fmt.Sprintf("writer %d", won)))
 	}},
 }

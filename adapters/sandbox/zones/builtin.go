@@ -35,6 +35,12 @@ func hostingOf(provider string) hosting {
 	return hosting{[2]string{"ns1." + base, "ns2." + base}, "hostmaster." + base, otherZone}
 }
 
+// NameServers returns the name servers of the zones of a provider.
+func NameServers(provider string) []string {
+	servers := hostingOf(provider).servers
+	return servers[:]
+}
+
 // IsHosting reports whether the sandbox itself knows the provider. The other providers host zones
 // only while their simulators run.
 func IsHosting(provider string) bool {

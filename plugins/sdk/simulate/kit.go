@@ -58,6 +58,7 @@ type Kit struct {
 	journal *journal
 	plan    *File[plan]
 	waits   waits
+	limiter limiter
 
 	clockMu     sync.Mutex
 	clockOffset atomic.Int64 // nanoseconds that the simulated clock is ahead of the wall clock
@@ -103,6 +104,12 @@ func OpenState[T any](name, file string, o Options, fresh func(now time.Time) T)
 
 // Host returns the host and port of the simulator's URL, for links to the simulator.
 func (k *Kit) Host() string { return k.host }
+
+// Count counts one call by a clock, unless it exceeds a rate. Calls with different counters are counted
+// separately. Most simulators pass time.Now(), because the rates of the plugin's budgets use that clock.
+func (k *Kit) Count(counter string, now time.Time, rates ...Rate) Usage {
+	return k.limiter.count(counter, now, rates)
+}
 
 // Handler returns a handler for the provider's API with planned faults. Below /_control/ it serves
 // the common control calls, and passes all others to control.

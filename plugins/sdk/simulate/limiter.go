@@ -26,7 +26,7 @@ type Usage struct {
 }
 
 // longestWindow is the longest window of a Rate.
-const longestWindow = time.Hour
+const longestWindow = 24 * time.Hour
 
 // limiter counts calls in memory. After a restart of the simulator it begins without calls.
 type limiter struct {

@@ -131,7 +131,6 @@ type server[K, A, V any] struct {
 	file     *File[State[K, A, V]]
 	mux      *http.ServeMux
 	signIns  SignInLinks[State[K, A, V]]
-	limiter  limiter
 }
 
 // Open returns the handler of the simulator, and the content of the line that it prints when it is

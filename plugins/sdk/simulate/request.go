@@ -114,7 +114,7 @@ func (q *Request[K, A, V]) Read(into any) error { return ReadBody(q.HTTP, into) 
 // Count counts one call at the time now, unless the call exceeds a rate. Calls with different
 // counters are counted separately.
 func (q *Request[K, A, V]) Count(counter string, now time.Time, rates ...Rate) Usage {
-	return q.server.limiter.count(counter, now, rates)
+	return q.server.kit.Count(counter, now, rates...)
 }
 
 // RetryAfter sets the header Retry-After and returns its value in seconds.

@@ -26,9 +26,11 @@ func description() sdk.Description {
 			{Name: "api_token", Account: true, Required: true, Secret: true, Help: "token of the API that may read and edit zones"},
 			{Name: "api_url", Default: "https://api.example.com/v1", Help: "base URL of the API"},
 		},
-		// The names of the provider's name servers identify a zone that it serves. These are the
-		// servers of the sandbox.
-		NameServers: []string{"*.example.sandbox-dns.test"},
+		// A request to any other host fails.
+		Hosts: []string{"{api_url}"},
+		// The names of the provider's name servers identify a zone that it serves. The sandbox adds its
+		// own servers.
+		NameServers: []string{"*.ns.example.com"},
 		// The published rate limit. "apply" reads the zone, writes it and reads it back.
 		Budgets: []sdk.Budget{{Key: "credential", Limit: 600, Window: time.Minute, Costs: map[string]int{"apply": 3}}},
 	}

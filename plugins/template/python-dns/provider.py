@@ -19,7 +19,7 @@ DESCRIPTION = {
          "default": "https://api.example.invalid", "help": "base URL of the provider's API"},
     ],
     "hosts": ["{api_url}"],  # nothing else is called
-    "name_servers": ["*.example.sandbox-dns.test"],
+    "name_servers": ["*.ns.example.com"],
     "budgets": [{"key": "credential", "limit": 1200, "window_seconds": 300, "costs": {"apply": 2}}],
 }
 

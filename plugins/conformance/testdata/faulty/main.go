@@ -25,6 +25,12 @@ var bug = func() string {
 	return name
 }()
 
+// The limits of a provider that is strict. This is not a bug.
+const (
+	strict     = "strict-provider"
+	strictRate = 4 // requests in a second
+)
+
 func description() sdk.Description {
 	d := sdk.Description{
 		Name: "faulty", Kind: "dns", Version: "1.0.0", Title: "Faulty DNS",
@@ -44,8 +50,13 @@ func description() sdk.Description {
 		d.Fields[1].Secret = false
 	case "odd-name":
 		d.Name = "Odd Name"
+	case "odd-budget-key":
+		d.Budgets[0].Key = "tenant" // only a mail platform has tenants
 	case "no-window":
 		d.Budgets[0].Window = 0
+	case strict:
+		// A large zone has several pages.
+		d.Budgets = []sdk.Budget{{Key: "credential", Limit: strictRate, Window: time.Second, Costs: map[string]int{"records": 3, "apply": 3}}}
 	case "describes-otherwise":
 		if len(os.Args) > 1 {
 			d.Version = "2.0.0"

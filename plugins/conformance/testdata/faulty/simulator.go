@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -42,6 +44,7 @@ type recordDoc struct {
 type simulator struct {
 	world   string
 	writing *sync.Mutex // held while a version is read for a write without a condition
+	kit     *simulate.Kit
 }
 
 func newSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
@@ -49,9 +52,9 @@ func newSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	handler := kit.Handler(simulator{o.World, new(sync.Mutex)}, http.NotFoundHandler())
-	if bug == "simulator-without-control-calls" { // not a bug: a simulator needs no control calls
-		handler = simulator{o.World, new(sync.Mutex)}
+	handler := kit.Handler(simulator{o.World, new(sync.Mutex), kit}, http.NotFoundHandler())
+	if bug == "simulator-without-control-calls" { // not a bug: the least that a simulator needs
+		handler = simulator{o.World, new(sync.Mutex), kit}
 	}
 	return handler, simulate.Ready{
 		Provider: "faulty", URL: o.URL, Control: []string{},
@@ -76,6 +79,16 @@ func (s simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
+	if bug == strict {
+		if usage := s.kit.Count("token", time.Now(), simulate.Rate{Calls: strictRate, Window: time.Second}); usage.Wait > 0 {
+			s.Fail(w, r, http.StatusTooManyRequests, 1)
+			return
+		}
+		if r.Method == http.MethodPut && s.shortensTTL(w, body) {
+			simulate.WriteError(w, http.StatusBadRequest, "the TTL is too short")
+			return
+		}
+	}
 	if r.Method == http.MethodPut && r.URL.Query().Has("force") { // some planted bugs write without a condition
 		s.writing.Lock()
 		defer s.writing.Unlock()
@@ -96,6 +109,17 @@ func (s simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		found[i].Records, found[i].More = all[min(page*pageSize, end):end], end < len(all)
 	}
 	simulate.WriteJSON(w, http.StatusOK, map[string]any{"zones": append([]zoneDoc{}, found...)})
+}
+
+// shortensTTL reports whether a write creates or changes a TTL of less than an hour.
+func (s simulator) shortensTTL(w http.ResponseWriter, body []byte) bool {
+	var in zoneDoc
+	_ = json.Unmarshal(body, &in)
+	return slices.ContainsFunc(in.Records, func(r recordDoc) bool {
+		return r.TTL < 3600 && !slices.ContainsFunc(s.zones(w, in.Name), func(z zoneDoc) bool {
+			return slices.ContainsFunc(z.Records, func(old recordDoc) bool { return old.Name == r.Name && old.Type == r.Type && old.TTL == r.TTL })
+		})
+	})
 }
 
 // zones reads the zones from the URL world.

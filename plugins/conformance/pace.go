@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+// pacer delays calls until the budgets of the plugin's description allow them. A service keeps to the
+// budgets too, so the simulator of a plugin can enforce the limits of its provider. A nil *pacer
+// delays nothing.
+type pacer struct {
+	budgets []sdk.Budget
+
+	mu    sync.Mutex
+	calls []*pacedCall // the calls that may still count, in the order of their start
+}
+
+// pacedCall is a call that counts against budgets.
+type pacedCall struct {
+	credential string
+	operation  string
+	ended      time.Time // zero while the call is in progress
+}
+
+func newPacer(budgets []sdk.Budget) *pacer { return &pacer{budgets: budgets} }
+
+// interceptors returns the interceptor that delays the calls of a connection.
+func (p *pacer) interceptors(c sdk.Connection) []wire.Interceptor {
+	if p == nil || len(p.budgets) == 0 {
+		return nil
+	}
+	credential := c.Fingerprint()
+	return []wire.Interceptor{func(ctx context.Context, call wire.Call, next func(context.Context) error) error {
+		begun := p.begin(ctx, credential, call.Operation)
+		defer p.end(begun)
+		return next(ctx)
+	}}
+}
+
+// begin waits until the budgets allow a call, or until ctx ends.
+func (p *pacer) begin(ctx context.Context, credential, operation string) *pacedCall {
+	call := &pacedCall{credential: credential, operation: operation}
+	for {
+		wait := p.try(call)
+		if wait == 0 {
+			return call
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return call // the call itself returns the end of its context
+		}
+	}
+}
+
+// try counts a call, or returns how long to wait before the next attempt.
+func (p *pacer) try(call *pacedCall) (wait time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, longest := time.Now(), time.Duration(0)
+	for _, b := range p.budgets {
+		wait, longest = max(wait, p.wait(b, call, now)), max(longest, b.Window)
+	}
+	if wait > 0 {
+		return wait
+	}
+	p.calls = slices.DeleteFunc(p.calls, func(c *pacedCall) bool { return !c.ended.IsZero() && now.Sub(c.ended) >= longest })
+	p.calls = append(p.calls, call)
+	return 0
+}
+
+// wait returns how long a budget holds a call back. The requests of a call are sent at any time until
+// it ends, so a call leaves the window a full window after its end.
+func (p *pacer) wait(b sdk.Budget, call *pacedCall, now time.Time) time.Duration {
+	left := b.Limit - b.Cost(call.operation)
+	if b.Cost(call.operation) == 0 {
+		return 0
+	}
+	var wait time.Duration
+	for _, c := range slices.Backward(p.calls) {
+		if b.Key == "credential" && c.credential != call.credential {
+			continue
+		}
+		until := b.Window
+		if !c.ended.IsZero() {
+			until -= now.Sub(c.ended)
+		}
+		if until <= 0 {
+			continue
+		}
+		if left -= b.Cost(c.operation); left < 0 && b.Cost(c.operation) > 0 {
+			wait = max(wait, until)
+		}
+	}
+	return wait
+}
+
+func (p *pacer) end(call *pacedCall) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	call.ended = time.Now()
+}
