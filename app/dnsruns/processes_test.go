@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/queue"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/ports"
@@ -23,7 +24,7 @@ import (
 // testLease returns the lease of a worker whose process is stopped or killed. A running process renews
 // it even on a slow machine. The soak test uses the lease of production.
 func testLease() time.Duration {
-	if os.Getenv("TENANTRY_SOAK") != "" {
+	if soak.On() {
 		return defaultLease
 	}
 	return 8 * time.Second
@@ -116,7 +117,7 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 func TestAKilledProcessIsRescued(t *testing.T) {
 	t.Parallel()
 	sweep, limit := time.Second, apptest.HangTimeout
-	if os.Getenv("TENANTRY_SOAK") != "" {
+	if soak.On() {
 		sweep, limit = 30*time.Second, 90*time.Second
 	}
 	w, id, o := shared(t, beforeSave)

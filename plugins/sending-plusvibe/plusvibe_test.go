@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -207,7 +207,7 @@ func TestInvalidCursorsAreRefused(t *testing.T) {
 // break the listing.
 func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	removals := []int{4, 5}
-	if os.Getenv("TENANTRY_SOAK") != "" {
+	if soak.On() {
 		removals = []int{0, 1, 4, 5, 120}
 	}
 	for _, removed := range removals {
