@@ -24,7 +24,8 @@ export TENANTRY_TEST_BIN := $(CURDIR)/bin/test
 # would take most of the time. UNWATCHED are tests of built plugins, which have no
 # detector; each plugin of a provider has a TestContract, the same suite in one process.
 # It also has the benchmarks, and the tests of the store on a database in memory, whose
-# only connection takes turns; on SQLite files and PostgreSQL the same tests are watched.
+# only connection takes turns; on PostgreSQL the same tests are watched, and on SQLite
+# files a sample of them.
 IN_PROCESS := ./adapters/... ./app/... ./core/... ./plugins/... ./ports/...
 RACE := -race $(foreach package,sqlite/lib libc memory,-gcflags=modernc.org/$(package)=-race=false)
 UNWATCHED := ^(TestBinary|TestBundledPluginsPass|TestBenchmarks)$$|/^sqlite-memory$$|//^sqlite-memory$$

@@ -4,7 +4,6 @@ package bunstore
 
 import (
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/ports"
@@ -270,7 +270,7 @@ func addJobs(t *testing.T, s *Store, owner access.AccountID, n, count int, at ti
 // claim 24 jobs, so 1,000 are a backlog; TENANTRY_SOAK stores 10,000.
 func TestLargeBacklogDoesNotDelayOtherAccounts(t *testing.T) {
 	backlog := 1000
-	if os.Getenv("TENANTRY_SOAK") != "" {
+	if soak.On() {
 		backlog = 10_000
 	}
 	databasetest.EachShared(t, func(t *testing.T, url func(testing.TB) string) {

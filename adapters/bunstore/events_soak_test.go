@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/ports"
@@ -70,8 +70,7 @@ func TestReadersOfLogShareOneOrder(t *testing.T) {
 // write makes attempts of one to three events each.
 func (l *logSoak) write(t *testing.T, writer int) {
 	end := time.Now().Add(soakTime)
-	soak := os.Getenv("TENANTRY_SOAK") != ""
-	for n := 0; soak && time.Now().Before(end) || !soak && n < 30; n++ {
+	for n := 0; soak.On() && time.Now().Before(end) || !soak.On() && n < 30; n++ {
 		attempt, count := fmt.Sprintf("%d-%d", writer, n), 1+rand.IntN(3)
 		ctx, cutOff := context.WithCancel(t.Context())
 		fails := rand.IntN(8) == 0

@@ -17,6 +17,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/adapters/bunstore/databasetest"
 	"github.com/tenantry/tenantry/adapters/bunstore/maintenance"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
@@ -40,10 +41,11 @@ var sharedStores = func() (all []*sharedStore) {
 	return all
 }()
 
-// eachStore runs a test on an empty store of each kind of database. All tests share these stores,
-// because migrating a database for each test would cost far more than emptying one.
+// eachStore runs a test on an empty store on PostgreSQL, and on SQLite in memory or in a file; in a soak
+// on both. All tests share these stores, because migrating a database for each test would cost far
+// more than emptying one.
 func eachStore(t *testing.T, run func(t *testing.T, s *Store)) {
-	for _, d := range sharedStores {
+	for _, d := range append(soak.Sample(t, sharedStores[:2:2], 1), sharedStores[2]) {
 		t.Run(d.Name, func(t *testing.T) { run(t, d.emptyStore(t)) })
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
 // site is an expression of this package's source that has mutants. A mutant is an expression that
@@ -257,7 +259,7 @@ func TestEveryConditionIsTested(t *testing.T) {
 			t.Errorf("no mutant needs the exception %q", exception)
 		}
 	}
-	if os.Getenv("TENANTRY_SOAK") == "" {
+	if !soak.On() {
 		return
 	}
 	list, err := json.Marshal(map[string]any{"Replace": overlay})

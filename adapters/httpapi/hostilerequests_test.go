@@ -9,10 +9,11 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
 // faultyRequest is a valid request with one fault.
@@ -154,11 +155,10 @@ func mutatedBodies(good string) (all []string) {
 // documented and contain no secret.
 func TestRequestsWithOneFault(t *testing.T) {
 	m, perOperation := newRequestMutator(t), 20
-	if os.Getenv("TENANTRY_SOAK") != "" {
+	if soak.On() {
 		perOperation = 200
 	}
-	seed := rand.Uint64()
-	random := rand.New(rand.NewPCG(seed, 0))
+	random := soak.Rand(t)
 	statuses := map[int]int{}
 	for _, op := range allOperations() {
 		if op.method == "delete" || op.path == "/api-key/rotate" {
@@ -172,9 +172,6 @@ func TestRequestsWithOneFault(t *testing.T) {
 		for i, f := range all[:min(perOperation, len(all))] {
 			statuses[m.checkRequest(f, fmt.Sprintf("walk-%s-%d", op.path, i))/100]++
 		}
-	}
-	if t.Failed() {
-		t.Logf("seed %d", seed)
 	}
 	if statuses[4] < 200 || statuses[2] == 0 {
 		t.Errorf("answers by class: %v", statuses)

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/outcome"
 )
 
@@ -131,7 +131,7 @@ func TestCrashLoopStartsOnceAfterTheCooldown(t *testing.T) {
 // may have acted. Each killed process is replaced.
 func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 	kills := 8
-	if os.Getenv("TENANTRY_SOAK") != "" {
+	if soak.On() {
 		kills = 40
 	}
 	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: fastRestart})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/queue"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/ports"
@@ -24,7 +25,7 @@ import (
 // enough that a running process renews the lease even on a slow machine. A soak uses the duration
 // of production.
 func testLease() time.Duration {
-	if os.Getenv("TENANTRY_SOAK") != "" {
+	if soak.On() {
 		return defaultLease
 	}
 	return 8 * time.Second
@@ -118,7 +119,7 @@ func TestAStoppedProcessCannotWrite(t *testing.T) {
 func TestAKilledProcessIsRescued(t *testing.T) {
 	t.Parallel()
 	sweep, limit := time.Second, apptest.HangTimeout
-	if os.Getenv("TENANTRY_SOAK") != "" {
+	if soak.On() {
 		sweep, limit = 30*time.Second, 90*time.Second
 	}
 	w, id, o := shared(t, beforeSave)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
@@ -34,7 +34,7 @@ const (
 // all sequences instead of a few.
 func TestHistories(t *testing.T) {
 	many, shards := someHistories, 1
-	if os.Getenv("TENANTRY_SOAK") != "" {
+	if soak.On() {
 		many, shards = allHistories, 50
 	}
 	for shard := range shards {

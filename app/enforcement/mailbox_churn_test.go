@@ -5,12 +5,12 @@ package enforcement_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/core/sendlimit"
@@ -84,7 +84,7 @@ func addresses(all []mailbox.Mailbox) (list []string) {
 // the rules.
 func TestMailboxChurn(t *testing.T) {
 	many := 20
-	if os.Getenv("TENANTRY_SOAK") != "" {
+	if soak.On() {
 		many = 2000
 	}
 	store, blocks, drops := newStore(t), 0, 0

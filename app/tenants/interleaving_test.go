@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/app/domainsteps"
@@ -322,7 +322,7 @@ func TestNewerObservationsSurviveEveryOrder(t *testing.T) {
 	for n, race := range races {
 		t.Run(race.name, func(t *testing.T) {
 			seeds := uint64(6)
-			if os.Getenv("TENANTRY_SOAK") != "" {
+			if soak.On() {
 				playAll(t, n)
 				seeds = 200
 			}

@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
@@ -31,7 +31,7 @@ type faultyFixture struct {
 
 func newFaultyFixture(t *testing.T) *faultyFixture {
 	r := &faultyFixture{fixture: newFixture(t), limit: limit}
-	if os.Getenv("TENANTRY_SOAK") == "" {
+	if !soak.On() {
 		r.limit /= 5
 	}
 	h := newTestState(r.now)

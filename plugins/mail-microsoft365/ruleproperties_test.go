@@ -4,13 +4,13 @@ package main
 
 import (
 	"flag"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/sendlimit"
@@ -60,7 +60,7 @@ func TestBlockStopsOnlyTheListedMailboxes(t *testing.T) {
 func checkProperty(t *testing.T, property func(*rapid.T)) {
 	t.Helper()
 	checks := flag.Lookup("rapid.checks")
-	if os.Getenv("TENANTRY_SOAK") == "" {
+	if !soak.On() {
 		before := checks.Value.String()
 		defer func() { _ = checks.Value.Set(before) }()
 		if err := checks.Value.Set("20"); err != nil {

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -210,7 +210,7 @@ func TestInvalidCursorsAreRefused(t *testing.T) {
 // the overlap must skip no account. With more removals the listing must fail.
 func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 	removals := []int{4, 5}
-	if os.Getenv("TENANTRY_SOAK") != "" {
+	if soak.On() {
 		removals = []int{0, 1, 4, 5, 120}
 	}
 	for _, removed := range removals {

@@ -6,9 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"testing"
 
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
@@ -29,7 +29,7 @@ func TestEverySenderIsListedOnceWithEitherMeaningOfSkip(t *testing.T) {
 		{50, 2, m{"skip": "page", "past_end": "repeat"}}, {250, 4, m{"skip": "page", "past_end": "repeat"}},
 		{50, 2, m{"skip": "ignored"}},
 	} {
-		if tt.senders > 200 && os.Getenv("TENANTRY_SOAK") == "" {
+		if tt.senders > 200 && !soak.On() {
 			tt.senders, tt.calls = tt.senders-200, tt.calls-2
 		}
 		env := newTestEnv(t)
@@ -101,7 +101,7 @@ func TestMeaningOfSkipIsFoundWhileSendersChange(t *testing.T) {
 func TestRemovalsDuringAListingSkipNoSender(t *testing.T) {
 	const senders = 240
 	removals := []int{4, 5}
-	if os.Getenv("TENANTRY_SOAK") != "" {
+	if soak.On() {
 		removals = []int{1, 4, 5, 120}
 	}
 	for _, removed := range removals {

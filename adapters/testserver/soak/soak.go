@@ -5,6 +5,7 @@
 package soak
 
 import (
+	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -33,12 +34,14 @@ func seed() uint64 {
 
 var started = uint64(time.Now().UnixNano())
 
-// Rand returns the random source of a sample and logs its seed. To repeat a failed run, set
-// SeedVariable to the seed.
+// Rand returns the random source of a test's sample and logs its seed. Each test has its own. To repeat
+// a failed run, set SeedVariable to the seed.
 func Rand(t testing.TB) *rand.Rand {
 	t.Helper()
 	t.Logf("%s=%d", SeedVariable, seed())
-	return rand.New(rand.NewPCG(seed(), 0))
+	name := fnv.New64a()
+	_, _ = name.Write([]byte(t.Name()))
+	return rand.New(rand.NewPCG(seed(), name.Sum64()))
 }
 
 // Sample returns all elements in a soak, otherwise n random ones in their order. It logs the share
