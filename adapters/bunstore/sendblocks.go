@@ -147,7 +147,8 @@ func deleteBlock(ctx context.Context, tx bun.IDB, owner, mailboxID string) error
 	return err
 }
 
-// deleteOrphanPolicies deletes the policies of the scopes whose domain no longer exists.
+// deleteOrphanPolicies deletes the policies of these scopes that belong to a domain that no longer
+// exists. A new domain with the same name does not keep them.
 func deleteOrphanPolicies(ctx context.Context, tx bun.IDB, state sendTenantRow, id tenant.GUID, scopes []string) error {
 	if len(scopes) == 0 {
 		return nil

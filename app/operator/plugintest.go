@@ -107,7 +107,7 @@ func testPlugin(cmd *cobra.Command, file string, f pluginTestFlags) error {
 	case report.Count(conformance.Failed) > 0:
 		return cli.ErrReported
 	case !report.Complete():
-		return cli.External(cli.ErrReported)
+		return cli.External(cli.ErrReported) // exit code 4, as the help text says
 	default:
 		return nil
 	}
