@@ -43,10 +43,10 @@ exec 3<&0 # what the shell puts into the background loses its input
 run() {
   "$1/postgres" -D "$2/data" -h 127.0.0.1 -p "$4" -c unix_socket_directories= -c fsync=off \
     -c synchronous_commit=off -c full_page_writes=off -c shared_buffers=64MB -c max_connections=300 >&2 3<&- &
-  echo $! >"$2/server"
+  echo $! >"$2/server.pid"
   wait $!
 }
-(read -r _ <&3; rm -f "$2/restart"; kill -QUIT $(cat "$2/server")) 2>/dev/null &
+(read -r _ <&3; rm -f "$2/restart"; kill -QUIT $(cat "$2/server.pid")) 2>/dev/null &
 run "$@"
 while [ -e "$2/restart" ]; do rm "$2/restart"; run "$@"; done
 rm -rf "$2"
@@ -134,7 +134,7 @@ func (p *Postgres) await(ctx context.Context) error {
 func (p *Postgres) Crash(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, serverTimeout)
 	defer cancel()
-	text, err := os.ReadFile(filepath.Join(p.dir, "server"))
+	text, err := os.ReadFile(filepath.Join(p.dir, "server.pid"))
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (p *Postgres) Crash(ctx context.Context) error {
 		return err
 	}
 	for {
-		now, err := os.ReadFile(filepath.Join(p.dir, "server"))
+		now, err := os.ReadFile(filepath.Join(p.dir, "server.pid"))
 		if err == nil && !bytes.Equal(now, text) {
 			return p.await(ctx)
 		}

@@ -43,7 +43,7 @@ func TestRedisRestartsAndLeavesNothing(t *testing.T) {
 // directory.
 func serverUser(t *testing.T, pattern string) uint32 {
 	t.Helper()
-	files, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), pattern, "server"))
+	files, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), pattern, "server.pid"))
 	if len(files) != 1 {
 		t.Fatalf("servers: %v", files)
 	}
