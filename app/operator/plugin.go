@@ -82,25 +82,40 @@ func (r addedPluginRow) Columns() [][2]string {
 	}
 }
 
-// reachesOf returns the hosts that a plugin calls: those in the defaults of its settings, and the
-// settings in which an operator or an account names further hosts.
+// anyHost stands for the hosts of a plugin that names none, whose connections are not limited.
+const anyHost = "any host"
+
+// reachesOf returns the hosts to which the HTTP clients of a plugin connect. A host that a setting
+// names is the host of its default, or the name of the setting.
 func reachesOf(d wire.Description) []string {
+	if len(d.Hosts) == 0 {
+		return []string{anyHost}
+	}
 	reaches := []string{}
-	for _, f := range d.Fields {
-		isURL, isHosts := strings.HasSuffix(f.Name, "_url"), strings.HasSuffix(f.Name, "_hosts")
-		switch base, err := url.Parse(f.Default); {
-		case isHosts && f.Default != "":
-			reaches = append(reaches, strings.FieldsFunc(f.Default, func(r rune) bool { return r == ',' || r == ' ' })...)
-		case isURL && err == nil && base.Host != "":
-			reaches = append(reaches, base.Host)
-		case (isURL || isHosts) && f.Account:
-			reaches = append(reaches, "<"+f.Name+" of the account>")
-		case isURL || isHosts:
-			reaches = append(reaches, "<"+f.Name+">")
+	for _, host := range d.Hosts {
+		if name, inBraces := strings.CutPrefix(host, "{"); inBraces {
+			host = hostOfSetting(d, strings.TrimSuffix(name, "}"))
 		}
+		reaches = append(reaches, host)
 	}
 	slices.Sort(reaches)
 	return slices.Compact(reaches)
+}
+
+func hostOfSetting(d wire.Description, name string) string {
+	i := slices.IndexFunc(d.Fields, func(f wire.Field) bool { return f.Name == name })
+	if i < 0 {
+		return "<" + name + ">"
+	}
+	base, err := url.Parse(d.Fields[i].Default)
+	switch {
+	case err == nil && base.Host != "":
+		return base.Hostname()
+	case d.Fields[i].Account:
+		return "<" + name + " of the account>"
+	default:
+		return "<" + name + ">"
+	}
 }
 
 func pluginAddCommand() *cobra.Command {
@@ -111,7 +126,7 @@ func pluginAddCommand() *cobra.Command {
 			"folder, which is the setting plugin_dir. Under the name of a plugin only the file with this checksum can\n" +
 			"run. A file from a different folder is copied into the plugin folder. The command runs each binary to read\n" +
 			"its description, so add only binaries that you trust. Adding the same file again changes nothing. It shows\n" +
-			"the settings and capabilities of each plugin, and the hosts that the defaults of its settings name.",
+			"the settings and capabilities of each plugin, and the hosts to which its HTTP clients may connect.",
 		Args: cli.SomeFiles,
 		RunE: installPlugins(pluginhost.Add, audit.AddPlugin),
 	}

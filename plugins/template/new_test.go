@@ -25,6 +25,9 @@ func TestNewLeavesNothingToRename(t *testing.T) {
 				if filepath.Base(p.Folder) != kind+"-acme" {
 					t.Errorf("the folder is %s", p.Folder)
 				}
+				if ci := read(t, p, ".github/workflows/ci.yml"); !strings.Contains(ci, "tenantry plugin test ./"+kind+"-acme\n") {
+					t.Errorf("the CI file does not run the suite:\n%s", ci)
+				}
 				for _, name := range p.Files {
 					text := read(t, p, name)
 					if left := reserved.ReplaceAllString(name+"\n"+text, ""); strings.Contains(strings.ToLower(left), "example") {

@@ -30,8 +30,8 @@ import (
 
 // node_modules and compiled files of Python are not part of a template.
 //
-//go:embed all:go-dns all:go-mail all:go-sending python-dns/*.py python-dns/dns-example python-dns/README.md python-dns/messages
-//go:embed node-dns/*.js node-dns/*.json node-dns/dns-example node-dns/README.md node-dns/messages node-dns/test
+//go:embed all:go-dns all:go-mail all:go-sending python-dns/*.py python-dns/dns-example python-dns/README.md python-dns/messages python-dns/.github
+//go:embed node-dns/*.js node-dns/*.json node-dns/dns-example node-dns/README.md node-dns/messages node-dns/test node-dns/.github
 var templates embed.FS
 
 //go:embed gomod.txt gosum.txt

@@ -74,7 +74,8 @@ var byText = []struct {
 }
 
 // classify returns the class of a .NET type and a lower-case message. The type decides before the
-// message.
+// message. Only the types of validations come last, because Exchange uses them for many reasons, which
+// the message tells.
 func classify(kind, text string) Class {
 	for _, row := range byType {
 		if strings.HasSuffix(kind, row.suffix) {

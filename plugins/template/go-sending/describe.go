@@ -27,6 +27,7 @@ func description() sdk.Description {
 			{Name: "base_url", Default: "https://api.example.com/v1", Help: "base URL of the API"},
 			{Name: "auth_hosts", Default: "login.microsoftonline.com", Help: "hosts that a sign-in link may lead to, separated by commas"},
 		},
+		Hosts: []string{"{base_url}"},
 		// The published rate limit, here of all sign-ins together.
 		Budgets: []sdk.Budget{{Key: "egress", Limit: 120, Window: time.Minute, Only: []string{"start_sign_in"}}},
 	}

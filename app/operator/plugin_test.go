@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operator
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tenantry/tenantry/plugins/wire"
+)
+
+func TestPluginAddShowsWhatAPluginReaches(t *testing.T) {
+	fields := []wire.Field{
+		{Name: "api_url", Default: "https://api.acme.example:8443/v1"},
+		{Name: "login_url"},
+		{Name: "server_url", Account: true},
+		{Name: "auth_hosts", Default: "login.other.example"}, // the plugin does not connect to these
+	}
+	for _, tt := range []struct{ hosts, want []string }{
+		{nil, []string{"any host"}},
+		{[]string{"b.acme.example", "*.acme.example"}, []string{"*.acme.example", "b.acme.example"}},
+		{[]string{"{api_url}", "api.acme.example"}, []string{"api.acme.example"}},
+		{[]string{"{login_url}", "{server_url}"}, []string{"<login_url>", "<server_url of the account>"}},
+		{[]string{"{missing_url}"}, []string{"<missing_url>"}},
+	} {
+		if got := reachesOf(wire.Description{Fields: fields, Hosts: tt.hosts}); !slices.Equal(got, tt.want) {
+			t.Errorf("%v: %v, want %v", tt.hosts, got, tt.want)
+		}
+	}
+}
