@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -100,6 +101,17 @@ func (b *logBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.text.String()
+}
+
+// countLines returns the number of lines of a log that contain all the texts.
+func countLines(logged *logBuffer, texts ...string) int {
+	n := 0
+	for line := range strings.Lines(logged.String()) {
+		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+			n++
+		}
+	}
+	return n
 }
 
 // newHost returns a host that is closed at the end of the test, and its log. It uses fastRestart if

@@ -3,13 +3,16 @@
 package pluginhost_test
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
@@ -34,6 +37,38 @@ func TestOversizedAnswerIsRefused(t *testing.T) {
 	// The SDK refuses to send a message that is too large.
 	if _, err := tenantOf(h, "puppet", "huge").Profile(t.Context()); outcome.Of(err) != outcome.Broken {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// TestAnswerThatCannotBeDecodedIsBroken checks a read and a write that the plugin answers with bytes
+// that are no message. The plugin is to blame, and its process goes on.
+func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
+	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "garbler:hostile")})
+	logCalls, err := telemetry.Calls(telemetry.CallOptions{Provider: "garbler", Log: slog.New(slog.NewJSONHandler(logged, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	liar := h.Mail("garbler", func(context.Context) (wire.Connection, error) { return wire.Connection{}, nil }, logCalls).For("t-1")
+	before, err := liar.SMTPAuth(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, readErr := liar.Profile(t.Context())
+	_, writeErr := liar.AddDomain(t.Context(), "garbled.example")
+	for name, err := range map[string]error{"read": readErr, "write": writeErr} {
+		var o *outcome.Error
+		if !errors.As(err, &o) || o.Kind != outcome.Broken || o.Cause != wire.CauseProtocol || outcome.ChangedNothing(err) {
+			t.Errorf("the %s: %v", name, err)
+		}
+	}
+	if after, err := liar.SMTPAuth(t.Context()); err != nil || after != before {
+		t.Errorf("the next call: process %s, before %s, %v", after, before, err)
+	}
+	if s := h.Status()[0]; s.Starts != 1 || s.State != pluginhost.Running {
+		t.Errorf("status %+v", s)
+	}
+	if n := countLines(logged, `"provider":"garbler"`, `"cause":"plugin_protocol"`); n != 2 {
+		t.Errorf("%d lines blame the plugin, want 2:\n%s", n, logged)
 	}
 }
 

@@ -4,6 +4,7 @@ package pluginhost_test
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +25,7 @@ import (
 // has an unknown outcome, and that the next call gets a new process. A different plugin is not
 // affected.
 func TestPluginThatEatsMemoryHarmsOnlyItself(t *testing.T) {
-	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "eats:puppet", "other:puppet"), Limits: wire.Limits{Memory: 256 << 20}})
+	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "eats:puppet", "other:puppet"), Limits: wire.Limits{Memory: 256 << 20}})
 	first, other := processID(t, h, "eats"), processID(t, h, "other")
 	if _, err := tenantOf(h, "eats", "eat memory").Profile(t.Context()); outcome.Of(err) != outcome.Unknown {
 		t.Fatalf("got %v", err)
@@ -32,6 +33,9 @@ func TestPluginThatEatsMemoryHarmsOnlyItself(t *testing.T) {
 	waitForExit(t, first, testTimeout)
 	if again := processID(t, h, "eats"); again == first {
 		t.Errorf("the process %d lives", first)
+	}
+	if countLines(logged, `"plugin ended`, `"plugin":"eats"`, fmt.Sprintf(`"pid":%d,"exit":"exit status 2"`, first)) != 1 {
+		t.Errorf("the log does not report the exit:\n%s", logged)
 	}
 	if pid := processID(t, h, "other"); pid != other {
 		t.Errorf("the other plugin has process %d, before %d", pid, other)

@@ -168,14 +168,14 @@ func (s *supervisor) run(i *instance) {
 // watch waits until a process exits and records the exit.
 func (s *supervisor) watch(i *instance) {
 	<-i.process.Exited()
-	s.recordExit(i)
+	s.recordExit(i, i.process.HowExited())
 	close(i.exitRecorded)
 	i.release(0) // the pipes, sockets, connections and files of the exited process
 }
 
 // recordExit counts the exit as a crash, except when the host is closed, Host.Kill asked for the
-// exit, or the process had answered a call.
-func (s *supervisor) recordExit(i *instance) {
+// exit, or the process had answered a call. how is the exit code or the signal.
+func (s *supervisor) recordExit(i *instance, how string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running == i {
@@ -184,13 +184,13 @@ func (s *supervisor) recordExit(i *instance) {
 	switch {
 	case s.closed:
 	case i.drained != nil:
-		s.log.Info("the replaced process ended", "version", i.description.Version)
+		s.log.Info("the replaced process ended", "version", i.description.Version, "pid", i.process.PID(), "exit", how)
 	case i.killRequested, i.answered:
 		s.crashes = 0
 		s.retryAt = time.Time{}
-		s.log.Warn("plugin ended; the next call starts it again")
+		s.log.Warn("plugin ended; the next call starts it again", "pid", i.process.PID(), "exit", how)
 	default:
-		s.recordFailure(errors.New("the process ended before it answered a call"))
+		s.recordFailure(fmt.Errorf("the process %d ended before it answered a call: %s", i.process.PID(), how))
 	}
 }
 

@@ -64,9 +64,9 @@ func TestPluginOfASlowProviderIsKept(t *testing.T) {
 }
 
 func TestCrashLoopStopsRestarts(t *testing.T) {
-	for _, tt := range []struct{ name, plugin, do string }{
-		{"dies at its start", "crashes:puppet", ""},
-		{"dies in its first call", "puppet:puppet", "exit"},
+	for _, tt := range []struct{ name, plugin, do, reason string }{
+		{"dies at its start", "crashes:puppet", "", `"error":"`},
+		{"dies in its first call", "puppet:puppet", "exit", "ended before it answered a call: exit status 4"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, tt.plugin), Supervision: fastRestart})
@@ -91,7 +91,7 @@ func TestCrashLoopStopsRestarts(t *testing.T) {
 			if s.State != pluginhost.CrashLoop || s.Crashes != 5 || s.LastError == nil || s.PID != 0 {
 				t.Fatalf("status %+v", s)
 			}
-			if !strings.Contains(logged.String(), `"crash_loop":true`) {
+			if countLines(logged, `"plugin failed"`, `"plugin":"`+name+`"`, tt.reason, `"crash_loop":true`) != 1 {
 				t.Fatalf("the log does not report the crash loop:\n%s", logged)
 			}
 		})
@@ -177,11 +177,11 @@ func TestProcessKilledUnderLoadIsReplaced(t *testing.T) {
 	t.Logf("%d answered, %d unknown", answered.Load(), unknown.Load())
 }
 
-// TestKillIsNotACrash checks that Kill does not count as a crash.
+// TestKillIsNotACrash checks that Kill does not count as a crash, and that the log has the signal.
 func TestKillIsNotACrash(t *testing.T) {
 	policy := fastRestart
 	policy.CrashLimit = 2
-	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: policy})
+	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: policy})
 	for range policy.CrashLimit + 1 {
 		if _, err := h.Describe(t.Context(), "puppet"); err != nil {
 			t.Fatal(err)
@@ -191,6 +191,9 @@ func TestKillIsNotACrash(t *testing.T) {
 		}
 	}
 	processID(t, h, "puppet")
+	if n := countLines(logged, `"plugin ended`, `"plugin":"puppet"`, `"exit":"signal: killed"`); n != policy.CrashLimit+1 {
+		t.Errorf("the log reports %d exits:\n%s", n, logged)
+	}
 }
 
 // TestStartTimesOut checks that a plugin without a handshake is down after StartTimeout.

@@ -85,6 +85,10 @@ func classify(err error) *outcome.Error {
 	}
 }
 
+// undecodable is how the text of the status codes.Internal begins when grpc-go cannot decode an
+// answer. No other property distinguishes it from an answer that was cut off.
+const undecodable = "grpc: failed to unmarshal the received message"
+
 // fromStatus converts a gRPC error of a call to an outcome. The outcome is Unknown whenever the
 // plugin may have executed the call. The same rule applies to reads, although they have no effect;
 // see CutReads.
@@ -99,6 +103,10 @@ func fromStatus(err error) error {
 		}
 	}
 	switch st.Code() {
+	case codes.Internal:
+		if strings.HasPrefix(st.Message(), undecodable) {
+			return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer is not valid"}
+		}
 	case codes.DeadlineExceeded:
 		return &outcome.Error{Kind: outcome.Unknown, Cause: CauseDeadline, Detail: "the plugin did not answer in time"}
 	case codes.Canceled:
@@ -108,9 +116,8 @@ func fromStatus(err error) error {
 		return &outcome.Error{Kind: outcome.Broken, Cause: CauseTooLarge, Detail: "a message between host and plugin is too large"}
 	case codes.Unimplemented, codes.InvalidArgument, codes.OutOfRange, codes.FailedPrecondition:
 		return &outcome.Error{Kind: outcome.Broken, Cause: CauseProtocol, Detail: "the plugin's answer is not valid"}
-	default:
-		return &outcome.Error{Kind: outcome.Unknown, Cause: CausePluginExited, Detail: "the plugin's process ended during the call"}
 	}
+	return &outcome.Error{Kind: outcome.Unknown, Cause: CausePluginExited, Detail: "the plugin's process ended during the call"}
 }
 
 func outcomeFromProto(o *proto.Outcome) error {

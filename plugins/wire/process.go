@@ -141,6 +141,13 @@ func (p *Process) Limits() Limits { return p.runner.limits }
 // Exited returns a channel that is closed when the process has exited.
 func (p *Process) Exited() <-chan struct{} { return p.runner.exited }
 
+// HowExited returns how the process has exited, such as "exit status 2" or "signal: killed". It
+// waits until the process has exited.
+func (p *Process) HowExited() string {
+	<-p.runner.exited
+	return p.runner.state.String()
+}
+
 // Ping runs the health check of the process. It fails when the plugin does not answer or is not
 // serving.
 func (p *Process) Ping(ctx context.Context) error {

@@ -5,6 +5,8 @@
 //
 //   - liar announces a different protocol version.
 //   - babbler prints a long line instead of the handshake.
+//   - garbler answers Profile and AddDomain with bytes that are no message, and any other call with
+//     the id of its process.
 //   - Any other name answers Profile with 1 GiB.
 package main
 
@@ -12,6 +14,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,7 +39,11 @@ func main() {
 		HandshakeConfig:  plugin.HandshakeConfig{MagicCookieKey: "TENANTRY_PLUGIN", MagicCookieValue: "b6b0ad7a-hosted-by-tenantry"},
 		VersionedPlugins: map[int]plugin.PluginSet{1: {"tenantry": services{}}},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
-			return grpc.NewServer(append(opts, grpc.ForceServerCodecV2(gibibyteCodec{encoding.GetCodecV2("proto")}))...)
+			var codec encoding.CodecV2 = gibibyteCodec{encoding.GetCodecV2("proto")}
+			if strings.Contains(os.Args[0], "garbler") {
+				codec = garblingCodec{encoding.GetCodecV2("proto")}
+			}
+			return grpc.NewServer(append(opts, grpc.ForceServerCodecV2(codec))...)
 		},
 	})
 }
@@ -69,8 +76,13 @@ func (services) Profile(context.Context, *proto.TenantRequest) (*proto.TenantPro
 	return &proto.TenantProfile{Name: "gibibyte"}, nil
 }
 
+func (services) AddDomain(context.Context, *proto.DomainRequest) (*proto.PlatformDomain, error) {
+	return &proto.PlatformDomain{Name: "garbled.example"}, nil
+}
+
+// SMTPAuth returns the process id as the state.
 func (services) SMTPAuth(context.Context, *proto.TenantRequest) (*proto.SMTPAuthAnswer, error) {
-	return &proto.SMTPAuthAnswer{State: "enabled"}, nil
+	return &proto.SMTPAuthAnswer{State: strconv.Itoa(os.Getpid())}, nil
 }
 
 // gibibyteCodec encodes a profile as 1 GiB of zeros. It repeats one block of 1 MiB.
@@ -86,4 +98,16 @@ func (c gibibyteCodec) Marshal(v any) (mem.BufferSlice, error) {
 		all = append(all, block)
 	}
 	return all, nil
+}
+
+// garblingCodec encodes a profile and a domain as the start of a text of 127 bytes that ends after
+// three.
+type garblingCodec struct{ encoding.CodecV2 }
+
+func (c garblingCodec) Marshal(v any) (mem.BufferSlice, error) {
+	switch v.(type) {
+	case *proto.TenantProfile, *proto.PlatformDomain:
+		return mem.BufferSlice{mem.SliceBuffer("\x0a\x7fabc")}, nil
+	}
+	return c.CodecV2.Marshal(v)
 }
