@@ -19,7 +19,7 @@
 // Document: package openapi shapes it. document.go and examples.go describe the operations.
 // public.go serves the pages, and cached.go serves the document.
 //
-// Connections: Server has the timeouts of a connection, and connections.go limits their number.
+// Connections: Server has the timeouts of a connection, and connectionlimit.go limits their number.
 package httpapi
 
 import (
