@@ -33,7 +33,7 @@ type crashingProvider struct {
 }
 
 func (m crashingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
-	return fake.Answer(m.life, func() ([]dns.RRSet, error) { return m.DNSProvider.Apply(ctx, z, changes) })
+	return fake.Answer(ctx, m.life, func() ([]dns.RRSet, error) { return m.DNSProvider.Apply(ctx, z, changes) })
 }
 
 type crashingJobs struct {
@@ -43,7 +43,7 @@ type crashingJobs struct {
 }
 
 func (s crashingJobs) ClaimJob(ctx context.Context, id string, lease time.Duration, now time.Time) (j provisioning.Job, won bool, err error) {
-	err = s.life.Step(func() (err error) {
+	err = s.life.Step(ctx, func() (err error) {
 		j, won, err = s.DNSJobs.ClaimJob(ctx, id, lease, now)
 		return err
 	})
@@ -51,11 +51,11 @@ func (s crashingJobs) ClaimJob(ctx context.Context, id string, lease time.Durati
 }
 
 func (s crashingJobs) SaveJob(ctx context.Context, j provisioning.Job) (bool, error) {
-	return fake.Answer(s.life, func() (bool, error) { return s.DNSJobs.SaveJob(ctx, j) })
+	return fake.Answer(ctx, s.life, func() (bool, error) { return s.DNSJobs.SaveJob(ctx, j) })
 }
 
 func (s crashingJobs) ReleaseJob(ctx context.Context, j provisioning.Job, now time.Time) (bool, error) {
-	return fake.Answer(s.life, func() (bool, error) { return s.DNSJobs.ReleaseJob(ctx, j, now) })
+	return fake.Answer(ctx, s.life, func() (bool, error) { return s.DNSJobs.ReleaseJob(ctx, j, now) })
 }
 
 func (s crashingJobs) HoldJob(ctx context.Context, j provisioning.Job, lease time.Duration) (bool, error) {
@@ -72,15 +72,15 @@ type crashingWrites struct {
 }
 
 func (s crashingWrites) IntendWrite(ctx context.Context, owner access.AccountID, w dns.Write) (string, error) {
-	return fake.Answer(s.life, func() (string, error) { return s.DNSWrites.IntendWrite(ctx, owner, w) })
+	return fake.Answer(ctx, s.life, func() (string, error) { return s.DNSWrites.IntendWrite(ctx, owner, w) })
 }
 
 func (s crashingWrites) ConfirmWrite(ctx context.Context, owner access.AccountID, id string) error {
-	return s.life.Step(func() error { return s.DNSWrites.ConfirmWrite(ctx, owner, id) })
+	return s.life.Step(ctx, func() error { return s.DNSWrites.ConfirmWrite(ctx, owner, id) })
 }
 
 func (s crashingWrites) DropWrite(ctx context.Context, owner access.AccountID, id string) error {
-	return s.life.Step(func() error { return s.DNSWrites.DropWrite(ctx, owner, id) })
+	return s.life.Step(ctx, func() error { return s.DNSWrites.DropWrite(ctx, owner, id) })
 }
 
 // TestEveryCrashConverges crashes a worker at every step of a job in turn. After its lease has
@@ -96,7 +96,7 @@ func TestEveryCrashConverges(t *testing.T) {
 				id := w.begin(t).ID
 				l := fake.NewCrashingProcess(steps, after)
 				by := w.worker(dependencies{
-					l.MailPlatform(w.fake), l.Domains(w.store), crashingJobs{w.store, l}, crashingProviders{w.providers, l},
+					fake.SteppedMailPlatform(w.fake, l), fake.SteppedDomains(w.store, l), crashingJobs{w.store, l}, crashingProviders{w.providers, l},
 				})
 				by.Domains.Writes = crashingWrites{w.store, l}
 				w.runUntilCrash(t, l, by, id)

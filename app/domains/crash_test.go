@@ -49,7 +49,7 @@ func TestEveryCrashConverges(t *testing.T) {
 			t.Run(fmt.Sprintf("step %d, after its effect %v", steps, after), func(t *testing.T) {
 				h := newFixture(t)
 				l := fake.NewCrashingProcess(steps, after)
-				err := h.walk(t, h.service(l.MailPlatform(h.fake), l.Domains(h.store)))
+				err := h.walk(t, h.service(fake.SteppedMailPlatform(h.fake, l), fake.SteppedDomains(h.store, l)))
 				if finished = !l.Dead(); finished {
 					must(t, err)
 				}

@@ -153,7 +153,7 @@ func TestEveryCrashOfARemovalConverges(t *testing.T) {
 				h := newFixture(t)
 				h.verified(t)
 				l := fake.NewCrashingProcess(steps, after)
-				dying := h.service(l.MailPlatform(h.fake), l.Domains(h.store))
+				dying := h.service(fake.SteppedMailPlatform(h.fake, l), fake.SteppedDomains(h.store, l))
 				_, err := dying.Remove(t.Context(), h.acc.ID, guid, zone, true, nil)
 				if finished = !l.Dead(); finished {
 					must(t, err)

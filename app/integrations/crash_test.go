@@ -18,7 +18,7 @@ import (
 
 // crashingService returns a service over the same state whose process crashes at one of its steps.
 func (w *fixture) crashingService(l *fake.CrashingProcess) *integrations.Service {
-	return w.service(l.Integrations(w.store), l.Connections(w.store), l.SendingPlatforms(w.platforms))
+	return w.service(fake.SteppedIntegrations(w.store, l), fake.SteppedConnections(w.store, l), fake.SteppedSendingPlatforms(w.platforms, l))
 }
 
 // walk takes a mailbox from a credential to a connection and back. It uses the integration of an

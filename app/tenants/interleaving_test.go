@@ -5,15 +5,13 @@ package tenants_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
-	"github.com/tenantry/tenantry/adapters/testserver/soak"
+	"github.com/tenantry/tenantry/adapters/testserver/interleaving"
 	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/domains"
 	"github.com/tenantry/tenantry/app/domainsteps"
@@ -25,88 +23,44 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 )
 
-// The tests of this file run two or three use cases in different orders of their calls at the
-// platform and at the store. A newer observation must survive in each order. By default a few orders
-// are tried, drawn with a fixed seed. TENANTRY_SOAK tries 200, and every order in which the running
-// use case is interrupted at most three times. With three use cases it is interrupted at most twice,
-// because three times are more orders than a soak has time for.
-func maxInterruptions(useCases int) int {
-	if useCases > 2 {
-		return 2
-	}
-	return 3
-}
+// The races of this package run two or three use cases in different orders of their calls at the
+// platform and at the store.
 
-// race is a fixture whose use cases run one call at a time, in an order that choose decides.
+// race is a fixture whose calls at the platform and at the store are steps of a race.
 type race struct {
 	*fixture
-	t       *testing.T
-	actors  []*actor
-	choose  chooser
-	latest  map[string]time.Time // when the call with the newest answer about an object began
-	answers map[string]any       // the newest answer
-	users   int                  // the platform's number of users
+	t         *testing.T
+	domains   *domains.Service
+	mailboxes *mailboxes.Service
+	latest    map[string]time.Time // when the call with the newest answer about an object began
+	answers   map[string]any       // the newest answer
+	users     int                  // the platform's number of users
+	lagUntil  time.Time            // until then a replica of the platform lacks all objects
 }
 
-// chooser returns which of the ready use cases runs next. If interrupts is true, the first one is
-// the use case that is running, and each other choice interrupts it.
-type chooser func(ready int, interrupts bool) int
+// useCase is one use case of a race. ctx belongs to it.
+type useCase = func(ctx context.Context) error
 
-// actor is one use case of a race. It stops before each call. waiting is the number of its calls
-// that wait, because a use case can make calls in parallel.
-type actor struct {
-	name    string
-	waiting atomic.Int32
-	resume  chan struct{}
-	err     error
+// newRace returns a race with a connected tenant.
+func newRace(t *testing.T) *race {
+	r := &race{fixture: connected(t, fake.Setup{}), t: t, latest: map[string]time.Time{}, answers: map[string]any{}}
+	clock := func() time.Time { return r.now }
+	store, platform := steppedStore{r.store}, steppedPlatform{r.platform, r}
+	r.Reconciler.Platform, r.Reconciler.Domains = platform, store
+	r.Tenants, r.Discovered, r.Domains, r.Platform = store, store, store, platform
+	steps := &domainsteps.Steps{Tenants: store, Domains: store, Platform: platform, DNS: r.platform.DNS, Facts: r.platform, Reconciler: r.Reconciler, Now: clock}
+	r.domains = &domains.Service{Steps: steps}
+	r.mailboxes = &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store, Policies: r.store, Platform: platform,
+		Reconciler: r.Reconciler, Now: clock, RequireSMTPAuth: true, Pause: time.Millisecond, Limit: apptest.HangTimeout}
+	return r
 }
 
-// step waits until it is the actor's turn. The clock advances with each step.
-func (r *race) step(a *actor) {
-	a.waiting.Add(1)
-	<-a.resume
-	r.now = r.now.Add(time.Millisecond)
-}
-
-// run runs the use cases until all have ended. After each step, choose decides which one continues.
-func (r *race) run(cases ...func(a *actor) error) {
-	running := len(cases)
-	for i, use := range cases {
-		a := &actor{name: fmt.Sprint(i), resume: make(chan struct{})}
-		r.actors = append(r.actors, a)
-		go func() {
-			r.step(a)
-			a.err = use(a)
-			running--
-		}()
-	}
-	var current *actor
-	for {
-		synctest.Wait()
-		if running == 0 {
-			break
-		}
-		var ready []*actor
-		interrupts := current != nil && current.waiting.Load() > 0
-		if interrupts {
-			ready = append(ready, current)
-		}
-		for _, a := range r.actors {
-			if a != current && a.waiting.Load() > 0 {
-				ready = append(ready, a)
-			}
-		}
-		if len(ready) == 0 { // all wait for a timer
-			time.Sleep(time.Millisecond)
-			continue
-		}
-		current = ready[r.choose(len(ready), interrupts)]
-		current.waiting.Add(-1)
-		current.resume <- struct{}{}
-	}
-	for _, a := range r.actors {
-		if a.err != nil {
-			r.t.Errorf("use case %s: %v", a.name, a.err)
+// run runs use cases in an order. The clock advances with each step. It reports their errors.
+func (r *race) run(o *interleaving.Order, cases ...useCase) {
+	advance := func() { r.now = r.now.Add(time.Millisecond) }
+	for i, err := range o.Run(context.Background(), advance, cases...) {
+		if err != nil {
+			r.t.Errorf("use case %d: %v", i, err)
 		}
 	}
 }
@@ -118,36 +72,18 @@ func (r *race) observed(thing string, began time.Time, answer any) {
 	}
 }
 
-// services returns the use cases with the actor's platform and store, whose calls are steps of the
-// race.
-func (r *race) services(a *actor) (tenantsOf *fixture, domainsOf *domains.Service, mailboxesOf *mailboxes.Service) {
-	copied, service, pass := *r.fixture, *r.Service, *r.Reconciler
-	clock := func() time.Time { return r.now }
-	store, platform := steppedStore{r.store, r, a}, steppedPlatform{r.platform, r, a}
-	pass.Platform, pass.Domains, pass.Now = platform, store, clock
-	service.Tenants, service.Discovered, service.Domains, service.Platform = store, store, store, platform
-	service.Reconciler, service.Now = &pass, clock
-	copied.Service = &service
-	steps := &domainsteps.Steps{Tenants: store, Domains: store, Platform: platform, DNS: r.platform.DNS, Facts: r.platform, Reconciler: &pass, Now: clock}
-	return &copied, &domains.Service{Steps: steps}, &mailboxes.Service{Tenants: store, Domains: store, Mailboxes: store,
-		Policies: r.store, Platform: platform, Reconciler: &pass, Now: clock, RequireSMTPAuth: true, Pause: time.Millisecond, Limit: apptest.HangTimeout}
-}
-
-func (r *race) sync(a *actor) error {
-	service, _, _ := r.services(a)
-	_, err := service.Sync(context.Background(), r.ann.ID, guid)
+func (r *race) sync(ctx context.Context) error {
+	_, err := r.Sync(ctx, r.ann.ID, guid)
 	return err
 }
 
-func (r *race) verify(a *actor) error {
-	_, service, _ := r.services(a)
-	_, err := service.Verify(context.Background(), r.ann.ID, guid, "one.test")
+func (r *race) verify(ctx context.Context) error {
+	_, err := r.domains.Verify(ctx, r.ann.ID, guid, "one.test")
 	return err
 }
 
-func (r *race) provision(a *actor) error {
-	_, _, service := r.services(a)
-	results, err := service.Provision(context.Background(), r.ann, guid, mailboxes.Request{
+func (r *race) provision(ctx context.Context) error {
+	results, err := r.mailboxes.Provision(ctx, r.ann, guid, mailboxes.Request{
 		Domain: "one.test", Password: secret.New("Correct-Horse-7"), Mailboxes: []mailbox.Spec{{DisplayName: "Bea", Address: "bea@one.test"}},
 	}, nil)
 	if err == nil && results[0].Status == mailbox.ResultFailed {
@@ -156,26 +92,24 @@ func (r *race) provision(a *actor) error {
 	return err
 }
 
-func (r *race) rename(address, name string) func(*actor) error {
-	return func(a *actor) error {
-		_, _, service := r.services(a)
-		_, err := service.Update(context.Background(), r.ann.ID, guid, r.box(address).ID, mailboxes.Change{DisplayName: &name})
+func (r *race) rename(address, name string) useCase {
+	return func(ctx context.Context) error {
+		_, err := r.mailboxes.Update(ctx, r.ann.ID, guid, r.box(address).ID, mailboxes.Change{DisplayName: &name})
 		return err
 	}
 }
 
 // reconnect is a consent that the administrator gives again.
-func (r *race) reconnect(a *actor) error {
-	service, _, _ := r.services(a)
-	r.step(a)
+func (r *race) reconnect(ctx context.Context) error {
+	interleaving.Step(ctx)
 	r.consent(r.t, r.ann, admin)
-	_, err := service.Tenants.Attach(context.Background(), r.ann.ID, tenant.Tenant{GUID: guid, Name: "One", ConsentedAt: r.now})
+	_, err := r.Tenants.Attach(ctx, r.ann.ID, tenant.Tenant{GUID: guid, Name: "One", ConsentedAt: r.now})
 	return err
 }
 
 // noticeRevocation is a sync that finds the consent revoked.
-func (r *race) noticeRevocation(a *actor) error {
-	_ = r.sync(a) // it fails with access_denied unless the consent is given again before
+func (r *race) noticeRevocation(ctx context.Context) error {
+	_ = r.sync(ctx) // it fails with access_denied unless the consent is given again before
 	return nil
 }
 
@@ -205,7 +139,7 @@ func prepared(r *race) {
 var races = []struct {
 	name    string
 	prepare func(*race)
-	cases   func(*race) []func(*actor) error
+	cases   func(*race) []useCase
 	check   func(*race) error
 }{
 	{
@@ -218,7 +152,7 @@ var races = []struct {
 			r.platform.DNS.Publish("one.test", records.Verification...)
 			r.fixture.sync(r.t)
 		},
-		func(r *race) []func(*actor) error { return []func(*actor) error{r.sync, r.verify} },
+		func(r *race) []useCase { return []useCase{r.sync, r.verify} },
 		func(r *race) error {
 			if d := r.domain("one.test"); !d.Verified || !d.MailReady || d.Signing.Selector1.Name == "" || len(d.Service) == 0 {
 				return fmt.Errorf("the domain is %+v", d)
@@ -229,8 +163,8 @@ var races = []struct {
 	{
 		"a sync and a rename",
 		prepared,
-		func(r *race) []func(*actor) error {
-			return []func(*actor) error{r.sync, r.rename("anna@one.test", "New")}
+		func(r *race) []useCase {
+			return []useCase{r.sync, r.rename("anna@one.test", "New")}
 		},
 		func(r *race) error {
 			if m := r.box("anna@one.test"); m.DisplayName != "New" || m.Stage != mailbox.Ready {
@@ -242,7 +176,7 @@ var races = []struct {
 	{
 		"a sync and a provision",
 		prepared,
-		func(r *race) []func(*actor) error { return []func(*actor) error{r.sync, r.provision} },
+		func(r *race) []useCase { return []useCase{r.sync, r.provision} },
 		func(r *race) error {
 			if m := r.box("bea@one.test"); m.Stage != mailbox.Ready || !m.Provisioned || !m.AccountEnabled {
 				return fmt.Errorf("the mailbox is %+v", m)
@@ -255,12 +189,12 @@ var races = []struct {
 		func(r *race) {
 			prepared(r)
 			r.platform.Fail(fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled, Times: 1})
-			if err := r.plainProvision(); err == nil {
+			if err := r.provision(r.t.Context()); err == nil {
 				r.t.Fatal("the creation did not stop")
 			}
 		},
-		func(r *race) []func(*actor) error {
-			return []func(*actor) error{r.provision, r.rename("bea@one.test", "New")}
+		func(r *race) []useCase {
+			return []useCase{r.provision, r.rename("bea@one.test", "New")}
 		},
 		func(r *race) error {
 			if m := r.box("bea@one.test"); m.Stage != mailbox.Ready || m.DisplayName != "New" || !m.AccountEnabled {
@@ -275,7 +209,7 @@ var races = []struct {
 			prepared(r)
 			r.platform.Revoke(guid, "consent")
 		},
-		func(r *race) []func(*actor) error { return []func(*actor) error{r.noticeRevocation, r.reconnect} },
+		func(r *race) []useCase { return []useCase{r.noticeRevocation, r.reconnect} },
 		func(r *race) error {
 			if got := r.readiness(r.t); got.Consent != tenant.ConsentGranted {
 				return fmt.Errorf("the consent is %s", got.Consent)
@@ -286,11 +220,11 @@ var races = []struct {
 	{
 		"two syncs while the platform changes",
 		prepared,
-		func(r *race) []func(*actor) error {
-			return []func(*actor) error{r.sync, r.sync, func(a *actor) error {
-				r.step(a)
+		func(r *race) []useCase {
+			return []useCase{r.sync, r.sync, func(ctx context.Context) error {
+				interleaving.Step(ctx)
 				r.users = 7
-				r.step(a)
+				interleaving.Step(ctx)
 				r.users = 9
 				return nil
 			}}
@@ -305,76 +239,30 @@ var races = []struct {
 	},
 }
 
-// plainProvision provisions a mailbox without steps.
-func (r *race) plainProvision() error {
-	a := &actor{resume: make(chan struct{})}
-	close(a.resume)
-	return r.provision(a)
-}
-
-// play runs one race in one order, and reports what went wrong.
-func play(t *testing.T, n int, choose chooser) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &race{fixture: connected(t, fake.Setup{}), t: t, choose: choose, latest: map[string]time.Time{}, answers: map[string]any{}}
-		races[n].prepare(r)
-		r.run(races[n].cases(r)...)
-		if err := races[n].check(r); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func TestNewerObservationsSurviveEveryOrder(t *testing.T) {
-	for n, race := range races {
-		t.Run(race.name, func(t *testing.T) {
-			seeds := uint64(6)
-			if soak.On() {
-				playAll(t, n)
-				seeds = 200
-			}
-			for seed := range seeds {
-				random := rand.New(rand.NewPCG(seed, 23))
-				if play(t, n, func(ready int, _ bool) int { return random.IntN(ready) }); t.Failed() {
-					t.Fatalf("in the order of seed %d", seed)
-				}
-			}
-		})
+// maxInterruptions returns how often a soak interrupts a use case of a race. With three use cases,
+// three times are more orders than a soak has time for.
+func maxInterruptions(useCases int) int {
+	if useCases > 2 {
+		return 2
 	}
+	return 3
 }
 
-// playAll runs a race in every order with at most maxInterruptions, and logs their number. It repeats
-// the choices of the last run up to the last one that has an alternative, and then takes the next
-// alternative.
-func playAll(t *testing.T, n int) {
-	type choice struct{ taken, of int }
-	var path []choice
-	limit := maxInterruptions(len(races[n].cases(&race{})))
-	for orders := 1; ; orders++ {
-		depth, interruptions := 0, 0
-		play(t, n, func(ready int, interrupts bool) int {
-			if interrupts && interruptions == limit {
-				ready = 1
-			}
-			if depth == len(path) {
-				path = append(path, choice{0, ready})
-			}
-			taken := path[depth].taken
-			if depth++; interrupts && taken > 0 {
-				interruptions++
-			}
-			return taken
+// A newer observation must survive in each order.
+func TestNewerObservationsSurviveEveryOrder(t *testing.T) {
+	for _, tt := range races {
+		t.Run(tt.name, func(t *testing.T) {
+			interleaving.Explore(t, maxInterruptions(len(tt.cases(&race{}))), func(t *testing.T, o *interleaving.Order) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRace(t)
+					tt.prepare(r)
+					r.run(o, tt.cases(r)...)
+					if err := tt.check(r); err != nil {
+						t.Error(err)
+					}
+				})
+			})
 		})
-		if t.Failed() {
-			t.Fatalf("in the order %v", path)
-		}
-		for len(path) > 0 && path[len(path)-1].taken == path[len(path)-1].of-1 {
-			path = path[:len(path)-1]
-		}
-		if len(path) == 0 {
-			t.Logf("%d orders", orders)
-			return
-		}
-		path[len(path)-1].taken++
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/adapters/testserver/interleaving"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -16,32 +17,29 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// steppedPlatform is the platform of one actor of a race. Each call that a race can reorder is a
-// step.
+// steppedPlatform is the platform of a race. Each call that a race can reorder is a step.
 type steppedPlatform struct {
 	ports.MailPlatform
-	race  *race
-	actor *actor
+	race *race
 }
 
 func (p steppedPlatform) For(id tenant.GUID) ports.MailTenant {
-	return steppedTenant{p.MailPlatform.For(id), p.race, p.actor}
+	return steppedTenant{p.MailPlatform.For(id), p.race}
 }
 
 type steppedTenant struct {
 	ports.MailTenant
-	race  *race
-	actor *actor
+	race *race
 }
 
 func (m steppedTenant) Profile(ctx context.Context) (tenant.Profile, error) {
-	m.race.step(m.actor)
+	interleaving.Step(ctx)
 	return m.MailTenant.Profile(ctx)
 }
 
 func (m steppedTenant) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	began := m.race.now
-	m.race.step(m.actor)
+	interleaving.Step(ctx)
 	p, err := m.MailTenant.Bootstrap(ctx)
 	m.race.observed("bootstrap", began, p.Status)
 	return p, err
@@ -49,7 +47,7 @@ func (m steppedTenant) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 
 func (m steppedTenant) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
 	began := m.race.now
-	m.race.step(m.actor)
+	interleaving.Step(ctx)
 	state, err := m.MailTenant.SMTPAuth(ctx)
 	m.race.observed("smtp", began, state)
 	return state, err
@@ -57,90 +55,86 @@ func (m steppedTenant) SMTPAuth(ctx context.Context) (tenant.SMTPAuth, error) {
 
 func (m steppedTenant) UserMailboxes(ctx context.Context) (int, error) {
 	began := m.race.now
-	m.race.step(m.actor)
+	interleaving.Step(ctx)
 	m.race.observed("users", began, m.race.users)
 	return m.race.users, ctx.Err()
 }
 
 // Domains is two steps: the list is made at the first and arrives at the second.
 func (m steppedTenant) Domains(ctx context.Context) ([]domain.Platform, error) {
-	m.race.step(m.actor)
+	interleaving.Step(ctx)
 	list, err := m.MailTenant.Domains(ctx)
-	m.race.step(m.actor)
+	interleaving.Step(ctx)
 	return list, err
 }
 
 func (m steppedTenant) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
-	m.race.step(m.actor)
+	interleaving.Step(ctx)
 	return m.MailTenant.VerifyDomain(ctx, name)
 }
 
 func (m steppedTenant) EnsureSigning(ctx context.Context, name string) (dns.Signing, error) {
-	m.race.step(m.actor)
+	interleaving.Step(ctx)
 	return m.MailTenant.EnsureSigning(ctx, name)
 }
 
 // Mailboxes is two steps, as Domains.
 func (m steppedTenant) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
-	m.race.step(m.actor)
+	interleaving.Step(ctx)
 	list, err := m.MailTenant.Mailboxes(ctx)
-	m.race.step(m.actor)
+	interleaving.Step(ctx)
 	return list, err
 }
 
 func (m steppedTenant) CreateMailbox(ctx context.Context, s mailbox.Spec) (mailbox.Platform, error) {
-	m.race.step(m.actor)
+	interleaving.Step(ctx)
 	return m.MailTenant.CreateMailbox(ctx, s)
 }
 
 func (m steppedTenant) OpenSignIn(ctx context.Context, objectID, address string, password secret.Text) error {
-	m.race.step(m.actor)
+	interleaving.Step(ctx)
 	return m.MailTenant.OpenSignIn(ctx, objectID, address, password)
 }
 
 func (m steppedTenant) Rename(ctx context.Context, address, name string) error {
-	m.race.step(m.actor)
+	interleaving.Step(ctx)
 	return m.MailTenant.Rename(ctx, address, name)
 }
 
-// steppedStore is the store of one actor of a race. Each of its writes is a step.
-type steppedStore struct {
-	*bunstore.Store
-	race  *race
-	actor *actor
-}
+// steppedStore is the store of a race. Each of its writes is a step.
+type steppedStore struct{ *bunstore.Store }
 
 func (s steppedStore) SaveTenant(ctx context.Context, owner access.AccountID, t tenant.Tenant) error {
-	s.race.step(s.actor)
+	interleaving.Step(ctx)
 	return s.Store.SaveTenant(ctx, owner, t)
 }
 
 func (s steppedStore) Attach(ctx context.Context, owner access.AccountID, t tenant.Tenant, sessions ...string) (tenant.Tenant, error) {
-	s.race.step(s.actor)
+	interleaving.Step(ctx)
 	return s.Store.Attach(ctx, owner, t, sessions...)
 }
 
 func (s steppedStore) SaveDiscovery(ctx context.Context, owner access.AccountID, id tenant.GUID, f ports.Found) error {
-	s.race.step(s.actor)
+	interleaving.Step(ctx)
 	return s.Store.SaveDiscovery(ctx, owner, id, f)
 }
 
 func (s steppedStore) ChangeDomain(ctx context.Context, owner access.AccountID, d domain.Domain) (domain.Domain, error) {
-	s.race.step(s.actor)
+	interleaving.Step(ctx)
 	return s.Store.ChangeDomain(ctx, owner, d)
 }
 
 func (s steppedStore) ReserveMailboxes(ctx context.Context, owner access.AccountID, domainID string, specs []mailbox.Spec, limit int, now time.Time) ([]mailbox.Mailbox, error) {
-	s.race.step(s.actor)
+	interleaving.Step(ctx)
 	return s.Store.ReserveMailboxes(ctx, owner, domainID, specs, limit, now)
 }
 
 func (s steppedStore) SaveMailbox(ctx context.Context, owner access.AccountID, m mailbox.Mailbox) error {
-	s.race.step(s.actor)
+	interleaving.Step(ctx)
 	return s.Store.SaveMailbox(ctx, owner, m)
 }
 
 func (s steppedStore) ConcludeMailboxes(ctx context.Context, owner access.AccountID, all []mailbox.Mailbox, completion *ports.Completion) error {
-	s.race.step(s.actor)
+	interleaving.Step(ctx)
 	return s.Store.ConcludeMailboxes(ctx, owner, all, completion)
 }

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fake
+
+import (
+	"context"
+	"time"
+
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// Stepper runs the calls of wrapped ports, each as a step. CrashingProcess fails at one of the
+// steps. The Steppers of races decide in which order concurrent use cases make their steps.
+type Stepper interface {
+	// Step runs do, which makes the call with ctx, and returns its error.
+	Step(ctx context.Context, do func() error) error
+}
+
+// Answer is Step for a function that returns a value.
+func Answer[T any](ctx context.Context, s Stepper, do func() (T, error)) (out T, err error) {
+	err = s.Step(ctx, func() (err error) {
+		out, err = do()
+		return err
+	})
+	return out, err
+}
+
+// SteppedMailPlatform wraps a mail platform so that its calls about one domain are steps of s.
+func SteppedMailPlatform(p ports.MailPlatform, s Stepper) ports.MailPlatform {
+	return steppedPlatform{p, s}
+}
+
+type steppedPlatform struct {
+	ports.MailPlatform
+
+	steps Stepper
+}
+
+func (p steppedPlatform) For(id tenant.GUID) ports.MailTenant {
+	return steppedTenant{p.MailPlatform.For(id), p.steps}
+}
+
+type steppedTenant struct {
+	ports.MailTenant
+
+	steps Stepper
+}
+
+func (m steppedTenant) Domain(ctx context.Context, name string) (domain.Platform, error) {
+	return Answer(ctx, m.steps, func() (domain.Platform, error) { return m.MailTenant.Domain(ctx, name) })
+}
+
+func (m steppedTenant) AddDomain(ctx context.Context, name string) (domain.Platform, error) {
+	return Answer(ctx, m.steps, func() (domain.Platform, error) { return m.MailTenant.AddDomain(ctx, name) })
+}
+
+func (m steppedTenant) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
+	return Answer(ctx, m.steps, func() (domain.Platform, error) { return m.MailTenant.VerifyDomain(ctx, name) })
+}
+
+func (m steppedTenant) Records(ctx context.Context, name string) (domain.Records, error) {
+	return Answer(ctx, m.steps, func() (domain.Records, error) { return m.MailTenant.Records(ctx, name) })
+}
+
+func (m steppedTenant) EnableMail(ctx context.Context, name string) error {
+	return m.steps.Step(ctx, func() error { return m.MailTenant.EnableMail(ctx, name) })
+}
+
+func (m steppedTenant) RemoveDomain(ctx context.Context, name string) error {
+	return m.steps.Step(ctx, func() error { return m.MailTenant.RemoveDomain(ctx, name) })
+}
+
+func (m steppedTenant) RemoveMailbox(ctx context.Context, objectID string) error {
+	return m.steps.Step(ctx, func() error { return m.MailTenant.RemoveMailbox(ctx, objectID) })
+}
+
+func (m steppedTenant) RemoveRule(ctx context.Context, scope string) error {
+	return m.steps.Step(ctx, func() error { return m.MailTenant.RemoveRule(ctx, scope) })
+}
+
+func (m steppedTenant) EnsureSigning(ctx context.Context, name string) (dns.Signing, error) {
+	return Answer(ctx, m.steps, func() (dns.Signing, error) { return m.MailTenant.EnsureSigning(ctx, name) })
+}
+
+func (m steppedTenant) EnableSigning(ctx context.Context, name string) error {
+	return m.steps.Step(ctx, func() error { return m.MailTenant.EnableSigning(ctx, name) })
+}
+
+func (m steppedTenant) Signing(ctx context.Context, name string) (dns.Signing, error) {
+	return Answer(ctx, m.steps, func() (dns.Signing, error) { return m.MailTenant.Signing(ctx, name) })
+}
+
+// SteppedDomains wraps a domain store so that its writes are steps of s.
+func SteppedDomains(d ports.Domains, s Stepper) ports.Domains { return steppedDomains{d, s} }
+
+// storedDomains is ports.Domains under a name that does not collide with its method Domains when
+// embedded.
+type storedDomains = ports.Domains
+
+type steppedDomains struct {
+	storedDomains
+
+	steps Stepper
+}
+
+func (s steppedDomains) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, completion *ports.Completion) error {
+	return s.steps.Step(ctx, func() error { return s.storedDomains.SaveDomain(ctx, owner, d, completion) })
+}
+
+func (s steppedDomains) ChangeDomain(ctx context.Context, owner access.AccountID, now domain.Domain) (d domain.Domain, err error) {
+	err = s.steps.Step(ctx, func() error {
+		d, err = s.storedDomains.ChangeDomain(ctx, owner, now)
+		return err
+	})
+	return d, err
+}
+
+func (s steppedDomains) ReleaseDomain(ctx context.Context, owner access.AccountID, id string, reservedAt time.Time) error {
+	return s.steps.Step(ctx, func() error { return s.storedDomains.ReleaseDomain(ctx, owner, id, reservedAt) })
+}
+
+// SteppedSendingPlatforms wraps sending platforms so that every call of a platform is a step of s.
+func SteppedSendingPlatforms(p ports.SendingPlatforms, s Stepper) ports.SendingPlatforms {
+	return steppedSendingPlatforms{p, s}
+}
+
+type steppedSendingPlatforms struct {
+	ports.SendingPlatforms
+
+	steps Stepper
+}
+
+func (p steppedSendingPlatforms) For(provider string, c secret.Credential) ports.SendingPlatform {
+	return steppedSendingPlatform{p.SendingPlatforms.For(provider, c), p.steps}
+}
+
+type steppedSendingPlatform struct {
+	ports.SendingPlatform
+
+	steps Stepper
+}
+
+func (m steppedSendingPlatform) Check(ctx context.Context) (integration.Reach, error) {
+	return Answer(ctx, m.steps, func() (integration.Reach, error) { return m.SendingPlatform.Check(ctx) })
+}
+
+func (m steppedSendingPlatform) Account(ctx context.Context, address string) (integration.Account, error) {
+	return Answer(ctx, m.steps, func() (integration.Account, error) { return m.SendingPlatform.Account(ctx, address) })
+}
+
+func (m steppedSendingPlatform) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
+	return Answer(ctx, m.steps, func() (integration.Page, error) { return m.SendingPlatform.Accounts(ctx, cursor) })
+}
+
+func (m steppedSendingPlatform) StartSignIn(ctx context.Context, address string) (integration.SignIn, error) {
+	return Answer(ctx, m.steps, func() (integration.SignIn, error) { return m.SendingPlatform.StartSignIn(ctx, address) })
+}
+
+func (m steppedSendingPlatform) SignIn(ctx context.Context, session string) (integration.Progress, error) {
+	return Answer(ctx, m.steps, func() (integration.Progress, error) { return m.SendingPlatform.SignIn(ctx, session) })
+}
+
+func (m steppedSendingPlatform) Remove(ctx context.Context, account string) error {
+	return m.steps.Step(ctx, func() error { return m.SendingPlatform.Remove(ctx, account) })
+}
+
+// SteppedIntegrations wraps an integration store so that its writes are steps of s.
+func SteppedIntegrations(i ports.Integrations, s Stepper) ports.Integrations {
+	return steppedIntegrations{i, s}
+}
+
+// The aliases let a struct embed these ports: the ports have methods of the same names.
+type (
+	storedIntegrations = ports.Integrations
+	storedConnections  = ports.Connections
+)
+
+type steppedIntegrations struct {
+	storedIntegrations
+
+	steps Stepper
+}
+
+func (s steppedIntegrations) AddIntegration(ctx context.Context, i integration.Integration, credential []byte, completion *ports.Completion) error {
+	return s.steps.Step(ctx, func() error { return s.storedIntegrations.AddIntegration(ctx, i, credential, completion) })
+}
+
+func (s steppedIntegrations) SaveIntegration(ctx context.Context, i integration.Integration, completion *ports.Completion) error {
+	return s.steps.Step(ctx, func() error { return s.storedIntegrations.SaveIntegration(ctx, i, completion) })
+}
+
+func (s steppedIntegrations) RemoveIntegration(ctx context.Context, owner access.AccountID, id string, completion *ports.Completion) error {
+	return s.steps.Step(ctx, func() error { return s.storedIntegrations.RemoveIntegration(ctx, owner, id, completion) })
+}
+
+// SteppedConnections wraps a connection store so that its writes are steps of s.
+func SteppedConnections(c ports.Connections, s Stepper) ports.Connections {
+	return steppedConnections{c, s}
+}
+
+type steppedConnections struct {
+	storedConnections
+
+	steps Stepper
+}
+
+func (s steppedConnections) BeginSession(ctx context.Context, owner access.AccountID, in integration.Session, connectionID string, stale time.Time) error {
+	return s.steps.Step(ctx, func() error { return s.storedConnections.BeginSession(ctx, owner, in, connectionID, stale) })
+}
+
+func (s steppedConnections) SaveSession(ctx context.Context, owner access.AccountID, in integration.Session, c *integration.Connection, completion *ports.Completion) (bool, error) {
+	return Answer(ctx, s.steps, func() (bool, error) { return s.storedConnections.SaveSession(ctx, owner, in, c, completion) })
+}
+
+func (s steppedConnections) ClaimSessionCheck(ctx context.Context, owner access.AccountID, sessionID string, since, now time.Time) (bool, error) {
+	return Answer(ctx, s.steps, func() (bool, error) { return s.storedConnections.ClaimSessionCheck(ctx, owner, sessionID, since, now) })
+}
+
+func (s steppedConnections) SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *ports.Completion) (bool, error) {
+	return Answer(ctx, s.steps, func() (bool, error) { return s.storedConnections.SaveConnection(ctx, owner, c, before, completion) })
+}
+
+func (s steppedConnections) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, all []integration.Connection, completion *ports.Completion) (int, error) {
+	return Answer(ctx, s.steps, func() (int, error) { return s.storedConnections.SaveRefresh(ctx, owner, i, began, all, completion) })
+}

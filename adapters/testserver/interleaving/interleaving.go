@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package interleaving runs concurrent use cases in different orders of their steps. Only tests
+// import it.
+//
+// A step is a call of a port. A test wraps the ports so that each call that matters begins with
+// Step. Explore calls the test once for each order. Order.Run then lets one use case at a time make
+// a step, and the test checks what must hold after every order. A test without goroutines asks
+// Order.Choose instead.
+package interleaving
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
+)
+
+const (
+	sampleOrders = 6   // random orders in `make test`
+	soakOrders   = 200 // random orders in `make soak`, beside the enumerated ones
+)
+
+// Order decides what happens next at each point at which a test has a choice.
+type Order struct {
+	// pick returns a number below n. If interrupts is true, 0 continues the running actor and every
+	// other number interrupts it.
+	pick  func(n int, interrupts bool) int
+	steps []string
+}
+
+// Choose returns a number from 0 to below n. In a soak every number is chosen once.
+func (o *Order) Choose(n int) int {
+	chosen := o.pick(n, false)
+	o.steps = append(o.steps, strconv.Itoa(chosen))
+	return chosen
+}
+
+// Explore calls play for some random orders. In a soak it calls play for more random orders, and for
+// each order in which a running actor is interrupted at most maxInterruptions times. It ends the test
+// after the first order in which play fails, and logs the steps of that order.
+func Explore(t *testing.T, maxInterruptions int, play func(t *testing.T, o *Order)) {
+	t.Helper()
+	orders := sampleOrders
+	if soak.On() {
+		orders = soakOrders
+		enumerate(t, maxInterruptions, play)
+	}
+	random := soak.Rand(t)
+	for range orders {
+		playOne(t, &Order{pick: func(n int, _ bool) int { return random.IntN(n) }}, play)
+	}
+}
+
+func playOne(t *testing.T, o *Order, play func(*testing.T, *Order)) {
+	t.Helper()
+	if play(t, o); t.Failed() {
+		t.Fatalf("in the order %s", strings.Join(o.steps, " "))
+	}
+}
+
+// enumerate repeats the choices of the last call of play up to the last one that has an alternative,
+// and then takes the next alternative.
+func enumerate(t *testing.T, maxInterruptions int, play func(*testing.T, *Order)) {
+	t.Helper()
+	type choice struct{ taken, of int }
+	var path []choice
+	for orders := 1; ; orders++ {
+		depth, interruptions := 0, 0
+		playOne(t, &Order{pick: func(n int, interrupts bool) int {
+			if interrupts && interruptions == maxInterruptions {
+				n = 1
+			}
+			if depth == len(path) {
+				path = append(path, choice{0, n})
+			}
+			taken := path[depth].taken
+			if depth++; interrupts && taken > 0 {
+				interruptions++
+			}
+			return taken
+		}}, play)
+		for len(path) > 0 && path[len(path)-1].taken == path[len(path)-1].of-1 {
+			path = path[:len(path)-1]
+		}
+		if len(path) == 0 {
+			t.Logf("%d orders", orders)
+			return
+		}
+		path[len(path)-1].taken++
+	}
+}
+
+// actor is one use case of a race. waiting is the number of its calls that wait for their step,
+// because a use case can make calls in parallel.
+type actor struct {
+	name    string
+	waiting atomic.Int32
+	resume  chan struct{}
+	advance func()
+}
+
+type actorKey struct{}
+
+// Step waits until it is the turn of the actor that ctx belongs to. It does nothing if ctx does not
+// come from Order.Run.
+func Step(ctx context.Context) {
+	a, ok := ctx.Value(actorKey{}).(*actor)
+	if !ok {
+		return
+	}
+	a.waiting.Add(1)
+	<-a.resume
+	a.advance()
+}
+
+// Steps makes the calls of wrapped ports steps. It implements fake.Stepper.
+type Steps struct{}
+
+// Step calls Step, then do, and returns the error of do.
+func (Steps) Step(ctx context.Context, do func() error) error {
+	Step(ctx)
+	return do()
+}
+
+// Run runs the actors until all have returned, one step of one actor at a time, and returns their
+// errors. Each actor begins with a step, and passes its context to its calls. Run calls advance at
+// each step, for a clock. It must be called in a bubble of testing/synctest.
+func (o *Order) Run(ctx context.Context, advance func(), actors ...func(context.Context) error) []error {
+	running, errs := len(actors), make([]error, len(actors))
+	all := make([]*actor, len(actors))
+	for i, act := range actors {
+		a := &actor{name: string(rune('A' + i)), resume: make(chan struct{}), advance: advance}
+		all[i] = a
+		go func() {
+			ctx := context.WithValue(ctx, actorKey{}, a)
+			Step(ctx)
+			errs[i] = act(ctx)
+			running--
+		}()
+	}
+	var current *actor
+	for synctest.Wait(); running > 0; synctest.Wait() {
+		if next := o.next(all, current); next != nil {
+			current = next
+			o.steps = append(o.steps, next.name)
+			next.waiting.Add(-1)
+			next.resume <- struct{}{}
+		} else { // all actors wait for a timer
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return errs
+}
+
+// next chooses the actor that makes the next step. It returns nil if no actor waits for a step.
+func (o *Order) next(all []*actor, current *actor) *actor {
+	var ready []*actor
+	interrupts := current != nil && current.waiting.Load() > 0
+	if interrupts {
+		ready = append(ready, current)
+	}
+	for _, a := range all {
+		if a != current && a.waiting.Load() > 0 {
+			ready = append(ready, a)
+		}
+	}
+	if len(ready) == 0 {
+		return nil
+	}
+	return ready[o.pick(len(ready), interrupts)]
+}
