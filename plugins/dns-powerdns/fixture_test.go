@@ -44,7 +44,7 @@ type fixture struct {
 	nextFailure atomic.Int64           // a contract.Failure for the next PATCH
 	nextStatus  atomic.Int64           // a status for the next PATCH
 	beforePatch atomic.Pointer[func()] // runs before the next PATCH reaches the server
-	afterPatch  atomic.Pointer[func()] // runs before the next answer to a PATCH reaches the plugin
+	beforeCall  atomic.Pointer[func()] // runs before each request reaches the server
 	patches     atomic.Int64
 	serial      atomic.Int64
 	calls       atomic.Int64
@@ -71,6 +71,9 @@ func newFixture(t conformance.T) *fixture {
 func (f *fixture) proxying(server http.Handler) http.Handler {
 	return http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) {
 		f.calls.Add(1)
+		if act := f.beforeCall.Load(); act != nil {
+			(*act)()
+		}
 		failure := contract.Failure(0)
 		if r.Method == http.MethodPatch {
 			f.patches.Add(1)
@@ -91,12 +94,6 @@ func (f *fixture) proxying(server http.Handler) http.Handler {
 			panic(http.ErrAbortHandler)
 		default:
 			server.ServeHTTP(a, r)
-			if r.Method != http.MethodPatch {
-				return
-			}
-			if act := f.afterPatch.Swap(nil); act != nil {
-				(*act)()
-			}
 		}
 	})
 }

@@ -121,66 +121,6 @@ func TestChangeDuringAWriteIsReported(t *testing.T) {
 	}
 }
 
-// TestChangesOfTheOwnerAtEachPoint lets the owner change the set that the plugin writes: before its
-// read, between the read and the PATCH, and between the PATCH and the read after it. The owner's
-// values are kept, except those between read and PATCH, which the plugin reports as overlapped. No
-// write is reported as done if its values are not all there.
-func TestChangesOfTheOwnerAtEachPoint(t *testing.T) {
-	f := newFixture(t)
-	planned := []string{"of the owner", "second"}
-	for what, theirs := range map[string]dns.RRSet{
-		"adds a value":    {TTL: 300, Values: []string{"of the owner", "second", "added now"}},
-		"removes a value": {TTL: 300, Values: []string{"second"}},
-		"deletes the set": {},
-		"changes the TTL": {TTL: 77, Values: planned},
-	} {
-		for _, at := range []string{"before the read", "before the PATCH", "after the PATCH"} {
-			t.Run(what+" "+at, func(t *testing.T) {
-				zone := f.NewZone(t)
-				before := dns.RRSet{Name: zone, Type: dns.TXT, TTL: 300, Values: planned}
-				f.Put(t, zone, before)
-				z := findZone(t, f, zone)
-				after := before
-				after.Values = append([]string{"MS=ms1"}, planned...)
-				theirs.Name, theirs.Type = zone, dns.TXT
-				if at == "after the PATCH" && len(theirs.Values) > 0 {
-					theirs.Values = append([]string{"MS=ms1"}, theirs.Values...)
-				}
-				act := func() { f.Put(t, zone, theirs) }
-				switch at {
-				case "before the read":
-					act()
-				case "before the PATCH":
-					f.beforePatch.Store(&act)
-				case "after the PATCH":
-					f.afterPatch.Store(&act)
-				}
-				sent := f.patches.Load()
-				_, err := f.Provider().Apply(t.Context(), z, []dns.Change{{Before: before, After: after}})
-				held := dns.Find(f.Held(t, zone), zone, dns.TXT)
-				switch {
-				case at == "before the PATCH":
-					if !dns.IsOverlapped(err) || outcome.ChangedNothing(err) {
-						t.Errorf("got %v", err)
-					}
-				case what == "changes the TTL": // it is kept, and the values are written
-					if err != nil || !held.Same(after) || held.TTL != theirs.TTL {
-						t.Errorf("got %v, held %+v", err, held)
-					}
-				case at == "before the read":
-					if !dns.IsChanged(err) || f.patches.Load() != sent || !held.Same(theirs) {
-						t.Errorf("got %v, held %+v", err, held)
-					}
-				default:
-					if err == nil || outcome.ChangedNothing(err) || !held.Same(theirs) {
-						t.Errorf("got %v, held %+v", err, held)
-					}
-				}
-			})
-		}
-	}
-}
-
 // TestUncountedZoneIsNotWritten checks a zone whose serial does not show the changes of others. The
 // plugin refuses to write it, because a value that is added during the write would be lost unseen.
 func TestUncountedZoneIsNotWritten(t *testing.T) {
