@@ -36,6 +36,7 @@ type race struct {
 	answers   map[string]any       // the newest answer
 	users     int                  // the platform's number of users
 	lagUntil  time.Time            // until then a replica of the platform lacks all objects
+	before    map[string]string    // the ids of the rows before the race, by name
 }
 
 // useCase is one use case of a race. ctx belongs to it.
@@ -77,19 +78,23 @@ func (r *race) sync(ctx context.Context) error {
 	return err
 }
 
-func (r *race) verify(ctx context.Context) error {
-	_, err := r.domains.Verify(ctx, r.ann.ID, guid, "one.test")
-	return err
+func (r *race) verify(name string) useCase {
+	return func(ctx context.Context) error {
+		_, err := r.domains.Verify(ctx, r.ann.ID, guid, name)
+		return err
+	}
 }
 
-func (r *race) provision(ctx context.Context) error {
-	results, err := r.mailboxes.Provision(ctx, r.ann, guid, mailboxes.Request{
-		Domain: "one.test", Password: secret.New("Correct-Horse-7"), Mailboxes: []mailbox.Spec{{DisplayName: "Bea", Address: "bea@one.test"}},
-	}, nil)
-	if err == nil && results[0].Status == mailbox.ResultFailed {
-		err = results[0].Failure
+func (r *race) provision(address string) useCase {
+	return func(ctx context.Context) error {
+		results, err := r.mailboxes.Provision(ctx, r.ann, guid, mailboxes.Request{
+			Domain: "one.test", Password: secret.New("Correct-Horse-7"), Mailboxes: []mailbox.Spec{{DisplayName: "X", Address: address}},
+		}, nil)
+		if err == nil && results[0].Status == mailbox.ResultFailed {
+			err = results[0].Failure
+		}
+		return err
 	}
-	return err
 }
 
 func (r *race) rename(address, name string) useCase {
@@ -152,7 +157,7 @@ var races = []struct {
 			r.platform.DNS.Publish("one.test", records.Verification...)
 			r.fixture.sync(r.t)
 		},
-		func(r *race) []useCase { return []useCase{r.sync, r.verify} },
+		func(r *race) []useCase { return []useCase{r.sync, r.verify("one.test")} },
 		func(r *race) error {
 			if d := r.domain("one.test"); !d.Verified || !d.MailReady || d.Signing.Selector1.Name == "" || len(d.Service) == 0 {
 				return fmt.Errorf("the domain is %+v", d)
@@ -176,7 +181,7 @@ var races = []struct {
 	{
 		"a sync and a provision",
 		prepared,
-		func(r *race) []useCase { return []useCase{r.sync, r.provision} },
+		func(r *race) []useCase { return []useCase{r.sync, r.provision("bea@one.test")} },
 		func(r *race) error {
 			if m := r.box("bea@one.test"); m.Stage != mailbox.Ready || !m.Provisioned || !m.AccountEnabled {
 				return fmt.Errorf("the mailbox is %+v", m)
@@ -189,12 +194,12 @@ var races = []struct {
 		func(r *race) {
 			prepared(r)
 			r.platform.Fail(fake.Fault{Method: "OpenSignIn", Kind: outcome.Throttled, Times: 1})
-			if err := r.provision(r.t.Context()); err == nil {
+			if err := r.provision("bea@one.test")(r.t.Context()); err == nil {
 				r.t.Fatal("the creation did not stop")
 			}
 		},
 		func(r *race) []useCase {
-			return []useCase{r.provision, r.rename("bea@one.test", "New")}
+			return []useCase{r.provision("bea@one.test"), r.rename("bea@one.test", "New")}
 		},
 		func(r *race) error {
 			if m := r.box("bea@one.test"); m.Stage != mailbox.Ready || m.DisplayName != "New" || !m.AccountEnabled {

@@ -63,9 +63,42 @@ func (m steppedTenant) UserMailboxes(ctx context.Context) (int, error) {
 // Domains is two steps: the list is made at the first and arrives at the second.
 func (m steppedTenant) Domains(ctx context.Context) ([]domain.Platform, error) {
 	interleaving.Step(ctx)
-	list, err := m.MailTenant.Domains(ctx)
+	list, err := m.replica(ctx).Domains(ctx)
 	interleaving.Step(ctx)
 	return list, err
+}
+
+// Domain is a step only for a use case that reads a lagging replica, as Mailbox.
+func (m steppedTenant) Domain(ctx context.Context, name string) (domain.Platform, error) {
+	if readsReplica(ctx) {
+		interleaving.Step(ctx)
+	}
+	return m.replica(ctx).Domain(ctx, name)
+}
+
+func (m steppedTenant) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
+	if readsReplica(ctx) {
+		interleaving.Step(ctx)
+	}
+	return m.replica(ctx).Mailbox(ctx, address)
+}
+
+type replicaKey struct{}
+
+// onReplica returns a use case that reads a replica of the platform. The replica lacks all objects
+// until race.lagUntil.
+func onReplica(use useCase) useCase {
+	return func(ctx context.Context) error { return use(context.WithValue(ctx, replicaKey{}, true)) }
+}
+
+func readsReplica(ctx context.Context) bool { return ctx.Value(replicaKey{}) != nil }
+
+// replica returns the tenant as the replica shows it that answers now.
+func (m steppedTenant) replica(ctx context.Context) ports.MailTenant {
+	if readsReplica(ctx) && m.race.now.Before(m.race.lagUntil) {
+		return laggingTenant{m.MailTenant, true}
+	}
+	return m.MailTenant
 }
 
 func (m steppedTenant) VerifyDomain(ctx context.Context, name string) (domain.Platform, error) {
@@ -81,7 +114,7 @@ func (m steppedTenant) EnsureSigning(ctx context.Context, name string) (dns.Sign
 // Mailboxes is two steps, as Domains.
 func (m steppedTenant) Mailboxes(ctx context.Context) ([]mailbox.Platform, error) {
 	interleaving.Step(ctx)
-	list, err := m.MailTenant.Mailboxes(ctx)
+	list, err := m.replica(ctx).Mailboxes(ctx)
 	interleaving.Step(ctx)
 	return list, err
 }

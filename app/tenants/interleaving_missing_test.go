@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenants_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver/interleaving"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/observation"
+)
+
+const (
+	theIntegration = "01890000-0000-7000-8000-000000000001"
+	theConnection  = "01890000-0000-7000-8000-000000000002"
+)
+
+// preparedWithRows stores the objects of the platform. The mailbox anna has a send limit and a
+// connection.
+func preparedWithRows(r *race) {
+	prepared(r)
+	anna := r.box("anna@one.test")
+	anna.Provisioned, anna.Observed.Stage = true, r.now // only a mailbox that tenantry created has connections
+	must(r.t, r.store.SaveMailbox(r.t.Context(), r.ann.ID, anna))
+	must(r.t, r.store.SetSendLimit(r.t.Context(), r.ann.ID, anna.ID, 9, r.now))
+	must(r.t, r.store.AddIntegration(r.t.Context(), integration.Integration{
+		ID: theIntegration, AccountID: r.ann.ID, Provider: "instantly", Name: "x", Status: integration.Connected, CreatedAt: r.now, UpdatedAt: r.now,
+	}, []byte("sealed"), nil))
+	must(r.t, r.store.BeginSession(r.t.Context(), r.ann.ID, integration.Session{
+		ID: theConnection, IntegrationID: theIntegration, MailboxID: anna.ID, Status: integration.SessionPending, CreatedAt: r.now, ExpiresAt: r.now.Add(time.Hour),
+	}, theConnection, r.now))
+	r.before = r.rows()
+	r.now = r.now.Add(time.Minute)
+	r.lagUntil = r.now.Add(observation.ReplicaLag)
+}
+
+// missedOnce is preparedWithRows. All objects were then missed.
+func missedOnce(r *race) {
+	preparedWithRows(r)
+	must(r.t, onReplica(r.sync)(r.t.Context()))
+	if domains, boxes := r.storedObjects(r.t); len(domains)+len(boxes) != 0 {
+		r.t.Fatalf("listed are %+v and %+v", domains, boxes)
+	}
+}
+
+// wait lets so much time pass that the replica no longer lags.
+func (r *race) wait(ctx context.Context) error {
+	interleaving.Step(ctx)
+	r.now = r.now.Add(observation.ReplicaLag)
+	return nil
+}
+
+// removeAnna removes the mailbox anna at the platform, as its owner does.
+func (r *race) removeAnna(ctx context.Context) error {
+	interleaving.Step(ctx)
+	at := r.platform.For(guid)
+	anna, err := at.Mailbox(ctx, "anna@one.test")
+	if err != nil {
+		return err
+	}
+	return at.RemoveMailbox(ctx, anna.ObjectID)
+}
+
+// rowsKept returns an error unless all objects of preparedWithRows are listed by the same rows, with
+// the limit and the connection.
+func rowsKept(r *race) error {
+	if now := r.rows(); !maps.Equal(now, r.before) {
+		return fmt.Errorf("the rows are %v, were %v", now, r.before)
+	}
+	anna := r.box("anna@one.test")
+	if anna.DailySendLimit != 9 {
+		return fmt.Errorf("the mailbox is %+v", anna)
+	}
+	e, err := r.store.EligibleMailbox(r.t.Context(), r.ann.ID, theIntegration, anna.ID)
+	if err != nil || e.Connection.ID != theConnection {
+		return fmt.Errorf("the connection is %+v, %w", e.Connection, err)
+	}
+	return nil
+}
+
+// rows returns the ids of the listed objects by name.
+func (r *race) rows() map[string]string {
+	domains, boxes := r.storedObjects(r.t)
+	rows := map[string]string{}
+	for _, d := range domains {
+		rows[d.Name] = d.ID
+	}
+	for _, m := range boxes {
+		rows[m.Address] = m.ID
+	}
+	return rows
+}
+
+var missingRaces = []struct {
+	name    string
+	prepare func(*race)
+	cases   func(*race) []useCase
+	// check is called after a sync that reads no lagging replica.
+	check func(*race) error
+}{
+	{
+		"two lists without the objects, while the replica catches up",
+		preparedWithRows,
+		func(r *race) []useCase { return []useCase{onReplica(r.sync), onReplica(r.sync), r.wait} },
+		rowsKept,
+	},
+	{
+		"a list without the objects and one with them, while the replica catches up",
+		missedOnce,
+		func(r *race) []useCase { return []useCase{onReplica(r.sync), r.sync, r.wait} },
+		rowsKept,
+	},
+	{
+		"a list without the objects and a rename, while the replica catches up",
+		preparedWithRows,
+		func(r *race) []useCase {
+			return []useCase{onReplica(r.sync), r.rename("anna@one.test", "New"), r.wait}
+		},
+		func(r *race) error {
+			if m := r.box("anna@one.test"); m.DisplayName != "New" {
+				return fmt.Errorf("the mailbox is %+v", m)
+			}
+			return rowsKept(r)
+		},
+	},
+	{
+		"a list without a mailbox and its creation, while the replica catches up",
+		preparedWithRows,
+		func(r *race) []useCase { return []useCase{onReplica(r.sync), r.provision("bea@one.test"), r.wait} },
+		func(r *race) error {
+			m := r.box("bea@one.test")
+			if m.Stage != mailbox.Ready || !m.Provisioned || r.platform.Effects("CreateMailbox") != 2 {
+				return fmt.Errorf("the mailbox is %+v", m)
+			}
+			r.before[m.Address] = m.ID
+			return rowsKept(r)
+		},
+	},
+	{
+		"a list without a domain and its verification, while the replica catches up",
+		func(r *race) {
+			preparedWithRows(r)
+			records, err := r.platform.For(guid).Records(r.t.Context(), "two.test")
+			must(r.t, err)
+			r.platform.DNS.Publish("two.test", records.Verification...)
+		},
+		func(r *race) []useCase { return []useCase{onReplica(r.sync), r.verify("two.test"), r.wait} },
+		func(r *race) error {
+			if d := r.domain("two.test"); !d.Verified {
+				return fmt.Errorf("the domain is %+v", d)
+			}
+			return rowsKept(r)
+		},
+	},
+	{
+		"a removal by the owner, a list, and a creation of the same mailbox",
+		preparedWithRows,
+		func(r *race) []useCase { return []useCase{r.removeAnna, r.sync, r.provision("anna@one.test")} },
+		goneExactly,
+	},
+	{
+		"a removal by the owner and two lists, while the replica catches up",
+		preparedWithRows,
+		func(r *race) []useCase { return []useCase{r.removeAnna, onReplica(r.sync), r.wait} },
+		goneExactly,
+	},
+}
+
+// goneExactly returns an error unless, after two more syncs, the mailbox anna has a row exactly if
+// the platform has the mailbox.
+func goneExactly(r *race) error {
+	r.now = r.now.Add(observation.ReplicaLag)
+	r.fixture.sync(r.t)
+	_, err := r.platform.For(guid).Mailbox(r.t.Context(), "anna@one.test")
+	_, known, readErr := r.store.KnownNames(r.t.Context(), r.ann.ID, guid)
+	must(r.t, readErr)
+	if exists, stored := err == nil, slices.Contains(known, "anna@one.test"); exists != stored {
+		return fmt.Errorf("the platform has the mailbox: %v, a row exists: %v", exists, stored)
+	}
+	return nil
+}
+
+// A row is removed only if its object is gone. Its limit and its connections stay until then.
+func TestObjectsThatReplicasLackKeepTheirRowsInEveryOrder(t *testing.T) {
+	for _, tt := range missingRaces {
+		t.Run(tt.name, func(t *testing.T) {
+			interleaving.Explore(t, maxInterruptions(len(tt.cases(&race{}))), func(t *testing.T, o *interleaving.Order) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newRace(t)
+					tt.prepare(r)
+					r.run(o, tt.cases(r)...)
+					r.fixture.sync(r.t)
+					if err := tt.check(r); err != nil {
+						t.Error(err)
+					}
+				})
+			})
+		})
+	}
+}
