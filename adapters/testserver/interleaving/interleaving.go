@@ -52,15 +52,27 @@ func Explore(t *testing.T, maxInterruptions int, play func(t *testing.T, o *Orde
 		enumerate(t, maxInterruptions, play)
 	}
 	random := soak.Rand(t)
-	for range orders {
-		playOne(t, &Order{pick: func(n int, _ bool) int { return random.IntN(n) }}, play)
+	for i := range orders {
+		// Most faults need few interruptions at certain steps, so some orders have many and some few.
+		rarity := 1 << (i % sampleOrders)
+		playOne(t, &Order{pick: func(n int, interrupts bool) int {
+			if interrupts && random.IntN(rarity) > 0 {
+				return 0
+			}
+			return random.IntN(n)
+		}}, play)
 	}
 }
 
 func playOne(t *testing.T, o *Order, play func(*testing.T, *Order)) {
 	t.Helper()
+	defer func() { // a failure in a bubble of testing/synctest ends the test
+		if t.Failed() {
+			t.Logf("in the order %s", strings.Join(o.steps, " "))
+		}
+	}()
 	if play(t, o); t.Failed() {
-		t.Fatalf("in the order %s", strings.Join(o.steps, " "))
+		t.FailNow()
 	}
 }
 

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dnsruns
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tenantry/tenantry/adapters/testserver/interleaving"
+	"github.com/tenantry/tenantry/app/lease"
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/provisioning"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// sharedZone is a zone that our workers and its owner change. Our reads and writes are steps.
+type sharedZone struct {
+	*published
+	// ours are the records that a write of ours added, and that the owner did not remove since.
+	ours map[string]bool
+	// met are the records that a write of ours found as wanted, although they were not there when it
+	// was planned. Decision 0026 lets them count as ours.
+	met map[string]bool
+}
+
+func (z *sharedZone) Records(ctx context.Context, at dns.Zone) ([]dns.RRSet, error) {
+	interleaving.Step(ctx)
+	return z.published.Records(ctx, at)
+}
+
+func (z *sharedZone) Apply(ctx context.Context, at dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+	interleaving.Step(ctx)
+	before := z.records(ctx)
+	sets, err := z.published.Apply(ctx, at, changes)
+	for r := range z.records(ctx) {
+		if !before[r] {
+			z.ours[r] = true
+		}
+	}
+	for _, c := range changes {
+		for _, v := range c.After.Values {
+			if r := record(c.After.Name, c.After.Type, v); before[r] && !slices.Contains(c.Before.Values, v) {
+				z.met[r] = true
+			}
+		}
+	}
+	return sets, err
+}
+
+func record(name string, of dns.Type, value string) string {
+	return name + " " + string(of) + " " + value
+}
+
+func (z *sharedZone) records(ctx context.Context) map[string]bool {
+	held, _ := z.published.Records(context.WithoutCancel(ctx), dns.Zone{ID: zone, Name: zone})
+	all := map[string]bool{}
+	for _, s := range held {
+		for _, v := range s.Values {
+			all[record(s.Name, s.Type, v)] = true
+		}
+	}
+	return all
+}
+
+// put replaces sets, as the owner does.
+func (z *sharedZone) put(ctx context.Context, sets ...dns.RRSet) {
+	for _, s := range sets {
+		z.Put(zone, s)
+	}
+	left := z.records(ctx)
+	maps.DeleteFunc(z.ours, func(r string, _ bool) bool { return !left[r] })
+	z.show(ctx, dns.Zone{ID: zone, Name: zone})
+}
+
+// zoneRace is a job and a zone whose owner changes it meanwhile.
+type zoneRace struct {
+	*fixture
+	zone    *sharedZone
+	worker  *Worker
+	id      string
+	planned []dns.RRSet // the sets that the job plans
+}
+
+func newZoneRace(t *testing.T) *zoneRace {
+	t.Helper()
+	w := newFixture(t)
+	r := &zoneRace{fixture: w, zone: &sharedZone{w.provider, map[string]bool{}, map[string]bool{}}}
+	w.connect(t, r.zone)
+	r.worker = w.Worker
+	r.worker.Domains.Writes = steppedWrites{w.store, interleaving.Steps{}}
+	v, err := w.Domains.Survey(t.Context(), w.acc.ID, w.domain.ID)
+	must(t, err)
+	for _, c := range v.Plan.Changes {
+		r.planned = append(r.planned, c.After)
+	}
+	r.id = w.begin(t).ID
+	return r
+}
+
+// work lets a worker execute the job until it waits.
+func (r *zoneRace) work(ctx context.Context) error {
+	return withoutLost(r.worker.Handle(ctx, ports.Wakeup{Kind: Kind, ID: r.id}))
+}
+
+// takeOver ends the lease of the worker that has the job, and lets a different worker execute it.
+// Calls of the first worker that are on their way still reach the zone.
+func (r *zoneRace) takeOver(ctx context.Context) error {
+	interleaving.Step(ctx)
+	j, err := r.store.Job(ctx, r.acc.ID, r.id)
+	if err != nil {
+		return err
+	}
+	if _, err := r.store.ReleaseJob(ctx, j, r.clock); err != nil {
+		return err
+	}
+	return r.work(ctx)
+}
+
+// withoutLost returns nil for the error of a worker that lost its lease.
+func withoutLost(err error) error {
+	if errors.Is(err, lease.ErrLost) {
+		return nil
+	}
+	return err
+}
+
+// publishAll is an owner who publishes the planned records by hand.
+func (r *zoneRace) publishAll(ctx context.Context) error {
+	interleaving.Step(ctx)
+	r.zone.put(ctx, r.planned...)
+	return nil
+}
+
+// texts are the planned texts at the apex.
+func (r *zoneRace) texts() dns.RRSet { return dns.Find(r.planned, zone, dns.TXT) }
+
+// publishTexts is an owner who publishes one of the planned sets by hand.
+func (r *zoneRace) publishTexts(ctx context.Context) error {
+	interleaving.Step(ctx)
+	r.zone.put(ctx, r.texts())
+	return nil
+}
+
+// addAndPublish is an owner who adds a text, and then replaces the texts by those that are planned.
+func (r *zoneRace) addAndPublish(ctx context.Context) error {
+	interleaving.Step(ctx)
+	held, err := r.zone.published.Records(ctx, dns.Zone{ID: zone, Name: zone})
+	if err != nil {
+		return err
+	}
+	set := dns.Find(held, zone, dns.TXT)
+	set.Name, set.Type, set.TTL = zone, dns.TXT, 300
+	set.Values = append(set.Values, "of the owner")
+	r.zone.put(ctx, set)
+	return r.publishTexts(ctx)
+}
+
+var zoneRaces = []struct {
+	name  string
+	loses bool // the answer or the request of the first write is lost
+	owner func(r *zoneRace, ctx context.Context) error
+}{
+	{"the owner publishes the planned records", false, (*zoneRace).publishAll},
+	{"the owner adds a text, then publishes the planned texts", false, (*zoneRace).addAndPublish},
+	{"an answer is lost, and the owner publishes one planned set", true, (*zoneRace).publishTexts},
+}
+
+// A job runs while the owner of the zone changes it, and while a different worker takes over the
+// job. Every value that is managed after that was written by tenantry.
+func TestManagedRecordsWereWrittenByUsInEveryOrder(t *testing.T) {
+	for _, tt := range zoneRaces {
+		t.Run(tt.name, func(t *testing.T) {
+			interleaving.Explore(t, 2, func(t *testing.T, o *interleaving.Order) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newZoneRace(t)
+					if tt.loses {
+						r.provider.Lose(o.Choose(2) == 1)
+					}
+					owner := func(ctx context.Context) error { return tt.owner(r, ctx) }
+					must(t, errors.Join(o.Run(t.Context(), func() {}, r.work, owner, r.takeOver)...))
+					r.requireOnlyOurs(t)
+					j := r.run(t, r.worker, r.id)
+					if j.Required != "" {
+						_, err := r.store.RetryJob(t.Context(), r.acc.ID, j.ID, r.clock, nil)
+						must(t, err)
+						j = r.run(t, r.worker, r.id)
+					}
+					if j.Status != provisioning.Completed {
+						t.Errorf("the job ended %+v", j)
+					}
+					r.requireOnlyOurs(t)
+				})
+			})
+		})
+	}
+}
+
+// requireOnlyOurs checks that tenantry wrote every managed value.
+func (r *zoneRace) requireOnlyOurs(t *testing.T) {
+	t.Helper()
+	managed, err := r.store.Written(t.Context(), r.acc.ID, r.domain.ID)
+	must(t, err)
+	for _, v := range managed {
+		if held := record(v.Name, v.Type, v.Value); !r.zone.ours[held] && !r.zone.met[held] {
+			t.Errorf("managed is %+v, which the owner published", v)
+		}
+	}
+}
