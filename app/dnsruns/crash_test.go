@@ -16,24 +16,24 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-type steppedProviders struct {
+type crashingProviders struct {
 	ports.DNSProviders
 
-	steps fake.Stepper
+	life *fake.CrashingProcess
 }
 
-func (p steppedProviders) For(provider string, c secret.Credential) ports.DNSProvider {
-	return steppedProvider{p.DNSProviders.For(provider, c), p.steps}
+func (p crashingProviders) For(provider string, c secret.Credential) ports.DNSProvider {
+	return crashingProvider{p.DNSProviders.For(provider, c), p.life}
 }
 
-type steppedProvider struct {
+type crashingProvider struct {
 	ports.DNSProvider
 
-	steps fake.Stepper
+	life *fake.CrashingProcess
 }
 
-func (m steppedProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
-	return fake.Answer(ctx, m.steps, func() ([]dns.RRSet, error) { return m.DNSProvider.Apply(ctx, z, changes) })
+func (m crashingProvider) Apply(ctx context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
+	return fake.Answer(ctx, m.life, func() ([]dns.RRSet, error) { return m.DNSProvider.Apply(ctx, z, changes) })
 }
 
 type crashingJobs struct {
@@ -65,22 +65,22 @@ func (s crashingJobs) HoldJob(ctx context.Context, j provisioning.Job, lease tim
 	return s.DNSJobs.HoldJob(ctx, j, lease)
 }
 
-type steppedWrites struct {
+type crashingWrites struct {
 	ports.DNSWrites
 
-	steps fake.Stepper
+	life *fake.CrashingProcess
 }
 
-func (s steppedWrites) IntendWrite(ctx context.Context, owner access.AccountID, w dns.Write) (string, error) {
-	return fake.Answer(ctx, s.steps, func() (string, error) { return s.DNSWrites.IntendWrite(ctx, owner, w) })
+func (s crashingWrites) IntendWrite(ctx context.Context, owner access.AccountID, w dns.Write) (string, error) {
+	return fake.Answer(ctx, s.life, func() (string, error) { return s.DNSWrites.IntendWrite(ctx, owner, w) })
 }
 
-func (s steppedWrites) ConfirmWrite(ctx context.Context, owner access.AccountID, id string) error {
-	return s.steps.Step(ctx, func() error { return s.DNSWrites.ConfirmWrite(ctx, owner, id) })
+func (s crashingWrites) ConfirmWrite(ctx context.Context, owner access.AccountID, id string) error {
+	return s.life.Step(ctx, func() error { return s.DNSWrites.ConfirmWrite(ctx, owner, id) })
 }
 
-func (s steppedWrites) DropWrite(ctx context.Context, owner access.AccountID, id string) error {
-	return s.steps.Step(ctx, func() error { return s.DNSWrites.DropWrite(ctx, owner, id) })
+func (s crashingWrites) DropWrite(ctx context.Context, owner access.AccountID, id string) error {
+	return s.life.Step(ctx, func() error { return s.DNSWrites.DropWrite(ctx, owner, id) })
 }
 
 // TestEveryCrashConverges crashes a worker at every step of a job in turn. After its lease has
@@ -96,9 +96,9 @@ func TestEveryCrashConverges(t *testing.T) {
 				id := w.begin(t).ID
 				l := fake.NewCrashingProcess(steps, after)
 				by := w.worker(dependencies{
-					fake.SteppedMailPlatform(w.fake, l), fake.SteppedDomains(w.store, l), crashingJobs{w.store, l}, steppedProviders{w.providers, l},
+					fake.SteppedMailPlatform(w.fake, l), fake.SteppedDomains(w.store, l), crashingJobs{w.store, l}, crashingProviders{w.providers, l},
 				})
-				by.Domains.Writes = steppedWrites{w.store, l}
+				by.Domains.Writes = crashingWrites{w.store, l}
 				w.runUntilCrash(t, l, by, id)
 				finished = !l.Dead()
 				if j := w.job(t, id); j.Status == provisioning.Running {
