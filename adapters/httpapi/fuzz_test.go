@@ -7,21 +7,36 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/console"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
 )
 
+// validState stands in an input for the state of a connect link that waits for an administrator. Each
+// process of a fuzzing run has its own links.
+const validState = "VALID-STATE"
+
+// growthInterval is the number of requests between two checks of the memory. Each check also renews
+// the state, because a request can complete or expire the earlier one.
+const growthInterval = 500
+
 // FuzzRequestsWithoutKey sends arbitrary requests of a client without an API key to all paths: the
-// pages, the operations, and the connect pages with a valid state. None is answered with a 5xx.
+// pages, the operations, and the connect pages with a valid state. None is answered with a 5xx, and
+// the memory of the process does not grow.
 func FuzzRequestsWithoutKey(f *testing.F) {
 	env := newTestEnv(f)
 	env.options.Guard.Pages = console.New(console.Options{
 		Tenants: env.options.Tenants, Log: env.options.Guard.Log, Platform: "microsoft365", Facts: env.platform, Setting: func(string) string { return "" },
 	})
 	handler := env.handler(f)
-	state := pendingState(f, handler, env.accountA.key)
 	for _, path := range []string{"/openapi.json", "/openapi.yaml", "/docs"} {
 		// They are made once. In an instrumented program that can take longer than an input may.
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
@@ -33,18 +48,29 @@ func FuzzRequestsWithoutKey(f *testing.F) {
 	for _, path := range []string{"/", "/docs", "/docs/", "/docs/errors/invalid_request", "/docs/guide/webhooks", "/docs/assets/swagger-ui-bundle.js", "/openapi.json", "/v1", "/v1/tenants", "/v1/events?wait_seconds=1", "/connect/", "/nothing"} {
 		add("GET", path, "", "")
 	}
+	const state = validState
 	for _, query := range []string{"", "state=" + state, "state=" + state + "&code=x", "state=" + state + "&admin_consent=True&tenant=" + string(env.accountA.tenant), "state=x&error=access_denied&error_description=y"} {
 		add("GET", "/connect/microsoft365/callback?"+query, "", "")
 		add("GET", "/connect/microsoft365/signin?"+query, "", "")
 		add("POST", "/connect/microsoft365/confirm", form, query+"&decision=connect")
 	}
 	add("POST", "/v1/tenants", "application/json", `{"a":1}`)
+	var (
+		requests int
+		fill     *strings.Replacer
+		memory   growthCheck
+	)
 	f.Fuzz(func(t *testing.T, method, target, contentType, body, header, value string) {
+		if requests++; requests%growthInterval == 1 {
+			fill = strings.NewReplacer(validState, pendingState(t, handler, env.accountA.key))
+			memory.check(t, requests)
+		}
+		target = fill.Replace(target)
 		at, err := url.ParseRequestURI(target)
 		if err != nil || strings.ContainsAny(method, " \r\n") || method == "" {
 			t.Skip("a server does not pass on such a request")
 		}
-		r := httptest.NewRequest(http.MethodGet, "/", strings.NewReader(body))
+		r := httptest.NewRequest(http.MethodGet, "/", strings.NewReader(fill.Replace(body)))
 		r.Method, r.URL, r.RequestURI = method, at, target
 		r.Header["Content-Type"] = []string{contentType}
 		r.Header[http.CanonicalHeaderKey(header)] = []string{value}
@@ -54,6 +80,64 @@ func FuzzRequestsWithoutKey(f *testing.F) {
 			t.Errorf("%s %q is answered %d %s", method, target, recorder.Code, recorder.Body)
 		}
 	})
+}
+
+// maxGrowth is how much memory a process may gain while it answers requests. The memory of the Go
+// runtime and of the database varies by a few megabytes.
+const maxGrowth = 48 << 20
+
+// growthCheck compares the memory of the process with its memory after the first requests.
+type growthCheck struct{ initial int }
+
+func (g *growthCheck) check(t *testing.T, requests int) {
+	t.Helper()
+	switch resident := residentMemory(t); {
+	case requests <= growthInterval: // caches are still empty
+	case g.initial == 0:
+		g.initial = resident
+	case resident > g.initial+maxGrowth:
+		t.Errorf("the memory grew from %d to %d bytes in %d requests", g.initial, resident, requests)
+	}
+}
+
+// residentMemory returns the bytes of memory that the process needs, without files. It includes the
+// memory of the database, which is not in Go's heap.
+func residentMemory(t *testing.T) int {
+	t.Helper()
+	debug.FreeOSMemory()
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`RssAnon:\s+(\d+) kB`).FindSubmatch(status)
+	if found == nil {
+		t.Fatalf("no RssAnon in %s", status)
+	}
+	kilobytes, err := strconv.Atoi(string(found[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kilobytes << 10
+}
+
+// TestFuzzingRequestsWithoutKey runs FuzzRequestsWithoutKey with new inputs: 2000 inputs of this
+// program, or 10 minutes of a program that is instrumented, so that inputs for all branches are
+// found. An input that fails is written to testdata.
+func TestFuzzingRequestsWithoutKey(t *testing.T) {
+	t.Parallel()
+	program, amount, processes := os.Args[0], "2000x", "1"
+	if soak.On() {
+		program, amount, processes = filepath.Join(t.TempDir(), "fuzz.test"), "10m", "2"
+		out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-fuzz=.", "-o", program, ".").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), program, "-test.run=^$", "-test.fuzz=^FuzzRequestsWithoutKey$",
+		"-test.fuzztime="+amount, "-test.parallel="+processes, "-test.fuzzcachedir="+t.TempDir()).CombinedOutput()
+	if t.Logf("%s", out); err != nil {
+		t.Error(err)
+	}
 }
 
 // pendingState returns the state of a connect link that waits for an administrator.

@@ -23,6 +23,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -55,8 +57,8 @@ type Options struct {
 	Plugin string
 	// Seed creates zones and tenants.
 	Seed bool
-	// ControlAddr is the loopback address of the control interface. If it is taken, or empty, the
-	// control interface listens on a free port.
+	// ControlAddr is the loopback address of the control interface. If it is taken, empty or has port
+	// 0, the control interface listens on a free port, which a restart keeps.
 	ControlAddr string
 	Log         *slog.Logger
 }
@@ -115,26 +117,45 @@ func (env *Environment) start(ctx context.Context) error {
 	if env.dns, err = zones.Listen(ctx, env.zones); err != nil {
 		return err
 	}
-	url, err := env.listen(ctx, anyPort, env.simulatorAPI())
+	url, err := env.listen(ctx, env.simulatorAPI())
 	if err != nil {
 		return err
 	}
 	return env.startSimulators(ctx, url)
 }
 
-// listen serves h on a loopback address until Close, and returns its URL. If the address is taken,
-// it serves h on a free port.
-func (env *Environment) listen(ctx context.Context, addr string, h http.Handler) (string, error) {
-	s, err := startServer(ctx, addr, h)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		env.log.InfoContext(ctx, "the address is taken, so a free port is used", "address", addr)
-		s, err = startServer(ctx, anyPort, h)
+// listenControl serves the control interface on Options.ControlAddr. If that address is taken or has
+// port 0, it uses the address of the last start, or a free port. So clients that know the address
+// work after a restart.
+func (env *Environment) listenControl(ctx context.Context, h http.Handler) (string, error) {
+	configured := cmp.Or(env.options.ControlAddr, anyPort)
+	name := "control " + configured // a start with a different ControlAddr has its own last address
+	tries := []string{configured, env.addresses.address(name, configured)}
+	if strings.HasSuffix(configured, ":0") {
+		slices.Reverse(tries)
 	}
+	url, err := env.listen(ctx, h, slices.Compact(tries)...)
 	if err != nil {
 		return "", err
 	}
-	env.servers = append(env.servers, s)
-	return s.url, nil
+	return url, env.addresses.save(name, url)
+}
+
+// listen serves h until Close, on the first of the addresses that is not taken, or on a free port of
+// loopback. It returns the URL.
+func (env *Environment) listen(ctx context.Context, h http.Handler, tries ...string) (string, error) {
+	for _, addr := range append(tries, anyPort) {
+		s, err := startServer(ctx, addr, h)
+		switch {
+		case err == nil:
+			env.servers = append(env.servers, s)
+			return s.url, nil
+		case !errors.Is(err, syscall.EADDRINUSE):
+			return "", err
+		}
+		env.log.InfoContext(ctx, "the address is taken, so a different one is used", "address", addr)
+	}
+	return "", errors.New("no port of loopback is free")
 }
 
 // Close stops the simulators and the servers, and waits until they have stopped. It stops them

@@ -6,26 +6,80 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
+	"strings"
 	"testing"
 )
+
+// TestControlInterfaceKeepsItsAddress checks that a restart with the same data does not change the
+// address of the control interface, also if the kernel chose its port. A different address can be
+// configured.
+func TestControlInterfaceKeepsItsAddress(t *testing.T) {
+	occupied, free := listenOn(t, "127.0.0.4:0"), listenOn(t, "127.0.0.4:0")
+	freeAddr := free.Addr().String()
+	_ = free.Close()
+	for _, tt := range []struct{ name, configured, prefix string }{
+		{"port 0", "127.0.0.2:0", "http://127.0.0.2:"},
+		{"a taken address", occupied.Addr().String(), "http://127.0.0.1:"},
+		{"a free address", freeAddr, "http://" + freeAddr},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			data := t.TempDir()
+			first := controlURL(t, data, tt.configured)
+			if !strings.HasPrefix(first, tt.prefix) || first == "http://"+occupied.Addr().String() {
+				t.Fatalf("%q listens on %s", tt.configured, first)
+			}
+			if second := controlURL(t, data, tt.configured); second != first {
+				t.Errorf("after a restart it listens on %s, before on %s", second, first)
+			}
+			if other := controlURL(t, data, "127.0.0.3:0"); !strings.HasPrefix(other, "http://127.0.0.3:") {
+				t.Errorf("a different address is configured, but it listens on %s", other)
+			}
+		})
+	}
+}
+
+// controlURL starts and stops the control interface of a sandbox and returns its address.
+func controlURL(t *testing.T, data, configured string) string {
+	t.Helper()
+	addresses, err := openAddresses(filepath.Join(data, "addresses.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := &Environment{log: slog.New(slog.DiscardHandler), options: Options{ControlAddr: configured}, addresses: addresses}
+	url, err := env.listenControl(t.Context(), http.NotFoundHandler())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := env.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+func listenOn(t *testing.T, addr string) net.Listener {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
 
 // TestTakenAddressIsReplacedByAFreePort checks that a second sandbox starts while a first one uses
 // the default address of the control interface.
 func TestTakenAddressIsReplacedByAFreePort(t *testing.T) {
-	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", anyPort)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = taken.Close() }()
+	taken := listenOn(t, "127.0.0.4:0")
 	env := &Environment{log: slog.New(slog.DiscardHandler)}
-	url, err := env.listen(t.Context(), taken.Addr().String(), http.NotFoundHandler())
+	url, err := env.listen(t.Context(), http.NotFoundHandler(), taken.Addr().String())
 	if err != nil || url == "http://"+taken.Addr().String() {
 		t.Fatalf("listens on %s, %v", url, err)
 	}
 	if err := env.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := env.listen(t.Context(), "nonsense", http.NotFoundHandler()); err == nil {
+	if _, err := env.listen(t.Context(), http.NotFoundHandler(), "nonsense"); err == nil {
 		t.Error("an invalid address is replaced too")
 	}
 }

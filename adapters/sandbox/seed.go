@@ -3,7 +3,6 @@
 package sandbox
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,7 +79,7 @@ func (env *Environment) Open(ctx context.Context, s Services) (Ready, error) {
 			return Ready{}, err
 		}
 	}
-	ready.ControlURL, err = env.listen(ctx, cmp.Or(env.options.ControlAddr, anyPort), env.Control(s))
+	ready.ControlURL, err = env.listenControl(ctx, env.Control(s))
 	return ready, err
 }
 

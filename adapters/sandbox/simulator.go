@@ -135,7 +135,7 @@ func (env *Environment) runSimulator(ctx context.Context, p plugin, exe, zonesUR
 	start := func(address string) (*process, []byte, error) {
 		return startProcess(ctx, log, exe, p.File, "simulate", "--listen", address, "--data", data, "--world", zonesURL)
 	}
-	lastAddress := env.addresses.address(p.Name)
+	lastAddress := env.addresses.address(p.Name, anyPort)
 	proc, line, err := start(lastAddress)
 	if err != nil && lastAddress != anyPort && ctx.Err() == nil {
 		proc, line, err = start(anyPort) // the last port may be in use by another process

@@ -66,8 +66,9 @@ func (c *Clock) set(now time.Time) error {
 // anyPort lets the kernel choose a free port on loopback.
 const anyPort = "127.0.0.1:0"
 
-// addresses stores the address of each simulator, keyed by provider. So a simulator keeps its
-// address after a restart, and links and credentials that contain the address stay valid.
+// addresses stores the address of each simulator, keyed by provider, and of the control interface. So
+// they keep their addresses after a restart, and links and credentials that contain an address stay
+// valid.
 type addresses struct {
 	path string
 	all  map[string]string
@@ -81,12 +82,12 @@ func openAddresses(path string) (*addresses, error) {
 	return a, nil
 }
 
-// address returns the address on which a simulator should listen: its last address, or anyPort.
-func (a *addresses) address(provider string) string { return cmp.Or(a.all[provider], anyPort) }
+// address returns the last address of a simulator or of the control interface, or fallback.
+func (a *addresses) address(name, fallback string) string { return cmp.Or(a.all[name], fallback) }
 
-func (a *addresses) save(provider, url string) error {
+func (a *addresses) save(name, url string) error {
 	next := maps.Clone(a.all)
-	next[provider] = strings.TrimPrefix(url, "http://")
+	next[name] = strings.TrimPrefix(url, "http://")
 	if err := disk.Save(a.path, next); err != nil {
 		return fmt.Errorf("save addresses: %w", err)
 	}

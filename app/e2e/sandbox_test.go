@@ -71,12 +71,13 @@ func TestSandboxReadyLineIsComplete(t *testing.T) {
 	}
 }
 
-// TestSandboxKeepsItsStateAfterRestart checks that service and platform keep their state after
-// SIGKILL and after a stop.
+// TestSandboxKeepsItsStateAfterRestart checks that service and platform keep their state, and the
+// control interface its address, after SIGKILL and after a stop.
 func TestSandboxKeepsItsStateAfterRestart(t *testing.T) {
 	t.Parallel()
 	b, data := requirePrograms(t, releaseBuild), t.TempDir()
-	p, first := startDev(t, b, data, nil)
+	control := []string{"--control", "127.0.0.5:0"} // no other program uses ports of this address
+	p, first := startDev(t, b, data, nil, control...)
 	c := seededAccount(t, first)
 	h := accountTenant{c, first.Tenants[0].TenantID, first.Tenants[0].Admin}
 	h.setBehaviour(noDelays())
@@ -88,9 +89,9 @@ func TestSandboxKeepsItsStateAfterRestart(t *testing.T) {
 	before := remembered(h)
 
 	p.kill()
-	p, second := startDev(t, b, data, nil)
-	if second.APIKey != first.APIKey || second.AccountID != first.AccountID || !slices.Equal(second.Zones, first.Zones) {
-		t.Errorf("key, account or zones changed")
+	p, second := startDev(t, b, data, nil, control...)
+	if second.APIKey != first.APIKey || second.AccountID != first.AccountID || !slices.Equal(second.Zones, first.Zones) || second.ControlURL != first.ControlURL {
+		t.Errorf("key, account, zones or the address of the control interface changed")
 	}
 	if slices.ContainsFunc(second.Tenants, func(s sandbox.Tenant) bool { return s.TenantID == h.guid }) || len(second.Tenants) != len(first.Tenants) {
 		t.Errorf("the tenants that are not connected: %v", second.Tenants)
@@ -109,9 +110,9 @@ func TestSandboxKeepsItsStateAfterRestart(t *testing.T) {
 	if err := p.stop(); err != nil {
 		t.Fatal(err)
 	}
-	_, third := startDev(t, b, data, nil)
-	if third.APIKey == first.APIKey || third.APIKey == rotated || third.AccountID != first.AccountID {
-		t.Error("after a rotation the key is not a new one of the same account")
+	_, third := startDev(t, b, data, nil, control...)
+	if third.APIKey == first.APIKey || third.APIKey == rotated || third.AccountID != first.AccountID || third.ControlURL != first.ControlURL {
+		t.Error("after a rotation the key is not a new one of the same account, or the control interface moved")
 	}
 	h.ready, h.key = third, third.APIKey
 	h.checkTenants(h.guid)

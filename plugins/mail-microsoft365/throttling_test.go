@@ -60,15 +60,23 @@ func newThrottledEnv(t *testing.T) *throttledEnv {
 	for name, value := range ready.Secrets {
 		env.settings.Secrets[name] = secret.New(value)
 	}
-	created := env.control(http.MethodPost, "/tenants", options{"name": "Throttled"}).(map[string]any)
-	env.id = tenant.GUID(created["tenant_id"].(string))
-	_, env.domain, _ = strings.Cut(created["admin"].(string), "@")
-	env.control(http.MethodPost, "/tenants/"+string(env.id)+"/behaviour", noDelays)
-	env.consent(created["admin"].(string))
-	if p, err := env.process(nil).Bootstrap(t.Context()); err != nil || p.Status != tenant.BootstrapReady {
-		t.Fatalf("bootstrap: %+v, %v", p, err)
-	}
+	env.id, env.domain = env.addTenant("Throttled")
 	return env
+}
+
+// addTenant creates a tenant, connects it and prepares its mail server. It returns its initial domain
+// too.
+func (env *throttledEnv) addTenant(name string) (id tenant.GUID, initial string) {
+	env.t.Helper()
+	created := env.control(http.MethodPost, "/tenants", options{"name": name}).(map[string]any)
+	id = tenant.GUID(created["tenant_id"].(string))
+	_, initial, _ = strings.Cut(created["admin"].(string), "@")
+	env.control(http.MethodPost, "/tenants/"+string(id)+"/behaviour", noDelays)
+	env.consent(created["admin"].(string))
+	if p, err := env.platform(nil).For(id).Bootstrap(env.t.Context()); err != nil || p.Status != tenant.BootstrapReady {
+		env.t.Fatalf("bootstrap: %+v, %v", p, err)
+	}
+	return id, initial
 }
 
 // consent lets the administrator accept the consent page.
@@ -254,4 +262,42 @@ func TestARetryAfterBeyondTheDeadlineHoldsBackTheNextCalls(t *testing.T) {
 		}
 		env.expectNoViolation()
 	})
+}
+
+// Graph counts the calls of an application in all tenants too. The header of the answer says whether
+// all tenants have to wait, or only the one that was throttled.
+func TestARetryAfterOfTheApplicationHoldsBackAllTenants(t *testing.T) {
+	for scope, heldBack := range map[string]bool{"Application": true, "Tenant_Application": false, "Tenant": false} {
+		t.Run(scope, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				env := newThrottledEnv(t)
+				otherID, _ := env.addTenant("Other")
+				shared := &memoryWaits{until: map[string]time.Time{}}
+				throttled, other := env.process(shared), env.platform(shared).For(otherID)
+				env.control(http.MethodPost, "/tenants/"+string(env.id)+"/behaviour", options{"throttle_scope": scope})
+				env.control(http.MethodPost, "/faults", options{
+					"match": "GET /graph/", "kind": "status", "status": 429, "retry_after": 60, "times": 1,
+				})
+				if _, err := throttled.Profile(t.Context()); outcome.Of(err) != outcome.Throttled {
+					t.Fatalf("got %v, want throttled", err)
+				}
+				time.Sleep(20 * time.Second)
+				// The other tenant's calls are made by a different process.
+				_, err := other.Profile(t.Context())
+				if heldBack && (outcome.Of(err) != outcome.Throttled || outcome.RetryAfter(err) < 30*time.Second) || !heldBack && err != nil {
+					t.Errorf("the other tenant's call to Graph: %v with a wait of %s", err, outcome.RetryAfter(err))
+				}
+				if _, err := other.Mailboxes(t.Context()); err != nil {
+					t.Errorf("the other tenant's call to Exchange: %v", err)
+				}
+				time.Sleep(40 * time.Second)
+				for _, c := range []sdk.MailTenant{throttled, other} {
+					if _, err := c.Profile(t.Context()); err != nil {
+						t.Errorf("after the wait: %v", err)
+					}
+				}
+				env.expectNoViolation()
+			})
+		})
+	}
 }

@@ -4,6 +4,7 @@ package simulator
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -72,6 +73,10 @@ type behaviour struct {
 	// status of further queries: 400 or 429. 0 means 400.
 	TraceQuota     int `json:"trace_quota"`
 	TraceThrottled int `json:"trace_throttled"`
+	// ThrottleScope is what a planned 429 of Graph throttles: "Tenant_Application", "Tenant", or
+	// "Application", which is the application in all tenants. If it is empty, it is
+	// "Tenant_Application".
+	ThrottleScope string `json:"throttle_scope"`
 	// TraceBare omits the time zone in Received.
 	TraceBare bool `json:"trace_bare"`
 	// Cmdlets is the scripted answers, keyed by the name of the cmdlet.
@@ -148,6 +153,8 @@ func (b behaviour) validate() error {
 		return errors.New("trace_page must be at least 2, trace_quota must not be negative")
 	case b.TraceThrottled != 0 && b.TraceThrottled != 400 && b.TraceThrottled != 429:
 		return errors.New("trace_throttled must be 400 or 429")
+	case !slices.Contains([]string{"", "Tenant_Application", "Tenant", applicationThrottled}, b.ThrottleScope):
+		return errors.New("throttle_scope must be Tenant_Application, Tenant or Application")
 	case b.NextLink != "follow" && b.NextLink != "expired":
 		return errors.New("next_link must be follow or expired")
 	case b.ElsewhereAt != "verify" && b.ElsewhereAt != "add":

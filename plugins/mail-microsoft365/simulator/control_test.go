@@ -171,31 +171,45 @@ func TestReadyDescribesSimulator(t *testing.T) {
 
 // A Retry-After applies to the application in this tenant at this host, and to no other calls.
 func TestIgnoredRetryAfterIsRecorded(t *testing.T) {
-	s := startSimulator(t)
-	throttled, other := s.newConnectedTenant(), s.newConnectedTenant()
-	read := func(tn *tenant) {
-		header := bearer(tn.token(graphScope))
-		header.Set("User-Agent", "app/1.0")
-		header.Set("client-request-id", "6f9619ff-8b86-d011-b42d-00cf4fc964ff")
-		tn.graphWith(header, "GET", "/organization", nil)
-	}
-	s.planFault(m{"match": "GET /graph/v1.0/organization", "kind": "status", "status": 429, "retry_after": 3600, "times": 1})
-	read(throttled)
-	s.control("POST", "/clock", m{"advance": "1m"})
-	s.control("DELETE", "/calls", nil)
-	read(other)
-	read(throttled)
-	var calls []simulate.Entry
-	if err := json.Unmarshal(s.control("GET", "/calls", nil).raw, &calls); err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, call := range calls {
-		if call.Operation == "organization.list" {
-			got = append(got, call.Violation)
-		}
-	}
-	if want := []string{"", simulate.IgnoredRetryAfter}; !slices.Equal(got, want) {
-		t.Fatalf("violations %v, want %v", got, want)
+	for _, tt := range []struct {
+		setting, header string
+		want            []string // the violations of the other tenant and of the throttled one
+	}{
+		{"", "Tenant_Application/Read/", []string{"", simulate.IgnoredRetryAfter}},
+		{"Tenant", "Tenant/Read/", []string{"", simulate.IgnoredRetryAfter}},
+		{"Application", "Application/Read/", []string{simulate.IgnoredRetryAfter, simulate.IgnoredRetryAfter}},
+	} {
+		t.Run("throttle scope "+tt.setting, func(t *testing.T) {
+			s := startSimulator(t)
+			throttled, other := s.newConnectedTenant(), s.newConnectedTenant()
+			throttled.setBehaviour(m{"throttle_scope": tt.setting})
+			read := func(tn *tenant) response {
+				header := bearer(tn.token(graphScope))
+				header.Set("User-Agent", "app/1.0")
+				header.Set("client-request-id", "6f9619ff-8b86-d011-b42d-00cf4fc964ff")
+				return tn.graphWith(header, "GET", "/organization", nil)
+			}
+			s.planFault(m{"match": "GET /graph/v1.0/organization", "kind": "status", "status": 429, "retry_after": 3600, "times": 1})
+			if scope := read(throttled).header.Get("x-ms-throttle-scope"); !strings.HasPrefix(scope, tt.header) {
+				t.Errorf("the throttle scope is %q", scope)
+			}
+			s.control("POST", "/clock", m{"advance": "1m"})
+			s.control("DELETE", "/calls", nil)
+			read(other)
+			read(throttled)
+			var calls []simulate.Entry
+			if err := json.Unmarshal(s.control("GET", "/calls", nil).raw, &calls); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, call := range calls {
+				if call.Operation == "organization.list" {
+					got = append(got, call.Violation)
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Fatalf("violations %v, want %v", got, tt.want)
+			}
+		})
 	}
 }

@@ -3,6 +3,7 @@
 package simulator
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ func (s *simulator) Fail(w http.ResponseWriter, r *http.Request, status, retryAf
 	case loginHost:
 		s.failLogin(w, r, status, retryAfter)
 	case graphHost:
-		s.failGraph(w, r, status)
+		s.failGraph(w, r, status, retryAfter)
 	default:
 		s.failExchange(w, r, status)
 	}
@@ -45,7 +46,7 @@ var plannedGraphErrors = map[int]graphError{400: errValues, 401: errExpired, 403
 	429: errTooMany, 500: errInternal, 502: errGateway, 503: errUnavailable, 504: errTimeout}
 
 // failGraph answers with the Graph error that belongs to a planned status.
-func (s *simulator) failGraph(w http.ResponseWriter, r *http.Request, status int) {
+func (s *simulator) failGraph(w http.ResponseWriter, r *http.Request, status, retryAfter int) {
 	refusal, known := plannedGraphErrors[status]
 	switch {
 	case known:
@@ -56,14 +57,27 @@ func (s *simulator) failGraph(w http.ResponseWriter, r *http.Request, status int
 	}
 	refusal.status = status
 	if status == http.StatusTooManyRequests {
-		kind := "Write"
-		if r.Method == http.MethodGet {
-			kind = "Read"
-		}
-		w.Header().Set("x-ms-throttle-scope", "Tenant_Application/"+kind+"/"+s.registration().ClientID+"/"+s.tenantInToken(r))
-		w.Header().Set("x-ms-throttle-information", kind+"LimitExceeded")
+		s.throttleGraph(w, r, retryAfter)
 	}
 	s.writeGraphResult(w, r, result{refusal: refusal.with(r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:])})
+}
+
+// throttleGraph sets the headers that name what is throttled, and records the wait of the
+// application.
+func (s *simulator) throttleGraph(w http.ResponseWriter, r *http.Request, retryAfter int) {
+	kind := "Write"
+	if r.Method == http.MethodGet {
+		kind = "Read"
+	}
+	tenantID, scope := s.tenantInToken(r), ""
+	if f := s.store.find(tenantID); f != nil {
+		f.View(func(t *tenant) { scope = t.Behaviour.ThrottleScope })
+	}
+	if scope == applicationThrottled {
+		s.applicationWait.extend(s.kit.Now(), retryAfter)
+	}
+	w.Header().Set("x-ms-throttle-scope", cmp.Or(scope, "Tenant_Application")+"/"+kind+"/"+s.registration().ClientID+"/"+tenantID)
+	w.Header().Set("x-ms-throttle-information", kind+"LimitExceeded")
 }
 
 // tenantInToken returns the tid claim of the request's token, or "" without a valid token.

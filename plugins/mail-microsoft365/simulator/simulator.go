@@ -51,7 +51,9 @@ type simulator struct {
 	hosts map[string]http.Handler
 	// tokenRequests counts requests for tokens, to find clients that break the rule tokenLoop.
 	tokenRequests tokenRequests
-	firstKey      sync.Mutex // held while the first signing key is generated
+	// applicationWait is shared by all tenants.
+	applicationWait applicationWait
+	firstKey        sync.Mutex // held while the first signing key is generated
 }
 
 // New returns the handler of the simulator, and the settings and secrets with which the plugin

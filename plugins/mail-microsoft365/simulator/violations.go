@@ -49,6 +49,8 @@ func (s *simulator) violation(r *http.Request, c simulate.Call, body []byte) str
 		return noClientRequestID
 	case c.Host == loginHost && s.tokenRequests.tooMany(c.Scope, body, s.kit.Now()):
 		return tokenLoop
+	case c.Host == graphHost && s.applicationWait.covers(s.kit.Now()):
+		return simulate.IgnoredRetryAfter
 	case c.Host == graphHost && (query.Has("$count") || query.Has("$search") || strings.HasSuffix(r.URL.Path, "/$count")) &&
 		!strings.EqualFold(r.Header.Get("ConsistencyLevel"), "eventual"):
 		return noConsistency
@@ -86,4 +88,36 @@ func (t *tokenRequests) tooMany(tenant string, body []byte, now time.Time) bool 
 	recent := slices.DeleteFunc(t.at[key], func(at time.Time) bool { return now.Sub(at) >= tokenWindow })
 	t.at[key] = append(recent, now)
 	return len(t.at[key]) > tokenLimit
+}
+
+// applicationThrottled is the throttle scope of the application in all tenants.
+const applicationThrottled = "Application"
+
+// applicationWait is the time in which Graph wants no calls of the application in any tenant. The
+// waits of one tenant are in package simulate.
+type applicationWait struct {
+	mu          sync.Mutex
+	from, until time.Time
+}
+
+// onTheWay is how long after a Retry-After calls are accepted: they may have been sent before.
+const onTheWay = 200 * time.Millisecond
+
+// extend records a Retry-After that is answered now.
+func (a *applicationWait) extend(now time.Time, retryAfter int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !now.Before(a.until) {
+		a.from = now.Add(onTheWay)
+	}
+	if until := now.Add(time.Duration(retryAfter) * time.Second); until.After(a.until) {
+		a.until = until
+	}
+}
+
+// covers reports whether a call that arrives now ignores the Retry-After.
+func (a *applicationWait) covers(now time.Time) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return now.After(a.from) && now.Before(a.until)
 }

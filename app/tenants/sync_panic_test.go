@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenants_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/panics"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// panickingPlatform is a platform whose lists are empty, so that a sync reads each object by name.
+// The calls of one operation panic.
+type panickingPlatform struct {
+	ports.MailPlatform
+	operation string
+}
+
+func (p panickingPlatform) For(id tenant.GUID) ports.MailTenant {
+	return panickingTenant{laggingTenant{p.MailPlatform.For(id), false}, p.operation}
+}
+
+type panickingTenant struct {
+	ports.MailTenant
+	operation string
+}
+
+func (m panickingTenant) enter(operation string) {
+	if m.operation == operation {
+		panic("a value that nothing may log")
+	}
+}
+
+func (m panickingTenant) Domain(ctx context.Context, name string) (domain.Platform, error) {
+	m.enter("Domain")
+	return m.MailTenant.Domain(ctx, name)
+}
+
+func (m panickingTenant) Mailbox(ctx context.Context, address string) (mailbox.Platform, error) {
+	m.enter("Mailbox")
+	return m.MailTenant.Mailbox(ctx, address)
+}
+
+func (m panickingTenant) Records(ctx context.Context, name string) (domain.Records, error) {
+	m.enter("Records")
+	return m.MailTenant.Records(ctx, name)
+}
+
+// TestPanicInASyncEndsTheRequest checks that a panic in a goroutine of a sync continues in the
+// goroutine of the request, and that the next sync succeeds. Each operation is called in a goroutine
+// for each domain or mailbox.
+func TestPanicInASyncEndsTheRequest(t *testing.T) {
+	for _, operation := range []string{"Domain", "Mailbox", "Records"} {
+		t.Run(operation, func(t *testing.T) {
+			fx := connected(t, fake.Setup{})
+			fx.addPlatformObjects(t)
+			fx.sync(t)
+			fx.Platform = panickingPlatform{fx.platform, operation}
+			err := panics.Catch(func() error {
+				_, err := fx.Sync(t.Context(), fx.ann.ID, guid)
+				return err
+			})
+			var p *panics.Error
+			if !errors.As(err, &p) {
+				t.Fatalf("got %v, want the panic", err)
+			}
+			fx.Platform = fx.platform
+			if out := fx.sync(t); out.Partial {
+				t.Errorf("the next sync: %+v", out)
+			}
+			if domains, boxes := fx.storedObjects(t); len(domains) != 2 || len(boxes) != 1 {
+				t.Errorf("stored are %+v and %+v", domains, boxes)
+			}
+		})
+	}
+}
