@@ -11,6 +11,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -231,12 +233,25 @@ func measureBesideFlood(t *testing.T, q publicRequest, c client) {
 	}
 }
 
+var openConnectionsLine = regexp.MustCompile(`(?m)^tenantry_connections(?:\{.*\})? (\d+)$`)
+
+// openConnections returns the metric of the open connections, 0 if it is not exported.
+func openConnections(c client) (n int) {
+	if found := openConnectionsLine.FindSubmatch(c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw); found != nil {
+		n, _ = strconv.Atoi(string(found[1]))
+	}
+	return n
+}
+
 // besideFlood sends n healthy requests from each caller while a flood runs, and further ones until
 // the service has ended the first connection of each slow client. It returns their durations in
 // ascending order.
 func besideFlood(t *testing.T, q publicRequest, c client, n int) []time.Duration {
 	t.Helper()
 	f, stop := startFlood(t, q, c)
+	if _, unread := floodSize(); !q.admin {
+		c.eventually("the unread connections are open", func() bool { return openConnections(c) >= unread })
+	}
 	took := healthyRequests(t, c, n, func() bool { return f.pending.Load() == 0 })
 	if q.admin {
 		if got := c.do("GET", c.ready.AdminURL+"/metrics", "", nil); got.status != http.StatusOK {
