@@ -35,7 +35,19 @@ type ConnectionLimit struct {
 	mu       sync.Mutex
 	open     map[net.Conn]*openConnection
 	byClient map[string]*clientConnections
+	closed   ClosedConnections
 	warnedAt time.Time
+}
+
+// ClosedConnections counts the connections that a ConnectionLimit has closed, by the limit that was
+// reached: that of one client, or that of all together.
+type ClosedConnections struct{ OfClient, OfAll int64 }
+
+// Counts returns how many connections are open, and how many the limit has closed so far.
+func (l *ConnectionLimit) Counts() (open int, closed ClosedConnections) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.open), l.closed
 }
 
 // openConnection is a connection that the limit counts.
@@ -79,7 +91,9 @@ func (l *ConnectionLimit) add(conn net.Conn) (surplus net.Conn) {
 	l.open[conn] = &openConnection{client: c, waiting: c.waiting.PushBack(conn)}
 	switch {
 	case !c.trusted && c.open > max(1, l.Max/2):
+		l.closed.OfClient++
 	case len(l.open) > l.Max:
+		l.closed.OfAll++
 		if largest := l.largestClient(); largest.waiting.Len() > 0 {
 			c = largest
 		}

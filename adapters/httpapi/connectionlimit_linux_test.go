@@ -129,6 +129,14 @@ func (s *limitedServer) requireOpen(t *testing.T, want int64) {
 	waitFor(t, fmt.Sprintf("the number of open connections is not %d", want), func() bool { return s.open.Load() == want })
 }
 
+// requireCounts checks the counts of the limit.
+func requireCounts(t *testing.T, limit *httpapi.ConnectionLimit, wantOpen int, wantClosed httpapi.ClosedConnections) {
+	t.Helper()
+	if open, closed := limit.Counts(); open != wantOpen || closed != wantClosed {
+		t.Errorf("%d connections are open and %+v were closed, want %d and %+v", open, closed, wantOpen, wantClosed)
+	}
+}
+
 // waitFor waits until done returns true.
 func waitFor(t *testing.T, failure string, done func() bool) {
 	t.Helper()
@@ -144,7 +152,8 @@ func waitFor(t *testing.T, failure string, done func() bool) {
 func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("TLS %v", encrypted), func(t *testing.T) {
-			s := newLimitedServer(t, &httpapi.ConnectionLimit{Max: 8}, encrypted)
+			limit := &httpapi.ConnectionLimit{Max: 8}
+			s := newLimitedServer(t, limit, encrypted)
 			busy := s.dial(t, "127.0.0.1")
 			s.hold(t, busy) // it is the oldest connection, but not one that waits
 			idle := s.dial(t, "127.0.0.1")
@@ -157,6 +166,7 @@ func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 			requireClosed(t, "the silent connection", silent[0])
 			s.get(t, s.dial(t, "127.0.0.2")) // a different client
 			s.requireOpen(t, 5)
+			requireCounts(t, limit, 5, httpapi.ClosedConnections{OfClient: 2})
 		})
 	}
 }
@@ -164,7 +174,8 @@ func TestOneClientGetsHalfOfTheConnections(t *testing.T) {
 // TestAllClientsTogetherGetMax checks that new clients are served when all connections are taken, at
 // the cost of the client that has the most.
 func TestAllClientsTogetherGetMax(t *testing.T) {
-	s := newLimitedServer(t, &httpapi.ConnectionLimit{Max: 8}, false)
+	limit := &httpapi.ConnectionLimit{Max: 8}
+	s := newLimitedServer(t, limit, false)
 	var silent []net.Conn
 	for i, from := range []string{"127.0.0.1", "127.0.0.1", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.2", "127.0.0.3", "127.0.0.3"} {
 		silent = append(silent, s.dial(t, from))
@@ -173,6 +184,7 @@ func TestAllClientsTogetherGetMax(t *testing.T) {
 	s.get(t, s.dial(t, "127.0.0.9"))
 	requireClosed(t, "the oldest connection of the client with the most", silent[2])
 	s.requireOpen(t, 8)
+	requireCounts(t, limit, 8, httpapi.ClosedConnections{OfAll: 1})
 }
 
 // TestConnectionsWithRequestsStay checks that a connection beyond the limit is closed when all others

@@ -56,9 +56,9 @@ func TestServersLimitConnections(t *testing.T) {
 // TestConnectionsLeaveFiles checks that connections never take more than half of the files that the
 // process may open.
 func TestConnectionsLeaveFiles(t *testing.T) {
-	s := &wiring.Service{Log: slog.New(slog.DiscardHandler)}
+	s := &wiring.Service{Log: slog.New(slog.DiscardHandler), APIConnections: &httpapi.ConnectionLimit{}}
 	for setting, want := range map[int]int{2: 2, maxOpenFiles(): maxOpenFiles() / 2} {
-		s.MaxConnections = setting
+		s.APIConnections.Max = setting
 		if got := maxConnections(s); got != want {
 			t.Errorf("max_connections %d: %d connections, want %d", setting, got, want)
 		}

@@ -96,11 +96,11 @@ const adminConnections = 200
 // less. Without the other half, the service could open no database connection and no plugin.
 func maxConnections(s *wiring.Service) int {
 	files := maxOpenFiles()
-	if s.MaxConnections <= files/2 {
-		return s.MaxConnections
+	if s.APIConnections.Max <= files/2 {
+		return s.APIConnections.Max
 	}
 	s.Log.Warn("fewer connections than max_connections are accepted, because the process may open only few files",
-		"max_connections", s.MaxConnections, "accepted", files/2, "open_files", files)
+		"max_connections", s.APIConnections.Max, "accepted", files/2, "open_files", files)
 	return max(2, files/2)
 }
 
@@ -126,8 +126,8 @@ func Run(ctx context.Context, s *wiring.Service, api, admin net.Listener, tlsCon
 	panics.Go(func() { s.Host.Watch(background, catalogInterval) }, func(e *panics.Error) {
 		s.Log.Error("upgrades of plugins need a restart, because the catalog is not read any more", "error", e, "stack", e.Stack)
 	})
-	connections := &httpapi.ConnectionLimit{Max: maxConnections(s), TrustedProxies: s.TrustedProxies, Log: s.Log}
-	apiServer := startServer(ctx, api, tlsConfig, connections, closeConnsWhileDraining(s, s.Handler()), s.Log)
+	s.APIConnections.Max = maxConnections(s)
+	apiServer := startServer(ctx, api, tlsConfig, s.APIConnections, closeConnsWhileDraining(s, s.Handler()), s.Log)
 	adminServer := startServer(ctx, admin, nil, &httpapi.ConnectionLimit{Max: adminConnections}, adminHandler(s), s.Log)
 	ready()
 	var err error

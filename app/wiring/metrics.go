@@ -65,8 +65,8 @@ type gauges struct {
 	config  settings.Config
 
 	build, database, circuits, state, expiry metric.Float64ObservableGauge
-	fallback                                 metric.Float64ObservableGauge
-	restarts, hangs, fallbacks               metric.Int64ObservableCounter
+	fallback, connections                    metric.Float64ObservableGauge
+	restarts, hangs, fallbacks, closed       metric.Int64ObservableCounter
 }
 
 // registerGauges registers the gauges, and the collectors of the Go runtime and the process. It
@@ -96,7 +96,9 @@ func (s *Service) registerGauges(c settings.Config) error {
 	g.hangs = counter("tenantry.plugin.hangs", "Plugin processes killed because they did not answer.")
 	g.fallback = gauge("tenantry.ratelimit.fallback", "1 while this process counts rate limits by itself, because its Redis does not answer.")
 	g.fallbacks = counter("tenantry.ratelimit.fallbacks", "How often the Redis of the rate limits became unavailable.")
-	_, err := meter.RegisterCallback(guarded(g.observe), g.build, g.database, g.circuits, g.state, g.expiry, g.restarts, g.hangs, g.fallback, g.fallbacks)
+	g.connections = gauge("tenantry.connections", "Open connections of the API listener.")
+	g.closed = counter("tenantry.connections.closed", "Connections of the API listener that were closed because of max_connections, by the limit that was reached: of one address, or of all.")
+	_, err := meter.RegisterCallback(guarded(g.observe), g.build, g.database, g.circuits, g.state, g.expiry, g.restarts, g.hangs, g.fallback, g.fallbacks, g.connections, g.closed)
 	return errors.Join(append(errs, err)...)
 }
 
@@ -123,6 +125,10 @@ func (g *gauges) observe(ctx context.Context, o metric.Observer) error {
 	limiterState := g.service.limiter.State()
 	o.ObserveFloat64(g.fallback, boolValue(limiterState.Fallback))
 	o.ObserveInt64(g.fallbacks, limiterState.Fallbacks)
+	open, closed := g.service.APIConnections.Counts()
+	o.ObserveFloat64(g.connections, float64(open))
+	o.ObserveInt64(g.closed, closed.OfClient, labels("limit", "address"))
+	o.ObserveInt64(g.closed, closed.OfAll, labels("limit", "all"))
 	for key, count := range g.service.CircuitStates() {
 		o.ObserveFloat64(g.circuits, count, labels("provider", key.Provider, "domain", key.Domain, "state", string(key.State)))
 	}

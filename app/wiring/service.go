@@ -161,9 +161,9 @@ type Service struct {
 	Log            *slog.Logger
 	flushTelemetry func(context.Context) error
 
-	// MaxConnections and TrustedProxies are the settings of the API's listener.
-	MaxConnections        int
-	TrustedProxies        []netip.Prefix
+	// APIConnections limits the connections of the API's listener.
+	APIConnections        *httpapi.ConnectionLimit
+	trustedProxies        []netip.Prefix
 	DrainTime, DrainDelay time.Duration
 	// Draining is set when a stop was requested.
 	Draining atomic.Bool
@@ -178,11 +178,12 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Service{Log: log, Metrics: prometheus.NewRegistry(), RunsJobs: c.Worker, DrainTime: c.DrainTime, DrainDelay: c.DrainDelay, MaxConnections: c.MaxConnections}
+	s := &Service{Log: log, Metrics: prometheus.NewRegistry(), RunsJobs: c.Worker, DrainTime: c.DrainTime, DrainDelay: c.DrainDelay}
 	var err error
-	if s.TrustedProxies, err = c.Proxies(); err != nil {
+	if s.trustedProxies, err = c.Proxies(); err != nil {
 		return nil, fmt.Errorf("trusted_proxies: %w", err)
 	}
+	s.APIConnections = &httpapi.ConnectionLimit{Max: c.MaxConnections, TrustedProxies: s.trustedProxies, Log: log}
 	s.flushTelemetry, err = telemetry.Start(ctx, telemetry.Options{Service: "tenantry", Version: cli.Version, Log: log, Registry: s.Metrics})
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
@@ -323,7 +324,7 @@ func (s *Service) Handler() http.Handler {
 		Guard: guard.Options{
 			Keys: s.keys, Idempotency: s.idempotency, Audit: s.Store, Limits: s.requestLimits,
 			Pages: console.New(console.Options{Tenants: s.Tenants, Log: s.Log, Platform: s.MailPlatform, Facts: s.facts, Setting: s.mailSetting}), Log: s.Log,
-			TrustedProxies: s.TrustedProxies,
+			TrustedProxies: s.trustedProxies,
 		},
 	})
 }

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
+)
+
+// What a soak allows beside 1,000 slow and 600 unread connections.
+const (
+	healthyP99    = 100 * time.Millisecond
+	serviceMemory = 250 << 20
+)
+
+// reopenAfter is the least time between two connections of a slow client. It is the time after which
+// the service ends a connection whose head is slow.
+const reopenAfter = 5 * time.Second
+
+// floodSize returns the number of clients that send slowly, and of those that do not read.
+func floodSize() (slow, unread int) {
+	if soak.On() {
+		return 1000, 600
+	}
+	return 40, 24
+}
+
+// publicFlood is many clients with the same publicRequest. Half of the slow ones send the head a byte
+// at a time, the others the body. A slow client opens a new connection when the service has ended its
+// connection.
+type publicFlood struct {
+	request publicRequest
+	address string
+	dialer  net.Dialer
+
+	running context.Context
+	clients sync.WaitGroup
+	opened  sync.WaitGroup // the first connections
+	pending atomic.Int64   // the slow clients whose first connection has not ended
+	refused atomic.Int64   // the answers 503 to slow clients
+
+	mu  sync.Mutex
+	err error // the first wrong answer
+}
+
+// startFlood starts the clients. It returns when each has opened a connection. stop ends the clients
+// and returns an error if a slow client got a wrong answer or none.
+func startFlood(t *testing.T, q publicRequest, c client) (f *publicFlood, stop func() error) {
+	t.Helper()
+	running, cancel := context.WithCancel(t.Context())
+	f = &publicFlood{request: q, address: strings.TrimPrefix(c.ready.APIURL, "http://"), running: running}
+	if q.admin { // its listener limits the connections of an address
+		f.address = strings.TrimPrefix(c.ready.AdminURL, "http://")
+		f.dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}
+	}
+	head := q.method + " " + q.path + " HTTP/1.1\r\nHost: x\r\n" + q.header
+	slow, unread := floodSize()
+	f.pending.Store(int64(slow))
+	f.opened.Add(slow + unread)
+	for i := range slow {
+		f.clients.Go(func() {
+			if i%2 == 0 {
+				f.sendSlowly(head+"X-Slow: ", 0)
+			} else {
+				f.sendSlowly(head+"Content-Length: 1000\r\n\r\n", q.status)
+			}
+		})
+	}
+	whole := head + fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(q.body), q.body)
+	for range unread {
+		f.clients.Go(func() { f.holdUnread(strings.Repeat(whole, 4)) })
+	}
+	f.opened.Wait()
+	return f, func() error {
+		cancel()
+		f.clients.Wait()
+		return f.err
+	}
+}
+
+// fail records an error, unless the flood is being stopped.
+func (f *publicFlood) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil && f.running.Err() == nil {
+		f.err = err
+	}
+}
+
+// sendSlowly sends requests that begin with start, one after the other. Each must get a whole answer
+// with the status, or, if status is 0, only the end of the connection.
+func (f *publicFlood) sendSlowly(start string, status int) {
+	pace := time.NewTicker(reopenAfter)
+	defer pace.Stop()
+	for first := true; f.running.Err() == nil; first = false {
+		conn, err := f.dialer.DialContext(f.running, "tcp", f.address)
+		if first {
+			f.opened.Done()
+		}
+		if err == nil {
+			err = f.sendOnce(conn, start, status)
+			_ = conn.Close()
+		}
+		if err != nil && !f.request.admin {
+			f.fail(err)
+		}
+		if first {
+			f.pending.Add(-1)
+		}
+		select {
+		case <-pace.C:
+		case <-f.running.Done():
+		}
+	}
+}
+
+// sendOnce sends start, then a byte every dripEvery, until the answer or the end of the connection.
+func (f *publicFlood) sendOnce(conn net.Conn, start string, status int) error {
+	defer context.AfterFunc(f.running, func() { _ = conn.Close() })()
+	if _, err := io.WriteString(conn, start); err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
+	reader := bufio.NewReader(conn)
+	for deadline := time.Now().Add(waitTimeout); ; {
+		_ = conn.SetReadDeadline(time.Now().Add(dripEvery))
+		_, err := reader.Peek(1)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			break
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("a connection is held for %s", waitTimeout)
+		}
+		_, _ = conn.Write([]byte("a"))
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(waitTimeout))
+	answer, err := http.ReadResponse(reader, nil)
+	switch {
+	case status == 0 && err != nil:
+		return nil
+	case err != nil:
+		return fmt.Errorf("no answer to a slow body: %w", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		return fmt.Errorf("the answer to a slow body is not complete: %w", err)
+	}
+	if answer.StatusCode == http.StatusServiceUnavailable {
+		f.refused.Add(1)
+	} else if answer.StatusCode != status {
+		return fmt.Errorf("a slow client got %s, want %d", answer.Status, status)
+	}
+	return nil
+}
+
+// holdUnread sends requests at once and reads no answer.
+func (f *publicFlood) holdUnread(requests string) {
+	conn, err := f.dialer.DialContext(f.running, "tcp", f.address)
+	if err == nil {
+		_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
+		_, err = io.WriteString(conn, requests)
+		defer func() { _ = conn.Close() }()
+	}
+	f.opened.Done()
+	if err != nil && !f.request.admin {
+		f.fail(fmt.Errorf("an unread connection: %w", err))
+	}
+	<-f.running.Done()
+}
+
+// TestPublicPathsDoNotBlockOthers sends every request that needs no key from many slow clients and
+// many that do not read. Each slow client gets its answer, and requests with a key are answered
+// meanwhile. A soak tests all of publicRequests with many clients. It also measures the requests with
+// a key and the memory; while it measures, no other test of the package runs.
+func TestPublicPathsDoNotBlockOthers(t *testing.T) {
+	if !soak.On() {
+		t.Parallel()
+	}
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := r.env(t.TempDir(), "")
+	_, key := r.newAccount(env, "owner@example.com", "complete", 0)
+	p, c := r.serve(env)
+	c.ready.APIKey = key
+	healthyRequests(t, c, 30, nil)
+	for _, q := range soak.Sample(t, publicRequests, 2) {
+		t.Run(q.String(), func(t *testing.T) {
+			c.t = t
+			if !soak.On() {
+				besideFlood(t, q, c, 10)
+				return
+			}
+			resetPeakMemory(t, p.cmd.Process.Pid)
+			measureBesideFlood(t, q, c)
+			took := peakMemory(t, p.cmd.Process.Pid)
+			t.Logf("at most %d MiB of memory", took>>20)
+			if took > serviceMemory {
+				t.Errorf("the service took %d MiB, may take %d", took>>20, serviceMemory>>20)
+			}
+		})
+	}
+}
+
+// measureBesideFlood checks how long healthy requests take beside a flood. It makes three tries,
+// because a busy machine can spoil one.
+func measureBesideFlood(t *testing.T, q publicRequest, c client) {
+	t.Helper()
+	const tries = 3
+	for try := 1; ; try++ {
+		took := besideFlood(t, q, c, 250)
+		middle, p99 := took[len(took)/2], took[len(took)*99/100]
+		t.Logf("try %d: %d healthy requests, median %v, 99th percentile %v, longest %v", try, len(took), middle, p99, took[len(took)-1])
+		if p99 < healthyP99 {
+			return
+		}
+		if try == tries {
+			t.Errorf("the 99th percentile is %v, may be %v", p99, healthyP99)
+			return
+		}
+	}
+}
+
+var openConnectionsLine = regexp.MustCompile(`(?m)^tenantry_connections(?:\{.*\})? (\d+)$`)
+
+// openConnections returns the metric of the open connections, 0 if it is not exported.
+func openConnections(c client) (n int) {
+	if found := openConnectionsLine.FindSubmatch(c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw); found != nil {
+		n, _ = strconv.Atoi(string(found[1]))
+	}
+	return n
+}
+
+// besideFlood sends n healthy requests from each caller while a flood runs, and further ones until
+// the service has ended the first connection of each slow client. It returns their durations in
+// ascending order.
+func besideFlood(t *testing.T, q publicRequest, c client, n int) []time.Duration {
+	t.Helper()
+	f, stop := startFlood(t, q, c)
+	if _, unread := floodSize(); !q.admin {
+		c.eventually("the unread connections are open", func() bool { return openConnections(c) >= unread })
+	}
+	took := healthyRequests(t, c, n, func() bool { return f.pending.Load() == 0 })
+	if q.admin {
+		if got := c.do("GET", c.ready.AdminURL+"/metrics", "", nil); got.status != http.StatusOK {
+			t.Errorf("/metrics answers %d", got.status)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if refused := f.refused.Load(); refused > 0 {
+		t.Logf("%d requests of slow clients got 503", refused)
+	}
+	return took
+}
