@@ -29,8 +29,31 @@ func TestImports(t *testing.T) {
 		t.Fatal(err)
 	}
 	allowed, homes := imports(t, string(page)), libraries(t, string(page))
-	for _, violation := range violations(goList(t), allowed, homes) {
+	for _, violation := range violations(goList(t, ".Imports"), allowed, homes) {
 		t.Error(violation)
+	}
+}
+
+// TestPluginTestsImportOnlyTheSDK checks the tests of the DNS and sending plugins. They may import what
+// the plugin may, the suites, and the programs and servers that this repository has for tests.
+func TestPluginTestsImportOnlyTheSDK(t *testing.T) {
+	page, err := os.ReadFile("architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := imports(t, string(page))
+	allowed["plugins/*"] = append(allowed["plugins/*"], "plugins/conformance", "adapters/testserver")
+	var tests strings.Builder
+	for line := range strings.Lines(goList(t, ".TestImports") + goList(t, ".XTestImports")) {
+		if strings.HasPrefix(line, module+"plugins/dns-") || strings.HasPrefix(line, module+"plugins/sending-") {
+			tests.WriteString(line)
+		}
+	}
+	if found := strings.Count(tests.String(), module+"plugins/conformance"); found < 8 {
+		t.Fatalf("%d plugins import the suites in their tests, want at least 8", found)
+	}
+	for _, violation := range violations(tests.String(), allowed, nil) {
+		t.Error("tests: " + violation)
 	}
 }
 
@@ -52,6 +75,8 @@ func TestImportsNoticesViolations(t *testing.T) {
 		module + "adapters/httpapi github.com/uptrace/bun",
 		module + "plugins/mail-microsoft365 " + module + "adapters/httpapi",
 		module + "plugins/sending-emailbison " + module + "core/integration",
+		module + "plugins/dns-powerdns " + module + "core/dns",
+		module + "plugins/dns-powerdns/simulator " + module + "core/dns",
 		module + "nowhere/new " + module + "core/tenant",
 	} {
 		if len(violations(violation+"\n", allowed, homes)) == 0 {
@@ -60,9 +85,9 @@ func TestImportsNoticesViolations(t *testing.T) {
 	}
 }
 
-// goList returns a line "package import import …" for each package of the repository. It includes the
-// plugins that are modules of their own.
-func goList(t *testing.T) string {
+// goList returns a line "package import import …" for each package of the repository. field is the
+// field of `go list` that has the imports. The list includes the plugins that are modules of their own.
+func goList(t *testing.T, field string) string {
 	t.Helper()
 	modules, err := filepath.Glob("../plugins/*/go.mod")
 	if err != nil || len(modules) == 0 {
@@ -70,7 +95,7 @@ func goList(t *testing.T) string {
 	}
 	var all strings.Builder
 	for _, file := range append(modules, "../go.mod") {
-		cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")
+		cmd := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join `+field+` " "}}`, "./...")
 		cmd.Dir = filepath.Dir(file)
 		out, err := cmd.Output()
 		if err != nil {

@@ -8,11 +8,10 @@
 // There is one list of checks and two ways to run it. `tenantry plugin test` calls Test, which
 // reaches the plugin only through the protocol and the plugin's own simulator, so that the plugin
 // can be written in any language. A Go test calls Plugin, Mail, DNS or Sending with a Binary and
-// its own environment. SendingInProcess runs the contract suite of a sending platform without a
-// binary.
+// its own environment. SendingInProcess and DNSInProcess run the contract suite without a binary.
 //
 //   - suite.go: Options, Test and the list of checks. Start here. runner.go: how one check is run.
-//   - conformance.go: Binary, and the entry points Plugin, Mail and DNS of Go tests.
+//   - conformance.go: Binary, and the entry points Plugin, Mail, DNS and DNSInProcess of Go tests.
 //   - plugin.go, failures.go, account.go: the checks of every plugin, of a provider that fails, and
 //     those that are safe on a real account. calls.go: the calls that they make.
 //   - environment.go: the environment of one check of Test. dnsenvironment.go, world.go: the zones.
@@ -60,6 +59,20 @@ const cleanupTimeout = 2 * time.Second
 
 // T has the methods of a test that the suites use. *testing.T implements it.
 type T = contract.T
+
+// Failure is a way in which a provider fails. The environment of a contract suite makes it happen.
+type Failure = contract.Failure
+
+// The failures: Throttles rejects requests with 429, IsDown with 503, and Breaks with a different
+// 5xx status. LosesRequest neither performs nor answers the request. LosesAnswer performs the
+// request and does not answer.
+const (
+	Throttles    = contract.Throttles
+	IsDown       = contract.IsDown
+	Breaks       = contract.Breaks
+	LosesRequest = contract.LosesRequest
+	LosesAnswer  = contract.LosesAnswer
+)
 
 // Binary is the plugin under test.
 type Binary struct {
@@ -184,4 +197,11 @@ func DNS[R contract.Runner[R]](t R, b Binary, newFixture func(t T, newProvider f
 		fixture := newFixture(t, func(c sdk.Connection) sdk.DNSProvider { return paced.dns(p, c) })
 		contract.DNSProvider(t, func(T) contract.DNSProviderEnv { return fixture })
 	})
+}
+
+// DNSInProcess runs the contract suite of a DNS provider inside the test process. The providers of
+// the fixture call the plugin's code. newFixture may return the same fixture for every check, because
+// each check uses its own zone.
+func DNSInProcess[R contract.Runner[R]](t R, newFixture func(T) DNSFixture) {
+	contract.DNSProvider(t, newFixture)
 }

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -31,8 +29,8 @@ type batchDoc struct {
 
 // Apply implements sdk.DNSProvider. A batch is a transaction, but it cannot be conditional on the
 // previous state. So Apply reads the zone right before the batch and holds the lock of the zone.
-func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
-	if err := dns.CheckChanges(zone.Name, changes); err != nil {
+func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
+	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
 	}
 	release, err := p.locks.Hold(ctx, zone.ID)
@@ -48,7 +46,7 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 	if err != nil {
 		return nil, err
 	}
-	outstanding, err := dns.Outstanding(withoutApexCNAME(zone, current), changes)
+	outstanding, err := sdk.Outstanding(withoutApexCNAME(zone, current), changes)
 	if err != nil {
 		return nil, err
 	}
@@ -62,45 +60,40 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 
 // withoutApexCNAME returns the sets without a CNAME at the apex. Cloudflare always flattens that
 // CNAME: it answers with addresses, and other records at the apex are permitted.
-func withoutApexCNAME(zone dns.Zone, sets []dns.RRSet) []dns.RRSet {
-	return slices.DeleteFunc(slices.Clone(sets), func(s dns.RRSet) bool { return s.Type == dns.CNAME && s.Name == zone.Name })
+func withoutApexCNAME(zone sdk.Zone, sets []sdk.RRSet) []sdk.RRSet {
+	return slices.DeleteFunc(slices.Clone(sets), func(s sdk.RRSet) bool { return s.Type == sdk.CNAME && s.Name == zone.Name })
 }
 
 // write sends the batch, reads the zone again and returns its sets. Cloudflare may answer that a
 // record exists already, for example after an earlier attempt of the same write. After such an
-// answer, write succeeds if the zone has the wanted sets, and otherwise returns dns.Changed.
-func (p *provider) write(ctx context.Context, zone dns.Zone, records []recordDoc, changes []dns.Change) ([]dns.RRSet, error) {
+// answer, write succeeds if the zone has the wanted sets, and otherwise returns sdk.ZoneChanged.
+func (p *provider) write(ctx context.Context, zone sdk.Zone, records []recordDoc, changes []sdk.Change) ([]sdk.RRSet, error) {
 	b, err := transaction(records, changes)
 	if err != nil {
 		return nil, err
 	}
 	var ignored struct{}
 	_, err = p.call(ctx, http.MethodPost, "/zones/"+url.PathEscape(zone.ID)+"/dns_records/batch", b, &ignored)
-	exists := errors.Is(err, errRecordExists)
-	if err != nil && !exists {
+	switch {
+	case err == nil:
+		return sdk.ReadBack(ctx, p, zone, changes)
+	case !errors.Is(err, errRecordExists):
 		return nil, err
 	}
 	current, err := p.Records(ctx, zone)
 	if err != nil {
-		if outcome.ChangedNothing(err) {
-			err = sdk.UnknownEffect("not_read_back")
-		}
-		return nil, err
+		return nil, sdk.UnknownEffect("not_read_back")
 	}
 	for _, c := range changes {
-		if dns.Find(current, c.After.Name, c.After.Type).Same(c.After) {
-			continue
+		if !sdk.FindSet(current, c.After.Name, c.After.Type).Same(c.After) {
+			return nil, sdk.ZoneChanged()
 		}
-		if exists {
-			return nil, dns.Changed()
-		}
-		return nil, sdk.BrokenAnswer("written_but_not_there")
 	}
 	return current, nil
 }
 
 // transaction returns the batch that makes the changes to the existing records.
-func transaction(records []recordDoc, changes []dns.Change) (batchDoc, error) {
+func transaction(records []recordDoc, changes []sdk.Change) (batchDoc, error) {
 	var b batchDoc
 	for _, c := range changes {
 		if err := b.addChange(records, c); err != nil {
@@ -112,7 +105,7 @@ func transaction(records []recordDoc, changes []dns.Change) (batchDoc, error) {
 
 // addChange adds the operations for one change. To replace a value, it patches an existing record,
 // so that the record keeps the comment and tags of the zone's owner.
-func (b *batchDoc) addChange(records []recordDoc, c dns.Change) error {
+func (b *batchDoc) addChange(records []recordDoc, c sdk.Change) error {
 	var surplus []recordDoc
 	missing := slices.Clone(c.After.Values) // a value that occurs twice in the set occurs twice here
 	ttl := 0                                // the API's TTL of existing records, if it is the wanted TTL
@@ -170,15 +163,15 @@ func clampTTL(ttlSeconds int) int {
 
 // newRecordDoc returns the API's document for one value. A CNAME is neither proxied nor flattened:
 // Cloudflare would answer with addresses, which mail platforms do not recognise.
-func newRecordDoc(s dns.RRSet, value string, ttl int) (recordDoc, error) {
+func newRecordDoc(s sdk.RRSet, value string, ttl int) (recordDoc, error) {
 	r := recordDoc{Type: string(s.Type), Name: s.Name, TTL: ttl, Content: value}
 	switch s.Type {
-	case dns.TXT:
+	case sdk.TXT:
 		r.Content = sdk.QuoteText(value)
-	case dns.CNAME:
+	case sdk.CNAME:
 		proxied := false
 		r.Proxied, r.Settings = &proxied, &settingsDoc{}
-	case dns.MX:
+	case sdk.MX:
 		preference, host, _ := strings.Cut(value, " ")
 		n, err := strconv.Atoi(preference)
 		if err != nil || host == "" {

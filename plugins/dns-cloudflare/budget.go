@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -65,7 +64,7 @@ func (b *budget) acquire() error {
 		b.pausedUntil = freeAt
 	}
 	if wait := b.pausedUntil.Sub(now); wait > 0 {
-		return &outcome.Error{Kind: outcome.Throttled, Cause: "budget", RetryAfter: wait, Detail: "the provider wants us to wait"}
+		return &sdk.Outcome{Kind: sdk.Throttled, Cause: "budget", RetryAfter: wait, Detail: "the provider wants us to wait"}
 	}
 	b.inFlight++
 	return nil

@@ -13,7 +13,6 @@ import (
 
 	"github.com/cloudflare/cloudflare-go"
 
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -49,7 +48,7 @@ type errorCoder interface{ ErrorCodes() []int }
 
 // classifyError converts an error of the Cloudflare library to an sdk error or errRecordExists.
 func classifyError(ctx context.Context, err error) error {
-	var o *outcome.Error
+	var o *sdk.Outcome
 	if errors.As(err, &o) {
 		return o
 	}

@@ -3,43 +3,37 @@
 package main
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
-	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/outcome"
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
-	"github.com/tenantry/tenantry/ports/contract"
 )
 
 // TestContract runs the contract suite of a DNS provider (package ports/contract) with the
 // simulator.
 func TestContract(t *testing.T) {
 	f := newFixture(t)
-	contract.DNSProvider(t, func(conformance.T) contract.DNSProviderEnv { return f })
+	conformance.DNSInProcess(t, func(conformance.T) conformance.DNSFixture { return f })
 }
 
 // TestBinary runs the conformance suites with the plugin's release binary.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/dns-cloudflare")
 	connect := func(base string) sdk.Connection {
-		return sdk.Connection{Settings: map[string]string{"api_url": base}, Secrets: map[string]secret.Text{"api_token": secret.New("not-a-real-one")}}
+		return sdk.Connection{Settings: map[string]string{"api_url": base}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("not-a-real-one")}}
 	}
 	conformance.DNS(t, conformance.Binary{Path: path, Connect: connect},
-		func(t conformance.T, provider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv {
+		func(t conformance.T, provider func(sdk.Connection) sdk.DNSProvider) conformance.DNSFixture {
 			f := newFixture(t)
 			f.newProvider = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider(c), nil }
 			return f
 		})
 }
 
-func text(name string, values ...string) dns.RRSet {
-	return dns.RRSet{Name: name, Type: dns.TXT, TTL: 300, Values: values}
+func text(name string, values ...string) sdk.RRSet {
+	return sdk.RRSet{Name: name, Type: sdk.TXT, TTL: 300, Values: values}
 }
 
 // TestAFreshDomainCostsAtMostFiveCalls counts the calls for the zone, the records and the write.
@@ -54,7 +48,7 @@ func TestAFreshDomainCostsAtMostFiveCalls(t *testing.T) {
 	if _, err := p.Records(t.Context(), z); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Apply(t.Context(), z, []dns.Change{{Before: text(zone), After: text(zone, "a", "b")}}); err != nil {
+	if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: text(zone), After: text(zone, "a", "b")}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := f.calls.Load(); n > 5 {
@@ -80,13 +74,13 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := dns.Find(now, zone, dns.TXT)
+	before := sdk.FindSet(now, zone, sdk.TXT)
 	if before.TTL != automaticTTL || before.Values[0] != "unquoted by hand" {
 		t.Fatalf("got %+v", before)
 	}
-	key := dns.RRSet{Name: "k." + zone, Type: dns.CNAME, TTL: 3600, Values: []string{"target.example"}}
-	_, err = p.Apply(t.Context(), z, []dns.Change{
-		{Before: before, After: text(zone, "changed")}, {Before: dns.RRSet{Name: key.Name, Type: dns.CNAME}, After: key},
+	key := sdk.RRSet{Name: "k." + zone, Type: sdk.CNAME, TTL: 3600, Values: []string{"target.example"}}
+	_, err = p.Apply(t.Context(), z, []sdk.Change{
+		{Before: before, After: text(zone, "changed")}, {Before: sdk.RRSet{Name: key.Name, Type: sdk.CNAME}, After: key},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -114,22 +108,22 @@ func TestApplyKeepsTheOwnersRecordSettings(t *testing.T) {
 func TestApexCNAMEDoesNotConflictWithOtherRecords(t *testing.T) {
 	f := newFixture(t)
 	zone := f.NewZone(t)
-	alias := dns.RRSet{Name: zone, Type: dns.CNAME, TTL: 300, Values: []string{"pages.example"}}
+	alias := sdk.RRSet{Name: zone, Type: sdk.CNAME, TTL: 300, Values: []string{"pages.example"}}
 	f.Put(t, zone, alias)
-	f.Put(t, zone, dns.RRSet{Name: "k." + zone, Type: dns.CNAME, TTL: 300, Values: []string{"target.example"}})
+	f.Put(t, zone, sdk.RRSet{Name: "k." + zone, Type: sdk.CNAME, TTL: 300, Values: []string{"target.example"}})
 	p := f.Provider()
 	z, err := p.Zone(t.Context(), zone)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Apply(t.Context(), z, []dns.Change{{Before: text(zone), After: text(zone, "x")}}); err != nil {
+	if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: text(zone), After: text(zone, "x")}}); err != nil {
 		t.Errorf("a TXT beside the CNAME at the apex: %v", err)
 	}
-	if _, err := p.Apply(t.Context(), z, []dns.Change{{Before: text("k." + zone), After: text("k."+zone, "x")}}); !dns.IsChanged(err) {
+	if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: text("k." + zone), After: text("k."+zone, "x")}}); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
 		t.Errorf("a TXT beside a different CNAME: %v, want a changed zone", err)
 	}
 	now, err := p.Records(t.Context(), z)
-	if err != nil || !dns.Find(now, zone, dns.CNAME).Same(alias) || len(now) != 3 {
+	if err != nil || !sdk.FindSet(now, zone, sdk.CNAME).Same(alias) || len(now) != 3 {
 		t.Errorf("the zone holds %+v, %v", now, err)
 	}
 }
@@ -144,8 +138,8 @@ func TestInactiveZoneIsIdle(t *testing.T) {
 }
 
 func TestStatusesAreClassified(t *testing.T) {
-	for status, want := range map[int]outcome.Kind{
-		429: outcome.Throttled, 500: outcome.Broken, 503: outcome.Down, 504: outcome.Unknown, 400: outcome.Refused, 403: outcome.Refused,
+	for status, want := range map[int]sdk.OutcomeKind{
+		429: sdk.Throttled, 500: sdk.Broken, 503: sdk.Down, 504: sdk.Unknown, 400: sdk.Refused, 403: sdk.Refused,
 	} {
 		f := newFixture(t)
 		now := time.Date(2026, 11, 2, 9, 0, 0, 0, time.UTC)
@@ -160,8 +154,8 @@ func TestStatusesAreClassified(t *testing.T) {
 			fault["retry_after"] = 7
 		}
 		f.planFault(t, fault)
-		_, err = f.Provider().Apply(t.Context(), z, []dns.Change{{Before: text(zone), After: text(zone, "x")}})
-		if outcome.Of(err) != want {
+		_, err = f.Provider().Apply(t.Context(), z, []sdk.Change{{Before: text(zone), After: text(zone, "x")}})
+		if sdk.OutcomeOf(err).Kind != want {
 			t.Errorf("%d: %v, want %s", status, err, want)
 		}
 		if status != 429 {
@@ -169,8 +163,7 @@ func TestStatusesAreClassified(t *testing.T) {
 		}
 		before := f.calls.Load()
 		_, err = f.Provider().Check(t.Context())
-		var o *outcome.Error
-		if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != 7*time.Second || f.calls.Load() != before {
+		if o := sdk.OutcomeOf(err); o.Kind != sdk.Throttled || o.RetryAfter != 7*time.Second || f.calls.Load() != before {
 			t.Errorf("Check during the pause of 7 s: %v after %d calls, want throttled without a call", err, f.calls.Load()-before)
 		}
 	}
@@ -189,9 +182,8 @@ func TestBudgetNeverExceedsTheLimit(t *testing.T) {
 		budget.release()
 		now = now.Add(100 * time.Millisecond)
 	}
-	var o *outcome.Error
-	if err := budget.acquire(); !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != 3*time.Minute {
-		t.Fatalf("got %v", err)
+	if o := sdk.OutcomeOf(budget.acquire()); o.Kind != sdk.Throttled || o.RetryAfter != 3*time.Minute {
+		t.Fatalf("got %+v", o)
 	}
 	if err := budgets.forToken("b").acquire(); err != nil {
 		t.Fatalf("another token: %v", err)
@@ -220,14 +212,14 @@ func TestBudgetCountsACallFromItsEnd(t *testing.T) {
 		}
 	}
 	now = now.Add(window)
-	if outcome.Of(budget.acquire()) != outcome.Throttled {
+	if sdk.OutcomeOf(budget.acquire()).Kind != sdk.Throttled {
 		t.Fatal("a call in flight does not count")
 	}
 	for range limit {
 		budget.release()
 	}
 	now = now.Add(window - time.Second)
-	if outcome.Of(budget.acquire()) != outcome.Throttled {
+	if sdk.OutcomeOf(budget.acquire()).Kind != sdk.Throttled {
 		t.Fatal("a call is counted from its begin instead of its end")
 	}
 	now = now.Add(time.Second)
@@ -246,13 +238,13 @@ func TestWriteChecksARecordThatExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := []dns.Change{{Before: text(zone), After: text(zone, "x")}}
+	c := []sdk.Change{{Before: text(zone), After: text(zone, "x")}}
 	f.Put(t, zone, text(zone, "x"))
 	if _, err := p.write(t.Context(), z, nil, c); err != nil {
 		t.Fatalf("81058 for what is wanted: %v", err)
 	}
 	f.Put(t, zone, text(zone, "x", "more"))
-	if _, err := p.write(t.Context(), z, nil, c); !dns.IsChanged(err) {
+	if _, err := p.write(t.Context(), z, nil, c); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
 		t.Fatalf("81058 for something else: %v", err)
 	}
 }
@@ -260,11 +252,11 @@ func TestWriteChecksARecordThatExists(t *testing.T) {
 func TestInvalidConnectionsAreRefused(t *testing.T) {
 	for name, c := range map[string]sdk.Connection{
 		"no token":      {},
-		"two words":     {Secrets: map[string]secret.Text{"api_token": secret.New("a b")}},
-		"no URL":        {Settings: map[string]string{"api_url": "x"}, Secrets: map[string]secret.Text{"api_token": secret.New("a")}},
-		"no account id": {Settings: map[string]string{"account_id": "../zones"}, Secrets: map[string]secret.Text{"api_token": secret.New("a")}},
+		"two words":     {Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a b")}},
+		"no URL":        {Settings: map[string]string{"api_url": "x"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a")}},
+		"no account id": {Settings: map[string]string{"account_id": "../zones"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("a")}},
 	} {
-		if _, err := newProcessState().provider(c); !errors.Is(err, fault.InvalidRequest) {
+		if _, err := newProcessState().provider(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

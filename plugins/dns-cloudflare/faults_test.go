@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,8 +13,6 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
-	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -62,14 +59,13 @@ func (f *faultyFixture) retry(call func() error) (tries int, err error) {
 		err = call()
 		answeredAt := f.now()
 		f.clock.RUnlock()
-		var o *outcome.Error
-		errors.As(err, &o)
+		o := sdk.OutcomeOf(err)
 		switch {
-		case o == nil:
+		case o.Kind == 0:
 			return tries, err
-		case o.Kind == outcome.Throttled:
+		case o.Kind == sdk.Throttled:
 			f.advanceTo(answeredAt.Add(o.RetryAfter))
-		case failed > 20 || o.Kind != outcome.Unknown && o.Kind != outcome.Broken && o.Kind != outcome.Down:
+		case failed > 20 || o.Kind != sdk.Unknown && o.Kind != sdk.Broken && o.Kind != sdk.Down:
 			return tries, err
 		default:
 			failed++
@@ -78,13 +74,13 @@ func (f *faultyFixture) retry(call func() error) (tries int, err error) {
 }
 
 // freshDomain returns the record sets that a domain needs for mail.
-func freshDomain(zone string) []dns.RRSet {
-	cname := func(label, target string) dns.RRSet {
-		return dns.RRSet{Name: label + "." + zone, Type: dns.CNAME, TTL: 3600, Values: []string{target}}
+func freshDomain(zone string) []sdk.RRSet {
+	cname := func(label, target string) sdk.RRSet {
+		return sdk.RRSet{Name: label + "." + zone, Type: sdk.CNAME, TTL: 3600, Values: []string{target}}
 	}
-	return []dns.RRSet{
+	return []sdk.RRSet{
 		text(zone, "MS=ms12345678", "v=spf1 include:spf.protection.outlook.com -all"),
-		{Name: zone, Type: dns.MX, TTL: 3600, Values: []string{"0 a-test.r4nd.mx.microsoft"}},
+		{Name: zone, Type: sdk.MX, TTL: 3600, Values: []string{"0 a-test.r4nd.mx.microsoft"}},
 		cname("autodiscover", "autodiscover.outlook.com"), text("_dmarc."+zone, "v=DMARC1; p=none"),
 		cname("selector1._domainkey", "one.dkim.mail.microsoft"), cname("selector2._domainkey", "two.dkim.mail.microsoft"),
 	}
@@ -92,8 +88,8 @@ func freshDomain(zone string) []dns.RRSet {
 
 // provision writes the records of freshDomain. withoutRetry says whether no call was repeated.
 func (f *faultyFixture) provision(ctx context.Context, p sdk.DNSProvider, name string) (withoutRetry bool, err error) {
-	var zone dns.Zone
-	var current, written []dns.RRSet
+	var zone sdk.Zone
+	var current, written []sdk.RRSet
 	zoneTries, err := f.retry(func() (err error) { zone, err = p.Zone(ctx, name); return err })
 	if err != nil {
 		return false, err
@@ -102,9 +98,9 @@ func (f *faultyFixture) provision(ctx context.Context, p sdk.DNSProvider, name s
 	if err != nil {
 		return false, err
 	}
-	var changes []dns.Change
+	var changes []sdk.Change
 	for _, s := range freshDomain(name) {
-		changes = append(changes, dns.Change{Before: dns.Find(current, s.Name, s.Type), After: s})
+		changes = append(changes, sdk.Change{Before: sdk.FindSet(current, s.Name, s.Type), After: s})
 	}
 	applyTries, err := f.retry(func() (err error) { written, err = p.Apply(ctx, zone, changes); return err })
 	if err == nil && len(written) != len(changes) {

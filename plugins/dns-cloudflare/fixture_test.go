@@ -19,13 +19,10 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/legacy"
 
-	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/dns-cloudflare/simulator"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
-	"github.com/tenantry/tenantry/ports/contract"
 )
 
 // testTimeout is a timeout that only a server that never answers reaches, even on a slow machine.
@@ -40,7 +37,7 @@ func newTestState(now func() time.Time) *processState {
 }
 
 // fixture is a simulator behind a server that validates every request and answer against
-// Cloudflare's own OpenAPI description. It implements contract.DNSProviderEnv.
+// Cloudflare's own OpenAPI description. It implements conformance.DNSFixture.
 type fixture struct {
 	server      *httptest.Server
 	simulator   http.Handler // the simulator without validation
@@ -131,7 +128,7 @@ func (f *fixture) validateRequest(router routers.Router, r *http.Request) *opena
 }
 
 func (f *fixture) connection(token string) sdk.Connection {
-	return sdk.Connection{Settings: f.ready.Settings, Secrets: map[string]secret.Text{"api_token": secret.New(token)}}
+	return sdk.Connection{Settings: f.ready.Settings, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret(token)}}
 }
 
 func (f *fixture) providerWithToken(token string) sdk.DNSProvider {
@@ -154,7 +151,7 @@ func (f *fixture) NewZone(t conformance.T) string {
 	return zone
 }
 
-func (f *fixture) Put(t conformance.T, zone string, s dns.RRSet) {
+func (f *fixture) Put(t conformance.T, zone string, s sdk.RRSet) {
 	t.Helper()
 	var keep []map[string]any
 	for _, r := range f.records(t, zone) {
@@ -165,12 +162,12 @@ func (f *fixture) Put(t conformance.T, zone string, s dns.RRSet) {
 	for _, v := range s.Values {
 		r := map[string]any{"type": s.Type, "name": s.Name, "ttl": s.TTL, "content": v}
 		switch s.Type {
-		case dns.MX:
+		case sdk.MX:
 			var preference int
 			var host string
 			_, _ = fmt.Sscan(v, &preference, &host)
 			r["priority"], r["content"] = preference, host
-		case dns.TXT:
+		case sdk.TXT:
 			r["content"] = sdk.QuoteText(v)
 		}
 		keep = append(keep, r)
@@ -190,15 +187,15 @@ func (f *fixture) records(t conformance.T, zone string) []map[string]any {
 	return all
 }
 
-func (f *fixture) Held(t conformance.T, zone string) []dns.RRSet {
+func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 	t.Helper()
-	var sets []dns.RRSet
+	var sets []sdk.RRSet
 	for _, r := range f.records(t, zone) {
-		name, kind, value := r["name"].(string), dns.Type(r["type"].(string)), r["content"].(string)
+		name, kind, value := r["name"].(string), sdk.RecordType(r["type"].(string)), r["content"].(string)
 		switch kind {
-		case dns.MX:
+		case sdk.MX:
 			value = fmt.Sprint(int(r["priority"].(float64)), " ", value)
-		case dns.TXT:
+		case sdk.TXT:
 			value, _ = sdk.UnquoteText(value)
 		}
 		known := false
@@ -208,14 +205,14 @@ func (f *fixture) Held(t conformance.T, zone string) []dns.RRSet {
 			}
 		}
 		if !known {
-			sets = append(sets, dns.RRSet{Name: name, Type: kind, TTL: int(r["ttl"].(float64)), Values: []string{value}})
+			sets = append(sets, sdk.RRSet{Name: name, Type: kind, TTL: int(r["ttl"].(float64)), Values: []string{value}})
 		}
 	}
 	return sets
 }
 
-func (f *fixture) Lose(t conformance.T, failure contract.Failure) {
-	kind := map[contract.Failure]string{contract.LosesRequest: "drop_before", contract.LosesAnswer: "drop_after"}[failure]
+func (f *fixture) Lose(t conformance.T, failure conformance.Failure) {
+	kind := map[conformance.Failure]string{conformance.LosesRequest: "drop_before", conformance.LosesAnswer: "drop_after"}[failure]
 	f.planFault(t, map[string]any{"kind": kind, "times": 1, "writes_only": true})
 }
 

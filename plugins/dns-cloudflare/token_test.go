@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -51,7 +50,7 @@ func TestEachCustomerHasItsOwnToken(t *testing.T) {
 		t.Fatal(one, other)
 	}
 	for token, reaches := range map[string]bool{one: true, other: true, one + "x": false, "": false} {
-		c := sdk.Connection{Settings: f.ready.Settings, Secrets: map[string]secret.Text{"api_token": secret.New(token)}}
+		c := sdk.Connection{Settings: f.ready.Settings, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret(token)}}
 		p, err := f.newProvider(c)
 		if err == nil {
 			_, err = p.Zone(t.Context(), zone)

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -48,12 +47,12 @@ type (
 
 // Zone implements sdk.DNSProvider. While a domain moves between two accounts, a token may have
 // access to a zone in each. Zone prefers the zone that is active.
-func (p *provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
+func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	var found []zoneDoc
 	if _, err := p.call(ctx, http.MethodGet, "/zones?name="+url.QueryEscape(sdk.PlainName(name)), nil, &found); err != nil {
-		return dns.Zone{}, err
+		return sdk.Zone{}, err
 	}
-	best, err := dns.Zone{}, dns.NoZone()
+	best, err := sdk.Zone{}, sdk.NoZone()
 	for _, z := range found {
 		if sdk.PlainName(z.Name) != sdk.PlainName(name) {
 			continue
@@ -65,8 +64,8 @@ func (p *provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 	return best, err
 }
 
-func (z zoneDoc) toZone() dns.Zone {
-	zone := dns.Zone{ID: z.ID, Name: sdk.PlainName(z.Name)}
+func (z zoneDoc) toZone() sdk.Zone {
+	zone := sdk.Zone{ID: z.ID, Name: sdk.PlainName(z.Name)}
 	for _, server := range z.NameServers {
 		zone.NameServers = append(zone.NameServers, sdk.PlainName(server))
 	}
@@ -81,7 +80,7 @@ func (z zoneDoc) toZone() dns.Zone {
 
 // Records implements sdk.DNSProvider. Cloudflare lists neither the SOA nor the NS records of the
 // zone itself.
-func (p *provider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, error) {
+func (p *provider) Records(ctx context.Context, zone sdk.Zone) ([]sdk.RRSet, error) {
 	all, err := p.listRecords(ctx, zone)
 	if err != nil {
 		return nil, err
@@ -89,7 +88,7 @@ func (p *provider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, err
 	return recordSets(all)
 }
 
-func (p *provider) listRecords(ctx context.Context, zone dns.Zone) ([]recordDoc, error) {
+func (p *provider) listRecords(ctx context.Context, zone sdk.Zone) ([]recordDoc, error) {
 	var all []recordDoc
 	for page := 1; page <= maxPages; page++ {
 		var pageRecords []recordDoc
@@ -107,8 +106,8 @@ func (p *provider) listRecords(ctx context.Context, zone dns.Zone) ([]recordDoc,
 }
 
 // recordSets groups records by name and type. It fails when a content cannot be parsed.
-func recordSets(all []recordDoc) ([]dns.RRSet, error) {
-	var sets []dns.RRSet
+func recordSets(all []recordDoc) ([]sdk.RRSet, error) {
+	var sets []sdk.RRSet
 	index := map[string]int{}
 	for _, r := range all {
 		value, err := r.value()
@@ -120,7 +119,7 @@ func recordSets(all []recordDoc) ([]dns.RRSet, error) {
 		if !ok {
 			i = len(sets)
 			index[key] = i
-			sets = append(sets, dns.RRSet{Name: sdk.PlainName(r.Name), Type: dns.Type(r.Type), TTL: r.ttlSeconds()})
+			sets = append(sets, sdk.RRSet{Name: sdk.PlainName(r.Name), Type: sdk.RecordType(r.Type), TTL: r.ttlSeconds()})
 		}
 		sets[i].Values = append(sets[i].Values, value)
 	}
@@ -138,12 +137,12 @@ func (r recordDoc) ttlSeconds() int {
 	return r.TTL
 }
 
-// value returns the content in the format of dns.RRSet. The API has the preference in a separate
+// value returns the content in the format of sdk.RRSet. The API has the preference in a separate
 // member.
 func (r recordDoc) value() (string, error) {
 	content := r.Content
 	if r.Priority != nil && (r.Type == "MX" || r.Type == "SRV") {
 		content = fmt.Sprint(*r.Priority, " ", content)
 	}
-	return sdk.ReadContent(dns.Type(r.Type), content)
+	return sdk.ReadContent(sdk.RecordType(r.Type), content)
 }

@@ -7,8 +7,6 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -27,10 +25,10 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := text(zone, "both stay", "both stay", "twice")
-	if _, err := p.Apply(t.Context(), z, []dns.Change{{Before: text(zone, "both stay", "both stay", "twice", "twice"), After: after}}); err != nil {
+	if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: text(zone, "both stay", "both stay", "twice", "twice"), After: after}}); err != nil {
 		t.Fatal(err)
 	}
-	if held := dns.Find(f.Held(t, zone), zone, dns.TXT); !held.Same(after) {
+	if held := sdk.FindSet(f.Held(t, zone), zone, sdk.TXT); !held.Same(after) {
 		t.Errorf("held %+v", held)
 	}
 }
@@ -47,7 +45,7 @@ func TestZonePrefersTheActiveZone(t *testing.T) {
 			_, _ = a.Write([]byte(`{"success":true,"errors":[],"messages":[],"result":[` + answer + `]}`))
 		}))
 		p, err := newProcessState().provider(sdk.Connection{
-			Settings: map[string]string{"api_url": server.URL}, Secrets: map[string]secret.Text{"api_token": secret.New("not-a-real-one")},
+			Settings: map[string]string{"api_url": server.URL}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("not-a-real-one")},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -67,13 +65,13 @@ func TestRecordsReadsAllPagesWithoutATotal(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	p, err := newProcessState().provider(sdk.Connection{
-		Settings: map[string]string{"api_url": server.URL}, Secrets: map[string]secret.Text{"api_token": secret.New("not-a-real-one")},
+		Settings: map[string]string{"api_url": server.URL}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("not-a-real-one")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sets, err := p.Records(t.Context(), dns.Zone{ID: "z", Name: "a.test"})
-	if err != nil || len(dns.Find(sets, "a.test", dns.MX).Values) != 1 {
+	sets, err := p.Records(t.Context(), sdk.Zone{ID: "z", Name: "a.test"})
+	if err != nil || len(sdk.FindSet(sets, "a.test", sdk.MX).Values) != 1 {
 		t.Errorf("got %+v, %v", sets, err)
 	}
 }

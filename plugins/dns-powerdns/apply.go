@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -16,10 +15,10 @@ const defaultTTL = 3600
 
 // Apply implements sdk.DNSProvider. A PATCH is atomic, but it cannot be conditional on the previous
 // state. So Apply reads the zone right before the PATCH and holds the lock of the zone. If the
-// serial shows a change in between, Apply fails with dns.Overlapped. Apply writes nothing to a zone
+// serial shows a change in between, Apply fails with sdk.Overlapped. Apply writes nothing to a zone
 // whose serial would not show it.
-func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
-	if err := dns.CheckChanges(zone.Name, changes); err != nil {
+func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
+	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
 	}
 	release, err := p.locks.Hold(ctx, p.base+" "+zone.ID)
@@ -35,7 +34,7 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 	if err != nil {
 		return nil, err
 	}
-	outstanding, err := dns.Outstanding(sets, changes)
+	outstanding, err := sdk.Outstanding(sets, changes)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +47,7 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 			return nil, err
 		}
 		if current.changedBefore(serial, sets) {
-			return nil, dns.Overlapped()
+			return nil, sdk.Overlapped()
 		}
 		if sets, err = sdk.ReadBack(ctx, p, zone, outstanding); err != nil {
 			return nil, err
@@ -65,9 +64,9 @@ func countsChanges(soaEditAPI string) bool {
 
 // changedBefore reports whether the zone was changed between the read of sets and a PATCH that left
 // it with a serial.
-func (z zoneDoc) changedBefore(serial string, sets []dns.RRSet) bool {
+func (z zoneDoc) changedBefore(serial string, sets []sdk.RRSet) bool {
 	after, err := strconv.ParseUint(serial, 10, 32)
-	before, ok := serialOf(dns.Find(sets, sdk.PlainName(z.Name), dns.SOA))
+	before, ok := serialOf(sdk.FindSet(sets, sdk.PlainName(z.Name), sdk.SOA))
 	if err != nil || !ok || z.SOAEditAPI == nil || !countsChanges(*z.SOAEditAPI) {
 		return false
 	}
@@ -76,7 +75,7 @@ func (z zoneDoc) changedBefore(serial string, sets []dns.RRSet) bool {
 }
 
 // serialOf returns the serial in a SOA set.
-func serialOf(soa dns.RRSet) (uint64, bool) {
+func serialOf(soa sdk.RRSet) (uint64, bool) {
 	if len(soa.Values) != 1 {
 		return 0, false
 	}
@@ -90,7 +89,7 @@ func serialOf(soa dns.RRSet) (uint64, bool) {
 
 // patchDocs converts changes to documents of the API. An unchanged value keeps its spelling, and a
 // disabled record stays disabled.
-func (z zoneDoc) patchDocs(changes []dns.Change) []rrsetDoc {
+func (z zoneDoc) patchDocs(changes []sdk.Change) []rrsetDoc {
 	var all []rrsetDoc
 	for _, c := range changes {
 		set := rrsetDoc{Name: c.After.Name + ".", Type: string(c.After.Type), TTL: c.After.TTL, ChangeType: "REPLACE", Records: []recordDoc{}}
@@ -120,7 +119,7 @@ func (z zoneDoc) patchDocs(changes []dns.Change) []rrsetDoc {
 	return all
 }
 
-func (z zoneDoc) find(s dns.RRSet) rrsetDoc {
+func (z zoneDoc) find(s sdk.RRSet) rrsetDoc {
 	for _, r := range z.RRSets {
 		if r.Type == string(s.Type) && strings.EqualFold(sdk.PlainName(r.Name), sdk.PlainName(s.Name)) {
 			return r

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -101,9 +100,9 @@ func statusError(resp *http.Response) error {
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden:
 		return sdk.CredentialRefused(cause)
 	case resp.StatusCode == http.StatusNotFound:
-		return dns.NoZone()
+		return sdk.NoZone()
 	case resp.StatusCode == http.StatusUnprocessableEntity && isConflict(resp.Body):
-		return dns.Changed()
+		return sdk.ZoneChanged()
 	case resp.StatusCode == http.StatusUnprocessableEntity, resp.StatusCode == http.StatusBadRequest, resp.StatusCode == http.StatusConflict:
 		return sdk.RequestRefused(cause)
 	default:

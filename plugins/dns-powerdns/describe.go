@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -56,7 +55,7 @@ func newProcessState() *processState {
 // provider implements sdk.DNSProvider for one connection.
 type provider struct {
 	base  string // URL of the API, including the server's id
-	key   secret.Text
+	key   sdk.Secret
 	http  *http.Client
 	locks *sdk.ZoneLocks
 }

@@ -18,11 +18,8 @@ import (
 	wire "github.com/miekg/dns"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
-	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
-	"github.com/tenantry/tenantry/ports/contract"
 )
 
 // testTimeout is a timeout that only a server that never answers reaches, even on a slow machine.
@@ -36,12 +33,12 @@ func newTestState() *processState {
 }
 
 // fixture is a real PowerDNS server behind a proxy that can lose requests and answers. It
-// implements contract.DNSProviderEnv.
+// implements conformance.DNSFixture.
 type fixture struct {
 	server      *testserver.PowerDNS
 	newProvider func(sdk.Connection) (sdk.DNSProvider, error)
 	proxy       *httptest.Server
-	nextFailure atomic.Int64           // a contract.Failure for the next PATCH
+	nextFailure atomic.Int64           // a conformance.Failure for the next PATCH
 	nextStatus  atomic.Int64           // a status for the next PATCH
 	beforePatch atomic.Pointer[func()] // runs before the next PATCH reaches the server
 	beforeCall  atomic.Pointer[func()] // runs before each request reaches the server
@@ -74,10 +71,10 @@ func (f *fixture) proxying(server http.Handler) http.Handler {
 		if act := f.beforeCall.Load(); act != nil {
 			(*act)()
 		}
-		failure := contract.Failure(0)
+		failure := conformance.Failure(0)
 		if r.Method == http.MethodPatch {
 			f.patches.Add(1)
-			failure = contract.Failure(f.nextFailure.Swap(0))
+			failure = conformance.Failure(f.nextFailure.Swap(0))
 			if act := f.beforePatch.Swap(nil); act != nil {
 				(*act)()
 			}
@@ -87,9 +84,9 @@ func (f *fixture) proxying(server http.Handler) http.Handler {
 			}
 		}
 		switch failure {
-		case contract.LosesRequest:
+		case conformance.LosesRequest:
 			panic(http.ErrAbortHandler)
-		case contract.LosesAnswer:
+		case conformance.LosesAnswer:
 			server.ServeHTTP(httptest.NewRecorder(), r)
 			panic(http.ErrAbortHandler)
 		default:
@@ -101,7 +98,7 @@ func (f *fixture) proxying(server http.Handler) http.Handler {
 func (f *fixture) connection(key string) sdk.Connection {
 	return sdk.Connection{
 		Settings: map[string]string{"api_url": f.proxy.URL + "/", "allow_private": "true"},
-		Secrets:  map[string]secret.Text{"api_key": secret.New(key)},
+		Secrets:  map[string]sdk.Secret{"api_key": sdk.NewSecret(key)},
 	}
 }
 
@@ -125,7 +122,7 @@ func (f *fixture) NewZone(t conformance.T) string {
 	return zone
 }
 
-func (f *fixture) Put(t conformance.T, zone string, s dns.RRSet) {
+func (f *fixture) Put(t conformance.T, zone string, s sdk.RRSet) {
 	records := []map[string]any{}
 	for _, v := range s.Values {
 		records = append(records, map[string]any{"content": sdk.WriteContent(s.Type, v)})
@@ -138,7 +135,7 @@ func (f *fixture) replaceSet(t conformance.T, zone string, set map[string]any) {
 	f.callServer(t, http.MethodPatch, "/zones/"+zone+".", map[string]any{"rrsets": []any{set}})
 }
 
-func (f *fixture) Lose(_ conformance.T, failure contract.Failure) {
+func (f *fixture) Lose(_ conformance.T, failure conformance.Failure) {
 	f.nextFailure.Store(int64(failure))
 }
 
@@ -167,13 +164,13 @@ func (f *fixture) callServer(t conformance.T, method, path string, in any) []byt
 }
 
 // Held reads the zone by a zone transfer.
-func (f *fixture) Held(t conformance.T, zone string) []dns.RRSet {
+func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 	t.Helper()
 	in, err := (&wire.Transfer{DialTimeout: testTimeout, ReadTimeout: testTimeout, WriteTimeout: testTimeout}).In(new(wire.Msg).SetAxfr(zone+"."), f.server.DNS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sets []dns.RRSet
+	var sets []sdk.RRSet
 	for part := range in {
 		if part.Error != nil {
 			t.Fatal(part.Error)
@@ -188,17 +185,17 @@ func (f *fixture) Held(t conformance.T, zone string) []dns.RRSet {
 	return sets
 }
 
-func addToSets(sets []dns.RRSet, name string, rr wire.RR) []dns.RRSet {
+func addToSets(sets []sdk.RRSet, name string, rr wire.RR) []sdk.RRSet {
 	h := rr.Header()
 	value := strings.TrimSuffix(strings.TrimPrefix(rr.String(), h.String()), ".")
 	if text, ok := rr.(*wire.TXT); ok {
 		value, _ = sdk.UnquoteText(`"` + strings.Join(text.Txt, "") + `"`)
 	}
 	for i := range sets {
-		if sets[i].Name == name && sets[i].Type == dns.Type(wire.TypeToString[h.Rrtype]) {
+		if sets[i].Name == name && sets[i].Type == sdk.RecordType(wire.TypeToString[h.Rrtype]) {
 			sets[i].Values = append(sets[i].Values, value)
 			return sets
 		}
 	}
-	return append(sets, dns.RRSet{Name: name, Type: dns.Type(wire.TypeToString[h.Rrtype]), TTL: int(h.Ttl), Values: []string{value}})
+	return append(sets, sdk.RRSet{Name: name, Type: sdk.RecordType(wire.TypeToString[h.Rrtype]), TTL: int(h.Ttl), Values: []string{value}})
 }

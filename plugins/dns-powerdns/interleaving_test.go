@@ -10,8 +10,7 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/testserver/interleaving"
-	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
 // owner is the owner of a zone, who changes a text set while the plugin writes it. Each change is
@@ -29,39 +28,39 @@ type owner struct {
 }
 
 // ownersChanges are the changes that an owner can make.
-var ownersChanges = []func(o *owner, set dns.RRSet){
-	func(o *owner, set dns.RRSet) { // adds a value
+var ownersChanges = []func(o *owner, set sdk.RRSet){
+	func(o *owner, set sdk.RRSet) { // adds a value
 		value := fmt.Sprintf("added %d", o.changes)
 		o.added = append(o.added, value)
 		o.put(set, append(set.Values, value))
 	},
-	func(o *owner, set dns.RRSet) { // removes a value
+	func(o *owner, set sdk.RRSet) { // removes a value
 		o.removed = append(o.removed, "second")
 		o.put(set, slices.DeleteFunc(set.Values, func(v string) bool { return v == "second" }))
 	},
-	func(o *owner, set dns.RRSet) { // deletes the set
+	func(o *owner, set sdk.RRSet) { // deletes the set
 		o.removed, o.added, o.ttl = append(o.removed, set.Values...), nil, 0
 		o.put(set, nil)
 	},
-	func(o *owner, set dns.RRSet) { // changes the TTL
+	func(o *owner, set sdk.RRSet) { // changes the TTL
 		if len(set.Values) > 0 {
 			o.ttl, set.TTL = 77, 77
 		}
 		o.put(set, set.Values)
 	},
-	func(o *owner, _ dns.RRSet) { // changes a different set
-		o.put(dns.RRSet{Name: "www." + o.zone, Type: dns.TXT}, []string{fmt.Sprint("of www ", o.changes)})
+	func(o *owner, _ sdk.RRSet) { // changes a different set
+		o.put(sdk.RRSet{Name: "www." + o.zone, Type: sdk.TXT}, []string{fmt.Sprint("of www ", o.changes)})
 	},
 }
 
-func (o *owner) put(set dns.RRSet, values []string) {
+func (o *owner) put(set sdk.RRSet, values []string) {
 	set.Values, set.TTL = values, cmp.Or(set.TTL, 300)
 	o.Put(o.t, o.zone, set)
 }
 
-func (o *owner) held() dns.RRSet {
-	set := dns.Find(o.Held(o.t, o.zone), o.zone, dns.TXT)
-	set.Name, set.Type = o.zone, dns.TXT
+func (o *owner) held() sdk.RRSet {
+	set := sdk.FindSet(o.Held(o.t, o.zone), o.zone, sdk.TXT)
+	set.Name, set.Type = o.zone, sdk.TXT
 	return set
 }
 
@@ -69,7 +68,7 @@ func (o *owner) held() dns.RRSet {
 // returns a function for the plugin's next request, which makes the changes that are due.
 func (o *owner) plan(order *interleaving.Order) (beforeRequest func()) {
 	const requests = 3
-	var due [requests][]func(*owner, dns.RRSet)
+	var due [requests][]func(*owner, sdk.RRSet)
 	for at, n := 0, 0; n < 2; n++ {
 		if at += order.Choose(requests + 1 - at); at == requests {
 			break
@@ -88,7 +87,7 @@ func (o *owner) plan(order *interleaving.Order) (beforeRequest func()) {
 }
 
 // lost reports whether a change of the owner was undone.
-func (o *owner) lost(held dns.RRSet) bool {
+func (o *owner) lost(held sdk.RRSet) bool {
 	has := func(v string) bool { return slices.Contains(held.Values, v) }
 	return slices.ContainsFunc(o.added, func(v string) bool { return !has(v) }) || slices.ContainsFunc(o.removed, has) ||
 		o.ttl != 0 && len(held.Values) > 0 && held.TTL != o.ttl
@@ -103,7 +102,7 @@ func TestChangesOfTheOwnerInEveryOrder(t *testing.T) {
 	interleaving.Explore(t, 0, func(t *testing.T, order *interleaving.Order) {
 		zone := f.NewZone(t)
 		f.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": []string{"DEFAULT", "INCREASE"}[order.Choose(2)]})
-		before := dns.RRSet{Name: zone, Type: dns.TXT, TTL: 300, Values: []string{"of the owner", "second"}}
+		before := sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"of the owner", "second"}}
 		f.Put(t, zone, before)
 		z := findZone(t, f, zone)
 		after := before
@@ -111,19 +110,21 @@ func TestChangesOfTheOwnerInEveryOrder(t *testing.T) {
 		o := &owner{fixture: f, t: t, zone: zone}
 		act, patches := o.plan(order), f.patches.Load()
 		f.beforeCall.Store(&act)
-		_, err := f.Provider().Apply(t.Context(), z, []dns.Change{{Before: before, After: after}})
+		_, err := f.Provider().Apply(t.Context(), z, []sdk.Change{{Before: before, After: after}})
 		f.beforeCall.Store(nil)
-		held, overlapped := o.held(), dns.IsOverlapped(err)
+		held, ended := o.held(), sdk.OutcomeOf(err)
+		overlapped := ended == sdk.OutcomeOf(sdk.Overlapped())
+		changedNothing := err != nil && ended.Kind != sdk.Broken && ended.Kind != sdk.Unknown
 		switch {
 		case o.lost(held) && !overlapped:
 			t.Errorf("a change of the owner is lost, and Apply ends with %v; held are %+v", err, held)
-		case overlapped && (!o.overlap || outcome.ChangedNothing(err)):
+		case overlapped && (!o.overlap || changedNothing):
 			t.Errorf("nobody changed the zone before the PATCH, and Apply ends with %v", err)
 		case o.overlap && !overlapped:
 			t.Errorf("the zone changed before the PATCH, and Apply ends with %v", err)
 		case err == nil && !held.Same(after):
 			t.Errorf("Apply succeeds, and held are %+v", held)
-		case outcome.ChangedNothing(err) && f.patches.Load() > patches:
+		case changedNothing && f.patches.Load() > patches:
 			t.Errorf("Apply wrote and ends with %v", err)
 		}
 	})

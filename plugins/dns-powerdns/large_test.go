@@ -9,9 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/outcome"
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -31,7 +28,7 @@ func providerAnswering(t *testing.T, begin, part string, times int, end string) 
 	t.Cleanup(server.Close)
 	p, err := newTestState().provider(sdk.Connection{
 		Settings: map[string]string{"api_url": server.URL, "allow_private": "true"},
-		Secrets:  map[string]secret.Text{"api_key": secret.New("k")},
+		Secrets:  map[string]sdk.Secret{"api_key": sdk.NewSecret("k")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -47,11 +44,11 @@ func TestManyZones(t *testing.T) {
 	if n, err := providerAnswering(t, first, entry, 4999, "]").Check(t.Context()); n != 5000 || err != nil {
 		t.Errorf("Check counts %d zones, %v, want 5000", n, err)
 	}
-	if _, err := providerAnswering(t, first, entry, 40_000, "]").Check(t.Context()); !outcome.TooLarge(err) {
+	if _, err := providerAnswering(t, first, entry, 40_000, "]").Check(t.Context()); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.AnswerTooLarge()) {
 		t.Errorf("Check of a list over maxList: %v, want too large", err)
 	}
 	for _, nonsense := range []string{"", "{}", "<html>", `["a"]`, first} {
-		if _, err := providerAnswering(t, nonsense, "", 0, "").Check(t.Context()); outcome.Of(err) != outcome.Broken {
+		if _, err := providerAnswering(t, nonsense, "", 0, "").Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Broken {
 			t.Errorf("Check of the answer %q: %v, want broken", nonsense, err)
 		}
 	}
@@ -59,14 +56,14 @@ func TestManyZones(t *testing.T) {
 
 // TestLargeZones checks that a large zone is read, and that a zone larger than maxZone is refused.
 func TestLargeZones(t *testing.T) {
-	zone := dns.Zone{ID: "a.test.", Name: "a.test"}
+	zone := sdk.Zone{ID: "a.test.", Name: "a.test"}
 	const first = `{"id":"a.test.","name":"a.test.","rrsets":[{"name":"a.test.","type":"TXT","ttl":60,"records":[{"content":"\"x\""}]}`
 	entry := `,{"name":"b.a.test.","type":"TXT","ttl":60,"records":[{"content":"\"` + strings.Repeat("x", 200) + `\""}]}`
 	if sets, err := providerAnswering(t, first, entry, 20_000, "]}").Records(t.Context(), zone); len(sets) != 20_001 || err != nil {
 		t.Errorf("Records returns %d sets, %v, want 20001", len(sets), err)
 	}
 	_, err := providerAnswering(t, first, entry, 60_000, "]}").Records(t.Context(), zone)
-	if !outcome.TooLarge(err) || !strings.Contains(err.Error(), "too large") {
+	if sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.AnswerTooLarge()) || !strings.Contains(err.Error(), "too large") {
 		t.Errorf("Records of a zone over maxZone: %v, want too large", err)
 	}
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,20 +11,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
-	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/outcome"
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
-	"github.com/tenantry/tenantry/ports/contract"
 )
 
 // TestContract runs the contract suite of a DNS provider (package ports/contract) with a real
 // PowerDNS server.
 func TestContract(t *testing.T) {
 	f := newFixture(t)
-	contract.DNSProvider(t, func(conformance.T) contract.DNSProviderEnv { return f })
+	conformance.DNSInProcess(t, func(conformance.T) conformance.DNSFixture { return f })
 }
 
 // TestBinary runs the conformance suites with the plugin's release binary.
@@ -34,18 +28,18 @@ func TestBinary(t *testing.T) {
 	connect := func(base string) sdk.Connection {
 		return sdk.Connection{
 			Settings: map[string]string{"api_url": base, "allow_private": "true"},
-			Secrets:  map[string]secret.Text{"api_key": secret.New("not-a-real-one")},
+			Secrets:  map[string]sdk.Secret{"api_key": sdk.NewSecret("not-a-real-one")},
 		}
 	}
 	conformance.DNS(t, conformance.Binary{Path: path, Connect: connect},
-		func(t conformance.T, provider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv {
+		func(t conformance.T, provider func(sdk.Connection) sdk.DNSProvider) conformance.DNSFixture {
 			f := newFixture(t)
 			f.newProvider = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider(c), nil }
 			return f
 		})
 }
 
-func findZone(t *testing.T, f *fixture, zone string) dns.Zone {
+func findZone(t *testing.T, f *fixture, zone string) sdk.Zone {
 	t.Helper()
 	z, err := f.Provider().Zone(t.Context(), zone)
 	if err != nil {
@@ -65,13 +59,13 @@ func TestApplyKeepsTheOwnersRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := dns.Find(sets, zone, dns.TXT)
+	before := sdk.FindSet(sets, zone, sdk.TXT)
 	if diff := cmp.Diff([]string{"intwo strings"}, before.Values); diff != "" {
 		t.Fatalf("a disabled record is no record (-want +got):\n%s", diff)
 	}
 	after := before
 	after.Values = append([]string{"MS=ms1"}, before.Values...)
-	if _, err := f.Provider().Apply(t.Context(), z, []dns.Change{{Before: before, After: after}}); err != nil {
+	if _, err := f.Provider().Apply(t.Context(), z, []sdk.Change{{Before: before, After: after}}); err != nil {
 		t.Fatal(err)
 	}
 	raw := string(f.callServer(t, http.MethodGet, "/zones/"+zone+".", nil))
@@ -91,27 +85,27 @@ func TestChangeDuringAWriteIsReported(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			zone := f.NewZone(t)
 			f.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": soaEdit})
-			f.Put(t, zone, dns.RRSet{Name: zone, Type: dns.TXT, TTL: 300, Values: []string{"of the owner"}})
+			f.Put(t, zone, sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"of the owner"}})
 			z := findZone(t, f, zone)
 			write := func(add string) error {
 				sets, err := f.Provider().Records(t.Context(), z)
 				if err != nil {
 					t.Fatal(err)
 				}
-				before := dns.Find(sets, zone, dns.TXT)
+				before := sdk.FindSet(sets, zone, sdk.TXT)
 				after := before
 				after.Values = append([]string{add}, before.Values...)
-				_, err = f.Provider().Apply(t.Context(), z, []dns.Change{{Before: before, After: after}})
+				_, err = f.Provider().Apply(t.Context(), z, []sdk.Change{{Before: before, After: after}})
 				return err
 			}
 			if err := write("MS=ms1"); err != nil {
 				t.Fatalf("a write alone: %v", err)
 			}
 			ownersWrite := func() {
-				f.Put(t, zone, dns.RRSet{Name: zone, Type: dns.TXT, TTL: 300, Values: []string{"of the owner", "MS=ms1", "added now"}})
+				f.Put(t, zone, sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"of the owner", "MS=ms1", "added now"}})
 			}
 			f.beforePatch.Store(&ownersWrite)
-			if err := write("v=spf1 -all"); !dns.IsOverlapped(err) || outcome.ChangedNothing(err) {
+			if err := write("v=spf1 -all"); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.Overlapped()) {
 				t.Errorf("got %v", err)
 			}
 			if err := write("after that"); err != nil {
@@ -129,13 +123,13 @@ func TestUncountedZoneIsNotWritten(t *testing.T) {
 		zone := f.NewZone(t)
 		f.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": mode})
 		z, sent := findZone(t, f, zone), f.patches.Load()
-		change := dns.Change{Before: dns.RRSet{Name: zone, Type: dns.TXT}, After: dns.RRSet{Name: zone, Type: dns.TXT, TTL: 300, Values: []string{"x"}}}
-		_, err := f.Provider().Apply(t.Context(), z, []dns.Change{change})
-		if !errors.Is(err, fault.InvalidRequest) || !outcome.ChangedNothing(err) || f.patches.Load() != sent {
+		change := sdk.Change{Before: sdk.RRSet{Name: zone, Type: sdk.TXT}, After: sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"x"}}}
+		_, err := f.Provider().Apply(t.Context(), z, []sdk.Change{change})
+		if sdk.OutcomeOf(err).Code.Name != "invalid_request" || sdk.OutcomeOf(err).Kind != sdk.Refused || f.patches.Load() != sent {
 			t.Errorf("%q: got %v", mode, err)
 		}
 		f.callServer(t, http.MethodPut, "/zones/"+zone+".", map[string]any{"soa_edit_api": "default"})
-		if _, err := f.Provider().Apply(t.Context(), z, []dns.Change{change}); err != nil {
+		if _, err := f.Provider().Apply(t.Context(), z, []sdk.Change{change}); err != nil {
 			t.Errorf("after the repair: %v", err)
 		}
 	}
@@ -158,9 +152,9 @@ func TestSerialsShowChangesInBetween(t *testing.T) {
 		{"", "7", "7", false},
 		{"", "7", "", false},
 	} {
-		soa := dns.RRSet{Name: "a.test", Type: dns.SOA, Values: []string{"ns1.a.test hostmaster.a.test " + tt.before + " 3600 600 604800 60"}}
+		soa := sdk.RRSet{Name: "a.test", Type: sdk.SOA, Values: []string{"ns1.a.test hostmaster.a.test " + tt.before + " 3600 600 604800 60"}}
 		z := zoneDoc{Name: "a.test.", SOAEditAPI: &tt.edit}
-		if got := z.changedBefore(tt.after, []dns.RRSet{soa}); got != tt.changed {
+		if got := z.changedBefore(tt.after, []sdk.RRSet{soa}); got != tt.changed {
 			t.Errorf("%s from %s to %s: %v", tt.edit, tt.before, tt.after, got)
 		}
 	}
@@ -171,9 +165,9 @@ func TestZoneAndApplyMakeFewCalls(t *testing.T) {
 	zone := f.NewZone(t)
 	f.calls.Store(0)
 	z := findZone(t, f, zone)
-	set := dns.RRSet{Name: zone, Type: dns.TXT, TTL: 300, Values: []string{"x"}}
+	set := sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: 300, Values: []string{"x"}}
 	for _, want := range []int64{4, 5} { // the second time there is nothing to write
-		if _, err := f.Provider().Apply(t.Context(), z, []dns.Change{{Before: dns.RRSet{Name: zone, Type: dns.TXT}, After: set}}); err != nil {
+		if _, err := f.Provider().Apply(t.Context(), z, []sdk.Change{{Before: sdk.RRSet{Name: zone, Type: sdk.TXT}, After: set}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := f.calls.Load(); got != want {
@@ -194,15 +188,15 @@ func TestStatusesOfAWriteAreClassified(t *testing.T) {
 	f := newFixture(t)
 	zone := f.NewZone(t)
 	z := findZone(t, f, zone)
-	for status, want := range map[int]outcome.Kind{
-		429: outcome.Throttled, 503: outcome.Down, 500: outcome.Broken, 504: outcome.Unknown,
-		422: outcome.Refused, 401: outcome.Refused, 302: outcome.Broken,
+	for status, want := range map[int]sdk.OutcomeKind{
+		429: sdk.Throttled, 503: sdk.Down, 500: sdk.Broken, 504: sdk.Unknown,
+		422: sdk.Refused, 401: sdk.Refused, 302: sdk.Broken,
 	} {
 		f.nextStatus.Store(int64(status))
-		_, err := f.Provider().Apply(t.Context(), z, []dns.Change{{
-			Before: dns.RRSet{Name: zone, Type: dns.TXT}, After: dns.RRSet{Name: zone, Type: dns.TXT, Values: []string{"x"}},
+		_, err := f.Provider().Apply(t.Context(), z, []sdk.Change{{
+			Before: sdk.RRSet{Name: zone, Type: sdk.TXT}, After: sdk.RRSet{Name: zone, Type: sdk.TXT, Values: []string{"x"}},
 		}})
-		if outcome.Of(err) != want || dns.IsChanged(err) {
+		if sdk.OutcomeOf(err).Kind != want || sdk.OutcomeOf(err) == sdk.OutcomeOf(sdk.ZoneChanged()) {
 			t.Errorf("%d: %v, want %s", status, err, want)
 		}
 	}
@@ -215,7 +209,7 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 	good := func() sdk.Connection {
 		return sdk.Connection{
 			Settings: map[string]string{"api_url": "https://dns.example.com:8081/api/v1/"},
-			Secrets:  map[string]secret.Text{"api_key": secret.New("k")},
+			Secrets:  map[string]sdk.Secret{"api_key": sdk.NewSecret("k")},
 		}
 	}
 	p, err := newProcessState().provider(good())
@@ -230,12 +224,12 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 		"a password":    func(c sdk.Connection) { c.Settings["api_url"] = "https://a:b@dns.example.com" },
 		"a query":       func(c sdk.Connection) { c.Settings["api_url"] = "https://dns.example.com?x=1" },
 		"no key":        func(c sdk.Connection) { delete(c.Secrets, "api_key") },
-		"a header more": func(c sdk.Connection) { c.Secrets["api_key"] = secret.New("k\r\nX-Evil: 1") },
+		"a header more": func(c sdk.Connection) { c.Secrets["api_key"] = sdk.NewSecret("k\r\nX-Evil: 1") },
 		"maybe private": func(c sdk.Connection) { c.Settings["allow_private"] = "maybe" },
 	} {
 		c := good()
 		spoil(c)
-		if _, err := newProcessState().provider(c); !errors.Is(err, fault.InvalidRequest) {
+		if _, err := newProcessState().provider(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -248,12 +242,12 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	defer server.Close()
 	p, err := newProcessState().provider(sdk.Connection{
 		Settings: map[string]string{"api_url": strings.Replace(server.URL, "http:", "https:", 1)},
-		Secrets:  map[string]secret.Text{"api_key": secret.New("k")},
+		Secrets:  map[string]sdk.Secret{"api_key": sdk.NewSecret("k")},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Check(t.Context()); !errors.Is(err, fault.InvalidRequest) {
+	if _, err := p.Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -271,13 +265,13 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := dns.Find(sets, zone, dns.TXT)
+	before := sdk.FindSet(sets, zone, sdk.TXT)
 	after := before
 	after.Values = []string{"both stay", "both stay", "twice"}
-	if _, err := f.Provider().Apply(t.Context(), z, []dns.Change{{Before: before, After: after}}); err != nil {
+	if _, err := f.Provider().Apply(t.Context(), z, []sdk.Change{{Before: before, After: after}}); err != nil {
 		t.Fatal(err)
 	}
-	if held := dns.Find(f.Held(t, zone), zone, dns.TXT); !held.Same(after) {
+	if held := sdk.FindSet(f.Held(t, zone), zone, sdk.TXT); !held.Same(after) {
 		t.Errorf("held %+v", held)
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/dns-powerdns/simulator"
 	"github.com/tenantry/tenantry/plugins/sdk"
-	"github.com/tenantry/tenantry/ports/contract"
 )
 
 // newSimulated returns an environment for the contract suite (package ports/contract) that uses the
@@ -34,7 +33,7 @@ func newSimulated(t conformance.T) *conformance.DNSTest {
 
 // TestContractOnSimulator runs the contract suite of a DNS provider with the simulator.
 func TestContractOnSimulator(t *testing.T) {
-	contract.DNSProvider(t, func(t conformance.T) contract.DNSProviderEnv { return newSimulated(t) })
+	conformance.DNSInProcess(t, func(t conformance.T) conformance.DNSFixture { return newSimulated(t) })
 }
 
 // TestSimulatorAnswersLikePowerDNS sends the same requests to the simulator and to a real server.

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -45,7 +44,7 @@ func (p *provider) Check(ctx context.Context) (int, error) {
 		zones, err = countZones(body)
 		return err
 	})
-	if dns.IsNoZone(err) {
+	if sdk.IsNoZone(err) {
 		err = sdk.NotServed("api_url", "there is no PowerDNS API with this server id")
 	}
 	return zones, err
@@ -67,21 +66,21 @@ func countZones(body io.Reader) (n int, err error) {
 }
 
 // Zone implements sdk.DNSProvider. A zone whose primary is a different server is idle.
-func (p *provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
+func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	apex := sdk.PlainName(name) + "."
 	filter := url.Values{"rrset_name": {apex}, "rrset_type": {"NS"}}
 	z, err := p.readZone(ctx, zonePath(apex)+"?"+filter.Encode())
 	if err != nil {
-		return dns.Zone{}, err
+		return sdk.Zone{}, err
 	}
 	sets, err := z.recordSets()
 	if err != nil {
-		return dns.Zone{}, err
+		return sdk.Zone{}, err
 	}
-	zone := dns.Zone{ID: z.ID, Name: sdk.PlainName(z.Name), NameServers: dns.Find(sets, name, dns.NS).Values}
+	zone := sdk.Zone{ID: z.ID, Name: sdk.PlainName(z.Name), NameServers: sdk.FindSet(sets, name, sdk.NS).Values}
 	switch {
 	case zone.ID == "" || zone.Name != sdk.PlainName(name):
-		return dns.Zone{}, sdk.BrokenAnswer("another_zone")
+		return sdk.Zone{}, sdk.BrokenAnswer("another_zone")
 	case strings.EqualFold(z.Kind, "Slave") || strings.EqualFold(z.Kind, "Secondary") || strings.EqualFold(z.Kind, "Consumer"):
 		zone.Idle = "secondary" // the next transfer from the primary would overwrite a change
 	}
@@ -89,7 +88,7 @@ func (p *provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
 }
 
 // Records implements sdk.DNSProvider.
-func (p *provider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, error) {
+func (p *provider) Records(ctx context.Context, zone sdk.Zone) ([]sdk.RRSet, error) {
 	z, err := p.readZone(ctx, zonePath(zone.ID))
 	if err != nil {
 		return nil, err
@@ -109,10 +108,10 @@ func (p *provider) readZone(ctx context.Context, path string) (z zoneDoc, err er
 func zonePath(id string) string { return "/zones/" + url.PathEscape(id) }
 
 // recordSets returns the record sets that the zone serves. Disabled records are omitted.
-func (z zoneDoc) recordSets() ([]dns.RRSet, error) {
-	var sets []dns.RRSet
+func (z zoneDoc) recordSets() ([]sdk.RRSet, error) {
+	var sets []sdk.RRSet
 	for _, r := range z.RRSets {
-		s := dns.RRSet{Name: sdk.PlainName(r.Name), Type: dns.Type(r.Type), TTL: r.TTL}
+		s := sdk.RRSet{Name: sdk.PlainName(r.Name), Type: sdk.RecordType(r.Type), TTL: r.TTL}
 		for _, record := range r.Records {
 			if record.Disabled {
 				continue

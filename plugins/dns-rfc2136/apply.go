@@ -9,7 +9,6 @@ import (
 
 	wire "github.com/miekg/dns"
 
-	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -19,8 +18,8 @@ const defaultTTL = 3600
 // Apply implements sdk.DNSProvider. Apply sends all changes in one message, which is one
 // transaction. The prerequisites of the message are the sets as Apply has read them, so the server
 // refuses the message if someone changed one of the sets after the read.
-func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
-	if err := dns.CheckChanges(zone.Name, changes); err != nil {
+func (p *provider) Apply(ctx context.Context, zone sdk.Zone, changes []sdk.Change) ([]sdk.RRSet, error) {
+	if err := sdk.CheckChanges(zone.Name, changes); err != nil {
 		return nil, err
 	}
 	records, err := p.transfer(ctx, zone.Name)
@@ -31,7 +30,7 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 	if err != nil {
 		return nil, err
 	}
-	outstanding, err := dns.Outstanding(current, changes)
+	outstanding, err := sdk.Outstanding(current, changes)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +51,7 @@ func (p *provider) Apply(ctx context.Context, zone dns.Zone, changes []dns.Chang
 
 // transaction returns the update message for the changes. Removals come before additions, so that a
 // CNAME can replace a set of a different type with the same name, and vice versa.
-func transaction(zone string, records []wire.RR, changes []dns.Change) (*wire.Msg, error) {
+func transaction(zone string, records []wire.RR, changes []sdk.Change) (*wire.Msg, error) {
 	msg := new(wire.Msg).SetUpdate(wire.Fqdn(zone))
 	var additions []wire.RR
 	for _, c := range changes {
@@ -71,7 +70,7 @@ func transaction(zone string, records []wire.RR, changes []dns.Change) (*wire.Ms
 // addPrerequisites adds the prerequisites of one change: the set still has the records in existing,
 // and no CNAME will coexist with a record of a different type. A server silently ignores an
 // addition that would make a CNAME coexist with a different type (RFC 2136, 3.4.2.2).
-func addPrerequisites(msg *wire.Msg, existing []wire.RR, c dns.Change, changes []dns.Change) {
+func addPrerequisites(msg *wire.Msg, existing []wire.RR, c sdk.Change, changes []sdk.Change) {
 	anySet := &wire.ANY{Hdr: wire.RR_Header{Name: wire.Fqdn(c.After.Name), Rrtype: wire.StringToType[string(c.After.Type)]}}
 	if len(existing) > 0 {
 		used := make([]wire.RR, len(existing))
@@ -81,11 +80,11 @@ func addPrerequisites(msg *wire.Msg, existing []wire.RR, c dns.Change, changes [
 		msg.Used(used)
 		return // no other set can conflict with a set that exists
 	}
-	onlyTypeOfName := !slices.ContainsFunc(changes, func(o dns.Change) bool {
+	onlyTypeOfName := !slices.ContainsFunc(changes, func(o sdk.Change) bool {
 		return o.After.Type != c.After.Type && sdk.PlainName(o.After.Name) == sdk.PlainName(c.After.Name)
 	})
 	switch {
-	case c.After.Type == dns.CNAME && onlyTypeOfName:
+	case c.After.Type == sdk.CNAME && onlyTypeOfName:
 		msg.NameNotUsed([]wire.RR{anySet})
 	case onlyTypeOfName:
 		msg.RRsetNotUsed([]wire.RR{anySet, &wire.ANY{Hdr: wire.RR_Header{Name: anySet.Hdr.Name, Rrtype: wire.TypeCNAME}}})
@@ -97,7 +96,7 @@ func addPrerequisites(msg *wire.Msg, existing []wire.RR, c dns.Change, changes [
 // addUpdates adds the removals of one change to the message and returns the records to add. If the
 // TTL changes, the update removes the whole set and adds it again. Texts that do not change stay
 // split into the same strings.
-func addUpdates(msg *wire.Msg, existing []wire.RR, c dns.Change) ([]wire.RR, error) {
+func addUpdates(msg *wire.Msg, existing []wire.RR, c sdk.Change) ([]wire.RR, error) {
 	ttl := uint32(defaultTTL)
 	if c.After.TTL > 0 {
 		ttl = uint32(c.After.TTL)
@@ -135,7 +134,7 @@ func addUpdates(msg *wire.Msg, existing []wire.RR, c dns.Change) ([]wire.RR, err
 }
 
 // recordsOf returns the records of the zone that belong to the set s.
-func recordsOf(records []wire.RR, s dns.RRSet) []wire.RR {
+func recordsOf(records []wire.RR, s sdk.RRSet) []wire.RR {
 	var set []wire.RR
 	for _, rr := range records {
 		if setKey(rr) == sdk.PlainName(s.Name)+" "+string(s.Type) {

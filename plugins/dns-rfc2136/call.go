@@ -11,7 +11,6 @@ import (
 
 	wire "github.com/miekg/dns"
 
-	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -43,7 +42,7 @@ func (p *provider) dial(ctx context.Context) (*wire.Conn, func(), error) {
 
 func (p *provider) sign(m *wire.Msg) { m.SetTsig(p.key, p.algorithm, clockSkew, time.Now().Unix()) }
 
-// transfer returns all records of a zone by AXFR, without the second SOA. It fails with dns.NoZone,
+// transfer returns all records of a zone by AXFR, without the second SOA. It fails with sdk.NoZone,
 // or with a classified sdk error, for example if the zone exceeds maxRecords or maxBytes.
 func (p *provider) transfer(ctx context.Context, zone string) ([]wire.RR, error) {
 	conn, done, err := p.dial(ctx)
@@ -90,7 +89,7 @@ func transferError(err error) error {
 	case isTSIGError(err), strings.HasSuffix(err.Error(), "bad xfr rcode: 5"):
 		return sdk.CredentialRefused("transfer_refused")
 	case strings.HasSuffix(err.Error(), "bad xfr rcode: 9"):
-		return dns.NoZone() // NOTAUTH from a server that accepted the key
+		return sdk.NoZone() // NOTAUTH from a server that accepted the key
 	case strings.Contains(err.Error(), "bad xfr rcode: "):
 		return sdk.BrokenAnswer("transfer_" + err.Error()[strings.LastIndexByte(err.Error(), ' ')+1:])
 	case errors.As(err, new(*wire.Error)), errors.Is(err, io.ErrUnexpectedEOF):
@@ -140,7 +139,7 @@ func rcodeError(code int) error {
 	case wire.RcodeSuccess:
 		return nil
 	case wire.RcodeYXDomain, wire.RcodeYXRrset, wire.RcodeNXRrset, wire.RcodeNameError:
-		return dns.Changed()
+		return sdk.ZoneChanged()
 	case wire.RcodeNotAuth, wire.RcodeRefused:
 		return sdk.CredentialRefused(cause)
 	case wire.RcodeFormatError, wire.RcodeNotImplemented, wire.RcodeNotZone:

@@ -15,11 +15,8 @@ import (
 	wire "github.com/miekg/dns"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
-	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
-	"github.com/tenantry/tenantry/ports/contract"
 )
 
 // testTimeout is a timeout that only a server that never answers reaches, even on a slow machine.
@@ -35,12 +32,12 @@ func newTestProvider(c sdk.Connection) (sdk.DNSProvider, error) {
 }
 
 // fixture is a real BIND server behind a proxy that can lose requests and answers. It implements
-// contract.DNSProviderEnv.
+// conformance.DNSFixture.
 type fixture struct {
 	server          *testserver.BIND
 	proxy           net.Listener
 	newProviderFunc func(sdk.Connection) (sdk.DNSProvider, error)
-	nextFailure     atomic.Int64 // a contract.Failure for the next update
+	nextFailure     atomic.Int64 // a conformance.Failure for the next update
 	zonesUsed       atomic.Int64 // number of zones that NewZone has returned
 }
 
@@ -110,10 +107,10 @@ func (f *fixture) proxyConn(client net.Conn) {
 			return
 		}
 		if message[2]>>3&15 == wire.OpcodeUpdate {
-			switch contract.Failure(f.nextFailure.Swap(0)) {
-			case contract.LosesRequest:
+			switch conformance.Failure(f.nextFailure.Swap(0)) {
+			case conformance.LosesRequest:
 				return
-			case contract.LosesAnswer:
+			case conformance.LosesAnswer:
 				dropAnswers.Store(true)
 			}
 		}
@@ -133,7 +130,7 @@ func (f *fixture) connection(secretText string) sdk.Connection {
 		Settings: map[string]string{
 			"server": f.proxy.Addr().String(), "zones": strings.Join(zones, ","), "key_name": f.server.Key, "allow_private": "true",
 		},
-		Secrets: map[string]secret.Text{"key_secret": secret.New(secretText)},
+		Secrets: map[string]sdk.Secret{"key_secret": sdk.NewSecret(secretText)},
 	}
 }
 
@@ -157,7 +154,7 @@ func (f *fixture) NewZone(t conformance.T) string {
 	return zoneName(n)
 }
 
-func (f *fixture) Lose(_ conformance.T, failure contract.Failure) {
+func (f *fixture) Lose(_ conformance.T, failure conformance.Failure) {
 	f.nextFailure.Store(int64(failure))
 }
 
@@ -168,7 +165,7 @@ func (f *fixture) tsig(m *wire.Msg) map[string]string {
 	return map[string]string{name: f.server.Secret}
 }
 
-func (f *fixture) Put(t conformance.T, zone string, s dns.RRSet) {
+func (f *fixture) Put(t conformance.T, zone string, s sdk.RRSet) {
 	t.Helper()
 	m := new(wire.Msg).SetUpdate(zone + ".")
 	m.RemoveRRset([]wire.RR{&wire.ANY{Hdr: wire.RR_Header{Name: s.Name + ".", Rrtype: wire.StringToType[string(s.Type)]}}})
@@ -192,12 +189,12 @@ func (f *fixture) update(t conformance.T, m *wire.Msg) {
 	}
 }
 
-func (f *fixture) Held(t conformance.T, zone string) []dns.RRSet {
+func (f *fixture) Held(t conformance.T, zone string) []sdk.RRSet {
 	t.Helper()
-	var sets []dns.RRSet
+	var sets []sdk.RRSet
 	for _, rr := range f.transfer(t, zone) {
 		h := rr.Header()
-		name, kind := strings.TrimSuffix(h.Name, "."), dns.Type(wire.TypeToString[h.Rrtype])
+		name, kind := strings.TrimSuffix(h.Name, "."), sdk.RecordType(wire.TypeToString[h.Rrtype])
 		if h.Rrtype == wire.TypeSOA || (h.Rrtype == wire.TypeNS && name == zone) {
 			continue
 		}
@@ -212,7 +209,7 @@ func (f *fixture) Held(t conformance.T, zone string) []dns.RRSet {
 			}
 		}
 		if !known {
-			sets = append(sets, dns.RRSet{Name: name, Type: kind, TTL: int(h.Ttl), Values: []string{value}})
+			sets = append(sets, sdk.RRSet{Name: name, Type: kind, TTL: int(h.Ttl), Values: []string{value}})
 		}
 	}
 	return sets

@@ -9,8 +9,6 @@ import (
 
 	wire "github.com/miekg/dns"
 
-	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -27,12 +25,12 @@ func TestLargeTransferIsRefused(t *testing.T) {
 	t.Cleanup(func() { _ = listener.Close() })
 	p, err := newTestProvider(sdk.Connection{
 		Settings: map[string]string{"server": listener.Addr().String(), "zones": "a.test", "key_name": "k", "allow_private": "true"},
-		Secrets:  map[string]secret.Text{"key_secret": secret.New(key)},
+		Secrets:  map[string]sdk.Secret{"key_secret": sdk.NewSecret(key)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = p.Records(t.Context(), dns.Zone{ID: "a.test", Name: "a.test"})
+	_, err = p.Records(t.Context(), sdk.Zone{ID: "a.test", Name: "a.test"})
 	if err == nil || !strings.Contains(err.Error(), "answer_too_large") {
 		t.Fatalf("Records: %v, want answer_too_large", err)
 	}

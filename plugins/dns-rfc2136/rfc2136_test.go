@@ -3,34 +3,28 @@
 package main
 
 import (
-	"errors"
 	"slices"
 	"testing"
 
 	wire "github.com/miekg/dns"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
-	"github.com/tenantry/tenantry/core/dns"
-	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/outcome"
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
-	"github.com/tenantry/tenantry/ports/contract"
 )
 
 // TestContract runs the contract suite of a DNS provider (package ports/contract) with a real BIND
 // server.
 func TestContract(t *testing.T) {
 	f := newFixture(t)
-	contract.DNSProvider(t, func(conformance.T) contract.DNSProviderEnv { return f })
+	conformance.DNSInProcess(t, func(conformance.T) conformance.DNSFixture { return f })
 }
 
 // TestBinary runs the conformance suites with the plugin's release binary.
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/dns-rfc2136")
 	conformance.DNS(t, conformance.Binary{Path: path},
-		func(t conformance.T, provider func(sdk.Connection) sdk.DNSProvider) contract.DNSProviderEnv {
+		func(t conformance.T, provider func(sdk.Connection) sdk.DNSProvider) conformance.DNSFixture {
 			f := newFixture(t)
 			f.newProviderFunc = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider(c), nil }
 			return f
@@ -42,24 +36,24 @@ func TestBinary(t *testing.T) {
 func TestPrerequisitesDetectConcurrentChanges(t *testing.T) {
 	f := newFixture(t)
 	for name, tt := range map[string]struct {
-		before, meanwhile dns.RRSet
-		after             dns.RRSet
+		before, meanwhile sdk.RRSet
+		after             sdk.RRSet
 	}{
 		"a value changed": {
-			dns.RRSet{Type: dns.TXT, TTL: 300, Values: []string{"old"}}, dns.RRSet{Type: dns.TXT, TTL: 300, Values: []string{"theirs"}},
-			dns.RRSet{Type: dns.TXT, TTL: 300, Values: []string{"ours"}},
+			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"old"}}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"theirs"}},
+			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"ours"}},
 		},
 		"a set was made": {
-			dns.RRSet{Type: dns.TXT}, dns.RRSet{Type: dns.TXT, TTL: 300, Values: []string{"theirs"}},
-			dns.RRSet{Type: dns.TXT, TTL: 300, Values: []string{"ours"}},
+			sdk.RRSet{Type: sdk.TXT}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"theirs"}},
+			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"ours"}},
 		},
 		"a neighbour came for our CNAME": {
-			dns.RRSet{Type: dns.CNAME}, dns.RRSet{Type: dns.TXT, TTL: 300, Values: []string{"theirs"}},
-			dns.RRSet{Type: dns.CNAME, TTL: 300, Values: []string{"ours.example"}},
+			sdk.RRSet{Type: sdk.CNAME}, sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"theirs"}},
+			sdk.RRSet{Type: sdk.CNAME, TTL: 300, Values: []string{"ours.example"}},
 		},
 		"a CNAME came for our text": {
-			dns.RRSet{Type: dns.TXT}, dns.RRSet{Type: dns.CNAME, TTL: 300, Values: []string{"theirs.example"}},
-			dns.RRSet{Type: dns.TXT, TTL: 300, Values: []string{"ours"}},
+			sdk.RRSet{Type: sdk.TXT}, sdk.RRSet{Type: sdk.CNAME, TTL: 300, Values: []string{"theirs.example"}},
+			sdk.RRSet{Type: sdk.TXT, TTL: 300, Values: []string{"ours"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,12 +67,12 @@ func TestPrerequisitesDetectConcurrentChanges(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := transaction(zone, all, []dns.Change{{Before: tt.before, After: tt.after}})
+			m, err := transaction(zone, all, []sdk.Change{{Before: tt.before, After: tt.after}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			f.Put(t, zone, tt.meanwhile)
-			if err := p.update(t.Context(), m); !dns.IsChanged(err) {
+			if err := p.update(t.Context(), m); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
 				t.Fatalf("got %v, want a changed zone", err)
 			}
 			if held := f.Held(t, zone); len(held) != 1 || !held[0].Same(tt.meanwhile) {
@@ -106,9 +100,9 @@ func TestApplyKeepsTheStringsOfATXT(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := dns.Find(now, zone, dns.TXT)
-		after := dns.RRSet{Name: zone, Type: dns.TXT, TTL: ttl, Values: append(slices.Clone(before.Values), "more")}
-		if _, err := p.Apply(t.Context(), z, []dns.Change{{Before: before, After: after}}); err != nil {
+		before := sdk.FindSet(now, zone, sdk.TXT)
+		after := sdk.RRSet{Name: zone, Type: sdk.TXT, TTL: ttl, Values: append(slices.Clone(before.Values), "more")}
+		if _, err := p.Apply(t.Context(), z, []sdk.Change{{Before: before, After: after}}); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.ContainsFunc(f.transfer(t, zone), func(rr wire.RR) bool {
@@ -117,7 +111,7 @@ func TestApplyKeepsTheStringsOfATXT(t *testing.T) {
 		}) {
 			t.Fatalf("the strings changed: %v", f.transfer(t, zone))
 		}
-		f.Put(t, zone, dns.RRSet{Name: zone, Type: dns.TXT})
+		f.Put(t, zone, sdk.RRSet{Name: zone, Type: sdk.TXT})
 		f.update(t, func() *wire.Msg {
 			m := new(wire.Msg).SetUpdate(zone + ".")
 			m.Insert([]wire.RR{ownersRecord})
@@ -129,7 +123,7 @@ func TestApplyKeepsTheStringsOfATXT(t *testing.T) {
 func validConnection() sdk.Connection {
 	return sdk.Connection{
 		Settings: map[string]string{"server": "ns1.example.com", "zones": "Example.com., example.net", "key_name": "upd"},
-		Secrets:  map[string]secret.Text{"key_secret": secret.New("c2VjcmV0")},
+		Secrets:  map[string]sdk.Secret{"key_secret": sdk.NewSecret("c2VjcmV0")},
 	}
 }
 
@@ -146,13 +140,13 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 		"a bad zone":        func(c sdk.Connection) { c.Settings["zones"] = "a..b" },
 		"no key":            func(c sdk.Connection) { c.Settings["key_name"] = "" },
 		"an old algorithm":  func(c sdk.Connection) { c.Settings["key_algorithm"] = "hmac-md5" },
-		"not base64":        func(c sdk.Connection) { c.Secrets["key_secret"] = secret.New("???") },
+		"not base64":        func(c sdk.Connection) { c.Secrets["key_secret"] = sdk.NewSecret("???") },
 		"no secret":         func(c sdk.Connection) { delete(c.Secrets, "key_secret") },
 		"maybe private":     func(c sdk.Connection) { c.Settings["allow_private"] = "maybe" },
 	} {
 		c := validConnection()
 		spoil(c)
-		if _, err := newProvider(c); !errors.Is(err, fault.InvalidRequest) {
+		if _, err := newProvider(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -167,7 +161,7 @@ func TestPrivateAddressesAreNotCalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Check(t.Context()); !errors.Is(err, fault.InvalidRequest) {
+	if _, err := p.Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -179,7 +173,7 @@ func TestUnreachableServerIsDown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Check(t.Context()); outcome.Of(err) != outcome.Down {
+	if _, err := p.Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Down {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -194,13 +188,13 @@ func TestApplyHandlesRepeatedTexts(t *testing.T) {
 		m.Insert([]wire.RR{&wire.TXT{Hdr: wire.RR_Header{Name: "x." + zone + ".", Rrtype: wire.TypeTXT, Class: wire.ClassINET, Ttl: 300}, Txt: strings}})
 	}
 	f.update(t, m)
-	before := dns.Find(f.Held(t, zone), "x."+zone, dns.TXT)
+	before := sdk.FindSet(f.Held(t, zone), "x."+zone, sdk.TXT)
 	after := before
 	after.Values = []string{"both stay", "both stay", "twice"}
-	if _, err := f.Provider().Apply(t.Context(), dns.Zone{ID: zone, Name: zone}, []dns.Change{{Before: before, After: after}}); err != nil {
+	if _, err := f.Provider().Apply(t.Context(), sdk.Zone{ID: zone, Name: zone}, []sdk.Change{{Before: before, After: after}}); err != nil {
 		t.Fatal(err)
 	}
-	if held := dns.Find(f.Held(t, zone), "x."+zone, dns.TXT); !held.Same(after) {
+	if held := sdk.FindSet(f.Held(t, zone), "x."+zone, sdk.TXT); !held.Same(after) {
 		t.Errorf("held %+v", held)
 	}
 }

@@ -13,11 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	wire "github.com/miekg/dns"
 
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/dns-rfc2136/simulator"
 	"github.com/tenantry/tenantry/plugins/sdk"
-	"github.com/tenantry/tenantry/ports/contract"
 )
 
 // simulated is a simulated server for the contract suite (package ports/contract) and for
@@ -33,7 +31,7 @@ func (s simulated) connect(t conformance.T, secretText string) sdk.DNSProvider {
 	var issued struct{ Settings map[string]string }
 	s.Control(t, http.MethodPost, "/credentials", map[string]string{"customer": "test"}, &issued)
 	c := s.Connection(issued.Settings, nil)
-	c.Secrets["key_secret"] = secret.New(secretText)
+	c.Secrets["key_secret"] = sdk.NewSecret(secretText)
 	p, err := newTestProvider(c)
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +39,7 @@ func (s simulated) connect(t conformance.T, secretText string) sdk.DNSProvider {
 	return p
 }
 
-// simulatedEnv implements contract.DNSProviderEnv.
+// simulatedEnv implements conformance.DNSFixture.
 type simulatedEnv struct {
 	simulated
 	t conformance.T
@@ -53,7 +51,7 @@ func (s simulatedEnv) Refused() sdk.DNSProvider { return s.connect(s.t, "Z3Vlc3N
 
 // TestContractOnSimulator runs the contract suite of a DNS provider with the simulator.
 func TestContractOnSimulator(t *testing.T) {
-	contract.DNSProvider(t, func(t conformance.T) contract.DNSProviderEnv { return simulatedEnv{newSimulated(t), t} })
+	conformance.DNSInProcess(t, func(t conformance.T) conformance.DNSFixture { return simulatedEnv{newSimulated(t), t} })
 }
 
 // client sends messages to the simulator or to BIND.

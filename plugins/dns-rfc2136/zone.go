@@ -9,7 +9,6 @@ import (
 
 	wire "github.com/miekg/dns"
 
-	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -21,7 +20,7 @@ var signingTypes = []uint16{
 // Check implements sdk.DNSProvider. It reads every zone of the connection with the key.
 func (p *provider) Check(ctx context.Context) (int, error) {
 	for _, zone := range p.zones {
-		if _, err := p.Zone(ctx, zone); dns.IsNoZone(err) {
+		if _, err := p.Zone(ctx, zone); sdk.IsNoZone(err) {
 			return 0, sdk.NotServed("zones", "the server does not serve one of them")
 		} else if err != nil {
 			return 0, err
@@ -30,20 +29,20 @@ func (p *provider) Check(ctx context.Context) (int, error) {
 	return len(p.zones), nil
 }
 
-// Zone implements sdk.DNSProvider. It returns dns.NoZone for a zone that is not in the connection's
+// Zone implements sdk.DNSProvider. It returns sdk.NoZone for a zone that is not in the connection's
 // list.
-func (p *provider) Zone(ctx context.Context, name string) (dns.Zone, error) {
+func (p *provider) Zone(ctx context.Context, name string) (sdk.Zone, error) {
 	if !slices.Contains(p.zones, sdk.PlainName(name)) {
-		return dns.Zone{}, dns.NoZone()
+		return sdk.Zone{}, sdk.NoZone()
 	}
-	zone := dns.Zone{ID: sdk.PlainName(name), Name: sdk.PlainName(name)}
+	zone := sdk.Zone{ID: sdk.PlainName(name), Name: sdk.PlainName(name)}
 	sets, err := p.Records(ctx, zone)
-	zone.NameServers = dns.Find(sets, zone.Name, dns.NS).Values
+	zone.NameServers = sdk.FindSet(sets, zone.Name, sdk.NS).Values
 	return zone, err
 }
 
 // Records implements sdk.DNSProvider.
-func (p *provider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, error) {
+func (p *provider) Records(ctx context.Context, zone sdk.Zone) ([]sdk.RRSet, error) {
 	all, err := p.transfer(ctx, zone.Name)
 	if err != nil {
 		return nil, err
@@ -52,8 +51,8 @@ func (p *provider) Records(ctx context.Context, zone dns.Zone) ([]dns.RRSet, err
 }
 
 // recordSets groups records by name and type. It omits signingTypes.
-func recordSets(all []wire.RR) ([]dns.RRSet, error) {
-	var sets []dns.RRSet
+func recordSets(all []wire.RR) ([]sdk.RRSet, error) {
+	var sets []sdk.RRSet
 	index := map[string]int{}
 	for _, rr := range all {
 		if slices.Contains(signingTypes, rr.Header().Rrtype) {
@@ -68,7 +67,7 @@ func recordSets(all []wire.RR) ([]dns.RRSet, error) {
 		if !ok {
 			i = len(sets)
 			index[key] = i
-			sets = append(sets, dns.RRSet{Name: sdk.PlainName(rr.Header().Name), Type: dns.Type(typeOf(rr)), TTL: int(rr.Header().Ttl)})
+			sets = append(sets, sdk.RRSet{Name: sdk.PlainName(rr.Header().Name), Type: sdk.RecordType(typeOf(rr)), TTL: int(rr.Header().Ttl)})
 		}
 		sets[i].Values = append(sets[i].Values, value)
 	}
@@ -80,7 +79,7 @@ func typeOf(rr wire.RR) string { return wire.Type(rr.Header().Rrtype).String() }
 // setKey returns the name and type, which identify the record set.
 func setKey(rr wire.RR) string { return sdk.PlainName(rr.Header().Name) + " " + typeOf(rr) }
 
-// valueOf returns the content of a record in the format of dns.RRSet.
+// valueOf returns the content of a record in the format of sdk.RRSet.
 func valueOf(rr wire.RR) (string, error) {
-	return sdk.ReadContent(dns.Type(typeOf(rr)), strings.TrimPrefix(rr.String(), rr.Header().String()))
+	return sdk.ReadContent(sdk.RecordType(typeOf(rr)), strings.TrimPrefix(rr.String(), rr.Header().String()))
 }

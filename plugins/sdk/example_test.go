@@ -70,6 +70,20 @@ func ExampleStatusError() {
 	// <nil>
 }
 
+// OutcomeOf tells a refusal from a failure that says nothing, so that the plugin can continue with a
+// different request.
+func ExampleOutcomeOf() {
+	first := fmt.Errorf("the first request: %w", sdk.RequestRefused("status 404"))
+	if sdk.OutcomeOf(first).Kind == sdk.Refused {
+		fmt.Println("continue with the second request")
+	}
+	second := sdk.TransportError(context.DeadlineExceeded)
+	fmt.Println(sdk.OutcomeOf(second).Kind, sdk.OutcomeOf(nil) == sdk.Outcome{})
+	// Output:
+	// continue with the second request
+	// unknown true
+}
+
 // Printing a secret shows nothing of its text. Reveal returns the text for the request to the
 // provider.
 func ExampleSecret() {

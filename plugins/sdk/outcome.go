@@ -20,6 +20,9 @@ import (
 // create the common outcomes.
 type Outcome = outcome.Error
 
+// OutcomeKind says why a call failed, and whether it had an effect.
+type OutcomeKind = outcome.Kind
+
 // The kinds of outcomes. docs/plugins.md says when to use each.
 const (
 	Refused   = outcome.Refused
@@ -29,6 +32,17 @@ const (
 	Broken    = outcome.Broken
 	Unknown   = outcome.Unknown
 )
+
+// OutcomeOf returns the Outcome in err, or the zero Outcome if there is none. A plugin that makes
+// several requests for a call decides by it how to continue. A test compares it with what it
+// expects, as in OutcomeOf(err) == OutcomeOf(NoZone()).
+func OutcomeOf(err error) Outcome {
+	var o *Outcome
+	if errors.As(err, &o) {
+		return *o
+	}
+	return Outcome{}
+}
 
 // NewSecret returns a Secret with the given text. It is meant for tests.
 func NewSecret(value string) Secret { return secret.New(value) }

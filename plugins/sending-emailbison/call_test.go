@@ -19,7 +19,7 @@ func TestErrorsAndPlatformHideTheToken(t *testing.T) {
 	const token = "7|canaryToken"
 	p := i.with(token, "")
 	_, err := p.Check(t.Context())
-	if o := outcomeOf(err); o.Kind != sdk.Refused || o.Code.Name != "access_denied" {
+	if o := sdk.OutcomeOf(err); o.Kind != sdk.Refused || o.Code.Name != "access_denied" {
 		t.Fatalf("got %v", err)
 	}
 	if text := fmt.Sprintf("%v %+v %#v %+v", err, err, err, p); strings.Contains(text, "canary") {
@@ -42,7 +42,7 @@ func TestOutcomeOfEachErrorStatus(t *testing.T) {
 		}
 		i.FailOnce(fault)
 		_, err := i.with(simulator.Token, "").Accounts(t.Context(), "")
-		if o := outcomeOf(err); o.Kind != want.Kind || want.Cause != "" && o.Cause != want.Cause || o.RetryAfter != want.RetryAfter {
+		if o := sdk.OutcomeOf(err); o.Kind != want.Kind || want.Cause != "" && o.Cause != want.Cause || o.RetryAfter != want.RetryAfter {
 			t.Errorf("%d: %+v", status, o)
 		}
 	}
@@ -53,7 +53,7 @@ func TestOutcomeOfEachErrorStatus(t *testing.T) {
 			fault = map[string]any{"kind": "status", "status": 404} // the host runs a different service
 		}
 		i.FailOnce(fault)
-		if _, err := i.with(simulator.Token, "").Check(t.Context()); outcomeOf(err).Kind != want.Kind {
+		if _, err := i.with(simulator.Token, "").Check(t.Context()); sdk.OutcomeOf(err).Kind != want.Kind {
 			t.Errorf("%v: %v", fault, err)
 		}
 	}

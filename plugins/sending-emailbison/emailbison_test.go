@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -48,12 +47,6 @@ func (i instance) superAdmin(workspaces int) {
 	i.Send(http.MethodPut, "/tokens", map[string]string{"token": superAdminToken, "type": "super-admin"})
 }
 
-func outcomeOf(err error) *sdk.Outcome {
-	o := &sdk.Outcome{}
-	errors.As(err, &o)
-	return o
-}
-
 // TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides covers instances that hide the list of
 // workspaces, the workspace of the user, or both.
 func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
@@ -75,7 +68,7 @@ func TestCheckFindsTheWorkspaceOfATokenWhateverTheInstanceHides(t *testing.T) {
 			t.Errorf("%v %q: %+v, %v", tt.quirks, tt.given, reach, err)
 		}
 	}
-	if _, err := i.with(simulator.Token, "1").Check(t.Context()); outcomeOf(err).Code.Name != "invalid_request" {
+	if _, err := i.with(simulator.Token, "1").Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 		t.Errorf("an expected workspace that cannot be verified: %v", err)
 	}
 }
@@ -192,7 +185,7 @@ func TestListingAndSearchWorkForEveryPageSize(t *testing.T) {
 	for n := range 30 {
 		i.put(fmt.Sprintf("more%03d@a.example", n))
 	}
-	if _, err := p.Account(t.Context(), "nobody@a.example"); outcomeOf(err).Kind != sdk.Broken {
+	if _, err := p.Account(t.Context(), "nobody@a.example"); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("an ignored search over too many pages: %v", err)
 	}
 }
@@ -217,11 +210,11 @@ func TestListingFailsWhenAccountsWereRemoved(t *testing.T) {
 	for n := range 2 {
 		i.Send(http.MethodDelete, fmt.Sprintf("/accounts/user%03d@a.example", n), nil)
 	}
-	if page, err := p.Accounts(t.Context(), first.Next); outcomeOf(err).Kind != sdk.Broken {
+	if page, err := p.Accounts(t.Context(), first.Next); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("%+v, %v", page, err)
 	}
 	for _, cursor := range []string{"x", "0:1", "-1:1", "2"} {
-		if _, err := p.Accounts(t.Context(), cursor); outcomeOf(err).Kind != sdk.Refused {
+		if _, err := p.Accounts(t.Context(), cursor); sdk.OutcomeOf(err).Kind != sdk.Refused {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}

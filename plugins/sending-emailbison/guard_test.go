@@ -72,7 +72,7 @@ func checkInstance(t *testing.T, instance string, allowPrivate bool) error {
 // expectRefused fails the test unless Check refuses the instance because its address is private.
 func expectRefused(t *testing.T, instance string) {
 	t.Helper()
-	if o := outcomeOf(checkInstance(t, instance, false)); o.Kind != sdk.Refused || o.Code.Name != "invalid_request" || o.Cause != "private_address" {
+	if o := sdk.OutcomeOf(checkInstance(t, instance, false)); o.Kind != sdk.Refused || o.Code.Name != "invalid_request" || o.Cause != "private_address" {
 		t.Errorf("%s: %+v", instance, o)
 	}
 }
@@ -94,7 +94,7 @@ func TestPrivateAddressesAreNotDialed(t *testing.T) {
 		t.Fatalf("%d connections to our network", n)
 	}
 	// If the operator sets allow_private, the plugin connects to the same server.
-	if o := outcomeOf(checkInstance(t, "https://127.0.0.1:"+tr.port, true)); o.Kind == 0 || o.Cause == "private_address" || tr.accepted.Load() != 1 {
+	if o := sdk.OutcomeOf(checkInstance(t, "https://127.0.0.1:"+tr.port, true)); o.Kind == 0 || o.Cause == "private_address" || tr.accepted.Load() != 1 {
 		t.Fatalf("with allow_private: %+v after %d connections", o, tr.accepted.Load())
 	}
 }
@@ -137,7 +137,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 		http.Redirect(w, r, "https://127.0.0.1:"+tr.port+r.URL.Path, http.StatusTemporaryRedirect)
 	}))
 	defer instance.Close()
-	o := outcomeOf(checkInstance(t, instance.URL, true))
+	o := sdk.OutcomeOf(checkInstance(t, instance.URL, true))
 	if o.Kind != sdk.Broken || requests.Load() != 1 || tr.accepted.Load() != 0 {
 		t.Fatalf("%+v after %d calls and %d connections", o, requests.Load(), tr.accepted.Load())
 	}
@@ -152,7 +152,7 @@ func TestUntrustedCertificateGetsNoToken(t *testing.T) {
 	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0) // the server would log the failed handshake
 	untrusted.StartTLS()
 	defer untrusted.Close()
-	if o := outcomeOf(checkInstance(t, untrusted.URL, true)); o.Kind != sdk.Down || o.Cause != "certificate" || requests.Load() != 0 {
+	if o := sdk.OutcomeOf(checkInstance(t, untrusted.URL, true)); o.Kind != sdk.Down || o.Cause != "certificate" || requests.Load() != 0 {
 		t.Fatalf("%+v after %d requests", o, requests.Load())
 	}
 }

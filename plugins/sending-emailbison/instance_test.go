@@ -76,7 +76,7 @@ func TestInvalidCredentialsAreRefusedWithoutQuotingThem(t *testing.T) {
 		"opaque":                            connection("9|t", "https:canary", false),
 	} {
 		_, err := newProcessState().newPlatform(c)
-		if o := outcomeOf(err); o.Kind != sdk.Refused || o.Code.Name != "invalid_request" {
+		if o := sdk.OutcomeOf(err); o.Kind != sdk.Refused || o.Code.Name != "invalid_request" {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "canary") {
@@ -85,7 +85,7 @@ func TestInvalidCredentialsAreRefusedWithoutQuotingThem(t *testing.T) {
 	}
 	c := connection("9|t", "https://a.example", false)
 	c.Settings["allow_private"] = "maybe"
-	if _, err := newProcessState().newPlatform(c); outcomeOf(err).Code.Name != "invalid_request" {
+	if _, err := newProcessState().newPlatform(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 		t.Errorf("allow_private maybe: %v", err)
 	}
 }

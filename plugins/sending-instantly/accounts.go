@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -72,7 +71,7 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 		return p.search(ctx, address)
 	case err != nil:
 		return sdk.Account{}, err
-	case !integration.SameAddress(a.Email, address):
+	case !sdk.SameAddress(a.Email, address):
 		return sdk.Account{}, sdk.BrokenAnswer("another_account")
 	}
 	return a.account(), nil
@@ -90,7 +89,7 @@ func (p *platform) search(ctx context.Context, address string) (sdk.Account, err
 		return sdk.Account{}, sdk.BrokenAnswer("listing_without_items")
 	}
 	for _, a := range listed.Items {
-		if integration.SameAddress(a.Email, address) {
+		if sdk.SameAddress(a.Email, address) {
 			return a.account(), nil
 		}
 	}
@@ -140,7 +139,7 @@ func (p *platform) Remove(ctx context.Context, account string) error {
 	switch {
 	case errors.Is(err, errNotFound):
 		return nil
-	case err == nil && !integration.SameAddress(removed.Email, account):
+	case err == nil && !sdk.SameAddress(removed.Email, account):
 		return sdk.BrokenAnswer("another_account")
 	}
 	return err

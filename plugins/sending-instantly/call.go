@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -89,6 +88,5 @@ func asOutcome(err error) error {
 
 // lacksScope reports whether err says that the key is valid and lacks the scope of the call.
 func lacksScope(err error) bool {
-	var o *outcome.Error
-	return errors.As(err, &o) && o.Cause == "instantly 403"
+	return sdk.OutcomeOf(err).Cause == "instantly 403"
 }

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,13 +13,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/outcome"
-	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 	"github.com/tenantry/tenantry/plugins/sending-instantly/simulator"
-	"github.com/tenantry/tenantry/ports/contract"
 )
 
 func TestCheckReturnsTheWorkspaceOfTheKey(t *testing.T) {
@@ -46,7 +42,7 @@ func TestCheckReturnsTheWorkspaceOfTheKey(t *testing.T) {
 func TestCheckRefusesAWorkspaceThatItCannotVerify(t *testing.T) {
 	env := newTestEnv(t)
 	env.Send(http.MethodPut, "/keys/narrow", m{"scopes": []string{"accounts:read"}})
-	if _, err := env.With(texts{"api_key": "narrow", "workspace_id": "asked-for"}).Check(t.Context()); !errors.Is(err, fault.InvalidRequest) {
+	if _, err := env.With(texts{"api_key": "narrow", "workspace_id": "asked-for"}).Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 		t.Errorf("%v", err)
 	}
 }
@@ -72,8 +68,7 @@ func TestKeysWithoutPermissionOrPlanAreRefused(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := tt.call(env.With(texts{"api_key": tt.key}))
-			var o *outcome.Error
-			if !errors.As(err, &o) || o.Kind != outcome.Refused || !errors.Is(err, fault.AccessDenied) || o.Cause != tt.cause {
+			if o := sdk.OutcomeOf(err); o.Kind != sdk.Refused || o.Code.Name != "access_denied" || o.Cause != tt.cause {
 				t.Errorf("%v", err)
 			}
 		})
@@ -308,7 +303,7 @@ func TestSignInStartsAreThrottled(t *testing.T) {
 		}
 		client := &http.Client{Transport: handlerTransport{handler}}
 		with := func(key string) sdk.SendingPlatform {
-			p, err := (&processState{http: client, now: time.Now}).newPlatform(sdk.Connection{Settings: ready.Settings, Secrets: map[string]secret.Text{"api_key": secret.New(key)}})
+			p, err := (&processState{http: client, now: time.Now}).newPlatform(sdk.Connection{Settings: ready.Settings, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret(key)}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -319,15 +314,15 @@ func TestSignInStartsAreThrottled(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var o *outcome.Error
-		if _, err := with(simulator.Key).StartSignIn(t.Context(), "a@one.test"); !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != time.Minute {
+		_, err = with(simulator.Key).StartSignIn(t.Context(), "a@one.test")
+		if o := sdk.OutcomeOf(err); o.Kind != sdk.Throttled || o.RetryAfter != time.Minute {
 			t.Errorf("start 76 of a workspace: %v, want throttled for a minute", err)
 		}
 		other := strings.NewReader(`{"workspace": "019ffad2-5cac-7fb9-a336-000000000002"}`)
 		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPut, ready.URL+"/_control/keys/other", other))
 		for i := range 75 {
 			_, err := with("other").StartSignIn(t.Context(), "a@one.test")
-			if throttled := outcome.Of(err) == outcome.Throttled; throttled != (i >= 74) {
+			if throttled := sdk.OutcomeOf(err).Kind == sdk.Throttled; throttled != (i >= 74) {
 				t.Fatalf("start %d of the address: %v", 76+i+1, err)
 			}
 		}
@@ -336,11 +331,11 @@ func TestSignInStartsAreThrottled(t *testing.T) {
 
 func TestLinksToOtherHostsAreRefused(t *testing.T) {
 	env := newTestEnv(t)
-	if s, err := env.With(texts{"auth_hosts": "login.microsoftonline.com"}).StartSignIn(t.Context(), "a@one.test"); err == nil || outcome.Of(err) != outcome.Broken {
+	if s, err := env.With(texts{"auth_hosts": "login.microsoftonline.com"}).StartSignIn(t.Context(), "a@one.test"); err == nil || sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("%+v, %v", s, err)
 	}
 	env.Send(http.MethodPost, "/behaviour", m{"auth_host": "login.microsoftonline.com.evil.test"})
-	if s, err := env.With().StartSignIn(t.Context(), "a@one.test"); err == nil || outcome.Of(err) != outcome.Broken {
+	if s, err := env.With().StartSignIn(t.Context(), "a@one.test"); err == nil || sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
@@ -357,7 +352,7 @@ func TestRepeatedPageBreaksTheListing(t *testing.T) {
 	if err != nil || first.Next == "" {
 		t.Fatalf("%d accounts, %v", len(first.Accounts), err)
 	}
-	if _, err := env.With().Accounts(t.Context(), first.Next); outcome.Of(err) != outcome.Broken {
+	if _, err := env.With().Accounts(t.Context(), first.Next); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("%v", err)
 	}
 }
@@ -366,9 +361,9 @@ func TestRepeatedPageBreaksTheListing(t *testing.T) {
 // throttles Instantly.
 func TestThrottledStartHasARetryAfter(t *testing.T) {
 	env := newTestEnv(t)
-	env.Fail(t, contract.IsDown)
-	var o *outcome.Error
-	if _, err := env.With().StartSignIn(t.Context(), "a@one.test"); !errors.As(err, &o) || o.Kind != outcome.Down || o.RetryAfter != upstreamRetryAfter {
+	env.Fail(t, conformance.IsDown)
+	_, err := env.With().StartSignIn(t.Context(), "a@one.test")
+	if o := sdk.OutcomeOf(err); o.Kind != sdk.Down || o.RetryAfter != upstreamRetryAfter {
 		t.Errorf("%v", err)
 	}
 }
@@ -382,7 +377,7 @@ func TestProxyPagesAreBrokenWhateverTheirStatus(t *testing.T) {
 		_, err := p.Check(t.Context())
 		_, accountErr := p.Account(t.Context(), "a@one.test")
 		for operation, err := range map[string]error{"check": err, "account": accountErr, "remove": p.Remove(t.Context(), "a@one.test")} {
-			if outcome.Of(err) != outcome.Broken {
+			if sdk.OutcomeOf(err).Kind != sdk.Broken {
 				t.Errorf("%s with %d: %v", operation, status, err)
 			}
 		}
@@ -408,14 +403,14 @@ func TestLoginHintIsAddedUnlessPresent(t *testing.T) {
 func TestInvalidSettingsAreRefused(t *testing.T) {
 	for name, change := range map[string]func(*sdk.Connection){
 		"no key":               func(c *sdk.Connection) { delete(c.Secrets, "api_key") },
-		"a key of two words":   func(c *sdk.Connection) { c.Secrets["api_key"] = secret.New("a b") },
-		"a key with a newline": func(c *sdk.Connection) { c.Secrets["api_key"] = secret.New("a\nb") },
+		"a key of two words":   func(c *sdk.Connection) { c.Secrets["api_key"] = sdk.NewSecret("a b") },
+		"a key with a newline": func(c *sdk.Connection) { c.Secrets["api_key"] = sdk.NewSecret("a\nb") },
 		"no URL":               func(c *sdk.Connection) { c.Settings["base_url"] = "instantly" },
 		"another scheme":       func(c *sdk.Connection) { c.Settings["base_url"] = "file:///etc" },
 	} {
-		c := sdk.Connection{Settings: map[string]string{}, Secrets: map[string]sdk.Secret{"api_key": secret.New("k")}}
+		c := sdk.Connection{Settings: map[string]string{}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}}
 		change(&c)
-		if _, err := newProcessState().newPlatform(c); !errors.Is(err, fault.InvalidRequest) {
+		if _, err := newProcessState().newPlatform(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

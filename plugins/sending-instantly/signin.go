@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenantry/tenantry/core/integration"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -34,7 +32,7 @@ func (p *platform) StartSignIn(ctx context.Context, address string) (sdk.SignInS
 	switch {
 	case answer.SessionID == "":
 		return sdk.SignInSession{}, sdk.BrokenAnswer("session_without_id")
-	case !integration.AuthURL(answer.AuthURL, p.authHosts):
+	case !sdk.SignInLink(answer.AuthURL, p.authHosts):
 		return sdk.SignInSession{}, sdk.BrokenAnswer("auth_url_elsewhere")
 	}
 	return sdk.SignInSession{ID: answer.SessionID, URL: withLoginHint(answer.AuthURL, address), ExpiresAt: answer.ExpiresAt}, nil
@@ -43,13 +41,12 @@ func (p *platform) StartSignIn(ctx context.Context, address string) (sdk.SignInS
 // withUpstreamRetry sets the RetryAfter of an outcome for a 503 without Retry-After. Instantly
 // answers 503 when Microsoft throttles Instantly.
 func withUpstreamRetry(err error) error {
-	var o *outcome.Error
-	if !errors.As(err, &o) || o.Kind != outcome.Down || o.Cause != "status 503" || o.RetryAfter > 0 {
+	o := sdk.OutcomeOf(err)
+	if o.Kind != sdk.Down || o.Cause != "status 503" || o.RetryAfter > 0 {
 		return err
 	}
-	delayed := *o
-	delayed.RetryAfter = upstreamRetryAfter
-	return &delayed
+	o.RetryAfter = upstreamRetryAfter
+	return &o
 }
 
 // withLoginHint adds the parameter login_hint, unless Instantly has set it. Microsoft's page uses

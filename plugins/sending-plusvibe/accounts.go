@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -51,7 +50,7 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 			return sdk.Account{}, err
 		}
 		for _, a := range page.Accounts {
-			if integration.SameAddress(a.Address, address) {
+			if sdk.SameAddress(a.Address, address) {
 				return a, nil
 			}
 		}

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -95,7 +94,7 @@ func refusal(resp *http.Response, body []byte) error {
 	switch resp.StatusCode {
 	case http.StatusForbidden:
 		if isHTML(resp.Header.Get("Content-Type"), body) {
-			return &outcome.Error{Kind: outcome.Throttled, Cause: "edge_block", Detail: "a server in front of the provider refused the call"}
+			return &sdk.Outcome{Kind: sdk.Throttled, Cause: "edge_block", Detail: "a server in front of the provider refused the call"}
 		}
 		return sdk.CredentialRefused("plusvibe status 403")
 	case http.StatusUnauthorized:

@@ -4,11 +4,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
-	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -93,5 +90,5 @@ func (p *platform) asPartner(path string) request {
 
 // isRefusal reports whether err is a refusal of the call and not of the key.
 func isRefusal(err error) bool {
-	return outcome.Of(err) == outcome.Refused && errors.Is(err, fault.ProviderError)
+	return sdk.OutcomeOf(err).Code.Name == "provider_error"
 }

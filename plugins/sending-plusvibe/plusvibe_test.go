@@ -13,10 +13,6 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
-	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/integration"
-	"github.com/tenantry/tenantry/core/outcome"
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -56,7 +52,7 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	if a, err := other.Account(t.Context(), "anna@a.example"); err != nil || a.Exists() {
 		t.Errorf("in a different workspace: %+v, %v", a, err)
 	}
-	if _, err := env.With(texts{"workspace_id": "65f3a1b2c3d4e5f6ffffffff"}).Accounts(t.Context(), ""); outcome.Of(err) != outcome.Refused {
+	if _, err := env.With(texts{"workspace_id": "65f3a1b2c3d4e5f6ffffffff"}).Accounts(t.Context(), ""); sdk.OutcomeOf(err).Kind != sdk.Refused {
 		t.Errorf("in a workspace that the key does not reach: %v", err)
 	}
 	withoutWorkspace := env.With(texts{"workspace_id": ""})
@@ -66,7 +62,7 @@ func TestCallsAreLimitedToTheWorkspace(t *testing.T) {
 	_, accounts := withoutWorkspace.Accounts(t.Context(), "")
 	_, start := withoutWorkspace.StartSignIn(t.Context(), "anna@a.example")
 	for _, err := range []error{accounts, start, withoutWorkspace.Remove(t.Context(), "anna@a.example")} {
-		if !errors.Is(err, fault.InvalidRequest) {
+		if sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("without a workspace: %v", err)
 		}
 	}
@@ -78,7 +74,7 @@ func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 	env := newTestEnv(t)
 	env.Put("anna@a.example", m{})
 	env.Behave(m{"delete_path": ""})
-	if err := env.With(nil).Remove(t.Context(), "anna@a.example"); !errors.Is(err, fault.CapabilityMissing) {
+	if err := env.With(nil).Remove(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != "capability_not_supported" {
 		t.Errorf("an account that exists: %v", err)
 	}
 	if err := env.With(nil).Remove(t.Context(), "bob@a.example"); err != nil {
@@ -86,12 +82,12 @@ func TestRemoveChecksTheAccountWhenTheCallFails(t *testing.T) {
 	}
 	env.Behave(m{"delete_path": deletePath})
 	env.FailOnce(m{"kind": "status", "status": 400, "operation": "remove"})
-	if err := env.With(nil).Remove(t.Context(), "anna@a.example"); outcome.Of(err) != outcome.Refused || errors.Is(err, fault.CapabilityMissing) {
+	if err := env.With(nil).Remove(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Kind != sdk.Refused || sdk.OutcomeOf(err).Code.Name == "capability_not_supported" {
 		t.Errorf("a refused call: %v", err)
 	}
 	env.FailOnce(m{"kind": "status", "status": 400, "operation": "remove"})
 	env.FailOnce(m{"kind": "status", "status": 503, "operation": "account"})
-	if err := env.With(nil).Remove(t.Context(), "anna@a.example"); outcome.Of(err) != outcome.Unknown {
+	if err := env.With(nil).Remove(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Kind != sdk.Unknown {
 		t.Errorf("a refused call and a failed lookup: %v", err)
 	}
 }
@@ -133,7 +129,7 @@ func TestSecretsStayOutOfURLs(t *testing.T) {
 	t.Cleanup(server.Close)
 	p, err := newProcessState().newPlatform(sdk.Connection{
 		Settings: texts{"base_url": server.URL + "/", "workspace_id": "65f3a1b2c3d4e5f600000001", "user_agent": "Mozilla/5.0 (X11)", "allow_password_credentials": "true"},
-		Secrets:  map[string]secret.Text{"api_key": secret.New("canary-key"), "partner_username": secret.New("canary@user"), "partner_password": secret.New("canary-password")},
+		Secrets:  map[string]sdk.Secret{"api_key": sdk.NewSecret("canary-key"), "partner_username": sdk.NewSecret("canary@user"), "partner_password": sdk.NewSecret("canary-password")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -157,24 +153,24 @@ func TestSecretsStayOutOfURLs(t *testing.T) {
 // TestMalformedListsAreBroken covers malformed lists. It also checks that numbers and null in the
 // place of strings are accepted.
 func TestMalformedListsAreBroken(t *testing.T) {
-	for body, want := range map[string]outcome.Kind{
+	for body, want := range map[string]sdk.OutcomeKind{
 		`{"accounts": [{"_id": 7, "email": "anna@a.example", "status": 3, "timestamp_updated": 1700000000000, "payload": {"name": {}}}]}`: 0,
 		`{"accounts": [{"email": "anna@a.example", "status": null}]}`:                                                                     0,
-		`{"accounts": [{"_id": "x", "status": "ACTIVE"}]}`:                                                                                outcome.Broken,
-		`{"accounts": null}`:                             outcome.Broken,
-		`{"status": "error", "message": "no workspace"}`: outcome.Broken,
-		`[]`: outcome.Broken,
-		`{"accounts": "` + strings.Repeat("x", 9<<20) + `"}`: outcome.Broken,
+		`{"accounts": [{"_id": "x", "status": "ACTIVE"}]}`:                                                                                sdk.Broken,
+		`{"accounts": null}`:                             sdk.Broken,
+		`{"status": "error", "message": "no workspace"}`: sdk.Broken,
+		`[]`: sdk.Broken,
+		`{"accounts": "` + strings.Repeat("x", 9<<20) + `"}`: sdk.Broken,
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) { _, _ = answer.Write([]byte(body)) }))
 		p, err := newProcessState().newPlatform(sdk.Connection{
-			Settings: texts{"base_url": server.URL, "workspace_id": "w"}, Secrets: map[string]secret.Text{"api_key": secret.New("k")},
+			Settings: texts{"base_url": server.URL, "workspace_id": "w"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		page, err := p.Accounts(t.Context(), "")
-		if outcome.Of(err) != want || (want == 0) != (len(page.Accounts) == 1) {
+		if sdk.OutcomeOf(err).Kind != want || (want == 0) != (len(page.Accounts) == 1) {
 			t.Errorf("%.60s: %+v, %v", body, page, err)
 		}
 		server.Close()
@@ -186,11 +182,11 @@ func TestMalformedListsAreBroken(t *testing.T) {
 func TestMalformedCheckAnswersAreBroken(t *testing.T) {
 	for _, body := range []string{`{}`, `{"status": "success"}`, `{"status": {"ok": true}, "workspaces": []}`, `{"status": "success", "workspaces": [{"name": "x"}]}`} {
 		server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, _ *http.Request) { _, _ = answer.Write([]byte(body)) }))
-		p, err := newProcessState().newPlatform(sdk.Connection{Settings: texts{"base_url": server.URL}, Secrets: map[string]secret.Text{"api_key": secret.New("k")}})
+		p, err := newProcessState().newPlatform(sdk.Connection{Settings: texts{"base_url": server.URL}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if reach, err := p.Check(t.Context()); outcome.Of(err) != outcome.Broken {
+		if reach, err := p.Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Broken {
 			t.Errorf("%s: %+v, %v", body, reach, err)
 		}
 		server.Close()
@@ -200,7 +196,7 @@ func TestMalformedCheckAnswersAreBroken(t *testing.T) {
 func TestInvalidCursorsAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	for _, cursor := range []string{"100", "-1 abc", "x y", "0 abc"} {
-		if _, err := env.With(nil).Accounts(t.Context(), cursor); outcome.Of(err) != outcome.Refused {
+		if _, err := env.With(nil).Accounts(t.Context(), cursor); sdk.OutcomeOf(err).Kind != sdk.Refused {
 			t.Errorf("%q: %v", cursor, err)
 		}
 	}
@@ -248,7 +244,7 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 // budget.
 func TestDescriptionRequiresThePartnerLoginForSignIns(t *testing.T) {
 	d := description()
-	if needs := d.Needs[integration.CanOAuth]; !slices.Equal(needs, []string{"partner_username", "partner_password", "allow_password_credentials"}) {
+	if needs := d.Needs[sdk.CanOAuth]; !slices.Equal(needs, []string{"partner_username", "partner_password", "allow_password_credentials"}) {
 		t.Errorf("signing in needs %v", needs)
 	}
 	for _, f := range d.Fields {

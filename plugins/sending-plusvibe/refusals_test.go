@@ -3,14 +3,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
 // TestRefusedKeysAreDistinguishedFromTheEdge covers the statuses with which PlusVibe may refuse a
@@ -20,28 +18,27 @@ func TestRefusedKeysAreDistinguishedFromTheEdge(t *testing.T) {
 	bad := env.With(texts{"api_key": "guessed"})
 	for _, status := range []int{401, 403, 200} {
 		env.Behave(m{"bad_key": status})
-		if _, err := bad.Check(t.Context()); !errors.Is(err, fault.AccessDenied) {
+		if _, err := bad.Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "access_denied" {
 			t.Errorf("status %d: %v", status, err)
 		}
 	}
 	env.FailOnce(m{"kind": "html", "status": 403})
-	if _, err := env.With(nil).Check(t.Context()); outcome.Of(err) != outcome.Throttled || errors.Is(err, fault.AccessDenied) {
+	if _, err := env.With(nil).Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Throttled {
 		t.Errorf("a page of the edge: %v", err)
 	}
 	env.FailOnce(m{"kind": "status", "status": 402})
-	var o *outcome.Error
-	if _, err := env.With(nil).Check(t.Context()); !errors.As(err, &o) || o.Cause != "plan_inactive" {
+	if _, err := env.With(nil).Check(t.Context()); sdk.OutcomeOf(err).Cause != "plan_inactive" {
 		t.Errorf("without a plan: %v", err)
 	}
 }
 
-// TestThrottlingWithoutRetryAfterHasADefaultWait covers a 429 without Retry-After, because it is
-// not known whether PlusVibe sends this header.
-func TestThrottlingWithoutRetryAfterHasADefaultWait(t *testing.T) {
+// TestThrottlingWithoutRetryAfter covers a 429 without Retry-After, because it is not known whether
+// PlusVibe sends this header. The host chooses the wait then.
+func TestThrottlingWithoutRetryAfter(t *testing.T) {
 	env := newTestEnv(t)
 	env.FailOnce(m{"kind": "status", "status": 429})
-	var f *fault.Error
-	if _, err := env.With(nil).Check(t.Context()); outcome.Of(err) != outcome.Throttled || !errors.As(err, &f) || f.RetryAfter <= 0 {
+	_, err := env.With(nil).Check(t.Context())
+	if o := sdk.OutcomeOf(err); o.Kind != sdk.Throttled || o.RetryAfter != 0 {
 		t.Errorf("got %v", err)
 	}
 }
@@ -51,19 +48,19 @@ func TestThrottlingWithoutRetryAfterHasADefaultWait(t *testing.T) {
 func TestPartnerLoginIsTriedOnlyWhenTheOperatorAllowsIt(t *testing.T) {
 	env := newTestEnv(t)
 	wrong := texts{"partner_password": "guessed-password"}
-	if _, err := env.With(wrong).Check(t.Context()); !errors.Is(err, fault.AccessDenied) {
+	if _, err := env.With(wrong).Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "access_denied" {
 		t.Errorf("a wrong password: %v", err)
 	}
-	if _, err := env.With(wrong).StartSignIn(t.Context(), "anna@a.example"); !errors.Is(err, fault.AccessDenied) {
+	if _, err := env.With(wrong).StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != "access_denied" {
 		t.Errorf("a start with a wrong password: %v", err)
 	}
 	for _, off := range []string{"false", ""} {
 		env.Send(http.MethodDelete, "/calls", nil)
 		p := env.With(wrong, texts{"allow_password_credentials": off})
-		if _, err := p.Check(t.Context()); outcome.Of(err) != outcome.Refused || !errors.Is(err, fault.InvalidRequest) {
+		if _, err := p.Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Refused || sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("a login that the operator does not allow: %v", err)
 		}
-		if _, err := p.StartSignIn(t.Context(), "anna@a.example"); !errors.Is(err, fault.CapabilityMissing) {
+		if _, err := p.StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != "capability_not_supported" {
 			t.Errorf("a start that the operator does not allow: %v", err)
 		}
 		if calls := env.requests(); len(calls) > 0 {
@@ -83,7 +80,7 @@ func TestSignInLinksAreFoundAndTheirHostsChecked(t *testing.T) {
 		}
 	}
 	env.Behave(m{"link_at": "elsewhere"})
-	if _, err := env.With(nil).StartSignIn(t.Context(), "anna@a.example"); outcome.Of(err) != outcome.Broken {
+	if _, err := env.With(nil).StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("a link at an unknown path: %v", err)
 	}
 	env.Behave(m{"link_at": "url"})
@@ -96,7 +93,7 @@ func TestSignInLinksAreFoundAndTheirHostsChecked(t *testing.T) {
 	} {
 		env.Behave(m{"link_to": link})
 		s, err := env.With(texts{"auth_hosts": " login.microsoftonline.com , other.example"}).StartSignIn(t.Context(), "anna@a.example")
-		if (err == nil) != allowed || (s.URL == link) != allowed || !allowed && outcome.Of(err) != outcome.Broken {
+		if (err == nil) != allowed || (s.URL == link) != allowed || !allowed && sdk.OutcomeOf(err).Kind != sdk.Broken {
 			t.Errorf("%s: %v", link, err)
 		}
 	}
@@ -108,8 +105,8 @@ func TestInvalidConnectionsAreRefusedWithoutACall(t *testing.T) {
 		"api_key": "two words", "base_url": "plusvibe", "user_agent": "a\nb", "partner_password": "",
 	} {
 		_, err := newProcessState().newPlatform(env.Given(texts{name: value}))
-		var o *outcome.Error
-		if !errors.Is(err, fault.InvalidRequest) || !errors.As(err, &o) || o.Cause != outcome.CauseSetting+name {
+		o := sdk.OutcomeOf(err)
+		if o.Code.Name != "invalid_request" || o.Cause != "setting "+name {
 			t.Errorf("%s: %v", name, err)
 		}
 		if strings.Contains(fmt.Sprintf("%v %+v", err, o), "two words") {
@@ -117,7 +114,7 @@ func TestInvalidConnectionsAreRefusedWithoutACall(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"", "k\r\nX: y", "schlüssel"} {
-		if _, err := newProcessState().newPlatform(env.Given(texts{"api_key": key})); !errors.Is(err, fault.InvalidRequest) {
+		if _, err := newProcessState().newPlatform(env.Given(texts{"api_key": key})); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("the key %q: %v", key, err)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -47,7 +46,7 @@ func (p *platform) link(body []byte) (link string, found bool) {
 	for _, path := range linkPaths {
 		candidate := stringAt(body, path)
 		found = found || candidate != ""
-		if integration.AuthURL(candidate, p.authHosts) {
+		if sdk.SignInLink(candidate, p.authHosts) {
 			return candidate, true
 		}
 	}

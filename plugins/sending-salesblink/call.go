@@ -6,14 +6,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"time"
 
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -101,8 +99,7 @@ func decode(status int, body []byte) (json.RawMessage, error) {
 
 // isForbidden reports whether err is a 403: the role of the key's owner does not allow the call.
 func isForbidden(err error) bool {
-	var o *outcome.Error
-	return errors.As(err, &o) && o.Cause == "salesblink status 403"
+	return sdk.OutcomeOf(err).Cause == "salesblink status 403"
 }
 
 // minPause is the minimum time without calls after a 429. SalesBlink's guide asks for this pause;
@@ -112,10 +109,11 @@ const minPause = 60 * time.Second
 // pauseKey holds back the calls with the key for at least minPause if err is Throttled. It returns
 // err with the pause as RetryAfter.
 func (p *platform) pauseKey(ctx context.Context, err error) error {
-	var o *outcome.Error
-	if errors.As(err, &o) && o.Kind == outcome.Throttled {
-		o.RetryAfter = max(o.RetryAfter, minPause)
-		p.process.waits.Extend(ctx, p.fingerprint, o.RetryAfter)
+	o := sdk.OutcomeOf(err)
+	if o.Kind != sdk.Throttled {
+		return err
 	}
-	return err
+	o.RetryAfter = max(o.RetryAfter, minPause)
+	p.process.waits.Extend(ctx, p.fingerprint, o.RetryAfter)
+	return &o
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
@@ -27,7 +26,7 @@ func TestContract(t *testing.T) {
 func TestBinary(t *testing.T) {
 	path := testserver.Program(t, "release/plugins/sending-salesblink")
 	connect := func(base string) sdk.Connection {
-		return sdk.Connection{Settings: texts{"base_url": base}, Secrets: map[string]secret.Text{"api_key": secret.New("not-a-real-one")}}
+		return sdk.Connection{Settings: texts{"base_url": base}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("not-a-real-one")}}
 	}
 	conformance.Sending(t, conformance.Binary{Path: path, Connect: connect}, fixtureWith(m{"shape": "folders"}))
 }

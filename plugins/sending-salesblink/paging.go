@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -56,7 +55,7 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 			return sdk.Account{}, err
 		}
 		for _, a := range page.Accounts {
-			if integration.SameAddress(a.Address, address) {
+			if sdk.SameAddress(a.Address, address) {
 				return a, nil
 			}
 		}

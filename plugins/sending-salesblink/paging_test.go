@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -56,10 +55,10 @@ func TestIgnoredSkipBreaksAListingOfSeveralPages(t *testing.T) {
 		env.Put(fmt.Sprintf("user%03d@a.example", i), m{})
 	}
 	env.Behave(m{"skip": "ignored", "search": false})
-	if all, _, err := env.List(env.With(nil)); outcome.Of(err) != outcome.Broken {
+	if all, _, err := env.List(env.With(nil)); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("%d senders, %v", len(all), err)
 	}
-	if a, err := env.With(nil).Account(t.Context(), "user129@a.example"); outcome.Of(err) != outcome.Broken {
+	if a, err := env.With(nil).Account(t.Context(), "user129@a.example"); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("a sender after the first page: %+v, %v", a, err)
 	}
 	if a, err := env.With(nil).Account(t.Context(), "user007@a.example"); err != nil || !a.Exists() {
@@ -139,7 +138,7 @@ func TestRemovalsDuringAListingSkipNoSender(t *testing.T) {
 func TestInvalidCursorsAreRefused(t *testing.T) {
 	env := newTestEnv(t)
 	for _, cursor := range []string{"x", "{}", `{"skip": -1}`, "null"} {
-		if _, err := env.With(nil).Accounts(t.Context(), cursor); outcome.Of(err) != outcome.Refused {
+		if _, err := env.With(nil).Accounts(t.Context(), cursor); sdk.OutcomeOf(err).Kind != sdk.Refused {
 			t.Errorf("%q: %v", cursor, err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -70,7 +69,7 @@ func (p *platform) StartSignIn(ctx context.Context, _ string) (sdk.SignInSession
 	if json.Unmarshal(data, &answer) != nil || answer.URL == "" {
 		return sdk.SignInSession{}, sdk.BrokenAnswer("no_auth_url")
 	}
-	if !integration.AuthURL(answer.URL, p.authHosts) {
+	if !sdk.SignInLink(answer.URL, p.authHosts) {
 		return sdk.SignInSession{}, sdk.BrokenAnswer("auth_url_elsewhere")
 	}
 	return sdk.SignInSession{URL: answer.URL}, nil

@@ -13,9 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/outcome"
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -35,10 +32,10 @@ func TestCheckOfOwnersAndMembers(t *testing.T) {
 			t.Errorf("a member who names %q: %+v, %v", workspace, reach, err)
 		}
 	}
-	if _, err := env.With(texts{"api_key": "key-member", "workspace_id": "another"}).Check(t.Context()); outcome.Of(err) != outcome.Refused {
+	if _, err := env.With(texts{"api_key": "key-member", "workspace_id": "another"}).Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Refused {
 		t.Errorf("a member with a workspace of others: %v", err)
 	}
-	if _, err := env.With(texts{"api_key": "Bearer"}).Check(t.Context()); !errors.Is(err, fault.AccessDenied) {
+	if _, err := env.With(texts{"api_key": "Bearer"}).Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "access_denied" {
 		t.Errorf("a bad key: %v", err)
 	}
 }
@@ -72,18 +69,18 @@ func TestRefusalsWithASuccessStatusAreRefusals(t *testing.T) {
 	_, account := p.Account(t.Context(), "anna@a.example")
 	_, start := p.StartSignIn(t.Context(), "anna@a.example")
 	for _, err := range []error{accounts, account, start} {
-		if outcome.Of(err) != outcome.Refused || !strings.Contains(fmt.Sprint(err), "not_success") {
+		if sdk.OutcomeOf(err).Kind != sdk.Refused || !strings.Contains(fmt.Sprint(err), "not_success") {
 			t.Errorf("got %v", err)
 		}
 	}
-	for status, want := range map[int]error{400: fault.ProviderError, 402: fault.AccessDenied, 403: fault.AccessDenied, 404: fault.ProviderError, 409: fault.ProviderError} {
+	for status, want := range map[int]string{400: "provider_error", 402: "access_denied", 403: "access_denied", 404: "provider_error", 409: "provider_error"} {
 		env.FailOnce(m{"kind": "status", "status": status})
-		if _, err := env.With(nil).StartSignIn(t.Context(), "anna@a.example"); outcome.Of(err) != outcome.Refused || !errors.Is(err, want) {
+		if _, err := env.With(nil).StartSignIn(t.Context(), "anna@a.example"); sdk.OutcomeOf(err).Code.Name != want {
 			t.Errorf("%d: %v", status, err)
 		}
 	}
 	env.FailOnce(m{"kind": "html", "status": 403})
-	if _, err := env.With(nil).Check(t.Context()); outcome.Of(err) != outcome.Broken || errors.Is(err, fault.AccessDenied) {
+	if _, err := env.With(nil).Check(t.Context()); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("an HTML page with 403: %v", err)
 	}
 }
@@ -99,15 +96,14 @@ func TestKeyIsPausedAfterThrottling(t *testing.T) {
 		env.FailOnce(m{"kind": "status", "status": 429, "retry_after": wait})
 		for i := range 2 {
 			_, err := env.With(nil).Check(t.Context())
-			var o *outcome.Error
-			if !errors.As(err, &o) || o.Kind != outcome.Throttled || o.RetryAfter != want || env.Calls.Load() != 1 {
+			if o := sdk.OutcomeOf(err); o.Kind != sdk.Throttled || o.RetryAfter != want || env.Calls.Load() != 1 {
 				t.Errorf("%d, try %d: %v, %d calls", wait, i, err, env.Calls.Load())
 			}
 		}
 		if _, err := env.With(texts{"api_key": "key-other"}).Check(t.Context()); err != nil {
 			t.Errorf("a different key: %v", err)
 		}
-		if now = now.Add(want - time.Second); outcome.Of(check(t, env)) != outcome.Throttled {
+		if now = now.Add(want - time.Second); sdk.OutcomeOf(check(t, env)).Kind != sdk.Throttled {
 			t.Errorf("%d: the pause ends too early", wait)
 		}
 		if now = now.Add(time.Second); check(t, env) != nil {
@@ -165,7 +161,7 @@ func TestRequestsCarryTheKeyAndTheWorkspace(t *testing.T) {
 	} {
 		received = nil
 		p, err := newProcessState().newPlatform(sdk.Connection{
-			Settings: texts{"base_url": server.URL + "/", "workspace_id": workspace}, Secrets: map[string]secret.Text{"api_key": secret.New("key-canary")},
+			Settings: texts{"base_url": server.URL + "/", "workspace_id": workspace}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("key-canary")},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -190,7 +186,7 @@ func TestLinksToOtherHostsAreRefused(t *testing.T) {
 	} {
 		env.Behave(m{"link_to": link})
 		s, err := env.With(texts{"auth_hosts": "login.microsoftonline.com, other.example"}).StartSignIn(t.Context(), "anna@a.example")
-		if (err == nil) != allowed || (s.URL == link) != allowed || !allowed && outcome.Of(err) != outcome.Broken {
+		if (err == nil) != allowed || (s.URL == link) != allowed || !allowed && sdk.OutcomeOf(err).Kind != sdk.Broken {
 			t.Errorf("%s: %v", link, err)
 		}
 	}
@@ -200,7 +196,7 @@ func TestInvalidConnectionsAreRefusedWithoutACall(t *testing.T) {
 	env := newTestEnv(t)
 	for _, given := range []texts{{"api_key": ""}, {"api_key": "Bearer key-canary"}, {"api_key": "key-canary\r\n"}, {"base_url": "salesblink"}} {
 		_, err := env.process.newPlatform(env.Given(given))
-		if !errors.Is(err, fault.InvalidRequest) || strings.Contains(fmt.Sprintf("%v %+v", err, err), "canary") {
+		if sdk.OutcomeOf(err).Code.Name != "invalid_request" || strings.Contains(fmt.Sprintf("%v %+v", err, err), "canary") {
 			t.Errorf("%v: %v", given, err)
 		}
 	}

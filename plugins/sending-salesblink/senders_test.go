@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -46,7 +45,7 @@ func TestOnlyKnownFormsOfListsAreAccepted(t *testing.T) {
 		`[{"email": "a@a.example"}]`: -1, `[{"id": "1", "email": "Anna"}]`: -1, `{"Default": [[]]}`: -1,
 	} {
 		all, err := senders(json.RawMessage(data))
-		if (want < 0) != (outcome.Of(err) == outcome.Broken) || want >= 0 && len(all) != want {
+		if (want < 0) != (sdk.OutcomeOf(err).Kind == sdk.Broken) || want >= 0 && len(all) != want {
 			t.Errorf("%s: %d senders, %v", data, len(all), err)
 		}
 	}
@@ -54,7 +53,7 @@ func TestOnlyKnownFormsOfListsAreAccepted(t *testing.T) {
 		`[]`: 0, `[{"id": "1", "name": "A"}, {"_id": "2"}]`: 2, `{"workspaces": [{"workspace_id": 3}]}`: 1, `null`: -1, `{}`: -1, `[{"name": "A"}]`: -1, `[1]`: -1,
 	} {
 		reach, err := workspaces(json.RawMessage(data))
-		if (want < 0) != (outcome.Of(err) == outcome.Broken) || want >= 0 && len(reach.Workspaces) != want {
+		if (want < 0) != (sdk.OutcomeOf(err).Kind == sdk.Broken) || want >= 0 && len(reach.Workspaces) != want {
 			t.Errorf("%s: %+v, %v", data, reach, err)
 		}
 	}

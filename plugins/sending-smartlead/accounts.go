@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -48,7 +47,7 @@ func (p *platform) Account(ctx context.Context, address string) (sdk.Account, er
 func bestMatch(found []accountDoc, address string) (match sdk.Account, ok bool) {
 	for _, doc := range found {
 		for _, candidate := range []text{doc.FromEmail, doc.Username} {
-			if !integration.SameAddress(string(candidate), address) || ok && !doc.microsoft() {
+			if !sdk.SameAddress(string(candidate), address) || ok && !doc.microsoft() {
 				continue
 			}
 			match, ok = doc.account(), true

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -47,9 +46,9 @@ func (p *platform) call(ctx context.Context, method, path string, query url.Valu
 		return nil, sdk.TransportError(err)
 	}
 	err = p.failure(resp, body)
-	if outcome.Of(err) == outcome.Throttled {
+	if o := sdk.OutcomeOf(err); o.Kind == sdk.Throttled {
 		// p.http reads only the header Retry-After, but the wait may be in the body.
-		p.waits.Extend(ctx, p.scope, outcome.RetryAfter(err))
+		p.waits.Extend(ctx, p.scope, o.RetryAfter)
 	}
 	return body, err
 }
@@ -65,7 +64,7 @@ func (p *platform) failure(resp *http.Response, body []byte) error {
 	throttled := resp.StatusCode == http.StatusTooManyRequests || problem.isError() && problem.Error.Code == "RATE_LIMIT_EXCEEDED"
 	switch status := resp.StatusCode; {
 	case throttled:
-		return &outcome.Error{Kind: outcome.Throttled, Cause: cause, RetryAfter: p.retryAfter(resp.Header, problem), Detail: "the provider wants us to wait"}
+		return &sdk.Outcome{Kind: sdk.Throttled, Cause: cause, RetryAfter: p.retryAfter(resp.Header, problem), Detail: "the provider wants us to wait"}
 	case sdk.StatusError(status, resp.Header, p.now()) != nil:
 		return sdk.StatusError(status, resp.Header, p.now())
 	case status == http.StatusUnauthorized, status >= 400 && isObject && problem.concernsKey():
@@ -95,9 +94,8 @@ var safeCode = regexp.MustCompile(`^[A-Z][A-Z_]{1,40}$`)
 // body, else X-RateLimit-Reset, which has a Unix time. If the answer has none of these, retryAfter
 // returns 0.
 func (p *platform) retryAfter(h http.Header, details problem) time.Duration {
-	var standard *outcome.Error
-	if errors.As(sdk.StatusError(http.StatusTooManyRequests, h, p.now()), &standard) && standard.RetryAfter > 0 {
-		return standard.RetryAfter
+	if wait := sdk.RetryAfter(h, p.now()); wait > 0 {
+		return wait
 	}
 	if seconds, err := strconv.Atoi(string(details.Error.RetryAfter)); err == nil && seconds > 0 {
 		return min(time.Duration(min(seconds, 3600))*time.Second, maxWait)

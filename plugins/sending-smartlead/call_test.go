@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -11,9 +10,6 @@ import (
 	"testing"
 	"time"
 
-	faults "github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/outcome"
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
 
@@ -32,7 +28,7 @@ func canned(t *testing.T, header http.Header, status int, body string) *platform
 	t.Cleanup(s.Close)
 	state := newProcessState()
 	state.now = func() time.Time { return cannedAt }
-	p, err := state.newPlatform(sdk.Connection{Settings: map[string]string{"base_url": s.URL}, Secrets: map[string]secret.Text{"api_key": secret.New("k")}})
+	p, err := state.newPlatform(sdk.Connection{Settings: map[string]string{"base_url": s.URL}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("k")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,47 +43,46 @@ func TestOutcomeOfEachErrorAnswer(t *testing.T) {
 		header http.Header
 		status int
 		body   string
-		want   outcome.Kind
-		code   faults.Code
+		want   sdk.OutcomeKind
+		code   string
 		wait   time.Duration
 	}{
-		{"a bad key", nil, 401, `{"message":"Invalid API Key"}`, outcome.Refused, faults.AccessDenied, 0},
-		{"a bad key as a bad request", nil, 400, `{"error":"Bad Request","message":"Invalid API key."}`, outcome.Refused, faults.AccessDenied, 0},
-		{"a bad key with 200", nil, 200, `{"success":false,"error":{"code":"UNAUTHORIZED","message":"Invalid API Key"}}`, outcome.Refused, faults.AccessDenied, 0},
-		{"no plan", nil, 402, `{"error":"plan"}`, outcome.Refused, faults.AccessDenied, 0},
-		{"not allowed", nil, 403, `{"message":"Forbidden"}`, outcome.Refused, faults.AccessDenied, 0},
-		{"the page of a firewall", nil, 403, `<html>blocked</html>`, outcome.Broken, faults.Code{}, 0},
-		{"an invalid field", nil, 422, `{"error":"limit must be a number"}`, outcome.Refused, faults.ProviderError, 0},
-		{"limit, with Retry-After", http.Header{"Retry-After": {"9"}}, 429, `{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"x","retry_after":30}}`, outcome.Throttled, faults.Code{}, 9 * time.Second},
-		{"limit, with retry_after in the body", nil, 429, `{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"x","retry_after":"30"}}`, outcome.Throttled, faults.Code{}, 30 * time.Second},
-		{"limit, with the time of the reset", reset, 429, `{"message":"x"}`, outcome.Throttled, faults.Code{}, 20 * time.Second},
-		{"limit, with 200", nil, 200, `{"success":false,"error":{"code":"RATE_LIMIT_EXCEEDED","message":"x","retry_after":5}}`, outcome.Throttled, faults.Code{}, 5 * time.Second},
-		{"broken", nil, 500, `{"success":false,"error":{"code":"INTERNAL_ERROR","message":"x"}}`, outcome.Broken, faults.Code{}, 0},
-		{"broken with 200", nil, 200, `{"ok":false,"message":"Something went wrong"}`, outcome.Broken, faults.Code{}, 0},
-		{"out of service", nil, 503, `{"message":"maintenance"}`, outcome.Down, faults.Code{}, 0},
-		{"an unknown path", nil, 404, `{"message":"Not Found"}`, outcome.Broken, faults.Code{}, 0},
-		{"an entry without id", nil, 200, `[{"from_email":"a@b.example"}]`, outcome.Broken, faults.Code{}, 0},
-		{"null", nil, 200, `null`, outcome.Broken, faults.Code{}, 0},
-		{"an empty body", nil, 200, ``, outcome.Broken, faults.Code{}, 0},
+		{"a bad key", nil, 401, `{"message":"Invalid API Key"}`, sdk.Refused, "access_denied", 0},
+		{"a bad key as a bad request", nil, 400, `{"error":"Bad Request","message":"Invalid API key."}`, sdk.Refused, "access_denied", 0},
+		{"a bad key with 200", nil, 200, `{"success":false,"error":{"code":"UNAUTHORIZED","message":"Invalid API Key"}}`, sdk.Refused, "access_denied", 0},
+		{"no plan", nil, 402, `{"error":"plan"}`, sdk.Refused, "access_denied", 0},
+		{"not allowed", nil, 403, `{"message":"Forbidden"}`, sdk.Refused, "access_denied", 0},
+		{"the page of a firewall", nil, 403, `<html>blocked</html>`, sdk.Broken, "", 0},
+		{"an invalid field", nil, 422, `{"error":"limit must be a number"}`, sdk.Refused, "provider_error", 0},
+		{"limit, with Retry-After", http.Header{"Retry-After": {"9"}}, 429, `{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"x","retry_after":30}}`, sdk.Throttled, "", 9 * time.Second},
+		{"limit, with retry_after in the body", nil, 429, `{"error":{"code":"RATE_LIMIT_EXCEEDED","message":"x","retry_after":"30"}}`, sdk.Throttled, "", 30 * time.Second},
+		{"limit, with the time of the reset", reset, 429, `{"message":"x"}`, sdk.Throttled, "", 20 * time.Second},
+		{"limit, with 200", nil, 200, `{"success":false,"error":{"code":"RATE_LIMIT_EXCEEDED","message":"x","retry_after":5}}`, sdk.Throttled, "", 5 * time.Second},
+		{"broken", nil, 500, `{"success":false,"error":{"code":"INTERNAL_ERROR","message":"x"}}`, sdk.Broken, "", 0},
+		{"broken with 200", nil, 200, `{"ok":false,"message":"Something went wrong"}`, sdk.Broken, "", 0},
+		{"out of service", nil, 503, `{"message":"maintenance"}`, sdk.Down, "", 0},
+		{"an unknown path", nil, 404, `{"message":"Not Found"}`, sdk.Broken, "", 0},
+		{"an entry without id", nil, 200, `[{"from_email":"a@b.example"}]`, sdk.Broken, "", 0},
+		{"null", nil, 200, `null`, sdk.Broken, "", 0},
+		{"an empty body", nil, 200, ``, sdk.Broken, "", 0},
 	} {
 		_, err := canned(t, tt.header, tt.status, tt.body).Accounts(t.Context(), "")
-		var o *outcome.Error
-		if !errors.As(err, &o) || o.Kind != tt.want || tt.code.Name != "" && !errors.Is(err, tt.code) || o.RetryAfter != tt.wait {
+		if o := sdk.OutcomeOf(err); o.Kind != tt.want || o.Code.Name != tt.code || o.RetryAfter != tt.wait {
 			t.Errorf("%s: the outcome is %+v, want %s with a wait of %s", tt.name, o, tt.want, tt.wait)
 		}
 	}
 }
 
 func TestRemoveOfAnUnknownAccountSucceeds(t *testing.T) {
-	for body, want := range map[string]outcome.Kind{
+	for body, want := range map[string]sdk.OutcomeKind{
 		`{"ok":false,"message":"Email account not found!","errorCode":"ACCOUNT_NOT_FOUND","emailAccountId":"1"}`: 0,
-		`<html>404</html>`: outcome.Broken,
+		`<html>404</html>`: sdk.Broken,
 	} {
-		if err := canned(t, nil, 404, body).Remove(t.Context(), "1"); outcome.Of(err) != want || want == 0 && err != nil {
+		if err := canned(t, nil, 404, body).Remove(t.Context(), "1"); sdk.OutcomeOf(err).Kind != want || want == 0 && err != nil {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
-	if err := canned(t, nil, 200, `{"ok":false,"message":"x"}`).Remove(t.Context(), "1"); outcome.Of(err) != outcome.Broken {
+	if err := canned(t, nil, 200, `{"ok":false,"message":"x"}`).Remove(t.Context(), "1"); sdk.OutcomeOf(err).Kind != sdk.Broken {
 		t.Errorf("an error with 200: %v", err)
 	}
 }
@@ -124,14 +119,14 @@ func TestAccountStateOfEachAnswer(t *testing.T) {
 func TestInvalidConnectionsAreRefused(t *testing.T) {
 	for name, c := range map[string]sdk.Connection{
 		"no key":             {},
-		"two words":          {Secrets: map[string]secret.Text{"api_key": secret.New("a b")}},
-		"an attack":          {Secrets: map[string]secret.Text{"api_key": secret.New("<script>")}},
-		"a long key":         {Secrets: map[string]secret.Text{"api_key": secret.New(strings.Repeat("a", 257))}},
-		"no URL":             {Settings: map[string]string{"base_url": "x"}, Secrets: map[string]secret.Text{"api_key": secret.New("a")}},
-		"a URL with a query": {Settings: map[string]string{"base_url": "https://a.example/?x"}, Secrets: map[string]secret.Text{"api_key": secret.New("a")}},
-		"no client":          {Settings: map[string]string{"workspace_id": "7/../8"}, Secrets: map[string]secret.Text{"api_key": secret.New("a")}},
+		"two words":          {Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a b")}},
+		"an attack":          {Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("<script>")}},
+		"a long key":         {Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret(strings.Repeat("a", 257))}},
+		"no URL":             {Settings: map[string]string{"base_url": "x"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a")}},
+		"a URL with a query": {Settings: map[string]string{"base_url": "https://a.example/?x"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a")}},
+		"no client":          {Settings: map[string]string{"workspace_id": "7/../8"}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret("a")}},
 	} {
-		if _, err := newProcessState().newPlatform(c); !errors.Is(err, faults.InvalidRequest) {
+		if _, err := newProcessState().newPlatform(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

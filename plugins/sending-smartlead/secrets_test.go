@@ -21,7 +21,6 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
-	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sending-smartlead/simulator"
@@ -60,7 +59,7 @@ func TestErrorsSpansAndLogsHideTheKey(t *testing.T) {
 		"a strange code":     startServer(func(w http.ResponseWriter, r *http.Request) { reply(w, 422, `{"errorCode":"`+key+`"}`) }),
 		"no such host":       "http://no-such-host.invalid",
 	} {
-		p, err := newProcessState().newPlatform(sdk.Connection{Settings: map[string]string{"base_url": base}, Secrets: map[string]secret.Text{"api_key": secret.New(key)}})
+		p, err := newProcessState().newPlatform(sdk.Connection{Settings: map[string]string{"base_url": base}, Secrets: map[string]sdk.Secret{"api_key": sdk.NewSecret(key)}})
 		if err != nil {
 			t.Fatal(err)
 		}

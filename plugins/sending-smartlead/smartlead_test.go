@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,8 +10,6 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
-	faults "github.com/tenantry/tenantry/core/fault"
-	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/conformance"
 	"github.com/tenantry/tenantry/plugins/sdk"
 )
@@ -53,7 +50,7 @@ func TestWorkspaceIsTheUserOrTheConfiguredClient(t *testing.T) {
 	env.Send(http.MethodPut, "/clients", []m{{"id": 7, "name": "Ann & Co"}})
 	env.Send(http.MethodPut, "/accounts/bob@a.example", m{"client_id": 7})
 	check("7", "7", "Ann & Co")
-	if _, err := env.with("8").Check(t.Context()); !errors.Is(err, faults.InvalidRequest) {
+	if _, err := env.with("8").Check(t.Context()); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 		t.Errorf("an unknown client: %v", err)
 	}
 	page, err := env.with("7").Accounts(t.Context(), "")
@@ -89,7 +86,7 @@ func TestAccountIsFoundBySenderAddressAndByUserName(t *testing.T) {
 // the overlap must skip no account. With more removals the listing must fail. New accounts must
 // have no effect.
 func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
-	for removed, want := range map[int]outcome.Kind{0: 0, 3: 0, 10: outcome.Broken} {
+	for removed, want := range map[int]sdk.OutcomeKind{0: 0, 3: 0, 10: sdk.Broken} {
 		env := newTestEnv(t)
 		var all []string
 		for i := range 220 {
@@ -118,12 +115,12 @@ func TestRemovalsDuringAListingSkipNoAccount(t *testing.T) {
 				break
 			}
 		}
-		if outcome.Of(err) != want || want == 0 && (err != nil || len(seen) != 221) {
+		if sdk.OutcomeOf(err).Kind != want || want == 0 && (err != nil || len(seen) != 221) {
 			t.Errorf("%d removed: %v, %d seen", removed, err, len(seen))
 		}
 	}
 	for _, cursor := range []string{"x", "-1:5", "5", "5:"} {
-		if _, err := newTestEnv(t).with("").Accounts(t.Context(), cursor); outcome.Of(err) != outcome.Refused {
+		if _, err := newTestEnv(t).with("").Accounts(t.Context(), cursor); sdk.OutcomeOf(err).Kind != sdk.Refused {
 			t.Errorf("cursor %q: %v", cursor, err)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -60,11 +59,11 @@ func (s *simulator) patch(w http.ResponseWriter, r *http.Request) {
 
 // changed returns the record sets of a zone after the changes, without the SOA and NS sets of the
 // apex. Its error is a refusal.
-func changed(zone simulate.Zone, changes []rrsetDoc) ([]dns.RRSet, error) {
+func changed(zone simulate.Zone, changes []rrsetDoc) ([]sdk.RRSet, error) {
 	sets, seen := recordSets(zone), map[string]bool{}
 	for _, change := range changes {
 		name := sdk.PlainName(change.Name)
-		kind := dns.Type(change.Type)
+		kind := sdk.RecordType(change.Type)
 		label := fmt.Sprintf("RRset %s IN %s", change.Name, change.Type)
 		deletes := strings.EqualFold(change.ChangeType, "DELETE")
 		switch key := name + " " + change.Type + " " + strings.ToUpper(change.ChangeType); {
@@ -79,7 +78,7 @@ func changed(zone simulate.Zone, changes []rrsetDoc) ([]dns.RRSet, error) {
 		default:
 			seen[key] = true
 		}
-		others := slices.DeleteFunc(slices.Clone(sets), func(old dns.RRSet) bool { return old.Name == name && old.Type == kind })
+		others := slices.DeleteFunc(slices.Clone(sets), func(old sdk.RRSet) bool { return old.Name == name && old.Type == kind })
 		if deletes {
 			sets = others
 			continue
@@ -88,19 +87,19 @@ func changed(zone simulate.Zone, changes []rrsetDoc) ([]dns.RRSet, error) {
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(others, func(o dns.RRSet) bool { return o.Name == name && (o.Type == dns.CNAME || kind == dns.CNAME) }) {
+		if slices.ContainsFunc(others, func(o sdk.RRSet) bool { return o.Name == name && (o.Type == sdk.CNAME || kind == sdk.CNAME) }) {
 			return nil, refusef("%s: Conflicts with pre-existing RRset", label)
 		}
 		if sets = others; len(set.Values) > 0 {
 			sets = append(sets, set)
 		}
 	}
-	return slices.DeleteFunc(sets, func(s dns.RRSet) bool { return s.Name == zone.Name && (s.Type == dns.SOA || s.Type == dns.NS) }), nil
+	return slices.DeleteFunc(sets, func(s sdk.RRSet) bool { return s.Name == zone.Name && (s.Type == sdk.SOA || s.Type == sdk.NS) }), nil
 }
 
 // newSet returns the record set that a change writes. Its error is a refusal.
-func newSet(change rrsetDoc) (dns.RRSet, error) {
-	set := dns.RRSet{Name: sdk.PlainName(change.Name), Type: dns.Type(change.Type)}
+func newSet(change rrsetDoc) (sdk.RRSet, error) {
+	set := sdk.RRSet{Name: sdk.PlainName(change.Name), Type: sdk.RecordType(change.Type)}
 	if change.TTL == nil {
 		return set, refusal("Key 'ttl' not an Integer or not present")
 	}
@@ -119,14 +118,14 @@ func newSet(change rrsetDoc) (dns.RRSet, error) {
 		}
 		set.Values = append(set.Values, value)
 	}
-	if set.Type == dns.CNAME && len(set.Values) > 1 {
+	if set.Type == sdk.CNAME && len(set.Values) > 1 {
 		return set, refusef("RRset %s IN CNAME has more than one record", change.Name)
 	}
 	return set, nil
 }
 
 // valid reports whether the content of an address record is an address.
-func valid(kind dns.Type, content string) bool {
+func valid(kind sdk.RecordType, content string) bool {
 	if kind != "A" && kind != "AAAA" {
 		return true
 	}

@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -175,15 +174,15 @@ func (s *simulator) read(w http.ResponseWriter, r *http.Request) {
 }
 
 // recordSets returns the record sets of a zone, including the SOA and NS sets of the apex.
-func recordSets(z simulate.Zone) []dns.RRSet {
-	soa := dns.RRSet{Name: z.Name, Type: dns.SOA, TTL: 3600, Values: []string{
+func recordSets(z simulate.Zone) []sdk.RRSet {
+	soa := sdk.RRSet{Name: z.Name, Type: sdk.SOA, TTL: 3600, Values: []string{
 		"ns1." + z.Name + ". hostmaster." + z.Name + ". " + strconv.FormatUint(uint64(z.Version), 10) + " 3600 600 604800 60",
 	}}
-	ns := dns.RRSet{Name: z.Name, Type: dns.NS, TTL: 3600, Values: slices.Clone(z.NameServers)}
-	return append([]dns.RRSet{soa, ns}, simulate.SetsOf(z.Records)...)
+	ns := sdk.RRSet{Name: z.Name, Type: sdk.NS, TTL: 3600, Values: slices.Clone(z.NameServers)}
+	return append([]sdk.RRSet{soa, ns}, simulate.SetsOf(z.Records)...)
 }
 
-func newSetDoc(set dns.RRSet) rrsetDoc {
+func newSetDoc(set sdk.RRSet) rrsetDoc {
 	doc := rrsetDoc{Name: set.Name + ".", Type: string(set.Type), TTL: &set.TTL, Comments: []struct{}{}}
 	for _, value := range set.Values {
 		doc.Records = append(doc.Records, recordDoc{Content: sdk.WriteContent(set.Type, value)})

@@ -13,7 +13,6 @@ import (
 
 	wire "github.com/miekg/dns"
 
-	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/plugins/sdk"
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
@@ -179,9 +178,9 @@ func (s *simulator) query(ctx context.Context, q *request) []byte {
 
 // recordsOf returns the records of a zone. The first is its SOA.
 func recordsOf(z simulate.Zone) ([]wire.RR, error) {
-	sets := append([]dns.RRSet{
-		{Name: z.Name, Type: dns.SOA, TTL: soaTTL, Values: []string{fmt.Sprintf("%s. hostmaster.%s. %d 3600 600 604800 60", z.NameServers[0], z.Name, z.Version)}},
-		{Name: z.Name, Type: dns.NS, TTL: soaTTL, Values: z.NameServers},
+	sets := append([]sdk.RRSet{
+		{Name: z.Name, Type: sdk.SOA, TTL: soaTTL, Values: []string{fmt.Sprintf("%s. hostmaster.%s. %d 3600 600 604800 60", z.NameServers[0], z.Name, z.Version)}},
+		{Name: z.Name, Type: sdk.NS, TTL: soaTTL, Values: z.NameServers},
 	}, simulate.SetsOf(z.Records)...)
 	var all []wire.RR
 	for _, set := range sets {
@@ -199,10 +198,10 @@ func recordsOf(z simulate.Zone) ([]wire.RR, error) {
 // storedOf returns the records in the format of simulate.Zones, without the SOA and NS records of
 // the apex. It is the inverse of recordsOf.
 func storedOf(zone string, records []wire.RR) ([]simulate.Record, error) {
-	var sets []dns.RRSet
+	var sets []sdk.RRSet
 	for _, rr := range records {
 		h := rr.Header()
-		name, kind := sdk.PlainName(h.Name), dns.Type(wire.Type(h.Rrtype).String())
+		name, kind := sdk.PlainName(h.Name), sdk.RecordType(wire.Type(h.Rrtype).String())
 		if name == zone && (h.Rrtype == wire.TypeSOA || h.Rrtype == wire.TypeNS) {
 			continue
 		}
@@ -210,7 +209,7 @@ func storedOf(zone string, records []wire.RR) ([]simulate.Record, error) {
 		if err != nil {
 			return nil, err
 		}
-		sets = append(sets, dns.RRSet{Name: name, Type: kind, TTL: int(h.Ttl), Values: []string{value}})
+		sets = append(sets, sdk.RRSet{Name: name, Type: kind, TTL: int(h.Ttl), Values: []string{value}})
 	}
 	return simulate.RecordsOf(sets), nil
 }

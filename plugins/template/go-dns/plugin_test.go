@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -60,8 +59,7 @@ func TestFailures(t *testing.T) {
 			c.fault.Times = 10 // net/http repeats a read once after a lost connection
 			env.Control(t, http.MethodPost, "/faults", c.fault, nil)
 			_, err = p.Records(t.Context(), at)
-			var got *sdk.Outcome
-			if !errors.As(err, &got) || got.Kind != c.want.Kind || got.RetryAfter.Round(time.Second) != c.want.RetryAfter {
+			if got := sdk.OutcomeOf(err); got.Kind != c.want.Kind || got.RetryAfter.Round(time.Second) != c.want.RetryAfter {
 				t.Fatalf("got %+v, want %+v", got, c.want)
 			}
 		})
@@ -76,8 +74,7 @@ func TestRetryAfterHoldsBackTheCredential(t *testing.T) {
 	p := env.Provider()
 	for range 2 {
 		_, err := p.Check(t.Context())
-		var got *sdk.Outcome
-		if !errors.As(err, &got) || got.Kind != sdk.Throttled || got.RetryAfter <= 0 {
+		if got := sdk.OutcomeOf(err); got.Kind != sdk.Throttled || got.RetryAfter <= 0 {
 			t.Errorf("got %v, want throttled", err)
 		}
 	}

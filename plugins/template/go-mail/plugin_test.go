@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -35,9 +34,8 @@ func TestBinary(t *testing.T) {
 // TestRefusalsArePublished checks that each error code of the API has a code that callers know.
 func TestRefusalsArePublished(t *testing.T) {
 	for of, code := range refusals {
-		var o *sdk.Outcome
-		if err := asOutcome(refusal{of}); !errors.As(err, &o) || o.Kind != sdk.Refused || o.Code.Name != code {
-			t.Errorf("%s: got %v, want %s", of, err, code)
+		if o := sdk.OutcomeOf(asOutcome(refusal{of})); o.Kind != sdk.Refused || o.Code.Name != code {
+			t.Errorf("%s: got %+v, want %s", of, o, code)
 		}
 	}
 }
@@ -49,8 +47,8 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 		"setting login_url": {Settings: map[string]string{"api_url": "https://api.example.com"}, Secrets: map[string]sdk.Secret{"api_token": sdk.NewSecret("x")}},
 		"setting api_token": {Settings: map[string]string{"api_url": "https://api.example.com", "login_url": "https://login.example.com"}},
 	} {
-		var o *sdk.Outcome
-		if _, err := plugin().Mail(c); !errors.As(err, &o) || o.Kind != sdk.Refused || o.Cause != missing {
+		_, err := plugin().Mail(c)
+		if o := sdk.OutcomeOf(err); o.Kind != sdk.Refused || o.Cause != missing {
 			t.Errorf("%s: got %v", missing, err)
 		}
 	}
