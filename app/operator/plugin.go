@@ -85,8 +85,8 @@ func (r addedPluginRow) Columns() [][2]string {
 // anyHost stands for the hosts of a plugin that names none, whose connections are not limited.
 const anyHost = "any host"
 
-// reachesOf returns the hosts to which the HTTP clients of a plugin connect. A host that a setting
-// names is the host of its default, or the name of the setting.
+// reachesOf returns the hosts that a plugin connects to. A host that a field names is the host of its
+// default, or the name of the field.
 func reachesOf(d wire.Description) []string {
 	if len(d.Hosts) == 0 {
 		return []string{anyHost}
@@ -94,7 +94,7 @@ func reachesOf(d wire.Description) []string {
 	reaches := []string{}
 	for _, host := range d.Hosts {
 		if name, inBraces := strings.CutPrefix(host, "{"); inBraces {
-			host = hostOfSetting(d, strings.TrimSuffix(name, "}"))
+			host = hostOfField(d, strings.TrimSuffix(name, "}"))
 		}
 		reaches = append(reaches, host)
 	}
@@ -102,7 +102,7 @@ func reachesOf(d wire.Description) []string {
 	return slices.Compact(reaches)
 }
 
-func hostOfSetting(d wire.Description, name string) string {
+func hostOfField(d wire.Description, name string) string {
 	i := slices.IndexFunc(d.Fields, func(f wire.Field) bool { return f.Name == name })
 	if i < 0 {
 		return "<" + name + ">"
@@ -126,7 +126,7 @@ func pluginAddCommand() *cobra.Command {
 			"folder, which is the setting plugin_dir. Under the name of a plugin only the file with this checksum can\n" +
 			"run. A file from a different folder is copied into the plugin folder. The command runs each binary to read\n" +
 			"its description, so add only binaries that you trust. Adding the same file again changes nothing. It shows\n" +
-			"the settings and capabilities of each plugin, and the hosts to which its HTTP clients may connect.",
+			"the settings and capabilities of each plugin, and the hosts that it may connect to.",
 		Args: cli.SomeFiles,
 		RunE: installPlugins(pluginhost.Add, audit.AddPlugin),
 	}

@@ -135,18 +135,18 @@ func checkFields(t T, fields []sdk.Field) {
 	}
 }
 
-// hostEntry matches a host, a pattern such as *.acme.com, and a setting such as {api_url}.
+// hostEntry matches a host, a pattern such as *.acme.com, and a field such as {api_url}.
 var hostEntry = regexp.MustCompile(`^(\{[a-z][a-z0-9_]*\}|(\*\.)?[a-z0-9-]+(\.[a-z0-9-]+)+)$`)
 
 func checkHosts(t T, d sdk.Description) {
 	t.Helper()
 	for _, host := range d.Hosts {
 		if !hostEntry.MatchString(host) {
-			t.Errorf("host %q is not a host, a pattern such as *.acme.com or a setting such as {api_url}", host)
+			t.Errorf("host %q is not a host, a pattern such as *.acme.com or a field such as {api_url}", host)
 		}
-		isSetting := func(f sdk.Field) bool { return !f.Secret && "{"+f.Name+"}" == host }
-		if strings.HasPrefix(host, "{") && !slices.ContainsFunc(d.Fields, isSetting) {
-			t.Errorf("host %s is not a setting of the plugin", host)
+		isField := func(f sdk.Field) bool { return "{"+f.Name+"}" == host }
+		if strings.HasPrefix(host, "{") && !slices.ContainsFunc(d.Fields, isField) {
+			t.Errorf("host %s is not a field of the plugin", host)
 		}
 	}
 }

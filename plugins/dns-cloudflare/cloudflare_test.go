@@ -247,6 +247,10 @@ func TestWriteChecksARecordThatExists(t *testing.T) {
 	if _, err := p.write(t.Context(), z, nil, c); sdk.OutcomeOf(err) != sdk.OutcomeOf(sdk.ZoneChanged()) {
 		t.Fatalf("81058 for something else: %v", err)
 	}
+	f.planFault(t, map[string]any{"kind": "status", "status": 400, "times": 1, "operation": "recordList"})
+	if _, err := p.write(t.Context(), z, nil, c); sdk.OutcomeOf(err).Kind != sdk.Unknown {
+		t.Fatalf("81058, and the zone cannot be read: %v, want unknown, because an earlier attempt may have written", err)
+	}
 }
 
 func TestInvalidConnectionsAreRefused(t *testing.T) {

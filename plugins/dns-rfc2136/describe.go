@@ -28,6 +28,7 @@ func description() sdk.Description {
 		Name: "rfc2136", Kind: "dns", Version: version, Title: "Dynamic update (RFC 2136)",
 		// There are no patterns for NameServers, because any name server may accept updates.
 		Capabilities: []string{"atomic", "conditional"},
+		Hosts:        []string{"{server}"},
 		Fields: []sdk.Field{
 			{Name: "server", Account: true, Required: true, Help: "the zones' primary server, as ns1.example.com or ns1.example.com:53"},
 			{Name: "zones", Account: true, Required: true, Help: "the zones that the key may transfer and update, as example.com,example.net"},
@@ -46,7 +47,7 @@ type provider struct {
 	key       string            // fully qualified name of the TSIG key
 	secrets   map[string]string // TSIG secret in base64 by key name, as miekg/dns expects
 	algorithm string
-	dialer    *net.Dialer
+	dialer    *sdk.Dialer
 	timeout   time.Duration // of a call, including dialing
 }
 

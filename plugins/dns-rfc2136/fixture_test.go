@@ -26,7 +26,7 @@ const testTimeout = 4 * time.Minute
 func newTestProvider(c sdk.Connection) (sdk.DNSProvider, error) {
 	created, err := newProvider(c)
 	if p, ok := created.(*provider); ok {
-		p.timeout, p.dialer.Timeout = testTimeout, testTimeout
+		p.timeout, p.dialer = testTimeout, sdk.NewDialer(testTimeout, c.Settings["allow_private"] == "true")
 	}
 	return created, err
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"net"
 	"slices"
 	"testing"
 
@@ -148,6 +149,23 @@ func TestInvalidConnectionsAreRefused(t *testing.T) {
 		spoil(c)
 		if _, err := newProvider(c); sdk.OutcomeOf(err).Code.Name != "invalid_request" {
 			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// TestTheServerIsTheOnlyNamedHost checks that each form of the field server names the host that the
+// plugin connects to.
+func TestTheServerIsTheOnlyNamedHost(t *testing.T) {
+	for _, server := range []string{"ns1.example.com", " NS1.example.com.:53 ", "192.0.2.1:5353", "2001:db8::1", "[2001:db8::1]", "[2001:db8::1]:53"} {
+		c := validConnection()
+		c.Settings["server"] = server
+		p, err := newProvider(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		host, _, err := net.SplitHostPort(p.(*provider).server)
+		if hosts := description().HostsOf(c); err != nil || !slices.Equal(hosts, []string{sdk.PlainName(host)}) {
+			t.Errorf("%q: the hosts %q are named, and %q is called, %v", server, hosts, host, err)
 		}
 	}
 }

@@ -61,14 +61,14 @@ func newTransport() *http.Transport {
 	}
 }
 
-// ErrHostNotNamed is the error of a request to a host that Description.Hosts does not name. The
-// request was not sent.
+// ErrHostNotNamed is the error of a request or a connection to a host that Description.Hosts does not
+// name. Nothing was sent.
 var ErrHostNotNamed = errors.New("the description of the plugin does not name this host")
 
 // LimitHosts returns a transport that sends only requests to the hosts of Description.Hosts, and
 // fails with ErrHostNotNamed otherwise. The context of a request must be derived from the context
-// of the call, because the allowed hosts depend on the settings of the call. The clients of this
-// package use it.
+// of the call, because the allowed hosts depend on the fields of the call. The clients of this package
+// use it.
 func LimitHosts(next http.RoundTripper) http.RoundTripper { return hostLimiter{next} }
 
 type hostLimiter struct{ next http.RoundTripper }
@@ -144,13 +144,16 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 // ErrPrivateAddress is the error of dialing an address that is not public.
 var ErrPrivateAddress = errors.New("the host has no public address")
 
-// NewDialer returns the dialer for a host that an account has chosen. It connects to public unicast
-// addresses only and fails with ErrPrivateAddress otherwise. It checks the address after name
-// resolution. With allowPrivate, which only the operator may set, it connects to every address.
-func NewDialer(timeout time.Duration, allowPrivate bool) *net.Dialer {
-	d := &net.Dialer{Timeout: timeout}
+// Dialer opens connections to a host that an account has chosen. See NewDialer.
+type Dialer struct{ net net.Dialer }
+
+// NewDialer returns a Dialer that connects to public unicast addresses only and fails with
+// ErrPrivateAddress otherwise. It checks the address after name resolution. With allowPrivate, which
+// only the operator may set, it connects to every address. timeout limits the opening of a connection.
+func NewDialer(timeout time.Duration, allowPrivate bool) *Dialer {
+	d := &Dialer{net.Dialer{Timeout: timeout}}
 	if !allowPrivate {
-		d.Control = func(_, address string, _ syscall.RawConn) error {
+		d.net.Control = func(_, address string, _ syscall.RawConn) error {
 			addr, err := netip.ParseAddrPort(address)
 			if err != nil || !egress.Public(addr.Addr()) {
 				return ErrPrivateAddress
@@ -159,6 +162,20 @@ func NewDialer(timeout time.Duration, allowPrivate bool) *net.Dialer {
 		}
 	}
 	return d
+}
+
+// DialContext opens a connection, as the method of net.Dialer does. It fails with ErrHostNotNamed for a
+// host that Description.Hosts does not name. ctx must be derived from the context of the call, because
+// the allowed hosts depend on the fields of the call.
+func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	if !wire.MayConnect(ctx, host) {
+		return nil, ErrHostNotNamed
+	}
+	return d.net.DialContext(ctx, network, address)
 }
 
 // NewGuardedHTTPClient is NewHTTPClient for a host that an account has chosen. It connects with

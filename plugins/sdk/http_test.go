@@ -44,13 +44,14 @@ func get(t *testing.T, url string) (*http.Response, []byte, error) {
 	return a, body, err
 }
 
-// TestRequestsGoOnlyToNamedHosts sends requests in a call whose plugin names its hosts.
+// TestRequestsGoOnlyToNamedHosts sends requests and opens connections in a call whose plugin names its
+// hosts.
 func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 	var received atomic.Int64
 	server := startProvider(t, func(http.ResponseWriter, *http.Request) { received.Add(1) })
 	local := strings.Replace(server, "127.0.0.1", "localhost", 1)
 	d := wire.Description{Hosts: []string{"api.acme.com", "{api_url}", "{empty_url}"}}
-	ctx := wire.WithHosts(t.Context(), d.HostsOf(map[string]string{"api_url": server + "/v1", "other_url": local}))
+	ctx := wire.WithHosts(t.Context(), d.HostsOf(wire.Connection{Settings: map[string]string{"api_url": server + "/v1", "other_url": local}}))
 	for url, allowed := range map[string]bool{server: true, local: false, "http://api.acme.com.evil.test": false} {
 		for name, client := range map[string]*http.Client{"NewHTTPClient": NewHTTPClient(4 * time.Minute), "NewGuardedHTTPClient": NewGuardedHTTPClient(4*time.Minute, true)} {
 			before := received.Load()
@@ -65,6 +66,15 @@ func TestRequestsGoOnlyToNamedHosts(t *testing.T) {
 			if sent := received.Load() - before; errors.Is(err, ErrHostNotNamed) == allowed || (sent == 1) != allowed {
 				t.Errorf("%s to %s: %v, %d requests; allowed: %t", name, url, err, sent, allowed)
 			}
+		}
+	}
+	for address, allowed := range map[string]bool{strings.TrimPrefix(server, "http://"): true, strings.TrimPrefix(local, "http://"): false} {
+		conn, err := NewDialer(4*time.Minute, true).DialContext(ctx, "tcp", address)
+		if err == nil {
+			_ = conn.Close()
+		}
+		if (err == nil) != allowed || !allowed && !errors.Is(err, ErrHostNotNamed) {
+			t.Errorf("NewDialer to %s: %v; allowed: %t", address, err, allowed)
 		}
 	}
 	if o := outcome.Of(TransportError(ErrHostNotNamed)); o != outcome.Broken {

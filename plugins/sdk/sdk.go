@@ -11,7 +11,7 @@
 //   - simulator.go: the command `simulate`.
 //   - outcome.go: the errors that a provider returns.
 //   - waits.go: Waits, which hold back calls after a Retry-After.
-//   - http.go: HTTP clients for the calls to a provider.
+//   - http.go: HTTP clients and dialers for the calls to a provider.
 //   - mail.go: for mail platforms: tenants and domains.
 //   - zone.go: for DNS providers: zones, record sets and changes.
 //   - dns.go: for DNS providers: record contents, and a lock for each zone.

@@ -20,6 +20,7 @@ func description() sdk.Description {
 	return sdk.Description{
 		Name: "emailbison", Kind: "sending", Version: version, Title: "EmailBison",
 		Capabilities: []string{sdk.CanRefresh, sdk.CanDisconnect},
+		Hosts:        []string{"{instance_url}", "{api_key}"},
 		Fields: []sdk.Field{
 			{Name: "api_key", Account: true, Required: true, Secret: true, Help: "token of the type api-user, alone or as https://instance#token"},
 			{Name: "instance_url", Account: true, Help: "the customer's EmailBison, as https://send.example.com; not needed where api_key names it"},

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,6 +41,9 @@ func TestCredentialFormsAreAccepted(t *testing.T) {
 		}
 		if p := made.(*platform); p.instance != "https://send.customer.example" || p.token.Reveal() != "9|tok" {
 			t.Errorf("%v: %s, a token of %d characters", c.Settings, p.instance, len(p.token.Reveal()))
+		}
+		if hosts := slices.Compact(description().HostsOf(c)); !slices.Equal(hosts, []string{"send.customer.example"}) {
+			t.Errorf("%v: the plugin may connect to %q", c.Settings, hosts)
 		}
 	}
 	if made, err := newProcessState().newPlatform(connection("http://127.0.0.1:8025#9|tok", "", true)); err != nil || made.(*platform).instance != "http://127.0.0.1:8025" {

@@ -68,9 +68,10 @@ type Description struct {
 	FaultDomain string
 	// MailPlatform is only for mail platforms.
 	MailPlatform platform.Facts
-	// Hosts are the hosts that the HTTP clients of the SDK may connect to in a call. An entry is a
-	// host such as api.acme.com, a pattern such as *.acme.com, or a setting in braces such as
-	// {api_url}, which means the host in its value. Empty means that hosts are not limited.
+	// Hosts are the hosts that the HTTP clients and dialers of the SDK connect to in a call. An entry
+	// is a host such as api.acme.com, a pattern such as *.acme.com, or a field in braces such as
+	// {api_url}, which means the host in its value. A secret has a host only if its value is a URL.
+	// Empty means that hosts are not limited.
 	Hosts []string
 }
 

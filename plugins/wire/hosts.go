@@ -4,20 +4,24 @@ package wire
 
 import (
 	"context"
-	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 )
 
-// HostsOf returns the hosts that calls of a connection with these settings may connect to. An entry
-// of Hosts such as {api_url} becomes the host in the value of that setting. A setting without a
-// host adds nothing.
-func (d Description) HostsOf(settings map[string]string) []string {
+// HostsOf returns the hosts that the calls of a connection may connect to. An entry of Hosts such as
+// {api_url} becomes the host in the value of that field. A field without a host adds nothing.
+func (d Description) HostsOf(c Connection) []string {
 	var hosts []string
 	for _, entry := range d.Hosts {
-		if name, isSetting := cutBraces(entry); isSetting {
-			entry = hostIn(settings[name])
+		if name, isField := cutBraces(entry); isField {
+			value := c.Settings[name]
+			// Any other secret is a token or a password, and not the name of a host.
+			if secret := c.Secrets[name].Reveal(); strings.Contains(secret, "://") {
+				value = secret
+			}
+			entry = hostIn(value)
 		}
 		if entry != "" {
 			hosts = append(hosts, plainHost(entry))
@@ -26,27 +30,28 @@ func (d Description) HostsOf(settings map[string]string) []string {
 	return hosts
 }
 
-// cutBraces returns the name of the setting in an entry such as {api_url}.
+// cutBraces returns the name of the field in an entry such as {api_url}.
 func cutBraces(entry string) (name string, ok bool) {
 	inner, opened := strings.CutPrefix(entry, "{")
 	name, closed := strings.CutSuffix(inner, "}")
 	return name, opened && closed
 }
 
-// hostIn returns the host in a URL, or in host and port. It returns "" if there is none.
+// hostIn returns the host in a URL, or in a URL without its scheme, such as host:port. It returns ""
+// if there is none.
 func hostIn(value string) string {
-	value = strings.TrimSpace(value)
-	if strings.Contains(value, "://") {
-		u, err := url.Parse(value)
-		if err != nil {
-			return ""
-		}
-		return u.Hostname()
+	value, _, _ = strings.Cut(strings.TrimSpace(value), "#") // what follows can be a token
+	if _, err := netip.ParseAddr(value); err == nil {
+		return value
 	}
-	if host, _, err := net.SplitHostPort(value); err == nil {
-		return host
+	if !strings.Contains(value, "://") {
+		value = "//" + value
 	}
-	return value
+	u, err := url.Parse(value)
+	if err != nil {
+		return ""
+	}
+	return u.Hostname()
 }
 
 func plainHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }

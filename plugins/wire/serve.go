@@ -61,7 +61,7 @@ func handleCall(log *slog.Logger, d Description) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 		ctx = receiveRequestID(ctx)
 		if call, ok := req.(interface{ GetConnection() *proto.Connection }); ok && len(d.Hosts) > 0 {
-			ctx = WithHosts(ctx, d.HostsOf(call.GetConnection().GetSettings()))
+			ctx = WithHosts(ctx, d.HostsOf(connectionFromProto(call.GetConnection())))
 		}
 		defer func() {
 			if p := recover(); p != nil {

@@ -143,7 +143,7 @@ async function answerCall(description, connect, call, run) {
     const secrets = {};
     for (const [name, value] of Object.entries(connection?.secrets ?? {})) secrets[name] = value.toString();
     const provider = connect({ settings: connection?.settings ?? {}, secrets });
-    const hosts = hostsOf(description.hosts, connection?.settings ?? {});
+    const hosts = hostsOf(description.hosts, { ...connection?.settings, ...secrets });
     return await run(provider, { secondsLeft: () => (end - Date.now()) / 1000, requestID, hosts }, call.request);
   } catch (error) {
     if (error instanceof Outcome) throw error;
@@ -154,11 +154,11 @@ async function answerCall(description, connect, call, run) {
   }
 }
 
-// hostsOf returns the hosts of a description. A setting in braces stands for the host in its value.
-function hostsOf(named, settings) {
+// hostsOf returns the hosts of a description. A field in braces stands for the host in its value.
+function hostsOf(named, fields) {
   return named.map((host) => {
     if (!host.startsWith('{')) return host.toLowerCase();
-    const value = settings[host.slice(1, -1)] ?? '';
+    const value = fields[host.slice(1, -1)] ?? '';
     return URL.canParse(value) ? new URL(value).hostname : '';
   });
 }

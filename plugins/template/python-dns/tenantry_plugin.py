@@ -188,17 +188,16 @@ class _Services:
 
     def _method(self, request_type, run):
         def answer(request, context):
-            metadata = dict(context.invocation_metadata())
-            hosts = _hosts(self.description.hosts, request.connection.settings)
-            call = Call(lambda: context.time_remaining() or 60.0, metadata.get("x-request-id", ""), hosts)
+            request_id = dict(context.invocation_metadata()).get("x-request-id", "")
             try:
                 connection = Connection(dict(request.connection.settings),
                                         {n: v.decode() for n, v in request.connection.secrets.items()})
+                call = Call(lambda: context.time_remaining() or 60.0, request_id, _hosts(self.description.hosts, connection))
                 return run(self.connect(connection), call, request)
             except Outcome as outcome:
                 failure = outcome
             except Exception as error:  # its text may contain a secret
-                log("error", "call failed", request_id=call.request_id, type=type(error).__name__,
+                log("error", "call failed", request_id=request_id, type=type(error).__name__,
                     stack="".join(traceback.format_tb(error.__traceback__)))
                 failure = Outcome("broken", "plugin_unclassified", "the plugin returned an error it did not classify")
             context.set_trailing_metadata((("grpc-status-details-bin", self._status(failure)),))
@@ -240,9 +239,10 @@ class _Services:
         return self.dns.RecordSets(sets=[self.dns.RecordSet(**s) for s in sets])
 
 
-def _hosts(named, settings):
-    """Returns the hosts of a description. A setting in braces stands for the host in its value."""
-    values = (settings.get(h[1:-1], "") if h.startswith("{") else "//" + h for h in named)
+def _hosts(named, connection):
+    """Returns the hosts of a description. A field in braces stands for the host in its value."""
+    fields = connection.settings | connection.secrets
+    values = (fields.get(h[1:-1], "") if h.startswith("{") else "//" + h for h in named)
     return [urllib.parse.urlsplit(v).hostname or "" for v in values]
 
 
