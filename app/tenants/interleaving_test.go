@@ -44,8 +44,10 @@ type race struct {
 type useCase = func(ctx context.Context) error
 
 // newRace returns a race with a connected tenant.
-func newRace(t *testing.T) *race {
-	r := &race{fixture: connected(t, fake.Setup{}), t: t, latest: map[string]time.Time{}, answers: map[string]any{}}
+func newRace(t *testing.T) *race { return newRaceOf(t, connected(t, fake.Setup{})) }
+
+func newRaceOf(t *testing.T, fx *fixture) *race {
+	r := &race{fixture: fx, t: t, latest: map[string]time.Time{}, answers: map[string]any{}}
 	clock := func() time.Time { return r.now }
 	store, platform := steppedStore{r.store}, steppedPlatform{r.platform, r}
 	r.Reconciler.Platform, r.Reconciler.Domains = platform, store
