@@ -62,9 +62,10 @@ type Connections interface {
 	// oauth_session_not_found.
 	Session(ctx context.Context, owner access.AccountID, integrationID, mailboxID, id string) (integration.Session, error)
 	// SaveSession stores a session, and c if it is not nil, and commits the completion with them.
-	// Only a pending session can change. If the stored session has already ended, SaveSession
-	// stores nothing and saved is false. It fails like BeginSession if a different integration
-	// holds the mailbox.
+	// Only a pending session can change. A connected session also replaces an expired one, because
+	// only the platform knows of a success, unless the mailbox's connection is disconnecting or
+	// disconnected. Otherwise SaveSession stores nothing and saved is false. It fails like
+	// BeginSession if a different integration holds the mailbox.
 	SaveSession(ctx context.Context, owner access.AccountID, s integration.Session, c *integration.Connection, completion *Completion) (saved bool, err error)
 	// ClaimSessionCheck records that the caller checks a pending session at the platform at now.
 	// taken is false if the session has ended or was already checked after the time since. Of

@@ -171,12 +171,18 @@ func (s *Store) SaveSession(ctx context.Context, owner access.AccountID, now int
 	return saved && err == nil, err
 }
 
-// savePendingSession stores a session that is still pending. It returns the number of changed rows.
+// savePendingSession stores a session that is still pending. A success also replaces an expiry that
+// a concurrent request stored, unless the mailbox was disconnected since. savePendingSession returns
+// the number of changed rows.
 func savePendingSession(ctx context.Context, tx bun.IDB, row sessionRow) (int64, error) {
+	disconnected := tx.NewSelect().Model((*connectionRow)(nil)).ColumnExpr("1").Where("mc.account_id = ?", row.AccountID).
+		Where("mc.integration_id = ?", row.IntegrationID).Where("mc.mailbox_id = ?", row.MailboxID).
+		Where("mc.status IN (?, ?)", string(integration.ConnectionDisconnecting), string(integration.ConnectionDisconnected))
 	res, err := tx.NewUpdate().Model(&row).Column("status", "opened", "platform_id", "stamp_before", "platform_account",
 		"platform_address", "platform_name", "reason", "expires_at", "connected_at", "looked_at").
 		Where("os.account_id = ?", row.AccountID).Where("os.id = ?", row.ID).Where("os.integration_id = ?", row.IntegrationID).
-		Where("os.mailbox_id = ?", row.MailboxID).Where("os.status = ?", string(integration.SessionPending)).Exec(ctx)
+		Where("os.mailbox_id = ?", row.MailboxID).Where("(os.status = ? OR os.status = ? AND ? = ? AND NOT EXISTS (?))",
+		string(integration.SessionPending), string(integration.SessionExpired), row.Status, string(integration.SessionConnected), disconnected).Exec(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -296,6 +296,27 @@ func TestSessionChangesOnlyWhileItIsPending(t *testing.T) {
 	})
 }
 
+// A request that found a success may store it after a request that found the session over.
+func TestSuccessReplacesExpiryUnlessMailboxWasDisconnected(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		h := newIntegrationFixture(t, s, "ann", 1)
+		for n, status := range allConnectionStatuses {
+			x := h.beginSession(t, s, h.one, 0, n+1)
+			done, over, failed := completedSession(x), completedSession(x), completedSession(x)
+			over.Status, failed.Status = integration.SessionExpired, integration.SessionFailed
+			requireHeld(t, "expire", true)(s.SaveSession(t.Context(), h.owner, over, nil, nil))
+			h.setConnection(t, s, h.one, 0, status)
+			requireHeld(t, "fail after the expiry", false)(s.SaveSession(t.Context(), h.owner, failed, nil, nil))
+			replaces := status != integration.ConnectionDisconnecting && status != integration.ConnectionDisconnected
+			requireHeld(t, "succeed after the expiry, "+string(status), replaces)(s.SaveSession(t.Context(), h.owner, done, nil, nil))
+			if !replaces {
+				done = over
+			}
+			h.requireSession(t, string(status), s, done)
+		}
+	})
+}
+
 func TestSessionCannotConnectMailboxThatDifferentIntegrationHolds(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		h := newIntegrationFixture(t, s, "ann", 1)

@@ -109,6 +109,10 @@ type steppedDomains struct {
 	steps Stepper
 }
 
+func (s steppedDomains) ReserveDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string, limit int, now time.Time) (domain.Domain, error) {
+	return Answer(ctx, s.steps, func() (domain.Domain, error) { return s.storedDomains.ReserveDomain(ctx, owner, id, name, limit, now) })
+}
+
 func (s steppedDomains) SaveDomain(ctx context.Context, owner access.AccountID, d domain.Domain, completion *ports.Completion) error {
 	return s.steps.Step(ctx, func() error { return s.storedDomains.SaveDomain(ctx, owner, d, completion) })
 }

@@ -37,14 +37,17 @@ type race struct {
 	users     int                  // the platform's number of users
 	lagUntil  time.Time            // until then a replica of the platform lacks all objects
 	before    map[string]string    // the ids of the rows before the race, by name
+	hidden    bool                 // a use case did not find its object
 }
 
 // useCase is one use case of a race. ctx belongs to it.
 type useCase = func(ctx context.Context) error
 
 // newRace returns a race with a connected tenant.
-func newRace(t *testing.T) *race {
-	r := &race{fixture: connected(t, fake.Setup{}), t: t, latest: map[string]time.Time{}, answers: map[string]any{}}
+func newRace(t *testing.T) *race { return newRaceOf(t, connected(t, fake.Setup{})) }
+
+func newRaceOf(t *testing.T, fx *fixture) *race {
+	r := &race{fixture: fx, t: t, latest: map[string]time.Time{}, answers: map[string]any{}}
 	clock := func() time.Time { return r.now }
 	store, platform := steppedStore{r.store}, steppedPlatform{r.platform, r}
 	r.Reconciler.Platform, r.Reconciler.Domains = platform, store
@@ -97,9 +100,9 @@ func (r *race) provision(address string) useCase {
 	}
 }
 
-func (r *race) rename(address, name string) useCase {
+func (r *race) rename(id, name string) useCase {
 	return func(ctx context.Context) error {
-		_, err := r.mailboxes.Update(ctx, r.ann.ID, guid, r.box(address).ID, mailboxes.Change{DisplayName: &name})
+		_, err := r.mailboxes.Update(ctx, r.ann.ID, guid, id, mailboxes.Change{DisplayName: &name})
 		return err
 	}
 }
@@ -169,7 +172,7 @@ var races = []struct {
 		"a sync and a rename",
 		prepared,
 		func(r *race) []useCase {
-			return []useCase{r.sync, r.rename("anna@one.test", "New")}
+			return []useCase{r.sync, r.rename(r.before["anna@one.test"], "New")}
 		},
 		func(r *race) error {
 			if m := r.box("anna@one.test"); m.DisplayName != "New" || m.Stage != mailbox.Ready {
@@ -199,7 +202,7 @@ var races = []struct {
 			}
 		},
 		func(r *race) []useCase {
-			return []useCase{r.provision("bea@one.test"), r.rename("bea@one.test", "New")}
+			return []useCase{r.provision("bea@one.test"), r.rename(r.before["bea@one.test"], "New")}
 		},
 		func(r *race) error {
 			if m := r.box("bea@one.test"); m.Stage != mailbox.Ready || m.DisplayName != "New" || !m.AccountEnabled {
@@ -261,6 +264,7 @@ func TestNewerObservationsSurviveEveryOrder(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRace(t)
 					tt.prepare(r)
+					r.before = r.rows()
 					r.run(o, tt.cases(r)...)
 					if err := tt.check(r); err != nil {
 						t.Error(err)

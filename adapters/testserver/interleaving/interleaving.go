@@ -150,10 +150,10 @@ func (o *Order) Run(ctx context.Context, advance func(), actors ...func(context.
 		a := &actor{name: string(rune('A' + i)), resume: make(chan struct{}), advance: advance}
 		all[i] = a
 		go func() {
+			defer func() { running-- }() // also after t.FailNow
 			ctx := context.WithValue(ctx, actorKey{}, a)
 			Step(ctx)
 			errs[i] = act(ctx)
-			running--
 		}()
 	}
 	var current *actor

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integrations_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/adapters/testserver/interleaving"
+	"github.com/tenantry/tenantry/app/integrations"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// signInRace is a mailbox with a session whose time is over, unless the platform still completes it.
+// The calls of the service are steps.
+type signInRace struct {
+	*fixture
+	t       *testing.T
+	id      string // of the integration
+	earlier integrations.Begun
+	checks  int  // how often the platform was asked for the earlier session
+	seen    bool // the platform answered that the earlier session succeeded
+	begun   []integrations.Begun
+	refusal error // of a Begin after an answer of the platform
+}
+
+func newSignInRace(t *testing.T) *signInRace {
+	t.Helper()
+	r := &signInRace{fixture: newFixture(t), t: t}
+	steps := interleaving.Steps{}
+	r.Service = r.service(fake.SteppedIntegrations(r.store, steps), fake.SteppedConnections(r.store, steps),
+		fake.SteppedSendingPlatforms(watchedPlatforms{r.platforms, r}, steps))
+	r.id = r.integrate(t, "instantly")
+	return r
+}
+
+type watchedPlatforms struct {
+	ports.SendingPlatforms
+	race *signInRace
+}
+
+func (p watchedPlatforms) For(provider string, c secret.Credential) ports.SendingPlatform {
+	return watchedPlatform{p.SendingPlatforms.For(provider, c), p.race}
+}
+
+type answeredKey struct{}
+
+// watchedPlatform records whether the platform answered a use case, and what it said of the earlier
+// session.
+type watchedPlatform struct {
+	ports.SendingPlatform
+	race *signInRace
+}
+
+func (p watchedPlatform) Account(ctx context.Context, address string) (integration.Account, error) {
+	if answered, ok := ctx.Value(answeredKey{}).(*bool); ok {
+		*answered = true
+	}
+	return p.SendingPlatform.Account(ctx, address)
+}
+
+func (p watchedPlatform) SignIn(ctx context.Context, session string) (integration.Progress, error) {
+	if answered, ok := ctx.Value(answeredKey{}).(*bool); ok {
+		*answered = true
+	}
+	progress, err := p.SendingPlatform.SignIn(ctx, session)
+	if session == p.race.earlier.Session.PlatformID {
+		p.race.checks++
+		p.race.seen = p.race.seen || progress.State == integration.SignInSucceeded
+	}
+	return progress, err
+}
+
+// init is a request with its own Idempotency-Key that begins a sign-in.
+func (r *signInRace) init(ctx context.Context) error {
+	answered := false
+	b, err := r.Begin(context.WithValue(ctx, answeredKey{}, &answered), r.acc, r.id, r.anna.ID, nil)
+	switch {
+	case err == nil:
+		r.begun = append(r.begun, b)
+	case !errors.Is(err, fault.SessionActive):
+		return err
+	case answered:
+		r.refusal = err
+	}
+	return nil
+}
+
+// complete is the person who signs in with the link of the earlier session.
+func (r *signInRace) complete(ctx context.Context) error {
+	interleaving.Step(ctx)
+	r.instantly.Complete(r.earlier.AuthURL.Reveal(), r.anna.Address, r.anna.DisplayName)
+	return nil
+}
+
+func (r *signInRace) poll(ctx context.Context) error {
+	_, err := r.Status(ctx, r.acc.ID, r.id, r.anna.ID, r.earlier.Session.ID)
+	return err
+}
+
+func (r *signInRace) disconnect(ctx context.Context) error {
+	_, err := r.Disconnect(ctx, r.acc.ID, r.id, r.anna.ID, nil)
+	return err
+}
+
+func (r *signInRace) refreshAll(ctx context.Context) error {
+	_, err := r.Refresh(ctx, r.acc.ID, r.id, nil)
+	return err
+}
+
+// late begins a session, and lets its time pass.
+func late(r *signInRace) {
+	r.earlier = r.begin(r.t, r.id, r.anna)
+	r.wait(10*time.Minute + time.Second)
+}
+
+// connected connects the mailbox.
+func connected(r *signInRace) {
+	r.connect(r.t, r.id, r.anna)
+	r.wait(time.Second)
+}
+
+// earlierIsNotLost returns an error if the earlier session ended without the platform's word, or
+// against it.
+func earlierIsNotLost(r *signInRace) error {
+	s, err := r.store.Session(r.t.Context(), r.acc.ID, r.id, r.anna.ID, r.earlier.Session.ID)
+	switch {
+	case err != nil:
+		return err
+	case r.seen && s.Status != integration.SessionConnected:
+		return errors.New("the platform said that the sign-in succeeded, the session is " + string(s.Status))
+	case s.Status != integration.SessionPending && r.checks == 0:
+		return errors.New("the session ended without a check, and is " + string(s.Status))
+	}
+	return nil
+}
+
+// oneLink returns an error unless exactly one request got a link.
+func oneLink(r *signInRace) error {
+	if len(r.begun) != 1 {
+		return errors.New("not exactly one request got a link")
+	}
+	return nil
+}
+
+func unchecked(*signInRace) error { return nil }
+
+var signInRaces = []struct {
+	name    string
+	prepare func(*signInRace)
+	actors  func(*signInRace) []func(context.Context) error
+	check   func(*signInRace) error
+}{
+	{
+		"a late sign-in, the next init and a poll", late,
+		func(r *signInRace) []func(context.Context) error {
+			return []func(context.Context) error{r.complete, r.init, r.poll}
+		},
+		earlierIsNotLost,
+	},
+	{
+		"two inits after a session whose time is over", late,
+		func(r *signInRace) []func(context.Context) error {
+			return []func(context.Context) error{r.init, r.init}
+		},
+		oneLink,
+	},
+	{
+		"two inits and a late sign-in", late,
+		func(r *signInRace) []func(context.Context) error {
+			return []func(context.Context) error{r.init, r.init, r.complete}
+		},
+		earlierIsNotLost,
+	},
+	{
+		"an init and a disconnect", connected,
+		func(r *signInRace) []func(context.Context) error {
+			return []func(context.Context) error{r.init, r.disconnect}
+		},
+		unchecked,
+	},
+	{
+		"an init, a disconnect and a refresh", connected,
+		func(r *signInRace) []func(context.Context) error {
+			return []func(context.Context) error{r.init, r.disconnect, r.refreshAll}
+		},
+		unchecked,
+	},
+}
+
+// No sign-in is lost, and no refusal that a race decided is kept. After the race a refresh stores what
+// the platform has.
+func TestSignInsInEveryOrder(t *testing.T) {
+	for _, tt := range signInRaces {
+		t.Run(tt.name, func(t *testing.T) {
+			interleaving.Explore(t, 2, func(t *testing.T, o *interleaving.Order) {
+				synctest.Test(t, func(t *testing.T) {
+					r := newSignInRace(t)
+					tt.prepare(r)
+					r.checks, r.seen = 0, false
+					advance := func() { r.wait(time.Millisecond) }
+					must(t, errors.Join(o.Run(t.Context(), advance, tt.actors(r)...)...))
+					must(t, tt.check(r))
+					if r.refusal != nil && !fault.IsFromStore(r.refusal) {
+						t.Errorf("the refusal would be kept for 24 hours: %v", r.refusal)
+					}
+					r.refresh(t, r.id)
+					exists := slices.ContainsFunc(r.instantly.Held(), func(a integration.Account) bool { return a.Address == r.anna.Address })
+					if c := r.connection(t, r.id, r.anna); exists != (c.Status == integration.ConnectionConnected) || c.Status == integration.ConnectionDisconnecting {
+						t.Errorf("the platform has the account: %v, the connection is %+v", exists, c)
+					}
+				})
+			})
+		})
+	}
+}

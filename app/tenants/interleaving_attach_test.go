@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package tenants_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tenantry/tenantry/adapters/testserver/interleaving"
+	"github.com/tenantry/tenantry/core/fault"
+)
+
+// attachRace is a race of requests that change which tenants an account holds. The account has one
+// slot.
+type attachRace struct {
+	*race
+	inactive bool // the account was deactivated
+}
+
+// connectTenant is an administrator who signs in and confirms. The account may have no slot, or no
+// plan.
+func (r *attachRace) connectTenant(admin string) useCase {
+	b := r.callback(r.t, r.consent(r.t, r.ann, admin))
+	query := r.visit(r.t, b.page, admin, true)
+	return func(ctx context.Context) error {
+		offer, err := r.SignedIn(ctx, query, b.cookie)
+		if err == nil {
+			interleaving.Step(ctx)
+			_, err = r.Confirm(ctx, b.cookie, offer.CSRF, true) // no step follows the one before Attach
+		}
+		switch {
+		case err == nil && r.inactive:
+			return errors.New("an inactive account attached a tenant")
+		case errors.Is(err, fault.TenantLimitReached), errors.Is(err, fault.NoAPIPlan):
+			return nil
+		}
+		return err
+	}
+}
+
+func (r *attachRace) deactivate(ctx context.Context) error {
+	interleaving.Step(ctx)
+	_, err := r.store.SetActive(ctx, r.ann.ID, false)
+	r.inactive = err == nil
+	return err
+}
+
+func (r *attachRace) delete(ctx context.Context) error {
+	interleaving.Step(ctx)
+	_, err := r.Delete(ctx, r.ann.ID, guid, nil)
+	return err
+}
+
+var attachRaces = []struct {
+	name    string
+	least   int // the number of tenants that the account holds at least after the race
+	prepare func(r *attachRace)
+	cases   func(r *attachRace) []useCase
+}{
+	{
+		"two tenants and one slot", 1,
+		func(*attachRace) {},
+		func(r *attachRace) []useCase {
+			return []useCase{r.connectTenant(admin), r.connectTenant(otherAdmin)}
+		},
+	},
+	{
+		"a tenant and the deactivation of the account", 0,
+		func(*attachRace) {},
+		func(r *attachRace) []useCase { return []useCase{r.connectTenant(admin), r.deactivate} },
+	},
+	{
+		"a deletion and two tenants", 0,
+		func(r *attachRace) { r.connect(r.t, r.ann, admin) },
+		func(r *attachRace) []useCase {
+			return []useCase{r.delete, r.connectTenant(admin), r.connectTenant(otherAdmin)}
+		},
+	},
+}
+
+// An account never holds more tenants than it has slots, and gets none while it is inactive.
+func TestTenantsOfAnAccountInEveryOrder(t *testing.T) {
+	for _, tt := range attachRaces {
+		t.Run(tt.name, func(t *testing.T) {
+			interleaving.Explore(t, 3, func(t *testing.T, o *interleaving.Order) {
+				synctest.Test(t, func(t *testing.T) {
+					r := &attachRace{race: newRaceOf(t, newFixture(t))}
+					_, err := r.store.ChangePlan(t.Context(), r.ann.ID, "complete", 2)
+					must(t, err)
+					tt.prepare(r)
+					cases := tt.cases(r)
+					_, err = r.store.ChangePlan(t.Context(), r.ann.ID, "complete", 1)
+					must(t, err)
+					r.run(o, cases...)
+					if held := r.heldTenants(t, r.ann); len(held) > 1 || len(held) < tt.least {
+						t.Errorf("the account holds %v with one slot", held)
+					}
+				})
+			})
+		})
+	}
+}
