@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"crypto/rand"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// journey takes a tenant through all jobs at the mail platform, from the connection to the removal,
+// while the platform fails or shows old data. Each request is repeated until it succeeds.
+type journey struct {
+	accountTenant
+	zones []string
+	// prepare, if set, runs before each step.
+	prepare func()
+}
+
+func newJourney(c caller, setup, behaviour object) *journey {
+	c.t.Helper()
+	h := c.newAccount(nil).newTenant(setup)
+	h.setBehaviour(behaviour)
+	return &journey{accountTenant: h, zones: []string{h.newZone(), h.newZone()}, prepare: func() {}}
+}
+
+func (j *journey) inT(t *testing.T) *journey {
+	j.accountTenant = j.withT(t)
+	return j
+}
+
+// do repeats a request with the same Idempotency-Key until it succeeds, as the caller of a platform
+// that fails has to do. accepted are codes that say that a later try can succeed.
+func (j *journey) do(method, path string, body any, accepted ...string) reply {
+	j.t.Helper()
+	key, last := rand.Text(), reply{}
+	for deadline := time.Now().Add(waitTimeout); time.Now().Before(deadline) && j.t.Context().Err() == nil; {
+		got, err := j.tryWithKey(key, method, j.ready.APIURL+path, j.key, body)
+		if err == nil {
+			err = checkDocumented(j.t, method, path, got)
+		}
+		if err != nil {
+			j.t.Errorf("%s %s: %v\n%s", method, path, err, got.raw)
+			return got
+		}
+		switch last = got; {
+		case got.status == http.StatusOK:
+			return got
+		case got.status == http.StatusBadGateway, got.status == http.StatusServiceUnavailable, got.status == http.StatusGatewayTimeout:
+		case slices.Contains(accepted, got.code()):
+			key = rand.Text() // a refusal is stored with its key
+		default:
+			j.t.Errorf("%s %s: %d %s", method, path, got.status, got.raw)
+			return got
+		}
+		<-time.After(200 * time.Millisecond)
+	}
+	j.t.Errorf("%s %s did not succeed: %d %s", method, path, last.status, last.raw)
+	return last
+}
+
+// step runs requests in parallel, after prepare. It ends the test if one of them does not succeed.
+func (j *journey) step(requests ...func()) {
+	j.t.Helper()
+	j.prepare()
+	var wg sync.WaitGroup
+	for _, send := range requests {
+		wg.Go(send)
+	}
+	wg.Wait()
+	if j.t.Failed() {
+		j.t.FailNow()
+	}
+}
+
+// syncFully syncs until a sync is complete. A sync that misses a part answers "partial".
+func (j *journey) syncFully() {
+	j.t.Helper()
+	j.eventually("a complete sync", func() bool {
+		return j.t.Failed() || j.do("POST", j.path("/sync"), nil).text("status") == "completed"
+	})
+}
+
+// onboard connects the tenant and provisions mailboxes in two verified domains, one of which signs
+// its mail.
+func (j *journey) onboard() {
+	j.t.Helper()
+	j.step(func() {
+		j.eventually("the tenant is connected", func() bool {
+			got, err := j.tryDo("POST", j.ready.ControlURL+"/tenants/"+j.guid+"/consent", "", object{"api_key": j.key})
+			return err == nil && got.status == http.StatusOK
+		})
+	})
+	j.step(j.syncFully)
+	inZone := func(zone, rest string, accepted ...string) func() {
+		return func() { j.do("POST", j.domainPath(zone, rest), nil, accepted...) }
+	}
+	var adding, verifying []func()
+	for _, zone := range j.zones {
+		adding = append(adding, func() {
+			checkValues(j.t, j.do("POST", j.path("/domains"), object{"domain": zone}).object, object{"status": "added"})
+		})
+		verifying = append(verifying, inZone(zone, "/verify", "domain_not_found"))
+	}
+	j.step(adding...)
+	j.publish()
+	j.step(append(verifying, j.syncFully)...)
+	j.publish()
+	j.step(inZone(j.zones[0], "/enable-dkim", "dkim_not_ready"), j.syncFully)
+	j.step(func() { j.provision(j.zones[0], "ada", "max", "lise") }, func() { j.provision(j.zones[1], "emmy") }, j.syncFully)
+}
+
+// publish writes the records of all domains, after a complete sync has read them.
+func (j *journey) publish() {
+	j.t.Helper()
+	for _, zone := range j.zones {
+		j.eventually("the records of "+zone, func() bool { return j.call("GET", j.domainPath(zone, "/dns"), nil).status == http.StatusOK })
+		j.publishRecords(zone)
+	}
+}
+
+// provision creates mailboxes until each exists.
+func (j *journey) provision(zone string, locals ...string) {
+	j.t.Helper()
+	created := 0.0
+	j.eventually("mailboxes of "+zone, func() bool {
+		got := j.do("POST", j.path("/mailboxes"), mailboxesBody(zone, locals...), "domain_not_found", "domain_not_verified")
+		n, _ := got.at("created_count").(float64)
+		created += n
+		return j.t.Failed() || got.at("failed_count") == 0.0
+	})
+	if created != float64(len(locals)) {
+		j.t.Errorf("%s: %v mailboxes were created, want %d", zone, created, len(locals))
+	}
+}
+
+// mailboxIDs returns the ids of the stored mailboxes by address.
+func (j *journey) mailboxIDs() map[string]string {
+	j.t.Helper()
+	ids := map[string]string{}
+	for _, m := range j.get(j.path("/mailboxes")).objects("mailboxes") {
+		ids[m.text("primary_smtp")] = m.text("id")
+	}
+	return ids
+}
+
+// limit sets limits, lets a mailbox exceed one, and checks that it is blocked and then unblocked.
+func (j *journey) limit(ids map[string]string) {
+	j.t.Helper()
+	limited := "max@" + j.zones[0]
+	setLimit := func(body object) func() { return func() { j.do("POST", j.path("/mailbox-limits"), body) } }
+	j.step(setLimit(object{"daily_send_limit": 5}), setLimit(object{"daily_send_limit": 20, "domain_scope": j.zones[1]}))
+	j.control("POST", "/messages", object{"mailbox": limited, "count": 9})
+	j.enforceUntil("blocked", true, ids[limited])
+	j.step(setLimit(object{"daily_send_limit": 25}))
+	j.enforceUntil("unblocked", false, ids[limited])
+}
+
+func (j *journey) enforceUntil(what string, blocked bool, id string) {
+	j.t.Helper()
+	j.step(func() {
+		j.eventually("the mailbox is "+what, func() bool {
+			if _, err := j.tryDo("POST", j.ready.ControlURL+"/enforcement/run", "", nil); err != nil {
+				j.t.Error(err)
+			}
+			return j.t.Failed() || j.call("GET", j.path("/mailboxes/"+id+"/usage"), nil).at("is_blocked") == blocked
+		})
+	})
+}
+
+// rename changes the name and the limit of a mailbox.
+func (j *journey) rename(id string) {
+	j.t.Helper()
+	j.step(func() {
+		j.do("PATCH", j.path("/mailboxes/"+id), object{"display_name": "Ada Lovelace", "daily_send_limit": 7}, "mailbox_not_found")
+	}, j.syncFully)
+}
+
+// remove removes a mailbox, a domain with its mailbox, and the tenant.
+func (j *journey) remove(ids map[string]string) {
+	j.t.Helper()
+	removeMailbox := func(address string) func() {
+		return func() {
+			j.do("DELETE", j.path("/mailboxes/"+ids[address]+"?confirm="+address), nil, "mailbox_not_found")
+		}
+	}
+	j.step(removeMailbox("ada@"+j.zones[0]), removeMailbox("emmy@"+j.zones[1]))
+	j.step(func() {
+		j.do("DELETE", j.domainPath(j.zones[1], "?from_platform=true"), nil, "domain_not_found", "domain_in_use")
+	})
+	j.checkPlatformMailboxes(j.zones[0], "max", "lise")
+	held := j.control("GET", "/tenants/"+j.guid, nil).objects("domains")
+	if len(held) != 1 || held[0].text("name") != j.zones[0] {
+		j.t.Errorf("the platform holds the domains %v", held)
+	}
+	j.step(func() { j.do("DELETE", j.path(""), nil) })
+	if rules := j.control("GET", "/tenants/"+j.guid, nil).objects("rules"); len(rules) != 0 {
+		j.t.Errorf("the platform holds the rules %v", rules)
+	}
+}
+
+// executed counts the calls that the platform has executed, by operation. Those that change an account
+// are counted for each account.
+func (j *journey) executed() map[string]int {
+	j.t.Helper()
+	done := map[string]int{}
+	for _, call := range j.journal(mailPlatform) {
+		if status, _ := call["status"].(float64); status >= 200 && status < 300 {
+			operation := call.text("operation")
+			if operation == "user.update" {
+				operation += " " + call.text("path")
+			}
+			done[operation]++
+		}
+	}
+	return done
+}

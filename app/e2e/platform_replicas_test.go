@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
+)
+
+// lagMS returns how far the replicas lag. A soak draws it.
+func lagMS(r *rand.Rand) int {
+	if soak.On() {
+		return 200 + r.IntN(8000)
+	}
+	return 1500
+}
+
+// TestReplicasOfThePlatformDisagree takes a tenant through all jobs while reads at Graph and Exchange
+// return the state of some time ago: lists, reads of one object, all reads, or every second read. So
+// reads after writes miss the writes. Everything is created once and has one password, and no row is
+// deleted. The same request after the creation finds what exists. A soak does so for each kind of read.
+func TestReplicasOfThePlatformDisagree(t *testing.T) {
+	t.Parallel()
+	c, random := privateSandbox(t), soak.Rand(t)
+	for _, answers := range soak.Sample(t, []string{"lists", "objects", "all", "alternate"}, 2) {
+		t.Run(answers, func(t *testing.T) {
+			c := c.withT(t)
+			c.control("DELETE", "/calls", nil)
+			lagging := object{"lag_ms": lagMS(random), "answers": answers}
+			j := newJourney(c, nil, object{"graph_replicas": lagging, "exchange_replicas": lagging})
+			j.onboard()
+			ids := j.mailboxIDs()
+			if len(ids) != 4 {
+				t.Fatalf("mailboxes %v", ids)
+			}
+			for range 2 { // these syncs may miss all that was created
+				j.step(j.syncFully)
+			}
+			renamed := ids["ada@"+j.zones[0]]
+			j.rename(renamed)
+			for _, zone := range j.zones { // a repeated request must not set a second password
+				for email := range ids {
+					if local, in, _ := strings.Cut(email, "@"); in == zone {
+						got := j.do("POST", j.path("/mailboxes"), mailboxesBody(zone, local))
+						checkValues(t, got.object, object{"created_count": 0, "exists_count": 1})
+					}
+				}
+			}
+			j.checkCreatedOnce()
+			j.limit(ids)
+			j.eventually("a sync sees all changes", func() bool {
+				j.syncFully()
+				return maps.Equal(j.mailboxIDs(), ids) && j.verifiedDomains() == 2 &&
+					j.get(j.path("/mailboxes/"+renamed+"/usage")).text("display_name") == "Ada Lovelace"
+			})
+			checkValues(t, j.get(j.path("/mailboxes/"+renamed+"/usage")).object, object{"daily_send_limit": 7})
+			j.remove(ids)
+		})
+	}
+}
+
+// checkCreatedOnce checks that the platform created each object once, and that each account got one
+// password.
+func (j *journey) checkCreatedOnce() {
+	j.t.Helper()
+	done, passwords := j.executed(), 0
+	checkCounts := map[string]int{"domain.create": 2, "domain.verify": 2, "New-Mailbox": 4}
+	for operation, n := range done {
+		if strings.HasPrefix(operation, "user.update ") {
+			passwords++
+			checkCounts[operation] = 1
+		}
+		if want, counted := checkCounts[operation]; counted && n != want {
+			j.t.Errorf("%s was done %d times, want %d", operation, n, want)
+		}
+	}
+	if passwords != 4 {
+		j.t.Errorf("%d accounts got a password, want 4", passwords)
+	}
+}
+
+// verifiedDomains returns how many of the stored domains are verified.
+func (j *journey) verifiedDomains() (n int) {
+	j.t.Helper()
+	for _, d := range j.get(j.path("/domains")).objects("domains") {
+		if d["is_verified"] == true {
+			n++
+		}
+	}
+	return n
+}
