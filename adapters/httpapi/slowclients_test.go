@@ -192,6 +192,44 @@ func (r *slowReader) Read(p []byte) (int, error) {
 	return r.Conn.Read(p[:min(len(p), 4<<10)])
 }
 
+// discardingWriter is a response writer that discards the answer.
+type discardingWriter struct {
+	header http.Header
+	sent   int
+}
+
+func (w *discardingWriter) Header() http.Header              { return w.header }
+func (w *discardingWriter) WriteHeader(int)                  {}
+func (w *discardingWriter) SetWriteDeadline(time.Time) error { return nil }
+
+func (w *discardingWriter) Write(p []byte) (int, error) {
+	w.sent += len(p)
+	return len(p), nil
+}
+
+// TestAFileIsSentThroughOneBuffer checks that sending a large file allocates hardly more than sending
+// a small one. A copy of each part would make the garbage collector slow down all other requests.
+func TestAFileIsSentThroughOneBuffer(t *testing.T) {
+	h := newTestEnv(t).handler(t)
+	allocations := func(file string) (n float64, size int) {
+		r := httptest.NewRequest(http.MethodGet, "/docs/assets/"+file, nil)
+		n = testing.AllocsPerRun(20, func() {
+			w := &discardingWriter{header: http.Header{}}
+			h.ServeHTTP(w, r)
+			size = w.sent
+		})
+		return n, size
+	}
+	small, _ := allocations("text.css")
+	large, size := allocations("swagger-ui-bundle.js")
+	if size < 1<<20 {
+		t.Fatalf("the large file has only %d bytes", size)
+	}
+	if large > small+20 { // it has 90 parts
+		t.Errorf("a large file takes %.0f allocations, a small one %.0f", large, small)
+	}
+}
+
 // heldRequests holds the requests for the page /connect/held, and the checks of unknownKey, until they
 // are released. It is a page handler and a store of keys.
 type heldRequests struct {
