@@ -219,6 +219,54 @@ func TestTrustedProxyGetsAllConnections(t *testing.T) {
 	s.requireOpen(t, 6)
 }
 
+// addressedConn is a connection from an address. It records that it was closed.
+type addressedConn struct {
+	net.Conn
+
+	from   netip.AddrPort
+	closed bool
+}
+
+func (c *addressedConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.from) }
+
+func (c *addressedConn) Close() error {
+	c.closed = true
+	return nil
+}
+
+// TestNetworkOfIPv6IsOneClient checks that all addresses of an IPv6 /64 share half of the
+// connections, and that an IPv4 address is the same client in both notations. Addresses of a trusted
+// proxy's /64 that are not trusted have no part in its exemption.
+func TestNetworkOfIPv6IsOneClient(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		from   []string
+		closed int // the index of the connection that is closed, -1 if none is
+	}{
+		{"one /64", []string{"2001:db8:0:1::1", "2001:db8:0:1:ffff::2", "2001:db8:0:1::3"}, 0},
+		{"two networks", []string{"2001:db8:0:1::1", "2001:db8:0:1::2", "2001:db8:0:2::1", "2001:db8:0:2::2"}, -1},
+		{"the third of the second network", []string{"2001:db8:0:1::1", "2001:db8:0:2::1", "2001:db8:0:2::2", "2001:db8:0:2::3"}, 1},
+		{"IPv4 in IPv6", []string{"192.0.2.1", "::ffff:192.0.2.1", "192.0.2.1"}, 0},
+		{"two IPv4 addresses", []string{"::ffff:192.0.2.1", "192.0.2.1", "::ffff:192.0.2.2", "192.0.2.2"}, -1},
+		{"a trusted proxy", []string{"2001:db8:0:9::1", "2001:db8:0:9::1", "2001:db8:0:9::1", "2001:db8:0:9::1"}, -1},
+		{"beside a trusted proxy", []string{"2001:db8:0:9::1", "2001:db8:0:9::2", "2001:db8:0:9::3", "2001:db8:0:9::4"}, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			limit := httpapi.ConnectionLimit{Max: 4, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("2001:db8:0:9::1/128")}}
+			var conns []*addressedConn
+			for _, from := range tt.from {
+				conns = append(conns, &addressedConn{from: netip.AddrPortFrom(netip.MustParseAddr(from), 50000)})
+				limit.ConnState(conns[len(conns)-1], http.StateNew)
+			}
+			for i, conn := range conns {
+				if conn.closed != (i == tt.closed) {
+					t.Errorf("closed is %v for connection %d from %s", conn.closed, i, conn.from)
+				}
+			}
+		})
+	}
+}
+
 // TestEndedConnectionsAreNotCounted opens and ends many connections, one after the other.
 func TestEndedConnectionsAreNotCounted(t *testing.T) {
 	s := newLimitedServer(t, &httpapi.ConnectionLimit{Max: 4}, false)

@@ -5,6 +5,7 @@ package httpapi_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -22,6 +23,9 @@ import (
 	"github.com/tenantry/tenantry/adapters/console"
 	"github.com/tenantry/tenantry/adapters/httpapi"
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/secret"
+	"github.com/tenantry/tenantry/ports"
 )
 
 // slowClients is the number of slow connections that a test opens.
@@ -188,83 +192,171 @@ func (r *slowReader) Read(p []byte) (int, error) {
 	return r.Conn.Read(p[:min(len(p), 4<<10)])
 }
 
-// holdingPages is a page handler that holds requests until they are released.
-type holdingPages struct {
-	arrived, release chan struct{}
+// discardingWriter is a response writer that discards the answer.
+type discardingWriter struct {
+	header http.Header
+	sent   int
 }
 
-func (p holdingPages) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	p.arrived <- struct{}{}
-	<-p.release
+func (w *discardingWriter) Header() http.Header              { return w.header }
+func (w *discardingWriter) WriteHeader(int)                  {}
+func (w *discardingWriter) SetWriteDeadline(time.Time) error { return nil }
+
+func (w *discardingWriter) Write(p []byte) (int, error) {
+	w.sent += len(p)
+	return len(p), nil
+}
+
+// TestAFileIsSentThroughOneBuffer checks that sending a large file allocates hardly more than sending
+// a small one. A copy of each part would make the garbage collector slow down all other requests.
+func TestAFileIsSentThroughOneBuffer(t *testing.T) {
+	h := newTestEnv(t).handler(t)
+	allocations := func(file string) (n float64, size int) {
+		r := httptest.NewRequest(http.MethodGet, "/docs/assets/"+file, nil)
+		n = testing.AllocsPerRun(20, func() {
+			w := &discardingWriter{header: http.Header{}}
+			h.ServeHTTP(w, r)
+			size = w.sent
+		})
+		return n, size
+	}
+	small, _ := allocations("text.css")
+	large, size := allocations("swagger-ui-bundle.js")
+	if size < 1<<20 {
+		t.Fatalf("the large file has only %d bytes", size)
+	}
+	if large > small+20 { // it has 90 parts
+		t.Errorf("a large file takes %.0f allocations, a small one %.0f", large, small)
+	}
+}
+
+// heldRequests holds the requests for the page /connect/held, and the checks of unknownKey, until they
+// are released. It is a page handler and a store of keys.
+type heldRequests struct {
+	ports.Keys
+
+	arrived, release chan struct{}
+	sent             sync.WaitGroup // the requests of isRefused
+}
+
+const unknownKey = "tny_live_000000000000000000000000000000000000000000000000"
+
+func (h *heldRequests) hold() {
+	h.arrived <- struct{}{}
+	<-h.release
+}
+
+func (h *heldRequests) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/connect/held" {
+		h.hold()
+	}
 	_, _ = io.WriteString(w, "page")
 }
 
-// TestSlotsAreSharedBetweenAddresses checks that one address cannot take all slots of the connect
-// pages, and that all addresses together leave slots to requests with a key. Addresses of one IPv6
-// /64 are one client. A trusted proxy names the addresses.
-func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
-	env := newTestEnv(t)
-	pages := holdingPages{make(chan struct{}), make(chan struct{})}
-	env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: 16} // 4 for pages
-	env.options.Guard.Pages = pages
-	env.options.Guard.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
-	client := serve(t, env.handler(t))
-	var held sync.WaitGroup
-	t.Cleanup(func() {
-		close(pages.release)
-		held.Wait()
+func (h *heldRequests) Caller(ctx context.Context, hash [32]byte) (access.Caller, error) {
+	if hash == access.HashKey(secret.New(unknownKey)) {
+		h.hold()
+	}
+	return h.Keys.Caller(ctx, hash)
+}
+
+// isRefused sends a request and reports whether it is refused. Otherwise the request is held.
+func (h *heldRequests) isRefused(t *testing.T, r *http.Request) bool {
+	t.Helper()
+	status := make(chan int, 1)
+	h.sent.Go(func() {
+		answer, err := noRedirects.Do(r)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = answer.Body.Close()
+		status <- answer.StatusCode
 	})
-	var answered atomic.Int32
-	open := func(address string) (refused bool) {
-		t.Helper()
-		r := call{method: "GET", path: "/connect/x", headers: map[string]string{"X-Forwarded-For": address}}.request(t, client.server.URL)
-		done := make(chan int, 1)
-		held.Go(func() {
-			answer, err := noRedirects.Do(r)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			_ = answer.Body.Close()
-			answered.Add(1)
-			done <- answer.StatusCode
-		})
-		select {
-		case <-pages.arrived:
-			return false
-		case status := <-done:
-			if status != http.StatusServiceUnavailable {
-				t.Errorf("%s got %d", address, status)
-			}
-			return true
-		case <-time.After(testTimeout):
-			t.Fatal("a page was neither served nor refused")
-			return false
+	select {
+	case <-h.arrived:
+		return false
+	case got := <-status:
+		if got != http.StatusServiceUnavailable {
+			t.Errorf("a refused request got %d", got)
 		}
+		return true
+	case <-time.After(testTimeout):
+		t.Fatal("a request was neither held nor refused")
+		return false
 	}
-	for i, tt := range []struct {
-		address string
-		refused bool
+}
+
+// finish releases the held requests and waits for their answers.
+func (h *heldRequests) finish() {
+	close(h.release)
+	h.sent.Wait()
+}
+
+// TestSlotsAreSharedBetweenAddresses checks that one address cannot take all slots of the connect
+// pages, nor all slots of the requests whose key is checked. All addresses together leave slots to the
+// other groups. Addresses of one IPv6 /64 are one client. Only a trusted proxy names the addresses.
+func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
+	for _, group := range []struct {
+		name        string
+		maxInFlight int // four slots for the group
+		request     call
+		other       call // a request that needs a slot of a different group
 	}{
-		{"2001:db8:0:1::1", false},
-		{"2001:db8:0:1::2", false},
-		{"2001:db8:0:1:ffff::3", true}, // the same /64
-		{"2001:db8:0:2::1", false},
-		{"192.0.2.1", false},
-		{"192.0.2.2", true}, // all slots of pages are taken
+		{"connect pages", 16, call{method: "GET", path: "/connect/held"}, call{method: "GET", path: "/v1/tenants"}},
+		{"keys", 8, call{method: "GET", path: "/v1/tenants", key: unknownKey}, call{method: "GET", path: "/connect/other"}},
 	} {
-		if refused := open(tt.address); refused != tt.refused {
-			t.Errorf("request %d from %s: refused is %v", i, tt.address, refused)
+		for _, trusted := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, trusted proxy %v", group.name, trusted), func(t *testing.T) {
+				env := newTestEnv(t)
+				held := &heldRequests{Keys: env.store, arrived: make(chan struct{}), release: make(chan struct{})}
+				env.options.Guard.Limits = guard.Limits{Counters: newCounters(t), MaxInFlight: group.maxInFlight}
+				env.options.Guard.Pages, env.options.Guard.Keys.Keys = held, held
+				if trusted {
+					env.options.Guard.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
+				}
+				client := serve(t, env.handler(t))
+				t.Cleanup(held.finish)
+				expectOK := func(c call, address string) {
+					t.Helper()
+					c.headers = map[string]string{"X-Forwarded-For": address}
+					if c.path == "/v1/tenants" {
+						c.key = env.accountA.key
+					}
+					if got := client.do(c); got.status != http.StatusOK {
+						t.Errorf("%s got %d from %s", c.path, got.status, address)
+					}
+				}
+				for i, tt := range []struct {
+					address string
+					refused bool // behind a trusted proxy
+				}{
+					{"2001:db8:0:1::1", false},
+					{"2001:db8:0:1::2", false},
+					{"2001:db8:0:1:ffff::3", true}, // the same /64
+					{"2001:db8:0:2::1", false},
+					{"192.0.2.1", false},
+					{"192.0.2.2", true}, // all slots of the group are taken
+				} {
+					want := tt.refused
+					if !trusted {
+						want = i >= 2 // all come from the proxy, whose share is two slots
+					}
+					asked := group.request
+					asked.headers = map[string]string{"X-Forwarded-For": tt.address}
+					if refused := held.isRefused(t, asked.request(t, client.server.URL)); refused != want {
+						t.Errorf("request %d from %s: refused is %v", i, tt.address, refused)
+					}
+					if i == 2 && trusted {
+						expectOK(call{method: "GET", path: "/v1/tenants"}, "192.0.2.9") // one share is free
+					}
+				}
+				for _, address := range []string{"192.0.2.2", "2001:db8:0:1::1"} {
+					expectOK(group.other, address)
+					expectOK(call{method: "GET", path: "/docs"}, address)
+				}
+			})
 		}
-	}
-	if page := client.do(call{method: "GET", path: "/docs"}); page.status != http.StatusOK {
-		t.Errorf("a page that is in memory got %d", page.status)
-	}
-	for _, address := range []string{"192.0.2.2", "2001:db8:0:1::1"} {
-		client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key, headers: map[string]string{"X-Forwarded-For": address}}, 200, "")
-	}
-	if n := answered.Load(); n != 2 {
-		t.Errorf("%d pages were answered", n)
 	}
 }
 

@@ -205,20 +205,34 @@ func (a *answer) send(w http.ResponseWriter) {
 		w.Header().Set("Content-Length", strconv.Itoa(a.len()))
 	}
 	w.WriteHeader(a.status)
-	if sendChunks(w, a.file) {
+	if sendFile(w, a.file) {
 		sendChunks(w, a.body.Bytes())
 	}
+}
+
+// sendFile writes file to w through one small buffer, because a copy of each part would be garbage.
+// It returns false if the client has disconnected or is too slow.
+func sendFile(w http.ResponseWriter, file string) bool {
+	buffer := make([]byte, min(len(file), sendChunk))
+	for len(file) > 0 {
+		n := copy(buffer, file)
+		if !sendChunks(w, buffer[:n]) {
+			return false
+		}
+		file = file[n:]
+	}
+	return true
 }
 
 // sendChunks writes body to w. It returns false if the client has disconnected or is too slow. It
 // sets the deadline of an empty body too, because net/http writes the header of such an answer
 // later.
-func sendChunks[T string | []byte](w http.ResponseWriter, body T) bool {
+func sendChunks(w http.ResponseWriter, body []byte) bool {
 	connection := http.NewResponseController(w)
 	for {
 		_ = connection.SetWriteDeadline(time.Now().Add(sendTimeout)) // a recorder of a test has no deadline
 		chunk := body[:min(len(body), sendChunk)]
-		if _, err := w.Write([]byte(chunk)); err != nil {
+		if _, err := w.Write(chunk); err != nil {
 			return false
 		}
 		if body = body[len(chunk):]; len(body) == 0 {
