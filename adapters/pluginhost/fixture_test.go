@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
@@ -114,6 +115,16 @@ func countLines(logged *logBuffer, texts ...string) int {
 	return n
 }
 
+// waitForLine waits until a log has one line that contains all the texts.
+func waitForLine(t *testing.T, logged *logBuffer, texts ...string) {
+	t.Helper()
+	for deadline := time.Now().Add(testTimeout); countLines(logged, texts...) != 1; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d lines contain %q, want 1:\n%s", countLines(logged, texts...), texts, logged)
+		}
+	}
+}
+
 // newHost returns a host that is closed at the end of the test, and its log. It uses fastRestart if
 // the options have no supervision policy.
 func newHost(t *testing.T, o pluginhost.Options) (*pluginhost.Host, *logBuffer) {
@@ -133,13 +144,23 @@ func newHost(t *testing.T, o pluginhost.Options) (*pluginhost.Host, *logBuffer) 
 
 // tenantOf returns a tenant at a plugin. The setting do tells the plugin puppet how to misbehave.
 // With "" the plugin works normally.
-func tenantOf(h *pluginhost.Host, name, do string) ports.MailTenant {
+func tenantOf(h *pluginhost.Host, name, do string, interceptors ...wire.Interceptor) ports.MailTenant {
 	return h.Mail(name, func(context.Context) (wire.Connection, error) {
 		return wire.Connection{
 			Settings: map[string]string{"do": do},
 			Secrets:  map[string]secret.Text{"token": secret.New(token)},
 		}, nil
-	}).For("t-1")
+	}, interceptors...).For("t-1")
+}
+
+// logCalls returns the interceptor that logs the failed calls of a plugin, as the service does.
+func logCalls(t *testing.T, logged *logBuffer, name string) wire.Interceptor {
+	t.Helper()
+	calls, err := telemetry.Calls(telemetry.CallOptions{Provider: name, Log: slog.New(slog.NewJSONHandler(logged, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return calls
 }
 
 // processID calls a plugin that runs testdata/puppet, and returns the id of its process.

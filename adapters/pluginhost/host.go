@@ -79,6 +79,9 @@ type SupervisionPolicy struct {
 	// DrainTimeout is how long a replaced process may take to end its calls before it is stopped.
 	// The default is 30 s, which is longer than a call may take.
 	DrainTimeout time.Duration
+	// UsageInterval is how often, at most, a process that ends calls is compared with its limits. The
+	// default is 10 s.
+	UsageInterval time.Duration
 	// TimeoutLimit is how many calls in a row must end at their deadline before an unresponsive
 	// plugin is killed. The default is 3.
 	TimeoutLimit int
@@ -86,14 +89,15 @@ type SupervisionPolicy struct {
 
 func (p SupervisionPolicy) withDefaults() SupervisionPolicy {
 	return SupervisionPolicy{
-		StartTimeout: cmp.Or(p.StartTimeout, 30*time.Second),
-		PingTimeout:  cmp.Or(p.PingTimeout, time.Second),
-		StopGrace:    cmp.Or(p.StopGrace, 2*time.Second),
-		Backoff:      cmp.Or(p.Backoff, 200*time.Millisecond),
-		Cooldown:     cmp.Or(p.Cooldown, time.Minute),
-		CrashLimit:   cmp.Or(p.CrashLimit, 5),
-		DrainTimeout: cmp.Or(p.DrainTimeout, 30*time.Second),
-		TimeoutLimit: cmp.Or(p.TimeoutLimit, 3),
+		StartTimeout:  cmp.Or(p.StartTimeout, 30*time.Second),
+		PingTimeout:   cmp.Or(p.PingTimeout, time.Second),
+		StopGrace:     cmp.Or(p.StopGrace, 2*time.Second),
+		Backoff:       cmp.Or(p.Backoff, 200*time.Millisecond),
+		Cooldown:      cmp.Or(p.Cooldown, time.Minute),
+		CrashLimit:    cmp.Or(p.CrashLimit, 5),
+		DrainTimeout:  cmp.Or(p.DrainTimeout, 30*time.Second),
+		UsageInterval: cmp.Or(p.UsageInterval, 10*time.Second),
+		TimeoutLimit:  cmp.Or(p.TimeoutLimit, 3),
 	}
 }
 

@@ -3,16 +3,13 @@
 package pluginhost_test
 
 import (
-	"context"
 	"errors"
-	"log/slog"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/pluginhost"
-	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/plugins/wire"
 )
@@ -44,11 +41,7 @@ func TestOversizedAnswerIsRefused(t *testing.T) {
 // that are no message. The plugin is to blame, and its process goes on.
 func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
 	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "garbler:hostile")})
-	logCalls, err := telemetry.Calls(telemetry.CallOptions{Provider: "garbler", Log: slog.New(slog.NewJSONHandler(logged, nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
-	liar := h.Mail("garbler", func(context.Context) (wire.Connection, error) { return wire.Connection{}, nil }, logCalls).For("t-1")
+	liar := tenantOf(h, "garbler", "", logCalls(t, logged, "garbler"))
 	before, err := liar.SMTPAuth(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -70,6 +63,33 @@ func TestAnswerThatCannotBeDecodedIsBroken(t *testing.T) {
 	if n := countLines(logged, `"provider":"garbler"`, `"cause":"plugin_protocol"`); n != 2 {
 		t.Errorf("%d lines blame the plugin, want 2:\n%s", n, logged)
 	}
+}
+
+// TestLogNamesThePluginAndItsFault checks the log of calls that fail through the fault of their plugin.
+func TestLogNamesThePluginAndItsFault(t *testing.T) {
+	policy := fastRestart
+	policy.StopGrace = 100 * time.Millisecond // the plugin giant never ends by itself
+	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "giant:hostile", "puppet:puppet"), Supervision: policy})
+	for _, tt := range []struct{ plugin, do, cause string }{
+		{"giant", "", wire.CauseTooLarge},
+		{"puppet", "huge", wire.CauseTooLarge},
+		{"puppet", "hang", wire.CauseDeadline},
+		{"puppet", "panic", wire.CausePanic},
+		{"puppet", "bare", wire.CauseUnclassified},
+		{"puppet", "exit", wire.CausePluginExited},
+	} {
+		line := []string{`"msg":"provider call failed"`, `"provider":"` + tt.plugin + `"`, `"operation":"profile"`, `"cause":"` + tt.cause + `"`}
+		before := countLines(logged, line...)
+		ctx := t.Context()
+		if tt.do == "hang" {
+			ctx = withTimeout(t, 50*time.Millisecond)
+		}
+		_, err := tenantOf(h, tt.plugin, tt.do, logCalls(t, logged, tt.plugin)).Profile(ctx)
+		if n := countLines(logged, line...) - before; err == nil || n != 1 {
+			t.Errorf("%s %s: %v, and %d lines with the cause %s:\n%s", tt.plugin, tt.do, err, n, tt.cause, logged)
+		}
+	}
+	waitForLine(t, logged, `"plugin ended`, `"plugin":"puppet"`, `"exit":"exit status 4"`)
 }
 
 func TestDifferentProtocolVersionIsRefused(t *testing.T) {

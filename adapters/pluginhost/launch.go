@@ -28,10 +28,12 @@ type instance struct {
 	calls   int           // in progress
 	drained chan struct{} // set when the process was replaced; closed when no call is in progress
 
-	answered            bool // the process answered at least one call
-	killRequested       bool // Host.Kill was called for this process
-	consecutiveTimeouts int  // calls in a row that ended at their deadline
-	pinging             bool // a health check is running
+	answered            bool            // the process answered at least one call
+	killRequested       bool            // Host.Kill was called for this process
+	consecutiveTimeouts int             // calls in a row that ended at their deadline
+	pinging             bool            // a health check is running
+	usageDue            time.Time       // the earliest time of the next warnOfUsage
+	warnedOf            map[string]bool // resources of which the log has a warning
 }
 
 // launch starts a process from the files of the catalog entry and asks for its description. It fails
@@ -55,7 +57,7 @@ func (s *supervisor) launch(entry Entry) (*instance, error) {
 	if err != nil {
 		return nil, errors.Join(err, files.Close())
 	}
-	i := &instance{process: p, files: files, exitRecorded: make(chan struct{})}
+	i := &instance{process: p, files: files, exitRecorded: make(chan struct{}), warnedOf: map[string]bool{}}
 	ctx, cancel := context.WithTimeout(context.Background(), s.policy.StartTimeout)
 	defer cancel()
 	d, err := p.Describe(ctx)
@@ -67,7 +69,7 @@ func (s *supervisor) launch(entry Entry) (*instance, error) {
 	}
 	if err != nil {
 		i.release(0)
-		return nil, err
+		return nil, p.ExplainExit(err)
 	}
 	i.description = d
 	return i, nil

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -43,7 +44,9 @@ func TestPluginThatEatsMemoryHarmsOnlyItself(t *testing.T) {
 }
 
 func TestPluginThatOpensFilesReachesItsLimit(t *testing.T) {
-	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Limits: wire.Limits{OpenFiles: 100}})
+	policy := fastRestart
+	policy.UsageInterval = time.Nanosecond // after each call
+	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Limits: wire.Limits{OpenFiles: 100}, Supervision: policy})
 	pid := processID(t, h, "puppet")
 	p, err := tenantOf(h, "puppet", "open files").Profile(t.Context())
 	if err != nil {
@@ -55,6 +58,7 @@ func TestPluginThatOpensFilesReachesItsLimit(t *testing.T) {
 	if again := processID(t, h, "puppet"); again != pid {
 		t.Errorf("the process is %d, before %d", again, pid)
 	}
+	waitForLine(t, logged, `"plugin has almost reached a limit"`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"resource":"open files","used":100,"limit":100`, pid))
 }
 
 // TestLimitsHoldWhileAPluginIsAdded adds a script. Add starts it twice: with the argument describe, and
@@ -97,6 +101,8 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 	c := exec.Command(filepath.Join(shared, "host"), filepath.Join(shared, "plugins"), "forks=fork", "other")
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUser, Gid: testUser}}
 	c.Env = []string{"TMPDIR=" + filepath.Join(shared, "tmp")}
+	logged := &logBuffer{}
+	c.Stderr = logged
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +132,7 @@ func TestPluginThatForksReachesItsLimit(t *testing.T) {
 	if running := processesOf(t, testUser); len(running) < printed[0] {
 		t.Errorf("the user has the processes %v", running)
 	}
+	waitForLine(t, logged, `"plugin has almost reached a limit"`, "plugin=forks", "resource=processes", "limit=64")
 	signal(t, c.Process.Pid, unix.SIGTERM)
 	if err := c.Wait(); err != nil {
 		t.Error(err)

@@ -234,6 +234,10 @@ func (s *supervisor) callEnded(i *instance, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.releaseLocked(i)
+	if now := time.Now(); now.After(i.usageDue) && !s.closed {
+		i.usageDue = now.Add(s.policy.UsageInterval)
+		s.goLogged(func() { s.warnOfUsage(i) })
+	}
 	switch {
 	case callErr != nil && callErr.Cause == wire.CauseDeadline:
 		i.consecutiveTimeouts++
@@ -267,11 +271,24 @@ func (s *supervisor) checkResponsive(i *instance) {
 	if hangs {
 		s.hangs++
 		s.running = nil
-		s.log.Error("plugin does not answer and is killed", "calls", i.consecutiveTimeouts)
+		s.log.Error("plugin does not answer and is killed", "pid", i.process.PID(), "calls", i.consecutiveTimeouts)
 	}
 	s.mu.Unlock()
 	if hangs {
 		i.process.Kill()
+	}
+}
+
+// warnOfUsage logs each limit that the process has almost reached, once.
+func (s *supervisor) warnOfUsage(i *instance) {
+	usages := i.process.AlmostReached()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, u := range usages {
+		if !i.warnedOf[u.Resource] {
+			i.warnedOf[u.Resource] = true
+			s.log.Warn("plugin has almost reached a limit", "pid", i.process.PID(), "resource", u.Resource, "used", u.Used, "limit", u.Limit)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ import (
 func TestHungPluginIsReplaced(t *testing.T) {
 	policy := fastRestart
 	policy.PingTimeout = 100 * time.Millisecond
-	h, _ := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: policy})
+	h, logged := newHost(t, pluginhost.Options{Dir: pluginDir(t, "puppet:puppet"), Supervision: policy})
 	for round := range 3 {
 		stopped := processID(t, h, "puppet")
 		suspend(t, stopped)
@@ -45,6 +46,8 @@ func TestHungPluginIsReplaced(t *testing.T) {
 		if s := h.Status()[0]; s.Hangs != round+1 || s.Starts != round+2 {
 			t.Fatalf("round %d: %+v", round, s)
 		}
+		waitForLine(t, logged, `"plugin does not answer and is killed"`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"calls":3`, stopped))
+		waitForLine(t, logged, `"plugin ended`, `"plugin":"puppet"`, fmt.Sprintf(`"pid":%d,"exit":"signal: killed"`, stopped))
 	}
 }
 
@@ -65,7 +68,8 @@ func TestPluginOfASlowProviderIsKept(t *testing.T) {
 
 func TestCrashLoopStopsRestarts(t *testing.T) {
 	for _, tt := range []struct{ name, plugin, do, reason string }{
-		{"dies at its start", "crashes:puppet", "", `"error":"`},
+		{"dies at its start", "crashes:puppet", "", "; the process had ended: exit status 3"},
+		{"dies before it describes itself", "quitter:hostile", "", "; the process had ended: exit status 5"},
 		{"dies in its first call", "puppet:puppet", "exit", "ended before it answered a call: exit status 4"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

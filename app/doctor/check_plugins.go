@@ -17,8 +17,8 @@ import (
 )
 
 // plugins checks that every plugin of the catalog starts and describes itself, and that the catalog
-// has the plugin of the mail platform. It shows what limits
-// the plugins.
+// has the plugin of the mail platform. It shows the limits in force and the hosts that each plugin
+// may connect to.
 func (e *examination) plugins(context.Context) finding {
 	dir := e.config.PluginDir
 	host, err := e.pluginHost()
@@ -43,18 +43,20 @@ func (e *examination) plugins(context.Context) finding {
 		strings.Join(running, ", "), limitsInForce(host), e.egressInForce(host))
 }
 
-// egressInForce returns the plugins whose connections are not limited, in words.
+// egressInForce returns the hosts that each plugin may connect to, in words.
 func (e *examination) egressInForce(host *pluginhost.Host) string {
-	var unlimited []string
+	var all []string
 	for _, p := range host.Status() {
-		if d, err := e.describe(p.Name); err == nil && len(d.Hosts) == 0 {
-			unlimited = append(unlimited, p.Name)
+		d, err := e.describe(p.Name)
+		switch {
+		case err != nil:
+		case len(d.Hosts) == 0:
+			all = append(all, p.Name+" connects to any host")
+		default:
+			all = append(all, p.Name+" connects only to "+strings.Join(d.Reaches(e.config.Providers[p.Name]), ", "))
 		}
 	}
-	if len(unlimited) == 0 {
-		return "each connects only to the hosts that it names"
-	}
-	return "each connects only to the hosts that it names, except " + strings.Join(unlimited, ", ")
+	return strings.Join(all, "; ")
 }
 
 // limitsInForce returns the limits that the kernel enforces on the plugins, in words. All plugins

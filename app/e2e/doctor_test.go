@@ -118,6 +118,29 @@ func TestDoctorPassesOnAHealthyService(t *testing.T) {
 	}
 }
 
+// TestDoctorShowsWhatPluginsMayUse runs doctor over a plugin with a setting for its host, one whose
+// accounts name their host, and one that names none.
+func TestDoctorShowsWhatPluginsMayUse(t *testing.T) {
+	t.Parallel()
+	p := newDoctorFixture(t)
+	_, checks := runDoctor(t, p.withEnv(allPlugins, "TENANTRY_PLUGIN_MEMORY_MIB=700", "TENANTRY_PLUGIN_PROCESSES=300", "TENANTRY_PLUGIN_OPEN_FILES=200",
+		"TENANTRY_PROVIDERS_INSTANTLY_BASE_URL=https://instantly.example:8443"))
+	processes := "300 processes"
+	if os.Geteuid() == 0 {
+		processes = "processes not limited" // the kernel does not enforce the limit for root
+	}
+	shown := strings.Split(checks["plugins"].text("summary"), "; ")
+	for _, want := range []string{
+		"each process is limited: 700 MiB of memory, " + processes + ", 200 open files",
+		"cloudflare connects only to api.cloudflare.com", "instantly connects only to instantly.example",
+		"powerdns connects only to <api_url of the account>", "rfc2136 connects to any host",
+	} {
+		if !slices.Contains(shown, want) {
+			t.Errorf("%q lacks %q", shown, want)
+		}
+	}
+}
+
 // TestDoctorCreatesNoFiles runs doctor before anything is installed.
 func TestDoctorCreatesNoFiles(t *testing.T) {
 	t.Parallel()

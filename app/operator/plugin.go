@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -82,40 +81,12 @@ func (r addedPluginRow) Columns() [][2]string {
 	}
 }
 
-// anyHost stands for the hosts of a plugin that names none, whose connections are not limited.
-const anyHost = "any host"
-
-// reachesOf returns the hosts that a plugin connects to. A host that a field names is the host of its
-// default, or the name of the field.
+// reachesOf returns the hosts to which the HTTP clients of a plugin connect.
 func reachesOf(d wire.Description) []string {
 	if len(d.Hosts) == 0 {
-		return []string{anyHost}
+		return []string{"any host"} // connections of a plugin that names no host are not limited
 	}
-	reaches := []string{}
-	for _, host := range d.Hosts {
-		if name, inBraces := strings.CutPrefix(host, "{"); inBraces {
-			host = hostOfField(d, strings.TrimSuffix(name, "}"))
-		}
-		reaches = append(reaches, host)
-	}
-	slices.Sort(reaches)
-	return slices.Compact(reaches)
-}
-
-func hostOfField(d wire.Description, name string) string {
-	i := slices.IndexFunc(d.Fields, func(f wire.Field) bool { return f.Name == name })
-	if i < 0 {
-		return "<" + name + ">"
-	}
-	base, err := url.Parse(d.Fields[i].Default)
-	switch {
-	case err == nil && base.Host != "":
-		return base.Hostname()
-	case d.Fields[i].Account:
-		return "<" + name + " of the account>"
-	default:
-		return "<" + name + ">"
-	}
+	return d.Reaches(nil)
 }
 
 func pluginAddCommand() *cobra.Command {

@@ -7,23 +7,40 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/app/cli"
+	"github.com/tenantry/tenantry/plugins/sdk/simulate"
 )
 
-// runPluginTest runs `plugin test` over the plugin of the conformance tests, with a planted bug or
+// faulty returns the path of the plugin of the conformance tests, of a kind and with a planted bug or
 // without one.
-func runPluginTest(t *testing.T, bug, stdin string, args ...string) (stdout, stderr string, err error) {
+func faulty(t *testing.T, kind, bug string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "dns-faulty="+bug)
+	path := filepath.Join(t.TempDir(), kind+"-faulty="+bug)
 	if err := os.Symlink(testserver.Program(t, "testdata/faulty"), path); err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+// runPluginTest runs `plugin test` over a DNS plugin with a planted bug, or without one.
+func runPluginTest(t *testing.T, bug, stdin string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	return runPluginTestOf(t, faulty(t, "dns", bug), stdin, args...)
+}
+
+// runPluginTestOf runs `plugin test` over a plugin.
+func runPluginTestOf(t *testing.T, path, stdin string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
 	cmd := pluginTestCommand()
 	cmd.Flags().String("output", "text", "")
 	var out, problems bytes.Buffer
@@ -59,8 +76,45 @@ func TestPluginTestReportsChecks(t *testing.T) {
 	}
 }
 
+// TestPluginTestShowsTheFailedExchange checks that text, JSON and JUnit have the message and the calls of
+// a failed check, without the secret.
 func TestPluginTestShowsTheFailedExchange(t *testing.T) {
-	out, _, err := runPluginTest(t, "quotes-the-token", "", "--only", "dns/read/rejected-credential", "--output", "json")
+	const check = "dns/read/rejected-credential"
+	junit := filepath.Join(t.TempDir(), "report.xml")
+	text, _, err := runPluginTest(t, "quotes-the-token", "", "--only", check, "--junit", junit)
+	if !errors.Is(err, cli.ErrReported) || cli.ExitCode(err) != cli.ExitRefused || !strings.HasPrefix(text, "FAIL  "+check+" ") ||
+		!strings.HasSuffix(text, "faulty 1.0.0: 0 passed, 1 failed, 0 skipped\n") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	raw, err := os.ReadFile(junit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var suite struct {
+		Failures int `xml:"failures,attr"`
+		Cases    []struct {
+			Name    string `xml:"name,attr"`
+			Failure struct {
+				Message string `xml:"message,attr"`
+				Text    string `xml:",chardata"`
+			} `xml:"failure"`
+		} `xml:"testcase"`
+	}
+	if err := xml.Unmarshal(raw, &suite); err != nil || suite.Failures != 1 || len(suite.Cases) != 1 || suite.Cases[0].Name != check ||
+		suite.Cases[0].Failure.Message != "a rejected credential fails every call" {
+		t.Fatalf("%v\n%s", err, raw)
+	}
+	for name, shown := range map[string]string{"text": text, "JUnit": suite.Cases[0].Failure.Text} {
+		for _, want := range []string{"the secret api_token", "host calls check", "plugin calls GET /zones", "401"} {
+			if !strings.Contains(shown, want) {
+				t.Errorf("the %s lacks %q:\n%s", name, want, shown)
+			}
+		}
+		if strings.Contains(shown, "guessed-api_token") {
+			t.Errorf("the %s has the secret:\n%s", name, shown)
+		}
+	}
+	out, _, err := runPluginTest(t, "quotes-the-token", "", "--only", check, "--output", "json")
 	if !errors.Is(err, cli.ErrReported) || cli.ExitCode(err) != cli.ExitRefused {
 		t.Errorf("got %v", err)
 	}
@@ -99,15 +153,8 @@ func TestPluginTestRefusesWrongFlags(t *testing.T) {
 
 // TestPluginTestAgainstRealOnlyReads names an address where nothing listens as the real provider.
 func TestPluginTestAgainstRealOnlyReads(t *testing.T) {
-	credential := filepath.Join(t.TempDir(), "credential.json")
-	settings := filepath.Join(t.TempDir(), "settings.json")
-	if err := os.WriteFile(credential, []byte(`{"api_token": "a-wrong-token"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(settings, []byte(`{"api_url": "http://127.0.0.1:1"}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"--against", "real", "--settings", settings, "--credential-file", credential}
+	settings, credential := map[string]string{"api_url": "http://127.0.0.1:1"}, map[string]string{"api_token": "a-wrong-token"}
+	args := []string{"--against", "real", "--settings", writeJSON(t, settings), "--credential-file", writeJSON(t, credential)}
 	out, asked, err := runPluginTest(t, "", "n\n", args...)
 	if err == nil || out != "" || !strings.Contains(asked, "dns/account/accepted") || !strings.Contains(asked, "Continue?") {
 		t.Errorf("without consent: %v\n%s%s", err, out, asked)
@@ -122,6 +169,106 @@ func TestPluginTestAgainstRealOnlyReads(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
+}
+
+// TestPluginTestAgainstRealOfEachKind uses the simulator of a plugin as the real provider.
+func TestPluginTestAgainstRealOfEachKind(t *testing.T) {
+	for _, kind := range []string{"dns", "mail", "sending"} {
+		t.Run(kind, func(t *testing.T) {
+			path := faulty(t, kind, "")
+			provider := startSimulator(t, path)
+			args := []string{"--against", "real", "--settings", writeJSON(t, provider.Settings), "--credential-file", writeJSON(t, provider.Secrets)}
+			out, asked, err := runPluginTestOf(t, path, "n\n", args...)
+			if err == nil || out != "" || !strings.Contains(asked, "Continue?") {
+				t.Errorf("without consent: %v\n%s%s", err, out, asked)
+			}
+			if calls := callsOf(t, provider); len(calls) != 0 {
+				t.Errorf("without consent the provider got the calls %+v", calls)
+			}
+			out, _, err = runPluginTestOf(t, path, "y\n", append(args, "--output", "json")...)
+			var report pluginReport
+			if err != nil || json.Unmarshal([]byte(out), &report) != nil || report.Kind != kind || report.Against != "real" || report.Failed+report.Skipped != 0 {
+				t.Fatalf("with consent: %v\n%s", err, out)
+			}
+			accepted := false
+			for _, c := range report.Checks {
+				accepted = accepted || c.ID == kind+"/account/accepted"
+				if !strings.Contains(asked, "  "+c.ID+": "+c.Proves) {
+					t.Errorf("the command did not say that it runs %s:\n%s", c.ID, asked)
+				}
+				if strings.HasPrefix(c.ID, kind) && !strings.HasPrefix(c.ID, kind+"/account/") && c.ID != "sending/describe/fields" {
+					t.Errorf("%s ran on the real account", c.ID)
+				}
+			}
+			calls := callsOf(t, provider)
+			if !accepted || len(calls) == 0 {
+				t.Errorf("the provider got no call, or no check of the credential ran: %s", out)
+			}
+			for _, call := range calls {
+				if call.Method != http.MethodGet {
+					t.Errorf("the provider got %+v", call)
+				}
+			}
+		})
+	}
+}
+
+// startSimulator runs the command `simulate` of a plugin until the test ends. The simulator has no
+// zones.
+func startSimulator(t *testing.T, path string) (ready simulate.Ready) {
+	t.Helper()
+	world := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "[]") }))
+	t.Cleanup(world.Close)
+	cmd := exec.Command(path, "simulate", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--world", world.URL)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close() // ends the simulator
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := json.NewDecoder(stdout).Decode(&ready); err != nil {
+		t.Fatal(err)
+	}
+	return ready
+}
+
+// callsOf returns the calls of the provider's API that a simulator got.
+func callsOf(t *testing.T, provider simulate.Ready) (calls []simulate.Entry) {
+	t.Helper()
+	answer, err := http.Get(provider.URL + "/_control/calls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	if err := json.NewDecoder(answer.Body).Decode(&calls); err != nil {
+		t.Fatal(err)
+	}
+	return calls
+}
+
+// writeJSON writes a value to a new file and returns its path.
+func writeJSON(t *testing.T, value any) string {
+	t.Helper()
+	raw, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "file.json")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestPluginTestOfAnotherProgramFails(t *testing.T) {

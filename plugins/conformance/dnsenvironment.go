@@ -54,6 +54,13 @@ func (d *dnsEnvironment) Lose(t T, failure contract.Failure) {
 	d.simulator.planFault(t, simulate.Fault{Kind: kinds[failure], Times: 1, WritesOnly: true})
 }
 
+// Silent returns the plugin at a provider that never answers. The contract suite uses it for its check of
+// cancelled calls.
+func (d *dnsEnvironment) Silent(t T) (p sdk.DNSProvider, asked <-chan struct{}, requireQuiet func(T)) {
+	s := newSilentServer()
+	return d.dns(d.process, d.connect(t, d.startSilent(t, s))), s.asked, s.requireQuiet
+}
+
 // dnsChecks are the checks of a DNS plugin that the contract suite does not have.
 var dnsChecks = []contract.Check[*dnsEnvironment]{
 	{ID: "dns/read/many-records", Proves: "all record sets of a large zone are read once each", Run: func(t T, d *dnsEnvironment) {

@@ -100,14 +100,26 @@ func flood(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// silentServer reads requests and never answers them. Each request holds the read lock while it is
-// open.
-type silentServer struct{ open sync.RWMutex }
+// silentServer reads requests and never answers them. Each request holds the read lock of open while
+// it is open. The first request closes asked.
+type silentServer struct {
+	open      sync.RWMutex
+	asked     chan struct{}
+	askedOnce sync.Once
+}
+
+func newSilentServer() *silentServer { return &silentServer{asked: make(chan struct{})} }
+
+// begin begins a request. The result ends it.
+func (s *silentServer) begin() (end func()) {
+	s.open.RLock()
+	s.askedOnce.Do(func() { close(s.asked) })
+	return s.open.RUnlock
+}
 
 // ServeHTTP implements http.Handler.
 func (s *silentServer) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
-	s.open.RLock()
-	defer s.open.RUnlock()
+	defer s.begin()()
 	_, _ = io.Copy(io.Discard, r.Body) // net/http notices a closed connection only after the body is read
 	<-r.Context().Done()
 }
@@ -123,7 +135,7 @@ var abandonTimeout = 30 * time.Second
 
 func checkDeadline(t T, b Binary) {
 	p := b.Start(t)
-	provider := new(silentServer)
+	provider := newSilentServer()
 	for name, read := range b.reads(t, p, b.Connect(b.startSilent(t, provider))) {
 		ctx, cancel := context.WithTimeout(t.Context(), deadline)
 		err, returned := within(callTimeout, func() error { return read(ctx) })
@@ -150,7 +162,7 @@ func (s *silentServer) requireQuiet(t T) {
 
 func checkCancelled(t T, b Binary) {
 	p := b.Start(t)
-	provider := new(silentServer)
+	provider := newSilentServer()
 	read := b.reads(t, p, b.Connect(b.startSilent(t, provider)))["Check"]
 	ctx, cancel := context.WithCancel(t.Context())
 	timer := panics.AfterFunc(deadline, cancel, func(*panics.Error) {})

@@ -3,18 +3,13 @@
 package conformance
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/tenantry/tenantry/adapters/fake"
 	"github.com/tenantry/tenantry/adapters/testserver"
-	"github.com/tenantry/tenantry/core/integration"
-	"github.com/tenantry/tenantry/plugins/sdk"
-	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports/contract"
 )
 
@@ -22,6 +17,7 @@ import (
 var plantedBugs = []struct{ check, bug string }{
 	{"dns/account/accepted", "logs-the-token"},
 	{"dns/account/no-such-zone", "no-zone-is-refused"},
+	{"dns/calls/cancelled", "finishes-cancelled-writes"},
 	{"dns/failures/cancelled", "ignores-deadlines"},
 	{"dns/failures/deadline", "ignores-deadlines"},
 	{"dns/failures/endless-answer", "reads-endlessly"},
@@ -61,6 +57,14 @@ var plantedBugs = []struct{ check, bug string }{
 	{"dns/write/status-500", "500-of-a-write-is-down"},
 	{"dns/write/status-503", "503-is-broken"},
 	{"dns/write/status-504", "504-is-down"},
+	{"mail/account/accepted", "logs-the-token"},
+	{"mail/failures/cancelled", "ignores-deadlines"},
+	{"mail/failures/deadline", "ignores-deadlines"},
+	{"mail/failures/endless-answer", "reads-endlessly"},
+	{"mail/failures/html-page", "html-is-fine"},
+	{"mail/failures/nothing-listens", "unreachable-is-unknown"},
+	{"mail/failures/redirect", "follows-redirects"},
+	{"mail/failures/status-500", "500-is-refused"},
 	{"plugin/commands/describe", "noise-in-describe"},
 	{"plugin/commands/describe", "describes-otherwise"},
 	{"plugin/commands/without-host", "exits-with-0"},
@@ -73,6 +77,21 @@ var plantedBugs = []struct{ check, bug string }{
 	{"plugin/describe/complete", "noise-before-handshake"},
 	{"plugin/process/exits", "never-exits"},
 	{"plugin/process/side-by-side", "one-process-only"},
+	{"sending/account/accepted", "logs-the-token"},
+	{"sending/account/list-ends", "list-never-ends"},
+	{"sending/account/list-ends", "lists-twice"},
+	{"sending/account/no-such-mailbox", "finds-anybody"},
+	{"sending/describe/fields", "no-workspace"},
+}
+
+// faulty returns the path of the plugin testdata/faulty of a kind with a bug.
+func faulty(t *testing.T, kind, bug string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), kind+"-faulty="+bug)
+	if err := os.Symlink(testserver.Program(t, "testdata/faulty"), path); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // TestSuiteFindsPlantedBugs builds a plugin for each planted bug and runs the check that must find
@@ -82,14 +101,14 @@ func TestSuiteFindsPlantedBugs(t *testing.T) {
 	// Plugins with a planted bug make the checks wait for the whole time.
 	stopTimeout, abandonTimeout = 2*time.Second, 2*time.Second
 	t.Cleanup(func() { stopTimeout, abandonTimeout = stop, abandon })
-	program := testserver.Program(t, "testdata/faulty")
 	for _, tt := range plantedBugs {
 		t.Run(tt.check+"="+tt.bug, func(t *testing.T) {
 			t.Parallel() // the checks mostly wait
-			path := filepath.Join(t.TempDir(), "dns-faulty="+tt.bug)
-			if err := os.Symlink(program, path); err != nil {
-				t.Fatal(err)
+			kind, _, _ := strings.Cut(tt.check, "/")
+			if kind == "plugin" { // a check of every plugin
+				kind = "dns"
 			}
+			path := faulty(t, kind, tt.bug)
 			report, err := Test(t.Context(), Options{Path: path, Only: []string{tt.check}})
 			if err != nil || len(report.Results) != 1 || report.Results[0].Status != Failed {
 				t.Fatalf("the check does not find the bug: %+v, %v", report, err)
@@ -105,11 +124,7 @@ func TestSuiteFindsPlantedBugs(t *testing.T) {
 // TestSuiteNeedsNoControlCalls runs the whole suite over a plugin whose simulator serves nothing
 // but the provider's API. Small simulators in other languages do the same.
 func TestSuiteNeedsNoControlCalls(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "dns-faulty=simulator-without-control-calls")
-	if err := os.Symlink(testserver.Program(t, "testdata/faulty"), path); err != nil {
-		t.Fatal(err)
-	}
-	report, err := Test(t.Context(), Options{Path: path})
+	report, err := Test(t.Context(), Options{Path: faulty(t, "dns", "simulator-without-control-calls")})
 	if err != nil || report.Count(Passed) != len(List("dns")) {
 		t.Fatalf("%v %+v", err, report)
 	}
@@ -118,11 +133,7 @@ func TestSuiteNeedsNoControlCalls(t *testing.T) {
 // TestSuitePassesStrictProvider runs the whole suite over a plugin whose simulator enforces a rate limit
 // and a minimum TTL, as providers do.
 func TestSuitePassesStrictProvider(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "dns-faulty=strict-provider")
-	if err := os.Symlink(testserver.Program(t, "testdata/faulty"), path); err != nil {
-		t.Fatal(err)
-	}
-	report, err := Test(t.Context(), Options{Path: path})
+	report, err := Test(t.Context(), Options{Path: faulty(t, "dns", "strict-provider")})
 	if err != nil || report.Count(Passed) != len(List("dns")) {
 		t.Fatalf("%v %+v", err, report)
 	}
@@ -149,23 +160,28 @@ func TestSuitePassesCorrectPlugin(t *testing.T) {
 	}
 }
 
-// TestEachCheckHasAPlantedBug lists the checks that no planted bug fails, of all kinds of plugins.
-func TestEachCheckHasAPlantedBug(t *testing.T) {
-	found := map[string]bool{
-		"dns/calls/cancelled":     true, // the host itself ends such a call, so no plugin process fails the check
-		"sending/describe/fields": true, // TestSendingDescriptionProblemsAreReported
-	}
-	for _, tt := range plantedBugs {
-		found[tt.check] = true
-		// The checks of the other kinds of plugins that have this name run the same code.
-		if area, ok := strings.CutPrefix(tt.check, "dns/"); ok && (strings.HasPrefix(area, "failures/") || area == "account/accepted") {
-			found["mail/"+area], found["sending/"+area] = true, true
+// TestSuitePassesCorrectPlatforms runs the checks of the planted bugs of mail and sending platforms over
+// plugins without a bug.
+func TestSuitePassesCorrectPlatforms(t *testing.T) {
+	for kind, only := range map[string][]string{
+		"mail":    {"plugin", "mail/account", "mail/failures"},
+		"sending": {"plugin", "sending/account", "sending/describe"},
+	} {
+		report, err := Test(t.Context(), Options{Path: faulty(t, kind, ""), Only: only})
+		if err != nil || report.Kind != kind || report.Count(Passed) != len(report.Results) || len(report.Results) <= len(pluginChecks) {
+			t.Errorf("%s: %v %+v", kind, err, report)
 		}
 	}
-	for _, tt := range plantedAccountBugs {
+}
+
+// TestEachCheckHasAPlantedBug lists the checks that no planted bug fails, of all kinds of plugins.
+func TestEachCheckHasAPlantedBug(t *testing.T) {
+	found := map[string]bool{}
+	for _, tt := range plantedBugs {
 		found[tt.check] = true
 	}
-	// The tests of package contract have a planted bug for each of its checks.
+	// TestEachMailCheckFindsItsPlantedBug and TestEachSendingCheckFindsItsPlantedBug of package contract
+	// have a broken platform for each of these checks, behind the plugin protocol.
 	for _, c := range contract.MailPlatformChecks() {
 		found[c.ID] = true
 	}
@@ -181,71 +197,28 @@ func TestEachCheckHasAPlantedBug(t *testing.T) {
 	}
 }
 
-// brokenAccounts is a sending platform with wrong answers about accounts.
-type brokenAccounts struct {
-	*fake.SendingPlatform
-	found integration.Account
-	page  integration.Page
-}
-
-// Account implements sdk.SendingPlatform.
-func (b brokenAccounts) Account(context.Context, string) (integration.Account, error) {
-	return b.found, nil
-}
-
-// Accounts implements sdk.SendingPlatform.
-func (b brokenAccounts) Accounts(context.Context, string) (integration.Page, error) {
-	return b.page, nil
-}
-
-// plantedAccountBugs are bugs that the checks of a real sending account must find.
-var plantedAccountBugs = []struct {
-	check, says string // what the message of the failed check contains
-	run         func(T, sdk.SendingPlatform)
-	bug         brokenAccounts
-}{
-	{"sending/account/no-such-mailbox", "a@a.example", checkNoSuchMailbox, brokenAccounts{found: integration.Account{ID: "1", Address: "a@a.example"}}},
-	{"sending/account/list-ends", "does not end", checkListEnds, brokenAccounts{page: integration.Page{Next: "1"}}},
-	{"sending/account/list-ends", "listed twice", checkListEnds, brokenAccounts{page: integration.Page{
-		Accounts: []integration.Account{{ID: "1", Address: "a@a.example"}}, Next: "1",
-	}}},
-}
-
-// TestAccountChecksFindPlantedBugs runs the checks of a real sending account in this process.
-func TestAccountChecksFindPlantedBugs(t *testing.T) {
-	for _, tt := range plantedAccountBugs {
-		e := &exchange{secrets: map[string]string{}}
-		correct := runCheck(t.Context(), checkTimeout, func(t T) { tt.run(t, fake.NewSendingPlatform()) })
-		if correct.failed {
-			t.Errorf("%s fails without a bug: %v", tt.check, correct.messages)
-		}
-		run := runCheck(t.Context(), checkTimeout, func(t T) {
-			tt.run(t, wire.SendingInProcess(tt.bug, e.interceptors(sdk.Connection{})...))
-		})
-		if records, _ := e.all(); !run.failed || !strings.Contains(strings.Join(run.messages, "\n"), tt.says) || len(records) == 0 || !strings.HasPrefix(records[len(records)-1], "host calls account") {
-			t.Errorf("%s: %v, %v", tt.check, run.messages, records)
-		}
-	}
-}
-
 // TestRealAccountIsOnlyRead uses the plugin's simulator in the place of the real provider.
 func TestRealAccountIsOnlyRead(t *testing.T) {
-	path := testserver.Program(t, "testdata/faulty")
-	e := &exchange{secrets: map[string]string{}}
-	provider, err := startSimulator(t, path, newWorld(t, "faulty").url, e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	report, err := Test(t.Context(), Options{Path: path, Real: true, Settings: provider.Ready.Settings, Secrets: provider.Ready.Secrets})
-	if err != nil || report.Against != "real" || len(report.Results) < 7 {
-		t.Fatalf("%+v, %v", report, err)
-	}
-	for _, r := range report.Results {
-		if r.Status != Passed || strings.HasPrefix(r.ID, "dns/write") || strings.HasPrefix(r.ID, "dns/failures") {
-			t.Errorf("%+v", r)
-		}
-	}
-	if calls := provider.Calls.Load(); calls == 0 || provider.writes(t) != 0 {
-		t.Errorf("%d calls, %d of them writes", calls, provider.writes(t))
+	for _, kind := range []string{"dns", "mail", "sending"} {
+		t.Run(kind, func(t *testing.T) {
+			path := faulty(t, kind, "")
+			provider, err := startSimulator(t, path, newWorld(t, "faulty").url, &exchange{secrets: map[string]string{}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := Test(t.Context(), Options{Path: path, Real: true, Settings: provider.Ready.Settings, Secrets: provider.Ready.Secrets})
+			if err != nil || report.Against != "real" || report.Kind != kind || len(report.Results) <= len(pluginChecks) {
+				t.Fatalf("%+v, %v", report, err)
+			}
+			for _, r := range report.Results {
+				safe := strings.HasPrefix(r.ID, "plugin/") || strings.HasPrefix(r.ID, kind+"/account/") || r.ID == sendingDescription.ID
+				if r.Status != Passed || !safe {
+					t.Errorf("%+v", r)
+				}
+			}
+			if calls := provider.Calls.Load(); calls == 0 || provider.writes(t) != 0 {
+				t.Errorf("%d calls, %d of them writes", calls, provider.writes(t))
+			}
+		})
 	}
 }

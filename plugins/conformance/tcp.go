@@ -68,8 +68,7 @@ func (b Binary) startSilent(t T, s *silentServer) string {
 	t.Helper()
 	if b.notHTTP {
 		return startTCP(t, func(conn net.Conn) {
-			s.open.RLock()
-			defer s.open.RUnlock()
+			defer s.begin()()
 			_, _ = io.Copy(io.Discard, conn) // until the plugin closes the connection
 		})
 	}

@@ -3,6 +3,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"net/url"
@@ -28,6 +29,30 @@ func (d Description) HostsOf(c Connection) []string {
 		}
 	}
 	return hosts
+}
+
+// Reaches returns the hosts of Hosts for people, sorted. operator are the operator's settings. An entry
+// such as {api_url} becomes the host in the operator's setting or in the default. Without such a host it
+// becomes the name of the field.
+func (d Description) Reaches(operator map[string]string) []string {
+	reaches := []string{}
+	for _, entry := range d.Hosts {
+		name, isField := cutBraces(entry)
+		if !isField {
+			reaches = append(reaches, plainHost(entry))
+			continue
+		}
+		value, shown := operator[name], "<"+name+">"
+		if i := slices.IndexFunc(d.Fields, func(f Field) bool { return f.Name == name }); i >= 0 {
+			if d.Fields[i].Account {
+				value, shown = "", "<"+name+" of the account>"
+			}
+			value = cmp.Or(value, d.Fields[i].Default)
+		}
+		reaches = append(reaches, cmp.Or(plainHost(hostIn(value)), shown))
+	}
+	slices.Sort(reaches)
+	return slices.Compact(reaches)
 }
 
 // cutBraces returns the name of the field in an entry such as {api_url}.

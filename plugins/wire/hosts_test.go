@@ -37,6 +37,29 @@ func TestHostsOfACallComeFromItsConnection(t *testing.T) {
 	}
 }
 
+func TestReachesShowsTheSettingsOfTheOperator(t *testing.T) {
+	d := Description{
+		Hosts: []string{"b.Acme.com", "{api_url}", "{login_url}", "{server_url}", "{missing}"},
+		Fields: []Field{
+			{Name: "api_url", Default: "https://api.acme.com:8443/v1"}, {Name: "login_url"}, {Name: "server_url", Account: true},
+		},
+	}
+	for _, tt := range []struct {
+		operator map[string]string
+		want     []string
+	}{
+		{nil, []string{"<login_url>", "<missing>", "<server_url of the account>", "api.acme.com", "b.acme.com"}},
+		{
+			map[string]string{"api_url": "http://127.0.0.1:8080", "login_url": "https://b.acme.com/", "server_url": "https://elsewhere.test"},
+			[]string{"127.0.0.1", "<missing>", "<server_url of the account>", "b.acme.com"},
+		},
+	} {
+		if got := d.Reaches(tt.operator); !slices.Equal(got, tt.want) {
+			t.Errorf("%v: got %q, want %q", tt.operator, got, tt.want)
+		}
+	}
+}
+
 func TestMayConnect(t *testing.T) {
 	ctx := WithHosts(t.Context(), []string{"api.acme.com", "*.acme.net", "127.0.0.1", "::1"})
 	for host, want := range map[string]bool{

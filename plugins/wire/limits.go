@@ -21,6 +21,15 @@ type Limits struct {
 	OpenFiles uint64
 }
 
+// Usage is how much of a limit a process uses.
+type Usage struct {
+	Resource    string // "processes" or "open files"
+	Used, Limit uint64
+}
+
+// almost reports whether at least nine tenths of the limit are used.
+func (u Usage) almost() bool { return u.Limit > 0 && u.Used >= u.Limit-u.Limit/10 }
+
 // ErrOutputTooLong is the error of Output for a command that prints too much.
 var ErrOutputTooLong = errors.New("the output is too long")
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -51,6 +52,25 @@ func setLimit(pid, resource int, limit uint64) uint64 {
 		return 0
 	}
 	return limit
+}
+
+// AlmostReached returns the limits of processes and open files of which the process uses at least
+// nine tenths. It returns none for a process that has exited.
+func (p *Process) AlmostReached() []Usage {
+	pid, limits := p.PID(), p.Limits()
+	var usages []Usage
+	if files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)); err == nil {
+		usages = append(usages, Usage{"open files", uint64(len(files)), limits.OpenFiles})
+	}
+	if limits.Processes > 0 {
+		var tasks unix.Rlimit
+		running, err := tasksOfUser()
+		if err == nil && unix.Prlimit(pid, unix.RLIMIT_NPROC, nil, &tasks) == nil {
+			left := tasks.Cur - min(tasks.Cur, running)
+			usages = append(usages, Usage{"processes", limits.Processes - min(limits.Processes, left), limits.Processes})
+		}
+	}
+	return slices.DeleteFunc(usages, func(u Usage) bool { return !u.almost() })
 }
 
 // tasksOfUser returns the number of processes and threads of the host's user.

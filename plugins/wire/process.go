@@ -71,7 +71,7 @@ func Start(l Launch) (*Process, error) {
 	}
 	if err != nil {
 		p.Kill()
-		return nil, startError(err)
+		return nil, p.ExplainExit(startError(err))
 	}
 	return p, nil
 }
@@ -146,6 +146,15 @@ func (p *Process) Exited() <-chan struct{} { return p.runner.exited }
 func (p *Process) HowExited() string {
 	<-p.runner.exited
 	return p.runner.state.String()
+}
+
+// ExplainExit adds to the error of a process that was killed how the process had ended by itself,
+// such as "exit status 2". It returns err as it is if the process ran until it was killed.
+func (p *Process) ExplainExit(err error) error {
+	if p.runner.pid.Load() == 0 || p.runner.endedByKill() {
+		return err
+	}
+	return fmt.Errorf("%w; the process had ended: %s", err, p.HowExited())
 }
 
 // Ping runs the health check of the process. It fails when the plugin does not answer or is not

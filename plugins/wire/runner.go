@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -32,6 +33,7 @@ type processRunner struct {
 	pid       atomic.Int64 // 0 until the process runs
 	socketDir string       // the folder with the sockets of the process
 	limits    Limits       // requested before the start, in force after it
+	killed    atomic.Bool  // Kill sent its signal
 	exited    chan struct{}
 	state     *os.ProcessState
 }
@@ -129,9 +131,21 @@ func (r *processRunner) Kill(context.Context) error {
 	select {
 	case <-r.exited:
 	default:
+		r.killed.Store(true)
 		killGroup(pid)
 	}
 	return nil
+}
+
+// endedByKill waits until the process has exited, and reports whether Kill ended it. A process that
+// had ended, but was not reaped, ignores the signal.
+func (r *processRunner) endedByKill() bool {
+	<-r.exited
+	if r.state == nil {
+		return r.killed.Load()
+	}
+	status, ok := r.state.Sys().(syscall.WaitStatus)
+	return ok && r.killed.Load() && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
 func (r *processRunner) Stdout() io.ReadCloser { return r.stdout }

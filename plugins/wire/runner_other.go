@@ -15,5 +15,8 @@ func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
 func hideFiles() {}
 
+// AlmostReached returns nothing, because no limit is in force.
+func (*Process) AlmostReached() []Usage { return nil }
+
 // apply does nothing: only Linux can limit a process from outside. No limit is in force.
 func (Limits) apply(int) Limits { return Limits{} }

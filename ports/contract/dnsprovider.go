@@ -176,22 +176,62 @@ var zoneReadChecks = []providerCheck{
 		at := findZone(t, env.Provider(), zone)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		ended := make(chan error, 1)
-		panics.Go(func() {
-			_, err := env.Provider().Apply(ctx, at, []dns.Change{{Before: recordSet(zone, dns.TXT, 0), After: recordSet(zone, dns.TXT, newTTL, "x")}})
-			ended <- err
-		}, func(e *panics.Error) { ended <- e })
-		var err error
-		select {
-		case err = <-ended:
-		case <-time.After(hangTimeout):
-			t.Fatalf("the call did not end within %s", hangTimeout)
+		requireEndOfContext(t, startWrite(ctx, env.Provider(), at))
+		requireZone(t, env, zone)
+		if env, ok := env.(silentProviderEnv); ok {
+			requireEndOfRequests(t, env, at)
 		}
+	}},
+}
+
+// silentProviderEnv is a DNSProviderEnv that can see whether the adapter ends its requests to the
+// provider. The host ends a cancelled call itself, so a plugin that goes on is seen only there.
+type silentProviderEnv interface {
+	// Silent returns the adapter under test at a provider that never answers. asked is closed when the
+	// provider gets a request. requireQuiet fails the check if a request stays open.
+	Silent(t T) (p ports.DNSProvider, asked <-chan struct{}, requireQuiet func(T))
+}
+
+// requireEndOfRequests cancels a write while the provider does not answer.
+func requireEndOfRequests(t T, env silentProviderEnv, at dns.Zone) {
+	t.Helper()
+	p, asked, requireQuiet := env.Silent(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := startWrite(ctx, p, at)
+	select {
+	case <-asked:
+	case err := <-ended:
+		t.Fatalf("got %v from a provider that does not answer", err)
+	case <-time.After(hangTimeout):
+		t.Fatalf("the provider got no request within %s", hangTimeout)
+	}
+	cancel()
+	requireEndOfContext(t, ended)
+	requireQuiet(t)
+}
+
+// startWrite starts a write and returns a channel for its error.
+func startWrite(ctx context.Context, p ports.DNSProvider, at dns.Zone) <-chan error {
+	ended := make(chan error, 1)
+	panics.Go(func() {
+		_, err := p.Apply(ctx, at, []dns.Change{{Before: recordSet(at.Name, dns.TXT, 0), After: recordSet(at.Name, dns.TXT, newTTL, "x")}})
+		ended <- err
+	}, func(e *panics.Error) { ended <- e })
+	return ended
+}
+
+// requireEndOfContext waits for the error of a call whose context has ended.
+func requireEndOfContext(t T, ended <-chan error) {
+	t.Helper()
+	select {
+	case err := <-ended:
 		if err == nil || outcome.Of(err) == outcome.Refused {
 			t.Fatalf("got %v, want the end of the context", err)
 		}
-		requireZone(t, env, zone)
-	}},
+	case <-time.After(hangTimeout):
+		t.Fatalf("the call did not end within %s", hangTimeout)
+	}
 }
 
 // newMailRecords returns the record sets of a new mail domain.

@@ -5,6 +5,7 @@
 //
 //   - liar announces a different protocol version.
 //   - babbler prints a long line instead of the handshake.
+//   - quitter exits instead of describing itself.
 //   - garbler answers Profile and AddDomain with bytes that are no message, and any other call with
 //     the id of its process.
 //   - Any other name answers Profile with 1 GiB.
@@ -69,6 +70,9 @@ func (services) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn
 }
 
 func (services) Describe(context.Context, *proto.DescribeRequest) (*proto.Description, error) {
+	if strings.Contains(os.Args[0], "quitter") {
+		os.Exit(5)
+	}
 	return &proto.Description{Name: os.Args[0][len("mail-"):], Kind: "mail"}, nil
 }
 

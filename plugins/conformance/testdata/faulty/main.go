@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command faulty is a DNS plugin with one planted bug. The part of its file name after the last "="
-// names the bug. If the file name has no "=", the plugin has no bug. The suite must find each bug.
+// Command faulty is a plugin with one planted bug. The part of its file name after the last "=" names
+// the bug. If the file name has no "=", the plugin has no bug. The suite must find each bug. The file
+// name mail-faulty=BUG is a mail platform, sending-faulty=BUG a sending platform, and any other a DNS
+// provider.
 //
 //   - main.go: the description, the commands, and the bugs of the process. Start here.
 //   - provider.go: the calls, and the bugs in them.
+//   - mail.go: the reads of a mail platform. All make the same call of the API.
+//   - sending.go: the reads of a sending platform, and the bugs in them.
 //   - simulator.go: the simulator of the invented provider.
 package main
 
@@ -17,6 +21,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk"
+	"github.com/tenantry/tenantry/plugins/wire"
 )
 
 // bug is the planted bug, or "".
@@ -24,6 +29,18 @@ var bug = func() string {
 	_, name, _ := strings.Cut(filepath.Base(os.Args[0]), "=")
 	return name
 }()
+
+// kind is the kind of the plugin.
+var kind = func() wire.Kind {
+	switch name, _, _ := strings.Cut(filepath.Base(os.Args[0]), "-"); name {
+	case "mail", "sending":
+		return wire.Kind(name)
+	}
+	return wire.KindDNS
+}()
+
+// tokenField is the name of the secret. The host expects the name api_key at sending platforms.
+var tokenField = map[wire.Kind]string{wire.KindDNS: "api_token", wire.KindMail: "api_token", wire.KindSending: "api_key"}[kind]
 
 // The limits of a provider that is strict. This is not a bug.
 const (
@@ -33,13 +50,18 @@ const (
 
 func description() sdk.Description {
 	d := sdk.Description{
-		Name: "faulty", Kind: "dns", Version: "1.0.0", Title: "Faulty DNS",
+		Name: "faulty", Kind: kind, Version: "1.0.0", Title: "Faulty",
 		Fields: []sdk.Field{
 			{Name: "api_url", Default: "https://api.faulty.example", Help: "base URL of the API"},
-			{Name: "api_token", Account: true, Secret: true, Required: true, Help: "token of the account"},
+			{Name: tokenField, Account: true, Secret: true, Required: true, Help: "token of the account"},
 		},
-		NameServers: []string{"*.provider.example"},
-		Budgets:     []sdk.Budget{{Key: "credential", Limit: 1000, Window: time.Minute}},
+		Budgets: []sdk.Budget{{Key: "credential", Limit: 1000, Window: time.Minute}},
+	}
+	switch kind {
+	case wire.KindDNS:
+		d.NameServers = []string{"*.provider.example"}
+	case wire.KindSending:
+		d.Fields = append(d.Fields, sdk.Field{Name: "workspace_id", Account: true, Help: "id of the workspace"})
 	}
 	switch bug {
 	case "no-title":
@@ -52,6 +74,8 @@ func description() sdk.Description {
 		d.Name = "Odd Name"
 	case "odd-budget-key":
 		d.Budgets[0].Key = "tenant" // only a mail platform has tenants
+	case "no-workspace":
+		d.Fields = d.Fields[:2]
 	case "no-window":
 		d.Budgets[0].Window = 0
 	case strict:
@@ -81,7 +105,16 @@ func main() {
 	}
 	plugin := sdk.Plugin{
 		Describe: description(), Simulator: newSimulator,
-		DNS: func(c sdk.Connection) (sdk.DNSProvider, error) { return provider{c}, nil },
+	}
+	switch kind {
+	case wire.KindDNS:
+		plugin.DNS = func(c sdk.Connection) (sdk.DNSProvider, error) { return provider{c}, nil }
+	case wire.KindMail:
+		plugin.Mail = func(c sdk.Connection) (sdk.MailPlatform, error) { return mailPlatform{provider: provider{c}}, nil }
+	case wire.KindSending:
+		plugin.Sending = func(c sdk.Connection) (sdk.SendingPlatform, error) {
+			return sendingPlatform{provider: provider{c}}, nil
+		}
 	}
 	if bug == "no-simulator" {
 		plugin.Simulator = nil

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/plugins/sdk/simulate"
+	"github.com/tenantry/tenantry/plugins/wire"
 )
 
 const token = "simulated-token-of-faulty"
@@ -52,13 +53,17 @@ func newSimulator(o simulate.Options) (http.Handler, simulate.Ready, error) {
 	if err != nil {
 		return nil, simulate.Ready{}, err
 	}
-	handler := kit.Handler(simulator{o.World, new(sync.Mutex), kit}, http.NotFoundHandler())
+	control := http.NewServeMux()
+	if kind == wire.KindSending { // the least that the suite requires of a sending platform
+		control.HandleFunc("GET /_control/suite", func(w http.ResponseWriter, _ *http.Request) { simulate.WriteJSON(w, http.StatusOK, simulate.Suite{}) })
+	}
+	handler := kit.Handler(simulator{o.World, new(sync.Mutex), kit}, control)
 	if bug == "simulator-without-control-calls" { // not a bug: the least that a simulator needs
 		handler = simulator{o.World, new(sync.Mutex), kit}
 	}
 	return handler, simulate.Ready{
 		Provider: "faulty", URL: o.URL, Control: []string{},
-		Settings: map[string]string{"api_url": o.URL}, Secrets: map[string]string{"api_token": token},
+		Settings: map[string]string{"api_url": o.URL}, Secrets: map[string]string{tokenField: token},
 	}, nil
 }
 
