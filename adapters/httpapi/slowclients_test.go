@@ -316,6 +316,7 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 					env.options.Guard.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 				}
 				client := serve(t, env.handler(t))
+				client.expect(call{method: "GET", path: "/v1/tenants", key: env.accountA.key}, 200, "")
 				t.Cleanup(held.finish)
 				expectOK := func(c call, address string) {
 					t.Helper()
@@ -353,6 +354,7 @@ func TestSlotsAreSharedBetweenAddresses(t *testing.T) {
 				}
 				for _, address := range []string{"192.0.2.2", "2001:db8:0:1::1"} {
 					expectOK(group.other, address)
+					expectOK(call{method: "GET", path: "/v1/tenants"}, address) // its key was accepted before
 					expectOK(call{method: "GET", path: "/docs"}, address)
 				}
 			})

@@ -42,6 +42,7 @@ package guard
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -99,6 +100,7 @@ type guard struct {
 
 	limits       Limits
 	inFlight     inFlightLimit
+	acceptedKeys acceptedKeys
 	countRefusal func(ctx context.Context, bucket string) // counts a 429 answer
 
 	trace          step
@@ -226,12 +228,17 @@ func (g *guard) authenticate(next http.Handler) http.Handler {
 			return
 		}
 		w.Header().Set("Cache-Control", "no-store")
-		caller, err := g.keys.Authenticate(r.Context(), r.Header.Values("Authorization"), e.client)
+		authorization := r.Header.Values("Authorization")
+		caller, err := g.keys.Authenticate(r.Context(), authorization, e.client)
 		e.caller = caller
 		if err != nil {
+			if errors.Is(err, fault.InvalidAPIKey) {
+				g.acceptedKeys.forget(authorization)
+			}
 			Refuse(w, r, err)
 			return
 		}
+		g.acceptedKeys.add(authorization, caller.Account.ID)
 		if tenants := caller.Bounds.Tenants; tenants != nil {
 			r = r.WithContext(ports.WithTenants(r.Context(), tenants))
 		}

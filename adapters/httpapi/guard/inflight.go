@@ -16,7 +16,8 @@ import (
 // requests are refused at once, because they would slow down the requests in progress.
 //
 // A request for a connect page holds a slot in the group pages. A request for an operation begins
-// in authenticating and moves to authenticated. The groups pages and authenticating have limits of
+// in authenticating and moves to authenticated. If this process has accepted its key before, it
+// begins in authenticated. The groups pages and authenticating have limits of
 // their own, so that requests without a valid key cannot take all slots. A group shares its slots
 // between clients. Files and documents need no slot, because they are in memory.
 type inFlightLimit struct {
@@ -123,6 +124,9 @@ func (g *guard) limitInFlight(next http.Handler) http.Handler {
 			s.group = &g.inFlight.pages
 		case e.needsKey(r.URL.Path):
 			s.group = &g.inFlight.authenticating
+			if account, ok := g.acceptedKeys.account(r.Header.Values("Authorization")); ok {
+				s = slot{&g.inFlight.authenticated, string(account)}
+			}
 		default:
 			next.ServeHTTP(w, r)
 			return
@@ -144,7 +148,7 @@ func (g *guard) limitAccount(next http.Handler) http.Handler {
 		e := exchangeOf(r.Context())
 		if e.needsKey(r.URL.Path) {
 			s := slot{&g.inFlight.authenticated, string(e.caller.Account.ID)}
-			if !g.inFlight.exchange(e.slot, s) {
+			if e.slot != s && !g.inFlight.exchange(e.slot, s) {
 				Refuse(w, r, tooManyInFlight())
 				return
 			}
