@@ -177,7 +177,7 @@ func (r *zoneRace) addAndPublish(ctx context.Context) error {
 	return r.publishTexts(ctx)
 }
 
-// In the first race no worker is replaced and no answer is lost: if the owner publishes all records
+// In the first race no worker is replaced and no answer is lost. If the owner publishes all records
 // of an intended write within an hour, they count as ours (decision 0026).
 var zoneRaces = []struct {
 	name   string
@@ -185,8 +185,9 @@ var zoneRaces = []struct {
 	actors actors
 }{
 	{"the owner publishes the planned records", false, actors{(*zoneRace).work, (*zoneRace).publishAll}},
-	{"the owner adds a text, then publishes the planned texts", false, actors{(*zoneRace).work, (*zoneRace).addAndPublish, (*zoneRace).takeOver}},
-	{"an answer is lost, and the owner publishes one planned set", true, actors{(*zoneRace).work, (*zoneRace).publishTexts, (*zoneRace).takeOver}},
+	{"the owner adds a text, then publishes the planned texts", false, actors{(*zoneRace).work, (*zoneRace).addAndPublish}},
+	{"the owner adds and publishes texts, a worker takes over", false, actors{(*zoneRace).work, (*zoneRace).addAndPublish, (*zoneRace).takeOver}},
+	{"an answer is lost, the owner publishes one planned set, a worker takes over", true, actors{(*zoneRace).work, (*zoneRace).publishTexts, (*zoneRace).takeOver}},
 }
 
 type actors = []func(*zoneRace, context.Context) error
