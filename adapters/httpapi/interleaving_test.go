@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/httpapi/guard"
+	"github.com/tenantry/tenantry/adapters/testserver/interleaving"
+	"github.com/tenantry/tenantry/core/ratelimit"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// contendedKeys is a key store in which a second request with the same key can win each claim. order
+// chooses whether it does, and what becomes of it until the first request reads the key.
+type contendedKeys struct {
+	ports.Idempotency
+	order  *interleaving.Order
+	finish func() // makes the second request and waits for its answer
+}
+
+func (k *contendedKeys) Claim(ctx context.Context, c ports.Claim) (string, bool, error) {
+	order := k.order
+	if order == nil {
+		return k.Idempotency.Claim(ctx, c)
+	}
+	switch order.Choose(4) {
+	case 1: // the second request releases the key at once
+		return "", false, nil
+	case 2: // it is still running
+		_, _, err := k.Idempotency.Claim(ctx, c)
+		return "", false, err
+	case 3: // it has its answer
+		k.order = nil
+		k.finish()
+		return "", false, nil
+	default:
+		return k.Idempotency.Claim(ctx, c)
+	}
+}
+
+// countingLimiter counts the requests of each bucket that were not refunded.
+type countingLimiter struct {
+	ports.Limiter
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (l *countingLimiter) Take(ctx context.Context, b ratelimit.Bucket) (ratelimit.Verdict, func()) {
+	v, refund := l.Limiter.Take(ctx, b)
+	bucket, _, _ := strings.Cut(b.Key, ":")
+	count := func(n int) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.counts[bucket] += n
+	}
+	count(1)
+	return v, func() {
+		count(-1)
+		refund()
+	}
+}
+
+// TestRequestsCountOnceInEveryOrder checks that each request that runs counts in the bucket of its
+// operation, and that a request that loses its key does not. A request that gets an answer from the
+// stored record counts as a read.
+func TestRequestsCountOnceInEveryOrder(t *testing.T) {
+	env := newTestEnv(t)
+	keys, counters := &contendedKeys{Idempotency: env.store}, &countingLimiter{Limiter: newCounters(t)}
+	env.options.Guard.Idempotency.Keys, env.options.Guard.Limits = keys, guard.Limits{Counters: counters, Off: true}
+	client := serve(t, env.handler(t))
+	requests := 0
+	interleaving.Explore(t, 0, func(t *testing.T, o *interleaving.Order) {
+		requests++
+		request := addDomainCall(env, fmt.Sprint("key-", requests))
+		ran := 0
+		keys.finish = func() {
+			client.expect(request, http.StatusOK, "")
+			ran++
+		}
+		keys.order, counters.counts = o, map[string]int{}
+		got := client.do(request)
+		keys.order = nil
+		read := 0
+		switch {
+		case got.status == http.StatusOK && got.header.Get("Idempotency-Replayed") == "":
+			ran++
+		case got.status == http.StatusOK, got.header.Get("X-RateLimit-Bucket") == "read":
+			read++
+		}
+		if counters.counts["provider_heavy"] != ran || counters.counts["read"] != read {
+			t.Errorf("%d %s: %d requests ran and %d were answered from the record; counted are %v", got.status, got.code(), ran, read, counters.counts)
+		}
+	})
+}
