@@ -273,7 +273,7 @@ func (i testIntegration) accountAddresses() (all []string) {
 		i.t.Fatal(err)
 	}
 	for _, a := range accounts {
-		for _, member := range []string{"email", "from_email"} {
+		for _, member := range []string{"email", "from_email", "address"} {
 			if a.text(member) != "" && a[member] != nil {
 				all = append(all, a.text(member))
 				break

@@ -68,51 +68,119 @@ func TestNewPluginsWork(t *testing.T) {
 // newVersion builds the program of a written plugin with the version 0.2.0.
 func newVersion(t *testing.T, module outsideModule, program string) {
 	t.Helper()
-	path := filepath.Join(module.home, "describe.go")
+	editVersion(t, filepath.Join(module.home, "describe.go"))
+	module.run(t, "go", "build", "-o", program, ".")
+}
+
+// editVersion changes the version in a file to 0.2.0.
+func editVersion(t *testing.T, path string) {
+	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := strings.Replace(string(text), `"0.1.0"`, `"0.2.0"`, 1)
+	changed := strings.Replace(string(text), "0.1.0", "0.2.0", 1)
 	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil || changed == string(text) {
 		t.Fatalf("no version in %s, or %v", path, err)
 	}
-	module.run(t, "go", "build", "-o", program, ".")
 }
 
-// TestPluginUnderDevelopmentRunsInTheSandbox writes a DNS plugin and starts the sandbox with it. The
-// plugin provisions a domain. After it was built again, the running sandbox uses the new program
-// with the same zones.
+// pluginInDevelopment is a written plugin, and the command in its folder that makes it ready.
+type pluginInDevelopment struct {
+	module outsideModule
+	build  []string
+	// describedIn is the file with the version.
+	describedIn string
+}
+
+// newScript writes a DNS plugin in a language other than Go. Its README has the command that writes the
+// manifest.
+func newScript(t *testing.T, language, describedIn string) pluginInDevelopment {
+	t.Helper()
+	written := runTenantry(t, nil, "plugin", "new", "dns", "acme", "--language", language, "-o", "json").mustJSON(t)
+	module := outsideModule{written.text("folder")}
+	if language == "node" { // instead of npm ci, which downloads the packages
+		const packages = "node_modules"
+		if err := os.CopyFS(filepath.Join(module.home, packages), os.DirFS(filepath.Join("..", "..", "plugins", "template", "node-dns", packages))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	readme, err := os.ReadFile(filepath.Join(module.home, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(readme), "\ntenantry plugin manifest ")
+	manifest, _, _ := strings.Cut(rest, "\n")
+	return pluginInDevelopment{module, []string{"sh", "-c", requirePrograms(t, releaseBuild).binary + " plugin manifest " + manifest}, describedIn}
+}
+
+// TestPluginUnderDevelopmentRunsInTheSandbox writes a DNS plugin in each language and starts the sandbox
+// with it. The plugin provisions a domain. After it was built again, the running sandbox uses the new
+// program with the same zones.
 func TestPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 	t.Parallel()
-	module, program := newPlugin(t, "dns", "acme")
-	p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", module.home)
-	c := seededAccount(t, ready)
-	h := c.newConnectedTenant(nil)
-	provision := func(zone string) {
-		t.Helper()
-		h.post(h.path("/domains"), object{"domain": zone})
-		id := ""
-		for _, d := range h.get(h.path("/domains")).objects("domains") {
-			if d.text("domain_name") == zone {
-				id = d.text("id")
+	for language, write := range map[string]func(*testing.T) pluginInDevelopment{
+		"go": func(t *testing.T) pluginInDevelopment {
+			module, program := newPlugin(t, "dns", "acme")
+			return pluginInDevelopment{module, []string{"go", "build", "-o", program, "."}, "describe.go"}
+		},
+		"python": func(t *testing.T) pluginInDevelopment { return newScript(t, "python", "provider.py") },
+		"node":   func(t *testing.T) pluginInDevelopment { return newScript(t, "node", "provider.js") },
+	} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			plugin := write(t)
+			plugin.module.run(t, plugin.build[0], plugin.build[1:]...)
+			p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.home)
+			c := seededAccount(t, ready)
+			h := c.newConnectedTenant(nil)
+			h.provisionAt("acme", "acme-one.test")
+			editVersion(t, filepath.Join(plugin.module.home, plugin.describedIn))
+			plugin.module.run(t, plugin.build[0], plugin.build[1:]...)
+			c.eventually("use of the rebuilt plugin", func() bool { return strings.Contains(p.logs.String(), `"the rebuilt plugin is used"`) })
+			if !strings.Contains(p.logs.String(), `"version":"0.2.0"`) {
+				t.Errorf("the log does not name the new version:\n%s", tail(p.logs.String(), 3000))
 			}
-		}
-		started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
-		ended := h.waitForRun(fmt.Sprint(started.at("run.id")))
-		if job := ended.objects("jobs")[0]; job.text("status") != "completed" || job.text("provider") != "acme" {
-			t.Fatalf("the run ended %s", ended.raw)
-		}
-		h.checkProvisioned(zone)
+			h.checkZoneRecords("acme-one.test")
+			h.provisionAt("acme", "acme-two.test")
+		})
 	}
-	provision("acme-one.test")
-	newVersion(t, module, program)
-	c.eventually("use of the rebuilt plugin", func() bool { return strings.Contains(p.logs.String(), `"the rebuilt plugin is used"`) })
-	if !strings.Contains(p.logs.String(), `"version":"0.2.0"`) {
-		t.Errorf("the log does not name the new version:\n%s", tail(p.logs.String(), 3000))
+}
+
+// provisionAt adds a domain and provisions its DNS with the plugin of a provider.
+func (h accountTenant) provisionAt(provider, zone string) {
+	h.t.Helper()
+	h.post(h.path("/domains"), object{"domain": zone})
+	id := ""
+	for _, d := range h.get(h.path("/domains")).objects("domains") {
+		if d.text("domain_name") == zone {
+			id = d.text("id")
+		}
 	}
-	h.checkZoneRecords("acme-one.test")
-	provision("acme-two.test")
+	started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+	ended := h.waitForRun(fmt.Sprint(started.at("run.id")))
+	if job := ended.objects("jobs")[0]; job.text("status") != "completed" || job.text("provider") != provider {
+		h.t.Fatalf("the run ended %s", ended.raw)
+	}
+	h.checkProvisioned(zone)
+}
+
+// TestSendingPluginUnderDevelopmentRunsInTheSandbox writes a sending plugin and starts the sandbox with
+// it. A mailbox is connected at its platform and disconnected.
+func TestSendingPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
+	t.Parallel()
+	module, _ := newPlugin(t, "sending", "acme")
+	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", module.home)
+	i := seededAccount(t, ready).newMailboxTenant("anna").addIntegration("acme")
+	i.connectMailbox(0)
+	i.checkConnection(0, "connected")
+	if !i.hasAccount(0) {
+		t.Error("the platform of the plugin has no account of the mailbox")
+	}
+	i.expect("DELETE", i.mailboxPath(0, ""), nil, http.StatusOK, "")
+	if i.hasAccount(0) {
+		t.Error("the platform of the plugin still has the account")
+	}
 }
 
 // TestDevRefusesAPluginWithoutAProgram checks the error for a plugin that was not built.

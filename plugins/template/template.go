@@ -139,7 +139,7 @@ func (o Options) check() error {
 	case !pluginName.MatchString(o.Name):
 		return fmt.Errorf("NAME must be 2 to 31 lower-case letters and digits that begin with a letter, not %q", o.Name)
 	case !slices.Contains(languages, o.Language):
-		return fmt.Errorf("there is no template of a %s plugin in %q; --language can be %s", o.Kind, o.Language, strings.Join(languages, " or "))
+		return fmt.Errorf("there is no template of a %s plugin in %q; %s", o.Kind, o.Language, existing())
 	case o.Language != "go" && o.Module != "":
 		return errors.New("--module is only for a plugin in Go")
 	case o.Language == "go" && !modulePath.MatchString(o.Module):
@@ -148,6 +148,15 @@ func (o Options) check() error {
 		return errors.New("this build of tenantry is not a release; --source must name the folder with its source code")
 	}
 	return nil
+}
+
+// existing names the templates.
+func existing() string {
+	var all []string
+	for _, kind := range Kinds {
+		all = append(all, kind+" plugins: "+strings.Join(Languages(kind), ", "))
+	}
+	return "the templates of " + strings.Join(all, "; of ")
 }
 
 // files returns the files of the new plugin, by their paths in its folder.
