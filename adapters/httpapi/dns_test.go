@@ -201,7 +201,7 @@ func (env *testEnv) serveWithProvisionableDomain(t *testing.T) (client *apiClien
 	client, path = env.serveWithDomain(t)
 	env.changePlan(t, env.accountA, "complete", 0)
 	env.platform.DNS.Publish(plannedDomain)
-	env.connectDNS(t, env.accountA, plannedDomain)
+	env.connectDNS(t, env.accountA)
 	return client, path
 }
 
@@ -213,13 +213,13 @@ func (env *testEnv) changePlan(t *testing.T, owner testAccount, name string, slo
 	}
 }
 
-// connectDNS adds a DNS connection with access to the zone to the account. It returns the fake
-// provider behind the connection.
-func (env *testEnv) connectDNS(t *testing.T, owner testAccount, zone string) *fake.DNSProvider {
+// connectDNS adds a DNS connection with access to the zone plannedDomain to the account. It returns
+// the fake provider behind the connection.
+func (env *testEnv) connectDNS(t *testing.T, owner testAccount) *fake.DNSProvider {
 	t.Helper()
 	provider := &fake.DNSProvider{}
-	provider.AddZone(zone)
-	provider.Put(zone, dns.RRSet{Name: zone, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
+	provider.AddZone(plannedDomain)
+	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
 	env.dnsProviders.Hold("cloudflare", "one", provider)
 	_, err := env.options.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: owner.account.ID, Provider: "cloudflare",
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("one")}}})

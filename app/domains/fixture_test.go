@@ -96,9 +96,9 @@ func (h *fixture) tenant(t *testing.T) tenant.Tenant {
 	return stored
 }
 
-func (h *fixture) stored(t *testing.T, name string) domain.Domain {
+func (h *fixture) stored(t *testing.T) domain.Domain {
 	t.Helper()
-	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, name)
+	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone)
 	must(t, err)
 	return d
 }

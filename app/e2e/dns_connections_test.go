@@ -56,14 +56,14 @@ func newCloudflareFake(t *testing.T, zones ...string) *cloudflareFake {
 	}
 	inner, c.url = handler, ready.Settings["api_url"]
 	for _, zone := range zones {
-		sendToSimulator(t, "PUT", server.URL+"/_control/zones/"+zone, "{}")
+		putToSimulator(t, server.URL+"/_control/zones/"+zone, "{}")
 	}
 	return c
 }
 
-func sendToSimulator(t *testing.T, method, url, body string) {
+func putToSimulator(t *testing.T, url, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func sendToSimulator(t *testing.T, method, url, body string) {
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode >= 300 {
 		raw, _ := io.ReadAll(answer.Body)
-		t.Fatalf("%s %s: %d %s", method, url, answer.StatusCode, raw)
+		t.Fatalf("PUT %s: %d %s", url, answer.StatusCode, raw)
 	}
 }
 

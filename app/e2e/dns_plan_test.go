@@ -264,12 +264,12 @@ func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sendToSimulator(t, "PUT", strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone+"/records", string(records))
+	putToSimulator(t, strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone+"/records", string(records))
 	before := c.zoneRecords(t, zone)
 	ready("a conflict", object{"connection_present": true, "safe_to_apply": false, "action_required_code": "dns_conflict"})
-	sendToSimulator(t, "PUT", strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone, `{"status":"moved"}`)
+	putToSimulator(t, strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone, `{"status":"moved"}`)
 	ready("moved away", object{"connection_present": true, "action_required_code": "dns_connection_required"})
-	sendToSimulator(t, "PUT", strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone, `{"status":"active"}`)
+	putToSimulator(t, strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone, `{"status":"active"}`)
 	c.revoked.Store(true)
 	ready("a credential that is not taken", object{"connection_present": true, "action_required_code": "dns_credential_rejected"})
 	c.revoked.Store(false)

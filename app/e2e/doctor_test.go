@@ -226,7 +226,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"public_url", "no such host", []string{"TENANTRY_PUBLIC_URL=https://gone.tenantry-here.test"}, doctor.Failed, "does not resolve", "gone.tenantry-here.test"},
 		{"public_url", "this machine", []string{"TENANTRY_PUBLIC_URL=https://127.0.0.1:8443"}, doctor.Warning, "own address", "https://"},
 		{"plugins", "no catalog", []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}, doctor.Failed, "no plugin catalog", "tenantry plugin add"},
-		{"plugins", "another file", []string{"TENANTRY_PLUGIN_DIR=" + tamperedPlugins(t, p.service.binary)}, doctor.Failed, "SHA-256", "tenantry plugin add"},
+		{"plugins", "another file", []string{"TENANTRY_PLUGIN_DIR=" + tamperedPlugins(t)}, doctor.Failed, "SHA-256", "tenantry plugin add"},
 		{"plugins", "a file is gone", []string{"TENANTRY_PLUGIN_DIR=" + testserver.PluginsWithout(t, "dns-cloudflare")}, doctor.Failed, "cloudflare does not start: .*dns-cloudflare: no such file", "put the file back"},
 		{"mail_platform", "down", []string{provider("LOGIN_URL", "http://"+nobody)}, doctor.Failed, "down or cannot be reached", "status page.*login_url"},
 		{"mail_platform", "wrong secret", []string{provider("CLIENT_SECRET_FILE", file(secret, 0o600))}, doctor.Failed, `refuses our application: .*secret.* \(AADSTS7000215\)`, "credential"},

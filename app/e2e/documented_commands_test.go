@@ -244,7 +244,7 @@ func TestReadmeTourWorks(t *testing.T) {
 		}
 	}
 	c := client{t, ready}
-	if got := c.callAPI("GET", "/v1/tenants/"+ready.Tenants[0].TenantID+"/mailboxes", nil); got.text("count") != "2" {
+	if got := c.callAPI("GET", "/v1/tenants/"+ready.Tenants[0].TenantID+"/mailboxes"); got.text("count") != "2" {
 		t.Errorf("after the tour: %s", got.raw)
 	}
 }

@@ -198,10 +198,10 @@ func parseReply(answer *http.Response, raw []byte) reply {
 	return got
 }
 
-// callAPI calls the API with the seeded key.
-func (c client) callAPI(method, path string, body any) reply {
+// callAPI calls the API with the seeded key and no body.
+func (c client) callAPI(method, path string) reply {
 	c.t.Helper()
-	return c.do(method, c.ready.APIURL+path, c.ready.APIKey, body)
+	return c.do(method, c.ready.APIURL+path, c.ready.APIKey, nil)
 }
 
 func (c client) control(method, path string, body any) reply {

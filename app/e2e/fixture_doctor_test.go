@@ -57,7 +57,7 @@ func copyTempFile(t *testing.T, path string, mode os.FileMode) string {
 }
 
 // tamperedPlugins returns a plugin folder in which one file differs from its catalog entry.
-func tamperedPlugins(t *testing.T, b programs) string {
+func tamperedPlugins(t *testing.T) string {
 	t.Helper()
 	const file = "mail-microsoft365"
 	dir := testserver.PluginsWithout(t, file)

@@ -123,10 +123,10 @@ func (i testIntegration) beginSession(n int) signInSession {
 }
 
 // signIn opens the link and signs in as username with a decision.
-func (s signInSession) signIn(username, decision string) page {
+func (s signInSession) signIn(username, decision string) {
 	s.t.Helper()
 	v := newBrowser(s.t)
-	return v.submit(v.open(s.link), url.Values{"username": {username}, "decision": {decision}})
+	v.submit(v.open(s.link), url.Values{"username": {username}, "decision": {decision}})
 }
 
 func (s signInSession) statusPath() string {
@@ -149,12 +149,11 @@ func (s signInSession) waitForStatus(status string) reply {
 }
 
 // connectMailbox signs a mailbox in and waits until it is connected.
-func (i testIntegration) connectMailbox(n int) signInSession {
+func (i testIntegration) connectMailbox(n int) {
 	i.t.Helper()
 	s := i.beginSession(n)
 	s.signIn(i.address(n), "accept")
 	s.waitForStatus("connected")
-	return s
 }
 
 // checkConnection checks the connection with which a mailbox is listed, and returns it; status is

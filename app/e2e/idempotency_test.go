@@ -173,7 +173,7 @@ func TestReplicaTakesOverAfterACrash(t *testing.T) {
 	other.ready.APIKey = key
 	guid, admin := r.newTenant(other)
 	newAdministrator(t, admin).connect(other, key)
-	if got := other.callAPI("POST", "/v1/tenants/"+guid+"/sync", nil); got.text("status") != "completed" {
+	if got := other.callAPI("POST", "/v1/tenants/"+guid+"/sync"); got.text("status") != "completed" {
 		t.Fatalf("sync: %s", got.raw)
 	}
 	points := map[string]string{"after claim an idempotency key": "", "before add_domain": "", "after add_domain": "", "after save domain": ""}

@@ -25,7 +25,7 @@ func TestServeOpensTwoListeners(t *testing.T) {
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	p, c := r.serve(r.env(t.TempDir(), ""))
 	c.ready.APIKey = "none"
-	c.callAPI("GET", "/v1/tenants/connect-url", nil) // starts the plugin
+	c.callAPI("GET", "/v1/tenants/connect-url") // starts the plugin
 	if n := listenerCount(t, p.cmd.Process.Pid); n != 2 {
 		t.Errorf("it listens on %d sockets", n)
 	}

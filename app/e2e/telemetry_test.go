@@ -144,7 +144,7 @@ func TestReadyzListsItsChecks(t *testing.T) {
 	}
 	c.control("POST", "/faults", object{"provider": mailPlatform, "kind": "status", "status": 500, "times": 1000})
 	for range 4 {
-		c.callAPI("POST", "/v1/tenants/"+guid+"/sync", nil)
+		c.callAPI("POST", "/v1/tenants/"+guid+"/sync")
 	}
 	status, words := readVerbose()
 	if status != 200 || !strings.Contains(words, "[!] circuits of microsoft365: open for the login host: ") || !strings.HasSuffix(words, "readyz: ready\n") {

@@ -150,7 +150,7 @@ func TestForgedGUID(t *testing.T) {
 		q := page.Query()
 		q.Set("tenant", string(guid))
 		page.RawQuery = q.Encode()
-		_, err := fx.SignedIn(t.Context(), fx.visit(t, page.String(), admin, true), b.cookie)
+		_, err := fx.SignedIn(t.Context(), fx.visit(t, page.String(), admin), b.cookie)
 		refused(t, err, fault.ConnectLinkInvalid)
 	})
 	if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
@@ -177,23 +177,23 @@ func TestSignInRefused(t *testing.T) {
 			return err
 		}, fault.ConsentDeclined},
 		{"without a cookie", func(t *testing.T, fx *fixture, b browser) error {
-			_, err := fx.SignedIn(t.Context(), fx.visit(t, b.page, admin, true), secret.Text{})
+			_, err := fx.SignedIn(t.Context(), fx.visit(t, b.page, admin), secret.Text{})
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"a cookie of nonsense", func(t *testing.T, fx *fixture, b browser) error {
-			_, err := fx.SignedIn(t.Context(), fx.visit(t, b.page, admin, true), secret.New("x.y"))
+			_, err := fx.SignedIn(t.Context(), fx.visit(t, b.page, admin), secret.New("x.y"))
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"forged state", func(t *testing.T, fx *fixture, b browser) error {
-			_, err := fx.SignedIn(t.Context(), withParam(t, fx.visit(t, b.page, admin, true), "state", "x"), b.cookie)
+			_, err := fx.SignedIn(t.Context(), withParam(t, fx.visit(t, b.page, admin), "state", "x"), b.cookie)
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"forged code", func(t *testing.T, fx *fixture, b browser) error {
-			_, err := fx.SignedIn(t.Context(), withParam(t, fx.visit(t, b.page, admin, true), "code", "x"), b.cookie)
+			_, err := fx.SignedIn(t.Context(), withParam(t, fx.visit(t, b.page, admin), "code", "x"), b.cookie)
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"no code", func(t *testing.T, fx *fixture, b browser) error {
-			q, _ := url.ParseQuery(fx.visit(t, b.page, admin, true))
+			q, _ := url.ParseQuery(fx.visit(t, b.page, admin))
 			q.Del("code")
 			_, err := fx.SignedIn(t.Context(), q.Encode(), b.cookie)
 			return err
@@ -204,7 +204,7 @@ func TestSignInRefused(t *testing.T) {
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"twice", func(t *testing.T, fx *fixture, b browser) error {
-			answer := fx.visit(t, b.page, admin, true)
+			answer := fx.visit(t, b.page, admin)
 			if _, err := fx.SignedIn(t.Context(), answer, b.cookie); err != nil {
 				return err
 			}
@@ -233,7 +233,7 @@ func TestOtherBrowser(t *testing.T) {
 	fx := newFixture(t)
 	b := fx.callback(t, fx.consent(t, fx.ann, admin))
 	intruder := fx.callback(t, fx.consent(t, fx.bob, otherAdmin))
-	answer := fx.visit(t, b.page, admin, true)
+	answer := fx.visit(t, b.page, admin)
 	_, err := fx.SignedIn(t.Context(), answer, intruder.cookie)
 	refused(t, err, fault.ConnectLinkInvalid)
 	offer, err := fx.SignedIn(t.Context(), answer, b.cookie)

@@ -77,12 +77,12 @@ func (fx *fixture) consent(t *testing.T, acc access.Account, username string) (q
 	if err != nil {
 		t.Fatal(err)
 	}
-	return fx.visit(t, link.URL, username, true)
+	return fx.visit(t, link.URL, username)
 }
 
-func (fx *fixture) visit(t *testing.T, page, username string, accept bool) (query string) {
+func (fx *fixture) visit(t *testing.T, page, username string) (query string) {
 	t.Helper()
-	query, err := fx.platform.Visit(page, username, accept)
+	query, err := fx.platform.Visit(page, username, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func (fx *fixture) callback(t *testing.T, query string) browser {
 
 func (b browser) signIn(t *testing.T, username string) (tenants.Offer, error) {
 	t.Helper()
-	return b.SignedIn(t.Context(), b.visit(t, b.page, username, true), b.cookie)
+	return b.SignedIn(t.Context(), b.visit(t, b.page, username), b.cookie)
 }
 
 // offer runs the flow up to the confirmation page.

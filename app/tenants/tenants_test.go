@@ -62,7 +62,7 @@ func TestDelete(t *testing.T) {
 func managed(t *testing.T) (*fixture, tenant.Tenant) {
 	t.Helper()
 	fx := newFixture(t)
-	fx.visit(t, "https://login.fake.test/consent?state=operator", admin, true)
+	fx.visit(t, "https://login.fake.test/consent?state=operator", admin)
 	held, err := fx.Assign(t.Context(), fx.ann, tenant.GUID(strings.ToUpper(string(guid))))
 	if err != nil {
 		t.Fatal(err)
