@@ -86,7 +86,7 @@ func newTestEnvOn(t testing.TB, database string) *testEnv {
 	}
 	env := &testEnv{store: store, platform: fake.New()}
 	env.sendingPlatform = env.addSendingPlatforms()
-	keyset, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
+	keyset, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), secrets.CreateMissing)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func TestTooLargeAnswerIsNotCommitted(t *testing.T) {
 // that uses it.
 func (env *testEnv) serveWithKeyset(t *testing.T, path string) *apiClient {
 	t.Helper()
-	keyset, err := secrets.OpenKeyset(path, true)
+	keyset, err := secrets.OpenKeyset(path, secrets.CreateMissing)
 	if err != nil {
 		t.Fatal(err)
 	}

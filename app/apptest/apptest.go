@@ -53,7 +53,7 @@ func OpenStore(t testing.TB, url string) *bunstore.Store {
 // NewSealer returns a sealer with a new keyset.
 func NewSealer(t testing.TB) ports.Sealer {
 	t.Helper()
-	sealer, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
+	sealer, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), secrets.CreateMissing)
 	Must(t, err)
 	return sealer
 }

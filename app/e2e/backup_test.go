@@ -61,7 +61,7 @@ func newSmallBackup(t *testing.T) (env []string, file string) {
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	if got := runTenantry(t, env, "backup", file); got.code != 0 {
-		t.Fatal(got.errors)
+		t.Fatal(got.stderr)
 	}
 	return env, file
 }
@@ -75,7 +75,7 @@ func TestBackupDoesNotOverwriteAFile(t *testing.T) {
 		t.Error("the file was overwritten")
 	}
 	if got := runTenantry(t, env, "backup", file, "--force"); got.code != 0 {
-		t.Errorf("--force: %s", got.errors)
+		t.Errorf("--force: %s", got.stderr)
 	}
 	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
 		t.Errorf("files: %v (%v)", left, err)
@@ -132,8 +132,8 @@ func TestRestoreRefusesDamagedBackups(t *testing.T) {
 			data := filepath.Join(t.TempDir(), "data")
 			got := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, "restore", tt.file)
 			got.checkFailure(t, cli.ExitRefused)
-			if !strings.Contains(got.errors, tt.says) || strings.Count(got.errors, "\n") != 2 {
-				t.Errorf("it says: %s", got.errors)
+			if !strings.Contains(got.stderr, tt.says) || strings.Count(got.stderr, "\n") != 2 {
+				t.Errorf("it says: %s", got.stderr)
 			}
 			if _, err := os.Stat(data); err == nil {
 				t.Error("something was written")
@@ -153,8 +153,8 @@ func TestRestoreWithPassphraseRefusesPlainBackup(t *testing.T) {
 	}
 	got := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, "restore", file, "--credential-file", credential)
 	got.checkFailure(t, cli.ExitRefused)
-	if _, err := os.Stat(data); err == nil || !strings.Contains(got.errors, "not encrypted") {
-		t.Errorf("it says %s; the data folder: %v", got.errors, err)
+	if _, err := os.Stat(data); err == nil || !strings.Contains(got.stderr, "not encrypted") {
+		t.Errorf("it says %s; the data folder: %v", got.stderr, err)
 	}
 }
 
@@ -165,8 +165,8 @@ func TestRestoreKeepsADifferentKeyset(t *testing.T) {
 	runTenantry(t, other, "keyset", "create", "-o", "json").mustJSON(t)
 	got := runTenantry(t, other, "restore", file)
 	got.checkFailure(t, cli.ExitRefused)
-	if !strings.Contains(got.errors, "keyset") {
-		t.Errorf("it says: %s", got.errors)
+	if !strings.Contains(got.stderr, "keyset") {
+		t.Errorf("it says: %s", got.stderr)
 	}
 	runTenantry(t, other, "migrate", "-o", "json").mustJSON(t) // the restore may have ended before it made a database
 	if list := runTenantry(t, other, "account", "list", "-o", "json").mustJSON(t); list.at("count") != 0.0 {
@@ -201,7 +201,7 @@ func TestBackupIsConsistentDuringWrites(t *testing.T) {
 			for i := range 3 {
 				file := filepath.Join(data, fmt.Sprint("backup", i))
 				if got := runTenantry(t, env, "backup", file); got.code != 0 {
-					t.Fatal(got.errors)
+					t.Fatal(got.stderr)
 				}
 				accounts, members := countBackupRows(t, file, "accounts"), countBackupRows(t, file, "members")
 				if accounts != members || i > 0 && accounts == 0 {

@@ -99,8 +99,8 @@ type commandError struct{ Code, Message, Fix string }
 func (o commandResult) checkError(t *testing.T, code int, name string) commandError {
 	t.Helper()
 	var printed struct{ Error commandError }
-	if err := json.Unmarshal([]byte(o.errors), &printed); err != nil || o.code != code || o.output != "" || printed.Error.Code != name {
-		t.Errorf("%v: exit code %d, want %d %s\n%s%s", o.args, o.code, code, name, o.output, o.errors)
+	if err := json.Unmarshal([]byte(o.stderr), &printed); err != nil || o.code != code || o.stdout != "" || printed.Error.Code != name {
+		t.Errorf("%v: exit code %d, want %d %s\n%s%s", o.args, o.code, code, name, o.stdout, o.stderr)
 	}
 	return printed.Error
 }
@@ -181,7 +181,7 @@ func (c *cloudflareFake) checkLifecycle(t *testing.T, env []string, account stri
 
 	checkValues(t, runTenantry(t, env, "account", "close", "--account", account, "--yes", "-o", "json").mustJSON(t), object{"dns_connections_removed": 1})
 	checkConnections(t, env)
-	acts := runTenantry(t, env, "audit", "list", "--account", account, "-o", "json").output
+	acts := runTenantry(t, env, "audit", "list", "--account", account, "-o", "json").stdout
 	for action, want := range map[string]int{"dns_connection.add": 2, "dns_connection.remove": 2} {
 		if n := strings.Count(acts, `"`+action+`"`); n != want {
 			t.Errorf("%d audit events %s, want %d", n, action, want)
@@ -270,8 +270,8 @@ func TestDNSConnectionMistakesAreExplained(t *testing.T) {
 	} {
 		got := runTenantry(t, env, append([]string{"dns-connection"}, strings.Fields(tt.args)...)...)
 		got.checkFailure(t, tt.code)
-		if !strings.Contains(got.errors, tt.says) || strings.Contains(got.errors, "5up3rs3cr3t") {
-			t.Errorf("%s:\n%s", tt.args, got.errors)
+		if !strings.Contains(got.stderr, tt.says) || strings.Contains(got.stderr, "5up3rs3cr3t") {
+			t.Errorf("%s:\n%s", tt.args, got.stderr)
 		}
 	}
 	without := append(env, "TENANTRY_PLUGIN_DIR="+t.TempDir())
@@ -315,7 +315,7 @@ func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
 		}
 		runTenantry(t, env, "dns-connection", "test", "--connection", one.text("connection_id"), "-o", "json").mustJSON(t)
 	}
-	if n := strings.Count(runTenantry(t, env, "audit", "list", "-o", "json").output, `"dns_connection.add"`); n != len(list) {
+	if n := strings.Count(runTenantry(t, env, "audit", "list", "-o", "json").stdout, `"dns_connection.add"`); n != len(list) {
 		t.Errorf("%d connections, %d audit events", len(list), n)
 	}
 	runTenantry(t, env, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", file, "-o", "json").mustJSON(t)

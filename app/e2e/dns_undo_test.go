@@ -70,7 +70,7 @@ func TestOperatorUndoesARun(t *testing.T) {
 	env := h.sandboxOperatorEnv()
 	undo := func(args ...string) object {
 		got := runTenantry(t, env, append([]string{"dns", "undo", run, "-o", "json"}, args...)...)
-		got.errors = "" // the warning that nothing was changed, or that there was nothing to undo
+		got.stderr = "" // the warning that nothing was changed, or that there was nothing to undo
 		return got.mustJSON(t)
 	}
 	planned := undo()

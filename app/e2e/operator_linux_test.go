@@ -127,12 +127,12 @@ func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 	runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
 	for _, args := range [][]string{{"account", "list"}, {"keyset", "list"}, {"backup", filepath.Join(t.TempDir(), "b")}} {
 		o := runAsOtherUser(t, data, args...)
-		if o.code != cli.ExitRefused || !strings.Contains(o.errors, "as the user of the service") {
-			t.Errorf("%v: exit code %d: %s", args, o.code, o.errors)
+		if o.code != cli.ExitRefused || !strings.Contains(o.stderr, "as the user of the service") {
+			t.Errorf("%v: exit code %d: %s", args, o.code, o.stderr)
 		}
 	}
 	var report object
-	if err := json.Unmarshal([]byte(runAsOtherUser(t, data, "doctor", "-o", "json").output), &report); err != nil {
+	if err := json.Unmarshal([]byte(runAsOtherUser(t, data, "doctor", "-o", "json").stdout), &report); err != nil {
 		t.Fatal(err)
 	}
 	for _, check := range report.objects("checks") {

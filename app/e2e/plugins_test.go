@@ -40,8 +40,8 @@ func TestOperatorManagesPlugins(t *testing.T) {
 	settings := all[0].objects("settings")
 	checkMembers(t, "setting", settings[0], "name secret required default help")
 	checkValues(t, settings[0], object{"name": "client_id", "required": true, "secret": false})
-	if table := runTenantry(t, env, "plugin", "list"); !strings.Contains(table.output, "client_certificate_file") {
-		t.Errorf("the table does not say what it needs:\n%s", table.output)
+	if table := runTenantry(t, env, "plugin", "list"); !strings.Contains(table.stdout, "client_certificate_file") {
+		t.Errorf("the table does not say what it needs:\n%s", table.stdout)
 	}
 	runTenantry(t, env, "plugin", "verify", "microsoft365", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "plugin", "verify", "microsoft366").checkFailure(t, cli.ExitNotFound)
@@ -58,8 +58,8 @@ func TestOperatorManagesPlugins(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := runTenantry(t, env, "plugin", "verify")
-		if got.code != cli.ExitRefused || !strings.Contains(got.output, own) || !strings.Contains(got.output, damage.says) || got.errors != "" {
-			t.Errorf("exit code %d: %s%s", got.code, got.output, got.errors)
+		if got.code != cli.ExitRefused || !strings.Contains(got.stdout, own) || !strings.Contains(got.stdout, damage.says) || got.stderr != "" {
+			t.Errorf("exit code %d: %s%s", got.code, got.stdout, got.stderr)
 		}
 		if got := runTenantry(t, env, "plugin", "list", "-o", "json").mustJSON(t).objects("plugins"); got[0].text("status") != "failed" {
 			t.Errorf("list: %v", got)
@@ -69,7 +69,7 @@ func TestOperatorManagesPlugins(t *testing.T) {
 		t.Errorf("put back: %v", got)
 	}
 	if got := runTenantry(t, env, "plugin", "verify"); got.code != 0 {
-		t.Errorf("after it was put back: %s", got.output)
+		t.Errorf("after it was put back: %s", got.stdout)
 	}
 }
 

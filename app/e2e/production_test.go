@@ -138,7 +138,7 @@ func newProductionHost(t *testing.T) *productionHost {
 	for _, err := range []error{
 		os.Mkdir(bin, 0o755), os.Mkdir(filepath.Join(m.root, "opt"), 0o755),
 		os.Mkdir(built, 0o755), os.Symlink(m.binary.binary, filepath.Join(built, "tenantry")),
-		os.Symlink(strings.TrimPrefix(onePluginPerKind(t), allPlugins), filepath.Join(built, "plugins")), os.Symlink(filepath.Join(repository, "deploy"), filepath.Join(m.work, "deploy")),
+		os.Symlink(strings.TrimPrefix(onePluginPerKindEnv(t), allPlugins), filepath.Join(built, "plugins")), os.Symlink(filepath.Join(repository, "deploy"), filepath.Join(m.work, "deploy")),
 	} {
 		if err != nil {
 			t.Fatal(err)

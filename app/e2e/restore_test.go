@@ -141,8 +141,8 @@ func (f *restoreFixture) backUp() (file string) {
 	checkMembers(f.t, "backup", made, "file status encrypted version database tables rows sha256 created_at")
 	checkValues(f.t, made, object{"status": "written", "encrypted": true, "file": file})
 	plain := runTenantry(f.t, f.env, "backup", file+".plain")
-	if plain.code != 0 || !strings.Contains(plain.errors, "warning") || !strings.Contains(plain.errors, "keyset") {
-		f.t.Errorf("a backup without a passphrase: %d %s", plain.code, plain.errors)
+	if plain.code != 0 || !strings.Contains(plain.stderr, "warning") || !strings.Contains(plain.stderr, "keyset") {
+		f.t.Errorf("a backup without a passphrase: %d %s", plain.code, plain.stderr)
 	}
 	for _, name := range []string{file, file + ".plain"} {
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
@@ -302,7 +302,7 @@ func newLargeBackup(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if got := runTenantry(t, env, "backup", file); got.code != 0 {
-		t.Fatal(got.errors)
+		t.Fatal(got.stderr)
 	}
 	return file
 }

@@ -52,8 +52,8 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 		t.Errorf("after the rotation: %v", rotated)
 	}
 	table := runTenantry(t, env, "keyset", "list")
-	if table.code != 0 || !strings.Contains(table.output, "primary") || strings.Contains(table.output, "typeUrl") {
-		t.Errorf("%s%s", table.output, table.errors)
+	if table.code != 0 || !strings.Contains(table.stdout, "primary") || strings.Contains(table.stdout, "typeUrl") {
+		t.Errorf("%s%s", table.stdout, table.stderr)
 	}
 	var acts []string
 	for _, e := range runTenantry(t, env, "audit", "list", "-o", "json").mustJSON(t).objects("events") {

@@ -155,8 +155,8 @@ func TestInvalidTLSAndProxySettingsAreRefused(t *testing.T) {
 		`"::/0" contains `: {"TENANTRY_TRUSTED_PROXIES=::/0"},
 	} {
 		env = append(env, "TENANTRY_DATA_DIR="+t.TempDir(), "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0")
-		if o := runTenantry(t, env, "serve"); o.code == 0 || !strings.Contains(o.errors, want) || strings.Contains(o.errors, "BEGIN") {
-			t.Errorf("%v: exit %d %s", env[:1], o.code, o.errors)
+		if o := runTenantry(t, env, "serve"); o.code == 0 || !strings.Contains(o.stderr, want) || strings.Contains(o.stderr, "BEGIN") {
+			t.Errorf("%v: exit %d %s", env[:1], o.code, o.stderr)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func tokenCredential(token string) secret.Credential {
 // newFingerprinterAndLimiter returns an in-memory limiter and a fingerprinter with a new keyset.
 func newFingerprinterAndLimiter(t *testing.T) (ports.Fingerprinter, ports.Limiter) {
 	t.Helper()
-	fingerprinter, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
+	fingerprinter, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), secrets.CreateMissing)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// DNS returns a DNS provider whose methods call a plugin process through the interceptors, the
+// DNSClient returns a DNS provider whose methods call a plugin process through the interceptors, the
 // first outermost.
-func DNS(open Opener, interceptors ...Interceptor) ports.DNSProvider {
+func DNSClient(open Opener, interceptors ...Interceptor) ports.DNSProvider {
 	return newDNSClient(chain{open: open, probeOf: dnsProbe, interceptors: interceptors})
 }
 

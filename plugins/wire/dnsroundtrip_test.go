@@ -87,7 +87,7 @@ func dnsOverWire(t *testing.T, p ports.DNSProvider, seen func(Connection)) ports
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return DNS(func(context.Context, ...secret.Text) (Session, error) {
+	return DNSClient(func(context.Context, ...secret.Text) (Session, error) {
 		return Session{Process: &Process{conn: conn}, Connection: connection}, nil
 	})
 }

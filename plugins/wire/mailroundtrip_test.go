@@ -51,7 +51,7 @@ func mailOverWire(t *testing.T, p ports.MailPlatform, seen func(Connection), fin
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return Mail(func(context.Context, ...secret.Text) (Session, error) {
+	return MailClient(func(context.Context, ...secret.Text) (Session, error) {
 		return Session{Process: &Process{conn: conn}, Connection: connection, Done: finished}, nil
 	})
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Sending returns a sending platform whose methods call a plugin process through the interceptors,
+// SendingClient returns a sending platform whose methods call a plugin process through the interceptors,
 // the first outermost.
-func Sending(open Opener, interceptors ...Interceptor) ports.SendingPlatform {
+func SendingClient(open Opener, interceptors ...Interceptor) ports.SendingPlatform {
 	return sendingClient{proto.NewSendingPlatformClient(chain{open: open, probeOf: sendingProbe, interceptors: interceptors})}
 }
 

@@ -83,7 +83,7 @@ func sendingOverWire(t *testing.T, p ports.SendingPlatform, seen func(Connection
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return Sending(func(context.Context, ...secret.Text) (Session, error) {
+	return SendingClient(func(context.Context, ...secret.Text) (Session, error) {
 		return Session{Process: &Process{conn: conn}, Connection: connection}, nil
 	})
 }
