@@ -26,18 +26,12 @@ import (
 func gunzipFile(t *testing.T, name string) []byte {
 	t.Helper()
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = f.Close() }()
 	zip, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	content, err := io.ReadAll(zip)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return content
 }
 
@@ -46,9 +40,7 @@ func gzipToFile(t *testing.T, name string, content []byte) string {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
 	_, err := w.Write(content)
-	if err := errors.Join(err, w.Close(), os.WriteFile(name, out.Bytes(), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, w.Close(), os.WriteFile(name, out.Bytes(), 0o600)))
 	return name
 }
 
@@ -107,9 +99,7 @@ func TestRestoreRefusesDamagedBackups(t *testing.T) {
 	}
 	written := func(raw []byte) string {
 		name := filepath.Join(dir, fmt.Sprint(uniqueNumber.Add(1)))
-		if err := os.WriteFile(name, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, raw, 0o600))
 		return name
 	}
 	lines := strings.SplitAfter(strings.TrimSuffix(content, "\n"), "\n")
@@ -148,9 +138,7 @@ func TestRestoreWithPassphraseRefusesPlainBackup(t *testing.T) {
 	t.Parallel()
 	_, file := newSmallBackup(t)
 	credential, data := filepath.Join(t.TempDir(), "passphrase"), filepath.Join(t.TempDir(), "data")
-	if err := os.WriteFile(credential, []byte("correct horse battery staple\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(credential, []byte("correct horse battery staple\n"), 0o600))
 	got := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, "restore", file, "--credential-file", credential)
 	got.checkFailure(t, cli.ExitRefused)
 	if _, err := os.Stat(data); err == nil || !strings.Contains(got.stderr, "not encrypted") {
@@ -217,9 +205,7 @@ func TestBackupIsConsistentDuringWrites(t *testing.T) {
 func createAccounts(t *testing.T, url string) (stop func()) {
 	t.Helper()
 	store, err := bunstore.Open(t.Context(), url, bunstore.Options{Operator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	done.Go(func() {

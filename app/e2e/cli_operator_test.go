@@ -184,9 +184,7 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 func TestUnresponsiveDatabaseFailsTheCommand(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
 	asked := runTenantry(t, []string{"TENANTRY_DATABASE_URL=postgres://u:secret@" + silent.Addr().String() + "/x"}, "account", "list")
 	asked.checkFailure(t, cli.ExitExternal)
@@ -223,9 +221,7 @@ func TestOperatorAssignsManagedTenants(t *testing.T) {
 	runTenantry(t, env, "tenant", "assign", "--tenant", h.guid, "--account", "bob@example.com").checkFailure(t, cli.ExitRefused) // already held
 
 	const zone = "withdrawn.test"
-	if err := r.zones.Add(zone, "manual"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.zones.Add(zone, "manual"))
 	h.post(h.path("/domains"), object{"domain": zone})
 	h.publishRecords(zone)
 	h.post(h.domainPath(zone, "/verify"), nil)
@@ -274,9 +270,7 @@ func TestVersionAndOpenAPICommands(t *testing.T) {
 		t.Errorf("openapi %v", document["openapi"])
 	}
 	committed, err := os.ReadFile("../../docs/openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if yaml := runTenantry(t, nil, "openapi"); yaml.stdout != string(committed) {
 		t.Error("`tenantry openapi` differs from docs/openapi.yaml: run make openapi")
 	}

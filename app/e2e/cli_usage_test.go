@@ -268,13 +268,9 @@ func TestConfigurationPageIsCurrent(t *testing.T) {
 	cmd := exec.Command(b.binary, "reference")
 	cmd.Stdin = bytes.NewReader(pluginDescriptions(t))
 	page, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	committed, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if string(page) != string(committed) {
 		t.Error("docs/configuration.md is stale: run make generate")
 	}

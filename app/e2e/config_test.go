@@ -37,9 +37,7 @@ func TestConfigShowsTheSourceOfEachValue(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tenantry.yaml")
 	text := "listen: 127.0.0.1:1\nadmin_listen: 127.0.0.1:1\nkey_prefix: abc\ndns_resolvers: [\"192.0.2.1:53\", \"192.0.2.2:53\"]\n" +
 		"providers:\n  microsoft365:\n    client_id: from-file\n    pacing: 3\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 	env := []string{onePluginPerKindEnv(t), "TENANTRY_LISTEN=127.0.0.1:2", "TENANTRY_ADMIN_LISTEN=127.0.0.1:2", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=from-variable"}
 	got := shownSettings(t, runTenantry(t, env, "config", "--config", file, "--listen", "127.0.0.1:3", "-o", "json"))
 	for name, want := range map[string][2]string{
@@ -104,9 +102,7 @@ func TestMisspeltSettingsAreReported(t *testing.T) {
 		"listen: 127.0.0.1:0\nLISTEN: 127.0.0.1\n": `"LISTEN"`,
 	} {
 		file := filepath.Join(t.TempDir(), "tenantry.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 		o := runTenantry(t, nil, "account", "list", "--config", file)
 		o.checkFailure(t, cli.ExitUsage)
 		if !strings.Contains(o.stderr, says) {

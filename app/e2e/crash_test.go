@@ -140,9 +140,7 @@ func (e *onboarding) checkAudit(got reply) {
 			Action  string
 			Outcome struct{ Status int }
 		}
-		if err := json.Unmarshal(line, &entry); err != nil {
-			e.t.Fatal(err)
-		}
+		must(e.t, json.Unmarshal(line, &entry))
 		if entry.Actor.Type == string(audit.Key) && entry.Outcome.Status/100 == 2 && entry.Action != "rotate-api-key" {
 			succeeded++
 		}

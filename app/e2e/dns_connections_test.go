@@ -51,9 +51,7 @@ func newCloudflareFake(t *testing.T, zones ...string) *cloudflareFake {
 	}))
 	t.Cleanup(server.Close)
 	handler, ready, err := cloudflare.New(simulate.Options{URL: server.URL, DataDir: t.TempDir(), Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	inner, c.url = handler, ready.Settings["api_url"]
 	for _, zone := range zones {
 		putToSimulator(t, server.URL+"/_control/zones/"+zone, "{}")
@@ -64,14 +62,10 @@ func newCloudflareFake(t *testing.T, zones ...string) *cloudflareFake {
 func putToSimulator(t *testing.T, url, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode >= 300 {
 		raw, _ := io.ReadAll(answer.Body)
@@ -86,9 +80,7 @@ func (c *cloudflareFake) env() string { return "TENANTRY_PROVIDERS_CLOUDFLARE_AP
 func credentialFile(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "credential")
-	if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text+"\n"), 0o600))
 	return file
 }
 
@@ -199,9 +191,7 @@ func (c *cloudflareFake) checkLifecycle(t *testing.T, env []string, account stri
 func TestDNSConnectionToPowerDNS(t *testing.T) {
 	t.Parallel()
 	server, err := testserver.StartPowerDNS(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(server.Stop)
 	env := []string{
 		"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_DATABASE_URL=" + testserver.Database(t), "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=true",
@@ -300,9 +290,7 @@ func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
 		c.onCall.Store(&onCall)
 		p, err := launchProcess(requirePrograms(t, releaseBuild), env, io.Discard, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare",
 			"--credential-file", file, "--name", fmt.Sprint(name, " ", round))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		<-asked
 		p.kill()
 		close(over)

@@ -20,7 +20,11 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/sandbox"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/apptest"
 )
+
+// must ends the test if err is not nil.
+var must = apptest.Must
 
 // waitTimeout is how long a test waits for an event. Only a process that hangs takes this long.
 const waitTimeout = 5 * time.Minute
@@ -94,9 +98,7 @@ func pluginDescriptions(t *testing.T) []byte {
 func requirePrograms(t *testing.T, make func() (programs, error)) programs {
 	t.Helper()
 	b, err := make()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 

@@ -204,9 +204,7 @@ func (i testIntegration) countCalls(n int) (times int) {
 // journal returns the calls that the simulator of a provider recorded, in order.
 func (c client) journal(provider string) (all []object) {
 	c.t.Helper()
-	if err := json.Unmarshal(c.control("GET", "/calls?provider="+provider, nil).raw, &all); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, json.Unmarshal(c.control("GET", "/calls?provider="+provider, nil).raw, &all))
 	return all
 }
 
@@ -268,9 +266,7 @@ func (i testIntegration) hasAccount(n int) bool {
 func (i testIntegration) accountAddresses() (all []string) {
 	i.t.Helper()
 	var accounts []object
-	if err := json.Unmarshal(i.control("GET", "/sending/"+i.provider+"/accounts", nil).raw, &accounts); err != nil {
-		i.t.Fatal(err)
-	}
+	must(i.t, json.Unmarshal(i.control("GET", "/sending/"+i.provider+"/accounts", nil).raw, &accounts))
 	for _, a := range accounts {
 		for _, member := range []string{"email", "from_email"} {
 			if a.text(member) != "" && a[member] != nil {

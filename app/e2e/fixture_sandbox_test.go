@@ -57,9 +57,7 @@ func (b *syncBuffer) String() string {
 func startProcess(t *testing.T, b programs, env []string, out io.Writer, args ...string) *process {
 	t.Helper()
 	p, err := launchProcess(b, env, out, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.stopAtEnd(t)
 	return p
 }
@@ -121,9 +119,7 @@ const allPlugins = "TENANTRY_PLUGIN_DIR="
 func onePluginPerKindEnv(t *testing.T) string {
 	t.Helper()
 	variable, err := linkPlugins()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return variable
 }
 
@@ -195,9 +191,7 @@ func startDev(t *testing.T, b programs, data string, env []string, args ...strin
 	if p != nil {
 		p.stopAtEnd(t)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p, ready
 }
 

@@ -55,9 +55,7 @@ func TestADifferentMailPlatformServes(t *testing.T) {
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", testserver.Program(t, "testdata/go-mail"))
 	watch := &vendorCheck{t: t}
 	service, err := url.Parse(ready.APIURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(service)
 	proxy.Transport = watch
 	front := httptest.NewServer(proxy)

@@ -27,9 +27,7 @@ func TestLapsedPlanAnswers402(t *testing.T) {
 	h := sharedSandbox(t).newAccount(object{"tenant_slots": 1}).newTenant(nil).connect()
 	h.setPlan(object{"plan": "complete", "active": false})
 	d, err := publishedDocument()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	own := strings.NewReplacer("{tenant_id}", h.guid, "{domain_name}", "a.example", "{domain_id}", h.guid, "{mailbox_id}", h.guid)
 	for _, op := range d.operations {
 		h.expect(op.method, own.Replace(op.path), nil, 402, "no_api_plan")
@@ -166,9 +164,7 @@ func (pair *replicaPair) post(c client, path string, body any) reply {
 
 func (pair *replicaPair) queryInt(query string) (n int) {
 	pair.t.Helper()
-	if err := pair.db.QueryRow(query).Scan(&n); err != nil {
-		pair.t.Fatal(err)
-	}
+	must(pair.t, pair.db.QueryRow(query).Scan(&n))
 	return n
 }
 
@@ -255,9 +251,7 @@ func (pair *replicaPair) checkTenantLimit(t *testing.T) {
 func (pair *replicaPair) verifiedDomain(tenant string) string {
 	pair.t.Helper()
 	zone := "mail.test"
-	if err := pair.zones.Add(zone, "manual"); err != nil {
-		pair.t.Fatal(err)
-	}
+	must(pair.t, pair.zones.Add(zone, "manual"))
 	h := accountTenant{caller: seededAccount(pair.t, pair.servers[0].ready), guid: tenant}
 	h.post(h.path("/domains"), object{"domain": zone})
 	h.publishRecords(zone)

@@ -37,9 +37,7 @@ func listenerCount(t *testing.T, pid int) (n int) {
 	listening := map[string]bool{}
 	for _, table := range []string{"tcp", "tcp6"} {
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for line := range strings.Lines(string(raw)) {
 			const state, listen, inode = 3, "0A", 9
 			if f := strings.Fields(line); len(f) > inode && f[state] == listen {

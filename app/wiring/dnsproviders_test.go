@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -23,20 +24,19 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
+// must ends the test if err is not nil.
+var must = apptest.Must
+
 // openTestDNSProviders opens the DNS providers of a plugin folder, which count their budgets in
 // counters.
 func openTestDNSProviders(t *testing.T, dir string, fingerprinter ports.Fingerprinter, counters ports.Limiter, providerSettings map[string]map[string]string) *DNSProviders {
 	t.Helper()
 	host, err := pluginhost.New(pluginhost.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(host.Close)
 	p, err := newDNSProviders(settings.Config{Providers: providerSettings, CircuitOpen: time.Minute},
 		providerOptions{host: host, counters: counters, fingerprinter: fingerprinter, log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -48,13 +48,9 @@ func tokenCredential(token string) secret.Credential {
 func newFingerprinterAndLimiter(t *testing.T) (ports.Fingerprinter, ports.Limiter) {
 	t.Helper()
 	fingerprinter, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), secrets.CreateMissing)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	counters, err := limiter.Open(t.Context(), limiter.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = counters.Close() })
 	return fingerprinter, counters
 }

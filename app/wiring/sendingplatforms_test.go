@@ -33,15 +33,11 @@ import (
 func openTestSendingPlatforms(t *testing.T, dir string, fingerprinter ports.Fingerprinter, counters ports.Limiter, providerSettings map[string]map[string]string) *sendingPlatforms {
 	t.Helper()
 	host, err := pluginhost.New(pluginhost.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(host.Close)
 	p, err := newSendingPlatforms(settings.Config{Providers: providerSettings, CircuitOpen: time.Minute},
 		providerOptions{host: host, counters: counters, fingerprinter: fingerprinter, log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -81,9 +77,7 @@ func TestPlatformsListsTheSendingPlugins(t *testing.T) {
 	providerSettings := map[string]map[string]string{"instantly": {"auth_hosts": "login.microsoftonline.us, proxy.example:8443"}}
 	p := openTestSendingPlatforms(t, testserver.PluginsWithout(t, "sending-plusvibe"), fingerprinter, counters, providerSettings)
 	all, err := p.Platforms(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var ids []string
 	for _, platform := range all {
 		ids = append(ids, platform.ID)
