@@ -81,10 +81,7 @@ func (h *fixture) service() *Service {
 
 func (h *fixture) changeTenant(t *testing.T, change func(*tenant.Tenant)) {
 	t.Helper()
-	stored, err := h.store.Tenant(t.Context(), h.acc.ID, guid)
-	must(t, err)
-	change(&stored)
-	must(t, h.store.SaveTenant(t.Context(), h.acc.ID, stored))
+	apptest.ChangeTenant(t, h.store, h.acc.ID, guid, change)
 }
 
 func (h *fixture) changeDomain(t *testing.T, name string, change func(*domain.Domain)) {
