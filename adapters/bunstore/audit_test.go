@@ -250,14 +250,13 @@ func TestOnlySuccessfulOneOfConcurrentActionsIsRecorded(t *testing.T) {
 	})
 }
 
-func assignTenant(t testing.TB, s *Store, owner access.AccountID, n int) tenant.Tenant {
+func assignTenant(t testing.TB, s *Store, owner access.AccountID, n int) {
 	t.Helper()
 	made, err := s.Attach(t.Context(), owner, tenant.Tenant{GUID: guid(n), Managed: true, ConsentedAt: now})
 	must(t, "assign", err)
 	if !made.Managed {
 		t.Fatal("the tenant is not managed")
 	}
-	return made
 }
 
 func requireWithdrawn(t testing.TB, s *Store, owner access.AccountID, n int, want bool) {

@@ -69,7 +69,7 @@ func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, change
 	var err error
 	switch {
 	case p.ends:
-		err = p.end(ctx, s, tx)
+		err = p.end(ctx, tx)
 	case changed && p.act != nil && p.act.Entry.Account != "" && p.act.State() == ports.ActNew:
 		p.stored, err = true, s.storeAct(ctx, tx, p.act)
 	}
@@ -92,7 +92,7 @@ func (p *pendingEntries) store(ctx context.Context, s *Store, tx bun.IDB, change
 // a sweep has done so already (see EndLostActs). With an outcome it also deletes the act that an
 // earlier attempt stored under the same Idempotency-Key: the entry of this attempt replaces that
 // act.
-func (p *pendingEntries) end(ctx context.Context, s *Store, tx bun.IDB) error {
+func (p *pendingEntries) end(ctx context.Context, tx bun.IDB) error {
 	owner := accountKey(p.act.Entry.Account)
 	forget := tx.NewDelete().Model((*actRow)(nil)).Where("account_id = ?", owner).Where("write_key = ?", p.act.Write)
 	if p.outcome == nil {

@@ -120,7 +120,7 @@ type completingChange struct {
 	made   func(t testing.TB) bool
 }
 
-func (h tenantFixture) changes(ctx context.Context, t testing.TB, s *Store) map[string]completingChange {
+func (h tenantFixture) changes(ctx context.Context, s *Store) map[string]completingChange {
 	return map[string]completingChange{
 		"a deletion": {
 			func(completion *ports.Completion) error {
@@ -191,7 +191,7 @@ func TestChangeCommitsItsCompletion(t *testing.T) {
 			key++
 			c := newClaim(h.owner, key)
 			ctx, seen := watchEffects(t)
-			x := h.changes(ctx, t, s)[what]
+			x := h.changes(ctx, s)[what]
 			must(t, what, x.change(newCompletion(c, mustClaim(t, s, c))))
 			if !seen().Completed {
 				t.Fatalf("%s is not noted as completed", what)
@@ -219,7 +219,7 @@ func TestAttemptThatLostItsKeyChangesNothing(t *testing.T) {
 			t.Fatal("a dead owner's key was not taken over")
 		}
 		ctx, seen := watchEffects(t)
-		for what, x := range h.changes(ctx, t, s) {
+		for what, x := range h.changes(ctx, s) {
 			requireRefusal(t, what, x.change(newCompletion(c, first)), fault.KeyInProgress)
 			if seen().Completed {
 				t.Fatalf("%s is noted as completed", what)

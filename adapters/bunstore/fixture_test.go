@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports/contract"
 )
 
 // sharedStore is a store that eachStore lends to the tests, on one kind of database.
@@ -169,20 +169,7 @@ func holdWriteSlot(t testing.TB, s *Store) (release func()) {
 }
 
 // concurrently calls f with 0 to n-1 at the same time and returns the errors.
-func concurrently(n int, f func(i int) error) []error {
-	errs := make([]error, n)
-	start := make(chan struct{})
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			<-start
-			errs[i] = f(i)
-		})
-	}
-	close(start)
-	wg.Wait()
-	return errs
-}
+var concurrently = contract.Concurrently
 
 // countWinners returns the number of nil errors. Every other error must be the refusal.
 func countWinners(t testing.TB, errs []error, refusal error) int {

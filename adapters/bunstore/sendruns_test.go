@@ -76,14 +76,13 @@ func (w sendLimitFixture) requireNotClaimed(t testing.TB, what string, s *Store,
 }
 
 // saveCounts stores that each mailbox sent n messages on the current day.
-func (w sendLimitFixture) saveCounts(t testing.TB, s *Store, r ports.SendRun, n int) ports.SendCounts {
+func (w sendLimitFixture) saveCounts(t testing.TB, s *Store, r ports.SendRun, n int) {
 	t.Helper()
 	c := ports.SendCounts{Today: dayStart, At: dueTime, Mark: dueTime.Add(-6 * time.Hour), Boxes: map[string][]sendlimit.Count{}}
 	for _, m := range w.boxes {
 		c.Boxes[m.ID] = []sendlimit.Count{{Day: dayStart, Final: n - 1, Recent: 1}}
 	}
 	requireHeld(t, "save counts", true)(s.SaveCounts(t.Context(), r, c))
-	return c
 }
 
 func (w sendLimitFixture) listBoxes(t testing.TB, s *Store, r ports.SendRun) []ports.SendBox {

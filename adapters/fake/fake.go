@@ -259,7 +259,7 @@ func (p *Platform) Holds(id tenant.GUID) Snapshot {
 		h.Mailboxes = append(h.Mailboxes, HeldMailbox{m.Platform, m.password, m.submission})
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.rules)) {
-		h.Rules = append(h.Rules, t.rules[name].answer(false, false))
+		h.Rules = append(h.Rules, t.rules[name].answer())
 	}
 	return h
 }

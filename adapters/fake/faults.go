@@ -123,12 +123,12 @@ func (s *Script) begin(ctx context.Context, method string, id tenant.GUID, about
 	if ctx.Err() != nil {
 		return unknown()
 	}
-	return s.nextFault(method, id, about, false)
+	return s.nextFault(method, id, about, beforeEffect)
 }
 
 func (s *Script) end(ctx context.Context, method string, id tenant.GUID, about string) error {
 	s.mu.Lock()
-	err := s.nextFault(method, id, about, true)
+	err := s.nextFault(method, id, about, afterEffect)
 	gates := s.gates
 	s.mu.Unlock()
 	for _, g := range gates {
@@ -153,6 +153,12 @@ func (g *Gate) pass(ctx context.Context) bool {
 		return false
 	}
 }
+
+// The values for the argument after of nextFault.
+const (
+	beforeEffect = false
+	afterEffect  = true
+)
 
 func (s *Script) nextFault(method string, id tenant.GUID, about string, after bool) error {
 	for _, f := range s.faults {

@@ -41,9 +41,9 @@ func (r *ruleState) blocks(address string, now time.Time, lag time.Duration) boo
 }
 
 // answer returns the rule as a call of the port returns it.
-func (r *ruleState) answer(made, written bool) sendlimit.Rule {
+func (r *ruleState) answer() sendlimit.Rule {
 	out := r.Rule
-	out.Lists, out.Created, out.Written, out.Altered = slices.Clone(r.Lists), made, written, r.Altered && r.Enabled
+	out.Lists, out.Altered = slices.Clone(r.Lists), r.Altered && r.Enabled
 	return out
 }
 
@@ -100,13 +100,15 @@ func (c client) EnsureRule(ctx context.Context, scope string, mailboxes []string
 			if open {
 				r.change(c.p.now, func(r *sendlimit.Rule) { r.Enabled = false })
 			}
-			out = r.answer(false, open)
+			out = r.answer()
+			out.Written = open
 			return open, nil
 		}
 		if len(mailboxes) == 0 {
 			return false, nil
 		}
-		out = c.p.makeRule(t, scope, mailboxes, false).answer(true, true)
+		out = c.p.makeRule(t, scope, mailboxes, false).answer()
+		out.Created, out.Written = true, true
 		return true, nil
 	})
 	return out, err
@@ -121,10 +123,11 @@ func (c client) Block(ctx context.Context, scope string, mailboxes []string) (se
 		case r == nil && len(want) == 0:
 			return false, nil
 		case r == nil:
-			out = c.p.makeRule(t, scope, want, true).answer(true, true)
+			out = c.p.makeRule(t, scope, want, true).answer()
+			out.Created, out.Written = true, true
 			return true, nil
-		case r.answer(false, false).Matches(want):
-			out = r.answer(false, false)
+		case r.answer().Matches(want):
+			out = r.answer()
 			return false, nil
 		}
 		r.change(c.p.now, func(r *sendlimit.Rule) {
@@ -132,7 +135,8 @@ func (c client) Block(ctx context.Context, scope string, mailboxes []string) (se
 				r.Lists, r.Altered = want, false
 			}
 		})
-		out = r.answer(false, true)
+		out = r.answer()
+		out.Written = true
 		return true, nil
 	})
 	return out, err
@@ -144,7 +148,7 @@ func (c client) Rules(ctx context.Context) ([]sendlimit.Rule, error) {
 	err := c.server(ctx, "Rules", "", func(t *state) (bool, error) {
 		for _, name := range slices.Sorted(maps.Keys(t.rules)) {
 			if sendlimit.IsRuleName(name) {
-				out = append(out, t.rules[name].answer(false, false))
+				out = append(out, t.rules[name].answer())
 			}
 		}
 		return false, nil

@@ -58,9 +58,7 @@ func exported(client *apiClient, key string) (entries []shownEntry) {
 	}
 	for line := range strings.Lines(got.raw) {
 		var e shownEntry
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			client.t.Fatal(err)
-		}
+		must(client.t, json.Unmarshal([]byte(line), &e))
 		if !slices.Contains([]string{"account.create", "connect.confirm", "key.create"}, e.Action) {
 			entries = append(entries, e)
 		}
@@ -164,9 +162,7 @@ func TestEntryTellsTheRequest(t *testing.T) {
 	var lines []string
 	for _, entry := range list.body["entries"].([]any) {
 		line, err := json.Marshal(entry)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		lines = append(lines, string(line))
 	}
 	slices.Reverse(lines)
@@ -182,9 +178,7 @@ func TestRefusalsOfKnownKeysAreEntries(t *testing.T) {
 	client := serve(t, env.handler(t))
 	revoked := env.addKey(t, env.accountA.account.ID)
 	keys, err := env.store.IssuedKeys(t.Context(), env.accountA.account.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := env.store.RevokeKey(t.Context(), keys[1].ID, time.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -297,9 +291,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 	client := serve(t, env.handler(t))
 	revoked := env.addKey(t, env.accountA.account.ID)
 	keys, err := env.store.IssuedKeys(t.Context(), env.accountA.account.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := env.store.RevokeKey(t.Context(), keys[1].ID, time.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -389,9 +381,7 @@ func (env *testEnv) addEntries(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
 		act := &ports.Act{Write: []byte(strconv.Itoa(i)), Entry: audit.Entry{ID: newID(time.Now()), Account: env.accountA.account.ID, Actor: audit.Actor{Type: audit.Key}, Action: "x"}}
-		if err := env.store.EndAct(ports.WithAct(t.Context(), act), &audit.Done); err != nil {
-			t.Fatal(err)
-		}
+		must(t, env.store.EndAct(ports.WithAct(t.Context(), act), &audit.Done))
 	}
 }
 
@@ -437,9 +427,7 @@ func TestBrokenExportIsNotComplete(t *testing.T) {
 			server := httptest.NewServer(env.handler(t))
 			defer server.Close()
 			response, err := noRedirects.Do(call{method: "GET", path: "/v1/audit/export", key: env.accountA.key}.request(t, server.URL))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer func() { _ = response.Body.Close() }()
 			var lines int
 			for d := json.NewDecoder(response.Body); ; lines++ {

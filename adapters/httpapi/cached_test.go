@@ -41,9 +41,7 @@ func TestDocumentIsCompressedAndCacheable(t *testing.T) {
 					t.Errorf("%s has %d bytes compressed and %d plain", path, got.Body.Len(), plain.Body.Len())
 				}
 				unzipped, err := gzip.NewReader(got.Body)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				if content, err := io.ReadAll(unzipped); err != nil || string(content) != plain.Body.String() {
 					t.Errorf("%s differs when it is compressed: %v", path, err)
 				}
@@ -87,9 +85,7 @@ func TestIntroductionIsShort(t *testing.T) {
 	var document struct {
 		Info struct{ Description string }
 	}
-	if err := json.Unmarshal(ask(h, "/openapi.json", nil).Body.Bytes(), &document); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(ask(h, "/openapi.json", nil).Body.Bytes(), &document))
 	text := document.Info.Description
 	if len(text) > 1500 {
 		t.Errorf("the introduction has %d characters; move details to a guide", len(text))

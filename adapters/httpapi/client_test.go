@@ -65,9 +65,7 @@ type call struct {
 func (c call) request(t testing.TB, base string) *http.Request {
 	t.Helper()
 	r, err := http.NewRequest(c.method, base+c.path, strings.NewReader(c.body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("Accept", "application/json")
 	if c.key != "" {
 		r.Header.Set("Authorization", "Bearer "+c.key)
@@ -116,14 +114,10 @@ func (client *apiClient) repeat(c call) reply {
 func (client *apiClient) send(r *http.Request) reply {
 	client.t.Helper()
 	response, err := noRedirects.Do(r)
-	if err != nil {
-		client.t.Fatal(err)
-	}
+	must(client.t, err)
 	defer func() { _ = response.Body.Close() }()
 	raw, err := io.ReadAll(response.Body)
-	if err != nil {
-		client.t.Fatal(err)
-	}
+	must(client.t, err)
 	got := reply{status: response.StatusCode, header: response.Header, raw: string(raw)}
 	_ = json.Unmarshal(raw, &got.body)
 	if err := validateReply(client.validator, r, got); err != nil {
@@ -298,9 +292,7 @@ var closedDocument = sync.OnceValues(func() ([]byte, error) {
 func documentValidator(t testing.TB) validator.Validator {
 	t.Helper()
 	v, err := sharedValidator()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return v
 }
 

@@ -51,7 +51,7 @@ func connectOperations(api huma.API, service *tenants.Service) {
 }
 
 func connectLink(api huma.API, service *tenants.Service) {
-	register(api, huma.Operation{
+	registerShaped(api, huma.Operation{
 		OperationID: "get-connect-url", Method: http.MethodGet, Path: "/v1/tenants/connect-url", Tags: []string{tagTenants},
 		Summary: "Get a connect link",
 		Description: "Starts a connect session and returns its link for an administrator of a tenant: opened in a browser, the link asks for consent " +
@@ -60,29 +60,21 @@ func connectLink(api huma.API, service *tenants.Service) {
 			"with `session_id`, `result` (the status of the session) and `state` added to its query. These parameters prove nothing; read the session.",
 		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.TenantsWrite, AllTenants: true, Answer: exampleConnectURL, Refuses: only(fault.InvalidRequest, fault.InvalidReturnURL, fault.TenantLimitReached,
 			fault.ProviderError, fault.ProviderUnavailable, fault.ProviderTimeout)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *connectLinkInput) (connectURL, error) {
-		link, err := service.ConnectURL(ctx, who.Account, tenants.LinkRequest{
+	}, connectURLOf, func(ctx context.Context, who access.Caller, in *connectLinkInput) (tenants.Link, error) {
+		return service.ConnectURL(ctx, who.Account, tenants.LinkRequest{
 			ReturnURL: in.returnURL, State: in.State, Lifetime: time.Duration(in.TTLMinutes) * time.Minute,
 		})
-		if err != nil {
-			return connectURL{}, err
-		}
-		return connectURLOf(link), nil
 	})
 }
 
 func getConnectSession(api huma.API, service *tenants.Service) {
-	register(api, huma.Operation{
+	registerShaped(api, huma.Operation{
 		OperationID: "get-connect-session", Method: http.MethodGet, Path: "/v1/connect-sessions/{connect_session_id}", Tags: []string{tagTenants},
 		Summary:     "Get a connect session",
 		Description: "Returns how far the administrator has come with the link. A session is kept for 30 days after its link has expired.",
 		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.TenantsWrite, Answer: exampleConnectSession, Refuses: only(fault.ConnectSessionUnknown)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *connectSessionPath) (connectSession, error) {
-		session, err := service.Session(ctx, who.Account.ID, ident.Lookup(in.ID))
-		if err != nil {
-			return connectSession{}, err
-		}
-		return connectSessionOf(session), nil
+	}, connectSessionOf, func(ctx context.Context, who access.Caller, in *connectSessionPath) (tenant.ConnectSession, error) {
+		return service.Session(ctx, who.Account.ID, ident.Lookup(in.ID))
 	})
 }
 

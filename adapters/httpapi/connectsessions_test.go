@@ -18,9 +18,7 @@ func (env *testEnv) allowReturnHost(t *testing.T, owner testAccount, host string
 		s.ReturnHosts = []string{host}
 		return s, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func TestConnectLinkParameters(t *testing.T) {

@@ -126,9 +126,7 @@ func TestAutomationReportsTheDNSConnection(t *testing.T) {
 	checkAutomation("no connection", false, "dns_connection_required")
 	_, err := env.options.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: env.accountA.account.ID, Provider: "cloudflare",
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("one")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	checkAutomation("connected", true, nil)
 	env.dnsProviders.Hold("cloudflare", "one", fake.Refusing{DNSProvider: provider})
 	checkAutomation("the provider refuses the credential", true, "dns_credential_rejected")
@@ -150,13 +148,9 @@ func TestDNSPlanWithoutTheMailPlatform(t *testing.T) {
 	env.platform.Fail(fake.Fault{Kind: outcome.Down})
 	env.get(client, path+"/plan")
 	d, err := env.store.DomainByID(t.Context(), env.accountA.account.ID, strings.Split(path, "/")[3])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d = d.WithRecords(domain.Records{}, time.Now())
-	if err := env.store.SaveDomain(t.Context(), env.accountA.account.ID, d, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, env.store.SaveDomain(t.Context(), env.accountA.account.ID, d, nil))
 	for _, end := range []string{"/plan", "/automation"} {
 		got := client.expect(call{method: "GET", path: path + end, key: env.accountA.key}, 503, "provider_unavailable")
 		if got.header.Get("Retry-After") == "" {
@@ -201,7 +195,7 @@ func (env *testEnv) serveWithProvisionableDomain(t *testing.T) (client *apiClien
 	client, path = env.serveWithDomain(t)
 	env.changePlan(t, env.accountA, "complete", 0)
 	env.platform.DNS.Publish(plannedDomain)
-	env.connectDNS(t, env.accountA, plannedDomain)
+	env.connectDNS(t, env.accountA)
 	return client, path
 }
 
@@ -213,19 +207,17 @@ func (env *testEnv) changePlan(t *testing.T, owner testAccount, name string, slo
 	}
 }
 
-// connectDNS adds a DNS connection with access to the zone to the account. It returns the fake
-// provider behind the connection.
-func (env *testEnv) connectDNS(t *testing.T, owner testAccount, zone string) *fake.DNSProvider {
+// connectDNS adds a DNS connection with access to the zone plannedDomain to the account. It returns
+// the fake provider behind the connection.
+func (env *testEnv) connectDNS(t *testing.T, owner testAccount) *fake.DNSProvider {
 	t.Helper()
 	provider := &fake.DNSProvider{}
-	provider.AddZone(zone)
-	provider.Put(zone, dns.RRSet{Name: zone, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
+	provider.AddZone(plannedDomain)
+	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.NS, Values: []string{"ns1.fake.test", "ns2.fake.test"}})
 	env.dnsProviders.Hold("cloudflare", "one", provider)
 	_, err := env.options.Domains.Connections.Add(t.Context(), dnsconnections.New{Account: owner.account.ID, Provider: "cloudflare",
 		Credential: secret.Credential{Secrets: map[string]secret.Text{"token": secret.New("one")}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return provider
 }
 
@@ -242,9 +234,7 @@ func (env *testEnv) addRun(t *testing.T, owner testAccount, d domain.Domain) (ru
 	now := time.Now().UTC()
 	run, job = ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:10])), ident.New(now, [ident.Entropy]byte([]byte(rand.Text())[:10]))
 	j := provisioning.New(job, run, owner.account.ID, d.ID, owner.tenant, d.Name, now)
-	if err := env.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: owner.account.ID, TotalDomains: 1, CreatedAt: now}, []provisioning.Job{j}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, env.store.CreateRun(t.Context(), provisioning.Run{ID: run, Account: owner.account.ID, TotalDomains: 1, CreatedAt: now}, []provisioning.Job{j}, nil))
 	return run, job
 }
 
@@ -265,12 +255,8 @@ func (env *testEnv) updateJob(t *testing.T, id string, change func(*provisioning
 func (env *testEnv) addTrialKey(t *testing.T, owner testAccount) string {
 	t.Helper()
 	key, text, err := access.NewKey(rand.Reader, "tny", access.Trial, owner.account.ID, "test", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := env.store.AddKey(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, env.store.AddKey(t.Context(), key))
 	return text.Reveal()
 }
 
@@ -278,11 +264,7 @@ func (env *testEnv) addTrialKey(t *testing.T, owner testAccount) string {
 func (env *testEnv) updateTenant(t *testing.T, owner testAccount, change func(*tenant.Tenant)) {
 	t.Helper()
 	stored, err := env.store.Tenant(t.Context(), owner.account.ID, owner.tenant)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	change(&stored)
-	if err := env.store.SaveTenant(t.Context(), owner.account.ID, stored); err != nil {
-		t.Fatal(err)
-	}
+	must(t, env.store.SaveTenant(t.Context(), owner.account.ID, stored))
 }

@@ -93,7 +93,7 @@ func TestProvisioningRefusalOrder(t *testing.T) {
 	expectRefusal(409, "dns_provider_unsupported")
 	env.dnsProviders.Know(cloudflare)
 	expectRefusal(409, "dns_connection_required")
-	provider := env.connectDNS(t, env.accountA, plannedDomain)
+	provider := env.connectDNS(t, env.accountA)
 	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.MX, Values: []string{"10 mx.other.test"}})
 	got := expectRefusal(409, "dns_conflict")
 	conflicts, _ := got.body["conflicts"].([]any)
@@ -126,12 +126,12 @@ func TestProvisioningRefusalOrder(t *testing.T) {
 func TestRefusalsAfterADNSReadAreReplayed(t *testing.T) {
 	env, client, path := newProvisioningEnv(t)
 	env.platform.DNS.Publish(plannedDomain, dns.Record{Type: dns.CNAME, Name: plannedDomain, Content: "web.other.test"})
-	provider := env.connectDNS(t, env.accountA, plannedDomain)
+	provider := env.connectDNS(t, env.accountA)
 	provider.Put(plannedDomain, dns.RRSet{Name: plannedDomain, Type: dns.CNAME, Values: []string{"web.other.test"}})
 	once := call{method: "POST", path: path + "/provision", key: env.accountA.key, headers: map[string]string{"Idempotency-Key": "conflict"}}
 	first := client.expect(once, 409, "dns_conflict")
 	env.platform.DNS.Publish(plannedDomain)
-	env.connectDNS(t, env.accountA, plannedDomain)
+	env.connectDNS(t, env.accountA)
 	if again := client.expect(once, 409, "dns_conflict"); again.raw != first.raw || again.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("not replayed: %s", again.raw)
 	}

@@ -20,13 +20,9 @@ import (
 
 func TestCommittedDocumentIsCurrent(t *testing.T) {
 	current, err := httpapi.Document()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	committed, err := os.ReadFile("../../docs/openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !bytes.Equal(committed, current.YAML) {
 		t.Fatal("docs/openapi.yaml is stale: run make openapi")
 	}
@@ -100,18 +96,12 @@ func (c *failureCounter) Errorf(string, ...any) { c.count++ }
 // TestDocumentExamplesMatchTheirSchemas validates each example in the document against its schema.
 func TestDocumentExamplesMatchTheirSchemas(t *testing.T) {
 	raw, err := closedDocument()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var doc any
-	if err := json.Unmarshal(raw, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &doc))
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat()
-	if err := compiler.AddResource("openapi.json", doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, compiler.AddResource("openapi.json", doc))
 	checked := 0
 	visitObjects(doc, "#", func(pointer string, node map[string]any) {
 		for examplePointer, example := range examplesOf(doc, pointer, node) {

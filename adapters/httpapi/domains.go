@@ -78,19 +78,15 @@ func addADomain(api huma.API, service *domains.Service) {
 }
 
 func verifyDomain(api huma.API, service *domains.Service) {
-	register(api, huma.Operation{
+	registerShaped(api, huma.Operation{
 		OperationID: "verify-domain", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/verify", Tags: []string{tagDomains},
 		Summary: "Verify a domain",
 		Description: "Asks the mail platform to check the verification record, and enables its e-mail service for the domain. " +
 			"It is safe to repeat.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.DomainsWrite, Write: true, Answer: exampleVerified,
 			Refuses: codes(platformCodes, only(fault.VerificationFailed, fault.TenantNotFound, fault.DomainNotFound, fault.DomainUnavailable))}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *domainPath) (verifiedDomain, error) {
-		d, err := service.Verify(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
-		if err != nil {
-			return verifiedDomain{}, err
-		}
-		return verifiedOf(d), nil
+	}, verifiedOf, func(ctx context.Context, who access.Caller, in *domainPath) (domain.Domain, error) {
+		return service.Verify(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
 	})
 }
 
@@ -127,18 +123,14 @@ func enableDKIM(api huma.API, service *domains.Service) {
 }
 
 func dkimStatus(api huma.API, service *domains.Service) {
-	register(api, huma.Operation{
+	registerShaped(api, huma.Operation{
 		OperationID: "get-dkim-status", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/domains/{domain_name}/dkim-status", Tags: []string{tagDomains},
 		Summary:     "Get the DKIM status",
 		Description: "Reads the two selector records of a domain from its authoritative name servers at the time of the request.",
 		Metadata: guard.Terms{Bucket: guard.Expensive, Scope: access.DomainsRead, Answer: exampleDKIMReport,
 			Refuses: codes(platformCodes, only(fault.TenantNotFound, fault.DomainNotFound))}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *domainPath) (dkimReport, error) {
-		r, err := service.DKIMStatus(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
-		if err != nil {
-			return dkimReport{}, err
-		}
-		return reportOf(r), nil
+	}, reportOf, func(ctx context.Context, who access.Caller, in *domainPath) (domains.DKIMReport, error) {
+		return service.DKIMStatus(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.DomainName)
 	})
 }
 

@@ -27,9 +27,7 @@ func eventTypes(r reply) (types []string) {
 func (env *testEnv) attach(t *testing.T, a testAccount, id tenant.GUID) {
 	t.Helper()
 	_, err := env.store.Attach(t.Context(), a.account.ID, tenant.Tenant{GUID: id, Name: "Other", ConsentedAt: time.Now()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 func TestEventsAreThoseOfTheAccount(t *testing.T) {
@@ -144,9 +142,7 @@ func TestWaitingRequestIsAnsweredByEvent(t *testing.T) {
 	// A request that begins to wait after the event does not see it, so events are made until all are answered.
 	for n := 0; len(answers) < waiting && ctx.Err() == nil; n++ {
 		env.attach(t, env.accountA, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)))
-		if err := env.store.DeleteTenant(t.Context(), env.accountA.account.ID, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)), nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, env.store.DeleteTenant(t.Context(), env.accountA.account.ID, tenant.GUID(fmt.Sprintf("aaaaaaaa-0000-4000-8000-%012d", 100+n%20)), nil))
 	}
 	wg.Wait()
 	close(answers)

@@ -18,6 +18,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/audits"
 	"github.com/tenantry/tenantry/app/dnsconnections"
 	"github.com/tenantry/tenantry/app/dnsruns"
@@ -42,6 +43,9 @@ import (
 	"github.com/tenantry/tenantry/plugins/wire"
 	"github.com/tenantry/tenantry/ports"
 )
+
+// must ends the test if err is not nil.
+var must = apptest.Must
 
 const (
 	tenantOfA = tenant.GUID("aaaaaaaa-0000-4000-8000-000000000001")
@@ -77,19 +81,13 @@ func newTestEnv(t testing.TB) *testEnv {
 func newTestEnvOn(t testing.TB, database string) *testEnv {
 	t.Helper()
 	store, err := bunstore.Open(t.Context(), database, bunstore.Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.Migrate(t.Context()))
 	env := &testEnv{store: store, platform: fake.New()}
 	env.sendingPlatform = env.addSendingPlatforms()
-	keyset, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	keyset, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), secrets.CreateMissing)
+	must(t, err)
 	platform := wire.MailInProcess(env.platform, recordingCalls(breaker.ByTenant))
 	pass := &reconcile.Pass{Platform: platform, Domains: store, DNS: env.platform.DNS, Facts: env.platform, Now: time.Now, Limit: testTimeout, Pause: time.Millisecond}
 	env.options = httpapi.Options{
@@ -130,9 +128,7 @@ func newTestEnvOn(t testing.TB, database string) *testEnv {
 func newCounters(t testing.TB) ports.Limiter {
 	t.Helper()
 	l, err := limiter.Open(t.Context(), limiter.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
@@ -141,16 +137,12 @@ func newCounters(t testing.TB) ports.Limiter {
 func (env *testEnv) addAccount(t testing.TB, email string, id tenant.GUID) testAccount {
 	t.Helper()
 	acc, err := env.store.CreateAccount(t.Context(), email, "api_starter", 0, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	env.platform.Connect(id, fake.Setup{})
 	_, err = env.store.Attach(t.Context(), acc.ID, tenant.Tenant{GUID: id, Name: "Tenant", BuiltinDomain: "t.onmicrosoft.com",
 		Consent: tenant.ConsentGranted, ConsentedAt: time.Now(), ConnectedBy: "admin@t.onmicrosoft.com", Bootstrap: tenant.BootstrapPending,
 		SMTPAuth: tenant.SMTPAuthUnknown, Discovery: tenant.DiscoveryPending})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return testAccount{account: acc, key: env.addKey(t, acc.ID), tenant: id}
 }
 
@@ -164,13 +156,9 @@ func (env *testEnv) addKey(t testing.TB, id access.AccountID) string {
 func (env *testEnv) addBoundedKey(t testing.TB, id access.AccountID, bounds access.Bounds) string {
 	t.Helper()
 	key, text, err := access.NewKey(rand.Reader, "tny", access.Live, id, "test", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key.Bounds = bounds
-	if err := env.store.AddKey(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	must(t, env.store.AddKey(t.Context(), key))
 	return text.Reveal()
 }
 
@@ -193,9 +181,7 @@ func (env *testEnv) publishRecords(t *testing.T, owner testAccount, name string)
 	t.Helper()
 	ctx := context.Background()
 	records, err := env.platform.For(owner.tenant).Records(ctx, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	env.platform.DNS.Publish(name, append(records.Verification, records.Service...)...)
 }
 
@@ -203,9 +189,7 @@ func (env *testEnv) publishRecords(t *testing.T, owner testAccount, name string)
 func (env *testEnv) dkimRecords(t *testing.T, owner testAccount, name string) []dns.Record {
 	t.Helper()
 	s, err := env.platform.For(owner.tenant).Signing(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return []dns.Record{s.Selector1, s.Selector2}
 }
 
@@ -225,13 +209,9 @@ func (env *testEnv) addDomainAndMailbox(t *testing.T, owner testAccount) (domain
 		Domains:   []domain.Platform{{Name: name, Verified: true}},
 		Mailboxes: []mailbox.Platform{{ObjectID: "object-" + name, DisplayName: "Ana", Address: "ana@" + name, PrincipalName: "ana@" + name, Alias: "ana", AccountEnabled: true, CreatedAt: time.Now()}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d, err := env.store.Domain(t.Context(), owner.account.ID, owner.tenant, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d.MailReady = true
 	if d, err = env.store.ChangeDomain(t.Context(), owner.account.ID, d); err != nil {
 		t.Fatal(err)
@@ -283,9 +263,7 @@ func (env *testEnv) addSendingPlatforms() *fake.SendingPlatform {
 func (env *testEnv) addIntegration(t *testing.T, owner testAccount) integration.Integration {
 	t.Helper()
 	created, err := env.options.Integrations.Create(t.Context(), integrations.New{Account: owner.account.ID, Provider: "instantly", Name: "Outbound", APIKey: secret.New(exampleAPIKey)}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return created.Integration
 }
 
@@ -295,9 +273,7 @@ func (env *testEnv) addSession(t *testing.T, owner testAccount, i integration.In
 	now := time.Now().UTC()
 	s := integration.Session{ID: newID(now), IntegrationID: i.ID, MailboxID: m.ID, Status: integration.SessionPending, Opened: true, PlatformID: "session-0",
 		CreatedAt: now, ExpiresAt: now.Add(10 * time.Minute), CheckedAt: now.Add(time.Hour)} // in the future, so the platform is not called
-	if err := env.store.BeginSession(t.Context(), owner.account.ID, s, newID(now), now.Add(-time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, env.store.BeginSession(t.Context(), owner.account.ID, s, newID(now), now.Add(-time.Minute)))
 	return s.ID
 }
 
@@ -305,9 +281,7 @@ func (env *testEnv) addSession(t *testing.T, owner testAccount, i integration.In
 func (env *testEnv) addConnectSession(t *testing.T, owner testAccount) string {
 	t.Helper()
 	link, err := env.options.Tenants.ConnectURL(t.Context(), owner.account, tenants.LinkRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return link.SessionID
 }
 
@@ -323,16 +297,12 @@ func (env *testEnv) attachTenant(t *testing.T, owner testAccount, id tenant.GUID
 	_, err := env.store.Attach(t.Context(), owner.account.ID, tenant.Tenant{GUID: id, Name: "More", BuiltinDomain: "m.onmicrosoft.com",
 		Consent: tenant.ConsentGranted, ConsentedAt: time.Now(), Bootstrap: tenant.BootstrapPending, SMTPAuth: tenant.SMTPAuthUnknown,
 		Discovery: tenant.DiscoveryPending})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // markProvisioned marks a discovered mailbox as provisioned by the service.
 func (env *testEnv) markProvisioned(t *testing.T, owner testAccount, m mailbox.Mailbox) {
 	t.Helper()
 	m.Provisioned, m.Observed.Stage = true, time.Now()
-	if err := env.store.SaveMailbox(context.Background(), owner.account.ID, m); err != nil {
-		t.Fatal(err)
-	}
+	must(t, env.store.SaveMailbox(context.Background(), owner.account.ID, m))
 }

@@ -48,7 +48,7 @@ func newGuardBench(b *testing.B) guardBench {
 	must(err)
 	b.Cleanup(func() { must(store.Close()) })
 	must(store.Migrate(b.Context()))
-	keyset, err := secrets.OpenKeyset(filepath.Join(b.TempDir(), "keyset.json"), true)
+	keyset, err := secrets.OpenKeyset(filepath.Join(b.TempDir(), "keyset.json"), secrets.CreateMissing)
 	must(err)
 	counters, err := limiter.Open(b.Context(), limiter.Options{})
 	must(err)

@@ -259,8 +259,6 @@ func TestForwardedHeadersDecideNothing(t *testing.T) {
 func linkTarget(t *testing.T, r reply) string {
 	t.Helper()
 	link, err := http.NewRequest("GET", r.body["connect_url"].(string), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return link.URL.Host + link.URL.Path + link.URL.Query().Get("redirect_uri")
 }

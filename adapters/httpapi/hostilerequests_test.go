@@ -210,9 +210,7 @@ func (m *requestMutator) checkRequest(f faultyRequest, key string) int {
 		target += "?" + f.query
 	}
 	r, err := http.NewRequest(f.method, m.client.server.URL, strings.NewReader(f.body))
-	if err != nil {
-		m.client.t.Fatal(err)
-	}
+	must(m.client.t, err)
 	if targetURL, err := url.Parse(target); err == nil {
 		r.URL = targetURL
 	} else {

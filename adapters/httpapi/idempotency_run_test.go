@@ -167,9 +167,7 @@ func TestExpiredKeyIsTakenOver(t *testing.T) {
 	client := serve(t, env.handler(t))
 	request := idempotency.Request{Method: "POST", Path: domainsOfA, Body: []byte(`{"domain":"example.com"}`)}
 	fingerprint, err := env.options.Guard.Idempotency.Fingerprinter.Fingerprint(request.Text())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	deadAttempt, won, err := env.store.Claim(t.Context(), ports.Claim{Key: env.storedKeyID("k"), Fingerprint: fingerprint, Lease: time.Hour, Now: time.Now()})
 	if err != nil || !won {
 		t.Fatal(won, err)
@@ -209,9 +207,7 @@ func TestSlowAttemptLosesItsKey(t *testing.T) {
 func (env *testEnv) expireLease(t *testing.T, key string) {
 	t.Helper()
 	r, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID(key))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if held, err := env.store.Hold(t.Context(), env.storedKeyID(key), r.Attempt, -time.Second); err != nil || !held {
 		t.Fatalf("the lease was not changed: %v", err)
 	}

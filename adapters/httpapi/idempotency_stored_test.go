@@ -24,9 +24,7 @@ func (env *testEnv) longNameCall(t *testing.T, key string, n int) call {
 	found := ports.Found{Began: time.Now(), Mailboxes: []mailbox.Platform{{
 		ObjectID: "object-aaaaaaaa.example", DisplayName: strings.Repeat("n", n), Address: "ana@aaaaaaaa.example", AccountEnabled: true,
 	}}}
-	if err := env.store.SaveDiscovery(t.Context(), env.accountA.account.ID, env.accountA.tenant, found); err != nil {
-		t.Fatal(err)
-	}
+	must(t, env.store.SaveDiscovery(t.Context(), env.accountA.account.ID, env.accountA.tenant, found))
 	return keyedCall(env, key, "PATCH", path, `{"daily_send_limit":5}`)
 }
 
@@ -59,13 +57,9 @@ func TestTooLargeAnswerIsNotCommitted(t *testing.T) {
 	env := newTestEnv(t)
 	client := serve(t, env.handler(t))
 	storedTenant, err := env.store.Tenant(t.Context(), env.accountA.account.ID, env.accountA.tenant)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	storedTenant.Name = strings.Repeat("n", idempotency.MaxAnswer)
-	if err := env.store.SaveTenant(t.Context(), env.accountA.account.ID, storedTenant); err != nil {
-		t.Fatal(err)
-	}
+	must(t, env.store.SaveTenant(t.Context(), env.accountA.account.ID, storedTenant))
 	client.expect(keyedCall(env, "k", "DELETE", "/v1/tenants/"+string(env.accountA.tenant), ""), 200, "")
 	if r, _, err := env.store.KeyRecord(t.Context(), env.storedKeyID("k")); err != nil || r.Answer != nil || r.Leased {
 		t.Errorf("leased %v, %d bytes, %v", r.Leased, len(r.Answer), err)
@@ -76,10 +70,8 @@ func TestTooLargeAnswerIsNotCommitted(t *testing.T) {
 // that uses it.
 func (env *testEnv) serveWithKeyset(t *testing.T, path string) *apiClient {
 	t.Helper()
-	keyset, err := secrets.OpenKeyset(path, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	keyset, err := secrets.OpenKeyset(path, secrets.CreateMissing)
+	must(t, err)
 	env.options.Guard.Idempotency.Sealer, env.options.Guard.Idempotency.Fingerprinter = keyset, keyset
 	return serve(t, env.handler(t))
 }
@@ -88,9 +80,7 @@ func (env *testEnv) serveWithKeyset(t *testing.T, path string) *apiClient {
 func loseOldKeys(t *testing.T, path string) {
 	t.Helper()
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var file struct {
 		Primary uint32           `json:"primaryKeyId"`
 		Keys    []map[string]any `json:"key"`
@@ -106,9 +96,7 @@ func loseOldKeys(t *testing.T, path string) {
 	if raw, err = json.Marshal(file); err == nil {
 		err = os.WriteFile(path, raw, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // TestReplayAfterKeyRotation checks that replays survive a key rotation. When the old key is gone,

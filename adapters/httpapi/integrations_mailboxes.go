@@ -13,6 +13,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -66,7 +67,7 @@ func beginSignIn(api huma.API, service *integrations.Service) {
 }
 
 func getSignIn(api huma.API, service *integrations.Service) {
-	register(api, huma.Operation{
+	registerShaped(api, huma.Operation{
 		OperationID: "get-microsoft-oauth-status", Method: http.MethodGet, Path: signInPath + "/status", Tags: []string{tagSending},
 		Summary: "Get the status of a sign-in",
 		Description: "Asks the platform for the status of a session, at most every 3 seconds regardless of how often this is called. `connected` means that " +
@@ -75,12 +76,8 @@ func getSignIn(api huma.API, service *integrations.Service) {
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.IntegrationsRead, Answer: exampleSession,
 			Refuses: codes(sendingCodes, only(fault.InvalidRequest, fault.CredentialRejected, fault.IntegrationNotFound, fault.MailboxNotFound,
 				fault.SessionNotFound))}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *sessionInput) (sessionState, error) {
-		s, err := service.Status(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID), ident.Lookup(in.SessionID))
-		if err != nil {
-			return sessionState{}, err
-		}
-		return sessionOf(s), nil
+	}, sessionOf, func(ctx context.Context, who access.Caller, in *sessionInput) (integration.Session, error) {
+		return service.Status(ctx, who.Account.ID, ident.Lookup(in.IntegrationID), ident.Lookup(in.MailboxID), ident.Lookup(in.SessionID))
 	})
 }
 

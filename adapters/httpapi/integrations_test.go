@@ -35,14 +35,14 @@ func newIntegrationEnv(t *testing.T) integrationEnv {
 // addIntegration creates an integration through the API and returns its path.
 func (s integrationEnv) addIntegration(provider string) string {
 	s.client.t.Helper()
-	got := s.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody(provider, "Outbound", ""), key: s.env.accountA.key}, 200, "")
+	got := s.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody(provider, ""), key: s.env.accountA.key}, 200, "")
 	return integrationsPath + "/" + fmt.Sprint(got.body["id"])
 }
 
 // integrationBody returns the body of a request to create an integration. An empty workspace is
 // omitted.
-func integrationBody(provider, name, workspace string) string {
-	body := map[string]string{"provider": provider, "name": name, "api_key": exampleAPIKey}
+func integrationBody(provider, workspace string) string {
+	body := map[string]string{"provider": provider, "name": "Outbound", "api_key": exampleAPIKey}
 	if workspace != "" {
 		body["workspace_id"] = workspace
 	}
@@ -72,7 +72,7 @@ const integrationMembers = "id provider name provider_workspace_id provider_work
 // an integration to its deletion.
 func TestIntegrationAnswersHaveTheirMembers(t *testing.T) {
 	s := newIntegrationEnv(t)
-	once := call{method: "POST", path: integrationsPath, body: integrationBody("instantly", "Outbound", ""), key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}
+	once := call{method: "POST", path: integrationsPath, body: integrationBody("instantly", ""), key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "once"}}
 	created := s.client.expect(once, 200, "")
 	checkMemberNames(t, created.body, integrationMembers)
 	checkMemberNames(t, created.body["capabilities"], "microsoft_oauth mailbox_refresh mailbox_disconnect")
@@ -189,7 +189,7 @@ func TestOAuthStatusRequiresItsSession(t *testing.T) {
 func TestWorkspaceMustBeChosen(t *testing.T) {
 	s := newIntegrationEnv(t)
 	s.platform.Reach = integration.Reach{Workspaces: []integration.Workspace{{ID: "ws-1", Name: "One <b>"}, {ID: "ws-2", Name: "Two"}}}
-	once := call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", "Outbound", ""), key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "choose"}}
+	once := call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", ""), key: s.env.accountA.key, headers: map[string]string{"Idempotency-Key": "choose"}}
 	got := s.client.expect(once, 400, "salesblink_workspace_required")
 	if !strings.Contains(got.raw, `"workspaces":[{"id":"ws-1","name":"One <b>"},{"id":"ws-2","name":"Two"}]`) || strings.Contains(got.raw, exampleAPIKey) {
 		t.Errorf("got %s", got.raw)
@@ -197,8 +197,8 @@ func TestWorkspaceMustBeChosen(t *testing.T) {
 	if again := s.client.expect(once, 400, "salesblink_workspace_required"); again.raw != got.raw || again.header.Get("Idempotency-Replayed") != "true" {
 		t.Errorf("not replayed: %s", again.raw)
 	}
-	s.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", "Outbound", "ws-9"), key: s.env.accountA.key}, 400, "salesblink_workspace_required")
-	created := s.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", "Outbound", "ws-1"), key: s.env.accountA.key}, 200, "")
+	s.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", "ws-9"), key: s.env.accountA.key}, 400, "salesblink_workspace_required")
+	created := s.client.expect(call{method: "POST", path: integrationsPath, body: integrationBody("salesblink", "ws-1"), key: s.env.accountA.key}, 200, "")
 	if created.body["provider_workspace_id"] != "ws-1" {
 		t.Errorf("got %s", created.raw)
 	}

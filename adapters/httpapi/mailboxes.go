@@ -96,7 +96,7 @@ func provision(api huma.API, service *mailboxes.Service) {
 }
 
 func changeMailbox(api huma.API, service *mailboxes.Service) {
-	register(api, huma.Operation{
+	registerShaped(api, huma.Operation{
 		OperationID: "update-mailbox", Method: http.MethodPatch, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}", Tags: []string{tagMailboxes},
 		Summary: "Change a mailbox",
 		Description: "Renames a mailbox at the mail platform, stores its daily send limit, or both. A stored limit alone does not restrict " +
@@ -105,16 +105,12 @@ func changeMailbox(api huma.API, service *mailboxes.Service) {
 			Refuses: codes(platformCodes, only(fault.InvalidSendLimit, fault.NoUpdates, fault.TenantNotFound, fault.MailboxNotFound,
 				fault.ExchangeNotReady))}.Metadata(),
 		SkipValidateBody: true, // updateMailbox validates the body
-	}, func(ctx context.Context, who access.Caller, in *updateInput) (updatedMailbox, error) {
+	}, updatedOf, func(ctx context.Context, who access.Caller, in *updateInput) (mailbox.Mailbox, error) {
 		change, err := in.Body.change()
 		if err != nil {
-			return updatedMailbox{}, err
+			return mailbox.Mailbox{}, err
 		}
-		m, err := service.Update(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), ident.Lookup(in.MailboxID), change)
-		if err != nil {
-			return updatedMailbox{}, err
-		}
-		return updatedOf(m), nil
+		return service.Update(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), ident.Lookup(in.MailboxID), change)
 	})
 }
 
@@ -143,18 +139,14 @@ func hasMember(member string) func(body []byte) bool {
 }
 
 func usage(api huma.API, service *mailboxes.Service) {
-	register(api, huma.Operation{
+	registerShaped(api, huma.Operation{
 		OperationID: "get-mailbox-usage", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailboxes/{mailbox_id}/usage", Tags: []string{tagMailboxes},
 		Summary:     "Get a mailbox's usage",
 		Description: "Returns how many messages a mailbox has sent today and how many its effective limit allows. Without a limit the computed members are null.",
 		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.MailboxesRead, Answer: exampleUsage,
 			Refuses: only(fault.TenantNotFound, fault.MailboxNotFound)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *mailboxPath) (mailboxUsage, error) {
-		u, err := service.Usage(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), ident.Lookup(in.MailboxID))
-		if err != nil {
-			return mailboxUsage{}, err
-		}
-		return usageOf(u), nil
+	}, usageOf, func(ctx context.Context, who access.Caller, in *mailboxPath) (mailbox.Usage, error) {
+		return service.Usage(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), ident.Lookup(in.MailboxID))
 	})
 }
 

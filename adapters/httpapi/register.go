@@ -43,6 +43,17 @@ func register[I, O any](api huma.API, op huma.Operation, h handler[I, O]) {
 	})
 }
 
+// registerShaped adds an operation. shape makes the answer from the result of the use case.
+func registerShaped[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h handler[I, R]) {
+	register(api, op, func(ctx context.Context, who access.Caller, in *I) (out O, err error) {
+		r, err := h(ctx, who, in)
+		if err != nil {
+			return out, err
+		}
+		return shape(r), nil
+	})
+}
+
 // stream sends the parts of an answer that is too long to be kept in memory. If it returns an
 // error, of send or its own, the caller's connection is closed.
 type stream func(send func(part []byte) error) error
@@ -76,17 +87,10 @@ func only(list ...fault.Code) []fault.Code { return list }
 type completingHandler[I, R any] func(ctx context.Context, who access.Caller, in *I, answer ports.Answer[R]) (R, error)
 
 // registerCompleting adds a write whose use case commits the answer together with its last change.
-// shape makes the answer from the result of the use case. The answer is sent to the caller, and
-// stored in a ports.Completion for replays.
+// The answer that shape makes is sent to the caller, and stored in a ports.Completion for replays.
 func registerCompleting[I, R, O any](api huma.API, op huma.Operation, shape func(R) O, h completingHandler[I, R]) {
-	register(api, op, func(ctx context.Context, who access.Caller, in *I) (out O, err error) {
-		r, err := h(ctx, who, in, func(r R) (*ports.Completion, error) {
-			return guard.Completion(ctx, api, &op, shape(r))
-		})
-		if err != nil {
-			return out, err
-		}
-		return shape(r), nil
+	registerShaped(api, op, shape, func(ctx context.Context, who access.Caller, in *I) (R, error) {
+		return h(ctx, who, in, func(r R) (*ports.Completion, error) { return guard.Completion(ctx, api, &op, shape(r)) })
 	})
 }
 

@@ -70,18 +70,14 @@ func setMailboxLimit(api huma.API, service *limits.Service) {
 }
 
 func getMailboxLimit(api huma.API, service *limits.Service) {
-	register(api, huma.Operation{
+	registerShaped(api, huma.Operation{
 		OperationID: "get-mailbox-limit", Method: http.MethodGet, Path: "/v1/tenants/{tenant_id}/mailbox-limits", Tags: []string{tagMailboxes},
 		Summary:     "Get an enforced send limit",
 		Description: "Returns the limit that is enforced in a domain or, without `domain_scope`, in the whole tenant.",
 		Metadata: guard.Terms{Bucket: guard.Reads, Scope: access.LimitsRead, Answer: exampleLimitShown,
 			Refuses: only(fault.InvalidRequest, fault.TenantNotFound, fault.PolicyNotFound)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *getLimitInput) (limitShown, error) {
-		l, err := service.Get(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.domainScope)
-		if err != nil {
-			return limitShown{}, err
-		}
-		return limitShownOf(l), nil
+	}, limitShownOf, func(ctx context.Context, who access.Caller, in *getLimitInput) (limits.Limit, error) {
+		return service.Get(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID), in.domainScope)
 	})
 }
 

@@ -125,9 +125,7 @@ func TestSetMailboxLimitAfterAProviderFailure(t *testing.T) {
 func TestUsageAppliesTheEffectiveLimit(t *testing.T) {
 	env, client, path, _ := newMailboxLimitEnv(t)
 	stored, err := env.store.Mailboxes(t.Context(), env.accountA.account.ID, env.accountA.tenant)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	mailboxPath := "/v1/tenants/" + string(env.accountA.tenant) + "/mailboxes/" + stored[0].ID
 	env.addSendCount(t, stored[0].ID, 5)
 	usage := func(want map[string]any) {
@@ -195,9 +193,7 @@ func (env *testEnv) addEvents(t *testing.T, owner testAccount, n int) (ids []str
 		events = append(events, e)
 		ids = append([]string{e.ID}, ids...)
 	}
-	if err := env.store.RecordEvents(t.Context(), owner.account.ID, events); err != nil {
-		t.Fatal(err)
-	}
+	must(t, env.store.RecordEvents(t.Context(), owner.account.ID, events))
 	return ids
 }
 

@@ -26,9 +26,7 @@ import (
 func TestSlowBodyIsAnsweredAndClosed(t *testing.T) {
 	env := newTestEnv(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h := env.handler(t)
 	server := httpapi.Server("", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if err := http.NewResponseController(rw).SetReadDeadline(time.Now()); err != nil {
@@ -40,9 +38,7 @@ func TestSlowBodyIsAnsweredAndClosed(t *testing.T) {
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
 	conn, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(testTimeout))
 	request := "POST " + domainsOfA + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + env.accountA.key +
@@ -51,9 +47,7 @@ func TestSlowBodyIsAnsweredAndClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusBadRequest || !response.Close {
 		t.Errorf("got %d, close %v", response.StatusCode, response.Close)
@@ -84,9 +78,7 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			begun, sent := make(chan struct{}, 2), make(chan struct{})
 			server := httpapi.Server("", http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 				begun <- struct{}{}
@@ -102,9 +94,7 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 			go func() { _ = server.Serve(listener) }()
 			t.Cleanup(func() { _ = server.Close() })
 			conn, err := net.Dial("tcp", listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer func() { _ = conn.Close() }()
 			_ = conn.SetDeadline(time.Now().Add(testTimeout))
 			write := func(text string) {
@@ -123,9 +113,7 @@ func TestUnreadBodyLosesNoAnswer(t *testing.T) {
 			close(sent)
 			reader := bufio.NewReader(conn)
 			response, err := http.ReadResponse(reader, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer func() { _ = response.Body.Close() }()
 			if _, err := io.ReadAll(response.Body); err != nil || response.StatusCode != tt.status || response.Close == tt.stays {
 				t.Fatalf("got %d, close %v, %v", response.StatusCode, response.Close, err)
@@ -189,9 +177,7 @@ func (d tenantDeleter) DeleteTenant(ctx context.Context, _ access.AccountID, _ t
 func TestMalformedHTTPIsAnswered(t *testing.T) {
 	env := newTestEnv(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := httpapi.Server("", env.handler(t))
 	server.ReadHeaderTimeout, server.ReadTimeout = testTimeout, testTimeout
 	go func() { _ = server.Serve(listener) }()
@@ -210,18 +196,14 @@ func TestMalformedHTTPIsAnswered(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			conn, err := net.Dial("tcp", listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer func() { _ = conn.Close() }()
 			_ = conn.SetDeadline(time.Now().Add(testTimeout))
 			if _, err := conn.Write([]byte(tt.request)); err != nil {
 				t.Fatal(err)
 			}
 			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer func() { _ = response.Body.Close() }()
 			raw, _ := io.ReadAll(response.Body)
 			if response.StatusCode != tt.status || !strings.Contains(string(raw), tt.code) || strings.Contains(string(raw), "evil") {

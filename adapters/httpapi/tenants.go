@@ -67,7 +67,7 @@ func getTenant(api huma.API, service *tenants.Service) {
 const syncTime = 110 * time.Second
 
 func syncTenant(api huma.API, service *tenants.Service) {
-	register(api, huma.Operation{
+	registerShaped(api, huma.Operation{
 		OperationID: "sync-tenant", Method: http.MethodPost, Path: "/v1/tenants/{tenant_id}/sync", Tags: []string{tagTenants},
 		Summary: "Synchronize a tenant",
 		Description: "Prepares the tenant's mail server, enables organization-wide SMTP AUTH if the server is ready, and discovers " +
@@ -75,12 +75,8 @@ func syncTenant(api huma.API, service *tenants.Service) {
 			"`partial` if a part could not be done yet.",
 		Metadata: guard.Terms{Bucket: guard.ProviderHeavy, Scope: access.TenantsWrite, Write: true, TimeLimit: syncTime, Answer: exampleSynced,
 			Refuses: codes(platformCodes, only(fault.TenantNotFound))}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *tenantPath) (synced, error) {
-		s, err := service.Sync(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID))
-		if err != nil {
-			return synced{}, err
-		}
-		return syncedOf(s), nil
+	}, syncedOf, func(ctx context.Context, who access.Caller, in *tenantPath) (tenants.Synced, error) {
+		return service.Sync(ctx, who.Account.ID, tenant.LookupGUID(in.TenantID))
 	})
 }
 

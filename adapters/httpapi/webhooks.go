@@ -99,17 +99,13 @@ func listWebhooks(api huma.API, service *webhooks.Service) {
 }
 
 func getWebhook(api huma.API, service *webhooks.Service) {
-	register(api, huma.Operation{
+	registerShaped(api, huma.Operation{
 		OperationID: "get-webhook", Method: http.MethodGet, Path: "/v1/webhooks/{webhook_id}", Tags: []string{tagWebhooks},
 		Summary:     "Get a webhook",
 		Description: "Returns a webhook, without its secret.",
 		Metadata:    guard.Terms{Bucket: guard.Reads, Scope: access.WebhooksRead, Answer: exampleWebhook, Refuses: only(fault.WebhookNotFound)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *webhookPath) (WebhookEntry, error) {
-		w, err := service.Get(ctx, who.Account.ID, ident.Lookup(in.WebhookID))
-		if err != nil {
-			return WebhookEntry{}, err
-		}
-		return webhookOf(w), nil
+	}, webhookOf, func(ctx context.Context, who access.Caller, in *webhookPath) (webhook.Webhook, error) {
+		return service.Get(ctx, who.Account.ID, ident.Lookup(in.WebhookID))
 	})
 }
 
@@ -119,7 +115,7 @@ type updateWebhookInput struct {
 }
 
 func updateWebhookOperation(api huma.API, service *webhooks.Service) {
-	register(api, huma.Operation{
+	registerShaped(api, huma.Operation{
 		OperationID: "update-webhook", Method: http.MethodPatch, Path: "/v1/webhooks/{webhook_id}", Tags: []string{tagWebhooks},
 		Summary: "Change a webhook",
 		Description: "Changes the URL, the types of events or the description, or disables and enables the webhook. Disabling it ends its pending " +
@@ -127,16 +123,12 @@ func updateWebhookOperation(api huma.API, service *webhooks.Service) {
 		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Request: exampleUpdateWebhook, Answer: exampleWebhook,
 			Refuses: only(fault.NoUpdates, fault.InvalidWebhookURL, fault.WebhookNotFound)}.Metadata(),
 		SkipValidateBody: true, // updateWebhook validates the body
-	}, func(ctx context.Context, who access.Caller, in *updateWebhookInput) (WebhookEntry, error) {
+	}, webhookOf, func(ctx context.Context, who access.Caller, in *updateWebhookInput) (webhook.Webhook, error) {
 		change, err := in.Body.change()
 		if err != nil {
-			return WebhookEntry{}, err
+			return webhook.Webhook{}, err
 		}
-		w, err := service.Update(ctx, who.Account.ID, ident.Lookup(in.WebhookID), change)
-		if err != nil {
-			return WebhookEntry{}, err
-		}
-		return webhookOf(w), nil
+		return service.Update(ctx, who.Account.ID, ident.Lookup(in.WebhookID), change)
 	})
 }
 
@@ -178,18 +170,14 @@ func rotateWebhookSecret(api huma.API, service *webhooks.Service) {
 }
 
 func testWebhook(api huma.API, service *webhooks.Service) {
-	register(api, huma.Operation{
+	registerShaped(api, huma.Operation{
 		OperationID: "test-webhook", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/test", Tags: []string{tagWebhooks},
 		Summary: "Test a webhook",
 		Description: "Sends an event of the type `webhook.test` now, once, and waits up to 15 seconds for the result. The test is also in the list of " +
 			"deliveries. A disabled webhook can be tested too.",
 		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Answer: exampleTestedWebhook, Refuses: only(fault.WebhookNotFound)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *webhookPath) (testedWebhook, error) {
-		t, err := service.Test(ctx, who.Account.ID, ident.Lookup(in.WebhookID))
-		if err != nil {
-			return testedWebhook{}, err
-		}
-		return testedWebhookOf(t), nil
+	}, testedWebhookOf, func(ctx context.Context, who access.Caller, in *webhookPath) (webhooks.Tested, error) {
+		return service.Test(ctx, who.Account.ID, ident.Lookup(in.WebhookID))
 	})
 }
 
@@ -230,18 +218,14 @@ func (in *deliveriesInput) query() (ports.DeliveryQuery, error) {
 }
 
 func redeliver(api huma.API, service *webhooks.Service) {
-	register(api, huma.Operation{
+	registerShaped(api, huma.Operation{
 		OperationID: "redeliver-webhook-delivery", Method: http.MethodPost, Path: "/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", Tags: []string{tagWebhooks},
 		Summary: "Send a delivery again",
 		Description: "Makes a delivery pending, with all tries, and sends it soon. The message has the same `webhook-id` as before. A delivery of a " +
 			"disabled webhook waits until the webhook is enabled.",
 		Metadata: guard.Terms{Bucket: guard.Writes, Scope: access.WebhooksWrite, Write: true, Answer: exampleRedelivered, Refuses: only(fault.WebhookNotFound, fault.DeliveryNotFound)}.Metadata(),
-	}, func(ctx context.Context, who access.Caller, in *deliveryPath) (delivery, error) {
-		d, err := service.Redeliver(ctx, who.Account.ID, ident.Lookup(in.WebhookID), ident.Lookup(in.DeliveryID))
-		if err != nil {
-			return delivery{}, err
-		}
-		return deliveryOf(d), nil
+	}, deliveryOf, func(ctx context.Context, who access.Caller, in *deliveryPath) (webhook.Delivery, error) {
+		return service.Redeliver(ctx, who.Account.ID, ident.Lookup(in.WebhookID), ident.Lookup(in.DeliveryID))
 	})
 }
 

@@ -61,16 +61,12 @@ func (env *testEnv) addWebhooks(sealer ports.Sealer) {
 func (env *testEnv) addWebhook(t *testing.T, owner testAccount) (webhookID, deliveryID string) {
 	t.Helper()
 	w, err := env.options.Webhooks.Create(t.Context(), webhooks.New{Account: owner.account.ID, URL: "https://hooks.example.test/200"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := env.options.Webhooks.Test(t.Context(), owner.account.ID, w.ID); err != nil {
 		t.Fatal(err)
 	}
 	list, _, err := env.options.Webhooks.ListDeliveries(t.Context(), owner.account.ID, w.ID, ports.DeliveryQuery{Limit: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w.ID, list[0].ID
 }
 

@@ -158,19 +158,19 @@ func (o Options) withDefaults() Options {
 // they are sent to the plugin; the first interceptor is the outermost. connection is called for
 // each call, and its error becomes the call's error.
 func (h *Host) Mail(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.MailPlatform {
-	return wire.Mail(h.opener(name, connection), interceptors...)
+	return wire.MailClient(h.opener(name, connection), interceptors...)
 }
 
 // DNS returns the DNS provider of the plugin with this name. It serves one connection. For the
 // parameters see Mail.
 func (h *Host) DNS(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.DNSProvider {
-	return wire.DNS(h.opener(name, connection), interceptors...)
+	return wire.DNSClient(h.opener(name, connection), interceptors...)
 }
 
 // Sending returns the sending platform of the plugin with this name. It serves one connection. For
 // the parameters see Mail.
 func (h *Host) Sending(name string, connection func(context.Context) (wire.Connection, error), interceptors ...wire.Interceptor) ports.SendingPlatform {
-	return wire.Sending(h.opener(name, connection), interceptors...)
+	return wire.SendingClient(h.opener(name, connection), interceptors...)
 }
 
 func (h *Host) opener(name string, connection func(context.Context) (wire.Connection, error)) wire.Opener {

@@ -50,7 +50,7 @@ func (s *supervisor) launch(entry Entry) (*instance, error) {
 		Exe:     files.Path(),
 		Name:    entry.File,
 		Env:     pluginEnvironment(entry.Name, o.Env, o.TelemetryHeaders),
-		Line:    func(line []byte) { panics.Guarded(func() { output.writeLine(line) }, s.logPanic)() },
+		OnLine:  func(line []byte) { panics.Guarded(func() { output.writeLine(line) }, s.logPanic)() },
 		Limits:  o.Limits,
 		Timeout: s.policy.StartTimeout,
 	})

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	wire "github.com/miekg/dns"
+
 	"github.com/tenantry/tenantry/adapters/sandbox"
 )
 
@@ -40,9 +41,7 @@ type apiRecord struct {
 func openCloudflare(t *testing.T, plugins, data string) *cloudflareFixture {
 	t.Helper()
 	environment, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: data, PluginDir: plugins, Seed: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := &cloudflareFixture{t: t, environment: environment, service: newService(t)}
 	if c.ready, err = environment.Open(t.Context(), c.service.services(environment)); err != nil {
 		t.Fatal(err)
@@ -60,20 +59,14 @@ func (c *cloudflareFixture) api(method, path, body string, result any) (code int
 func (c *cloudflareFixture) apiAs(token, method, path, body string, result any) (code int) {
 	c.t.Helper()
 	req, err := http.NewRequestWithContext(c.t.Context(), method, c.environment.Settings()["cloudflare"]["api_url"]+path, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	answer := struct {
 		Errors []struct{ Code int }
 		Result any
@@ -124,9 +117,7 @@ func (c *cloudflareFixture) put(name, records string) {
 func (c *cloudflareFixture) served(name, qtype string) string {
 	c.t.Helper()
 	m, err := wire.Exchange(new(wire.Msg).SetQuestion(name+".", wire.StringToType[qtype]), c.ready.DNSAddr)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	var out []string
 	for _, rr := range m.Answer {
 		out = append(out, strings.TrimPrefix(rr.String(), rr.Header().String()))
@@ -176,9 +167,7 @@ func TestCloudflareEditsReachTheDNS(t *testing.T) {
 	if code := c.batch(zone, fmt.Sprintf(`{"deletes":[{"id":%q}]}`, before[1].ID)); code != 81044 {
 		t.Errorf("a record that was changed through the control interface keeps its id: %d", code)
 	}
-	if err := c.environment.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.environment.Close())
 	c = openCloudflare(t, plugins, data)
 	defer closeEnvironment(t, c.environment)
 	if got := c.records(c.zone("example-one.test")); c.zone("example-one.test") != zone || !slices.Equal(got, after) {
@@ -196,9 +185,7 @@ func (c *cloudflareFixture) checkTokensPerAccount() {
 	var other struct {
 		ID string `json:"account_id"`
 	}
-	if err := json.Unmarshal([]byte(c.control("POST", "/accounts", `{"email":"other@example.com","plan":"complete"}`)), &other); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, json.Unmarshal([]byte(c.control("POST", "/accounts", `{"email":"other@example.com","plan":"complete"}`)), &other))
 	c.control("POST", "/accounts/"+other.ID+"/dns-connections", `{"provider":"cloudflare"}`)
 	tokens := map[string]bool{}
 	for _, owner := range []string{c.ready.AccountID, other.ID} {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/tenantry/tenantry/adapters/sandbox"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/secret"
@@ -191,14 +192,10 @@ func TestRestartKeepsTheState(t *testing.T) {
 	run := func(during func(env *sandbox.Environment, r sandbox.Ready)) sandbox.Ready {
 		t.Helper()
 		env, err := sandbox.Start(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer closeEnvironment(t, env)
 		r, err := env.Open(t.Context(), service.services(env))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		during(env, r)
 		return r
 	}
@@ -240,9 +237,7 @@ func TestUnseededSandboxIsEmpty(t *testing.T) {
 	service := newService(t)
 	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
 	r, err := env.Open(t.Context(), service.services(env))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(r.Zones) != 0 || len(r.Tenants) != 0 || r.APIKey == "" || len(service.accounts) != 1 {
 		t.Fatalf("%+v", r)
 	}
@@ -255,12 +250,8 @@ func TestUnseededSandboxIsEmpty(t *testing.T) {
 // platform does not know.
 func TestTenantsOfAnEarlierMailPlatformAreNotOffered(t *testing.T) {
 	data := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(data, "sandbox"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(data, "sandbox", "tenants.json"), []byte(`[{"tenant_id":"of-another-platform","admin":"a@b.c","name":"Old","seeded":true}]`), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(data, "sandbox"), 0o700))
+	must(t, os.WriteFile(filepath.Join(data, "sandbox", "tenants.json"), []byte(`[{"tenant_id":"of-another-platform","admin":"a@b.c","name":"Old","seeded":true}]`), 0o600))
 	env := start(t, sandbox.Options{DataDir: data, PluginDir: plugins(t, "fake"), Seed: true})
 	r, err := env.Open(t.Context(), newService(t).services(env))
 	if err != nil || len(r.Tenants) != 3 || r.Tenants[0].Name == "Old" {

@@ -21,7 +21,11 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/sandbox"
+	"github.com/tenantry/tenantry/app/apptest"
 )
+
+// must ends the test if err is not nil.
+var must = apptest.Must
 
 // runChild runs a sandbox until the process is killed. The test binary calls it in a child process.
 func runChild(dir string) {
@@ -37,9 +41,7 @@ func runChild(dir string) {
 
 func TestSimulatorsEndWithTheSandbox(t *testing.T) {
 	env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake", "without")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn := connectTo(t, env.Settings()["fake"]["login_url"])
 	closeEnvironment(t, env)
 	waitUntilClosed(t, conn)
@@ -52,22 +54,14 @@ const hang = 4 * time.Minute
 // neither ends nor answers a call.
 func TestCloseDoesNotWaitForAStoppedSimulator(t *testing.T) {
 	env, err := sandbox.Start(t.Context(), sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ready, err := env.Open(t.Context(), newService(t).services(env))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	settings := env.Settings()["fake"]
 	pid, err := strconv.Atoi(settings["pid"])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn := connectTo(t, settings["login_url"])
-	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Kill(pid, syscall.SIGSTOP))
 	called := make(chan error, 1)
 	go func() {
 		resp, err := http.Get(ready.ControlURL + "/calls?provider=fake")
@@ -98,25 +92,15 @@ func TestSimulatorsEndWhenTheirParentIsKilled(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "SANDBOX_TEST_CHILD="+t.TempDir(), "SANDBOX_TEST_PLUGINS="+plugins(t, "fake"))
 	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer stdin.Close()
 	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, cmd.Start())
 	firstLine, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn := connectTo(t, strings.TrimSpace(firstLine))
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	waitUntilClosed(t, conn)
 }
@@ -126,9 +110,7 @@ func TestSimulatorsEndWhenTheirParentIsKilled(t *testing.T) {
 func connectTo(t *testing.T, simulatorURL string) net.Conn {
 	t.Helper()
 	u, err := url.Parse(simulatorURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := net.Dial("tcp", u.Host)
 	if err != nil {
 		t.Fatalf("%s: %v", simulatorURL, err)
@@ -169,16 +151,10 @@ func TestStartErrorsNameTheProblem(t *testing.T) {
 	if err := os.Remove(filepath.Join(changed, "fake")); err != nil { // a symbolic link to the program that all tests use
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(changed, "fake"), []byte("#!/bin/sh\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(changed, "fake"), []byte("#!/bin/sh\n"), 0o700))
 	damaged := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(damaged, "sandbox"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(damaged, "sandbox", "zones.json"), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Join(damaged, "sandbox"), 0o700))
+	must(t, os.WriteFile(filepath.Join(damaged, "sandbox", "zones.json"), []byte("{"), 0o600))
 	for _, tt := range []struct{ name, data, plugins, want string }{
 		{"a simulator that fails", t.TempDir(), plugins(t, "broken"), "simulator of broken: it ended with exit status 1: the disk is full"},
 		{"a simulator with an invalid ready line", t.TempDir(), plugins(t, "babbling"), "simulator of babbling: ready line"},
@@ -217,14 +193,10 @@ func TestSimulatorsCanReadAndEditZones(t *testing.T) {
 func TestCrossOriginRequestsAreRefused(t *testing.T) {
 	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake"), Seed: true})
 	req, err := http.NewRequest("PUT", env.Settings()["fake"]["world"]+"/zones/example-one.test/records", bytes.NewReader([]byte("[]")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Origin", "https://evil.example")
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusForbidden {
 		t.Fatalf("got %d", resp.StatusCode)
@@ -233,9 +205,7 @@ func TestCrossOriginRequestsAreRefused(t *testing.T) {
 
 func TestReadyLineHasExactlyTheseFields(t *testing.T) {
 	raw, err := json.Marshal(sandbox.Ready{Zones: []string{}, Tenants: []sandbox.Tenant{{}}, Sending: map[string]any{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := `{"api_url":"","api_key":"","account_id":"","user_email":"","admin_url":"","control_url":"","dns_addr":"",` +
 		`"zones":[],"tenants":[{"tenant_id":"","admin":"","name":""}],"sending":{}}`
 	if string(raw) != want {

@@ -40,24 +40,16 @@ func plugins(t testing.TB, names ...string) string {
 	dir := t.TempDir()
 	fake := testserver.Program(t, "testdata/fake")
 	raw, err := os.ReadFile(fake)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sum := sha256.Sum256(raw)
 	list := []map[string]string{}
 	for _, name := range names {
-		if err := os.Symlink(fake, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Symlink(fake, filepath.Join(dir, name)))
 		list = append(list, map[string]string{"name": name, "kind": "mail", "file": name, "sha256": hex.EncodeToString(sum[:]), "version": "1"})
 	}
 	catalog, err := json.Marshal(map[string]any{"plugins": list})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), catalog, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(dir, "catalog.json"), catalog, 0o600))
 	return dir
 }
 
@@ -65,9 +57,7 @@ func plugins(t testing.TB, names ...string) string {
 func start(t testing.TB, o sandbox.Options) *sandbox.Environment {
 	t.Helper()
 	env, err := sandbox.Start(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { closeEnvironment(t, env) })
 	return env
 }
@@ -83,18 +73,12 @@ func closeEnvironment(t testing.TB, env *sandbox.Environment) {
 func ask(t testing.TB, method, url, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	resp, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp.StatusCode, strings.TrimSpace(string(raw))
 }

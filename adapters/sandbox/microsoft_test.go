@@ -25,18 +25,12 @@ func bundledPlugin(t *testing.T, kind, name string) string {
 	t.Helper()
 	dir := t.TempDir()
 	file := testserver.Program(t, "release/plugins/"+kind+"-"+name)
-	if err := os.Symlink(file, filepath.Join(dir, kind+"-"+name)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Symlink(file, filepath.Join(dir, kind+"-"+name)))
 	raw, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sum := sha256.Sum256(raw)
 	catalog := fmt.Sprintf(`{"plugins":[{"name":%q,"kind":%q,"file":"%[2]s-%[1]s","sha256":%[3]q,"version":"1"}]}`, name, kind, hex.EncodeToString(sum[:]))
-	if err := os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "catalog.json"), []byte(catalog), 0o600))
 	return dir
 }
 
@@ -59,9 +53,7 @@ func TestControlOfTheMicrosoftSimulator(t *testing.T) {
 	services := service.services(env)
 	services.Consent = realConsent{service, env}
 	r, err := env.Open(t.Context(), services)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(r.Tenants) != 3 || !strings.HasPrefix(r.Tenants[0].Admin, "admin") || env.Secrets()["microsoft365"]["client_secret"].Empty() {
 		t.Fatalf("%+v", r.Tenants)
 	}

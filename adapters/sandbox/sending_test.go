@@ -19,19 +19,13 @@ const instantlyKey = "simulated-instantly-key"
 func api(t *testing.T, method, url string) (int, map[string]any) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	req.Header.Set("Authorization", "Bearer "+instantlyKey)
 	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	answer := map[string]any{}
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.NewDecoder(resp.Body).Decode(&answer))
 	return resp.StatusCode, answer
 }
 
@@ -40,9 +34,7 @@ func api(t *testing.T, method, url string) (int, map[string]any) {
 func TestControlOfASendingPlatform(t *testing.T) {
 	env := start(t, sandbox.Options{DataDir: t.TempDir(), PluginDir: bundledPlugin(t, "sending", "instantly"), Seed: true})
 	r, err := env.Open(t.Context(), newService(t).services(env))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if line, err := json.Marshal(r.Sending); err != nil || string(line) != `{"instantly":{"api_key":"`+instantlyKey+`"}}` {
 		t.Fatalf("sending: %s, %v", line, err)
 	}
@@ -102,9 +94,7 @@ func TestSimulatorsKeepTheirAddress(t *testing.T) {
 	o := sandbox.Options{DataDir: t.TempDir(), PluginDir: plugins(t, "fake")}
 	startedURL := func() string {
 		env, err := sandbox.Start(t.Context(), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer closeEnvironment(t, env)
 		return env.Settings()["fake"]["login_url"]
 	}
@@ -113,9 +103,7 @@ func TestSimulatorsKeepTheirAddress(t *testing.T) {
 		t.Fatalf("the address changed from %s to %s", first, second)
 	}
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", strings.TrimSuffix(strings.TrimPrefix(first, "http://"), "/login"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = listener.Close() }()
 	if third := startedURL(); third == first || third == "" {
 		t.Fatalf("while the last port is in use: %q", third)

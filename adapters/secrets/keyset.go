@@ -19,6 +19,12 @@ import (
 // any for other users. The group may read the file, because orchestrators mount secrets that way.
 const forbiddenMode fs.FileMode = 0o027
 
+// The values for the argument create of OpenKeyset.
+const (
+	CreateMissing   = true
+	RequireExisting = false
+)
+
 // OpenKeyset returns a Sealer for the keyset file at path. If create is set, it creates a missing
 // file with a new key, readable by its owner only. OpenKeyset fails when the file is missing, is
 // not a keyset, or has permissions in forbiddenMode.

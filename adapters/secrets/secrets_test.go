@@ -22,7 +22,7 @@ const testSecret = "canary-9f31c0b7-Passw0rd"
 
 func open(t *testing.T, path string) *secrets.Sealer {
 	t.Helper()
-	s, err := secrets.OpenKeyset(path, true)
+	s, err := secrets.OpenKeyset(path, secrets.CreateMissing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestSealedDataHidesTheSecret(t *testing.T) {
 
 func TestKeysetFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data", "keyset.json")
-	if _, err := secrets.OpenKeyset(path, false); err == nil {
+	if _, err := secrets.OpenKeyset(path, secrets.RequireExisting); err == nil {
 		t.Fatal("a missing keyset opens")
 	}
 	if _, err := os.Stat(path); err == nil {
@@ -145,7 +145,7 @@ func TestUnsafeKeysetFileIsRefused(t *testing.T) {
 			if err := os.Chmod(path, tt.mode); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := secrets.OpenKeyset(path, true); err == nil || !strings.Contains(err.Error(), tt.want) {
+			if _, err := secrets.OpenKeyset(path, secrets.CreateMissing); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("got %v, want an error with %q", err, tt.want)
 			}
 		})
@@ -158,7 +158,7 @@ func TestConcurrentStartsCreateOneKeyset(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range sealers {
 		wg.Go(func() {
-			s, err := secrets.OpenKeyset(path, true)
+			s, err := secrets.OpenKeyset(path, secrets.CreateMissing)
 			if err != nil {
 				t.Error(err)
 			}

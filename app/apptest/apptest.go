@@ -12,6 +12,8 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/secrets"
+	"github.com/tenantry/tenantry/core/access"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -50,10 +52,19 @@ func OpenStore(t testing.TB, url string) *bunstore.Store {
 	return store
 }
 
+// ChangeTenant changes a stored tenant.
+func ChangeTenant(t testing.TB, store *bunstore.Store, owner access.AccountID, id tenant.GUID, change func(*tenant.Tenant)) {
+	t.Helper()
+	stored, err := store.Tenant(t.Context(), owner, id)
+	Must(t, err)
+	change(&stored)
+	Must(t, store.SaveTenant(t.Context(), owner, stored))
+}
+
 // NewSealer returns a sealer with a new keyset.
 func NewSealer(t testing.TB) ports.Sealer {
 	t.Helper()
-	sealer, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
+	sealer, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), secrets.CreateMissing)
 	Must(t, err)
 	return sealer
 }

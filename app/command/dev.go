@@ -338,8 +338,8 @@ func connectDNS(s *wiring.Service) func(context.Context, access.AccountID, strin
 			return err
 		}
 		accountCredential := secret.Credential{Settings: map[string]string{}, Secrets: all.Secrets}
-		for _, field := range description.FieldsOf(true) {
-			if value := all.Settings[field.Name]; value != "" {
+		for _, field := range description.Fields {
+			if value := all.Settings[field.Name]; field.Account && value != "" {
 				accountCredential.Settings[field.Name] = value
 			}
 		}

@@ -124,10 +124,7 @@ func (w *fixture) connect(t *testing.T, at ports.DNSProvider) {
 
 func (w *fixture) change(t *testing.T, change func(*tenant.Tenant)) {
 	t.Helper()
-	stored, err := w.store.Tenant(t.Context(), w.acc.ID, theTenant)
-	must(t, err)
-	change(&stored)
-	must(t, w.store.SaveTenant(t.Context(), w.acc.ID, stored))
+	apptest.ChangeTenant(t, w.store, w.acc.ID, theTenant, change)
 }
 
 // begin stores a run with a job for the domain.

@@ -154,7 +154,7 @@ func (e *examination) keyset(ctx context.Context) finding {
 	case err != nil:
 		return failed(cli.FixUser+", or correct keyset_file", "the keyset cannot be read: %s", cli.OneLine(err))
 	}
-	if _, err := secrets.OpenKeyset(path, false); err != nil {
+	if _, err := secrets.OpenKeyset(path, secrets.RequireExisting); err != nil {
 		fix := "restore the keyset from its backup: " + path
 		switch {
 		case errors.Is(err, fs.ErrPermission):

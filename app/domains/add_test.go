@@ -32,7 +32,7 @@ func TestAddNewAndAgain(t *testing.T) {
 	if got.Live != want || got.DKIM.Status != domain.DKIMPending || got.DKIM.Message == "" {
 		t.Fatalf("live %+v, DKIM %+v", got.Live, got.DKIM)
 	}
-	stored := h.stored(t, zone)
+	stored := h.stored(t)
 	if !stored.Added || stored.Status != want || stored.CheckedAt.IsZero() || len(stored.Verification) != 1 {
 		t.Fatalf("stored %+v", stored)
 	}
@@ -58,7 +58,7 @@ func TestAddWhatThePlatformHasAlready(t *testing.T) {
 	if !got.Exists || len(got.Domain.Verification) == 0 || h.fake.Calls("AddDomain") != 1 {
 		t.Fatalf("got %+v", got)
 	}
-	if !h.stored(t, zone).Added {
+	if !h.stored(t).Added {
 		t.Fatal("it is not stored as added")
 	}
 }
@@ -244,7 +244,7 @@ func TestAddSurvivesTheReleaseOfALaterRequest(t *testing.T) {
 	}})
 	got, err := s.Add(t.Context(), h.acc, guid, zone, nil)
 	must(t, err)
-	if stored := h.stored(t, zone); got.Exists || stored.ID != got.Domain.ID || len(stored.Verification) != 1 {
+	if stored := h.stored(t); got.Exists || stored.ID != got.Domain.ID || len(stored.Verification) != 1 {
 		t.Fatalf("got %+v, stored %+v", got, stored)
 	}
 }

@@ -54,7 +54,7 @@ func TestEveryCrashConverges(t *testing.T) {
 					must(t, err)
 				}
 				must(t, h.walk(t, h.Service))
-				d := h.stored(t, zone)
+				d := h.stored(t)
 				if !d.Verified || !d.DKIM || !d.MailReady || len(d.Service) == 0 {
 					t.Fatalf("stored %+v", d)
 				}

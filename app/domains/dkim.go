@@ -41,7 +41,7 @@ func (s *Service) EnableDKIM(ctx context.Context, owner access.AccountID, id ten
 	}
 	ctx, cancel := reconcile.Detach(ctx, workLimit)
 	defer cancel()
-	d, err = s.Reconciler.Domain(ctx, owner, d, true)
+	d, err = s.Reconciler.Domain(ctx, owner, d, reconcile.MailServerReady)
 	if err != nil {
 		return domain.Domain{}, s.RecordLostConsent(ctx, owner, id, err)
 	}

@@ -18,7 +18,7 @@ func TestEnableDKIM(t *testing.T) {
 	h.signable(t)
 	d, err := h.EnableDKIM(t.Context(), h.acc.ID, guid, zone)
 	must(t, err)
-	if !d.DKIM || !h.stored(t, zone).DKIM || d.Status.DKIM != dns.DKIMHealthy {
+	if !d.DKIM || !h.stored(t).DKIM || d.Status.DKIM != dns.DKIMHealthy {
 		t.Fatalf("got %+v", d)
 	}
 	_, err = h.EnableDKIM(t.Context(), h.acc.ID, guid, zone)
@@ -87,8 +87,8 @@ func TestEnableDKIMRefusals(t *testing.T) {
 			} else {
 				refused(t, err, tt.want)
 			}
-			if h.stored(t, zone).DKIM != done || (h.fake.Calls("EnableSigning") > 0) != tt.asked {
-				t.Fatalf("stored as enabled %v, asked %d times", h.stored(t, zone).DKIM, h.fake.Calls("EnableSigning"))
+			if h.stored(t).DKIM != done || (h.fake.Calls("EnableSigning") > 0) != tt.asked {
+				t.Fatalf("stored as enabled %v, asked %d times", h.stored(t).DKIM, h.fake.Calls("EnableSigning"))
 			}
 			if h.tenant(t).Consent != tenant.ConsentGranted {
 				t.Fatal("a consent that holds is stored as revoked")
@@ -148,7 +148,7 @@ func TestDKIMStatusAsksForTargetsItDoesNotKnow(t *testing.T) {
 	h.publish(d, known.Selector1, known.Selector2)
 	r, err := h.DKIMStatus(t.Context(), h.acc.ID, guid, zone)
 	must(t, err)
-	if r.Status != domain.DKIMReady || h.stored(t, zone).Signing != known {
+	if r.Status != domain.DKIMReady || h.stored(t).Signing != known {
 		t.Fatalf("got %+v", r)
 	}
 	h.fake.Revoke(guid, "consent")

@@ -83,10 +83,7 @@ func (h *fixture) lag() {
 
 func (h *fixture) changeTenant(t *testing.T, change func(*tenant.Tenant)) {
 	t.Helper()
-	stored, err := h.store.Tenant(t.Context(), h.acc.ID, guid)
-	must(t, err)
-	change(&stored)
-	must(t, h.store.SaveTenant(t.Context(), h.acc.ID, stored))
+	apptest.ChangeTenant(t, h.store, h.acc.ID, guid, change)
 }
 
 func (h *fixture) tenant(t *testing.T) tenant.Tenant {
@@ -96,9 +93,9 @@ func (h *fixture) tenant(t *testing.T) tenant.Tenant {
 	return stored
 }
 
-func (h *fixture) stored(t *testing.T, name string) domain.Domain {
+func (h *fixture) stored(t *testing.T) domain.Domain {
 	t.Helper()
-	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, name)
+	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone)
 	must(t, err)
 	return d
 }

@@ -46,7 +46,7 @@ func (h *fixture) connect(t *testing.T, provider, token string, at ports.DNSProv
 
 func (h *fixture) survey(t *testing.T) domainsteps.Survey {
 	t.Helper()
-	v, err := h.Survey(t.Context(), h.acc.ID, h.stored(t, zone).ID)
+	v, err := h.Survey(t.Context(), h.acc.ID, h.stored(t).ID)
 	must(t, err)
 	if h.providers.Writes() != 0 {
 		t.Fatal("something was written")

@@ -25,7 +25,7 @@ func TestSurveyFetchesMissingRecords(t *testing.T) {
 	if got := h.survey(t).Plan.Desired; len(got) != 7 {
 		t.Errorf("desired %+v", got)
 	}
-	if stored := h.stored(t, zone); len(stored.Service) != 0 {
+	if stored := h.stored(t); len(stored.Service) != 0 {
 		t.Error("a read stored something")
 	}
 	for _, tt := range []struct {

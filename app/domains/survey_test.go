@@ -29,7 +29,7 @@ func TestSurveyOfAMess(t *testing.T) {
 		{Type: dns.TXT, Name: "_dmarc." + zone, Content: "v=DMARC1; p=reject"},
 		{Type: dns.TXT, Name: "selector1._domainkey." + zone, Content: "v=DKIM1; p=x"},
 	})...)
-	calls, before := h.platformCalls(), h.stored(t, zone)
+	calls, before := h.platformCalls(), h.stored(t)
 	v := h.survey(t)
 	want := map[dns.Purpose]string{
 		dns.Ownership: "preserve present", dns.Inbound: "conflict mx_other_provider", dns.Sending: "update spf_merged",
@@ -47,7 +47,7 @@ func TestSurveyOfAMess(t *testing.T) {
 	if h.platformCalls() != calls {
 		t.Error("the mail platform was asked for what is stored")
 	}
-	if diff := cmp.Diff(before, h.stored(t, zone)); diff != "" {
+	if diff := cmp.Diff(before, h.stored(t)); diff != "" {
 		t.Errorf("the domain was changed: %s", diff)
 	}
 }

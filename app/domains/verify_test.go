@@ -21,7 +21,7 @@ func TestVerifySettlesTheDomain(t *testing.T) {
 	if !d.Verified || !d.MailReady || d.DKIM || len(d.Service) == 0 || d.Signing.Selector2.Content == "" || !d.Status.VerificationSeen {
 		t.Fatalf("got %+v", d)
 	}
-	stored := h.stored(t, zone)
+	stored := h.stored(t)
 	if !stored.Verified || !stored.MailReady || len(stored.Service) == 0 || stored.Signing != d.Signing {
 		t.Fatalf("stored %+v", stored)
 	}
@@ -87,8 +87,8 @@ func TestVerifyFails(t *testing.T) {
 			} else {
 				refused(t, err, tt.want)
 			}
-			if done := tt.want == (fault.Code{}); d.Verified != done || h.stored(t, zone).Verified != done {
-				t.Fatalf("answered %v, stored %v", d.Verified, h.stored(t, zone).Verified)
+			if done := tt.want == (fault.Code{}); d.Verified != done || h.stored(t).Verified != done {
+				t.Fatalf("answered %v, stored %v", d.Verified, h.stored(t).Verified)
 			}
 		})
 	}
@@ -116,7 +116,7 @@ func TestFailedVerificationNamesTheExpectedRecord(t *testing.T) {
 	h.fake.DNS.Publish(zone)
 	_, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
 	refused(t, err, fault.VerificationFailed)
-	record, _ := dns.Verification(h.stored(t, zone).Verification)
+	record, _ := dns.Verification(h.stored(t).Verification)
 	if want := "It expects this record: TXT at " + zone + " with the content " + record.Content; record.Content == "" || !strings.Contains(fault.Of(err).Detail, want) {
 		t.Errorf("it says %q, want %q", fault.Of(err).Detail, want)
 	}
@@ -133,14 +133,14 @@ func TestFailedVerificationLooksAtTheDNS(t *testing.T) {
 	h.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.VerificationFailed, Times: 1})
 	_, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
 	refused(t, err, fault.VerificationFailed)
-	if !h.stored(t, zone).Status.VerificationSeen {
+	if !h.stored(t).Status.VerificationSeen {
 		t.Fatal("the published record is not seen")
 	}
 	h.fake.DNS.Trouble("no_authoritative_answer")
 	h.fake.Fail(fake.Fault{Method: "VerifyDomain", Kind: outcome.Refused, Code: fault.VerificationFailed, Times: 1})
 	_, err = h.Verify(t.Context(), h.acc.ID, guid, zone)
 	refused(t, err, fault.VerificationFailed)
-	if !h.stored(t, zone).Status.VerificationSeen {
+	if !h.stored(t).Status.VerificationSeen {
 		t.Fatal("a read without answers deleted the result of an earlier read")
 	}
 }
@@ -159,7 +159,7 @@ func TestVerifyGoesOnWithoutItsCaller(t *testing.T) {
 	leave()
 	gate.Release()
 	must(t, <-done)
-	if !h.stored(t, zone).Verified {
+	if !h.stored(t).Verified {
 		t.Fatal("it is not stored")
 	}
 }

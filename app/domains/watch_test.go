@@ -63,17 +63,18 @@ func (w *watchFixture) healthy(t *testing.T) domain.Domain {
 	return d
 }
 
-func (w *watchFixture) later(t *testing.T, after time.Duration) domain.Domain {
+// nextDay runs the check of the domain one day later.
+func (w *watchFixture) nextDay(t *testing.T) domain.Domain {
 	t.Helper()
-	w.clock = w.clock.Add(after)
+	w.clock = w.clock.Add(domain.Day)
 	w.tick(t, time.Minute)
-	return w.stored(t, zone)
+	return w.stored(t)
 }
 
 func TestWatchNoticesDrift(t *testing.T) {
 	w := newWatchFixture(t)
 	d := w.healthy(t)
-	if got := w.later(t, domain.Day); len(got.Health.Drifted) > 0 || len(got.Health.Sound) != 3 || !got.CheckedAt.Equal(w.clock.UTC().Truncate(time.Microsecond)) {
+	if got := w.nextDay(t); len(got.Health.Drifted) > 0 || len(got.Health.Sound) != 3 || !got.CheckedAt.Equal(w.clock.UTC().Truncate(time.Microsecond)) {
 		t.Fatalf("a healthy domain: %+v, checked %s", got.Health, got.CheckedAt)
 	}
 	without := func(purpose dns.Type) (rest []dns.Record) {
@@ -94,12 +95,12 @@ func TestWatchNoticesDrift(t *testing.T) {
 		{dns.MX, domain.MXMoved, func(s dns.Status) bool { return s.MX == dns.Missing && s.DKIM == dns.DKIMHealthy }},
 	} {
 		w.fake.DNS.Publish(zone, without(tt.gone)...)
-		if got := w.later(t, domain.Day); !slices.Equal(got.Health.Drifted, []domain.Drift{tt.kind}) || !tt.shows(got.Status) {
+		if got := w.nextDay(t); !slices.Equal(got.Health.Drifted, []domain.Drift{tt.kind}) || !tt.shows(got.Status) {
 			t.Fatalf("%s: %+v, %+v", tt.kind, got.Health, got.Status)
 		}
 	}
 	w.fake.DNS.Publish(zone, without("")...)
-	if got := w.later(t, domain.Day); len(got.Health.Drifted) > 0 || got.Status.MX == dns.Missing {
+	if got := w.nextDay(t); len(got.Health.Drifted) > 0 || got.Status.MX == dns.Missing {
 		t.Fatalf("all is back: %+v, %+v", got.Health, got.Status)
 	}
 	if !slices.Equal(w.checked, []Check{"reliable", "reliable", "reliable", "reliable", "reliable"}) {
@@ -112,7 +113,7 @@ func TestWatchTakesNoUnreliableReadForDrift(t *testing.T) {
 	before := w.healthy(t)
 	for reason, want := range map[string]Check{"servers_disagree": CheckSilent, dns.ReasonNotDelegated: CheckUnreliable} {
 		w.fake.DNS.Trouble(reason)
-		got := w.later(t, domain.Day)
+		got := w.nextDay(t)
 		if len(got.Health.Drifted) > 0 || got.Status != before.Status || !got.CheckedAt.After(before.CheckedAt) {
 			t.Fatalf("%s: %+v, %+v", reason, got.Health, got.Status)
 		}
@@ -294,7 +295,7 @@ func (deleted) ChangeDomain(context.Context, access.AccountID, domain.Domain) (d
 func TestWatchMeetsTrouble(t *testing.T) {
 	w := newWatchFixture(t)
 	w.healthy(t)
-	d := w.stored(t, zone)
+	d := w.stored(t)
 	w.clock = w.clock.Add(domain.Day)
 	w.Checks = failing{}
 	if err := w.Watch.Sweep(time.Minute).Do(t.Context()); !errors.Is(err, fault.ServiceUnavailable) {
@@ -305,7 +306,7 @@ func TestWatchMeetsTrouble(t *testing.T) {
 	if err := w.Handle(stopped, ports.Wakeup{ID: d.ID, Account: w.acc.ID}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
-	if got := w.stored(t, zone); !got.CheckedAt.Equal(d.CheckedAt) {
+	if got := w.stored(t); !got.CheckedAt.Equal(d.CheckedAt) {
 		t.Fatalf("a stopped read was stored: %s", got.CheckedAt)
 	}
 	w.Watch.DNS, w.Watch.Domains = w.fake.DNS, deleted{w.store}

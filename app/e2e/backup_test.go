@@ -26,18 +26,12 @@ import (
 func gunzipFile(t *testing.T, name string) []byte {
 	t.Helper()
 	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = f.Close() }()
 	zip, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	content, err := io.ReadAll(zip)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return content
 }
 
@@ -46,9 +40,7 @@ func gzipToFile(t *testing.T, name string, content []byte) string {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
 	_, err := w.Write(content)
-	if err := errors.Join(err, w.Close(), os.WriteFile(name, out.Bytes(), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, w.Close(), os.WriteFile(name, out.Bytes(), 0o600)))
 	return name
 }
 
@@ -61,7 +53,7 @@ func newSmallBackup(t *testing.T) (env []string, file string) {
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	if got := runTenantry(t, env, "backup", file); got.code != 0 {
-		t.Fatal(got.errors)
+		t.Fatal(got.stderr)
 	}
 	return env, file
 }
@@ -75,7 +67,7 @@ func TestBackupDoesNotOverwriteAFile(t *testing.T) {
 		t.Error("the file was overwritten")
 	}
 	if got := runTenantry(t, env, "backup", file, "--force"); got.code != 0 {
-		t.Errorf("--force: %s", got.errors)
+		t.Errorf("--force: %s", got.stderr)
 	}
 	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
 		t.Errorf("files: %v (%v)", left, err)
@@ -107,9 +99,7 @@ func TestRestoreRefusesDamagedBackups(t *testing.T) {
 	}
 	written := func(raw []byte) string {
 		name := filepath.Join(dir, fmt.Sprint(uniqueNumber.Add(1)))
-		if err := os.WriteFile(name, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(name, raw, 0o600))
 		return name
 	}
 	lines := strings.SplitAfter(strings.TrimSuffix(content, "\n"), "\n")
@@ -132,8 +122,8 @@ func TestRestoreRefusesDamagedBackups(t *testing.T) {
 			data := filepath.Join(t.TempDir(), "data")
 			got := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, "restore", tt.file)
 			got.checkFailure(t, cli.ExitRefused)
-			if !strings.Contains(got.errors, tt.says) || strings.Count(got.errors, "\n") != 2 {
-				t.Errorf("it says: %s", got.errors)
+			if !strings.Contains(got.stderr, tt.says) || strings.Count(got.stderr, "\n") != 2 {
+				t.Errorf("it says: %s", got.stderr)
 			}
 			if _, err := os.Stat(data); err == nil {
 				t.Error("something was written")
@@ -148,13 +138,11 @@ func TestRestoreWithPassphraseRefusesPlainBackup(t *testing.T) {
 	t.Parallel()
 	_, file := newSmallBackup(t)
 	credential, data := filepath.Join(t.TempDir(), "passphrase"), filepath.Join(t.TempDir(), "data")
-	if err := os.WriteFile(credential, []byte("correct horse battery staple\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(credential, []byte("correct horse battery staple\n"), 0o600))
 	got := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, "restore", file, "--credential-file", credential)
 	got.checkFailure(t, cli.ExitRefused)
-	if _, err := os.Stat(data); err == nil || !strings.Contains(got.errors, "not encrypted") {
-		t.Errorf("it says %s; the data folder: %v", got.errors, err)
+	if _, err := os.Stat(data); err == nil || !strings.Contains(got.stderr, "not encrypted") {
+		t.Errorf("it says %s; the data folder: %v", got.stderr, err)
 	}
 }
 
@@ -165,8 +153,8 @@ func TestRestoreKeepsADifferentKeyset(t *testing.T) {
 	runTenantry(t, other, "keyset", "create", "-o", "json").mustJSON(t)
 	got := runTenantry(t, other, "restore", file)
 	got.checkFailure(t, cli.ExitRefused)
-	if !strings.Contains(got.errors, "keyset") {
-		t.Errorf("it says: %s", got.errors)
+	if !strings.Contains(got.stderr, "keyset") {
+		t.Errorf("it says: %s", got.stderr)
 	}
 	runTenantry(t, other, "migrate", "-o", "json").mustJSON(t) // the restore may have ended before it made a database
 	if list := runTenantry(t, other, "account", "list", "-o", "json").mustJSON(t); list.at("count") != 0.0 {
@@ -201,7 +189,7 @@ func TestBackupIsConsistentDuringWrites(t *testing.T) {
 			for i := range 3 {
 				file := filepath.Join(data, fmt.Sprint("backup", i))
 				if got := runTenantry(t, env, "backup", file); got.code != 0 {
-					t.Fatal(got.errors)
+					t.Fatal(got.stderr)
 				}
 				accounts, members := countBackupRows(t, file, "accounts"), countBackupRows(t, file, "members")
 				if accounts != members || i > 0 && accounts == 0 {
@@ -217,9 +205,7 @@ func TestBackupIsConsistentDuringWrites(t *testing.T) {
 func createAccounts(t *testing.T, url string) (stop func()) {
 	t.Helper()
 	store, err := bunstore.Open(t.Context(), url, bunstore.Options{Operator: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	done.Go(func() {

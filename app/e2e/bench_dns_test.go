@@ -43,9 +43,7 @@ func newZoneBench(b *testing.B, size int) *zoneBench {
 		Offer  dns.Offer
 	}
 	built, err := releaseBuild()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	var all []wanted
 	for _, m := range w.zones {
 		all = append(all, wanted{m.domain(), m.offer()})
@@ -53,13 +51,9 @@ func newZoneBench(b *testing.B, size int) *zoneBench {
 	raw, err := json.Marshal(map[string]any{
 		"Resolver": w.server.DNS, "Port": w.port(), "API": w.server.API, "Key": w.server.Key, "Plugins": filepath.Join(built.folder, "plugins"), "Domains": all,
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	w.input = filepath.Join(b.TempDir(), "input.json")
-	if err := os.WriteFile(w.input, raw, 0o600); err != nil {
-		b.Fatal(err)
-	}
+	must(b, os.WriteFile(w.input, raw, 0o600))
 	return w
 }
 
@@ -108,9 +102,7 @@ func (w *zoneBench) run(b *testing.B, program, mode string) {
 		b.Fatal(mode, ": ", err)
 	}
 	var f struct{ Seconds, PeakMB, PluginMB float64 }
-	if err := json.Unmarshal(out, &f); err != nil {
-		b.Fatal(err)
-	}
+	must(b, json.Unmarshal(out, &f))
 	b.ReportMetric(f.Seconds, "s/1000")
 	b.ReportMetric((w.udpQueries(b)-asked)/benchZones, "questions/domain")
 	b.ReportMetric(f.PeakMB, "MB-peak")
@@ -123,22 +115,16 @@ func (w *zoneBench) run(b *testing.B, program, mode string) {
 func (w *zoneBench) udpQueries(b *testing.B) float64 {
 	b.Helper()
 	r, err := http.NewRequestWithContext(b.Context(), http.MethodGet, w.server.API+"/api/v1/servers/localhost/statistics?statistic=udp-queries", nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	r.Header.Set("X-API-Key", w.server.Key)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	defer func() { _ = answer.Body.Close() }()
 	var found []struct{ Value string }
 	if err := json.NewDecoder(answer.Body).Decode(&found); err != nil || len(found) != 1 {
 		b.Fatal(found, err)
 	}
 	n, err := strconv.ParseFloat(found[0].Value, 64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	return n
 }

@@ -119,9 +119,7 @@ func (p *slowPlatform) sweep(b *testing.B, s *wiring.Service, tenants int, now f
 
 func mustSweep(b *testing.B, err error) {
 	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 }
 
 // watchMemory samples the live heap, as the last collection found it. peak ends the sampling and

@@ -48,19 +48,19 @@ func benchRefresh(b *testing.B, svc *benchService) {
 	defer platform.Close()
 	svc.env = append(svc.env, "TENANTRY_PROVIDERS_INSTANTLY_BASE_URL="+platform.URL)
 	p, api := svc.serve()
-	made := svc.mustRequest("POST", api+"/v1/integrations", `{"provider":"instantly","name":"Bench","api_key":"bench"}`)
+	made := svc.mustPost(api+"/v1/integrations", `{"provider":"instantly","name":"Bench","api_key":"bench"}`)
 	path := fmt.Sprint(api, "/v1/integrations/", made["id"], "/mailboxes/refresh")
 	began := time.Now()
-	if found := svc.mustRequest("POST", path, ""); found["newly_connected"] != float64(len(addresses)) {
+	if found := svc.mustPost(path, ""); found["newly_connected"] != float64(len(addresses)) {
 		b.Fatal(found)
 	}
 	first := time.Since(began)
 	for range benchWarm {
-		svc.mustRequest("POST", path, "")
+		svc.mustPost(path, "")
 	}
 	before, asked, refreshes := residentMemory(b, p.cmd.Process.Pid), calls.Load(), 0
 	for b.Loop() {
-		if again := svc.mustRequest("POST", path, ""); again["unchanged"] != float64(len(addresses)) {
+		if again := svc.mustPost(path, ""); again["unchanged"] != float64(len(addresses)) {
 			b.Fatal(again)
 		}
 		refreshes++
@@ -119,10 +119,10 @@ func (svc *benchService) fillTenant(store *bunstore.Store, owner access.AccountI
 	return addresses
 }
 
-// mustRequest sends a request that must succeed.
-func (svc *benchService) mustRequest(method, url, body string) object {
+// mustPost sends a request that must succeed.
+func (svc *benchService) mustPost(url, body string) object {
 	svc.b.Helper()
-	r, err := http.NewRequestWithContext(svc.b.Context(), method, url, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(svc.b.Context(), http.MethodPost, url, strings.NewReader(body))
 	svc.must(err)
 	r.Header.Set("Authorization", "Bearer "+svc.key)
 	r.Header.Set("Idempotency-Key", uuid.NewString())
@@ -135,7 +135,7 @@ func (svc *benchService) mustRequest(method, url, body string) object {
 	got := object{}
 	svc.must(json.NewDecoder(answer.Body).Decode(&got))
 	if answer.StatusCode != http.StatusOK {
-		svc.b.Fatal(method, url, got)
+		svc.b.Fatal(url, got)
 	}
 	return got
 }

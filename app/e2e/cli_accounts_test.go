@@ -109,9 +109,9 @@ func TestRotatedAndRevokedKeysAreRefused(t *testing.T) {
 	for i, key := range raw.mustJSON(t).objects("keys") {
 		checkValues(t, key, object{"status": "revoked", "key_id": []any{first["key_id"], rotated["key_id"]}[i]})
 	}
-	table := runTenantry(t, sharedOperatorEnv(""), "key", "list").output
-	if regexp.MustCompile(`[0-9a-f]{40}`).MatchString(raw.output+table) || !strings.Contains(table, rotated.text("key_id")) {
-		t.Errorf("a key is shown, or %s is not:\n%s%s", rotated.text("key_id"), raw.output, table)
+	table := runTenantry(t, sharedOperatorEnv(""), "key", "list").stdout
+	if regexp.MustCompile(`[0-9a-f]{40}`).MatchString(raw.stdout+table) || !strings.Contains(table, rotated.text("key_id")) {
+		t.Errorf("a key is shown, or %s is not:\n%s%s", rotated.text("key_id"), raw.stdout, table)
 	}
 	c.checkAudit("account.create", "key.create", "key.rotate", "key.revoke")
 }
@@ -126,8 +126,8 @@ func TestClosedAccountReleasesItsTenants(t *testing.T) {
 	c.control("POST", "/managed", object{"tenant_id": managed.guid, "account_id": c.id})
 	asked := runTenantry(t, sharedOperatorEnv(""), "account", "close", "--account", c.email)
 	asked.checkFailure(t, cli.ExitRefused)
-	if !strings.Contains(asked.errors, "--yes") {
-		t.Errorf("it does not say what to do: %s", asked.errors)
+	if !strings.Contains(asked.stderr, "--yes") {
+		t.Errorf("it does not say what to do: %s", asked.stderr)
 	}
 	h.checkTenants(managed.guid, h.guid)
 
@@ -179,7 +179,7 @@ func TestOperatorListsTenants(t *testing.T) {
 		"status": "ready", "id": api.text("id"), "tenant_name": api.text("tenant_name"), "tenant_domain": api.text("tenant_domain"),
 		"default_domain": api.text("default_domain"), "readiness": api.at("readiness"),
 	})
-	if table := runTenantry(t, sharedOperatorEnv(""), "tenant", "list").output; !strings.HasPrefix(table, "ID ") || !strings.Contains(table, h.guid) {
+	if table := runTenantry(t, sharedOperatorEnv(""), "tenant", "list").stdout; !strings.HasPrefix(table, "ID ") || !strings.Contains(table, h.guid) {
 		t.Errorf("the table of all tenants:\n%s", table)
 	}
 }
@@ -235,12 +235,12 @@ func TestAuditListShowsOperatorActions(t *testing.T) {
 		t.Errorf("the operator is %q (%v)", events[1].text("operator"), err)
 	}
 	table := runTenantry(t, env, "audit", "list")
-	if lines := strings.Split(strings.TrimSpace(table.output), "\n"); len(lines) != 4 || !strings.HasPrefix(lines[0], "WHEN") ||
+	if lines := strings.Split(strings.TrimSpace(table.stdout), "\n"); len(lines) != 4 || !strings.HasPrefix(lines[0], "WHEN") ||
 		!strings.Contains(lines[1], "name=two words") {
-		t.Errorf("the table:\n%s", table.output)
+		t.Errorf("the table:\n%s", table.stdout)
 	}
-	if regexp.MustCompile(`[0-9a-f]{40}`).MatchString(raw.output + table.output) {
-		t.Errorf("a key is on record:\n%s", raw.output)
+	if regexp.MustCompile(`[0-9a-f]{40}`).MatchString(raw.stdout + table.stdout) {
+		t.Errorf("a key is on record:\n%s", raw.stdout)
 	}
 	for _, tt := range []struct {
 		count int

@@ -23,7 +23,7 @@ import (
 type commandResult struct {
 	args           []string
 	code           int
-	output, errors string
+	stdout, stderr string
 }
 
 // runTenantry runs a command of the built binary, as an operator does.
@@ -44,8 +44,8 @@ func runTenantry(t *testing.T, env []string, args ...string) commandResult {
 func (o commandResult) mustJSON(t *testing.T) object {
 	t.Helper()
 	var printed object
-	if err := json.Unmarshal([]byte(o.output), &printed); err != nil || o.code != 0 || o.errors != "" {
-		t.Fatalf("%v: exit code %d, %v\n%s%s", o.args, o.code, err, o.output, o.errors)
+	if err := json.Unmarshal([]byte(o.stdout), &printed); err != nil || o.code != 0 || o.stderr != "" {
+		t.Fatalf("%v: exit code %d, %v\n%s%s", o.args, o.code, err, o.stdout, o.stderr)
 	}
 	return printed
 }
@@ -54,8 +54,8 @@ func (o commandResult) mustJSON(t *testing.T) object {
 // standard output.
 func (o commandResult) checkFailure(t *testing.T, code int) {
 	t.Helper()
-	if o.code != code || o.output != "" || !strings.HasPrefix(o.errors, "tenantry: ") {
-		t.Errorf("%v: exit code %d, want %d\n%s%s", o.args, o.code, code, o.output, o.errors)
+	if o.code != code || o.stdout != "" || !strings.HasPrefix(o.stderr, "tenantry: ") {
+		t.Errorf("%v: exit code %d, want %d\n%s%s", o.args, o.code, code, o.stdout, o.stderr)
 	}
 }
 
@@ -98,13 +98,13 @@ func TestOperatorCreatesAccountsAndKeys(t *testing.T) {
 		"allowed_cidrs": []any{"192.0.2.0/24"}, "expires_at": "2126-01-31T00:00:00Z"})
 	for _, wrong := range [][]string{{"--scope", "all"}, {"--tenant", "x"}, {"--cidr", "192.0.2.7"}, {"--expires", "2020-01-01T00:00:00Z"}, {"--expires", "tomorrow"}} {
 		failed := runTenantry(t, env, append([]string{"key", "create", "--account", "ann@example.com"}, wrong...)...)
-		if failed.checkFailure(t, cli.ExitUsage); !strings.Contains(failed.errors, wrong[0]) {
+		if failed.checkFailure(t, cli.ExitUsage); !strings.Contains(failed.stderr, wrong[0]) {
 			t.Errorf("%v: the error does not name the flag", wrong)
 		}
 	}
 	table := runTenantry(t, env, "account", "list")
-	if lines := strings.Split(strings.TrimSpace(table.output), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[0], "ACCOUNT") {
-		t.Errorf("the table:\n%s", table.output)
+	if lines := strings.Split(strings.TrimSpace(table.stdout), "\n"); len(lines) != 3 || !strings.HasPrefix(lines[0], "ACCOUNT") {
+		t.Errorf("the table:\n%s", table.stdout)
 	}
 }
 
@@ -167,12 +167,12 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 	}
 	asJSON := runTenantry(t, env, "key", "create", "--account", unknown, "-o", "json")
 	var printed object
-	if err := json.Unmarshal([]byte(asJSON.errors), &printed); err != nil || asJSON.code != cli.ExitNotFound {
-		t.Fatalf("%d %v: %s", asJSON.code, err, asJSON.errors)
+	if err := json.Unmarshal([]byte(asJSON.stderr), &printed); err != nil || asJSON.code != cli.ExitNotFound {
+		t.Fatalf("%d %v: %s", asJSON.code, err, asJSON.stderr)
 	}
 	plan := runTenantry(t, env, "account", "create", "--email", "ann@example.com", "--plan", "nonsense")
-	if !strings.Contains(plan.errors, "api_starter") || strings.Contains(plan.errors, "Idempotency-Key") {
-		t.Errorf("it does not help: %s", plan.errors)
+	if !strings.Contains(plan.stderr, "api_starter") || strings.Contains(plan.stderr, "Idempotency-Key") {
+		t.Errorf("it does not help: %s", plan.stderr)
 	}
 	checkMembers(t, "error", printed, "error")
 	checkMembers(t, "error", printed.at("error"), "code message fix")
@@ -184,14 +184,12 @@ func TestOperatorMistakesHaveExitCodes(t *testing.T) {
 func TestUnresponsiveDatabaseFailsTheCommand(t *testing.T) {
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
 	asked := runTenantry(t, []string{"TENANTRY_DATABASE_URL=postgres://u:secret@" + silent.Addr().String() + "/x"}, "account", "list")
 	asked.checkFailure(t, cli.ExitExternal)
-	if !strings.Contains(asked.errors, "did not answer") || !strings.Contains(asked.errors, "database_url") || strings.Contains(asked.errors, "secret") {
-		t.Errorf("it says %s", asked.errors)
+	if !strings.Contains(asked.stderr, "did not answer") || !strings.Contains(asked.stderr, "database_url") || strings.Contains(asked.stderr, "secret") {
+		t.Errorf("it says %s", asked.stderr)
 	}
 }
 
@@ -223,9 +221,7 @@ func TestOperatorAssignsManagedTenants(t *testing.T) {
 	runTenantry(t, env, "tenant", "assign", "--tenant", h.guid, "--account", "bob@example.com").checkFailure(t, cli.ExitRefused) // already held
 
 	const zone = "withdrawn.test"
-	if err := r.zones.Add(zone, "manual"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.zones.Add(zone, "manual"))
 	h.post(h.path("/domains"), object{"domain": zone})
 	h.publishRecords(zone)
 	h.post(h.domainPath(zone, "/verify"), nil)
@@ -254,8 +250,8 @@ func (r *serviceFixture) checkRulesLeft(env []string, account, guid, rule string
 	r.stopPlatform()
 	closed := runTenantry(r.t, env, "account", "close", "--account", account, "--yes", "-o", "json")
 	var row, warned object
-	if json.Unmarshal([]byte(closed.output), &row) != nil || json.Unmarshal([]byte(closed.errors), &warned) != nil || closed.code != 0 {
-		r.t.Fatalf("exit code %d\n%s%s", closed.code, closed.output, closed.errors)
+	if json.Unmarshal([]byte(closed.stdout), &row) != nil || json.Unmarshal([]byte(closed.stderr), &warned) != nil || closed.code != 0 {
+		r.t.Fatalf("exit code %d\n%s%s", closed.code, closed.stdout, closed.stderr)
 	}
 	checkValues(r.t, row, object{"status": "closed", "tenants_released": 1, "tenants_unruled": 0, "rules_left": []any{map[string]any{"tenant_id": guid, "rules": []any{rule}}}})
 	checkValues(r.t, warned, object{"warning.code": "rules_left"})
@@ -274,10 +270,8 @@ func TestVersionAndOpenAPICommands(t *testing.T) {
 		t.Errorf("openapi %v", document["openapi"])
 	}
 	committed, err := os.ReadFile("../../docs/openapi.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if yaml := runTenantry(t, nil, "openapi"); yaml.output != string(committed) {
+	must(t, err)
+	if yaml := runTenantry(t, nil, "openapi"); yaml.stdout != string(committed) {
 		t.Error("`tenantry openapi` differs from docs/openapi.yaml: run make openapi")
 	}
 }

@@ -38,8 +38,8 @@ func TestEmptyFlagValueIsAUsageError(t *testing.T) {
 	} {
 		o := runTenantry(t, env, args...)
 		o.checkFailure(t, cli.ExitUsage)
-		if !strings.Contains(o.errors, " is empty") {
-			t.Errorf("%v: %s", args, o.errors)
+		if !strings.Contains(o.stderr, " is empty") {
+			t.Errorf("%v: %s", args, o.stderr)
 		}
 	}
 	checkValues(t, runTenantry(t, env, "account", "show", "--account", "ann@example.com", "-o", "json").mustJSON(t), object{"tenant_slots": 3})
@@ -69,14 +69,14 @@ func TestUsageErrorsNameTheMistakeAndTheHelp(t *testing.T) {
 		args := strings.Split(line, " ")
 		o := runTenantry(t, nil, args...)
 		o.checkFailure(t, cli.ExitUsage)
-		if !strings.Contains(o.errors, want) {
-			t.Errorf("%s: %s", line, o.errors)
+		if !strings.Contains(o.stderr, want) {
+			t.Errorf("%s: %s", line, o.stderr)
 		}
 		for _, asked := range [][]string{{"-o", "json"}, {"-o=json"}, {"-ojson"}, {"--output", "json"}, {"--output=json"}} {
 			o := runTenantry(t, nil, append(args[:len(args):len(args)], asked...)...)
 			var printed object
-			if err := json.Unmarshal([]byte(o.errors), &printed); err != nil || o.code != cli.ExitUsage || o.output != "" {
-				t.Fatalf("%s %v: exit code %d, %v: %s%s", line, asked, o.code, err, o.output, o.errors)
+			if err := json.Unmarshal([]byte(o.stderr), &printed); err != nil || o.code != cli.ExitUsage || o.stdout != "" {
+				t.Fatalf("%s %v: exit code %d, %v: %s%s", line, asked, o.code, err, o.stdout, o.stderr)
 			}
 			checkValues(t, printed, object{"error.code": "usage"})
 		}
@@ -98,8 +98,8 @@ func TestCLIErrorsSuggestOperatorFixes(t *testing.T) {
 	} {
 		o := runTenantry(t, env, append(strings.Split(line, " "), "-o", "json")...)
 		var printed object
-		if err := json.Unmarshal([]byte(o.errors), &printed); err != nil || o.code == 0 {
-			t.Fatalf("%s: exit code %d, %v: %s", line, o.code, err, o.errors)
+		if err := json.Unmarshal([]byte(o.stderr), &printed); err != nil || o.code == 0 {
+			t.Fatalf("%s: exit code %d, %v: %s", line, o.code, err, o.stderr)
 		}
 		if fix := fmt.Sprint(printed.at("error.fix")); !strings.Contains(fix, want) || strings.Contains(fix, "/v1/") {
 			t.Errorf("%s: %s", line, fix)
@@ -120,8 +120,8 @@ func TestCommandsOfOperatorsMakeNoDatabase(t *testing.T) {
 		o := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, args...)
 		o.checkFailure(t, cli.ExitRefused)
 		for _, want := range []string{filepath.Join(data, "tenantry.db"), "`tenantry migrate`", "data_dir"} {
-			if !strings.Contains(o.errors, want) {
-				t.Errorf("%v lacks %s: %s", args, want, o.errors)
+			if !strings.Contains(o.stderr, want) {
+				t.Errorf("%v lacks %s: %s", args, want, o.stderr)
 			}
 		}
 	}
@@ -135,15 +135,15 @@ func TestTablesHaveNoTrailingSpaces(t *testing.T) {
 	t.Parallel()
 	env := []string{"TENANTRY_DATA_DIR=" + t.TempDir()}
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
-	if none := runTenantry(t, env, "account", "list"); none.code != 0 || none.output != "" || none.errors != "there are no accounts\n" {
-		t.Errorf("%d %q %q", none.code, none.output, none.errors)
+	if none := runTenantry(t, env, "account", "list"); none.code != 0 || none.stdout != "" || none.stderr != "there are no accounts\n" {
+		t.Errorf("%d %q %q", none.code, none.stdout, none.stderr)
 	}
 	checkValues(t, runTenantry(t, env, "account", "list", "-o", "json").mustJSON(t), object{"count": 0})
 	runTenantry(t, env, "account", "create", "--email", "ann@example.com", "-o", "json").mustJSON(t)
 	for _, name := range []string{"two\nlines", strings.Repeat("x", 101)} { // no table can show these
 		runTenantry(t, env, "key", "create", "--account", "ann@example.com", "--name", name).checkFailure(t, cli.ExitUsage)
 	}
-	for _, line := range strings.Split(runTenantry(t, env, "account", "list").output, "\n") {
+	for _, line := range strings.Split(runTenantry(t, env, "account", "list").stdout, "\n") {
 		if line != strings.TrimRight(line, " ") {
 			t.Errorf("%q ends in spaces", line)
 		}
@@ -153,28 +153,28 @@ func TestTablesHaveNoTrailingSpaces(t *testing.T) {
 func TestHelpGroupsCommands(t *testing.T) {
 	t.Parallel()
 	help := runTenantry(t, nil, "help")
-	if help.code != 0 || help.errors != "" {
-		t.Fatalf("%d %s", help.code, help.errors)
+	if help.code != 0 || help.stderr != "" {
+		t.Fatalf("%d %s", help.code, help.stderr)
 	}
 	at := -1
 	for _, want := range []string{"Usage:\n  tenantry COMMAND\n", "\nServe:\n", "\n  serve ", "\nOperate:\n", "\n  account ", "\n  doctor ", "\nDevelop:\n", "\n  dev ", "\nMore:\n", "\n  help "} {
-		next := strings.Index(help.output, want)
+		next := strings.Index(help.stdout, want)
 		if next <= at {
-			t.Fatalf("%q is missing or in another place:\n%s", want, help.output)
+			t.Fatalf("%q is missing or in another place:\n%s", want, help.stdout)
 		}
 		at = next
 	}
-	if strings.Contains(help.output, "reference") {
+	if strings.Contains(help.stdout, "reference") {
 		t.Error("the command of make generate is shown")
 	}
-	if bare := runTenantry(t, nil); bare.output != help.output || bare.code != 0 {
-		t.Errorf("without a command: %d\n%s", bare.code, bare.output)
+	if bare := runTenantry(t, nil); bare.stdout != help.stdout || bare.code != 0 {
+		t.Errorf("without a command: %d\n%s", bare.code, bare.stdout)
 	}
-	create := runTenantry(t, nil, "account", "create", "--help").output
+	create := runTenantry(t, nil, "account", "create", "--help").stdout
 	if !strings.Contains(create, "--email") || strings.Contains(create, "--dns-port") || !strings.Contains(create, "tenantry serve --help") {
 		t.Errorf("account create:\n%s", create)
 	}
-	serve := runTenantry(t, nil, "help", "serve").output
+	serve := runTenantry(t, nil, "help", "serve").stdout
 	for field := range settings.Fields() {
 		if field.Name != "Providers" && !strings.Contains(serve, "--"+settings.FlagName(field)+" ") {
 			t.Errorf("serve --help lacks --%s", settings.FlagName(field))
@@ -210,8 +210,8 @@ func TestShellCompletion(t *testing.T) {
 	for shell, has := range map[string]string{
 		"bash": "__start_tenantry", "zsh": "#compdef tenantry", "fish": "complete -c tenantry", "powershell": "Register-ArgumentCompleter",
 	} {
-		if script := runTenantry(t, nil, "completion", shell); script.code != 0 || !strings.Contains(script.output, has) {
-			t.Errorf("%s: exit code %d, %d bytes", shell, script.code, len(script.output))
+		if script := runTenantry(t, nil, "completion", shell); script.code != 0 || !strings.Contains(script.stdout, has) {
+			t.Errorf("%s: exit code %d, %d bytes", shell, script.code, len(script.stdout))
 		}
 	}
 	runTenantry(t, nil, "completion").checkFailure(t, cli.ExitUsage)
@@ -268,13 +268,9 @@ func TestConfigurationPageIsCurrent(t *testing.T) {
 	cmd := exec.Command(b.binary, "reference")
 	cmd.Stdin = bytes.NewReader(pluginDescriptions(t))
 	page, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	committed, err := os.ReadFile("../../docs/configuration.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if string(page) != string(committed) {
 		t.Error("docs/configuration.md is stale: run make generate")
 	}

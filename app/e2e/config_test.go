@@ -37,10 +37,8 @@ func TestConfigShowsTheSourceOfEachValue(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tenantry.yaml")
 	text := "listen: 127.0.0.1:1\nadmin_listen: 127.0.0.1:1\nkey_prefix: abc\ndns_resolvers: [\"192.0.2.1:53\", \"192.0.2.2:53\"]\n" +
 		"providers:\n  microsoft365:\n    client_id: from-file\n    pacing: 3\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	env := []string{onePluginPerKind(t), "TENANTRY_LISTEN=127.0.0.1:2", "TENANTRY_ADMIN_LISTEN=127.0.0.1:2", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=from-variable"}
+	must(t, os.WriteFile(file, []byte(text), 0o600))
+	env := []string{onePluginPerKindEnv(t), "TENANTRY_LISTEN=127.0.0.1:2", "TENANTRY_ADMIN_LISTEN=127.0.0.1:2", "TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_ID=from-variable"}
 	got := shownSettings(t, runTenantry(t, env, "config", "--config", file, "--listen", "127.0.0.1:3", "-o", "json"))
 	for name, want := range map[string][2]string{
 		"log_level":                              {"info", "default"},
@@ -64,8 +62,8 @@ func TestConfigShowsTheSourceOfEachValue(t *testing.T) {
 		}
 	}
 	table := runTenantry(t, env, "config")
-	if !strings.HasPrefix(table.output, "SETTING") || table.code != 0 || table.errors != "" {
-		t.Errorf("%d: %s%s", table.code, table.output, table.errors)
+	if !strings.HasPrefix(table.stdout, "SETTING") || table.code != 0 || table.stderr != "" {
+		t.Errorf("%d: %s%s", table.code, table.stdout, table.stderr)
 	}
 }
 
@@ -73,19 +71,19 @@ func TestConfigRedactsSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = "canary-5c1d"
 	env := []string{
-		onePluginPerKind(t),
+		onePluginPerKindEnv(t),
 		"TENANTRY_DATABASE_URL=postgres://ann:" + secret + "@db.example/x?sslmode=require&sslpassword=" + secret,
 		"TENANTRY_REDIS_URL=rediss://:" + secret + "@redis.example/0",
 		"TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET=" + secret,
 	}
 	for _, format := range []string{"text", "json"} {
 		o := runTenantry(t, env, "config", "-o", format)
-		if strings.Contains(o.output+o.errors, secret) {
-			t.Errorf("a secret is shown:\n%s%s", o.output, o.errors)
+		if strings.Contains(o.stdout+o.stderr, secret) {
+			t.Errorf("a secret is shown:\n%s%s", o.stdout, o.stderr)
 		}
 		for _, want := range []string{"ann:[redacted]@db.example", "rediss://:[redacted]@redis.example/0", "variable, unknown"} {
-			if !strings.Contains(o.output, want) {
-				t.Errorf("the output lacks %s:\n%s", want, o.output)
+			if !strings.Contains(o.stdout, want) {
+				t.Errorf("the output lacks %s:\n%s", want, o.stdout)
 			}
 		}
 	}
@@ -104,30 +102,28 @@ func TestMisspeltSettingsAreReported(t *testing.T) {
 		"listen: 127.0.0.1:0\nLISTEN: 127.0.0.1\n": `"LISTEN"`,
 	} {
 		file := filepath.Join(t.TempDir(), "tenantry.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 		o := runTenantry(t, nil, "account", "list", "--config", file)
 		o.checkFailure(t, cli.ExitUsage)
-		if !strings.Contains(o.errors, says) {
-			t.Errorf("%q: %s", text, o.errors)
+		if !strings.Contains(o.stderr, says) {
+			t.Errorf("%q: %s", text, o.stderr)
 		}
 	}
 	for _, args := range [][]string{{"account", "list"}, {"config"}, {"doctor"}, {"serve"}, {"dev"}} {
 		o := runTenantry(t, []string{"TENANTRY_DATABSE_URL=x"}, args...)
 		o.checkFailure(t, cli.ExitUsage)
-		if !strings.Contains(o.errors, "TENANTRY_DATABSE_URL: ") || !strings.Contains(o.errors, "did you mean TENANTRY_DATABASE_URL?") {
-			t.Errorf("%v: %s", args, o.errors)
+		if !strings.Contains(o.stderr, "TENANTRY_DATABSE_URL: ") || !strings.Contains(o.stderr, "did you mean TENANTRY_DATABASE_URL?") {
+			t.Errorf("%v: %s", args, o.stderr)
 		}
 	}
 	o := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_IMAGE_REVISION=x"}, "migrate")
-	if o.code != 0 || !strings.Contains(o.errors, "TENANTRY_IMAGE_REVISION is not a setting and has no effect") {
-		t.Errorf("%d: %s", o.code, o.errors)
+	if o.code != 0 || !strings.Contains(o.stderr, "TENANTRY_IMAGE_REVISION is not a setting and has no effect") {
+		t.Errorf("%d: %s", o.code, o.stderr)
 	}
 	o = runTenantry(t, []string{"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_IMAGE_REVISION=x"}, "migrate", "-o", "json")
 	var printed object
-	if err := json.Unmarshal([]byte(o.errors), &printed); err != nil {
-		t.Fatalf("%v: %s", err, o.errors)
+	if err := json.Unmarshal([]byte(o.stderr), &printed); err != nil {
+		t.Fatalf("%v: %s", err, o.stderr)
 	}
 	checkValues(t, printed, object{"warning.code": "unknown_variable"})
 }
@@ -152,7 +148,7 @@ func TestMisspeltProviderSettingsAreRefused(t *testing.T) {
 		"TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET=x": "did you mean client_secret_file (TENANTRY_PROVIDERS_MICROSOFT365_CLIENT_SECRET_FILE)?",
 		"TENANTRY_PROVIDERS_CLOUDFLARE_ZZZ=x":             "its settings are api_url",
 	} {
-		env := []string{onePluginPerKind(t), "TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", variable}
+		env := []string{onePluginPerKindEnv(t), "TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0", variable}
 		serve := runTenantry(t, env, "serve")
 		serve.checkUsageAfterLog(t, says)
 		_, checks := runDoctor(t, env)
@@ -167,8 +163,8 @@ func TestMisspeltProviderSettingsAreRefused(t *testing.T) {
 // error follows the log on standard error.
 func (o commandResult) checkUsageAfterLog(t *testing.T, says string) {
 	t.Helper()
-	if o.code != cli.ExitUsage || o.output != "" || !strings.Contains(o.errors, "tenantry: providers.") || !strings.Contains(o.errors, says) {
-		t.Errorf("%v: exit code %d, want %q\n%s%s", o.args, o.code, says, o.output, o.errors)
+	if o.code != cli.ExitUsage || o.stdout != "" || !strings.Contains(o.stderr, "tenantry: providers.") || !strings.Contains(o.stderr, says) {
+		t.Errorf("%v: exit code %d, want %q\n%s%s", o.args, o.code, says, o.stdout, o.stderr)
 	}
 }
 

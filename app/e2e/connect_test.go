@@ -370,9 +370,7 @@ func TestConnectPagesRefuseOtherMethods(t *testing.T) {
 	for path, allow := range map[string]string{"callback": "GET", "signin": "GET", "confirm": "POST"} {
 		method := map[string]string{"GET": "POST", "POST": "GET"}[allow]
 		r, err := http.NewRequestWithContext(t.Context(), method, c.ready.APIURL+"/connect/microsoft365/"+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if p := newBrowser(t).send(r); p.status != http.StatusMethodNotAllowed || p.header.Get("Allow") != allow {
 			t.Errorf("%s %s: %d, Allow %q", method, path, p.status, p.header.Get("Allow"))
 		}
@@ -426,17 +424,13 @@ func TestPagesInChromium(t *testing.T) {
 		walks, sessions = append(walks, walk), append(sessions, link.text("id"))
 	}
 	d, err := publishedDocument()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	task, err := json.Marshal(object{
 		"api": c.ready.APIURL, "shots": os.Getenv("TENANTRY_SHOTS"), "walks": walks,
 		"schemes": soak.Sample(t, []int{0, 1, 2}, 1), "viewports": soak.Sample(t, []int{0, 1}, 1),
 		"codes": []string{"invalid_request", "exchange_bootstrap_not_ready", "provider_timeout"}, "operations": len(d.operations) + d.webhooks,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	chromium := exec.CommandContext(t.Context(), "node", "pages.mjs", string(task))
 	chromium.Dir, chromium.WaitDelay = folder, 5*time.Second
 	if out, err := chromium.CombinedOutput(); err != nil {

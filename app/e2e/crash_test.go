@@ -68,7 +68,7 @@ func TestEveryProviderWriteHasAFailpoint(t *testing.T) {
 func allWriteSteps(e *onboarding) []step {
 	managed := e.ready.Tenants[1].TenantID
 	plain := func(r request) func(*onboarding) request { return func(*onboarding) request { return r } }
-	return append(slices.Concat(onboardingSteps(), dnsProvisioningSteps(e), integrationSteps()),
+	return append(slices.Concat(onboardingSteps(), dnsProvisioningSteps(), integrationSteps()),
 		setLimitStep(e, 5),
 		step{name: "send", makeRequest: plain(request{method: "POST", path: "/messages", control: true,
 			body: object{"mailbox": "max@" + e.domain, "count": 9}})},
@@ -140,9 +140,7 @@ func (e *onboarding) checkAudit(got reply) {
 			Action  string
 			Outcome struct{ Status int }
 		}
-		if err := json.Unmarshal(line, &entry); err != nil {
-			e.t.Fatal(err)
-		}
+		must(e.t, json.Unmarshal(line, &entry))
 		if entry.Actor.Type == string(audit.Key) && entry.Outcome.Status/100 == 2 && entry.Action != "rotate-api-key" {
 			succeeded++
 		}
@@ -204,7 +202,7 @@ func TestWritesSurviveACrashAtOneFailpoint(t *testing.T) {
 
 // dnsProvisioningSteps returns steps that provision a domain's DNS. The provider is unreachable at
 // first; the job is retried and completes.
-func dnsProvisioningSteps(e *onboarding) []step {
+func dnsProvisioningSteps() []step {
 	var run, job string
 	provision := func(e *onboarding) request {
 		e.control("POST", "/faults", object{"provider": "cloudflare", "kind": "status", "status": 503, "times": 100_000})

@@ -38,9 +38,7 @@ func newDatabaseService(t *testing.T, direct, serviceURL string) databaseService
 	_, c := r.serve(env)
 	c.ready.APIKey = key
 	db, err := sql.Open("pgx", direct)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	o := databaseService{accountResources{accountTenant{caller: caller{c, "", "ann@example.com", key}}, map[string]string{}}, r, db}
 	o.useNewTenant()
@@ -60,9 +58,7 @@ func (o *databaseService) useNewTenant() {
 func (o *databaseService) addDomainAndMailboxes() {
 	o.t.Helper()
 	name := fmt.Sprintf("trouble-%d.test", uniqueNumber.Add(1))
-	if err := o.service.zones.Add(name, "manual"); err != nil {
-		o.t.Fatal(err)
-	}
+	must(o.t, o.service.zones.Add(name, "manual"))
 	o.post(o.path("/domains"), object{"domain": name})
 	o.publishRecords(name)
 	o.post(o.domainPath(name, "/verify"), nil)
@@ -92,9 +88,7 @@ func (o *databaseService) storedLimit(mailbox string) any {
 func databaseURL(t *testing.T, server, database string) string {
 	t.Helper()
 	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u.Path = "/" + database
 	return u.String()
 }
@@ -105,14 +99,10 @@ func databaseURL(t *testing.T, server, database string) string {
 func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 	t.Parallel()
 	server, err := testserver.StartPostgres(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(server.Stop)
 	admin, err := sql.Open("pgx", server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = admin.Close() }()
 	for _, s := range []string{"CREATE DATABASE crash", "ALTER DATABASE crash SET synchronous_commit = on"} {
 		if _, err := admin.ExecContext(t.Context(), s); err != nil {
@@ -152,9 +142,7 @@ func TestAcknowledgedWritesSurviveADatabaseCrash(t *testing.T) {
 		}
 		return true
 	})
-	if err := server.Crash(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Crash(t.Context()))
 	o.eventually("reads succeed again", func() bool {
 		got, err := o.tryDo("GET", o.ready.APIURL+"/v1/tenants", o.key, nil)
 		return err == nil && got.status == http.StatusOK
@@ -210,9 +198,7 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 	o.addDomainAndMailboxes()
 	mailbox := o.get(o.path("/mailboxes")).objects("mailboxes")[0].text("id")
 	tx, err := o.db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := tx.ExecContext(t.Context(), "LOCK TABLE mailboxes IN ACCESS EXCLUSIVE MODE"); err != nil {
 		t.Fatal(err)
 	}
@@ -247,9 +233,7 @@ func TestExhaustedPoolAnswers503(t *testing.T) {
 		return o.do("GET", o.ready.AdminURL+"/readyz", "", nil).status == http.StatusServiceUnavailable
 	})
 	released.Store(true)
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, tx.Rollback())
 	stuck.Wait()
 	o.eventually("reads succeed again", func() bool { return o.call("GET", "/v1/tenants", nil).status == http.StatusOK })
 }
@@ -271,9 +255,7 @@ type commitCutter struct {
 func newCommitCutter(t *testing.T, to string) *commitCutter {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	s := &commitCutter{listener: l, to: to}
 	go func() {
@@ -367,9 +349,7 @@ func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 	t.Parallel()
 	direct := testserver.Database(t)
 	address, err := url.Parse(direct)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := newCommitCutter(t, address.Host)
 	address.Host = s.listener.Addr().String()
 	o := newDatabaseService(t, direct, address.String())
@@ -397,9 +377,7 @@ func TestWritesSurviveConnectionLossInCommit(t *testing.T) {
 func (o *databaseService) eachWrite(s *commitCutter, skip int, done bool) (cuts int) {
 	o.t.Helper()
 	name := fmt.Sprintf("commit-%d.test", uniqueNumber.Add(1))
-	if err := o.service.zones.Add(name, "manual"); err != nil {
-		o.t.Fatal(err)
-	}
+	must(o.t, o.service.zones.Add(name, "manual"))
 	write := func(method, path string, body any) reply {
 		o.t.Helper()
 		s.arm(skip, done)

@@ -51,31 +51,25 @@ func newCloudflareFake(t *testing.T, zones ...string) *cloudflareFake {
 	}))
 	t.Cleanup(server.Close)
 	handler, ready, err := cloudflare.New(simulate.Options{URL: server.URL, DataDir: t.TempDir(), Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	inner, c.url = handler, ready.Settings["api_url"]
 	for _, zone := range zones {
-		sendToSimulator(t, "PUT", server.URL+"/_control/zones/"+zone, "{}")
+		putToSimulator(t, server.URL+"/_control/zones/"+zone, "{}")
 	}
 	return c
 }
 
-func sendToSimulator(t *testing.T, method, url, body string) {
+func putToSimulator(t *testing.T, url, body string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, strings.NewReader(body))
+	must(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode >= 300 {
 		raw, _ := io.ReadAll(answer.Body)
-		t.Fatalf("%s %s: %d %s", method, url, answer.StatusCode, raw)
+		t.Fatalf("PUT %s: %d %s", url, answer.StatusCode, raw)
 	}
 }
 
@@ -86,9 +80,7 @@ func (c *cloudflareFake) env() string { return "TENANTRY_PROVIDERS_CLOUDFLARE_AP
 func credentialFile(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "credential")
-	if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text+"\n"), 0o600))
 	return file
 }
 
@@ -99,8 +91,8 @@ type commandError struct{ Code, Message, Fix string }
 func (o commandResult) checkError(t *testing.T, code int, name string) commandError {
 	t.Helper()
 	var printed struct{ Error commandError }
-	if err := json.Unmarshal([]byte(o.errors), &printed); err != nil || o.code != code || o.output != "" || printed.Error.Code != name {
-		t.Errorf("%v: exit code %d, want %d %s\n%s%s", o.args, o.code, code, name, o.output, o.errors)
+	if err := json.Unmarshal([]byte(o.stderr), &printed); err != nil || o.code != code || o.stdout != "" || printed.Error.Code != name {
+		t.Errorf("%v: exit code %d, want %d %s\n%s%s", o.args, o.code, code, name, o.stdout, o.stderr)
 	}
 	return printed.Error
 }
@@ -181,7 +173,7 @@ func (c *cloudflareFake) checkLifecycle(t *testing.T, env []string, account stri
 
 	checkValues(t, runTenantry(t, env, "account", "close", "--account", account, "--yes", "-o", "json").mustJSON(t), object{"dns_connections_removed": 1})
 	checkConnections(t, env)
-	acts := runTenantry(t, env, "audit", "list", "--account", account, "-o", "json").output
+	acts := runTenantry(t, env, "audit", "list", "--account", account, "-o", "json").stdout
 	for action, want := range map[string]int{"dns_connection.add": 2, "dns_connection.remove": 2} {
 		if n := strings.Count(acts, `"`+action+`"`); n != want {
 			t.Errorf("%d audit events %s, want %d", n, action, want)
@@ -199,9 +191,7 @@ func (c *cloudflareFake) checkLifecycle(t *testing.T, env []string, account stri
 func TestDNSConnectionToPowerDNS(t *testing.T) {
 	t.Parallel()
 	server, err := testserver.StartPowerDNS(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(server.Stop)
 	env := []string{
 		"TENANTRY_DATA_DIR=" + t.TempDir(), "TENANTRY_DATABASE_URL=" + testserver.Database(t), "TENANTRY_PROVIDERS_POWERDNS_ALLOW_PRIVATE=true",
@@ -270,8 +260,8 @@ func TestDNSConnectionMistakesAreExplained(t *testing.T) {
 	} {
 		got := runTenantry(t, env, append([]string{"dns-connection"}, strings.Fields(tt.args)...)...)
 		got.checkFailure(t, tt.code)
-		if !strings.Contains(got.errors, tt.says) || strings.Contains(got.errors, "5up3rs3cr3t") {
-			t.Errorf("%s:\n%s", tt.args, got.errors)
+		if !strings.Contains(got.stderr, tt.says) || strings.Contains(got.stderr, "5up3rs3cr3t") {
+			t.Errorf("%s:\n%s", tt.args, got.stderr)
 		}
 	}
 	without := append(env, "TENANTRY_PLUGIN_DIR="+t.TempDir())
@@ -300,9 +290,7 @@ func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
 		c.onCall.Store(&onCall)
 		p, err := launchProcess(requirePrograms(t, releaseBuild), env, io.Discard, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare",
 			"--credential-file", file, "--name", fmt.Sprint(name, " ", round))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		<-asked
 		p.kill()
 		close(over)
@@ -315,7 +303,7 @@ func TestKilledDNSConnectionAddStoresAllOrNothing(t *testing.T) {
 		}
 		runTenantry(t, env, "dns-connection", "test", "--connection", one.text("connection_id"), "-o", "json").mustJSON(t)
 	}
-	if n := strings.Count(runTenantry(t, env, "audit", "list", "-o", "json").output, `"dns_connection.add"`); n != len(list) {
+	if n := strings.Count(runTenantry(t, env, "audit", "list", "-o", "json").stdout, `"dns_connection.add"`); n != len(list) {
 		t.Errorf("%d connections, %d audit events", len(list), n)
 	}
 	runTenantry(t, env, "dns-connection", "add", "--account", "ann@example.com", "--provider", "cloudflare", "--credential-file", file, "-o", "json").mustJSON(t)

@@ -207,9 +207,7 @@ func TestDNSPlanOfForeignDomainCallsNoProvider(t *testing.T) {
 func (c *cloudflareFake) zoneRecords(t *testing.T, zone string) string {
 	t.Helper()
 	answer, err := http.Get(strings.TrimSuffix(c.url, "/client/v4") + "/_control/zones/" + zone + "/records")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	raw, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {
@@ -231,9 +229,7 @@ func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 	h.guid, h.admin = r.newTenant(api)
 	newAdministrator(t, h.admin).connect(api, key)
 	h.mustSync()
-	if err := r.zones.Add(zone, "cloudflare"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.zones.Add(zone, "cloudflare"))
 	h.post(h.path("/domains"), object{"domain": zone})
 	h.publishRecords(zone)
 	h.post(h.domainPath(zone, "/verify"), nil)
@@ -261,15 +257,13 @@ func TestDNSPlanUsesTheProviderConnection(t *testing.T) {
 	}
 
 	records, err := json.Marshal([]object{{"type": "MX", "name": zone, "content": "mail." + zone, "priority": 5, "ttl": 1}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sendToSimulator(t, "PUT", strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone+"/records", string(records))
+	must(t, err)
+	putToSimulator(t, strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone+"/records", string(records))
 	before := c.zoneRecords(t, zone)
 	ready("a conflict", object{"connection_present": true, "safe_to_apply": false, "action_required_code": "dns_conflict"})
-	sendToSimulator(t, "PUT", strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone, `{"status":"moved"}`)
+	putToSimulator(t, strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone, `{"status":"moved"}`)
 	ready("moved away", object{"connection_present": true, "action_required_code": "dns_connection_required"})
-	sendToSimulator(t, "PUT", strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone, `{"status":"active"}`)
+	putToSimulator(t, strings.TrimSuffix(c.url, "/client/v4")+"/_control/zones/"+zone, `{"status":"active"}`)
 	c.revoked.Store(true)
 	ready("a credential that is not taken", object{"connection_present": true, "action_required_code": "dns_credential_rejected"})
 	c.revoked.Store(false)

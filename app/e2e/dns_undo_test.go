@@ -22,13 +22,9 @@ import (
 func (c caller) sandboxOperatorEnv() []string {
 	c.t.Helper()
 	raw, err := os.ReadFile(filepath.Join(scratchDir, "shared", "sandbox", "addresses.json"))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	addresses := map[string]string{}
-	if err := json.Unmarshal(raw, &addresses); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, json.Unmarshal(raw, &addresses))
 	_, port, _ := strings.Cut(c.ready.DNSAddr, ":")
 	return append(sharedOperatorEnv("carol@desk"), allPlugins, "TENANTRY_DNS_RESOLVERS="+c.ready.DNSAddr, "TENANTRY_DNS_PORT="+port, "TENANTRY_DNS_ALLOW_PRIVATE=true",
 		"TENANTRY_PROVIDERS_CLOUDFLARE_API_URL=http://"+addresses["cloudflare"]+"/client/v4")
@@ -38,9 +34,7 @@ func (c caller) sandboxOperatorEnv() []string {
 func (c caller) zoneTexts(zone string) (all []string) {
 	c.t.Helper()
 	var records []object
-	if err := json.Unmarshal(c.control("GET", "/zones/"+zone+"/records", nil).raw, &records); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, json.Unmarshal(c.control("GET", "/zones/"+zone+"/records", nil).raw, &records))
 	for _, r := range records {
 		all = append(all, fmt.Sprint(r["type"], " ", r["name"], " ", r["content"], " ", r["priority"], " ", r["ttl"]))
 	}
@@ -70,7 +64,7 @@ func TestOperatorUndoesARun(t *testing.T) {
 	env := h.sandboxOperatorEnv()
 	undo := func(args ...string) object {
 		got := runTenantry(t, env, append([]string{"dns", "undo", run, "-o", "json"}, args...)...)
-		got.errors = "" // the warning that nothing was changed, or that there was nothing to undo
+		got.stderr = "" // the warning that nothing was changed, or that there was nothing to undo
 		return got.mustJSON(t)
 	}
 	planned := undo()

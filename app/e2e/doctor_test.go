@@ -31,8 +31,8 @@ func runDoctor(t *testing.T, env []string) (object, map[string]object) {
 	t.Helper()
 	o := runTenantry(t, env, "doctor", "-o", "json")
 	var report object
-	if err := json.Unmarshal([]byte(o.output), &report); err != nil || o.errors != "" {
-		t.Fatalf("exit code %d, %v\n%s%s", o.code, err, o.output, o.errors)
+	if err := json.Unmarshal([]byte(o.stdout), &report); err != nil || o.stderr != "" {
+		t.Fatalf("exit code %d, %v\n%s%s", o.code, err, o.stdout, o.stderr)
 	}
 	checkMembers(t, "doctor", report, "status version checks")
 	if failed := report.text("status") == doctor.Failed; failed != (o.code == cli.ExitRefused) || (!failed && o.code != 0) {
@@ -73,7 +73,7 @@ func newDoctorFixture(t *testing.T) doctorFixture {
 		t.Fatal(err)
 	}
 	p := doctorFixture{service: r, data: t.TempDir()}
-	p.env = append(r.env(p.data, ""), onePluginPerKind(t), "TENANTRY_PUBLIC_URL=https://api.tenantry-here.test")
+	p.env = append(r.env(p.data, ""), onePluginPerKindEnv(t), "TENANTRY_PUBLIC_URL=https://api.tenantry-here.test")
 	r.newAccount(p.env, "ann@example.com", "complete", 0)
 	r.runCommand(p.env, "keyset", "create")
 	return p
@@ -113,8 +113,8 @@ func TestDoctorPassesOnAHealthyService(t *testing.T) {
 	checkValues(t, report, object{"status": doctor.OK})
 	checkValues(t, checks["redis"], object{"summary": "not configured: counters are kept in the process"})
 	table := runTenantry(t, p.env, "doctor")
-	if table.code != 0 || table.errors != "" || !strings.Contains(table.output, "\ntenantry ") || strings.Contains(table.output, "fix:") {
-		t.Errorf("%d: %s%s", table.code, table.output, table.errors)
+	if table.code != 0 || table.stderr != "" || !strings.Contains(table.stdout, "\ntenantry ") || strings.Contains(table.stdout, "fix:") {
+		t.Errorf("%d: %s%s", table.code, table.stdout, table.stderr)
 	}
 }
 
@@ -157,8 +157,8 @@ func TestDoctorCreatesNoFiles(t *testing.T) {
 		t.Errorf("doctor made the data folder: %v", err)
 	}
 	table := runTenantry(t, []string{"TENANTRY_DATA_DIR=" + data}, "doctor")
-	if table.code != cli.ExitRefused || table.errors != "" || strings.Count(table.output, "fix: ") < 5 {
-		t.Errorf("%d: %s%s", table.code, table.output, table.errors)
+	if table.code != cli.ExitRefused || table.stderr != "" || strings.Count(table.stdout, "fix: ") < 5 {
+		t.Errorf("%d: %s%s", table.code, table.stdout, table.stderr)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestDoctorReportsEachFault(t *testing.T) {
 		{"public_url", "no such host", []string{"TENANTRY_PUBLIC_URL=https://gone.tenantry-here.test"}, doctor.Failed, "does not resolve", "gone.tenantry-here.test"},
 		{"public_url", "this machine", []string{"TENANTRY_PUBLIC_URL=https://127.0.0.1:8443"}, doctor.Warning, "own address", "https://"},
 		{"plugins", "no catalog", []string{"TENANTRY_PLUGIN_DIR=" + t.TempDir()}, doctor.Failed, "no plugin catalog", "tenantry plugin add"},
-		{"plugins", "another file", []string{"TENANTRY_PLUGIN_DIR=" + tamperedPlugins(t, p.service.binary)}, doctor.Failed, "SHA-256", "tenantry plugin add"},
+		{"plugins", "another file", []string{"TENANTRY_PLUGIN_DIR=" + tamperedPlugins(t)}, doctor.Failed, "SHA-256", "tenantry plugin add"},
 		{"plugins", "a file is gone", []string{"TENANTRY_PLUGIN_DIR=" + testserver.PluginsWithout(t, "dns-cloudflare")}, doctor.Failed, "cloudflare does not start: .*dns-cloudflare: no such file", "put the file back"},
 		{"mail_platform", "down", []string{provider("LOGIN_URL", "http://"+nobody)}, doctor.Failed, "down or cannot be reached", "status page.*login_url"},
 		{"mail_platform", "wrong secret", []string{provider("CLIENT_SECRET_FILE", file(secret, 0o600))}, doctor.Failed, `refuses our application: .*secret.* \(AADSTS7000215\)`, "credential"},

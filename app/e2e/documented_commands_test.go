@@ -77,9 +77,7 @@ func TestWrongDocumentedCommandsAreNoticed(t *testing.T) {
 func documentFiles(t *testing.T) map[string]string {
 	t.Helper()
 	out, err := exec.Command("git", "-C", "../..", "ls-files", "-co", "--exclude-standard", "*.md", "deploy", "docs", "app/*.go").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	files := map[string]string{}
 	for path := range strings.Lines(string(out)) {
 		path = strings.TrimSpace(path)
@@ -90,9 +88,7 @@ func documentFiles(t *testing.T) map[string]string {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // deleted, but not committed yet
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		files[path] = string(text)
 	}
 	return files
@@ -192,9 +188,7 @@ func knownVariables(t *testing.T) func(string) bool {
 				Secret, Account bool
 			}
 		}
-		if err := in.Decode(&about); err != nil {
-			t.Fatal(err)
-		}
+		must(t, in.Decode(&about))
 		for _, field := range about.Fields {
 			name := settings.VariableName("providers." + about.Name + "." + field.Name)
 			if field.Secret {
@@ -224,9 +218,7 @@ func TestReadmeTourWorks(t *testing.T) {
 	}
 	folder := t.TempDir()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), filepath.Join(folder, "tenantry-dev"), nil)
-	if err := os.CopyFS(filepath.Join(folder, "docs"), os.DirFS("../../docs")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(filepath.Join(folder, "docs"), os.DirFS("../../docs")))
 	script := "set -eu\n"
 	for _, block := range append(blocks, more...) {
 		script += block[1]
@@ -244,7 +236,7 @@ func TestReadmeTourWorks(t *testing.T) {
 		}
 	}
 	c := client{t, ready}
-	if got := c.callAPI("GET", "/v1/tenants/"+ready.Tenants[0].TenantID+"/mailboxes", nil); got.text("count") != "2" {
+	if got := c.callAPI("GET", "/v1/tenants/"+ready.Tenants[0].TenantID+"/mailboxes"); got.text("count") != "2" {
 		t.Errorf("after the tour: %s", got.raw)
 	}
 }

@@ -254,9 +254,7 @@ func (c client) metricValue(name, label, value string) string {
 // zoneRecords returns the records of a zone in the form that the control interface accepts.
 func (c client) zoneRecords(zone string) (all []object) {
 	c.t.Helper()
-	if err := json.Unmarshal(c.control("GET", "/zones/"+zone+"/records", nil).raw, &all); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, json.Unmarshal(c.control("GET", "/zones/"+zone+"/records", nil).raw, &all))
 	return all
 }
 

@@ -38,9 +38,7 @@ func newEnforcingReplicas(t *testing.T) *enforcingReplicas {
 	for i := range r.clients {
 		data := t.TempDir()
 		if i > 0 {
-			if err := os.WriteFile(filepath.Join(data, "keyset.json"), keyset, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(filepath.Join(data, "keyset.json"), keyset, 0o600))
 		}
 		_, ready := startDev(t, r.binary, data, append(r.env(data, ""), slowRedis), "--no-seed", "--database", database, "--redis", r.redis)
 		r.clients[i] = client{t, ready}
@@ -61,9 +59,7 @@ func (r *enforcingReplicas) addLimitedTenant(perDay int, locals ...string) {
 	newAdministrator(r.t, h.admin).connect(r.first.client, r.first.key)
 	h.mustSync()
 	zone := fmt.Sprintf("replicas-%d.test", uniqueNumber.Add(1))
-	if err := r.zones.Add(zone, "manual"); err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, r.zones.Add(zone, "manual"))
 	h.post(h.path("/domains"), object{"domain": zone})
 	h.publishRecords(zone)
 	h.post(h.domainPath(zone, "/verify"), nil)
@@ -151,9 +147,7 @@ func TestReplicasShareEnforcement(t *testing.T) {
 func (r *enforcingReplicas) checkTraceBudget() {
 	r.t.Helper()
 	counters, err := limiter.Open(r.t.Context(), limiter.Options{URL: r.redis, AnswerTimeout: time.Minute})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	defer func() { _ = counters.Close() }()
 	const left = 3
 	whole := ratelimit.Bucket{Key: "budget:microsoft365:tenant:" + r.tenants[0].guid + ":5m0s:sent", Limit: 100, Window: 5 * time.Minute}

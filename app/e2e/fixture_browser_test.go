@@ -26,9 +26,7 @@ type browser struct {
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &browser{t, &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
@@ -47,9 +45,7 @@ type page struct {
 func (v *browser) open(address string) page {
 	v.t.Helper()
 	r, err := http.NewRequestWithContext(v.t.Context(), http.MethodGet, address, http.NoBody)
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	must(v.t, err)
 	return v.send(r)
 }
 
@@ -63,9 +59,7 @@ func (v *browser) submit(p page, changes url.Values) page {
 		p.fields[name] = values
 	}
 	r, err := http.NewRequestWithContext(v.t.Context(), http.MethodPost, p.action, strings.NewReader(p.fields.Encode()))
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	must(v.t, err)
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	return v.send(r)
 }
@@ -74,22 +68,16 @@ func (v *browser) send(r *http.Request) page {
 	v.t.Helper()
 	r.Header.Set("Accept", "text/html")
 	answer, err := v.client.Do(r)
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	must(v.t, err)
 	defer func() { _ = answer.Body.Close() }()
 	raw, err := io.ReadAll(answer.Body)
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	must(v.t, err)
 	p := page{status: answer.StatusCode, header: answer.Header, url: r.URL, fields: url.Values{}}
 	if to, err := answer.Location(); err == nil {
 		p.location = to.String()
 	}
 	root, err := html.Parse(bytes.NewReader(raw))
-	if err != nil {
-		v.t.Fatal(err)
-	}
+	must(v.t, err)
 	for n := range root.Descendants() {
 		p.readNode(n)
 	}
@@ -150,9 +138,7 @@ func (v *browser) openConfirmation(h accountTenant) page {
 func withQueryParameter(t *testing.T, address, name, value string) string {
 	t.Helper()
 	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q := u.Query()
 	q.Set(name, value)
 	u.RawQuery = q.Encode()
@@ -175,9 +161,7 @@ type administrator struct {
 func newAdministrator(t testing.TB, name string) *administrator {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a := &administrator{t: t, name: name}
 	a.browser = &http.Client{Jar: jar, Transport: a}
 	return a
@@ -205,14 +189,10 @@ func (a *administrator) open(link string) {
 
 func (a *administrator) load(answer *http.Response, err error) {
 	a.t.Helper()
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	defer func() { _ = answer.Body.Close() }()
 	raw, err := io.ReadAll(answer.Body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	a.page, a.status, a.address = string(raw), answer.StatusCode, answer.Request.URL
 }
 
@@ -230,9 +210,7 @@ func (a *administrator) form() (to *url.URL, fields url.Values) {
 		a.t.Fatalf("a page without a form (%d): %s", a.status, a.page)
 	}
 	to, err := a.address.Parse(stdhtml.UnescapeString(form[1]))
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	fields = url.Values{}
 	for _, input := range inputOf.FindAllStringSubmatch(a.page, -1) {
 		fields.Set(input[1], stdhtml.UnescapeString(input[2]))

@@ -20,7 +20,11 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/sandbox"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/apptest"
 )
+
+// must ends the test if err is not nil.
+var must = apptest.Must
 
 // waitTimeout is how long a test waits for an event. Only a process that hangs takes this long.
 const waitTimeout = 5 * time.Minute
@@ -94,9 +98,7 @@ func pluginDescriptions(t *testing.T) []byte {
 func requirePrograms(t *testing.T, make func() (programs, error)) programs {
 	t.Helper()
 	b, err := make()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -198,10 +200,10 @@ func parseReply(answer *http.Response, raw []byte) reply {
 	return got
 }
 
-// callAPI calls the API with the seeded key.
-func (c client) callAPI(method, path string, body any) reply {
+// callAPI calls the API with the seeded key and no body.
+func (c client) callAPI(method, path string) reply {
 	c.t.Helper()
-	return c.do(method, c.ready.APIURL+path, c.ready.APIKey, body)
+	return c.do(method, c.ready.APIURL+path, c.ready.APIKey, nil)
 }
 
 func (c client) control(method, path string, body any) reply {

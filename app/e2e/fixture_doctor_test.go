@@ -37,9 +37,7 @@ func (p doctorFixture) resolver() string {
 func writeTempFile(t *testing.T, text string, mode os.FileMode) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, []byte(text), mode))
 	if err := os.Chmod(path, mode); err != nil { // independent of the umask
 		t.Fatal(err)
 	}
@@ -50,20 +48,16 @@ func writeTempFile(t *testing.T, text string, mode os.FileMode) string {
 func copyTempFile(t *testing.T, path string, mode os.FileMode) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return writeTempFile(t, string(raw), mode)
 }
 
 // tamperedPlugins returns a plugin folder in which one file differs from its catalog entry.
-func tamperedPlugins(t *testing.T, b programs) string {
+func tamperedPlugins(t *testing.T) string {
 	t.Helper()
 	const file = "mail-microsoft365"
 	dir := testserver.PluginsWithout(t, file)
-	if err := os.WriteFile(filepath.Join(dir, file), []byte("#!/bin/sh\nexit 0\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, file), []byte("#!/bin/sh\nexit 0\n"), 0o755))
 	return dir
 }
 
@@ -83,17 +77,13 @@ var clientKeys = sync.OnceValues(func() ([2]*rsa.PrivateKey, error) {
 func certificateFile(t *testing.T, from, until time.Duration, own bool) string {
 	t.Helper()
 	keys, err := clientKeys()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	about := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "tenantry"},
 		NotBefore: time.Now().Add(from), NotAfter: time.Now().Add(until),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, about, about, keys[0].Public(), keys[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	key := keys[0]
 	if !own {
 		key = keys[1]
@@ -107,9 +97,7 @@ func certificateFile(t *testing.T, from, until time.Duration, own bool) string {
 func serveTCP(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -151,9 +139,7 @@ func redisDouble(t *testing.T) string {
 func execPostgres(t *testing.T, url, statement string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = conn.Close(t.Context()) }()
 	if _, err := conn.Exec(t.Context(), statement); err != nil {
 		t.Fatal(err)

@@ -123,10 +123,10 @@ func (i testIntegration) beginSession(n int) signInSession {
 }
 
 // signIn opens the link and signs in as username with a decision.
-func (s signInSession) signIn(username, decision string) page {
+func (s signInSession) signIn(username, decision string) {
 	s.t.Helper()
 	v := newBrowser(s.t)
-	return v.submit(v.open(s.link), url.Values{"username": {username}, "decision": {decision}})
+	v.submit(v.open(s.link), url.Values{"username": {username}, "decision": {decision}})
 }
 
 func (s signInSession) statusPath() string {
@@ -149,12 +149,11 @@ func (s signInSession) waitForStatus(status string) reply {
 }
 
 // connectMailbox signs a mailbox in and waits until it is connected.
-func (i testIntegration) connectMailbox(n int) signInSession {
+func (i testIntegration) connectMailbox(n int) {
 	i.t.Helper()
 	s := i.beginSession(n)
 	s.signIn(i.address(n), "accept")
 	s.waitForStatus("connected")
-	return s
 }
 
 // checkConnection checks the connection with which a mailbox is listed, and returns it; status is
@@ -205,9 +204,7 @@ func (i testIntegration) countCalls(n int) (times int) {
 // journal returns the calls that the simulator of a provider recorded, in order.
 func (c client) journal(provider string) (all []object) {
 	c.t.Helper()
-	if err := json.Unmarshal(c.control("GET", "/calls?provider="+provider, nil).raw, &all); err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, json.Unmarshal(c.control("GET", "/calls?provider="+provider, nil).raw, &all))
 	return all
 }
 
@@ -269,9 +266,7 @@ func (i testIntegration) hasAccount(n int) bool {
 func (i testIntegration) accountAddresses() (all []string) {
 	i.t.Helper()
 	var accounts []object
-	if err := json.Unmarshal(i.control("GET", "/sending/"+i.provider+"/accounts", nil).raw, &accounts); err != nil {
-		i.t.Fatal(err)
-	}
+	must(i.t, json.Unmarshal(i.control("GET", "/sending/"+i.provider+"/accounts", nil).raw, &accounts))
 	for _, a := range accounts {
 		for _, member := range []string{"email", "from_email", "address"} {
 			if a.text(member) != "" && a[member] != nil {

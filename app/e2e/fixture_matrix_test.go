@@ -144,20 +144,14 @@ func (f *matrixFixture) openDatabase(t *testing.T, file string) {
 func (f *matrixFixture) queryStrings(t *testing.T, query string) (all []string) {
 	t.Helper()
 	rows, err := f.db.QueryContext(context.Background(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var text string
-		if err := rows.Scan(&text); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rows.Scan(&text))
 		all = append(all, text)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rows.Err())
 	return all
 }
 
@@ -180,9 +174,7 @@ func (f *matrixFixture) drainJournals(t *testing.T) (n int) {
 	c := f.owner.withT(t)
 	for _, provider := range []string{mailPlatform, matrixPlatform} {
 		var calls []json.RawMessage
-		if err := json.Unmarshal(c.control("GET", "/calls?provider="+provider, nil).raw, &calls); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(c.control("GET", "/calls?provider="+provider, nil).raw, &calls))
 		n += len(calls)
 	}
 	if n > 0 {

@@ -57,9 +57,7 @@ func (b *syncBuffer) String() string {
 func startProcess(t *testing.T, b programs, env []string, out io.Writer, args ...string) *process {
 	t.Helper()
 	p, err := launchProcess(b, env, out, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.stopAtEnd(t)
 	return p
 }
@@ -115,19 +113,17 @@ func (p *process) kill() {
 // by default.
 const allPlugins = "TENANTRY_PLUGIN_DIR="
 
-// onePluginPerKind returns the environment variable with which a program uses one plugin of each
+// onePluginPerKindEnv returns the environment variable with which a program uses one plugin of each
 // kind: Microsoft 365, Cloudflare and Instantly. A sandbox computes the checksum of each of its
 // plugins and starts its simulator, and some commands start each plugin.
-func onePluginPerKind(t *testing.T) string {
+func onePluginPerKindEnv(t *testing.T) string {
 	t.Helper()
 	variable, err := linkPlugins()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return variable
 }
 
-// linkPlugins makes the folder of onePluginPerKind and returns the environment variable.
+// linkPlugins makes the folder of onePluginPerKindEnv and returns the environment variable.
 var linkPlugins = sync.OnceValues(func() (string, error) {
 	bundled, dir := filepath.Join(os.Getenv(testserver.ProgramsEnv), "release", "plugins"), filepath.Join(scratchDir, "plugins")
 	raw, err := os.ReadFile(filepath.Join(bundled, "catalog.json"))
@@ -195,9 +191,7 @@ func startDev(t *testing.T, b programs, data string, env []string, args ...strin
 	if p != nil {
 		p.stopAtEnd(t)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p, ready
 }
 

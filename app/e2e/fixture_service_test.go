@@ -60,13 +60,9 @@ type platformRequest struct {
 func newServiceFixture(t *testing.T, b programs) *serviceFixture {
 	t.Helper()
 	store, err := zones.Open(filepath.Join(t.TempDir(), "zones.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	dns, err := zones.Listen(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = dns.Close() })
 	r := &serviceFixture{t: t, binary: b, zones: store, platformDir: t.TempDir()}
 	var platform http.Handler
@@ -79,19 +75,13 @@ func newServiceFixture(t *testing.T, b programs) *serviceFixture {
 	})
 	dnsLocatorServer := httptest.NewServer(dnsLocator)
 	t.Cleanup(dnsLocatorServer.Close)
-	if err := shareSigningKey(r.platformDir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, shareSigningKey(r.platformDir))
 	handler, ready, err := simulator.New(simulate.Options{URL: server.URL, DataDir: r.platformDir, World: dnsLocatorServer.URL, Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	platform = handler
 	r.settings = ready.Settings
 	secret := filepath.Join(t.TempDir(), "client-secret")
-	if err := os.WriteFile(secret, []byte(ready.Secrets["client_secret"]+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(secret, []byte(ready.Secrets["client_secret"]+"\n"), 0o600))
 	r.settings["client_secret_file"] = secret
 	r.extraEnv = []string{"TENANTRY_DNS_RESOLVERS=" + dns.Addr(), "TENANTRY_DNS_PORT=" + strconv.Itoa(dns.Port()), "TENANTRY_DNS_ALLOW_PRIVATE=true"}
 	return r

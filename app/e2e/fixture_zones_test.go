@@ -51,13 +51,9 @@ type storedRecord struct {
 func startDNSPlugin(t testing.TB, name string, c wire.Connection) ports.DNSProvider {
 	t.Helper()
 	built, err := releaseBuild()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	host, err := pluginhost.New(pluginhost.Options{Dir: filepath.Join(built.folder, "plugins"), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(host.Close)
 	return host.DNS(name, func(context.Context) (wire.Connection, error) { return c, nil })
 }
@@ -72,9 +68,7 @@ type powerDNSHost struct {
 func newPowerDNSHost(t testing.TB) *powerDNSHost {
 	t.Helper()
 	server, err := testserver.StartPowerDNS(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(server.Stop)
 	p := &powerDNSHost{server: server}
 	p.reader = dnsresolver.New(dnsresolver.Options{Resolvers: []string{server.DNS}, Port: p.port(), AllowPrivate: true})
@@ -107,9 +101,7 @@ func (p *powerDNSHost) read(t testing.TB, m zoneCase) dns.ZoneRead { return read
 func readSight(t testing.TB, reader ports.DNSReader, m zoneCase) dns.ZoneRead {
 	t.Helper()
 	sight, err := reader.Read(t.Context(), "", m.domain(), dns.Desire(m.domain(), m.offer())...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return sight
 }
 
@@ -150,9 +142,7 @@ func (p *powerDNSHost) storedRecords(t testing.TB, zone string) []storedRecord {
 			Records []json.RawMessage `json:"records"`
 		} `json:"rrsets"`
 	}
-	if err := json.Unmarshal(p.callAPI(t, http.MethodGet, "/"+zone+".", nil), &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(p.callAPI(t, http.MethodGet, "/"+zone+".", nil), &doc))
 	var out []storedRecord
 	for _, set := range doc.RRSets {
 		if set.Name == zone+"." && (set.Type == dns.SOA || set.Type == dns.NS) {
@@ -162,9 +152,7 @@ func (p *powerDNSHost) storedRecords(t testing.TB, zone string) []storedRecord {
 			var record struct {
 				Content string `json:"content"`
 			}
-			if err := json.Unmarshal(raw, &record); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(raw, &record))
 			l := zoneLine{strings.TrimSuffix(set.Name, "."), set.TTL, set.Type, record.Content}
 			out = append(out, storedRecord{l, fmt.Sprint(set.Name, " ", set.Type, " ", set.TTL, " ", string(raw))})
 		}
@@ -176,18 +164,12 @@ func (p *powerDNSHost) storedRecords(t testing.TB, zone string) []storedRecord {
 func (p *powerDNSHost) callAPI(t testing.TB, method, path string, in any) []byte {
 	t.Helper()
 	body, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, err := http.NewRequestWithContext(t.Context(), method, p.server.API+"/api/v1/servers/localhost/zones"+path, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("X-API-Key", p.server.Key)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	raw, err := io.ReadAll(answer.Body)
 	absent := method == http.MethodDelete && answer.StatusCode == http.StatusNotFound
@@ -230,18 +212,12 @@ func newCloudflareHost(t testing.TB) *cloudflareHost {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
 	t.Cleanup(server.Close)
 	inner, ready, err := simulator.New(simulate.Options{URL: server.URL, DataDir: t.TempDir(), Log: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	handler = inner
 	store, err := zones.Open(filepath.Join(t.TempDir(), "zones.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	served, err := zones.Listen(t.Context(), store)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = served.Close() })
 	c := &cloudflareHost{url: server.URL, store: store, dns: served.Addr(),
 		reader: dnsresolver.New(dnsresolver.Options{Resolvers: []string{served.Addr()}, Port: served.Port(), AllowPrivate: true}),
@@ -258,9 +234,7 @@ func newCloudflareHost(t testing.TB) *cloudflareHost {
 		for _, l := range parseZoneLines(zone, records) {
 			own = append(own, zones.Record{Type: string(l.recordType), Name: l.name, Content: l.text, TTL: l.ttl})
 		}
-		if err := store.ServeOwn(zone, own); err != nil {
-			t.Fatal(err)
-		}
+		must(t, store.ServeOwn(zone, own))
 	}
 	return c
 }
@@ -331,9 +305,7 @@ func (c *cloudflareHost) storedRecords(t testing.TB, zone string) []storedRecord
 
 func decodeRecord(t testing.TB, raw json.RawMessage) (r cloudRecord) {
 	t.Helper()
-	if err := json.Unmarshal(raw, &r); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &r))
 	return r
 }
 
@@ -351,9 +323,7 @@ func (c *cloudflareHost) publish(t testing.TB, zone string) {
 		}
 		out = append(out, c.servedRecords(t, zone, r)...)
 	}
-	if err := c.store.Add(zone, "cloudflare"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.store.Add(zone, "cloudflare"))
 	if err := c.store.Replace(zone, out); err != nil {
 		t.Fatal(zone, ": ", err)
 	}
@@ -369,9 +339,7 @@ func (c *cloudflareHost) servedRecords(t testing.TB, zone string, r cloudRecord)
 		return c.flattenTarget(t, r)
 	case r.Type == "TXT":
 		text, err := sdk.UnquoteText(r.Content)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		out.Content = text
 	}
 	return []zones.Record{out}
@@ -384,9 +352,7 @@ func (c *cloudflareHost) flattenTarget(t testing.TB, r cloudRecord) []zones.Reco
 	tcp := wiredns.Client{Net: "tcp"}
 	for _, of := range []uint16{wiredns.TypeTXT, wiredns.TypeA} {
 		answer, _, err := tcp.Exchange(new(wiredns.Msg).SetQuestion(r.Content+".", of), c.dns)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, rr := range answer.Answer {
 			record := zones.Record{Type: wiredns.TypeToString[of], Name: r.Name, TTL: r.TTL}
 			switch rr := rr.(type) {
@@ -404,17 +370,11 @@ func (c *cloudflareHost) flattenTarget(t testing.TB, r cloudRecord) []zones.Reco
 func (c *cloudflareHost) control(t testing.TB, method, path string, in, out any) {
 	t.Helper()
 	body, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r, err := http.NewRequestWithContext(t.Context(), method, c.url+"/_control"+path, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	raw, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK || out != nil && json.Unmarshal(raw, out) != nil {

@@ -115,9 +115,7 @@ func (f *raceFixture) raceEveryWrite() {
 	}
 	c.ready.APIKey = f.key
 	zone := fmt.Sprintf("race-%d.test", uniqueNumber.Add(1))
-	if err := f.zones.Add(zone, "manual"); err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, f.zones.Add(zone, "manual"))
 	f.raceWrite("POST", path+"/domains", object{"domain": zone}, "/v1.0/domains")
 	h := accountTenant{caller: caller{client: c, key: f.key}, guid: guid}
 	h.publishRecords(zone)
@@ -173,7 +171,7 @@ func TestReplicaTakesOverAfterACrash(t *testing.T) {
 	other.ready.APIKey = key
 	guid, admin := r.newTenant(other)
 	newAdministrator(t, admin).connect(other, key)
-	if got := other.callAPI("POST", "/v1/tenants/"+guid+"/sync", nil); got.text("status") != "completed" {
+	if got := other.callAPI("POST", "/v1/tenants/"+guid+"/sync"); got.text("status") != "completed" {
 		t.Fatalf("sync: %s", got.raw)
 	}
 	points := map[string]string{"after claim an idempotency key": "", "before add_domain": "", "after add_domain": "", "after save domain": ""}
@@ -253,9 +251,7 @@ func TestAnswersAreReplayedForADay(t *testing.T) {
 	send := func(r request) reply {
 		t.Helper()
 		got, err := m.send(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return got
 	}
 	added := send(add)

@@ -55,9 +55,7 @@ func TestADifferentMailPlatformServes(t *testing.T) {
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", testserver.Program(t, "testdata/go-mail"))
 	watch := &vendorCheck{t: t}
 	service, err := url.Parse(ready.APIURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(service)
 	proxy.Transport = watch
 	front := httptest.NewServer(proxy)
@@ -223,13 +221,13 @@ func TestDemoRunsOnADifferentMailPlatform(t *testing.T) {
 		added = append(added, testserver.Program(t, program))
 	}
 	if got := runTenantry(t, env, added...); got.code != 0 {
-		t.Fatalf("plugin add: %s", got.errors)
+		t.Fatalf("plugin add: %s", got.stderr)
 	}
 	got := runTenantry(t, env, "demo")
-	if got.code != 0 || !strings.Contains(got.output, "Connect a tenant of Example") || !strings.Contains(got.output, "\nDone in ") {
-		t.Fatalf("exit code %d: %s\n%s", got.code, got.errors, got.output)
+	if got.code != 0 || !strings.Contains(got.stdout, "Connect a tenant of Example") || !strings.Contains(got.stdout, "\nDone in ") {
+		t.Fatalf("exit code %d: %s\n%s", got.code, got.stderr, got.stdout)
 	}
-	if name := foreignVendors.FindString(strings.ReplaceAll(got.output, "/oauth/microsoft/", "")); name != "" {
-		t.Errorf("the demo names %s:\n%s", name, got.output)
+	if name := foreignVendors.FindString(strings.ReplaceAll(got.stdout, "/oauth/microsoft/", "")); name != "" {
+		t.Errorf("the demo names %s:\n%s", name, got.stdout)
 	}
 }

@@ -54,13 +54,9 @@ type matrixRow struct {
 func readMatrix(t *testing.T) (rows []matrixRow) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/authz-matrix.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lines, err := csv.NewReader(bytes.NewReader(raw)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := map[string]int{}
 	for i, name := range lines[0] {
 		at[name] = i
@@ -82,9 +78,7 @@ func readMatrix(t *testing.T) (rows []matrixRow) {
 func TestEveryOperationIsInTheMatrix(t *testing.T) {
 	t.Parallel()
 	d, err := publishedDocument()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	exist, listed := map[string]bool{}, map[string]bool{}
 	for _, row := range readMatrix(t) {
 		listed[row.op.method+" "+row.op.path] = true
@@ -227,9 +221,7 @@ func (row matrixRow) checkAnswer(t *testing.T, got, original reply) {
 func (f *matrixFixture) send(t *testing.T, op operation, a attempt) reply {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), op.method, f.owner.ready.APIURL+fillPath(a.path, a.ids), strings.NewReader(a.body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	trace := newTraceID()
 	r.Header = http.Header{"Authorization": a.auth, "X-Request-Id": {trace}, "Traceparent": {"00-" + trace + "-00f067aa0ba902b7-01"}}
 	if a.auth == nil {
@@ -242,14 +234,10 @@ func (f *matrixFixture) send(t *testing.T, op operation, a attempt) reply {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = answer.Body.Close() }()
 	raw, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := parseReply(answer, raw)
 	if err := checkDocumented(t, op.method, r.URL.EscapedPath(), got); err != nil {
 		t.Errorf("%d: %v\n%s", got.status, err, raw)
@@ -305,9 +293,7 @@ func declaredTests(t *testing.T) map[string]bool {
 		}
 		for _, name := range files {
 			source, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, m := range testName.FindAllSubmatch(source, -1) {
 				found[string(m[1])] = true
 			}
@@ -392,9 +378,7 @@ func (row matrixRow) testedElsewhere() string {
 func addWaitingRuns(t *testing.T, file string, all ...accountResources) {
 	t.Helper()
 	store, err := bunstore.Open(t.Context(), "sqlite://"+file, bunstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = store.Close() }()
 	for i, e := range all {
 		now := time.Now().UTC()
@@ -402,9 +386,7 @@ func addWaitingRuns(t *testing.T, file string, all ...accountResources) {
 		j := provisioning.New(job, run, access.AccountID(e.id), e.ids["domain_id"], tenant.GUID(e.guid), e.ids["domain_name"], now)
 		j.Status, j.Required, j.Message = provisioning.ActionRequired, provisioning.DomainUnavailable, "It belongs to another tenant."
 		r := provisioning.Run{ID: run, Account: j.Account, TotalDomains: 1, CreatedAt: now}
-		if err := store.CreateRun(t.Context(), r, []provisioning.Job{j}, nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, store.CreateRun(t.Context(), r, []provisioning.Job{j}, nil))
 		e.ids["run_id"], e.ids["job_id"] = run, job
 	}
 }

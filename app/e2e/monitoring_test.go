@@ -28,9 +28,7 @@ const (
 func fileText(t *testing.T, path string) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(raw)
 }
 
@@ -38,17 +36,11 @@ func fileText(t *testing.T, path string) string {
 func prometheusRules(t *testing.T) (all []object) {
 	t.Helper()
 	parsed, err := yaml.Parser().Unmarshal([]byte(fileText(t, alertsFile)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	raw, err := json.Marshal(parsed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var file object
-	if err := json.Unmarshal(raw, &file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(raw, &file))
 	for _, group := range file.objects("groups") {
 		all = append(all, group.objects("rules")...)
 	}
@@ -69,9 +61,7 @@ func objectAt(o object, path string) object {
 
 func dashboard(t *testing.T) (d object) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(fileText(t, dashboardFile)), &d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(fileText(t, dashboardFile)), &d))
 	return d
 }
 
@@ -144,9 +134,7 @@ func TestQueriesNameExportedMetrics(t *testing.T) {
 	d := dashboard(t)
 	for _, panel := range d.objects("panels") {
 		raw, err := json.Marshal(panel["fieldConfig"])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, target := range panel.objects("targets") {
 			check(textAt(panel, "title"), textAt(target, "expr"), append(submatches(legendLabel, textAt(target, "legendFormat")), submatches(linkLabel, string(raw))...)...)
 		}
@@ -178,9 +166,7 @@ func TestQueriesNameExportedMetrics(t *testing.T) {
 func runbookPages(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob(runbooks + "/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pages := map[string]string{}
 	for _, file := range files {
 		if name := filepath.Base(file); name != "README.md" {

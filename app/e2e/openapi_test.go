@@ -85,9 +85,7 @@ var validatorMutex sync.Mutex
 func checkDocumented(t *testing.T, method, path string, got reply) error {
 	t.Helper()
 	d, err := publishedDocument()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got.header.Get("X-Request-ID") == "" {
 		return errors.New("no X-Request-ID")
 	}
@@ -170,9 +168,7 @@ func TestServedOpenAPIMatchesTheCommand(t *testing.T) {
 	t.Parallel()
 	c := sharedSandbox(t)
 	d, err := publishedDocument()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	served := c.do("GET", c.ready.APIURL+"/openapi.json", "", nil)
 	if served.status != http.StatusOK || !bytes.Equal(served.raw, d.raw) {
 		t.Errorf("/openapi.json answered %d, not the document that `tenantry openapi` prints", served.status)
@@ -219,13 +215,9 @@ func TestGeneratedClientsOnboardATenant(t *testing.T) {
 func TestAPITakesNoDNSCredential(t *testing.T) {
 	t.Parallel()
 	d, err := publishedDocument()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var doc object
-	if err := json.Unmarshal(d.raw, &doc); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(d.raw, &doc))
 	asked, bodies := accountFields(t), 0
 	for path, item := range doc["paths"].(map[string]any) {
 		for method, operation := range item.(map[string]any) {
@@ -267,18 +259,14 @@ func accountFields(t *testing.T) (names []string) {
 	}
 	for _, plugin := range plugins {
 		raw, err := exec.Command(plugin, "describe").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var about struct {
 			Fields []struct {
 				Name    string
 				Account bool
 			}
 		}
-		if err := json.Unmarshal(raw, &about); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(raw, &about))
 		for _, field := range about.Fields {
 			if field.Account {
 				names = append(names, field.Name)

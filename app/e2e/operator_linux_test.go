@@ -24,21 +24,13 @@ import (
 func newTerminal(t *testing.T) (person, command *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = person.Close() })
-	if err := unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0))
 	number, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	command, err = os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = command.Close() })
 	return person, command
 }
@@ -77,9 +69,7 @@ func closeFromTerminal(t *testing.T, env []string, person, terminal *os.File, ty
 	cmd := exec.CommandContext(t.Context(), requirePrograms(t, releaseBuild).binary, "account", "close", "--account", "ann@example.com")
 	cmd.Dir, cmd.Env = t.TempDir(), append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + scratchDir}, env...)
 	cmd.Stdin, cmd.Stderr = terminal, asked
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -127,14 +117,12 @@ func TestCommandRunByTheWrongUserIsExplained(t *testing.T) {
 	runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
 	for _, args := range [][]string{{"account", "list"}, {"keyset", "list"}, {"backup", filepath.Join(t.TempDir(), "b")}} {
 		o := runAsOtherUser(t, data, args...)
-		if o.code != cli.ExitRefused || !strings.Contains(o.errors, "as the user of the service") {
-			t.Errorf("%v: exit code %d: %s", args, o.code, o.errors)
+		if o.code != cli.ExitRefused || !strings.Contains(o.stderr, "as the user of the service") {
+			t.Errorf("%v: exit code %d: %s", args, o.code, o.stderr)
 		}
 	}
 	var report object
-	if err := json.Unmarshal([]byte(runAsOtherUser(t, data, "doctor", "-o", "json").output), &report); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(runAsOtherUser(t, data, "doctor", "-o", "json").stdout), &report))
 	for _, check := range report.objects("checks") {
 		if id := check.text("id"); id == "database" || id == "keyset" {
 			checkValues(t, check, object{"status": doctor.Failed})
@@ -155,9 +143,7 @@ func runAsOtherUser(t *testing.T, data string, args ...string) commandResult {
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	for _, name := range []string{"tenantry.db", "keyset.json"} {
-		if err := os.Chmod(filepath.Join(data, name), 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(filepath.Join(data, name), 0))
 	}
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
@@ -172,8 +158,6 @@ func runAsOtherUser(t *testing.T, data string, args ...string) commandResult {
 func makeEnterable(t *testing.T, folder string) {
 	t.Helper()
 	for ; folder != filepath.Clean(os.TempDir()) && folder != "/"; folder = filepath.Dir(folder) {
-		if err := os.Chmod(folder, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chmod(folder, 0o755))
 	}
 }

@@ -108,9 +108,7 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 	one.addIntegration()
 	two.addIntegration()
 	d, err := publishedDocument()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.control("DELETE", "/calls", nil)
 	for _, op := range d.operations {
 		name := op.method + " " + op.path
@@ -151,9 +149,7 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	addWaitingRuns(t, filepath.Join(folder, "tenantry.db"), one, two)
 	one.addIntegration()
 	d, err := publishedDocument()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	with := func(bounds object) accountResources {
 		e, body := one, object{"name": "bounded", "scopes": []string{"*"}}
 		maps.Copy(body, bounds)

@@ -61,9 +61,7 @@ func newStopwatch(t *testing.T, api string) *stopwatch {
 	t.Helper()
 	host := strings.TrimPrefix(api, "http://")
 	conn, err := net.Dial("tcp", host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return &stopwatch{t, conn, bufio.NewReader(conn), host}
 }
@@ -76,9 +74,7 @@ func (s *stopwatch) measure(method, path, key string, body any) (time.Duration, 
 		b.WriteString("\r\n")
 	} else {
 		payload, err := json.Marshal(body)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must(s.t, err)
 		fmt.Fprintf(&b, "Idempotency-Key: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", rand.Text(), len(payload), payload)
 	}
 	request := []byte(b.String())
@@ -88,9 +84,7 @@ func (s *stopwatch) measure(method, path, key string, body any) (time.Duration, 
 		s.t.Fatal(err)
 	}
 	answer, err := http.ReadResponse(s.in, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must(s.t, err)
 	defer func() { _ = answer.Body.Close() }()
 	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
 		s.t.Fatal(err)

@@ -27,9 +27,7 @@ func TestLapsedPlanAnswers402(t *testing.T) {
 	h := sharedSandbox(t).newAccount(object{"tenant_slots": 1}).newTenant(nil).connect()
 	h.setPlan(object{"plan": "complete", "active": false})
 	d, err := publishedDocument()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	own := strings.NewReplacer("{tenant_id}", h.guid, "{domain_name}", "a.example", "{domain_id}", h.guid, "{mailbox_id}", h.guid)
 	for _, op := range d.operations {
 		h.expect(op.method, own.Replace(op.path), nil, 402, "no_api_plan")
@@ -134,13 +132,13 @@ func newReplicaPair(t *testing.T, plan string, slots int) *replicaPair {
 	return pair
 }
 
-// sendConcurrently sends n requests at once, alternating between the servers. It returns the number
-// of responses by status and code.
-func (pair *replicaPair) sendConcurrently(n int, send func(i int, c client) reply) map[string]int {
+// sendConcurrently sends concurrentRequests requests at once, alternating between the servers. It
+// returns the number of responses by status and code.
+func (pair *replicaPair) sendConcurrently(send func(i int, c client) reply) map[string]int {
 	pair.t.Helper()
-	answers, gate := make([]reply, n), make(chan struct{})
+	answers, gate := make([]reply, concurrentRequests), make(chan struct{})
 	var all sync.WaitGroup
-	for i := range n {
+	for i := range concurrentRequests {
 		all.Go(func() {
 			<-gate
 			answers[i] = send(i, pair.servers[i%2])
@@ -166,9 +164,7 @@ func (pair *replicaPair) post(c client, path string, body any) reply {
 
 func (pair *replicaPair) queryInt(query string) (n int) {
 	pair.t.Helper()
-	if err := pair.db.QueryRow(query).Scan(&n); err != nil {
-		pair.t.Fatal(err)
-	}
+	must(pair.t, pair.db.QueryRow(query).Scan(&n))
 	return n
 }
 
@@ -199,11 +195,11 @@ func TestResourceLimitsHoldAcrossTwoServers(t *testing.T) {
 	tenant, admin := pair.newTenant(a)
 	newAdministrator(t, admin).connect(a, pair.key)
 	path := "/v1/tenants/" + tenant
-	pair.checkEqual("sync", a.callAPI("POST", path+"/sync", nil).text("status"), "completed")
+	pair.checkEqual("sync", a.callAPI("POST", path+"/sync").text("status"), "completed")
 
 	t.Run("mailboxes", func(t *testing.T) {
 		zone := pair.verifiedDomain(tenant)
-		got := pair.sendConcurrently(concurrentRequests, func(i int, c client) reply {
+		got := pair.sendConcurrently(func(i int, c client) reply {
 			return pair.post(c, path+"/mailboxes", mailboxesBody(zone, fmt.Sprintf("box%d", i)))
 		})
 		pair.checkEqual("answers", got, map[string]int{"200 ": 3, "400 mailbox_limit_reached": concurrentRequests - 3})
@@ -212,13 +208,13 @@ func TestResourceLimitsHoldAcrossTwoServers(t *testing.T) {
 		pair.checkEqual("made at the platform", pair.countPlatformWrites("POST", "/exchange/adminapi/beta/"+tenant+"/InvokeCommand", "New-Mailbox"), 3)
 	})
 	t.Run("the same domain", func(t *testing.T) {
-		got := pair.sendConcurrently(concurrentRequests, func(_ int, c client) reply { return pair.post(c, path+"/domains", object{"domain": "same.test"}) })
+		got := pair.sendConcurrently(func(_ int, c client) reply { return pair.post(c, path+"/domains", object{"domain": "same.test"}) })
 		pair.checkEqual("answers", got, map[string]int{"200 ": concurrentRequests})
 		pair.checkEqual("in the database", pair.queryInt("SELECT count(*) FROM domains WHERE name = 'same.test'"), 1)
 		pair.checkEqual("made at the platform", pair.countPlatformWrites("POST", "/graph/v1.0/domains", ""), 2)
 	})
 	t.Run("domains", func(t *testing.T) {
-		got := pair.sendConcurrently(concurrentRequests, func(i int, c client) reply {
+		got := pair.sendConcurrently(func(i int, c client) reply {
 			return pair.post(c, path+"/domains", object{"domain": fmt.Sprintf("domain-%d.test", i)})
 		})
 		pair.checkEqual("answers", got, map[string]int{"200 ": 10, "400 domain_limit_reached": concurrentRequests - 10})
@@ -239,15 +235,15 @@ func (pair *replicaPair) checkTenantLimit(t *testing.T) {
 		ready[i] = newAdministrator(t, admin)
 		ready[i].openConfirmation(c, pair.key)
 	}
-	got := pair.sendConcurrently(concurrentRequests, func(i int, _ client) reply {
+	got := pair.sendConcurrently(func(i int, _ client) reply {
 		// The confirmation goes to the server that did not serve the page.
 		ready[i].submitWhileUnavailable(t, "connect", pair.servers[(i+1)%2].ready.APIURL)
 		return reply{status: ready[i].status}
 	})
 	pair.checkEqual("answers", got, map[string]int{"200 ": 2, "402 ": concurrentRequests - 2})
 	pair.checkEqual("in the database", pair.queryInt("SELECT count(*) FROM tenants"), 3)
-	pair.checkEqual("listed", pair.servers[0].callAPI("GET", "/v1/tenants", nil).text("count"), 3)
-	refused := pair.servers[1].callAPI("GET", "/v1/tenants/connect-url", nil)
+	pair.checkEqual("listed", pair.servers[0].callAPI("GET", "/v1/tenants").text("count"), 3)
+	refused := pair.servers[1].callAPI("GET", "/v1/tenants/connect-url")
 	pair.checkEqual("one more link", fmt.Sprint(refused.status, " ", refused.code()), "402 tenant_limit_reached")
 }
 
@@ -255,9 +251,7 @@ func (pair *replicaPair) checkTenantLimit(t *testing.T) {
 func (pair *replicaPair) verifiedDomain(tenant string) string {
 	pair.t.Helper()
 	zone := "mail.test"
-	if err := pair.zones.Add(zone, "manual"); err != nil {
-		pair.t.Fatal(err)
-	}
+	must(pair.t, pair.zones.Add(zone, "manual"))
 	h := accountTenant{caller: seededAccount(pair.t, pair.servers[0].ready), guid: tenant}
 	h.post(h.path("/domains"), object{"domain": zone})
 	h.publishRecords(zone)

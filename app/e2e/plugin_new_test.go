@@ -187,7 +187,7 @@ func TestSendingPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 func TestDevRefusesAPluginWithoutAProgram(t *testing.T) {
 	t.Parallel()
 	got := runTenantry(t, nil, "dev", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--plugin", t.TempDir())
-	if got.code == 0 || !strings.Contains(got.errors, "there is no program") || !strings.Contains(got.errors, "go build") {
-		t.Errorf("exit code %d: %s", got.code, got.errors)
+	if got.code == 0 || !strings.Contains(got.stderr, "there is no program") || !strings.Contains(got.stderr, "go build") {
+		t.Errorf("exit code %d: %s", got.code, got.stderr)
 	}
 }

@@ -40,8 +40,8 @@ func TestOperatorManagesPlugins(t *testing.T) {
 	settings := all[0].objects("settings")
 	checkMembers(t, "setting", settings[0], "name secret required default help")
 	checkValues(t, settings[0], object{"name": "client_id", "required": true, "secret": false})
-	if table := runTenantry(t, env, "plugin", "list"); !strings.Contains(table.output, "client_certificate_file") {
-		t.Errorf("the table does not say what it needs:\n%s", table.output)
+	if table := runTenantry(t, env, "plugin", "list"); !strings.Contains(table.stdout, "client_certificate_file") {
+		t.Errorf("the table does not say what it needs:\n%s", table.stdout)
 	}
 	runTenantry(t, env, "plugin", "verify", "microsoft365", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "plugin", "verify", "microsoft366").checkFailure(t, cli.ExitNotFound)
@@ -54,12 +54,10 @@ func TestOperatorManagesPlugins(t *testing.T) {
 		{"is not the one in the catalog", func() error { return os.WriteFile(own, []byte("#!/bin/sh\n"), 0o755) }},
 		{"is missing", func() error { return os.Remove(own) }},
 	} {
-		if err := damage.by(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, damage.by())
 		got := runTenantry(t, env, "plugin", "verify")
-		if got.code != cli.ExitRefused || !strings.Contains(got.output, own) || !strings.Contains(got.output, damage.says) || got.errors != "" {
-			t.Errorf("exit code %d: %s%s", got.code, got.output, got.errors)
+		if got.code != cli.ExitRefused || !strings.Contains(got.stdout, own) || !strings.Contains(got.stdout, damage.says) || got.stderr != "" {
+			t.Errorf("exit code %d: %s%s", got.code, got.stdout, got.stderr)
 		}
 		if got := runTenantry(t, env, "plugin", "list", "-o", "json").mustJSON(t).objects("plugins"); got[0].text("status") != "failed" {
 			t.Errorf("list: %v", got)
@@ -69,7 +67,7 @@ func TestOperatorManagesPlugins(t *testing.T) {
 		t.Errorf("put back: %v", got)
 	}
 	if got := runTenantry(t, env, "plugin", "verify"); got.code != 0 {
-		t.Errorf("after it was put back: %s", got.output)
+		t.Errorf("after it was put back: %s", got.stdout)
 	}
 }
 
@@ -109,9 +107,7 @@ func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 	}
 
 	content, err := os.ReadFile(bundled)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	second := filepath.Join(t.TempDir(), "mail-microsoft365")
 	if err := os.WriteFile(second, append(content, "second"...), 0o700); err != nil { // the loader ignores bytes after the program
 		t.Fatal(err)
@@ -121,9 +117,7 @@ func TestServiceFollowsAnUpgradeOfAPlugin(t *testing.T) {
 	// The command starts this version twice. It fails at the third start, which is the service's.
 	sick, starts := filepath.Join(t.TempDir(), "mail-microsoft365"), filepath.Join(t.TempDir(), "starts")
 	script := "#!/bin/sh\necho start >> " + starts + "\n[ $(wc -l < " + starts + ") -le 2 ] && exec " + bundled + ` "$@"` + "\nexit 3\n"
-	if err := os.WriteFile(sick, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(sick, []byte(script), 0o700))
 	upgrade(sick, `"the new version is not healthy, so the plugin stays as it is"`)
 	if n := strings.Count(p.logs.String(), `"msg":"plugin started"`); n != 2 {
 		t.Errorf("%d processes served:\n%s", n, tail(p.logs.String(), 3000))
@@ -163,26 +157,18 @@ type outsideModule struct{ home string }
 func newOutsideModule(t *testing.T, plugin string) outsideModule {
 	t.Helper()
 	here, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o, tree := outsideModule{filepath.Join(t.TempDir(), plugin)}, filepath.Join(t.TempDir(), "tenantry")
-	if err := os.CopyFS(o.home, os.DirFS(filepath.Join(here, "plugins", plugin))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(o.home, os.DirFS(filepath.Join(here, "plugins", plugin))))
 	list := exec.Command("go", append([]string{"list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}"}, authorPackages...)...)
 	list.Dir = here
 	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	copyFiles(t, here, tree, "go.mod", "go.sum")
 	for pkg := range strings.FieldsSeq(string(out)) {
 		folder := strings.TrimPrefix(pkg, repository+"/")
 		files, err := os.ReadDir(filepath.Join(here, folder))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, f := range files {
 			if !f.IsDir() && !strings.HasSuffix(f.Name(), "_test.go") {
 				copyFiles(t, here, tree, filepath.Join(folder, f.Name()))
@@ -200,16 +186,10 @@ func copyFiles(t *testing.T, from, to string, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		content, err := os.ReadFile(filepath.Join(from, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		target := filepath.Join(to, name)
-		if err := os.MkdirAll(filepath.Dir(target), fs.ModePerm); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(target, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(filepath.Dir(target), fs.ModePerm))
+		must(t, os.WriteFile(target, content, 0o600))
 	}
 }
 

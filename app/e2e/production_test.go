@@ -80,9 +80,7 @@ var (
 func productionSteps(t *testing.T) map[int][]string {
 	t.Helper()
 	raw, err := os.ReadFile("../../docs/production.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	page, steps, found := string(raw), map[int][]string{}, 0
 	heads := stepHead.FindAllStringSubmatchIndex(page, -1)
 	for i, head := range heads {
@@ -124,30 +122,20 @@ var standInPrograms = map[string]string{
 func newProductionHost(t *testing.T) *productionHost {
 	t.Helper()
 	m := &productionHost{serviceFixture: newServiceFixture(t, requirePrograms(t, releaseBuild)), root: t.TempDir(), work: t.TempDir()}
-	if err := m.zones.Add("tenantry.example", "manual"); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.zones.Replace("tenantry.example", []zones.Record{{Type: "A", Name: "tenantry.example", Content: "203.0.113.7", TTL: 300}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.zones.Add("tenantry.example", "manual"))
+	must(t, m.zones.Replace("tenantry.example", []zones.Record{{Type: "A", Name: "tenantry.example", Content: "203.0.113.7", TTL: 300}}))
 	repository, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	bin, built := filepath.Join(m.root, "bin"), filepath.Join(m.work, "bin")
 	for _, err := range []error{
 		os.Mkdir(bin, 0o755), os.Mkdir(filepath.Join(m.root, "opt"), 0o755),
 		os.Mkdir(built, 0o755), os.Symlink(m.binary.binary, filepath.Join(built, "tenantry")),
-		os.Symlink(strings.TrimPrefix(onePluginPerKind(t), allPlugins), filepath.Join(built, "plugins")), os.Symlink(filepath.Join(repository, "deploy"), filepath.Join(m.work, "deploy")),
+		os.Symlink(strings.TrimPrefix(onePluginPerKindEnv(t), allPlugins), filepath.Join(built, "plugins")), os.Symlink(filepath.Join(repository, "deploy"), filepath.Join(m.work, "deploy")),
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	for name, does := range standInPrograms {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+does+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+does+"\n"), 0o755))
 	}
 	m.replacements = []string{
 		"/opt/tenantry", m.root + "/opt", "/etc/tenantry", m.root + "/etc", "/var/lib/tenantry", m.root + "/state",
@@ -199,17 +187,13 @@ func (m *productionHost) uploadRegistration(withRedirects bool) {
 	m.t.Helper()
 	read := func(name string) []byte {
 		raw, err := os.ReadFile(filepath.Join(m.work, name))
-		if err != nil {
-			m.t.Fatal(err)
-		}
+		must(m.t, err)
 		return raw
 	}
 	app := object{"certificate": string(read("certificate.pem"))}
 	if withRedirects {
 		var made manifest
-		if err := json.Unmarshal(read("app.json"), &made); err != nil {
-			m.t.Fatal(err)
-		}
+		must(m.t, json.Unmarshal(read("app.json"), &made))
 		app["redirect_uris"] = made.Web.RedirectURIs
 	}
 	c := client{t: m.t}
@@ -221,9 +205,7 @@ func (m *productionHost) uploadRegistration(withRedirects bool) {
 func (m *productionHost) startService() *process {
 	m.t.Helper()
 	unit, err := os.ReadFile("../../deploy/systemd/tenantry.service")
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must(m.t, err)
 	line := func(name string) string {
 		found := regexp.MustCompile(`(?m)^` + name + `=(.+)$`).FindSubmatch(unit)
 		if found == nil {

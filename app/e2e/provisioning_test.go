@@ -81,9 +81,7 @@ func (h accountTenant) checkProvisioned(zone string) {
 func (h accountTenant) checkZoneRecords(zone string) {
 	h.t.Helper()
 	var records []object
-	if err := json.Unmarshal(h.control("GET", "/zones/"+zone+"/records", nil).raw, &records); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, json.Unmarshal(h.control("GET", "/zones/"+zone+"/records", nil).raw, &records))
 	seen := map[string]int{}
 	for _, r := range records {
 		seen[r.text("type")+" "+r.text("name")]++
@@ -223,9 +221,7 @@ func TestServiceWithoutWorkerLeavesJobsQueued(t *testing.T) {
 	if calls := h.control("GET", "/calls?provider=cloudflare", nil); h.get("/v1/dns/provisioning-runs/"+run).at("run.status") != "queued" {
 		t.Errorf("the job has begun: %s", calls.raw)
 	}
-	if err := p.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.stop())
 	_, again := startDev(t, requirePrograms(t, releaseBuild), data, nil, "--no-seed")
 	h.ready = again
 	if h.waitForRun(run).at("run.status") != "completed" {
@@ -350,15 +346,11 @@ func TestProvisioningSurvivesKills(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		server, err := testserver.StartPostgres(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(server.Stop)
 		url := server.URL + "?synchronous_commit=on" // test servers disable it, and a crash would lose commits
 		provisionOverKills(t, &restartingSandbox{flags: []string{"--database", url}}, 10, func() {
-			if err := server.Crash(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, server.Crash(t.Context()))
 		})
 	})
 }

@@ -128,9 +128,7 @@ func newProxyFixture(t *testing.T) *proxyFixture {
 	}})
 	p := &proxyFixture{t: t, service: r, server: server, key: key, port: freePort(t)}
 	folder, err := os.MkdirTemp("", "tenantry-proxy-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	p.folder = folder
 	public, private := testserver.SelfSigned(t)
@@ -152,17 +150,13 @@ func newProxyFixture(t *testing.T) *proxyFixture {
 func freePort(t *testing.T) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(testserver.FreeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return port
 }
 
 func (p *proxyFixture) write(name, text string) {
 	p.t.Helper()
-	if err := os.WriteFile(filepath.Join(p.folder, name), []byte(text), 0o600); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, os.WriteFile(filepath.Join(p.folder, name), []byte(text), 0o600))
 }
 
 // installSnippet copies a file of deploy/proxy and replaces addresses and paths by those of the
@@ -170,9 +164,7 @@ func (p *proxyFixture) write(name, text string) {
 func (p *proxyFixture) installSnippet(name string, instead ...string) {
 	p.t.Helper()
 	raw, err := os.ReadFile(proxyFolder + name)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	text := string(raw)
 	for i := 0; i < len(instead); i += 2 {
 		if !strings.Contains(text, instead[i]) {
@@ -194,9 +186,7 @@ func (p *proxyFixture) start(args ...string) {
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr.Credential = p.giveToNobody()
 	}
-	if err := cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, cmd.Start())
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
 	p.t.Cleanup(func() {
@@ -224,9 +214,7 @@ func (p *proxyFixture) start(args ...string) {
 func (p *proxyFixture) giveToNobody() *syscall.Credential {
 	p.t.Helper()
 	nobody, err := user.Lookup("nobody")
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	uid, _ := strconv.Atoi(nobody.Uid)
 	gid, _ := strconv.Atoi(nobody.Gid)
 	err = filepath.WalkDir(p.folder, func(path string, _ os.DirEntry, err error) error {
@@ -235,25 +223,19 @@ func (p *proxyFixture) giveToNobody() *syscall.Credential {
 		}
 		return err
 	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
 func (p *proxyFixture) send(method, path, body string, headers map[string]string) *http.Response {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), method, "https://tenantry.example"+path, strings.NewReader(body))
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	for name, value := range headers {
 		r.Header.Set(name, value)
 	}
 	answer, err := p.client.Do(r)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	must(p.t, err)
 	p.t.Cleanup(func() { _ = answer.Body.Close() })
 	return answer
 }
@@ -271,8 +253,6 @@ func (b byHost) RoundTrip(r *http.Request) (*http.Response, error) {
 func readReply(t *testing.T, answer *http.Response) reply {
 	t.Helper()
 	raw, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return parseReply(answer, raw)
 }

@@ -21,14 +21,10 @@ import (
 func matrixBuckets(t *testing.T) map[string]string {
 	t.Helper()
 	f, err := os.Open("testdata/authz-matrix.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = f.Close() }()
 	lines, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at, buckets := slices.Index(lines[0], "rate_bucket"), map[string]string{}
 	for _, l := range lines[1:] {
 		if slices.Contains(l, rateLimitExceeded) {
@@ -87,9 +83,7 @@ func TestEveryRateLimitIsEnforced(t *testing.T) {
 	before := fmt.Sprint(providerCalls(h.client))
 
 	d, err := publishedDocument()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	buckets := matrixBuckets(t)
 	maps.Copy(buckets, additions)
 	ids := map[string]string{"tenant_id": h.guid, "domain_name": "example.com", "domain_id": noSuchID, "mailbox_id": noSuchID, "key_id": noSuchID, "webhook_id": noSuchID, "delivery_id": noSuchID}

@@ -82,13 +82,9 @@ func TestRegistrationMatchesURLsAndScopes(t *testing.T) {
 	callback := v.open(v.answerConsent(link, h.admin, "accept"))
 	at := func(address string) string {
 		u, err := url.Parse(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		u, err = url.Parse(u.Query().Get("redirect_uri"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return "https://tenantry.example" + u.Path
 	}
 	called := []string{at(link), at(callback.location)}
@@ -253,14 +249,10 @@ const registrationPage = "../../deploy/microsoft365/"
 func readManifest(t *testing.T, name string) (m manifest) {
 	t.Helper()
 	raw, err := os.ReadFile(registrationPage + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	strict := json.NewDecoder(bytes.NewReader(raw))
 	strict.DisallowUnknownFields()
-	if err := strict.Decode(&m); err != nil {
-		t.Fatal(err)
-	}
+	must(t, strict.Decode(&m))
 	if m.SignInAudience != "AzureADMultipleOrgs" || m.IsFallbackPublic || m.Web.ImplicitGrant.AccessToken || m.Web.ImplicitGrant.IDToken {
 		t.Errorf("%s: audience %s, flows %+v", name, m.SignInAudience, m.Web.ImplicitGrant)
 	}
@@ -276,9 +268,7 @@ var permissionRow = regexp.MustCompile("(?m)^\\| (\\S+) \\| `([^`]+)` \\| `([0-9
 func permissionRows(t *testing.T) map[string]permission {
 	t.Helper()
 	raw, err := os.ReadFile(registrationPage + "README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rows := map[string]permission{}
 	for _, m := range permissionRow.FindAllStringSubmatch(string(raw), -1) {
 		rows[m[3]] = permission{m[1], m[2], m[3], m[4], strings.TrimSpace(m[5])}

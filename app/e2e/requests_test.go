@@ -15,9 +15,7 @@ import (
 func (c caller) sendRaw(method, path, body string, headers map[string]string) reply {
 	c.t.Helper()
 	r, err := http.NewRequestWithContext(c.t.Context(), method, c.ready.APIURL+path, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	r.Header = http.Header{"Authorization": {"Bearer " + c.key}, "Idempotency-Key": {"raw"}, "Content-Type": {"application/json"}}
 	for name, value := range headers {
 		r.Header.Del(name)
@@ -26,14 +24,10 @@ func (c caller) sendRaw(method, path, body string, headers map[string]string) re
 		}
 	}
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(answer.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	got := parseReply(answer, text)
 	if err := checkDocumented(c.t, method, path, got); err != nil {
 		c.t.Errorf("%s %s answered %d: %v\n%s", method, path, got.status, err, text)
@@ -120,14 +114,10 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 	c := sharedSandbox(t)
 	for path, status := range map[string]int{"/v1/tenants": 200, "/openapi.json": 200, "/v1/tenants/x": 404} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodHead, c.ready.APIURL+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Header.Set("Authorization", "Bearer "+c.key)
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, err := io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
 		if err != nil || answer.StatusCode != status || len(body) != 0 {

@@ -90,9 +90,7 @@ func (f *restoreFixture) startServer(data, database string) client {
 	f.data, f.env = data, append(f.serviceFixture.env(data, database), "TENANTRY_PUBLIC_URL="+f.proxy)
 	p, server := f.serviceFixture.serve(f.env)
 	at, err := url.Parse(server.ready.APIURL)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	f.process = p
 	f.current.Store(at)
 	server.ready.APIURL = f.proxy
@@ -112,9 +110,7 @@ func (f *restoreFixture) setUp(database string) {
 	v.submit(v.openConfirmation(f.tenant), url.Values{"decision": {"connect"}})
 	f.tenant.mustSync()
 	f.zone = "lost.test"
-	if err := f.zones.Add(f.zone, "manual"); err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, f.zones.Add(f.zone, "manual"))
 	f.tenant.post(f.tenant.path("/domains"), object{"domain": f.zone})
 	f.tenant.publishRecords(f.zone)
 	f.tenant.post(f.tenant.domainPath(f.zone, "/verify"), nil)
@@ -141,8 +137,8 @@ func (f *restoreFixture) backUp() (file string) {
 	checkMembers(f.t, "backup", made, "file status encrypted version database tables rows sha256 created_at")
 	checkValues(f.t, made, object{"status": "written", "encrypted": true, "file": file})
 	plain := runTenantry(f.t, f.env, "backup", file+".plain")
-	if plain.code != 0 || !strings.Contains(plain.errors, "warning") || !strings.Contains(plain.errors, "keyset") {
-		f.t.Errorf("a backup without a passphrase: %d %s", plain.code, plain.errors)
+	if plain.code != 0 || !strings.Contains(plain.stderr, "warning") || !strings.Contains(plain.stderr, "keyset") {
+		f.t.Errorf("a backup without a passphrase: %d %s", plain.code, plain.stderr)
 	}
 	for _, name := range []string{file, file + ".plain"} {
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != 0o600 {
@@ -169,18 +165,14 @@ func (f *restoreFixture) backUp() (file string) {
 func (f *restoreFixture) passphrase() string {
 	f.t.Helper()
 	name := filepath.Join(f.t.TempDir(), "passphrase")
-	if err := os.WriteFile(name, []byte("correct horse battery staple\n"), 0o600); err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, os.WriteFile(name, []byte("correct horse battery staple\n"), 0o600))
 	return name
 }
 
 func (f *restoreFixture) clientSecret() string {
 	f.t.Helper()
 	raw, err := os.ReadFile(f.settings["client_secret_file"])
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, err)
 	return strings.TrimSpace(string(raw))
 }
 
@@ -201,12 +193,8 @@ func (f *restoreFixture) keyMaterial() string {
 
 func (f *restoreFixture) deleteInstallation() {
 	f.t.Helper()
-	if err := f.process.stop(); err != nil {
-		f.t.Fatal(err)
-	}
-	if err := os.RemoveAll(f.data); err != nil {
-		f.t.Fatal(err)
-	}
+	must(f.t, f.process.stop())
+	must(f.t, os.RemoveAll(f.data))
 }
 
 func (f *restoreFixture) restore(file, database string) {
@@ -293,16 +281,12 @@ func newLargeBackup(t *testing.T) string {
 	runTenantry(t, env, "keyset", "create", "-o", "json").mustJSON(t)
 	runTenantry(t, env, "migrate", "-o", "json").mustJSON(t)
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(data, "tenantry.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = db.ExecContext(t.Context(), `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < ?)
 		INSERT INTO accounts SELECT printf('%08x-0000-4000-8000-000000000000', i), hex(randomblob(60)), 'complete', 1, NULL, '2026-01-01 00:00:00+00:00' FROM n`, manyAccounts)
-	if err := errors.Join(err, db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, db.Close()))
 	if got := runTenantry(t, env, "backup", file); got.code != 0 {
-		t.Fatal(got.errors)
+		t.Fatal(got.stderr)
 	}
 	return file
 }
@@ -326,9 +310,7 @@ func killRestoreHalfway(t *testing.T, env []string, file string) {
 	}()
 	first := openPipe(t, name)
 	makePipe(t, name+".next") // a second pipe under the same name, because the first is still being read
-	if err := os.Rename(name+".next", name); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(name+".next", name))
 	if _, err := first.Write(raw); err != nil {
 		t.Fatal(err)
 	}
@@ -343,17 +325,13 @@ func killRestoreHalfway(t *testing.T, env []string, file string) {
 
 func makePipe(t *testing.T, name string) {
 	t.Helper()
-	if err := syscall.Mkfifo(name, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, syscall.Mkfifo(name, 0o600))
 }
 
 // openPipe waits until the pipe has a reader.
 func openPipe(t *testing.T, name string) *os.File {
 	t.Helper()
 	w, err := os.OpenFile(name, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w
 }

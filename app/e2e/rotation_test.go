@@ -35,9 +35,7 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 	checkMembers(t, "keyset", made, "keyset_file primary_key_id keys")
 	checkMembers(t, "key", made.objects("keys")[0], "key_id status")
 	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	runTenantry(t, env, "keyset", "create").checkFailure(t, cli.ExitRefused)
 	if after, _ := os.ReadFile(file); !bytes.Equal(before, after) {
 		t.Fatal("the keyset was overwritten")
@@ -52,8 +50,8 @@ func TestOperatorManagesTheKeyset(t *testing.T) {
 		t.Errorf("after the rotation: %v", rotated)
 	}
 	table := runTenantry(t, env, "keyset", "list")
-	if table.code != 0 || !strings.Contains(table.output, "primary") || strings.Contains(table.output, "typeUrl") {
-		t.Errorf("%s%s", table.output, table.errors)
+	if table.code != 0 || !strings.Contains(table.stdout, "primary") || strings.Contains(table.stdout, "typeUrl") {
+		t.Errorf("%s%s", table.stdout, table.stderr)
 	}
 	var acts []string
 	for _, e := range runTenantry(t, env, "audit", "list", "-o", "json").mustJSON(t).objects("events") {
@@ -102,20 +100,14 @@ func TestKeysetRotationWhileServing(t *testing.T) {
 func sealedWith(t *testing.T, data, key string) bool {
 	t.Helper()
 	id, err := strconv.ParseUint(key, 10, 32)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	head := []byte{1, byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id)}
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(data, "tenantry.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }()
 	var found bool
 	err = db.QueryRowContext(t.Context(), "SELECT EXISTS (SELECT 1 FROM connect_flows WHERE substr(verifier, 1, 5) = ?)", head).Scan(&found)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return found
 }
 
@@ -134,12 +126,8 @@ func newConnectedService(t *testing.T, r *serviceFixture, more ...string) (*proc
 // replaceFile replaces a file atomically by a rename.
 func replaceFile(t *testing.T, path string, content []byte) {
 	t.Helper()
-	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path+".new", content, 0o600))
+	must(t, os.Rename(path+".new", path))
 }
 
 // lastAssertionThumbprint returns the certificate thumbprint of the last client assertion in a
@@ -202,14 +190,10 @@ func TestReplacedCertificateIsReloaded(t *testing.T) {
 		t.Errorf("after the file was replaced a token was asked for by %q", got)
 	}
 	third, both := certificate()
-	if err := os.WriteFile(file, both[:len(both)/2], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, both[:len(both)/2], 0o600))
 	h.mustSync()
 	h.mustSync()
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(file))
 	h.mustSync()
 	if got := r.lastAssertionThumbprint(); got != thumbprint(second) {
 		t.Errorf("with a broken file a token was asked for by %q", got)
@@ -238,18 +222,14 @@ func TestReplacedClientSecretIsReloaded(t *testing.T) {
 	h.mustSync()
 	h.control("POST", "/app", object{"expire_secret": true})
 	raw, err := os.ReadFile(filepath.Join(r.platformDir, "app.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var app struct{ Secret string }
 	if err := json.Unmarshal(raw, &app); err != nil || app.Secret == "" {
 		t.Fatalf("the simulator's application: %v", err)
 	}
 	replaceFile(t, r.settings["client_secret_file"], []byte(app.Secret+"\n"))
 	h.mustSync()
-	if err := os.Truncate(r.settings["client_secret_file"], 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Truncate(r.settings["client_secret_file"], 0))
 	h.mustSync()
 }
 

@@ -160,7 +160,7 @@ func TestMovedClockSurvivesRestart(t *testing.T) {
 func TestSandboxPrintsJSONWithTheOutputFlag(t *testing.T) {
 	t.Parallel()
 	read, write := io.Pipe()
-	p, err := launchProcess(requirePrograms(t, releaseBuild), []string{onePluginPerKind(t)}, write,
+	p, err := launchProcess(requirePrograms(t, releaseBuild), []string{onePluginPerKindEnv(t)}, write,
 		"dev", "-o", "json", "--no-seed", "--listen", "127.0.0.1:0", "--control", "127.0.0.2:0", "--data", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func TestDemoShowsEveryStep(t *testing.T) {
 	folder := t.TempDir()
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), requirePrograms(t, releaseBuild).binary, "demo")
-	cmd.Dir, cmd.Env = folder, []string{"PATH=/usr/bin:/bin", "HOME=" + folder, "TMPDIR=" + folder, onePluginPerKind(t)}
+	cmd.Dir, cmd.Env = folder, []string{"PATH=/usr/bin:/bin", "HOME=" + folder, "TMPDIR=" + folder, onePluginPerKindEnv(t)}
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	began := time.Now()
 	if err := cmd.Run(); err != nil {

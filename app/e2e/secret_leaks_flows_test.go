@@ -140,9 +140,7 @@ func (s *leakSearch) runOperations() {
 	s.do("POST", s.ready.APIURL+path+"/sync", key, nil)
 	s.control("DELETE", "/faults", nil)
 	s.eventually("sync", func() bool { return s.expectStatus(200, "POST", path+"/sync", key, nil).text("status") == "completed" })
-	if err := s.zones.Add(s.zone, "manual"); err != nil {
-		s.client.t.Fatal(err)
-	}
+	must(s.client.t, s.zones.Add(s.zone, "manual"))
 	h := accountTenant{caller: caller{s.client, "", "", key}, guid: s.tenant}
 	h.post(h.path("/domains"), object{"domain": s.zone})
 	s.expectStatus(400, "POST", path+"/domains/"+s.zone+"/verify", key, nil)

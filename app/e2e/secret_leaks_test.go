@@ -63,9 +63,7 @@ func TestNoSecretLeaks(t *testing.T) {
 		s.useCertificate()
 		address := testserver.Database(t)
 		u, err := url.Parse(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s.secrets["database password"], _ = u.User.Password()
 		env := s.serviceFixture.env(s.data, address)
 		s.runCommand(env, "migrate")
@@ -94,9 +92,7 @@ func TestSandboxLeaksNoSecret(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(raw, &app)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &leakSearch{serviceFixture: &serviceFixture{t: t}, data: e.data, secrets: map[string]string{
 		"first key": key, "rotated key": e.ready.APIKey, "password": mailboxesBody("x.test").text("account_password"), "client secret": app.text("secret"),
 	}}
@@ -123,9 +119,7 @@ func newLeakSearch(t *testing.T) *leakSearch {
 func (s *leakSearch) clientSecret() string {
 	s.serviceFixture.t.Helper()
 	raw, err := os.ReadFile(s.settings["client_secret_file"])
-	if err != nil {
-		s.serviceFixture.t.Fatal(err)
-	}
+	must(s.serviceFixture.t, err)
 	return strings.TrimSpace(string(raw))
 }
 
@@ -135,9 +129,7 @@ func (s *leakSearch) useCertificate() {
 	public, private := testserver.SelfSigned(s.serviceFixture.t)
 	s.addSecretLines("certificate's key", private)
 	file := filepath.Join(s.serviceFixture.t.TempDir(), "certificate.pem")
-	if err := os.WriteFile(file, append(public, private...), 0o600); err != nil {
-		s.serviceFixture.t.Fatal(err)
-	}
+	must(s.serviceFixture.t, os.WriteFile(file, append(public, private...), 0o600))
 	delete(s.settings, "client_secret_file")
 	s.settings["client_certificate_file"] = file
 	c := client{t: s.serviceFixture.t}
@@ -167,9 +159,7 @@ func (s *leakSearch) run(env []string) {
 	s.runOperations()
 	s.keepStoredData("after all flows")
 	s.keep("metrics", s.do("GET", s.ready.AdminURL+"/metrics", "", nil).raw)
-	if err := s.process.stop(); err != nil {
-		s.client.t.Fatal(err)
-	}
+	must(s.client.t, s.process.stop())
 	s.keepStoredData("after the stop")
 	spans, raw := s.spanReceiver.received(s.client.t)
 	s.keep("spans", bytes.Join(raw, nil))
@@ -206,9 +196,7 @@ func (s *leakSearch) keepStoredData(when string) {
 		s.keep(strings.TrimPrefix(name, "sandbox/")+" "+when, raw)
 		return err
 	})
-	if err != nil {
-		s.serviceFixture.t.Fatal(err)
-	}
+	must(s.serviceFixture.t, err)
 	if s.database != nil {
 		s.keepTables(when)
 	}
@@ -227,20 +215,14 @@ func (s *leakSearch) keepTables(when string) {
 func firstColumn(t *testing.T, db *sql.DB, query string) (values []string) {
 	t.Helper()
 	rows, err := db.Query(query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var value string
-		if err := rows.Scan(&value); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rows.Scan(&value))
 		values = append(values, value)
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rows.Err())
 	return values
 }
 

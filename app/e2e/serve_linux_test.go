@@ -25,7 +25,7 @@ func TestServeOpensTwoListeners(t *testing.T) {
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
 	p, c := r.serve(r.env(t.TempDir(), ""))
 	c.ready.APIKey = "none"
-	c.callAPI("GET", "/v1/tenants/connect-url", nil) // starts the plugin
+	c.callAPI("GET", "/v1/tenants/connect-url") // starts the plugin
 	if n := listenerCount(t, p.cmd.Process.Pid); n != 2 {
 		t.Errorf("it listens on %d sockets", n)
 	}
@@ -37,9 +37,7 @@ func listenerCount(t *testing.T, pid int) (n int) {
 	listening := map[string]bool{}
 	for _, table := range []string{"tcp", "tcp6"} {
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for line := range strings.Lines(string(raw)) {
 			const state, listen, inode = 3, "0A", 9
 			if f := strings.Fields(line); len(f) > inode && f[state] == listen {

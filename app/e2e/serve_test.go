@@ -161,13 +161,9 @@ func TestLostKeysetIsNotReplaced(t *testing.T) {
 	guid, admin := r.newTenant(c)
 	newAdministrator(t, admin).connect(c, key)
 	accountTenant{caller: caller{c, "", "owner@example.com", key}, guid: guid}.mustSync()
-	if err := p.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.stop())
 	keyset := filepath.Join(data, "keyset.json")
-	if err := os.Rename(keyset, keyset+".lost"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(keyset, keyset+".lost"))
 	checkCommandFails(t, r, env, cli.ExitRefused, []string{"there is no keyset at " + keyset, "from its backup", "tenantry keyset create"}, "serve")
 	checkNoKeyset(t, data)
 	r.runCommand(env, "keyset", "create")
@@ -196,9 +192,7 @@ func newDatabaseLink(t *testing.T, to string) *databaseLink {
 func (c *databaseLink) connect() {
 	c.t.Helper()
 	l, err := net.Listen("tcp", c.at)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	c.mu.Lock()
 	c.listener, c.at = l, l.Addr().String()
 	c.mu.Unlock()
@@ -238,9 +232,7 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 	t.Parallel()
 	direct := testserver.Database(t)
 	address, err := url.Parse(direct)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	line := newDatabaseLink(t, address.Host)
 	address.Host = line.at
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -273,9 +265,7 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 	}
 	c.eventually("reads work", came(200))
 	db, err := sql.Open("pgx", direct)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }()
 	// As in a fast shutdown: the server ends its sessions and then stops.
 	if _, err := db.ExecContext(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"); err != nil {
@@ -307,16 +297,12 @@ func TestIdleServiceMakesFewTransactions(t *testing.T) {
 	r.newAccount(env, "ann@example.com", "complete", 0)
 	r.serve(env)
 	db, err := sql.Open("pgx", database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = db.Close() }()
 	count := func() (n int) {
 		t.Helper()
 		const transactions = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()"
-		if err := db.QueryRowContext(t.Context(), transactions).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		must(t, db.QueryRowContext(t.Context(), transactions).Scan(&n))
 		return n
 	}
 	const period, most, periods = 10 * time.Second, 40, 12

@@ -87,9 +87,7 @@ func startSlowRequest(t *testing.T, e *onboarding, delay time.Duration) (_ *onbo
 func TestStopLetsRequestsFinish(t *testing.T) {
 	t.Parallel()
 	e, p, children := newRequestInProgress(t, 8*time.Second)
-	if err := e.process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.process.cmd.Process.Signal(syscall.SIGTERM))
 	e.eventually("the listener is closed", func() bool {
 		_, err := e.tryDo("GET", e.ready.APIURL+"/v1/tenants", e.ready.APIKey, nil)
 		return err != nil
@@ -140,9 +138,7 @@ func newHeldRequest(t *testing.T, env ...string) (e *onboarding, p *pendingReque
 func TestStopCancelsRequestsAfterDrainTime(t *testing.T) {
 	t.Parallel()
 	e, p, children := newHeldRequest(t, "TENANTRY_DRAIN_TIME=4s")
-	if err := e.process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.process.cmd.Process.Signal(syscall.SIGTERM))
 	<-e.process.done
 	if <-p.answered; p.err != nil || p.reply.status != http.StatusServiceUnavailable && p.reply.status != http.StatusGatewayTimeout {
 		t.Errorf("the cancelled request: %v %d %s", p.err, p.reply.status, p.reply.raw)
@@ -170,9 +166,7 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	e, p, children := newHeldRequest(t, "TENANTRY_DRAIN_TIME="+(2*waitTimeout).String())
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
-		if err := e.process.cmd.Process.Signal(s); err != nil {
-			t.Fatal(err)
-		}
+		must(t, e.process.cmd.Process.Signal(s))
 		e.eventually("the signal is handled", func() bool { return strings.Contains(e.process.logs.String(), "stop") })
 	}
 	e.eventually("the process ends", func() bool {
@@ -207,9 +201,7 @@ func TestSignalToAllProcessesFinishesRequests(t *testing.T) {
 	}()
 	h.eventually("the platform is asked", func() bool { return len(r.recordedRequests()) > before })
 	for _, k := range append(descendants(t, p.cmd.Process.Pid), processID{pid: p.cmd.Process.Pid}) {
-		if err := syscall.Kill(k.pid, syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(k.pid, syscall.SIGTERM))
 	}
 	if status := <-got; status != http.StatusOK {
 		t.Errorf("the request under way: %d", status)
@@ -236,13 +228,9 @@ func TestSandboxStopsWithSuspendedChildren(t *testing.T) {
 	t.Parallel()
 	e, p, children := newHeldRequest(t, "TENANTRY_DRAIN_TIME=4s")
 	for _, k := range children {
-		if err := syscall.Kill(k.pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Kill(k.pid, syscall.SIGSTOP))
 	}
-	if err := e.process.stop(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.process.stop())
 	if remaining := stillRunning(children); len(remaining) > 0 {
 		t.Errorf("left after the stop: %v", remaining)
 	}

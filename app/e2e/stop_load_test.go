@@ -127,9 +127,7 @@ func stopUnderLoad(t *testing.T, database string) {
 	}
 	c.eventually("the clients send requests", func() bool { return load.answered.Load() > 100 })
 	began := time.Now()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	c.eventually("not ready", func() bool {
 		return c.do("GET", c.ready.AdminURL+"/readyz", "", nil).status == http.StatusServiceUnavailable
 	})
@@ -211,9 +209,7 @@ func TestStopClosesOpenConnections(t *testing.T) {
 	if reading := sendAndRead(t, uploading, post); !bytes.HasPrefix(reading, []byte("HTTP/1.1 100")) { // a handler reads the body
 		t.Fatalf("%s", reading)
 	}
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	if n, err := idle.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("the idle connection: %d bytes, %v", n, err)
 	}
@@ -230,13 +226,9 @@ func TestStopClosesOpenConnections(t *testing.T) {
 func dialAPI(t *testing.T, c client) net.Conn {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(c.ready.APIURL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(waitTimeout)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.SetDeadline(time.Now().Add(waitTimeout)))
 	return conn
 }
 
@@ -249,8 +241,6 @@ func sendAndRead(t *testing.T, conn net.Conn, request string) []byte {
 	}
 	answer := make([]byte, 64<<10)
 	n, err := conn.Read(answer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer[:n]
 }

@@ -39,9 +39,7 @@ func collectTelemetry(t *testing.T, env ...string) (customer map[string]string, 
 	newAdministrator(t, admin).connect(c, key)
 	h := accountTenant{caller: caller{c, "", "owner@example.com", key}, guid: guid}
 	h.mustSync()
-	if err := r.zones.Add("told.test", "manual"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.zones.Add("told.test", "manual"))
 	h.post(h.path("/domains"), object{"domain": "told.test"})
 	h.publishRecords("told.test")
 	h.post(h.domainPath("told.test", "/verify"), nil)
@@ -144,7 +142,7 @@ func TestReadyzListsItsChecks(t *testing.T) {
 	}
 	c.control("POST", "/faults", object{"provider": mailPlatform, "kind": "status", "status": 500, "times": 1000})
 	for range 4 {
-		c.callAPI("POST", "/v1/tenants/"+guid+"/sync", nil)
+		c.callAPI("POST", "/v1/tenants/"+guid+"/sync")
 	}
 	status, words := readVerbose()
 	if status != 200 || !strings.Contains(words, "[!] circuits of microsoft365: open for the login host: ") || !strings.HasSuffix(words, "readyz: ready\n") {
@@ -219,9 +217,7 @@ func providerCalls(c client) map[string]float64 {
 	counts, metrics := map[string]float64{}, c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw
 	for _, sample := range regexp.MustCompile(`(?m)^tenantry_provider_call_duration_seconds_count\{(.*)\} (\S+)$`).FindAllSubmatch(metrics, -1) {
 		value, err := strconv.ParseFloat(string(sample[2]), 64)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		must(c.t, err)
 		counts[string(sample[1])] = value
 	}
 	return counts
@@ -245,22 +241,16 @@ func checkAlertFires(t *testing.T, counts []map[string]float64, provider, operat
 	}
 	expression := fmt.Sprintf(`count(ALERTS{alertname="TenantryProviderFailing",alertstate="firing",provider=%q,operation=%q})`, provider, operation)
 	alerts, err := filepath.Abs(alertsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	raw, err := json.Marshal(object{"rule_files": []string{alerts}, "evaluation_interval": "1m", "tests": []object{{
 		"interval": "1m", "input_series": series, "promql_expr_test": []object{
 			{"expr": expression, "eval_time": "9m", "exp_samples": []object{}},
 			{"expr": expression, "eval_time": "17m", "exp_samples": []object{{"labels": "{}", "value": 1}}},
 		},
 	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := filepath.Join(t.TempDir(), "outage.yaml") // JSON is valid YAML
-	if err := os.WriteFile(file, raw, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, raw, 0o600))
 	if out, err := exec.CommandContext(t.Context(), "promtool", "test", "rules", file).CombinedOutput(); err != nil {
 		t.Errorf("promtool: %v\n%s\n%s", err, out, raw)
 	}
@@ -337,9 +327,7 @@ func checkRunbook(t *testing.T, alert string, line object) {
 			continue
 		}
 		raw, err := json.Marshal(panel)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, part := range []string{"${traces}", "${logs}", "${__field.labels.operation}", runbookURL} {
 			if !bytes.Contains(raw, []byte(part)) {
 				t.Errorf("the panel does not lead on with %s", part)

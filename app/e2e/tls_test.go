@@ -25,18 +25,12 @@ import (
 func newCertificate(t *testing.T, serial int64) (certificate, key []byte) {
 	t.Helper()
 	secret, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	about := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	der, err := x509.CreateCertificate(rand.Reader, about, about, secret.Public(), secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	raw, err := x509.MarshalPKCS8PrivateKey(secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 }
 
@@ -44,9 +38,7 @@ func newCertificate(t *testing.T, serial int64) (certificate, key []byte) {
 func servedSerial(t *testing.T, address string) int64 {
 	t.Helper()
 	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = c.Close() }()
 	if got := c.ConnectionState().NegotiatedProtocol; got != "http/1.1" {
 		t.Errorf("it speaks %q", got)
@@ -118,14 +110,10 @@ func (c client) leaveIdleTLSConnection(t *testing.T, key string) {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	t.Cleanup(transport.CloseIdleConnections)
 	q, err := http.NewRequest("GET", c.ready.APIURL+"/v1/tenants", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	q.Header.Set("Authorization", "Bearer "+key)
 	got, err := (&http.Client{Transport: transport}).Do(q)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = got.Body.Close() }()
 	raw, err := io.ReadAll(got.Body)
 	if err != nil || got.StatusCode != 200 || !bytes.Contains(raw, []byte(`"tenants"`)) {
@@ -141,9 +129,7 @@ func TestInvalidTLSAndProxySettingsAreRefused(t *testing.T) {
 	_, key := newCertificate(t, 2)
 	files := [2]string{filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")}
 	for i, content := range [][]byte{certificate, key} {
-		if err := os.WriteFile(files[i], content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(files[i], content, 0o600))
 	}
 	for want, env := range map[string][]string{
 		"belong together":  {"TENANTRY_TLS_CERTIFICATE_FILE=" + files[0]},
@@ -155,8 +141,8 @@ func TestInvalidTLSAndProxySettingsAreRefused(t *testing.T) {
 		`"::/0" contains `: {"TENANTRY_TRUSTED_PROXIES=::/0"},
 	} {
 		env = append(env, "TENANTRY_DATA_DIR="+t.TempDir(), "TENANTRY_LISTEN=127.0.0.1:0", "TENANTRY_ADMIN_LISTEN=127.0.0.1:0")
-		if o := runTenantry(t, env, "serve"); o.code == 0 || !strings.Contains(o.errors, want) || strings.Contains(o.errors, "BEGIN") {
-			t.Errorf("%v: exit %d %s", env[:1], o.code, o.errors)
+		if o := runTenantry(t, env, "serve"); o.code == 0 || !strings.Contains(o.stderr, want) || strings.Contains(o.stderr, "BEGIN") {
+			t.Errorf("%v: exit %d %s", env[:1], o.code, o.stderr)
 		}
 	}
 }

@@ -31,13 +31,9 @@ const (
 func sendTraced(c client, method, path string, body any) int {
 	c.t.Helper()
 	payload, err := json.Marshal(body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	r, err := http.NewRequestWithContext(c.t.Context(), method, c.ready.APIURL+path, bytes.NewReader(payload))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	for name, value := range map[string]string{
 		"Authorization": "Bearer " + c.ready.APIKey, "Content-Type": "application/json", "Idempotency-Key": "traced",
 		"Traceparent": "00-" + traceID + "-" + callerSpan + "-01", "X-Request-ID": requestID,
@@ -45,9 +41,7 @@ func sendTraced(c client, method, path string, body any) int {
 		r.Header.Set(name, value)
 	}
 	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	must(c.t, err)
 	defer func() { _ = answer.Body.Close() }()
 	if got := answer.Header.Get("X-Request-ID"); got != requestID {
 		c.t.Errorf("X-Request-ID is %q", got)
@@ -69,9 +63,7 @@ func TestTraceReachesTheMailPlatform(t *testing.T) {
 	newAdministrator(t, admin).connect(c, key)
 	h := accountTenant{caller: caller{c, "", email, key}, guid: guid}
 	h.mustSync()
-	if err := r.zones.Add("traced.test", "manual"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.zones.Add("traced.test", "manual"))
 	h.post(h.path("/domains"), object{"domain": "traced.test"})
 	h.publishRecords("traced.test")
 	h.post(h.domainPath("traced.test", "/verify"), nil)

@@ -49,9 +49,7 @@ func TestPreviousReleaseWorksOnTheNewSchema(t *testing.T) {
 		env := r.env(t.TempDir(), "")
 		migrateOldDatabase(t, r, old, env)
 		p, _ := r.serve(env)
-		if err := p.stop(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.stop())
 		r.binary = old
 		_, key := r.newAccount(env, "old@example.com", "complete", 0)
 		_, o := r.serve(env)
@@ -98,9 +96,7 @@ func useService(t *testing.T, r *serviceFixture, o client, key string) accountTe
 func (r *serviceFixture) newVerifiedDomain(h accountTenant) string {
 	h.t.Helper()
 	zone := fmt.Sprintf("upgrade-%d.test", uniqueNumber.Add(1))
-	if err := r.zones.Add(zone, "manual"); err != nil {
-		h.t.Fatal(err)
-	}
+	must(h.t, r.zones.Add(zone, "manual"))
 	h.post(h.path("/domains"), object{"domain": zone})
 	h.publishRecords(zone)
 	h.post(h.domainPath(zone, "/verify"), nil)
@@ -116,9 +112,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	env := r.env(t.TempDir(), database)
 	r.runCommand(env, "migrate")
 	db, err := sql.Open("pgx", database)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	if _, err := db.ExecContext(t.Context(), "UPDATE schema_release SET min_release = 999"); err != nil {
 		t.Fatal(err)

@@ -152,9 +152,7 @@ func TestWebhooksAreTriedAgain(t *testing.T) {
 func attemptTime(t *testing.T, delivery object, i int) time.Time {
 	t.Helper()
 	at, err := time.Parse(time.RFC3339, delivery.objects("attempts")[i].text("at"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return at
 }
 
@@ -288,9 +286,7 @@ func TestWebhooksAreSentAgain(t *testing.T) {
 		c.post(path+"/replay", object{"after": cursor})
 		checkCounts("replayed after a cursor", 1, 3, 2)
 		at, err := time.Parse(time.RFC3339, logged[2].text("at"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c.post(path+"/replay", object{"after": at.Add(-time.Minute).Format(time.RFC3339)})
 		checkCounts("replayed after a time", 1, 3, 3)
 		c.expect("POST", path+"/replay", object{"after": "yesterday"}, 400, "invalid_request")

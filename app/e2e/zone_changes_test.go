@@ -71,9 +71,7 @@ func runZoneChanges(t *testing.T, h zoneHost) {
 		m.records += "\nblog 300 CNAME blog.elsewhere.test."
 		h.put(t, m.zone(), m.parseRecords(m.records))
 		before := h.storedRecords(t, m.zone())
-		if err := m.applyIfUnchanged(t.Context(), h.provider(), sight, planned); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.applyIfUnchanged(t.Context(), h.provider(), sight, planned))
 		m.checkRecords(t, new(caseTotals), before, h.storedRecords(t, m.zone()))
 	})
 }

@@ -226,9 +226,7 @@ func (m zoneCase) planAndApply(t *testing.T, h zoneHost, s *caseTotals) {
 		s.refused.Add(1)
 	} else {
 		s.written.Add(1)
-		if err := m.applyIfUnchanged(t.Context(), h.provider(), sight, planned); err != nil {
-			t.Fatal(err)
-		}
+		must(t, m.applyIfUnchanged(t.Context(), h.provider(), sight, planned))
 	}
 	m.checkRecords(t, s, before, h.storedRecords(t, m.zone()))
 	m.checkPlanAfterwards(t, h, public)
@@ -239,13 +237,9 @@ func (m zoneCase) planAndApply(t *testing.T, h zoneHost, s *caseTotals) {
 func (m zoneCase) providerPlan(t *testing.T, provider ports.DNSProvider, sight dns.ZoneRead) dns.Plan {
 	t.Helper()
 	zone, err := provider.Zone(t.Context(), m.zone())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	held, err := provider.Records(t.Context(), zone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return dns.NewPlan(m.offer(), sight.WithProviderRecords(held), nil)
 }
 

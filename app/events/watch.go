@@ -25,11 +25,17 @@ type watch struct {
 	stopped bool
 }
 
+// The results of a wait.
+const (
+	eventArrived      = true
+	endedWithoutEvent = false
+)
+
 // waiter is a caller that waits for an event after a position.
 type waiter struct {
 	owner access.AccountID
 	after int64
-	woken chan bool // receives true for an event, and false if the wait was ended without one
+	woken chan bool // receives eventArrived or endedWithoutEvent
 }
 
 // wait returns true when the log of the account is longer than after. It returns false when ctx ends
@@ -79,7 +85,7 @@ func (w *watch) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for one := range w.waiters {
-		one.wake(false)
+		one.wake(endedWithoutEvent)
 	}
 	clear(w.waiters) // the goroutine ends
 }
@@ -136,7 +142,7 @@ func (w *watch) wakeAfter(served map[*waiter]bool, last map[access.AccountID]int
 	defer w.mu.Unlock()
 	for one := range served {
 		if last[one.owner] > one.after {
-			one.wake(true)
+			one.wake(eventArrived)
 		}
 	}
 }

@@ -28,19 +28,13 @@ func open(t *testing.T) (*keys.Service, access.Account, secret.Text) {
 	t.Helper()
 	store := apptest.NewStore(t)
 	acc, err := store.CreateAccount(t.Context(), "ann@example.com", "complete", 0, now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	if _, err := store.CreateAccount(t.Context(), "bob@example.com", "complete", 0, now()); err != nil {
 		t.Fatal(err)
 	}
 	key, text, err := access.NewKey(rand.Reader, "tny", access.Trial, acc.ID, "first", now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.AddKey(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
+	apptest.Must(t, store.AddKey(t.Context(), key))
 	return &keys.Service{Keys: store, Issued: store, Prefix: "tny", Random: rand.Reader, Now: now}, acc, text
 }
 
@@ -49,9 +43,7 @@ func bearer(key secret.Text) []string { return []string{"Bearer " + key.Reveal()
 func TestAuthenticateFindsTheCallerOfTheKey(t *testing.T) {
 	service, acc, key := open(t)
 	_, foreign, err := access.NewKey(rand.Reader, "tny", access.Live, acc.ID, "", now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	for _, tt := range []struct {
 		name    string
 		headers []string
@@ -90,13 +82,9 @@ func TestMalformedAndUnknownKeysGetOneAnswer(t *testing.T) {
 func TestRotateReplacesTheKey(t *testing.T) {
 	service, acc, key := open(t)
 	caller, err := service.Authenticate(t.Context(), bearer(key), home)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	rotated, err := service.Rotate(t.Context(), caller, "Ann@Example.com")
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	if form, err := access.ParseKey("tny", rotated.Secret); err != nil || form != access.Live {
 		t.Fatalf("the new key parses as %q, %v", form, err)
 	}
@@ -118,9 +106,7 @@ func TestRotateReplacesTheKey(t *testing.T) {
 func TestRotateRefusesAnAddressOfAnotherAccount(t *testing.T) {
 	service, _, key := open(t)
 	caller, err := service.Authenticate(t.Context(), bearer(key), home)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	for _, address := range []string{"bob@example.com", "nobody@example.com", ""} {
 		if _, err := service.Rotate(t.Context(), caller, address); !errors.Is(err, fault.AccessDenied) {
 			t.Errorf("%q: %v", address, err)
@@ -134,9 +120,7 @@ func TestRotateRefusesAnAddressOfAnotherAccount(t *testing.T) {
 func TestOneOfManyConcurrentRotationsSucceeds(t *testing.T) {
 	service, _, key := open(t)
 	caller, err := service.Authenticate(t.Context(), bearer(key), home)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	var wait sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {

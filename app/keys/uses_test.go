@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/keys"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/secret"
@@ -50,9 +51,7 @@ func (oneCaller) Caller(context.Context, [32]byte) (access.Caller, error) {
 func usedService(t *testing.T, store *useStore) (*keys.Service, secret.Text) {
 	t.Helper()
 	_, key, err := access.NewKey(rand.Reader, "tny", access.Live, "", "", now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	uses := &keys.Uses{Store: store, Log: slog.New(slog.DiscardHandler)}
 	return &keys.Service{Keys: oneCaller{}, Prefix: "tny", Now: now, Uses: uses}, key
 }
@@ -96,9 +95,7 @@ func TestUnsavedUsesAreKept(t *testing.T) {
 	}
 	store.err = nil
 	for range 2 {
-		if err := service.Uses.Save(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		apptest.Must(t, service.Uses.Save(t.Context()))
 	}
 	if len(store.calls) != 2 || !maps.Equal(store.calls[0], store.calls[1]) {
 		t.Errorf("stored %v, want the same use twice", store.calls)

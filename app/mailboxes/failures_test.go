@@ -84,7 +84,7 @@ func TestProvisionConvergesAfterLastingTrouble(t *testing.T) {
 				t.Fatalf("the error says to retry after %s", fault.Of(err).RetryAfter)
 			}
 			lift()
-			if kept := !h.reservesRow(t, "anna@example.test"); kept != tt.kept {
+			if kept := !h.reservesRow(t); kept != tt.kept {
 				t.Fatalf("the place was kept: %v, want %v", kept, tt.kept)
 			}
 			h.Limit = apptest.HangTimeout
@@ -154,7 +154,7 @@ func TestProvisionLooksAgainForWhatHoldsTheAddress(t *testing.T) {
 func TestProvisionReleasesTheRowOfATakenAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFixture(t)
-		h.reservesRow(t, "anna@example.test")
+		h.reservesRow(t)
 		h.fake.Occupy(guid, "anna@example.test")
 		got, err := h.provision(t.Context(), "anna@example.test")
 		must(t, err)
@@ -254,7 +254,7 @@ func TestProvisionFailsWhatThePlatformRefuses(t *testing.T) {
 				t.Fatalf("%d calls of %s", n, tt.method)
 			}
 			lift()
-			if kept := !h.reservesRow(t, "anna@example.test"); kept != tt.kept {
+			if kept := !h.reservesRow(t); kept != tt.kept {
 				t.Fatalf("the place was kept: %v", kept)
 			}
 			got, err = h.provision(t.Context(), "anna@example.test", "ben@example.test")

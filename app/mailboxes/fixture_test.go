@@ -81,10 +81,7 @@ func (h *fixture) service() *Service {
 
 func (h *fixture) changeTenant(t *testing.T, change func(*tenant.Tenant)) {
 	t.Helper()
-	stored, err := h.store.Tenant(t.Context(), h.acc.ID, guid)
-	must(t, err)
-	change(&stored)
-	must(t, h.store.SaveTenant(t.Context(), h.acc.ID, stored))
+	apptest.ChangeTenant(t, h.store, h.acc.ID, guid, change)
 }
 
 func (h *fixture) changeDomain(t *testing.T, name string, change func(*domain.Domain)) {
@@ -144,12 +141,12 @@ func (h *fixture) requireComplete(t *testing.T, want int) {
 	}
 }
 
-// reservesRow reserves an address and reports whether this used one of the domain's mailbox slots.
-func (h *fixture) reservesRow(t *testing.T, address string) bool {
+// reservesRow reserves the address of Anna Keller and reports whether this used one of the domain's mailbox slots.
+func (h *fixture) reservesRow(t *testing.T) bool {
 	t.Helper()
 	d, err := h.store.Domain(t.Context(), h.acc.ID, guid, zone)
 	must(t, err)
-	specs := []mailbox.Spec{{DisplayName: "Anna Keller", Address: address}}
+	specs := []mailbox.Spec{{DisplayName: "Anna Keller", Address: "anna@example.test"}}
 	rows, err := h.store.ReserveMailboxes(t.Context(), h.acc.ID, d.ID, specs, mailbox.MaxPerDomain, h.Now())
 	must(t, err)
 	return rows[0].JustReserved

@@ -167,7 +167,7 @@ func (s *Service) prepareDomain(ctx context.Context, owner access.AccountID, d d
 	if d.MailReady || !anyUnfinished(rows) {
 		return nil
 	}
-	if d, err := s.Reconciler.Domain(ctx, owner, d, true); err != nil && !d.MailReady {
+	if d, err := s.Reconciler.Domain(ctx, owner, d, reconcile.MailServerReady); err != nil && !d.MailReady {
 		return fmt.Errorf("reconcile domain: %w", err)
 	}
 	return nil

@@ -146,7 +146,7 @@ func providerRows(r settings.Reading, descriptions map[string]wire.Description) 
 		rows = append(rows, settingRow{Name: key, Value: value, Source: cmp.Or(r.From[key], settings.FromDefault), Variable: settings.VariableName(key)})
 	}
 	for _, provider := range slices.Sorted(maps.Keys(descriptions)) {
-		for _, field := range descriptions[provider].FieldsOf(false) {
+		for _, field := range descriptions[provider].FieldsOf(wire.OfOperator) {
 			name := wiring.SettingOf(field)
 			add(provider, name, cmp.Or(r.Config.Providers[provider][name], field.Default))
 		}

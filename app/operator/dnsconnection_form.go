@@ -71,7 +71,7 @@ func (f credentialForm) field(name string) (wire.Field, bool) {
 // checkRequired returns an error that names all required settings without a value.
 func (f credentialForm) checkRequired(values map[string]string) error {
 	var names []string
-	for _, field := range f.FieldsOf(true) {
+	for _, field := range f.FieldsOf(wire.OfAccount) {
 		if field.Required && !field.Secret && field.Default == "" && values[field.Name] == "" {
 			names = append(names, "--set "+field.Name)
 		}
@@ -109,7 +109,7 @@ func (f credentialForm) secrets(cmd *cobra.Command, file string) (credentialSecr
 
 // secretFields returns the secret fields that an account has to provide.
 func (f credentialForm) secretFields() []wire.Field {
-	return slices.DeleteFunc(f.FieldsOf(true), func(field wire.Field) bool { return !field.Secret })
+	return slices.DeleteFunc(f.FieldsOf(wire.OfAccount), func(field wire.Field) bool { return !field.Secret })
 }
 
 // parseSecrets parses the JSON object of a credential file with several secrets.
@@ -148,7 +148,7 @@ func (f credentialForm) help() string {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fields := f.secretFields()
-	for _, field := range f.FieldsOf(true) {
+	for _, field := range f.FieldsOf(wire.OfAccount) {
 		switch {
 		case !field.Secret:
 			_, _ = fmt.Fprintf(table, "  --set %s=…\t%s%s\n", field.Name, field.Help, fieldNote(field))

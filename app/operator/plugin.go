@@ -57,7 +57,7 @@ type addedPluginRow struct {
 func newAddedPluginRow(a pluginhost.Addition) addedPluginRow {
 	row := addedPluginRow{
 		Entry: a.Entry, Status: string(a.Change), Title: a.Description.Title, Capabilities: append([]string{}, a.Description.Capabilities...),
-		Settings: newPluginSettings(a.Description, false), AccountSettings: newPluginSettings(a.Description, true), Reaches: reachesOf(a.Description),
+		Settings: newPluginSettings(a.Description.FieldsOf(wire.OfOperator)), AccountSettings: newPluginSettings(a.Description.FieldsOf(wire.OfAccount)), Reaches: reachesOf(a.Description),
 	}
 	if a.Change == pluginhost.Replaced {
 		row.PreviousVersion = &a.Previous.Version
@@ -226,7 +226,7 @@ type pluginRow struct {
 }
 
 func newPluginRow(inspection pluginhost.Inspection) pluginRow {
-	row := pluginRow{Entry: inspection.Entry, Title: inspection.Description.Title, Settings: newPluginSettings(inspection.Description, false), Status: "ok"}
+	row := pluginRow{Entry: inspection.Entry, Title: inspection.Description.Title, Settings: newPluginSettings(inspection.Description.FieldsOf(wire.OfOperator)), Status: "ok"}
 	if inspection.Problem != nil {
 		row.Status, row.Problem = "failed", cli.OneLine(inspection.Problem)
 	}
@@ -234,11 +234,11 @@ func newPluginRow(inspection pluginhost.Inspection) pluginRow {
 }
 
 // newPluginSettings returns the settings of an account, or those of the operator.
-func newPluginSettings(d wire.Description, account bool) []pluginSetting {
+func newPluginSettings(fields []wire.Field) []pluginSetting {
 	settings := []pluginSetting{}
-	for _, f := range d.FieldsOf(account) {
+	for _, f := range fields {
 		name := f.Name
-		if !account {
+		if !f.Account {
 			name = wiring.SettingOf(f)
 		}
 		settings = append(settings, pluginSetting{name, f.Secret, f.Required, f.Default, f.Help})

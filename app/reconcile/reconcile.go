@@ -40,6 +40,10 @@ type Pass struct {
 	Limit, Pause time.Duration
 }
 
+// MailServerReady is the value for the argument mailServer of Domain when the mail server of the
+// tenant is known to be prepared.
+const MailServerReady = true
+
 // Domain runs all steps on a verified domain and returns it with its current records, signing
 // state, MailReady and DNS. If mailServer is false, it skips the steps that need a prepared mail
 // server.

@@ -47,7 +47,7 @@ func TestSessionFollowsTheFlow(t *testing.T) {
 	}
 	fx.checkSession(t, link.SessionID, tenant.SessionPending, "")
 	fx.now = fx.now.Add(6 * 24 * time.Hour)
-	b := fx.callback(t, fx.visit(t, link.URL, admin, true))
+	b := fx.callback(t, fx.visit(t, link.URL, admin))
 	fx.checkSession(t, link.SessionID, tenant.SessionPending, "") // the callback proves nothing
 	offer, err := b.signIn(t, admin)
 	apptest.Must(t, err)
@@ -89,7 +89,7 @@ func TestSessionOfARefusedLinkIsDeclined(t *testing.T) {
 		}, tenant.SessionDeclined},
 		{"nobody signs in", func(t *testing.T, fx *fixture, query string) error {
 			b := fx.callback(t, query)
-			_, err := fx.SignedIn(t.Context(), withParam(t, fx.visit(t, b.page, admin, true), "error", "access_denied"), b.cookie)
+			_, err := fx.SignedIn(t.Context(), withParam(t, fx.visit(t, b.page, admin), "error", "access_denied"), b.cookie)
 			return err
 		}, tenant.SessionDeclined},
 		{"no administrator", func(t *testing.T, fx *fixture, query string) error {
@@ -117,7 +117,7 @@ func TestSessionOfARefusedLinkIsDeclined(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			fx := newFixture(t)
 			link := fx.newSession(t, 0)
-			if err := tt.try(t, fx, fx.visit(t, link.URL, admin, true)); err == nil {
+			if err := tt.try(t, fx, fx.visit(t, link.URL, admin)); err == nil {
 				t.Fatal("it was not refused")
 			}
 			got, err := fx.Session(t.Context(), fx.ann.ID, link.SessionID)
@@ -131,7 +131,7 @@ func TestSessionOfARefusedLinkIsDeclined(t *testing.T) {
 func TestCancelledSessionIsDeclined(t *testing.T) {
 	fx := newFixture(t)
 	link := fx.newSession(t, 0)
-	b := fx.callback(t, fx.visit(t, link.URL, admin, true))
+	b := fx.callback(t, fx.visit(t, link.URL, admin))
 	offer, err := b.signIn(t, admin)
 	apptest.Must(t, err)
 	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, false)
@@ -144,7 +144,7 @@ func TestCancelledSessionIsDeclined(t *testing.T) {
 func TestExpiredLinkLeadsBack(t *testing.T) {
 	fx := newFixture(t)
 	link := fx.newSession(t, time.Hour)
-	query := fx.visit(t, link.URL, admin, true)
+	query := fx.visit(t, link.URL, admin)
 	fx.now = link.ExpiresAt
 	_, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
 	apptest.Must(t, err)
@@ -169,7 +169,7 @@ func TestExpiredLinkLeadsBack(t *testing.T) {
 func TestRenewedLinkReplacesTheEarlierOne(t *testing.T) {
 	fx := newFixture(t)
 	first := fx.newSession(t, time.Hour)
-	begun := fx.callback(t, fx.visit(t, first.URL, admin, true))
+	begun := fx.callback(t, fx.visit(t, first.URL, admin))
 	fx.now = fx.now.Add(30 * time.Minute)
 	second, err := fx.Renew(t.Context(), fx.ann, first.SessionID, nil)
 	apptest.Must(t, err)
@@ -179,7 +179,7 @@ func TestRenewedLinkReplacesTheEarlierOne(t *testing.T) {
 	_, err = begun.signIn(t, admin)
 	refused(t, err, fault.ConnectLinkInvalid)
 	fx.checkSession(t, first.SessionID, tenant.SessionPending, "")
-	b := fx.callback(t, fx.visit(t, second.URL, admin, true))
+	b := fx.callback(t, fx.visit(t, second.URL, admin))
 	offer, err := b.signIn(t, admin)
 	apptest.Must(t, err)
 	_, err = fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
@@ -190,7 +190,7 @@ func TestRenewedLinkReplacesTheEarlierOne(t *testing.T) {
 func TestRenewAfterTheLinkEnded(t *testing.T) {
 	fx := newFixture(t)
 	link := fx.newSession(t, time.Hour)
-	_, err := fx.Callback(t.Context(), withParam(t, fx.visit(t, link.URL, admin, true), "error", "access_denied"))
+	_, err := fx.Callback(t.Context(), withParam(t, fx.visit(t, link.URL, admin), "error", "access_denied"))
 	refused(t, err, fault.ConsentDeclined)
 	_, err = fx.Renew(t.Context(), fx.ann, link.SessionID, nil)
 	apptest.Must(t, err)

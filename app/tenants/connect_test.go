@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -28,9 +29,7 @@ import (
 func TestConnect(t *testing.T) {
 	fx := newFixture(t)
 	link, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	if !link.ExpiresAt.Equal(fx.now.Add(15 * time.Minute)) {
 		t.Errorf("the link lives until %v", link.ExpiresAt)
 	}
@@ -43,9 +42,7 @@ func TestConnect(t *testing.T) {
 		t.Fatalf("attached before the confirmation: %v", held)
 	}
 	held, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	if held.GUID != guid || held.Name != "One" || held.ConnectedBy != admin || !held.ConsentedAt.Equal(fx.now) ||
 		held.Consent != tenant.ConsentGranted || held.Bootstrap != tenant.BootstrapPending || held.Managed {
 		t.Fatalf("attached as %+v", held)
@@ -63,9 +60,7 @@ func TestLinkIsBoundAndUnguessable(t *testing.T) {
 	states := map[string]bool{}
 	for range 3 {
 		link, err := fx.ConnectURL(t.Context(), fx.ann, tenants.LinkRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		apptest.Must(t, err)
 		u, _ := url.Parse(link.URL)
 		state := u.Query().Get("state")
 		if states[state] || strings.Contains(state, string(fx.ann.ID)) || len(state) < 100 {
@@ -150,7 +145,7 @@ func TestForgedGUID(t *testing.T) {
 		q := page.Query()
 		q.Set("tenant", string(guid))
 		page.RawQuery = q.Encode()
-		_, err := fx.SignedIn(t.Context(), fx.visit(t, page.String(), admin, true), b.cookie)
+		_, err := fx.SignedIn(t.Context(), fx.visit(t, page.String(), admin), b.cookie)
 		refused(t, err, fault.ConnectLinkInvalid)
 	})
 	if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
@@ -177,23 +172,23 @@ func TestSignInRefused(t *testing.T) {
 			return err
 		}, fault.ConsentDeclined},
 		{"without a cookie", func(t *testing.T, fx *fixture, b browser) error {
-			_, err := fx.SignedIn(t.Context(), fx.visit(t, b.page, admin, true), secret.Text{})
+			_, err := fx.SignedIn(t.Context(), fx.visit(t, b.page, admin), secret.Text{})
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"a cookie of nonsense", func(t *testing.T, fx *fixture, b browser) error {
-			_, err := fx.SignedIn(t.Context(), fx.visit(t, b.page, admin, true), secret.New("x.y"))
+			_, err := fx.SignedIn(t.Context(), fx.visit(t, b.page, admin), secret.New("x.y"))
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"forged state", func(t *testing.T, fx *fixture, b browser) error {
-			_, err := fx.SignedIn(t.Context(), withParam(t, fx.visit(t, b.page, admin, true), "state", "x"), b.cookie)
+			_, err := fx.SignedIn(t.Context(), withParam(t, fx.visit(t, b.page, admin), "state", "x"), b.cookie)
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"forged code", func(t *testing.T, fx *fixture, b browser) error {
-			_, err := fx.SignedIn(t.Context(), withParam(t, fx.visit(t, b.page, admin, true), "code", "x"), b.cookie)
+			_, err := fx.SignedIn(t.Context(), withParam(t, fx.visit(t, b.page, admin), "code", "x"), b.cookie)
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"no code", func(t *testing.T, fx *fixture, b browser) error {
-			q, _ := url.ParseQuery(fx.visit(t, b.page, admin, true))
+			q, _ := url.ParseQuery(fx.visit(t, b.page, admin))
 			q.Del("code")
 			_, err := fx.SignedIn(t.Context(), q.Encode(), b.cookie)
 			return err
@@ -204,7 +199,7 @@ func TestSignInRefused(t *testing.T) {
 			return err
 		}, fault.ConnectLinkInvalid},
 		{"twice", func(t *testing.T, fx *fixture, b browser) error {
-			answer := fx.visit(t, b.page, admin, true)
+			answer := fx.visit(t, b.page, admin)
 			if _, err := fx.SignedIn(t.Context(), answer, b.cookie); err != nil {
 				return err
 			}
@@ -233,13 +228,11 @@ func TestOtherBrowser(t *testing.T) {
 	fx := newFixture(t)
 	b := fx.callback(t, fx.consent(t, fx.ann, admin))
 	intruder := fx.callback(t, fx.consent(t, fx.bob, otherAdmin))
-	answer := fx.visit(t, b.page, admin, true)
+	answer := fx.visit(t, b.page, admin)
 	_, err := fx.SignedIn(t.Context(), answer, intruder.cookie)
 	refused(t, err, fault.ConnectLinkInvalid)
 	offer, err := fx.SignedIn(t.Context(), answer, b.cookie)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	_, err = fx.Confirm(t.Context(), intruder.cookie, offer.CSRF, true)
 	refused(t, err, fault.ConnectLinkInvalid)
 	if _, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true); err != nil {
@@ -434,9 +427,7 @@ func TestReconnectRetriesBootstrap(t *testing.T) {
 	fx := newFixture(t)
 	held := fx.connect(t, fx.ann, admin)
 	held.Bootstrap, held.BootstrapStep = tenant.BootstrapFailed, tenant.StepGrantRole
-	if err := fx.store.SaveTenant(t.Context(), fx.ann.ID, held); err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, fx.store.SaveTenant(t.Context(), fx.ann.ID, held))
 	again := fx.connect(t, fx.ann, admin)
 	if next := fx.readiness(t).NextStep; again.Bootstrap != tenant.BootstrapPending || next != tenant.NextSync {
 		t.Fatalf("bootstrap %s, next step %q", again.Bootstrap, next)

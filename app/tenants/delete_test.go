@@ -11,6 +11,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/bunstore"
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
@@ -51,9 +52,7 @@ func (fx *fixture) syncMailboxes(t *testing.T) {
 			t.Fatal(err)
 		}
 		held, err := fx.store.Tenant(t.Context(), fx.ann.ID, guid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		apptest.Must(t, err)
 		if held.Bootstrap == tenant.BootstrapReady {
 			return
 		}
@@ -72,9 +71,7 @@ func (fx *fixture) ruleNames() (names []string) {
 func (fx *fixture) deleteTenant(t *testing.T) tenants.Deleted {
 	t.Helper()
 	deleted, err := fx.Delete(t.Context(), fx.ann.ID, guid, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	if held := fx.heldTenants(t, fx.ann); len(held) != 0 {
 		t.Fatalf("still held: %+v", held)
 	}
@@ -184,9 +181,7 @@ func TestNoPassDuringDelete(t *testing.T) {
 		t.Errorf("a run began: %v", err)
 	}
 	gate.Release()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, <-done)
 }
 
 func TestWithdrawRemovesManagedRules(t *testing.T) {

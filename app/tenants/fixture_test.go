@@ -64,9 +64,7 @@ func newFixture(t *testing.T) *fixture {
 func (fx *fixture) account(t *testing.T, email string, slots int) access.Account {
 	t.Helper()
 	acc, err := fx.store.CreateAccount(t.Context(), email, "complete", slots, fx.now)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	return acc
 }
 
@@ -74,18 +72,14 @@ func (fx *fixture) account(t *testing.T, email string, slots int) access.Account
 func (fx *fixture) consent(t *testing.T, acc access.Account, username string) (query string) {
 	t.Helper()
 	link, err := fx.ConnectURL(t.Context(), acc, tenants.LinkRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fx.visit(t, link.URL, username, true)
+	apptest.Must(t, err)
+	return fx.visit(t, link.URL, username)
 }
 
-func (fx *fixture) visit(t *testing.T, page, username string, accept bool) (query string) {
+func (fx *fixture) visit(t *testing.T, page, username string) (query string) {
 	t.Helper()
-	query, err := fx.platform.Visit(page, username, accept)
-	if err != nil {
-		t.Fatal(err)
-	}
+	query, err := fx.platform.Visit(page, username, true)
+	apptest.Must(t, err)
 	return query
 }
 
@@ -99,15 +93,13 @@ type browser struct {
 func (fx *fixture) callback(t *testing.T, query string) browser {
 	t.Helper()
 	redirect, err := fx.Callback(t.Context(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	return browser{fx, redirect.URL, redirect.Cookie}
 }
 
 func (b browser) signIn(t *testing.T, username string) (tenants.Offer, error) {
 	t.Helper()
-	return b.SignedIn(t.Context(), b.visit(t, b.page, username, true), b.cookie)
+	return b.SignedIn(t.Context(), b.visit(t, b.page, username), b.cookie)
 }
 
 // offer runs the flow up to the confirmation page.
@@ -115,9 +107,7 @@ func (fx *fixture) offer(t *testing.T, acc access.Account, username string) (bro
 	t.Helper()
 	b := fx.callback(t, fx.consent(t, acc, username))
 	offer, err := b.signIn(t, username)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	return b, offer
 }
 
@@ -126,18 +116,14 @@ func (fx *fixture) connect(t *testing.T, acc access.Account, username string) te
 	t.Helper()
 	b, offer := fx.offer(t, acc, username)
 	held, err := fx.Confirm(t.Context(), b.cookie, offer.CSRF, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	return held
 }
 
 func (fx *fixture) heldTenants(t *testing.T, acc access.Account) []tenant.GUID {
 	t.Helper()
 	list, err := fx.List(t.Context(), acc.ID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	var guids []tenant.GUID
 	for _, held := range list {
 		guids = append(guids, held.GUID)
@@ -148,9 +134,7 @@ func (fx *fixture) heldTenants(t *testing.T, acc access.Account) []tenant.GUID {
 func (fx *fixture) readiness(t *testing.T) tenant.Readiness {
 	t.Helper()
 	_, readiness, err := fx.Get(t.Context(), fx.ann, guid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	return readiness
 }
 
@@ -158,9 +142,7 @@ func (fx *fixture) readiness(t *testing.T) tenant.Readiness {
 func withParam(t *testing.T, query, name, value string) string {
 	t.Helper()
 	q, err := url.ParseQuery(query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	q.Set(name, value)
 	return q.Encode()
 }

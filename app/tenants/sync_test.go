@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/tenants"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/domain"
@@ -34,9 +35,7 @@ func connected(t *testing.T, setup fake.Setup) *fixture {
 func (fx *fixture) sync(t *testing.T) tenants.Synced {
 	t.Helper()
 	out, err := fx.Sync(t.Context(), fx.ann.ID, guid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	return out
 }
 
@@ -51,9 +50,7 @@ func (fx *fixture) addPlatformObjects(t *testing.T) {
 		}
 	}
 	records, err := at.Records(t.Context(), "one.test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	fx.platform.DNS.Publish("one.test", append(records.Verification,
 		dns.Record{Type: dns.TXT, Name: "one.test", Content: "v=spf1 -all"},
 		dns.Record{Type: dns.TXT, Name: "_dmarc.one.test", Content: "v=DMARC1; p=none"})...)
@@ -61,9 +58,7 @@ func (fx *fixture) addPlatformObjects(t *testing.T) {
 	if _, err := at.VerifyDomain(t.Context(), "one.test"); err != nil {
 		t.Fatal(err)
 	}
-	if err := at.EnableMail(t.Context(), "one.test"); err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, at.EnableMail(t.Context(), "one.test"))
 	if _, err := at.Bootstrap(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -75,13 +70,9 @@ func (fx *fixture) addPlatformObjects(t *testing.T) {
 func (fx *fixture) storedObjects(t *testing.T) (domains []domain.Domain, boxes []mailbox.Mailbox) {
 	t.Helper()
 	domains, err := fx.store.Domains(t.Context(), fx.ann.ID, guid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	boxes, err = fx.store.Mailboxes(t.Context(), fx.ann.ID, guid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	return domains, boxes
 }
 
@@ -405,9 +396,7 @@ func TestSyncIsStoredForACancelledRequest(t *testing.T) {
 	<-gate.Arrived()
 	cancel()
 	gate.Release()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, <-done)
 	if r := fx.readiness(t); r.Discovery != tenant.DiscoveryCompleted {
 		t.Fatalf("readiness %+v", r)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/tenant"
 )
@@ -62,11 +63,9 @@ func TestDelete(t *testing.T) {
 func managed(t *testing.T) (*fixture, tenant.Tenant) {
 	t.Helper()
 	fx := newFixture(t)
-	fx.visit(t, "https://login.fake.test/consent?state=operator", admin, true)
+	fx.visit(t, "https://login.fake.test/consent?state=operator", admin)
 	held, err := fx.Assign(t.Context(), fx.ann, tenant.GUID(strings.ToUpper(string(guid))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	return fx, held
 }
 
@@ -104,9 +103,7 @@ func TestAssignToClosedAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed, err := fx.store.FindAccount(t.Context(), string(fx.ann.ID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	apptest.Must(t, err)
 	_, err = fx.Assign(t.Context(), closed, guid)
 	refused(t, err, fault.AccountClosed) // without a platform call, because that tenant has no consent
 }

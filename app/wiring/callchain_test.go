@@ -23,9 +23,7 @@ import (
 func TestReplicasShareProviderBudgets(t *testing.T) {
 	t.Parallel()
 	counters, err := limiter.Open(t.Context(), limiter.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = counters.Close() })
 	describe := func(context.Context, string) (wire.Description, error) {
 		return wire.Description{Budgets: []wire.Budget{
@@ -77,9 +75,7 @@ func TestReplicasShareProviderBudgets(t *testing.T) {
 func TestBudgetCountsOnlyItsOperations(t *testing.T) {
 	t.Parallel()
 	counters, err := limiter.Open(t.Context(), limiter.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = counters.Close() })
 	describe := func(context.Context, string) (wire.Description, error) {
 		return wire.Description{Budgets: []wire.Budget{{Key: "tenant", Limit: 100, Window: 5 * time.Minute, Only: []string{"sent"}}}}, nil

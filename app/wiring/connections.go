@@ -47,7 +47,7 @@ func (c Connections) Of(ctx context.Context, provider string) (wire.Connection, 
 		return wire.Connection{}, err
 	}
 	missing := fault.ServiceUnavailable.RetryIn(missingSettingRetry, "%s is not configured", kindTitles[description.Kind])
-	configured, fields := c.Settings[provider], description.FieldsOf(false)
+	configured, fields := c.Settings[provider], description.FieldsOf(wire.OfOperator)
 	conn := wire.Connection{Settings: map[string]string{}, Secrets: map[string]secret.Text{}}
 	for _, field := range fields {
 		if field.Secret {
@@ -129,7 +129,7 @@ func ProviderSettingProblems(configured map[string]map[string]string, plugins []
 			continue
 		}
 		var known []string
-		for _, field := range description.FieldsOf(false) {
+		for _, field := range description.FieldsOf(wire.OfOperator) {
 			known = append(known, SettingOf(field))
 		}
 		for _, name := range UnknownSettings(description, configured[provider]) {
@@ -150,7 +150,7 @@ func ProviderSettingProblems(configured map[string]map[string]string, plugins []
 func UnknownSettings(description wire.Description, configured map[string]string) []string {
 	var unknown []string
 	for _, name := range slices.Sorted(maps.Keys(configured)) {
-		if !slices.ContainsFunc(description.FieldsOf(false), func(f wire.Field) bool { return SettingOf(f) == name }) {
+		if !slices.ContainsFunc(description.FieldsOf(wire.OfOperator), func(f wire.Field) bool { return SettingOf(f) == name }) {
 			unknown = append(unknown, name)
 		}
 	}

@@ -36,9 +36,7 @@ func TestInvalidCredentialFileKeepsTheLastContent(t *testing.T) {
 			f := &CredentialFiles{log: slog.New(slog.NewTextHandler(&logs, nil))}
 			path := filepath.Join(t.TempDir(), "file")
 			read := func(content string) string {
-				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(path, []byte(content), 0o600))
 				got, err := f.read(t.Context(), "test", "secret_file", path)
 				if (err == nil) == got.Empty() {
 					t.Fatalf("got empty = %v, error %v", got.Empty(), err)

@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/app/apptest"
 	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -23,20 +24,20 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// openTestDNSProviders opens the DNS providers of a plugin folder, which count their budgets in
-// counters.
-func openTestDNSProviders(t *testing.T, dir string, fingerprinter ports.Fingerprinter, counters ports.Limiter, providerSettings map[string]map[string]string) *DNSProviders {
+// must ends the test if err is not nil.
+var must = apptest.Must
+
+// openTestProviders opens the DNS providers or the sending platforms of a plugin folder, which count
+// their budgets in counters.
+func openTestProviders[P any](t *testing.T, open func(settings.Config, providerOptions) (P, error), dir string,
+	fingerprinter ports.Fingerprinter, counters ports.Limiter, providerSettings map[string]map[string]string) P {
 	t.Helper()
 	host, err := pluginhost.New(pluginhost.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(host.Close)
-	p, err := newDNSProviders(settings.Config{Providers: providerSettings, CircuitOpen: time.Minute},
+	p, err := open(settings.Config{Providers: providerSettings, CircuitOpen: time.Minute},
 		providerOptions{host: host, counters: counters, fingerprinter: fingerprinter, log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return p
 }
 
@@ -47,14 +48,10 @@ func tokenCredential(token string) secret.Credential {
 // newFingerprinterAndLimiter returns an in-memory limiter and a fingerprinter with a new keyset.
 func newFingerprinterAndLimiter(t *testing.T) (ports.Fingerprinter, ports.Limiter) {
 	t.Helper()
-	fingerprinter, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fingerprinter, err := secrets.OpenKeyset(filepath.Join(t.TempDir(), "keyset.json"), secrets.CreateMissing)
+	must(t, err)
 	counters, err := limiter.Open(t.Context(), limiter.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = counters.Close() })
 	return fingerprinter, counters
 }
@@ -64,7 +61,7 @@ func newFingerprinterAndLimiter(t *testing.T) (ports.Fingerprinter, ports.Limite
 func TestProvidersListsTheDNSPlugins(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
-	p := openTestDNSProviders(t, testserver.PluginsWithout(t, "dns-powerdns"), fingerprinter, counters, nil)
+	p := openTestProviders(t, newDNSProviders, testserver.PluginsWithout(t, "dns-powerdns"), fingerprinter, counters, nil)
 	all, err := p.Providers(t.Context())
 	if err != nil || len(all) != 2 || all[0].ID != "cloudflare" || all[0].Title != "Cloudflare" || len(all[0].NameServers) == 0 || all[1].ID != "rfc2136" {
 		t.Errorf("got %v, %v", all, err)
@@ -86,7 +83,7 @@ func TestProvidersListsTheDNSPlugins(t *testing.T) {
 func TestSandboxServersDetectAProvider(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
-	p := openTestDNSProviders(t, testserver.PluginsWithout(t, "dns-rfc2136"), fingerprinter, counters, nil)
+	p := openTestProviders(t, newDNSProviders, testserver.PluginsWithout(t, "dns-rfc2136"), fingerprinter, counters, nil)
 	p.nameServers = func(provider string) []string { return []string{"ns1." + provider + ".sandbox.test"} }
 	all, err := p.Providers(t.Context())
 	if err != nil || len(all) != 2 || all[1].ID != "powerdns" || len(all[1].NameServers) != 0 {
@@ -105,7 +102,7 @@ func TestDNSPluginGetsEachFieldFromItsOwner(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
 	providerSettings := map[string]map[string]string{"cloudflare": {"api_url": testserver.Cloudflare(t, "a.test"), "api_token_file": "/nonexistent"}}
-	p := openTestDNSProviders(t, testserver.Program(t, "release/plugins"), fingerprinter, counters, providerSettings)
+	p := openTestProviders(t, newDNSProviders, testserver.Program(t, "release/plugins"), fingerprinter, counters, providerSettings)
 	account := tokenCredential("account-key")
 	account.Settings = map[string]string{"api_url": "http://" + testserver.FreeAddress(t)}
 	provider := p.For("cloudflare", account)
@@ -152,7 +149,7 @@ func TestReplicasShareCredentialBudget(t *testing.T) {
 	counters := takeCounter{shared, map[string]int{}}
 	providerSettings := map[string]map[string]string{"cloudflare": {"api_url": testserver.Cloudflare(t, "a.test")}}
 	dir := testserver.Program(t, "release/plugins")
-	first, second := openTestDNSProviders(t, dir, fingerprinter, counters, providerSettings), openTestDNSProviders(t, dir, fingerprinter, counters, providerSettings)
+	first, second := openTestProviders(t, newDNSProviders, dir, fingerprinter, counters, providerSettings), openTestProviders(t, newDNSProviders, dir, fingerprinter, counters, providerSettings)
 	for i, p := range []*DNSProviders{first, second} {
 		if _, err := p.For("cloudflare", tokenCredential("shared")).Check(t.Context()); err != nil {
 			t.Fatalf("replica %d: %v", i, err)

@@ -24,26 +24,20 @@ func TestRecordActDoesNotCreateOrMigrateTheDatabase(t *testing.T) {
 	c := settings.Config{DatabaseURL: "sqlite://" + path, Operator: "ann@host"}
 	recordAct := func() {
 		t.Helper()
-		if err := RecordAction(t.Context(), c, audit.AddPlugin, map[string]string{"name": "microsoft365"}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, RecordAction(t.Context(), c, audit.AddPlugin, map[string]string{"name": "microsoft365"}))
 	}
 	recordAct()
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("a database was created: %v", err)
 	}
 	store, err := bunstore.Open(t.Context(), c.DatabaseURL, bunstore.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = store.Close() }()
 	recordAct()
 	if hasTable, err := store.KeepsAudit(t.Context()); err != nil || hasTable {
 		t.Fatalf("the database was migrated: %v, %v", hasTable, err)
 	}
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, store.Migrate(t.Context()))
 	recordAct()
 	events, err := store.AuditEvents(t.Context(), ports.AuditQuery{Limit: 9})
 	if err != nil || len(events) != 1 || events[0].Operator != "ann@host" || events[0].Action != audit.AddPlugin || events[0].Details["name"] != "microsoft365" {
@@ -63,9 +57,7 @@ func TestMissingEmbeddedDatabaseIsAnError(t *testing.T) {
 	if err := RequireDatabase(embedded); err == nil || !cli.HasFix(err) || cli.ExitCode(err) != cli.ExitRefused {
 		t.Errorf("without a file: %v", err)
 	}
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(path, nil, 0o600))
 	for _, c := range []settings.Config{embedded, {DatabaseURL: "postgres://h/x"}} {
 		if err := RequireDatabase(c); err != nil {
 			t.Errorf("%s: %v", c.DatabaseURL, err)

@@ -88,7 +88,7 @@ func (p *sendingPlatforms) Platforms(ctx context.Context) ([]integration.Provide
 func (p *sendingPlatforms) provider(ctx context.Context, description wire.Description) integration.Provider {
 	provider := integration.Provider{ID: description.Name, Title: description.Title, AuthHosts: p.authHosts(description)}
 	var all []string
-	for _, f := range description.FieldsOf(true) {
+	for _, f := range description.FieldsOf(wire.OfAccount) {
 		all = append(all, f.Name)
 		if f.Required {
 			provider.Needs = append(provider.Needs, f.Name)
@@ -240,7 +240,7 @@ func (p *sendingPlatforms) Read(ctx context.Context, provider string, text secre
 // parseCredential parses a credential text with the account fields that a plugin describes. Its
 // errors do not quote the text, because any part of the text may be a secret.
 func parseCredential(description wire.Description, text secret.Text) (secret.Credential, error) {
-	fields := description.FieldsOf(true)
+	fields := description.FieldsOf(wire.OfAccount)
 	var names []string
 	for _, f := range fields {
 		names = append(names, f.Name)

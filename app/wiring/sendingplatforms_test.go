@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -16,34 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tenantry/tenantry/adapters/pluginhost"
 	"github.com/tenantry/tenantry/adapters/testserver"
-	"github.com/tenantry/tenantry/app/settings"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/ratelimit"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/plugins/wire"
-	"github.com/tenantry/tenantry/ports"
 )
-
-// openTestSendingPlatforms opens the sending platforms of a plugin folder, which count their
-// budgets in counters.
-func openTestSendingPlatforms(t *testing.T, dir string, fingerprinter ports.Fingerprinter, counters ports.Limiter, providerSettings map[string]map[string]string) *sendingPlatforms {
-	t.Helper()
-	host, err := pluginhost.New(pluginhost.Options{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(host.Close)
-	p, err := newSendingPlatforms(settings.Config{Providers: providerSettings, CircuitOpen: time.Minute},
-		providerOptions{host: host, counters: counters, fingerprinter: fingerprinter, log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
 
 // startInstantly starts a server that answers like Instantly. It accepts keys that begin with key,
 // and counts the requests.
@@ -79,11 +58,9 @@ func TestPlatformsListsTheSendingPlugins(t *testing.T) {
 	t.Parallel()
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
 	providerSettings := map[string]map[string]string{"instantly": {"auth_hosts": "login.microsoftonline.us, proxy.example:8443"}}
-	p := openTestSendingPlatforms(t, testserver.PluginsWithout(t, "sending-plusvibe"), fingerprinter, counters, providerSettings)
+	p := openTestProviders(t, newSendingPlatforms, testserver.PluginsWithout(t, "sending-plusvibe"), fingerprinter, counters, providerSettings)
 	all, err := p.Platforms(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var ids []string
 	for _, platform := range all {
 		ids = append(ids, platform.ID)
@@ -120,7 +97,7 @@ func TestSendingPluginGetsEachFieldFromItsOwner(t *testing.T) {
 	fingerprinter, counters := newFingerprinterAndLimiter(t)
 	url, _ := startInstantly(t, "account-key")
 	providerSettings := map[string]map[string]string{"instantly": {"base_url": url, "api_key": "operators"}}
-	p := openTestSendingPlatforms(t, testserver.Program(t, "release/plugins"), fingerprinter, counters, providerSettings)
+	p := openTestProviders(t, newSendingPlatforms, testserver.Program(t, "release/plugins"), fingerprinter, counters, providerSettings)
 	account := keyCredential("account-key")
 	account.Settings = map[string]string{"base_url": "http://" + testserver.FreeAddress(t), "workspace_id": "01890000-0000-7000-8000-000000000001"}
 	access, err := p.For("instantly", account).Check(t.Context())
@@ -153,7 +130,7 @@ func TestReplicasShareSendingBudget(t *testing.T) {
 	providerSettings := map[string]map[string]string{"instantly": {"base_url": url}}
 	dir := testserver.Program(t, "release/plugins")
 	replicas := []*sendingPlatforms{
-		openTestSendingPlatforms(t, dir, fingerprinter, counters, providerSettings), openTestSendingPlatforms(t, dir, fingerprinter, counters, providerSettings),
+		openTestProviders(t, newSendingPlatforms, dir, fingerprinter, counters, providerSettings), openTestProviders(t, newSendingPlatforms, dir, fingerprinter, counters, providerSettings),
 	}
 	for i, p := range replicas {
 		account := keyCredential("key-one")

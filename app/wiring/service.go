@@ -54,6 +54,7 @@ import (
 	"github.com/tenantry/tenantry/adapters/httpapi/guard"
 	"github.com/tenantry/tenantry/adapters/limiter"
 	"github.com/tenantry/tenantry/adapters/pluginhost"
+	"github.com/tenantry/tenantry/adapters/secrets"
 	"github.com/tenantry/tenantry/adapters/telemetry"
 	"github.com/tenantry/tenantry/app/audits"
 	"github.com/tenantry/tenantry/app/cli"
@@ -211,7 +212,7 @@ func Assemble(ctx context.Context, c settings.Config, log *slog.Logger, publicUR
 	}
 	// The keyset is opened after the other adapters: a failed start must not leave a new keyset
 	// behind.
-	sealer, err := OpenKeyset(ctx, c, s.Store, true)
+	sealer, err := OpenKeyset(ctx, c, s.Store, secrets.CreateMissing)
 	if err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}

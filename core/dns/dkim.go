@@ -17,7 +17,7 @@ const (
 // decideSelector decides on one DKIM selector, independently of the other selector.
 func (z zoneView) decideSelector(want Desired) verdict {
 	targets := z.setAt(want.Name, CNAME).Values
-	others := z.otherTypesAt(want.Name, CNAME)
+	others := z.besideCNAME(want.Name)
 	delegation := slices.Concat(z.setAt("_domainkey."+z.Domain, NS).Values, z.setAt(want.Name, NS).Values)
 	switch {
 	case len(targets) == 1 && sameName(targets[0], want.Content):
@@ -73,7 +73,7 @@ func earlySelectors(domain string, signing Signing) (out []Desired) {
 // the provider's own list, because a server may answer with it in place of the CNAME. A delegation
 // may lead to the right CNAME later.
 func (z zoneView) decideEarlySelector(want Desired) verdict {
-	targets, others := z.setAt(want.Name, CNAME).Values, z.otherTypesAt(want.Name, CNAME)
+	targets, others := z.setAt(want.Name, CNAME).Values, z.besideCNAME(want.Name)
 	foreign := func(target string) bool { return z.hosts.signingTenant(target) == "" }
 	switch {
 	case len(targets) > 1, slices.ContainsFunc(targets, foreign) && !z.allManaged(want.Purpose, targets):
@@ -106,7 +106,7 @@ func (s ZoneRead) selector(purpose Purpose, label string, want Record) Selector 
 	switch {
 	case z.decideSelector(Desired{purpose, want}).action == Preserve:
 		return SelectorPropagated
-	case len(z.setAt(want.Name, CNAME).Values) > 0 || len(z.otherTypesAt(want.Name, CNAME)) > 0:
+	case len(z.setAt(want.Name, CNAME).Values) > 0 || len(z.besideCNAME(want.Name)) > 0:
 		return SelectorMismatch
 	default:
 		return SelectorMissing

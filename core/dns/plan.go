@@ -161,7 +161,7 @@ func (z zoneView) decideOwnership(want Record) verdict {
 // some mail clients use it.
 func (z zoneView) decideAutodiscover(want Record) verdict {
 	targets := z.setAt(want.Name, CNAME).Values
-	all := slices.Concat(targets, z.otherTypesAt(want.Name, CNAME))
+	all := slices.Concat(targets, z.besideCNAME(want.Name))
 	switch {
 	case len(targets) == 1 && sameName(targets[0], want.Content):
 		return preserve(ReasonPresent).observing(targets)

@@ -75,11 +75,11 @@ func (z zoneView) setAt(name string, typ Type) RRSet {
 	return RRSet{Name: normalName(name), Type: typ}
 }
 
-// otherTypesAt returns the values of all existing sets of a name that have a different type.
-func (z zoneView) otherTypesAt(name string, typ Type) []string {
+// besideCNAME returns the values of all existing sets of a name that are not CNAMEs.
+func (z zoneView) besideCNAME(name string) []string {
 	var out []string
 	for _, s := range z.Sets {
-		if s.Type != typ && sameName(s.Name, name) && z.exists(s) {
+		if s.Type != CNAME && sameName(s.Name, name) && z.exists(s) {
 			out = append(out, s.Values...)
 		}
 	}

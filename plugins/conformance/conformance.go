@@ -110,7 +110,7 @@ func (b Binary) Start(t T) *wire.Process {
 	if b.exchange != nil {
 		line, timeout = b.exchange.output, handshakeTimeout
 	}
-	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, Line: line, Limits: b.limits, Env: append(inherit(pluginVariables), wire.SearchPath)})
+	p, err := wire.Start(wire.Launch{Exe: path, Name: filepath.Base(path), Timeout: timeout, OnLine: line, Limits: b.limits, Env: append(inherit(pluginVariables), wire.SearchPath)})
 	if err != nil {
 		t.Fatalf("start %s: %v", b.Path, err)
 	}
@@ -126,15 +126,15 @@ func open(p *wire.Process, c sdk.Connection) wire.Opener {
 }
 
 func (b Binary) mail(p *wire.Process, c sdk.Connection) sdk.MailPlatform {
-	return wire.Mail(open(p, c), b.exchange.interceptors(c)...)
+	return wire.MailClient(open(p, c), b.exchange.interceptors(c)...)
 }
 
 func (b Binary) dns(p *wire.Process, c sdk.Connection) sdk.DNSProvider {
-	return wire.DNS(open(p, c), append(b.pacer.interceptors(c), b.exchange.interceptors(c)...)...)
+	return wire.DNSClient(open(p, c), append(b.pacer.interceptors(c), b.exchange.interceptors(c)...)...)
 }
 
 func (b Binary) sending(p *wire.Process, c sdk.Connection) sdk.SendingPlatform {
-	return wire.Sending(open(p, c), b.exchange.interceptors(c)...)
+	return wire.SendingClient(open(p, c), b.exchange.interceptors(c)...)
 }
 
 // Platform returns the mail platform that the running plugin p serves for the connection c.

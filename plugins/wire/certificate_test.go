@@ -31,7 +31,7 @@ func startScript(t *testing.T, script string) (string, error) {
 		t.Fatal(err)
 	}
 	lines := make(chan string, 1000)
-	p, err := Start(Launch{Exe: exe, Name: "plugin", Line: func(line []byte) { lines <- string(line) }, Timeout: testTimeout})
+	p, err := Start(Launch{Exe: exe, Name: "plugin", OnLine: func(line []byte) { lines <- string(line) }, Timeout: testTimeout})
 	if err == nil {
 		p.Kill()
 	}

@@ -103,7 +103,7 @@ func TestProbes(t *testing.T) {
 // are marked as secret.
 func TestSecretsOfARequestReachTheOpener(t *testing.T) {
 	var received []string
-	p := Mail(func(_ context.Context, secrets ...secret.Text) (Session, error) {
+	p := MailClient(func(_ context.Context, secrets ...secret.Text) (Session, error) {
 		received = nil
 		for _, s := range secrets {
 			received = append(received, s.Reveal())

@@ -127,6 +127,12 @@ type Connection struct {
 	Secrets  map[string]secret.Text
 }
 
+// The arguments of Description.FieldsOf.
+const (
+	OfAccount  = true
+	OfOperator = false
+)
+
 // FieldsOf returns the fields that an account sets, or those that the operator sets when account is
 // false.
 func (d Description) FieldsOf(account bool) []Field {

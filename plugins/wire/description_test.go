@@ -30,7 +30,7 @@ func TestAnAccountCannotSetOperatorFields(t *testing.T) {
 	if len(got.Secrets) != 2 || got.Secrets["key"].Reveal() != "account key" || got.Secrets["proxy"].Reveal() != "operator proxy" {
 		t.Errorf("%d secrets", len(got.Secrets))
 	}
-	if account, operator := d.FieldsOf(true), d.FieldsOf(false); len(account) != 3 || len(operator) != 2 || operator[0].Name != "allow_private" {
+	if account, operator := d.FieldsOf(OfAccount), d.FieldsOf(OfOperator); len(account) != 3 || len(operator) != 2 || operator[0].Name != "allow_private" {
 		t.Errorf("account %v, operator %v", account, operator)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// DNS returns a DNS provider whose methods call a plugin process through the interceptors, the
+// DNSClient returns a DNS provider whose methods call a plugin process through the interceptors, the
 // first outermost.
-func DNS(open Opener, interceptors ...Interceptor) ports.DNSProvider {
+func DNSClient(open Opener, interceptors ...Interceptor) ports.DNSProvider {
 	return newDNSClient(chain{open: open, probeOf: dnsProbe, interceptors: interceptors})
 }
 
@@ -57,36 +57,23 @@ type dnsServer struct {
 	provider func(Connection) (ports.DNSProvider, error)
 }
 
-// serveDNS creates the provider for one call, runs the call and converts its result.
-func serveDNS[T, A any](s *dnsServer, c *proto.Connection, run func(ports.DNSProvider) (T, error), toProto func(T) *A) (*A, error) {
-	p, err := s.provider(connectionFromProto(c))
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	result, err := run(p)
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	return toProto(result), nil
-}
-
 func (s *dnsServer) Check(ctx context.Context, req *proto.DNSCheckRequest) (*proto.DNSReach, error) {
-	return serveDNS(s, req.GetConnection(), func(p ports.DNSProvider) (int, error) { return p.Check(ctx) },
+	return serveCall(s.provider, req.GetConnection(), func(p ports.DNSProvider) (int, error) { return p.Check(ctx) },
 		func(zones int) *proto.DNSReach { return &proto.DNSReach{Zones: int64(zones)} })
 }
 
 func (s *dnsServer) Zone(ctx context.Context, req *proto.ZoneRequest) (*proto.DNSZone, error) {
-	return serveDNS(s, req.GetConnection(), func(p ports.DNSProvider) (dns.Zone, error) { return p.Zone(ctx, req.GetName()) }, zoneToProto)
+	return serveCall(s.provider, req.GetConnection(), func(p ports.DNSProvider) (dns.Zone, error) { return p.Zone(ctx, req.GetName()) }, zoneToProto)
 }
 
 func (s *dnsServer) Records(ctx context.Context, req *proto.ZoneRecordsRequest) (*proto.RecordSets, error) {
-	return serveDNS(s, req.GetConnection(), func(p ports.DNSProvider) ([]dns.RRSet, error) {
+	return serveCall(s.provider, req.GetConnection(), func(p ports.DNSProvider) ([]dns.RRSet, error) {
 		return p.Records(ctx, zoneFromProto(req.GetZone()))
 	}, recordSetsToProto)
 }
 
 func (s *dnsServer) Apply(ctx context.Context, req *proto.ApplyRequest) (*proto.RecordSets, error) {
-	return serveDNS(s, req.GetConnection(), func(p ports.DNSProvider) ([]dns.RRSet, error) {
+	return serveCall(s.provider, req.GetConnection(), func(p ports.DNSProvider) ([]dns.RRSet, error) {
 		return p.Apply(ctx, zoneFromProto(req.GetZone()), convertList(req.GetChanges(), changeFromProto))
 	}, recordSetsToProto)
 }

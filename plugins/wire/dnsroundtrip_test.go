@@ -6,15 +6,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -72,22 +66,13 @@ func sampleSets(at string) []dns.RRSet {
 // the connection of each call.
 func dnsOverWire(t *testing.T, p ports.DNSProvider, seen func(Connection)) ports.DNSProvider {
 	t.Helper()
-	listener := bufconn.Listen(1 << 16)
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
 	proto.RegisterDNSProviderServer(server, &dnsServer{provider: func(c Connection) (ports.DNSProvider, error) {
 		seen(c)
 		return p, nil
 	}})
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-	conn, err := grpc.NewClient("passthrough:///plugin",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return DNS(func(context.Context, ...secret.Text) (Session, error) {
+	conn := connectInMemory(t, server)
+	return DNSClient(func(context.Context, ...secret.Text) (Session, error) {
 		return Session{Process: &Process{conn: conn}, Connection: connection}, nil
 	})
 }
@@ -104,11 +89,7 @@ func TestEveryDNSMethodCrossesTheWire(t *testing.T) {
 			if m.Name == "Apply" {
 				args[2] = reflect.ValueOf([]dns.Change{{Before: sampleSets("before")[0], After: sampleSets("after")[0]}, {After: sampleSets("made")[1]}})
 			}
-			got := results(reflect.ValueOf(remote).MethodByName(m.Name).Call(args))
-			want := results(reflect.ValueOf(direct).MethodByName(m.Name).Call(args))
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("answer (-direct +wire):\n%s", diff)
-			}
+			checkCall(t, m.Name, args, remote, direct)
 			if served.lastCall != direct.lastCall || !strings.HasPrefix(served.lastCall, m.Name) {
 				t.Errorf("the author was asked\n%s, directly\n%s", served.lastCall, direct.lastCall)
 			}

@@ -20,19 +20,19 @@ import (
 // in this process.
 func MailInProcess(p ports.MailPlatform, interceptors ...Interceptor) ports.MailPlatform {
 	server := &mailServer{platform: func(Connection) (ports.MailPlatform, error) { return p, nil }}
-	return Mail(openInProcess(&proto.MailPlatform_ServiceDesc, server), interceptors...)
+	return MailClient(openInProcess(&proto.MailPlatform_ServiceDesc, server), interceptors...)
 }
 
 // DNSInProcess returns a DNS provider as MailInProcess does.
 func DNSInProcess(p ports.DNSProvider, interceptors ...Interceptor) ports.DNSProvider {
 	server := &dnsServer{provider: func(Connection) (ports.DNSProvider, error) { return p, nil }}
-	return DNS(openInProcess(&proto.DNSProvider_ServiceDesc, server), interceptors...)
+	return DNSClient(openInProcess(&proto.DNSProvider_ServiceDesc, server), interceptors...)
 }
 
 // SendingInProcess returns a sending platform as MailInProcess does.
 func SendingInProcess(p ports.SendingPlatform, interceptors ...Interceptor) ports.SendingPlatform {
 	server := &sendingServer{platform: func(Connection) (ports.SendingPlatform, error) { return p, nil }}
-	return Sending(openInProcess(&proto.SendingPlatform_ServiceDesc, server), interceptors...)
+	return SendingClient(openInProcess(&proto.SendingPlatform_ServiceDesc, server), interceptors...)
 }
 
 func openInProcess(service *grpc.ServiceDesc, server any) Opener {

@@ -37,7 +37,7 @@ func TestPluginInheritsNoFile(t *testing.T) {
 // TestLimitsAreInForce reads the limits of a running plugin from the kernel.
 func TestLimitsAreInForce(t *testing.T) {
 	p, err := Start(Launch{
-		Exe: testserver.Program(t, "testdata/puppet"), Name: "mail-puppet", Line: func([]byte) {}, Timeout: testTimeout,
+		Exe: testserver.Program(t, "testdata/puppet"), Name: "mail-puppet", OnLine: func([]byte) {}, Timeout: testTimeout,
 		Limits: Limits{Memory: 300 << 20, OpenFiles: 200, Processes: 100},
 	})
 	if err != nil {

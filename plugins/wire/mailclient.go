@@ -29,9 +29,9 @@ type Session struct {
 // of the connection. An error of the Opener becomes the error of the call.
 type Opener func(ctx context.Context, secrets ...secret.Text) (Session, error)
 
-// Mail returns a mail platform whose methods call a plugin process through the interceptors, the
+// MailClient returns a mail platform whose methods call a plugin process through the interceptors, the
 // first outermost.
-func Mail(open Opener, interceptors ...Interceptor) ports.MailPlatform {
+func MailClient(open Opener, interceptors ...Interceptor) ports.MailPlatform {
 	return newMailClient(chain{open: open, probeOf: mailProbe, interceptors: interceptors})
 }
 

@@ -33,7 +33,6 @@ var connection = Connection{
 // nil.
 func mailOverWire(t *testing.T, p ports.MailPlatform, seen func(Connection), finished func(error)) ports.MailPlatform {
 	t.Helper()
-	listener := bufconn.Listen(1 << 16)
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
 	proto.RegisterMailPlatformServer(server, &mailServer{platform: func(c Connection) (ports.MailPlatform, error) {
 		if seen != nil {
@@ -41,6 +40,16 @@ func mailOverWire(t *testing.T, p ports.MailPlatform, seen func(Connection), fin
 		}
 		return p, nil
 	}})
+	conn := connectInMemory(t, server)
+	return MailClient(func(context.Context, ...secret.Text) (Session, error) {
+		return Session{Process: &Process{conn: conn}, Connection: connection, Done: finished}, nil
+	})
+}
+
+// connectInMemory starts the server and returns a connection to it in memory.
+func connectInMemory(t *testing.T, server *grpc.Server) *grpc.ClientConn {
+	t.Helper()
+	listener := bufconn.Listen(1 << 20)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
 	conn, err := grpc.NewClient("passthrough:///plugin",
@@ -51,9 +60,17 @@ func mailOverWire(t *testing.T, p ports.MailPlatform, seen func(Connection), fin
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return Mail(func(context.Context, ...secret.Text) (Session, error) {
-		return Session{Process: &Process{conn: conn}, Connection: connection, Done: finished}, nil
-	})
+	return conn
+}
+
+// checkCall calls a method of both values, and checks that remote answers as direct does.
+func checkCall(t *testing.T, method string, args []reflect.Value, remote, direct any) {
+	t.Helper()
+	got := results(reflect.ValueOf(remote).MethodByName(method).Call(args))
+	want := results(reflect.ValueOf(direct).MethodByName(method).Call(args))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("answer (-direct +wire):\n%s", diff)
+	}
 }
 
 // TestEveryMailMethodCrossesTheWire calls each method of the port once with distinct arguments. It
@@ -78,11 +95,7 @@ func TestEveryMailMethodCrossesTheWire(t *testing.T) {
 			methods++
 			t.Run(m.Name, func(t *testing.T) {
 				args := arguments(t, m.Type)
-				got := results(reflect.ValueOf(pair.remote).MethodByName(m.Name).Call(args))
-				want := results(reflect.ValueOf(pair.direct).MethodByName(m.Name).Call(args))
-				if diff := cmp.Diff(want, got); diff != "" {
-					t.Errorf("answer (-direct +wire):\n%s", diff)
-				}
+				checkCall(t, m.Name, args, pair.remote, pair.direct)
 				if served.lastCall != direct.lastCall || !strings.HasPrefix(served.lastCall, m.Name) {
 					t.Errorf("the author was asked\n%s, directly\n%s", served.lastCall, direct.lastCall)
 				}

@@ -21,36 +21,17 @@ type mailServer struct {
 	platform func(Connection) (ports.MailPlatform, error)
 }
 
-// servePlatform creates the platform for one call, runs the call and converts its result.
-func servePlatform[T, A any](s *mailServer, c *proto.Connection, run func(ports.MailPlatform) (T, error), toProto func(T) *A) (*A, error) {
-	p, err := s.platform(connectionFromProto(c))
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	result, err := run(p)
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	return toProto(result), nil
-}
-
 // tenantRequest has the methods that every request about a tenant has.
 type tenantRequest interface {
 	GetConnection() *proto.Connection
 	GetTenant() string
 }
 
-// serveTenant is servePlatform for a call about one tenant.
+// serveTenant is serveCall for a call about one tenant.
 func serveTenant[T, A any](s *mailServer, req tenantRequest, run func(ports.MailTenant) (T, error), toProto func(T) *A) (*A, error) {
-	p, err := s.platform(connectionFromProto(req.GetConnection()))
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	result, err := run(p.For(tenant.GUID(req.GetTenant())))
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	return toProto(result), nil
+	return serveCall(s.platform, req.GetConnection(), func(p ports.MailPlatform) (T, error) {
+		return run(p.For(tenant.GUID(req.GetTenant())))
+	}, toProto)
 }
 
 // serveTenantDone is serveTenant for a call that returns only an error.
@@ -61,7 +42,7 @@ func serveTenantDone(s *mailServer, req tenantRequest, run func(ports.MailTenant
 }
 
 func (s *mailServer) Check(ctx context.Context, req *proto.CheckRequest) (*proto.Done, error) {
-	return servePlatform(s, req.GetConnection(),
+	return serveCall(s.platform, req.GetConnection(),
 		func(p ports.MailPlatform) (struct{}, error) { return struct{}{}, p.Check(ctx) },
 		func(struct{}) *proto.Done { return &proto.Done{} })
 }
@@ -69,25 +50,25 @@ func (s *mailServer) Check(ctx context.Context, req *proto.CheckRequest) (*proto
 func urlToProto(u string) *proto.URL { return &proto.URL{Url: u} }
 
 func (s *mailServer) ConsentURL(ctx context.Context, req *proto.ConsentURLRequest) (*proto.URL, error) {
-	return servePlatform(s, req.GetConnection(), func(c ports.MailPlatform) (string, error) {
+	return serveCall(s.platform, req.GetConnection(), func(c ports.MailPlatform) (string, error) {
 		return c.ConsentURL(ctx, req.GetState(), req.GetRedirect())
 	}, urlToProto)
 }
 
 func (s *mailServer) Granted(ctx context.Context, req *proto.GrantedRequest) (*proto.GrantedAnswer, error) {
-	return servePlatform(s, req.GetConnection(), func(c ports.MailPlatform) (tenant.GUID, error) {
+	return serveCall(s.platform, req.GetConnection(), func(c ports.MailPlatform) (tenant.GUID, error) {
 		return c.Granted(ctx, req.GetQuery())
 	}, func(t tenant.GUID) *proto.GrantedAnswer { return &proto.GrantedAnswer{Tenant: string(t)} })
 }
 
 func (s *mailServer) SignInURL(ctx context.Context, req *proto.SignInURLRequest) (*proto.URL, error) {
-	return servePlatform(s, req.GetConnection(), func(c ports.MailPlatform) (string, error) {
+	return serveCall(s.platform, req.GetConnection(), func(c ports.MailPlatform) (string, error) {
 		return c.SignInURL(ctx, signInFromProto(req.GetSignIn()))
 	}, urlToProto)
 }
 
 func (s *mailServer) Administrator(ctx context.Context, req *proto.AdministratorRequest) (*proto.AdministratorAnswer, error) {
-	return servePlatform(s, req.GetConnection(), func(c ports.MailPlatform) (tenant.Administrator, error) {
+	return serveCall(s.platform, req.GetConnection(), func(c ports.MailPlatform) (tenant.Administrator, error) {
 		return c.Administrator(ctx, signInFromProto(req.GetSignIn()), secret.New(string(req.GetCode())))
 	}, administratorToProto)
 }

@@ -29,9 +29,9 @@ type Launch struct {
 	Name string // the process name, argv[0]
 	// Env is the environment of the process. Start adds the variables of the handshake.
 	Env []string
-	// Line is called with each line that the process prints: untrusted text of at most MaxLine
+	// OnLine is called with each line that the process prints: untrusted text of at most MaxLine
 	// bytes. The slice is valid only during the call. Calls may be concurrent.
-	Line func([]byte)
+	OnLine func([]byte)
 	// Limits limit what the process can use. They are set right after its start.
 	Limits Limits
 	// Timeout limits the start, including the first health check.
@@ -93,9 +93,9 @@ func clientConfig(l Launch, r *processRunner) (*plugin.ClientConfig, error) {
 		TLSConfig:    hostTLS,
 		SkipHostEnv:  true,
 		StartTimeout: l.Timeout,
-		Stderr:       &lineWriter{emit: l.Line},
-		SyncStdout:   &lineWriter{emit: l.Line},
-		SyncStderr:   &lineWriter{emit: l.Line},
+		Stderr:       &lineWriter{emit: l.OnLine},
+		SyncStdout:   &lineWriter{emit: l.OnLine},
+		SyncStderr:   &lineWriter{emit: l.OnLine},
 		// Off, because go-plugin would parse and print the plugin's lines itself.
 		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Off}),
 		GRPCDialOptions: []grpc.DialOption{

@@ -24,7 +24,7 @@ const testTimeout = 4 * time.Minute
 func TestProcessStartsAnswersAndStops(t *testing.T) {
 	exe := testserver.Program(t, "testdata/puppet")
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	p, err := Start(Launch{Exe: exe, Name: "mail-puppet", Line: func([]byte) {}, Timeout: testTimeout})
+	p, err := Start(Launch{Exe: exe, Name: "mail-puppet", OnLine: func([]byte) {}, Timeout: testTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestProcessStartsAnswersAndStops(t *testing.T) {
 	if d, err := p.Describe(t.Context()); err != nil || d.Name != "puppet" || d.Kind != KindMail {
 		t.Fatalf("got %+v, %v", d, err)
 	}
-	mail := Mail(func(context.Context, ...secret.Text) (Session, error) { return Session{Process: p}, nil })
+	mail := MailClient(func(context.Context, ...secret.Text) (Session, error) { return Session{Process: p}, nil })
 	if got, err := mail.For("t").Profile(t.Context()); err != nil || got.DefaultDomain != "mail-puppet" {
 		t.Fatalf("got %+v, %v", got, err)
 	}
@@ -57,7 +57,7 @@ func TestStartReportsWhyAProcessDidNotStart(t *testing.T) {
 		{"it never says anything", "/bin/cat", "start", 300 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Start(Launch{Exe: tt.exe, Name: "x", Line: func([]byte) {}, Timeout: tt.timeout})
+			_, err := Start(Launch{Exe: tt.exe, Name: "x", OnLine: func([]byte) {}, Timeout: tt.timeout})
 			if err == nil || !strings.Contains(err.Error(), tt.wantText) {
 				t.Fatalf("got %v, want something about %q", err, tt.wantText)
 			}

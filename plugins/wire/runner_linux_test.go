@@ -16,7 +16,7 @@ import (
 func TestProcessExitDoesNotEndThreads(t *testing.T) {
 	exe := testserver.Program(t, "testdata/puppet")
 	for range 3 {
-		p, err := Start(Launch{Exe: exe, Name: "mail-puppet", Line: func([]byte) {}, Timeout: testTimeout})
+		p, err := Start(Launch{Exe: exe, Name: "mail-puppet", OnLine: func([]byte) {}, Timeout: testTimeout})
 		if err != nil {
 			t.Fatal(err)
 		}

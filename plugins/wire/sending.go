@@ -12,9 +12,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// Sending returns a sending platform whose methods call a plugin process through the interceptors,
+// SendingClient returns a sending platform whose methods call a plugin process through the interceptors,
 // the first outermost.
-func Sending(open Opener, interceptors ...Interceptor) ports.SendingPlatform {
+func SendingClient(open Opener, interceptors ...Interceptor) ports.SendingPlatform {
 	return sendingClient{proto.NewSendingPlatformClient(chain{open: open, probeOf: sendingProbe, interceptors: interceptors})}
 }
 
@@ -61,49 +61,36 @@ type sendingServer struct {
 	platform func(Connection) (ports.SendingPlatform, error)
 }
 
-// serveSending creates the platform for one call, runs the call and converts its result.
-func serveSending[T, A any](s *sendingServer, c *proto.Connection, run func(ports.SendingPlatform) (T, error), toProto func(T) *A) (*A, error) {
-	p, err := s.platform(connectionFromProto(c))
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	result, err := run(p)
-	if err != nil {
-		return nil, toStatus(err)
-	}
-	return toProto(result), nil
-}
-
 func (s *sendingServer) Check(ctx context.Context, req *proto.SendingCheckRequest) (*proto.SendingReach, error) {
-	return serveSending(s, req.GetConnection(), func(p ports.SendingPlatform) (integration.Reach, error) { return p.Check(ctx) }, reachToProto)
+	return serveCall(s.platform, req.GetConnection(), func(p ports.SendingPlatform) (integration.Reach, error) { return p.Check(ctx) }, reachToProto)
 }
 
 func (s *sendingServer) Account(ctx context.Context, req *proto.SendingAccountRequest) (*proto.SendingAccount, error) {
-	return serveSending(s, req.GetConnection(), func(p ports.SendingPlatform) (integration.Account, error) {
+	return serveCall(s.platform, req.GetConnection(), func(p ports.SendingPlatform) (integration.Account, error) {
 		return p.Account(ctx, req.GetAddress())
 	}, accountToProto)
 }
 
 func (s *sendingServer) Accounts(ctx context.Context, req *proto.SendingAccountsRequest) (*proto.SendingPage, error) {
-	return serveSending(s, req.GetConnection(), func(p ports.SendingPlatform) (integration.Page, error) {
+	return serveCall(s.platform, req.GetConnection(), func(p ports.SendingPlatform) (integration.Page, error) {
 		return p.Accounts(ctx, req.GetCursor())
 	}, pageToProto)
 }
 
 func (s *sendingServer) StartSignIn(ctx context.Context, req *proto.StartSignInRequest) (*proto.SendingSignIn, error) {
-	return serveSending(s, req.GetConnection(), func(p ports.SendingPlatform) (integration.SignIn, error) {
+	return serveCall(s.platform, req.GetConnection(), func(p ports.SendingPlatform) (integration.SignIn, error) {
 		return p.StartSignIn(ctx, req.GetAddress())
 	}, sessionToProto)
 }
 
 func (s *sendingServer) SignIn(ctx context.Context, req *proto.SendingSignInRequest) (*proto.SendingProgress, error) {
-	return serveSending(s, req.GetConnection(), func(p ports.SendingPlatform) (integration.Progress, error) {
+	return serveCall(s.platform, req.GetConnection(), func(p ports.SendingPlatform) (integration.Progress, error) {
 		return p.SignIn(ctx, req.GetSession())
 	}, signInProgressToProto)
 }
 
 func (s *sendingServer) Remove(ctx context.Context, req *proto.RemoveRequest) (*proto.Removed, error) {
-	return serveSending(s, req.GetConnection(), func(p ports.SendingPlatform) (struct{}, error) {
+	return serveCall(s.platform, req.GetConnection(), func(p ports.SendingPlatform) (struct{}, error) {
 		return struct{}{}, p.Remove(ctx, req.GetAccount())
 	}, func(struct{}) *proto.Removed { return &proto.Removed{} })
 }

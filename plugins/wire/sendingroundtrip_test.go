@@ -5,15 +5,9 @@ package wire
 import (
 	"context"
 	"log/slog"
-	"net"
 	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
@@ -68,22 +62,13 @@ func (s *recordingSending) Remove(_ context.Context, account string) error {
 // with the connection of each call.
 func sendingOverWire(t *testing.T, p ports.SendingPlatform, seen func(Connection)) ports.SendingPlatform {
 	t.Helper()
-	listener := bufconn.Listen(1 << 16)
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
 	proto.RegisterSendingPlatformServer(server, &sendingServer{platform: func(c Connection) (ports.SendingPlatform, error) {
 		seen(c)
 		return p, nil
 	}})
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-	conn, err := grpc.NewClient("passthrough:///plugin",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
-	return Sending(func(context.Context, ...secret.Text) (Session, error) {
+	conn := connectInMemory(t, server)
+	return SendingClient(func(context.Context, ...secret.Text) (Session, error) {
 		return Session{Process: &Process{conn: conn}, Connection: connection}, nil
 	})
 }
@@ -97,11 +82,7 @@ func TestEverySendingMethodCrossesTheWire(t *testing.T) {
 		methods++
 		t.Run(m.Name, func(t *testing.T) {
 			args := arguments(t, m.Type)
-			got := results(reflect.ValueOf(remote).MethodByName(m.Name).Call(args))
-			want := results(reflect.ValueOf(direct).MethodByName(m.Name).Call(args))
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("answer (-direct +wire):\n%s", diff)
-			}
+			checkCall(t, m.Name, args, remote, direct)
 			if served.lastCall != direct.lastCall || !strings.HasPrefix(served.lastCall, m.Name) {
 				t.Errorf("the author was asked\n%s, directly\n%s", served.lastCall, direct.lastCall)
 			}

@@ -83,3 +83,16 @@ type pluginServer struct {
 func (s *pluginServer) Describe(context.Context, *proto.DescribeRequest) (*proto.Description, error) {
 	return descriptionToProto(s.description), nil
 }
+
+// serveCall creates the provider for one call, runs the call and converts its result.
+func serveCall[P, T, A any](create func(Connection) (P, error), c *proto.Connection, run func(P) (T, error), toProto func(T) *A) (*A, error) {
+	p, err := create(connectionFromProto(c))
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	result, err := run(p)
+	if err != nil {
+		return nil, toStatus(err)
+	}
+	return toProto(result), nil
+}

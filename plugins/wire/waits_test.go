@@ -5,15 +5,10 @@ package wire
 import (
 	"context"
 	"log/slog"
-	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/tenantry/tenantry/plugins/proto"
 	"github.com/tenantry/tenantry/ports"
@@ -35,18 +30,9 @@ func (s *waitStore) Wait(_ context.Context, scope string, atLeast time.Duration)
 // startPlugin serves a plugin and returns its process and a function that ends it.
 func startPlugin(t *testing.T, share func(ports.Waits)) (p *Process, end func()) {
 	t.Helper()
-	listener := bufconn.Listen(1 << 20)
 	server := newServer(slog.New(slog.DiscardHandler), Description{})
 	proto.RegisterPluginServer(server, &pluginServer{shareWaits: share})
-	go func() { _ = server.Serve(listener) }()
-	t.Cleanup(server.Stop)
-	conn, err := grpc.NewClient("passthrough:///plugin",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
+	conn := connectInMemory(t, server)
 	return &Process{conn: conn}, server.Stop
 }
 

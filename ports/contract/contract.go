@@ -108,8 +108,8 @@ func requireOutcome(t T, what string, err error, kind outcome.Kind) {
 	}
 }
 
-// concurrently calls f with 0 to n-1 at the same time and returns the errors.
-func concurrently(n int, f func(i int) error) []error {
+// Concurrently calls f with 0 to n-1 at the same time and returns the errors.
+func Concurrently(n int, f func(i int) error) []error {
 	errs := make([]error, n)
 	start := make(chan struct{})
 	var group panics.Group

@@ -41,14 +41,13 @@ func requireAllowed(t T, l ports.Limiter, b ratelimit.Bucket, remaining int) (gi
 	return giveBack
 }
 
-func requireLimited(t T, l ports.Limiter, b ratelimit.Bucket) ratelimit.Verdict {
+func requireLimited(t T, l ports.Limiter, b ratelimit.Bucket) {
 	t.Helper()
 	v, giveBack := l.Take(t.Context(), b)
 	giveBack() // must do nothing
 	if v.Allowed || v.Limit != b.Limit || v.Remaining != 0 || v.RetryIn <= 0 || v.RetryIn > b.Window || v.ResetIn <= 0 || v.ResetIn > v.RetryIn {
 		t.Fatalf("%+v, want it refused", v)
 	}
-	return v
 }
 
 // timeTolerance is the largest allowed difference between a time that a limiter returns and the
@@ -167,7 +166,7 @@ var limiterChecks = []limiterCheck{
 	{"of concurrent takes exactly the limit is allowed", func(t T, l ports.Limiter) {
 		b := newBucket("a", 12)
 		var allowed atomic.Int64
-		concurrently(200, func(int) error {
+		Concurrently(200, func(int) error {
 			if v, _ := l.Take(t.Context(), b); v.Allowed {
 				allowed.Add(1)
 			}
@@ -206,7 +205,7 @@ var limiterChecks = []limiterCheck{
 	{"of concurrent entries as many succeed as there are slots", func(t T, l ports.Limiter) {
 		for round := range 5 {
 			var in atomic.Int64
-			concurrently(50, func(int) error {
+			Concurrently(50, func(int) error {
 				if _, ok := l.Enter(t.Context(), fmt.Sprint("a", round), 4); ok {
 					in.Add(1)
 				}

@@ -63,7 +63,7 @@ func serveStrict(ctx context.Context, folder, redis string) error {
 		return err
 	}
 	defer func() { _ = store.Close() }()
-	keyset, err := secrets.OpenKeyset(filepath.Join(folder, "keyset.json"), true)
+	keyset, err := secrets.OpenKeyset(filepath.Join(folder, "keyset.json"), secrets.CreateMissing)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func TestStrictBucketIsSharedByProcesses(t *testing.T) {
 	if err := store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := secrets.OpenKeyset(filepath.Join(folder, "keyset.json"), true); err != nil {
+	if _, err := secrets.OpenKeyset(filepath.Join(folder, "keyset.json"), secrets.CreateMissing); err != nil {
 		t.Fatal(err)
 	}
 	account, err := store.CreateAccount(t.Context(), "ann@a.example", "api_starter", 0, time.Now())

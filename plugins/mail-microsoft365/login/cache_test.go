@@ -29,13 +29,12 @@ func newTokenIssuer(t *testing.T, seconds int) (TokenSource, *fakeLogin, *time.T
 	return TokenSource{Host: h, Tokens: &TokenCache{Now: h.Now}, Connection: "c1", Tenant: guid, Scope: graphScope}, fake, &now
 }
 
-func (s TokenSource) expectToken(t *testing.T, want string) Token {
+func (s TokenSource) expectToken(t *testing.T, want string) {
 	t.Helper()
 	got, err := s.Token(t.Context())
 	if err != nil || got.Value.Reveal() != want {
 		t.Fatalf("got %s, %v, want %s", got.Value.Reveal(), err, want)
 	}
-	return got
 }
 
 func TestTokensAreUsedUntilFiveMinutesBeforeTheyExpire(t *testing.T) {

@@ -40,7 +40,7 @@ func startSimulator(t *testing.T) *simClient {
 	if app := sharedRegistration(t); os.WriteFile(filepath.Join(dir, "app.json"), app, 0o600) != nil {
 		t.Fatal("no registration")
 	}
-	s, _ := startSimulatorIn(t, dir, newFakeDNS(t))
+	s := startSimulatorIn(t, dir, newFakeDNS(t))
 	return s
 }
 
@@ -50,7 +50,7 @@ func sharedRegistration(t *testing.T) []byte {
 	t.Helper()
 	registration.Do(func() {
 		dir := t.TempDir()
-		s, _ := startSimulatorIn(t, dir, &fakeDNS{})
+		s := startSimulatorIn(t, dir, &fakeDNS{})
 		s.do("GET", s.ready.Settings["login_url"]+"/organizations/discovery/v2.0/keys", nil, "") // generates the key
 		registration.app, registration.err = os.ReadFile(filepath.Join(dir, "app.json"))
 	})
@@ -66,9 +66,8 @@ var registration struct {
 	err error
 }
 
-// startSimulatorIn starts a simulator with the data folder dir. The returned function stops the
-// simulator.
-func startSimulatorIn(t *testing.T, dir string, dnsServer *fakeDNS) (*simClient, func()) {
+// startSimulatorIn starts a simulator with the data folder dir.
+func startSimulatorIn(t *testing.T, dir string, dnsServer *fakeDNS) *simClient {
 	t.Helper()
 	var handler http.Handler
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
@@ -82,7 +81,7 @@ func startSimulatorIn(t *testing.T, dir string, dnsServer *fakeDNS) (*simClient,
 		Transport:     &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	return &simClient{t: t, fakeDNS: dnsServer, ready: ready, http: client}, server.Close
+	return &simClient{t: t, fakeDNS: dnsServer, ready: ready, http: client}
 }
 
 // response is a received answer.

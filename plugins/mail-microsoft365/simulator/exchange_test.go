@@ -266,7 +266,7 @@ func TestStateThatCannotBeSavedIs500(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "app.json"), sharedRegistration(t), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s, _ := startSimulatorIn(t, dir, newFakeDNS(t))
+	s := startSimulatorIn(t, dir, newFakeDNS(t))
 	tn := s.newConnectedTenant()
 	tn.addMailDomain(domain)
 	if err := os.RemoveAll(filepath.Join(dir, "tenants")); err != nil {

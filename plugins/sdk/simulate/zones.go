@@ -84,9 +84,9 @@ func (i InvalidRecords) Error() string { return string(i) }
 // DNS server serves them, and people can edit them by hand. Outside a sandbox, the zones are in a
 // file of the simulator's data folder, and the control calls of Control create them.
 type Zones struct {
-	kit   *Kit
-	file  *File[map[string]Zone] // unused in a sandbox
-	world *world                 // nil outside a sandbox
+	kit     *Kit
+	file    *File[map[string]Zone] // unused in a sandbox
+	sandbox *sandboxZones          // nil outside a sandbox
 }
 
 // OpenZones returns the zones of the provider of k. It fails when the data folder is unusable.
@@ -95,13 +95,13 @@ func OpenZones(k *Kit) (*Zones, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Zones{kit: k, file: file, world: newWorld(k.World, k.name)}, nil
+	return &Zones{kit: k, file: file, sandbox: newSandboxZones(k.World, k.name)}, nil
 }
 
 // List returns all zones, sorted by name.
 func (z *Zones) List(ctx context.Context) (all []Zone, err error) {
-	if z.world != nil {
-		return z.world.zones(ctx, "")
+	if z.sandbox != nil {
+		return z.sandbox.zones(ctx, "")
 	}
 	z.file.View(func(zones *map[string]Zone) {
 		for _, name := range slices.Sorted(maps.Keys(*zones)) {
@@ -115,8 +115,8 @@ func (z *Zones) List(ctx context.Context) (all []Zone, err error) {
 func (z *Zones) Get(ctx context.Context, name string) (Zone, error) {
 	var zones []Zone
 	var err error
-	if z.world != nil {
-		zones, err = z.world.zones(ctx, name)
+	if z.sandbox != nil {
+		zones, err = z.sandbox.zones(ctx, name)
 	} else {
 		zones, err = z.List(ctx)
 	}
@@ -135,8 +135,8 @@ func (z *Zones) Get(ctx context.Context, name string) (Zone, error) {
 // ErrNoZone, ErrZoneChanged or InvalidRecords, the zone is unchanged.
 func (z *Zones) Edit(ctx context.Context, name string, version uint32, records []Record) error {
 	name = strings.ToLower(name)
-	if z.world != nil {
-		return z.world.edit(ctx, name, version, records)
+	if z.sandbox != nil {
+		return z.sandbox.edit(ctx, name, version, records)
 	}
 	return z.file.Try(func(zones *map[string]Zone) error {
 		zone, ok := (*zones)[name]
@@ -180,7 +180,7 @@ func (z *Zones) Control() http.Handler {
 }
 
 func (z *Zones) create(name string) error {
-	if z.world != nil {
+	if z.sandbox != nil {
 		return BadRequest("the sandbox creates zones: POST /zones of its control interface")
 	}
 	return z.file.Do(func(zones *map[string]Zone) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/ports"
+	"github.com/tenantry/tenantry/ports/contract"
 )
 
 // Options of the queue under test. Production uses minutes where these use seconds.
@@ -187,7 +188,7 @@ var queueWakes = []queueCheck{
 	{"concurrent wake-ups all arrive", func(t testing.TB, open func() ports.Worker) {
 		w, e := open(), newWakeupRecorder()
 		start(t, w, recordJobs(e))
-		for _, err := range concurrently(200, func(i int) error {
+		for _, err := range contract.Concurrently(200, func(i int) error {
 			return w.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: fmt.Sprint(i)})
 		}) {
 			if err != nil {
@@ -248,7 +249,7 @@ var queueWakes = []queueCheck{
 		}})
 		wake(t, w, ports.Wakeup{Kind: "job", ID: "1"})
 		receiveWithin(t, eventTimeout, seen, "the handler")
-		for _, err := range concurrently(4, func(int) (err error) {
+		for _, err := range contract.Concurrently(4, func(int) (err error) {
 			for range 100 {
 				row.Add(1)
 				err = errors.Join(err, w.Wake(t.Context(), ports.Wakeup{Kind: "job", ID: "1"}))
@@ -446,20 +447,4 @@ var queueShares = []queueCheck{
 			seen[receiveWithin(t, eventTimeout, begun, "one handler more")] = true
 		}
 	}},
-}
-
-// concurrently calls f with 0 to n-1 at the same time and returns the errors.
-func concurrently(n int, f func(i int) error) []error {
-	errs := make([]error, n)
-	start := make(chan struct{})
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() {
-			<-start
-			errs[i] = f(i)
-		})
-	}
-	close(start)
-	wg.Wait()
-	return errs
 }

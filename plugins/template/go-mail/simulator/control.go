@@ -66,7 +66,7 @@ func createTenant(c *call) (any, error) {
 		return nil, err
 	}
 	t := c.all.addTenant(in.Name)
-	t.Dormant, t.Denied, t.SMTPFixed = in.Bootstrap == "dehydrated", in.Bootstrap == "denied", in.SMTPAuth == "refused"
+	t.Dormant, t.Denied, t.SMTPRefused = in.Bootstrap == "dehydrated", in.Bootstrap == "denied", in.SMTPAuth == "refused"
 	return map[string]string{"tenant_id": t.ID, "admin": t.admin()}, nil
 }
 
@@ -141,7 +141,7 @@ func sendMessages(c *call) (any, error) {
 		}
 		refused := false
 		for _, r := range t.Rules {
-			refused = refused || r.blocks(b.Address, c.now, milliseconds(t.Behaviour.Rule))
+			refused = refused || r.blocks(b.Address, c.now, milliseconds(t.Behaviour.RuleMS))
 		}
 		for range in.Count {
 			c.all.Serial++

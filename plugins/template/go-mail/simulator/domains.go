@@ -92,7 +92,7 @@ func enableMail(c *call) (any, string) {
 		return nil, "domain_not_verified"
 	}
 	if !c.domain.MailEnabled {
-		c.domain.MailEnabled, c.domain.AcceptedAt = true, c.now.Add(milliseconds(c.tenant.Behaviour.Accepted))
+		c.domain.MailEnabled, c.domain.AcceptedAt = true, c.now.Add(milliseconds(c.tenant.Behaviour.AcceptedMS))
 	}
 	return c.domain.doc(), ""
 }

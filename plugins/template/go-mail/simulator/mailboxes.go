@@ -57,7 +57,7 @@ func (c *call) box(part string) (*box, string) {
 // settled is box for an operation that waits until the directory knows the mailbox.
 func (c *call) settled(part string) (*box, string) {
 	b, code := c.box(part)
-	if code == "" && c.now.Before(b.Created.Add(milliseconds(c.tenant.Behaviour.Mailbox))) {
+	if code == "" && c.now.Before(b.Created.Add(milliseconds(c.tenant.Behaviour.MailboxMS))) {
 		return nil, "not_ready"
 	}
 	return b, code

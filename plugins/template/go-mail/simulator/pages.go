@@ -63,7 +63,7 @@ func (s *simulator) consent(w http.ResponseWriter, r *http.Request) {
 				continue
 			}
 			if tenantID = t.ID; accepted {
-				t.ConsentAt = s.kit.Now().Add(milliseconds(t.Behaviour.Consent))
+				t.ConsentAt = s.kit.Now().Add(milliseconds(t.Behaviour.ConsentMS))
 			}
 		}
 	})

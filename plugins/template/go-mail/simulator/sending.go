@@ -83,7 +83,7 @@ func listMessages(c *call) (any, string) {
 	found := []message{}
 	for _, m := range c.tenant.Messages {
 		asked := slices.ContainsFunc(q["sender"], func(one string) bool { return strings.EqualFold(one, m.Sender) })
-		shown := !c.now.Before(m.At.Add(milliseconds(c.tenant.Behaviour.Trace)))
+		shown := !c.now.Before(m.At.Add(milliseconds(c.tenant.Behaviour.TraceMS)))
 		if asked && shown && !m.At.Before(from) && m.At.Before(to) {
 			found = append(found, m)
 		}

@@ -24,7 +24,7 @@ func takeRole(c *call) (any, string) {
 	case t.RoleAt.IsZero() && t.Denied:
 		answer = "denied"
 	case t.RoleAt.IsZero():
-		t.RoleAt = c.now.Add(milliseconds(t.Behaviour.Role))
+		t.RoleAt = c.now.Add(milliseconds(t.Behaviour.RoleMS))
 		return takeRole(c)
 	case c.now.Before(t.RoleAt):
 		answer = "waiting"
@@ -39,7 +39,7 @@ func takeRole(c *call) (any, string) {
 func getSMTP(c *call) (any, string) { return map[string]bool{"enabled": c.tenant.SMTP}, "" }
 
 func enableSMTP(c *call) (any, string) {
-	if c.tenant.SMTPFixed {
+	if c.tenant.SMTPRefused {
 		return nil, "smtp_locked"
 	}
 	c.tenant.SMTP = true

@@ -23,36 +23,36 @@ type state struct {
 
 // tenant is one customer of the platform.
 type tenant struct {
-	ID        string    `json:"id"`
-	Name      string    `json:"name"`
-	Builtin   string    `json:"builtin_domain"`
-	Denied    bool      `json:"denied"`     // the application may not take the role itself
-	SMTPFixed bool      `json:"smtp_fixed"` // the platform keeps SMTP disabled
-	SMTP      bool      `json:"smtp"`       // authenticated SMTP is enabled
-	Dormant   bool      `json:"dormant"`    // the mail server needs preparation
-	ConsentAt time.Time `json:"consent_at"` // when the consent applies; zero without consent
-	RoleAt    time.Time `json:"role_at"`    // when the role applies; zero without the role
-	AwakeAt   time.Time `json:"awake_at"`   // when the preparation ends; zero before it begins
-	Behaviour behaviour `json:"behaviour"`  // delays
-	Domains   domains   `json:"domains"`    // by name
-	Mailboxes []*box    `json:"mailboxes"`  // in the order of their creation
-	Rules     []*rule   `json:"rules"`      // in the order of their creation
-	Messages  []message `json:"messages"`   // in the order in which they were sent
+	ID          string    `json:"id"`
+	Name        string    `json:"name"`
+	Builtin     string    `json:"builtin_domain"`
+	Denied      bool      `json:"denied"`       // the application may not take the role itself
+	SMTPRefused bool      `json:"smtp_refused"` // the platform keeps SMTP disabled
+	SMTP        bool      `json:"smtp"`         // authenticated SMTP is enabled
+	Dormant     bool      `json:"dormant"`      // the mail server needs preparation
+	ConsentAt   time.Time `json:"consent_at"`   // when the consent applies; zero without consent
+	RoleAt      time.Time `json:"role_at"`      // when the role applies; zero without the role
+	AwakeAt     time.Time `json:"awake_at"`     // when the preparation ends; zero before it begins
+	Behaviour   behaviour `json:"behaviour"`    // delays
+	Domains     domains   `json:"domains"`      // by name
+	Mailboxes   []*box    `json:"mailboxes"`    // in the order of their creation
+	Rules       []*rule   `json:"rules"`        // in the order of their creation
+	Messages    []message `json:"messages"`     // in the order in which they were sent
 }
 
 type domains map[string]*domain
 
 // behaviour has delays in milliseconds, the rows of a page of the message trace, and the licences.
 type behaviour struct {
-	Consent   int       `json:"consent_ms"`
-	Role      int       `json:"role_ms"`
-	Domain    int       `json:"domain_ms"`
-	Accepted  int       `json:"accepted_domain_ms"`
-	Mailbox   int       `json:"mailbox_ms"`
-	Rule      int       `json:"rule_ms"`
-	Trace     int       `json:"trace_ms"`
-	TracePage int       `json:"trace_page"`
-	Licenses  *licences `json:"licenses"`
+	ConsentMS  int       `json:"consent_ms"`
+	RoleMS     int       `json:"role_ms"`
+	DomainMS   int       `json:"domain_ms"`
+	AcceptedMS int       `json:"accepted_domain_ms"`
+	MailboxMS  int       `json:"mailbox_ms"`
+	RuleMS     int       `json:"rule_ms"`
+	TraceMS    int       `json:"trace_ms"`
+	TracePage  int       `json:"trace_page"`
+	Licenses   *licences `json:"licenses"`
 }
 
 type licences struct {

@@ -13,24 +13,24 @@ import (
 	"time"
 )
 
-// world is a client of the HTTP interface that the sandbox has for simulators (Options.World).
-type world struct {
+// sandboxZones is a client of the HTTP interface that the sandbox has for simulators (Options.World).
+type sandboxZones struct {
 	base     string
 	provider string
 	client   *http.Client
 }
 
-// newWorld returns a client of the interface at the URL base. It returns nil for an empty URL,
+// newSandboxZones returns a client of the interface at the URL base. It returns nil for an empty URL,
 // because the simulator then runs outside of a sandbox.
-func newWorld(base, provider string) *world {
+func newSandboxZones(base, provider string) *sandboxZones {
 	if base == "" {
 		return nil
 	}
-	return &world{base, provider, &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
+	return &sandboxZones{base, provider, &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
 // zones returns the provider's zones, or only the one with this name if name is not empty.
-func (w *world) zones(ctx context.Context, name string) (all []Zone, err error) {
+func (w *sandboxZones) zones(ctx context.Context, name string) (all []Zone, err error) {
 	query := url.Values{"provider": {w.provider}}
 	if name != "" {
 		query.Set("name", name)
@@ -38,14 +38,14 @@ func (w *world) zones(ctx context.Context, name string) (all []Zone, err error) 
 	return all, w.call(ctx, http.MethodGet, "/zones?"+query.Encode(), nil, &all)
 }
 
-func (w *world) edit(ctx context.Context, name string, version uint32, records []Record) error {
+func (w *sandboxZones) edit(ctx context.Context, name string, version uint32, records []Record) error {
 	in := map[string]any{"version": version, "records": append([]Record{}, records...)}
 	return w.call(ctx, http.MethodPut, "/zones/"+url.PathEscape(name), in, nil)
 }
 
 // call sends in as JSON and decodes the answer into out, unless out is nil. It fails with ErrNoZone,
 // ErrZoneChanged or InvalidRecords if the sandbox refuses the call.
-func (w *world) call(ctx context.Context, method, path string, in, out any) error {
+func (w *sandboxZones) call(ctx context.Context, method, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
