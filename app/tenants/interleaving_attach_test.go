@@ -23,7 +23,7 @@ type attachRace struct {
 // plan.
 func (r *attachRace) connectTenant(admin string) useCase {
 	b := r.callback(r.t, r.consent(r.t, r.ann, admin))
-	query := r.visit(r.t, b.page, admin, true)
+	query := r.visit(r.t, b.page, admin)
 	return func(ctx context.Context) error {
 		offer, err := r.SignedIn(ctx, query, b.cookie)
 		if err == nil {
