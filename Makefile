@@ -43,7 +43,7 @@ test race: export TENANTRY_SEED := $(or $(TENANTRY_SEED),$(shell date +%s))
 # `make check` runs go vet. Only a test that hangs reaches the timeout. Tests wait more than they compute, so
 # more packages are tested at a time than there are cores.
 TIMEOUT := 60m
-GOTEST  := $(GO) run ./.ci/withservers -- bin/gotestsum --format standard-quiet --hide-summary skipped -- -p 4 -vet=off -timeout $(TIMEOUT)
+GOTEST  := $(GO) run ./.ci/withservers -memory -- bin/gotestsum --format standard-quiet --hide-summary skipped -- -p 4 -vet=off -timeout $(TIMEOUT)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo dev build test race test-programs check lint lint-api openapi generate bench bench-events soak release fmt clean

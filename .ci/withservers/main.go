@@ -2,9 +2,10 @@
 
 // Command withservers runs a command with private test servers beside it:
 //
-//	go run ./.ci/withservers -- go test ./...
+//	go run ./.ci/withservers [-memory] -- go test ./...
 //
-// The servers end when the command ends, even after a crash.
+// The servers end when the command ends, even after a crash. With -memory their files are in memory,
+// if there is enough of it. Tests create and drop many tables, whose files cost more on a disk.
 package main
 
 import (
@@ -28,11 +29,18 @@ func main() {
 }
 
 func run(args []string) (int, error) {
+	env := os.Environ() // of the command
+	if len(args) > 0 && args[0] == "-memory" {
+		args = args[1:]
+		if err := useMemory(); err != nil {
+			return 1, err
+		}
+	}
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
 	}
 	if len(args) == 0 {
-		return 2, errors.New("usage: withservers -- command [argument…]")
+		return 2, errors.New("usage: withservers [-memory] -- command [argument…]")
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -41,7 +49,20 @@ func run(args []string) (int, error) {
 		return 1, err
 	}
 	defer postgres.Stop()
-	return child(args, append(os.Environ(), testserver.PostgresEnv+"="+postgres.URL), signals)
+	return child(args, append(env, testserver.PostgresEnv+"="+postgres.URL), signals)
+}
+
+// sharedMemory is the folder of a file system in memory, and needed the size that must be free in it.
+// The tests of the store, which write most, use 0.3 GB.
+const sharedMemory, needed = "/dev/shm", 4 << 30
+
+// useMemory makes sharedMemory the folder for temporary files of this process, if it has enough space.
+func useMemory() error {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(sharedMemory, &fs); err != nil || fs.Bavail*uint64(fs.Bsize) < needed {
+		return nil // the files are on a disk
+	}
+	return os.Setenv("TMPDIR", sharedMemory)
 }
 
 // child runs the command and passes on the signals that this process receives. It returns the exit
