@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -49,6 +50,11 @@ func (j *journey) do(method, path string, body any, accepted ...string) reply {
 		switch last = got; {
 		case got.status == http.StatusOK:
 			return got
+		case got.code() == "access_denied": // two 401 in a row look like a withdrawn consent, until a sync
+			key = rand.Text()
+			if sync := j.path("/sync"); path != sync {
+				j.do("POST", sync, nil)
+			}
 		case got.status == http.StatusBadGateway, got.status == http.StatusServiceUnavailable, got.status == http.StatusGatewayTimeout:
 		case slices.Contains(accepted, got.code()):
 			key = rand.Text() // a refusal is stored with its key
@@ -113,11 +119,18 @@ func (j *journey) onboard() {
 	j.step(func() { j.provision(j.zones[0], "ada", "max", "lise") }, func() { j.provision(j.zones[1], "emmy") }, j.syncFully)
 }
 
-// publish writes the records of all domains, after a complete sync has read them.
+// publish writes the records of all domains. A sync that read old data can have missed a domain, which
+// is then hidden until the next sync.
 func (j *journey) publish() {
 	j.t.Helper()
 	for _, zone := range j.zones {
-		j.eventually("the records of "+zone, func() bool { return j.call("GET", j.domainPath(zone, "/dns"), nil).status == http.StatusOK })
+		j.eventually("the records of "+zone, func() bool {
+			if j.call("GET", j.domainPath(zone, "/dns"), nil).status == http.StatusOK {
+				return true
+			}
+			j.syncFully()
+			return j.t.Failed()
+		})
 		j.publishRecords(zone)
 	}
 }
@@ -166,7 +179,11 @@ func (j *journey) enforceUntil(what string, blocked bool, id string) {
 			if _, err := j.tryDo("POST", j.ready.ControlURL+"/enforcement/run", "", nil); err != nil {
 				j.t.Error(err)
 			}
-			return j.t.Failed() || j.call("GET", j.path("/mailboxes/"+id+"/usage"), nil).at("is_blocked") == blocked
+			if j.t.Failed() || j.call("GET", j.path("/mailboxes/"+id+"/usage"), nil).at("is_blocked") == blocked {
+				return true
+			}
+			j.syncFully()
+			return false
 		})
 	})
 }
@@ -179,15 +196,18 @@ func (j *journey) rename(id string) {
 	}, j.syncFully)
 }
 
-// remove removes a mailbox, a domain with its mailbox, and the tenant.
+// remove removes a mailbox, a domain with its mailboxes, and the tenant.
 func (j *journey) remove(ids map[string]string) {
 	j.t.Helper()
-	removeMailbox := func(address string) func() {
-		return func() {
-			j.do("DELETE", j.path("/mailboxes/"+ids[address]+"?confirm="+address), nil, "mailbox_not_found")
+	var removals []func()
+	for address, id := range ids {
+		if address == "ada@"+j.zones[0] || strings.HasSuffix(address, "@"+j.zones[1]) {
+			removals = append(removals, func() {
+				j.do("DELETE", j.path("/mailboxes/"+id+"?confirm="+address), nil, "mailbox_not_found")
+			})
 		}
 	}
-	j.step(removeMailbox("ada@"+j.zones[0]), removeMailbox("emmy@"+j.zones[1]))
+	j.step(removals...)
 	j.step(func() {
 		j.do("DELETE", j.domainPath(j.zones[1], "?from_platform=true"), nil, "domain_not_found", "domain_in_use")
 	})
@@ -196,9 +216,13 @@ func (j *journey) remove(ids map[string]string) {
 	if len(held) != 1 || held[0].text("name") != j.zones[0] {
 		j.t.Errorf("the platform holds the domains %v", held)
 	}
-	j.step(func() { j.do("DELETE", j.path(""), nil) })
-	if rules := j.control("GET", "/tenants/"+j.guid, nil).objects("rules"); len(rules) != 0 {
-		j.t.Errorf("the platform holds the rules %v", rules)
+	var deleted reply
+	j.step(func() { deleted = j.do("DELETE", j.path(""), nil) })
+	for _, rule := range j.control("GET", "/tenants/"+j.guid, nil).objects("rules") {
+		// The tenant is deleted even if the platform cannot remove its rules. The answer names them.
+		if !strings.Contains(deleted.text("message"), rule.text("name")) {
+			j.t.Errorf("the platform holds the rule %v, and the answer is %s", rule, deleted.raw)
+		}
 	}
 }
 

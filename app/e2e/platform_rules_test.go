@@ -33,7 +33,7 @@ func drawFault(random *rand.Rand) object {
 		{"kind": "delay", "delay_ms": 100 + random.IntN(900)}, {"kind": "delay_after", "delay_ms": 100 + random.IntN(900)},
 	}
 	if target["operation"] == nil { // 401 of the login host means that the secret is wrong
-		kinds = append(kinds, object{"kind": "status", "status": 401})
+		kinds = append(kinds, object{"kind": "status", "status": 401, "times": 1})
 	}
 	fault := object{"provider": mailPlatform, "times": 1 + random.IntN(3), "skip": random.IntN(4)}
 	maps.Copy(fault, target)
