@@ -36,13 +36,18 @@ func TestReplicasOfThePlatformDisagree(t *testing.T) {
 			}
 			j := newJourney(c, nil, lagging(lagMS(random), answers))
 			j.onboard()
-			// A sync beside the creation can have missed a new mailbox, which is then hidden until the next one.
-			j.eventually("all mailboxes are listed", func() bool {
-				j.syncFully()
-				return len(j.mailboxIDs()) == 4
-			})
+			// A sync beside other requests can have missed a new mailbox, which is then hidden until the next
+			// one.
+			waitForAll := func() {
+				j.eventually("all mailboxes are listed", func() bool {
+					j.syncFully()
+					return len(j.mailboxIDs()) == 4
+				})
+			}
+			waitForAll()
 			renamed := j.mailboxIDs()["ada@"+j.zones[0]]
 			j.rename(renamed)
+			waitForAll()
 
 			// Until the clock moves, the lagging replica does not show the next mailbox. Its creation ends
 			// because only lists lag. A sync that misses it must not delete its row, and a repeated request
@@ -59,7 +64,11 @@ func TestReplicasOfThePlatformDisagree(t *testing.T) {
 			}
 			for email := range ids {
 				local, zone, _ := strings.Cut(email, "@")
-				j.do("POST", j.path("/mailboxes"), mailboxesBody(zone, local))
+				got := j.call("POST", j.path("/mailboxes"), mailboxesBody(zone, local))
+				if got.code() == "provider_timeout" && local == "grete" {
+					continue // no read shows the mailbox
+				}
+				checkValues(t, got.object, object{"created_count": 0, "exists_count": 1})
 			}
 			j.checkCreatedOnce()
 			j.setBehaviour(lagging(lagMS(random), answers))
