@@ -34,6 +34,9 @@ type creation struct {
 	submission bool
 	// mayExist is true once a mailbox that tenantry created may exist at the platform.
 	mayExist bool
+	// returning is true for a mailbox that was at the platform before discovery missed it, as long as
+	// no call of a new creation has an unknown outcome.
+	returning bool
 }
 
 // run returns a result when the mailbox exists or was definitely refused. It returns an error when
@@ -43,6 +46,7 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 		return c.result(mailbox.ResultExists), nil
 	}
 	c.mayExist = !c.row.JustReserved
+	c.returning = c.row.Stage == mailbox.Reserved && c.row.ObjectID != ""
 	var found *mailbox.Platform
 	var at time.Time
 	err := reconcile.Run(ctx, c.retry, func(ctx context.Context) (err error) {
@@ -57,7 +61,11 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 	case mailbox.Keep:
 		return c.recordExisting(ctx, *found, at)
 	case mailbox.Create:
-		if found, at, err = c.createAtPlatform(ctx); err != nil {
+		var taken bool
+		switch found, at, taken, err = c.createAtPlatform(ctx); {
+		case c.returning && taken:
+			return c.keepReturning(ctx, found, at)
+		case err != nil:
 			return c.releaseFailed(ctx, err)
 		}
 	}
@@ -85,11 +93,12 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, a
 //
 // A refusal because the address is taken counts as an unknown outcome: the address may belong to
 // the mailbox itself. A read of the mailbox decides. If the read finds no mailbox and no earlier
-// outcome is unknown, the address belongs to a different object.
-func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platform, at time.Time, err error) {
+// outcome is unknown, the address belongs to a different object. refused reports whether the last
+// answer was such a refusal.
+func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platform, at time.Time, refused bool, err error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Creating, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {
-		return nil, at, err
+		return nil, at, false, err
 	}
 	var taken error // the platform's refusal of the address
 	hiddenLookups := 0
@@ -103,7 +112,7 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 			taken = err
 			return &outcome.Error{Kind: outcome.Unknown, Cause: "address_taken", Detail: "the address is taken, perhaps by the mailbox itself"}
 		case !outcome.ChangedNothing(err):
-			c.mayExist = true
+			c.mayExist, c.returning = true, false
 		}
 		return err
 	}, func(ctx context.Context) (bool, error) {
@@ -114,14 +123,29 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 		case err != nil:
 			c.mayExist = true
 		case found == nil && taken != nil:
-			if !c.mayExist || hiddenLookups == maxHiddenLookups {
+			if !c.mayExist || c.returning || hiddenLookups == maxHiddenLookups {
 				return false, taken
 			}
 			hiddenLookups++
 		}
 		return found != nil, err
 	})
-	return found, at, err
+	return found, at, taken != nil, err
+}
+
+// keepReturning ends the request for a mailbox that the platform still has: it refused to create
+// another one. found is the mailbox as it was at the time at, nil if the platform does not show it yet.
+// The row keeps its id and its limit. It is a reservation again, so that the next read stores the
+// mailbox as it is, without a second password.
+func (c *creation) keepReturning(ctx context.Context, found *mailbox.Platform, at time.Time) (Result, error) {
+	c.row.Stage, c.row.Observed.Stage = mailbox.Reserved, c.Now()
+	if err := c.save(ctx, c.owner, c.row); err != nil {
+		return Result{}, err
+	}
+	if found == nil {
+		return Result{}, &outcome.Error{Kind: outcome.NotReady, Cause: "address_taken", Detail: "the mailbox exists and does not show yet"}
+	}
+	return c.recordExisting(ctx, *found, at)
 }
 
 // releaseFailed deletes the reserved row when tenantry cannot have left a mailbox at the platform.
