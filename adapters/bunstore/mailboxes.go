@@ -113,10 +113,17 @@ func (s *Store) Mailboxes(ctx context.Context, owner access.AccountID, id tenant
 
 // Mailbox implements ports.MailboxStore.
 func (s *Store) Mailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error) {
+	return s.findMailbox(ctx, "find mailbox", func(db bun.IDB) *bun.SelectQuery {
+		return mailboxesOfTenant(db, accountKey(owner), ident.Lookup(string(id)), " AND m.id = ?", ident.Lookup(mailboxID))
+	})
+}
+
+// findMailbox returns the mailbox that query selects. query selects a tenant left-joined with the
+// mailbox, as mailboxesOfTenant does.
+func (s *Store) findMailbox(ctx context.Context, what string, query func(bun.IDB) *bun.SelectQuery) (mailbox.Mailbox, error) {
 	var row mailboxRow
-	err := s.db.Run(ctx, "find mailbox", func(ctx context.Context, db bun.IDB) error {
-		err := mailboxesOfTenant(db, accountKey(owner), ident.Lookup(string(id)),
-			" AND m.id = ?", ident.Lookup(mailboxID)).Scan(ctx, &row)
+	err := s.db.Run(ctx, what, func(ctx context.Context, db bun.IDB) error {
+		err := query(db).Scan(ctx, &row)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return tenantNotFound()

@@ -183,23 +183,11 @@ func leaveOutForgotten(ctx context.Context, tx bun.IDB, t tenantRow, found map[s
 
 // RemovableMailbox implements ports.Removals.
 func (s *Store) RemovableMailbox(ctx context.Context, owner access.AccountID, id tenant.GUID, mailboxID string) (mailbox.Mailbox, error) {
-	var row mailboxRow
-	err := s.db.Run(ctx, "find removable mailbox", func(ctx context.Context, db bun.IDB) error {
-		err := db.NewSelect().TableExpr("tenants AS t").ColumnExpr("m.*").ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name").
+	return s.findMailbox(ctx, "find removable mailbox", func(db bun.IDB) *bun.SelectQuery {
+		return db.NewSelect().TableExpr("tenants AS t").ColumnExpr("m.*").ColumnExpr("t.guid AS tenant_guid, t.name AS tenant_name").
 			Join("LEFT JOIN mailboxes AS m ON "+mailboxOfTenant+" AND m.stage IN (?) AND m.id = ?", listedStages, ident.Lookup(mailboxID)).
-			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.Lookup(string(id))).Scan(ctx, &row)
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			return tenantNotFound()
-		case err == nil && row.ID == "":
-			return mailboxNotFound()
-		}
-		return err
+			Where("t.account_id = ?", accountKey(owner)).Where("t.guid = ?", ident.Lookup(string(id)))
 	})
-	if err != nil {
-		return mailbox.Mailbox{}, err
-	}
-	return row.mailbox(), nil
 }
 
 // RemoveMailbox implements ports.Removals. It takes its locks in the same order as SaveDiscovery.

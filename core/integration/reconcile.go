@@ -85,11 +85,6 @@ const (
 	DriftRefused   Drift = "credential_refused" // the platform refuses the integration's credential during a refresh
 )
 
-// Drifts returns all kinds of drift, for metrics.
-func Drifts() []Drift {
-	return []Drift{DriftGrantLost, DriftGone, DriftAppeared, DriftStays, DriftRefused}
-}
-
 // Drifted returns the drift between two states of a connection, false if there is none.
 func Drifted(before, after Connection) (Drift, bool) {
 	switch {
