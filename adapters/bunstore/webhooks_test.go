@@ -744,7 +744,9 @@ func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
 			if _, err := s.lockWebhook(ctx, tx, accountKey(owner), locked.ID); err != nil {
 				return err
 			}
-			got, err := claimWith(t, s, slotsOf(100, 100), now, locked, free, off)
+			waiting, cancel := context.WithTimeout(t.Context(), time.Minute) // a claim that waits would wait for ever
+			defer cancel()
+			got, err := s.ClaimDeliveries(waiting, each([]webhook.Webhook{locked, free, off}, due), manySlots, testLease, now)
 			must(t, "claim", err)
 			if len(got.Deliveries) != 1 || got.Deliveries[0].WebhookID != free.ID || !slices.Equal(got.Waiting, []ports.DueWebhook{due(locked)}) {
 				t.Errorf("claimed %+v, waiting %v", got.Deliveries, got.Waiting)
