@@ -129,7 +129,8 @@ type FannedOut struct {
 // Claimed is what ClaimDeliveries did.
 type Claimed struct {
 	Deliveries []ClaimedDelivery
-	// Waiting are the webhooks with due deliveries that only lack slots.
+	// Waiting are the webhooks with due deliveries that only lack slots, and the webhooks that
+	// another transaction has locked.
 	Waiting []DueWebhook
 	// Next has the time of the next try of each webhook with a delivery that is not due yet.
 	Next map[DueWebhook]time.Time

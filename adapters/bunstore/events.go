@@ -220,8 +220,6 @@ func (s *Store) LoggedEvents(ctx context.Context, owner access.AccountID, q port
 const (
 	// mergedRanges is the largest number of ranges that can always be merged fast.
 	mergedRanges = 32
-	// maxRanges limits how many ranges one statement combines on SQLite, which takes at most 500.
-	maxRanges = 400
 	// scannedEvents is how many events a statement reads in the order of the log, in a few milliseconds.
 	scannedEvents = 5_000
 )
@@ -230,8 +228,8 @@ const (
 // tenant and a type is a range of an index, and merging the ranges costs the same at any cursor.
 // With more than mergedRanges ranges, it first reads the next scannedEvents events and filters
 // them. If the filter selects many events, they fill the page. Otherwise it merges the ranges
-// behind these events.
-func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) ([]eventRow, error) {
+// behind these events. Of combinations it merges only those that the page can need.
+func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, after int64, q ports.LogQuery) (rows []eventRow, err error) {
 	limit := q.Limit + 1
 	types := each(q.Types, func(t event.Type) string { return string(t) })
 	var tenants []string
@@ -243,8 +241,8 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 	if len(q.Tenants) > 0 && len(tenants) == 0 || after >= log.LastSequence {
 		return nil, nil
 	}
-	var rows []eventRow
-	if max(1, len(types))*max(1, len(tenants)) > mergedRanges {
+	ranges := rangesOf(tenants, types)
+	if len(ranges) > mergedRanges {
 		end := after + scannedEvents
 		// The inner LIMIT makes the planner read the events in their order and stop when the page is full.
 		part := tx.NewSelect().TableExpr("(?) AS e", logAfter(tx, log.AccountID, after, scannedEvents)).Order("e.sequence").Limit(int64(limit))
@@ -252,9 +250,13 @@ func (s *Store) eventsAfter(ctx context.Context, tx bun.IDB, log eventLogRow, af
 			return rows, err
 		}
 		after, limit = end, limit-len(rows)
+		if len(tenants) > 0 && len(types) > 0 {
+			if ranges, err = firstRanges(ctx, tx, log.AccountID, after, limit, tenants, types); err != nil || len(ranges) == 0 {
+				return rows, err
+			}
+		}
 	}
-	var rest []eventRow
-	err := s.mergedEvents(tx, log.AccountID, after, limit, tenants, types).Scan(ctx, &rest)
+	rest, err := s.mergedEvents(ctx, tx, log.AccountID, after, limit, ranges)
 	return append(rows, rest...), err
 }
 
@@ -264,86 +266,109 @@ func logAfter(tx bun.IDB, owner string, after int64, limit int) *bun.SelectQuery
 		Order("e.sequence").Limit(int64(limit))
 }
 
-// mergedEvents selects the first events of the combinations of tenants and types. It reads only
-// sequence numbers from the ranges of the index, and then the rows of one page. With more than
-// maxRanges ranges on SQLite, it reads the log in the order of the sequence numbers and filters it.
-func (s *Store) mergedEvents(tx bun.IDB, owner string, after int64, limit int, tenants, types []string) *bun.SelectQuery {
+// logRange is the events of a tenant and a type. ident.Zero stands for all tenants, and an empty type
+// for all types.
+type logRange struct {
+	TenantGUID string `bun:"tenant_guid,type:uuid"`
+	Type       string `bun:"type:text"`
+}
+
+// rangesOf returns the combinations of tenants and types. An empty list stands for all.
+func rangesOf(tenants, types []string) (ranges []logRange) {
+	if len(tenants) == 0 {
+		tenants = []string{ident.Zero}
+	}
+	if len(types) == 0 {
+		types = []string{""}
+	}
+	for _, id := range tenants {
+		for _, t := range types {
+			ranges = append(ranges, logRange{id, t})
+		}
+	}
+	return ranges
+}
+
+// firstRanges returns the combinations of tenants and types that can have the next limit events: at
+// most limit of them, those whose first events come first.
+func firstRanges(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, tenants, types []string) ([]logRange, error) {
+	next := func() *bun.SelectQuery { return logAfter(tx, owner, after, 1).Column("e.sequence") }
+	// Tenants and types without a later event are left out. LIMIT makes the planner find them before
+	// it combines the others.
+	active := func(list []logRange, column string) *bun.SelectQuery {
+		return tx.NewSelect().With("v", tx.NewValues(&list)).TableExpr("v").Column("v."+column).
+			Where("EXISTS (?)", next().Where("? = ?", bun.Ident("e."+column), bun.Ident("v."+column))).Limit(int64(len(list)))
+	}
+	var found []struct {
+		logRange `bun:",extend"`
+		First    int64 `bun:",nullzero"` // 0 if the range has no later event
+	}
+	err := tx.NewSelect().Column("t.tenant_guid", "k.type").TableExpr("(?) AS t", active(rangesOf(tenants, nil), "tenant_guid")).
+		TableExpr("(?) AS k", active(rangesOf(nil, types), "type")).
+		ColumnExpr("(?) AS first", next().Where("e.tenant_guid = t.tenant_guid").Where("e.type = k.type")).
+		OrderExpr("first NULLS LAST").Limit(int64(limit)).Scan(ctx, &found)
+	var ranges []logRange
+	for _, f := range found {
+		if f.First > 0 {
+			ranges = append(ranges, f.logRange)
+		}
+	}
+	return ranges, err
+}
+
+// mergedEvents returns the first events of ranges. It reads only sequence numbers from the ranges of
+// the index, and then the rows of one page.
+func (s *Store) mergedEvents(ctx context.Context, tx bun.IDB, owner string, after int64, limit int, ranges []logRange) (rows []eventRow, err error) {
 	log := func() *bun.SelectQuery { return logAfter(tx, owner, after, limit) }
-	n := max(1, len(types)) * max(1, len(tenants))
+	if ranges[0].TenantGUID == ident.Zero && ranges[0].Type == "" {
+		err = log().Scan(ctx, &rows)
+		return rows, err
+	}
 	var numbers *bun.SelectQuery
-	switch {
-	case len(types) == 0 && len(tenants) == 0:
-		return log()
-	case database.IsPostgres(s.db):
-		few := (2*limit + n - 1) / n
-		first := joinedRanges(tx.NewSelect(), log().Limit(int64(few)), tenants, types)
+	if database.IsPostgres(s.db) {
+		few := (2*limit + len(ranges) - 1) / len(ranges)
+		first := joinedRanges(tx, tx.NewSelect(), log().Limit(int64(few)), ranges)
 		// first selects a few sequence numbers of each range, and bound is the number at which a
 		// page of them would end. The real page ends there or earlier, so the second query reads
 		// each range only up to bound. LIMIT makes the planner compute bound once, and count its
 		// cost once.
 		bound := tx.NewSelect().TableExpr("(?) AS f", first).Column("f.sequence").Order("f.sequence").Offset(int64(limit) - 1).Limit(1)
 		last := tx.NewSelect().TableExpr("(SELECT COALESCE((?), ?) AS last LIMIT 1) AS b", bound, int64(math.MaxInt64))
-		numbers = joinedRanges(last, log().Where("e.sequence <= b.last"), tenants, types)
-	case n > maxRanges:
-		return whereIn(whereIn(log(), "e.type", types), "e.tenant_guid", tenants)
-	default:
-		numbers = unionOfRanges(tx, log, tenants, types)
+		numbers = joinedRanges(tx, last, log().Where("e.sequence <= b.last"), ranges)
+	} else {
+		numbers = unionOfRanges(tx, log, ranges)
 	}
 	page := tx.NewSelect().TableExpr("(?) AS p", numbers).Column("p.sequence").Order("p.sequence").Limit(int64(limit))
-	return tx.NewSelect().Model((*eventRow)(nil)).Where("e.account_id = ?", owner).Where("e.sequence IN (?)", page).Order("e.sequence")
+	err = tx.NewSelect().Model(&rows).Where("e.account_id = ?", owner).Where("e.sequence IN (?)", page).Order("e.sequence").Scan(ctx)
+	return rows, err
 }
 
-// unionOfRanges selects sequence numbers. It runs the query that log returns for each combination
-// of a tenant and a type, and unites the results.
-func unionOfRanges(tx bun.IDB, log func() *bun.SelectQuery, tenants, types []string) *bun.SelectQuery {
-	var ranges []any
-	for _, id := range orAny(tenants) {
-		for _, t := range orAny(types) {
-			ranges = append(ranges, whereIn(whereIn(log().Column("sequence"), "e.type", t), "e.tenant_guid", id))
-		}
+// whereRange limits a query to a range. tenant and kind are the values of the range, or the columns
+// that hold them.
+func whereRange(q *bun.SelectQuery, r logRange, tenant, kind any) *bun.SelectQuery {
+	if r.TenantGUID != ident.Zero {
+		q = q.Where("e.tenant_guid = ?", tenant)
 	}
-	union := strings.Join(slices.Repeat([]string{"SELECT * FROM (?) AS r"}, len(ranges)), " UNION ALL ")
-	return tx.NewSelect().TableExpr("("+union+") AS u", ranges...).Column("u.sequence")
+	if r.Type != "" {
+		q = q.Where("e.type = ?", kind)
+	}
+	return q
+}
+
+// unionOfRanges selects sequence numbers. It runs the query that log returns for each range, and
+// unites the results.
+func unionOfRanges(tx bun.IDB, log func() *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
+	parts := each(ranges, func(r logRange) any { return whereRange(log().Column("sequence"), r, r.TenantGUID, r.Type) })
+	union := strings.Join(slices.Repeat([]string{"SELECT * FROM (?) AS r"}, len(parts)), " UNION ALL ")
+	return tx.NewSelect().TableExpr("("+union+") AS u", parts...).Column("u.sequence")
 }
 
 // joinedRanges adds the selection of unionOfRanges to a query, but without a union. PostgreSQL
 // takes longer to plan a union of many ranges than to read them. log can refer to the tables of the
 // query.
-func joinedRanges(q *bun.SelectQuery, log *bun.SelectQuery, tenants, types []string) *bun.SelectQuery {
-	numbers, joined := log.Column("sequence"), q.Column("r.sequence")
-	if len(tenants) > 0 {
-		joined = joined.TableExpr("unnest(ARRAY[?]::uuid[]) AS t (tenant_guid)", bun.List(tenants))
-		numbers = numbers.Where("e.tenant_guid = t.tenant_guid")
-	}
-	if len(types) > 0 {
-		joined = joined.TableExpr("unnest(ARRAY[?]::text[]) AS k (type)", bun.List(types))
-		numbers = numbers.Where("e.type = k.type")
-	}
-	return joined.TableExpr("LATERAL (?) AS r", numbers)
-}
-
-// orAny returns each value as a list of its own, or one empty list if there are no values. The
-// empty list selects all events.
-func orAny(values []string) [][]string {
-	if len(values) == 0 {
-		return [][]string{nil}
-	}
-	return each(values, func(v string) []string { return []string{v} })
-}
-
-func whereIn(q *bun.SelectQuery, column string, values []string) *bun.SelectQuery {
-	if len(values) == 0 {
-		return q
-	}
-	return q.Where("? IN (?)", bun.Ident(column), bun.List(values))
-}
-
-func each[A, B any](list []A, convert func(A) B) []B {
-	converted := make([]B, 0, len(list))
-	for _, item := range list {
-		converted = append(converted, convert(item))
-	}
-	return converted
+func joinedRanges(tx bun.IDB, q, log *bun.SelectQuery, ranges []logRange) *bun.SelectQuery {
+	numbers := whereRange(log.Column("sequence"), ranges[0], bun.Ident("v.tenant_guid"), bun.Ident("v.type"))
+	return q.With("v", tx.NewValues(&ranges)).TableExpr("v").Column("r.sequence").TableExpr("LATERAL (?) AS r", numbers)
 }
 
 // LastEvents implements ports.EventLogs.

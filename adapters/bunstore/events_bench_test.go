@@ -18,8 +18,9 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// BenchmarkLog reads pages of a large log of one account with 100 tenants, at any cursor. The log has
-// TENANTRY_BENCH_EVENTS events, 100,000 by default. On SQLite it has a tenth of that number.
+// BenchmarkLog reads pages of a large log of one account, at any cursor. Of its 200 tenants, 100 are
+// quiet: they have one of 200 events. The log has TENANTRY_BENCH_EVENTS events, 100,000 by default. On
+// SQLite it has a tenth of that number.
 func BenchmarkLog(b *testing.B) {
 	size := 100_000
 	if more := os.Getenv("TENANTRY_BENCH_EVENTS"); more != "" {
@@ -33,6 +34,9 @@ func BenchmarkLog(b *testing.B) {
 	b.Run("postgres", func(b *testing.B) { benchLog(b, testserver.Database(b), size) })
 	b.Run("sqlite", func(b *testing.B) { benchLog(b, "sqlite://"+filepath.Join(b.TempDir(), "tenantry.db"), size/10) })
 }
+
+// firstQuiet is the number of the first of the quiet tenants.
+const firstQuiet = 200
 
 // guids returns the GUIDs of the first n tenants.
 func guids(n int) (all []tenant.GUID) {
@@ -49,9 +53,12 @@ func benchLog(b *testing.B, url string, size int) {
 	for from := 0; from < size; from += 10_000 { // a row of each type in turns, of random tenants
 		rows := make([]eventRow, 0, 10_000)
 		for i := from; i < min(from+10_000, size); i++ {
-			kind := event.Kinds()[i%len(event.Types())]
+			kind, tenant := event.Kinds()[i%len(event.Types())], rand.IntN(100)
+			if rand.IntN(200) == 0 {
+				tenant += firstQuiet
+			}
 			rows = append(rows, eventRow{AccountID: accountKey(owner), Sequence: int64(i) + 1, ID: newID(), Type: string(kind.Type),
-				TenantGUID: string(guid(rand.IntN(100))), SubjectType: string(kind.Subject), SubjectID: newID(), Version: 1,
+				TenantGUID: string(guid(tenant)), SubjectType: string(kind.Subject), SubjectID: newID(), Version: 1,
 				Data: []byte(`{"domain":"example.com","is_verified":true,"dkim_enabled":true,"drifted":[]}`), CreatedAt: now})
 		}
 		_, err := s.db.NewInsert().Model(&rows).Exec(b.Context())
@@ -72,6 +79,8 @@ func benchLog(b *testing.B, url string, size int) {
 		"all, one by one":      {Tenants: guids(100), Types: event.Types()},
 		"a type without any":   {Types: []event.Type{event.DomainVerified}, Tenants: []tenant.GUID{guid(1000)}},
 		"20 types without any": {Types: event.Types()[:20], Tenants: guids(1020)[1000:]},
+		"33 types without any": {Types: event.Types()[:33], Tenants: guids(1100)[1000:]},
+		"quiet tenants":        {Types: event.Types()[:33], Tenants: guids(firstQuiet + 100)[firstQuiet:]},
 	} {
 		b.Run(name, func(b *testing.B) {
 			q.Limit = 100

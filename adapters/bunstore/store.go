@@ -253,3 +253,19 @@ func (s *Store) HasSealedValues(ctx context.Context) (bool, error) {
 	}
 	return false, nil
 }
+
+// whereIn limits a query to rows with one of the values, if there are values.
+func whereIn(q *bun.SelectQuery, column string, values []string) *bun.SelectQuery {
+	if len(values) == 0 {
+		return q
+	}
+	return q.Where("? IN (?)", bun.Ident(column), bun.List(values))
+}
+
+func each[A, B any](list []A, convert func(A) B) []B {
+	converted := make([]B, 0, len(list))
+	for _, item := range list {
+		converted = append(converted, convert(item))
+	}
+	return converted
+}

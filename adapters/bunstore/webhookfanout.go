@@ -199,13 +199,15 @@ func (s *Store) insertDeliveries(ctx context.Context, tx bun.IDB, rows []deliver
 	return nil
 }
 
-// ClaimDeliveries implements ports.Deliveries.
+// ClaimDeliveries implements ports.Deliveries. It does not wait for a fan-out, which locks webhooks
+// for as long as it inserts their deliveries: a waiting claim would hold slots that it does not use.
 func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook, slots ports.Slots, lease time.Duration, now time.Time) (ports.Claimed, error) {
 	var claimed ports.Claimed
 	err := s.inTransaction(ctx, "claim deliveries", func(ctx context.Context, tx bun.IDB) error {
 		claimed = ports.Claimed{Next: map[ports.DueWebhook]time.Time{}}
 		keys := hookKeys(each(webhooks, func(d ports.DueWebhook) hookKey { return hookKey{accountKey(d.Account), ident.Lookup(d.ID)} }))
-		hooks, err := s.lockWebhooks(ctx, tx.NewSelect().With("k", tx.NewValues(&keys)).Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")))
+		hooks, locked, err := s.lockFreeWebhooks(ctx, tx, keys)
+		claimed.Waiting = locked
 		if err != nil || len(hooks) == 0 {
 			return err
 		}
@@ -246,6 +248,26 @@ func (s *Store) ClaimDeliveries(ctx context.Context, webhooks []ports.DueWebhook
 		return ports.Claimed{}, err
 	}
 	return claimed, nil
+}
+
+// lockFreeWebhooks locks the enabled webhooks of active accounts that no other transaction has
+// locked. It also returns those that another transaction has locked.
+func (s *Store) lockFreeWebhooks(ctx context.Context, tx bun.IDB, keys []hookKey) (free []webhookRow, locked []ports.DueWebhook, err error) {
+	enabled := func(hooks *[]webhookRow) *bun.SelectQuery {
+		return withKeys(tx.NewSelect().With("k", tx.NewValues(&keys)).Where("w.status = ?", string(webhook.Enabled)).Where(ofActiveAccount("w")), hooks)
+	}
+	if err := s.db.LockFreeRows(enabled(&free), "w").Scan(ctx); err != nil || len(free) == len(keys) {
+		return free, nil, err
+	}
+	var all []webhookRow
+	err = enabled(&all).Scan(ctx)
+	has := setOf(each(free, func(r webhookRow) string { return r.ID }))
+	for _, r := range all {
+		if !has[r.ID] {
+			locked = append(locked, ports.DueWebhook{Account: access.AccountID(r.AccountID), ID: r.ID})
+		}
+	}
+	return free, locked, err
 }
 
 // deliveryKey names a delivery in a list of values.

@@ -165,8 +165,13 @@ func (s *Store) lockWebhook(ctx context.Context, tx bun.IDB, owner, id string) (
 // order of the keys. Webhooks that were deleted are left out.
 func (s *Store) lockWebhooks(ctx context.Context, q *bun.SelectQuery) ([]webhookRow, error) {
 	var hooks []webhookRow
-	err := s.db.LockRows(q.Model(&hooks).Join("JOIN k ON w.account_id = k.account_id AND w.id = k.webhook_id").Order("w.account_id", "w.id"), "w").Scan(ctx)
+	err := s.db.LockRows(withKeys(q, &hooks), "w").Scan(ctx)
 	return hooks, err
+}
+
+// withKeys makes a select return the webhooks with the keys k that it has, in the order of the keys.
+func withKeys(q *bun.SelectQuery, hooks *[]webhookRow) *bun.SelectQuery {
+	return q.Model(hooks).Join("JOIN k ON w.account_id = k.account_id AND w.id = k.webhook_id").Order("w.account_id", "w.id")
 }
 
 // ChangeWebhook implements ports.Webhooks.

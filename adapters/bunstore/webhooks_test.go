@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uptrace/bun"
+
+	"github.com/tenantry/tenantry/adapters/bunstore/database"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/fault"
@@ -263,6 +266,9 @@ func TestDeliveriesAreClaimedOnce(t *testing.T) {
 		var claimed []ports.ClaimedDelivery
 		errs := concurrently(20, func(int) error {
 			got, err := claimWith(t, s, slotsOf(3, 0), now, w)
+			for err == nil && len(got.Deliveries) == 0 && len(got.Waiting) > 0 { // a different claim has locked the webhook
+				got, err = claimWith(t, s, slotsOf(3, 0), now, w)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			claimed = append(claimed, got.Deliveries...)
@@ -721,6 +727,38 @@ func TestDeliveriesAreClaimedTogether(t *testing.T) {
 }
 
 // TestResultsAreSavedTogether saves results of several webhooks at once: each counts for its own.
+// A claim leaves out the webhooks that another transaction has locked, and reports them. SQLite has
+// only one writing transaction at a time.
+func TestClaimsDoNotWaitForLockedWebhooks(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		if !database.IsPostgres(s.db) {
+			return
+		}
+		owner := newAccount(t, s, "a")
+		locked, free, off := addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil), addWebhook(t, s, owner, nil)
+		emitEvents(t, s, owner, domainEvent(guid(1), "d", event.DomainAdded))
+		fanOut(t, s, owner)
+		_, err := s.ChangeWebhook(t.Context(), owner, off.ID, "", nil, func(w *webhook.Webhook) { w.Status = webhook.Disabled })
+		must(t, "disable", err)
+		must(t, "lock", s.inTransaction(t.Context(), "lock webhook", func(ctx context.Context, tx bun.IDB) error {
+			if _, err := s.lockWebhook(ctx, tx, accountKey(owner), locked.ID); err != nil {
+				return err
+			}
+			waiting, cancel := context.WithTimeout(t.Context(), time.Minute) // a claim that waits would wait for ever
+			defer cancel()
+			got, err := s.ClaimDeliveries(waiting, each([]webhook.Webhook{locked, free, off}, due), manySlots, testLease, now)
+			must(t, "claim", err)
+			if len(got.Deliveries) != 1 || got.Deliveries[0].WebhookID != free.ID || !slices.Equal(got.Waiting, []ports.DueWebhook{due(locked)}) {
+				t.Errorf("claimed %+v, waiting %v", got.Deliveries, got.Waiting)
+			}
+			return nil
+		}))
+		if got := claim(t, s, locked, now); len(got) != 1 {
+			t.Errorf("after the other transaction: %+v", got)
+		}
+	})
+}
+
 func TestResultsAreSavedTogether(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		a, b := newAccount(t, s, "a"), newAccount(t, s, "b")

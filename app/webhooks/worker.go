@@ -23,7 +23,8 @@ const Kind = "webhook_deliveries"
 const (
 	// defaultSlots is how many deliveries a process sends at the same time.
 	defaultSlots = 1024
-	// noSlotPause is how long deliveries wait when no slot is free.
+	// noSlotPause is how long deliveries wait when no slot is free, or when another transaction has
+	// locked their webhook.
 	noSlotPause = time.Second
 	// failedPause is how long due deliveries wait when they could not be claimed.
 	failedPause = 5 * time.Second

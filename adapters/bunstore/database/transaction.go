@@ -89,6 +89,14 @@ func (d *DB) LockRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
 	return q
 }
 
+// LockFreeRows is LockRows, but the select leaves out the rows that another transaction has locked.
+func (d *DB) LockFreeRows(q *bun.SelectQuery, table string) *bun.SelectQuery {
+	if IsPostgres(d) {
+		return q.For("NO KEY UPDATE OF ? SKIP LOCKED", bun.Ident(table))
+	}
+	return q
+}
+
 // LockRowsToDelete makes a select lock the rows of table that the transaction deletes. The lock
 // conflicts with the locks of foreign key checks. The transaction therefore waits first for the
 // transactions that added children of these rows. At that time it does not hold a lock for which
