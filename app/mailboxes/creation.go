@@ -61,9 +61,9 @@ func (c *creation) run(ctx context.Context) (Result, error) {
 	case mailbox.Keep:
 		return c.recordExisting(ctx, *found, at)
 	case mailbox.Create:
-		var taken bool
-		switch found, at, taken, err = c.createAtPlatform(ctx); {
-		case c.returning && taken:
+		var existed bool
+		switch found, at, existed, err = c.createAtPlatform(ctx); {
+		case c.returning && existed:
 			return c.keepReturning(ctx, found, at)
 		case err != nil:
 			return c.releaseFailed(ctx, err)
@@ -93,9 +93,9 @@ func (c *creation) recordExisting(ctx context.Context, found mailbox.Platform, a
 //
 // A refusal because the address is taken counts as an unknown outcome: the address may belong to
 // the mailbox itself. A read of the mailbox decides. If the read finds no mailbox and no earlier
-// outcome is unknown, the address belongs to a different object. refused reports whether the last
-// answer was such a refusal.
-func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platform, at time.Time, refused bool, err error) {
+// outcome is unknown, the address belongs to a different object. existed reports whether the last answer
+// was such a refusal, or the mailbox is the object that the row had before.
+func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platform, at time.Time, existed bool, err error) {
 	c.row.Stage, c.row.Observed.Stage = mailbox.Creating, c.Now()
 	if err := c.save(ctx, c.owner, c.row); err != nil {
 		return nil, at, false, err
@@ -130,7 +130,8 @@ func (c *creation) createAtPlatform(ctx context.Context) (found *mailbox.Platfor
 		}
 		return found != nil, err
 	})
-	return found, at, taken != nil, err
+	existed = taken != nil || found != nil && found.ObjectID != "" && found.ObjectID == c.row.ObjectID
+	return found, at, existed, err
 }
 
 // keepReturning ends the request for a mailbox that the platform still has: it refused to create

@@ -3,6 +3,7 @@
 package mailboxes
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -64,4 +66,51 @@ func TestProvisionKeepsAMailboxThatReplicasDoNotShow(t *testing.T) {
 			})
 		})
 	}
+}
+
+// findingPlatform is a platform whose client finds the existing mailbox when its creation is refused.
+type findingPlatform struct {
+	ports.MailPlatform
+	existing mailbox.Platform
+}
+
+func (p findingPlatform) For(id tenant.GUID) ports.MailTenant {
+	return findingTenant{p.MailPlatform.For(id), p.existing}
+}
+
+type findingTenant struct {
+	ports.MailTenant
+	existing mailbox.Platform
+}
+
+func (m findingTenant) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Platform, error) {
+	return m.existing, nil
+}
+
+// TestProvisionSetsNoPasswordForAnEarlierObject checks a request for a completed mailbox that a
+// discovery missed, if the creation returns the object that the row had before.
+func TestProvisionSetsNoPasswordForAnEarlierObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const anna = "anna@example.test"
+		h := newFixture(t)
+		_, err := h.provision(t.Context(), anna)
+		must(t, err)
+		existing, err := h.fake.For(guid).Mailbox(t.Context(), anna)
+		must(t, err)
+		time.Sleep(time.Minute)
+		must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{
+			Began: h.Now(), At: h.Now(), Mailboxes: []mailbox.Platform{}, MissedMailboxes: map[string]bool{anna: true},
+		}))
+		h.Platform = findingPlatform{h.fake, existing}
+		h.fake.Fail(fake.Fault{Method: "Mailbox", Kind: outcome.Refused, Code: fault.MailboxNotFound, Times: 1})
+		got, err := h.provision(t.Context(), anna)
+		must(t, err)
+		if got[0].Status != mailbox.ResultExists {
+			t.Errorf("got %+v", got[0])
+		}
+		h.requireComplete(t, 1)
+		if n := h.fake.Calls("OpenSignIn"); n != 1 {
+			t.Errorf("the password was set %d times", n)
+		}
+	})
 }
