@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 )
 
@@ -26,11 +25,6 @@ func newJourney(c caller, setup, behaviour object) *journey {
 	h := c.newAccount(nil).newTenant(setup)
 	h.setBehaviour(behaviour)
 	return &journey{accountTenant: h, zones: []string{h.newZone(), h.newZone()}, prepare: func() {}}
-}
-
-func (j *journey) inT(t *testing.T) *journey {
-	j.accountTenant = j.withT(t)
-	return j
 }
 
 // do repeats a request with the same Idempotency-Key until it succeeds, as the caller of a platform
