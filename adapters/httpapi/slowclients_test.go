@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -239,7 +240,7 @@ type heldRequests struct {
 	sent             sync.WaitGroup // the requests of isRefused
 }
 
-const unknownKey = "tny_live_000000000000000000000000000000000000000000000000"
+var unknownKey = "tny_live_" + strings.Repeat("0", 48)
 
 func (h *heldRequests) hold() {
 	h.arrived <- struct{}{}

@@ -30,9 +30,10 @@ type publicRequest struct {
 const (
 	formHeader = "Content-Type: application/x-www-form-urlencoded\r\n"
 	jsonHeader = "Content-Type: application/json\r\nIdempotency-Key: slow\r\n"
-	// unknownKey has the form of an API key, so the service looks for it in the database.
-	unknownKey = "Authorization: Bearer tny_live_000000000000000000000000000000000000000000000000\r\n"
 )
+
+// unknownKey has the form of an API key, so the service looks for it in the database.
+var unknownKey = "Authorization: Bearer tny_live_" + strings.Repeat("0", 48) + "\r\n"
 
 // publicRequests has a request for every path without a key. Where a pattern matches several paths,
 // it is the one with the largest answer.
