@@ -118,8 +118,8 @@ func TestDoctorPassesOnAHealthyService(t *testing.T) {
 	}
 }
 
-// TestDoctorShowsWhatPluginsMayUse runs doctor over a plugin with a setting for its host, one whose
-// accounts name their host, and one that names none.
+// TestDoctorShowsWhatPluginsMayUse runs doctor over a plugin with a fixed host, one with a setting for
+// its host, and two whose accounts name their host.
 func TestDoctorShowsWhatPluginsMayUse(t *testing.T) {
 	t.Parallel()
 	p := newDoctorFixture(t)
@@ -133,7 +133,7 @@ func TestDoctorShowsWhatPluginsMayUse(t *testing.T) {
 	for _, want := range []string{
 		"each process is limited: 700 MiB of memory, " + processes + ", 200 open files",
 		"cloudflare connects only to api.cloudflare.com", "instantly connects only to instantly.example",
-		"powerdns connects only to <api_url of the account>", "rfc2136 connects to any host",
+		"powerdns connects only to <api_url of the account>", "rfc2136 connects only to <server of the account>",
 	} {
 		if !slices.Contains(shown, want) {
 			t.Errorf("%q lacks %q", shown, want)
