@@ -118,15 +118,20 @@ func TestPluginWithoutHandshakeIsDown(t *testing.T) {
 	}
 }
 
-// TestPluginNameMustMatchTheCatalog checks that a plugin does not run under the name of a different
-// plugin.
-func TestPluginNameMustMatchTheCatalog(t *testing.T) {
-	dir := pluginDir(t, "puppet:puppet")
-	editCatalog(t, dir, `"name":"puppet"`, `"name":"microsoft365"`)
-	h, _ := newHost(t, pluginhost.Options{Dir: dir})
-	_, err := h.Describe(t.Context(), "microsoft365")
-	if err == nil || !strings.Contains(err.Error(), `describes itself as "puppet"`) {
-		t.Fatalf("got %v", err)
+// TestPluginMustMatchTheCatalog checks that a plugin does not run under the name of a different
+// plugin, or as a plugin of a different kind.
+func TestPluginMustMatchTheCatalog(t *testing.T) {
+	for _, tt := range []struct{ from, to, name string }{
+		{`"name":"puppet"`, `"name":"microsoft365"`, "microsoft365"},
+		{`"kind":"mail"`, `"kind":"sending"`, "puppet"},
+	} {
+		dir := pluginDir(t, "puppet:puppet")
+		editCatalog(t, dir, tt.from, tt.to)
+		h, _ := newHost(t, pluginhost.Options{Dir: dir})
+		_, err := h.Describe(t.Context(), tt.name)
+		if err == nil || !strings.Contains(err.Error(), `describes itself as "puppet" of kind "mail"`) {
+			t.Errorf("the catalog has %s: %v", tt.to, err)
+		}
 	}
 }
 
@@ -141,8 +146,8 @@ func TestOutputIsRateLimitedAndRedacted(t *testing.T) {
 	if strings.Contains(logs, token) {
 		t.Fatal("a secret reached the log")
 	}
-	if !strings.Contains(logs, `line 1 \\x1b[31m [redacted]`) {
-		t.Fatalf("the first lines are missing:\n%.2000s", logs)
+	if countLines(logged, `"plugin":"puppet"`, `line 1 \\x1b[31m [redacted]`) != 1 {
+		t.Fatalf("the first lines are missing, or do not name the plugin:\n%.2000s", logs)
 	}
 	// The limit is a burst of 300 lines and 50 lines a second. Each line may be followed by a line
 	// with the number of dropped lines. The host itself logs a few lines.
@@ -177,8 +182,8 @@ func TestPanicsDoNotLogSecrets(t *testing.T) {
 		t.Fatalf("a secret reached the log:\n%s", logs)
 	}
 	for _, want := range []string{"call panicked", "plugin panicked", "goroutine ", "puppet/main.go"} {
-		if !strings.Contains(logs, want) {
-			t.Errorf("the log lacks %q:\n%s", want, logs)
+		if countLines(logged, `"plugin":"puppet"`, want) == 0 {
+			t.Errorf("no line of the plugin has %q:\n%s", want, logs)
 		}
 	}
 }

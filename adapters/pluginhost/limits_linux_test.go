@@ -78,6 +78,26 @@ echo "limited $1" >> `+seen+`
 	}
 }
 
+// TestDescribeInheritsNoFile adds a script while the host has a file that it would pass on. The script
+// lists its open files when it has to describe itself.
+func TestDescribeInheritsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	inherited, seen := filepath.Join(dir, "inherited"), filepath.Join(dir, "seen")
+	fd, err := unix.Open(inherited, unix.O_RDONLY|unix.O_CREAT, 0o600) // without O_CLOEXEC, unlike os.Open
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Close(fd) }()
+	file := writeScript(t, `[ "$1" = describe ] && ls -l /proc/$$/fd > `+seen+`; exit 7`, 0o755)
+	if _, err := pluginhost.Add(t.Context(), pluginhost.Options{Dir: filepath.Join(dir, "plugins")}, file); err == nil || !strings.Contains(err.Error(), "exit status 7") {
+		t.Errorf("Add: %v", err)
+	}
+	files, err := os.ReadFile(seen)
+	if err != nil || !strings.Contains(string(files), "1 -> pipe:") || strings.Contains(string(files), inherited) {
+		t.Errorf("its open files: %v\n%s", err, files)
+	}
+}
+
 // TestEndlessDescriptionIsRefused adds a script that prints without an end.
 func TestEndlessDescriptionIsRefused(t *testing.T) {
 	o := pluginhost.Options{Dir: filepath.Join(t.TempDir(), "plugins")}

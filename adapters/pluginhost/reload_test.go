@@ -129,6 +129,32 @@ func TestUpgradeThatFailsItsFirstCallIsReverted(t *testing.T) {
 	}
 }
 
+// TestUpgradeThatHangsInItsFirstCallsIsReverted suspends a new version before its first call. The
+// host kills it after three calls, and the next call reaches the previous version at once.
+func TestUpgradeThatHangsInItsFirstCallsIsReverted(t *testing.T) {
+	dir := pluginDir(t, "puppet:puppet")
+	policy := fastRestart
+	policy.Backoff, policy.PingTimeout = time.Hour, 100*time.Millisecond // a delayed restart would fail the call below
+	h, logged := newHost(t, pluginhost.Options{Dir: dir, Supervision: policy})
+	processID(t, h, "puppet")
+	offerVersion(t, dir, "2.0.0")
+	if err := h.Reload(); err != nil || h.Status()[0].Version != "2.0.0" {
+		t.Fatalf("%v, %+v", err, h.Status())
+	}
+	suspend(t, h.Status()[0].PID)
+	for range 3 {
+		if _, err := tenantOf(h, "puppet", "").Profile(withTimeout(t, 100*time.Millisecond)); outcome.Of(err) != outcome.Unknown {
+			t.Fatalf("a call of the new version: %v", err)
+		}
+	}
+	waitForLine(t, logged, `"plugin does not answer and is killed"`, `"plugin":"puppet"`)
+	waitForLine(t, logged, `"the new version failed before it answered a call`, `"plugin":"puppet"`, `"version":"1.2.3"`, `"rejected":"2.0.0"`)
+	processID(t, h, "puppet")
+	if err := h.Reload(); err != nil || h.Status()[0].Version != "1.2.3" {
+		t.Errorf("the rejected version is back: %v, %+v", err, h.Status())
+	}
+}
+
 // TestRemovedPluginTakesNoCalls removes a plugin from the catalog and adds it again.
 func TestRemovedPluginTakesNoCalls(t *testing.T) {
 	dir := pluginDir(t, "puppet:puppet")
