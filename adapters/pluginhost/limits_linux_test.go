@@ -93,7 +93,7 @@ func TestDescribeInheritsNoFile(t *testing.T) {
 		t.Errorf("Add: %v", err)
 	}
 	files, err := os.ReadFile(seen)
-	if err != nil || !strings.Contains(string(files), "1 -> pipe:") || strings.Contains(string(files), inherited) {
+	if err != nil || !strings.Contains(string(files), "0 -> /dev/null") || strings.Contains(string(files), inherited) {
 		t.Errorf("its open files: %v\n%s", err, files)
 	}
 }

@@ -33,15 +33,23 @@ func (u Usage) almost() bool { return u.Limit > 0 && u.Used >= u.Limit-u.Limit/1
 // ErrOutputTooLong is the error of Output for a command that prints too much.
 var ErrOutputTooLong = errors.New("the output is too long")
 
+// start starts a command, which inherits no file of the host, and returns the limits in force.
+func (l Limits) start(cmd *exec.Cmd) (Limits, error) {
+	hideFiles()
+	if err := cmd.Start(); err != nil {
+		return Limits{}, err
+	}
+	return l.apply(cmd.Process.Pid), nil
+}
+
 // Output runs a command within the limits and returns its standard output. It fails with
 // ErrOutputTooLong when the output has more bytes than most.
 func (l Limits) Output(cmd *exec.Cmd, most int) ([]byte, error) {
 	output := &limitedBuffer{left: most}
 	cmd.Stdout, cmd.WaitDelay = output, pipeDrainTime
-	if err := cmd.Start(); err != nil {
+	if _, err := l.start(cmd); err != nil {
 		return nil, err
 	}
-	l.apply(cmd.Process.Pid)
 	err := cmd.Wait()
 	if output.left < 0 {
 		err = ErrOutputTooLong

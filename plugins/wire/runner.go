@@ -72,11 +72,8 @@ func (r *processRunner) Start(context.Context) error {
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		hideFiles()
-		err := r.cmd.Start()
-		if err == nil {
-			r.limits = r.limits.apply(r.cmd.Process.Pid)
-		}
+		var err error
+		r.limits, err = r.limits.start(r.cmd)
 		started <- err
 		if err == nil {
 			r.reap()
