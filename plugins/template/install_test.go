@@ -87,8 +87,9 @@ func describe(t *testing.T, dir, name string) error {
 	return err
 }
 
-// TestOneChecksumCoversEveryFile changes the files of an installed plugin. A changed file is
-// refused. A file that is added, even one that the interpreter would prefer, is not loaded.
+// TestOneChecksumCoversEveryFile changes the files of an installed plugin, and one file in each of its
+// folders. A changed file is refused. A file that is added, even one that the interpreter would
+// prefer, is not loaded.
 func TestOneChecksumCoversEveryFile(t *testing.T) {
 	eachTemplate(t, func(t *testing.T, p template) {
 		dir, e := install(t, p)
@@ -100,11 +101,7 @@ func TestOneChecksumCoversEveryFile(t *testing.T) {
 		}
 		folder := filepath.Join(dir, e.File)
 		for _, name := range append([]string{e.File}, p.files...) {
-			if info, err := os.Stat(filepath.Join(folder, name)); err != nil {
-				t.Fatal(err)
-			} else if info.IsDir() {
-				continue
-			}
+			name := firstFile(t, folder, name)
 			path := filepath.Join(folder, name)
 			content, err := os.ReadFile(path)
 			if err != nil {
@@ -133,6 +130,23 @@ func TestOneChecksumCoversEveryFile(t *testing.T) {
 			t.Errorf("files are added: %v", err)
 		}
 	})
+}
+
+// firstFile returns the first file of a folder's member: the member itself, or a file inside it.
+func firstFile(t *testing.T, folder, member string) string {
+	t.Helper()
+	first := ""
+	err := fs.WalkDir(os.DirFS(folder), member, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		first = name
+		return fs.SkipAll
+	})
+	if err != nil || first == "" {
+		t.Fatalf("no file in %s: %v", member, err)
+	}
+	return first
 }
 
 // TestUpgradeTakesOverAndRemovalDeletes upgrades a template twice while a host runs it, and removes it.
