@@ -3,6 +3,7 @@
 package deploy
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/app/command"
+	"github.com/tenantry/tenantry/app/settings"
 )
 
 const unitFile = "systemd/tenantry.service"
@@ -44,6 +46,32 @@ func TestSystemdUnitIsValid(t *testing.T) {
 	}
 	if out, _ := exec.Command("systemd-analyze", "verify", file).CombinedOutput(); len(out) == 0 {
 		t.Error("a misspelt line is not noticed")
+	}
+}
+
+// TestSystemdUnitLimitsAllPluginsTogether checks that the unit leaves memory to the system, that the
+// end of one process does not stop the service, and that two plugins that start as many processes as
+// they may leave some to the host.
+func TestSystemdUnitLimitsAllPluginsTogether(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(unitFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^MemoryHigh=(\d+)%\nMemoryMax=(\d+)%\nOOMPolicy=continue\nTasksMax=(\d+)$`).FindSubmatch(raw)
+	if found == nil {
+		t.Fatal("the unit does not limit memory and tasks")
+	}
+	var limits [3]int
+	for i := range limits {
+		limits[i], _ = strconv.Atoi(string(found[i+1]))
+	}
+	if high, most := limits[0], limits[1]; high >= most || most > 90 {
+		t.Errorf("the unit slows at %d%% and ends at %d%% of the memory", high, most)
+	}
+	processes, err := strconv.Atoi(fmt.Sprint(settings.Defaults()["plugin_processes"]))
+	if err != nil || limits[2] < 3*processes {
+		t.Errorf("%d tasks for plugins with %d each, %v", limits[2], processes, err)
 	}
 }
 
