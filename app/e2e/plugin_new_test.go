@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tenantry/tenantry/adapters/testserver/soak"
 	"github.com/tenantry/tenantry/app/cli"
@@ -129,9 +130,11 @@ func TestPluginUnderDevelopmentRunsInTheSandbox(t *testing.T) {
 	} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
+			began := time.Now()
 			plugin := write(t)
 			plugin.module.run(t, plugin.build[0], plugin.build[1:]...)
 			p, ready := startDev(t, requirePrograms(t, releaseBuild), t.TempDir(), nil, "--plugin", plugin.module.home)
+			t.Logf("%s from `plugin new` to the line that the sandbox is ready", time.Since(began).Round(time.Millisecond))
 			c := seededAccount(t, ready)
 			h := c.newConnectedTenant(nil)
 			h.provisionAt("acme", "acme-one.test")
