@@ -19,7 +19,8 @@ import (
 	"time"
 )
 
-// webhookReceiver is an endpoint on loopback. It keeps the messages that it gets, in their order.
+// webhookReceiver is an endpoint on loopback. It keeps the messages that it gets, in their order, and
+// checks that each is as documented.
 type webhookReceiver struct {
 	t   *testing.T
 	url string
@@ -55,6 +56,8 @@ func (r *webhookReceiver) receive(w http.ResponseWriter, q *http.Request) {
 	m := webhookMessage{id: q.Header.Get("webhook-id"), timestamp: q.Header.Get("webhook-timestamp"), signature: q.Header.Get("webhook-signature"), body: body}
 	if err := json.Unmarshal(body, &m.object); err != nil || q.Method != http.MethodPost || q.URL.Path != "/hook" || q.Header.Get("Content-Type") != "application/json" {
 		r.t.Errorf("message: %s %s %q: %v\n%s", q.Method, q.URL, q.Header, err, body)
+	} else if err := checkDocumentedMessage(q.Header, m.text("type"), body); err != nil {
+		r.t.Errorf("message: %v\n%s", err, body)
 	}
 	r.mu.Lock()
 	r.messages = append(r.messages, m)

@@ -34,8 +34,12 @@ type document struct {
 
 type operation struct{ method, path string }
 
+// messagePath is the path at which the validator finds the messages to webhooks, before their type.
+const messagePath = "/messages/"
+
 // publishedDocument runs `tenantry openapi` once. It closes every schema, so that a member which
-// the document does not describe is an error.
+// the document does not describe is an error. The validator checks only requests to paths, so it
+// gets the messages to webhooks as paths.
 var publishedDocument = sync.OnceValues(func() (document, error) {
 	b, err := releaseBuild()
 	if err != nil {
@@ -55,7 +59,13 @@ var publishedDocument = sync.OnceValues(func() (document, error) {
 			d.operations = append(d.operations, operation{strings.ToUpper(method), path})
 		}
 	}
-	d.webhooks = len(doc["webhooks"].(map[string]any))
+	messages := object(doc["webhooks"].(map[string]any))
+	d.webhooks = len(messages)
+	for kind, item := range messages {
+		object(item.(map[string]any)).at("post.requestBody.content").(map[string]any)["application/json"].(map[string]any)["schema"].(map[string]any)["additionalProperties"] = false
+		doc["paths"].(map[string]any)[messagePath+kind] = item
+	}
+	delete(doc, "webhooks")
 	slices.SortFunc(d.operations, func(a, b operation) int {
 		return strings.Compare(a.path+" "+a.method, b.path+" "+b.method)
 	})
@@ -105,6 +115,25 @@ func checkDocumented(t *testing.T, method, path string, got reply) error {
 	validatorMutex.Lock()
 	defer validatorMutex.Unlock()
 	if ok, problems := d.check.ValidateHttpResponse(asked, answer); !ok {
+		return fmt.Errorf("not as documented: %v", problems)
+	}
+	return nil
+}
+
+// checkDocumentedMessage checks a message to a webhook against the entry of its type in the document.
+func checkDocumentedMessage(header http.Header, kind string, body []byte) error {
+	d, err := publishedDocument()
+	if err != nil {
+		return err
+	}
+	sent, err := http.NewRequest(http.MethodPost, "http://localhost"+messagePath+kind, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	sent.Header = header
+	validatorMutex.Lock()
+	defer validatorMutex.Unlock()
+	if ok, problems := d.check.ValidateHttpRequest(sent); !ok {
 		return fmt.Errorf("not as documented: %v", problems)
 	}
 	return nil

@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -150,12 +151,67 @@ func (s *leakSearch) runOperations() {
 	s.sendTwice(path+"/mailboxes", key)
 	s.sendPasswords(path+"/mailboxes", key)
 	s.runIntegrations(path+"/mailboxes", key)
+	s.runWebhooks(key)
+	s.runKeys(key)
 	rotated := s.do("POST", s.ready.APIURL+"/api-key/rotate?user_email=owner@example.com", key, nil)
 	s.secrets["rotated key"] = rotated.text("api_key")
 	s.expectStatus(401, "GET", "/v1/tenants", key, nil)
 	s.expectStatus(200, "GET", "/v1/tenants", rotated.text("api_key"), nil)
 	s.control("POST", "/app", object{"expire_secret": true})
 	s.addTokenSecrets()
+}
+
+// runWebhooks creates a webhook, rotates its secret, and lets both secrets sign messages, one of which
+// is refused. Only the responses to the creation and to the rotation may contain a secret.
+func (s *leakSearch) runWebhooks(key string) {
+	s.client.t.Helper()
+	add := func(name, text string) {
+		s.client.t.Helper()
+		encoded, prefixed := strings.CutPrefix(text, "whsec_")
+		raw, err := base64.StdEncoding.DecodeString(encoded)
+		if !prefixed || err != nil || len(raw) != 32 {
+			s.client.t.Fatalf("%s has %d characters: %v", name, len(text), err)
+		}
+		s.secrets[name], s.secrets[name+" decoded"] = text, string(raw)
+	}
+	c := caller{s.client, "", "", key}
+	r := newWebhookReceiver(s.client.t)
+	at, secret := c.addWebhook(r.url, "*")
+	add("webhook secret", secret)
+	add("rotated webhook secret", c.post(at+"/rotate-secret", object{"overlap_hours": 24}).text("secret"))
+	for _, status := range []int{http.StatusOK, http.StatusTeapot} {
+		r.answerStatus(status)
+		s.expectStatus(200, "POST", at+"/test", key, nil)
+	}
+	if messages := r.received(); len(messages) == 0 {
+		s.client.t.Error("no message was signed")
+	}
+	s.expectStatus(200, "PATCH", at, key, object{"description": "leak search"})
+	for _, path := range []string{at, "/v1/webhooks", at + "/deliveries"} {
+		s.expectStatus(200, "GET", path, key, nil)
+	}
+	r.answerStatus(http.StatusOK)
+}
+
+// runKeys creates a key, rotates it, and uses both secrets. Only the responses to the creation and to
+// the rotation may contain a key.
+func (s *leakSearch) runKeys(key string) {
+	s.client.t.Helper()
+	c := caller{s.client, "", "", key}
+	made := c.post("/v1/keys", object{"name": "leak search", "scopes": []string{"tenants:read"}})
+	s.secrets["created key"] = made.text("api_key")
+	rotated := c.post("/v1/keys/"+made.text("id")+"/rotate", nil)
+	s.secrets["replacement of the created key"] = rotated.text("api_key")
+	for _, name := range []string{"created key", "replacement of the created key"} {
+		if !strings.HasPrefix(s.secrets[name], "tny_live_") {
+			s.client.t.Fatalf("the %s has %d characters", name, len(s.secrets[name]))
+		}
+		s.do("GET", s.ready.APIURL+"/v1/tenants", s.secrets[name], nil)
+		s.expectStatus(403, "GET", "/v1/keys", s.secrets[name], nil)
+	}
+	for _, path := range []string{"/v1/keys", "/v1/events", "/v1/audit"} {
+		s.expectStatus(200, "GET", path, key, nil)
+	}
 }
 
 // sendTwice sends a password twice with the same Idempotency-Key, which is a secret too because

@@ -152,7 +152,7 @@ func (s *leakSearch) run(env []string) {
 	id, key := s.newAccount(env, "owner@example.com", "complete", 0)
 	s.secrets["API key"] = key
 	s.addDNSConnections(id, env)
-	s.process, s.client = s.serve(append(append(env, s.spanReceiver.env()...), "TENANTRY_LOG_LEVEL=debug"))
+	s.process, s.client = s.serve(append(append(env, s.spanReceiver.env()...), "TENANTRY_LOG_LEVEL=debug", "TENANTRY_WEBHOOKS_ALLOW_PRIVATE=true"))
 	s.ready.APIKey = key
 	s.sendUnknownSecrets()
 	s.runConnectFlows()

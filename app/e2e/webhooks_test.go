@@ -4,11 +4,13 @@ package e2e
 
 import (
 	"maps"
+	"net"
 	"net/http"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -426,5 +428,54 @@ func TestWebhookMetricsAreExported(t *testing.T) {
 				t.Errorf("%s has no label %s", name, label)
 			}
 		}
+	}
+}
+
+// TestWebhooksReachNoPrivateAddress starts sandboxes that do not allow private addresses, as a service
+// does by default. URLs of this machine and of other networks are refused when a webhook is created and
+// when it is changed. A webhook that was created when they were allowed gets no message.
+func TestWebhooksReachNoPrivateAddress(t *testing.T) {
+	t.Parallel()
+	b, data := requirePrograms(t, releaseBuild), t.TempDir()
+	var connections atomic.Int64
+	ports := map[string]string{}
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+		must(t, err)
+		server := &http.Server{ReadHeaderTimeout: waitTimeout, ConnState: func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				connections.Add(1)
+			}
+		}}
+		go func() { _ = server.Serve(listener) }()
+		t.Cleanup(func() { _ = server.Close() })
+		_, ports[host], err = net.SplitHostPort(listener.Addr().String())
+		must(t, err)
+	}
+	four, six := ports["127.0.0.1"], ports["::1"]
+
+	p, ready := startDev(t, b, data, nil, "--no-seed")
+	path, _ := seededAccount(t, ready).addWebhook("http://127.0.0.1:"+four+"/hook", "*")
+	must(t, p.stop())
+
+	_, ready = startDev(t, b, data, []string{"TENANTRY_WEBHOOKS_ALLOW_PRIVATE=false"}, "--no-seed")
+	c := seededAccount(t, ready)
+	for _, url := range []string{
+		"https://127.0.0.1:" + four + "/", "http://127.0.0.1:" + four + "/", "https://127.1.2.3:" + four + "/", "https://0.0.0.0:" + four + "/",
+		"https://127.1:" + four + "/", "https://2130706433:" + four + "/", "https://0x7f000001:" + four + "/", "https://localhost:" + four + "/",
+		"http://localhost:" + four + "/", "https://[::ffff:127.0.0.1]:" + four + "/", "https://[64:ff9b::7f00:1]:" + four + "/", "https://[2002:7f00:1::]:" + four + "/",
+		"https://[::1]:" + six + "/", "http://[::1]:" + six + "/", "https://[::]:" + six + "/", "https://LOCALHOST:" + six + "/", "https://localhost.:" + six + "/",
+		"https://10.0.0.1/", "https://172.16.0.1/", "https://192.168.1.1/", "https://169.254.169.254/latest/meta-data/", "https://100.64.0.1/",
+		"https://[fd00::1]/", "https://[fe80::1]/", "https://[ff02::1]/", "https://user:password@93.184.216.34/", "http://93.184.216.34/", "ftp://93.184.216.34/",
+	} {
+		c.expect("POST", "/v1/webhooks", object{"url": url, "event_types": []string{"*"}}, 400, "invalid_webhook_url")
+		c.expect("PATCH", path, object{"url": url}, 400, "invalid_webhook_url")
+	}
+	if n := len(c.get("/v1/webhooks").objects("webhooks")); n != 1 {
+		t.Errorf("%d webhooks are stored", n)
+	}
+	checkValues(t, c.post(path+"/test", nil).object, object{"status": "failed", "status_code": nil, "error": "the host resolves to an address that is not public"})
+	if n := connections.Load(); n != 0 {
+		t.Errorf("%d connections", n)
 	}
 }
