@@ -286,8 +286,8 @@ func TestServiceRecoversFromADatabaseRestart(t *testing.T) {
 }
 
 // TestIdleServiceMakesFewTransactions counts the transactions of a service that has nothing to do,
-// with all its background work. One of several periods must have at most 4 transactions a second;
-// others may have more, because some work runs once a minute.
+// with all its background work. One of many periods must have at most 4 transactions a second; others
+// may have more, because some work runs once a minute, and on a busy machine late work comes together.
 func TestIdleServiceMakesFewTransactions(t *testing.T) {
 	t.Parallel()
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
@@ -305,7 +305,7 @@ func TestIdleServiceMakesFewTransactions(t *testing.T) {
 		must(t, db.QueryRowContext(t.Context(), transactions).Scan(&n))
 		return n
 	}
-	const period, most, periods = 10 * time.Second, 40, 12
+	const period, most, periods = 5 * time.Second, 20, 120
 	var counts []int
 	for before := count(); len(counts) < periods; before = count() {
 		time.Sleep(period)
