@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"regexp"
+	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/tenantry/tenantry/app/cli"
@@ -18,8 +21,22 @@ import (
 // version and commit are set by the linker in `make build`.
 var version, commit = "0.1.0-dev", "unknown"
 
+var release = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
+
+// versionOf returns the version of this program. linked is the version that the linker set. module is
+// the version of the main module, which is a release if `go install` built this program.
+func versionOf(linked, module string) string {
+	if strings.HasSuffix(linked, "-dev") && release.MatchString(module) {
+		return strings.TrimPrefix(module, "v")
+	}
+	return linked
+}
+
 func main() {
 	cli.Version, cli.Commit = version, commit
+	if info, ok := debug.ReadBuildInfo(); ok {
+		cli.Version = versionOf(version, info.Main.Version)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -67,15 +67,20 @@ type Plugin struct {
 	Build  []string // commands that make the program ready to be tested and added
 }
 
-// build returns the commands that make the program in the folder of a plugin ready.
-func build(language, program string) []string {
-	switch language {
+// build returns the commands that make the program in the folder of a plugin ready. A release cannot
+// contain its own checksum, so `go mod tidy` adds that to the go.sum of a plugin in Go.
+func (o Options) build(program string) []string {
+	switch o.Language {
 	case "python":
 		return []string{"tenantry plugin manifest " + program + " provider.py simulator.py tenantry_*.py messages"}
 	case "node":
 		return []string{"npm ci --ignore-scripts", "tenantry plugin manifest " + program + " provider.js simulator.js tenantry-*.js messages node_modules"}
 	}
-	return []string{"go build -o " + program + " ."}
+	compile := "go build -o " + program + " ."
+	if o.Source != "" {
+		return []string{compile}
+	}
+	return []string{"go mod tidy", compile}
 }
 
 var (
@@ -106,7 +111,7 @@ func New(o Options) (Plugin, error) {
 	if err := o.check(); err != nil {
 		return Plugin{}, fmt.Errorf("%w: %w", ErrOptions, err)
 	}
-	p := Plugin{Folder: filepath.Join(o.Parent, o.Kind+"-"+o.Name), Module: o.Module, Build: build(o.Language, o.Kind+"-"+o.Name)}
+	p := Plugin{Folder: filepath.Join(o.Parent, o.Kind+"-"+o.Name), Module: o.Module, Build: o.build(o.Kind + "-" + o.Name)}
 	if entries, err := os.ReadDir(p.Folder); err == nil && len(entries) > 0 {
 		return Plugin{}, fmt.Errorf("%w: the folder %s exists and is not empty", ErrOptions, p.Folder)
 	}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package template
+
+import (
+	"archive/zip"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
+)
+
+// TestNewPluginBuildsWithARelease runs the commands that New returns for a plugin that requires a
+// release, without a checkout of tenantry. A folder serves this repository as the release 1.2.3.
+func TestNewPluginBuildsWithARelease(t *testing.T) {
+	version := "v1.2.3"
+	proxy := writeModuleProxy(t, version)
+	cache := output(t, ".", nil, "go", "env", "GOMODCACHE")
+	env := []string{
+		"GOPROXY=file://" + proxy + ",file://" + cache + "/cache/download," + output(t, ".", nil, "go", "env", "GOPROXY"),
+		"GOMODCACHE=" + t.TempDir(), "GONOSUMDB=" + SDKModule, "GOFLAGS=-trimpath -modcacherw", "GOWORK=off",
+	}
+	for _, kind := range soak.Sample(t, Kinds, 1) {
+		p := write(t, Options{Kind: kind, Name: "acme", Version: strings.TrimPrefix(version, "v")})
+		for _, command := range p.Build {
+			output(t, p.Folder, env, strings.Fields(command)...)
+		}
+		output(t, p.Folder, env, "go", "vet", "./...")
+		if described := output(t, p.Folder, nil, "./"+kind+"-acme", "describe"); !strings.Contains(described, `"acme"`) {
+			t.Errorf("%s: the program describes %s", kind, described)
+		}
+	}
+}
+
+// writeModuleProxy writes a folder that serves this repository as a module of the given version, as
+// https://go.dev/ref/mod#goproxy-protocol describes. It returns its path.
+func writeModuleProxy(t *testing.T, version string) string {
+	t.Helper()
+	repository := filepath.Join("..", "..")
+	proxy := t.TempDir()
+	folder := filepath.Join(proxy, filepath.FromSlash(SDKModule), "@v")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mod, err := os.ReadFile(filepath.Join(repository, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"list": version + "\n", version + ".info": `{"Version":"` + version + `"}`, version + ".mod": string(mod),
+	} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	archive, err := os.Create(filepath.Join(folder, version+".zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = archive.Close() }()
+	files := strings.Fields(output(t, repository, nil, "git", "ls-files", "-co", "--exclude-standard", "*.go", "*.html", "*.txt", "go.mod", "*/go.mod"))
+	var nested []string // folders of other modules
+	for _, name := range files {
+		if path.Base(name) == "go.mod" && name != "go.mod" {
+			nested = append(nested, path.Dir(name)+"/")
+		}
+	}
+	w := zip.NewWriter(archive)
+	for _, name := range files {
+		if slices.ContainsFunc(nested, func(other string) bool { return strings.HasPrefix(name, other) }) {
+			continue
+		}
+		content, err := os.Open(filepath.Join(repository, filepath.FromSlash(name)))
+		if os.IsNotExist(err) { // it was deleted and not committed
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, err := w.Create(SDKModule + "@" + version + "/" + name)
+		if err == nil {
+			_, err = io.Copy(entry, content)
+		}
+		_ = content.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return proxy
+}
+
+// output runs a command in a folder, with an addition to the environment, and returns what it prints.
+func output(t *testing.T, folder string, env []string, command ...string) string {
+	t.Helper()
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Dir, cmd.Env = folder, append(os.Environ(), env...)
+	var problems strings.Builder
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", cmd.Args, err, problems.String())
+	}
+	return strings.TrimSpace(string(out))
+}
