@@ -15,8 +15,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// kindRun is the kind of a wake-up for one pass. Its ID is the GUID of the tenant.
-const kindRun = "enforcement"
+// RunKind is the kind of a wake-up for one pass. Its ID is the GUID of the tenant.
+const RunKind = "enforcement"
 
 // kindSweep is the kind of the periodic sweep.
 const kindSweep = "enforcement_sweep"
@@ -43,7 +43,7 @@ const (
 // Errors of the platform are not returned, because the pass has already set the next due time.
 func (r *Runner) Handlers() map[string]ports.Handler {
 	slots := make(chan struct{}, ParallelPasses)
-	return map[string]ports.Handler{kindRun: func(ctx context.Context, w ports.Wakeup) error {
+	return map[string]ports.Handler{RunKind: func(ctx context.Context, w ports.Wakeup) error {
 		select {
 		case slots <- struct{}{}:
 		case <-time.After(slotWait):
@@ -90,7 +90,7 @@ func (r *Runner) dueWakeups(ctx context.Context) (wakeups []ports.Wakeup, more b
 				continue
 			}
 		}
-		all = append(all, ports.Wakeup{Kind: kindRun, ID: string(d.Tenant), Account: d.Account, SeparateGroup: true})
+		all = append(all, ports.Wakeup{Kind: RunKind, ID: string(d.Tenant), Account: d.Account, SeparateGroup: true})
 	}
 	return all, len(due) == maxDue, err
 }

@@ -20,9 +20,9 @@ import (
 // integration's.
 const RefreshKind = "sending_refresh"
 
-// kindSession is the kind of jobs that end an expired session. sessionName returns the id of the
+// SessionKind is the kind of jobs that end an expired session. sessionName returns the id of the
 // job.
-const kindSession = "sending_session"
+const SessionKind = "sending_session"
 
 const (
 	// refreshTick is how often due refreshes are scheduled, spread over the time until the next
@@ -41,7 +41,7 @@ const (
 
 // Handlers returns the handlers of this package's job kinds.
 func (s *Service) Handlers() map[string]ports.Handler {
-	return map[string]ports.Handler{RefreshKind: s.refreshDue, kindSession: s.endSession}
+	return map[string]ports.Handler{RefreshKind: s.refreshDue, SessionKind: s.endSession}
 }
 
 // Periodic returns the background jobs: the sweep of expired sessions, and the scheduling of
@@ -100,7 +100,7 @@ func (s *Service) expiredSessions(ctx context.Context) ([]ports.Wakeup, error) {
 	over, err := s.Connections.PendingSessions(ctx, s.now().Add(-sessionGrace), maxSessions)
 	all := make([]ports.Wakeup, 0, len(over))
 	for _, o := range over {
-		all = append(all, ports.Wakeup{Kind: kindSession, ID: sessionName(o.Session), Account: o.Account})
+		all = append(all, ports.Wakeup{Kind: SessionKind, ID: sessionName(o.Session), Account: o.Account})
 	}
 	return all, err
 }

@@ -126,8 +126,10 @@ func (s *Service) QueueWork() ports.Work {
 	maps.Copy(handlers, s.integrations.Handlers())
 	maps.Copy(handlers, s.Enforcer.Handlers())
 	maps.Copy(handlers, s.WebhookWorker.Handlers())
-	for _, kind := range kindsOfActiveAccounts {
-		handlers[kind] = onlyForActiveAccounts(s.Store, handlers[kind])
+	for kind, handle := range handlers {
+		if !runsForInactiveAccounts[kind] {
+			handlers[kind] = onlyForActiveAccounts(s.Store, handle)
+		}
 	}
 	return ports.Work{
 		Handlers: handlers,
@@ -158,10 +160,16 @@ func (s *Service) WakeDueJobs(ctx context.Context) error {
 	)
 }
 
-// kindsOfActiveAccounts are the kinds of jobs that wait while their account is suspended or closed.
-// The other jobs of accounts run: the enforcement of send limits, and the end of sign-in sessions.
-// See docs/decisions/0023-inactive-accounts.md.
-var kindsOfActiveAccounts = []string{dnsruns.Kind, domains.CheckKind, integrations.RefreshKind, webhooks.Kind}
+// runsForInactiveAccounts has each kind of job, and whether the jobs of a suspended or closed
+// account run. If not, they wait. See docs/decisions/0023-inactive-accounts.md.
+var runsForInactiveAccounts = map[string]bool{
+	dnsruns.Kind:             false,
+	domains.CheckKind:        false,
+	integrations.RefreshKind: false,
+	integrations.SessionKind: true,
+	enforcement.RunKind:      true,
+	webhooks.Kind:            false,
+}
 
 // onlyForActiveAccounts returns a handler that ignores the wake-ups of inactive accounts. The
 // sweeps leave such jobs out, but a wake-up can be older than the suspension. After the account is

@@ -5,10 +5,23 @@ package wiring
 import (
 	"context"
 	"errors"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/app/dnsruns"
+	"github.com/tenantry/tenantry/app/domains"
+	"github.com/tenantry/tenantry/app/enforcement"
+	"github.com/tenantry/tenantry/app/integrations"
+	"github.com/tenantry/tenantry/app/webhooks"
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/panics"
 	"github.com/tenantry/tenantry/ports"
 )
 
@@ -53,5 +66,28 @@ func TestJobsOfInactiveAccountsWait(t *testing.T) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestEachKindOfJobDecidesOnInactiveAccounts checks that runsForInactiveAccounts has each kind of
+// job that QueueWork returns, and no other, and that exactly the jobs that wait load their account.
+// The database is closed, so this fails. The handlers themselves have no services, so they panic.
+func TestEachKindOfJobDecidesOnInactiveAccounts(t *testing.T) {
+	store, err := bunstore.Open(t.Context(), "sqlite://"+filepath.Join(t.TempDir(), "tenantry.db"), bunstore.Options{})
+	must(t, err)
+	must(t, store.Close())
+	s := &Service{
+		Store: store, dnsWorker: &dnsruns.Worker{}, domainWatch: &domains.Watch{}, integrations: &integrations.Service{},
+		Enforcer: &enforcement.Runner{}, WebhookWorker: &webhooks.Worker{},
+	}
+	handlers := s.QueueWork().Handlers
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(runsForInactiveAccounts)), slices.Sorted(maps.Keys(handlers))); diff != "" {
+		t.Errorf("the kinds of jobs (-decided +known):\n%s", diff)
+	}
+	for kind, handle := range handlers {
+		err := panics.Catch(func() error { return handle(t.Context(), ports.Wakeup{Kind: kind, ID: "1", Account: "inactive"}) })
+		if waits := err != nil && strings.HasPrefix(err.Error(), "load the account of a job: "); waits == runsForInactiveAccounts[kind] {
+			t.Errorf("%s: waits while its account is inactive: %t (%v)", kind, waits, err)
+		}
 	}
 }

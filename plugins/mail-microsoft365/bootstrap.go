@@ -19,16 +19,16 @@ import (
 // Bootstrap implements sdk.MailTenant. It assigns the directory role if that is allowed, probes
 // Exchange, and then requests the organization's customization. A step that is already done is
 // skipped, so Bootstrap can be repeated at any point. A token contains the grants of the time of
-// its issue, so Bootstrap requests new tokens.
+// its issue, so Bootstrap replaces old tokens.
 func (c *tenantClient) Bootstrap(ctx context.Context) (tenant.Progress, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
-	c.graph.Tokens.Renew(login.SyncTokenMaxAge)
+	c.graph.Tokens.RenewOld()
 	role, err := c.ensureRole(ctx)
 	if err != nil {
 		return tenant.Progress{}, err
 	}
-	c.exchange.Tokens.Renew(login.SyncTokenMaxAge)
+	c.exchange.Tokens.RenewOld()
 	config, err := c.probe(ctx)
 	switch {
 	case login.IsNoExchange(err):

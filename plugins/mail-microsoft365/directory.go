@@ -11,7 +11,6 @@ import (
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/graph"
-	"github.com/tenantry/tenantry/plugins/mail-microsoft365/login"
 )
 
 const builtinSuffix = ".onmicrosoft.com"
@@ -41,10 +40,10 @@ func (c *tenantClient) organization(ctx context.Context) (organization, error) {
 	return all[0], nil
 }
 
-// Profile implements sdk.MailTenant. Each sync calls it first, so it requests a new token: a
-// revoked consent is noticed before the old token expires.
+// Profile implements sdk.MailTenant. Each sync calls it first, so it replaces an old token: a revoked
+// consent is noticed before the token expires.
 func (c *tenantClient) Profile(ctx context.Context) (tenant.Profile, error) {
-	c.graph.Tokens.Renew(login.SyncTokenMaxAge)
+	c.graph.Tokens.RenewOld()
 	org, err := c.organization(ctx)
 	if err != nil {
 		return tenant.Profile{}, err

@@ -22,15 +22,22 @@ func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 		call  func(context.Context, *fakePlatform) error
 		seen  bool
 	}{
-		"sync, Profile":   {login.SyncTokenMaxAge, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Profile(ctx); return err }, true},
-		"sync, Bootstrap": {login.SyncTokenMaxAge, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Bootstrap(ctx); return err }, true},
-		"a write through Graph": {login.WriteTokenMaxAge, func(ctx context.Context, fake *fakePlatform) error {
+		"sync, Profile":   {login.MaxTokenAge, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Profile(ctx); return err }, true},
+		"sync, Bootstrap": {login.MaxTokenAge, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Bootstrap(ctx); return err }, true},
+		"a sync shortly after another": {login.MaxTokenAge - time.Second, func(ctx context.Context, fake *fakePlatform) error {
+			if _, err := fake.client.Profile(ctx); err != nil {
+				return err
+			}
+			_, err := fake.client.Bootstrap(ctx)
+			return err
+		}, false},
+		"a write through Graph": {login.MaxTokenAge, func(ctx context.Context, fake *fakePlatform) error {
 			return fake.client.OpenSignIn(ctx, "o-1", "anna@a.example", secret.New("Corr3ct-horse-battery"))
 		}, true},
-		"a write through Exchange": {login.WriteTokenMaxAge, func(ctx context.Context, fake *fakePlatform) error {
+		"a write through Exchange": {login.MaxTokenAge, func(ctx context.Context, fake *fakePlatform) error {
 			return fake.client.Rename(ctx, "anna@a.example", "Anna")
 		}, true},
-		"a write shortly after another": {login.WriteTokenMaxAge - time.Second, func(ctx context.Context, fake *fakePlatform) error {
+		"a write shortly after another": {login.MaxTokenAge - time.Second, func(ctx context.Context, fake *fakePlatform) error {
 			return fake.client.Rename(ctx, "anna@a.example", "Anna")
 		}, false},
 		"a read": {time.Minute, func(ctx context.Context, fake *fakePlatform) error { _, err := fake.client.Mailboxes(ctx); return err }, false},
@@ -51,18 +58,21 @@ func TestARevokedConsentIsNoticedBeforeTokensExpire(t *testing.T) {
 	}
 }
 
-// While a bootstrap waits for Microsoft, a caller repeats it once a second. If each repetition
-// requested a new token, the login host would see a loop.
-func TestWaitingBootstrapsReuseTokens(t *testing.T) {
+// A caller repeats a sync while its bootstrap waits for Microsoft. If each sync requested a new
+// token, the login host would see a loop.
+func TestSyncsRenewTokensEveryFewMinutes(t *testing.T) {
 	fake := newFakePlatform(t)
 	fake.answers["Get-OrganizationConfig"] = `{"value":[{"IsDehydrated":true}]}`
 	fake.answers["Enable-OrganizationCustomization"] = ``
-	for range 20 {
+	const every = 6 * time.Second
+	for elapsed := time.Duration(0); elapsed < 2*login.MaxTokenAge; elapsed += every {
+		_, err := fake.client.Profile(t.Context())
+		expectEqual(t, err, nil, nil)
 		p, err := fake.client.Bootstrap(t.Context())
 		expectEqual(t, err, p.Step, tenant.StepWait)
-		fake.now = fake.now.Add(time.Second)
+		fake.now = fake.now.Add(every)
 	}
-	if fake.tokens > 10 {
-		t.Fatalf("%d tokens were requested in 20 s", fake.tokens)
+	if fake.tokens != 4 { // for each of the two APIs one, and one after five minutes
+		t.Fatalf("%d tokens were requested in 10 minutes", fake.tokens)
 	}
 }

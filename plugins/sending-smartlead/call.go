@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -58,7 +57,7 @@ func (p *platform) call(ctx context.Context, method, path string, query url.Valu
 func (p *platform) failure(resp *http.Response, body []byte) error {
 	problem, isObject := decodeProblem(body)
 	cause := "smartlead " + strconv.Itoa(resp.StatusCode)
-	if code := string(cmp.Or(problem.Code, problem.Error.Code)); safeCode.MatchString(code) {
+	if code := string(problem.code()); safeCode.MatchString(code) {
 		cause += " " + code
 	}
 	throttled := resp.StatusCode == http.StatusTooManyRequests || problem.isError() && problem.Error.Code == "RATE_LIMIT_EXCEEDED"
@@ -67,7 +66,7 @@ func (p *platform) failure(resp *http.Response, body []byte) error {
 		return &sdk.Outcome{Kind: sdk.Throttled, Cause: cause, RetryAfter: p.retryAfter(resp.Header, problem), Detail: "the provider wants us to wait"}
 	case sdk.StatusError(status, resp.Header, p.now()) != nil:
 		return sdk.StatusError(status, resp.Header, p.now())
-	case status == http.StatusUnauthorized, status >= 400 && isObject && problem.concernsKey():
+	case status == http.StatusUnauthorized, status >= 400 && isObject && problem.refusesKey():
 		return sdk.CredentialRefused(cause)
 	case status == http.StatusPaymentRequired:
 		return sdk.PlanInactive()
@@ -79,7 +78,7 @@ func (p *platform) failure(resp *http.Response, body []byte) error {
 		return sdk.RequestRefused(cause)
 	case status < 200 || status > 299:
 		return sdk.BrokenAnswer(cause)
-	case problem.isError() && problem.concernsKey():
+	case problem.isError() && problem.refusesKey():
 		return sdk.CredentialRefused(cause)
 	case problem.isError():
 		return sdk.BrokenAnswer(cause)

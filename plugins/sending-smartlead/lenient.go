@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -126,8 +127,15 @@ func (p problem) isError() bool {
 	return p.OK.isFalse() || p.Success.isFalse() || p.Error != detail{}
 }
 
-// concernsKey reports whether the message of the problem mentions the API key.
-func (p problem) concernsKey() bool {
+// code returns the error code, "" if there is none.
+func (p problem) code() text { return cmp.Or(p.Code, p.Error.Code) }
+
+// refusesKey reports whether the problem is about the API key. A code decides. Without a code, a
+// message that mentions the key does.
+func (p problem) refusesKey() bool {
+	if code := p.code(); code != "" {
+		return code == "UNAUTHORIZED"
+	}
 	for _, message := range []text{p.Message, p.Error.Message} {
 		if lower := strings.ToLower(string(message)); strings.Contains(lower, "api key") || strings.Contains(lower, "api_key") {
 			return true

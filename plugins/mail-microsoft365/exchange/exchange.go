@@ -76,7 +76,7 @@ func Invoke[T any](ctx context.Context, c Client, cmd Command) ([]T, error) {
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	if cmd.Effect != call.Read {
-		c.Tokens.RenewForWrite()
+		c.Tokens.RenewOld()
 	}
 	address, body, err := c.request(cmd)
 	if err != nil {

@@ -137,7 +137,7 @@ func (c Client) send(ctx context.Context, effect call.Effect, method, address, r
 	ctx, cancel := call.WithDeadline(ctx)
 	defer cancel()
 	if effect != call.Read {
-		c.Tokens.RenewForWrite()
+		c.Tokens.RenewOld()
 	}
 	header := http.Header{"Accept": {"application/json"}}
 	var raw []byte

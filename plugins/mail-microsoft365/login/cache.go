@@ -168,7 +168,7 @@ func replacementDelay(count int) time.Duration {
 	if count < atOnce {
 		return 0
 	}
-	return min(time.Second<<min(count-atOnce, 16), WriteTokenMaxAge)
+	return min(time.Second<<min(count-atOnce, 16), MaxTokenAge)
 }
 
 // The login host answers AADSTS50196 to an application that sends the same request too often, and

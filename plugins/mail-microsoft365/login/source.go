@@ -12,13 +12,8 @@ import (
 	"github.com/tenantry/tenantry/plugins/mail-microsoft365/call"
 )
 
-const (
-	// WriteTokenMaxAge is how old a token may be for a write.
-	WriteTokenMaxAge = 5 * time.Minute
-	// SyncTokenMaxAge is how old a token may be at the beginning of a sync. The calls of one sync
-	// follow each other closely and share a token.
-	SyncTokenMaxAge = 5 * time.Second
-)
+// MaxTokenAge is how old a token may be for a write, and at the beginning of a sync.
+const MaxTokenAge = 5 * time.Minute
 
 // TokenSource returns the tokens of one connection for one tenant and scope.
 type TokenSource struct {
@@ -64,10 +59,10 @@ func (s TokenSource) fetch(ctx context.Context, request *tokenRequest) {
 // was granted or revoked in the meantime. See TokenCache.requestRenewal for the exceptions.
 func (s TokenSource) Renew(age time.Duration) { s.Tokens.requestRenewal(s.key(), age) }
 
-// RenewForWrite is Renew(WriteTokenMaxAge), for use before a write. A token stays valid for about
-// an hour after the administrator has revoked the consent. Only a request for a new token shows the
-// revocation, or a 401 or 403 of an API.
-func (s TokenSource) RenewForWrite() { s.Renew(WriteTokenMaxAge) }
+// RenewOld is Renew(MaxTokenAge), for use before a write and at the beginning of a sync. A token
+// stays valid for about an hour after the administrator has revoked the consent. Only a request for
+// a new token shows the revocation, or a 401 or 403 of an API.
+func (s TokenSource) RenewOld() { s.Renew(MaxTokenAge) }
 
 // Do calls send with a token. Tokens contain permissions. If a cached token gets a 401 or 403, Do
 // therefore calls send once more with a new token, unless replacementDelay forbids a new token.

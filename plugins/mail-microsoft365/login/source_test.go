@@ -162,7 +162,7 @@ func TestPanicOfARequestReachesItsCallers(t *testing.T) {
 func TestWritesRenewTokensEveryFewMinutes(t *testing.T) {
 	s, d, now := newTokenIssuer(t, 3600)
 	for range 45 * 3 {
-		s.RenewForWrite()
+		s.RenewOld()
 		if _, err := s.Token(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -198,7 +198,7 @@ func TestRefusedTokensAreReplacedMoreAndMoreRarely(t *testing.T) {
 	if n := len(d.forms); n < 5 || n > 14 {
 		t.Fatalf("%d tokens were fetched in ten minutes", n)
 	}
-	*now = now.Add(WriteTokenMaxAge)
+	*now = now.Add(MaxTokenAge)
 	for range 2 {
 		accepted = fmt.Sprintf("t%d", len(d.forms)+1)
 		if status := do(); status != http.StatusOK {
