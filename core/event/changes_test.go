@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package event
+package event_test // core/webhook, whose type is a subject, imports this package
 
 import (
 	"reflect"
@@ -10,12 +10,15 @@ import (
 
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/dnsconnection"
 	"github.com/tenantry/tenantry/core/domain"
+	. "github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/provisioning"
 	"github.com/tenantry/tenantry/core/sendlimit"
 	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/core/webhook"
 )
 
 var later = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
@@ -35,6 +38,8 @@ const (
 	derived  = "derived from other objects; a part of the readiness"
 	unstored = "not stored"
 	internal = "no caller sees it"
+	setting  = "a setting that the account itself changes; the audit has it"
+	operated = "the operator changes it; the audit of the account has it"
 )
 
 // TestEveryFieldHasEventOrReason changes each field of the subjects' types. A new field must be listed
@@ -143,6 +148,45 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"RevokedAt":  {to: later, event: KeyRevoked},
 		"LastUsedAt": silent("a request is no change"),
 	})
+	checkFields(t, webhook.Webhook{ID: "w", Status: webhook.Enabled}, webhookEvents, map[string]field{
+		"ID": silent(identity), "Account": silent(identity), "CreatedAt": silent(identity), "Tenants": silent("given when it is created"),
+		"URL": silent(setting), "Types": silent(setting), "Description": silent(setting), "Secrets": silent(setting),
+		"Status":       {to: webhook.Disabled, event: WebhookDisabled},
+		"FailingSince": silent("a failed try is in the list of deliveries; a webhook that fails for too long is disabled"),
+	})
+}
+
+// TestObjectsWithoutEvents has the objects of an account that are the subject of no event. A new field
+// must be listed with the reason why its change has no event.
+func TestObjectsWithoutEvents(t *testing.T) {
+	checkFields(t, tenant.ConnectSession{ID: "s"}, noEvents, map[string]field{
+		"ID": silent(identity), "Lifetime": silent("given when it is created"), "ReturnURL": silent("given when it is created"), "State": silent("given when it is created"),
+		"Status":    silent("a session that is connected is the event tenant.connected; another end is known to the person who uses the link"),
+		"Tenant":    silent("the tenant has its own event"),
+		"ExpiresAt": silent("set with a new link, which is the answer of a request"),
+	})
+	checkFields(t, access.Account{ID: "a"}, noEvents, map[string]field{
+		"ID": silent(identity), "CreatedAt": silent(identity), "Email": silent(operated), "Plan": silent(operated), "Active": silent(operated), "OwnSlots": silent(operated),
+		"ClosedAt": silent("the log of a closed account is deleted"), "TenantsHeld": silent("a count; the tenants have their own events"),
+	})
+	checkFields(t, access.Settings{}, noEvents, map[string]field{
+		"DisplayName": silent(operated), "SupportURL": silent(operated), "ReturnHosts": silent(operated),
+	})
+	checkFields(t, dnsconnection.Connection{ID: "c"}, noEvents, map[string]field{
+		"ID": silent(identity), "AccountID": silent(identity), "Provider": silent(identity), "CreatedAt": silent(identity), "Name": silent("given when it is created"),
+		"Status":       silent("found by a test that the operator runs; a job that the credential stops is the event dns_job.action_required"),
+		"ZonesVisible": silent("found by a test that the operator runs"), "TestedAt": silent("found by a test that the operator runs"),
+	})
+}
+
+func noEvents[T any](_, _ T) []Event { return nil }
+
+// webhookEvents returns the events of a change of a webhook, as the store emits them.
+func webhookEvents(before, after webhook.Webhook) []Event {
+	if before.Status != after.Status && after.Status == webhook.Disabled {
+		return []Event{webhook.DisabledEvent(after.ID, webhook.ReasonRequested)}
+	}
+	return nil
 }
 
 // tenantEvents returns all events of a change of a tenant, as the store emits them.

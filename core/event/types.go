@@ -81,10 +81,10 @@ var kinds = []Kind{
 	{MailboxUpdated, Mailbox, MailboxData{}, "The name, the sign-in, the alias, the account or the own limit of the mailbox changed, or its creation is complete."},
 	{MailboxBlocked, Mailbox, BlockData{}, "The mailbox exceeded its limit and is blocked."},
 	{MailboxUnblocked, Mailbox, BlockData{}, "The mailbox is no longer blocked."},
-	{MailboxRestricted, Mailbox, MailboxData{}, "The mail platform restricted the mailbox."},
+	{MailboxRestricted, Mailbox, MailboxData{}, "The mail platform restricted the mailbox. No event has this type yet."},
 	{MailboxVanished, Mailbox, MailboxData{}, "The mail platform no longer has the mailbox, and its record is removed."},
 	{MailboxRemoved, Mailbox, MailboxData{}, "The mailbox was removed, or its tenant was."},
-	{MailboxWouldBlock, Mailbox, BlockData{}, "The mailbox exceeded the limit of a policy in shadow mode, which blocks nobody."},
+	{MailboxWouldBlock, Mailbox, BlockData{}, "The mailbox exceeded the limit of a policy in shadow mode, which blocks nobody. No event has this type yet."},
 	{IntegrationConnected, Integration, IntegrationData{}, "The integration was added, or its rejected credential works again."},
 	{IntegrationCredentialRejected, Integration, IntegrationData{}, "The sending platform no longer accepts the credential."},
 	{IntegrationRemoved, Integration, IntegrationData{}, "The integration was deleted. Its connections end with it."},
@@ -97,7 +97,7 @@ var kinds = []Kind{
 	{WebhookDisabled, Webhook, WebhookData{}, "The webhook is disabled and gets no more events. `reason` says why."},
 	{PolicySet, Policy, PolicyData{}, "The limit of the policy was set or changed."},
 	{PolicyRemoved, Policy, PolicyData{}, "The policy ended, or its domain or tenant was removed."},
-	{LimitStepped, Policy, PolicyData{}, "The ramp of the policy reached its next limit."},
+	{LimitStepped, Policy, PolicyData{}, "The ramp of the policy reached its next limit. No event has this type yet."},
 }
 
 // Kinds returns the description of every type of events.
