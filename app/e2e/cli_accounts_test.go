@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -114,6 +115,30 @@ func TestRotatedAndRevokedKeysAreRefused(t *testing.T) {
 		t.Errorf("a key is shown, or %s is not:\n%s%s", rotated.text("key_id"), raw.stdout, table)
 	}
 	c.checkAudit("account.create", "key.create", "key.rotate", "key.revoke")
+}
+
+// TestKeyListShowsTheLastUse checks that key list shows when a key was last used, and nothing for a
+// key without a request. The service stores the uses when it stops.
+func TestKeyListShowsTheLastUse(t *testing.T) {
+	t.Parallel()
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := r.env(t.TempDir(), "")
+	id, key := r.newAccount(env, "ann@example.com", "complete", 0)
+	p, c := r.serve(env)
+	began := time.Now().Truncate(time.Minute)
+	if got := c.do("GET", c.ready.APIURL+"/v1/tenants", key, nil); got.status != http.StatusOK {
+		t.Fatalf("got %d %s", got.status, got.raw)
+	}
+	must(t, p.stop())
+	r.runCommand(env, "key", "create", "--account", id)
+	keys := r.runCommand(env, "key", "list", "--account", id).objects("keys")
+	if len(keys) != 2 {
+		t.Fatalf("got %d keys, want 2", len(keys))
+	}
+	if used, err := time.Parse(time.RFC3339, keys[0].text("last_used_at")); err != nil || used.Before(began) || used.After(time.Now()) {
+		t.Errorf("the used key: %v, %v; want a time since %s", keys[0], err, began)
+	}
+	checkValues(t, keys[1], object{"last_used_at": nil})
 }
 
 // TestClosedAccountReleasesItsTenants checks that closing an account revokes its keys, that its

@@ -102,7 +102,10 @@ func TestCredentialsAreTestedBeforeStoring(t *testing.T) {
 	}
 	for _, body := range []object{{"provider": "nobody", "name": "n", "api_key": "k"}, {"provider": "cloudflare", "name": "n", "api_key": "k"},
 		{"provider": "microsoft365", "name": "n", "api_key": "k"}, {"provider": "Instantly", "name": "n", "api_key": "k"}} {
-		c.expect("POST", "/v1/integrations", body, 400, "unknown_provider")
+		got := c.expect("POST", "/v1/integrations", body, 400, "unknown_provider")
+		if !strings.Contains(got.text("detail"), "emailbison, instantly, plusvibe, salesblink, smartlead.") {
+			t.Errorf("the detail does not name the known providers: %s", got.raw)
+		}
 	}
 	c.expect("POST", "/v1/integrations", object{"provider": "instantly", "name": "n", "api_key": `{"api_key":"a","no_field":"b"}`}, 400, "invalid_request")
 }
