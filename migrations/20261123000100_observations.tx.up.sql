@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 
--- When the parts of a tenant, a domain or a mailbox were observed at the mail platform. The JSON
+-- When the parts of a tenant, a domain, a mailbox or an integration were observed. The JSON
 -- maps a part to the time. An observation is stored only if it is not older than the stored one.
 -- The columns are not in tenants, domains and mailboxes, because SQLite has no statement that adds
 -- a column only if it is missing.
@@ -31,8 +31,8 @@ CREATE TABLE IF NOT EXISTS mailbox_observations (
   FOREIGN KEY (account_id, id) REFERENCES mailboxes (account_id, id) ON DELETE CASCADE
 );
 --bun:split
--- When the list of a sending platform's accounts began whose result is stored in
--- mailbox_connections.
+-- One part is the list of a sending platform's accounts: when the list began whose result is stored
+-- in mailbox_connections.
 CREATE TABLE IF NOT EXISTS integration_observations (
   account_id {{.uuid}} NOT NULL,
   id         {{.uuid}} NOT NULL,

@@ -21,8 +21,9 @@ type Integrations interface {
 	// Integration returns an integration with its sealed credential. It fails with
 	// integration_not_found.
 	Integration(ctx context.Context, owner access.AccountID, id string) (integration.Integration, []byte, error)
-	// SaveIntegration stores Status, HasError, Workspace, LastTestedAt, RefreshedAt and UpdatedAt,
-	// and commits the completion with them. It fails with integration_not_found.
+	// SaveIntegration merges an observation of an integration into the stored one (see
+	// integration.Integration.Merge), and commits the completion with it. It fails with
+	// integration_not_found.
 	SaveIntegration(ctx context.Context, i integration.Integration, completion *Completion) error
 	// RemoveIntegration deletes an integration with its credential, connections and sessions, and
 	// commits the completion with it. It fails with integration_not_found, and with
@@ -82,7 +83,7 @@ type Connections interface {
 	// also fail like EligibleMailbox.
 	SaveConnection(ctx context.Context, owner access.AccountID, c integration.Connection, before time.Time, completion *Completion) (saved bool, err error)
 	// SaveRefresh stores the result of a complete listing in one transaction and commits the
-	// completion with it. It stores no connection if a listing that began later is stored. It skips
+	// completion with it. It merges i like SaveIntegration. It stores no connection if a listing that began later is stored. It skips
 	// connections that changed after the time began, whose mailbox was deleted, or whose mailbox a
 	// different integration holds. If a mailbox occurs several times, its last connection counts.
 	// SaveRefresh returns the number of stored connections. It fails with integration_not_found.

@@ -122,7 +122,7 @@ func (s *Store) Integration(ctx context.Context, owner access.AccountID, id stri
 // SaveIntegration implements ports.Integrations.
 func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration, completion *ports.Completion) error {
 	return s.inTransaction(ctx, "save integration", func(ctx context.Context, tx bun.IDB) error {
-		err := s.saveIntegration(ctx, tx, newIntegrationRow(i), func(q *bun.UpdateQuery) *bun.UpdateQuery { return q })
+		_, err := s.mergeIntegration(ctx, tx, i, func(q *bun.UpdateQuery) *bun.UpdateQuery { return q })
 		if err != nil {
 			return err
 		}
@@ -130,25 +130,34 @@ func (s *Store) SaveIntegration(ctx context.Context, i integration.Integration, 
 	})
 }
 
-// saveIntegration stores the result of a test or a refresh. The function with may add columns to the
+// mergeIntegration stores an observation of an integration, and returns the integration as it was
+// before. The lock serialises concurrent observations. The function with may add columns to the
 // update.
-func (s *Store) saveIntegration(ctx context.Context, tx bun.IDB, row integrationRow, with func(*bun.UpdateQuery) *bun.UpdateQuery) error {
-	var before integrationRow
-	err := s.db.LockRows(tx.NewSelect().Model(&before).ExcludeColumn("credential").
-		Where("ig.account_id = ?", row.AccountID).Where("ig.id = ?", row.ID), "ig").Scan(ctx)
+func (s *Store) mergeIntegration(ctx context.Context, tx bun.IDB, i integration.Integration, with func(*bun.UpdateQuery) *bun.UpdateQuery) (before integration.Integration, err error) {
+	var row integrationRow
+	err = s.db.LockRows(tx.NewSelect().Model(&row).ExcludeColumn("credential").
+		Where("ig.account_id = ?", accountKey(i.AccountID)).Where("ig.id = ?", ident.Lookup(i.ID)), "ig").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return integrationNotFound()
+		return before, integrationNotFound()
 	}
 	if err != nil {
-		return err
+		return before, err
 	}
-	after := before
-	after.Status = row.Status
-	emitIntegration(ctx, row.AccountID, change[integration.Integration]{before.integration(), after.integration()})
+	stored, err := observations(ctx, tx, ofIntegrations, row.AccountID, row.ID)
+	if err != nil {
+		return before, err
+	}
+	before = stored[row.ID].ofIntegration(row.integration())
+	merged := before.Merge(i)
+	emitIntegration(ctx, row.AccountID, change[integration.Integration]{before, merged})
+	row = newIntegrationRow(merged)
 	_, err = with(tx.NewUpdate().Model(&row).Column("status", "has_error", "workspace_id", "workspace_name",
 		"last_tested_at", "refreshed_at", "updated_at")).
 		Where("ig.account_id = ?", row.AccountID).Where("ig.id = ?", row.ID).Exec(ctx)
-	return err
+	if err != nil {
+		return before, err
+	}
+	return before, saveObservations(ctx, tx, ofIntegrations, integrationObservation(row.AccountID, merged))
 }
 
 // RemoveIntegration implements ports.Integrations.
@@ -230,10 +239,9 @@ const maxRefreshTries = 10
 // SaveRefresh implements ports.Connections.
 func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integration.Integration, began time.Time, connections []integration.Connection, completion *ports.Completion) (int, error) {
 	i.AccountID = owner
-	row := newIntegrationRow(i)
-	seen := newConnectionRows(row, connections)
+	seen := newConnectionRows(newIntegrationRow(i), connections)
 	for range maxRefreshTries {
-		stored, err := s.saveRefresh(ctx, row, seen, storedTime(began), completion)
+		stored, err := s.saveRefresh(ctx, i, seen, storedTime(began), completion)
 		if !errors.Is(err, database.ErrDuplicate) {
 			return stored, err
 		}
@@ -241,20 +249,17 @@ func (s *Store) SaveRefresh(ctx context.Context, owner access.AccountID, i integ
 	return 0, fault.ServiceUnavailable.RetryIn(database.UnavailableRetry, "others are connecting the same mailboxes right now")
 }
 
-func (s *Store) saveRefresh(ctx context.Context, row integrationRow, seen []connectionRow, began time.Time, completion *ports.Completion) (stored int, err error) {
+func (s *Store) saveRefresh(ctx context.Context, i integration.Integration, seen []connectionRow, began time.Time, completion *ports.Completion) (stored int, err error) {
 	err = s.inTransaction(ctx, "save refresh", func(ctx context.Context, tx bun.IDB) error {
 		stored = 0
-		if err := s.saveRefreshed(ctx, tx, row, began); err != nil {
-			return err
-		}
-		newest, err := advanceListing(ctx, tx, row, began)
+		newest, err := s.mergeRefreshed(ctx, tx, i, began)
 		if err != nil {
 			return err
 		}
 		if !newest {
 			return s.storeCompletion(ctx, tx, completion)
 		}
-		rows, err := savableConnections(ctx, tx, row, seen)
+		rows, err := savableConnections(ctx, tx, newIntegrationRow(i), seen)
 		if err != nil {
 			return err
 		}
@@ -290,34 +295,22 @@ func newConnectionRows(of integrationRow, connections []integration.Connection) 
 	return rows
 }
 
-// saveRefreshed stores the integration and when its last refresh began. A refresh that saw only
-// some tenants does not delay the next scheduled refresh.
-func (s *Store) saveRefreshed(ctx context.Context, tx bun.IDB, row integrationRow, began time.Time) error {
-	return s.saveIntegration(ctx, tx, row, func(q *bun.UpdateQuery) *bun.UpdateQuery {
-		if _, limited := ports.VisibleTenants(ctx); limited {
+// mergeRefreshed stores what a refresh observed of the integration, and when the refresh began. It
+// reports false if the connections of a list that began later are stored already. If the list was
+// compared only with the mailboxes of some tenants, its time is not stored: the refresh does not
+// delay the next scheduled one, and an older list can still have changes for the other tenants.
+func (s *Store) mergeRefreshed(ctx context.Context, tx bun.IDB, i integration.Integration, began time.Time) (newest bool, err error) {
+	_, limited := ports.VisibleTenants(ctx)
+	if !limited {
+		i.Observed.Listing = began
+	}
+	before, err := s.mergeIntegration(ctx, tx, i, func(q *bun.UpdateQuery) *bun.UpdateQuery {
+		if limited {
 			return q
 		}
 		return q.Set("began_at = CASE WHEN began_at < ? THEN ? ELSE began_at END", began, began)
 	})
-}
-
-// advanceListing stores when a list of accounts began. It reports false if the connections of a
-// list that began later are stored already. If the list was compared only with the mailboxes of
-// some tenants, its time is not stored, because an older list can still have changes for the other
-// tenants. The caller has locked the integration.
-func advanceListing(ctx context.Context, tx bun.IDB, of integrationRow, began time.Time) (newest bool, err error) {
-	known, err := observations(ctx, tx, ofIntegrations, of.AccountID, of.ID)
-	if err != nil {
-		return false, err
-	}
-	at := known[of.ID].Observed["listing"]
-	if !observation.Advance(&at, began) {
-		return false, nil
-	}
-	if _, limited := ports.VisibleTenants(ctx); limited {
-		return true, nil
-	}
-	return true, saveObservations(ctx, tx, ofIntegrations, newObservation(of.AccountID, of.ID, observedTimes{"listing": at}, time.Time{}))
+	return observation.Advance(&before.Observed.Listing, began), err
 }
 
 // savableConnections leaves out deleted mailboxes and mailboxes that a different integration holds.

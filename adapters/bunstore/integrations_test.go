@@ -100,6 +100,38 @@ func TestSaveIntegrationChangesOnlyResultOfTest(t *testing.T) {
 	})
 }
 
+func TestOlderObservationOfIntegrationIsIgnored(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		loaded := addIntegration(t, s, ann, 1)
+		minute := func(n int) time.Time { return now.Add(time.Duration(n) * time.Minute) }
+		named := func(name string, began int, i integration.Integration) integration.Integration {
+			i.Workspace.Name, i.Observed.Workspace = name, minute(began)
+			return i
+		}
+
+		rejected := named("new", 3, loaded.Rejected(minute(3)))
+		rejected.LastTestedAt, rejected.UpdatedAt = minute(4), minute(4)
+		must(t, "save the test", s.SaveIntegration(t.Context(), rejected, nil))
+		refreshed := named("old", 2, loaded.Succeeded(minute(2)))
+		refreshed.RefreshedAt, refreshed.UpdatedAt = minute(5), minute(5)
+		_, err := s.SaveRefresh(t.Context(), ann, refreshed, minute(1), nil, nil)
+		must(t, "save a refresh that began before the test", err)
+		want := rejected
+		want.RefreshedAt, want.UpdatedAt, want.Observed = minute(5), minute(5), integration.Observed{}
+		requireIntegration(t, s, want, 1)
+
+		slow := named("old", 1, loaded.Succeeded(minute(1)))
+		slow.LastTestedAt, slow.UpdatedAt = minute(2), minute(2)
+		must(t, "save an older test", s.SaveIntegration(t.Context(), slow, nil))
+		requireIntegration(t, s, want, 1)
+
+		must(t, "save a newer call", s.SaveIntegration(t.Context(), loaded.Succeeded(minute(6)), nil))
+		want.Status, want.HasError = integration.Connected, false
+		requireIntegration(t, s, want, 1)
+	})
+}
+
 func TestRemovingIntegrationFreesItsMailboxes(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		h := newIntegrationFixture(t, s, "ann", 1)

@@ -14,6 +14,7 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/event"
 	"github.com/tenantry/tenantry/core/ident"
+	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/mailbox"
 	"github.com/tenantry/tenantry/core/tenant"
 )
@@ -39,10 +40,9 @@ type observationTable struct {
 }
 
 var (
-	ofTenants   = observationTable{name: "tenant_observations"}
-	ofDomains   = observationTable{name: "domain_observations", missing: true}
-	ofMailboxes = observationTable{name: "mailbox_observations", missing: true}
-	// ofIntegrations has one part: the newest list of a sending platform's accounts.
+	ofTenants      = observationTable{name: "tenant_observations"}
+	ofDomains      = observationTable{name: "domain_observations", missing: true}
+	ofMailboxes    = observationTable{name: "mailbox_observations", missing: true}
 	ofIntegrations = observationTable{name: "integration_observations"}
 )
 
@@ -146,6 +146,21 @@ func (r observationRow) ofMailbox(m mailbox.Mailbox) mailbox.Mailbox {
 	m.Observed = mailbox.Observed{Stage: r.Observed["stage"], Account: r.Observed["account"], Name: r.Observed["name"]}
 	m.MissingSince = r.MissingSince.UTC()
 	return m
+}
+
+func integrationObservation(owner string, i integration.Integration) observationRow {
+	o := i.Observed
+	return newObservation(owner, i.ID, observedTimes{
+		"status": o.Status, "error": o.Error, "workspace": o.Workspace, "listing": o.Listing,
+	}, time.Time{})
+}
+
+// ofIntegration returns the integration with its stored observation.
+func (r observationRow) ofIntegration(i integration.Integration) integration.Integration {
+	i.Observed = integration.Observed{
+		Status: r.Observed["status"], Error: r.Observed["error"], Workspace: r.Observed["workspace"], Listing: r.Observed["listing"],
+	}
+	return i
 }
 
 // mergeDomain stores an observation of a domain and returns the merged domain. The lock serialises

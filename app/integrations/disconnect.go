@@ -41,8 +41,9 @@ func (s *Service) Disconnect(ctx context.Context, owner access.AccountID, id, ma
 	ctx, cancel := s.detach(ctx)
 	defer cancel()
 	r := &removal{Service: s, platform: platform, integration: i, eligible: e, connection: e.Connection, answer: answer}
+	began := s.now()
 	d, err := r.run(ctx)
-	return d, s.recordRejection(ctx, owner, i.ID, err)
+	return d, s.recordRejection(ctx, i, began, err)
 }
 
 // EndAll disconnects a mailbox from all integrations of the account, because the mailbox is about to

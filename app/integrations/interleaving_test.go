@@ -15,6 +15,7 @@ import (
 	"github.com/tenantry/tenantry/app/integrations"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -221,4 +222,107 @@ func TestSignInsInEveryOrder(t *testing.T) {
 			})
 		})
 	}
+}
+
+// credentialRace is an integration whose credential the platform rejects for some time. The calls of
+// the service are steps.
+type credentialRace struct {
+	*fixture
+	id       string    // of the integration
+	asked    time.Time // when the newest call was made
+	rejected bool      // the platform rejected the newest call
+	complete bool      // a refresh was completed
+}
+
+func newCredentialRace(t *testing.T) *credentialRace {
+	t.Helper()
+	r := &credentialRace{fixture: newFixture(t)}
+	steps := interleaving.Steps{}
+	r.Service = r.service(fake.SteppedIntegrations(r.store, steps), fake.SteppedConnections(r.store, steps),
+		timedPlatforms{fake.SteppedSendingPlatforms(r.platforms, steps), r})
+	r.id = r.integrate(t, "instantly")
+	r.connect(t, r.id, r.anna)
+	r.connect(t, r.id, r.ben)
+	r.instantly.PageSize = 1
+	return r
+}
+
+type timedPlatforms struct {
+	ports.SendingPlatforms
+	race *credentialRace
+}
+
+func (p timedPlatforms) For(provider string, c secret.Credential) ports.SendingPlatform {
+	return timedPlatform{p.SendingPlatforms.For(provider, c), p.race}
+}
+
+// timedPlatform records the answer to the newest call.
+type timedPlatform struct {
+	ports.SendingPlatform
+	race *credentialRace
+}
+
+func (p timedPlatform) Check(ctx context.Context) (integration.Reach, error) {
+	asked := p.race.clock
+	reach, err := p.SendingPlatform.Check(ctx)
+	p.race.answered(asked, err)
+	return reach, err
+}
+
+func (p timedPlatform) Accounts(ctx context.Context, cursor string) (integration.Page, error) {
+	asked := p.race.clock
+	page, err := p.SendingPlatform.Accounts(ctx, cursor)
+	p.race.answered(asked, err)
+	return page, err
+}
+
+func (r *credentialRace) answered(asked time.Time, err error) {
+	if !asked.Before(r.asked) {
+		r.asked, r.rejected = asked, err != nil
+	}
+}
+
+func (r *credentialRace) refreshAll(ctx context.Context) error {
+	interleaving.Step(ctx)
+	_, err := r.Refresh(ctx, r.acc.ID, r.id, nil)
+	if errors.Is(err, fault.CredentialRejected) {
+		return nil
+	}
+	r.complete = err == nil
+	return err
+}
+
+func (r *credentialRace) test(ctx context.Context) error {
+	interleaving.Step(ctx)
+	_, err := r.Test(ctx, r.acc.ID, r.id, nil)
+	return err
+}
+
+// rejection is the customer who revokes the credential and restores it.
+func (r *credentialRace) rejection(ctx context.Context) error {
+	interleaving.Step(ctx)
+	lift := r.instantly.Fail(fake.Fault{Kind: outcome.Refused, Code: fault.AccessDenied})
+	interleaving.Step(ctx)
+	lift()
+	return nil
+}
+
+// TestNewestCallDecidesStatusInEveryOrder checks that a test and a refresh do not overwrite what a
+// newer call found.
+func TestNewestCallDecidesStatusInEveryOrder(t *testing.T) {
+	interleaving.Explore(t, 2, func(t *testing.T, o *interleaving.Order) {
+		synctest.Test(t, func(t *testing.T) {
+			r := newCredentialRace(t)
+			created := r.clock
+			advance := func() { r.wait(time.Millisecond) }
+			must(t, errors.Join(o.Run(t.Context(), advance, r.refreshAll, r.test, r.rejection)...))
+			i := r.integration(t, r.id)
+			if (i.Status == integration.Failed) != r.rejected || i.HasError != r.rejected {
+				t.Errorf("the newest call was rejected: %v, stored %+v", r.rejected, i)
+			}
+			if i.RefreshedAt.IsZero() == r.complete || !i.LastTestedAt.After(created) {
+				t.Errorf("a refresh was completed: %v, stored %+v", r.complete, i)
+			}
+		})
+	})
 }

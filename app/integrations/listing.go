@@ -27,6 +27,8 @@ type listing struct {
 	indexByAddress map[string]int // index into found by folded address
 	found          []integration.Account
 	pages          int
+	now            func() time.Time
+	asked          time.Time // when the newest page was requested
 	// cursor is the cursor of the next page; seen holds the cursors of the pages before it.
 	cursor string
 	seen   map[string]bool
@@ -89,6 +91,7 @@ func (l *listing) page(ctx context.Context, cursor string) (page integration.Pag
 		retry.ThrottleReserve = minPageTime
 	}
 	err = reconcile.Run(ctx, retry, func(ctx context.Context) (err error) {
+		l.asked = l.now()
 		page, err = l.platform.Accounts(ctx, cursor)
 		return err
 	}, nil)

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
@@ -46,7 +45,7 @@ func (s *Service) refresh(ctx context.Context, owner access.AccountID, id string
 		}
 		r.listing = newListing(r.all)
 	}
-	r.platform = platform
+	r.platform, r.now = platform, s.now
 	if r.cause = r.read(ctx); r.cause != nil {
 		return s.handleIncomplete(ctx, i, r)
 	}
@@ -62,13 +61,13 @@ func (s *Service) handleIncomplete(ctx context.Context, i integration.Integratio
 	}
 	if credentialRejected(cause) {
 		s.reportDrift(i.Provider, integration.DriftRefused)
-		return Refreshed{}, s.recordRejection(ctx, i.AccountID, i.ID, cause)
+		return Refreshed{}, s.recordRejection(ctx, i, read.asked, cause)
 	}
 	// Throttling is not an error of the integration, unless the list is longer than the platform
 	// lets tenantry read.
 	_, later := read.continueAfter(s.now())
 	if outcome.Of(cause) != outcome.Throttled || read.pages > 0 && !later {
-		if err := s.updateStored(ctx, i.AccountID, i.ID, func(i *integration.Integration) { i.HasError = true }); err != nil {
+		if err := s.saveObserved(ctx, i.Erred(read.asked)); err != nil {
 			return Refreshed{}, errors.Join(cause, err)
 		}
 	}
@@ -127,31 +126,20 @@ func (s *Service) reconcile(ctx context.Context, i integration.Integration, read
 	if err != nil {
 		return Refreshed{}, err
 	}
-	if err := s.saveRefresh(ctx, i, read.began, changes, completion); err != nil {
-		return Refreshed{}, err
+	i = i.Succeeded(read.asked)
+	i.RefreshedAt = s.now()
+	i.UpdatedAt = i.RefreshedAt
+	err = reconcile.Store(ctx, func(ctx context.Context) error {
+		_, err := s.Connections.SaveRefresh(ctx, i.AccountID, i, read.began, changes, completion)
+		return err
+	})
+	if err != nil {
+		return Refreshed{}, fmt.Errorf("save refresh: %w", err)
 	}
 	for _, drift := range drifts {
 		s.reportDrift(i.Provider, drift)
 	}
 	return r, nil
-}
-
-func (s *Service) saveRefresh(ctx context.Context, i integration.Integration, began time.Time, changes []integration.Connection,
-	completion *ports.Completion) error {
-	err := reconcile.Store(ctx, func(ctx context.Context) error {
-		held, _, err := s.Integrations.Integration(ctx, i.AccountID, i.ID) // a test may have changed it in the meantime
-		if err != nil {
-			return err
-		}
-		held.Status, held.HasError, held.RefreshedAt = integration.Connected, false, s.now()
-		held.UpdatedAt = held.RefreshedAt
-		_, err = s.Connections.SaveRefresh(ctx, i.AccountID, held, began, changes, completion)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("save refresh: %w", err)
-	}
-	return nil
 }
 
 func (s *Service) reportDrift(provider string, kind integration.Drift) {

@@ -6,9 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
-	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/integration"
 	"github.com/tenantry/tenantry/core/outcome"
@@ -39,30 +39,23 @@ func translateError(err error) error {
 	}
 }
 
-// recordRejection stores that a credential was rejected, and returns the error for the caller.
-func (s *Service) recordRejection(ctx context.Context, owner access.AccountID, id string, err error) error {
-	if !credentialRejected(err) {
+// recordRejection stores that a credential was rejected by a call that was made at the time at, or
+// later. It returns the error for the caller.
+func (s *Service) recordRejection(ctx context.Context, i integration.Integration, at time.Time, err error) error {
+	switch {
+	case !credentialRejected(err):
 		return translateError(err)
+	case planInactive(err):
+		return errors.Join(translateError(err), s.saveObserved(ctx, i.Erred(at)))
+	default:
+		return errors.Join(translateError(err), s.saveObserved(ctx, i.Rejected(at)))
 	}
-	return errors.Join(translateError(err), s.updateStored(ctx, owner, id, func(i *integration.Integration) {
-		if i.HasError = true; !planInactive(err) {
-			i.Status = integration.Failed
-		}
-	}))
 }
 
-// updateStored rereads an integration, changes it and stores it. It ignores an integration that was
-// deleted.
-func (s *Service) updateStored(ctx context.Context, owner access.AccountID, id string, change func(*integration.Integration)) error {
-	err := reconcile.Store(ctx, func(ctx context.Context) error {
-		i, _, err := s.Integrations.Integration(ctx, owner, id)
-		if err != nil {
-			return err
-		}
-		change(&i)
-		i.UpdatedAt = s.now()
-		return s.Integrations.SaveIntegration(ctx, i, nil)
-	})
+// saveObserved stores an observation of an integration. It ignores an integration that was deleted.
+func (s *Service) saveObserved(ctx context.Context, i integration.Integration) error {
+	i.UpdatedAt = s.now()
+	err := reconcile.Store(ctx, func(ctx context.Context) error { return s.Integrations.SaveIntegration(ctx, i, nil) })
 	if errors.Is(err, fault.IntegrationNotFound) {
 		return nil
 	}

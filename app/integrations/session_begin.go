@@ -224,7 +224,7 @@ func (o *sessionOpener) failSession(ctx context.Context, cause error) error {
 	if errors.Is(err, fault.IntegrationNotFound) || errors.Is(err, fault.MailboxNotFound) {
 		err = nil // deleted in the meantime, together with its sessions
 	}
-	return errors.Join(o.recordRejection(ctx, o.integration.AccountID, o.integration.ID, cause), err)
+	return errors.Join(o.recordRejection(ctx, o.integration, o.session.CreatedAt, cause), err)
 }
 
 // restoredConnection returns the connection as it was before the session. It returns nil if the

@@ -67,9 +67,10 @@ func (sc sessionCheck) check(ctx context.Context) (integration.Session, error) {
 	if err != nil {
 		return integration.Session{}, err
 	}
+	began := sc.now()
 	next, seen, err := sc.readProgress(ctx, platform)
 	if err != nil {
-		return integration.Session{}, sc.recordRejection(ctx, sc.integration.AccountID, sc.integration.ID, err)
+		return integration.Session{}, sc.recordRejection(ctx, sc.integration, began, err)
 	}
 	if next.Status == integration.SessionPending {
 		return next, nil

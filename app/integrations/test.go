@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tenantry/tenantry/app/reconcile"
 	"github.com/tenantry/tenantry/core/access"
@@ -28,11 +29,14 @@ func (s *Service) Test(ctx context.Context, owner access.AccountID, id string, a
 	if err != nil {
 		return Tested{}, err
 	}
+	began := s.now()
 	reach, err := check(ctx, platform)
 	if err == nil {
-		i.Workspace, err = currentWorkspace(i, reach)
+		if i.Workspace, err = currentWorkspace(i, reach); err == nil {
+			i.Observed.Workspace = began
+		}
 	}
-	t, err := testResult(i, translateError(err))
+	t, err := testResult(i, began, translateError(err))
 	if err != nil {
 		return Tested{}, err
 	}
@@ -55,15 +59,14 @@ func currentWorkspace(i integration.Integration, reach integration.Reach) (integ
 	}
 }
 
-// testResult returns the result of a test, or the error when the platform could not be reached.
-func testResult(i integration.Integration, err error) (Tested, error) {
+// testResult returns the result of a test that began at the time at, or the error when the platform
+// could not be reached.
+func testResult(i integration.Integration, at time.Time, err error) (Tested, error) {
 	switch {
 	case err == nil:
-		i.Status, i.HasError = integration.Connected, false
-		return Tested{i, "The sending platform takes the credential."}, nil
+		return Tested{i.Succeeded(at), "The sending platform takes the credential."}, nil
 	case errors.Is(err, fault.CredentialRejected), outcome.Of(err) == outcome.Refused:
-		i.Status, i.HasError = integration.Failed, true
-		return Tested{i, "The test failed: " + fault.Of(err).Detail + ". " + advice(err)}, nil
+		return Tested{i.Rejected(at), "The test failed: " + fault.Of(err).Detail + ". " + advice(err)}, nil
 	default:
 		return Tested{}, err
 	}

@@ -125,6 +125,7 @@ func TestEveryFieldHasEventOrReason(t *testing.T) {
 		"HasError":         silent("a refresh failed, which the next one repeats; a rejected credential is an event"),
 		"CredentialFields": silent("given when it is created"), "LastTestedAt": silent("a test that finds nothing new is no news"),
 		"RefreshedAt": silent("a refresh that finds nothing new is no news"), "CreatedAt": silent(identity), "UpdatedAt": silent("set with the others"),
+		"Observed": silent(internal),
 	})
 	expired := func(before, after integration.Connection) []Event { return OfConnection("t", before, after) }
 	checkFields(t, integration.Connection{ID: "c", Status: integration.ConnectionConnected}, expired, map[string]field{

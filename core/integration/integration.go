@@ -7,6 +7,7 @@
 // the methods of Session in session.go.
 //
 //   - integration.go: Integration, the choice of a workspace, and the check of sign-in links.
+//   - merge.go: which of two observations of an integration counts.
 //   - account.go: Account, a mail account as the platform reports it.
 //   - connection.go: Connection, the state of one mailbox at one platform.
 //   - session.go: Session, one attempt to sign a mailbox in.
@@ -63,6 +64,7 @@ type Integration struct {
 	RefreshedAt time.Time
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
+	Observed    Observed // used only by Merge
 }
 
 // Capabilities lists what an integration can do. It depends on the provider's description, the

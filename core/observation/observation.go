@@ -4,8 +4,9 @@
 //
 // Requests and jobs ask the provider concurrently, and store the answers late and in any order. So
 // each part of a stored row carries the time of its observation, and an older observation never
-// replaces a newer one. The rows of tenants, domains and mailboxes are merged part by part, with
-// Advance. The order in which the observations of a part are stored therefore does not matter.
+// replaces a newer one. The rows of tenants, domains, mailboxes and integrations are merged part by
+// part, with Advance. The order in which the observations of a part are stored therefore does not
+// matter.
 //
 // The time of a read is taken before its call, because the answer can show the state at that time.
 // The time of a write is taken after its answer, because only then its effect is certain. So a read

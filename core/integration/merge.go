@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integration
+
+import (
+	"time"
+
+	"github.com/tenantry/tenantry/core/observation"
+)
+
+// Observed holds the times at which the parts of an integration were observed at the platform, zero
+// for never. Package observation defines which time counts.
+type Observed struct {
+	Status    time.Time // Status
+	Error     time.Time // HasError
+	Workspace time.Time // Workspace
+	Listing   time.Time // the connections: when the newest stored list of accounts began
+}
+
+// Merge returns the stored integration with an observation of it. Each part is replaced unless the
+// stored one is newer. LastTestedAt, RefreshedAt and UpdatedAt never go back.
+func (i Integration) Merge(seen Integration) Integration {
+	if observation.Advance(&i.Observed.Status, seen.Observed.Status) {
+		i.Status = seen.Status
+	}
+	if observation.Advance(&i.Observed.Error, seen.Observed.Error) {
+		i.HasError = seen.HasError
+	}
+	if observation.Advance(&i.Observed.Workspace, seen.Observed.Workspace) {
+		i.Workspace = seen.Workspace
+	}
+	observation.Advance(&i.Observed.Listing, seen.Observed.Listing)
+	observation.Advance(&i.LastTestedAt, seen.LastTestedAt)
+	observation.Advance(&i.RefreshedAt, seen.RefreshedAt)
+	observation.Advance(&i.UpdatedAt, seen.UpdatedAt)
+	return i
+}
+
+// Succeeded returns the integration after a test or a refresh whose last call was made at the time
+// at: the platform accepts the credential.
+func (i Integration) Succeeded(at time.Time) Integration {
+	i.Status, i.Observed.Status = Connected, at
+	i.HasError, i.Observed.Error = false, at
+	return i
+}
+
+// Rejected returns the integration after a call, made at the time at, with a credential that the
+// platform does not accept.
+func (i Integration) Rejected(at time.Time) Integration {
+	i.Status, i.Observed.Status = Failed, at
+	return i.Erred(at)
+}
+
+// Erred returns the integration after a call, made at the time at, whose error says nothing about
+// the credential.
+func (i Integration) Erred(at time.Time) Integration {
+	i.HasError, i.Observed.Error = true, at
+	return i
+}

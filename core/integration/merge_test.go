@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package integration_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/integration"
+)
+
+// observations are observations of one integration, in the order of their times.
+func observations() []func(integration.Integration) integration.Integration {
+	at := func(n int64) time.Time { return time.Unix(n, 0) }
+	return []func(integration.Integration) integration.Integration{
+		func(i integration.Integration) integration.Integration {
+			i.LastTestedAt, i.UpdatedAt = at(3), at(3)
+			return i.Rejected(at(2))
+		},
+		func(i integration.Integration) integration.Integration {
+			i.Workspace, i.Observed.Workspace = integration.Workspace{ID: "w", Name: "old"}, at(4)
+			i.LastTestedAt, i.UpdatedAt = at(5), at(5)
+			return i.Succeeded(at(4))
+		},
+		func(i integration.Integration) integration.Integration { return i.Erred(at(6)) },
+		func(i integration.Integration) integration.Integration {
+			i.RefreshedAt, i.UpdatedAt, i.Observed.Listing = at(9), at(9), at(7)
+			return i.Succeeded(at(8))
+		},
+		func(i integration.Integration) integration.Integration {
+			i.Workspace, i.Observed.Workspace = integration.Workspace{ID: "w", Name: "new"}, at(10)
+			i.LastTestedAt, i.UpdatedAt = at(11), at(11)
+			return i.Rejected(at(10))
+		},
+	}
+}
+
+// TestMergeIsIndependentOfOrder merges two observations in both orders. Each was made of a copy of
+// the integration that was loaded before both.
+func TestMergeIsIndependentOfOrder(t *testing.T) {
+	loaded := integration.Integration{ID: "id", Status: integration.Connected, Workspace: integration.Workspace{ID: "w"}}
+	all := observations()
+	for n, newer := range all {
+		for _, older := range all[:n] {
+			want := newer(older(loaded))
+			if diff := cmp.Diff(want, loaded.Merge(older(loaded)).Merge(newer(loaded))); diff != "" {
+				t.Errorf("in the order of their times (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(want, loaded.Merge(newer(loaded)).Merge(older(loaded))); diff != "" {
+				t.Errorf("the newer one first (-want +got):\n%s", diff)
+			}
+		}
+	}
+}
