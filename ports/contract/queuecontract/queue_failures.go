@@ -204,12 +204,12 @@ var queueStops = []queueCheck{
 
 var queueSweeps = []queueCheck{
 	{"the sweep finds a lost wake-up", func(t testing.TB, open func() ports.Worker) {
-		w, e, rows := open(), newWakeupRecorder(), newJobLog(t, "lost")
+		rows, e, w := newJobLog(t, "lost"), newWakeupRecorder(), open()
 		start(t, w, recordJobs(e), rows.sweep(w))
 		e.requireNext(t, "lost")
 	}},
 	{"a worker that lost its job cannot save", func(t testing.TB, open func() ports.Worker) {
-		w, rows := open(), newJobLog(t, "1")
+		rows, w := newJobLog(t, "1"), open()
 		late, saved := make(chan error, 10), make(chan error, 10)
 		paused, other := make(chan bool, 10), make(chan bool)
 		release := sync.OnceFunc(func() { close(other) })

@@ -268,6 +268,8 @@ type jobEvent struct {
 
 var errLate = errors.New("the row has another epoch")
 
+// newJobLog makes its directory in t. A check calls it before it opens a worker, so that the
+// worker stops before the directory is removed.
 func newJobLog(t testing.TB, ids ...string) *jobLog {
 	t.Helper()
 	r := &jobLog{filepath.Join(t.TempDir(), "rows")}
