@@ -19,8 +19,8 @@ export CGO_ENABLED := 0
 # Tests find the programs that they start in this folder.
 export TENANTRY_TEST_BIN := $(CURDIR)/bin/test
 
-# The race detector watches what runs in the process of a test. End-to-end tests
-# (app/e2e) start programs. SQLite is C that was translated to Go: watching it
+# The race detector watches what runs in the process of a test. The tests of app/e2e
+# and plugins/template start programs. SQLite is C that was translated to Go: watching it
 # would take most of the time. UNWATCHED are tests of built plugins, which have no
 # detector; each plugin of a provider has a TestContract, the same suite in one process.
 # It also has the benchmarks, and the tests of the store on a database in memory, whose
@@ -74,7 +74,7 @@ test-run:
 race: ## the tests that run in one process, with the race detector
 	@.ci/need race
 	@CGO_ENABLED=0 $(MAKE) --no-print-directory test-programs
-	@.ci/timed "make race" $(GOTEST) $(RACE) -skip '$(UNWATCHED)' $$($(GO) list $(IN_PROCESS) | grep -v /app/e2e$$)
+	@.ci/timed "make race" $(GOTEST) $(RACE) -skip '$(UNWATCHED)' $$($(GO) list $(IN_PROCESS) | grep -vE '/(app/e2e|plugins/template)$$')
 
 # What tests start is built once, before them. A program that is up to date is left
 # alone.
