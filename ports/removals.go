@@ -19,6 +19,13 @@ type Removals interface {
 	// answer of an earlier removal may have been lost. It fails with tenant_not_found or
 	// domain_not_found, and with domain_in_use while the account has mailboxes in the domain.
 	RemovableDomain(ctx context.Context, owner access.AccountID, id tenant.GUID, name string) (domain.Domain, error)
+	// BeginDomainRemoval stores that a removal of the domain at the platform begins at the time at,
+	// and merges d as Domains.ChangeDomain does. From now on discoveries leave the domain out if its
+	// row is deleted. It fails with domain_not_found.
+	BeginDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) (DomainRemoval, error)
+	// CancelDomainRemoval takes back the removal that began at the time at. It does nothing if the
+	// domain was removed or reserved since.
+	CancelDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) error
 	// RemoveDomain deletes a domain with its provisioning jobs. The policy of the domain is no
 	// longer in force. Discoveries leave the domain out until Domains.ReserveDomain reserves it
 	// again. It fails with domain_not_found or domain_in_use.
@@ -34,4 +41,14 @@ type Removals interface {
 	// RemovePolicy deletes a policy. It changes nothing, and held is false, if the run no longer
 	// holds the tenant. It fails with policy_not_found.
 	RemovePolicy(ctx context.Context, r SendRun, policyID string, completion *Completion) (held bool, err error)
+}
+
+// DomainRemoval says what the beginning of a domain's removal found.
+type DomainRemoval struct {
+	// Repeated is true if an earlier removal has begun. A removal that was cancelled does not count,
+	// nor does one before Domains.ReserveDomain reserved the domain.
+	Repeated bool
+	// MadeAnew is true if the earlier removal can have removed the domain, because the platform has
+	// shown it changed since then. See domain.Observed.Change.
+	MadeAnew bool
 }

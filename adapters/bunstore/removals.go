@@ -23,7 +23,8 @@ import (
 	"github.com/tenantry/tenantry/ports"
 )
 
-// forgottenRow is a domain that discoveries leave out.
+// forgottenRow is a domain that discoveries leave out if it has no row. If the domain has a row, its
+// removal at the platform began at ForgottenAt.
 type forgottenRow struct {
 	bun.BaseModel `bun:"table:forgotten_domains,alias:fd"`
 
@@ -139,6 +140,48 @@ func (s *Store) RemovableDomain(ctx context.Context, owner access.AccountID, id 
 
 func domainInUse() error {
 	return fault.FromStore(fault.DomainInUse.With("the domain still has mailboxes; remove them first"))
+}
+
+// BeginDomainRemoval implements ports.Removals. It locks the tenant before the domain, because the
+// insert locks the tenant too.
+func (s *Store) BeginDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) (ports.DomainRemoval, error) {
+	var removal ports.DomainRemoval
+	err := s.inTransaction(ctx, "begin removal of domain", func(ctx context.Context, tx bun.IDB) error {
+		row, err := s.lockDomain(ctx, tx, accountKey(owner), ident.Lookup(d.ID))
+		if err != nil {
+			return err
+		}
+		merged, err := s.mergeDomain(ctx, tx, owner, d)
+		if err != nil {
+			return err
+		}
+		begun := forgottenRow{AccountID: row.AccountID, TenantID: row.TenantID, Name: row.Name, ForgottenAt: storedTime(at)}
+		result, err := tx.NewInsert().Model(&begun).On("CONFLICT (account_id, tenant_id, name) DO NOTHING").Exec(ctx)
+		if err != nil {
+			return err
+		}
+		inserted, err := result.RowsAffected()
+		if err != nil {
+			return err
+		}
+		if inserted == 0 {
+			removal = ports.DomainRemoval{Repeated: true, MadeAnew: !merged.Observed.Change.IsZero()}
+			return nil
+		}
+		removal, merged.Observed.Change = ports.DomainRemoval{}, time.Time{}
+		return saveObservations(ctx, tx, ofDomains, domainObservation(row.AccountID, merged))
+	})
+	return removal, err
+}
+
+// CancelDomainRemoval implements ports.Removals.
+func (s *Store) CancelDomainRemoval(ctx context.Context, owner access.AccountID, d domain.Domain, at time.Time) error {
+	return s.db.Run(ctx, "cancel removal of domain", func(ctx context.Context, db bun.IDB) error {
+		_, err := db.NewDelete().Model((*forgottenRow)(nil)).Where("account_id = ?", accountKey(owner)).
+			Where("tenant_id = ?", ident.Lookup(d.TenantID)).Where("name = ?", storedText(d.Name)).
+			Where("forgotten_at = ?", storedTime(at)).Exec(ctx)
+		return err
+	})
 }
 
 // RemoveDomain implements ports.Removals. It locks the domain as a reservation of mailboxes does, so

@@ -38,6 +38,92 @@ func discoverDomains(t testing.TB, s *Store, owner access.AccountID, at time.Tim
 	must(t, "discover", s.SaveDiscovery(t.Context(), owner, guid(1), f))
 }
 
+// TestDomainRemovalBeginsOnce checks that only one removal of a domain begins, until that removal is
+// cancelled or the domain is reserved again.
+func TestDomainRemovalBeginsOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")
+		attachTenant(t, s, ann, 1)
+		addDomain(t, s, ann, guid(1), "two.test")
+		d := addDomain(t, s, ann, guid(1), "one.test")
+		begin := func(at time.Time, want ports.DomainRemoval) {
+			t.Helper()
+			got, err := s.BeginDomainRemoval(t.Context(), ann, d, at)
+			if must(t, "begin", err); got != want {
+				t.Fatalf("began as %+v", got)
+			}
+		}
+		first, repeated := ports.DomainRemoval{}, ports.DomainRemoval{Repeated: true}
+		_, err := s.BeginDomainRemoval(t.Context(), bob, d, now)
+		requireRefusal(t, "begin for another account", err, fault.DomainNotFound)
+		later := now.Add(time.Minute)
+		begin(now, first)
+		begin(later, repeated)
+		other := d
+		other.Name = "two.test"
+		otherTenant := d
+		otherTenant.TenantID = string(unknownGUID)
+		must(t, "cancel a later removal", s.CancelDomainRemoval(t.Context(), ann, d, later))
+		must(t, "cancel for another account", s.CancelDomainRemoval(t.Context(), bob, d, now))
+		must(t, "cancel for another domain", s.CancelDomainRemoval(t.Context(), ann, other, now))
+		must(t, "cancel for another tenant", s.CancelDomainRemoval(t.Context(), ann, otherTenant, now))
+		begin(later, repeated)
+		must(t, "cancel", s.CancelDomainRemoval(t.Context(), ann, d, now))
+		begin(later, first)
+		_, err = s.ReserveDomain(t.Context(), ann, guid(1), "one.test", domain.MaxPerTenant, later)
+		must(t, "reserve", err)
+		begin(later, first)
+		must(t, "remove", s.RemoveDomain(t.Context(), ann, d, later.Add(time.Minute), nil))
+		must(t, "cancel too late", s.CancelDomainRemoval(t.Context(), ann, d, later))
+		discoverDomains(t, s, ann, now.Add(time.Hour), "", "one.test", "two.test")
+		if got := domainNames(t, s, ann); got != "two.test" {
+			t.Fatalf("a discovery found %s", got)
+		}
+		_, err = s.BeginDomainRemoval(t.Context(), ann, d, later)
+		requireRefusal(t, "begin after the removal", err, fault.DomainNotFound)
+	})
+}
+
+// TestChangeBetweenTwoRemovals checks that a repeated removal reports a change of the domain that was
+// stored after the first removal began.
+func TestChangeBetweenTwoRemovals(t *testing.T) {
+	eachStore(t, func(t *testing.T, s *Store) {
+		ann := newAccount(t, s, "ann")
+		attachTenant(t, s, ann, 1)
+		d := addDomain(t, s, ann, guid(1), "one.test")
+		at := func(minutes int) time.Time { return now.Add(time.Duration(minutes) * time.Minute) }
+		discover := func(minutes int, verified bool) {
+			t.Helper()
+			must(t, "discover", s.SaveDiscovery(t.Context(), ann, guid(1),
+				ports.Found{Began: at(minutes), At: at(minutes), Domains: []domain.Platform{{Name: d.Name, Verified: verified}}}))
+		}
+		begin := func(minutes int, verified bool, want ports.DomainRemoval) {
+			t.Helper()
+			got, err := s.BeginDomainRemoval(t.Context(), ann, d.As(domain.Platform{Verified: verified}, at(minutes)), at(minutes))
+			if must(t, "begin", err); got != want {
+				t.Fatalf("began as %+v", got)
+			}
+		}
+		first, repeated, anew := ports.DomainRemoval{}, ports.DomainRemoval{Repeated: true}, ports.DomainRemoval{Repeated: true, MadeAnew: true}
+		discover(1, false)
+		discover(2, true)
+		begin(3, true, first)
+		discover(4, true)
+		begin(5, true, repeated)
+		discover(6, false)
+		begin(7, false, anew)
+		begin(8, false, anew)
+		must(t, "cancel", s.CancelDomainRemoval(t.Context(), ann, d, at(3)))
+		begin(9, false, first)
+		begin(10, true, anew) // the removal itself observed the change
+		must(t, "cancel", s.CancelDomainRemoval(t.Context(), ann, d, at(9)))
+		_, err := s.BeginDomainRemoval(t.Context(), ann, d, at(12))
+		must(t, "begin", err)
+		discover(11, false) // it began before the removal, and its answer came later
+		begin(13, false, anew)
+	})
+}
+
 func TestRemovedDomainIsLeftOutUntilItIsReserved(t *testing.T) {
 	eachStore(t, func(t *testing.T, s *Store) {
 		ann, bob := newAccount(t, s, "ann"), newAccount(t, s, "bob")

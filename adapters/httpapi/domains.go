@@ -270,7 +270,7 @@ func removedDomainOf(r domains.Removed) removedDomain {
 	message := "The domain was removed from the service. At the mail platform it stays."
 	switch {
 	case r.MadeAnew:
-		message = "The domain was removed from the service. The mail platform has a new domain with this name, which was left alone."
+		message = "The domain was removed from the service. The mail platform has a new or changed domain with this name, which was left alone."
 	case r.FromPlatform:
 		message = "The domain was removed from the service and from the tenant at the mail platform."
 	}

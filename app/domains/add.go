@@ -53,42 +53,35 @@ func (s *Service) Add(ctx context.Context, acc access.Account, id tenant.GUID, r
 	if err := t.Reachable(); err != nil {
 		return Added{}, err
 	}
-	known, err := s.checkLimits(ctx, acc, id, name)
-	if err != nil {
+	if err := s.checkLimits(ctx, acc, id, name); err != nil {
 		return Added{}, err
 	}
-	if known == nil {
-		return s.reserveAndAdd(ctx, acc.ID, t, name, answer)
-	}
-	return s.liveResult(ctx, acc.ID, *known, true), nil
+	return s.reserveAndAdd(ctx, acc.ID, t, name, answer)
 }
 
 // checkLimits checks the number of domains of the tenant, then that the account has no more tenants
-// than its plan allows. If the domain is already stored, it returns the domain and does not check
-// its tenant's number of domains.
-func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant.GUID, name string) (*domain.Domain, error) {
+// than its plan allows. If the domain is already stored, it does not check its tenant's number of
+// domains.
+func (s *Service) checkLimits(ctx context.Context, acc access.Account, id tenant.GUID, name string) error {
 	stored, err := s.Domains.Domains(ctx, acc.ID, id)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	i := slices.IndexFunc(stored, func(d domain.Domain) bool { return d.Name == name })
-	if i < 0 {
+	if !slices.ContainsFunc(stored, func(d domain.Domain) bool { return d.Name == name }) {
 		if err := domain.Admit(len(stored), domain.MaxPerTenant); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	tenantCount, err := s.Tenants.TenantCount(ctx, acc.ID)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := acc.MayGrow(tenantCount); err != nil || i < 0 {
-		return nil, err
-	}
-	return &stored[i], nil
+	return acc.MayGrow(tenantCount)
 }
 
 // reserveAndAdd stores a row before it calls the platform. A domain at the platform without a row
-// would not count towards the tenant's limit.
+// would not count towards the tenant's limit. It also reserves a domain that is added already, so
+// that a later removal is a new one.
 func (s *Service) reserveAndAdd(ctx context.Context, owner access.AccountID, t tenant.Tenant, name string,
 	answer ports.Answer[Added]) (Added, error) {
 	d, err := s.Domains.ReserveDomain(ctx, owner, t.GUID, name, domain.MaxPerTenant, s.Now())

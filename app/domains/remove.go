@@ -12,6 +12,7 @@ import (
 	"github.com/tenantry/tenantry/core/access"
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
 )
@@ -20,7 +21,7 @@ import (
 type Removed struct {
 	Domain domain.Domain
 	// FromPlatform is true if the domain was removed from the tenant at the platform. MadeAnew is
-	// true if the platform has a new domain with the same name, which was left alone.
+	// true if the platform has a domain with the same name that can be new, which was left alone.
 	FromPlatform, MadeAnew bool
 }
 
@@ -45,7 +46,7 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 		if err != nil {
 			return Removed{}, err
 		}
-		if removed.MadeAnew, err = s.removeFromPlatform(ctx, d); err != nil {
+		if removed.MadeAnew, err = s.removeFromPlatform(ctx, owner, d); err != nil {
 			return Removed{}, s.RecordLostConsent(ctx, owner, id, err)
 		}
 	}
@@ -65,22 +66,44 @@ func (s *Service) Remove(ctx context.Context, owner access.AccountID, id tenant.
 // removeFromPlatform removes the domain from the tenant at the platform. The platform has no id for
 // a domain but its name. A verified domain never becomes unverified again. So if the platform now
 // has an unverified domain with the name, someone added it anew, and it stays.
-func (s *Service) removeFromPlatform(ctx context.Context, d domain.Domain) (madeAnew bool, err error) {
+//
+// The beginning of the removal is stored before the first call that can remove the domain. If it was
+// stored before, and the platform has shown the domain changed since, the domain stays too.
+func (s *Service) removeFromPlatform(ctx context.Context, owner access.AccountID, d domain.Domain) (madeAnew bool, err error) {
 	platform := s.Platform.For(d.TenantGUID)
-	gone := func(ctx context.Context) (bool, error) {
-		held, err := domainsteps.FetchDomain(ctx, platform, d.Name)
+	var held domain.Platform
+	gone := func(ctx context.Context) (_ bool, err error) {
+		held, err = domainsteps.FetchDomain(ctx, platform, d.Name)
 		if errors.Is(err, fault.DomainNotFound) {
 			return true, nil
 		}
 		madeAnew = err == nil && d.Verified && !held.Verified
 		return madeAnew, err
 	}
+	read := s.Now()
 	if done, err := gone(ctx); err != nil || done {
 		return madeAnew, err
 	}
+	began := s.Now()
+	removal, err := s.Removals.BeginDomainRemoval(ctx, owner, d.As(held, read), began)
+	if err != nil {
+		return false, fmt.Errorf("begin removal of domain: %w", err)
+	}
+	if removal.MadeAnew {
+		return true, nil
+	}
+	unchanged := true // no call can have removed the domain
 	err = reconcile.Run(ctx, reconcile.RetryPolicy{Tries: removeTries, Pause: s.Reconciler.Pause}, func(ctx context.Context) error {
-		return platform.RemoveDomain(ctx, d.Name)
+		err := platform.RemoveDomain(ctx, d.Name)
+		unchanged = unchanged && outcome.ChangedNothing(err)
+		return err
 	}, gone)
+	if err != nil && unchanged && !removal.Repeated {
+		cancel := func(ctx context.Context) error { return s.Removals.CancelDomainRemoval(ctx, owner, d, began) }
+		if failed := reconcile.Store(ctx, cancel); failed != nil {
+			return false, fmt.Errorf("cancel removal of domain: %w", failed)
+		}
+	}
 	return madeAnew, err
 }
 

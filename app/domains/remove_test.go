@@ -11,6 +11,7 @@ import (
 	"github.com/tenantry/tenantry/core/domain"
 	"github.com/tenantry/tenantry/core/fault"
 	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/observation"
 	"github.com/tenantry/tenantry/core/outcome"
 	"github.com/tenantry/tenantry/core/tenant"
 	"github.com/tenantry/tenantry/ports"
@@ -116,16 +117,177 @@ func TestRemoveRefused(t *testing.T) {
 }
 
 // TestDomainMadeAnewStays checks that a repeated removal leaves a domain alone that was added again
-// after the first removal lost its answer.
+// after the first removal lost its answer, if anything was observed in between that tells.
 func TestDomainMadeAnewStays(t *testing.T) {
+	add, verify, sync := (*fixture).addAtPlatform, (*fixture).verifyAtPlatform, (*fixture).discover
+	miss := func(h *fixture, t *testing.T) { t.Helper(); h.miss(t, time.Now()) }
+	verifyByRequest := func(h *fixture, t *testing.T) {
+		t.Helper()
+		_, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
+		must(t, err)
+	}
+	for _, tt := range []struct {
+		name       string
+		unverified bool // the domain that the first removal removed
+		between    []func(*fixture, *testing.T)
+	}{
+		{name: "unverified", between: []func(*fixture, *testing.T){add}},
+		{name: "unverified, a sync found it", between: []func(*fixture, *testing.T){add, sync}},
+		{name: "verified after a sync found it", between: []func(*fixture, *testing.T){add, sync, verify}},
+		{name: "verified between two syncs", between: []func(*fixture, *testing.T){add, sync, verify, sync}},
+		{name: "verified by a request", between: []func(*fixture, *testing.T){add, verifyByRequest}},
+		{name: "a sync missed the old domain", between: []func(*fixture, *testing.T){miss, add, verify}},
+		{name: "a sync missed the old domain, another found the new one", between: []func(*fixture, *testing.T){miss, add, verify, sync}},
+		{name: "verified, the old domain was not", unverified: true, between: []func(*fixture, *testing.T){add, verify}},
+		{name: "verified between two syncs, the old domain was not", unverified: true, between: []func(*fixture, *testing.T){add, sync, verify, sync}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newFixture(t)
+			if h.published(t); !tt.unverified {
+				h.verified(t)
+			}
+			h.loseRemoval(t)
+			for _, step := range tt.between {
+				step(h, t)
+			}
+			removed, err := h.remove(t, true)
+			must(t, err)
+			if !removed.MadeAnew || len(h.fake.Holds(guid).Domains) != 1 || h.isStored(t) {
+				t.Fatalf("got %+v, the platform holds %v", removed, h.fake.Holds(guid).Domains)
+			}
+			h.added(t)
+			h.removedForGood(t)
+		})
+	}
+}
+
+// TestDomainMadeAnewStaysForgotten deletes the stored domain by two syncs after a removal has lost
+// its answer. A later sync must not bring the new domain back for a repetition to remove.
+func TestDomainMadeAnewStaysForgotten(t *testing.T) {
 	h := newFixture(t)
 	h.verified(t)
-	must(t, h.fake.For(guid).RemoveDomain(t.Context(), zone))
+	h.loseRemoval(t)
+	h.miss(t, time.Now())
+	h.miss(t, time.Now().Add(observation.ReplicaLag))
+	h.addAtPlatform(t)
+	h.discover(t)
+	_, err := h.remove(t, true)
+	refused(t, err, fault.DomainNotFound)
+	if len(h.fake.Holds(guid).Domains) != 1 {
+		t.Fatal("the new domain was removed")
+	}
+}
+
+// TestNewRemovalRemovesDomainMadeAnew checks that a removal that repeats no other removes a domain
+// that was made anew.
+func TestNewRemovalRemovesDomainMadeAnew(t *testing.T) {
+	t.Run("no earlier removal", func(t *testing.T) {
+		h := newFixture(t)
+		h.verified(t)
+		must(t, h.fake.For(guid).RemoveDomain(t.Context(), zone))
+		h.addAtPlatform(t)
+		h.discover(t)
+		h.removedForGood(t)
+	})
+	t.Run("added again by a request", func(t *testing.T) {
+		h := newFixture(t)
+		h.verified(t)
+		h.loseRemoval(t)
+		h.miss(t, time.Now())
+		h.added(t)
+		h.verifyAtPlatform(t)
+		h.discover(t)
+		h.removedForGood(t)
+	})
+	t.Run("added at the platform, then by a request", func(t *testing.T) {
+		h := newFixture(t)
+		h.verified(t)
+		h.loseRemoval(t)
+		h.addAtPlatform(t)
+		h.discover(t)
+		if added := h.added(t); !added.Exists {
+			t.Fatalf("added as %+v", added)
+		}
+		h.removedForGood(t)
+	})
+	t.Run("the platform refused the earlier removal", func(t *testing.T) {
+		h := newFixture(t)
+		h.verified(t)
+		box, err := h.fake.For(guid).CreateMailbox(t.Context(), mailbox.Spec{DisplayName: "A", Address: "a@" + zone})
+		must(t, err)
+		_, err = h.remove(t, true)
+		refused(t, err, fault.DomainInUse)
+		must(t, h.fake.For(guid).RemoveMailbox(t.Context(), box.ObjectID))
+		must(t, h.fake.For(guid).RemoveDomain(t.Context(), zone))
+		h.addAtPlatform(t)
+		h.discover(t)
+		h.removedForGood(t)
+	})
+}
+
+// TestRemovalThatChangedNothingIsRepeated fails a removal without an effect, and lets a sync find
+// the domain before the removal is repeated.
+func TestRemovalThatChangedNothingIsRepeated(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		kind  outcome.Kind
+		tries int
+	}{
+		{"unknown outcome", outcome.Unknown, removeTries},
+		{"platform down", outcome.Down, 1},
+	} {
+		for _, verified := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, verified %v", tt.name, verified), func(t *testing.T) {
+				h := newFixture(t)
+				if h.published(t); verified {
+					h.verified(t)
+				}
+				h.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: tt.kind, Times: tt.tries})
+				if _, err := h.remove(t, true); err == nil || h.fake.Effects("RemoveDomain") != 0 {
+					t.Fatalf("the removal did not fail: %v", err)
+				}
+				h.discover(t)
+				h.removedForGood(t)
+			})
+		}
+	}
+}
+
+// addAtPlatform and verifyAtPlatform do what an administrator of the tenant can do at the platform.
+func (h *fixture) addAtPlatform(t *testing.T) {
+	t.Helper()
 	_, err := h.fake.For(guid).AddDomain(t.Context(), zone)
 	must(t, err)
+}
+
+func (h *fixture) verifyAtPlatform(t *testing.T) {
+	t.Helper()
+	_, err := h.fake.For(guid).VerifyDomain(t.Context(), zone)
+	must(t, err)
+}
+
+// miss stores that a sync, which began at the time at, found no domain.
+func (h *fixture) miss(t *testing.T, at time.Time) {
+	t.Helper()
+	must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{Began: at, At: at, Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true}}))
+}
+
+// loseRemoval removes the domain at the platform and crashes before the answer.
+func (h *fixture) loseRemoval(t *testing.T) {
+	t.Helper()
+	h.fake.Fail(fake.Fault{Method: "RemoveDomain", Kind: outcome.Unknown, Times: 1, AfterEffect: true})
+	h.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Down, Skip: 1, Times: 1})
+	if _, err := h.remove(t, true); err == nil || len(h.fake.Holds(guid).Domains) != 0 {
+		t.Fatalf("got %v, the platform holds %v", err, h.fake.Holds(guid).Domains)
+	}
+}
+
+// removedForGood removes the domain from the service and at the platform.
+func (h *fixture) removedForGood(t *testing.T) {
+	t.Helper()
 	removed, err := h.remove(t, true)
 	must(t, err)
-	if !removed.MadeAnew || len(h.fake.Holds(guid).Domains) != 1 || h.isStored(t) {
+	if removed.MadeAnew || len(h.fake.Holds(guid).Domains) != 0 || h.isStored(t) {
 		t.Fatalf("got %+v, the platform holds %v", removed, h.fake.Holds(guid).Domains)
 	}
 }
@@ -144,8 +306,8 @@ func TestRemovalWithUnknownOutcome(t *testing.T) {
 	}
 }
 
-// TestEveryCrashOfARemovalConverges crashes the process at every step of a removal, and lets a sync
-// miss the domain before a new process repeats the removal.
+// TestEveryCrashOfARemovalConverges crashes the process at every step of a removal, and syncs before
+// a new process repeats the removal.
 func TestEveryCrashOfARemovalConverges(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for steps, finished := 0, false; !finished; steps++ {
@@ -159,12 +321,11 @@ func TestEveryCrashOfARemovalConverges(t *testing.T) {
 					must(t, err)
 					return
 				}
-				missed := map[string]bool{}
 				if len(h.fake.Holds(guid).Domains) == 0 {
-					missed[zone] = true
+					h.miss(t, time.Now())
+				} else {
+					h.discover(t)
 				}
-				now := time.Now()
-				must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{Began: now, At: now, Domains: []domain.Platform{}, MissedDomains: missed}))
 				_, err = h.remove(t, true)
 				must(t, err)
 				if n := h.fake.Effects("RemoveDomain"); n != 1 || h.isStored(t) {

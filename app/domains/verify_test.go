@@ -32,6 +32,19 @@ func TestVerifySettlesTheDomain(t *testing.T) {
 	}
 }
 
+// TestVerifyDomainMadeAnew checks that nothing of the old domain counts for a new one with its name.
+func TestVerifyDomainMadeAnew(t *testing.T) {
+	h := newFixture(t)
+	h.verified(t)
+	must(t, h.fake.For(guid).RemoveDomain(t.Context(), zone))
+	h.addAtPlatform(t)
+	d, err := h.Verify(t.Context(), h.acc.ID, guid, zone)
+	must(t, err)
+	if n := h.fake.Effects("EnableMail"); n != 2 || !d.Verified || !d.MailReady {
+		t.Fatalf("mail was enabled %d times, the domain is %+v", n, d)
+	}
+}
+
 func TestVerifyBeforeTheMailServerIsReady(t *testing.T) {
 	h := newFixture(t)
 	h.changeTenant(t, func(x *tenant.Tenant) { x.Bootstrap = tenant.BootstrapPending })

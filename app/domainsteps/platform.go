@@ -27,9 +27,21 @@ func (s *Steps) VerifyAndStore(ctx context.Context, owner access.AccountID, d do
 }
 
 // verifyAtPlatform returns the verified domain. It resolves an unknown outcome by reading the
-// domain.
+// domain. It first reads a domain that is stored as verified, because the platform can have a new
+// domain with the name, and after the call nothing shows this.
 func (s *Steps) verifyAtPlatform(ctx context.Context, d domain.Domain) (verified domain.Domain, err error) {
 	platform := s.Platform.For(d.TenantGUID)
+	if d.Verified {
+		began := s.Now()
+		held, err := FetchDomain(ctx, platform, d.Name)
+		if err != nil {
+			return d, err
+		}
+		if !held.Verified {
+			d = d.As(held, began)
+			d.Observed.Change = began
+		}
+	}
 	err = reconcile.Run(ctx, reconcile.Once, func(ctx context.Context) error {
 		held, err := platform.VerifyDomain(ctx, d.Name)
 		verified = d.As(held, s.Now())

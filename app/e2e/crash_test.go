@@ -30,7 +30,7 @@ var portCalls = []string{
 	"save refresh", "save disconnecting connection", "remove", "save disconnected connection", "remove integration",
 	"reserve send limit", "ensure_rule", "save send limit",
 	"claim tenant", "save counts", "save intents", "block", "save changes of mailboxes", "release tenant",
-	"remove_rule", "remove send limit", "remove_mailbox", "remove mailbox", "remove_domain", "remove domain",
+	"remove_rule", "remove send limit", "remove_mailbox", "remove mailbox", "begin removal of domain", "remove_domain", "remove domain",
 	"withdraw tenant", "rotate key", "remove_rules", "delete tenant",
 }
 

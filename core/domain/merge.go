@@ -27,12 +27,19 @@ type Observed struct {
 	Signing   time.Time // DKIM and Signing.Enabled
 	Selectors time.Time // the two CNAMEs of Signing
 	Records   time.Time // Verification and Service
+	// Change is the newest change that can mean a new domain with the same name, since the first
+	// removal began: another value of Verified, or a missing domain that was found.
+	Change time.Time
 }
 
 // Merge returns the stored domain with an observation of it. Each part is replaced unless the stored
 // one is newer.
 func (d Domain) Merge(seen Domain) Domain {
+	found := !d.MissingSince.IsZero() && seen.MissingSince.IsZero()
 	if observation.Advance(&d.Observed.State, seen.Observed.State) {
+		if found || d.Verified != seen.Verified {
+			d.Observed.Change = seen.Observed.State
+		}
 		d.Added, d.Default, d.Verified, d.MissingSince = seen.Added, seen.Default, seen.Verified, seen.MissingSince
 	}
 	if observation.Advance(&d.Observed.Mail, seen.Observed.Mail) {
@@ -47,6 +54,7 @@ func (d Domain) Merge(seen Domain) Domain {
 	if observation.Advance(&d.Observed.Records, seen.Observed.Records) {
 		d.Verification, d.Service = seen.Verification, seen.Service
 	}
+	observation.Advance(&d.Observed.Change, seen.Observed.Change)
 	return d.Seen(seen)
 }
 

@@ -46,6 +46,7 @@ func TestMergeIsIndependentOfOrder(t *testing.T) {
 	for _, observe := range observations() {
 		want = observe(want)
 	}
+	want.Observed.Change = time.Unix(3, 0) // the verification
 	all := observations()
 	permute(len(all), func(order []int) {
 		stored := loaded
@@ -83,7 +84,7 @@ func TestUnverifiedDomainStartsOver(t *testing.T) {
 	d := domain.Domain{Name: "a.test", Verified: true, Default: true, MailReady: true, DKIM: true, Signing: dns.Signing{Enabled: true}}
 	want := domain.Domain{Name: "a.test", Added: true}
 	at := time.Unix(9, 0)
-	want.Observed = domain.Observed{State: at, Mail: at, Signing: at}
+	want.Observed = domain.Observed{State: at, Mail: at, Signing: at, Change: at}
 	if diff := cmp.Diff(want, d.Merge(d.As(domain.Platform{Default: true}, at))); diff != "" {
 		t.Fatalf("removed and added again (-want +got):\n%s", diff)
 	}
@@ -111,5 +112,49 @@ func TestDomainIsGoneAfterTwoMisses(t *testing.T) {
 	}
 	if found := d.Merge(d.As(domain.Platform{Verified: true}, first.Add(1))); !found.MissingSince.IsZero() {
 		t.Fatal("a newer list does not end the miss")
+	}
+}
+
+// TestChangeThatCanMeanANewDomain merges observations of a domain that was seen at second 2.
+func TestChangeThatCanMeanANewDomain(t *testing.T) {
+	at := func(second int64, verified bool) func(domain.Domain) domain.Domain {
+		return func(d domain.Domain) domain.Domain {
+			return d.Merge(domain.Domain{}.As(domain.Platform{Verified: verified}, time.Unix(second, 0)))
+		}
+	}
+	missed := func(d domain.Domain) domain.Domain {
+		d, _ = d.Missed(time.Unix(3, 0))
+		return d
+	}
+	for _, tt := range []struct {
+		name     string
+		verified bool
+		observe  []func(domain.Domain) domain.Domain
+		change   int64 // 0 for none
+	}{
+		{"a verified domain stays verified", true, []func(domain.Domain) domain.Domain{at(3, true)}, 0},
+		{"an unverified domain stays unverified", false, []func(domain.Domain) domain.Domain{at(3, false)}, 0},
+		{"a verified domain is unverified", true, []func(domain.Domain) domain.Domain{at(3, false)}, 3},
+		{"a new domain is verified", true, []func(domain.Domain) domain.Domain{at(3, false), at(4, true)}, 4},
+		{"an unverified domain is verified", false, []func(domain.Domain) domain.Domain{at(3, true)}, 3},
+		{"a domain is missed", true, []func(domain.Domain) domain.Domain{missed}, 0},
+		{"a missing domain is found", true, []func(domain.Domain) domain.Domain{missed, at(4, true)}, 4},
+		{"an older list shows the domain unverified", true, []func(domain.Domain) domain.Domain{at(1, false)}, 0},
+		{"an older list shows a missing domain", true, []func(domain.Domain) domain.Domain{missed, at(2, true)}, 0},
+		{"a later observation changes nothing", true, []func(domain.Domain) domain.Domain{at(3, false), at(4, false)}, 3},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := domain.Domain{}.As(domain.Platform{Verified: tt.verified}, time.Unix(2, 0))
+			for _, observe := range tt.observe {
+				d = observe(d)
+			}
+			var want time.Time
+			if tt.change > 0 {
+				want = time.Unix(tt.change, 0)
+			}
+			if !d.Observed.Change.Equal(want) {
+				t.Fatalf("the change is of %v", d.Observed.Change)
+			}
+		})
 	}
 }
