@@ -72,6 +72,7 @@ type storedProgress struct {
 	Unavailable         time.Duration `json:"Away"`
 	UnavailableSince    time.Time     `json:"AwaySince"`
 	UnreliableSince     time.Time
+	MissingSince        time.Time
 	SeenAt, PublishedAt time.Time
 	NegativeTTL         time.Duration
 }
@@ -105,7 +106,7 @@ func (r dnsJobRow) job() provisioning.Job {
 }
 
 func (p storedProgress) utc() provisioning.Progress {
-	for _, t := range []*time.Time{&p.Since, &p.UnavailableSince, &p.UnreliableSince, &p.SeenAt, &p.PublishedAt} {
+	for _, t := range []*time.Time{&p.Since, &p.UnavailableSince, &p.UnreliableSince, &p.MissingSince, &p.SeenAt, &p.PublishedAt} {
 		*t = t.UTC()
 	}
 	return provisioning.Progress(p)

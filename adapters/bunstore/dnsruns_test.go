@@ -104,7 +104,7 @@ func jobWithAllFields(j provisioning.Job) provisioning.Job {
 	j.NextAttemptAt, j.StartedAt, j.EndedAt, j.UpdatedAt = at(1), at(2), at(3), at(4)
 	j.Progress = provisioning.Progress{
 		PlanHash: "hash", ZoneChanges: 1, Attempt: 2, Faults: 3, Since: at(5), Unavailable: 6 * time.Second, UnavailableSince: at(7),
-		UnreliableSince: at(8), SeenAt: at(9), PublishedAt: at(10), NegativeTTL: time.Hour,
+		UnreliableSince: at(8), MissingSince: at(11), SeenAt: at(9), PublishedAt: at(10), NegativeTTL: time.Hour,
 	}
 	return j
 }

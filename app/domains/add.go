@@ -125,12 +125,14 @@ func (s *Service) saveAdded(ctx context.Context, owner access.AccountID, added A
 }
 
 // releaseFailed deletes the reserved row when tenantry cannot have left the domain at the platform.
-// This is certain when the platform refuses the domain. It is also certain when this request
-// reserved the row and the error shows that nothing changed. If a later request has reserved the
-// row too, the row stays. releaseFailed returns the error for the caller.
+// This is certain when the platform refuses a domain that it never had. It is also certain when this
+// request reserved the row and the error shows that nothing changed. If a later request has reserved
+// the row too, the row stays. The row of a domain that the platform had before stays too, with its
+// jobs and its DNS records: only a sync deletes it. releaseFailed returns the error for the caller.
 func (s *Service) releaseFailed(ctx context.Context, owner access.AccountID, id tenant.GUID, d domain.Domain, cause error) error {
 	refused := errors.Is(cause, fault.DomainUnavailable) || errors.Is(cause, fault.InvalidDomain)
-	if refused || d.JustReserved && outcome.ChangedNothing(cause) {
+	neverHad := d.Observed.State.IsZero()
+	if refused && neverHad || d.JustReserved && outcome.ChangedNothing(cause) {
 		release := func(ctx context.Context) error { return s.Domains.ReleaseDomain(ctx, owner, d.ID, d.ReservedAt) }
 		if err := reconcile.Store(ctx, release); err != nil {
 			return fmt.Errorf("release domain: %w", err)

@@ -30,14 +30,25 @@ func (s *Service) addAtPlatform(ctx context.Context, id tenant.GUID, d *domain.D
 		return false, err
 	default:
 		if held, err = s.add(ctx, platform, d.Name); err != nil {
-			return false, err
+			return false, s.explainRefusal(*d, err)
 		}
 		at = s.Now()
+		exists = d.Verified && held.Verified // a domain that was added just now is not verified yet
 		// From here on the platform has the domain, so releaseFailed must not delete the row.
 		d.JustReserved = false
 	}
 	*d = d.As(held, at)
 	return exists, s.readRecords(ctx, platform, d)
+}
+
+// explainRefusal returns the error of a failed add. If discoveries missed the domain a short time ago,
+// the platform may refuse to add it because the tenant has it, and not a different tenant. The request
+// is then unfinished: a later one finds the domain, or gets the refusal.
+func (s *Service) explainRefusal(d domain.Domain, err error) error {
+	if d.Returning(s.Now()) && errors.Is(err, fault.DomainUnavailable) {
+		return &outcome.Error{Kind: outcome.NotReady, Cause: "domain_taken", Detail: "the domain may be on the tenant and not show yet"}
+	}
+	return err
 }
 
 func (s *Service) add(ctx context.Context, platform ports.MailTenant, name string) (held domain.Platform, err error) {

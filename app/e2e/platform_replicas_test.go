@@ -3,8 +3,10 @@
 package e2e
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -114,4 +116,97 @@ func (j *journey) verifiedDomains() (n int) {
 		}
 	}
 	return n
+}
+
+// TestHiddenDomainIsAddedAgain lets a sync miss a verified domain, because all reads at Graph return
+// the state before the domain was added. The domain is then requested again, while different reads lag.
+// It keeps its id, its verification and its limit, and the request ends right with the same
+// Idempotency-Key.
+func TestHiddenDomainIsAddedAgain(t *testing.T) {
+	t.Parallel()
+	c := sharedSandbox(t)
+	for _, answers := range []string{"all", "objects", "lists", "alternate"} {
+		t.Run(answers, func(t *testing.T) {
+			t.Parallel()
+			h := c.withT(t).newAccount(nil).newConnectedTenant(nil)
+			h.lagGraph(hiddenMS, "") // from here on there is a state without the domain
+			zone := h.newVerifiedDomain()
+			h.post(h.path("/mailbox-limits"), object{"daily_send_limit": 20, "domain_scope": zone})
+			before := h.get(h.path("/domains")).objects("domains")
+			h.lagGraph(hiddenMS, "all")
+			h.mustSync()
+			if hidden := h.get(h.path("/domains")); len(before) != 1 || hidden.at("count") != 0.0 {
+				t.Fatalf("the domains are %v before, and %s after the sync", before, hidden.raw)
+			}
+
+			h.lagGraph(hiddenMS, answers)
+			add := func() reply {
+				got, err := h.tryWithKey(t.Name(), "POST", h.ready.APIURL+h.path("/domains"), h.key, object{"domain": zone})
+				must(t, err)
+				return got
+			}
+			got := add()
+			if answers == "all" || answers == "objects" {
+				if got.code() != "provider_timeout" {
+					t.Errorf("without a read that shows the domain: %d %s", got.status, got.raw)
+				}
+				h.lagGraph(0, "")
+				got = add()
+			}
+			checkValues(t, got.object, object{"status": "exists", "domain.domain_name": zone, "domain.is_verified": true})
+			h.lagGraph(0, "")
+			after := h.get(h.path("/domains")).objects("domains")
+			if len(after) != 1 || after[0].text("id") != before[0].text("id") || after[0]["is_verified"] != true {
+				t.Errorf("the domains are %v, and were %v", after, before)
+			}
+			h.publishRecords(zone)
+			h.post(h.domainPath(zone, "/verify"), nil)
+			h.publishRecords(zone)
+			h.post(h.domainPath(zone, "/enable-dkim"), nil)
+			checkValues(t, h.get(h.path("/mailbox-limits?domain_scope="+zone)).object, object{"daily_send_limit": 20})
+		})
+	}
+}
+
+// TestRunWaitsForAHiddenDomain checks that a provisioning job waits while no read at Graph shows its
+// domain, and completes after that. A request that needs the domain at Graph fails meanwhile, and
+// succeeds later with the same Idempotency-Key.
+func TestRunWaitsForAHiddenDomain(t *testing.T) {
+	t.Parallel()
+	h := sharedSandbox(t).newAccount(nil).withDNSConnection().newConnectedTenant(nil)
+	h.lagGraph(hiddenMS, "")
+	zone, id := h.newHostedDomain()
+	h.lagGraph(hiddenMS, "all")
+	started := h.expect("POST", "/v1/domains/"+id+"/dns/provision", nil, http.StatusAccepted, "")
+	run := fmt.Sprint(started.at("run.id"))
+	h.eventually("the job waits for the domain", func() bool {
+		job := h.get("/v1/dns/provisioning-runs/" + run).objects("jobs")[0]
+		if job.text("status") == "failed" {
+			t.Fatalf("the job failed: %s", job.text("message"))
+		}
+		return strings.Contains(job.text("message"), "does not show the domain")
+	})
+	enable := func() reply {
+		got, err := h.tryWithKey(t.Name(), "POST", h.ready.APIURL+h.domainPath(zone, "/enable-dkim"), h.key, nil)
+		must(t, err)
+		return got
+	}
+	if got := enable(); got.code() != "domain_not_found" {
+		t.Errorf("without a read that shows the domain: %d %s", got.status, got.raw)
+	}
+	h.lagGraph(0, "")
+	if job := h.waitForRun(run).objects("jobs")[0]; job.text("status") != "completed" {
+		t.Errorf("the job ended %v", job)
+	}
+	h.checkProvisioned(zone)
+	checkValues(t, enable().object, object{"status": "enabled"})
+}
+
+// hiddenMS is a lag that outlasts a test.
+const hiddenMS = 3_600_000
+
+// lagGraph sets which reads at Graph the lagging replica answers.
+func (h accountTenant) lagGraph(ms int, answers string) {
+	h.t.Helper()
+	h.setBehaviour(object{"graph_replicas": object{"lag_ms": ms, "answers": answers}})
 }

@@ -101,6 +101,12 @@ func (d Domain) ReservedAgain(at time.Time) Domain {
 	return d
 }
 
+// Returning reports whether d is a reservation of a domain that a discovery missed, made less than
+// observation.ReplicaLag before now. The platform may still have the domain and not show it.
+func (d Domain) Returning(now time.Time) bool {
+	return !d.Added && !d.Observed.State.IsZero() && now.Sub(d.Observed.State) < observation.ReplicaLag
+}
+
 // Missed returns the stored domain after a discovery did not find it, neither in the platform's
 // list nor by its name. The discovery began at the time at. gone reports whether the domain no
 // longer exists. If the stored observation is newer than the discovery, nothing changes.

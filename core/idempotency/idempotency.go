@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"slices"
 	"strings"
 	"time"
 
@@ -150,18 +151,22 @@ const (
 	Release
 )
 
+// notKept lists the statuses below 500 of which no answer is kept, see End.
+var notKept = []int{401, 402, 404, 429}
+
 // End returns what happens to the key, from the answer's HTTP status and the effects of the
 // request. A refusal is kept if it is based on a provider's answer or the live DNS, which may
 // differ the next time. It is not kept if fromStore is true: the stored data decided it, for
-// example a race with a different request. Internal errors are never kept. The same applies to
-// answers that depend on the caller's credentials, plan or rate (401, 402, 429).
+// example a race with a different request. A 404 is not kept either: a provider's replicas lag, and
+// can miss an object that exists. Internal errors are never kept. The same applies to answers that
+// depend on the caller's credentials, plan or rate (401, 402, 429).
 func End(status int, fromStore bool, e Effects) Result {
 	switch {
 	case status >= 200 && status < 300 && e.Completed:
 		return AnswerKept
 	case status >= 200 && status < 300:
 		return KeepAnswer
-	case e.Answered && !fromStore && status >= 400 && status < 500 && status != 401 && status != 402 && status != 429:
+	case e.Answered && !fromStore && status >= 400 && status < 500 && !slices.Contains(notKept, status):
 		return KeepAnswer
 	case e.Asked || e.Changed:
 		return KeepKey

@@ -48,7 +48,7 @@ func TestEnd(t *testing.T) {
 		{200, nothing, KeepAnswer}, {202, answered, KeepAnswer}, {200, changed, KeepAnswer},
 		{400, nothing, Release}, {404, nothing, Release}, {409, nothing, Release}, {402, nothing, Release}, {503, nothing, Release},
 		{400, answered, KeepAnswer}, {403, answered, KeepAnswer}, {409, answered, KeepAnswer},
-		{401, answered, KeepKey}, {402, answered, KeepKey}, {429, answered, KeepKey},
+		{401, answered, KeepKey}, {402, answered, KeepKey}, {404, answered, KeepKey}, {429, answered, KeepKey},
 		{400, asked, KeepKey}, {409, changed, KeepKey},
 		{500, answered, KeepKey}, {502, asked, KeepKey}, {503, changed, KeepKey}, {504, asked, KeepKey},
 	} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tenantry/tenantry/core/dns"
 	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/observation"
 )
 
 // Begin starts an attempt of a job that a worker has claimed. It returns the job as Running and the
@@ -106,6 +107,8 @@ func (d *decision) checkError(err error, z Zone) bool {
 		d.require(TenantAccessLost, "")
 	case domainTaken:
 		d.require(DomainUnavailable, "")
+	case domainMissing:
+		d.missing()
 	case domainGone:
 		d.fail(messageGone)
 	case refused:
@@ -140,11 +143,14 @@ func (d *decision) writeFailed(o Observation) {
 	}
 }
 
-// trackErrors updates the count of consecutive internal faults and the time that a provider was
-// unavailable.
+// trackErrors updates the count of consecutive internal faults, the time that a provider was
+// unavailable, and the time since which the domain is missing.
 func (d *decision) trackErrors(e errorClass) {
 	if e != internalFault {
 		d.Faults = 0
+	}
+	if e != domainMissing {
+		d.MissingSince = time.Time{}
 	}
 	switch {
 	case e == unavailable && d.UnavailableSince.IsZero():
@@ -204,6 +210,22 @@ func (d *decision) unavailable(minWait time.Duration) {
 		return
 	}
 	d.Message += suffixUnavailableAtEnd
+}
+
+// missing waits until the domain is found again. The platform's replicas lag, so the job fails only
+// if the domain is missing for observation.ReplicaLag.
+func (d *decision) missing() {
+	if observation.Gone(d.MissingSince, d.Now) {
+		d.fail(messageGone)
+		return
+	}
+	if d.MissingSince.IsZero() {
+		d.MissingSince = d.Now
+	}
+	d.wait(0)
+	if d.Status == Waiting {
+		d.Message += suffixMissing
+	}
 }
 
 // countFault waits after an internal fault. The job fails after maxFaults faults in a row.

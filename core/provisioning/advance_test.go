@@ -74,6 +74,12 @@ func unreliableForAlmostHour(j *Job, now time.Time) {
 	j.UnreliableSince = now.Add(-time.Hour + time.Second)
 }
 
+func missingFor15m(j *Job, now time.Time) { j.MissingSince = now.Add(-15 * time.Minute) }
+
+func missingForAlmost15m(j *Job, now time.Time) {
+	j.MissingSince = now.Add(-15*time.Minute + time.Second)
+}
+
 func seen10s(j *Job, now time.Time) { j.SeenAt = now.Add(-10 * time.Second) }
 
 func seen4s(j *Job, now time.Time) { j.SeenAt = now.Add(-4 * time.Second) }
@@ -144,7 +150,10 @@ func TestAdvance(t *testing.T) {
 		{name: "not ready because of a conflict", path: toVerify, observation: "conflict", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: dns.ConflictToResolve},
 		{name: "the domain of a different tenant", path: toVerify, observation: "taken", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: DomainUnavailable},
 		{name: "consent is gone", path: toVerify, observation: "access denied", stage: StageDomainVerification, status: ActionRequired, next: Verify, code: TenantAccessLost},
-		{name: "the domain is gone", path: toVerify, observation: "gone", stage: StageDomainVerification, status: Failed},
+		{name: "the tenant is gone", path: toVerify, observation: "gone", stage: StageDomainVerification, status: Failed},
+		{name: "the domain is missing", path: toVerify, observation: "missing", stage: StageDomainVerification, status: Waiting, next: Verify, pause: firstPause},
+		{name: "the domain is missing for almost 15 min", path: toVerify, history: missingForAlmost15m, observation: "missing", stage: StageDomainVerification, status: Waiting, next: Verify, pause: firstPause},
+		{name: "the domain is missing for 15 min", path: toVerify, history: missingFor15m, observation: "missing", stage: StageDomainVerification, status: Failed},
 		{name: "e-mail service", path: toMail, observation: "ready", stage: StageDKIMPublication, status: Running, next: EnsureSigning},
 		{name: "e-mail service is not ready", path: toMail, history: publishedAgo(0, time.Hour), observation: "nothing", stage: StageDomainVerification, status: Waiting, next: EnableMail, pause: firstPause},
 		{name: "e-mail service takes 48 h", path: toMail, history: overdue, observation: "not ready", stage: StageDomainVerification, status: ActionRequired, next: EnableMail, code: VerificationTimeout},
@@ -272,6 +281,14 @@ func TestReadResetsProgress(t *testing.T) {
 	}
 }
 
+// TestMissingDomainIsFoundAgain checks that only consecutive misses let a job fail.
+func TestMissingDomainIsFoundAgain(t *testing.T) {
+	j := afterObservations(t, newJob(), "missing", "unreliable", "missing")
+	if since := j.UpdatedAt; !j.MissingSince.Equal(since) {
+		t.Errorf("the domain is missing since %s, want %s", j.MissingSince, since)
+	}
+}
+
 // A new stage resets the clocks and counters of the job. A new step resets only the counters.
 func TestStageResetsProgress(t *testing.T) {
 	spent := func(path []string) Job {
@@ -322,7 +339,7 @@ func TestMayWrite(t *testing.T) {
 func TestMessages(t *testing.T) {
 	for name, want := range map[string]string{
 		"no connection": "words of dns_connection_required", "conflict": zoneWithConflict.Message,
-		"access denied": advice[TenantAccessLost], "gone": messageGone,
+		"access denied": advice[TenantAccessLost], "gone": messageGone, "missing": waitMessages[StagePlan] + suffixMissing,
 		"refused":   "A provider permanently rejects a step: why. After that is fixed, provision the domain again.",
 		"throttled": waitMessages[StagePlan] + suffixUnavailable, "unreliable": waitMessages[StagePlan],
 	} {

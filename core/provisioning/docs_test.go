@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tenantry/tenantry/core/observation"
 )
 
 const docPath = "../../docs/provisioning.md"
@@ -56,6 +58,7 @@ var jobHistories = map[string]func(*Job){
 		j.Since, j.UnavailableSince = j.Since.Add(-2*DefaultTimetable.Limit), j.Since.Add(-2*DefaultTimetable.Limit)
 	},
 	"unreliable":    func(j *Job) { j.UnreliableSince = j.Since.Add(-DefaultTimetable.Unreliable) },
+	"missing":       func(j *Job) { j.MissingSince = j.Since.Add(-observation.ReplicaLag) },
 	"seen once":     func(j *Job) { j.SeenAt = j.Since.Add(-time.Minute) },
 	"moved twice":   func(j *Job) { j.ZoneChanges = 2 },
 	"many faults":   func(j *Job) { j.Faults = maxFaults - 1 },

@@ -19,7 +19,8 @@ const (
 	outcomeUnknown            // the outcome is unknown; steps are idempotent, so repeat it
 	accessDenied              // the service may not manage the tenant
 	domainTaken               // the domain belongs to a different tenant
-	domainGone                // the domain or its tenant no longer exists
+	domainMissing             // the mail platform or a sync does not find the domain
+	domainGone                // the tenant no longer exists
 	refused                   // a retry cannot succeed
 	internalFault             // an internal error of the service
 )
@@ -27,7 +28,7 @@ const (
 // classByCode holds the classes of errors that are classified by their code alone.
 var classByCode = map[fault.Code]errorClass{
 	fault.AccessDenied: accessDenied, fault.DomainUnavailable: domainTaken,
-	fault.DomainNotFound: domainGone, fault.TenantNotFound: domainGone, fault.AccountClosed: domainGone,
+	fault.DomainNotFound: domainMissing, fault.TenantNotFound: domainGone, fault.AccountClosed: domainGone,
 	fault.VerificationFailed: notYet, fault.DKIMNotReady: notYet, fault.ExchangeNotReady: notYet,
 }
 

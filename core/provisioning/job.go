@@ -138,6 +138,8 @@ type Progress struct {
 	UnavailableSince time.Time
 	// UnreliableSince is when reads of the DNS became unreliable, zero while they are reliable.
 	UnreliableSince time.Time
+	// MissingSince is when the domain was not found for the first time, zero if it was found since.
+	MissingSince time.Time
 	// SeenAt is when all servers were first seen to show the written records. PublishedAt is when a
 	// second read confirmed it.
 	SeenAt, PublishedAt time.Time

@@ -43,6 +43,7 @@ var waitMessages = map[Stage]string{
 
 const (
 	suffixUnavailable      = " A provider is unavailable or limits the request rate. The job continues as soon as the provider responds."
+	suffixMissing          = " The mail platform does not show the domain at the moment."
 	suffixUnavailableAtEnd = " At the last attempt a provider was unavailable."
 
 	messageMoved      = "The zone was changed while its records were being written. A new plan is being made."

@@ -52,7 +52,7 @@ func description() sdk.Description {
 			},
 			ApplicationField: "client_id",
 			Administrator:    "Global Administrator",
-			Withdrawal:       "Open Enterprise applications in the Microsoft Entra admin center, and delete the application that you approved.",
+			Withdrawal:       "In the Microsoft Entra admin center, open Enterprise applications, then All applications. Find the application that you approved by its Application ID, and delete it.",
 			LeftRules:        "Open Mail flow, Rules in the Exchange admin center.",
 		},
 		// The directory service limits the writes of one application in one tenant. Exchange

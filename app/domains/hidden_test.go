@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package domains
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/fake"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/fault"
+	"github.com/tenantry/tenantry/core/observation"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// hide stores a discovery that misses the domain, because the platform's replicas lag.
+func (h *fixture) hide(t *testing.T) {
+	t.Helper()
+	time.Sleep(time.Minute)
+	now := h.Now()
+	must(t, h.store.SaveDiscovery(t.Context(), h.acc.ID, guid, ports.Found{
+		Began: now, At: now, Domains: []domain.Platform{}, MissedDomains: map[string]bool{zone: true},
+	}))
+	if left, err := h.List(t.Context(), h.acc.ID, guid); err != nil || len(left) != 0 {
+		t.Fatalf("listed are %+v, %v", left, err)
+	}
+	time.Sleep(time.Second)
+}
+
+// TestAddKeepsADomainThatReplicasDoNotShow checks a request for a verified domain that a discovery
+// missed. Its row stays what it was, whichever reads of the platform miss the domain, and whether the
+// platform refuses to add a domain that it has.
+func TestAddKeepsADomainThatReplicasDoNotShow(t *testing.T) {
+	taken := fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable}
+	hidden := func(method string, times int) fake.Fault {
+		return fake.Fault{Method: method, Kind: outcome.Refused, Code: fault.DomainNotFound, Times: times}
+	}
+	for _, tt := range []struct {
+		name   string
+		faults []fake.Fault
+		want   fault.Code // the zero Code: none
+	}{
+		{"all reads find it", nil, fault.Code{}},
+		{"the first read misses it", []fake.Fault{hidden("Domain", 1)}, fault.Code{}},
+		{"the first reads of its records miss it", []fake.Fault{hidden("Domain", 1), hidden("Records", 3)}, fault.Code{}},
+		{"all reads miss it", []fake.Fault{hidden("Domain", 0), taken}, fault.ProviderTimeout},
+		{"an add has no answer, and all reads miss it", []fake.Fault{hidden("Domain", 0), {Method: "AddDomain", Kind: outcome.Unknown}}, fault.ProviderTimeout},
+	} {
+		inFakeTime(t, tt.name, func(t *testing.T) {
+			h := newFixture(t)
+			h.Search = time.Second
+			before := h.verified(t)
+			h.hide(t)
+			var lift []func()
+			for _, f := range tt.faults {
+				lift = append(lift, h.fake.Fail(f))
+			}
+			got, err := h.Add(t.Context(), h.acc, guid, zone, nil)
+			if tt.want != (fault.Code{}) {
+				refused(t, err, tt.want)
+				for _, f := range lift {
+					f()
+				}
+				got, err = h.Add(t.Context(), h.acc, guid, zone, nil)
+			}
+			must(t, err)
+			if after := h.stored(t); !got.Exists || after.ID != before.ID || !after.Verified || !after.MailReady {
+				t.Errorf("exists: %v, stored is %+v, before %+v", got.Exists, after, before)
+			}
+			_, err = h.Verify(t.Context(), h.acc.ID, guid, zone)
+			must(t, err)
+			h.publish(h.stored(t), before.Signing.Selector1, before.Signing.Selector2)
+			d, err := h.EnableDKIM(t.Context(), h.acc.ID, guid, zone)
+			must(t, err)
+			if !d.DKIM {
+				t.Errorf("the domain is not signed: %+v", d)
+			}
+			for _, write := range []string{"AddDomain", "VerifyDomain", "EnableMail", "EnsureSigning", "EnableSigning"} {
+				if n := h.fake.Effects(write); n != 1 {
+					t.Errorf("%s took effect %d times", write, n)
+				}
+			}
+		})
+	}
+}
+
+// TestRefusalOfAHiddenDomainBecomesFinal checks that the platform's refusal counts once the replicas
+// had time to show the domain. Only a sync deletes the row.
+func TestRefusalOfAHiddenDomainBecomesFinal(t *testing.T) {
+	inFakeTime(t, "a different tenant has the domain", func(t *testing.T) {
+		h := newFixture(t)
+		before := h.verified(t)
+		h.hide(t)
+		h.fake.Fail(fake.Fault{Method: "Domain", Kind: outcome.Refused, Code: fault.DomainNotFound})
+		h.fake.Fail(fake.Fault{Method: "AddDomain", Kind: outcome.Refused, Code: fault.DomainUnavailable})
+		add := func() error { _, err := h.Add(t.Context(), h.acc, guid, zone, nil); return err }
+		refused(t, add(), fault.ProviderTimeout)
+		time.Sleep(observation.ReplicaLag - time.Second)
+		refused(t, add(), fault.ProviderTimeout)
+		time.Sleep(time.Second)
+		refused(t, add(), fault.DomainUnavailable)
+		d, err := h.store.ReserveDomain(t.Context(), h.acc.ID, guid, zone, domain.MaxPerTenant, h.Now())
+		must(t, err)
+		if d.ID != before.ID || d.Added {
+			t.Errorf("the row is %+v, before %+v", d, before)
+		}
+	})
+}

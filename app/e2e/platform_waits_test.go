@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// longWait is a Retry-After, in seconds, that outlasts the test: the longest that counts.
+const longWait = 3600
+
+// TestReplicasShareWaits checks that a Retry-After which one service gets from the mail platform holds
+// back the calls of a second service with the same Redis. The second service makes no call of the scope,
+// tells its caller how long to wait, and still makes the calls of other scopes.
+func TestReplicasShareWaits(t *testing.T) {
+	t.Parallel()
+	redis := testserver.NewRedis(t)
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := append(r.env(t.TempDir(), testserver.Database(t)), "TENANTRY_REDIS_URL="+redis.URL, slowRedis)
+	r.runCommand(env, "migrate")
+	id, key := r.newAccount(env, "owner@example.com", "complete", 5)
+	connecting, c := r.serve(env)
+	owner := caller{c, id, "owner@example.com", key}
+	connect := func() accountTenant {
+		h := owner.newTenant(nil)
+		newAdministrator(t, h.admin).connect(owner.client, key)
+		h.mustSync()
+		return h
+	}
+	type waitCase struct {
+		name, match string
+		behaviour   object
+		throttled   string // the host that asks for the wait
+		other       string // a host that does not
+		first       accountTenant
+		second      accountTenant // the tenant that the second service syncs
+	}
+	inTenant := func(name, match, throttled, other string) waitCase {
+		h := connect()
+		return waitCase{name, match, nil, throttled, other, h, h}
+	}
+	cases := []waitCase{
+		inTenant("login host", "POST /login/", "/login/", ""),
+		inTenant("Graph in a tenant", "GET /graph/", "/graph/", "/exchange/"),
+		inTenant("Exchange in a tenant", "POST /exchange/", "/exchange/", "/graph/"),
+		{"Graph in all tenants", "GET /graph/", object{"throttle_scope": "Application"}, "/graph/", "/exchange/", connect(), connect()},
+	}
+	must(t, connecting.stop())
+	// The next processes have no tokens. Background jobs would call the platform too.
+	env = append(env, "TENANTRY_WORKER=false")
+	_, first := r.serve(env)
+	_, second := r.serve(env)
+	for _, tt := range cases {
+		if tt.behaviour != nil {
+			tt.first.setBehaviour(tt.behaviour)
+		}
+		owner.control("POST", "/faults", object{"match": tt.match, "kind": "status", "status": http.StatusTooManyRequests, "retry_after": longWait, "times": 1})
+		begun := len(r.recordedRequests())
+		first.do("POST", first.ready.APIURL+tt.first.path("/sync"), key, nil)
+		answered := len(r.recordedRequests())
+		got := second.do("POST", second.ready.APIURL+tt.second.path("/sync"), key, nil)
+		all := r.recordedRequests()
+		if n := countRequests(all[begun:answered], func(call platformRequest) bool { return call.status == http.StatusTooManyRequests }); n != 1 {
+			t.Errorf("%s: %d calls of the first service were throttled", tt.name, n)
+		}
+		calls := func(host string) int {
+			return countRequests(all[answered:], func(call platformRequest) bool { return strings.HasPrefix(call.path, host) })
+		}
+		if n := calls(tt.throttled); n != 0 {
+			t.Errorf("%s: the second service made %d calls during the wait", tt.name, n)
+		}
+		if tt.other != "" && calls(tt.other) == 0 {
+			t.Errorf("%s: the second service made no call to %s: %d %s", tt.name, tt.other, got.status, got.raw)
+		}
+		if wait, _ := strconv.Atoi(got.header.Get("Retry-After")); tt.other == "" && (got.status != http.StatusServiceUnavailable || wait <= longWait/2) {
+			t.Errorf("%s: the second service answers %d with Retry-After %d: %s", tt.name, got.status, wait, got.raw)
+		}
+	}
+	for _, call := range owner.journal(mailPlatform) {
+		if call["violation"] != nil {
+			t.Errorf("%s: %s %s at %s", call["violation"], call["operation"], call["path"], call["at"])
+		}
+	}
+}
+
+func countRequests(all []platformRequest, counts func(platformRequest) bool) (n int) {
+	for _, call := range all {
+		if counts(call) {
+			n++
+		}
+	}
+	return n
+}
