@@ -41,8 +41,8 @@ func (s *sender) Check(ctx context.Context) (integration.Reach, error) {
 	return integration.Reach{}, s.end(ctx, "Check")
 }
 
-func (s *sender) Account(ctx context.Context, _ string) (integration.Account, error) {
-	return integration.Account{ID: "a"}, s.end(ctx, "Account")
+func (s *sender) Account(ctx context.Context, address string) (integration.Account, error) {
+	return integration.Account{ID: "a", Address: address}, s.end(ctx, "Account")
 }
 
 func (s *sender) Accounts(ctx context.Context, _ string) (integration.Page, error) {

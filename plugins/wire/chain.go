@@ -181,7 +181,8 @@ func (c chain) newCall(method string, request protobuf.Message, reply any, optio
 	return call
 }
 
-// sendToPlugin opens a session, sends one call with it and reports the outcome to Session.Done.
+// sendToPlugin opens a session, sends one call with it, checks the answer and reports the outcome to
+// Session.Done.
 func (c chain) sendToPlugin(ctx context.Context, method string, call Call, reply any, options []grpc.CallOption) error {
 	s, err := c.open(ctx, call.secrets()...)
 	if err != nil {
@@ -192,6 +193,9 @@ func (c chain) sendToPlugin(ctx context.Context, method string, call Call, reply
 	m := call.request.ProtoReflect()
 	m.Set(m.Descriptor().Fields().ByName(connectionField), protoreflect.ValueOfMessage(connectionToProto(s.Connection).ProtoReflect()))
 	err = fromStatus(s.Process.conn.Invoke(sendRequestID(ctx), method, call.request, reply, options...))
+	if err == nil {
+		err = checkAnswer(call.request, call.reply)
+	}
 	if s.Done != nil {
 		s.Done(err)
 	}

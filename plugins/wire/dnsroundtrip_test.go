@@ -34,24 +34,30 @@ func (d *recordingDNS) Zone(_ context.Context, name string) (dns.Zone, error) {
 	if d.err != nil {
 		return dns.Zone{}, d.err
 	}
-	return newFilled[dns.Zone]("zone")
+	zone, err := newFilled[dns.Zone]("zone")
+	zone.Name = name
+	return zone, err
 }
 
 func (d *recordingDNS) Records(_ context.Context, z dns.Zone) ([]dns.RRSet, error) {
 	d.lastCall = fmt.Sprint("Records ", z)
-	return d.sets()
+	return d.sets(z)
 }
 
 func (d *recordingDNS) Apply(_ context.Context, z dns.Zone, changes []dns.Change) ([]dns.RRSet, error) {
 	d.lastCall = fmt.Sprint("Apply ", z, changes)
-	return d.sets()
+	return d.sets(z)
 }
 
-func (d *recordingDNS) sets() ([]dns.RRSet, error) {
+func (d *recordingDNS) sets(z dns.Zone) ([]dns.RRSet, error) {
 	if d.err != nil {
 		return nil, d.err
 	}
-	return sampleSets("answer"), nil
+	sets := sampleSets("answer")
+	for i := range sets {
+		sets[i].Name += "." + z.Name
+	}
+	return sets, nil
 }
 
 // sampleSets returns record sets with a value in every field, and with a text that is not UTF-8.

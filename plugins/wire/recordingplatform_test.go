@@ -54,6 +54,18 @@ func newFilled[T any](at string) (T, error) {
 	return v, nil
 }
 
+func newDomain(name, at string) (domain.Platform, error) {
+	d, err := newFilled[domain.Platform](at)
+	d.Name = name
+	return d, err
+}
+
+func newMailbox(address, at string) (mailbox.Platform, error) {
+	m, err := newFilled[mailbox.Platform](at)
+	m.Address = address
+	return m, err
+}
+
 func (p *recordingPlatform) Check(context.Context) error {
 	p.record("Check")
 	return nil
@@ -94,12 +106,12 @@ func (t recordingTenant) Domains(context.Context) ([]domain.Platform, error) {
 
 func (t recordingTenant) Domain(_ context.Context, name string) (domain.Platform, error) {
 	t.record("Domain", t.id, name)
-	return newFilled[domain.Platform]("domain")
+	return newDomain(name, "domain")
 }
 
 func (t recordingTenant) AddDomain(_ context.Context, name string) (domain.Platform, error) {
 	t.record("AddDomain", t.id, name)
-	return newFilled[domain.Platform]("added")
+	return newDomain(name, "added")
 }
 
 func (t recordingTenant) Records(_ context.Context, name string) (domain.Records, error) {
@@ -109,7 +121,7 @@ func (t recordingTenant) Records(_ context.Context, name string) (domain.Records
 
 func (t recordingTenant) VerifyDomain(_ context.Context, name string) (domain.Platform, error) {
 	t.record("VerifyDomain", t.id, name)
-	return newFilled[domain.Platform]("verified")
+	return newDomain(name, "verified")
 }
 
 func (t recordingTenant) EnableMail(_ context.Context, name string) error {
@@ -174,12 +186,12 @@ func (t recordingTenant) EmailLicenses(context.Context) (tenant.Licenses, error)
 
 func (t recordingTenant) Mailbox(_ context.Context, address string) (mailbox.Platform, error) {
 	t.record("Mailbox", t.id, address)
-	return newFilled[mailbox.Platform]("mailbox")
+	return newMailbox(address, "mailbox")
 }
 
 func (t recordingTenant) CreateMailbox(_ context.Context, m mailbox.Spec) (mailbox.Platform, error) {
 	t.record("CreateMailbox", t.id, m)
-	return newFilled[mailbox.Platform]("created")
+	return newMailbox(m.Address, "created")
 }
 
 func (t recordingTenant) OpenSignIn(_ context.Context, objectID, address string, password secret.Text) error {

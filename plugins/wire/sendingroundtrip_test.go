@@ -38,7 +38,9 @@ func (s *recordingSending) Check(context.Context) (integration.Reach, error) {
 }
 
 func (s *recordingSending) Account(_ context.Context, address string) (integration.Account, error) {
-	return recordAndAnswer[integration.Account](s, "Account "+address)
+	a, err := recordAndAnswer[integration.Account](s, "Account "+address)
+	a.Address = address
+	return a, err
 }
 
 func (s *recordingSending) Accounts(_ context.Context, cursor string) (integration.Page, error) {

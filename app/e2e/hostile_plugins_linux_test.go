@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+)
+
+// hostilePlugin is a copy of testdata/rogue. Its name selects what it does when the service tests a
+// credential.
+type hostilePlugin struct {
+	name string
+	// status and code are the answer of the API to the request that tests the credential.
+	status int
+	code   string
+	// cause is the cause that the log gives for the failed call.
+	cause string
+	// says are texts of one further log line about the plugin, unless there are none.
+	says []string
+}
+
+var hostilePlugins = []hostilePlugin{
+	{"giant", http.StatusBadGateway, "provider_error", "plugin_too_large", nil},
+	{"mistyped", http.StatusBadGateway, "provider_error", "plugin_protocol", nil},
+	{"exits", http.StatusGatewayTimeout, "provider_timeout", "plugin_gone", []string{"exit status 4"}},
+	{"forks", http.StatusGatewayTimeout, "provider_timeout", "plugin_gone", []string{"exit status 50"}},
+	{"opens", http.StatusGatewayTimeout, "provider_timeout", "plugin_gone", []string{"plugin has almost reached a limit", `"resource":"open files"`}},
+	{"tells", http.StatusGatewayTimeout, "provider_timeout", "plugin_gone", []string{"the key is [redacted]"}},
+	{"hangs", http.StatusGatewayTimeout, "provider_timeout", "plugin_deadline", nil},
+}
+
+// TestServiceSurvivesHostilePlugins starts a service with plugins that lie, hang, die and tell
+// secrets, and calls each of them. Each request gets the documented error. The service stays ready,
+// the mail platform answers, and the log names each plugin and no secret. The plugin that hangs is
+// called first, so that all else happens while its call waits.
+func TestServiceSurvivesHostilePlugins(t *testing.T) {
+	t.Parallel()
+	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
+	env := append(r.env(t.TempDir(), ""), "TENANTRY_PLUGIN_DIR="+r.hostilePluginDir())
+	_, key := r.newAccount(env, "ann@example.com", "complete", 0)
+	p, server := r.serve(env)
+	c := caller{client: server, key: key}
+	secrets := map[string]string{}
+	checkHealthy := func(during string) {
+		t.Helper()
+		if ready := c.do("GET", c.ready.AdminURL+"/readyz", "", nil); ready.status != http.StatusOK {
+			t.Errorf("%s: /readyz answers %d %s", during, ready.status, ready.raw)
+		}
+		if link := c.get("/v1/tenants/connect-url").text("connect_url"); link == "" {
+			t.Errorf("%s: the mail platform gives no link", during)
+		}
+	}
+	request := func(h hostilePlugin) func() {
+		secrets[h.name] = rand.Text()
+		body := object{"provider": h.name, "name": "Hostile", "api_key": secrets[h.name]}
+		answered := make(chan reply, 1)
+		go func() {
+			got, err := c.tryDo("POST", c.ready.APIURL+"/v1/integrations", key, body)
+			if err != nil {
+				got.raw = []byte(err.Error())
+			}
+			answered <- got
+		}()
+		return func() {
+			t.Helper()
+			got := <-answered
+			if got.status != h.status || got.code() != h.code {
+				t.Fatalf("%s: %d %s, want %d %s", h.name, got.status, got.raw, h.status, h.code)
+			}
+			if strings.Contains(string(got.raw), secrets[h.name]) {
+				t.Errorf("%s: the answer has the secret", h.name)
+			}
+			c.eventually("the log names the plugin "+h.name, func() bool {
+				logs := p.logs.String()
+				return hasLine(logs, `"msg":"provider call failed"`, `"provider":"`+h.name+`"`, `"cause":"`+h.cause+`"`) &&
+					hasLine(logs, append([]string{`"plugin":"` + h.name + `"`}, h.says...)...)
+			})
+			checkHealthy("after " + h.name)
+		}
+	}
+	hangs := hostilePlugins[len(hostilePlugins)-1]
+	waitForHanging := request(hangs)
+	c.eventually("the plugin that hangs runs", func() bool { return hasLine(p.logs.String(), `"plugin started"`, `"plugin":"hangs"`) })
+	checkHealthy("while a call hangs")
+	for _, h := range hostilePlugins[:len(hostilePlugins)-1] {
+		request(h)()
+	}
+	forked := startedProcess(t, p.logs.String(), "forks")
+	c.eventually("no process of the plugin that forks is left", func() bool { return processesInGroup(t, forked) == 0 })
+	waitForHanging()
+
+	if stored := c.get("/v1/integrations"); stored.at("count") != 0.0 {
+		t.Errorf("a credential was stored: %s", stored.raw)
+	}
+	must(t, p.stop())
+	for name, secret := range secrets {
+		if strings.Contains(p.logs.String(), secret) {
+			t.Errorf("the log has the secret that %s got", name)
+		}
+	}
+}
+
+// hostilePluginDir returns a plugin folder with the mail platform and all hostilePlugins.
+func (r *serviceFixture) hostilePluginDir() string {
+	r.t.Helper()
+	dir, rogue := r.t.TempDir(), testserver.Program(r.t, "testdata/rogue")
+	var catalog struct {
+		Plugins []map[string]string `json:"plugins"`
+	}
+	add := func(name, file, program string) {
+		content, err := os.ReadFile(program)
+		must(r.t, err)
+		must(r.t, os.Symlink(program, filepath.Join(dir, file)))
+		kind, _, _ := strings.Cut(file, "-")
+		catalog.Plugins = append(catalog.Plugins, map[string]string{
+			"name": name, "kind": kind, "file": file, "version": "1.0.0", "sha256": fmt.Sprintf("%x", sha256.Sum256(content)),
+		})
+	}
+	add(mailPlatform, "mail-microsoft365", filepath.Join(r.binary.folder, "plugins", "mail-microsoft365"))
+	for _, h := range hostilePlugins {
+		add(h.name, "sending-"+h.name, rogue)
+	}
+	raw, err := json.Marshal(catalog)
+	must(r.t, err)
+	must(r.t, os.WriteFile(filepath.Join(dir, "catalog.json"), raw, 0o600))
+	return dir
+}
+
+// hasLine reports whether one line of a log contains all the texts.
+func hasLine(logs string, texts ...string) bool {
+	for line := range strings.Lines(logs) {
+		found := true
+		for _, text := range texts {
+			found = found && strings.Contains(line, text)
+		}
+		if found {
+			return true
+		}
+	}
+	return false
+}
+
+// startedProcess returns the id of the first process of a plugin, from the log.
+func startedProcess(t *testing.T, logs, plugin string) int {
+	t.Helper()
+	found := regexp.MustCompile(`"plugin started","plugin":"` + plugin + `".*"pid":(\d+)`).FindStringSubmatch(logs)
+	if found == nil {
+		t.Fatalf("the log does not tell the process of %s", plugin)
+	}
+	pid, err := strconv.Atoi(found[1])
+	must(t, err)
+	return pid
+}
+
+// processesInGroup returns the number of processes of a process group.
+func processesInGroup(t *testing.T, group int) (n int) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/stat")
+	must(t, err)
+	for _, file := range files {
+		stat, err := os.ReadFile(file)
+		if err != nil {
+			continue // the process has ended
+		}
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // after the name of the program
+		if fields[0] != "Z" && fields[2] == strconv.Itoa(group) {
+			n++
+		}
+	}
+	return n
+}

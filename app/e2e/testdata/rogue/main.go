@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command rogue is a sending platform without the SDK that misbehaves when a credential is tested.
+// The name of its file selects how:
+//
+//   - sending-hangs does not answer.
+//   - sending-giant answers with 100 MB.
+//   - sending-mistyped answers with a message of a different type.
+//   - sending-exits exits.
+//   - sending-forks starts processes, and exits with their number.
+//   - sending-opens opens files until it fails.
+//   - sending-tells prints the credential, and fails with it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tenantry/tenantry/plugins/proto"
+)
+
+const (
+	giant = 100_000_000 // bytes
+	forks = 50          // processes
+)
+
+var name = strings.TrimPrefix(filepath.Base(os.Args[0]), "sending-")
+
+func main() {
+	plugin.Serve(&plugin.ServeConfig{
+		HandshakeConfig:  plugin.HandshakeConfig{MagicCookieKey: "TENANTRY_PLUGIN", MagicCookieValue: "b6b0ad7a-hosted-by-tenantry"},
+		VersionedPlugins: map[int]plugin.PluginSet{1: {"tenantry": services{}}},
+		GRPCServer:       plugin.DefaultGRPCServer,
+	})
+}
+
+type services struct {
+	plugin.NetRPCUnsupportedPlugin
+	proto.UnimplementedPluginServer
+}
+
+// GRPCServer registers the one method that the test calls. Its handler can answer with any message.
+func (s services) GRPCServer(_ *plugin.GRPCBroker, server *grpc.Server) error {
+	proto.RegisterPluginServer(server, s)
+	server.RegisterService(&grpc.ServiceDesc{
+		ServiceName: proto.SendingPlatform_ServiceDesc.ServiceName,
+		Methods: []grpc.MethodDesc{{MethodName: "Check", Handler: func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+			request := new(proto.SendingCheckRequest)
+			if err := decode(request); err != nil {
+				return nil, err
+			}
+			return check(ctx, string(request.GetConnection().GetSecrets()["api_key"]))
+		}}},
+	}, nil)
+	return nil
+}
+
+func (services) GRPCClient(context.Context, *plugin.GRPCBroker, *grpc.ClientConn) (any, error) {
+	return nil, nil
+}
+
+func (services) Describe(context.Context, *proto.DescribeRequest) (*proto.Description, error) {
+	return &proto.Description{Name: name, Kind: "sending", Version: "1.0.0", Title: name, Fields: []*proto.Field{
+		{Name: "api_key", Account: true, Required: true, Secret: true},
+	}}, nil
+}
+
+func check(ctx context.Context, key string) (any, error) {
+	switch name {
+	case "hangs":
+		time.Sleep(1<<63 - 1)
+	case "giant":
+		return &proto.SendingReach{Workspaces: []*proto.SendingWorkspace{{Id: strings.Repeat("x", giant)}}}, nil
+	case "mistyped":
+		return &proto.URL{Url: "not a workspace"}, nil
+	case "exits":
+		os.Exit(4)
+	case "forks":
+		started := 0
+		for started < forks && exec.Command("/bin/sleep", "3600").Start() == nil {
+			started++
+		}
+		os.Exit(started)
+	case "opens":
+		return nil, status.Errorf(codes.Aborted, "opened %d files", openFiles())
+	case "tells":
+		fmt.Println("the key is", key)
+		fmt.Fprintln(os.Stderr, "the key is", key)
+		return nil, status.Error(codes.Aborted, "the key is "+key)
+	}
+	return &proto.SendingReach{}, ctx.Err()
+}
+
+// leaked are files that stay open.
+var leaked []*os.File
+
+func openFiles() int {
+	for {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			return len(leaked)
+		}
+		leaked = append(leaked, f)
+	}
+}

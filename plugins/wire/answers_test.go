@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package wire
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/tenantry/tenantry/core/dns"
+	"github.com/tenantry/tenantry/core/domain"
+	"github.com/tenantry/tenantry/core/integration"
+	"github.com/tenantry/tenantry/core/mailbox"
+	"github.com/tenantry/tenantry/core/outcome"
+	"github.com/tenantry/tenantry/core/tenant"
+	"github.com/tenantry/tenantry/ports"
+)
+
+// The fixed providers answer each call with the same object, whatever the call asks for.
+type (
+	fixedDNS struct {
+		ports.DNSProvider
+		zone dns.Zone
+		sets []dns.RRSet
+	}
+	fixedMail struct {
+		ports.MailPlatform
+		ports.MailTenant
+		domain  domain.Platform
+		mailbox mailbox.Platform
+	}
+	fixedSending struct {
+		ports.SendingPlatform
+		account integration.Account
+	}
+)
+
+func (f fixedDNS) Zone(context.Context, string) (dns.Zone, error)         { return f.zone, nil }
+func (f fixedDNS) Records(context.Context, dns.Zone) ([]dns.RRSet, error) { return f.sets, nil }
+func (f fixedDNS) Apply(context.Context, dns.Zone, []dns.Change) ([]dns.RRSet, error) {
+	return f.sets, nil
+}
+
+func (f fixedMail) For(tenant.GUID) ports.MailTenant                           { return f }
+func (f fixedMail) Domain(context.Context, string) (domain.Platform, error)    { return f.domain, nil }
+func (f fixedMail) AddDomain(context.Context, string) (domain.Platform, error) { return f.domain, nil }
+func (f fixedMail) VerifyDomain(context.Context, string) (domain.Platform, error) {
+	return f.domain, nil
+}
+
+func (f fixedMail) Mailbox(context.Context, string) (mailbox.Platform, error) { return f.mailbox, nil }
+func (f fixedMail) CreateMailbox(context.Context, mailbox.Spec) (mailbox.Platform, error) {
+	return f.mailbox, nil
+}
+
+func (f fixedSending) Account(context.Context, string) (integration.Account, error) {
+	return f.account, nil
+}
+
+// TestAnswersAboutOtherObjectsAreBroken checks that the host gets no object but the one that it asked
+// for. Each call returns its answer and the error.
+func TestAnswersAboutOtherObjectsAreBroken(t *testing.T) {
+	zone := dns.Zone{ID: "z-1", Name: "a.test"}
+	records := func(name string, typ dns.Type) func(context.Context) (any, error) {
+		return func(ctx context.Context) (any, error) {
+			return DNSInProcess(fixedDNS{sets: []dns.RRSet{{Name: name, Type: typ, Values: []string{"v"}}}}).Records(ctx, zone)
+		}
+	}
+	zoneNamed := func(name string) func(context.Context) (any, error) {
+		return func(ctx context.Context) (any, error) {
+			return DNSInProcess(fixedDNS{zone: dns.Zone{ID: "z-2", Name: name}}).Zone(ctx, zone.Name)
+		}
+	}
+	mail := func(d, address string) ports.MailTenant {
+		return MailInProcess(fixedMail{domain: domain.Platform{Name: d, Verified: true}, mailbox: mailbox.Platform{ObjectID: "m-2", Address: address}}).For("t-1")
+	}
+	account := func(id, address string) func(context.Context) (any, error) {
+		return func(ctx context.Context) (any, error) {
+			return SendingInProcess(fixedSending{account: integration.Account{ID: id, Address: address}}).Account(ctx, "ann@a.test")
+		}
+	}
+	for _, tt := range []struct {
+		name   string
+		call   func(context.Context) (any, error)
+		broken bool
+	}{
+		{"the zone", zoneNamed("A.test."), false},
+		{"a different zone", zoneNamed("b.test"), true},
+		{"the parent of the zone", zoneNamed("test"), true},
+		{"a zone without a name", zoneNamed(""), true},
+		{"a record of the apex", records("a.test", dns.TXT), false},
+		{"a record below the apex", records("_dmarc.a.test", "TYPE65534"), false},
+		{"a record of a different zone", records("b.test", dns.TXT), true},
+		{"a record of a name that ends like the zone", records("not-a.test", dns.TXT), true},
+		{"a relative name", records("_dmarc", dns.TXT), true},
+		{"a type in lower case", records("a.test", "txt"), true},
+		{"no type", records("a.test", ""), true},
+		{"a write that returns a different zone", func(ctx context.Context) (any, error) {
+			return DNSInProcess(fixedDNS{sets: []dns.RRSet{{Name: "b.test", Type: dns.TXT}}}).Apply(ctx, zone, nil)
+		}, true},
+		{"the domain", func(ctx context.Context) (any, error) { return mail("A.test", "").Domain(ctx, "a.test") }, false},
+		{"a different domain", func(ctx context.Context) (any, error) { return mail("b.test", "").Domain(ctx, "a.test") }, true},
+		{"a different domain was added", func(ctx context.Context) (any, error) { return mail("b.test", "").AddDomain(ctx, "a.test") }, true},
+		{"a different domain was verified", func(ctx context.Context) (any, error) { return mail("b.test", "").VerifyDomain(ctx, "a.test") }, true},
+		{"the mailbox", func(ctx context.Context) (any, error) { return mail("", "Ann@a.test").Mailbox(ctx, "ann@a.test") }, false},
+		{"a different mailbox", func(ctx context.Context) (any, error) { return mail("", "ann@b.test").Mailbox(ctx, "ann@a.test") }, true},
+		{"a different mailbox was created", func(ctx context.Context) (any, error) {
+			return mail("", "bob@a.test").CreateMailbox(ctx, mailbox.Spec{Address: "ann@a.test"})
+		}, true},
+		{"the account", account("1", "Ann@a.test"), false},
+		{"no account", account("", ""), false},
+		{"a different account", account("1", "bob@a.test"), true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := tt.call(t.Context())
+			var o *outcome.Error
+			switch {
+			case !tt.broken && err != nil:
+				t.Errorf("got %v", err)
+			case tt.broken && (!errors.As(err, &o) || o.Kind != outcome.Broken || o.Cause != CauseProtocol):
+				t.Errorf("got %+v, %v, want a broken answer", got, err)
+			}
+		})
+	}
+}
