@@ -100,7 +100,7 @@ bin/test/chart: $(wildcard .ci/chart/*)
 	@echo "Building the checker of the Helm chart."
 	@$(GO) -C .ci/chart build -o $(CURDIR)/$@ .
 
-bin/test/clients/smoke.js: docs/openapi.yaml $(wildcard .ci/clients/*)
+bin/test/clients/smoke.js: docs/openapi.yaml $(wildcard .ci/clients/*) adapters/httpapi/pages/examples/verify/verify.ts
 	@echo "Generating the Go and TypeScript clients of docs/openapi.yaml."
 	@.ci/npm .ci/clients
 	@.ci/clients/make docs/openapi.yaml bin/test/clients

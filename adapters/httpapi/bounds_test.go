@@ -109,6 +109,48 @@ func TestEveryOperationChecksTheKey(t *testing.T) {
 	}
 }
 
+// TestNetworksOfAKeyHoldTheClient sends requests with keys that are limited to a network. The address
+// is the one that a trusted proxy names, and otherwise the peer's. All requests come from 127.0.0.1.
+func TestNetworksOfAKeyHoldTheClient(t *testing.T) {
+	for _, tt := range []struct {
+		name, trusted, network, forwarded string
+		allowed                           bool
+	}{
+		{"the peer", "", "127.0.0.0/8", "", true},
+		{"a different peer", "", "192.0.2.0/24", "", false},
+		{"a forged header without a trusted proxy", "", "192.0.2.0/24", "192.0.2.7", false},
+		{"a header without a trusted proxy does no harm", "", "127.0.0.0/8", "192.0.2.7", true},
+		{"a forged header, and a different proxy is trusted", "10.0.0.0/8", "192.0.2.0/24", "192.0.2.7", false},
+		{"the client behind a proxy", "127.0.0.1/32", "192.0.2.0/24", "192.0.2.7", true},
+		{"the client behind two proxies", "127.0.0.1/32,10.0.0.0/8", "192.0.2.0/24", "192.0.2.7, 10.1.2.3", true},
+		{"a different client behind a proxy", "127.0.0.1/32", "192.0.2.0/24", "198.51.100.7", false},
+		{"a client behind a proxy forges an entry", "127.0.0.1/32", "192.0.2.0/24", "192.0.2.7, 198.51.100.7", false},
+		{"a client behind a proxy forges an entry and the proxy", "127.0.0.1/32", "192.0.2.0/24", "192.0.2.7, 127.0.0.1, 198.51.100.7", false},
+		{"the network of the proxy", "127.0.0.1/32", "127.0.0.0/8", "192.0.2.7", false},
+		{"the proxy itself", "127.0.0.1/32", "127.0.0.0/8", "", true},
+		{"an IPv4 address in IPv6 notation", "127.0.0.1/32", "192.0.2.0/24", "::ffff:192.0.2.7", true},
+		{"an IPv6 client", "127.0.0.1/32", "2001:db8::/32", "2001:db8::7", true},
+		{"a different IPv6 client", "127.0.0.1/32", "2001:db8::/32", "2001:db9::7", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			env := newTestEnv(t)
+			for _, proxy := range strings.FieldsFunc(tt.trusted, func(r rune) bool { return r == ',' }) {
+				env.options.Guard.TrustedProxies = append(env.options.Guard.TrustedProxies, netip.MustParsePrefix(proxy))
+			}
+			client := serve(t, env.handler(t))
+			key := text(createKey(client, env.accountA.key, `{"name":"bound","scopes":["*"],"allowed_cidrs":["`+tt.network+`"]}`), "api_key")
+			request := call{method: "GET", path: "/v1/tenants", key: key, headers: map[string]string{"X-Forwarded-For": tt.forwarded}}
+			if tt.allowed {
+				client.expect(request, 200, "")
+				return
+			}
+			if got := client.expect(request, 401, "invalid_api_key"); !strings.Contains(text(got, "detail"), "address") {
+				t.Errorf("got %s", got.raw)
+			}
+		})
+	}
+}
+
 // visibleObjects has the operations whose path names no object of a tenant. The value is the status
 // of the answer to a key that is limited to a different tenant.
 var visibleObjects = map[string]int{

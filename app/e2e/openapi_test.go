@@ -28,7 +28,8 @@ import (
 type document struct {
 	raw        []byte
 	operations []operation
-	webhooks   int // how many kinds of messages to webhooks it describes
+	scopes     map[operation]string // the scope that each operation requires, "" if it requires none
+	webhooks   int                  // how many kinds of messages to webhooks it describes
 	check      validator.Validator
 }
 
@@ -49,14 +50,16 @@ var publishedDocument = sync.OnceValues(func() (document, error) {
 	if err != nil {
 		return document{}, err
 	}
-	d := document{raw: raw}
+	d := document{raw: raw, scopes: map[operation]string{}}
 	var doc map[string]any
 	if err := json.Unmarshal(raw, &doc); err != nil {
 		return d, err
 	}
 	for path, item := range doc["paths"].(map[string]any) {
-		for method := range item.(map[string]any) {
-			d.operations = append(d.operations, operation{strings.ToUpper(method), path})
+		for method, described := range item.(map[string]any) {
+			op := operation{strings.ToUpper(method), path}
+			d.operations = append(d.operations, op)
+			d.scopes[op], _ = described.(map[string]any)["x-required-scope"].(string)
 		}
 	}
 	messages := object(doc["webhooks"].(map[string]any))

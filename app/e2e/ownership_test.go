@@ -3,12 +3,17 @@
 package e2e
 
 import (
+	"crypto/rand"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/bunstore"
+	"github.com/tenantry/tenantry/core/access"
 )
 
 // unownedOperations are the operations whose path names no owned resource, each with the test that
@@ -138,16 +143,19 @@ func TestForeignIDsLookUnknown(t *testing.T) {
 	}
 }
 
-// TestBoundedKeysSeeOnlyTheirTenants sends every operation with keys that lack something. For a key
-// that is limited to other tenants, the account's own resources look like another account's.
+// TestBoundedKeysSeeOnlyTheirTenants sends every operation with keys that only read, lack its scope,
+// are used from a wrong address or have expired. For a key that is limited to other tenants, the
+// account's own resources look like another account's.
 func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	_, ready := startDev(t, requirePrograms(t, releaseBuild), folder, []string{"TENANTRY_WORKER=false"}, "--limits", "off")
 	c := seededAccount(t, ready)
 	one, two := c.newResources(), c.newResources()
-	addWaitingRuns(t, filepath.Join(folder, "tenantry.db"), one, two)
+	file := filepath.Join(folder, "tenantry.db")
+	addWaitingRuns(t, file, one, two)
 	one.addIntegration()
+	one.post(one.path("/mailbox-limits"), object{"daily_send_limit": 25})
 	d, err := publishedDocument()
 	must(t, err)
 	with := func(bounds object) accountResources {
@@ -160,6 +168,9 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 	auditor := with(object{"scopes": []string{"audit:read"}})
 	manager := with(object{"scopes": []string{"keys:write"}})
 	elsewhere := with(object{"allowed_cidrs": []string{"192.0.2.0/24"}})
+	reader := with(object{"scopes": slices.DeleteFunc(access.Words(access.OperationScopes()), func(s string) bool { return strings.HasSuffix(s, ":write") })})
+	expired := one
+	expired.key = addExpiredKey(t, file, one)
 	for _, op := range d.operations {
 		name := op.method + " " + op.path
 		t.Run(name, func(t *testing.T) {
@@ -169,6 +180,15 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 			}
 			path := fillPath(op.path, one.ids)
 			elsewhere.caller.withT(t).expect(op.method, path, body, 401, "invalid_api_key")
+			if got := expired.caller.withT(t).expect(op.method, path, body, 401, "invalid_api_key"); !strings.Contains(got.text("detail"), "expired") {
+				t.Errorf("an expired key: %s", got.raw)
+			}
+			if scope := d.scopes[op]; strings.HasSuffix(scope, ":write") {
+				got := reader.caller.withT(t).expect(op.method, path, body, 403, "insufficient_scope")
+				checkValues(t, got.object, object{"required_scope": scope})
+			} else {
+				reader.caller.withT(t).expect(op.method, path, body, 200, "")
+			}
 			otherScope := auditor
 			if strings.HasPrefix(op.path, "/v1/audit") {
 				otherScope = manager
@@ -196,6 +216,21 @@ func TestBoundedKeysSeeOnlyTheirTenants(t *testing.T) {
 			t.Errorf("%s shows %s", path, got.raw)
 		}
 	}
+}
+
+// addExpiredKey writes a key that has expired into the database, because the API refuses to create
+// one.
+func addExpiredKey(t *testing.T, file string, owner accountResources) string {
+	t.Helper()
+	store, err := bunstore.Open(t.Context(), "sqlite://"+file, bunstore.Options{})
+	must(t, err)
+	defer func() { _ = store.Close() }()
+	prefix, _, _ := strings.Cut(owner.key, "_")
+	key, text, err := access.NewKey(rand.Reader, prefix, access.Live, access.AccountID(owner.id), "expired", time.Now())
+	must(t, err)
+	key.Bounds.ExpiresAt = time.Now().Add(-time.Second)
+	must(t, store.AddKey(t.Context(), key))
+	return text.Reveal()
 }
 
 // checkIndistinguishable sends one operation with each foreign value of one parameter and the

@@ -79,7 +79,21 @@ func (p *proxyFixture) checkProxy() {
 			p.t.Errorf("a body of %d bytes: %d %s", size, got.StatusCode, got.Header.Get("Content-Type"))
 		}
 	}
+	p.checkClientAddress()
 	p.checkConnect(key)
+}
+
+// checkClientAddress checks that a key that is limited to a network is held against the address of
+// the client that the proxy saw, whatever the client writes into the header.
+func (p *proxyFixture) checkClientAddress() {
+	p.t.Helper()
+	for network, status := range map[string]int{clientAddress + "/32": http.StatusOK, "192.0.2.0/24": http.StatusUnauthorized, "127.0.0.1/32": http.StatusUnauthorized} {
+		key := p.service.runCommand(p.env, "key", "create", "--account", p.account, "--cidr", network).text("api_key")
+		got := p.send("GET", "/v1/tenants", "", map[string]string{"Authorization": "Bearer " + key, "X-Forwarded-For": "192.0.2.7"})
+		if got.StatusCode != status {
+			p.t.Errorf("a key for %s: %d, want %d", network, got.StatusCode, status)
+		}
+	}
 }
 
 // checkConnect walks through the connect pages behind the proxy.
@@ -105,12 +119,18 @@ func (p *proxyFixture) checkConnect(key map[string]string) {
 	}
 }
 
+// clientAddress is the address from which the clients of the proxies connect. The proxies connect to
+// the service from 127.0.0.1.
+const clientAddress = "127.0.0.9"
+
 // proxyFixture is a server for the public name tenantry.example, and a reverse proxy on loopback in
-// front of it.
+// front of it, which the server trusts.
 type proxyFixture struct {
 	t       *testing.T
 	service *serviceFixture
+	env     []string
 	server  client
+	account string
 	key     string
 	folder  string
 	port    string
@@ -120,13 +140,13 @@ type proxyFixture struct {
 func newProxyFixture(t *testing.T) *proxyFixture {
 	t.Helper()
 	r := newServiceFixture(t, requirePrograms(t, releaseBuild))
-	env := append(r.env(t.TempDir(), ""), "TENANTRY_PUBLIC_URL=https://tenantry.example")
-	_, key := r.newAccount(env, "ann@example.com", "complete", 0)
+	env := append(r.env(t.TempDir(), ""), "TENANTRY_PUBLIC_URL=https://tenantry.example", "TENANTRY_TRUSTED_PROXIES=127.0.0.1")
+	account, key := r.newAccount(env, "ann@example.com", "complete", 0)
 	_, server := r.serve(env)
 	server.control("POST", "/app", object{"redirect_uris": []string{
 		"https://tenantry.example/connect/microsoft365/callback", "https://tenantry.example/connect/microsoft365/signin",
 	}})
-	p := &proxyFixture{t: t, service: r, server: server, key: key, port: freePort(t)}
+	p := &proxyFixture{t: t, service: r, env: env, server: server, account: account, key: key, port: freePort(t)}
 	folder, err := os.MkdirTemp("", "tenantry-proxy-")
 	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
@@ -137,7 +157,8 @@ func newProxyFixture(t *testing.T) *proxyFixture {
 	p.client = &http.Client{
 		Transport: &http.Transport{
 			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, network, "127.0.0.1:"+p.port)
+				from := &net.TCPAddr{IP: net.ParseIP(clientAddress)}
+				return (&net.Dialer{LocalAddr: from}).DialContext(ctx, network, "127.0.0.1:"+p.port)
 			},
 			TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}},
 		},

@@ -37,7 +37,7 @@ type Config struct {
 
 	TLSCertificateFile string   `koanf:"tls_certificate_file" help:"PEM file with the certificate chain for listen. With it, the service itself serves TLS 1.2 or later. A replaced file is used from the next connection on"`
 	TLSKeyFile         string   `koanf:"tls_key_file" help:"PEM file with the private key of tls_certificate_file"`
-	TrustedProxies     []string `koanf:"trusted_proxies" help:"addresses or CIDR ranges of proxies whose X-Forwarded-For header is trusted for the address of the client: in the log, and for the share of max_in_flight that one address gets; none unless set. Without it, all clients behind a proxy share one part, also of max_connections. No other forwarded header is read"`
+	TrustedProxies     []string `koanf:"trusted_proxies" help:"addresses or CIDR ranges of proxies whose X-Forwarded-For header is trusted for the address of the client: in the log and the audit, for API keys that are limited to networks, and for the share of max_in_flight that one address gets; none unless set. Without it, all clients behind a proxy share one part, also of max_connections, and have the address of the proxy. No other forwarded header is read"`
 
 	DataDir      string        `koanf:"data_dir" group:"Storage" default:"./tenantry-data" help:"folder of the embedded database and the keyset"`
 	DatabaseURL  string        `koanf:"database_url" secret:"url" help:"sqlite:///path or postgres://…; a SQLite file in the data folder unless set"`

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tenantry/tenantry/adapters/httpapi/pages"
+	"github.com/tenantry/tenantry/adapters/testserver"
 	"github.com/tenantry/tenantry/core/secret"
 	"github.com/tenantry/tenantry/core/webhook"
 )
@@ -41,7 +42,8 @@ func TestTheGuideShowsTheExamples(t *testing.T) {
 	}
 }
 
-// TestExamplesVerifySignatures runs the programs of the guide on messages of the service.
+// TestExamplesVerifySignatures runs the programs of the guide on messages of the service. `make
+// test-programs` checks and compiles the one in TypeScript.
 func TestExamplesVerifySignatures(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "verify")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./examples/verify").CombinedOutput(); err != nil {
@@ -74,7 +76,7 @@ func TestExamplesVerifySignatures(t *testing.T) {
 	renamed.ID = "019a52d9-7e2f-7a44-9c3b-6d17e20fa00d"
 	unsigned := message(now, own)
 	unsigned.Signature = ""
-	for _, program := range [][]string{{program}, {"node", "examples/verify/verify.mjs"}, {"python3", "examples/verify/verify.py"}, {"sh", "examples/verify/verify.sh"}} {
+	for _, program := range [][]string{{program}, {"node", testserver.Program(t, "clients/verify.js")}, {"python3", "examples/verify/verify.py"}, {"sh", "examples/verify/verify.sh"}} {
 		for _, c := range []struct {
 			name string
 			m    webhook.Message

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// @ts-check
-// node verify.mjs SECRET WEBHOOK-ID WEBHOOK-TIMESTAMP WEBHOOK-SIGNATURE < body
+// node verify.js SECRET WEBHOOK-ID WEBHOOK-TIMESTAMP WEBHOOK-SIGNATURE < body
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { readFileSync } from "node:fs";
 
@@ -10,14 +9,8 @@ const tolerance = 300;
 /**
  * Reports whether one of the signatures was made with the secret. body must be the bytes as they
  * arrived, not JSON that was parsed and written again.
- * @param {string} secret
- * @param {string} id
- * @param {string} timestamp
- * @param {string} signatures
- * @param {Buffer} body
- * @returns {boolean}
  */
-export function verify(secret, id, timestamp, signatures, body) {
+export function verify(secret: string, id: string, timestamp: string, signatures: string, body: Buffer): boolean {
   if (!/^[0-9]+$/.test(timestamp) || Math.abs(Date.now() / 1000 - Number(timestamp)) > tolerance) {
     return false;
   }
@@ -30,7 +23,7 @@ export function verify(secret, id, timestamp, signatures, body) {
   });
 }
 
-const [secret, id, timestamp, signatures] = process.argv.slice(2);
+const [secret = "", id = "", timestamp = "", signatures = ""] = process.argv.slice(2);
 if (!verify(secret, id, timestamp, signatures, readFileSync(0))) {
   console.error("not verified");
   process.exitCode = 1;

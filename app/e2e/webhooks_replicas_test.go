@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/tenantry/tenantry/adapters/testserver"
+	"github.com/tenantry/tenantry/adapters/testserver/soak"
+)
+
+// replicaEvents is how many events are written one after the other. Readers that are not woken need
+// 30 s for each, together longer than waitTimeout.
+const replicaEvents = 12
+
+// TestReplicasTellEachOther writes events at two servers on one PostgreSQL database, with a Redis and
+// without. A request that waits at the other server gets each event, and two webhooks get each once.
+func TestReplicasTellEachOther(t *testing.T) {
+	t.Parallel()
+	for _, withRedis := range []bool{true, false} {
+		t.Run("redis "+strconv.FormatBool(withRedis), func(t *testing.T) {
+			t.Parallel()
+			f := newServiceFixture(t, requirePrograms(t, releaseBuild))
+			env := append(f.env(t.TempDir(), testserver.Database(t)), "TENANTRY_WEBHOOKS_ALLOW_PRIVATE=true")
+			if withRedis {
+				env = append(env, "TENANTRY_REDIS_URL="+testserver.NewRedis(t).URL)
+			}
+			f.runCommand(env, "migrate")
+			id, key := f.newAccount(env, "owner@example.com", "complete", 0)
+			var servers [2]caller
+			var receivers [2]*webhookReceiver
+			var webhooks [2]string
+			for i := range servers {
+				_, c := f.serve(env)
+				servers[i], receivers[i] = caller{client: c, id: id, key: key}, newWebhookReceiver(t)
+				webhooks[i], _ = servers[i].addWebhook(receivers[i].url, "*")
+			}
+			cursor := servers[0].get("/v1/events?after=now").text("next_cursor")
+			checkWakes(t, servers, cursor)
+			written := servers[0].eventsAfter(cursor)
+			if len(written) != replicaEvents {
+				t.Errorf("the log has %d events, want %d", len(written), replicaEvents)
+			}
+			for i, r := range receivers {
+				r.waitAll(written)
+				checkDeliveredOnce(t, servers[i], r, webhooks[i], written)
+			}
+			checkTries(t, servers, len(written)*len(receivers))
+		})
+	}
+}
+
+// checkWakes writes events at each server in turns, while a request waits for it at the other one.
+func checkWakes(t *testing.T, servers [2]caller, cursor string) {
+	t.Helper()
+	type answer struct {
+		page reply
+		err  error
+		at   time.Time
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	defer cancel()
+	var wakes []time.Duration
+	for i := range replicaEvents {
+		writer, reader := servers[i%2], servers[(i+1)%2]
+		answers := make(chan answer, 1)
+		go func() {
+			page, err := reader.tryDo("GET", reader.ready.APIURL+"/v1/events?"+url.Values{"after": {cursor}, "wait_seconds": {"30"}}.Encode(), reader.key, nil)
+			answers <- answer{page, err, time.Now()}
+		}()
+		writer.logKey()
+		written := time.Now()
+		select {
+		case got := <-answers:
+			if got.err != nil || got.page.status != 200 || len(got.page.objects("events")) != 1 {
+				t.Fatalf("event %d: %v, %d %s", i, got.err, got.page.status, got.page.raw)
+			}
+			cursor = got.page.text("next_cursor")
+			wakes = append(wakes, max(0, got.at.Sub(written)))
+		case <-ctx.Done():
+			t.Fatalf("the readers have %d of %d events after %s, so their waits are not ended by events", i, replicaEvents, waitTimeout)
+		}
+	}
+	slices.Sort(wakes)
+	median := wakes[len(wakes)/2]
+	t.Logf("a reader at the other server had the event %s after the answer to its writer (median), %s at the most", median, wakes[len(wakes)-1])
+	if soak.On() && median >= time.Second {
+		t.Errorf("waits end %s after the event", median)
+	}
+}
+
+// checkDeliveredOnce waits until all deliveries of a webhook are stored as delivered, each after one
+// try, and checks that its endpoint got each event once.
+func checkDeliveredOnce(t *testing.T, c caller, r *webhookReceiver, webhook string, written []object) {
+	t.Helper()
+	c.eventually("every delivery is stored", func() bool {
+		return len(c.deliveries(webhook, "pending")) == 0 && len(c.deliveries(webhook, "delivered")) == len(written)
+	})
+	for _, d := range c.deliveries(webhook, "delivered") {
+		if tries := d.objects("attempts"); len(tries) != 1 {
+			t.Errorf("%s was sent %d times", d.text("event_id"), len(tries))
+		}
+	}
+	for id, n := range countMessages(r.received()) {
+		if n != 1 {
+			t.Errorf("%s arrived %d times", id, n)
+		}
+	}
+}
+
+// checkTries checks that the servers together sent a number of messages.
+func checkTries(t *testing.T, servers [2]caller, want int) {
+	t.Helper()
+	var sent [2]int
+	for i, c := range servers {
+		for _, sample := range triesSample.FindAllSubmatch(c.do("GET", c.ready.AdminURL+"/metrics", "", nil).raw, -1) {
+			n, _ := strconv.Atoi(string(sample[2]))
+			sent[i] += n
+		}
+	}
+	t.Logf("the servers sent %v messages", sent)
+	if sent[0]+sent[1] != want {
+		t.Errorf("the servers sent %v messages, want %d", sent, want)
+	}
+}
