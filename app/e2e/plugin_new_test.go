@@ -102,7 +102,7 @@ func newScript(t *testing.T, language, describedIn string) pluginInDevelopment {
 	module := outsideModule{written.text("folder")}
 	if language == "node" { // instead of npm ci, which downloads the packages
 		const packages = "node_modules"
-		if err := os.CopyFS(filepath.Join(module.home, packages), os.DirFS(filepath.Join("..", "..", "plugins", "template", "node-dns", packages))); err != nil {
+		if err := os.CopyFS(filepath.Join(module.home, packages), os.DirFS(filepath.Join("..", "..", "plugins", "template", "node", packages))); err != nil {
 			t.Fatal(err)
 		}
 	}
